@@ -1,0 +1,75 @@
+/* bind: tensors, operators, graphs and errors as Python objects. Everything runs with the interpreter's lock held. */
+#ifndef NXPY_BIND_H
+#define NXPY_BIND_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "compile/compile.h"
+
+/* ---- errors ------------------------------------------------------------------------------------------------ */
+/* Sets the Python exception that `status` stands for, with nx_error_message(). Returns NULL for `return nxpy_raise(s);` */
+PyObject *nxpy_raise(nx_status status);
+/* The other way: a Python exception is set; passes it through C as NX_PYTHON. */
+nx_status nxpy_caught(void);
+#define NXPY_TRY(expr)                                                  \
+    do {                                                                \
+        nx_status nxpy_try_ = (expr);                                   \
+        if (nxpy_try_ != NX_OK) return (void *)nxpy_raise(nxpy_try_);   \
+    } while (0)
+
+/* ---- tensors: one Python object per nx_tensor while either lives ----------------------------------------------- */
+typedef struct nxpy_tensor {
+    PyObject_HEAD
+    nx_tensor *tensor;      /* owned, unless tensor->python_owned */
+    PyObject *dict, *weak;
+} nxpy_tensor;
+extern PyTypeObject nxpy_tensor_type;     /* narthex._C.TensorBase; narthex.Tensor is its only direct subclass in use */
+extern PyTypeObject *nxpy_tensor_class;   /* what new tensors are made of: narthex.Tensor once it is registered */
+static inline bool nxpy_tensor_check(PyObject *o) { return PyObject_TypeCheck(o, &nxpy_tensor_type); }
+static inline nx_tensor *nxpy_tensor_get(PyObject *o) { return ((nxpy_tensor *)o)->tensor; } /* lent */
+/* The Python object of `tensor`; takes the caller's reference. New reference; NULL with an exception. */
+PyObject *nxpy_tensor_take(nx_tensor *tensor);
+/* The same for a lent tensor. */
+PyObject *nxpy_tensor_wrap(nx_tensor *tensor);
+
+/* ---- small values -------------------------------------------------------------------------------------------------- */
+PyObject *nxpy_dtype_object(nx_dtype dtype);              /* narthex.float32; new reference */
+bool nxpy_dtype_check(PyObject *o);
+nx_dtype nxpy_dtype_get(PyObject *o);
+PyObject *nxpy_device_object(nx_device device);
+int nxpy_device_from(PyObject *o, nx_device *out);        /* device object, string or int; -1 with an exception */
+PyObject *nxpy_size_object(int n, const int64_t *at);     /* narthex.Size, a tuple */
+PyObject *nxpy_value_object(const nx_value *value);       /* tensors, numbers, lists ... as Python has them; new reference */
+
+/* ---- operators ------------------------------------------------------------------------------------------------------- */
+/* A function or method of PyTorch with its overloads, generated from `forms` (gen/functions.c). */
+typedef struct nxpy_function_def {
+    const char *name;              /* "add" */
+    const char *target;            /* "torch.add": what a captured graph prints */
+    const char *module;            /* "torch", "torch._C._nn", "torch.Tensor" */
+    bool is_method;
+    int n_overloads;
+    const char *const *overloads;  /* operator names, tried in order */
+    const char *doc;
+} nxpy_function_def;
+extern const nxpy_function_def nxpy_function_defs[];
+extern const int nxpy_n_function_defs;
+/* Builtin function objects of this type call one nxpy_function_def; capture lets calls of them through to the dispatcher. */
+extern PyTypeObject nxpy_function_type;
+
+/* ---- graphs (py/bind/graph.c) ------------------------------------------------------------------------------------------- */
+typedef struct nxpy_graph { PyObject_HEAD nx_graph *graph; PyObject *attributes; PyObject *weak; } nxpy_graph; /* narthex._C.Graph */
+extern PyTypeObject nxpy_graph_type;
+PyObject *nxpy_graph_take(nx_graph *graph);               /* takes it, also on failure */
+typedef struct nxpy_compiled { PyObject_HEAD nx_compiled *compiled; PyObject *attributes; } nxpy_compiled; /* narthex._C.CompiledGraph */
+extern PyTypeObject nxpy_compiled_type;
+
+/* ---- parts of the module, each adds its names to narthex._C ------------------------------------------------------------- */
+int nxpy_add_tensor(PyObject *module);
+int nxpy_add_functions(PyObject *module);
+int nxpy_add_graph(PyObject *module);
+int nxpy_add_runtime(PyObject *module);  /* seeds, grad mode, devices, flags, allocation hooks */
+int nxpy_add_capture(PyObject *module);  /* py/capture */
+
+#endif

@@ -1,0 +1,119 @@
+/* base: status, memory, vectors, strings, threads. No tensors yet.
+ * Also the one list of thread-local state (struct nx_thread) and of process state (struct nx_process). */
+#ifndef NX_BASE_H
+#define NX_BASE_H
+
+#include "narthex/narthex.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NX_TRY(expr)                          \
+    do {                                      \
+        nx_status nx_try_ = (expr);           \
+        if (nx_try_ != NX_OK) return nx_try_; \
+    } while (0)
+/* As NX_TRY, for functions with things to release: sets `status` and goes to `fail`. */
+#define NX_TRY_FAIL(expr)                          \
+    do {                                           \
+        if ((status = (expr)) != NX_OK) goto fail; \
+    } while (0)
+#define NX_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define NX_LIKELY(x) __builtin_expect(!!(x), 1)
+#define NX_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* ---- thread-local state: all of it is here ------------------------------------------------------- */
+typedef struct nx_thread {
+    nx_status error;            /* code of the last failure */
+    char message[2048];         /* its text */
+    uint64_t keys_included;     /* dispatch keys added to every call (src/dispatch) */
+    uint64_t keys_excluded;     /* dispatch keys removed from every call */
+    bool grad_disabled;         /* torch.no_grad (src/grad) */
+    bool inside_parallel;       /* a body of nx_parallel runs here */
+    int8_t device_index[NX_MAX_DEVICE_TYPES];      /* current device of each type (src/device) */
+    nx_stream *stream[NX_MAX_DEVICE_TYPES];        /* current stream of the current device, NULL: default */
+    struct nx_recorder *recorder;                  /* CPU launches are recorded here (src/device) */
+    struct nx_tracer *tracer;                      /* innermost tracer (src/ir) */
+    void *free_tensors, *free_storages;            /* free lists (src/core) */
+    int n_free_tensors, n_free_storages;
+    const char *source_file, *source_code; int source_line; /* user's line for nodes recorded now (src/ir), lent */
+    const char *target;                            /* Python-level name of the call being captured, lent (src/ir) */
+    bool target_is_method;
+} nx_thread;
+extern _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+nx_thread *nx__thread_new(void);
+static inline nx_thread *nx_thread_get(void) { return NX_LIKELY(nx__thread != NULL) ? nx__thread : nx__thread_new(); }
+
+/* ---- status --------------------------------------------------------------------------------------- */
+const char *nx_status_name(nx_status status);      /* "RUNTIME" */
+const char *nx_status_exception(nx_status status); /* "RuntimeError" */
+nx_status nx_fail_memory(size_t bytes);            /* NX_NO_MEMORY with the size */
+
+/* ---- memory ---------------------------------------------------------------------------------------
+ * Every allocation of the library goes through here, so that tests can fail the N-th and count what is left. */
+void *nx_alloc(size_t bytes);                      /* NULL without memory; 64-byte aligned from 64 bytes on */
+void *nx_alloc_zeroed(size_t bytes);
+void *nx_realloc(void *block, size_t old_bytes, size_t bytes);
+char *nx_strdup(const char *text);
+NX_API void nx_alloc_fail_at(int64_t n);           /* the n-th allocation from now on fails (1 = next); 0: none. All threads */
+NX_API bool nx_alloc_failed(void);                 /* whether that failure has happened */
+NX_API int64_t nx_alloc_live(void);                /* blocks not yet freed */
+bool nx_alloc_watched(void);                       /* a failure is armed or counted: free lists stand aside */
+
+/* ---- growing arrays: NX_VEC(int) v = {0}; ---------------------------------------------------------- */
+#define NX_VEC(type) struct { type *at; int n, room; }
+#define nx_vec_push(vec, value)                                                                                  \
+    (NX_LIKELY((vec)->n < (vec)->room) || nx__vec_grow((void **)&(vec)->at, &(vec)->room, sizeof *(vec)->at)     \
+         ? ((vec)->at[(vec)->n++] = (value), NX_OK) : nx_fail_memory(sizeof *(vec)->at * 2 * (size_t)(vec)->room))
+#define nx_vec_free(vec) (nx_free((vec)->at), (vec)->at = NULL, (vec)->n = (vec)->room = 0)
+bool nx__vec_grow(void **at, int *room, size_t element);
+
+/* ---- pointer map: pointer -> pointer ---------------------------------------------------------------- */
+typedef struct nx_map { struct nx_map_slot { const void *key; void *value; } *slots; int room, n; } nx_map;
+void *nx_map_get(const nx_map *map, const void *key); /* NULL when absent */
+nx_status nx_map_set(nx_map *map, const void *key, void *value);
+void nx_map_free(nx_map *map);
+
+/* ---- text ------------------------------------------------------------------------------------------ */
+/* A growing string. After a failed append `failed` stays set and the rest is ignored. */
+typedef struct nx_text { char *at; size_t n, room; bool failed; } nx_text;
+void nx_text_add(nx_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void nx_text_add_ints(nx_text *text, const int64_t *at, int n); /* "[2, 3]" */
+nx_status nx_text_take(nx_text *text, char **out);              /* the caller's; NX_NO_MEMORY if an append failed */
+void nx_text_free(nx_text *text);
+
+/* ---- threads ---------------------------------------------------------------------------------------- */
+/* Splits 0..n into pieces of at least `grain` and calls body(arg, begin, end) for each, on several threads if
+ * there are any to spare. The pieces depend only on n, grain and the thread count. The first failure is kept. */
+typedef nx_status nx_parallel_fn(void *arg, int64_t begin, int64_t end);
+nx_status nx_parallel(int64_t n, int64_t grain, nx_parallel_fn *body, void *arg);
+NX_API int nx_num_threads(void);
+NX_API void nx_set_num_threads(int n);
+
+/* ---- reference counts -------------------------------------------------------------------------------- */
+typedef _Atomic int32_t nx_count;
+/* Whoever sees the count at 1 is its only owner, so no locked operation is needed then. */
+static inline void nx_count_up(nx_count *count) {
+    if (atomic_load_explicit(count, memory_order_relaxed) == 1) atomic_store_explicit(count, 2, memory_order_relaxed);
+    else atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+}
+static inline bool nx_count_down(nx_count *count) { /* true: that was the last */
+    if (atomic_load_explicit(count, memory_order_acquire) == 1) return true;
+    return atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1;
+}
+
+/* ---- flags: the only place that reads the environment ------------------------------------------------- */
+typedef struct nx_flags {
+#define NX_FLAG_ROW(name, type, initial, variable, meaning) type name;
+#include "base/flags.def"
+#undef NX_FLAG_ROW
+} nx_flags;
+extern nx_flags nx_flag; /* filled once when the library is loaded */
+
+/* ---- blocking: py/ sets these to release and take the interpreter's lock ------------------------------ */
+extern void *(*nx_before_block)(void);       /* returns a token */
+extern void (*nx_after_block)(void *token);
+NX_API void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token));
+
+#endif

@@ -1,0 +1,19 @@
+/* compile: one captured graph made callable in either mode, with its backward: what torch.compile keeps. */
+#ifndef NX_COMPILE_H
+#define NX_COMPILE_H
+
+#include "replay/replay.h"
+
+typedef enum nx_mode { NX_MODE_EAGER, NX_MODE_REDUCE_OVERHEAD, NX_MODE_MAX_AUTOTUNE } nx_mode;
+typedef struct nx_compiled nx_compiled;
+/* Takes `aot`. device: where the graph computes. The backward is compiled at the first backward call. */
+NX_MUST_USE nx_status nx_compiled_new(nx_aot *aot, nx_mode mode, nx_device device, nx_compiled **out);
+void nx_compiled_ref(nx_compiled *compiled);
+void nx_compiled_unref(nx_compiled *compiled);
+const nx_aot *nx_compiled_aot(const nx_compiled *compiled);   /* lent */
+int nx_compiled_n_launches(const nx_compiled *compiled);
+/* Runs forward, copies mutated inputs back, builds the autograd node when gradients are wanted. out has n_outputs
+ * entries, filled with new references. */
+NX_MUST_USE nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n_inputs, nx_tensor **out, int n_outputs);
+
+#endif

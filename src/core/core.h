@@ -1,0 +1,122 @@
+/* core: storages, tensors, layouts, values that are kept, generators. */
+#ifndef NX_CORE_H
+#define NX_CORE_H
+
+#include "base/base.h"
+
+/* ---- storage: a block of device memory that tensors share -------------------------------------------- */
+typedef struct nx_storage {
+    nx_count refs;
+    uint32_t version;  /* counts writes; saved tensors compare it */
+    void *data;        /* NULL: fake, or 0 bytes */
+    size_t bytes;
+    nx_device device;
+    bool is_inline;    /* data lies in this block */
+    void (*release)(struct nx_storage *storage); /* frees data; NULL: nothing to free */
+    void *context;     /* for release */
+} nx_storage;
+
+/* Memory of `device`. src/device fills these two pointers for device types > 0 at load. */
+typedef nx_status nx_memory_new_fn(nx_device device, size_t bytes, void **out);
+typedef void nx_memory_free_fn(nx_device device, void *block);
+extern nx_memory_new_fn *nx_memory_new[NX_MAX_DEVICE_TYPES];
+extern nx_memory_free_fn *nx_memory_free[NX_MAX_DEVICE_TYPES];
+
+NX_MUST_USE nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out);
+NX_MUST_USE nx_status nx_storage_new_fake(nx_device device, size_t bytes, nx_storage **out);
+nx_storage *nx_storage_ref(nx_storage *storage);
+void nx_storage_unref(nx_storage *storage);
+
+/* ---- tensor -------------------------------------------------------------------------------------------- */
+enum { NX_INLINE_DIMS = 6 };
+struct nx_tensor {
+    nx_array a;                  /* first: a tensor is an array; a.sizes and a.strides point into dims or a block */
+    nx_count refs;
+    uint64_t keys;               /* dispatch keys: its device, FAKE, AUTOGRAD when it requires grad */
+    nx_storage *storage;         /* NULL: only the shape is known */
+    int64_t offset;              /* elements from the storage's start */
+    nx_tensor *base;             /* the tensor that this is a view of, NULL; never itself a view */
+    struct nx_autograd *autograd;/* NULL until autograd knows it (src/grad) */
+    void *python;                /* its Python object, NULL; see py/bind */
+    bool python_owned;           /* this tensor keeps its Python object alive */
+    bool is_parameter;
+    int64_t dims[2 * NX_INLINE_DIMS];
+};
+/* Called before a tensor goes: set by src/grad and py/bind. */
+extern void (*nx_autograd_free)(struct nx_autograd *autograd);
+extern void (*nx_python_free)(void *python);
+
+static inline nx_array *nx_arr(nx_tensor *t) { return &t->a; }
+static inline bool nx_tensor_is_fake(const nx_tensor *t);
+
+/* What a tensor will be: the result of a shape rule. */
+typedef struct nx_meta {
+    nx_dtype dtype;
+    nx_device device;
+    int ndim;
+    bool absent;                 /* the operator has no such result this time */
+    int view_of;                 /* index of the argument that it is a view of, -1: new memory */
+    int64_t offset;              /* of a view, elements from the storage's start */
+    int64_t size[NX_MAX_DIMS], stride[NX_MAX_DIMS];
+} nx_meta;
+void nx_meta_contiguous(nx_meta *meta);  /* fills stride from size, row-major */
+size_t nx_meta_bytes(const nx_meta *meta);
+
+NX_MUST_USE nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out);  /* with storage */
+NX_MUST_USE nx_status nx_tensor_new_shape(const nx_array *like, nx_tensor **out);           /* without storage */
+/* A tensor over `storage` (a new reference is taken). */
+NX_MUST_USE nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out);
+/* Same storage and shape, no autograd, not a view. */
+NX_MUST_USE nx_status nx_tensor_alias(nx_tensor *tensor, nx_tensor **out);
+static inline uint32_t nx_tensor_version(const nx_tensor *t) { return t->storage ? t->storage->version : 0; }
+
+/* ---- layout --------------------------------------------------------------------------------------------- */
+bool nx_is_contiguous(int ndim, const int64_t *sizes, const int64_t *strides);
+int64_t nx_numel(int ndim, const int64_t *sizes);
+void nx_array_refresh(nx_array *a);      /* numel and contiguous from sizes and strides */
+/* Copies an array head whose dims go to `dims` (room for 2*ndim). */
+void nx_array_copy(nx_array *to, const nx_array *from, int64_t *dims);
+/* The byte range [low, high) that the array touches; both NULL when it has no element. */
+void nx_array_extent(const nx_array *a, const char **low, const char **high);
+
+/* ---- values that are kept --------------------------------------------------------------------------------- */
+/* A copy that owns: tensors and generators are referenced, lists and strings copied. */
+NX_MUST_USE nx_status nx_value_keep(const nx_value *value, nx_value *out);
+void nx_value_drop(nx_value *value);      /* releases what keep took; sets NONE */
+void nx_value_text(const nx_value *value, nx_text *text); /* Python-like; tensors as "tensor" */
+
+/* ---- generators: mt19937 as PyTorch's CPU generator ---------------------------------------------------------- */
+typedef struct nx_generator_class {
+    void (*seed)(nx_generator *generator, uint64_t seed);
+    void (*free)(nx_generator *generator);
+} nx_generator_class;
+struct nx_generator {
+    nx_count refs;
+    nx_device device;
+    const nx_generator_class *class; /* NULL: the CPU's */
+    uint64_t seed;
+    uint64_t offset;                 /* counter-based generators: draws so far */
+    int32_t left, next;              /* mt19937 */
+    uint32_t state[624];
+    bool has_normal;
+    double normal;                   /* the cached second normal */
+};
+NX_MUST_USE nx_status nx_generator_new(nx_generator **out); /* CPU, seed 67280421310721 */
+nx_generator *nx_generator_default(void);                   /* the CPU's; lent */
+void nx_generator_seed(nx_generator *generator, uint64_t seed);
+nx_generator *nx_generator_ref(nx_generator *generator);
+void nx_generator_unref(nx_generator *generator);
+uint32_t nx_generator_u32(nx_generator *generator);
+uint64_t nx_generator_u64(nx_generator *generator);         /* high half first */
+
+/* ---- dispatch keys are bits of a tensor; their meaning is in dispatch/keys.def -------------------------------- */
+#define NX_KEY_ROW(code, meaning) NX_KEY_AT_##code,
+enum { NX_KEY_AT_DEVICE0 = 0, NX_KEY_AT_LAST_DEVICE = NX_MAX_DEVICE_TYPES - 1,
+#include "core/keys.def"
+       NX_N_KEYS };
+#undef NX_KEY_ROW
+#define NX_KEY(code) (UINT64_C(1) << NX_KEY_AT_##code)
+#define NX_DEVICE_KEY(device) (UINT64_C(1) << (device).type)
+static inline bool nx_tensor_is_fake(const nx_tensor *t) { return (t->keys & NX_KEY(FAKE)) != 0; }
+
+#endif

@@ -1,0 +1,38 @@
+/* device: device types and their tables, streams, launches, captures.
+ * The CPU is type 0 and a row like the others: its launches run on the calling thread. */
+#ifndef NX_DEVICE_INTERNAL_H
+#define NX_DEVICE_INTERNAL_H
+
+#include "core/core.h"
+#include "narthex/device.h"
+
+int nx_device_n_types(void);
+const nx_device_api *nx_device_get_api(int type);       /* lent */
+const char *nx_device_type_name(int type);              /* "cpu", "npu" */
+NX_MUST_USE nx_status nx_device_register(const nx_device_api *api, int *type); /* checks version, slots, self-test */
+nx_device nx_device_current(int type);                  /* of this thread */
+NX_MUST_USE nx_status nx_device_set_current(nx_device device);
+nx_stream *nx_stream_current(nx_device device);         /* lent; NULL for the CPU */
+NX_MUST_USE nx_status nx_stream_set_current(nx_device device, nx_stream *stream);
+nx_generator *nx_device_generator(nx_device device);    /* lent; NULL: it has none */
+void nx_device_seed_all(uint64_t seed);
+
+/* Gives kernel(in, out) to `stream` of run->device. Tensors in `in` and `out` are nx_tensor. */
+NX_MUST_USE nx_status nx_device_launch(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in, nx_value *out, int n_out);
+/* The same call as data. */
+NX_MUST_USE nx_status nx_launch_new(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in, const nx_value *out, int n_out,
+                                    nx_launch **launch);
+/* Elements from one place to another, devices included, both contiguous and of one dtype; waits as far as needed. */
+NX_MUST_USE nx_status nx_device_copy(nx_tensor *to, nx_tensor *from);
+
+/* Capture on the current stream of a device. Between begin and end the calling thread's launches on it are recorded
+ * and not run. */
+NX_MUST_USE nx_status nx_capture_begin(nx_device device);
+NX_MUST_USE nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, void **graph);
+NX_MUST_USE nx_status nx_capture_replay(nx_device device, void *graph, void *const *bases);
+void nx_capture_destroy(nx_device device, void *graph);
+bool nx_capture_active(nx_device device);
+
+extern const nx_device_api nx__cpu_api;
+
+#endif

@@ -1,0 +1,135 @@
+/* dispatch: what an operator is at run time, and the way of a call to its kernel.
+ * A call: keys of its tensors | thread's included keys & ~excluded; the highest key's row of op->table is called;
+ * it does its part and goes on with nx_redispatch(). At a device's key stands the front: shape rule, allocation,
+ * launch. The generator (gen/) fills one nx_op_def an operator. */
+#ifndef NX_DISPATCH_H
+#define NX_DISPATCH_H
+
+#include "device/device.h"
+
+typedef enum nx_type { /* of a parameter, as in the schema */
+    NX_TYPE_TENSOR, NX_TYPE_TENSORS, NX_TYPE_INT, NX_TYPE_INTS, NX_TYPE_FLOAT, NX_TYPE_BOOL, NX_TYPE_SCALAR, NX_TYPE_STR,
+    NX_TYPE_DTYPE, NX_TYPE_DEVICE, NX_TYPE_LAYOUT, NX_TYPE_MEMORY_FORMAT, NX_TYPE_GENERATOR, NX_TYPE_BOOLS
+} nx_type;
+
+typedef struct nx_param {
+    const char *name;
+    nx_type type;
+    bool optional;       /* None is allowed */
+    bool keyword_only;
+    bool has_initial;    /* may be left out */
+    bool written;        /* (a!) */
+    bool number_too;     /* a Tensor parameter of a point operator that a Python number may take the place of */
+    int8_t int_list_of;  /* int[1]: a single int is allowed; 0 otherwise */
+    nx_value initial;
+} nx_param;
+
+typedef enum nx_kind { NX_KIND_KERNEL, NX_KIND_POINT, NX_KIND_REDUCE, NX_KIND_VIEW, NX_KIND_COMPOSED } nx_kind;
+typedef enum nx_variant { NX_FUNCTIONAL, NX_INPLACE, NX_OUT } nx_variant;
+enum { /* nx_op_def.flags */
+    NX_OP_MUTATES = 1,   /* writes in[0] (kinds mutate, in-place forms) or the last argument (out forms) */
+    NX_OP_RANDOM = 2,    /* draws numbers: ordered, never merged or removed */
+    NX_OP_FACTORY = 4,   /* no tensor decides the device; dtype, layout, device, pin_memory are its last but one arguments */
+    NX_OP_OVERWRITES = 8,/* a mutating operator that never reads in[0]'s elements */
+    NX_OP_COMMUTES = 16,
+    NX_OP_COPIES_DEVICES = 32, /* arguments may lie on different devices (copy_) */
+    NX_OP_DATA_SIZED = 64
+};
+
+/* Checks the arguments and says what the results will be. Tensors are read as arrays. */
+typedef nx_status nx_meta_fn(const nx_value *in, nx_meta *out);
+/* Gradients of the inputs whose bit is set in `needed`, as new references in grads[k] (NULL: none). `in` are the
+ * call's arguments and `results` its results: those that the formula reads are whole, the others have only a shape.
+ * `g` has n_out gradients, NULL where undefined. */
+typedef nx_status nx_backward_fn(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g, uint64_t needed, nx_tensor **grads);
+typedef struct nx_derivative {
+    uint64_t inputs;        /* arguments that can carry gradients */
+    uint64_t saves_in;      /* arguments whose elements the formulas read, by bit */
+    uint64_t saves_out;     /* results likewise */
+    /* saves of one input's formula, so that only what is needed is kept: */
+    const uint64_t *saves_in_of, *saves_out_of; /* indexed by argument */
+    nx_backward_fn *backward;
+} nx_derivative;
+
+/* Element loops of a point operator: ptrs and steps (bytes) first of the outputs, then of the tensor operands in
+ * parameter order; constants are the Scalar parameters, already in the computing type. */
+typedef union nx_const { double f; int64_t i; } nx_const;
+typedef void nx_loop_fn(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants);
+enum { NX_LEVEL_BASE, NX_LEVEL_V4, NX_N_LEVELS };
+typedef struct nx_point {
+    int n_out, n_in, n_constants;
+    int8_t in_param[8], constant_param[8];          /* which argument each operand and constant is */
+    nx_loop_fn *loop[NX_N_LEVELS][NX_N_DTYPES];     /* by the common dtype of the operands; NULL: not implemented */
+} nx_point;
+/* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second
+ * state to the first; done writes one result element; count is the number of elements folded. */
+typedef struct nx_reduce_loop {
+    void (*init)(void *state);
+    void (*fold)(void *state, const char *x, int64_t step, int64_t n);
+    void (*merge)(void *state, const void *other);
+    void (*done)(const void *state, int64_t count, char *out);
+} nx_reduce_loop;
+enum { NX_REDUCE_CHUNK = 4096 }; /* eager and tile programs fold and merge in chunks of this many elements */
+typedef struct nx_reduce {
+    int dim_param;       /* index of the dim argument, -1: all dimensions */
+    int keepdim_param;   /* -1: False */
+    const nx_reduce_loop *loop[NX_N_LEVELS][NX_N_DTYPES]; /* by the result's dtype */
+} nx_reduce;
+
+typedef struct nx_op_def {
+    const char *name;       /* "aten::add.Tensor" */
+    const char *schema;     /* in ATen's form */
+    nx_kind kind;
+    nx_variant variant;
+    uint32_t flags;
+    int n_in, n_out;
+    const nx_param *params;
+    const char *const *result_names; /* NULL: unnamed */
+    nx_meta_fn *meta;       /* NULL for composed entries that dissolve */
+    nx_kernel_fn *kernel;   /* the CPU's best */
+    nx_kernel_fn *ref;      /* the meaning; NULL: kernel is it */
+    nx_op_fn *compose;      /* `as`: calls other operators */
+    bool dissolves;         /* composed, never seen below Autograd */
+    const nx_point *point;
+    const nx_reduce *reduce;
+    const nx_derivative *derivative; /* NULL: none (not differentiable, or dissolves) */
+    const char *nograd;     /* why there is none */
+    const char *functional, *inplace; /* names of the sibling forms, NULL: none */
+    const char *source;     /* "ops/point.op:12" */
+} nx_op_def;
+
+struct nx_op {
+    const nx_op_def *def;
+    int index;
+    nx_op_fn *table[NX_N_KEYS];
+    const nx_op *functional, *inplace; /* siblings, NULL: none */
+};
+
+/* ---- registration: def / impl / fallback ------------------------------------------------------------------ */
+NX_MUST_USE nx_status nx_library_def(const nx_op_def *def);   /* `def` lives as long as the process */
+NX_MUST_USE nx_status nx_library_impl(const char *op_name, int key, nx_op_fn *fn);
+NX_MUST_USE nx_status nx_library_fallback(int key, nx_op_fn *fn); /* rows of `key` that nobody filled */
+int nx_op_count(void);
+const nx_op *nx_op_at(int index);
+const nx_op *nx_op_get(const char *name);                     /* NULL when unknown */
+/* Generated: defines every entry of ops/. Called once by the library's start. */
+nx_status nx__register_ops(void);
+
+/* ---- the call ------------------------------------------------------------------------------------------------ */
+uint64_t nx_keys_of(const nx_op *op, const nx_value *in);     /* of the arguments alone */
+/* Goes on below key `at`: the highest key of `keys` under it. */
+NX_MUST_USE nx_status nx_redispatch(const nx_op *op, uint64_t keys, int at, const nx_value *in, nx_value *out);
+/* The front: shape rule, allocation (or the written argument), launch. Stands at every device's key. */
+nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out);
+nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out); /* at FAKE */
+/* Results' metas of a call without making them; view, new or written alike. */
+NX_MUST_USE nx_status nx_op_meta(const nx_op *op, const nx_value *in, nx_meta *out);
+/* Device that a call computes on: of the first tensor, of the device argument, else the CPU. */
+nx_device nx_call_device(const nx_op *op, const nx_value *in);
+
+/* Operators that a device lacks and that ran on the CPU instead: names and counts, for reports. */
+int nx_fallback_count(void);
+const char *nx_fallback_name(int k, int64_t *calls);
+void nx_fallback_clear(void);
+
+#endif

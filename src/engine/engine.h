@@ -1,0 +1,19 @@
+/* engine: the graph engine behind mode max-autotune. Session -> add graph -> compile -> summary -> bases -> run.
+ * The public functions stand in narthex.h (nx_session_*). Inside: lowering to launches, fused regions as tile programs,
+ * one feature-memory arena planned by lifetimes, model files. */
+#ifndef NX_ENGINE_H
+#define NX_ENGINE_H
+
+#include "pass/pass.h"
+
+/* The compiled form of one graph, without a session around it: what src/compile keeps per compiled function. */
+typedef struct nx_program nx_program;
+NX_MUST_USE nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out);
+void nx_program_free(nx_program *program);
+void nx_program_get_summary(const nx_program *program, nx_summary *out);
+/* As nx_session_run. The caller has checked shapes, dtypes and devices of inputs (guards). */
+NX_MUST_USE nx_status nx_program_run(nx_program *program, nx_tensor *const *inputs, nx_tensor **out);
+/* Steps and memory plan, for people. The caller's string. */
+NX_MUST_USE nx_status nx_program_print(const nx_program *program, char **out);
+
+#endif

@@ -1,0 +1,63 @@
+/* grad: reverse-mode differentiation. One boxed function at the AUTOGRAD key serves all operators, driven by
+ * nx_op_def.derivative. Nodes form a graph from results to leaves; the engine walks it in reverse order of making. */
+#ifndef NX_GRAD_H
+#define NX_GRAD_H
+
+#include "iter/iter.h"
+
+typedef struct nx_grad_node nx_grad_node;
+typedef struct nx_edge { nx_grad_node *node; int input; } nx_edge; /* node owned; NULL: no gradient wanted */
+
+/* What a node does. `g` has node->n_inputs gradients (NULL: undefined); grads has room for node->n_edges. */
+typedef struct nx_grad_class {
+    const char *name;                 /* "AddBackward0" */
+    nx_status (*apply)(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads);
+    void (*release)(nx_grad_node *node);      /* drops what is saved; called once, after backward or at the end */
+} nx_grad_class;
+struct nx_grad_node {
+    nx_count refs;
+    const nx_grad_class *class;
+    uint64_t sequence;
+    int n_inputs, n_edges;            /* results of the forward call; arguments that it had */
+    nx_edge *edges;
+    bool released;                    /* saved values are gone: a second backward fails */
+    const nx_op *op;                  /* for operator nodes */
+    void *context;                    /* the class's own */
+};
+/* A new node with room for edges; its own apply and context. For compiled graphs and Python functions. */
+NX_MUST_USE nx_status nx_grad_node_new(const nx_grad_class *class, int n_inputs, int n_edges, void *context, nx_grad_node **out);
+void nx_grad_node_ref(nx_grad_node *node);
+void nx_grad_node_unref(nx_grad_node *node);
+const char *nx_grad_node_name(const nx_grad_node *node);
+
+typedef struct nx_autograd {          /* of a tensor */
+    bool requires_grad;               /* of a leaf */
+    nx_tensor *grad;                  /* accumulated; owned */
+    nx_grad_node *node;               /* what made it; owned; NULL for leaves */
+    int output;                       /* which of node's results */
+    nx_grad_node *accumulator;        /* of a leaf; lent: it clears this when it goes */
+    bool retains_grad;
+} nx_autograd;
+
+bool nx_grad_enabled(void);
+void nx_grad_set_enabled(bool enabled);
+bool nx_tensor_requires_grad(const nx_tensor *tensor);
+bool nx_tensor_is_leaf(const nx_tensor *tensor);
+/* Edge into the graph for an input: its node, or its accumulator. node NULL when it needs no gradient. */
+NX_MUST_USE nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out);
+/* Makes `tensor` result `output` of `node` (a reference is taken). */
+NX_MUST_USE nx_status nx_grad_set_node(nx_tensor *tensor, nx_grad_node *node, int output);
+void nx_grad_drop(nx_tensor *tensor);                   /* detach_ */
+NX_MUST_USE nx_status nx_tensor_set_grad(nx_tensor *tensor, nx_tensor *grad); /* NULL clears */
+
+/* Gradients of roots (seeds g[i], NULL: ones of a one-element root) with respect to the leaves, or, when inputs is not
+ * NULL, of just these: into out[i] (new references, NULL if unused). */
+NX_MUST_USE nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots, bool retain_graph, bool create_graph,
+                                  nx_tensor *const *inputs, int n_inputs, nx_tensor **out);
+
+/* Helpers that generated formulas call (they go through the dispatcher). */
+NX_MUST_USE nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out); /* takes nothing; new reference */
+
+nx_status nx_autograd_call(nx_run *run, const nx_value *in, nx_value *out); /* at AUTOGRAD */
+
+#endif

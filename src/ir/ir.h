@@ -1,0 +1,88 @@
+/* ir: the one graph. Nodes in a list, arguments as values, users as intrusive lists, meta on each node.
+ * Levels: captured (dynamo's graph: calls as the user wrote them), functional (ATen operators, no writes to anything
+ * that lives on, one exception: copy_ into inputs at the end), lowered (src/engine's own). No optimisation here. */
+#ifndef NX_IR_H
+#define NX_IR_H
+
+#include "grad/grad.h"
+
+typedef enum nx_node_kind { NX_NODE_PLACEHOLDER, NX_NODE_GET_ATTR, NX_NODE_CALL_FUNCTION, NX_NODE_CALL_METHOD, NX_NODE_CALL_MODULE,
+                            NX_NODE_OUTPUT } nx_node_kind;
+typedef enum nx_graph_level { NX_CAPTURED, NX_FUNCTIONAL } nx_graph_level;
+
+typedef struct nx_use { nx_node *user; struct nx_use *next; } nx_use; /* one for each mention, in no order */
+
+struct nx_node {
+    nx_graph *graph;
+    nx_node *previous, *next;
+    nx_node_kind kind;
+    char *name;              /* unique in the graph: "add_1" */
+    char *target;            /* as the user wrote it: "torch.add", "t", "operator.matmul", "L_x_"; NULL: op's name */
+    const nx_op *op;         /* call_function and call_method of operators; NULL otherwise */
+    nx_value *args;          /* kept values; node references as NX_TAG_NODE, also inside lists. For calls of `op`: all
+                                parameters in schema order. Output: the results */
+    int n_args;
+    nx_use *uses;
+    int n_results;
+    nx_tensor **fakes;       /* n_results, each owned or NULL: shape, dtype, device (may be real constants for get_attr) */
+    nx_tensor *constant;     /* get_attr: the tensor; owned */
+    char *file, *code;       /* the user's line, NULL: unknown */
+    int line;
+    char *function;          /* the function that the line is in */
+    void *data;              /* scratch of whoever works on the graph; NULL between passes */
+    int order;               /* position, valid after nx_graph_number() */
+};
+struct nx_graph {
+    nx_node *first, *last;
+    int n_nodes;
+    nx_graph_level level;
+    nx_map names;
+    int n_inputs;
+    void *name_table;
+};
+
+/* ---- building ------------------------------------------------------------------------------------------------------- */
+NX_MUST_USE nx_status nx_graph_append(nx_graph *graph, nx_node_kind kind, const char *name_hint, const nx_op *op, const char *target,
+                                      const nx_value *args, int n_args, nx_node **out); /* args are copied */
+NX_MUST_USE nx_status nx_graph_insert_before(nx_node *where, nx_node_kind kind, const char *name_hint, const nx_op *op,
+                                             const char *target, const nx_value *args, int n_args, nx_node **out);
+NX_MUST_USE nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args); /* use lists follow */
+NX_MUST_USE nx_status nx_node_set_fakes(nx_node *node, nx_tensor *const *fakes, int n);  /* references are taken */
+NX_MUST_USE nx_status nx_node_set_source(nx_node *node, const char *file, int line, const char *function, const char *code);
+NX_MUST_USE nx_status nx_node_replace_uses(nx_node *node, nx_node *with); /* result k of one becomes result k of the other */
+void nx_node_erase(nx_node *node);                                      /* has no users */
+nx_node *nx_graph_output_node(const nx_graph *graph);
+NX_MUST_USE nx_status nx_graph_copy(const nx_graph *graph, nx_graph **out);
+void nx_graph_number(nx_graph *graph);
+/* Calls fn for every node reference in the arguments of `node`. */
+void nx_node_each_input(const nx_node *node, void (*fn)(void *arg, nx_node *input, int result), void *arg);
+
+/* ---- text ------------------------------------------------------------------------------------------------------------ */
+/* nx_graph_print / nx_graph_parse of narthex.h: the .nx form. Python form, as FX prints it: */
+NX_MUST_USE nx_status nx_graph_print_python(const nx_graph *graph, bool shapes, bool source_lines, char **out);
+/* NX_OK or NX_RUNTIME with "verify: node: what is wrong". */
+NX_MUST_USE nx_status nx_graph_verify(const nx_graph *graph);
+
+/* ---- running ----------------------------------------------------------------------------------------------------------- */
+/* Interprets: each node through the dispatcher. Results are new references. */
+NX_MUST_USE nx_status nx_graph_run(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_tensor **out, int n_out);
+
+/* ---- recording: what stands at the CAPTURE and TRACE keys ----------------------------------------------------------------- */
+/* While a tracer is on (nx_tracer_push .. nx_tracer_pop), calls at its key are appended to its graph; tensors are known by
+ * address (the tracer holds them). A tensor that it does not know becomes what `unknown` says: an error, or a get_attr. */
+typedef struct nx_tracer {
+    nx_graph *graph;              /* lent */
+    int key;                      /* NX_KEY_AT_CAPTURE or NX_KEY_AT_TRACE */
+    nx_map nodes;                 /* tensor -> nx_tracked */
+    struct nx_tracer *outer;
+    nx_status (*unknown)(struct nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* NULL: error */
+    void *context;
+    uint64_t included_before;
+} nx_tracer;
+NX_MUST_USE nx_status nx_tracer_push(nx_tracer *tracer); /* adds its key to the thread's included keys */
+void nx_tracer_pop(nx_tracer *tracer);                   /* and forgets all tensors */
+NX_MUST_USE nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result);
+bool nx_tracer_find(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out); /* NX_TAG_NODE */
+nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out);
+
+#endif

@@ -1,0 +1,53 @@
+/* iter: the one place of type promotion, broadcasting, overlap checks, and of walking strided operands.
+ * Generated shape rules and kernels call it. */
+#ifndef NX_ITER_H
+#define NX_ITER_H
+
+#include "dispatch/dispatch.h"
+
+/* ---- promotion: ATen's classes tensor > 0-dim tensor > Python number ------------------------------------------ */
+nx_dtype nx_promote_types(nx_dtype a, nx_dtype b);
+/* Common dtype of the given arguments (tensors and numbers). */
+nx_dtype nx_promote(const nx_value *const *args, int n);
+nx_dtype nx_default_dtype(void);
+NX_MUST_USE nx_status nx_set_default_dtype(nx_dtype dtype);
+static inline bool nx_is_float(nx_dtype d) { return d >= NX_F16; }
+static inline bool nx_is_int(nx_dtype d) { return d > NX_BOOL && d < NX_F16; }
+bool nx_can_cast(nx_dtype from, nx_dtype to); /* as out= and in-place results allow */
+
+/* ---- shape rules ------------------------------------------------------------------------------------------------- */
+/* Broadcast of the tensor arguments into meta->size; strides follow the operands' order as in PyTorch. `op` for the
+ * message. The device is the one of the operands (0-dim CPU tensors are allowed beside another device). */
+NX_MUST_USE nx_status nx_meta_broadcast(const char *op, const nx_value *const *args, int n, nx_meta *meta);
+/* Size of a reduction over `dims` (NONE or empty: all). Wraps and checks dims; fills mask with the reduced ones. */
+NX_MUST_USE nx_status nx_meta_reduce(const char *op, const nx_array *self, const nx_value *dims, bool keepdim, nx_meta *meta, bool *mask);
+NX_MUST_USE nx_status nx_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
+NX_MUST_USE nx_status nx_infer_size(const char *op, const int64_t *size, int n, int64_t numel, int64_t *out);
+/* Strides of a view of `self` with the new sizes; false: not possible without a copy. */
+bool nx_regroup(const nx_array *self, const int64_t *size, int n, int64_t *stride);
+bool nx_expandable(const int64_t *from, int n_from, const int64_t *to, int n_to);
+
+/* ---- walking ----------------------------------------------------------------------------------------------------- */
+enum { NX_MAX_OPERANDS = 8 };
+/* Operands over one index space: dimensions are merged and ordered so that the innermost is long. */
+typedef struct nx_walk {
+    int n, ndim;
+    char *ptr[NX_MAX_OPERANDS];
+    int64_t size[NX_MAX_DIMS];
+    int64_t step[NX_MAX_OPERANDS][NX_MAX_DIMS]; /* bytes; 0 where broadcast */
+} nx_walk;
+void nx_walk_start(nx_walk *walk, int ndim, const int64_t *size);
+void nx_walk_add(nx_walk *walk, const nx_array *array);      /* broadcasts to the walk's size */
+void nx_walk_merge(nx_walk *walk);
+typedef void nx_walk_fn(void *arg, char *const *ptrs, const int64_t *steps, int64_t n);
+void nx_walk_run(const nx_walk *walk, nx_walk_fn *inner, void *arg);
+
+/* Kernels for the kinds that are made of loops; run->op->def says which. */
+nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out);
+nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out);
+/* Elements of `from` cast into `to`, which has the broadcast size. */
+void nx_copy_cast(const nx_array *to, const nx_array *from);
+int nx_level(void);                                           /* the level in use */
+void nx_const_cast(nx_const *to, const nx_value *number, nx_dtype computing); /* half types compute in float: .f */
+
+#endif

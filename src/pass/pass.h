@@ -1,0 +1,39 @@
+/* pass: from a captured graph to functional forward and backward graphs, and the passes over them.
+ * pass.def is the pipeline as a table. */
+#ifndef NX_PASS_H
+#define NX_PASS_H
+
+#include "ir/ir.h"
+
+/* How a captured graph became functional ones. Inputs of `forward`: the captured graph's inputs, in order. */
+typedef struct nx_aot {
+    nx_graph *joint;         /* primals then tangents -> outputs then gradients; NULL without gradients; for logs */
+    nx_graph *forward;       /* inputs -> outputs, then new values of mutated inputs, then saved values */
+    nx_graph *backward;      /* saved values, then tangents -> gradients of inputs; NULL without gradients */
+    int n_inputs, n_outputs; /* of the captured graph */
+    int n_mutated;           /* results n_outputs.. of forward are copied into inputs mutated[i] */
+    int *mutated;
+    int n_saved;
+    int *alias_of;           /* n_outputs: the input that an output is or is a view of, -1: none. The forward then returns
+                                nothing useful there for identity: the runtime returns the input itself when same_as_input */
+    bool *same_as_input;
+    bool *output_requires_grad; /* n_outputs: has a tangent, in order */
+    int *grad_of;            /* n_inputs: index of its gradient in backward's results, -1: none */
+    int n_grads, n_tangents;
+} nx_aot;
+/* requires_grad[i]: the graph's input i does. grad_mode: whether gradients are wanted. inference: no joint graph. */
+NX_MUST_USE nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out);
+void nx_aot_free(nx_aot *aot);
+
+/* The passes, each usable alone; `graph` is changed in place and stays as it was on failure. */
+NX_MUST_USE nx_status nx_pass_functionalise(nx_graph *graph); /* writes become new values; copy_ into inputs at the end */
+NX_MUST_USE nx_status nx_pass_dce(nx_graph *graph);           /* removes nodes that nothing needs; random ones stay */
+/* The pipeline of pass.def on a functional graph: runs, verifies when asked. letters NULL: all. */
+NX_MUST_USE nx_status nx_pass_run(nx_graph *graph, const char *letters);
+
+/* Fusion groups for the engine: each node gets group[node->order] >= 0 when it belongs to a fused region. */
+typedef struct nx_regions { int n; int *of_node; } nx_regions;
+NX_MUST_USE nx_status nx_pass_fuse(nx_graph *graph, nx_regions *out); /* point chains ending in an optional reduction */
+void nx_regions_free(nx_regions *regions);
+
+#endif
