@@ -43,6 +43,7 @@ typedef struct nx_thread {
 } nx_thread;
 extern _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
 nx_thread *nx__thread_new(void);
+extern void (*nx__thread_end)(nx_thread *thread); /* src/core: empties the free lists of a thread that ends */
 static inline nx_thread *nx_thread_get(void) { return NX_LIKELY(nx__thread != NULL) ? nx__thread : nx__thread_new(); }
 
 /* ---- status --------------------------------------------------------------------------------------- */
@@ -59,7 +60,8 @@ char *nx_strdup(const char *text);
 NX_API void nx_alloc_fail_at(int64_t n);           /* the n-th allocation from now on fails (1 = next); 0: none. All threads */
 NX_API bool nx_alloc_failed(void);                 /* whether that failure has happened */
 NX_API int64_t nx_alloc_live(void);                /* blocks not yet freed */
-bool nx_alloc_watched(void);                       /* a failure is armed or counted: free lists stand aside */
+NX_API void nx_alloc_watch(bool on);               /* tests: free lists stand aside, so that the count is exact */
+bool nx_alloc_watched(void);
 
 /* ---- growing arrays: NX_VEC(int) v = {0}; ---------------------------------------------------------- */
 #define NX_VEC(type) struct { type *at; int n, room; }

@@ -14,6 +14,7 @@ typedef struct nx_storage {
     bool is_inline;    /* data lies in this block */
     void (*release)(struct nx_storage *storage); /* frees data; NULL: nothing to free */
     void *context;     /* for release */
+    char fill[16];     /* makes 64 bytes, so that an inline payload is aligned */
 } nx_storage;
 
 /* Memory of `device`. src/device fills these two pointers for device types > 0 at load. */

@@ -1,0 +1,72 @@
+/* Every allocation of the library, counted, and failed on demand.
+ * nx_alloc_fail_at(n) arms one failure: the n-th allocation from then on, on whatever thread, returns NULL.
+ * While a test watches (nx_alloc_watch), free lists elsewhere stand aside, so that the count of live blocks is exact. */
+#include "base/base.h"
+
+#include <stdlib.h>
+
+static _Atomic int64_t live_blocks;
+static _Atomic int64_t until_failure; /* 0: not armed */
+static _Atomic bool failure_happened;
+static _Atomic bool watched;
+
+void nx_alloc_fail_at(int64_t n) {
+    atomic_store(&failure_happened, false);
+    atomic_store(&until_failure, n);
+}
+
+bool nx_alloc_failed(void) { return atomic_load(&failure_happened); }
+int64_t nx_alloc_live(void) { return atomic_load(&live_blocks); }
+void nx_alloc_watch(bool on) { atomic_store(&watched, on); }
+bool nx_alloc_watched(void) { return atomic_load_explicit(&watched, memory_order_relaxed); }
+
+static bool must_fail(void) {
+    if (NX_LIKELY(atomic_load_explicit(&until_failure, memory_order_relaxed) <= 0)) return false;
+    if (atomic_fetch_sub(&until_failure, 1) != 1) return false;
+    atomic_store(&failure_happened, true);
+    return true;
+}
+
+void *nx_alloc(size_t bytes) {
+    if (NX_UNLIKELY(must_fail())) return NULL;
+    void *block = NULL;
+    if (bytes < 64) block = malloc(bytes ? bytes : 1);
+    else if (bytes > PTRDIFF_MAX || posix_memalign(&block, 64, bytes) != 0) block = NULL;
+    if (block) atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
+    return block;
+}
+
+void *nx_alloc_zeroed(size_t bytes) {
+    void *block = nx_alloc(bytes);
+    return block ? memset(block, 0, bytes ? bytes : 1) : NULL;
+}
+
+void nx_free(void *block) {
+    if (block == NULL) return;
+    atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
+    free(block);
+}
+
+/* realloc() would lose the alignment, so a larger block is made and filled. The old block stays valid on failure. */
+void *nx_realloc(void *block, size_t old_bytes, size_t bytes) {
+    void *larger = nx_alloc(bytes);
+    if (larger == NULL) return NULL;
+    if (block) memcpy(larger, block, old_bytes < bytes ? old_bytes : bytes);
+    nx_free(block);
+    return larger;
+}
+
+char *nx_strdup(const char *text) {
+    size_t bytes = strlen(text) + 1;
+    char *copy = nx_alloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+bool nx__vec_grow(void **at, int *room, size_t element) {
+    int larger = *room ? 2 * *room : 8;
+    void *block = nx_realloc(*at, element * (size_t)*room, element * (size_t)larger);
+    if (block == NULL) return false;
+    *at = block;
+    *room = larger;
+    return true;
+}

@@ -1,0 +1,85 @@
+/* The thread-local block, status and error text.
+ * One pointer of initial-exec storage per thread (the loader's surplus for late libraries is small), the rest on the
+ * heap. When even that block cannot be had, a thread falls back on one shared block: messages may then mix, nothing
+ * else is lost. The block lives until its thread ends. */
+#include "base/base.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+_Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
+static nx_thread spare_thread;
+void (*nx__thread_end)(nx_thread *thread); /* src/core empties the free lists */
+
+static void free_thread(void *block) {
+    nx_thread *thread = block;
+    nx__thread = thread;
+    if (nx__thread_end) nx__thread_end(thread);
+    nx__thread = NULL;
+    free(thread);
+}
+
+static void make_thread_key(void) { pthread_key_create(&thread_key, free_thread); }
+
+/* Not through nx_alloc: an allocation that a test fails must find a place for its message. */
+nx_thread *nx__thread_new(void) {
+    pthread_once(&thread_key_once, make_thread_key);
+    nx_thread *thread = calloc(1, sizeof *thread);
+    if (thread == NULL) return &spare_thread;
+    pthread_setspecific(thread_key, thread);
+    return nx__thread = thread;
+}
+
+const char *nx_error_message(void) {
+    nx_thread *thread = nx_thread_get();
+    return thread->error == NX_OK ? "" : thread->message;
+}
+
+nx_status nx_fail(nx_status code, const char *format, ...) {
+    nx_thread *thread = nx_thread_get();
+    char message[sizeof thread->message]; /* an argument may be the previous message */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    memcpy(thread->message, message, sizeof message);
+    thread->error = code;
+    return code;
+}
+
+nx_status nx_fail_memory(size_t bytes) {
+    return nx_fail(NX_NO_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
+}
+
+static const char *const status_names[NX_N_STATUS] = {
+    [NX_OK] = "OK",
+#define NX_ERROR_ROW(code, exception, meaning) [NX_##code] = #code,
+#include "narthex/errors.def"
+#undef NX_ERROR_ROW
+};
+static const char *const status_exceptions[NX_N_STATUS] = {
+    [NX_OK] = "SystemError",
+#define NX_ERROR_ROW(code, exception, meaning) [NX_##code] = #exception,
+#include "narthex/errors.def"
+#undef NX_ERROR_ROW
+};
+
+const char *nx_status_name(nx_status status) {
+    return status >= 0 && status < NX_N_STATUS ? status_names[status] : "UNKNOWN";
+}
+
+const char *nx_status_exception(nx_status status) {
+    return status >= 0 && status < NX_N_STATUS ? status_exceptions[status] : "SystemError";
+}
+
+void *(*nx_before_block)(void);
+void (*nx_after_block)(void *token);
+
+void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token)) {
+    nx_before_block = before;
+    nx_after_block = after;
+}

@@ -1,0 +1,84 @@
+/* The CPU's generator: mt19937 seeded and advanced as PyTorch's, so that a seeded script draws PyTorch's numbers.
+ * Source: Matsumoto and Nishimura, "Mersenne Twister", ACM TOMACS 8 (1998); seeding by their 2002 recurrence.
+ * Only the low 32 bits of a seed reach the state. What is drawn from it stands with the random operators. */
+#include "core/core.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+
+enum { N = 624, M = 397 };
+static const uint64_t fixed_seed = 67280421310721; /* of a fresh torch.Generator() */
+
+static void seed_twister(nx_generator *g, uint64_t seed) {
+    g->state[0] = (uint32_t)seed;
+    for (uint32_t i = 1; i < N; i++) g->state[i] = 1812433253u * (g->state[i - 1] ^ (g->state[i - 1] >> 30)) + i;
+    g->left = 1;
+    g->next = 0;
+}
+
+void nx_generator_seed(nx_generator *g, uint64_t seed) {
+    g->seed = seed;
+    g->offset = 0;
+    g->has_normal = false;
+    if (g->class) g->class->seed(g, seed);
+    else seed_twister(g, seed);
+}
+
+static void refill(nx_generator *g) {
+    for (int i = 0; i < N; i++) {
+        uint32_t mixed = (g->state[i] & 0x80000000u) | (g->state[(i + 1) % N] & 0x7fffffffu);
+        g->state[i] = g->state[(i + M) % N] ^ (mixed >> 1) ^ ((mixed & 1) ? 0x9908b0dfu : 0);
+    }
+    g->left = N;
+    g->next = 0;
+}
+
+uint32_t nx_generator_u32(nx_generator *g) {
+    if (--g->left == 0) refill(g);
+    uint32_t y = g->state[g->next++];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    return y ^ (y >> 18);
+}
+
+uint64_t nx_generator_u64(nx_generator *g) {
+    uint64_t high = nx_generator_u32(g);
+    return high << 32 | nx_generator_u32(g);
+}
+
+nx_status nx_generator_new(nx_generator **out) {
+    nx_generator *g = nx_alloc_zeroed(sizeof *g);
+    if (g == NULL) return nx_fail_memory(sizeof *g);
+    g->refs = 1;
+    nx_generator_seed(g, fixed_seed);
+    *out = g;
+    return NX_OK;
+}
+
+nx_generator *nx_generator_ref(nx_generator *g) {
+    nx_count_up(&g->refs);
+    return g;
+}
+
+void nx_generator_unref(nx_generator *g) {
+    if (g == NULL || !nx_count_down(&g->refs)) return;
+    if (g->class && g->class->free) g->class->free(g);
+    else nx_free(g);
+}
+
+static nx_generator default_generator;
+static pthread_once_t default_once = PTHREAD_ONCE_INIT;
+
+/* As in PyTorch a process that sets no seed gets other numbers every time. */
+static void make_default(void) {
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = fixed_seed;
+    default_generator.refs = 1;
+    nx_generator_seed(&default_generator, seed);
+}
+
+nx_generator *nx_generator_default(void) {
+    pthread_once(&default_once, make_default);
+    return &default_generator;
+}

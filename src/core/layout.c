@@ -1,0 +1,70 @@
+/* Sizes and strides. Strides count elements; a dimension of size 1 has any stride. */
+#include "core/core.h"
+
+int64_t nx_numel(int ndim, const int64_t *sizes) {
+    int64_t n = 1;
+    for (int d = 0; d < ndim; d++) n *= sizes[d];
+    return n;
+}
+
+bool nx_is_contiguous(int ndim, const int64_t *sizes, const int64_t *strides) {
+    int64_t expected = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (sizes[d] == 0) return true;
+        if (sizes[d] == 1) continue;
+        if (strides[d] != expected) return false;
+        expected *= sizes[d];
+    }
+    return true;
+}
+
+void nx_array_refresh(nx_array *a) {
+    a->numel = nx_numel(a->ndim, a->sizes);
+    a->contiguous = a->numel == 0 || nx_is_contiguous(a->ndim, a->sizes, a->strides);
+}
+
+void nx_array_copy(nx_array *to, const nx_array *from, int64_t *dims) {
+    *to = *from;
+    to->sizes = dims;
+    to->strides = dims + from->ndim;
+    for (int d = 0; d < from->ndim; d++) {
+        to->sizes[d] = from->sizes[d];
+        to->strides[d] = from->strides[d];
+    }
+}
+
+void nx_array_extent(const nx_array *a, const char **low, const char **high) {
+    *low = *high = NULL;
+    if (a->numel == 0 || a->data == NULL) return;
+    int64_t first = 0, last = 0;
+    for (int d = 0; d < a->ndim; d++) {
+        int64_t reach = (a->sizes[d] - 1) * a->strides[d];
+        if (reach < 0) first += reach;
+        else last += reach;
+    }
+    int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype);
+    *low = (const char *)a->data + first * bytes;
+    *high = (const char *)a->data + (last + 1) * bytes;
+}
+
+/* As PyTorch: the stride of a dimension counts empty inner dimensions as one. */
+void nx_meta_contiguous(nx_meta *meta) {
+    int64_t stride = 1;
+    for (int d = meta->ndim - 1; d >= 0; d--) {
+        meta->stride[d] = stride;
+        stride *= meta->size[d] > 1 ? meta->size[d] : 1;
+    }
+}
+
+/* The bytes that reach from element 0 to the last one; SIZE_MAX when that cannot be counted. */
+size_t nx_meta_bytes(const nx_meta *meta) {
+    int64_t last = 0, reach;
+    for (int d = 0; d < meta->ndim; d++) {
+        if (meta->size[d] == 0) return 0;
+        if (__builtin_mul_overflow(meta->size[d] - 1, meta->stride[d], &reach)) return SIZE_MAX;
+        if (__builtin_add_overflow(last, reach, &last)) return SIZE_MAX;
+    }
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)last + 1, nx_dtype_bytes(meta->dtype), &bytes)) return SIZE_MAX;
+    return bytes;
+}

@@ -1,0 +1,11 @@
+/* Shared by the files of src/core alone. */
+#ifndef NX_CORE_PRIVATE_H
+#define NX_CORE_PRIVATE_H
+
+#include "core/core.h"
+
+nx_status nx__cache_new(nx_device device, size_t bytes, void **out);
+void nx__cache_free(nx_device device, void *block);
+void nx__free_storages(nx_thread *thread);
+
+#endif

@@ -1,0 +1,100 @@
+/* Storages. Small ones carry their payload behind the header in one block, and the smallest come from a list of the
+ * thread; large CPU blocks come from cache.c; other devices' from the functions that src/device fills in. */
+#include "core/core.h"
+
+#include "core/private.h"
+
+enum { MAX_INLINE = 2048, MAX_LISTED = 256, MAX_FREE = 64 };
+_Static_assert(sizeof(nx_storage) == 64, "an inline payload must be 64-byte aligned");
+
+nx_memory_new_fn *nx_memory_new[NX_MAX_DEVICE_TYPES] = {nx__cache_new};
+nx_memory_free_fn *nx_memory_free[NX_MAX_DEVICE_TYPES] = {nx__cache_free};
+
+static nx_storage *take_listed(void) {
+    nx_thread *thread = nx_thread_get();
+    nx_storage *storage = thread->free_storages;
+    if (storage == NULL || nx_alloc_watched()) return nx_alloc(sizeof(nx_storage) + MAX_LISTED);
+    thread->free_storages = storage->context;
+    thread->n_free_storages--;
+    return storage;
+}
+
+static void give_listed(nx_storage *storage) {
+    nx_thread *thread = nx_thread_get();
+    if (thread->n_free_storages >= MAX_FREE || nx_alloc_watched()) {
+        nx_free(storage);
+        return;
+    }
+    storage->context = thread->free_storages;
+    thread->free_storages = storage;
+    thread->n_free_storages++;
+}
+
+static void init(nx_storage *storage, nx_device device, size_t bytes) {
+    storage->refs = 1;
+    storage->version = 0;
+    storage->data = NULL;
+    storage->bytes = bytes;
+    storage->device = device;
+    storage->is_inline = false;
+    storage->release = NULL;
+    storage->context = NULL;
+}
+
+static nx_status new_inline(size_t bytes, nx_storage **out) {
+    nx_storage *storage = bytes <= MAX_LISTED ? take_listed() : nx_alloc(sizeof(nx_storage) + bytes);
+    if (storage == NULL) return nx_fail_memory(bytes);
+    init(storage, NX_CPU, bytes);
+    storage->is_inline = true;
+    storage->data = storage + 1;
+    *out = storage;
+    return NX_OK;
+}
+
+static void release_memory(nx_storage *storage) {
+    if (storage->data) nx_memory_free[storage->device.type](storage->device, storage->data);
+}
+
+nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out) {
+    if (device.type == 0 && bytes <= MAX_INLINE) return new_inline(bytes, out);
+    if (nx_memory_new[device.type] == NULL) return nx_fail(NX_RUNTIME, "storage: device type %d is not loaded", device.type);
+    nx_storage *storage = nx_alloc(sizeof *storage);
+    if (storage == NULL) return nx_fail_memory(sizeof *storage);
+    init(storage, device, bytes);
+    storage->release = release_memory;
+    nx_status status = bytes ? nx_memory_new[device.type](device, bytes, &storage->data) : NX_OK;
+    if (status != NX_OK) {
+        nx_free(storage);
+        return status;
+    }
+    *out = storage;
+    return NX_OK;
+}
+
+nx_status nx_storage_new_fake(nx_device device, size_t bytes, nx_storage **out) {
+    nx_storage *storage = nx_alloc(sizeof *storage);
+    if (storage == NULL) return nx_fail_memory(sizeof *storage);
+    init(storage, device, bytes);
+    *out = storage;
+    return NX_OK;
+}
+
+nx_storage *nx_storage_ref(nx_storage *storage) {
+    nx_count_up(&storage->refs);
+    return storage;
+}
+
+void nx_storage_unref(nx_storage *storage) {
+    if (storage == NULL || !nx_count_down(&storage->refs)) return;
+    if (storage->release) storage->release(storage);
+    if (storage->is_inline && storage->bytes <= MAX_LISTED) give_listed(storage);
+    else nx_free(storage);
+}
+
+void nx__free_storages(nx_thread *thread) {
+    for (nx_storage *storage = thread->free_storages, *next; storage; storage = next) {
+        next = storage->context;
+        nx_free(storage);
+    }
+    thread->free_storages = NULL;
+}
