@@ -37,11 +37,16 @@ typedef struct nx_thread {
     struct nx_tracer *tracer;                      /* innermost tracer (src/ir) */
     void *free_tensors, *free_storages;            /* free lists (src/core) */
     int n_free_tensors, n_free_storages;
-    const char *source_file, *source_code; int source_line; /* user's line for nodes recorded now (src/ir), lent */
+    void *free_nodes, *free_autograds, *dead_nodes; /* free lists, nodes being freed (src/grad) */
+    int n_free_nodes, n_free_autograds;
+    bool freeing_nodes;
+    uint64_t grad_sequence;                        /* of the last node made here (src/grad) */
+    char node_name[64];                            /* what nx_grad_node_name returned last (src/grad) */
+    const char *source_file, *source_code, *source_function; int source_line; /* user's line for nodes recorded now (src/ir), lent */
     const char *target;                            /* Python-level name of the call being captured, lent (src/ir) */
     bool target_is_method;
 } nx_thread;
-extern _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec")));
 nx_thread *nx__thread_new(void);
 extern void (*nx__thread_end)(nx_thread *thread); /* src/core: empties the free lists of a thread that ends */
 static inline nx_thread *nx_thread_get(void) { return NX_LIKELY(nx__thread != NULL) ? nx__thread : nx__thread_new(); }

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-_Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+_Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;

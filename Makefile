@@ -1,0 +1,44 @@
+# make        set up .venv, build, install Narthex into it
+# make line   f in every way that Narthex runs a program: one row a way
+# make test   all tests (installs PyTorch as the oracle)
+# make demo   f in every way, without PyTorch
+# Further: make bench, make check-hostile, make clean.
+PY := .venv/bin/python
+SHELL := bash
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
+
+.PHONY: all setup setup-test line test demo bench check-hostile clean
+all: .venv/narthex.done
+
+setup:
+	@tools/setup.sh
+setup-test:
+	@tools/setup.sh test
+
+.venv/narthex.done: $(SOURCES) | setup
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -Cbuild-dir=build/release .
+	@touch $@
+
+line: setup-test all
+	$(PY) -m tests.line
+
+test: setup-test all build/unit/done
+	$(PY) -m pytest -q tests
+
+build/unit/done: $(SOURCES) $(shell find tests/unit -type f) | setup-test
+	@[ -d build/unit/meson-info ] || meson setup build/unit --buildtype=debugoptimized -Dunit=true >/dev/null
+	ninja -C build/unit >build/unit/log 2>&1 || { tail -40 build/unit/log; exit 1; }
+	@touch $@
+
+demo: all
+	$(PY) -m examples.demo
+
+bench: setup-test all
+	$(PY) -m bench
+
+check-hostile: setup-test all
+	$(PY) -m tests.hostile
+
+clean:
+	rm -rf build .venv

@@ -1,0 +1,231 @@
+/* From Python arguments to values, driven by an operator's parameters.
+ * A parameter that does not fit makes the caller try its next overload, so conversions set no exception; they only say
+ * what they expected. Integers, lists and floats follow PyTorch's parser: a bool is an int, an int is a float, a float is
+ * no int, one int stands for a list of ints where the schema says int[1], and a call may spread the sizes of its first
+ * list: view(3, 4). */
+#include "bind/private.h"
+
+static const char *const expected_text[] = {
+    [NX_TYPE_TENSOR] = "Tensor", [NX_TYPE_TENSORS] = "tuple of Tensors", [NX_TYPE_INT] = "int", [NX_TYPE_INTS] = "tuple of ints",
+    [NX_TYPE_FLOAT] = "float", [NX_TYPE_BOOL] = "bool", [NX_TYPE_SCALAR] = "Number", [NX_TYPE_STR] = "str",
+    [NX_TYPE_DTYPE] = "torch.dtype", [NX_TYPE_DEVICE] = "torch.device", [NX_TYPE_LAYOUT] = "torch.layout",
+    [NX_TYPE_MEMORY_FORMAT] = "torch.memory_format", [NX_TYPE_GENERATOR] = "torch.Generator", [NX_TYPE_BOOLS] = "tuple of bools"};
+
+const char *nxpy_type_text(PyObject *o) {
+    if (nxpy_tensor_check(o)) return "Tensor";
+    return Py_TYPE(o)->tp_name;
+}
+
+static bool is_integer(PyObject *o) { return PyLong_Check(o) || (!PyFloat_Check(o) && !nxpy_tensor_check(o) && PyIndex_Check(o)); }
+
+/* 1, 0 (no integer), -1 (too large). */
+static int read_int(PyObject *o, int64_t *out) {
+    if (!is_integer(o)) return 0;
+    PyObject *index = PyLong_CheckExact(o) ? Py_NewRef(o) : PyNumber_Index(o);
+    if (index == NULL) return -1;
+    *out = PyLong_AsLongLong(index);
+    Py_DECREF(index);
+    if (*out != -1 || !PyErr_Occurred()) return 1;
+    PyErr_Clear();
+    PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long");
+    return -1;
+}
+
+static int read_number(PyObject *o, nx_value *out) {
+    if (PyFloat_Check(o)) *out = nx_value_float(PyFloat_AS_DOUBLE(o));
+    else if (PyBool_Check(o)) *out = nx_value_bool(o == Py_True);
+    else {
+        int64_t i;
+        int read = read_int(o, &i);
+        if (read != 1) return read;
+        *out = nx_value_int(i);
+    }
+    return 1;
+}
+
+static int read_ints(PyObject *const *items, Py_ssize_t n, nxpy_args *args, nx_value *out) {
+    if (n > NXPY_MAX_INTS - args->n_ints) return 0;
+    int64_t *at = args->ints + args->n_ints;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int read = read_int(items[i], &at[i]);
+        if (read != 1) return read;
+    }
+    args->n_ints += (int)n;
+    *out = nx_value_ints(at, (int)n);
+    return 1;
+}
+
+static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_value *out) {
+    if (!PyList_Check(o) && !PyTuple_Check(o)) return 0;
+    PyObject **items = PySequence_Fast_ITEMS(o);
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    if (n > NXPY_MAX_LIST - args->n_list) return 0;
+    nx_value *at = args->list + args->n_list;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (param->type == NX_TYPE_BOOLS && PyBool_Check(items[i])) at[i] = nx_value_bool(items[i] == Py_True);
+        else if (param->type == NX_TYPE_TENSORS && nxpy_tensor_check(items[i])) at[i] = nx_value_tensor(nxpy_tensor_get(items[i]));
+        else if (param->type == NX_TYPE_TENSORS && items[i] == Py_None) at[i] = NX_VALUE_NONE;
+        else return 0;
+    }
+    args->n_list += (int)n;
+    *out = nx_value_list(at, (int)n);
+    return 1;
+}
+
+static int read_dtype(PyObject *o, nx_value *out) {
+    if (nxpy_dtype_check(o)) *out = nx_value_dtype(nxpy_dtype_get(o));
+    else if (o == (PyObject *)&PyFloat_Type) *out = nx_value_dtype(NX_F64);
+    else if (o == (PyObject *)&PyLong_Type) *out = nx_value_dtype(NX_I64);
+    else if (o == (PyObject *)&PyBool_Type) *out = nx_value_dtype(NX_BOOL);
+    else return 0;
+    return 1;
+}
+
+static int read_device(PyObject *o, nx_value *out) {
+    nx_device device;
+    if (Py_TYPE(o) != &nxpy_device_type && !PyUnicode_Check(o)) return 0;
+    if (nxpy_device_from(o, &device) < 0) return -1;
+    *out = nx_value_device(device);
+    return 1;
+}
+
+/* One argument: 1 converted, 0 does not fit, -1 exception. */
+static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx_value *out) {
+    if (o == Py_None && (param->optional || (param->has_initial && param->initial.tag == NX_TAG_NONE))) {
+        *out = NX_VALUE_NONE;
+        return 1;
+    }
+    switch (param->type) {
+    case NX_TYPE_TENSOR:
+        if (nxpy_tensor_check(o)) {
+            *out = nx_value_tensor(nxpy_tensor_get(o));
+            return 1;
+        }
+        return param->number_too ? read_number(o, out) : 0;
+    case NX_TYPE_SCALAR: return read_number(o, out);
+    case NX_TYPE_INT: {
+        int64_t i;
+        int read = read_int(o, &i);
+        if (read == 1) *out = nx_value_int(i);
+        return read;
+    }
+    case NX_TYPE_FLOAT: {
+        int read = PyBool_Check(o) ? 0 : read_number(o, out);
+        if (read == 1 && out->tag == NX_TAG_INT) *out = nx_value_float((double)out->i);
+        return read;
+    }
+    case NX_TYPE_BOOL:
+        if (!PyBool_Check(o)) return 0;
+        *out = nx_value_bool(o == Py_True);
+        return 1;
+    case NX_TYPE_INTS:
+        if (param->int_list_of && is_integer(o)) return read_ints(&o, 1, args, out);
+        if (!PyList_Check(o) && !PyTuple_Check(o)) return 0;
+        return read_ints(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), args, out);
+    case NX_TYPE_TENSORS:
+    case NX_TYPE_BOOLS: return read_list(param, o, args, out);
+    case NX_TYPE_STR:
+        if (!PyUnicode_Check(o)) return 0;
+        *out = nx_value_str(PyUnicode_AsUTF8(o));
+        return out->str ? 1 : -1;
+    case NX_TYPE_DTYPE: return read_dtype(o, out);
+    case NX_TYPE_DEVICE: return read_device(o, out);
+    case NX_TYPE_LAYOUT:
+    case NX_TYPE_MEMORY_FORMAT:
+        if (Py_TYPE(o) != &nxpy_word_type) return 0;
+        *out = (nx_value){.tag = ((nxpy_word *)o)->tag, .i = ((nxpy_word *)o)->value};
+        return out->tag == (param->type == NX_TYPE_LAYOUT ? NX_TAG_LAYOUT : NX_TAG_MEMORY_FORMAT);
+    case NX_TYPE_GENERATOR:
+        if (Py_TYPE(o) != &nxpy_generator_type) return 0;
+        *out = (nx_value){.tag = NX_TAG_GENERATOR, .generator = nxpy_generator_get(o)};
+        return 1;
+    }
+    return 0;
+}
+
+static int refuse(const nxpy_overload *overload, int at, PyObject *o, char *why, size_t why_bytes) {
+    const nx_param *param = &overload->op->def->params[at];
+    if (why) snprintf(why, why_bytes, "argument '%s' (position %d) must be %s, not %s", PyUnicode_AsUTF8(overload->names[at]), at + 1,
+                      expected_text[param->type], nxpy_type_text(o));
+    return 0;
+}
+
+/* sizes spread over the call: the k-th parameter takes all positional arguments that are left */
+static bool spreads(const nx_op_def *def, int k, bool is_method, PyObject *const *given, Py_ssize_t n_given) {
+    return k == (is_method ? 1 : 0) && k < n_given && def->params[k].type == NX_TYPE_INTS && !def->params[k].keyword_only &&
+           is_integer(given[k]) && (n_given - k > 1 || !def->params[k].int_list_of);
+}
+
+static int read_keywords(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords, nxpy_args *args, uint64_t *filled,
+                         char *why, size_t why_bytes) {
+    const nx_op_def *def = overload->op->def;
+    for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(keywords); j++) {
+        PyObject *name = PyTuple_GET_ITEM(keywords, j);
+        int k = 0;
+        while (k < def->n_in && overload->names[k] != name) k++;
+        for (int i = 0; k == def->n_in && i < def->n_in; i++) { /* a name that was not interned */
+            if (PyUnicode_Compare(overload->names[i], name) == 0) k = i;
+        }
+        if (k == def->n_in) {
+            if ((def->flags & NX_OP_FACTORY) && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0) {
+                int truth = PyObject_IsTrue(values[j]);
+                if (truth < 0) return -1;
+                args->requires_grad = truth;
+                continue;
+            }
+            if (why) snprintf(why, why_bytes, "got an unexpected keyword argument '%s'", PyUnicode_AsUTF8(name));
+            return 0;
+        }
+        if (*filled >> k & 1) {
+            if (why) snprintf(why, why_bytes, "got multiple values for argument '%s'", PyUnicode_AsUTF8(name));
+            return 0;
+        }
+        int read = read_argument(&def->params[k], values[j], args, &args->in[k]);
+        if (read == 0) return refuse(overload, k, values[j], why, why_bytes);
+        if (read < 0) return -1;
+        *filled |= UINT64_C(1) << k;
+    }
+    return 1;
+}
+
+static int fill_initials(const nxpy_overload *overload, uint64_t filled, nxpy_args *args, char *why, size_t why_bytes) {
+    const nx_op_def *def = overload->op->def;
+    for (int k = 0; k < def->n_in; k++) {
+        if (filled >> k & 1) continue;
+        const nx_param *param = &def->params[k];
+        if (param->has_initial) args->in[k] = param->initial;
+        else if (param->optional && param->keyword_only) args->in[k] = NX_VALUE_NONE;
+        else {
+            if (why) snprintf(why, why_bytes, "missing 1 required positional arguments: \"%s\"", PyUnicode_AsUTF8(overload->names[k]));
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *given, Py_ssize_t n_given, PyObject *keywords,
+               nxpy_args *args, char *why, size_t why_bytes) {
+    const nx_op_def *def = overload->op->def;
+    uint64_t filled = 0;
+    args->n_ints = args->n_list = 0;
+    args->requires_grad = false;
+    for (Py_ssize_t k = 0; k < n_given; k++) {
+        int read;
+        if (k >= def->n_in || def->params[k].keyword_only) {
+            if (why) snprintf(why, why_bytes, "takes %d positional arguments but %d were given", (int)k, (int)n_given);
+            return 0;
+        }
+        bool spread = spreads(def, (int)k, is_method, given, n_given);
+        if (spread) read = read_ints(given + k, n_given - k, args, &args->in[k]);
+        else read = read_argument(&def->params[k], given[k], args, &args->in[k]);
+        if (read == 0) return refuse(overload, (int)k, given[k], why, why_bytes);
+        if (read < 0) return -1;
+        filled |= UINT64_C(1) << k;
+        if (spread) break;
+    }
+    if (keywords) {
+        int read = read_keywords(overload, given + n_given, keywords, args, &filled, why, why_bytes);
+        if (read != 1) return read;
+    }
+    return fill_initials(overload, filled, args, why, why_bytes);
+}

@@ -1,0 +1,122 @@
+/* What a tensor tells about itself: attributes and the methods that are no operators. */
+#include "bind/private.h"
+
+#define SELF nxpy_tensor_get(self)
+
+static PyObject *get_shape(PyObject *self, void *unused) { return nxpy_size_object(SELF->a.ndim, SELF->a.sizes); }
+static PyObject *get_dtype(PyObject *self, void *unused) { return nxpy_dtype_object(SELF->a.dtype); }
+static PyObject *get_device(PyObject *self, void *unused) { return nxpy_device_object(SELF->a.device); }
+static PyObject *get_layout(PyObject *self, void *unused) { return nxpy_word_object(NX_TAG_LAYOUT, 0); }
+static PyObject *get_ndim(PyObject *self, void *unused) { return PyLong_FromLong(SELF->a.ndim); }
+static PyObject *get_itemsize(PyObject *self, void *unused) { return PyLong_FromSize_t(nx_dtype_bytes(SELF->a.dtype)); }
+static PyObject *get_nbytes(PyObject *self, void *unused) {
+    return PyLong_FromLongLong(SELF->a.numel * (long long)nx_dtype_bytes(SELF->a.dtype));
+}
+static PyObject *get_version(PyObject *self, void *unused) { return PyLong_FromUnsignedLong(nx_tensor_version(SELF)); }
+static PyObject *get_fake(PyObject *self, void *unused) { return PyBool_FromLong(nx_tensor_is_fake(SELF)); }
+static PyObject *get_is_cpu(PyObject *self, void *unused) { return PyBool_FromLong(SELF->a.device.type == 0); }
+static PyObject *get_is_cuda(PyObject *self, void *unused) { Py_RETURN_FALSE; }
+static PyObject *get_is_parameter(PyObject *self, void *unused) { return PyBool_FromLong(SELF->is_parameter); }
+static PyObject *get_base(PyObject *self, void *unused) {
+    if (SELF->base == NULL) Py_RETURN_NONE;
+    return nxpy_tensor_wrap(SELF->base);
+}
+static PyObject *get_data(PyObject *self, void *unused) {
+    nx_tensor *alias;
+    NXPY_TRY(nx_tensor_alias(SELF, &alias));
+    return nxpy_tensor_take(alias);
+}
+/* x.data = y: x keeps its identity and history and takes over y's elements and shape. */
+static int set_data(PyObject *self, PyObject *value, void *unused) {
+    if (value == NULL || !nxpy_tensor_check(value)) {
+        PyErr_SetString(PyExc_TypeError, "data must be set to a Tensor");
+        return -1;
+    }
+    nx_tensor *to = SELF, *from = nxpy_tensor_get(value), *alias;
+    if (nx_tensor_is_fake(to) != nx_tensor_is_fake(from)) {
+        PyErr_SetString(PyExc_RuntimeError, "data: cannot be set while a graph is being captured");
+        return -1;
+    }
+    nx_status status = nx_tensor_alias(from, &alias);
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    nx_storage *storage = to->storage;
+    int64_t *block = to->a.sizes != to->dims ? to->a.sizes : NULL;
+    int64_t *taken = alias->a.sizes != alias->dims ? alias->a.sizes : NULL;
+    to->a = alias->a;
+    if (taken == NULL) {
+        memcpy(to->dims, alias->dims, sizeof to->dims);
+        to->a.sizes = to->dims;
+        to->a.strides = to->dims + to->a.ndim;
+    }
+    to->storage = alias->storage;
+    to->offset = alias->offset;
+    to->keys = alias->keys | (to->keys & NX_KEY(AUTOGRAD));
+    alias->storage = storage;
+    alias->a.sizes = block ? block : alias->dims;
+    nx_tensor_unref(alias);
+    return 0;
+}
+
+static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *at) {
+    long long dim;
+    const nx_array *a = &SELF->a;
+    if (PyTuple_GET_SIZE(args) == 0) {
+        if (at == a->sizes) return nxpy_size_object(a->ndim, at);
+        PyObject *size = nxpy_size_object(a->ndim, at), *tuple = size ? PyTuple_GetSlice(size, 0, a->ndim) : NULL;
+        PyObject *plain = tuple ? PySequence_List(tuple) : NULL;
+        Py_XDECREF(size);
+        Py_XDECREF(tuple);
+        PyObject *result = plain ? PyList_AsTuple(plain) : NULL;
+        Py_XDECREF(plain);
+        return result;
+    }
+    if (!PyArg_ParseTuple(args, "L", &dim)) return NULL;
+    if (a->ndim == 0 || dim < -a->ndim || dim >= a->ndim) {
+        int low = a->ndim ? -a->ndim : -1, high = a->ndim ? a->ndim - 1 : 0;
+        return PyErr_Format(PyExc_IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", low, high, dim);
+    }
+    return PyLong_FromLongLong(at[dim < 0 ? dim + a->ndim : dim]);
+}
+static PyObject *size(PyObject *self, PyObject *args) { return size_or_stride(self, args, SELF->a.sizes); }
+static PyObject *stride(PyObject *self, PyObject *args) { return size_or_stride(self, args, SELF->a.strides); }
+static PyObject *dim(PyObject *self, PyObject *unused) { return PyLong_FromLong(SELF->a.ndim); }
+static PyObject *numel(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(SELF->a.numel); }
+static PyObject *data_ptr(PyObject *self, PyObject *unused) { return PyLong_FromVoidPtr(SELF->a.data); }
+static PyObject *storage_offset(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(SELF->offset); }
+static PyObject *element_size(PyObject *self, PyObject *unused) { return get_itemsize(self, NULL); }
+static PyObject *is_contiguous(PyObject *self, PyObject *unused) { return PyBool_FromLong(SELF->a.contiguous); }
+static PyObject *is_floating_point(PyObject *self, PyObject *unused) { return PyBool_FromLong(nx_is_float(SELF->a.dtype)); }
+
+PyGetSetDef nxpy_tensor_getset[] = {
+    {"shape", get_shape, NULL, "The sizes.", NULL},
+    {"dtype", get_dtype, NULL, "The elements' type.", NULL},
+    {"device", get_device, NULL, "Where the elements are.", NULL},
+    {"layout", get_layout, NULL, "Always torch.strided.", NULL},
+    {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"data", get_data, set_data, "The same elements without autograd history.", NULL},
+    {"is_cpu", get_is_cpu, NULL, "Whether the elements are on the CPU.", NULL},
+    {"is_cuda", get_is_cuda, NULL, "Always False.", NULL},
+    {"_version", get_version, NULL, "How often the elements were written in place.", NULL},
+    {"_base", get_base, NULL, "The tensor that this is a view of, or None.", NULL},
+    {"_is_fake", get_fake, NULL, "Whether it has a shape and no elements.", NULL},
+    {"_is_param", get_is_parameter, NULL, "Whether it was made as a parameter.", NULL},
+    {NULL}};
+
+PyMethodDef nxpy_tensor_methods[] = {
+    {"size", size, METH_VARARGS, "size(dim=None): the sizes, or one of them."},
+    {"stride", stride, METH_VARARGS, "stride(dim=None): the strides in elements, or one of them."},
+    {"dim", dim, METH_NOARGS, "The number of dimensions."},
+    {"numel", numel, METH_NOARGS, "The number of elements."},
+    {"nelement", numel, METH_NOARGS, "The number of elements."},
+    {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
+    {"storage_offset", storage_offset, METH_NOARGS, "Elements before the first one in the storage."},
+    {"element_size", element_size, METH_NOARGS, "Bytes of one element."},
+    {"is_contiguous", is_contiguous, METH_NOARGS, "Whether the elements lie row by row without gaps."},
+    {"is_floating_point", is_floating_point, METH_NOARGS, "Whether the dtype is a floating point type."},
+    {"item", nxpy_tensor_item, METH_NOARGS, "The value of a tensor with one element as a Python number."},
+    {"tolist", nxpy_tensor_tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))nxpy_tensor_dlpack, METH_VARARGS | METH_KEYWORDS, "The elements, shared through DLPack."},
+    {"__dlpack_device__", nxpy_tensor_dlpack_device, METH_NOARGS, "(device type, index) as DLPack numbers them."},
+    {NULL}};

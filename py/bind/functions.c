@@ -1,0 +1,177 @@
+/* PyTorch's functions and tensor methods as callables over operators.
+ * One C function serves all: it tries the overloads in order (arguments.c), calls the operator, wraps the results. While a
+ * trace records, the thread is told under which name the user knows the call. */
+#include "bind/private.h"
+
+typedef struct function_object {
+    PyObject_HEAD
+    vectorcallfunc call;
+    const nxpy_function_def *def;
+    nxpy_overload *overloads;
+    PyObject *name;
+} function_object;
+
+/* ---- calling ------------------------------------------------------------------------------------------------------ */
+static PyObject *wrap_results(const nx_op *op, nx_value *out) {
+    int n = op->def->n_out;
+    if (NX_LIKELY(n == 1)) {
+        if (out[0].tag == NX_TAG_TENSOR) return nxpy_tensor_take(out[0].tensor);
+        return nxpy_value_object(&out[0]);
+    }
+    if (n == 0) Py_RETURN_NONE;
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; i < n; i++) {
+        PyObject *item = tuple == NULL ? NULL : nxpy_value_object(&out[i]);
+        nx_value_drop(&out[i]);
+        if (item) PyTuple_SET_ITEM(tuple, i, item);
+        else Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+PyObject *nxpy_call(const nx_op *op, const nx_value *in) {
+    nx_value out[8];
+    nx_status status = nx_op_call(op, in, out);
+    if (NX_UNLIKELY(status != NX_OK)) return nxpy_raise(status);
+    return wrap_results(op, out);
+}
+
+static PyObject *call_overload(function_object *self, const nx_op *op, nxpy_args *args) {
+    nx_thread *thread = nx_thread_get();
+    if (NX_UNLIKELY(thread->tracer != NULL)) {
+        thread->target = self->def->is_method ? self->def->name : self->def->target;
+        thread->target_is_method = self->def->is_method;
+    }
+    PyObject *result = nxpy_call(op, args->in);
+    thread->target = NULL;
+    if (result && args->requires_grad && nxpy_tensor_check(result)) {
+        nx_status status = nx_tensor_set_requires_grad(nxpy_tensor_get(result), true);
+        if (status != NX_OK) {
+            Py_DECREF(result);
+            return nxpy_raise(status);
+        }
+    }
+    return result;
+}
+
+static void add_given(nx_text *text, PyObject *const *given, Py_ssize_t n, PyObject *keywords) {
+    for (Py_ssize_t i = 0; i < n; i++) nx_text_add(text, i ? ", %s" : "%s", nxpy_type_text(given[i]));
+    for (Py_ssize_t i = 0; keywords && i < PyTuple_GET_SIZE(keywords); i++) {
+        nx_text_add(text, n + i ? ", %s=%s" : "%s=%s", PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, i)), nxpy_type_text(given[n + i]));
+    }
+}
+
+static PyObject *raise_mismatch(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, const char *why) {
+    const nxpy_function_def *def = self->def;
+    if (def->n_overloads == 1) return PyErr_Format(PyExc_TypeError, "%s(): %s", def->name, why);
+    nx_text text = {0};
+    nx_text_add(&text, "%s() received an invalid combination of arguments - got (", def->name);
+    Py_ssize_t skip = def->is_method ? 1 : 0;
+    add_given(&text, given + skip, n - skip, keywords);
+    nx_text_add(&text, "), but expected one of:\n");
+    for (int i = 0; i < def->n_overloads; i++) nx_text_add(&text, " * %s\n", self->overloads[i].op->def->schema);
+    char *message;
+    NXPY_TRY(nx_text_take(&text, &message));
+    PyErr_SetString(PyExc_TypeError, message);
+    nx_free(message);
+    return NULL;
+}
+
+static PyObject *call_function(PyObject *callable, PyObject *const *given, size_t flags, PyObject *keywords) {
+    function_object *self = (function_object *)callable;
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    if (self->def->is_method && (n == 0 || !nxpy_tensor_check(given[0]))) {
+        return PyErr_Format(PyExc_TypeError, "unbound method Tensor.%s() needs a tensor argument", self->def->name);
+    }
+    nxpy_args args;
+    for (int i = 0; i < self->def->n_overloads; i++) {
+        int parsed = nxpy_parse(&self->overloads[i], self->def->is_method, given, n, keywords, &args, NULL, 0);
+        if (NX_LIKELY(parsed == 1)) return call_overload(self, self->overloads[i].op, &args);
+        if (parsed < 0) return NULL;
+    }
+    char why[256] = "";
+    if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, &args, why, sizeof why) < 0) return NULL;
+    return raise_mismatch(self, given, n, keywords, why);
+}
+
+/* ---- the objects ------------------------------------------------------------------------------------------------------ */
+static PyObject *bind_method(PyObject *self, PyObject *instance, PyObject *owner) {
+    if (instance == NULL || instance == Py_None || !((function_object *)self)->def->is_method) return Py_NewRef(self);
+    return PyMethod_New(self, instance);
+}
+static PyObject *function_repr(PyObject *self) {
+    const nxpy_function_def *def = ((function_object *)self)->def;
+    return PyUnicode_FromFormat(def->is_method ? "<method '%s' of 'torch._C.TensorBase' objects>" : "<built-in method %s of type object>",
+                                def->name);
+}
+static PyObject *function_name(PyObject *self, void *unused) { return Py_NewRef(((function_object *)self)->name); }
+static PyObject *function_module(PyObject *self, void *unused) { return PyUnicode_FromString(((function_object *)self)->def->module); }
+static PyObject *function_doc(PyObject *self, void *unused) {
+    const char *doc = ((function_object *)self)->def->doc;
+    return PyUnicode_FromString(doc ? doc : "");
+}
+static PyObject *function_reduce(PyObject *self, PyObject *unused) { return Py_NewRef(((function_object *)self)->name); }
+static PyGetSetDef function_getset[] = {{"__name__", function_name, NULL, NULL, NULL},
+                                        {"__qualname__", function_name, NULL, NULL, NULL},
+                                        {"__module__", function_module, NULL, NULL, NULL},
+                                        {"__doc__", function_doc, NULL, NULL, NULL},
+                                        {NULL}};
+static PyMethodDef function_methods[] = {{"__reduce__", function_reduce, METH_NOARGS, NULL}, {NULL}};
+PyTypeObject nxpy_function_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.Function", .tp_basicsize = sizeof(function_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(function_object, call), .tp_call = PyVectorcall_Call, .tp_descr_get = bind_method,
+    .tp_repr = function_repr, .tp_getset = function_getset, .tp_methods = function_methods};
+
+/* PyTorch calls the first tensor of a function `input` where the schema says `self`. */
+static int intern_names(nxpy_overload *overload, bool is_method) {
+    const nx_op_def *def = overload->op->def;
+    if (def->n_in > NXPY_MAX_PARAMS) {
+        PyErr_Format(PyExc_SystemError, "%s has %d parameters, at most %d are possible", def->name, def->n_in, NXPY_MAX_PARAMS);
+        return -1;
+    }
+    for (int k = 0; k < def->n_in; k++) {
+        const char *name = !is_method && strcmp(def->params[k].name, "self") == 0 ? "input" : def->params[k].name;
+        if ((overload->names[k] = PyUnicode_InternFromString(name)) == NULL) return -1;
+    }
+    return 0;
+}
+
+static PyObject *new_function(const nxpy_function_def *def) {
+    function_object *o = PyObject_New(function_object, &nxpy_function_type);
+    if (o == NULL) return NULL;
+    o->call = call_function;
+    o->def = def;
+    o->name = PyUnicode_InternFromString(def->name);
+    o->overloads = PyMem_Calloc((size_t)def->n_overloads, sizeof *o->overloads);
+    if (o->name == NULL || o->overloads == NULL) return PyErr_NoMemory();
+    for (int i = 0; i < def->n_overloads; i++) {
+        o->overloads[i].op = nx_op_get(def->overloads[i]);
+        if (o->overloads[i].op == NULL) return PyErr_Format(PyExc_SystemError, "%s: no operator %s", def->target, def->overloads[i]);
+        if (intern_names(&o->overloads[i], def->is_method) < 0) return NULL;
+    }
+    return (PyObject *)o;
+}
+
+/* Methods go into the tensor type, functions into the module under their name; they live as long as the process. */
+int nxpy_add_functions(PyObject *module) {
+    if (PyType_Ready(&nxpy_function_type) < 0) return -1;
+    PyObject *by_module = PyDict_New();
+    if (by_module == NULL || PyModule_AddObjectRef(module, "functions", by_module) < 0) return -1;
+    for (int i = 0; i < nxpy_n_function_defs; i++) {
+        const nxpy_function_def *def = &nxpy_function_defs[i];
+        PyObject *function = new_function(def);
+        if (function == NULL) return -1;
+        if (def->is_method) {
+            if (PyDict_SetItemString(nxpy_tensor_type.tp_dict, def->name, function) < 0) return -1;
+        } else {
+            PyObject *key = PyUnicode_FromFormat("%s.%s", def->module, def->name);
+            if (key == NULL || PyDict_SetItem(by_module, key, function) < 0) return -1;
+            Py_DECREF(key);
+            if (strcmp(def->module, "torch") == 0 && PyModule_AddObjectRef(module, def->name, function) < 0) return -1;
+        }
+        Py_DECREF(function);
+    }
+    PyType_Modified(&nxpy_tensor_type);
+    return nxpy_find_number_ops();
+}

@@ -1,0 +1,228 @@
+/* Tensors from Python data and back: tensor(), item(), tolist(), DLPack. */
+#include "bind/private.h"
+
+/* ---- one element ------------------------------------------------------------------------------------------------------- */
+static float half_to_float(uint16_t bits) {
+    _Float16 half;
+    memcpy(&half, &bits, sizeof half);
+    return (float)half;
+}
+static float bfloat_to_float(uint16_t bits) {
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+static PyObject *read_element(const char *at, nx_dtype dtype) {
+    switch (dtype) {
+    case NX_BOOL: return PyBool_FromLong(*(const uint8_t *)at);
+    case NX_U8: return PyLong_FromLong(*(const uint8_t *)at);
+    case NX_I8: return PyLong_FromLong(*(const int8_t *)at);
+    case NX_I16: return PyLong_FromLong(*(const int16_t *)at);
+    case NX_I32: return PyLong_FromLong(*(const int32_t *)at);
+    case NX_I64: return PyLong_FromLongLong(*(const int64_t *)at);
+    case NX_F16: return PyFloat_FromDouble(half_to_float(*(const uint16_t *)at));
+    case NX_BF16: return PyFloat_FromDouble(bfloat_to_float(*(const uint16_t *)at));
+    case NX_F32: return PyFloat_FromDouble(*(const float *)at);
+    default: return PyFloat_FromDouble(*(const double *)at);
+    }
+}
+
+/* `tensor` itself when the CPU can read it row by row, else a copy that can be. New reference. */
+static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
+    if (nx_tensor_is_fake(tensor)) return nx_fail(NX_RUNTIME, "item: the tensor has no elements while a graph is being captured");
+    if (tensor->a.device.type == 0) {
+        *out = nx_tensor_ref(tensor);
+        return NX_OK;
+    }
+    nx_tensor *dense = NULL, *copy = NULL;
+    nx_value result;
+    const nx_op *clone = nx_op_get("aten::clone");
+    if (tensor->a.contiguous) dense = nx_tensor_ref(tensor);
+    else {
+        NX_TRY(nx_op_call(clone, (nx_value[]){nx_value_tensor(tensor), {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}}, &result));
+        dense = result.tensor;
+    }
+    nx_status status = nx_tensor_new(dense->a.dtype, dense->a.ndim, dense->a.sizes, NX_CPU, &copy);
+    if (status == NX_OK) status = nx_device_copy(copy, dense);
+    nx_tensor_unref(dense);
+    if (status != NX_OK) nx_tensor_unref(copy);
+    else *out = copy;
+    return status;
+}
+
+PyObject *nxpy_tensor_item(PyObject *self, PyObject *unused) {
+    nx_tensor *tensor = nxpy_tensor_get(self), *host;
+    if (tensor->a.numel != 1) {
+        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)tensor->a.numel);
+    }
+    NXPY_TRY(readable(tensor, &host));
+    PyObject *item = read_element(host->a.data, host->a.dtype);
+    nx_tensor_unref(host);
+    return item;
+}
+
+static PyObject *list_of(const nx_array *a, int dim, const char *at) {
+    if (dim == a->ndim) return read_element(at, a->dtype);
+    PyObject *list = PyList_New(a->sizes[dim]);
+    for (int64_t i = 0; list && i < a->sizes[dim]; i++) {
+        PyObject *item = list_of(a, dim + 1, at + i * a->strides[dim] * (int64_t)nx_dtype_bytes(a->dtype));
+        if (item) PyList_SET_ITEM(list, i, item);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused) {
+    nx_tensor *host;
+    NXPY_TRY(readable(nxpy_tensor_get(self), &host));
+    PyObject *list = list_of(&host->a, 0, host->a.data);
+    nx_tensor_unref(host);
+    return list;
+}
+
+/* ---- from Python data ------------------------------------------------------------------------------------------------------ */
+typedef struct shape { int ndim; int64_t size[NX_MAX_DIMS]; bool has_float, has_int; } shape;
+
+static int find_shape(PyObject *data, int dim, shape *s) {
+    if (PyFloat_Check(data)) s->has_float = true;
+    else if (PyLong_Check(data) && !PyBool_Check(data)) s->has_int = true;
+    else if (PyList_Check(data) || PyTuple_Check(data)) {
+        Py_ssize_t n = PySequence_Fast_GET_SIZE(data);
+        if (dim >= NX_MAX_DIMS) return PyErr_Format(PyExc_ValueError, "tensor(): too many dimensions"), -1;
+        if (dim == s->ndim) s->size[s->ndim++] = n;
+        if (s->size[dim] != n) {
+            PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)s->size[dim], dim, n);
+            return -1;
+        }
+        for (Py_ssize_t i = 0; i < n; i++) {
+            if (find_shape(PySequence_Fast_ITEMS(data)[i], dim + 1, s) < 0) return -1;
+        }
+        return 0;
+    } else if (!PyBool_Check(data)) {
+        PyErr_Format(PyExc_TypeError, "tensor(): data must be a number or nested sequences of numbers, not %s", Py_TYPE(data)->tp_name);
+        return -1;
+    }
+    if (dim != s->ndim) return PyErr_Format(PyExc_TypeError, "tensor(): not a sequence at dim %d", dim), -1;
+    return 0;
+}
+
+static int fill_values(PyObject *data, double **floats, int64_t **ints) {
+    if (PyList_Check(data) || PyTuple_Check(data)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); i++) {
+            if (fill_values(PySequence_Fast_ITEMS(data)[i], floats, ints) < 0) return -1;
+        }
+        return 0;
+    }
+    if (*floats) *(*floats)++ = PyFloat_AsDouble(data);
+    else *(*ints)++ = PyLong_AsLongLong(data);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Numbers are read as float64 or int64, then the operator _to_copy makes the wanted dtype and device. */
+static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
+    PyObject *data, *dtype = Py_None, *where = Py_None;
+    int requires_grad = 0, pinned = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpp:tensor", names, &data, &dtype, &where, &requires_grad, &pinned)) return NULL;
+    if (dtype != Py_None && !nxpy_dtype_check(dtype)) return PyErr_Format(PyExc_TypeError, "tensor(): argument 'dtype' must be torch.dtype");
+    nx_device device = NX_CPU;
+    if (where != Py_None && nxpy_device_from(where, &device) < 0) return NULL;
+    shape s = {0};
+    if (find_shape(data, 0, &s) < 0) return NULL;
+    bool empty = !s.has_float && !s.has_int && s.ndim > 0 && nx_numel(s.ndim, s.size) == 0;
+    nx_dtype natural = s.has_float || empty ? nx_default_dtype() : s.has_int ? NX_I64 : NX_BOOL;
+    nx_tensor *wide;
+    NXPY_TRY(nx_tensor_new(s.has_float ? NX_F64 : NX_I64, s.ndim, s.size, NX_CPU, &wide));
+    double *floats = s.has_float ? wide->a.data : NULL;
+    int64_t *ints = s.has_float ? NULL : wide->a.data;
+    PyObject *result = NULL;
+    if (fill_values(data, &floats, &ints) == 0) {
+        nx_value in[7] = {nx_value_tensor(wide), nx_value_dtype(dtype == Py_None ? natural : nxpy_dtype_get(dtype)), NX_VALUE_NONE,
+                          nx_value_device(device), NX_VALUE_NONE, nx_value_bool(false), NX_VALUE_NONE};
+        result = nxpy_call(nx_op_get("aten::_to_copy"), in);
+    }
+    nx_tensor_unref(wide);
+    if (result && requires_grad) {
+        nx_status status = nx_tensor_set_requires_grad(nxpy_tensor_get(result), true);
+        if (status != NX_OK) return Py_DECREF(result), nxpy_raise(status);
+    }
+    return result;
+}
+
+/* ---- DLPack: sharing memory with other frameworks. Structures as in the specification, version 0.8 ------------------------------ */
+typedef struct dl_tensor {
+    void *data;
+    struct { int32_t type, id; } device;
+    int32_t ndim;
+    struct { uint8_t code, bits; uint16_t lanes; } dtype;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} dl_tensor;
+typedef struct dl_managed { dl_tensor tensor; void *context; void (*deleter)(struct dl_managed *self); } dl_managed;
+enum { DL_CPU = 1, DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
+static const struct { uint8_t code, bits; } dl_types[NX_N_DTYPES] = {
+    [NX_BOOL] = {DL_BOOL, 8}, [NX_U8] = {DL_UINT, 8}, [NX_I8] = {DL_INT, 8}, [NX_I16] = {DL_INT, 16}, [NX_I32] = {DL_INT, 32},
+    [NX_I64] = {DL_INT, 64}, [NX_F16] = {DL_FLOAT, 16}, [NX_BF16] = {DL_BFLOAT, 16}, [NX_F32] = {DL_FLOAT, 32}, [NX_F64] = {DL_FLOAT, 64}};
+
+static void delete_ours(dl_managed *managed) {
+    nx_tensor_unref(managed->context);
+    nx_free(managed);
+}
+static void end_capsule(PyObject *capsule) { /* nobody took it */
+    dl_managed *managed = PyCapsule_IsValid(capsule, "dltensor") ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
+    if (managed) managed->deleter(managed);
+}
+
+PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords) {
+    nx_tensor *t = nxpy_tensor_get(self);
+    if (nx_tensor_requires_grad(t)) return PyErr_Format(PyExc_BufferError, "__dlpack__: Can't export tensors that require gradient, use tensor.detach()");
+    if (t->a.device.type != 0) return PyErr_Format(PyExc_BufferError, "__dlpack__: only CPU tensors can be shared");
+    dl_managed *managed = nx_alloc_zeroed(sizeof *managed);
+    if (managed == NULL) return nxpy_raise(nx_fail_memory(sizeof *managed));
+    managed->tensor = (dl_tensor){.data = t->a.data, .device = {DL_CPU, 0}, .ndim = t->a.ndim, .shape = t->a.sizes, .strides = t->a.strides,
+                                  .dtype = {dl_types[t->a.dtype].code, dl_types[t->a.dtype].bits, 1}};
+    managed->context = nx_tensor_ref(t);
+    managed->deleter = delete_ours;
+    PyObject *capsule = PyCapsule_New(managed, "dltensor", end_capsule);
+    if (capsule == NULL) delete_ours(managed);
+    return capsule;
+}
+PyObject *nxpy_tensor_dlpack_device(PyObject *self, PyObject *unused) { return Py_BuildValue("(ii)", DL_CPU, 0); }
+
+static void release_foreign(void *context) {
+    dl_managed *managed = context;
+    PyGILState_STATE state = PyGILState_Ensure();
+    if (managed->deleter) managed->deleter(managed);
+    PyGILState_Release(state);
+}
+
+static PyObject *take_capsule(PyObject *capsule) {
+    dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
+    if (managed == NULL) return NULL;
+    dl_tensor *t = &managed->tensor;
+    int dtype = 0;
+    while (dtype < NX_N_DTYPES && (dl_types[dtype].code != t->dtype.code || dl_types[dtype].bits != t->dtype.bits)) dtype++;
+    if (dtype == NX_N_DTYPES || t->dtype.lanes != 1 || t->device.type != DL_CPU) {
+        return PyErr_Format(PyExc_BufferError, "from_dlpack: dtype (code %d, %d bits) on device type %d is not supported", t->dtype.code,
+                            t->dtype.bits, t->device.type);
+    }
+    nx_tensor *tensor;
+    NXPY_TRY(nx_tensor_from_memory((char *)t->data + t->byte_offset, (nx_dtype)dtype, t->ndim, t->shape, t->strides, release_foreign, managed,
+                                   &tensor));
+    PyCapsule_SetName(capsule, "used_dltensor");
+    return nxpy_tensor_take(tensor);
+}
+
+static PyObject *from_dlpack(PyObject *module, PyObject *from) {
+    PyObject *capsule = PyCapsule_CheckExact(from) ? Py_NewRef(from) : PyObject_CallMethod(from, "__dlpack__", NULL);
+    PyObject *result = capsule ? take_capsule(capsule) : NULL;
+    Py_XDECREF(capsule);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    {"tensor", (PyCFunction)(void (*)(void))make_tensor, METH_VARARGS | METH_KEYWORDS,
+     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor from numbers in nested sequences."},
+    {"from_dlpack", from_dlpack, METH_O, "from_dlpack(x): a tensor over x's memory; x offers __dlpack__ or is a capsule."},
+    {NULL}};
+int nxpy_add_make(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -1,0 +1,201 @@
+/* The process: seeds, default dtype, devices, threads, flags, what tests need of the allocator. */
+#include "bind/private.h"
+
+static PyObject *manual_seed(PyObject *module, PyObject *seed) {
+    PyObject *number = PyNumber_Long(seed);
+    if (number == NULL) return NULL;
+    int overflow;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    uint64_t bits = (uint64_t)value;
+    if (overflow) { /* 2^63 .. 2^64-1 are accepted as they are, anything else is refused */
+        bits = PyLong_AsUnsignedLongLong(number);
+        if (PyErr_Occurred()) {
+            PyErr_Clear();
+            Py_DECREF(number);
+            return PyErr_Format(PyExc_ValueError, "Overflow when unpacking long long");
+        }
+    }
+    Py_DECREF(number);
+    nx_manual_seed(bits);
+    Py_RETURN_NONE;
+}
+static PyObject *initial_seed(PyObject *module, PyObject *unused) {
+    return PyLong_FromUnsignedLongLong(nx_generator_default()->seed);
+}
+static PyObject *get_default_dtype(PyObject *module, PyObject *unused) { return nxpy_dtype_object(nx_default_dtype()); }
+static PyObject *set_default_dtype(PyObject *module, PyObject *dtype) {
+    if (!nxpy_dtype_check(dtype)) return PyErr_Format(PyExc_TypeError, "invalid dtype object: only floating-point types are supported as the default type");
+    NXPY_TRY(nx_set_default_dtype(nxpy_dtype_get(dtype)));
+    Py_RETURN_NONE;
+}
+
+/* ---- devices ---------------------------------------------------------------------------------------------------------- */
+static PyObject *load_plugin(PyObject *module, PyObject *path) {
+    const char *text = PyUnicode_AsUTF8(path);
+    if (text == NULL) return NULL;
+    NXPY_TRY(nx_device_load_plugin(text));
+    Py_RETURN_NONE;
+}
+static PyObject *device_types(PyObject *module, PyObject *unused) {
+    PyObject *list = PyList_New(nx_device_n_types());
+    for (int i = 0; list && i < nx_device_n_types(); i++) {
+        PyObject *name = PyUnicode_FromString(nx_device_type_name(i));
+        if (name) PyList_SET_ITEM(list, i, name);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+static PyObject *device_count(PyObject *module, PyObject *type) {
+    nx_device device;
+    if (nxpy_device_from(type, &device) < 0) return NULL;
+    const nx_device_api *api = nx_device_get_api(device.type);
+    return PyLong_FromLong(api->device_count(api->context));
+}
+static PyObject *synchronize(PyObject *module, PyObject *where) {
+    nx_device device;
+    if (nxpy_device_from(where, &device) < 0) return NULL;
+    NXPY_TRY(nx_device_synchronize(device));
+    Py_RETURN_NONE;
+}
+static PyObject *device_control(PyObject *module, PyObject *args) {
+    const char *type, *name;
+    long long value;
+    nx_device device;
+    if (!PyArg_ParseTuple(args, "ssL:device_control", &type, &name, &value)) return NULL;
+    NXPY_TRY(nx_device_parse(type, &device));
+    const nx_device_api *api = nx_device_get_api(device.type);
+    if (api->control == NULL) return PyErr_Format(PyExc_RuntimeError, "device_control: %s has no test hooks", type);
+    NXPY_TRY(api->control(api->context, name, value));
+    Py_RETURN_NONE;
+}
+static PyObject *set_device(PyObject *module, PyObject *where) {
+    nx_device device;
+    if (nxpy_device_from(where, &device) < 0) return NULL;
+    NXPY_TRY(nx_device_set_current(device));
+    Py_RETURN_NONE;
+}
+static PyObject *current_device(PyObject *module, PyObject *type) {
+    nx_device device;
+    if (nxpy_device_from(type, &device) < 0) return NULL;
+    return nxpy_device_object(nx_device_current(device.type));
+}
+static PyObject *fallbacks(PyObject *module, PyObject *unused) {
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < nx_fallback_count(); i++) {
+        int64_t calls;
+        const char *name = nx_fallback_name(i, &calls);
+        PyObject *n = PyLong_FromLongLong(calls);
+        if (n == NULL || PyDict_SetItemString(dict, name, n) < 0) Py_CLEAR(dict);
+        Py_XDECREF(n);
+    }
+    return dict;
+}
+static PyObject *fallbacks_clear(PyObject *module, PyObject *unused) {
+    nx_fallback_clear();
+    Py_RETURN_NONE;
+}
+
+/* ---- flags, threads, operators ---------------------------------------------------------------------------------------------- */
+static PyObject *flag_bool(bool value) { return PyBool_FromLong(value); }
+static PyObject *flag_text(const char *value) { return value ? PyUnicode_FromString(value) : Py_NewRef(Py_None); }
+static PyObject *flags(PyObject *module, PyObject *unused) {
+    PyObject *list = PyList_New(0), *row;
+#define NX_FLAG_ROW(name, type, initial, variable, meaning)                                                                       \
+    row = Py_BuildValue("(ssNs)", #name, variable, _Generic((type){0}, bool: flag_bool, const char *: flag_text)(nx_flag.name), \
+                        meaning);                                                                                                 \
+    if (row == NULL || PyList_Append(list, row) < 0) return NULL;                                                                 \
+    Py_DECREF(row);
+#include "base/flags.def"
+#undef NX_FLAG_ROW
+    return list;
+}
+static PyObject *get_num_threads(PyObject *module, PyObject *unused) { return PyLong_FromLong(nx_num_threads()); }
+static PyObject *set_num_threads(PyObject *module, PyObject *n) {
+    long value = PyLong_AsLong(n);
+    if (value == -1 && PyErr_Occurred()) return NULL;
+    if (value <= 0) return PyErr_Format(PyExc_RuntimeError, "set_num_threads expects a positive integer");
+    nx_set_num_threads((int)value);
+    Py_RETURN_NONE;
+}
+static PyObject *op_info(PyObject *module, PyObject *name) {
+    const char *text = PyUnicode_AsUTF8(name);
+    if (text == NULL) return NULL;
+    const nx_op *op = nx_op_get(text);
+    if (op == NULL) return PyErr_Format(PyExc_KeyError, "no operator %s", text);
+    static const char *const kinds[] = {"kernel", "point", "reduce", "view", "composed"};
+    static const char *const variants[] = {"functional", "in-place", "out"};
+    const nx_op_def *def = op->def;
+    return Py_BuildValue("{ssssssssssszsO}", "name", def->name, "schema", def->schema, "kind", kinds[def->kind], "variant",
+                         variants[def->variant], "source", def->source, "nograd", def->nograd, "differentiable",
+                         def->derivative ? Py_True : Py_False);
+}
+static PyObject *op_names(PyObject *module, PyObject *unused) {
+    PyObject *list = PyList_New(nx_op_count());
+    for (int i = 0; list && i < nx_op_count(); i++) {
+        PyObject *name = PyUnicode_FromString(nx_op_at(i)->def->name);
+        if (name) PyList_SET_ITEM(list, i, name);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* torch.ops.aten.X.overload: an operator by its schema, arguments in order or by name. */
+static PyObject *call_op(PyObject *module, PyObject *const *given, Py_ssize_t n_given, PyObject *keywords) {
+    if (n_given < 1 || !PyUnicode_Check(given[0])) return PyErr_Format(PyExc_TypeError, "call_op: the first argument is an operator's name");
+    nxpy_overload overload = {.op = nx_op_get(PyUnicode_AsUTF8(given[0]))};
+    if (overload.op == NULL) return PyErr_Format(PyExc_AttributeError, "no operator %U", given[0]);
+    const nx_op_def *def = overload.op->def;
+    for (int k = 0; k < def->n_in; k++) {
+        if ((overload.names[k] = PyUnicode_InternFromString(def->params[k].name)) == NULL) return NULL;
+    }
+    nxpy_args args;
+    char why[256] = "";
+    int parsed = nxpy_parse(&overload, false, given + 1, n_given - 1, keywords, &args, why, sizeof why);
+    for (int k = 0; k < def->n_in; k++) Py_DECREF(overload.names[k]);
+    if (parsed == 0) return PyErr_Format(PyExc_TypeError, "%s(): %s", def->name, why);
+    return parsed < 0 ? NULL : nxpy_call(overload.op, args.in);
+}
+
+/* ---- the allocator, for tests ---------------------------------------------------------------------------------------------------- */
+static PyObject *alloc_fail_at(PyObject *module, PyObject *n) {
+    long long value = PyLong_AsLongLong(n);
+    if (value == -1 && PyErr_Occurred()) return NULL;
+    nx_alloc_fail_at(value);
+    Py_RETURN_NONE;
+}
+static PyObject *alloc_failed(PyObject *module, PyObject *unused) { return PyBool_FromLong(nx_alloc_failed()); }
+static PyObject *alloc_live(PyObject *module, PyObject *unused) { return PyLong_FromLongLong(nx_alloc_live()); }
+static PyObject *alloc_watch(PyObject *module, PyObject *on) {
+    int truth = PyObject_IsTrue(on);
+    if (truth < 0) return NULL;
+    nx_alloc_watch(truth);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"manual_seed", manual_seed, METH_O, "manual_seed(seed): all devices draw the same numbers again."},
+    {"initial_seed", initial_seed, METH_NOARGS, "The seed of the CPU's generator."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new floating point tensors."},
+    {"set_default_dtype", set_default_dtype, METH_O, "set_default_dtype(dtype)"},
+    {"load_plugin", load_plugin, METH_O, "load_plugin(path): adds the devices of a shared library."},
+    {"device_types", device_types, METH_NOARGS, "['cpu', ...]"},
+    {"device_count", device_count, METH_O, "device_count(type)"},
+    {"synchronize", synchronize, METH_O, "synchronize(device): waits for its current stream."},
+    {"device_control", device_control, METH_VARARGS, "device_control(type, name, value): a test hook of the device."},
+    {"set_device", set_device, METH_O, "set_device(device): current for its type on this thread."},
+    {"current_device", current_device, METH_O, "current_device(type)"},
+    {"fallbacks", fallbacks, METH_NOARGS, "Operators that a device lacked and the CPU computed: {name: calls}."},
+    {"fallbacks_clear", fallbacks_clear, METH_NOARGS, "Forgets them."},
+    {"flags", flags, METH_NOARGS, "[(name, environment variable, value, meaning), ...]"},
+    {"get_num_threads", get_num_threads, METH_NOARGS, "Threads that an operator may use."},
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)"},
+    {"op_info", op_info, METH_O, "op_info(name): what is known of an operator."},
+    {"op_names", op_names, METH_NOARGS, "The names of all operators."},
+    {"call_op", (PyCFunction)(void (*)(void))call_op, METH_FASTCALL | METH_KEYWORDS, "call_op(name, ...): calls an operator by its schema."},
+    {"alloc_fail_at", alloc_fail_at, METH_O, "alloc_fail_at(n): the n-th allocation from now on fails; 0: none."},
+    {"alloc_failed", alloc_failed, METH_NOARGS, "Whether it has failed."},
+    {"alloc_live", alloc_live, METH_NOARGS, "Blocks that are allocated."},
+    {"alloc_watch", alloc_watch, METH_O, "alloc_watch(on): free lists stand aside, so that alloc_live() is exact."},
+    {NULL}};
+
+int nxpy_add_runtime(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -1,0 +1,169 @@
+/* The tensor's Python object and how it lives.
+ * A tensor and its object point at each other; either may go first. While the object lives it holds a count on the tensor.
+ * When Python lets go of an object that has state of its own (attributes, weak references, a subclass) and C still holds
+ * the tensor, the object stays and the tensor owns it (tensor->python_owned); when Python meets the tensor again the
+ * ownership turns back. An object without state is simply made again. Dead plain objects wait in a list.
+ * The collector follows an object only once it has attributes, since no cycle can run through it before. */
+#include "bind/private.h"
+
+enum { MAX_FREE = 128 };
+PyTypeObject *nxpy_tensor_class;
+static nxpy_tensor *free_objects[MAX_FREE];
+static int n_free_objects;
+
+static bool has_state(nxpy_tensor *o) {
+    return Py_TYPE(o) != nxpy_tensor_class || o->weak || (o->dict && PyDict_GET_SIZE(o->dict) > 0);
+}
+
+/* ---- from C to Python ---------------------------------------------------------------------------------------------- */
+static nxpy_tensor *new_object(PyTypeObject *type) {
+    nxpy_tensor *o;
+    if (type == nxpy_tensor_class && n_free_objects > 0) {
+        o = free_objects[--n_free_objects];
+        PyObject_Init((PyObject *)o, type);
+    } else if ((o = PyObject_GC_New(nxpy_tensor, type)) == NULL) {
+        return NULL;
+    }
+    o->dict = o->weak = NULL;
+    return o;
+}
+
+PyObject *nxpy_tensor_take(nx_tensor *tensor) {
+    nxpy_tensor *o = tensor->python;
+    if (o == NULL) {
+        if ((o = new_object(nxpy_tensor_class)) == NULL) {
+            nx_tensor_unref(tensor);
+            return NULL;
+        }
+        o->tensor = tensor;
+        tensor->python = o;
+        return (PyObject *)o;
+    }
+    if (tensor->python_owned) {
+        tensor->python_owned = false; /* its count on the object becomes the caller's, the caller's on it the object's */
+        return (PyObject *)o;
+    }
+    Py_INCREF(o);
+    nx_tensor_unref(tensor);
+    return (PyObject *)o;
+}
+
+PyObject *nxpy_tensor_wrap(nx_tensor *tensor) { return nxpy_tensor_take(nx_tensor_ref(tensor)); }
+
+/* ---- the end ----------------------------------------------------------------------------------------------------------- */
+static void free_object(nxpy_tensor *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    if (PyObject_GC_IsTracked((PyObject *)o)) PyObject_GC_UnTrack(o);
+    if (o->weak) PyObject_ClearWeakRefs((PyObject *)o);
+    Py_CLEAR(o->dict);
+    if (type == nxpy_tensor_class && n_free_objects < MAX_FREE) free_objects[n_free_objects++] = o;
+    else PyObject_GC_Del(o);
+    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
+}
+
+static void tensor_dealloc(PyObject *self) {
+    nxpy_tensor *o = (nxpy_tensor *)self;
+    nx_tensor *tensor = o->tensor;
+    if (tensor) {
+        if (atomic_load_explicit(&tensor->refs, memory_order_relaxed) > 1 && has_state(o)) {
+            Py_SET_REFCNT(self, 1);
+            tensor->python_owned = true;
+            nx_tensor_unref(tensor);
+            return;
+        }
+        o->tensor = NULL;
+        tensor->python = NULL;
+        nx_tensor_unref(tensor);
+    }
+    free_object(o);
+}
+
+/* The tensor goes and owned its object: called from whatever thread drops the last count. */
+static void free_owned(void *python) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    ((nxpy_tensor *)python)->tensor = NULL;
+    Py_DECREF((PyObject *)python);
+    PyGILState_Release(state);
+}
+
+static int tensor_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(((nxpy_tensor *)self)->dict);
+    if (Py_TYPE(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+static int tensor_clear(PyObject *self) {
+    nxpy_tensor *o = (nxpy_tensor *)self;
+    if (o->tensor == NULL || atomic_load(&o->tensor->refs) == 1) Py_CLEAR(o->dict);
+    return 0;
+}
+static int tensor_setattro(PyObject *self, PyObject *name, PyObject *value) {
+    if (PyObject_GenericSetAttr(self, name, value) < 0) return -1;
+    if (((nxpy_tensor *)self)->dict && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+    return 0;
+}
+
+/* Tensor(tensor): the same elements as an object of a subclass (nn.Parameter); without autograd history. */
+static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    PyObject *from = NULL;
+    int requires_grad = 0, is_parameter = 0;
+    static char *names[] = {"data", "requires_grad", "is_parameter", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O!pp:Tensor", names, &nxpy_tensor_type, &from, &requires_grad, &is_parameter)) {
+        return NULL;
+    }
+    nx_tensor *tensor;
+    if (from) NXPY_TRY(nx_tensor_alias(nxpy_tensor_get(from), &tensor));
+    else NXPY_TRY(nx_tensor_new(nx_default_dtype(), 1, (int64_t[]){0}, NX_CPU, &tensor));
+    tensor->is_parameter = is_parameter;
+    nx_status status = requires_grad ? nx_tensor_set_requires_grad(tensor, true) : NX_OK;
+    nxpy_tensor *o = status == NX_OK ? new_object(type) : NULL;
+    if (o == NULL) {
+        nx_tensor_unref(tensor);
+        return status == NX_OK ? NULL : nxpy_raise(status);
+    }
+    o->tensor = tensor;
+    tensor->python = o;
+    return (PyObject *)o;
+}
+
+/* `type` becomes the class of new tensors. Its objects end in tensor_dealloc like those of the base. */
+static PyObject *register_tensor_class(PyObject *module, PyObject *type) {
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, &nxpy_tensor_type)) {
+        return PyErr_Format(PyExc_TypeError, "register_tensor_class: expected a subclass of TensorBase");
+    }
+    if (((PyTypeObject *)type)->tp_basicsize != sizeof(nxpy_tensor)) {
+        return PyErr_Format(PyExc_TypeError, "register_tensor_class: the class must not add slots");
+    }
+    nxpy_tensor_class = (PyTypeObject *)Py_NewRef(type);
+    nxpy_tensor_class->tp_dealloc = tensor_dealloc;
+    while (n_free_objects > 0) PyObject_GC_Del(free_objects[--n_free_objects]);
+    Py_RETURN_NONE;
+}
+
+static Py_ssize_t tensor_length(PyObject *self) {
+    const nx_array *a = nx_tensor_array(nxpy_tensor_get(self));
+    if (a->ndim > 0) return (Py_ssize_t)a->sizes[0];
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+}
+static PyMappingMethods as_mapping = {.mp_length = tensor_length};
+static Py_hash_t tensor_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)self >> 4); }
+
+PyTypeObject nxpy_tensor_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.TensorBase", .tp_basicsize = sizeof(nxpy_tensor),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_new = tensor_new, .tp_dealloc = tensor_dealloc,
+    .tp_traverse = tensor_traverse, .tp_clear = tensor_clear, .tp_free = PyObject_GC_Del, .tp_setattro = tensor_setattro,
+    .tp_getattro = PyObject_GenericGetAttr, .tp_dictoffset = offsetof(nxpy_tensor, dict), .tp_hash = tensor_hash,
+    .tp_weaklistoffset = offsetof(nxpy_tensor, weak), .tp_as_number = &nxpy_tensor_numbers, .tp_as_mapping = &as_mapping,
+    .tp_methods = nxpy_tensor_methods, .tp_getset = nxpy_tensor_getset, .tp_doc = "A strided array of elements on a device."};
+
+static PyMethodDef functions[] = {
+    {"register_tensor_class", register_tensor_class, METH_O, "register_tensor_class(cls): what new tensors are made of."}, {NULL}};
+
+int nxpy_add_tensor(PyObject *module) {
+    nx_python_free = free_owned;
+    nxpy_tensor_class = &nxpy_tensor_type;
+    if (PyType_Ready(&nxpy_tensor_type) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "TensorBase", (PyObject *)&nxpy_tensor_type) < 0) return -1;
+    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_words(module) < 0) return -1;
+    return nxpy_add_autograd(module) < 0 || nxpy_add_make(module) < 0 ? -1 : 0;
+}

@@ -1,0 +1,246 @@
+/* Small immutable objects: dtypes, devices, sizes, layouts, memory formats, generators. */
+#include "bind/private.h"
+
+/* ---- dtype: one object each -------------------------------------------------------------------------------- */
+typedef struct dtype_object { PyObject_HEAD nx_dtype dtype; } dtype_object;
+static dtype_object *dtypes[NX_N_DTYPES];
+
+static PyObject *dtype_repr(PyObject *self) {
+    return PyUnicode_FromFormat("torch.%s", nx_dtype_name(((dtype_object *)self)->dtype));
+}
+static PyObject *dtype_floating(PyObject *self, void *unused) { return PyBool_FromLong(nx_is_float(((dtype_object *)self)->dtype)); }
+static PyObject *dtype_complex(PyObject *self, void *unused) { Py_RETURN_FALSE; }
+static PyObject *dtype_signed(PyObject *self, void *unused) {
+    nx_dtype d = ((dtype_object *)self)->dtype;
+    return PyBool_FromLong(d != NX_BOOL && d != NX_U8);
+}
+static PyObject *dtype_itemsize(PyObject *self, void *unused) { return PyLong_FromSize_t(nx_dtype_bytes(((dtype_object *)self)->dtype)); }
+static PyObject *dtype_brief(PyObject *self, void *unused) { return PyUnicode_FromString(nx_dtype_brief(((dtype_object *)self)->dtype)); }
+static PyObject *dtype_reduce(PyObject *self, PyObject *unused) { return PyUnicode_FromString(nx_dtype_name(((dtype_object *)self)->dtype)); }
+static PyGetSetDef dtype_getset[] = {
+    {"is_floating_point", dtype_floating, NULL, "Whether it is a floating point type.", NULL},
+    {"is_complex", dtype_complex, NULL, "Whether it is a complex type (there are none).", NULL},
+    {"is_signed", dtype_signed, NULL, "Whether it has negative numbers.", NULL},
+    {"itemsize", dtype_itemsize, NULL, "Bytes of one element.", NULL},
+    {"brief", dtype_brief, NULL, "Its name in graph texts: f32.", NULL},
+    {NULL}};
+static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {NULL}};
+PyTypeObject nxpy_dtype_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.dtype", .tp_basicsize = sizeof(dtype_object), .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_repr = dtype_repr, .tp_getset = dtype_getset, .tp_methods = dtype_methods, .tp_doc = "The type of a tensor's elements."};
+
+PyObject *nxpy_dtype_object(nx_dtype dtype) { return Py_NewRef((PyObject *)dtypes[dtype]); }
+bool nxpy_dtype_check(PyObject *o) { return Py_TYPE(o) == &nxpy_dtype_type; }
+nx_dtype nxpy_dtype_get(PyObject *o) { return ((dtype_object *)o)->dtype; }
+
+/* ---- device ---------------------------------------------------------------------------------------------------- */
+typedef struct device_object { PyObject_HEAD nx_device device; bool has_index; } device_object;
+
+static PyObject *new_device(nx_device device, bool has_index) {
+    device_object *o = PyObject_New(device_object, &nxpy_device_type);
+    if (o == NULL) return NULL;
+    o->device = device;
+    o->has_index = has_index;
+    return (PyObject *)o;
+}
+/* A tensor's device: on the CPU it has no index, as in PyTorch. */
+PyObject *nxpy_device_object(nx_device device) { return new_device(device, device.type != 0); }
+
+int nxpy_device_from(PyObject *o, nx_device *out) {
+    if (Py_TYPE(o) == &nxpy_device_type) {
+        *out = ((device_object *)o)->device;
+        if (!((device_object *)o)->has_index && out->type != 0) *out = nx_device_current(out->type);
+        return 0;
+    }
+    if (PyUnicode_Check(o)) {
+        const char *text = PyUnicode_AsUTF8(o);
+        if (text == NULL) return -1;
+        nx_status status = nx_device_parse(text, out);
+        if (status != NX_OK) nxpy_raise(status);
+        return status == NX_OK ? 0 : -1;
+    }
+    PyErr_Format(PyExc_TypeError, "device: expected torch.device or str, not %s", Py_TYPE(o)->tp_name);
+    return -1;
+}
+
+static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"type", "index", NULL};
+    PyObject *given, *index = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O:device", names, &given, &index)) return NULL;
+    nx_device device;
+    if (nxpy_device_from(given, &device) < 0) return NULL;
+    bool has_index = Py_TYPE(given) == &nxpy_device_type ? ((device_object *)given)->has_index
+                                                         : strchr(PyUnicode_AsUTF8(given), ':') != NULL;
+    if (index != Py_None) {
+        long k = PyLong_AsLong(index);
+        if (k == -1 && PyErr_Occurred()) return NULL;
+        if (k < 0 || k > 127) return PyErr_Format(PyExc_RuntimeError, "device: index %ld is out of range", k);
+        device.index = (int8_t)k;
+        has_index = true;
+    }
+    return new_device(device, has_index);
+}
+static PyObject *device_repr(PyObject *self) {
+    device_object *o = (device_object *)self;
+    const char *name = nx_device_type_name(o->device.type);
+    return o->has_index ? PyUnicode_FromFormat("device(type='%s', index=%d)", name, o->device.index)
+                        : PyUnicode_FromFormat("device(type='%s')", name);
+}
+static PyObject *device_str(PyObject *self) {
+    device_object *o = (device_object *)self;
+    const char *name = nx_device_type_name(o->device.type);
+    return o->has_index ? PyUnicode_FromFormat("%s:%d", name, o->device.index) : PyUnicode_FromString(name);
+}
+static Py_hash_t device_hash(PyObject *self) {
+    device_object *o = (device_object *)self;
+    return o->device.type * 1000 + (o->has_index ? o->device.index + 1 : 0) + 1;
+}
+static PyObject *device_compare(PyObject *a, PyObject *b, int how) {
+    if (Py_TYPE(b) != &nxpy_device_type || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    return PyBool_FromLong((device_hash(a) == device_hash(b)) == (how == Py_EQ));
+}
+static PyObject *device_type(PyObject *self, void *unused) {
+    return PyUnicode_FromString(nx_device_type_name(((device_object *)self)->device.type));
+}
+static PyObject *device_index(PyObject *self, void *unused) {
+    device_object *o = (device_object *)self;
+    if (!o->has_index) Py_RETURN_NONE;
+    return PyLong_FromLong(o->device.index);
+}
+static PyObject *device_reduce(PyObject *self, PyObject *unused) {
+    return Py_BuildValue("O(N)", &nxpy_device_type, device_str(self));
+}
+static PyGetSetDef device_getset[] = {{"type", device_type, NULL, "\"cpu\", \"npu\", ...", NULL},
+                                      {"index", device_index, NULL, "Which one of its type, or None.", NULL},
+                                      {NULL}};
+static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {NULL}};
+PyTypeObject nxpy_device_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.device", .tp_basicsize = sizeof(device_object), .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = device_new, .tp_repr = device_repr, .tp_str = device_str, .tp_hash = device_hash, .tp_richcompare = device_compare,
+    .tp_getset = device_getset, .tp_methods = device_methods, .tp_doc = "device(type, index=None): where a tensor's elements are."};
+
+/* ---- Size: a tuple that prints as PyTorch's -------------------------------------------------------------------------- */
+static PyObject *size_repr(PyObject *self) {
+    PyObject *list = PySequence_List(self);
+    PyObject *text = list ? PyUnicode_FromFormat("torch.Size(%R)", list) : NULL;
+    Py_XDECREF(list);
+    return text;
+}
+static PyObject *size_numel(PyObject *self, PyObject *unused) {
+    long long n = 1;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); i++) {
+        long long k = PyLong_AsLongLong(PyTuple_GET_ITEM(self, i));
+        if (k == -1 && PyErr_Occurred()) return NULL;
+        n *= k;
+    }
+    return PyLong_FromLongLong(n);
+}
+static PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The product of the sizes."}, {NULL}};
+PyTypeObject nxpy_size_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Size", .tp_base = NULL, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_repr = size_repr, .tp_methods = size_methods, .tp_doc = "The sizes of a tensor, a tuple of ints."};
+
+PyObject *nxpy_size_object(int n, const int64_t *at) {
+    PyObject *size = nxpy_size_type.tp_alloc(&nxpy_size_type, n);
+    for (int i = 0; size && i < n; i++) {
+        PyObject *k = PyLong_FromLongLong(at[i]);
+        if (k == NULL) Py_CLEAR(size);
+        else PyTuple_SET_ITEM(size, i, k);
+    }
+    return size;
+}
+
+/* ---- layouts and memory formats ------------------------------------------------------------------------------------------ */
+static nxpy_word words[] = {
+    {.name = "strided", .tag = NX_TAG_LAYOUT, .value = 0},
+    {.name = "contiguous_format", .tag = NX_TAG_MEMORY_FORMAT, .value = 0},
+    {.name = "preserve_format", .tag = NX_TAG_MEMORY_FORMAT, .value = 1},
+    {.name = "channels_last", .tag = NX_TAG_MEMORY_FORMAT, .value = 2},
+};
+static PyObject *word_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", ((nxpy_word *)self)->name); }
+PyTypeObject nxpy_word_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.memory_format", .tp_basicsize = sizeof(nxpy_word),
+                               .tp_flags = Py_TPFLAGS_DEFAULT, .tp_repr = word_repr, .tp_str = word_repr};
+
+PyObject *nxpy_word_object(uint32_t tag, int value) {
+    for (int i = 0; i < NX_COUNT(words); i++) {
+        if (words[i].tag == tag && words[i].value == value) return Py_NewRef((PyObject *)&words[i]);
+    }
+    return PyErr_Format(PyExc_SystemError, "no such layout or memory format: %d", value);
+}
+
+/* ---- generators --------------------------------------------------------------------------------------------------------------- */
+nx_generator *nxpy_generator_get(PyObject *o) { return ((nxpy_generator *)o)->generator; }
+static PyObject *wrap_generator(nx_generator *generator) { /* takes it */
+    nxpy_generator *o = PyObject_New(nxpy_generator, &nxpy_generator_type);
+    if (o == NULL) nx_generator_unref(generator);
+    else o->generator = generator;
+    return (PyObject *)o;
+}
+static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"device", NULL};
+    PyObject *where = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:Generator", names, &where)) return NULL;
+    nx_device device = NX_CPU;
+    if (where && nxpy_device_from(where, &device) < 0) return NULL;
+    nx_generator *generator;
+    if (device.type == 0) {
+        NXPY_TRY(nx_generator_new(&generator));
+        return wrap_generator(generator);
+    }
+    const nx_device_api *api = nx_device_get_api(device.type);
+    if (api->generator_new == NULL) return PyErr_Format(PyExc_RuntimeError, "Generator: device %s has none", api->name);
+    NXPY_TRY(api->generator_new(api->context, device.index, &generator));
+    return wrap_generator(generator);
+}
+static void generator_dealloc(PyObject *self) {
+    nx_generator_unref(nxpy_generator_get(self));
+    PyObject_Free(self);
+}
+static PyObject *generator_manual_seed(PyObject *self, PyObject *seed) {
+    if (!PyLong_CheckExact(seed)) return PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s", Py_TYPE(seed)->tp_name);
+    uint64_t value = PyLong_AsUnsignedLongLongMask(seed);
+    if (PyErr_Occurred()) return NULL;
+    nx_generator_seed(nxpy_generator_get(self), value);
+    return Py_NewRef(self);
+}
+static PyObject *generator_initial_seed(PyObject *self, PyObject *unused) {
+    return PyLong_FromUnsignedLongLong(nxpy_generator_get(self)->seed);
+}
+static PyObject *generator_device(PyObject *self, void *unused) { return nxpy_device_object(nxpy_generator_get(self)->device); }
+static PyMethodDef generator_methods[] = {
+    {"manual_seed", generator_manual_seed, METH_O, "manual_seed(seed): starts the numbers again; returns the generator."},
+    {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed that it was started with."},
+    {NULL}};
+static PyGetSetDef generator_getset[] = {{"device", generator_device, NULL, "Where it draws.", NULL}, {NULL}};
+PyTypeObject nxpy_generator_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Generator", .tp_basicsize = sizeof(nxpy_generator), .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = generator_new, .tp_dealloc = generator_dealloc, .tp_methods = generator_methods, .tp_getset = generator_getset,
+    .tp_doc = "Generator(device='cpu'): draws random numbers."};
+
+static int add_dtypes(PyObject *module) {
+    static const struct { const char *name; nx_dtype dtype; } also[] = {
+        {"float", NX_F32}, {"double", NX_F64}, {"half", NX_F16}, {"long", NX_I64}, {"int", NX_I32}, {"short", NX_I16}};
+    for (int d = 0; d < NX_N_DTYPES; d++) {
+        if ((dtypes[d] = PyObject_New(dtype_object, &nxpy_dtype_type)) == NULL) return -1;
+        dtypes[d]->dtype = (nx_dtype)d;
+        if (PyModule_AddObjectRef(module, nx_dtype_name(d), (PyObject *)dtypes[d]) < 0) return -1;
+    }
+    for (int i = 0; i < NX_COUNT(also); i++) {
+        if (PyModule_AddObjectRef(module, also[i].name, (PyObject *)dtypes[also[i].dtype]) < 0) return -1;
+    }
+    return 0;
+}
+
+int nxpy_add_words(PyObject *module) {
+    nxpy_size_type.tp_base = &PyTuple_Type;
+    PyTypeObject *types[] = {&nxpy_dtype_type, &nxpy_device_type, &nxpy_size_type, &nxpy_word_type, &nxpy_generator_type};
+    static const char *const names[] = {"dtype", "device", "Size", "memory_format", "Generator"};
+    for (int i = 0; i < NX_COUNT(types); i++) {
+        if (PyType_Ready(types[i]) < 0 || PyModule_AddObjectRef(module, names[i], (PyObject *)types[i]) < 0) return -1;
+    }
+    for (int i = 0; i < NX_COUNT(words); i++) {
+        PyObject_Init((PyObject *)&words[i], &nxpy_word_type);
+        if (PyModule_AddObjectRef(module, words[i].name, (PyObject *)&words[i]) < 0) return -1;
+    }
+    return add_dtypes(module);
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Makes .venv with what the build needs (and, with "test", what the tests need). Installs missing system packages with
+# apt when it may, and otherwise prints the one line to run. Usage: tools/setup.sh [test]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+command -v gcc >/dev/null || command -v clang >/dev/null || missing+=(gcc)
+command -v pkg-config >/dev/null || missing+=(pkg-config)
+command -v protoc-c >/dev/null || missing+=(protobuf-c-compiler)
+pkg-config --exists libprotobuf-c 2>/dev/null || missing+=(libprotobuf-c-dev)
+[ "${1:-}" != test ] || [ -e /usr/include/cmocka.h ] || missing+=(libcmocka-dev)
+python=$(command -v python3.11 || true)
+[ -n "$python" ] || missing+=(python3.11)
+if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then missing+=(python3.11-venv); fi
+if [ -z "$python" ] || [ ! -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]; then
+    missing+=(python3.11-dev)
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
+        python=$(command -v python3.11)
+    else
+        echo "narthex needs system packages. Run:  sudo apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+install() { # a file of requirements, once for each content
+    local stamp=.venv/$(basename "$1").done
+    cmp -s "$1" "$stamp" && return
+    .venv/bin/pip install --quiet --disable-pip-version-check -r "$1"
+    cp "$1" "$stamp"
+}
+install requirements/build.txt
+[ "${1:-}" != test ] || install requirements/test.txt
