@@ -43,6 +43,19 @@ NX_API int nx_launch_list_count(const nx_launch_list *list);
 /* Runs all launches on this thread; stops at the first failure. */
 NX_API NX_MUST_USE nx_status nx_launch_list_run(nx_launch_list *list, void *const *bases);
 
+/* Random numbers of a device: what a generator holds is the plugin's, the framework counts references and passes
+ * seeds on. nx_device_api.generator_new returns one of these. */
+typedef struct nx_generator_calls {
+    size_t size;                              /* sizeof(nx_generator_calls) of the plugin's build */
+    void (*seed)(void *state, uint64_t seed); /* in order with the work that was given before */
+    void (*free)(void *state);
+} nx_generator_calls;
+/* Takes `state` on success. */
+NX_API NX_MUST_USE nx_status nx_generator_new_device(const nx_generator_calls *calls, void *state, nx_generator **out);
+NX_API void *nx_generator_get_state(nx_generator *generator);     /* lent; NULL for the CPU's */
+/* The generator that an operator draws from when it is given none; lent; NULL: the device has none. */
+NX_API nx_generator *nx_device_generator(nx_device device);
+
 #include "narthex/device.def"
 
 typedef struct nx_device_api {

@@ -14,8 +14,11 @@ nx_device nx_device_current(int type);                  /* of this thread */
 NX_MUST_USE nx_status nx_device_set_current(nx_device device);
 nx_stream *nx_stream_current(nx_device device);         /* lent; NULL for the CPU */
 NX_MUST_USE nx_status nx_stream_set_current(nx_device device, nx_stream *stream);
-nx_generator *nx_device_generator(nx_device device);    /* lent; NULL: it has none */
-void nx_device_seed_all(uint64_t seed);
+nx_status nx_stream_new(nx_device device, nx_stream **out); /* one that nx_device_synchronize() waits for */
+void nx_stream_free(nx_device device, nx_stream *stream);  /* after its work is done; not the current one */
+void nx_device_seed_all(uint64_t seed);                 /* the CPU's default generator and those of all devices */
+/* Loads the plugins of NARTHEX_PLUGINS. Called once, after the operators are registered. */
+NX_MUST_USE nx_status nx_device_start(void);
 
 /* Gives kernel(in, out) to `stream` of run->device. Tensors in `in` and `out` are nx_tensor. */
 NX_MUST_USE nx_status nx_device_launch(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in, nx_value *out, int n_out);
@@ -29,10 +32,14 @@ NX_MUST_USE nx_status nx_device_copy(nx_tensor *to, nx_tensor *from);
  * and not run. */
 NX_MUST_USE nx_status nx_capture_begin(nx_device device);
 NX_MUST_USE nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, void **graph);
-NX_MUST_USE nx_status nx_capture_replay(nx_device device, void *graph, void *const *bases);
+/* `keep` (may be NULL; taken, also on failure): what must live until the replay is done, see nx_launch_new_keep(). */
+NX_MUST_USE nx_status nx_capture_replay(nx_device device, void *graph, void *const *bases, nx_launch *keep);
 void nx_capture_destroy(nx_device device, void *graph);
 bool nx_capture_active(nx_device device);
-
-extern const nx_device_api nx__cpu_api;
+int nx_capture_n_launches(void);                        /* of this thread's capture, so far */
+/* Bytes of the storages that this thread's capture mentions outside the slots: what its graph will keep. */
+size_t nx_capture_kept_bytes(const nx_span *slots, int n_slots);
+/* Holds storages and runs nothing. */
+NX_MUST_USE nx_status nx_launch_new_keep(nx_storage *const *storages, int n, nx_launch **out);
 
 #endif

@@ -37,6 +37,8 @@ typedef struct nx_autograd {          /* of a tensor */
     int output;                       /* which of node's results */
     nx_grad_node *accumulator;        /* of a leaf; lent: it clears this when it goes */
     bool retains_grad;
+    uint32_t rebased;                 /* times an in-place operator has replaced the history of this tensor */
+    uint32_t base_rebased;            /* of a view: its base's count when the view was made */
 } nx_autograd;
 
 bool nx_grad_enabled(void);
@@ -54,6 +56,9 @@ NX_MUST_USE nx_status nx_tensor_set_grad(nx_tensor *tensor, nx_tensor *grad); /*
  * NULL, of just these: into out[i] (new references, NULL if unused). */
 NX_MUST_USE nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots, bool retain_graph, bool create_graph,
                                   nx_tensor *const *inputs, int n_inputs, nx_tensor **out);
+
+/* An error that names the first entry of `grads` that is NULL: what autograd.grad says without allow_unused. */
+NX_MUST_USE nx_status nx_grad_check_used(nx_tensor *const *grads, int n);
 
 /* Helpers that generated formulas call (they go through the dispatcher). */
 NX_MUST_USE nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out); /* takes nothing; new reference */

@@ -8,7 +8,7 @@
 
 typedef enum nx_node_kind { NX_NODE_PLACEHOLDER, NX_NODE_GET_ATTR, NX_NODE_CALL_FUNCTION, NX_NODE_CALL_METHOD, NX_NODE_CALL_MODULE,
                             NX_NODE_OUTPUT } nx_node_kind;
-typedef enum nx_graph_level { NX_CAPTURED, NX_FUNCTIONAL } nx_graph_level;
+typedef enum nx_graph_level { NX_GRAPH_CAPTURED, NX_GRAPH_FUNCTIONAL } nx_graph_level;
 
 typedef struct nx_use { nx_node *user; struct nx_use *next; } nx_use; /* one for each mention, in no order */
 
@@ -36,9 +36,8 @@ struct nx_graph {
     nx_node *first, *last;
     int n_nodes;
     nx_graph_level level;
-    nx_map names;
     int n_inputs;
-    void *name_table;
+    void *name_table;        /* of name.c */
 };
 
 /* ---- building ------------------------------------------------------------------------------------------------------- */
@@ -51,7 +50,18 @@ NX_MUST_USE nx_status nx_node_set_fakes(nx_node *node, nx_tensor *const *fakes, 
 NX_MUST_USE nx_status nx_node_set_source(nx_node *node, const char *file, int line, const char *function, const char *code);
 NX_MUST_USE nx_status nx_node_replace_uses(nx_node *node, nx_node *with); /* result k of one becomes result k of the other */
 void nx_node_erase(nx_node *node);                                      /* has no users */
-nx_node *nx_graph_output_node(const nx_graph *graph);
+/* Result `result` of node becomes result `with_result` of the other, everywhere. */
+NX_MUST_USE nx_status nx_node_replace_result(nx_node *node, int result, nx_node *with, int with_result);
+void nx_node_move_before(nx_node *node, nx_node *where);                /* NULL: to the end; numbers are stale then */
+/* A placeholder behind the others; its fake is referenced. */
+NX_MUST_USE nx_status nx_graph_input_like(nx_graph *graph, const char *name, const char *target, nx_tensor *fake, nx_node **out);
+/* A get_attr with a value of its own (referenced). */
+NX_MUST_USE nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *constant, nx_node **out);
+nx_node *nx_graph_output_node(const nx_graph *graph);   /* NULL: none yet */
+nx_node *nx_graph_find(const nx_graph *graph, const char *name); /* NULL: no such node */
+/* A copy of `node` at the end of `graph`: its inputs through `map` (old node -> new node), which gains the copy. */
+NX_MUST_USE nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out);
+void nx_graph_swap(nx_graph *a, nx_graph *b);           /* contents change places */
 NX_MUST_USE nx_status nx_graph_copy(const nx_graph *graph, nx_graph **out);
 void nx_graph_number(nx_graph *graph);
 /* Calls fn for every node reference in the arguments of `node`. */
@@ -66,6 +76,11 @@ NX_MUST_USE nx_status nx_graph_verify(const nx_graph *graph);
 /* ---- running ----------------------------------------------------------------------------------------------------------- */
 /* Interprets: each node through the dispatcher. Results are new references. */
 NX_MUST_USE nx_status nx_graph_run(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_tensor **out, int n_out);
+/* The same while a tracer watches: get_attr nodes give what `attribute` says (a new reference), and the user's line of each
+ * node stands in the thread while it runs, so that what is recorded keeps it. */
+typedef nx_status nx_attribute_fn(void *context, const nx_node *node, nx_tensor **out);
+NX_MUST_USE nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_attribute_fn *attribute,
+                                       void *context, nx_tensor **out, int n_out);
 
 /* ---- recording: what stands at the CAPTURE and TRACE keys ----------------------------------------------------------------- */
 /* While a tracer is on (nx_tracer_push .. nx_tracer_pop), calls at its key are appended to its graph; tensors are known by

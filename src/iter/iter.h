@@ -13,7 +13,6 @@ nx_dtype nx_default_dtype(void);
 NX_MUST_USE nx_status nx_set_default_dtype(nx_dtype dtype);
 static inline bool nx_is_float(nx_dtype d) { return d >= NX_F16; }
 static inline bool nx_is_int(nx_dtype d) { return d > NX_BOOL && d < NX_F16; }
-bool nx_can_cast(nx_dtype from, nx_dtype to); /* as out= and in-place results allow */
 
 /* ---- shape rules ------------------------------------------------------------------------------------------------- */
 /* Broadcast of the tensor arguments into meta->size; strides follow the operands' order as in PyTorch. `op` for the
