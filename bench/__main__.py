@@ -1,0 +1,77 @@
+"""Runs the rows, both sides as alternating processes, and prints a table with ratios; JSON goes to build/bench.json.
+
+ROW=text picks the rows whose name contains it. A row whose figure is over its budget says so; nothing fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+
+from bench.rows import ROWS, Row
+
+SIDE = """
+import sys
+side, name = sys.argv[1:3]
+if side == "narthex":
+    from narthex.cli import use_as_torch
+    use_as_torch()
+import torch
+torch.set_num_threads(1)
+from bench.rows import ROWS
+print("figure", next(row for row in ROWS if row.name == name).function(torch))
+"""
+
+
+def measure(side: str, row: Row) -> float | None:
+    """Microseconds, or None with the reason on stderr when the side could not run the row."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": cache}
+        run = subprocess.run([sys.executable, "-c", SIDE, side, row.name], env=environment, capture_output=True, text=True)
+    figures = [line.split()[1] for line in run.stdout.splitlines() if line.startswith("figure ")]
+    if not figures:
+        print(f"{row.name}, {side}: failed\n{run.stderr[-800:]}", file=sys.stderr)
+        return None
+    return float(figures[0])
+
+
+def text(microseconds: float | None) -> str:
+    if microseconds is None:
+        return "-"
+    return f"{microseconds:.3f} us" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
+
+
+def main() -> int:
+    wanted = os.environ.get("ROW", "")
+    rows = [row for row in ROWS if wanted in row.name]
+    if not rows:
+        print(f"no row contains {wanted!r}; there are: {', '.join(row.name for row in ROWS)}")
+        return 1
+    results = []
+    print(f"{platform.processor() or platform.machine()}, {date.today()}, one thread; best of batches, median of processes")
+    print(f"{'':46} {'PyTorch':>12} {'Narthex':>12} {'ratio':>8} {'budget':>12}")
+    for row in rows:
+        figures: dict[str, list[float]] = {"torch": [], "narthex": []}
+        for _ in range(row.rounds):
+            for side in ("torch", "narthex") if row.counterpart else ("narthex",):
+                if (figure := measure(side, row)) is not None:
+                    figures[side].append(figure)
+        theirs, ours = (statistics.median(figures[side]) if figures[side] else None for side in ("torch", "narthex"))
+        ratio = f"{theirs / ours:.1f}x" if theirs and ours else ""
+        verdict = "" if ours is not None and ours <= row.budget else "  over"
+        print(f"{row.name:46} {text(theirs):>12} {text(ours):>12} {ratio:>8} {text(row.budget):>12}{verdict}", flush=True)
+        results.append({"row": row.name, "torch_us": theirs, "narthex_us": ours, "budget_us": row.budget, "runs": figures})
+    Path("build").mkdir(exist_ok=True)
+    Path("build/bench.json").write_text(json.dumps({"date": str(date.today()), "rows": results}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
