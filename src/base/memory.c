@@ -15,6 +15,10 @@ void nx_alloc_fail_at(int64_t n) {
     atomic_store(&until_failure, n);
 }
 
+__attribute__((constructor(102))) static void arm_from_environment(void) { /* after flags.c's */
+    if (nx_flag.fail_alloc) nx_alloc_fail_at(strtoll(nx_flag.fail_alloc, NULL, 10));
+}
+
 bool nx_alloc_failed(void) { return atomic_load(&failure_happened); }
 int64_t nx_alloc_live(void) { return atomic_load(&live_blocks); }
 void nx_alloc_watch(bool on) { atomic_store(&watched, on); }

@@ -1,0 +1,1 @@
+"""Checks by hand, not part of `make test`: `make check-hostile`."""

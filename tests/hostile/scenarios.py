@@ -1,0 +1,135 @@
+"""f in every way that one process can run it, each as a function that returns its numbers.
+
+A scenario compiles anew on every call, so that a failing allocation meets capture, passes, engine and replay as well as the
+run. What it returns is compared between runs, so it draws nothing at random.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import narthex as torch
+from narthex.compat import torch_npu  # noqa: F401  (adds npu:0)
+
+PROGRAMS = Path(__file__).resolve().parent.parent / "line" / "programs"
+scale = 2.0
+
+
+def inputs(device: str, rows: int = 3, grad: bool = True) -> list[Any]:
+    def ramp(n: int, *shape: int) -> Any:
+        tensor = torch.tensor([(i % 7 - 3) / 4 for i in range(n)]).view(*shape).to(device)
+        return tensor.requires_grad_(grad)
+
+    return [ramp(rows * 4, rows, 4), ramp(20, 5, 4), ramp(5, 5)]
+
+
+def f(x: Any, w: Any, b: Any) -> Any:
+    return (x @ w.t() * b + b).sum()
+
+
+def numbers(*tensors: Any) -> list[Any]:
+    return [tensor.tolist() for tensor in tensors]
+
+
+def forward_backward(function: Callable[..., Any], device: str) -> list[Any]:
+    x, w, b = inputs(device)
+    loss = function(x, w, b)
+    loss.backward()
+    return numbers(loss, x.grad, w.grad, b.grad)
+
+
+def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the same code that nothing has compiled yet."""
+    return type(function)(function.__code__, function.__globals__, function.__name__)
+
+
+def compiled(device: str, mode: str) -> list[Any]:
+    return forward_backward(torch.compile(fresh(f), mode=mode), device)
+
+
+def step(device: str, mode: str | None) -> list[Any]:
+    """A training step: forward, backward, update."""
+    function = torch.compile(fresh(f), mode=mode) if mode else f
+    parameters = inputs(device)
+    for _ in range(2):
+        function(*parameters).backward()
+        with torch.no_grad():
+            for p in parameters:
+                p.add_(p.grad, alpha=-0.1)
+                p.grad = None
+    return numbers(*parameters)
+
+
+def new_shape() -> list[Any]:
+    function = torch.compile(fresh(f))
+    return numbers(function(*inputs("cpu", 3, False)), function(*inputs("cpu", 6, False)))
+
+
+def scaled(x: Any, y: Any) -> Any:
+    return torch.add(x, y) * scale
+
+
+def changed_global() -> list[Any]:
+    global scale
+    function = torch.compile(fresh(scaled))
+    x, y = inputs("cpu", 5, False)[0], inputs("cpu", 5, False)[1]
+    scale = 2.0
+    first = function(x, y)
+    scale = 3.0
+    second = function(x, y)
+    return numbers(first, second)
+
+
+def printing(x: Any, y: Any) -> Any:
+    z = x + y
+    print("between")
+    return z * y
+
+
+def graph_break() -> list[Any]:
+    function = torch.compile(fresh(printing))
+    x, y = inputs("cpu", 5, False)[0], inputs("cpu", 5, False)[1]
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        result = function(x, y)
+    return [*numbers(result), out.getvalue()]
+
+
+def graph_text() -> list[Any]:
+    """Capture, AOT, text, parser and interpreter."""
+    texts: list[str] = []
+
+    def backend(graph: Any, example: list[Any]) -> Any:
+        again = torch._C.Graph.parse(graph.graph.text())
+        texts.append(again.text())
+        return again
+
+    function = torch.compile(fresh(f), backend=backend)
+    return [*numbers(function(*inputs("cpu", 3, False))), texts]
+
+
+def random_step() -> list[Any]:
+    torch.manual_seed(0)
+    return numbers(torch.randn(3, 4), torch.randn(20))
+
+
+SCENARIOS: dict[str, Callable[[], list[Any]]] = {
+    "eager, cpu": lambda: forward_backward(f, "cpu"),
+    "eager, npu": lambda: forward_backward(f, "npu:0"),
+    "random numbers": random_step,
+    "compiled, max-autotune, cpu": lambda: compiled("cpu", "max-autotune"),
+    "compiled, reduce-overhead, cpu": lambda: compiled("cpu", "reduce-overhead"),
+    "compiled, max-autotune, npu": lambda: compiled("npu:0", "max-autotune"),
+    "compiled, reduce-overhead, npu": lambda: compiled("npu:0", "reduce-overhead"),
+    "a new shape": new_shape,
+    "a changed global": changed_global,
+    "a graph break": graph_break,
+    "graph text": graph_text,
+    "training step, eager, npu": lambda: step("npu:0", None),
+    "training step, max-autotune, npu": lambda: step("npu:0", "max-autotune"),
+    "training step, reduce-overhead, npu": lambda: step("npu:0", "reduce-overhead"),
+}
