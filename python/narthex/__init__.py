@@ -1,0 +1,120 @@
+"""Narthex: a deep-learning framework and graph compiler written in C, with PyTorch's names.
+
+    import narthex as torch
+
+Tensors, operators, autograd, graphs and capture live in the extension `narthex._C`; the Python files are shapes,
+defaults and glue. Submodules are imported when they are first named, so that `import narthex` stays cheap.
+"""
+
+from . import _C
+from ._C import (
+    Generator,
+    Size,
+    device,
+    dtype,
+    from_dlpack,
+    get_default_dtype,
+    initial_seed,
+    is_grad_enabled,
+    manual_seed,
+    set_default_dtype,
+    tensor,
+)
+
+__version__ = "0.1.0"
+
+
+def _take_from_extension() -> None:
+    """Puts the dtypes, layouts, memory formats and operator functions of `_C` beside the names above.
+
+    They are copied once, not looked up on demand: code that is being captured reads them as plain module globals.
+    """
+    kinds = {type(_C.add), dtype}
+    for name in ("layout", "memory_format"):
+        if hasattr(_C, name):
+            kinds.add(getattr(_C, name))
+            globals()[name] = getattr(_C, name)
+    for name, value in vars(_C).items():
+        if type(value) in kinds:
+            globals()[name] = value
+    aliases = {
+        "float": "float32",
+        "double": "float64",
+        "half": "float16",
+        "int": "int32",
+        "long": "int64",
+        "short": "int16",
+    }
+    for alias, name in aliases.items():
+        globals()[alias] = getattr(_C, name)
+
+
+_take_from_extension()
+
+from ._tensor import Tensor  # noqa: E402  (needs the names above)
+from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
+
+_C.register_tensor_class(Tensor)
+
+_SUBMODULES = (
+    "_dynamo", "_functorch", "_lazy", "_logging", "_ops", "_tensor_str", "autograd", "bridge", "compiler", "fx", "jit",
+    "library", "nn",
+)  # fmt: skip
+_LAZY = {
+    "compile": "_compile",
+    "include_dir": "_paths",
+    "lib_dir": "_paths",
+    "ops": "_ops",
+    "set_printoptions": "_tensor_str",
+}
+
+
+def __getattr__(name: str):
+    from importlib import import_module
+
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in _LAZY:
+        value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(
+        f"module 'torch' has no attribute '{name}': Narthex {__version__} does not have it "
+        "(`narthex op` lists the operators)"
+    )
+
+
+def __dir__() -> list:
+    return sorted({*globals(), *_SUBMODULES, *_LAZY})
+
+
+def is_tensor(obj) -> bool:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def typename(obj) -> str:
+    """The type of `obj` as messages name it; of a tensor with its element type."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    module = type(obj).__module__
+    return type(obj).__qualname__ if module == "builtins" else f"{module}.{type(obj).__qualname__}"
+
+
+def seed() -> int:
+    """Seeds every generator from the system's entropy and returns the seed."""
+    from os import urandom
+
+    value = int.from_bytes(urandom(8), "little")
+    manual_seed(value)
+    return value
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import _dynamo, _functorch, _lazy, _logging, autograd, bridge, compiler, fx, jit, library, nn
+    from ._C import *
+    from ._compile import compile
+    from ._ops import ops
+    from ._paths import include_dir, lib_dir
+    from ._tensor_str import set_printoptions

@@ -1,0 +1,104 @@
+"""torch.compile: options to a `_C.CapturedFunction`, which does everything else."""
+
+from . import _C
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "eager")
+
+
+def _check_mode(mode) -> str:
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    return mode or "default"
+
+
+class Backend:
+    """What the capture engine calls with a graph: the user's backend behind it.
+
+    A backend gets (GraphModule, example inputs) and returns a callable. A result that stands for an engine's graph says
+    so by an attribute `_compiled`, so that later calls stay in C.
+    """
+
+    def __init__(self, backend, keywords: dict) -> None:
+        self.backend, self.keywords = backend, keywords
+
+    def __call__(self, graph, example_inputs):
+        from .fx import GraphModule
+
+        result = self.backend(GraphModule(graph), list(example_inputs), **self.keywords)
+        compiled = getattr(result, "_compiled", result)
+        if not callable(compiled):
+            raise TypeError(f"compile: backend {self!r} returned {type(compiled).__name__}; it must return a callable")
+        return compiled
+
+    def __repr__(self) -> str:
+        return getattr(self.backend, "__name__", None) or repr(self.backend)
+
+
+def make_backend(backend, mode=None, options=None) -> Backend:
+    """The Backend of a name or a callable with torch.compile's mode and options."""
+    from ._dynamo import backends
+
+    if isinstance(backend, str):
+        name, backend = backend, backends.lookup(backend)
+        if name in backends.WITH_MODE:
+            return Backend(backend, {"mode": _check_mode(mode), "options": options})
+    if not callable(backend):
+        raise TypeError(f"compile: backend is a {type(backend).__name__}; it must be a name or a callable")
+    keywords = {}
+    if mode is not None:
+        keywords["mode"] = mode
+    if options is not None:
+        keywords["options"] = options
+    return Backend(backend, keywords)
+
+
+def compile(
+    model=None,
+    *,
+    fullgraph: bool = False,
+    dynamic=None,
+    backend="narthex",
+    mode=None,
+    options=None,
+    disable: bool = False,
+    name=None,
+):
+    """Compiles a function or a module: captured at the first call, run as a graph afterwards.
+
+    backend: "narthex" (default; "inductor" is the same), "eager", "aot_eager", "npu", or a callable that gets a
+    GraphModule and example inputs. mode: "default" and "max-autotune" use the graph engine, "reduce-overhead" records
+    and replays. options: none is known so far. dynamic=True raises: shapes are static, a new one is compiled anew.
+    """
+    if model is None:
+
+        def decorate(function):
+            return compile(
+                function,
+                fullgraph=fullgraph,
+                dynamic=dynamic,
+                backend=backend,
+                mode=mode,
+                options=options,
+                disable=disable,
+                name=name,
+            )
+
+        return decorate
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if dynamic:
+        raise NotImplementedError(
+            "compile: dynamic=True: symbolic sizes are not there yet; a new shape is compiled anew"
+        )
+    if disable:
+        return model
+    made = make_backend(backend, mode, options)
+    from .nn import Module
+
+    if isinstance(model, Module):
+        from ._dynamo.eval_frame import OptimizedModule
+
+        return OptimizedModule(model, made, fullgraph=fullgraph, dynamic=dynamic, name=name)
+    if not callable(model):
+        raise TypeError(f"compile: model is a {type(model).__name__}; it must be a function or a module")
+    return _C.CapturedFunction(model, made, fullgraph, dynamic, name)

@@ -1,0 +1,91 @@
+"""The backends of torch.compile by name, and the registry for more."""
+
+from .. import _C
+
+WITH_MODE = ("narthex", "inductor")  # these read torch.compile's mode
+_ENGINE_MODES = {
+    "default": "max-autotune",
+    "max-autotune": "max-autotune",
+    "max-autotune-no-cudagraphs": "max-autotune",
+    "reduce-overhead": "reduce-overhead",
+    "eager": "eager",
+}
+
+
+def graph_device(example_inputs, graph=None):
+    """The device that a graph computes on: the one accelerator among its inputs, else the CPU."""
+    devices = {str(value.device): value.device for value in example_inputs if isinstance(value, _C.TensorBase)}
+    others = [device for device in devices.values() if device.type != "cpu"]
+    if len(others) > 1:
+        raise NotImplementedError(
+            f"compile: inputs lie on {', '.join(sorted(devices))}; a graph computes on one accelerator"
+        )
+    return others[0] if others else _C.device("cpu")
+
+
+def narthex(gm, example_inputs, *, mode="default", options=None):
+    """The engine: AOT, then a plan (max-autotune) or a recording (reduce-overhead)."""
+    if options:
+        raise RuntimeError(
+            f"Unexpected optimization option {next(iter(options))}: backend 'narthex' knows no options so far"
+        )
+    from .._functorch.aot_autograd import aot_graphs
+
+    compiled = aot_graphs(gm).compile(_ENGINE_MODES[mode], graph_device(example_inputs))
+    log_output_code(compiled)
+    return compiled
+
+
+def log_output_code(compiled) -> None:
+    """Shows what the engine will run, where `output_code` is on."""
+    import sys
+
+    logging = sys.modules.get("narthex._logging")
+    if logging is not None and logging.enabled("output_code") and hasattr(compiled, "plan"):
+        from .log import compile_id
+
+        logging.artifact("inductor", "output_code", "Output code:\n" + compiled.plan(), compile_id())
+
+
+def eager(gm, example_inputs):
+    """Runs the captured graph operator by operator."""
+    return gm.forward
+
+
+def aot_eager(gm, example_inputs):
+    """AOT as the engine's, then operator by operator."""
+    from .._functorch.aot_autograd import aot_graphs
+
+    return aot_graphs(gm).compile("eager", graph_device(example_inputs))
+
+
+def npu(gm, example_inputs, **options):
+    """torchair's backend with its default configuration."""
+    from ..compat.torchair import get_npu_backend
+
+    return get_npu_backend()(gm, example_inputs, **options)
+
+
+_registry = {"narthex": narthex, "inductor": narthex, "eager": eager, "aot_eager": aot_eager, "npu": npu}
+
+
+def register_backend(compiler_fn=None, name=None):
+    """Adds a backend under `name` (default: its own); also a decorator."""
+    if compiler_fn is None:
+        return lambda function: register_backend(function, name)
+    _registry[name or compiler_fn.__name__] = compiler_fn
+    return compiler_fn
+
+
+def list_backends(exclude_tags=()) -> list:
+    """The names that torch.compile(backend=) takes, sorted."""
+    return sorted(_registry)
+
+
+def lookup(name: str):
+    """The backend called `name`."""
+    if name not in _registry:
+        raise RuntimeError(
+            f"Invalid backend: '{name}', see `torch._dynamo.list_backends()` for available backends: {list_backends()}"
+        )
+    return _registry[name]

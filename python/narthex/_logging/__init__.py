@@ -1,0 +1,141 @@
+"""torch._logging: which of the compiler's logs are shown. `set_logs(dynamo=logging.DEBUG, graph_code=True)`.
+
+Two kinds of names: logs have a level, artifacts are on or off. Each is a Python logger below "torch"; an artifact that
+belongs to a log is also on while that log is at DEBUG. Lines go to stderr as
+
+    V1121 14:09:36.880000 2225 narthex/_dynamo/log.py:41] [0/0] [__graph_code] text
+
+level letter, month and day, time, thread, the line of Narthex that says it, the compile id, the artifact.
+The capture engine says nothing, and costs nothing, until one of its logs is on.
+"""
+
+import logging
+import sys
+
+from .. import _C
+
+LOGS = {"dynamo": "torch._dynamo", "aot": "torch._functorch", "inductor": "torch._inductor", "torchair": "torchair"}
+# artifact: (log that brings it along at DEBUG or None, what it shows)
+ARTIFACTS = {
+    "bytecode": (None, "bytecode of a captured frame"),
+    "trace_source": ("dynamo", "source lines as they are traced"),
+    "trace_bytecode": ("dynamo", "instructions as they are traced"),
+    "graph": (None, "the captured graph as a table"),
+    "graph_code": ("dynamo", "the captured graph as Python"),
+    "graph_sizes": ("dynamo", "sizes of the tensors in the captured graph"),
+    "graph_breaks": ("dynamo", "where and why a frame was split"),
+    "guards": ("dynamo", "what a compiled frame depends on"),
+    "recompiles": ("dynamo", "why a frame was compiled again"),
+    "aot_joint_graph": ("aot", "forward and backward in one graph"),
+    "aot_graphs": ("aot", "forward and backward graphs"),
+    "output_code": (None, "what the engine runs: steps and memory plan"),
+}
+_on = dict.fromkeys(ARTIFACTS, None)  # None: follows its log
+_levels = {name: logging.WARNING for name in LOGS}
+_handler = None
+
+
+class _Formatter(logging.Formatter):
+    """Writes PyTorch's prefix before each line of the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from threading import get_native_id
+        from time import localtime, strftime
+
+        message = record.getMessage()
+        if record.exc_info:
+            message += "\n" + self.formatException(record.exc_info)
+        letter = {"DEBUG": "V", "WARNING": "W"}.get(record.levelname, record.levelname[:1])
+        when = strftime("%m%d %H:%M:%S", localtime(record.created)) + f".{int(record.msecs):03d}000"
+        ident = getattr(record, "compile_id", None)
+        artifact = getattr(record, "artifact", None)
+        path = record.pathname.split("site-packages/")[-1].split("/python/")[-1]
+        prefix = f"{letter}{when} {get_native_id()} {path}:{record.lineno}]"
+        prefix += f" [{ident}]" if ident else ""
+        prefix += f" [__{artifact}]" if artifact else ""
+        return "\n".join(f"{prefix} {line}" for line in message.split("\n"))
+
+
+def handler() -> logging.Handler:
+    """The one handler that all these logs write through: to what sys.stderr is at the time."""
+    global _handler
+    if _handler is None:
+
+        class _Stderr(logging.StreamHandler):
+            stream = property(lambda self: sys.stderr, lambda self, value: None)
+
+        _handler = _Stderr()
+        _handler.setFormatter(_Formatter())
+    return _handler
+
+
+def set_logs(*, all=None, modules=None, **levels) -> None:
+    """Sets levels of logs (dynamo, aot, inductor, torchair) and switches artifacts (graph_code=True, ...).
+
+    What is not named goes back to its default, as in PyTorch. Unknown names raise ValueError.
+    """
+    if modules:
+        raise NotImplementedError("set_logs: modules= is not there yet; name one of " + ", ".join(LOGS))
+    unknown = [name for name in levels if name not in LOGS and name not in ARTIFACTS]
+    if unknown:
+        known = ", ".join([*LOGS, *ARTIFACTS])
+        raise ValueError(f"Unrecognized log or artifact name passed to set_logs: {unknown[0]}; there are {known}")
+    for name, logger_name in LOGS.items():
+        level = levels.get(name, all)
+        if not isinstance(level, (int, type(None))) or isinstance(level, bool):
+            raise ValueError(f"set_logs: {name}={level!r}: a log takes a level such as logging.DEBUG")
+        logger = logging.getLogger(logger_name)
+        if name == "torchair" and level is None:
+            continue  # has its own switch: torchair.logger.setLevel
+        _levels[name] = logging.WARNING if level is None else level
+        logger.setLevel(_levels[name])
+        if handler() not in logger.handlers:
+            logger.addHandler(handler())
+        logger.propagate = False
+    for name in ARTIFACTS:
+        value = levels.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise ValueError(f"set_logs: {name}={value!r}: an artifact is True or False")
+        _on[name] = value
+    _listen()
+
+
+def enabled(artifact: str) -> bool:
+    """Whether the artifact is shown."""
+    if _on[artifact] is not None:
+        return _on[artifact]
+    log = ARTIFACTS[artifact][0]
+    return log is not None and _levels[log] <= logging.DEBUG
+
+
+def artifact(log: str, name: str, text: str, compile_id=None, stacklevel: int = 2) -> None:
+    """Writes an artifact if it is on, whatever the level of its log."""
+    if not enabled(name):
+        return
+    logger = logging.getLogger(LOGS[log])
+    path, line, function, _ = logger.findCaller(stacklevel=stacklevel)
+    record = logger.makeRecord(
+        logger.name, logging.DEBUG, path, line, text, (), None, function, {"artifact": name, "compile_id": compile_id}
+    )
+    handler().handle(record)
+
+
+def _listen() -> None:
+    """Puts the capture engine's events through, or switches them off when nobody would see them."""
+    from_capture = (
+        "trace_source",
+        "trace_bytecode",
+        "graph",
+        "graph_code",
+        "graph_sizes",
+        "graph_breaks",
+        "guards",
+        "recompiles",
+    )
+    wanted = _levels["dynamo"] <= logging.INFO or any(enabled(name) for name in from_capture)
+    if wanted:
+        from .._dynamo import log
+
+        _C.set_capture_log(log.event)
+    else:
+        _C.set_capture_log(None)

@@ -1,0 +1,92 @@
+"""torch.ops: every operator by namespace, name and overload: `torch.ops.aten.add.Tensor(x, y)`."""
+
+from . import _C
+
+
+class OpOverload:
+    """One operator. Calling it calls exactly this overload."""
+
+    def __init__(self, namespace: str, name: str, overload: str) -> None:
+        self.namespace, self._packet, self._overloadname = namespace, name, overload
+        self._name = f"{namespace}::{name}" + ("" if overload == "default" else "." + overload)
+        self.__name__ = f"{name}.{overload}"
+
+    def __call__(self, *args, **kwargs):
+        return _C.call_op(self._name, *args, **kwargs)
+
+    def name(self) -> str:
+        """ "aten::add.Tensor" """
+        return self._name
+
+    @property
+    def _schema(self) -> str:
+        return _C.op_info(self._name)["schema"]
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self.namespace}.{self._packet}', overload='{self._overloadname}')>"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self._packet}.{self._overloadname}"
+
+
+class OpOverloadPacket:
+    """All overloads of one name; calling it chooses by the arguments, as `torch.add` does."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self._namespace, self.__name__ = namespace, name
+
+    def overloads(self) -> list:
+        """The overloads' names; "default" is the one without a name."""
+        prefix = f"{self._namespace}::{self.__name__}"
+        names = [name for name in _C.op_names() if name == prefix or name.startswith(prefix + ".")]
+        return [name[len(prefix) + 1 :] or "default" for name in names]
+
+    def __call__(self, *args, **kwargs):
+        for overload in self.overloads():
+            try:
+                return getattr(self, overload)(*args, **kwargs)
+            except TypeError as error:
+                failure = error
+        raise failure
+
+    def __getattr__(self, name: str):
+        if name.startswith("__") or name not in self.overloads():
+            raise AttributeError(
+                f"The underlying op of '{self._namespace}.{self.__name__}' has no overload name '{name}': "
+                f"there are {', '.join(self.overloads())}"
+            )
+        overload = OpOverload(self._namespace, self.__name__, name)
+        setattr(self, name, overload)
+        return overload
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
+
+
+class _Namespace:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str):
+        packet = OpOverloadPacket(self._name, name)
+        if name.startswith("__") or not packet.overloads():
+            raise AttributeError(
+                f"'_OpNamespace' '{self._name}' object has no attribute '{name}': Narthex has no such operator"
+            )
+        setattr(self, name, packet)
+        return packet
+
+    def __repr__(self) -> str:
+        return f"<namespace torch.ops.{self._name}>"
+
+
+class _Ops:
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        namespace = _Namespace(name)
+        setattr(self, name, namespace)
+        return namespace
+
+
+ops = _Ops()

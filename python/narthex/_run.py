@@ -1,0 +1,89 @@
+"""`narthex run`: a PyTorch program with Narthex in torch's place.
+
+A meta path finder answers for torch, torch_npu and torchair and everything below them: with the module objects of
+Narthex, never with second copies. What Narthex lacks is a ModuleNotFoundError that says so.
+"""
+
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+
+# The longest prefix wins.
+_PLACES = (
+    ("torch_npu.dynamo.torchair", "narthex.compat.torchair"),
+    ("torch_npu", "narthex.compat.torch_npu"),
+    ("torchair", "narthex.compat.torchair"),
+    ("torch", "narthex"),
+)
+
+
+def _real_name(name: str):
+    for prefix, place in _PLACES:
+        if name == prefix or name.startswith(prefix + "."):
+            return place + name[len(prefix) :]
+    return None
+
+
+class _Finder:
+    """Finds torch's names; loads by handing over Narthex's module."""
+
+    @staticmethod
+    def find_spec(name: str, path=None, target=None):
+        real = _real_name(name)
+        if real is None:
+            return None
+        try:
+            module = import_module(real)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (real + ".").startswith(error.name + "."):
+                raise
+            raise ModuleNotFoundError(f"No module named '{name}': Narthex does not have it", name=name) from None
+        return ModuleSpec(name, _Loader(module), is_package=hasattr(module, "__path__"))
+
+
+class _Loader:
+    def __init__(self, module) -> None:
+        self.module, self.spec = module, module.__spec__
+
+    def create_module(self, spec):
+        return self.module
+
+    def exec_module(self, module) -> None:
+        module.__spec__ = self.spec  # the import system put ours there
+
+
+def install() -> None:
+    """Makes `import torch` mean Narthex in this process. Fails if PyTorch is loaded already."""
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    loaded = sys.modules.get("torch")
+    if loaded is not None and loaded is not sys.modules.get("narthex"):
+        raise ImportError("narthex run: PyTorch is already imported in this process")
+    sys.meta_path.insert(0, _Finder())
+
+
+def run_script(path: str, arguments: list) -> None:
+    """Runs a file as __main__ with sys.argv = [path, *arguments]."""
+    import os
+    from types import ModuleType
+
+    with open(path, "rb") as file:
+        source = file.read()
+    install()
+    sys.argv = [path, *arguments]
+    sys.path[0:1] = [os.path.dirname(os.path.abspath(path))]
+    main = ModuleType("__main__")
+    main.__file__ = path
+    main.__builtins__ = __builtins__
+    sys.modules["__main__"] = main
+    exec(compile(source, os.path.abspath(path), "exec"), main.__dict__)
+
+
+def run_module(name: str, arguments: list) -> None:
+    """Runs a module as `python -m name arguments` does."""
+    from runpy import run_module
+
+    install()
+    sys.argv = [name, *arguments]
+    sys.path.insert(0, "")
+    run_module(name, run_name="__main__", alter_sys=True)

@@ -1,0 +1,181 @@
+"""class Tensor: the extension's tensor and the conveniences that are written in Python."""
+
+from . import _C
+
+_MEMORY_FORMAT_KEYS = ("memory_format", "non_blocking", "copy")
+
+
+def _to_arguments(args: tuple, kwargs: dict):
+    """Sorts the arguments of Tensor.to into (device, dtype, copy, memory_format)."""
+    device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
+    flags = {name: kwargs.pop(name, None) for name in _MEMORY_FORMAT_KEYS}
+    other = kwargs.pop("other", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    rest = []
+    for value in args:
+        if isinstance(value, _C.TensorBase) and other is None:
+            other = value
+        elif isinstance(value, _C.dtype) and dtype is None:
+            dtype = value
+        elif isinstance(value, (_C.device, str)) and device is None:
+            device = value
+        elif isinstance(value, bool):
+            rest.append(value)
+        elif isinstance(value, int) and device is None:
+            device = value
+        elif value is not None:
+            raise TypeError(
+                f"to() received an invalid argument of type {type(value).__name__}: give a device, a dtype or a tensor"
+            )
+    if len(rest) > 2:
+        raise TypeError("to() takes at most two flags: non_blocking and copy")
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    if device is not None and not isinstance(device, _C.device):
+        device = _C.device(device)
+    copy = rest[1] if len(rest) == 2 else flags["copy"]
+    return device, dtype, bool(copy), flags["memory_format"]
+
+
+class Tensor(_C.TensorBase):
+    """A multi-dimensional array of one dtype on one device, which autograd can follow."""
+
+    def __repr__(self, *, tensor_contents=None) -> str:
+        from ._tensor_str import tensor_text
+
+        return tensor_text(self, contents=tensor_contents)
+
+    def __format__(self, spec: str) -> str:
+        if self.dim() == 0 and type(self) is Tensor:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    def __deepcopy__(self, memo: dict):
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        copy = self.detach().clone()
+        if type(self) is not Tensor:
+            copy = _C.TensorBase.__new__(type(self), copy, False, self._is_param)
+        copy.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            copy.grad = self.grad.__deepcopy__(memo)
+        memo[id(self)] = copy
+        return copy
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
+        """Adds the gradients of this tensor with respect to the leaves that it came from to their `.grad`.
+
+        `gradient` may be left out for a one-element tensor; `inputs` limits the leaves. The graph is freed afterwards
+        unless `retain_graph` (or `create_graph`) is set.
+        """
+        from . import autograd
+
+        autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def register_hook(self, hook):
+        """Not there yet: raises NotImplementedError."""
+        raise NotImplementedError("register_hook: hooks on tensors are not there yet; put them on the module")
+
+    def to(self, *args, **kwargs):
+        """This tensor with another dtype or on another device: itself if nothing changes and `copy` is not set."""
+        device, dtype, copy, memory_format = _to_arguments(args, dict(kwargs))
+        if memory_format is not None and memory_format is not _C.preserve_format:
+            raise NotImplementedError(
+                f"to: memory_format={memory_format} is not there yet; only torch.preserve_format is"
+            )
+        if device is not None and device.index is None and device.type != "cpu":
+            device = _C.current_device(device.type)
+        same = (device is None or device == self.device) and (dtype is None or dtype is self.dtype)
+        if same and not copy:
+            return self
+        return _C._to_copy(self, dtype=dtype or self.dtype, device=device or self.device)
+
+    def cpu(self):
+        """This tensor in the host's memory."""
+        return self.to(_C.device("cpu"))
+
+    def float(self):
+        """`self.to(torch.float32)`"""
+        return self.to(_C.float32)
+
+    def double(self):
+        """`self.to(torch.float64)`"""
+        return self.to(_C.float64)
+
+    def half(self):
+        """`self.to(torch.float16)`"""
+        return self.to(_C.float16)
+
+    def bfloat16(self):
+        """`self.to(torch.bfloat16)`"""
+        return self.to(_C.bfloat16)
+
+    def int(self):
+        """`self.to(torch.int32)`"""
+        return self.to(_C.int32)
+
+    def long(self):
+        """`self.to(torch.int64)`"""
+        return self.to(_C.int64)
+
+    def bool(self):
+        """`self.to(torch.bool)`"""
+        return self.to(_C.bool)
+
+    def numpy(self, *, force: bool = False):
+        """A numpy array over the same memory. numpy is imported here and nowhere else."""
+        source = self
+        if force:
+            source = self.detach().cpu()
+        elif self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        elif self.device.type != "cpu":
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. "
+                "Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        import numpy
+
+        return numpy.from_dlpack(source)
+
+    def type(self, dtype=None):
+        """The name of the element type ("torch.FloatTensor"), or a tensor with elements of `dtype`."""
+        if dtype is not None:
+            return self.to(dtype)
+        names = {
+            "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+            "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+        }  # fmt: skip
+        place = "" if self.device.type == "cpu" else self.device.type + "."
+        return f"torch.{place}{names[str(self.dtype).rpartition('.')[2]]}Tensor"
+
+    @property
+    def T(self):  # noqa: N802  (PyTorch's name)
+        """The transposed matrix, as `t()`."""
+        return self.t()
+
+    def __bool__(self):
+        if self.numel() != 1:
+            many = "no values" if self.numel() == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+        return self.item() != 0
+
+    def __float__(self):
+        return _builtin_float(self.item())
+
+    def __int__(self):
+        return _builtin_int(self.item())
+
+    def __index__(self):
+        value = self.item()
+        if not isinstance(value, _builtin_int):
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return _builtin_int(value)
+
+
+_builtin_int, _builtin_float = int, float

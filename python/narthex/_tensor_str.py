@@ -1,0 +1,152 @@
+"""How tensors print: the digits, widths, line breaks and suffixes of PyTorch.
+
+`tensor_text` is what repr() gives. All elements are formatted by one `_Style`, chosen from the elements that will be
+shown; a tensor with more than `threshold` elements shows `edgeitems` at each end of each dimension.
+"""
+
+from math import ceil, inf, isfinite
+
+from . import _C
+
+
+class _Options:
+    precision, threshold, edgeitems, linewidth, sci_mode = 4, 1000, 3, 80, None
+
+
+_PROFILES = {
+    "default": (4, 1000, 3, 80),
+    "short": (2, 1000, 2, 80),
+    "full": (4, inf, 3, 80),
+}
+
+
+def set_printoptions(
+    precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
+) -> None:
+    """Sets how tensors print from here on. profile: default, short or full; sci_mode None: by the numbers."""
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(f"set_printoptions: profile is '{profile}'; it must be one of {', '.join(_PROFILES)}")
+        _Options.precision, _Options.threshold, _Options.edgeitems, _Options.linewidth = _PROFILES[profile]
+    for name, value in (
+        ("precision", precision),
+        ("threshold", threshold),
+        ("edgeitems", edgeitems),
+        ("linewidth", linewidth),
+    ):
+        if value is not None:
+            setattr(_Options, name, value)
+    _Options.sci_mode = sci_mode
+
+
+class _Style:
+    """How each of some elements is written, so that all have one width."""
+
+    def __init__(self, values: list, floating: bool) -> None:
+        self.floating, self.whole, self.scientific, self.width = floating, True, False, 1
+        if not floating:
+            self.width = max([1, *(len(str(value)) for value in values)])
+            return
+        shown = [value for value in values if isfinite(value) and value != 0]
+        if not shown:
+            return
+        low, high = min(map(abs, shown)), max(map(abs, shown))
+        self.whole = all(value == ceil(value) for value in shown)
+        self.scientific = high / low > 1000.0 or high > 1.0e8 or (not self.whole and low < 1.0e-4)
+        if _Options.sci_mode is not None:
+            self.scientific = _Options.sci_mode
+        # One more column in whole numbers: for the point that follows each of them.
+        spare = 1 if self.whole and not self.scientific else 0
+        self.width = max(1, max(len(self._digits(value)) for value in shown) + spare)
+
+    def _digits(self, value: float) -> str:
+        if self.scientific:
+            return f"{value:.{_Options.precision}e}"
+        return f"{value:.0f}" if self.whole else f"{value:.{_Options.precision}f}"
+
+    def write(self, value) -> str:
+        """`value` as text, at least as wide as the others."""
+        if not self.floating:
+            text = str(value)
+        else:
+            text = self._digits(value)
+            if self.whole and not self.scientific and isfinite(value):
+                text += "."
+        return text.rjust(self.width)
+
+
+def _edges(size: int, short: bool) -> tuple:
+    """The indices that are shown at the front and at the back of a dimension."""
+    if short and size > 2 * _Options.edgeitems:
+        return range(_Options.edgeitems), range(size - _Options.edgeitems, size)
+    return range(size), range(0)
+
+
+def _shown(data, shape: tuple, short: bool) -> list:
+    """The elements of nested lists that will be printed, flat."""
+    if not shape:
+        return [data]
+    front, back = _edges(shape[0], short)
+    return [value for part in (front, back) for index in part for value in _shown(data[index], shape[1:], short)]
+
+
+def _rows(data, shape: tuple, indent: int, short: bool, style: _Style) -> str:
+    """The bracketed text of nested lists. `indent`: the column in which the first bracket stands."""
+    if not shape:
+        return style.write(data)
+    front, back = _edges(shape[0], short)
+    if len(shape) == 1:
+        words = (
+            [style.write(data[i]) for i in front] + ([" ..."] if back else []) + [style.write(data[i]) for i in back]
+        )
+        a_line = max(1, (_Options.linewidth - indent) // (style.width + 2))
+        lines = [", ".join(words[at : at + a_line]) for at in range(0, len(words), a_line)]
+        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+    parts = [_rows(data[i], shape[1:], indent + 1, short, style) for i in front]
+    parts += ["..."] if back else []
+    parts += [_rows(data[i], shape[1:], indent + 1, short, style) for i in back]
+    return "[" + ("," + "\n" * (len(shape) - 1) + " " * (indent + 1)).join(parts) + "]"
+
+
+def _contents(tensor, indent: int) -> str:
+    shape = tuple(tensor.shape)
+    source = tensor.detach()
+    if source.device.type != "cpu":
+        source = source.to("cpu")
+    data = source.tolist()
+    short = tensor.numel() > _Options.threshold
+    return _rows(data, shape, indent, short, _Style(_shown(data, shape, short), tensor.dtype.is_floating_point))
+
+
+def _grad_suffix(tensor) -> list:
+    made_by = tensor.grad_fn
+    if made_by is not None:
+        return [f"grad_fn=<{made_by.name()}>"]
+    return ["requires_grad=True"] if tensor.requires_grad else []
+
+
+def tensor_text(tensor, *, contents=None) -> str:
+    """The tensor as repr() shows it. `contents` stands in for the elements if it is given."""
+    fake = tensor._is_fake
+    prefix = "FakeTensor(" if fake else "tensor("
+    indent, dtype = len(prefix), tensor.dtype
+    empty = tensor.numel() == 0 and contents is None and not fake
+    suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
+    if fake:
+        suffixes.append(f"size={tuple(tensor.shape)}")
+        contents = "..." if contents is None else contents
+    elif empty and tensor.dim() != 1:
+        suffixes.append(f"size={tuple(tensor.shape)}")
+    usual = (_C.get_default_dtype(),) if empty or fake else (_C.get_default_dtype(), _C.int64, _C.bool)
+    if dtype not in usual:
+        suffixes.append(f"dtype={dtype}")
+    text = "[]" if empty else contents if contents is not None else _contents(tensor, indent)
+    out = prefix + text
+    column = len(out) - out.rfind("\n") + 1  # two more than there are: PyTorch leaves room for ", "
+    for suffix in suffixes + _grad_suffix(tensor):
+        if column + len(suffix) + 2 > _Options.linewidth:
+            out, column = out + ",\n" + " " * indent + suffix, indent + len(suffix)
+        else:
+            out, column = out + ", " + suffix, column + len(suffix) + 2
+    out += ")"
+    return "Parameter containing:\n" + out if tensor._is_param else out

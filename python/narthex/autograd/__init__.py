@@ -1,0 +1,94 @@
+"""Gradients: backward, grad and the grad-mode switches. The engine is C (src/grad)."""
+
+from .. import _C
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+__all__ = ["Function", "backward", "enable_grad", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
+
+
+def _as_tuple(value) -> tuple:
+    return () if value is None else (value,) if isinstance(value, _C.TensorBase) else tuple(value)
+
+
+def _seeds(roots: tuple, given) -> tuple:
+    """One gradient or None for each root, checked against its shape."""
+    seeds = (None,) * len(roots) if given is None else (given,) if isinstance(given, _C.TensorBase) else tuple(given)
+    if len(seeds) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(seeds)} gradients")
+    for index, (root, seed) in enumerate(zip(roots, seeds)):
+        if seed is None and root.requires_grad and root.numel() != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if seed is not None and seed.shape != root.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{index}] has a shape of {seed.shape} "
+                f"and output[{index}] has a shape of {root.shape}."
+            )
+    return seeds
+
+
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
+) -> None:
+    """Adds the gradients of `tensors` to the `.grad` of the leaves that they came from (or of `inputs` alone)."""
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("'grad_tensors' and 'grad_variables' (deprecated) arguments both passed to backward()")
+        grad_tensors = grad_variables
+    roots = _as_tuple(tensors)
+    if inputs is not None and len(_as_tuple(inputs)) == 0:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    retain = create_graph if retain_graph is None else retain_graph
+    seeds = _seeds(roots, grad_tensors)
+    if inputs is None:
+        _C.autograd_run(roots, seeds, bool(retain), bool(create_graph), None)
+        return
+    leaves = _as_tuple(inputs)
+    gradients = _C.autograd_run(roots, seeds, bool(retain), bool(create_graph), leaves)
+    with set_grad_enabled(bool(create_graph)):
+        for leaf, gradient in zip(leaves, gradients):
+            if gradient is not None:
+                leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+
+
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+) -> tuple:
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; `.grad` of the leaves stays as it is."""
+    if not only_inputs:
+        raise NotImplementedError("grad: only_inputs=False is not there; PyTorch dropped it as well")
+    if is_grads_batched:
+        raise NotImplementedError("grad: is_grads_batched is not there yet; call grad once for each row")
+    if allow_unused is False and materialize_grads:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    roots, leaves = _as_tuple(outputs), _as_tuple(inputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    gradients = _C.autograd_run(roots, _seeds(roots, grad_outputs), bool(retain), bool(create_graph), leaves)
+    if materialize_grads:
+        return tuple(leaf.detach().clone().zero_() if g is None else g for leaf, g in zip(leaves, gradients))
+    if not allow_unused and any(g is None for g in gradients):
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. "
+            "Set allow_unused=True if this is the desired behavior."
+        )
+    return tuple(gradients)
+
+
+class Function:
+    """Not there yet: a subclass can be defined, `apply` raises NotImplementedError."""
+
+    @classmethod
+    def apply(cls, *args, **kwargs):
+        """Raises NotImplementedError."""
+        raise NotImplementedError(
+            f"{cls.__name__}.apply: torch.autograd.Function is not there yet; write it with operators"
+        )

@@ -1,0 +1,91 @@
+"""Switches for recording: no_grad, enable_grad, set_grad_enabled, inference_mode. Context managers and decorators."""
+
+from .. import _C
+
+
+class _Switch:
+    """Sets the thread's grad mode between __enter__ and __exit__; around a function, for each of its calls."""
+
+    mode = False
+
+    def __init__(self) -> None:
+        self.before = True
+
+    def __enter__(self):
+        self.before = _C.is_grad_enabled()
+        _C.set_grad_enabled(self.mode)
+        return self
+
+    def __exit__(self, *exception) -> None:
+        _C.set_grad_enabled(self.before)
+
+    def __call__(self, function):
+        from functools import wraps
+
+        @wraps(function)
+        def switched(*args, **kwargs):
+            before = _C.is_grad_enabled()
+            _C.set_grad_enabled(self.mode)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _C.set_grad_enabled(before)
+
+        return switched
+
+
+class no_grad(_Switch):
+    """Nothing is recorded inside: results do not require grad."""
+
+    mode = False
+
+    def __new__(cls, function=None):
+        made = super().__new__(cls)
+        return made if function is None else made(function)
+
+
+class enable_grad(_Switch):
+    """Recording is on inside, also within no_grad."""
+
+    mode = True
+
+    def __new__(cls, function=None):
+        made = super().__new__(cls)
+        return made if function is None else made(function)
+
+
+class set_grad_enabled(_Switch):
+    """Sets the mode at once; as a context manager puts the old one back at the end."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self.before = _C.is_grad_enabled()
+        _C.set_grad_enabled(self.mode)
+
+    def __enter__(self):
+        _C.set_grad_enabled(self.mode)
+        return self
+
+    def __call__(self, function):
+        _C.set_grad_enabled(self.before)
+        return super().__call__(function)
+
+
+class inference_mode(_Switch):
+    """As no_grad. Unlike PyTorch, tensors made inside are ordinary tensors that may be used with autograd later."""
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self.mode = not mode
+
+    def __new__(cls, mode=True):
+        made = super().__new__(cls)
+        if callable(mode):
+            _Switch.__init__(made)
+            return made(mode)
+        return made
+
+    def __enter__(self):
+        self.before = _C.is_grad_enabled()
+        _C.set_grad_enabled(self.before and self.mode)
+        return self

@@ -1,0 +1,97 @@
+"""The command `narthex`."""
+
+import sys
+
+_HELP = """\
+Narthex: a deep-learning framework and graph compiler with PyTorch's names.
+
+  narthex run SCRIPT [ARGUMENTS]      run a PyTorch program: torch, torch_npu and torchair are Narthex
+  narthex run -m MODULE [ARGUMENTS]   the same for a module
+  narthex op [NAME]                   list the operators, or print what follows from one (add.Tensor)
+  narthex flags                       the environment variables that Narthex reads
+  narthex paths                       folders for C programs: include=... and lib=...
+  narthex --version
+  narthex --help                      this text
+
+In a program of your own `import narthex as torch` does what `narthex run` does for others'.
+To compile inside PyTorch: torch.compile(model, backend="narthex").
+"""
+
+
+def _run(arguments: list) -> int:
+    from . import _run as runner
+
+    if arguments[:1] == ["-m"] and len(arguments) > 1:
+        runner.run_module(arguments[1], arguments[2:])
+    elif arguments and not arguments[0].startswith("-"):
+        try:
+            open(arguments[0], "rb").close()
+        except OSError as error:
+            return _complain(f"run: {arguments[0]}: {error.strerror}")
+        runner.run_script(arguments[0], arguments[1:])
+    else:
+        return _complain("run: name a script, or -m and a module: narthex run train.py --epochs 3")
+    return 0
+
+
+def _op(arguments: list) -> int:
+    from . import _C
+
+    if not arguments:
+        print("\n".join(_C.op_names()))
+        return 0
+    for name in arguments:
+        full = name if "::" in name else "aten::" + name
+        if full not in _C.op_names():
+            base = full.partition(".")[0]
+            near = [other for other in _C.op_names() if other.partition(".")[0] == base]
+            return _complain(
+                f"op: there is no {full}" + (f"; there are {', '.join(near)}" if near else "; `narthex op` lists all")
+            )
+        for key, value in _C.op_info(full).items():
+            if isinstance(value, (list, tuple)):
+                value = ", ".join(map(str, value))
+            print(f"{key:12} {value}".rstrip())
+    return 0
+
+
+def _flags(arguments: list) -> int:
+    from . import _C
+
+    for _, variable, value, meaning in _C.flags():
+        print(f"{variable} = {value!r}\n    {meaning}")
+    return 0
+
+
+def _paths(arguments: list) -> int:
+    from ._paths import include_dir, lib_dir
+
+    print(f"include={include_dir()}\nlib={lib_dir()}")
+    return 0
+
+
+def _complain(text: str) -> int:
+    print(f"narthex {text}", file=sys.stderr)
+    return 2
+
+
+_COMMANDS = {"run": _run, "op": _op, "flags": _flags, "paths": _paths}
+
+
+def main(arguments=None) -> int:
+    """Runs one command; returns the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(_HELP, end="")
+        return 0
+    if arguments[0] == "--version":
+        from . import __version__
+
+        print(f"narthex {__version__}")
+        return 0
+    if arguments[0] not in _COMMANDS:
+        return _complain(f"{arguments[0]}: no such command; there are {', '.join(_COMMANDS)} (narthex --help)")
+    if arguments[1:2] in (["-h"], ["--help"]):
+        print(_HELP, end="")
+        return 0
+    return _COMMANDS[arguments[0]](arguments[1:])

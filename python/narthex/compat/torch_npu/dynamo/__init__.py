@@ -1,0 +1,3 @@
+"""torch_npu.dynamo: torchair lives here as well."""
+
+from ... import torchair as torchair

@@ -1,0 +1,56 @@
+"""torch.npu: the devices of type npu."""
+
+from ... import _C
+
+
+def is_available() -> bool:
+    """Whether there is at least one npu."""
+    return device_count() > 0
+
+
+def device_count() -> int:
+    """How many npus there are."""
+    return _C.device_count("npu")
+
+
+def current_device() -> int:
+    """The index of this thread's current npu."""
+    return _C.current_device("npu").index
+
+
+def _index(device) -> int:
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return device
+    device = _C.device(device)
+    if device.type != "npu":
+        raise ValueError(f"Expected a npu device, but got: {device}")
+    return current_device() if device.index is None else device.index
+
+
+def set_device(device) -> None:
+    """Makes `device` (an index, "npu:1" or a device) this thread's current npu."""
+    _C.set_device(_C.device("npu", _index(device)))
+
+
+def synchronize(device=None) -> None:
+    """Waits for all work given to the device; raises what failed since the last wait."""
+    _C.synchronize(_C.device("npu", _index(device)))
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the generators, those of the npus among them."""
+    _C.manual_seed(seed)
+
+
+manual_seed_all = manual_seed
+
+
+def get_device_name(device=None) -> str:
+    """What the device calls itself."""
+    return f"Narthex reference accelerator npu:{_index(device)}"
+
+
+def __getattr__(name: str):
+    raise AttributeError(f"module 'torch.npu' has no attribute '{name}': Narthex does not have it")

@@ -1,0 +1,1 @@
+"""torchair.core: logs and the engine behind the backend."""

@@ -1,0 +1,28 @@
+"""The graph engine as torchair sees it."""
+
+import logging
+
+from .utils import say
+
+_options: dict = {}
+
+
+def initialize_graph_engine(options=None) -> None:
+    """Notes the options of the engine, once in a process: the engine itself needs no start."""
+    if _options:
+        return
+    _options.update({"ge.exec.deviceId": "0", "ge_run_with_torch_npu": "1", "ge.session_device_id": "0"})
+    _options.update(options or {})
+    _options["ge.session_device_id"] = _options["ge.exec.deviceId"]
+    say(
+        logging.INFO,
+        "Initializing GE with options:\n%s",
+        "\n".join(f"  {name}: {value}" for name, value in _options.items()),
+    )
+
+
+class TorchNpuGraph:
+    """Not there yet: raises NotImplementedError. `_C.CompiledGraph` is what runs."""
+
+    def __init__(self, name: str = "") -> None:
+        raise NotImplementedError("TorchNpuGraph: use torch.compile with get_npu_backend, or nx_session_* from C")

@@ -1,0 +1,143 @@
+"""Graph and Node: read-only views of a `_C.Graph`."""
+
+
+class Node:
+    """One node: op, name, target, args, kwargs, meta, users, all_input_nodes."""
+
+    __slots__ = ("_c", "graph")
+
+    def __init__(self, graph, node) -> None:
+        self._c, self.graph = node, graph
+
+    op = property(lambda self: self._c.op)
+    name = property(lambda self: self._c.name)
+
+    @property
+    def target(self):
+        """What is called: torch.ops.aten.add.Tensor, or the name of a function, a method, an input."""
+        from .._ops import ops
+
+        target = self._c.target
+        parts = target.split(".")
+        if self.op == "call_function" and target.startswith("torch.ops.") and len(parts) == 5:
+            return getattr(getattr(getattr(ops, parts[2]), parts[3]), parts[4])
+        return target
+
+    def _wrap(self, value):
+        return self.graph._wrap(value)
+
+    args = property(lambda self: tuple(self._wrap(value) for value in self._c.args))
+    kwargs = property(lambda self: {name: self._wrap(value) for name, value in getattr(self._c, "kwargs", {}).items()})
+
+    @property
+    def meta(self) -> dict:
+        """val: the fake result; stack_trace: the line of the program."""
+        out = {}
+        if getattr(self._c, "value", None) is not None:
+            out["val"] = self._c.value
+        if getattr(self._c, "file", None):
+            where = f'  File "{self._c.file}", line {self._c.line}, in {self._c.function}\n'
+            out["stack_trace"] = where + f"    {self._c.code}\n"
+        return out
+
+    @property
+    def all_input_nodes(self) -> list:
+        """The nodes that stand in the arguments, each once."""
+        found = {}
+
+        def visit(value):
+            if isinstance(value, Node):
+                found[value.name] = value
+            elif isinstance(value, (list, tuple)):
+                for item in value:
+                    visit(item)
+
+        visit([*self.args, *self.kwargs.values()])
+        return list(found.values())
+
+    @property
+    def users(self) -> dict:
+        """The nodes that mention this one."""
+        return {node: None for node in self.graph.nodes if self in node.all_input_nodes}
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Node) and other.graph is self.graph and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def format_node(self) -> str:
+        """`%add : [num_users=1] = call_function[target=torch.add](args = (%x, %y), kwargs = {})`"""
+        users = f"[num_users={len(self.users)}]"
+        if self.op == "placeholder":
+            return f"%{self.name} : {users} = placeholder[target={self._c.target}]"
+        args = _argument_text(self.args)
+        if self.op == "output":
+            return "return " + ", ".join(_argument_text(value) for value in (self.args[0] if self.args else ()))
+        if self.op == "get_attr":
+            return f"%{self.name} : {users} = get_attr[target={self._c.target}]"
+        kwargs = "{" + ", ".join(f"{name}: {_argument_text(value)}" for name, value in self.kwargs.items()) + "}"
+        return f"%{self.name} : {users} = {self.op}[target={self._c.target}](args = {args}, kwargs = {kwargs})"
+
+
+def _argument_text(value) -> str:
+    if isinstance(value, Node):
+        return "%" + value.name
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_argument_text, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_argument_text, value)) + "]"
+    return str(value)
+
+
+class Graph:
+    """A view of a `_C.Graph`, which keeps the nodes."""
+
+    def __init__(self, graph=None) -> None:
+        if graph is None:
+            raise NotImplementedError(
+                "fx.Graph(): building a graph in Python is not there yet; parse one with _C.Graph.parse(text)"
+            )
+        self._c = graph
+
+    @property
+    def nodes(self) -> list:
+        """The nodes in order."""
+        return [Node(self, node) for node in self._c.nodes]
+
+    def _wrap(self, value):
+        if type(value) in self._node_types():
+            return Node(self, value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._wrap(item) for item in value)
+        return value
+
+    def _node_types(self) -> set:
+        return {type(node) for node in self._c.nodes}
+
+    def python_code(self, root_module: str = "self", *, verbose: bool = False) -> str:
+        """The graph as Python; verbose: with shapes and source lines."""
+        return self._c.python(shapes=verbose, lines=verbose)
+
+    def print_tabular(self) -> None:
+        """Prints op, name, target, args and kwargs as a table."""
+        rows = [("opcode", "name", "target", "args", "kwargs")]
+        rows += [(n.op, n.name, str(n.target), str(n.args), str(n.kwargs)) for n in self.nodes]
+        widths = [max(len(row[at]) for row in rows) for at in range(5)]
+        for at, row in enumerate(rows):
+            print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
+            if at == 0:
+                print("  ".join("-" * width for width in widths))
+
+    def lint(self) -> None:
+        """Raises RuntimeError if the graph is not well formed."""
+        if hasattr(self._c, "verify"):
+            self._c.verify()
+
+    def __str__(self) -> str:
+        nodes = self.nodes
+        inputs = ", ".join("%" + node.name for node in nodes if node.op == "placeholder")
+        return f"graph({inputs}):\n" + "\n".join("    " + node.format_node() for node in nodes)
