@@ -1,0 +1,86 @@
+/* Captures: between begin and end the calling thread's launches on the device's current stream are recorded and not
+ * run. One capture a thread at a time. The recorder in the thread's block counts launches and notes the storages that
+ * they mention; the launches themselves are kept by the device. */
+#include "device/private.h"
+
+static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
+
+nx_status nx_capture_begin(nx_device device) {
+    nx_thread *thread = nx_thread_get();
+    const nx_device_api *api = nx_device_get_api(device.type);
+    if (api == NULL) return nx_fail(NX_RUNTIME, "capture: device type %d is not loaded", device.type);
+    if (thread->recorder) return nx_fail(NX_RUNTIME, "capture: this thread captures already; end that capture first");
+    if (api->capture_begin == NULL) {
+        return nx_fail(NX_NOT_IMPLEMENTED, "capture: device %s cannot capture: use mode max-autotune there", api->name);
+    }
+    nx_stream *stream = nx_stream_current(device);
+    if (stream == NULL && device.type != 0) return thread->error;
+    struct nx_recorder *recorder = nx_alloc_zeroed(sizeof *recorder);
+    if (recorder == NULL) return nx_fail_memory(sizeof *recorder);
+    recorder->device = device;
+    recorder->stream = stream;
+    thread->recorder = recorder;
+    nx_status status = api->capture_begin(api->context, stream);
+    if (status == NX_OK) return NX_OK;
+    thread->recorder = NULL;
+    nx_free(recorder);
+    return status;
+}
+
+nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, void **graph) {
+    nx_thread *thread = nx_thread_get();
+    struct nx_recorder *recorder = thread->recorder;
+    if (recorder == NULL || !same_device(recorder->device, device)) return nx_fail(NX_RUNTIME, "capture: none is active on this device");
+    const nx_device_api *api = nx_device_get_api(device.type);
+    nx_status status = api->capture_end(api->context, recorder->stream, slots, n_slots, graph);
+    thread->recorder = NULL;
+    nx_map_free(&recorder->storages);
+    nx_free(recorder);
+    return status;
+}
+
+nx_status nx_capture_replay(nx_device device, void *graph, void *const *bases, nx_launch *keep) {
+    const nx_device_api *api = nx_device_get_api(device.type);
+    nx_stream *stream = nx_stream_current(device);
+    nx_status status = nx_thread_get()->recorder ? nx_fail(NX_RUNTIME, "replay: this thread captures; a replay inside a capture is not possible")
+                       : stream == NULL && device.type != 0 ? nx_thread_get()->error : NX_OK;
+    if (NX_LIKELY(status == NX_OK)) return api->graph_replay(api->context, graph, stream, bases, keep);
+    nx_launch_free(keep);
+    return status;
+}
+
+void nx_capture_destroy(nx_device device, void *graph) {
+    const nx_device_api *api = nx_device_get_api(device.type);
+    if (graph && api) api->graph_destroy(api->context, graph);
+}
+
+bool nx_capture_active(nx_device device) {
+    const struct nx_recorder *recorder = nx_thread_get()->recorder;
+    return recorder && same_device(recorder->device, device) && recorder->stream == nx_stream_current(device);
+}
+
+int nx_capture_n_launches(void) {
+    const struct nx_recorder *recorder = nx_thread_get()->recorder;
+    return recorder ? recorder->n_launches : 0;
+}
+
+nx_status nx__record(struct nx_recorder *recorder, nx_launch *launch) {
+    for (int i = 0; i < launch->n_holds; i++) NX_TRY(nx_map_set(&recorder->storages, launch->holds[i], launch->holds[i]));
+    recorder->n_launches++;
+    return NX_OK;
+}
+
+size_t nx_capture_kept_bytes(const nx_span *slots, int n_slots) {
+    const struct nx_recorder *recorder = nx_thread_get()->recorder;
+    size_t bytes = 0;
+    for (int i = 0; recorder && i < recorder->storages.room; i++) {
+        const nx_storage *storage = recorder->storages.slots[i].value;
+        bool in_slot = storage == NULL;
+        for (int s = 0; s < n_slots && !in_slot; s++) {
+            const char *base = slots[s].base, *data = storage->data;
+            in_slot = data >= base && data + storage->bytes <= base + slots[s].bytes;
+        }
+        if (!in_slot) bytes += storage->bytes;
+    }
+    return bytes;
+}

@@ -1,0 +1,48 @@
+/* What the files of src/device share. */
+#ifndef NX_DEVICE_PRIVATE_H
+#define NX_DEVICE_PRIVATE_H
+
+#include "device/device.h"
+
+#include <pthread.h>
+
+enum { NX__MAX_DEVICES = 16 }; /* of one type */
+
+/* The devices of one type. Rows below nx__devices.n_types never change but for the members under `lock`. */
+typedef struct nx__device_type {
+    const nx_device_api *api;
+    int n_devices;
+    _Atomic(nx_stream *) stream[NX__MAX_DEVICES];       /* default streams, made at first use */
+    _Atomic(nx_generator *) generator[NX__MAX_DEVICES]; /* default generators, made at first use */
+    NX_VEC(struct nx__stream_row { nx_stream *stream; int index; }) streams; /* all streams; under lock */
+} nx__device_type;
+
+/* The registry: process state, filled as plugins load. */
+typedef struct nx__device_table {
+    pthread_mutex_t lock;           /* of streams; held while nx_device_synchronize() waits */
+    pthread_mutex_t generator_lock; /* of generators and seeds; a kernel on a device's thread may take it */
+    _Atomic int n_types;
+    nx__device_type type[NX_MAX_DEVICE_TYPES];
+    bool seeded;                    /* generators that are made later take `seed` */
+    uint64_t seed;
+} nx__device_table;
+extern nx__device_table nx__devices;
+
+extern const nx_device_api nx__cpu_api;
+
+/* A capture of this thread (nx_thread.recorder). */
+struct nx_recorder {
+    nx_device device;
+    nx_stream *stream;
+    nx_launch_list *list; /* the CPU's launches; other devices keep theirs */
+    int n_launches;
+    nx_map storages;      /* all that its launches mention */
+};
+
+nx_status nx__device_self_test(nx_device device); /* the type is known to the table, not yet counted */
+nx_status nx__record(struct nx_recorder *recorder, nx_launch *launch); /* notes a launch that is about to be recorded */
+nx_status nx__launch_failed(const nx_launch *launch, nx_status status); /* names the operator in the message */
+/* Index in launch->holds of the storage that array k lies in, -1: none. */
+int nx__launch_hold_of(const nx_launch *launch, int k);
+
+#endif
