@@ -67,6 +67,10 @@ void nx_graph_number(nx_graph *graph);
 /* Calls fn for every node reference in the arguments of `node`. */
 void nx_node_each_input(const nx_node *node, void (*fn)(void *arg, nx_node *input, int result), void *arg);
 
+/* Tensors without elements: of a shape, or of the shape (strides, offset, device) of another; their storage is their own. */
+NX_MUST_USE nx_status nx_fake_new(const nx_meta *meta, int64_t offset, nx_tensor **out);
+NX_MUST_USE nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out);
+
 /* ---- text ------------------------------------------------------------------------------------------------------------ */
 /* nx_graph_print / nx_graph_parse of narthex.h: the .nx form. Python form, as FX prints it: */
 NX_MUST_USE nx_status nx_graph_print_python(const nx_graph *graph, bool shapes, bool source_lines, char **out);

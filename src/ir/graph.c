@@ -1,0 +1,389 @@
+/* The graph as a data structure: making, changing, copying and freeing nodes. Arguments are kept values; each mention of
+ * a node in them has one entry in that node's list of uses, and every function here keeps the two in step. A function
+ * does all or nothing. What a level allows is not checked here but in verify.c; the C interface that checks arguments
+ * and infers shapes stands in build.c. */
+#include "ir/private.h"
+
+nx_status nx_graph_new(nx_graph **out) {
+    nx_graph *graph = nx_alloc_zeroed(sizeof *graph);
+    if (graph == NULL) return nx_fail_memory(sizeof *graph);
+    *out = graph;
+    return NX_OK;
+}
+
+/* ---- uses ------------------------------------------------------------------------------------------- */
+static void remove_use(nx_node *input, const nx_node *user) {
+    for (nx_use **at = &input->uses; *at; at = &(*at)->next) {
+        if ((*at)->user != user) continue;
+        nx_use *use = *at;
+        *at = use->next;
+        nx_free(use);
+        return;
+    }
+}
+
+static void drop_use(void *user, nx_node *input, int result) { remove_use(input, user); }
+
+typedef struct renamed { const nx_node *from; nx_node *to; } renamed;
+static void rename_user(void *arg, nx_node *input, int result) {
+    const renamed *names = arg;
+    for (nx_use *use = input->uses; use; use = use->next) {
+        if (use->user == names->from) use->user = names->to;
+    }
+}
+
+static nx_status add_uses(nx_node *user, const nx_value *args, int n) {
+    for (int i = 0; i < n; i++) {
+        if (args[i].tag == NX_TAG_LIST) {
+            NX_TRY(add_uses(user, args[i].list, args[i].n));
+        } else if (args[i].tag == NX_TAG_NODE) {
+            nx_use *use = nx_alloc(sizeof *use);
+            if (use == NULL) return nx_fail_memory(sizeof *use);
+            *use = (nx_use){user, args[i].node->uses};
+            args[i].node->uses = use;
+        }
+    }
+    return NX_OK;
+}
+
+static nx_status check_args(const nx_graph *graph, const nx_value *args, int n, int depth) {
+    if (depth > NX__MAX_LIST_DEPTH) return nx_fail(NX_RUNTIME, "graph: lists are nested deeper than %d", NX__MAX_LIST_DEPTH);
+    for (int i = 0; i < n; i++) {
+        if (args[i].tag == NX_TAG_NODE && args[i].node->graph != graph)
+            return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", args[i].node->name);
+        if (args[i].tag == NX_TAG_LIST) NX_TRY(check_args(graph, args[i].list, args[i].n, depth + 1));
+    }
+    return NX_OK;
+}
+
+/* Kept copies of args. */
+static nx_status keep_args(const nx_value *args, int n, nx_value **out) {
+    nx_value *copy = nx_alloc(sizeof *copy * (size_t)(n ? n : 1));
+    if (copy == NULL) return nx_fail_memory(sizeof *copy * (size_t)n);
+    for (int i = 0; i < n; i++) {
+        nx_status status = nx_value_keep(&args[i], &copy[i]);
+        if (status != NX_OK) {
+            while (i > 0) nx_value_drop(&copy[--i]);
+            nx_free(copy);
+            return status;
+        }
+    }
+    *out = copy;
+    return NX_OK;
+}
+
+static void free_args(nx_value *args, int n) {
+    for (int i = 0; i < n; i++) nx_value_drop(&args[i]);
+    nx_free(args);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------ */
+static void free_fakes(nx_tensor **fakes, int n) {
+    for (int k = 0; fakes && k < n; k++) nx_tensor_unref(fakes[k]);
+    nx_free(fakes);
+}
+
+static void free_node(nx_node *node) {
+    if (node->args) free_args(node->args, node->n_args);
+    for (nx_use *use = node->uses, *next; use; use = next) {
+        next = use->next;
+        nx_free(use);
+    }
+    free_fakes(node->fakes, node->n_results);
+    nx_tensor_unref(node->constant);
+    nx_free(node->target);
+    nx_free(node->file);
+    nx_free(node->code);
+    nx_free(node->function);
+    nx_free(node);
+}
+
+static int count_results(nx_node_kind kind, const nx_op *op) {
+    return kind == NX_NODE_OUTPUT ? 0 : op ? op->def->n_out : 1;
+}
+
+static nx_status new_node(nx_graph *graph, nx_node_kind kind, const nx_op *op, const char *target, const nx_value *args, int n_args,
+                          nx_node **out) {
+    nx_node *node = nx_alloc_zeroed(sizeof *node);
+    nx_status status;
+    if (node == NULL) return nx_fail_memory(sizeof *node);
+    node->graph = graph;
+    node->kind = kind;
+    node->op = op;
+    node->n_results = count_results(kind, op);
+    status = NX_NO_MEMORY;
+    if (target && (node->target = nx_strdup(target)) == NULL) goto no_memory;
+    if ((node->fakes = nx_alloc_zeroed(sizeof *node->fakes * (size_t)(node->n_results + 1))) == NULL) goto no_memory;
+    NX_TRY_FAIL(keep_args(args, n_args, &node->args));
+    node->n_args = n_args;
+    NX_TRY_FAIL(add_uses(node, node->args, n_args));
+    *out = node;
+    return NX_OK;
+no_memory:
+    nx_fail_memory(sizeof *node);
+fail:
+    if (node->args) nx_node_each_input(node, drop_use, node);
+    free_node(node);
+    return status;
+}
+
+/* Links `node` before `where`, or at the end when that is NULL. */
+static void link_node(nx_graph *graph, nx_node *node, nx_node *where) {
+    node->next = where;
+    node->previous = where ? where->previous : graph->last;
+    *(node->previous ? &node->previous->next : &graph->first) = node;
+    *(where ? &where->previous : &graph->last) = node;
+}
+
+static void unlink_node(nx_graph *graph, nx_node *node) {
+    *(node->previous ? &node->previous->next : &graph->first) = node->next;
+    *(node->next ? &node->next->previous : &graph->last) = node->previous;
+}
+
+static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, const char *hint, bool exact, const nx_op *op,
+                           const char *target, const nx_value *args, int n_args, nx_node **out) {
+    char base[200];
+    nx_node *node;
+    NX_TRY(check_args(graph, args, n_args, 0));
+    if (op && n_args != op->def->n_in)
+        return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", op->def->name, n_args, op->def->n_in);
+    if (hint == NULL && op) {
+        nx__op_base(op->def->name, base, sizeof base);
+        hint = base;
+    }
+    NX_TRY(new_node(graph, kind, op, target, args, n_args, &node));
+    if (hint == NULL) hint = target ? target : "output";
+    nx_status status = exact ? nx__name_claim(graph, hint, &node->name) : nx__name_make(graph, hint, &node->name);
+    if (status != NX_OK) {
+        nx_node_each_input(node, drop_use, node);
+        free_node(node);
+        return status;
+    }
+    nx__name_set_node(graph, node->name, node);
+    link_node(graph, node, where);
+    node->order = graph->n_nodes++;
+    if (kind == NX_NODE_PLACEHOLDER) graph->n_inputs++;
+    *out = node;
+    return NX_OK;
+}
+
+nx_status nx_graph_append(nx_graph *graph, nx_node_kind kind, const char *name_hint, const nx_op *op, const char *target,
+                          const nx_value *args, int n_args, nx_node **out) {
+    return make_node(graph, NULL, kind, name_hint, false, op, target, args, n_args, out);
+}
+
+nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char *name, const nx_op *op, const char *target,
+                                 const nx_value *args, int n_args, nx_node **out) {
+    return make_node(graph, NULL, kind, name, true, op, target, args, n_args, out);
+}
+
+nx_status nx_graph_insert_before(nx_node *where, nx_node_kind kind, const char *name_hint, const nx_op *op, const char *target,
+                                 const nx_value *args, int n_args, nx_node **out) {
+    return make_node(where->graph, where, kind, name_hint, false, op, target, args, n_args, out);
+}
+
+void nx_node_erase(nx_node *node) {
+    nx_graph *graph = node->graph;
+    nx_node_each_input(node, drop_use, node);
+    unlink_node(graph, node);
+    nx__name_set_node(graph, node->name, NULL);
+    graph->n_nodes--;
+    if (node->kind == NX_NODE_PLACEHOLDER) graph->n_inputs--;
+    free_node(node);
+}
+
+void nx_node_move_before(nx_node *node, nx_node *where) {
+    if (node == where) return;
+    unlink_node(node->graph, node);
+    link_node(node->graph, node, where);
+}
+
+void nx_graph_free(nx_graph *graph) {
+    if (graph == NULL) return;
+    for (nx_node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        free_node(node);
+    }
+    nx__names_free(graph);
+    nx_free(graph);
+}
+
+/* ---- changing nodes --------------------------------------------------------------------------------- */
+nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args) {
+    nx_value *kept;
+    NX_TRY(check_args(node->graph, args, n_args, 0));
+    if (node->op && n_args != node->op->def->n_in)
+        return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", node->op->def->name, n_args, node->op->def->n_in);
+    NX_TRY(keep_args(args, n_args, &kept));
+    /* The new uses stand under a name of their own until all are there, so that a failure can take them back. */
+    nx_node fresh = {.args = kept, .n_args = n_args};
+    nx_status status = add_uses(&fresh, kept, n_args);
+    if (status != NX_OK) {
+        nx_node_each_input(&fresh, drop_use, &fresh);
+        free_args(kept, n_args);
+        return status;
+    }
+    nx_node_each_input(node, drop_use, node);
+    nx_node_each_input(&fresh, rename_user, &(renamed){&fresh, node});
+    free_args(node->args, node->n_args);
+    node->args = kept;
+    node->n_args = n_args;
+    return NX_OK;
+}
+
+nx_status nx_node_set_fakes(nx_node *node, nx_tensor *const *fakes, int n) {
+    nx_tensor **kept = nx_alloc_zeroed(sizeof *kept * (size_t)(n + 1));
+    if (kept == NULL) return nx_fail_memory(sizeof *kept * (size_t)n);
+    for (int k = 0; k < n; k++) kept[k] = fakes[k] ? nx_tensor_ref(fakes[k]) : NULL;
+    free_fakes(node->fakes, node->n_results);
+    node->fakes = kept;
+    node->n_results = n;
+    return NX_OK;
+}
+
+static nx_status set_text(char **at, const char *text) {
+    char *copy = text ? nx_strdup(text) : NULL;
+    if (text && copy == NULL) return nx_fail_memory(strlen(text) + 1);
+    nx_free(*at);
+    *at = copy;
+    return NX_OK;
+}
+
+nx_status nx_node_set_source(nx_node *node, const char *file, int line, const char *function, const char *code) {
+    NX_TRY(set_text(&node->file, file));
+    NX_TRY(set_text(&node->function, function));
+    NX_TRY(set_text(&node->code, code));
+    node->line = line;
+    return NX_OK;
+}
+
+/* Result `from` (-1: every result k) of node becomes result `to` (k) of `with` in args. */
+static void rename_in(nx_value *args, int n, const nx_node *node, int from, nx_node *with, int to) {
+    for (int i = 0; i < n; i++) {
+        if (args[i].tag == NX_TAG_LIST) {
+            rename_in((nx_value *)args[i].list, args[i].n, node, from, with, to);
+        } else if (args[i].tag == NX_TAG_NODE && args[i].node == node && (from < 0 || args[i].n == from)) {
+            args[i].node = with;
+            if (from >= 0) args[i].n = to;
+        }
+    }
+}
+
+typedef struct mentions { const nx_node *node; int n; } mentions;
+static void count_mention(void *arg, nx_node *input, int result) {
+    mentions *count = arg;
+    count->n += input == count->node;
+}
+
+static int n_mentions(const nx_node *user, const nx_node *node) {
+    mentions count = {node, 0};
+    nx_node_each_input(user, count_mention, &count);
+    return count.n;
+}
+
+/* Arguments change in place and use entries move over, so this cannot run out of memory. */
+static void replace(nx_node *node, int from, nx_node *with, int to) {
+    if (node == with && (from < 0 || from == to)) return;
+    for (nx_use **at = &node->uses; *at;) {
+        nx_use *use = *at;
+        int before = n_mentions(use->user, node);
+        if (use->user != with) rename_in(use->user->args, use->user->n_args, node, from, with, to);
+        /* Move as many of this user's entries as it has mentions less; they need not stand together. */
+        int move = before - n_mentions(use->user, node);
+        bool moved_first = move > 0;
+        for (nx_use **entry = at; *entry && move > 0;) {
+            nx_use *e = *entry;
+            if (e->user != use->user) {
+                entry = &e->next;
+                continue;
+            }
+            *entry = e->next;
+            e->next = with->uses;
+            with->uses = e;
+            move--;
+        }
+        if (!moved_first) at = &use->next;
+    }
+}
+
+nx_status nx_node_replace_uses(nx_node *node, nx_node *with) {
+    if (node->graph != with->graph) return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
+    replace(node, -1, with, 0);
+    return NX_OK;
+}
+
+nx_status nx_node_replace_result(nx_node *node, int result, nx_node *with, int with_result) {
+    if (node->graph != with->graph) return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
+    replace(node, result, with, with_result);
+    return NX_OK;
+}
+
+/* ---- the whole graph --------------------------------------------------------------------------------- */
+nx_node *nx_graph_output_node(const nx_graph *graph) {
+    return graph->last && graph->last->kind == NX_NODE_OUTPUT ? graph->last : NULL;
+}
+
+/* Writes only what changes, so that threads may share a graph that is numbered already. */
+void nx_graph_number(nx_graph *graph) {
+    int order = 0;
+    for (nx_node *node = graph->first; node; node = node->next, order++) {
+        if (node->order != order) node->order = order;
+    }
+}
+
+static nx_status map_node(void *context, nx_node *node, int result, nx_value *out) {
+    nx_node *copy = nx_map_get(context, node);
+    if (copy == NULL) return nx_fail(NX_RUNTIME, "graph: %s is used before it is defined", node->name);
+    *out = nx_value_node(copy, result);
+    return NX_OK;
+}
+
+nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out) {
+    nx_node *copy = NULL;
+    size_t bytes = sizeof(nx_value) * (size_t)(nx__args_room(node->args, node->n_args) + 1);
+    nx_value *args = nx_alloc(bytes);
+    if (args == NULL) return nx_fail_memory(bytes);
+    nx_status status;
+    NX_TRY_FAIL(nx__args_resolve(node->args, node->n_args, map_node, map, args));
+    if (nx__name_taken(graph, node->name)) status = nx_graph_append(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
+    else status = nx__graph_append_named(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
+    if (status != NX_OK) goto fail;
+    NX_TRY_FAIL(nx_node_set_fakes(copy, node->fakes, node->n_results));
+    NX_TRY_FAIL(nx_node_set_source(copy, node->file, node->line, node->function, node->code));
+    if (node->constant) copy->constant = nx_tensor_ref(node->constant);
+    NX_TRY_FAIL(nx_map_set(map, node, copy));
+    nx_free(args);
+    *out = copy;
+    return NX_OK;
+fail:
+    if (copy) nx_node_erase(copy);
+    nx_free(args);
+    return status;
+}
+
+nx_status nx_graph_copy(const nx_graph *graph, nx_graph **out) {
+    nx_graph *copy = NULL;
+    nx_map map = {0};
+    nx_node *ignored;
+    nx_status status;
+    NX_TRY_FAIL(nx_graph_new(&copy));
+    copy->level = graph->level;
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        NX_TRY_FAIL(nx_graph_copy_node(copy, node, &map, &ignored));
+    }
+    nx_map_free(&map);
+    *out = copy;
+    return NX_OK;
+fail:
+    nx_map_free(&map);
+    nx_graph_free(copy);
+    return status;
+}
+
+void nx_graph_swap(nx_graph *a, nx_graph *b) {
+    nx_graph whole = *a;
+    *a = *b;
+    *b = whole;
+    for (nx_node *node = a->first; node; node = node->next) node->graph = a;
+    for (nx_node *node = b->first; node; node = node->next) node->graph = b;
+}

@@ -1,0 +1,386 @@
+/* Words, numbers, values, types and constants of a .nx text. The text may be hostile: every length, depth and product is
+ * bounded here, and an error names line and column. Read next: parse.c. */
+#include "ir/read.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+enum { MAX_LIST = 1 << 20, MAX_STRING = 1 << 20, MAX_CONSTANT = 1 << 16 };
+
+nx_status nx__read_error(const nx__reader *r, const char *at, const char *format, ...) {
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return nx_fail(NX_VALUE, "graph text, line %d, column %d: %s", r->line, (int)(at - r->line_start) + 1, message);
+}
+
+void nx__skip_spaces(nx__reader *r) {
+    while (*r->at == ' ' || *r->at == '\t' || *r->at == '\r') r->at++;
+}
+
+bool nx__accept(nx__reader *r, char c) {
+    nx__skip_spaces(r);
+    if (*r->at != c) return false;
+    r->at++;
+    return true;
+}
+
+nx_status nx__expect(nx__reader *r, char c) {
+    return nx__accept(r, c) ? NX_OK : nx__read_error(r, r->at, "'%c' is expected here", c);
+}
+
+static bool is_word_start(char c) { return isalpha((unsigned char)c) || c == '_'; }
+
+bool nx__peek_word(const nx__reader *r) {
+    const char *at = r->at;
+    while (*at == ' ' || *at == '\t') at++;
+    return is_word_start(*at);
+}
+
+nx_status nx__read_word(nx__reader *r, bool dots, nx__word *out) {
+    size_t n = 0;
+    nx__skip_spaces(r);
+    const char *begin = r->at;
+    if (!is_word_start(*begin)) return nx__read_error(r, begin, "a name is expected here");
+    for (;;) {
+        size_t take = 0;
+        if (isalnum((unsigned char)*r->at) || *r->at == '_' || (dots && *r->at == '.')) take = 1;
+        else if (dots && r->at[0] == ':' && r->at[1] == ':') take = 2;
+        if (take == 0) break;
+        if (n + take >= NX__MAX_WORD) return nx__read_error(r, begin, "a name has at most %d characters", NX__MAX_WORD - 1);
+        while (take--) out->at[n++] = *r->at++;
+    }
+    out->at[n] = '\0';
+    return NX_OK;
+}
+
+nx_status nx__read_int(nx__reader *r, int64_t *out) {
+    char *end;
+    nx__skip_spaces(r);
+    const char *digits = r->at + (*r->at == '-');
+    if (!isdigit((unsigned char)*digits)) return nx__read_error(r, r->at, "a whole number is expected here");
+    errno = 0;
+    *out = strtoll(r->at, &end, 10);
+    if (errno) return nx__read_error(r, r->at, "this number does not fit into 64 bits");
+    r->at = end;
+    return NX_OK;
+}
+
+/* A number, inf or nan with an optional sign; `is_float` when it has a point or an exponent. */
+static nx_status read_number(nx__reader *r, nx_value *out) {
+    nx__skip_spaces(r);
+    const char *begin = r->at, *c = begin + (*begin == '-');
+    bool negative = c > begin;
+    if (strncmp(c, "inf", 3) == 0 || strncmp(c, "nan", 3) == 0) {
+        double f = *c == 'i' ? INFINITY : NAN;
+        r->at = c + 3;
+        *out = nx_value_float(negative ? -f : f);
+        return NX_OK;
+    }
+    const char *end = c;
+    bool is_float = false;
+    while (isdigit((unsigned char)*end)) end++;
+    if (end == c) return nx__read_error(r, begin, "a value is expected here");
+    if (*end == '.') for (is_float = true, end++; isdigit((unsigned char)*end);) end++;
+    if (*end == 'e' || *end == 'E') {
+        const char *exponent = end + 1;
+        if (*exponent == '+' || *exponent == '-') exponent++;
+        if (isdigit((unsigned char)*exponent)) {
+            is_float = true;
+            for (end = exponent; isdigit((unsigned char)*end);) end++;
+        }
+    }
+    if (!is_float) {
+        int64_t i;
+        NX_TRY(nx__read_int(r, &i));
+        *out = nx_value_int(i);
+        return NX_OK;
+    }
+    *out = nx_value_float(strtod(begin, NULL));
+    r->at = end;
+    return NX_OK;
+}
+
+static int hex_digit(char c) { return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+nx_status nx__read_string(nx__reader *r, char **out) {
+    nx_text text = {0};
+    nx_status status = NX_OK;
+    NX_TRY(nx__expect(r, '"'));
+    const char *begin = r->at;
+    while (*r->at != '"') {
+        char c = *r->at;
+        if (c == '\0' || c == '\n') NX_TRY_FAIL(nx__read_error(r, begin, "this string has no end"));
+        if (text.n >= MAX_STRING) NX_TRY_FAIL(nx__read_error(r, begin, "a string has at most %d bytes", MAX_STRING));
+        if (c == '\\' && r->at[1] == 'x' && hex_digit(r->at[2]) >= 0 && hex_digit(r->at[3]) >= 0) {
+            c = (char)(16 * hex_digit(r->at[2]) + hex_digit(r->at[3]));
+            if (c == '\0') NX_TRY_FAIL(nx__read_error(r, r->at, "a string holds no zero byte"));
+            r->at += 4;
+        } else if (c == '\\') {
+            c = r->at[1];
+            if (c != '"' && c != '\\') NX_TRY_FAIL(nx__read_error(r, r->at, "only \\\\, \\\" and \\xNN are known"));
+            r->at += 2;
+        } else {
+            r->at++;
+        }
+        nx_text_add(&text, "%c", c);
+    }
+    r->at++;
+    return nx_text_take(&text, out);
+fail:
+    nx_text_free(&text);
+    return status;
+}
+
+nx_status nx__read_ints(nx__reader *r, char close, int64_t *out, int room, int *n) {
+    *n = 0;
+    if (nx__accept(r, close)) return NX_OK;
+    do {
+        if (*n == room) return nx__read_error(r, r->at, "at most %d numbers may stand here", room);
+        NX_TRY(nx__read_int(r, &out[(*n)++]));
+    } while (nx__accept(r, ','));
+    return nx__expect(r, close);
+}
+
+nx_status nx__read_device(nx__reader *r, nx_device *out) {
+    nx__word word;
+    char text[NX__MAX_WORD + 24];
+    int64_t index = 0;
+    nx__skip_spaces(r);
+    const char *begin = r->at;
+    NX_TRY(nx__read_word(r, false, &word));
+    bool has_index = r->at[0] == ':' && isdigit((unsigned char)r->at[1]);
+    if (has_index) {
+        r->at++;
+        NX_TRY(nx__read_int(r, &index));
+    }
+    if (index > INT8_MAX) return nx__read_error(r, begin, "a device's index is at most %d", INT8_MAX);
+    if (strcmp(word.at, "cpu") == 0 && index == 0) { /* PyTorch's "cpu" has index -1, ours one spelling */
+        *out = NX_CPU;
+        return NX_OK;
+    }
+    snprintf(text, sizeof text, has_index ? "%s:%d" : "%s", word.at, (int)index);
+    if (nx_device_parse(text, out) != NX_OK) return nx__read_error(r, begin, "there is no device '%s'", text);
+    return NX_OK;
+}
+
+static nx_status read_node(nx__reader *r, nx_value *out) {
+    nx__word word;
+    int64_t result = 0;
+    const char *begin = r->at - 1;
+    NX_TRY(nx__read_word(r, false, &word));
+    nx_node *node = nx_graph_find(r->graph, word.at);
+    if (node == NULL) return nx__read_error(r, begin, "%%%s is not defined above", word.at);
+    if (*r->at == '.') {
+        r->at++;
+        NX_TRY(nx__read_int(r, &result));
+    }
+    if (result < 0 || result >= node->n_results) return nx__read_error(r, begin, "%%%s has no result %lld", word.at, (long long)result);
+    *out = nx_value_node(node, (int)result);
+    return NX_OK;
+}
+
+static nx_status read_list(nx__reader *r, nx_value *out) {
+    NX_VEC(nx_value) values = {0};
+    nx_value value;
+    nx_status status;
+    if (++r->depth > NX__MAX_LIST_DEPTH) return nx__read_error(r, r->at, "lists are nested deeper than %d", NX__MAX_LIST_DEPTH);
+    if (!nx__accept(r, ')')) {
+        do {
+            if (values.n == MAX_LIST) NX_TRY_FAIL(nx__read_error(r, r->at, "a list has at most %d values", MAX_LIST));
+            NX_TRY_FAIL(nx__read_value(r, &value));
+            if ((status = nx_vec_push(&values, value)) != NX_OK) {
+                nx_value_drop(&value);
+                goto fail;
+            }
+        } while (nx__accept(r, ','));
+        NX_TRY_FAIL(nx__expect(r, ')'));
+    }
+    r->depth--;
+    *out = nx_value_list(values.at, values.n);
+    return NX_OK;
+fail:
+    r->depth--;
+    for (int i = 0; i < values.n; i++) nx_value_drop(&values.at[i]);
+    nx_vec_free(&values);
+    return status;
+}
+
+static nx_status read_int_list(nx__reader *r, nx_value *out) {
+    NX_VEC(int64_t) ints = {0};
+    int64_t i;
+    nx_status status;
+    if (!nx__accept(r, ']')) {
+        do {
+            if (ints.n == MAX_LIST) NX_TRY_FAIL(nx__read_error(r, r->at, "a list has at most %d values", MAX_LIST));
+            NX_TRY_FAIL(nx__read_int(r, &i));
+            NX_TRY_FAIL(nx_vec_push(&ints, i));
+        } while (nx__accept(r, ','));
+        NX_TRY_FAIL(nx__expect(r, ']'));
+    }
+    *out = nx_value_ints(ints.at, ints.n);
+    return NX_OK;
+fail:
+    nx_vec_free(&ints);
+    return status;
+}
+
+static bool find_dtype(const char *word, bool brief, nx_dtype *out) {
+    for (int d = 0; d < NX_N_DTYPES; d++) {
+        if (strcmp(word, brief ? nx_dtype_brief((nx_dtype)d) : nx_dtype_name((nx_dtype)d)) == 0) {
+            *out = (nx_dtype)d;
+            return true;
+        }
+    }
+    return false;
+}
+
+static nx_status read_word_value(nx__reader *r, nx_value *out) {
+    static const struct { const char *word; nx_tag tag; int64_t i; } words[] = {
+        {"None", NX_TAG_NONE, 0}, {"True", NX_TAG_BOOL, 1}, {"False", NX_TAG_BOOL, 0}, {"strided", NX_TAG_LAYOUT, 0},
+        {"contiguous_format", NX_TAG_MEMORY_FORMAT, 0}, {"preserve_format", NX_TAG_MEMORY_FORMAT, 1},
+        {"channels_last", NX_TAG_MEMORY_FORMAT, 2}, {"opaque", NX_TAG_OPAQUE, 0},
+    };
+    nx__word word;
+    nx_dtype dtype;
+    nx_device device;
+    const char *begin = r->at;
+    NX_TRY(nx__read_word(r, false, &word));
+    for (int i = 0; i < NX_COUNT(words); i++) {
+        if (strcmp(words[i].word, word.at) != 0) continue;
+        *out = (nx_value){.tag = words[i].tag, .i = words[i].i};
+        return NX_OK;
+    }
+    if (find_dtype(word.at, false, &dtype)) {
+        *out = nx_value_dtype(dtype);
+        return NX_OK;
+    }
+    bool is_device = strcmp(word.at, "device") == 0, is_generator = strcmp(word.at, "generator") == 0;
+    if (!is_device && !is_generator) return nx__read_error(r, begin, "'%s' is no value", word.at);
+    NX_TRY(nx__expect(r, '('));
+    NX_TRY(nx__read_device(r, &device));
+    NX_TRY(nx__expect(r, ')'));
+    *out = nx_value_device(device);
+    if (is_generator) { /* which one is not in the text: the device's own */
+        nx_generator *generator = device.type == 0 ? nx_generator_default() : nx_device_generator(device);
+        if (generator == NULL) return nx__read_error(r, begin, "this device has no generator");
+        *out = (nx_value){.tag = NX_TAG_GENERATOR, .generator = nx_generator_ref(generator)};
+    }
+    return NX_OK;
+}
+
+nx_status nx__read_value(nx__reader *r, nx_value *out) {
+    nx__skip_spaces(r);
+    const char *word = r->at;
+    if (*word == '%') return r->at++, read_node(r, out);
+    if (*word == '[') return r->at++, read_int_list(r, out);
+    if (*word == '(') return r->at++, read_list(r, out);
+    if (*word == '"') {
+        char *text;
+        NX_TRY(nx__read_string(r, &text));
+        *out = nx_value_str(text);
+        return NX_OK;
+    }
+    bool is_number = (strncmp(word, "inf", 3) == 0 || strncmp(word, "nan", 3) == 0) && !isalnum((unsigned char)word[3]) && word[3] != '_';
+    if (is_word_start(*word) && !is_number) return read_word_value(r, out);
+    return read_number(r, out);
+}
+
+/* Whether the type's elements and bytes can be counted; the first byte past it stays below 2^62. */
+static bool is_sane(const nx_meta *meta) {
+    int64_t n = 8, reach;
+    for (int d = 0; d < meta->ndim; d++) {
+        int64_t size = meta->size[d] ? meta->size[d] : 1;
+        if (meta->size[d] < 0 || meta->stride[d] < 0 || __builtin_mul_overflow(n, size, &n)) return false;
+        if (__builtin_mul_overflow(size, meta->stride[d], &reach) || reach > INT64_C(1) << 56) return false;
+    }
+    return n < INT64_C(1) << 61 && meta->offset >= 0 && meta->offset < INT64_C(1) << 56;
+}
+
+nx_status nx__read_type(nx__reader *r, nx_tensor **out) {
+    nx_meta meta = {.view_of = -1};
+    nx__word word;
+    int n;
+    nx__skip_spaces(r);
+    const char *begin = r->at;
+    NX_TRY(nx__read_word(r, false, &word));
+    if (!find_dtype(word.at, true, &meta.dtype)) return nx__read_error(r, begin, "'%s' is no element type", word.at);
+    NX_TRY(nx__expect(r, '['));
+    NX_TRY(nx__read_ints(r, ']', meta.size, NX_MAX_DIMS, &meta.ndim));
+    for (int d = 0; d < meta.ndim; d++) {
+        if (meta.size[d] < 0 || meta.size[d] > INT64_C(1) << 56) return nx__read_error(r, begin, "size %lld is not possible", (long long)meta.size[d]);
+    }
+    for (int d = meta.ndim - 1; d >= 0; d--) {
+        meta.stride[d] = 0;
+    }
+    if (!is_sane(&meta)) return nx__read_error(r, begin, "this type has more elements than can be counted");
+    nx_meta_contiguous(&meta);
+    if (*r->at == '{') {
+        r->at++;
+        NX_TRY(nx__read_ints(r, '}', meta.stride, NX_MAX_DIMS, &n));
+        if (n != meta.ndim) return nx__read_error(r, begin, "%d strides for %d sizes", n, meta.ndim);
+    }
+    if (*r->at == '+') {
+        r->at++;
+        NX_TRY(nx__read_int(r, &meta.offset));
+    }
+    if (!is_sane(&meta)) return nx__read_error(r, begin, "strides or offset are out of range");
+    NX_TRY(nx__read_device(r, &meta.device));
+    NX_TRY(nx_fake_new(&meta, meta.offset, out));
+    nx_status status = NX_OK;
+    const char *mark = r->at;
+    if (nx__peek_word(r) && nx__read_word(r, false, &word) == NX_OK && strcmp(word.at, "grad") == 0)
+        status = nx_tensor_set_requires_grad(*out, true);
+    else r->at = mark;
+    if (status != NX_OK) {
+        nx_tensor_unref(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static nx_status read_element(nx__reader *r, nx_array *a, int64_t i) {
+    nx_value v;
+    nx__skip_spaces(r);
+    const char *begin = r->at;
+    if (a->dtype == NX_F16 || a->dtype == NX_BF16) {
+        char *end;
+        long bits = begin[0] == '0' && begin[1] == 'x' && isxdigit((unsigned char)begin[2]) ? strtol(begin, &end, 16) : -1;
+        if (bits < 0 || bits > UINT16_MAX) return nx__read_error(r, begin, "the bits of a half are expected here, 0x0000 to 0xffff");
+        ((uint16_t *)a->data)[i] = (uint16_t)bits;
+        r->at = end;
+        return NX_OK;
+    }
+    NX_TRY(read_number(r, &v));
+    double f = v.tag == NX_TAG_FLOAT ? v.f : (double)v.i;
+    if (a->dtype == NX_F32) ((float *)a->data)[i] = (float)f;
+    else if (a->dtype == NX_F64) ((double *)a->data)[i] = f;
+    else if (v.tag == NX_TAG_FLOAT) return nx__read_error(r, begin, "a whole number is expected here");
+    else if (a->dtype == NX_BOOL) ((uint8_t *)a->data)[i] = v.i != 0;
+    else memcpy((char *)a->data + i * (int64_t)nx_dtype_bytes(a->dtype), &v.i, nx_dtype_bytes(a->dtype)); /* little endian */
+    return NX_OK;
+}
+
+nx_status nx__read_constant(nx__reader *r, const nx_tensor *fake, nx_tensor **out) {
+    const nx_array *a = &fake->a;
+    nx_status status;
+    NX_TRY(nx__expect(r, '['));
+    if (a->device.type != 0 || !a->contiguous) return nx__read_error(r, r->at, "only a row-major constant on the CPU has its value here");
+    if (a->numel > MAX_CONSTANT) return nx__read_error(r, r->at, "a constant has at most %d elements here", MAX_CONSTANT);
+    NX_TRY(nx_tensor_new((nx_dtype)a->dtype, a->ndim, a->sizes, NX_CPU, out));
+    for (int64_t i = 0; i < a->numel; i++) {
+        if (i) NX_TRY_FAIL(nx__expect(r, ','));
+        NX_TRY_FAIL(read_element(r, &(*out)->a, i));
+    }
+    NX_TRY_FAIL(nx__expect(r, ']'));
+    return NX_OK;
+fail:
+    nx_tensor_unref(*out);
+    *out = NULL;
+    return status;
+}

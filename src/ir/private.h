@@ -1,0 +1,39 @@
+/* Shared by the files of src/ir alone. */
+#ifndef NX_IR_PRIVATE_H
+#define NX_IR_PRIVATE_H
+
+#include "ir/ir.h"
+
+enum { NX__MAX_LIST_DEPTH = 16 }; /* lists within lists in arguments; bounds every recursion over them */
+
+/* ---- names (name.c): unique in a graph, numbered as FX numbers them --------------------------------- */
+/* A new name made from `hint`; the graph's string, lives as long as the graph. */
+nx_status nx__name_make(nx_graph *graph, const char *hint, char **out);
+nx_status nx__name_claim(nx_graph *graph, const char *exact, char **out); /* fails when it is taken */
+bool nx__name_taken(const nx_graph *graph, const char *name);
+void nx__name_set_node(nx_graph *graph, const char *name, nx_node *node); /* NULL: the name stays taken */
+void nx__names_free(nx_graph *graph);
+
+/* nx_graph_append with this very name. */
+nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char *name, const nx_op *op, const char *target,
+                                 const nx_value *args, int n_args, nx_node **out);
+
+/* ---- arguments (args.c) ------------------------------------------------------------------------------ */
+typedef nx_status nx__resolve_fn(void *context, nx_node *node, int result, nx_value *out);
+/* How many values `args` need when written out with their lists. */
+int nx__args_room(const nx_value *args, int n);
+/* Copies args to `to` (room as above) with every node reference replaced by what `resolve` gives. */
+nx_status nx__args_resolve(const nx_value *args, int n, nx__resolve_fn *resolve, void *context, nx_value *to);
+/* The tags that `op` accepts; tensors stand as nodes. Text for an error without the operator's name. */
+nx_status nx__args_check(const nx_op *op, const nx_value *args, int n);
+bool nx__value_equal(const nx_value *a, const nx_value *b);
+/* Results of a call on the arguments' fakes, by the operator's shape rule; new references in out[n_out]. */
+nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **out);
+/* "add" of "aten::add.Tensor" into `out`. */
+void nx__op_base(const char *op_name, char *out, size_t room);
+
+/* ---- text ---------------------------------------------------------------------------------------------- */
+void nx__text_float(nx_text *text, double f, bool is_single); /* the shortest that reads back, with a point */
+void nx__text_device(nx_text *text, nx_device device);        /* "cpu", "npu:0" */
+
+#endif

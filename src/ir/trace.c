@@ -1,0 +1,177 @@
+/* Recording: what stands at the CAPTURE and TRACE keys. A call is first done below (with this key masked, so that the
+ * parts of a composed operator are not recorded a second time), then appended to the tracer's graph as a node whose
+ * arguments are the nodes of its tensors. Tensors are known by address; the tracer holds them, so that no address is
+ * used twice. A tensor written in place stands for the node that wrote it from then on. */
+#include "ir/private.h"
+
+typedef struct tracked { nx_tensor *tensor; nx_node *node; int result; } tracked;
+
+nx_status nx_tracer_push(nx_tracer *tracer) {
+    nx_thread *thread = nx_thread_get();
+    if (tracer->key != NX_KEY_AT_CAPTURE && tracer->key != NX_KEY_AT_TRACE)
+        return nx_fail(NX_VALUE, "tracer: key %d is neither CAPTURE nor TRACE", tracer->key);
+    tracer->outer = thread->tracer;
+    tracer->included_before = thread->keys_included;
+    thread->keys_included |= UINT64_C(1) << tracer->key;
+    thread->tracer = tracer;
+    return NX_OK;
+}
+
+void nx_tracer_pop(nx_tracer *tracer) {
+    nx_thread *thread = nx_thread_get();
+    if (thread->tracer == tracer) {
+        thread->tracer = tracer->outer;
+        thread->keys_included = tracer->included_before;
+    }
+    for (int i = 0; i < tracer->nodes.room; i++) {
+        tracked *entry = tracer->nodes.slots[i].value;
+        if (tracer->nodes.slots[i].key == NULL || entry == NULL) continue;
+        nx_tensor_unref(entry->tensor);
+        nx_free(entry);
+    }
+    nx_map_free(&tracer->nodes);
+}
+
+nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result) {
+    tracked *entry = nx_map_get(&tracer->nodes, tensor);
+    if (entry == NULL) {
+        if ((entry = nx_alloc(sizeof *entry)) == NULL) return nx_fail_memory(sizeof *entry);
+        nx_status status = nx_map_set(&tracer->nodes, tensor, entry);
+        if (status != NX_OK) {
+            nx_free(entry);
+            return status;
+        }
+        entry->tensor = nx_tensor_ref(tensor);
+    }
+    entry->node = node;
+    entry->result = result;
+    return NX_OK;
+}
+
+bool nx_tracer_find(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
+    const tracked *entry = nx_map_get(&tracer->nodes, tensor);
+    if (entry == NULL) return false;
+    *out = nx_value_node(entry->node, entry->result);
+    return true;
+}
+
+static bool same_place(const nx_tensor *a, const nx_tensor *b) {
+    if (a->storage != b->storage || a->offset != b->offset || a->a.dtype != b->a.dtype || a->a.ndim != b->a.ndim) return false;
+    for (int d = 0; d < a->a.ndim; d++) {
+        if (a->a.sizes[d] != b->a.sizes[d] || a->a.strides[d] != b->a.strides[d]) return false;
+    }
+    return true;
+}
+
+/* Autograd keeps results as aliases (a node that held its own result would never be freed). Such an alias has another
+ * address; the same place of the same storage tells which tensor it is. Only at TRACE: there is nothing above that tells
+ * aliases apart. Of several (a detached tensor lies in the place of its source) the newest is right for reads. */
+static const tracked *find_alias(const nx_tracer *tracer, const nx_tensor *tensor) {
+    const tracked *best = NULL;
+    if (tracer->key != NX_KEY_AT_TRACE || tensor->storage == NULL) return NULL;
+    for (int i = 0; i < tracer->nodes.room; i++) {
+        const tracked *entry = tracer->nodes.slots[i].key ? tracer->nodes.slots[i].value : NULL;
+        if (entry == NULL || !same_place(entry->tensor, tensor)) continue;
+        if (best == NULL || entry->node->order > best->node->order) best = entry;
+    }
+    return best;
+}
+
+typedef struct lookup { nx_tracer *tracer; const nx_op *op; } lookup;
+
+static nx_status tensor_node(const lookup *look, nx_tensor *tensor, nx_value *out) {
+    nx_tracer *tracer = look->tracer;
+    if (nx_tracer_find(tracer, tensor, out)) return NX_OK;
+    const tracked *alias = find_alias(tracer, tensor);
+    if (alias) {
+        *out = nx_value_node(alias->node, alias->result);
+        return nx_tracer_bind(tracer, tensor, alias->node, alias->result);
+    }
+    if (tracer->unknown) return tracer->unknown(tracer, tensor, out);
+    return nx_fail(NX_RUNTIME, "%s: a tensor that was made outside is used while recording", look->op->def->name);
+}
+
+static nx_status to_nodes(const lookup *look, const nx_value *in, int n, nx_value *to, nx_value **spare) {
+    for (int i = 0; i < n; i++) {
+        if (in[i].tag == NX_TAG_TENSOR) {
+            NX_TRY(tensor_node(look, in[i].tensor, &to[i]));
+        } else if (in[i].tag == NX_TAG_LIST) {
+            nx_value *inner = *spare;
+            *spare += in[i].n;
+            NX_TRY(to_nodes(look, in[i].list, in[i].n, inner, spare));
+            to[i] = nx_value_list(inner, in[i].n);
+        } else {
+            to[i] = in[i];
+        }
+    }
+    return NX_OK;
+}
+
+/* A node keeps the shape of a result in a fake of its own: with the tensor it would keep its history alive, and a second
+ * tensor over its storage would look like a view to autograd. */
+static nx_status set_shapes(nx_node *node, const nx_value *out) {
+    for (int k = 0; k < node->n_results; k++) {
+        if (out[k].tag == NX_TAG_TENSOR) NX_TRY(nx_fake_like(out[k].tensor, &node->fakes[k]));
+    }
+    return NX_OK;
+}
+
+static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value *args, const nx_value *out) {
+    nx_thread *thread = nx_thread_get();
+    bool as_written = tracer->key == NX_KEY_AT_CAPTURE && thread->target;
+    const char *target = as_written ? thread->target : NULL, *hint = NULL;
+    nx_node_kind kind = as_written && thread->target_is_method ? NX_NODE_CALL_METHOD : NX_NODE_CALL_FUNCTION;
+    nx_node *node;
+    if (target) {
+        hint = strrchr(target, '.');
+        hint = hint && hint[1] ? hint + 1 : target;
+    }
+    NX_TRY(nx_graph_append(tracer->graph, kind, hint, op, target, args, op->def->n_in, &node));
+    nx_status status = set_shapes(node, out);
+    if (status == NX_OK)
+        status = nx_node_set_source(node, thread->source_file, thread->source_line, thread->source_function, thread->source_code);
+    for (int k = 0; k < node->n_results && status == NX_OK; k++) {
+        if (out[k].tag == NX_TAG_TENSOR) status = nx_tracer_bind(tracer, out[k].tensor, node, k);
+    }
+    /* After a failed bind the node stays: a tensor may already stand for it. The trace is lost anyway. */
+    return status;
+}
+
+/* Dispatch asks the highest key first and a tracer masks its own while it goes on, so a call that arrives here belongs
+ * to the innermost tracer of the highest key that is not masked. */
+static nx_tracer *serving(const nx_thread *thread) {
+    nx_tracer *best = NULL;
+    for (nx_tracer *tracer = thread->tracer; tracer; tracer = tracer->outer) {
+        bool masked = (thread->keys_excluded >> tracer->key & 1) != 0;
+        if (!masked && (best == NULL || tracer->key > best->key)) best = tracer;
+    }
+    return best;
+}
+
+nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
+    nx_thread *thread = nx_thread_get();
+    nx_tracer *tracer = serving(thread);
+    const nx_op *op = run->op;
+    if (tracer == NULL) return nx_fail(NX_RUNTIME, "%s: a call is to be recorded and no recorder is on", op->def->name);
+    size_t bytes = sizeof(nx_value) * (size_t)(nx__args_room(in, op->def->n_in) + 1);
+    nx_value *args = nx_alloc(bytes), *spare = args + op->def->n_in;
+    if (args == NULL) return nx_fail_memory(bytes);
+    nx_status status = to_nodes(&(lookup){tracer, op}, in, op->def->n_in, args, &spare);
+    if (status == NX_OK) {
+        uint64_t excluded = thread->keys_excluded;
+        thread->keys_excluded = excluded | UINT64_C(1) << tracer->key;
+        status = nx_redispatch(op, run->keys, tracer->key, in, out);
+        thread->keys_excluded = excluded;
+        if (status == NX_OK && (status = append_call(tracer, op, args, out)) != NX_OK) {
+            for (int k = 0; k < op->def->n_out; k++) nx_value_drop(&out[k]);
+        }
+    }
+    nx_free(args);
+    return status;
+}
+
+__attribute__((constructor)) static void start(void) {
+    nx_status status = nx_library_fallback(NX_KEY_AT_CAPTURE, nx_tracer_record);
+    if (status == NX_OK) status = nx_library_fallback(NX_KEY_AT_TRACE, nx_tracer_record);
+    (void)status; /* fixed keys and function: cannot fail */
+}
