@@ -4,13 +4,13 @@
  * Rules: `given` changes only under the lock, `done` only on the thread; a sleeper looks at them under the lock. */
 #include "npu.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { ROOM = 1024, SPINS = 2000, YIELDS = 20, STAGED = 256 << 10 };
+enum { ROOM = 1024, SPIN_NS = 30000, STAGED = 256 << 10 };
 
 struct nx_stream {
     pthread_t thread;
@@ -43,6 +43,23 @@ static pthread_cond_t marks_changed = PTHREAD_COND_INITIALIZER;
 static uint64_t now_done(nx_stream *s) { return atomic_load_explicit(&s->done, memory_order_acquire); }
 static uint64_t now_given(nx_stream *s) { return atomic_load_explicit(&s->given, memory_order_acquire); }
 
+/* Whether `count` reaches `target` while we look at it for a moment. With one processor looking only delays it. */
+static bool spin(_Atomic uint64_t *count, uint64_t target) {
+    static _Atomic int n_processors;
+    if (atomic_load_explicit(count, memory_order_acquire) >= target) return true;
+    if (n_processors == 0) n_processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (n_processors == 1) return false;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    for (int64_t end = now.tv_sec * INT64_C(1000000000) + now.tv_nsec + SPIN_NS;;) {
+        for (int i = 0; i < 100; i++) {
+            if (atomic_load_explicit(count, memory_order_acquire) >= target) return true;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec * INT64_C(1000000000) + now.tv_nsec > end) return false;
+    }
+}
+
 /* ---- the thread ------------------------------------------------------------------------------------------ */
 
 static void keep_error(nx_stream *s, nx_status status) {
@@ -56,13 +73,7 @@ static void keep_error(nx_stream *s, nx_status status) {
 
 /* True when there is work, false when the stream ends. */
 static bool wait_for_work(nx_stream *s, uint64_t done) {
-    for (int i = 0; i < SPINS; i++) {
-        if (now_given(s) != done) return true;
-    }
-    for (int i = 0; i < YIELDS; i++) {
-        if (now_given(s) != done) return true;
-        sched_yield();
-    }
+    if (spin(&s->given, done + 1)) return true;
     pthread_mutex_lock(&s->lock);
     s->asleep = true;
     while (now_given(s) == done && !s->stop) pthread_cond_wait(&s->more, &s->lock);
@@ -96,9 +107,7 @@ static void sleep_until(nx_stream *s, uint64_t target) {
 }
 
 static void wait_until(nx_stream *s, uint64_t target) {
-    for (int i = 0; i < SPINS; i++) {
-        if (now_done(s) >= target) return;
-    }
+    if (spin(&s->done, target)) return;
     pthread_mutex_lock(&s->lock);
     sleep_until(s, target);
     pthread_mutex_unlock(&s->lock);
@@ -108,7 +117,7 @@ nx_status npu_stream_give(nx_stream *s, npu_work work) {
     TRY(npu_check());
     pthread_mutex_lock(&s->lock);
     uint64_t given; /* read again after each sleep: another thread may have given work meanwhile */
-    while ((given = now_given(s)) - now_done(s) >= ROOM) sleep_until(s, given - ROOM + 1);
+    while ((given = now_given(s)) - now_done(s) >= ROOM) sleep_until(s, given - ROOM / 2);
     s->work[given % ROOM] = work;
     atomic_store_explicit(&s->given, given + 1, memory_order_release);
     if (s->asleep) pthread_cond_signal(&s->more);

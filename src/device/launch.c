@@ -10,6 +10,8 @@ typedef struct block {
     int *hold_of;     /* n_arrays */
     int n_generators;
     nx_generator **generators;
+    bool is_pooled;
+    struct block *next_free;
 } block;
 
 typedef struct packer {
@@ -99,15 +101,43 @@ static void pack(packer *p, const nx_value *value, nx_value *to) {
     }
 }
 
+/* Blocks of ordinary calls are used again: they are made on one thread and freed on another, where malloc is slow.
+ * Whoever frees pushes onto `freed`; whoever makes takes all of it at once, so that no block is seen twice. */
+static struct {
+    pthread_mutex_t lock;
+    block *ready;             /* under lock */
+    _Atomic(block *) freed;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+enum { POOLED = 512 };
+
+static block *take_block(size_t bytes) {
+    if (bytes > POOLED || nx_alloc_watched()) return nx_alloc(bytes);
+    pthread_mutex_lock(&pool.lock);
+    if (pool.ready == NULL) pool.ready = atomic_exchange_explicit(&pool.freed, NULL, memory_order_acquire);
+    block *b = pool.ready;
+    if (b) pool.ready = b->next_free;
+    pthread_mutex_unlock(&pool.lock);
+    return b ? b : nx_alloc(POOLED);
+}
+
+static void give_block(block *b) {
+    if (!b->is_pooled || nx_alloc_watched()) {
+        nx_free(b);
+        return;
+    }
+    b->next_free = atomic_load_explicit(&pool.freed, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&pool.freed, &b->next_free, b, memory_order_release, memory_order_relaxed)) {}
+}
+
 /* Allocates the block and lays its parts out, all empty. */
 static nx_status new_block(packer *p, int n_in, int n_out) {
     size_t n_values = (size_t)(n_in + n_out + p->n_values), n_arrays = (size_t)p->n_arrays;
     size_t bytes = round8(sizeof(block)) + sizeof(nx_value) * n_values + (sizeof(nx_array) + sizeof(void *)) * n_arrays +
                    sizeof(void *) * (size_t)p->n_generators + round8(sizeof(int) * n_arrays) + p->bytes;
-    char *at = nx_alloc(bytes);
-    if (at == NULL) return nx_fail_memory(bytes);
-    block *b = p->b = (block *)at;
-    *b = (block){.launch = {.n_in = n_in, .n_out = n_out}};
+    block *b = p->b = take_block(bytes);
+    if (b == NULL) return nx_fail_memory(bytes);
+    char *at = (char *)b;
+    *b = (block){.launch = {.n_in = n_in, .n_out = n_out}, .is_pooled = bytes <= POOLED && !nx_alloc_watched()};
     at += round8(sizeof *b);
     b->launch.in = (nx_value *)at;
     b->launch.out = b->launch.in + n_in;
@@ -166,7 +196,7 @@ void nx_launch_free(nx_launch *launch) {
     block *b = (block *)launch;
     for (int i = 0; i < launch->n_holds; i++) nx_storage_unref(launch->holds[i]);
     for (int i = 0; i < b->n_generators; i++) nx_generator_unref(b->generators[i]);
-    nx_free(b);
+    give_block(b);
 }
 
 int nx__launch_hold_of(const nx_launch *launch, int k) { return ((const block *)launch)->hold_of[k]; }

@@ -10,6 +10,7 @@ typedef struct nx_replay nx_replay;
 NX_MUST_USE nx_status nx_replay_new(const nx_graph *graph, nx_device device, nx_replay **out);
 void nx_replay_free(nx_replay *replay);
 int nx_replay_n_launches(const nx_replay *replay);
+size_t nx_replay_pool_bytes(const nx_replay *replay); /* memory that it keeps: intermediates and constants */
 /* As nx_program_run. */
 NX_MUST_USE nx_status nx_replay_run(nx_replay *replay, nx_tensor *const *inputs, nx_tensor **out);
 

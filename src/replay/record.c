@@ -1,0 +1,252 @@
+/* Recording: the graph is interpreted once on inputs of the right shape while the device captures; nothing computes.
+ * Afterwards each result is described by where it lies: in an input, in new memory, in a constant. Inputs and the new
+ * memory of results become slots, rebound at each run; what is left is the private pool, which the recording holds.
+ * Read next: run.c. */
+#include "replay/private.h"
+
+typedef struct recording {
+    nx_replay *replay;
+    nx_tensor **inputs, **results; /* of the one interpretation; owned */
+    uint32_t *versions;            /* of the inputs before it */
+    nx_span *slots;
+    nx_storage **blocks;           /* storage of block b; lent */
+} recording;
+
+static void fill_meta(nx_meta *meta, const nx_array *a) {
+    *meta = (nx_meta){.dtype = (nx_dtype)a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
+    for (int d = 0; d < a->ndim; d++) {
+        meta->size[d] = a->sizes[d];
+        meta->stride[d] = a->strides[d];
+    }
+}
+
+static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
+
+/* A tensor that stands for the placeholder during the interpretation. */
+static nx_status make_input(nx_replay *replay, int i, const nx_node *placeholder, nx_tensor **out) {
+    const nx_tensor *fake = placeholder->n_results ? placeholder->fakes[0] : NULL;
+    if (fake == NULL) return nx_fail(NX_RUNTIME, "replay: input %s has no known shape", placeholder->name);
+    nx_meta meta;
+    fill_meta(&meta, &fake->a);
+    nx__replay_input *input = &replay->inputs[i];
+    if (!same_device(meta.device, replay->device)) {
+        if (meta.device.type != 0 || meta.ndim != 0) {
+            return nx_fail(NX_NOT_IMPLEMENTED, "replay: input %s lies on %s:%d and the graph computes on %s:%d: move it with .to()",
+                           placeholder->name, nx_device_type_name(meta.device.type), meta.device.index,
+                           nx_device_type_name(replay->device.type), replay->device.index);
+        }
+        meta.device = replay->device;
+        input->is_moved = replay->has_moved = true;
+    }
+    input->dtype = meta.dtype;
+    input->bytes = nx_meta_bytes(&meta);
+    return nx_tensor_new_meta(&meta, false, out);
+}
+
+static nx_status make_inputs(recording *r, const nx_graph *graph) {
+    int i = 0;
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->kind != NX_NODE_PLACEHOLDER) continue;
+        NX_TRY(make_input(r->replay, i, node, &r->inputs[i]));
+        r->versions[i] = nx_tensor_version(r->inputs[i]);
+        r->slots[i] = (nx_span){r->inputs[i]->a.data, r->replay->inputs[i].bytes};
+        i++;
+    }
+    return NX_OK;
+}
+
+/* ---- where results lie ------------------------------------------------------------------------------------- */
+
+static int find_input(const recording *r, const nx_storage *storage) {
+    for (int i = 0; i < r->replay->n_inputs; i++) {
+        if (r->inputs[i]->storage == storage) return i;
+    }
+    return -1;
+}
+
+static bool is_constant(const nx_graph *graph, const nx_storage *storage) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->kind == NX_NODE_GET_ATTR && node->constant && node->constant->storage == storage) return true;
+    }
+    return false;
+}
+
+/* The block of `storage`, a new one if it has none yet. */
+static int block_of(recording *r, nx_storage *storage) {
+    nx_replay *replay = r->replay;
+    for (int b = 0; b < replay->n_blocks; b++) {
+        if (r->blocks[b] == storage) return b;
+    }
+    int b = replay->n_blocks++;
+    r->blocks[b] = storage;
+    replay->blocks[b].bytes = storage->bytes;
+    r->slots[replay->n_inputs + b] = (nx_span){storage->data, storage->bytes};
+    return b;
+}
+
+static int find_same(const recording *r, int k) {
+    for (int j = 0; j < k; j++) {
+        if (r->results[j] == r->results[k]) return j;
+    }
+    return -1;
+}
+
+static nx_status describe_input(const recording *r, int i, nx_tensor *tensor, nx__replay_result *result) {
+    if (r->replay->inputs[i].is_moved) {
+        return nx_fail(NX_NOT_IMPLEMENTED, "replay: a result is a view of an input that is moved between devices");
+    }
+    result->of = i;
+    result->kind = r->inputs[i] == tensor ? NX__RESULT_INPUT : NX__RESULT_VIEW;
+    result->meta.offset = tensor->offset - r->inputs[i]->offset;
+    return NX_OK;
+}
+
+static nx_status describe_result(recording *r, const nx_graph *graph, int k) {
+    nx__replay_result *result = &r->replay->results[k];
+    nx_tensor *tensor = r->results[k];
+    if (tensor == NULL) return NX_OK; /* None */
+    int same = find_same(r, k), input = tensor->storage ? find_input(r, tensor->storage) : -1;
+    fill_meta(&result->meta, &tensor->a);
+    if (same >= 0) {
+        result->kind = NX__RESULT_SAME;
+        result->of = same;
+        return NX_OK;
+    }
+    if (tensor->storage == NULL) return nx_fail(NX_RUNTIME, "replay: result %d has no memory", k);
+    if (input >= 0) return describe_input(r, input, tensor, result);
+    if (is_constant(graph, tensor->storage)) {
+        result->kind = NX__RESULT_CONSTANT;
+        result->constant = nx_tensor_ref(tensor);
+        return NX_OK;
+    }
+    result->kind = NX__RESULT_BLOCK;
+    result->of = block_of(r, tensor->storage);
+    result->meta.offset = tensor->offset;
+    result->is_whole = tensor->offset == 0 && tensor->storage->bytes == nx_meta_bytes(&result->meta);
+    return NX_OK;
+}
+
+static nx_status describe(recording *r, const nx_graph *graph) {
+    nx_replay *replay = r->replay;
+    for (int k = 0; k < replay->n_results; k++) NX_TRY(describe_result(r, graph, k));
+    for (int k = 0; k < replay->n_results; k++) { /* memory that two results share is made once, then viewed */
+        for (int j = 0; j < replay->n_results; j++) {
+            if (j != k && replay->results[k].kind == NX__RESULT_BLOCK && replay->results[j].kind == NX__RESULT_BLOCK &&
+                replay->results[j].of == replay->results[k].of) {
+                replay->results[k].is_whole = false;
+            }
+        }
+    }
+    for (int i = 0; i < replay->n_inputs; i++) {
+        replay->inputs[i].is_written = nx_tensor_version(r->inputs[i]) != r->versions[i];
+        if (replay->inputs[i].is_written && replay->inputs[i].is_moved) {
+            return nx_fail(NX_NOT_IMPLEMENTED, "replay: input %d is written on another device than it lies on", i);
+        }
+        replay->has_written |= replay->inputs[i].is_written;
+    }
+    return NX_OK;
+}
+
+/* ---- the capture --------------------------------------------------------------------------------------------- */
+
+/* Ends the capture in any case. */
+static nx_status capture(recording *r, const nx_graph *graph) {
+    nx_replay *replay = r->replay;
+    NX_TRY(nx_capture_begin(replay->device));
+    nx_status status = nx_graph_run(graph, r->inputs, replay->n_inputs, r->results, replay->n_results);
+    if (status == NX_OK) status = describe(r, graph);
+    int n_slots = status == NX_OK ? replay->n_inputs + replay->n_blocks : 0;
+    replay->n_launches = nx_capture_n_launches();
+    replay->pool_bytes = nx_capture_kept_bytes(r->slots, n_slots);
+    nx_thread *thread = nx_thread_get();
+    char message[sizeof thread->message];
+    if (status != NX_OK) memcpy(message, thread->message, sizeof message); /* the first failure is told */
+    nx_status ended = nx_capture_end(replay->device, r->slots, n_slots, &replay->graph);
+    return status == NX_OK ? ended : nx_fail(status, "%s", message);
+}
+
+/* On a stream of its own, so that other threads may use the device's default stream meanwhile. */
+static nx_status capture_aside(recording *r, const nx_graph *graph) {
+    nx_device device = r->replay->device;
+    if (device.type == 0) return capture(r, graph);
+    nx_stream *side, *before = nx_thread_get()->stream[device.type];
+    nx_device current = nx_device_current(device.type);
+    NX_TRY(nx_stream_new(device, &side));
+    nx_status status = nx_stream_set_current(device, side);
+    if (status == NX_OK) {
+        status = capture(r, graph);
+        nx_status restored = nx_stream_set_current(current, before);
+        if (status == NX_OK) status = restored;
+    }
+    nx_stream_free(device, side);
+    return status;
+}
+
+static nx_status check_graph(const nx_graph *graph) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->op && node->op->def->flags & NX_OP_DATA_SIZED) {
+            return nx_fail(NX_NOT_IMPLEMENTED, "replay: the size of %s depends on its input's elements: use mode max-autotune", node->name);
+        }
+    }
+    return NX_OK;
+}
+
+static nx_status new_replay(const nx_graph *graph, nx_device device, nx_replay **out) {
+    int n_inputs = 0;
+    for (const nx_node *node = graph->first; node; node = node->next) n_inputs += node->kind == NX_NODE_PLACEHOLDER;
+    const nx_node *output = nx_graph_output_node(graph);
+    int n_results = output ? output->n_args : 0;
+    size_t bytes = sizeof(nx_replay) + sizeof(nx__replay_result) * (size_t)n_results + sizeof(nx__replay_input) * (size_t)n_inputs +
+                   sizeof(nx__replay_block) * (size_t)n_results;
+    nx_replay *replay = nx_alloc_zeroed(bytes);
+    if (replay == NULL) return nx_fail_memory(bytes);
+    replay->device = device;
+    replay->n_inputs = n_inputs;
+    replay->n_results = n_results;
+    replay->results = (nx__replay_result *)(replay + 1);
+    replay->inputs = (nx__replay_input *)(replay->results + n_results);
+    replay->blocks = (nx__replay_block *)(replay->inputs + n_inputs);
+    *out = replay;
+    return NX_OK;
+}
+
+static nx_status new_recording(nx_replay *replay, recording *r) {
+    size_t n_in = (size_t)replay->n_inputs, n_out = (size_t)replay->n_results;
+    size_t bytes = sizeof(nx_span) * (n_in + n_out) + sizeof(void *) * (n_in + 2 * n_out) + sizeof(uint32_t) * n_in;
+    char *at = nx_alloc_zeroed(bytes + 1);
+    if (at == NULL) return nx_fail_memory(bytes);
+    *r = (recording){.replay = replay, .slots = (nx_span *)at};
+    r->inputs = (nx_tensor **)(r->slots + n_in + n_out);
+    r->results = r->inputs + n_in;
+    r->blocks = (nx_storage **)(r->results + n_out);
+    r->versions = (uint32_t *)(r->blocks + n_out);
+    return NX_OK;
+}
+
+nx_status nx_replay_new(const nx_graph *graph, nx_device device, nx_replay **out) {
+    nx_replay *replay = NULL;
+    recording r = {0};
+    NX_TRY(check_graph(graph));
+    NX_TRY(new_replay(graph, device, &replay));
+    nx_status status = new_recording(replay, &r);
+    if (status == NX_OK) {
+        status = make_inputs(&r, graph);
+        if (status == NX_OK) status = capture_aside(&r, graph);
+        for (int i = 0; i < replay->n_inputs; i++) nx_tensor_unref(r.inputs[i]);
+        for (int k = 0; k < replay->n_results; k++) nx_tensor_unref(r.results[k]);
+        nx_free(r.slots);
+    }
+    if (status == NX_OK) *out = replay;
+    else nx_replay_free(replay);
+    return status;
+}
+
+void nx_replay_free(nx_replay *replay) {
+    if (replay == NULL) return;
+    nx_capture_destroy(replay->device, replay->graph);
+    for (int k = 0; k < replay->n_results; k++) nx_tensor_unref(replay->results[k].constant);
+    nx_free(replay);
+}
+
+int nx_replay_n_launches(const nx_replay *replay) { return replay->n_launches; }
+size_t nx_replay_pool_bytes(const nx_replay *replay) { return replay->pool_bytes; }
