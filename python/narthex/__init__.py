@@ -14,10 +14,12 @@ from ._C import (
     dtype,
     from_dlpack,
     get_default_dtype,
+    get_num_threads,
     initial_seed,
     is_grad_enabled,
     manual_seed,
     set_default_dtype,
+    set_num_threads,
     tensor,
 )
 
@@ -55,6 +57,20 @@ from ._tensor import Tensor  # noqa: E402  (needs the names above)
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 
 _C.register_tensor_class(Tensor)
+
+
+class _EvalFrame:
+    @staticmethod
+    def set_eval_frame(callback):
+        """Raises NotImplementedError."""
+        raise NotImplementedError("set_eval_frame is not there yet, a later release brings it: use torch.compile")
+
+
+class _DynamoNames:
+    eval_frame = _EvalFrame
+
+
+_C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 
 _SUBMODULES = (
     "_dynamo", "_functorch", "_lazy", "_logging", "_ops", "_tensor_str", "autograd", "bridge", "compiler", "fx", "jit",

@@ -2,10 +2,11 @@
 
 from . import _C
 
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "eager")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
-def _check_mode(mode) -> str:
+def check_mode(mode) -> str:
+    """`mode`, "default" for None; RuntimeError if there is no such mode."""
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     return mode or "default"
@@ -41,7 +42,7 @@ def make_backend(backend, mode=None, options=None) -> Backend:
     if isinstance(backend, str):
         name, backend = backend, backends.lookup(backend)
         if name in backends.WITH_MODE:
-            return Backend(backend, {"mode": _check_mode(mode), "options": options})
+            return Backend(backend, {"mode": check_mode(mode), "options": options})
     if not callable(backend):
         raise TypeError(f"compile: backend is a {type(backend).__name__}; it must be a name or a callable")
     keywords = {}

@@ -1,7 +1,5 @@
-"""torch._lazy: lazy tensors are not there yet; naming anything here raises NotImplementedError."""
+"""torch._lazy: lazy tensors are not there yet."""
 
+from ._later import names
 
-def __getattr__(name: str):
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise NotImplementedError(f"torch._lazy.{name}: lazy tensors are not there yet: use torch.compile")
+globals().update(names("torch._lazy", "use torch.compile", ("mark_step", "sync_multi", "wait_device_ops", "to_cpu")))

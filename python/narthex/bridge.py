@@ -97,7 +97,7 @@ def _is_tensor(node) -> bool:
     return hasattr(node, "meta") and hasattr(node.meta.get("val"), "stride")
 
 
-def _compile(gm, example_inputs):
+def _compile(gm, example_inputs, mode="max-autotune"):
     """One ATen graph as a callable on a list of torch tensors."""
     import torch
     from functorch.compile import make_boxed_func
@@ -113,7 +113,7 @@ def _compile(gm, example_inputs):
         text = graph_text(gm)
         head, _, tail = text.rpartition("  return ")
         text = head + "  return (" + ", ".join(_value_text(results[at]) for at in computed) + ")\n}\n"
-        compiled = _C.Graph.parse(text).aot(False).compile("max-autotune", _C.device("cpu"))
+        compiled = _C.Graph.parse(text).aot(False).compile(mode, _C.device("cpu"))
     except (Unsupported, NotImplementedError) as problem:
         operators = getattr(problem, "operators", [])
         _outside.append(
@@ -139,10 +139,16 @@ def _compile(gm, example_inputs):
     return run
 
 
-def backend(gm, example_inputs, **options):
-    """The function that PyTorch's registry knows as "narthex"."""
-    if options:
-        raise RuntimeError(f"backend 'narthex': unknown option '{next(iter(options))}'; there are none")
+def backend(gm, example_inputs, *, mode=None, options=None):
+    """The function that PyTorch's registry knows as "narthex". mode is torch.compile's."""
+    from functools import partial
+
     from torch._dynamo.backends.common import aot_autograd
 
-    return aot_autograd(fw_compiler=_compile, bw_compiler=_compile, inference_compiler=_compile)(gm, example_inputs)
+    from ._compile import check_mode
+    from ._dynamo.backends import ENGINE_MODES
+
+    if options:
+        raise RuntimeError(f"backend 'narthex': unknown option '{next(iter(options))}'; there are none")
+    compiler = partial(_compile, mode=ENGINE_MODES[check_mode(mode)])
+    return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler)(gm, example_inputs)

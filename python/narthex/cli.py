@@ -18,6 +18,13 @@ To compile inside PyTorch: torch.compile(model, backend="narthex").
 """
 
 
+def use_as_torch() -> None:
+    """What `narthex run` does to imports, in this process: torch, torch_npu and torchair are Narthex from here on."""
+    from ._run import install
+
+    install()
+
+
 def _run(arguments: list) -> int:
     from . import _run as runner
 

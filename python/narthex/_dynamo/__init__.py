@@ -1,20 +1,13 @@
 """torch._dynamo: capture. The work is done in C (py/capture, py/guard); here are its Python names."""
 
-from . import backends, config
+from . import backends, config, convert_frame, eval_frame
 from .backends import list_backends, lookup, register_backend
 from .eval_frame import OptimizedModule, optimize
 
 __all__ = [
-    "OptimizedModule",
-    "backends",
-    "config",
-    "disable",
-    "list_backends",
-    "lookup",
-    "optimize",
-    "register_backend",
-    "reset",
-]
+    "OptimizedModule", "backends", "config", "convert_frame", "disable", "eval_frame", "list_backends", "lookup",
+    "optimize", "register_backend", "reset",
+]  # fmt: skip
 
 
 def reset() -> None:

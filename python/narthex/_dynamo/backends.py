@@ -3,12 +3,11 @@
 from .. import _C
 
 WITH_MODE = ("narthex", "inductor")  # these read torch.compile's mode
-_ENGINE_MODES = {
+ENGINE_MODES = {
     "default": "max-autotune",
     "max-autotune": "max-autotune",
     "max-autotune-no-cudagraphs": "max-autotune",
     "reduce-overhead": "reduce-overhead",
-    "eager": "eager",
 }
 
 
@@ -31,7 +30,7 @@ def narthex(gm, example_inputs, *, mode="default", options=None):
         )
     from .._functorch.aot_autograd import aot_graphs
 
-    compiled = aot_graphs(gm).compile(_ENGINE_MODES[mode], graph_device(example_inputs))
+    compiled = aot_graphs(gm).compile(ENGINE_MODES[mode], graph_device(example_inputs))
     log_output_code(compiled)
     return compiled
 
@@ -41,7 +40,7 @@ def log_output_code(compiled) -> None:
     import sys
 
     logging = sys.modules.get("narthex._logging")
-    if logging is not None and logging.enabled("output_code") and hasattr(compiled, "plan"):
+    if logging is not None and logging.enabled("output_code"):
         from .log import compile_id
 
         logging.artifact("inductor", "output_code", "Output code:\n" + compiled.plan(), compile_id())

@@ -1,6 +1,7 @@
 """OptimizedModule, and PyTorch's names around the frame hook."""
 
 from .. import _C
+from .._later import names
 from ..nn import Module
 
 
@@ -40,6 +41,21 @@ class OptimizedModule(Module):
         """The compiled forward of the original module, without hooks."""
         return self._captured(*args, **kwargs)
 
+    @property
+    def dynamo_ctx(self):
+        """The captured forward: what PyTorch's context makes of it."""
+        return self._captured
+
+    def _initialize(self) -> None:
+        """Nothing to do: the constructor does it."""
+
+    def _call_lazy_check(self, *args, **kwargs):
+        if getattr(self._orig_mod, "_initialize_hook", None) is not None:
+            raise NotImplementedError(
+                "OptimizedModule: modules that are initialised at their first call are not there yet"
+            )
+        return self(*args, **kwargs)
+
     def get_compiler_config(self):
         """The backend with its options."""
         return self._compiler_config
@@ -65,6 +81,15 @@ class OptimizedModule(Module):
         """Sets the mode of the original module as well."""
         super().train(mode)
         return self
+
+
+globals().update(
+    names(
+        "torch._dynamo.eval_frame",
+        "use torch.compile",
+        ("OptimizeContext", "_TorchDynamoContext", "_optimize_catch_errors"),
+    )
+)
 
 
 def optimize(

@@ -27,18 +27,12 @@ class Node:
         return self.graph._wrap(value)
 
     args = property(lambda self: tuple(self._wrap(value) for value in self._c.args))
-    kwargs = property(lambda self: {name: self._wrap(value) for name, value in getattr(self._c, "kwargs", {}).items()})
+    kwargs = property(lambda self: {name: self._wrap(value) for name, value in self._c.kwargs.items()})
 
     @property
     def meta(self) -> dict:
-        """val: the fake result; stack_trace: the line of the program."""
-        out = {}
-        if getattr(self._c, "value", None) is not None:
-            out["val"] = self._c.value
-        if getattr(self._c, "file", None):
-            where = f'  File "{self._c.file}", line {self._c.line}, in {self._c.function}\n'
-            out["stack_trace"] = where + f"    {self._c.code}\n"
-        return out
+        """A new dict of what is known: val (the fake result), source (file, line, function, code), stack_trace."""
+        return self._c.meta
 
     @property
     def all_input_nodes(self) -> list:
@@ -57,8 +51,8 @@ class Node:
 
     @property
     def users(self) -> dict:
-        """The nodes that mention this one."""
-        return {node: None for node in self.graph.nodes if self in node.all_input_nodes}
+        """A dict whose keys are the nodes that mention this one."""
+        return {self._wrap(node): None for node in self._c.users}
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Node) and other.graph is self.graph and other.name == self.name
@@ -102,6 +96,7 @@ class Graph:
                 "fx.Graph(): building a graph in Python is not there yet; parse one with _C.Graph.parse(text)"
             )
         self._c = graph
+        self._node_type = type(graph.nodes[-1])
 
     @property
     def nodes(self) -> list:
@@ -109,14 +104,11 @@ class Graph:
         return [Node(self, node) for node in self._c.nodes]
 
     def _wrap(self, value):
-        if type(value) in self._node_types():
+        if type(value) is self._node_type:
             return Node(self, value)
         if isinstance(value, (list, tuple)):
             return type(value)(self._wrap(item) for item in value)
         return value
-
-    def _node_types(self) -> set:
-        return {type(node) for node in self._c.nodes}
 
     def python_code(self, root_module: str = "self", *, verbose: bool = False) -> str:
         """The graph as Python; verbose: with shapes and source lines."""
@@ -134,8 +126,7 @@ class Graph:
 
     def lint(self) -> None:
         """Raises RuntimeError if the graph is not well formed."""
-        if hasattr(self._c, "verify"):
-            self._c.verify()
+        self._c.verify()
 
     def __str__(self) -> str:
         nodes = self.nodes

@@ -9,6 +9,7 @@ import sys
 import narthex
 
 from ... import _C
+from ..._later import names
 from ..._paths import plugin_path
 from ..._tensor import Tensor
 from ...nn import Module
@@ -56,7 +57,12 @@ _LATER = (
 )  # fmt: skip
 
 
+globals().update(names("torch_npu", "operators of the npu's own", _LATER))
+
+
 def __getattr__(name: str):
-    if name in _LATER:
-        raise NotImplementedError(f"torch_npu.{name}: operators of the npu's own are not there yet")
+    if name == "dynamo":
+        from importlib import import_module
+
+        return import_module(f"{__name__}.dynamo")
     raise AttributeError(f"module 'torch_npu' has no attribute '{name}': Narthex does not have it")

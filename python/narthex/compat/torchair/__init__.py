@@ -5,8 +5,8 @@ config.mode = "reduce-overhead"          # capture and replay; "max-autotune" (d
 model = torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))
 """
 
+from ..._later import names
 from . import inference, npu_fx_compiler
-from ._later import __getattr__ as __getattr__
 from .configs.compiler_config import CompilerConfig
 from .core.utils import logger
 from .npu_fx_compiler import dynamo_export, get_compiler, get_npu_backend
@@ -15,6 +15,15 @@ __all__ = [
     "CompilerConfig", "dynamo_export", "get_compiler", "get_npu_backend", "inference", "logger", "npu_fx_compiler",
     "patch_for_hcom",
 ]  # fmt: skip
+
+
+globals().update(
+    names(
+        "torchair",
+        "operators reach the engine through ops/, and streams inside a graph are the engine's own",
+        ("ops", "register_fx_node_ge_converter", "register_replacement", "scope"),
+    )
+)
 
 
 def patch_for_hcom() -> None:

@@ -9,6 +9,7 @@ from functools import partial
 
 from ..._dynamo.backends import graph_device, log_output_code
 from ..._functorch.aot_autograd import aot_graphs
+from ..._later import names
 from .configs.compiler_config import CompilerConfig
 from .core.utils import say
 
@@ -141,9 +142,10 @@ def dynamo_export(
     )
 
 
-def __getattr__(name: str):
-    if name in ("_NpuGraphConverter", "_GmRunner", "_optimize_fx", "add_npu_patch", "aot_module_simplified_joint"):
-        raise NotImplementedError(
-            f"torchair.npu_fx_compiler.{name} is not there yet: src/pass and src/compile do this work"
-        )
-    raise AttributeError(f"module 'torchair.npu_fx_compiler' has no attribute '{name}': Narthex does not have it")
+globals().update(
+    names(
+        "torchair.npu_fx_compiler",
+        "torch.compile with get_npu_backend() does its work",
+        ("_GmRunner", "_NpuGraphConverter", "_optimize_fx", "add_npu_patch", "aot_module_simplified_joint"),
+    )
+)

@@ -1,1 +1,4 @@
 """torchair.core: logs and the engine behind the backend."""
+
+from . import _backend as _backend
+from . import utils as utils

@@ -2,6 +2,7 @@
 
 import logging
 
+from ...._later import names
 from .utils import say
 
 _options: dict = {}
@@ -21,8 +22,8 @@ def initialize_graph_engine(options=None) -> None:
     )
 
 
-class TorchNpuGraph:
-    """Not there yet: raises NotImplementedError. `_C.CompiledGraph` is what runs."""
-
-    def __init__(self, name: str = "") -> None:
-        raise NotImplementedError("TorchNpuGraph: use torch.compile with get_npu_backend, or nx_session_* from C")
+globals().update(
+    names(
+        "torchair.core._backend", "use torch.compile with get_npu_backend, or nx_session_* from C", ("TorchNpuGraph",)
+    )
+)

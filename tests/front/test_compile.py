@@ -1,0 +1,134 @@
+"""torch.compile from Python: backends, modules, graphs, logs."""
+
+import contextlib
+import io
+import logging
+
+import narthex as nt
+import pytest
+from narthex import fx, nn
+
+
+def f(x, w, b):
+    return (x @ w.t() * b + b).sum()
+
+
+def arguments():
+    nt.manual_seed(1)
+    return nt.randn(3, 4), nt.randn(5, 4), nt.randn(5)
+
+
+@pytest.fixture
+def logs():
+    """Logs go into a text and are off again afterwards."""
+    text = io.StringIO()
+    with contextlib.redirect_stderr(text):
+        yield text
+    nt._logging.set_logs()
+
+
+@pytest.mark.parametrize("backend", ["narthex", "inductor", "eager", "aot_eager"])
+def test_backends_agree(backend):
+    args = arguments()
+    compiled = nt.compile(f, backend=backend)
+    for _ in range(2):
+        assert compiled(*args).tolist() == f(*args).tolist()
+
+
+def test_backend_gets_a_graph_module():
+    seen = []
+
+    def backend(gm, example_inputs, **options):
+        seen.append((gm, example_inputs, options))
+        return gm.forward
+
+    args = arguments()
+    assert nt.compile(f, backend=backend, options={"level": 3})(*args).tolist() == f(*args).tolist()
+    ((gm, example_inputs, options),) = seen
+    assert isinstance(gm, fx.GraphModule) and options == {"options": {"level": 3}} and len(example_inputs) == 3
+    assert [node.op for node in gm.graph.nodes].count("placeholder") == 3
+    assert gm.graph.nodes[-1].op == "output" and "@" in gm.code and "def forward" in gm.print_readable(False)
+    first = next(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
+    assert first.all_input_nodes[0].op == "placeholder" and first in first.all_input_nodes[0].users
+    assert "num_users=" in str(gm.graph)
+
+
+def test_backend_must_return_a_callable():
+    with pytest.raises(TypeError, match="must return a callable"):
+        nt.compile(f, backend=lambda gm, example_inputs: 3)(*arguments())
+
+
+def test_decorator_and_wrong_model():
+    @nt.compile(backend="eager")
+    def doubled(x):
+        return x + x
+
+    assert doubled(nt.tensor([2.0])).tolist() == [4.0]
+    with pytest.raises(TypeError, match="must be a function or a module"):
+        nt.compile(3)
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x, y):
+        return nt.mul(x, y)
+
+
+def test_module():
+    model = Scale()
+    compiled = nt.compile(model)
+    x, y = nt.randn(2, 3), nt.randn(2, 3)
+    assert isinstance(compiled, nt._dynamo.OptimizedModule) and compiled._orig_mod is model
+    assert compiled(x, y).tolist() == (x * y).tolist() and compiled(x, y=y).tolist() == (x * y).tolist()
+    assert compiled.eval() is compiled and model.training is False and compiled.training is False
+    compiled.calls = 5
+    assert model.calls == 5 and compiled.calls == 5
+    assert repr(compiled) == "OptimizedModule(\n  (_orig_mod): Scale()\n)"
+
+
+def test_module_with_hooks():
+    model = Scale()
+    compiled = nt.compile(model)
+    x, y = nt.randn(2), nt.randn(2)
+    seen = []
+    handle = model.register_forward_hook(lambda module, args, result: seen.append(1) or result + result)
+    assert compiled(x, y).tolist() == (x * y + x * y).tolist() and seen == [1]
+    handle.remove()
+    assert compiled(x, y).tolist() == (x * y).tolist() and seen == [1]
+    compiled.register_forward_pre_hook(lambda module, args: (args[0], args[0]))
+    assert compiled(x, y).tolist() == (x * x).tolist()
+
+
+def test_logs_are_written_and_switched_off(logs):
+    nt._logging.set_logs(dynamo=logging.DEBUG, aot=logging.DEBUG)
+    nt.compile(f)(*arguments())
+    text = logs.getvalue()
+    for part in (
+        "Step 1: torchdynamo start tracing f ",
+        "TRACE LOAD_FAST x",
+        "TRACED GRAPH",
+        "Forward graph",
+        "GUARDS:",
+    ):
+        assert part in text, part
+    nt._logging.set_logs()
+    before = len(text)
+    nt.compile(f)(*arguments())
+    assert len(logs.getvalue()) == before
+
+
+def test_single_artifact(logs):
+    nt._logging.set_logs(graph_code=True)
+    nt.compile(f)(*arguments())
+    text = logs.getvalue()
+    assert "[__graph_code]" in text and "TRACE LOAD_FAST" not in text and "Step 1" not in text
+
+
+def test_wrong_log_names():
+    with pytest.raises(ValueError, match="Unrecognized log or artifact name passed to set_logs: dynamos"):
+        nt._logging.set_logs(dynamos=logging.DEBUG)
+    with pytest.raises(ValueError, match="True or False"):
+        nt._logging.set_logs(graph_code=10)

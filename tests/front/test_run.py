@@ -1,0 +1,83 @@
+"""The command line, and Narthex in the place of torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def narthex(*arguments: str, cwd=None) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "narthex", *arguments], capture_output=True, text=True, cwd=cwd)
+
+
+def test_help_version_errors():
+    assert narthex().stdout == narthex("--help").stdout and "narthex run SCRIPT" in narthex("--help").stdout
+    assert narthex("--version").stdout.startswith("narthex 0.")
+    wrong = narthex("rum")
+    assert wrong.returncode == 2 and "no such command" in wrong.stderr
+    absent = narthex("run", "nowhere.py")
+    assert absent.returncode == 2 and "nowhere.py" in absent.stderr and "Traceback" not in absent.stderr
+
+
+def test_flags_and_op():
+    flags = narthex("flags").stdout
+    assert "NARTHEX_REF" in flags and "NARTHEX_PLUGINS" in flags
+    assert "aten::add.Tensor" in narthex("op").stdout.split()
+    assert "Tensor self, Tensor other" in narthex("op", "add.Tensor").stdout
+    wrong = narthex("op", "add.Nothing")
+    assert wrong.returncode == 2 and "aten::add.Tensor" in wrong.stderr
+
+
+PROGRAM = """
+import sys
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.modules.module import Module
+import narthex
+assert torch is narthex and nn is narthex.nn and torch.nn.Module is Module is nn.Module
+assert sys.modules["torch.nn.functional"] is F is narthex.nn.functional
+assert torch.nn.__spec__.name == "narthex.nn"
+try:
+    import torch.fft_of_tomorrow
+except ModuleNotFoundError as error:
+    print(error)
+try:
+    torch.cuda_of_tomorrow
+except AttributeError as error:
+    print(error)
+print(__name__, sys.argv[1:], __file__ == sys.argv[0])
+import helper
+"""
+
+
+def test_run(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "helper.py").write_text("import torch\nprint('helper', torch.__name__)\n")
+    run = narthex("run", str(tmp_path / "program.py"), "--epochs", "3")
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
+    assert lines[0] == "No module named 'torch.fft_of_tomorrow': Narthex does not have it"
+    assert lines[1].startswith("module 'torch' has no attribute 'cuda_of_tomorrow'")
+    assert lines[2:] == ["__main__ ['--epochs', '3'] True", "helper narthex"]
+    assert narthex("run", "-m", "helper", cwd=tmp_path).stdout == "helper narthex\n"
+
+
+def test_exit_status_and_traceback(tmp_path):
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(7)\n")
+    assert narthex("run", str(tmp_path / "leaves.py")).returncode == 7
+    (tmp_path / "fails.py").write_text("def inner():\n    raise ValueError('mine')\ninner()\n")
+    run = narthex("run", str(tmp_path / "fails.py"))
+    assert run.returncode == 1 and "fails.py" in run.stderr and run.stderr.endswith("ValueError: mine\n")
+
+
+@pytest.mark.parametrize("name", ["torch_npu", "torchair", "torch_npu.dynamo.torchair"])
+def test_companions(name, tmp_path):
+    text = (
+        f"import {name}\nimport torch, torchair\nassert torch_npu.dynamo.torchair is torchair\n"
+        if "." in name
+        else f"import {name}\n"
+    )
+    (tmp_path / "program.py").write_text(text)
+    run = narthex("run", str(tmp_path / "program.py"))
+    assert run.returncode == 0, run.stderr

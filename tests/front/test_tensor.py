@@ -1,0 +1,107 @@
+"""What Tensor adds in Python: backward, conversions, numpy."""
+
+import copy
+
+import narthex as nt
+import pytest
+
+
+def test_backward_and_grad():
+    x = nt.tensor([1.0, 2.0], requires_grad=True)
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    (g,) = nt.autograd.grad((x * 3).sum(), x)
+    assert g.tolist() == [3.0, 3.0] and x.grad.tolist() == [2.0, 4.0]
+    y = nt.tensor([5.0, 6.0], requires_grad=True)
+    (x * y).backward(nt.tensor([1.0, 10.0]), inputs=[y])
+    assert y.grad.tolist() == [1.0, 20.0] and x.grad.tolist() == [2.0, 4.0]
+
+
+def test_grad_errors():
+    x = nt.tensor([1.0, 2.0], requires_grad=True)
+    other = nt.tensor([1.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+        (x * 2).backward()
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        (x * 2).backward(nt.tensor([1.0]))
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+        nt.autograd.grad(x.sum(), [x, other])
+    used, unused = nt.autograd.grad(x.sum(), [x, other], allow_unused=True)
+    assert used.tolist() == [1.0, 1.0] and unused is None
+    assert nt.autograd.grad(x.sum(), [other], materialize_grads=True)[0].tolist() == [0.0]
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        nt.tensor([1.0]).sum().backward()
+
+
+def test_grad_modes():
+    x = nt.tensor([1.0], requires_grad=True)
+    with nt.no_grad():
+        assert not (x * 2).requires_grad
+        with nt.enable_grad():
+            assert (x * 2).requires_grad
+    with nt.set_grad_enabled(False):
+        assert not nt.is_grad_enabled()
+    assert nt.is_grad_enabled()
+    with nt.inference_mode():
+        assert not (x * 2).requires_grad
+
+    @nt.no_grad()
+    def called(value):
+        return value * 2
+
+    @nt.no_grad
+    def bare(value):
+        return value * 2
+
+    assert not called(x).requires_grad and not bare(x).requires_grad and nt.is_grad_enabled()
+    with pytest.raises(ZeroDivisionError), nt.no_grad():
+        1 / 0  # noqa: B018
+    assert nt.is_grad_enabled()
+
+
+def test_to():
+    x = nt.tensor([1.0, 2.0])
+    assert x.to(nt.float32) is x and x.to("cpu") is x and x.to(x) is x and x.cpu() is x
+    assert x.to(nt.float32, copy=True) is not x
+    assert (
+        x.to(dtype=nt.int64).tolist() == [1, 2]
+        and x.long().dtype is nt.int64
+        and x.double().type() == "torch.DoubleTensor"
+    )
+    with pytest.raises(TypeError, match="unexpected keyword argument 'dtyp'"):
+        x.to(dtyp=nt.int64)
+    y = nt.tensor([1.0], requires_grad=True)
+    y.double().sum().backward()
+    assert y.grad.tolist() == [1.0] and y.grad.dtype is nt.float32
+
+
+def test_numbers_of_one_element():
+    assert (
+        float(nt.tensor(2.5)) == 2.5
+        and int(nt.tensor(7)) == 7
+        and bool(nt.tensor([1]))
+        and [1, 2, 3][nt.tensor(1)] == 2
+    )
+    with pytest.raises(RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"):
+        bool(nt.tensor([1, 2]))
+    with pytest.raises(TypeError, match="only integer tensors of a single element"):
+        [1, 2][nt.tensor(1.0)]
+
+
+def test_numpy_shares_memory():
+    numpy = pytest.importorskip("numpy")
+    x = nt.tensor([1.0, 2.0])
+    array = x.numpy()
+    assert isinstance(array, numpy.ndarray) and array.ctypes.data == x.data_ptr()
+    with pytest.raises(RuntimeError, match="Can't call numpy"):
+        nt.tensor([1.0], requires_grad=True).numpy()
+
+
+def test_attributes_and_copies():
+    x = nt.tensor([1.0], requires_grad=True)
+    x.note = "kept"
+    assert x.note == "kept" and x.T.shape == x.shape
+    y = copy.deepcopy(x)
+    assert y.requires_grad and y.data_ptr() != x.data_ptr()
+    with pytest.raises(RuntimeError, match="graph leaves"):
+        copy.deepcopy(x * 2)
