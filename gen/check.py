@@ -1,0 +1,220 @@
+"""Judges entries before anything is written: what section 1 of docs/operator-language.md lists as refused. Every
+finding becomes a Problem with its place. Types of expressions are checked while they are written (expr.py)."""
+
+from gen.model import admits_complex, dissolves, kind, meaning
+from gen.syntax import Problem
+
+TENSOR_FUNCTIONS = {"sum_to": 2, "to_like": 2, "scale": 2, "conj": 1, "expand_reduced": 4, "reshape": 2}
+
+
+def check_world(world):
+    for entry in world.entries:
+        for one in (check_meaning, check_kernels, check_cases, check_gradient, check_flags, check_types):
+            try:
+                one(world, entry)
+            except Problem as problem:
+                world.problems.append(problem)
+
+
+def check_meaning(world, entry):
+    found = [row for row in entry.rows if row.word in ("point", "reduce", "scan", "view", "as")]
+    if len(found) > 1:
+        raise Problem(found[1].at, f"{entry.name} has two meanings, '{found[0].word}' and '{found[1].word}'")
+    if not found and not entry.all("kernel"):
+        raise Problem(entry.at, f"{entry.name} has no meaning: no point, reduce, view, as or kernel row")
+    if kind(entry) in ("scan",):
+        raise Problem(found[0].at, f"not yet generated: '{kind(entry)}'")
+    for place in entry.results:
+        if (place.kind == "view") != (kind(entry) == "view"):
+            raise Problem(place.at, "a result view(x) and a 'view' row go together")
+        if (place.kind == "reduce") != (kind(entry) == "reduce"):
+            raise Problem(place.at, "a result reduce(x, dim, keepdim) and a 'reduce' row go together")
+    if kind(entry) == "view" and not entry.one("inverse"):
+        raise Problem(entry.at, f"{entry.name} is a view and has no 'inverse'")
+    if kind(entry) == "view" and not {"size", "stride"} <= set(meaning(entry).value):
+        raise Problem(meaning(entry).at, "a view says its size and its stride")
+
+
+def check_kernels(world, entry):
+    kernels = entry.all("kernel")
+    if kernels and not entry.one("ref"):
+        raise Problem(kernels[0].at, f"{entry.name} has a kernel and no 'ref'")
+    if kernels and entry.results[0].kind == "as":
+        raise Problem(kernels[0].at, f"{entry.name} has a kernel and no shape")
+    for earlier, row in zip(kernels, kernels[1:]):
+        if earlier.value["when"] is None:
+            raise Problem(row.at, f"kernel {row.value['name']} is never reached: {earlier.value['name']} takes every call")
+
+
+def check_cases(world, entry):
+    if not entry.one("cases") and not any(row.word == "cases" for f in world.files for _, _, rows in f.families for row in rows):
+        raise Problem(entry.at, f"{entry.name} has no cases")
+    for row in entry.all("cases"):
+        for case in row.value:
+            if case["case"] == "set" and case["name"] not in ("shapes", "layouts", "values") and not entry.param(case["name"]) \
+                    and not any(p.type.base == "options" for p in entry.params):
+                raise Problem(case["at"], no_parameter(entry, case["name"]))
+
+
+def no_parameter(entry, name):
+    return f"{entry.name} has no parameter '{name}' ({', '.join(p.name for p in entry.params)})"
+
+
+def check_types(world, entry):
+    for row in entry.all("mutate"):
+        for name in row.value:
+            if entry.param(name) is None:
+                raise Problem(row.at, no_parameter(entry, name))
+            if not entry.param(name).written:
+                raise Problem(row.at, f"'{name}' is written: mark it '{name}!' in the head")
+    if entry.name.split(".")[0].endswith("_") and not entry.one("mutate"):
+        raise Problem(entry.at, f"{entry.name} ends in '_': it needs a 'mutate' row")
+
+
+def check_flags(world, entry):
+    for row in entry.all("order"):
+        if row.value[0] not in ("fixed", "free"):
+            raise Problem(row.at, "order is 'fixed' or 'free \"reason\"'")
+
+
+# ---- gradients
+def float_inputs(entry):
+    """Parameters that can carry a gradient."""
+    integral = {row.value[0][0] for row in entry.all("types") if not set(row.value[1]) & {"float", "complex", "number", "all", "half"}}
+    return [p for p in entry.params if p.type.base in ("T", "U", "Tensor") and p.type.inner is None and p.type.base not in integral]
+
+
+def check_gradient(world, entry):
+    row, without = entry.one("grad"), {n for r in entry.all("nograd") for c in r.value for n in c["names"]}
+    rules = {t: rule for rule in (row.value["rules"] if row else []) for t in rule["targets"]}
+    for name in [*rules, *without]:
+        if entry.param(name) is None:
+            at = rules[name]["at"] if name in rules else entry.one("nograd").at
+            raise Problem(at, no_parameter(entry, name))
+    if dissolves(entry) or (row and row.value["auto"]):
+        return
+    for param in float_inputs(entry):
+        if param.name not in rules and param.name not in without:
+            raise Problem(param.at, f"{entry.name}: input '{param.name}' has neither 'grad' nor 'nograd'")
+    for rule in rules.values():
+        Linear(world, entry).rule(rule)
+
+
+class Linear:
+    """Proves that a formula is linear in `g`, and that its factors are conjugated where complex is admitted."""
+
+    def __init__(self, world, entry):
+        self.world, self.entry = world, entry
+        self.values = {p.name for p in entry.params if p.type.base in ("T", "U", "Tensor", "Scalar")} | {"result"}
+
+    def rule(self, rule):
+        formula = rule["formula"]
+        if formula.op == "name" and formula.value in ("zero", "none"):
+            return
+        if self.degree(formula, {"g": 1}) != 1:
+            raise Problem(formula.at, "the formula is not linear in g: g does not occur")
+
+    def degree(self, expr, scope):
+        """0 or 1: how often g is a factor. `scope`: degrees of names that stand for parts of a formula."""
+        op = expr.op
+        if op == "name":
+            return scope.get(expr.value, 0)
+        if op == "if":
+            if self.degree(expr.args[0], scope):
+                raise Problem(expr.at, "the formula is not linear in g: a choice depends on g's elements")
+            sides = {self.degree(part, scope) for part in expr.args[1:] if part.op != "raise"}
+            if len(sides) > 1:
+                raise Problem(expr.at, "the formula is not linear in g: only one side has g")
+            return sides.pop() if sides else 1
+        if op == "let":
+            scope = dict(scope)
+            for pattern, bound in expr.value:
+                for name in [pattern] if isinstance(pattern, str) else []:
+                    scope[name] = self.degree(bound, scope)
+            return self.degree(expr.args[0], scope)
+        if op in ("field", "const", "number", "each"):
+            return 0
+        if op == "binary":
+            return self.binary(expr, scope)
+        if op == "call":
+            return self.call(expr, scope)
+        return max([self.degree(part, scope) for part in expr.args if part is not None], default=0)
+
+    def binary(self, expr, scope):
+        left, right = (self.degree(part, scope) for part in expr.args)
+        if expr.value in ("+", "-"):
+            if left != right:
+                raise Problem(expr.at, "the formula is not linear in g: a sum of a part with g and one without")
+            return left
+        if expr.value == "*" and left + right > 1:
+            raise Problem(expr.at, "the formula is not linear in g: g is multiplied by g")
+        if expr.value == "/" and right:
+            raise Problem(expr.at, "the formula is not linear in g: g divides")
+        if left + right and expr.value in "*/":
+            self.conjugated(expr.args[0] if right else expr.args[1])
+        elif left + right and expr.value not in ("==", "!="):
+            raise Problem(expr.at, f"the formula is not linear in g: '{expr.value}' of g")
+        return left + right if expr.value in "*/" else 0
+
+    def conjugated(self, factor):
+        """A factor of g that depends on an input stands under conj."""
+        if not admits_complex(self.entry):
+            return
+        bare = self.bare_name(factor)
+        if bare:
+            raise Problem(bare.at, f"factor '{bare.value}' of g lacks conj: {self.entry.name} admits complex")
+
+    def bare_name(self, expr):
+        if expr.op == "name":
+            return expr if expr.value in self.values else None
+        if expr.op in ("field", "const", "number") or (expr.op == "call" and expr.value in ("conj", "real", "abs")):
+            return None
+        return next((found for part in expr.args if part is not None and (found := self.bare_name(part))), None)
+
+    def call(self, expr, scope):
+        degrees = [self.degree(arg, scope) for arg in expr.args]
+        if expr.value in ("dims_of", "len", "range"):
+            return 0
+        if sum(degrees) == 0:
+            return 0
+        if sum(degrees) > 1 and expr.value != "where":
+            raise Problem(expr.at, f"the formula is not linear in g: {expr.value} of g and g")
+        at = degrees.index(1)
+        self.linear_in(expr, at)
+        if expr.value not in TENSOR_FUNCTIONS or expr.value == "scale":
+            for k, arg in enumerate(expr.args):
+                if k != at:
+                    self.conjugated(arg)
+        return 1
+
+    def linear_in(self, expr, at):
+        """Whether the called function is linear in that argument: its own gradient does not read it."""
+        if expr.value in TENSOR_FUNCTIONS or expr.value in self.world.functions:
+            return
+        for form in self.world.overloads(expr.value):
+            entry = form.sibling.entry
+            if at >= len(form.params):
+                continue
+            name = form.params[at].name
+            row = entry.one("grad")
+            formulas = [r["formula"] for r in (row.value["rules"] if row else []) if name in r["targets"]]
+            if dissolves(entry) or (formulas and not any(reads(f, name) or reads(f, "result") for f in formulas)):
+                return
+            raise Problem(expr.at, f"the formula is not linear in g: {entry.name} is not linear in '{name}'")
+        raise Problem(expr.at, f"no operator is called '{expr.value}'")
+
+
+def reads(formula, name):
+    """Whether a formula reads a name's elements: more than .size and the like, or a test of its layout."""
+    def inside(expr):
+        if expr.op == "field":
+            return False
+        if expr.op == "call" and expr.value in ("column_major", "to_like"):
+            return any(inside(arg) for arg in expr.args[:1]) if expr.value == "to_like" else False
+        if expr.op == "name":
+            return expr.value == name
+        parts = [p for p in expr.args if p is not None] + list(expr.keywords.values())
+        return any(inside(part) for part in parts)
+    return inside(formula)
+
+

@@ -1,0 +1,711 @@
+"""Turns size-level and tensor-level expressions into C statements.
+
+A Body is one C function in the making. Each expression becomes a Value: its kind, its C text and, where it is known
+now, its constant. Choices on constants (a parameter that a sibling leaves out) are made here, so the C holds none.
+Tensors that a body makes lie in `t[]`, which the function releases at its end; a body also notes which arguments'
+and results' elements it read, which is what has to be saved for backward."""
+
+from dataclasses import dataclass
+
+from gen.model import DTYPE_CODE, MEMORY_FORMATS
+from gen.read import Parser
+from gen.syntax import At, Expr, Problem, pattern_names, tokenize
+
+UNKNOWN = object()
+STATUS = {"RuntimeError": "NX_RUNTIME", "ValueError": "NX_VALUE", "TypeError": "NX_TYPE", "IndexError": "NX_INDEX",
+          "NotImplementedError": "NX_NOT_IMPLEMENTED"}
+
+
+@dataclass
+class Value:
+    """kind: int bool float dtype device ints ints? number operand tensor value options none.
+
+    An operand is an argument that may be a tensor or a number; `value` is an argument that may be absent."""
+
+    kind: str
+    c: str = ""
+    n: str = ""             # ints: their count
+    array: str = ""         # tensor: the C text of its nx_array
+    present: str = ""       # ints that may be absent: the C condition
+    base: str = ""          # value: its type
+    const: object = UNKNOWN
+    source: tuple = None    # ("in", k) or ("out", k): reading the elements means saving them
+
+
+def constant(value):
+    if value is None:
+        return Value("none", const=None)
+    if isinstance(value, bool):
+        return Value("bool", "true" if value else "false", const=value)
+    if isinstance(value, int):
+        return Value("int", str(value), const=value)
+    return Value("float", "INFINITY" if value == float("inf") else repr(value), const=value)
+
+
+def bare(text):
+    """A condition without the brackets around all of it."""
+    while text.startswith("(") and text.endswith(")"):
+        depth = 0
+        for k, c in enumerate(text):
+            depth += (c == "(") - (c == ")")
+            if depth == 0 and k < len(text) - 1:
+                return text
+        text = text[1:-1]
+    return text
+
+
+def as_int(text):
+    """A count as a C int."""
+    text = bare(text)
+    for prefix in ("(int64_t)", "(int)"):
+        text = text.removeprefix(prefix)
+    text = bare(text)
+    return text if text.isdigit() or text.replace("_", "a").isalnum() or text.endswith((".n", "ndim")) else f"(int)({text})"
+
+
+def c_string(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class Body:
+    """One C function: declarations, statements, names in scope."""
+
+    def __init__(self, world, operator, can_call):
+        self.world = world
+        self.operator = operator      # for messages
+        self.can_call = can_call      # tensor level: operators may be called, failure goes to `fail`
+        self.lines, self.declarations = [], []
+        self.scope = {}
+        self.n_tensors = self.n_names = self.depth = 0
+        self.read = set()             # sources whose elements were read
+
+    # ---- emitting
+    def emit(self, line):
+        self.lines.append("    " * self.depth + line)
+
+    def declare(self, text, hint="v"):
+        self.n_names += 1
+        name = f"{hint}{self.n_names}"
+        self.declarations.append(text.replace("$", name) + ";")
+        return name
+
+    def new_tensor(self):
+        self.n_tensors += 1
+        return f"t[{self.n_tensors - 1}]"
+
+    def named(self, name, value):
+        """A number that `let` names gets a C variable."""
+        types = {"int": "int64_t", "bool": "bool", "float": "double", "dtype": "nx_dtype"}
+        if value.kind not in types or value.const is not UNKNOWN:
+            return value
+        variable = self.declare(f"{types[value.kind]} $", name + "_")
+        self.emit(f"{variable} = {bare(value.c)};")
+        return Value(value.kind, variable)
+
+    def capture(self, expr):
+        """The value of an expression and the statements that it needs, which are not emitted."""
+        before, self.lines = self.lines, []
+        value = self.expr(expr)
+        made, self.lines = self.lines, before
+        return value, made
+
+    def try_(self, call):
+        self.emit(f"{'NX_TRY_FAIL' if self.can_call else 'NX_TRY'}({call});")
+
+    def fail(self, kind, text, at):
+        """Emits the failure with its text, whose {expressions} are filled in."""
+        parts, args, rest = [], [], text
+        while "{" in rest:
+            before, _, rest = rest.partition("{")
+            inside, _, rest = rest.partition("}")
+            inside, _, style = inside.partition(":")
+            parts.append(before.replace("%", "%%"))
+            spec, arg = self.format(self.parse_inside(inside, at), style)
+            parts.append(spec)
+            args.append(arg)
+        parts.append(rest.replace("%", "%%"))
+        form = c_string(f"{self.operator}: " + "".join(parts))
+        call = f"nx_fail({', '.join([STATUS[kind], form] + args)})"
+        if self.can_call:
+            self.emit(f"status = {call};")
+            self.emit("goto fail;")
+        else:
+            self.emit(f"return {call};")
+
+    def parse_inside(self, text, at):
+        tokens, _ = tokenize(at.path, text)
+        tokens = [type(t)(t.kind, t.text, at, t.offset, False) for t in tokens]
+        parser = Parser(tokens, text)
+        expr = parser.expr()
+        parser.done()
+        return self.expr(expr)
+
+    def format(self, value, style):
+        if value.kind == "int":
+            return "%lld", f"(long long)({value.c})"
+        if value.kind == "float":
+            return "%g", value.c
+        if value.kind == "dtype":
+            return "%s", f"nx_dtype_kind({value.c})"
+        if value.kind == "ints":
+            separator = c_string("x" if style == "x" else ", ")
+            return "%s", f"nx__ints_text((char[256]){{0}}, 256, {value.c}, {value.n}, {separator})"
+        raise Problem(At("", 0, 0), f"a {value.kind} cannot be shown in a message")
+
+    # ---- expressions
+    def expr(self, expr):
+        return getattr(self, "expr_" + expr.op)(expr)
+
+    def refuse(self, expr, what):
+        raise Problem(expr.at, f"not yet generated: {what}")
+
+    def expr_number(self, expr):
+        return constant(expr.value)
+
+    def expr_const(self, expr):
+        return constant({"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}[expr.value])
+
+    def expr_name(self, expr):
+        name = expr.value
+        if name in self.scope:
+            return self.scope[name]
+        if name in DTYPE_CODE:
+            return Value("dtype", f"NX_{DTYPE_CODE[name]}")
+        if name in MEMORY_FORMATS:
+            format_ = MEMORY_FORMATS[name]
+            return Value("value", f"((nx_value){{.tag = NX_TAG_MEMORY_FORMAT, .i = {format_}}})", base="memory_format")
+        if name == "default":
+            return Value("dtype", "nx_default_dtype()")
+        raise Problem(expr.at, f"{self.operator} has no name '{name}' (in scope: {', '.join(sorted(self.scope))})")
+
+    def expr_let(self, expr):
+        before = dict(self.scope)
+        for pattern, bound in expr.value:
+            if not isinstance(pattern, str):
+                self.refuse(bound, "binding a tuple")
+            self.scope[pattern] = self.named(pattern, self.expr(bound))
+        value = self.expr(expr.args[0])
+        self.scope = before
+        return value
+
+    def expr_list(self, expr):
+        values = [self.int_text(part) for part in expr.args]
+        name = self.declare("int64_t $[NX_MAX_DIMS]")
+        for k, text in enumerate(values):
+            self.emit(f"{name}[{k}] = {text};")
+        return Value("ints", name, str(len(values)))
+
+    def int_text(self, expr):
+        value = self.expr(expr)
+        if value.kind not in ("int", "bool"):
+            raise Problem(expr.at, f"an integer is needed here, this is a {value.kind}")
+        return value.c
+
+    def expr_field(self, expr):
+        value, name = self.expr(expr.args[0]), expr.value
+        if value.kind != "tensor":
+            raise Problem(expr.at, f"a {value.kind} has no '{name}'")
+        array = value.array
+        if name == "size":
+            return Value("ints", f"{array}->sizes", f"{array}->ndim")
+        if name == "stride":
+            return Value("ints", f"{array}->strides", f"{array}->ndim")
+        if name in ("ndim", "numel"):
+            return Value("int", f"(int64_t){array}->{name}")
+        if name == "dtype":
+            return Value("dtype", f"(nx_dtype){array}->dtype")
+        if name == "device":
+            return Value("device", f"{array}->device")
+        raise Problem(expr.at, f"a tensor has no '{name}' (size stride ndim numel dtype device)")
+
+    def expr_index(self, expr):
+        value = self.expr(expr.args[0])
+        if value.kind != "ints":
+            self.refuse(expr, f"an index into a {value.kind}")
+        return Value("int", f"{value.c}[{self.int_text(expr.args[1])}]")
+
+    def expr_unary(self, expr):
+        value = self.expr(expr.args[0])
+        if value.const is not UNKNOWN:
+            return constant(not value.const if expr.value == "not" else -value.const)
+        if expr.value == "not":
+            return Value("bool", f"!({bare(value.c)})")
+        if value.kind in ("int", "float"):
+            return Value(value.kind, f"-({value.c})")
+        self.refuse(expr, f"'-' of a {value.kind}")
+
+    def expr_binary(self, expr):
+        word = expr.value
+        if word in ("and", "or"):
+            return self.logic(expr)
+        if word == "in":
+            return self.membership(expr)
+        left, right = self.expr(expr.args[0]), self.expr(expr.args[1])
+        if left.kind in ("tensor", "operand") or right.kind in ("tensor", "operand"):
+            return self.tensor_infix(expr, left, right)
+        if word == "??":
+            return self.otherwise(expr, left, right)
+        if "none" in (left.kind, right.kind):
+            return self.compare_none(expr, left if right.kind == "none" else right)
+        if left.const is not UNKNOWN and right.const is not UNKNOWN:
+            return self.fold(expr, left, right)
+        if left.kind == "ints" and right.kind == "ints" and word in ("==", "!="):
+            test = f"nx__ints_equal({left.c}, {left.n}, {right.c}, {right.n})"
+            return Value("bool", test if word == "==" else f"!{test}")
+        if "number" in (left.kind, right.kind):
+            return self.compare_number(expr, left, right)
+        return self.arithmetic(expr, left, right)
+
+    def fold(self, expr, left, right):
+        a, b, word = left.const, right.const, expr.value
+        table = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "%": lambda: a % b,
+                 "==": lambda: a == b, "!=": lambda: a != b, "<": lambda: a < b, "<=": lambda: a <= b,
+                 ">": lambda: a > b, ">=": lambda: a >= b}
+        return constant(table[word]())
+
+    def arithmetic(self, expr, left, right):
+        word = expr.value
+        comparable = {"int", "bool", "float"}
+        if word in ("==", "!=") and left.kind == right.kind == "dtype":
+            return Value("bool", f"({left.c} {word} {right.c})")
+        if left.kind not in comparable or right.kind not in comparable:
+            self.refuse(expr, f"'{word}' of a {left.kind} and a {right.kind}")
+        if word in ("==", "!=", "<", "<=", ">", ">="):
+            return Value("bool", f"({left.c} {word} {right.c})")
+        kind = "float" if "float" in (left.kind, right.kind) or word == "/" else "int"
+        if word == "/":
+            return Value("float", f"((double)({left.c}) / (double)({right.c}))")
+        return Value(kind, f"({left.c} {word} {right.c})")
+
+    def compare_none(self, expr, value):
+        if expr.value not in ("==", "!="):
+            raise Problem(expr.at, f"None can only be compared by == and !=, not by {expr.value}")
+        absent = expr.value == "=="
+        if value.kind == "none":
+            return constant(absent)
+        if value.kind in ("ints?", "value"):
+            return Value("bool", f"({value.c}.tag {'==' if absent else '!='} NX_TAG_NONE)")
+        if value.kind == "ints" and value.present:
+            return Value("bool", f"!{value.present}" if absent else value.present)
+        return constant(not absent)
+
+    def compare_number(self, expr, left, right):
+        """A Scalar argument against a constant: `alpha == 1`."""
+        number, other = (left, right) if left.kind == "number" else (right, left)
+        if other.const is UNKNOWN or expr.value not in ("==", "!="):
+            self.refuse(expr, "more than == and != of a Scalar and a constant")
+        test = f"(nx__as_float(&{number.c}) == {float(other.const)!r})"
+        return Value("bool", test if expr.value == "==" else f"!{test}")
+
+    def otherwise(self, expr, left, right):
+        """`a ?? b`: the first if it is present."""
+        if left.kind == "none":
+            return right
+        if left.kind != "value":
+            return left
+        present = f"{left.c}.tag != NX_TAG_NONE"
+        if left.base == "dtype" and right.kind == "dtype":
+            return Value("dtype", f"({present} ? (nx_dtype){left.c}.i : {right.c})")
+        if left.base == "device" and right.kind == "device":
+            return Value("device", f"({present} ? {left.c}.device : {right.c})")
+        if right.kind == "value" and right.base == left.base:
+            return Value("value", f"({present} ? {left.c} : {right.c})", base=left.base)
+        self.refuse(expr, f"'??' of a {left.base} and a {right.kind}")
+
+    def membership(self, expr):
+        left = self.expr(expr.args[0])
+        if left.kind == "dtype" and expr.args[1].op == "list":
+            return Value("bool", "(" + " || ".join(f"{left.c} == {self.expr(p).c}" for p in expr.args[1].args) + ")")
+        right = self.expr(expr.args[1])
+        if left.kind == "int" and right.kind == "ints":
+            return Value("bool", f"nx__ints_have({right.c}, {right.n}, {left.c})")
+        self.refuse(expr, f"'in' of a {left.kind} and a {right.kind}")
+
+    def logic(self, expr):
+        """`and`, `or`: the right side runs only if the left one leaves it open."""
+        left = self.expr(expr.args[0])
+        stops = expr.value == "or"
+        if left.const is not UNKNOWN:
+            return left if bool(left.const) == stops else self.expr(expr.args[1])
+        self.depth += 1
+        right, made = self.capture(expr.args[1])
+        self.depth -= 1
+        if not made:
+            return Value("bool", f"({left.c} {'||' if stops else '&&'} {right.c})")
+        name = self.declare("bool $")
+        self.emit(f"{name} = {left.c};")
+        self.emit(f"if ({'!' if stops else ''}{name}) {{")
+        self.lines += made
+        self.emit(f"    {name} = {right.c};")
+        self.emit("}")
+        return Value("bool", name)
+
+    def expr_if(self, expr):
+        condition = self.expr(expr.args[0])
+        if condition.const is not UNKNOWN:
+            return self.expr(expr.args[1] if condition.const else expr.args[2])
+        self.depth += 1
+        yes, yes_lines = self.capture(expr.args[1])
+        no, no_lines = self.capture(expr.args[2])
+        self.depth -= 1
+        if yes.kind != no.kind:
+            raise Problem(expr.at, f"the two sides differ: a {yes.kind} and a {no.kind}")
+        if not yes_lines and not no_lines and yes.kind in ("int", "bool", "float", "dtype"):
+            return Value(yes.kind, f"({condition.c} ? {yes.c} : {no.c})")
+        value, assign = self.join(expr, yes.kind)
+        self.emit(f"if ({bare(condition.c)}) {{")
+        self.lines += yes_lines
+        self.emit("    " + assign(yes))
+        self.emit("} else {")
+        self.lines += no_lines
+        self.emit("    " + assign(no))
+        self.emit("}")
+        return value
+
+    def join(self, expr, kind):
+        """A variable that both sides of an `if` fill, and how they do it."""
+        types = {"int": "int64_t", "bool": "bool", "float": "double", "dtype": "nx_dtype"}
+        if kind in types:
+            name = self.declare(types[kind] + " $")
+            return Value(kind, name), lambda v: f"{name} = {v.c};"
+        if kind == "ints":
+            at, n = self.declare("const int64_t *$"), self.declare("int $")
+            return Value("ints", at, n), lambda v: f"{at} = {v.c}; {n} = {v.n};"
+        if kind == "tensor":
+            slot = self.new_tensor()
+            return self.tensor(slot), lambda v: f"{slot} = nx_tensor_ref({self.elements(v)});"
+        self.refuse(expr, f"a choice between two {kind}s")
+
+    def expr_match(self, expr):
+        self.refuse(expr, "'match' at this level")
+
+    def expr_each(self, expr):
+        """A list of integers, one for each element of a range or a list."""
+        name = self.declare("int64_t $[NX_MAX_DIMS]")
+        count = self.loop(expr, lambda value, k: self.emit(f"{name}[{k}] = {value.c};"), check_room=True)
+        return Value("ints", name, count)
+
+    def loop(self, expr, body, check_room=False):
+        if expr.n_state or expr.args[0] is not None or len(expr.value) != 1 or not isinstance(expr.value[0][0], str):
+            self.refuse(expr, "'each' with state, conditions, tuples or several lists")
+        (name, over), = expr.value
+        k = self.declare("int64_t $")
+        if over.op == "call" and over.value == "range":
+            if len(over.args) != 1:
+                self.refuse(over, "a range with two ends")
+            count, element = self.int_text(over.args[0]), Value("int", k)
+        else:
+            values = self.expr(over)
+            if values.kind != "ints":
+                raise Problem(over.at, f"'each' needs a list of integers, this is a {values.kind}")
+            count, element = values.n, Value("int", f"{values.c}[{k}]")
+        if check_room:
+            self.try_(f"nx__check_ndim({c_string(self.operator)}, {count})")
+        before = dict(self.scope)
+        self.scope[name] = element
+        self.emit(f"for ({k} = 0; {k} < {count}; {k}++) {{")
+        self.depth += 1
+        body(self.expr(expr.args[1]), k)
+        self.depth -= 1
+        self.emit("}")
+        self.scope = before
+        return as_int(count)
+
+    # ---- calls
+    def expr_call(self, expr):
+        name = expr.value
+        if name in self.scope:
+            raise Problem(expr.at, f"'{name}' is a name here and no function")
+        known = getattr(self, "call_" + name, None)
+        if known:
+            return known(expr)
+        if name in self.world.functions:
+            return self.inline(expr)
+        if name in ("int", "bool", "float", "complex"):
+            return self.is_class(expr)
+        if self.world.overloads(name.removeprefix("aten.")):
+            return self.call_operator(expr, name.removeprefix("aten."))
+        raise Problem(expr.at, f"no function or operator is called '{name}'")
+
+    def inline(self, expr):
+        function = self.world.functions[expr.value]
+        if len(expr.args) != len(function.params) or expr.keywords:
+            raise Problem(expr.at, f"{expr.value} takes {len(function.params)} arguments ({', '.join(function.params)})")
+        if self.depth > 20:
+            raise Problem(expr.at, f"{expr.value} calls itself")
+        values = {name: self.expr(arg) for name, arg in zip(function.params, expr.args)}
+        before, self.scope = self.scope, values
+        value = self.expr(function.body)
+        self.scope = before
+        return value
+
+    def is_class(self, expr):
+        value, word = self.expr(expr.args[0]), expr.value
+        if value.kind == "dtype":
+            test = {"int": f"nx_is_int({value.c})", "float": f"nx_is_float({value.c})", "bool": f"({value.c} == NX_BOOL)"}
+            return Value("bool", test[word]) if word in test else constant(False)
+        if value.kind == "number":
+            tag = {"int": "INT", "float": "FLOAT", "bool": "BOOL"}.get(word)
+            return Value("bool", f"({value.c}.tag == NX_TAG_{tag})") if tag else constant(False)
+        if value.const is not UNKNOWN:
+            return constant(type(value.const).__name__ == word)
+        self.refuse(expr, f"{word}() of a {value.kind}")
+
+    def call_fits(self, expr):
+        number = self.expr(expr.args[0])
+        if number.const is not UNKNOWN:
+            return constant(not isinstance(number.const, float))
+        return Value("bool", f"({number.c}.tag != NX_TAG_FLOAT)")
+
+    def call_conj(self, expr):
+        return self.expr(expr.args[0])  # no complex dtype exists: conj is its argument
+
+    call_real = call_conj
+
+    def call_len(self, expr):
+        value = self.expr(expr.args[0])
+        if value.kind != "ints":
+            raise Problem(expr.at, f"len() needs a list, this is a {value.kind}")
+        return Value("int", f"(int64_t){as_int(value.n)}")
+
+    def quantifier(self, expr, everywhere):
+        inner = expr.args[0]
+        if inner.op != "each":
+            raise Problem(expr.at, f"{expr.value}() needs 'each … : condition'")
+        name = self.declare("bool $")
+        self.emit(f"{name} = {'true' if everywhere else 'false'};")
+        self.loop(inner, lambda value, k: self.emit(f"{name} {'&=' if everywhere else '|='} {value.c};"))
+        return Value("bool", name)
+
+    def call_all(self, expr):
+        return self.quantifier(expr, True)
+
+    def call_any(self, expr):
+        return self.quantifier(expr, False)
+
+    def call_expandable(self, expr):
+        a, b = (self.expr(arg) for arg in expr.args)
+        return Value("bool", f"nx_expandable({a.c}, {a.n}, {b.c}, {b.n})")
+
+    def call_contiguous(self, expr):
+        return Value("bool", f"{self.expr(expr.args[0]).array}->contiguous")
+
+    def call_infer_size(self, expr):
+        size, numel = self.expr(expr.args[0]), self.expr(expr.args[1])
+        name = self.declare("int64_t $[NX_MAX_DIMS]")
+        self.try_(f"nx__check_ndim({c_string(self.operator)}, {size.n})")
+        self.try_(f"nx_infer_size({c_string(self.operator)}, {size.c}, {size.n}, {numel.c}, {name})")
+        return Value("ints", name, size.n)
+
+    def call_regroup(self, expr):
+        x, size = self.expr(expr.args[0]), self.expr(expr.args[1])
+        name, ok = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("bool $")
+        self.emit(f"{ok} = nx_regroup({x.array}, {size.c}, {size.n}, {name});")
+        return Value("ints", name, size.n, present=ok)
+
+    def call_dims_of(self, expr):
+        """The dimensions that a dim argument names, wrapped; all for None and the empty list."""
+        dims, n = self.expr(expr.args[0]), self.int_text(expr.args[1])
+        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
+        text = "&NX_VALUE_NONE" if dims.kind == "none" else f"&{dims.c}"
+        self.try_(f"nx__dims_of({c_string(self.operator)}, {text}, {as_int(n)}, {name}, &{count})")
+        return Value("ints", name, count)
+
+    def call_int64_if_int(self, expr):
+        value = self.expr(expr.args[0])
+        return Value("dtype", f"(nx_is_float({value.c}) ? {value.c} : NX_I64)")
+
+    # ---- tensor level
+    def tensor(self, slot):
+        return Value("tensor", slot, array=f"nx_arr({slot})")
+
+    def elements(self, value):
+        """The C text of a tensor whose elements are read."""
+        if value.source:
+            self.read.add(value.source)
+        return value.c
+
+    def call_sum_to(self, expr):
+        g, size = self.expr(expr.args[0]), self.expr(expr.args[1])
+        slot = self.new_tensor()
+        self.try_(f"nx__sum_to({self.elements(g)}, {size.c}, {size.n}, &{slot})")
+        return self.tensor(slot)
+
+    def call_to_like(self, expr):
+        g, like = self.expr(expr.args[0]), self.expr(expr.args[1])
+        slot = self.new_tensor()
+        self.try_(f"nx__to_like({self.elements(g)}, {like.array}, &{slot})")
+        return self.tensor(slot)
+
+    def tensor_infix(self, expr, left, right):
+        base = {"+": "add", "*": "mul"}.get(expr.value)
+        if not base:
+            self.refuse(expr, f"'{expr.value}' of tensors")
+        if left.kind != "tensor":
+            left, right = right, left
+        return self.call_form(expr, base, [left, right], {})
+
+    def call_operator(self, expr, base):
+        if not self.can_call:
+            raise Problem(expr.at, f"'{base}' is an operator: it cannot be called at size level")
+        keywords = {key: self.expr(value) for key, value in expr.keywords.items()}
+        return self.call_form(expr, base, [self.expr(arg) for arg in expr.args], keywords)
+
+    def call_form(self, expr, base, args, keywords):
+        reasons = []
+        for form in self.world.overloads(base):
+            bound, reason = bind(form, args, keywords)
+            if reason:
+                reasons.append(f"{form.name}: {reason}")
+                continue
+            texts = [self.argument_text(param, value) for param, value in bound]
+            if form.variant == "inplace":
+                self.try_(f"nx_{form.c_name}({', '.join(texts)})")
+                return args[0]
+            slot = self.new_tensor()
+            self.try_(f"nx_{form.c_name}({', '.join(texts + ['&' + slot])})")
+            return self.tensor(slot)
+        raise Problem(expr.at, f"no overload of {base} takes these arguments; " + "; ".join(reasons))
+
+    def argument_text(self, param, value):
+        base = param.type.base
+        if value is None:
+            value = self.expr(param.initial)
+        if value.kind == "operand":
+            self.read.add(value.source)
+            return value.c
+        if value.kind == "tensor":
+            text = self.elements(value)
+            return f"nx_value_tensor({text})" if param.number_too else text
+        if param.type.list_of is not None:
+            return self.ints_text(param, value)
+        if base == "options":
+            k = value.base
+            return "(nx_options){0}" if value.kind == "none" else f"(nx_options){{{', '.join(f'in[{k + j}]' for j in range(4))}}}"
+        if base == "generator":
+            return "NULL" if value.kind == "none" else f"({value.c}.tag == NX_TAG_GENERATOR ? {value.c}.generator : NULL)"
+        if value.kind == "none":
+            return "NX_VALUE_NONE"
+        if base == "Scalar" or param.number_too or param.type.optional:
+            wrap = {"int": "nx_value_int", "float": "nx_value_float", "bool": "nx_value_bool", "dtype": "nx_value_dtype",
+                    "device": "nx_value_device"}
+            return f"{wrap[value.kind]}({value.c})" if value.kind in wrap else value.c
+        if base == "bool" and value.kind == "int":
+            return "true" if value.const else "false"
+        return value.c
+
+    def ints_text(self, param, value):
+        if value.kind == "none":
+            return "NULL, 0"
+        if value.kind == "ints?":
+            return f"{value.c}.tag == NX_TAG_NONE ? NULL : {value.c}.ints, {value.c}.n"
+        return f"{value.c}, {as_int(value.n)}"
+
+    # ---- rows that every function shares
+    def checks(self, rows):
+        """`let` and `check` rows, in order."""
+        for row in rows:
+            if row.word == "let":
+                for pattern, bound in row.value:
+                    if not isinstance(pattern, str):
+                        self.refuse(bound, "binding a tuple")
+                    self.scope[pattern] = self.named(pattern, self.expr(bound))
+            elif row.word == "check" and "group" in row.value:
+                call = row.value["group"]
+                group = self.world.groups[call.value]
+                before, self.scope = self.scope, {p: self.expr(a) for p, a in zip(group.params, call.args)}
+                self.checks(group.rows)
+                self.scope = before
+            elif row.word == "check":
+                self.check(row)
+
+    def check(self, row):
+        value = row.value
+        if value["each"] or value["when"]:
+            raise Problem(row.at, "not yet generated: a check of every element")
+        condition = self.expr(value["condition"])
+        if condition.const is True:
+            return
+        self.emit(f"if (!({bare(condition.c)})) {{")
+        self.depth += 1
+        self.fail(value["kind"], value["text"], row.at)
+        self.depth -= 1
+        self.emit("}")
+
+
+def bind(form, args, keywords):
+    """Arguments for the parameters of a form: [(param, Value or None for the default)] or the reason why not."""
+    params, bound = form.params, []
+    if len(args) > len(params):
+        return None, f"takes {len(params)} arguments"
+    rest = dict(keywords)
+    for k, param in enumerate(params):
+        value = args[k] if k < len(args) else rest.pop(param.name, None)
+        param.number_too = next((a.number_too for a in form.arguments if a.name == param.name), False)
+        if value is None:
+            if param.initial is None and param.type.base != "options":
+                return None, f"'{param.name}' is missing"
+            bound.append((param, constant(None) if param.type.base == "options" else None))
+        elif not accepts(param, value):
+            return None, f"'{param.name}' cannot be a {value.kind}"
+        else:
+            bound.append((param, value))
+    return (None, f"has no parameter '{next(iter(rest))}'") if rest else (bound, None)
+
+
+def accepts(param, value):
+    base, kind = param.type.base, value.kind
+    if param.is_tensor:
+        return kind == "tensor" or (param.number_too and kind == "operand")
+    if kind == "none":
+        return param.type.optional or base == "options"
+    if param.type.list_of is not None:
+        return kind == "ints" or (kind == "ints?" and param.type.optional)
+    table = {"Scalar": ("number", "int", "float", "bool"), "int": ("int",), "SymInt": ("int",), "float": ("float", "int"),
+             "bool": ("bool", "int"), "options": ("options",), "dim": ("int",)}
+    if base in table:
+        return kind in table[base]
+    return kind == base or (kind == "value" and value.base == base)
+
+
+def argument_value(argument):
+    """The Value of an argument of the call `in`."""
+    k, c, base = argument.index, f"in[{argument.index}]", argument.base
+    if base == "Tensor" and argument.list_of is None and not argument.optional:
+        if argument.number_too:
+            return Value("operand", c, source=("in", k))
+        return Value("tensor", f"{c}.tensor", array=f"{c}.array", source=("in", k))
+    if base in ("int", "SymInt") and argument.list_of is not None:
+        return Value("ints?", c) if argument.optional else Value("ints", f"{c}.ints", f"{c}.n")
+    if base == "Scalar" and not argument.optional:
+        return Value("number", c)
+    if argument.optional or base in ("dtype", "device", "layout", "memory_format", "generator"):
+        return Value("value", c, base=base)
+    if base in ("int", "SymInt"):
+        return Value("int", f"{c}.i")
+    if base == "float":
+        return Value("float", f"nx__as_float(&{c})")
+    if base == "bool":
+        return Value("bool", f"({c}.i != 0)")
+    raise Problem(argument.param.at, f"not yet generated: a parameter of type {argument.schema_type()}")
+
+
+def scope_of(sibling, world):
+    """Names of a sibling's arguments, and of those that it leaves out."""
+    scope = {}
+    for argument in sibling.arguments:
+        scope[argument.name] = argument_value(argument)
+    for param in sibling.params:
+        if param.type.base == "options":
+            first = next(a.index for a in sibling.arguments if a.name == "dtype" and a.param is param)
+            scope["options"] = Value("options", base=first)
+    empty = Body(world, sibling.base, False)
+    for name, expr in sibling.binds.items():
+        for single in pattern_names(name):
+            scope[single] = empty.expr(expr)
+    return scope
+
+
+def free_names(expr):
+    """Names that an expression mentions, functions left out."""
+    return {e.value for e in expr.walk() if isinstance(e, Expr) and e.op == "name"}

@@ -1,0 +1,61 @@
+"""The generator's command line: `generate` writes all files into a folder, `op NAME` prints what follows from an
+entry, `list` prints ops.txt, `check` only reads and checks. Run from the project's root as `python -m gen.main`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from gen.check import check_world  # noqa: E402
+from gen.model import World  # noqa: E402
+from gen.write_all import write_all  # noqa: E402
+from gen.write_text import describe, ops_txt  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def load(folder):
+    world = World(sorted(Path(folder).glob("*.op")), Path(folder).resolve().parent)
+    if not world.problems:
+        check_world(world)
+    return world
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(prog="narthex-gen", description=__doc__)
+    parser.add_argument("--ops", default=ROOT / "ops", help="folder of the .op files")
+    commands = parser.add_subparsers(dest="command", required=True)
+    generate = commands.add_parser("generate", help="write all generated files")
+    generate.add_argument("--out", required=True)
+    generate.add_argument("--levels", default="base", help="instruction-set levels, separated by commas")
+    commands.add_parser("check", help="read and check only")
+    commands.add_parser("list", help="print ops.txt")
+    show = commands.add_parser("op", help="print what follows from an entry")
+    show.add_argument("name")
+    args = parser.parse_args(argv)
+    world = load(args.ops)
+    files = None
+    if not world.problems:
+        files = write_all(world, Path(args.ops), getattr(args, "levels", "base").split(","))
+    if world.problems:
+        print(world.show_problems(), file=sys.stderr)
+        return 1
+    if args.command == "generate":
+        out = Path(args.out)
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (out / name).write_text(text, encoding="utf-8")
+    elif args.command == "list":
+        print(ops_txt(world), end="")
+    elif args.command == "op":
+        text = describe(world, args.name)
+        if text is None:
+            print(f"no operator is called '{args.name}'", file=sys.stderr)
+            return 1
+        print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

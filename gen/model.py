@@ -1,0 +1,279 @@
+"""The whole set of operators: entries with their siblings (`also`) and forms (functional, in-place, out), each with
+its schema and its arguments in the order of a call. Made from what read.py read; nothing here writes C."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gen.read import read
+from gen.syntax import At, Expr, Param, Problem, Type
+
+# code, Python name, C type, kind; the order of include/narthex/dtypes.def
+DTYPES = [("BOOL", "bool", "uint8_t", "b"), ("U8", "uint8", "uint8_t", "i"), ("I8", "int8", "int8_t", "i"),
+          ("I16", "int16", "int16_t", "i"), ("I32", "int32", "int32_t", "i"), ("I64", "int64", "int64_t", "i"),
+          ("F16", "float16", "_Float16", "f"), ("BF16", "bfloat16", "uint16_t", "f"), ("F32", "float32", "float", "f"),
+          ("F64", "float64", "double", "f")]
+DTYPE_CODE = {name: code for code, name, _, _ in DTYPES}
+CLASSES = {
+    "half": ["float16", "bfloat16"], "bool": ["bool"], "int": [n for _, n, _, k in DTYPES if k == "i"],
+    "float": [n for _, n, _, k in DTYPES if k == "f"], "complex": [],  # no complex dtype exists yet
+}
+CLASSES["number"] = CLASSES["int"] + CLASSES["float"]
+CLASSES["all"] = CLASSES["bool"] + CLASSES["number"]
+MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2}
+OPTIONS = ["dtype", "layout", "device", "pin_memory"]
+SCHEMA_TYPE = {"T": "Tensor", "U": "Tensor", "dim": "int", "dtype": "ScalarType", "device": "Device", "layout": "Layout",
+               "memory_format": "MemoryFormat", "generator": "Generator"}
+MEANINGS = ("point", "reduce", "scan", "view", "as")
+
+
+@dataclass
+class Argument:
+    """One argument of a call as the schema has it; `options` became four."""
+
+    param: Param
+    name: str
+    index: int
+    base: str  # Tensor int float bool str Scalar dtype layout device memory_format generator
+    list_of: object
+    optional: bool
+    written: bool
+    keyword_only: bool
+    initial: object  # an Expr or None
+    number_too: bool
+
+    def schema_type(self):
+        text = {**SCHEMA_TYPE, "pin_memory": "bool"}.get(self.base, self.base)
+        if self.list_of is not None:
+            text += f"[{self.list_of or ''}]"
+        return text + ("?" if self.optional else "")
+
+
+@dataclass
+class Form:
+    """One registered operator."""
+
+    sibling: object
+    name: str
+    variant: str  # functional inplace out
+    params: list
+    arguments: list = field(default_factory=list)
+    words: list = field(default_factory=list)  # function method nn ... as Python shows it
+    functional: str = None
+    inplace: str = None
+
+    @property
+    def c_name(self):
+        return self.name.replace(".", "_")
+
+    @property
+    def base(self):
+        return self.name.split(".")[0]
+
+
+@dataclass
+class Sibling:
+    """An entry, or one of its `also`: same rows, other parameters."""
+
+    entry: object
+    name: str
+    at: At
+    params: list
+    binds: dict
+    form_rows: list
+    forms: list = field(default_factory=list)
+
+    @property
+    def c_name(self):
+        return self.name.replace(".", "_")
+
+    @property
+    def base(self):
+        return self.name.split(".")[0]
+
+    @property
+    def arguments(self):
+        return self.forms[0].arguments
+
+    def argument(self, name):
+        return next((a for a in self.arguments if a.name == name), None)
+
+
+def meaning(entry):
+    """The one row that says what the operator computes; an entry of kernels alone has none."""
+    return next((entry.one(word) for word in MEANINGS if entry.one(word)), None)
+
+
+def kind(entry):
+    row = meaning(entry)
+    return row.word if row else "kernel"
+
+
+def dissolves(entry):
+    return kind(entry) == "as" and not any(entry.one(word) for word in ("grad", "nograd", "kernel"))
+
+
+def admitted(entry, letter="T"):
+    """The dtypes that a type variable may stand for."""
+    for row in entry.all("types"):
+        letters, words, _ = row.value
+        if letter in letters:
+            return [n for _, n, _, _ in DTYPES if any(n in CLASSES.get(w, [w]) for w in words)]
+    return CLASSES["all"]
+
+
+def admits_complex(entry):
+    row = entry.one("types")
+    return row is None or any(word in ("complex", "number", "all") for word in row.value[1])
+
+
+def flatten(sibling, params):
+    """Arguments in call order: keyword-only ones last, `options` as its four."""
+    arguments = []
+    is_point = kind(sibling.entry) == "point"
+    for param in params:
+        type_ = param.type
+        if type_.base == "options":
+            for name in OPTIONS:
+                initial = Expr("const", param.at, [], "None")
+                arguments.append(Argument(param, name, len(arguments), name, None, True, False, True, initial, False))
+            continue
+        base = {"T": "Tensor", "U": "Tensor", "dim": "int"}.get(type_.base, type_.base)
+        number_too = is_point and type_.base == "T" and bool(arguments) and not param.written
+        arguments.append(Argument(param, param.name, len(arguments), base, type_.list_of, type_.optional, param.written,
+                                  param.keyword_only, param.initial, number_too))
+    return arguments
+
+
+def initial_text(argument):
+    initial = argument.initial
+    if initial.op == "const":
+        return initial.value
+    if initial.op == "unary":
+        return "-" + str(initial.args[0].value)
+    value = initial.value
+    if argument.base == "bool":
+        return "True" if value else "False"
+    if argument.base == "float":
+        return f"{float(value)!r}".removesuffix("0") if float(value).is_integer() else repr(float(value))
+    return f'"{value}"' if initial.op == "name" else str(value)
+
+
+def schema(form):
+    """The signature as PyTorch prints it, without "aten::"."""
+    entry, parts, star = form.sibling.entry, [], False
+    is_view = kind(entry) == "view"
+    for argument in form.arguments:
+        if argument.keyword_only and not star:
+            parts.append("*")
+            star = True
+        text = argument.schema_type()
+        if argument.written:
+            text = "Tensor(a!)"
+        elif is_view and argument.index == 0:
+            text = "Tensor(a)"
+        text += " " + argument.name
+        parts.append(text + ("=" + initial_text(argument) if argument.initial is not None else ""))
+    results = []
+    for place in entry.results:
+        mark = "(a!)" if form.variant != "functional" else "(a)" if is_view else ""
+        results.append(f"Tensor{mark}" + (f" {place.name}" if place.name else ""))
+    result = results[0] if not entry.result_is_tuple else "(" + ", ".join(results) + ")"
+    return f"{form.name}({', '.join(parts)}) -> {result}"
+
+
+def written(param):
+    return replace(param, written=True)
+
+
+def make_forms(sibling):
+    """The functional, in-place and out forms that the `forms` row asks for."""
+    entry, rows = sibling.entry, {row["word"]: row for row in sibling.form_rows}
+    python_words = [w for w in rows if w not in ("inplace", "out", "functional")]
+    base, _, overload = sibling.name.partition(".")
+    primary = "inplace" if entry.one("mutate") else "functional"
+    main = Form(sibling, sibling.name, primary, sibling.params, words=python_words)
+    sibling.forms = [main]
+    if "functional" in rows:
+        params = [replace(p, written=False) for p in sibling.params]
+        functional = Form(sibling, rows["functional"]["name"], "functional", params)
+        main.functional, functional.inplace = functional.name, main.name
+        sibling.forms.append(functional)
+    if "inplace" in rows:
+        params = [written(p) if k == 0 else p for k, p in enumerate(sibling.params)]
+        inplace = Form(sibling, f"{base}_" + (f".{overload}" if overload else ""), "inplace", params, words=python_words)
+        main.inplace, inplace.functional = inplace.name, main.name
+        sibling.forms.append(inplace)
+    if "out" in rows:
+        name = rows["out"]["name"] or (overload + "_out" if overload else "out")
+        out = Param("out", sibling.at, Type("T", sibling.at), written=True, keyword_only=True)
+        form = Form(sibling, f"{base}.{name}", "out", sibling.params + [out], words=python_words)
+        form.functional = main.name
+        sibling.forms.append(form)
+    for form in sibling.forms:
+        form.arguments = flatten(sibling, form.params)
+
+
+def make_siblings(entry):
+    forms = entry.one("forms")
+    form_rows = forms.value if forms else []
+    siblings = [Sibling(entry, entry.name, entry.at, entry.params, {}, form_rows)]
+    for row in entry.all("also"):
+        value = row.value
+        params = value["params"]
+        if value["same"]:  # `(... lr: Tensor)` repeats only what differs
+            changed = {p.name: p for p in params}
+            params = [replace(changed[p.name], keyword_only=p.keyword_only) if p.name in changed else p for p in entry.params]
+        binds = {pattern: expr for pattern, expr in value["binds"]}
+        own = value["forms"]
+        if own is None:
+            own = [dict(row, name=None) for row in form_rows if row["word"] != "functional"]
+        siblings.append(Sibling(entry, value["name"], value["at"], params, binds, own))
+    for sibling in siblings:
+        make_forms(sibling)
+    return siblings
+
+
+class World:
+    """All entries of a folder, and what they share."""
+
+    def __init__(self, paths, root):
+        self.files, self.problems = [], []
+        self.entries, self.functions, self.groups, self.siblings, self.forms, self.prims = [], {}, {}, [], {}, {}
+        for path in sorted(paths):
+            shown = str(Path(path).relative_to(root)) if Path(path).is_relative_to(root) else str(path)
+            self.add(read(shown, Path(path).read_text(encoding="utf-8")))
+        if not self.problems:
+            for entry in self.entries:
+                self.expand(entry)
+
+    def add(self, file):
+        self.files.append(file)
+        self.problems += file.problems
+        self.entries += file.entries
+        for table, items in ((self.functions, file.functions), (self.groups, file.groups), (self.prims, file.prims)):
+            for item in items:
+                if item.name in table:
+                    self.problems.append(Problem(item.at, f"'{item.name}' is defined twice"))
+                table[item.name] = item
+
+    def expand(self, entry):
+        for sibling in make_siblings(entry):
+            self.siblings.append(sibling)
+            for form in sibling.forms:
+                if form.name in self.forms:
+                    self.problems.append(Problem(sibling.at, f"operator '{form.name}' is defined twice"))
+                self.forms[form.name] = form
+
+    def all_forms(self):
+        """In the order of ops.txt."""
+        return [self.forms[name] for name in sorted(self.forms)]
+
+    def overloads(self, base):
+        """Forms that a formula may mean by a base name: no out forms."""
+        return [f for f in self.forms.values() if f.base == base and f.variant != "out"]
+
+    def show_problems(self):
+        lines = {file.path: file.lines for file in self.files}
+        ordered = sorted(self.problems, key=lambda p: (p.at.path, p.at.line, p.at.column))
+        text = "\n".join(p.text(lines.get(p.at.path, [])) for p in ordered[:20])
+        return text + (f"\n... and {len(ordered) - 20} more" if len(ordered) > 20 else "")

@@ -1,0 +1,179 @@
+/* Helpers of generated shape rules (checks, new metas) and kernel adapters. Shape rules see arrays only, never data.
+ * Next: support_grad.c for the helpers of gradient formulas. */
+#include "gen/support.h"
+
+bool nx__ints_equal(const int64_t *a, int n_a, const int64_t *b, int n_b) {
+    if (n_a != n_b) return false;
+    for (int k = 0; k < n_a; k++)
+        if (a[k] != b[k]) return false;
+    return true;
+}
+
+bool nx__ints_have(const int64_t *at, int n, int64_t x) {
+    for (int k = 0; k < n; k++)
+        if (at[k] == x) return true;
+    return false;
+}
+
+const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator) {
+    bool brackets = separator[0] == ',';
+    size_t used = 0;
+    room[0] = 0;
+    if (brackets) used += (size_t)snprintf(room, bytes, "[");
+    for (int k = 0; k < n && used < bytes; k++)
+        used += (size_t)snprintf(room + used, bytes - used, "%s%lld", k ? separator : "", (long long)at[k]);
+    if (brackets && used < bytes) snprintf(room + used, bytes - used, "]");
+    return room;
+}
+
+nx_status nx__check_ndim(const char *op, int64_t n) {
+    if (n <= NX_MAX_DIMS) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: %lld dimensions are too many, at most %d are possible", op, (long long)n, NX_MAX_DIMS);
+}
+
+nx_status nx__dims_of(const char *op, const nx_value *dims, int ndim, int64_t *out, int *n) {
+    if (dims->tag == NX_TAG_NONE || dims->n == 0) {
+        for (int k = 0; k < ndim; k++) out[k] = k;
+        *n = ndim;
+        return NX_OK;
+    }
+    NX_TRY(nx__check_ndim(op, dims->n));
+    for (int k = 0; k < dims->n; k++) {
+        int dim;
+        NX_TRY(nx_wrap_dim(op, dims->ints[k], ndim, &dim));
+        out[k] = dim;
+    }
+    *n = dims->n;
+    return NX_OK;
+}
+
+nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted) {
+    if (admitted >> dtype & 1) return NX_OK;
+    return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", op, nx_dtype_kind(dtype));
+}
+
+nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b, const char *b_name) {
+    if (a->dtype == b->dtype) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: expected %s and %s to have the same dtype, but got: %s and %s; convert one with .to()", op,
+                   a_name, b_name, nx_dtype_kind(a->dtype), nx_dtype_kind(b->dtype));
+}
+
+nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b) {
+    if (a->device.type == b->device.type && a->device.index == b->device.index) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two devices, %s:%d and %s:%d! "
+                   "Move one with .to()", op, nx_device_type_name(a->device.type), a->device.index,
+                   nx_device_type_name(b->device.type), b->device.index);
+}
+
+nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory) {
+    if (layout->tag == NX_TAG_LAYOUT && layout->i != 0)
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: only the strided layout is there yet", op);
+    if (pin_memory->tag == NX_TAG_BOOL && pin_memory->i)
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: pinned memory is not there yet, leave pin_memory out", op);
+    return NX_OK;
+}
+
+static void start_meta(nx_meta *out, nx_dtype dtype, nx_device device, const int64_t *size, int n) {
+    out->dtype = dtype;
+    out->device = device;
+    out->ndim = n;
+    out->absent = false;
+    out->view_of = -1;
+    out->offset = 0;
+    for (int k = 0; k < n; k++) out->size[k] = size[k];
+}
+
+/* Dimensions from the innermost in memory to the outermost. */
+static nx_status dense_strides(const char *op, nx_meta *out, const int *order) {
+    int64_t step = 1;
+    for (int k = 0; k < out->ndim; k++) {
+        out->stride[order[k]] = step;
+        int64_t size = out->size[order[k]] > 1 ? out->size[order[k]] : 1;
+        if (__builtin_mul_overflow(step, size, &step))
+            return nx_fail(NX_RUNTIME, "%s: the tensor has more elements than memory can hold", op);
+    }
+    return NX_OK;
+}
+
+static nx_status channels_last(const char *op, nx_meta *out) {
+    if (out->ndim != 4) return nx_fail(NX_RUNTIME, "%s: required rank 4 tensor to use channels_last format, got rank %d", op, out->ndim);
+    return dense_strides(op, out, (const int[]){1, 3, 2, 0});
+}
+
+static nx_status row_major(const char *op, nx_meta *out) {
+    int order[NX_MAX_DIMS];
+    for (int k = 0; k < out->ndim; k++) order[k] = out->ndim - 1 - k;
+    return dense_strides(op, out, order);
+}
+
+nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n, nx_value format, nx_meta *out) {
+    NX_TRY(nx__check_ndim(op, n));
+    start_meta(out, dtype, device, size, n);
+    if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 1)
+        return nx_fail(NX_RUNTIME, "%s: preserve_format needs a tensor to take the format from", op);
+    if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 2) return channels_last(op, out);
+    return row_major(op, out);
+}
+
+/* Whether the elements fill one piece of memory, each place once. `order`: dimensions from the innermost on. */
+static bool is_dense(const nx_array *a, const int *order) {
+    int64_t step = 1;
+    for (int k = 0; k < a->ndim; k++) {
+        int d = order[k];
+        if (a->sizes[d] == 1) continue;
+        if (a->strides[d] != step) return false;
+        step *= a->sizes[d];
+    }
+    return true;
+}
+
+/* Dimensions by stride, smallest first. One of stride 0 (broadcast) says nothing and stays where it stands. */
+static void order_by_stride(const nx_array *a, int *order) {
+    int n = a->ndim;
+    for (int k = 0; k < n; k++) order[k] = n - 1 - k;
+    for (int k = 1; k < n; k++) {
+        int at = k;
+        for (int j = k - 1; j >= 0; j--) {
+            int64_t low = a->strides[order[at]], high = a->strides[order[j]];
+            if (low == 0 || high == 0) continue;
+            if (low > high || (low == high && a->sizes[order[at]] >= a->sizes[order[j]])) break;
+            int swapped = order[j];
+            order[j] = order[at];
+            order[at] = swapped;
+            at = j;
+        }
+    }
+}
+
+nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out) {
+    start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
+    if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 2) return channels_last(op, out);
+    if (array->contiguous || (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 0)) return row_major(op, out);
+    int order[NX_MAX_DIMS];
+    order_by_stride(array, order);
+    if (!is_dense(array, order)) return dense_strides(op, out, order);
+    for (int k = 0; k < array->ndim; k++) out->stride[k] = array->strides[k];
+    return NX_OK;
+}
+
+void nx__meta_same(const nx_array *array, nx_meta *out) {
+    start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
+    for (int k = 0; k < array->ndim; k++) out->stride[k] = array->strides[k];
+}
+
+void nx__meta_view(const nx_array *array, int of, nx_meta *out) {
+    start_meta(out, array->dtype, array->device, array->sizes, 0);
+    out->view_of = of;
+}
+
+nx_status nx__run_generator(nx_run *run, const nx_value *argument, nx_generator **out) {
+    *out = argument->tag == NX_TAG_GENERATOR ? argument->generator : nx_device_generator(run->device);
+    if (*out) return NX_OK;
+    return nx_fail(NX_NOT_IMPLEMENTED, "%s: device '%s' has no random number generator", nx_op_name(run->op),
+                   nx_device_type_name(run->device.type));
+}
+
+nx_status nx__kernel_nothing(nx_run *run, const nx_value *in, nx_value *out) {
+    (void)run, (void)in, (void)out;
+    return NX_OK;
+}

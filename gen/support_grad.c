@@ -1,0 +1,64 @@
+/* Helpers of generated gradient formulas: they go through the dispatcher, so that formulas can be captured and
+ * differentiated again. Results are new references. */
+#include "gen/support.h"
+#include "grad/grad.h"
+
+nx_status nx__sum_to(nx_tensor *g, const int64_t *size, int n, nx_tensor **out) {
+    /* nx_grad_sum_to reads only the shape of `like`; g's own head serves when nothing has to be summed. */
+    if (nx__ints_equal(nx_arr(g)->sizes, nx_arr(g)->ndim, size, n)) {
+        *out = nx_tensor_ref(g);
+        return NX_OK;
+    }
+    nx_array like = {.sizes = (int64_t *)size, .strides = (int64_t *)size, .numel = nx_numel(n, size), .dtype = nx_arr(g)->dtype,
+                     .ndim = (uint8_t)n, .device = nx_arr(g)->device};
+    return nx_grad_sum_to(g, &like, out);
+}
+
+nx_status nx__to_like(nx_tensor *g, const nx_array *like, nx_tensor **out) {
+    const nx_array *a = nx_arr(g);
+    if (a->dtype == like->dtype && a->device.type == like->device.type && a->device.index == like->device.index) {
+        *out = nx_tensor_ref(g);
+        return NX_OK;
+    }
+    nx_options options = {.dtype = nx_value_dtype((nx_dtype)like->dtype), .layout = {.tag = NX_TAG_LAYOUT},
+                          .device = nx_value_device(like->device)};
+    return nx__to_copy(g, options, false, NX_VALUE_NONE, out);
+}
+
+nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out) {
+    nx_tensor *made;
+    NX_TRY(nx_empty_like(g, (nx_options){0}, NX_VALUE_NONE, &made));
+    nx_status status = nx_zero_(made);
+    if (status != NX_OK) {
+        nx_tensor_unref(made);
+        return status;
+    }
+    *out = made;
+    return NX_OK;
+}
+
+nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums) {
+    if (!*grad || argument->tag != NX_TAG_TENSOR) return NX_OK;
+    const nx_array *like = argument->array;
+    nx_tensor *next;
+    if (sums) {
+        NX_TRY(nx__sum_to(*grad, like->sizes, like->ndim, &next));
+        nx_tensor_unref(*grad);
+        *grad = next;
+    }
+    if (nx_arr(*grad)->dtype == like->dtype) return NX_OK;
+    NX_TRY(nx__to_like(*grad, like, &next));
+    nx_tensor_unref(*grad);
+    *grad = next;
+    return NX_OK;
+}
+
+nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads) {
+    for (int k = 0; k < n; k++) nx_tensor_unref(t[k]);
+    if (status == NX_OK) return NX_OK;
+    for (int k = 0; k < n_grads; k++) {
+        nx_tensor_unref(grads[k]);
+        grads[k] = NULL;
+    }
+    return status;
+}

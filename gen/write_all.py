@@ -1,0 +1,115 @@
+"""Puts the writers together: all generated files as {name: text}. Problems that only writing finds join the world's."""
+
+from gen.model import dissolves, kind
+from gen.syntax import Problem
+from gen.write_loops import HEAD, write_point, write_reduce
+from gen.write_loops import write_tables as write_loop_tables
+from gen.write_python import write_cases, write_functions, write_stubs
+from gen.write_rules import RULES, Source, write_backward, write_compose, write_kernels, write_meta
+from gen.write_tables import param_row, write_def, write_derivative, write_register, write_wrappers
+
+KERNELS_HEAD = """/* Kernels that the C files of ops/ define, as their entries call them. Generated from ops/. */
+#ifndef NX_GEN_KERNELS_H
+#define NX_GEN_KERNELS_H
+
+#include "iter/iter.h"
+"""
+
+RULES_HEAD = """/* Shape rules, formulas, compositions and adapters of all operators. Generated from ops/. */
+#ifndef NX_GEN_RULES_H
+#define NX_GEN_RULES_H
+
+#include "gen/support.h"
+
+"""
+
+
+class Files:
+    def __init__(self):
+        self.meta = Source("meta.c", "/* Shape rules. Generated from ops/. */\n" + RULES)
+        self.grad = Source("grad.c", "/* Gradient formulas. Generated from ops/. */\n" + RULES)
+        self.kernels = Source("kernels.c", "/* Choice among kernels. Generated from ops/. */\n#include \"gen/kernels.h\"\n" + RULES)
+        self.compose = Source("compose.c", "/* Operators made of operators. Generated from ops/. */\n" + RULES)
+        self.loops = Source("loops.c", HEAD)
+        self.tables = Source("tables.c", "/* What every operator is. Generated from ops/. */\n#include \"gen/loops.h\"\n" + RULES)
+        self.loop_header, self.prototypes, self.declared = [], {}, []
+        self.tables_later = []
+
+
+def write_sibling(world, sibling, files, levels):
+    """All that the forms of a sibling share. Returns what its table row mentions."""
+    entry, facts = sibling.entry, {}
+    name = sibling.c_name
+    if not dissolves(entry):
+        write_meta(world, sibling, files.meta)
+        files.declared.append(f"nx_meta_fn nx__shape_{name};")
+        facts["meta"] = True
+    if kind(entry) == "as":
+        write_compose(world, sibling, files.compose)
+        files.declared.append(f"nx_op_fn nx__compose_{name};")
+        facts["compose"] = f"nx__compose_{name}"
+    if kind(entry) == "point":
+        names = write_point(world, sibling, files.loops, files.loop_header)
+        write_loop_tables(sibling, "point", names, levels, files.tables)
+        facts.update(kernel="nx_point_kernel", point=f"&point_{name}")
+    if kind(entry) == "reduce":
+        if entry.name == sibling.name:
+            files.fold_names = write_reduce(world, sibling, files.loops, files.loop_header)
+        write_loop_tables(sibling, "reduce", files.fold_names, levels, files.tables)
+        facts.update(kernel="nx_reduce_kernel", reduce=f"&reduce_{name}")
+    kernels = write_kernels(world, sibling, files.kernels, files.prototypes)
+    files.declared += [f"nx_kernel_fn {c};" for c in kernels.values() if c != "nx__kernel_nothing"]
+    facts.update(kernels)
+    saves = write_backward(world, sibling, files.grad)
+    if saves:
+        files.declared.append(f"nx_backward_fn nx__backward_{name};")
+        write_derivative(sibling, saves, files.tables)
+        facts["derivative"] = saves
+    return facts
+
+
+def loops_header(rows, levels):
+    lines = ["/* Loops and folds of every level. Generated from ops/. */", "#ifndef NX_GEN_LOOPS_H", "#define NX_GEN_LOOPS_H", "",
+             '#include "dispatch/dispatch.h"', ""]
+    lines += [row.replace("$", level) for level in levels for row in rows]
+    return "\n".join(lines + ["", "#endif", ""])
+
+
+def kernels_header(prototypes):
+    lines = [KERNELS_HEAD]
+    for name in sorted(prototypes):
+        lines.append(f"nx_status nx__{name}({', '.join(prototypes[name][1])});")
+    return "\n".join(lines + ["", "#endif", ""])
+
+
+def write_all(world, ops_folder, levels):
+    files, facts = Files(), {}
+    for sibling in world.siblings:
+        try:
+            facts[sibling.name] = write_sibling(world, sibling, files, levels)
+        except Problem as problem:
+            world.problems.append(problem if problem.at.path else Problem(sibling.at, problem.message))
+    if world.problems:
+        return None
+    world.facts = facts
+    forms = world.all_forms()
+    tables = files.tables
+    for form in forms:
+        rows = "\n".join(param_row(a) for a in form.arguments)
+        tables.add(f"static const nx_param params_{form.c_name}[] = {{\n{rows}\n}};")
+    tables.add("\nstatic const nx_op_def definitions[] = {")
+    for form in forms:
+        tables.add(write_def(form, facts[form.sibling.name]))
+    tables.add("};\n")
+    write_register(forms, tables)
+    header, calls = write_wrappers(forms)
+    sources = (files.meta, files.grad, files.kernels, files.compose, files.loops, tables, header, calls)
+    found = {source.name: source.text() for source in sources}
+    found["loops.h"] = loops_header(files.loop_header, levels)
+    found["rules.h"] = RULES_HEAD + "\n".join(sorted(files.declared)) + "\n\n#endif\n"
+    found["kernels.h"] = kernels_header(files.prototypes)
+    found["functions.c"] = write_functions(world)
+    found["cases.json"] = write_cases(world, ops_folder)
+    found["_C_ops.pyi"] = write_stubs(world)
+    return found
+

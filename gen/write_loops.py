@@ -1,0 +1,320 @@
+"""Writes the element loops of point operators and the folds of reductions (loops.c, loops.h).
+
+One text serves every instruction-set level: it is compiled once a level, with NX_LEVEL_NAME as the suffix of its
+symbols. Each loop is written for one dtype: integers wrap (they compute unsigned), half types compute in float, bool
+has `or` for + and `and` for *. Contiguous operands have a loop of their own, which the compiler turns into vectors."""
+
+from gen.model import CLASSES, DTYPES, admitted
+from gen.read import COMPARE
+from gen.syntax import Problem
+from gen.write_rules import Source, promoting
+
+COMPUTE = {"uint8": "uint32_t", "int8": "uint32_t", "int16": "uint32_t", "int32": "uint32_t", "int64": "uint64_t",
+           "bool": "uint8_t", "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}
+SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "float16": "f16",
+         "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+
+HEAD = """/* Element loops and folds of one instruction-set level: compiled once a level with NX_LEVEL_NAME set.
+ * Generated from ops/. */
+#include "dispatch/dispatch.h"
+
+#include <math.h>
+
+#define NX_PASTE_(a, b) a##_##b
+#define NX_PASTE(a, b) NX_PASTE_(a, b)
+#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
+
+/* bfloat16 is the upper half of a float; rounded to nearest, ties to even, NaN stays NaN. */
+static inline float load_bf16(uint16_t x) {
+    union { uint32_t i; float f; } u = {.i = (uint32_t)x << 16};
+    return u.f;
+}
+static inline uint16_t store_bf16(float x) {
+    union { float f; uint32_t i; } u = {.f = x};
+    uint32_t rounded = (u.i + 0x7fff + (u.i >> 16 & 1)) >> 16;
+    return x == x ? (uint16_t)rounded : 0x7fc0;
+}
+"""
+
+
+class Element:
+    """Compiles an element expression for one dtype to one C expression."""
+
+    def __init__(self, world, dtype, scope):
+        self.world, self.dtype, self.scope = world, dtype, scope
+        self.type = COMPUTE[dtype]
+        self.is_float = dtype in CLASSES["float"]
+
+    def text(self, expr):
+        return getattr(self, "text_" + expr.op, self.refuse)(expr)
+
+    def refuse(self, expr):
+        raise Problem(expr.at, f"not yet generated: '{expr.op}' in an element expression")
+
+    def number(self, value):
+        if self.is_float:
+            return repr(float(value)) + ("" if self.type == "double" else "f")
+        return f"({self.type}){int(value)}"
+
+    def text_number(self, expr):
+        return self.number(expr.value)
+
+    def text_const(self, expr):
+        if not self.is_float or expr.value in ("None", "True", "False"):
+            self.refuse(expr)
+        return {"inf": "INFINITY", "nan": "NAN"}[expr.value]
+
+    def text_name(self, expr):
+        if expr.value not in self.scope:
+            raise Problem(expr.at, f"no name '{expr.value}' here (in scope: {', '.join(sorted(self.scope))})")
+        return self.scope[expr.value]
+
+    def text_unary(self, expr):
+        inside = self.text(expr.args[0])
+        if expr.value == "not":
+            return f"!{inside}"
+        if self.dtype == "bool":
+            raise Problem(expr.at, "'-' does not exist for bool: leave bool out of 'types'")
+        return f"({self.type})(-{inside})"
+
+    def text_binary(self, expr):
+        word = expr.value
+        a, b = (self.text(arg) for arg in expr.args)
+        if word in COMPARE:
+            signed = {"uint32_t": "int32_t", "uint64_t": "int64_t"}.get(self.type, self.type)
+            signed = "uint32_t" if self.dtype == "uint8" else signed
+            return f"(({signed}){a} {word} ({signed}){b})"
+        if word in ("and", "or"):
+            return f"({a} {'&&' if word == 'and' else '||'} {b})"
+        if self.dtype == "bool":
+            if word not in "+*":
+                raise Problem(expr.at, f"'{word}' does not exist for bool: leave bool out of 'types'")
+            return f"({a} {'|' if word == '+' else '&'} {b})"
+        if word in "+-*" or (word == "/" and self.is_float):
+            return f"({a} {word} {b})"
+        raise Problem(expr.at, f"'{word}' does not exist for {self.dtype}: leave it out of 'types'")
+
+    def text_if(self, expr):
+        condition, yes, no = (self.text(arg) for arg in expr.args)
+        return f"({condition} ? {yes} : {no})"
+
+    def text_let(self, expr):
+        before = dict(self.scope)
+        for name, bound in expr.value:
+            self.scope[name] = self.text(bound)
+        text = self.text(expr.args[0])
+        self.scope = before
+        return text
+
+    def text_match(self, expr):
+        """`match T`: the arm is chosen here, each dtype has its own loop."""
+        if expr.args[0].op != "name" or expr.args[0].value != "T":
+            self.refuse(expr)
+        for key, body in zip(expr.value, expr.args[1:]):
+            if key == "else" or self.dtype in CLASSES.get(key, [key]):
+                return self.text(body)
+        raise Problem(expr.at, f"no arm for {self.dtype}")
+
+    def text_call(self, expr):
+        args = [self.text(arg) for arg in expr.args]
+        if expr.value == "where" and len(args) == 3:
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        if expr.value == "conj":
+            return args[0]
+        prim = self.world.prims.get(expr.value)
+        if prim:
+            if len(args) != len(prim.params) or self.dtype not in [n for w in prim.types for n in CLASSES.get(w, [w])]:
+                raise Problem(expr.at, f"{expr.value} takes {len(prim.params)} of {' '.join(prim.types)}, not {self.dtype}")
+            return f"{prim.c}{'' if self.type == 'double' or not self.is_float else 'f'}({', '.join(args)})"
+        function = self.world.functions.get(expr.value)
+        if not function:
+            raise Problem(expr.at, f"no element function '{expr.value}' (ops/prim.op lists them)")
+        if len(args) != len(function.params):
+            raise Problem(expr.at, f"{expr.value} takes {len(function.params)} arguments")
+        before, self.scope = self.scope, dict(zip(function.params, args))
+        text = self.text(function.body)
+        self.scope = before
+        return text
+
+
+def load(dtype, text):
+    if dtype == "bfloat16":
+        return f"load_bf16({text})"
+    return f"({COMPUTE[dtype]}){text}"
+
+
+def store(dtype, c_type, text):
+    if dtype == "bfloat16":
+        return f"store_bf16({text})"
+    return f"({c_type})({text})"
+
+
+def constant_text(dtype, k):
+    if dtype == "bool":
+        return f"(uint8_t)(constants[{k}].i != 0)"
+    return f"({COMPUTE[dtype]})constants[{k}].{'f' if dtype in CLASSES['float'] else 'i'}"
+
+
+# ---- point
+def operands(sibling):
+    tensors = [a for a in sibling.arguments if a.base == "Tensor"]
+    scalars = [a for a in sibling.arguments if a.base == "Scalar"]
+    others = [a for a in sibling.arguments if a not in tensors and a not in scalars]
+    if others:
+        raise Problem(others[0].param.at, f"not yet generated: a point operator with a {others[0].schema_type()}")
+    if len(sibling.entry.results) != 1 or sibling.entry.results[0].dtype is not None:
+        raise Problem(sibling.at, "not yet generated: point operators with several results or with a dtype of their own")
+    return tensors, scalars
+
+
+def write_point(world, sibling, source, header):
+    """All loops of a point operator. Returns the rows {dtype: C name without level}."""
+    tensors, scalars = operands(sibling)
+    names = {}
+    for _, dtype, c_type, _ in DTYPES:
+        if dtype not in admitted(sibling.entry):
+            continue
+        scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
+        body = Element(world, dtype, scope).text(sibling.entry.one("point").value)
+        name = f"nx__loop_{sibling.c_name}_{SHORT[dtype]}"
+        source.add(point_loop(name, dtype, c_type, len(tensors), len(scalars), body), sibling.entry.one("point").at)
+        header.append(f"nx_loop_fn {name}_$;")
+        names[dtype] = name
+    return names
+
+
+def point_loop(name, dtype, c_type, n, n_constants, body):
+    constants = "".join(f"    const {COMPUTE[dtype]} c{k} = {constant_text(dtype, k)};\n" for k in range(n_constants))
+    size = f"(int64_t)sizeof({c_type})"
+    arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
+    loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n))
+    strided = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'*(const {c_type} *)(ptrs[{k + 1}] + i * steps[{k + 1}])')};"
+                       for k in range(n))
+    dense = " && ".join(f"steps[{k}] == {size}" for k in range(n + 1))
+    unused = "" if n_constants else "    (void)constants;\n"
+    return f"""void NX_AT_LEVEL({name})(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants) {{
+{constants}{unused}    if ({dense}) {{
+        {c_type} *out = ({c_type} *)ptrs[0];
+{arrays}#pragma GCC ivdep
+        for (int64_t i = 0; i < n; i++) {{
+            {loads}
+            out[i] = {store(dtype, c_type, body)};
+        }}
+        return;
+    }}
+    for (int64_t i = 0; i < n; i++) {{
+        {strided}
+        *({c_type} *)(ptrs[0] + i * steps[0]) = {store(dtype, c_type, body)};
+    }}
+}}
+"""
+
+
+# ---- reduce
+def write_reduce(world, sibling, source, header):
+    """Folds of `reduce (a = init) step a op x done E`, one state in several strands so that the compiler makes vectors."""
+    row = sibling.entry.one("reduce")
+    value = row.value
+    if len(value["state"]) != 1 or value["merge"] is not None:
+        raise Problem(row.at, "not yet generated: a reduction with several states or with 'merge'")
+    (state, initial), = value["state"]
+    step = value["step"]
+    if step.op != "binary" or step.value not in "+*" or [getattr(a, "value", None) for a in step.args] != [state, "x"]:
+        raise Problem(row.at, f"not yet generated: a step other than '{state} + x' and '{state}*x'")
+    names = {}
+    for _, dtype, c_type, category in DTYPES:
+        if dtype not in admitted(sibling.entry):
+            continue
+        # Integers add up in 64 bits: the lower bits are those of the narrow sum. bool keeps its own `or` and `and`.
+        inner = "int64" if category == "i" else dtype
+        name = f"nx__fold_{sibling.entry.name.replace('.', '_')}_{SHORT[dtype]}"
+        source.add(fold(world, name, dtype, c_type, inner, state, initial, step, value["done"]), row.at)
+        header.append(f"extern const nx_reduce_loop {name}_$;")
+        names[dtype] = name
+    return names
+
+
+def fold(world, name, dtype, c_type, inner, state, initial, step, done):
+    compute = COMPUTE[inner]
+    width = 64 // {"uint8_t": 1, "float": 4, "double": 8, "uint64_t": 8}[compute]
+    start = Element(world, inner, {}).text(initial)
+
+    def apply(a, x):
+        return Element(world, inner, {state: a, "x": x}).text(step)
+    final = Element(world, inner, {state: "s[0]", "n": f"({compute})count"}).text(done)
+    x = {"bool": "(uint8_t)({} != 0)", "bfloat16": "load_bf16({})"}.get(dtype, f"({compute}){{}}")
+    if inner == "int64":
+        x = "(uint64_t)(int64_t){}"
+    short = name.removeprefix("nx__")
+    return f"""static void {short}_init(void *state) {{
+    {compute} *s = state;
+    for (int k = 0; k < {width}; k++) s[k] = {start};
+}}
+static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
+    {compute} s[{width}];
+    memcpy(s, state, sizeof s);
+    int64_t i = 0;
+    if (step == (int64_t)sizeof({c_type})) {{
+        const {c_type} *at = (const {c_type} *)x;
+        for (; i + {width} <= n; i += {width})
+            for (int k = 0; k < {width}; k++) s[k] = {apply("s[k]", x.format("at[i + k]"))};
+    }}
+    for (; i < n; i++) {{ /* the same strands for every step: a strided sum has the bits of a dense one */
+        const {c_type} at = *(const {c_type} *)(x + i * step);
+        s[i % {width}] = {apply(f"s[i % {width}]", x.format("at"))};
+    }}
+    memcpy(state, s, sizeof s);
+}}
+static void {short}_merge(void *state, const void *other) {{
+    {compute} *s = state;
+    const {compute} *more = other;
+    for (int k = 0; k < {width}; k++) s[k] = {apply("s[k]", "more[k]")};
+}}
+static void {short}_done(const void *state, int64_t count, char *out) {{
+    {compute} s[{width}];
+    memcpy(s, state, sizeof s);
+    (void)count;
+    for (int half = {width // 2}; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) s[k] = {apply("s[k]", "s[k + half]")};
+    *({c_type} *)out = {store(dtype, c_type, final)};
+}}
+const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}_merge, {short}_done}};
+"""
+
+
+def exact_operands(sibling, tensors):
+    """`props keeps_digits(other)`: a number there is not rounded to a half type before the operation."""
+    names = {arg.value for row in sibling.entry.all("props") for p in row.value if p["name"] == "keeps_digits" for arg in p["args"].args}
+    return sum(1 << k for k, a in enumerate(tensors) if a.name in names)
+
+
+def write_tables(sibling, kind, names, levels, source):
+    """nx_point or nx_reduce of a sibling."""
+    rows = []
+    for level in levels:
+        amp = "&" if kind == "reduce" else ""
+        cells = ", ".join(f"[NX_{code}] = {amp}{names[n]}_{level}" for code, n, _, _ in DTYPES if n in names)
+        rows.append(f"        [NX_LEVEL_{level.upper()}] = {{{cells}}},")
+    table = "\n".join(rows)
+    if kind == "point":
+        tensors, scalars = operands(sibling)
+        source.add(f"""static const nx_point point_{sibling.c_name} = {{
+    .n_out = 1, .n_in = {len(tensors)}, .n_constants = {len(scalars)},
+    .in_param = {{{', '.join(str(a.index) for a in tensors)}}}, .constant_param = {{{', '.join(str(a.index) for a in scalars) or 0}}},
+    .exact = {exact_operands(sibling, tensors):#x},
+    .loop = {{
+{table}
+    }},
+}};
+""")
+        return
+    place = sibling.entry.results[0]
+    params = [sibling.argument(getattr(arg, "value", None)) for arg in place.args[1:]]
+    dim, keepdim = (p.index if p else -1 for p in params)
+    source.add(f"""static const nx_reduce reduce_{sibling.c_name} = {{
+    .dim_param = {dim}, .keepdim_param = {keepdim},
+    .loop = {{
+{table}
+    }},
+}};
+""")

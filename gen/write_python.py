@@ -1,0 +1,195 @@
+"""Writes what Python sees: the functions and methods with their overloads (functions.c), their stubs (_C_ops.pyi), and
+the cases that tests/ runs against PyTorch (cases.json)."""
+
+import json
+import re
+import zlib
+
+from gen.expr import c_string
+from gen.model import CLASSES, DTYPE_CODE, MEMORY_FORMATS, admitted, kind, schema
+
+MODULES = {"function": "torch", "method": "torch.Tensor", "nn": "torch._C._nn", "linalg": "torch._C._linalg",
+           "fft": "torch._C._fft", "special": "torch._C._special"}
+
+
+def takes_number(form):
+    """A sibling that differs only by a number for a tensor: Python reaches it through the first one."""
+    sibling = form.sibling
+    return sibling.name != sibling.entry.name and any(p.type.base == "Scalar" and p.type.inner == "T" for p in sibling.params)
+
+
+def python_functions(world):
+    """{(name, word): forms} in order; overloads with fewer parameters first, `out` last."""
+    found = {}
+    for form in world.all_forms():
+        for word in form.words:
+            is_method = word == "method"
+            inplace_form = form.variant == "inplace" and form.name != form.sibling.name
+            if word not in MODULES or takes_number(form) or (form.variant == "out" and is_method) or (inplace_form and not is_method):
+                continue
+            found.setdefault((form.base, word), []).append(form)
+    order = {"functional": 0, "inplace": 0, "out": 1}
+    for forms in found.values():
+        forms.sort(key=lambda f: (order[f.variant], len(f.params), f.name))
+    return dict(sorted(found.items()))
+
+
+def write_functions(world):
+    lines = ["/* Functions and methods of Python with their overloads. Generated from ops/. */", '#include "bind/bind.h"', ""]
+    rows = []
+    for (name, word), forms in python_functions(world).items():
+        table = f"overloads_{name}_{word}"
+        lines.append(f"static const char *const {table}[] = {{{', '.join(c_string('aten::' + f.name) for f in forms)}}};")
+        is_method = word == "method"
+        target = name if is_method else f"{MODULES[word]}.{name}"
+        doc = forms[0].sibling.entry.doc or name
+        doc += "\\n\\n" + "\\n".join(schema(f).replace('"', '\\"') for f in forms)
+        rows.append(f'    {{"{name}", "{target}", "{MODULES[word]}", {str(is_method).lower()}, {len(forms)}, {table},\n'
+                    f'     "{doc}"}},')
+    lines += ["", "const nxpy_function_def nxpy_function_defs[] = {"] + rows
+    lines += ["};", f"const int nxpy_n_function_defs = {len(rows)};", ""]
+    return "\n".join(lines)
+
+
+# ---- stubs
+def stub_type(argument):
+    types = {"Tensor": "Tensor", "int": "int", "SymInt": "int", "float": "float", "bool": "bool", "Scalar": "Number",
+             "dtype": "dtype", "layout": "layout", "device": "DeviceLike", "memory_format": "memory_format",
+             "generator": "Generator", "pin_memory": "bool", "str": "str"}
+    text = types[argument.base] + (" | Number" if argument.number_too else "")
+    if argument.list_of is not None:
+        text = f"Sequence[{text}]" + (" | int" if argument.list_of else "")
+    return text + (" | None" if argument.optional else "")
+
+
+def stub(form, name, indent, is_method):
+    parts, star = [], False
+    for argument in form.arguments:
+        if argument.keyword_only and not star:
+            parts.append("*")
+            star = True
+        if is_method and argument.name == "self":
+            parts.insert(0, "self")
+            continue
+        shown = "input" if argument.name == "self" else argument.name
+        parts.append(f"{shown}: {stub_type(argument)}" + (" = ..." if argument.initial is not None else ""))
+    return f"{indent}def {name}({', '.join(parts)}) -> Tensor: ..."
+
+
+def write_stubs(world):
+    lines = ['"""Functions and methods that come from ops/. Generated."""', "from collections.abc import Sequence",
+             "from typing import overload", "",
+             "from narthex import Generator, Number, Tensor, device, dtype, layout, memory_format", "",
+             "DeviceLike = device | str | int", ""]
+    for is_method in (False, True):
+        indent = "    " if is_method else ""
+        if is_method:
+            lines += ["", "class TensorBase:"]
+        for (name, word), forms in python_functions(world).items():
+            if (word == "method") != is_method:
+                continue
+            for form in forms:
+                lines += ([f"{indent}@overload"] if len(forms) > 1 else []) + [stub(form, name, indent, is_method)]
+    return "\n".join(lines) + "\n"
+
+
+# ---- cases
+def shape_sets(ops_folder):
+    """`SHAPES(name, [ … ])` rows of cases.def."""
+    text = (ops_folder / "cases.def").read_text(encoding="utf-8") if (ops_folder / "cases.def").exists() else ""
+    return {name: json.loads(body) for name, body in re.findall(r"^SHAPES\((\w+),\s*(\[.*?\])\)$", text, re.M | re.S)}
+
+
+def literal(value):
+    if isinstance(value, dict) and "word" in value:
+        word = value["word"]
+        return {"dtype": word} if word in DTYPE_CODE else {"memory_format": word} if word in MEMORY_FORMATS else {"word": word}
+    if isinstance(value, dict) and "list" in value:
+        return [literal(v) for v in value["list"]]
+    if isinstance(value, dict):
+        return dict(value, dtype=value["dtype"] or "float32")
+    return value
+
+
+def tensor(shape, dtype="float32", layout="", values="normal"):
+    return {"tensor": shape, "layout": layout, "dtype": dtype, "values": values}
+
+
+class CaseList:
+    """Cases of one sibling: shapes, layouts, dtypes and given values one at a time, then what the entry lists."""
+
+    def __init__(self, world, sibling, sets):
+        self.sibling, self.entry, self.sets = sibling, sibling.entry, sets
+        self.cases, self.world = [], world
+        self.tensors = [a for a in sibling.arguments if a.base == "Tensor"]
+        self.is_main = sibling.name == self.entry.name
+
+    def add(self, args, kwargs=None, at=None, **more):
+        case = {"op": "aten::" + self.sibling.name, "args": args, "kwargs": kwargs or {}, **more}
+        case["seed"] = zlib.crc32(json.dumps(case, sort_keys=True).encode()) & 0x7FFFFFFF
+        case["source"] = f"{self.sibling.at.path}:{(at or self.sibling.at).line}"
+        case["random"] = bool(self.entry.one("random"))
+        if case not in self.cases:
+            self.cases.append(case)
+
+    def make(self, shapes, dtype="float32", layout="", values="normal", named=None):
+        """A call on tensors of these shapes; other required arguments get small values."""
+        args, k, named = [], 0, named or {}
+        for argument in self.sibling.arguments:
+            if argument.base == "Tensor":
+                args.append(tensor(shapes[k], dtype, layout if k == 0 else "", values))
+                k += 1
+            elif argument.name in named:
+                if not argument.keyword_only:
+                    args.append(named[argument.name])
+            elif argument.initial is None:
+                args.append(None if argument.optional else {"Scalar": 2, "bool": True}.get(argument.base, 1))
+            elif not argument.keyword_only:
+                rest = [a for a in self.sibling.arguments[argument.index:] if a.name in named and not a.keyword_only]
+                if not rest:
+                    break
+                args.append(argument.initial.value)
+        kwargs = {a.name: named[a.name] for a in self.sibling.arguments if a.keyword_only and a.name in named}
+        self.add(args, kwargs)
+
+    def by_kind(self, chosen):
+        names = {"point": "broadcast" if len(self.tensors) > 1 else "point", "reduce": "rows"}
+        name = chosen or names.get(kind(self.entry))
+        if name is None or not self.tensors:
+            return []
+        sets = [s if len(self.tensors) > 1 else [s] for s in self.sets[name]]
+        for shapes in sets:
+            self.make(shapes)
+        base = next(s for s in sets if len(s[0]) == 2)
+        for layout in "tseo":
+            self.make(base, layout=layout)
+        for dtype in admitted(self.entry):
+            self.make(base, dtype=dtype)
+        if kind(self.entry) == "point":
+            self.make(base, values="special")
+        return base
+
+    def listed(self):
+        rows = [case for row in self.entry.all("cases") for case in row.value]
+        chosen = next((c["values"][0]["word"] for c in rows if c["case"] == "set" and c["name"] == "shapes"), None)
+        base = self.by_kind(chosen)
+        for case in rows:
+            if case["case"] == "set" and case["name"] != "shapes" and self.sibling.argument(case["name"]):
+                for value in case["values"]:
+                    for dtype in ("float32", "int64"):
+                        if dtype in admitted(self.entry):
+                            self.make(base, dtype=dtype, named={case["name"]: literal(value)})
+            elif case["case"] != "set" and self.is_main:
+                more = {"meta": True} if case.get("meta") else {}
+                if case["case"] == "error":
+                    more["error"] = {"type": case["kind"], "text": case["text"]}
+                self.add([literal(a) for a in case["args"]], {k: literal(v) for k, v in case["keywords"].items()}, case["at"], **more)
+        return self.cases
+
+
+def write_cases(world, ops_folder):
+    sets, found = shape_sets(ops_folder), []
+    for sibling in world.siblings:
+        found += CaseList(world, sibling, sets).listed()
+    rows = ",\n".join(json.dumps(case, sort_keys=True) for case in found)
+    return f"[\n{rows}\n]\n"

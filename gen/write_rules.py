@@ -1,0 +1,389 @@
+"""Writes what stands behind an operator in C: shape rules (meta.c), kernel adapters (kernels.h, kernels.c), formulas
+(grad.c) and compositions (compose.c). One function a sibling and job; all forms of a sibling share them."""
+
+import re
+
+from gen.expr import Body, Value, argument_value, as_int, bare, c_string, scope_of
+from gen.model import DTYPES, admitted, dissolves, kind
+from gen.syntax import Problem
+
+RULES = '#include "gen/rules.h"\n'
+TYPE_VALUE = {"int64_if_int": "nx_is_float({0}) ? {0} : NX_I64", "int64_if_bool": "{0} == NX_BOOL ? NX_I64 : {0}",
+              "float": "nx_is_float({0}) ? {0} : nx_default_dtype()", "real": "{0}",
+              "wide": "{0} == NX_F16 || {0} == NX_BF16 ? NX_F32 : {0}"}
+
+
+class Source:
+    """A C file in the making: functions in order, each with #line back to its entry."""
+
+    def __init__(self, name, head):
+        self.name, self.parts = name, [head.rstrip("\n")]
+
+    def add(self, text, at=None):
+        if at:
+            self.parts.append(f"\x00{at.line} {c_string(at.path)}")
+        self.parts.append(text.rstrip("\n"))
+        if at:
+            self.parts.append("\x00")
+
+    def text(self):
+        """Lines with the marks of add() turned into #line."""
+        lines = []
+        for line in "\n".join(self.parts).split("\n"):
+            if line == "\x00":
+                lines.append(f"#line {len(lines) + 2} {c_string('gen/' + self.name)}")
+            elif line.startswith("\x00"):
+                lines.append("#line " + line[1:])
+            else:
+                lines.append(line)
+        return "\n".join(lines) + "\n"
+
+
+def function(head, body, start, end):
+    """A C function from a Body: declarations, `start` lines, statements, `end` lines."""
+    lines = [head + " {"] + ["    " + d for d in body.declarations]
+    lines += ["    " + s for s in start] + ["    " + s for s in body.lines] + [s[1:] if s.startswith("\b") else "    " + s for s in end]
+    return "\n".join(lines + ["}", ""])
+
+
+def promoting(sibling):
+    return [a for a in sibling.arguments if a.param.in_promotion and a.list_of is None]
+
+
+def common_dtype(sibling):
+    """C text of the value of T, and the lines that make it."""
+    args = promoting(sibling)
+    tensors = [a for a in args if a.base == "Tensor"]
+    if not tensors:
+        return None
+    if len(args) == 1 or any(row.value[2] for row in sibling.entry.all("types")):
+        return [f"const nx_dtype T = (nx_dtype)in[{tensors[0].index}].array->dtype;"]
+    return [f"const nx_value *const operands[] = {{{', '.join(f'&in[{a.index}]' for a in args)}}};",
+            f"const nx_dtype T = nx_promote(operands, {len(args)});"]
+
+
+def dtype_text(body, expr):
+    """A result's dtype as C."""
+    if expr.op == "call" and expr.value in TYPE_VALUE:
+        return f"({TYPE_VALUE[expr.value].format(dtype_text(body, expr.args[0]))})"
+    if expr.op == "binary" and expr.value == "??":
+        left = body.expr(expr.args[0])
+        if left.kind != "value":
+            raise Problem(expr.at, "what stands before '??' may not be absent")
+        return f"({left.c}.tag != NX_TAG_NONE ? (nx_dtype){left.c}.i : {dtype_text(body, expr.args[1])})"
+    if expr.op == "name" and expr.value == "bool":
+        return "NX_BOOL"
+    value = body.expr(expr)
+    if value.kind != "dtype":
+        raise Problem(expr.at, f"a dtype is needed here, this is a {value.kind}")
+    return value.c
+
+
+# ---- shape rules
+def write_meta(world, sibling, source):
+    entry = sibling.entry
+    body = Body(world, sibling.base, False)
+    body.scope = scope_of(sibling, world)
+    if promoting(sibling):
+        body.scope["T"] = Value("dtype", "T")
+    op = c_string(sibling.base)
+    dtype_checks(body, sibling, op)
+    body.checks([row for row in entry.rows if row.word in ("let", "check")])
+    place(body, sibling, op)
+    start = [line for line in common_dtype(sibling) or [] if uses(body, "T") or "operands" in line]
+    if not any("operands" in line for line in body.lines):
+        start = [line for line in start if uses(body, "T")]
+    source.add(function(f"nx_status nx__shape_{sibling.c_name}(const nx_value *in, nx_meta *out)", body, start, ["return NX_OK;"]),
+               sibling.at)
+
+
+def uses(body, name):
+    return any(re.search(rf"\b{name}\b", line) for line in body.lines)
+
+
+def dtype_checks(body, sibling, op):
+    entry = sibling.entry
+    tensors = [a for a in sibling.arguments if a.base == "Tensor"]
+    names = [c_string(a.name) for a in tensors]
+    same = any(row.value[2] for row in entry.all("types"))
+    if kind(entry) not in ("point", "as") and not entry.one("device"):
+        for a in tensors[1:]:
+            body.try_(f"nx__check_same_device({op}, in[{tensors[0].index}].array, in[{a.index}].array)")
+    if same:
+        for a, name in zip(tensors[1:], names[1:]):
+            body.try_(f"nx__check_same_dtype({op}, in[{tensors[0].index}].array, {names[0]}, in[{a.index}].array, {name})")
+    if entry.one("types"):
+        bits = sum(1 << k for k, (_, name, _, _) in enumerate(DTYPES) if name in admitted(entry))
+        body.try_(f"nx__check_dtype({op}, T, {bits:#x})")
+    options = sibling.argument("layout"), sibling.argument("pin_memory")
+    if all(options):
+        body.try_(f"nx__check_options({op}, &in[{options[0].index}], &in[{options[1].index}])")
+
+
+def place(body, sibling, op):
+    """Fills `out` from the result's place."""
+    entry = sibling.entry
+    if len(entry.results) != 1:
+        raise Problem(entry.at, "not yet generated: several results")
+    result = entry.results[0]
+    if result.condition is not None:
+        raise Problem(result.at, "not yet generated: a result that may be absent")
+    getattr(Places, result.kind)(body, sibling, op, result)
+    if result.dtype is not None and result.kind not in ("new", "sizes"):
+        body.emit(f"out->dtype = {dtype_text(body, result.dtype)};")
+    device = sibling.argument("device")
+    if device and result.kind not in ("new", "sizes"):
+        body.emit(f"if (in[{device.index}].tag == NX_TAG_DEVICE) out->device = in[{device.index}].device;")
+
+
+class Places:
+    """One function a kind of result."""
+
+    @staticmethod
+    def T(body, sibling, op, result):
+        args = promoting(sibling)
+        body.emit(f"NX_TRY(nx_meta_broadcast({op}, operands, {len(args)}, out));" if len(args) > 1 else
+                  f"NX_TRY(nx__meta_like({op}, in[{args[0].index}].array, NX_VALUE_NONE, out));")
+        body.emit("out->absent = false;")
+        body.emit("out->view_of = -1;")
+        body.emit("out->offset = 0;")
+        body.emit("out->dtype = T;")
+
+    @staticmethod
+    def like(body, sibling, op, result):
+        array = body.expr(result.args[0]).array
+        format_ = sibling.argument("memory_format")
+        text = "(nx_value){.tag = NX_TAG_MEMORY_FORMAT}" if result.contiguous else \
+            f"in[{format_.index}]" if format_ else "NX_VALUE_NONE"
+        body.emit(f"NX_TRY(nx__meta_like({op}, {array}, {text}, out));")
+
+    @staticmethod
+    def param(body, sibling, op, result):
+        argument = sibling.argument(result.args[0])
+        if argument is None:
+            raise Problem(result.at, f"{sibling.name} has no parameter '{result.args[0]}'")
+        body.emit(f"nx__meta_same(in[{argument.index}].array, out);")
+
+    @staticmethod
+    def new(body, sibling, op, result):
+        size = body.expr(result.args[0])
+        format_ = body.expr(result.args[1]).c if len(result.args) > 1 else "NX_VALUE_NONE"
+        Places.make(body, sibling, op, result, size, format_)
+
+    @staticmethod
+    def sizes(body, sibling, op, result):
+        Places.make(body, sibling, op, result, body.expr(result.args[0]), "NX_VALUE_NONE")
+
+    @staticmethod
+    def make(body, sibling, op, result, size, format_):
+        device, tensor = sibling.argument("device"), next((a for a in sibling.arguments if a.base == "Tensor"), None)
+        where = f"in[{tensor.index}].array->device" if tensor else "NX_CPU"
+        if device:
+            where = f"in[{device.index}].tag == NX_TAG_DEVICE ? in[{device.index}].device : {where}"
+        dtype = dtype_text(body, result.dtype) if result.dtype else "T"
+        body.emit(f"NX_TRY(nx__meta_new({op}, {dtype}, {where}, {size.c}, {as_int(size.n)}, {format_}, out));")
+
+    @staticmethod
+    def reduce(body, sibling, op, result):
+        x, dim, keepdim = (body.expr(arg) for arg in result.args)
+        dims = "&NX_VALUE_NONE" if dim.kind == "none" else f"&{dim.c}"
+        body.declarations.append("bool reduced[NX_MAX_DIMS];")
+        body.emit(f"NX_TRY(nx_meta_reduce({op}, {x.array}, {dims}, {keepdim.c}, out, reduced));")
+        body.emit("out->absent = false;")
+        body.emit("out->view_of = -1;")
+        body.emit("out->offset = 0;")
+
+    @staticmethod
+    def view(body, sibling, op, result):
+        argument = sibling.argument(result.args[0].value)
+        body.emit(f"nx__meta_view(in[{argument.index}].array, {argument.index}, out);")
+        rules = sibling.entry.one("view").value
+        view_list(body, "size", rules["size"], f"in[{argument.index}].array->ndim")
+        view_list(body, "stride", rules["stride"], "out->ndim")
+        if "offset" in rules:
+            body.emit(f"out->offset = {body.expr(rules['offset'][1]).c};")
+
+
+def view_list(body, name, rule, count):
+    """`size = E`, or `size[i] = E` for every i."""
+    index, expr = rule
+    if index is None:
+        values = body.expr(expr)
+        if values.kind != "ints":
+            raise Problem(expr.at, f"{name} must be a list of integers")
+        if name == "size":
+            body.emit(f"out->ndim = {as_int(values.n)};")
+        body.emit(f"for (int k = 0; k < out->ndim; k++) out->{name}[k] = {values.c}[k];")
+        return
+    if name == "size":
+        body.emit(f"out->ndim = {count};")
+    counter = body.declare("int64_t $")
+    body.scope[index] = Value("int", counter)
+    body.emit(f"for ({counter} = 0; {counter} < out->ndim; {counter}++) {{")
+    body.depth += 1
+    body.emit(f"out->{name}[{counter}] = {body.expr(expr).c};")
+    body.depth -= 1
+    body.emit("}")
+
+
+# ---- kernels
+def kernel_argument(world, sibling, expr, name):
+    """(C type, C text, lines before) of one argument of a typed kernel."""
+    mutated = [n for row in sibling.entry.all("mutate") for n in row.value]
+    if expr is not None and expr.op == "number":
+        wrap = "nx_value_float" if isinstance(expr.value, float) else "nx_value_int"
+        return "nx_value ", f"{wrap}({expr.value})", []
+    if name == "result" or name in mutated:
+        return "nx_array *", "out[0].array", []
+    argument = sibling.argument(name)
+    if argument is None:
+        raise Problem(expr.at if expr else sibling.at, f"{sibling.name} has no parameter '{name}'")
+    c = f"in[{argument.index}]"
+    if argument.base == "Tensor":
+        return "const nx_array *", c + ".array", []
+    if argument.base == "generator":
+        return "nx_generator *", "generator", ["nx_generator *generator;", f"NX_TRY(nx__run_generator(run, &{c}, &generator));"]
+    value = argument_value(argument)
+    if value.kind in ("number", "value"):
+        return "nx_value ", c, []
+    types = {"int": "int64_t ", "float": "double ", "bool": "bool "}
+    if value.kind == "ints":
+        return "const int64_t *", f"{value.c}, {value.n}", []
+    return types[value.kind], value.c, []
+
+
+def kernel_call(world, sibling, row, prototypes):
+    """The statements that call a typed kernel; notes its prototype."""
+    name = row["name"]
+    if row["args"] is None:
+        names = [a.name for a in sibling.arguments] + ([] if sibling.entry.one("mutate") else ["result"])
+        parts = [(None, n) for n in names]
+    else:
+        parts = [(e, e.value if e.op == "name" else None) for e in row["args"]]
+    types, texts, before = ["nx_run *run"], ["run"], []
+    for k, (expr, part) in enumerate(parts):
+        type_, text, lines = kernel_argument(world, sibling, expr, part)
+        shown = {"result": "out", None: f"value{k}"}.get(part, part)
+        types.append(type_ + shown + (f", int n_{shown}" if type_ == "const int64_t *" else ""))
+        texts.append(text)
+        before += lines
+    note_prototype(prototypes, name, types, row["at"])
+    return before + [f"return nx__{name}({', '.join(texts)});"]
+
+
+def note_prototype(prototypes, name, types, at):
+    bare = [t.rsplit(" ", 1)[0] if not t.rsplit(" ", 1)[1].startswith("*") else t.rsplit("*", 1)[0] for t in types]
+    known = prototypes.setdefault(name, (bare, types))
+    if known[0] != bare:
+        raise Problem(at, f"kernel {name} is called with other types elsewhere: {', '.join(known[0])}")
+
+
+def write_kernels(world, sibling, source, prototypes):
+    """The function that chooses a kernel, and the one of the reference. Returns their C names."""
+    entry, names = sibling.entry, {}
+    rows = {"kernel": entry.all("kernel"), "ref": entry.all("ref")}
+    if rows["kernel"] and rows["kernel"][0].value["name"] == "nothing":
+        return {"kernel": "nx__kernel_nothing"}
+    simple = len(rows["kernel"]) == 1 and rows["ref"] and rows["kernel"][0].value["name"] == rows["ref"][0].value["name"]
+    for word, function_name in (("kernel", f"run_{sibling.c_name}"), ("ref", f"ref_{sibling.c_name}")):
+        if not rows[word] or (word == "ref" and simple):
+            continue
+        body = Body(world, sibling.base, False)
+        body.scope = scope_of(sibling, world)
+        body.scope["T"] = Value("dtype", "T")
+        for row in rows[word]:
+            if row.value["device"]:
+                raise Problem(row.at, "not yet generated: 'on DEVICE'")
+            lines = kernel_call(world, sibling, row.value, prototypes)
+            if row.value["when"] is None:
+                body.lines += lines
+                break
+            condition = body.expr(row.value["when"])
+            body.emit(f"if ({bare(condition.c)}) {{")
+            body.lines += ["    " + line for line in lines]
+            body.emit("}")
+        if word == "kernel" and rows[word][-1].value["when"] is not None:
+            raise Problem(rows[word][-1].at, "the last kernel has no 'when': it takes what the others leave")
+        start = [line for line in common_dtype(sibling) or [] if uses(body, "T")]
+        head = f"nx_status nx__{function_name}(nx_run *run, const nx_value *in, nx_value *out)"
+        source.add(function(head, body, start, []), rows[word][0].at)
+        names[word] = f"nx__{function_name}"
+    return names
+
+
+# ---- formulas
+def rules_of(sibling):
+    """(argument, formula) of the inputs that have a gradient, by name: PyTorch computes them in this order."""
+    row = sibling.entry.one("grad")
+    if row is None:
+        return []
+    if row.value["auto"] or row.value["once"]:
+        raise Problem(row.at, "not yet generated: 'grad auto' and 'grad once'")
+    found = []
+    for rule in row.value["rules"]:
+        if len(rule["targets"]) != 1 or rule["index"]:
+            raise Problem(rule["at"], "not yet generated: a formula for several inputs or for a list")
+        argument = sibling.argument(rule["targets"][0])
+        if argument is not None and argument.base == "Tensor":
+            found.append((argument, rule["formula"]))
+    return sorted(found, key=lambda pair: pair[0].name)
+
+
+def write_backward(world, sibling, source):
+    """The formulas of a sibling. Returns {argument index: (inputs read, results read)}, or None."""
+    entry, rules = sibling.entry, rules_of(sibling)
+    if not rules or dissolves(entry):
+        return None
+    body = Body(world, sibling.base + " backward", True)
+    body.scope = scope_of(sibling, world)
+    body.scope["g"] = Value("tensor", "g[0]", array="nx_arr(g[0])")
+    body.scope["result"] = Value("tensor", "results[0]", array="nx_arr(results[0])", source=("out", 0))
+    saves = {}
+    for argument, formula in rules:
+        body.read = set()
+        body.emit(f"if (needed >> {argument.index} & 1) {{ /* {argument.name} */")
+        body.depth += 1
+        if formula.op == "name" and formula.value == "zero":
+            if not entry.one("mutate"):
+                raise Problem(formula.at, "not yet generated: 'zero' where the input is not overwritten")
+            body.try_(f"nx__zeros_like(g[0], &grads[{argument.index}])")
+        else:
+            value = body.expr(formula)
+            if value.kind != "tensor":
+                raise Problem(formula.at, f"a gradient is a tensor, this is a {value.kind}")
+            body.emit(f"grads[{argument.index}] = nx_tensor_ref({body.elements(value)});")
+        body.depth -= 1
+        body.emit("}")
+        saves[argument.index] = (bits(body.read, "in"), bits(body.read, "out"))
+    sums = "true" if kind(entry) == "point" else "false"
+    for argument, _ in sorted(rules, key=lambda pair: pair[0].index):
+        body.try_(f"nx__grad_finish(&grads[{argument.index}], &in[{argument.index}], {sums})")
+    n, n_in = max(body.n_tensors, 1), len(sibling.arguments)
+    start = ["nx_status status = NX_OK;", f"nx_tensor *t[{n}] = {{0}};", f"for (int k = 0; k < {n_in}; k++) grads[k] = NULL;",
+             "if (!g[0]) return NX_OK;"]
+    head = (f"nx_status nx__backward_{sibling.c_name}(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g,\n"
+            "        uint64_t needed, nx_tensor **grads)")
+    source.add(function(head, body, start, ["\bfail:", f"return nx__grad_end(status, t, {n}, grads, {n_in});"]),
+               entry.one("grad").at)
+    return saves
+
+
+def bits(read, where):
+    return sum(1 << k for side, k in read if side == where)
+
+
+# ---- compositions
+def write_compose(world, sibling, source):
+    entry = sibling.entry
+    body = Body(world, sibling.base, True)
+    body.scope = scope_of(sibling, world)
+    body.checks([row for row in entry.rows if row.word in ("let", "check")])
+    value = body.expr(entry.one("as").value)
+    if value.kind != "tensor":
+        raise Problem(entry.one("as").at, f"the result must be a tensor, this is a {value.kind}")
+    body.emit(f"out[0] = nx_value_tensor(nx_tensor_ref({value.c}));")
+    n = max(body.n_tensors, 1)
+    start = ["nx_status status = NX_OK;", f"nx_tensor *t[{n}] = {{0}};"]
+    head = f"nx_status nx__compose_{sibling.c_name}(nx_run *run, const nx_value *in, nx_value *out)"
+    source.add(function(head, body, start, ["\bfail:", f"return nx__grad_end(status, t, {n}, NULL, 0);"]),
+               entry.one("as").at)

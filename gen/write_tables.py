@@ -1,0 +1,213 @@
+"""Writes the tables that the dispatcher reads (tables.c: one nx_op_def a form, nx__register_ops) and the typed
+wrappers for callers in C (ops.h, calls.c)."""
+
+from gen.expr import c_string
+from gen.model import dissolves, kind, schema
+from gen.write_rules import Source
+
+TYPES = {"Tensor": "TENSOR", "Scalar": "SCALAR", "generator": "GENERATOR", "memory_format": "MEMORY_FORMAT",
+         "dtype": "DTYPE", "layout": "LAYOUT", "device": "DEVICE", "pin_memory": "BOOL", "int": "INT", "SymInt": "INT",
+         "float": "FLOAT", "bool": "BOOL", "str": "STR"}
+KINDS = {"point": "POINT", "reduce": "REDUCE", "view": "VIEW", "as": "COMPOSED", "kernel": "KERNEL"}
+VARIANTS = {"functional": "NX_FUNCTIONAL", "inplace": "NX_INPLACE", "out": "NX_OUT"}
+OUT_REASON = "functions with out=... arguments don't support automatic differentiation"
+
+
+def initial_value(argument):
+    initial = argument.initial
+    if initial is None or (initial.op == "const" and initial.value == "None"):
+        return "{.tag = NX_TAG_NONE}"
+    sign = -1 if initial.op == "unary" else 1
+    value = initial.args[0].value if initial.op == "unary" else initial.value
+    if initial.op == "const":
+        value = {"True": 1, "False": 0}[value]
+    if argument.base == "float":
+        return f"{{.tag = NX_TAG_FLOAT, .f = {float(sign * value)!r}}}"
+    if argument.base == "bool":
+        return f"{{.tag = NX_TAG_BOOL, .i = {int(value)}}}"
+    if isinstance(value, float):
+        return f"{{.tag = NX_TAG_FLOAT, .f = {sign * value!r}}}"
+    return f"{{.tag = NX_TAG_INT, .i = {sign * value}}}"
+
+
+def param_row(argument):
+    type_ = TYPES[argument.base] + ("S" if argument.list_of is not None else "")
+    fields = [f".name = {c_string(argument.name)}", f".type = NX_TYPE_{type_}"]
+    for name, value in (("optional", argument.optional), ("keyword_only", argument.keyword_only),
+                        ("has_initial", argument.initial is not None), ("written", argument.written),
+                        ("number_too", argument.number_too)):
+        if value:
+            fields.append(f".{name} = true")
+    if argument.list_of:
+        fields.append(f".int_list_of = {argument.list_of}")
+    if argument.initial is not None:
+        fields.append(f".initial = {initial_value(argument)}")
+    return "    {" + ", ".join(fields) + "},"
+
+
+def is_overwriting(entry):
+    """A mutating operator that never reads what it writes: the gradient of the old elements is zero."""
+    grad = entry.one("grad")
+    rules = grad.value["rules"] if grad else []
+    mutated = [n for row in entry.all("mutate") for n in row.value]
+    return any(r["targets"] == mutated and r["formula"].op == "name" and r["formula"].value == "zero" for r in rules)
+
+
+def flags(form):
+    entry, found = form.sibling.entry, []
+    if form.variant != "functional":
+        found.append("NX_OP_MUTATES")
+    if entry.one("random"):
+        found.append("NX_OP_RANDOM")
+    if entry.one("factory"):
+        found.append("NX_OP_FACTORY")
+    if is_overwriting(entry):
+        found.append("NX_OP_OVERWRITES")
+    for row in entry.all("props"):
+        # A condition ("when alpha == 1") makes it a matter of the call, which this flag cannot say.
+        if any(p["name"] == "commutes" and p["when"] is None for p in row.value) and form.sibling.name == entry.name:
+            found.append("NX_OP_COMMUTES")
+    if entry.one("device"):
+        found.append("NX_OP_COPIES_DEVICES")
+    if entry.one("data_sized"):
+        found.append("NX_OP_DATA_SIZED")
+    return " | ".join(found) or "0"
+
+
+def nograd(form):
+    if form.variant == "out":
+        return c_string(OUT_REASON)
+    for row in form.sibling.entry.all("nograd"):
+        return c_string(row.value[0]["reason"])
+    return "NULL"
+
+
+def write_derivative(sibling, saves, source):
+    n, inputs = len(sibling.arguments), 0
+    all_in = all_out = 0
+    table = {"in": [0] * n, "out": [0] * n}
+    for index, (read_in, read_out) in saves.items():
+        inputs |= 1 << index
+        all_in, all_out = all_in | read_in, all_out | read_out
+        table["in"][index], table["out"][index] = read_in, read_out
+    name = sibling.c_name
+    for side, values in table.items():
+        source.add(f"static const uint64_t saves_{side}_{name}[] = {{{', '.join(f'{v:#x}' for v in values)}}};")
+    source.add(f"static const nx_derivative derivative_{name} = {{{inputs:#x}, {all_in:#x}, {all_out:#x}, "
+               f"saves_in_{name}, saves_out_{name}, nx__backward_{name}}};\n")
+
+
+def write_def(form, facts):
+    entry, sibling = form.sibling.entry, form.sibling
+    name = sibling.c_name
+    fields = [f'.name = "aten::{form.name}"', f".schema = {c_string('aten::' + schema(form))}",
+              f".kind = NX_KIND_{KINDS[kind(entry)]}", f".variant = {VARIANTS[form.variant]}", f".flags = {flags(form)}",
+              f".n_in = {len(form.arguments)}", f".n_out = {len(entry.results)}", f".params = params_{form.c_name}"]
+    if facts.get("meta"):
+        fields.append(f".meta = nx__shape_{name}")
+    for word in ("kernel", "ref", "compose", "point", "reduce"):
+        if facts.get(word):
+            fields.append(f".{word} = {facts[word]}")
+    if dissolves(entry):
+        fields.append(".dissolves = true")
+    if facts.get("derivative") and form.variant != "out":
+        fields.append(f".derivative = &derivative_{name}")
+    elif not dissolves(entry):
+        fields.append(f".nograd = {nograd(form)}")
+    if form.functional:
+        fields.append(f'.functional = "aten::{form.functional}"')
+    if form.inplace:
+        fields.append(f'.inplace = "aten::{form.inplace}"')
+    fields.append(f".source = {c_string(f'{sibling.at.path}:{sibling.at.line}')}")
+    return "    {" + ",\n     ".join(fields) + "},"
+
+
+def write_register(forms, source):
+    source.add(f"""const nx_op *nx__op_at[{len(forms)}];
+
+nx_status nx__register_ops(void) {{
+    for (int k = 0; k < NX_COUNT(definitions); k++) NX_TRY(nx_library_def(&definitions[k]));
+    for (int k = 0; k < NX_COUNT(definitions); k++) nx__op_at[k] = nx_op_get(definitions[k].name);
+    return NX_OK;
+}}""")
+
+
+# ---- wrappers
+def wrapper_param(argument):
+    """C parameter of a typed wrapper, and the nx_value made of it."""
+    name, base = argument.name, argument.base
+    if base == "Tensor" and argument.number_too:
+        return f"nx_value {name}", name
+    if base == "Tensor":
+        return f"nx_tensor *{name}", f"nx_value_tensor({name})"
+    if base in ("int", "SymInt") and argument.list_of is not None:
+        made = f"nx_value_ints({name}, n_{name})"
+        if argument.optional:
+            made = f"{name} ? {made} : NX_VALUE_NONE"
+        return f"const int64_t *{name}, int n_{name}", made
+    if base == "generator":
+        return f"nx_generator *{name}", f"nx__value_generator({name})"
+    plain = {"int": ("int64_t", "int"), "SymInt": ("int64_t", "int"), "float": ("double", "float"), "bool": ("bool", "bool")}
+    if base in plain and not argument.optional:
+        type_, maker = plain[base]
+        return f"{type_} {name}", f"nx_value_{maker}({name})"
+    return f"nx_value {name}", name
+
+
+def write_wrapper(form, index, header, source):
+    params, values, seen_options = [], [], False
+    for argument in form.arguments:
+        if argument.param.type.base == "options":
+            values.append(f"options.{argument.name}")
+            if not seen_options:
+                params.append("nx_options options")
+            seen_options = True
+            continue
+        param, value = wrapper_param(argument)
+        params.append(param)
+        values.append(value)
+    gives = form.variant == "functional"
+    if gives:
+        params.append("nx_tensor **out")
+    head = f"nx_status nx_{form.c_name}({', '.join(params)})"
+    header.add(f"/* {schema(form)} */\nNX_API NX_MUST_USE {head};")
+    take = "*out = result.tensor;" if gives else "nx_tensor_unref(result.tensor); /* the written argument once more */"
+    source.add(f"""{head} {{
+    const nx_value in[] = {{{', '.join(values)}}};
+    nx_value result;
+    NX_TRY(nx_op_call(nx__op_at[{index}], in, &result));
+    {take}
+    return NX_OK;
+}}
+""")
+
+
+HEADER = """/* Every operator as a C function; calls go through the dispatcher. Generated from ops/.
+ * A Tensor is nx_tensor *, where a number may stand instead and for every Scalar an nx_value. Optional arguments are
+ * nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL. In-place and out forms give nothing back. */
+#ifndef NARTHEX_OPS_H
+#define NARTHEX_OPS_H
+
+#include "narthex/narthex.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of a tensor that is made; {0}: all absent. */
+typedef struct nx_options {
+    nx_value dtype, layout, device, pin_memory;
+} nx_options;
+"""
+
+
+def write_wrappers(forms):
+    header = Source("ops.h", HEADER)
+    source = Source("calls.c", '/* Typed wrappers over nx_op_call(). Generated from ops/. */\n#include "dispatch/dispatch.h"\n'
+                    '#include "gen/ops.h"\n\nextern const nx_op *nx__op_at[];\n\n'
+                    "static inline nx_value nx__value_generator(nx_generator *generator) {\n"
+                    "    return (nx_value){.tag = generator ? NX_TAG_GENERATOR : NX_TAG_NONE, .generator = generator};\n}\n")
+    for index, form in enumerate(forms):
+        write_wrapper(form, index, header, source)
+    header.add("\n#ifdef __cplusplus\n}\n#endif\n#endif")
+    return header, source
