@@ -40,7 +40,7 @@ static int compare_names(const void *key, const void *row) { return strcmp(key, 
 static nx_kernel_fn *find_kernel(void *context, const char *op_name) {
     if (strncmp(op_name, "aten::", 6) != 0) return NULL;
     if (bsearch(op_name + 6, npu_official, (size_t)npu_n_official, sizeof *npu_official, compare_names) == NULL) return NULL;
-    if (strcmp(op_name, "aten::normal_") == 0) return npu_normal;
+    if (strcmp(op_name, "aten::normal_") == 0 || strcmp(op_name, "aten::normal_functional") == 0) return npu_normal;
     nx_kernel_fn *kernel;
     return nx_op_cpu_kernel(op_name, &kernel) == NX_OK ? kernel : NULL;
 }
