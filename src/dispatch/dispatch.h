@@ -60,6 +60,7 @@ typedef struct nx_point {
     int n_out, n_in, n_constants;
     int8_t in_param[8], constant_param[8];          /* which argument each operand and constant is */
     nx_loop_fn *loop[NX_N_LEVELS][NX_N_DTYPES];     /* by the common dtype of the operands; NULL: not implemented */
+    uint8_t exact;      /* operands by bit: a number or single element there keeps its digits beside a half type (mul's other) */
 } nx_point;
 /* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second
  * state to the first; done writes one result element; count is the number of elements folded. */
@@ -122,7 +123,8 @@ NX_MUST_USE nx_status nx_redispatch(const nx_op *op, uint64_t keys, int at, cons
 /* The front: shape rule, allocation (or the written argument), launch. Stands at every device's key. */
 nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out); /* at FAKE */
-/* Results' metas of a call without making them; view, new or written alike. */
+/* Results' metas of a call without making them; view, new or written alike. A view's offset counts from the viewed
+ * tensor's element 0; a written argument's meta has view_of set to it. */
 NX_MUST_USE nx_status nx_op_meta(const nx_op *op, const nx_value *in, nx_meta *out);
 /* Device that a call computes on: of the first tensor, of the device argument, else the CPU. */
 nx_device nx_call_device(const nx_op *op, const nx_value *in);

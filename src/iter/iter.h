@@ -44,6 +44,8 @@ void nx_walk_run(const nx_walk *walk, nx_walk_fn *inner, void *arg);
 /* Kernels for the kinds that are made of loops; run->op->def says which. */
 nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out);
+/* n elements, steps in bytes; the same address is allowed for one dtype, otherwise no overlap. */
+void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, const char *from, int64_t from_step, int64_t n);
 /* Elements of `from` cast into `to`, which has the broadcast size. */
 void nx_copy_cast(const nx_array *to, const nx_array *from);
 int nx_level(void);                                           /* the level in use */

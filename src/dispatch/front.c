@@ -1,0 +1,188 @@
+/* What stands at the devices' keys and at FAKE. From a call to its results: the shape rule says what they will be, each
+ * one is allocated, is a view, or is the argument that the operator writes; then the kernel is launched (not for fakes,
+ * not for views). In: tensors. Out: new references; on failure none. Next: written.c, fallback.c. */
+#include "dispatch/private.h"
+
+static inline bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
+
+static nx_status shape_rule(const nx_op *op, const nx_value *in, nx_meta *metas) {
+    const nx_op_def *def = op->def;
+    for (int k = 0; k < def->n_out; k++) {
+        metas[k].absent = false;
+        metas[k].view_of = -1;
+        metas[k].offset = 0;
+    }
+    return def->meta(in, metas);
+}
+
+static nx_status fail_meta(const nx_op *op) {
+    return nx_fail(NX_NOT_IMPLEMENTED, "%s: no shape rule and no composition", op->def->name);
+}
+
+static nx_status make_view(const nx_op *op, nx_meta *meta, nx_tensor *source, nx_value *out) {
+    nx_tensor *view;
+    if (source->storage == NULL) {
+        return nx_fail(NX_RUNTIME, "%s: argument %d was saved as a shape only", op->def->name, meta->view_of);
+    }
+    /* A view that carries no gradient (detach) is no view to autograd: writing to it does not touch its base's history. */
+    nx_tensor *base = op->def->derivative ? source : NULL;
+    meta->offset += source->offset; /* the rule counts from the viewed tensor's element 0 */
+    NX_TRY(nx_tensor_new_view(source->storage, meta, source->keys & ~NX_KEY(AUTOGRAD), base, &view));
+    *out = nx_value_tensor(view);
+    return NX_OK;
+}
+
+static nx_status make_result(const nx_op *op, const nx_value *in, int k, nx_meta *meta, bool fake, nx_value *out) {
+    int written = nx__op_of(op)->written[k];
+    if (written >= 0) {
+        nx_tensor *tensor = in[written].tensor;
+        if (in[written].tag != NX_TAG_TENSOR) {
+            return nx_fail(NX_TYPE, "%s: argument '%s' must be a tensor", op->def->name, op->def->params[written].name);
+        }
+        NX_TRY(nx__write_into(op, in, written, meta, tensor));
+        *out = nx_value_tensor(nx_tensor_ref(tensor));
+        return NX_OK;
+    }
+    if (NX_UNLIKELY(meta->absent)) {
+        *out = NX_VALUE_NONE;
+        return NX_OK;
+    }
+    if (meta->view_of >= 0) return make_view(op, meta, in[meta->view_of].tensor, out);
+    nx_tensor *tensor;
+    NX_TRY(nx_tensor_new_meta(meta, fake, &tensor));
+    *out = nx_value_tensor(tensor);
+    return NX_OK;
+}
+
+static void drop_results(int n, nx_value *out) {
+    for (int k = 0; k < n; k++) {
+        if (out[k].tag == NX_TAG_TENSOR) nx_tensor_unref(out[k].tensor);
+        out[k] = NX_VALUE_NONE;
+    }
+}
+
+static nx_status make_results(const nx_op *op, const nx_value *in, nx_meta *metas, bool fake, nx_value *out) {
+    for (int k = 0; k < op->def->n_out; k++) {
+        nx_status status = make_result(op, in, k, &metas[k], fake, &out[k]);
+        if (NX_LIKELY(status == NX_OK)) continue;
+        drop_results(k, out);
+        return status;
+    }
+    return NX_OK;
+}
+
+/* ---- devices ---------------------------------------------------------------------------------------------------- */
+static nx_status fail_devices(const nx_op *op, nx_device a, nx_device b) {
+    char text[2][48];
+    const nx_device both[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        const char *name = nx_device_type_name(both[i].type);
+        if (both[i].type == 0) snprintf(text[i], sizeof text[i], "%s", name);
+        else snprintf(text[i], sizeof text[i], "%s:%d", name, both[i].index);
+    }
+    return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two devices, %s and %s! "
+                   "Move one with .to()", nx__op_of(op)->label, text[0], text[1]);
+}
+
+static nx_status check_devices(const nx_op *op, const nx_value *in, nx_device device) {
+    const nx__op *own = nx__op_of(op);
+    for (int i = 0; i < own->n_tensors; i++) {
+        const nx_value *value = &in[own->tensors[i]];
+        const nx_value *at = value->tag == NX_TAG_LIST ? value->list : value;
+        for (int n = value->tag == NX_TAG_LIST ? value->n : 1; n > 0; n--, at++) {
+            if (at->tag != NX_TAG_TENSOR || same_device(at->array->device, device)) continue;
+            bool scalar = op->def->kind == NX_KIND_POINT && at->array->ndim == 0 && at->array->device.type == 0;
+            if (!scalar) return fail_devices(op, device, at->array->device);
+        }
+    }
+    return NX_OK;
+}
+
+/* Where the results will be: on the CPU nothing has to be looked up. */
+static nx_device result_device(const nx_value *out, int n) {
+    for (int k = 0; k < n; k++) {
+        if (out[k].tag == NX_TAG_TENSOR) return out[k].array->device;
+    }
+    return NX_CPU;
+}
+
+static nx_status launch_elsewhere(nx_run *run, const nx_value *in, nx_value *out) {
+    nx_kernel_fn *kernel = nx__device_kernel(run->op, run->device.type);
+    if (kernel == NULL) return nx__run_on_cpu(run, in, out);
+    run->stream = nx_stream_current(run->device);
+    return nx_device_launch(kernel, run, in, run->op->def->n_in, out, run->op->def->n_out);
+}
+
+/* The source of an operator that copies between devices is its last tensor argument: copy_(self, src), _to_copy(self). */
+static nx_tensor *copy_source(const nx_op *op, const nx_value *in) {
+    const nx__op *own = nx__op_of(op);
+    const nx_value *last = own->n_tensors ? &in[own->tensors[own->n_tensors - 1]] : NULL;
+    return last && last->tag == NX_TAG_TENSOR ? last->tensor : NULL;
+}
+
+static nx_status launch(const nx_op *op, const nx_value *in, nx_value *out) {
+    nx_run run = {op, 0, NULL, result_device(out, op->def->n_out)};
+    nx_kernel_fn *kernel = nx__cpu_kernel(op);
+    if (op->def->flags & NX_OP_COPIES_DEVICES) {
+        nx_tensor *from = copy_source(op, in);
+        if (from && !same_device(from->a.device, run.device)) return nx__copy_between(out[0].tensor, from);
+    } else if (nx__op_of(op)->device_param < 0) { /* ones_like(x, device=...) may leave x's device */
+        NX_TRY(check_devices(op, in, run.device));
+    }
+    if (kernel == NULL || kernel == nx__kernel_nothing) return NX_OK; /* empty */
+    if (run.device.type != 0) return launch_elsewhere(&run, in, out);
+    if (NX_LIKELY(nx_thread_get()->recorder == NULL)) return kernel(&run, in, out); /* a tensor begins with its array */
+    return nx_device_launch(kernel, &run, in, op->def->n_in, out, op->def->n_out);
+}
+
+/* ---- the functions of the table -------------------------------------------------------------------------------------- */
+nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_op *op = run->op;
+    nx_meta metas[NX__MAX_OUT];
+    if (NX_UNLIKELY(op->def->meta == NULL)) return op->def->compose ? op->def->compose(run, in, out) : fail_meta(op);
+    NX_TRY(shape_rule(op, in, metas));
+    if (NX_UNLIKELY(op->def->kernel == NULL && op->def->compose)) return op->def->compose(run, in, out);
+    NX_TRY(make_results(op, in, metas, false, out));
+    if (op->def->kind == NX_KIND_VIEW) return NX_OK;
+    nx_status status = launch(op, in, out);
+    if (NX_UNLIKELY(status != NX_OK)) drop_results(op->def->n_out, out);
+    return status;
+}
+
+nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_op *op = run->op;
+    nx_meta metas[NX__MAX_OUT];
+    if (op->def->meta == NULL) return op->def->compose ? op->def->compose(run, in, out) : fail_meta(op);
+    NX_TRY(shape_rule(op, in, metas));
+    NX_TRY(make_results(op, in, metas, true, out));
+    for (int k = 0; k < op->def->n_out; k++) { /* a view of a real tensor is fake as well */
+        if (out[k].tag == NX_TAG_TENSOR && metas[k].view_of >= 0) out[k].tensor->keys |= NX_KEY(FAKE);
+    }
+    return NX_OK;
+}
+
+static void describe_written(const nx_array *array, int param, nx_meta *meta) {
+    meta->dtype = array->dtype;
+    meta->device = array->device;
+    meta->ndim = array->ndim;
+    meta->absent = false;
+    meta->view_of = param;
+    meta->offset = 0;
+    for (int d = 0; d < array->ndim; d++) {
+        meta->size[d] = array->sizes[d];
+        meta->stride[d] = array->strides[d];
+    }
+}
+
+/* An out= argument of another size will be resized, so its shape is the rule's. */
+nx_status nx_op_meta(const nx_op *op, const nx_value *in, nx_meta *out) {
+    if (op->def->meta == NULL) return fail_meta(op);
+    NX_TRY(shape_rule(op, in, out));
+    for (int k = 0; k < op->def->n_out; k++) {
+        int written = nx__op_of(op)->written[k];
+        if (written < 0 || in[written].tag != NX_TAG_TENSOR) continue;
+        if (op->def->variant != NX_OUT) describe_written(in[written].array, written, &out[k]);
+        else out[k].dtype = in[written].array->dtype;
+    }
+    return NX_OK;
+}

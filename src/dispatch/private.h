@@ -1,0 +1,36 @@
+/* Shared by the files of src/dispatch alone. */
+#ifndef NX_DISPATCH_PRIVATE_H
+#define NX_DISPATCH_PRIVATE_H
+
+#include "dispatch/dispatch.h"
+
+enum { NX__MAX_IN = 64, NX__MAX_OUT = 8 };
+
+/* What stands behind every nx_op: facts about the schema that a call would otherwise look up again. */
+typedef struct nx__op {
+    nx_op op;                                    /* first */
+    uint32_t explicit_rows;                      /* keys that nx_library_impl filled */
+    int8_t n_tensors, tensors[NX__MAX_IN];       /* parameters that may hold tensors */
+    int8_t written[NX__MAX_OUT];                 /* argument that result k is, -1: a new one */
+    int8_t device_param;                         /* -1: none */
+    const char *label;                           /* "add_.Tensor": the name without "aten::" */
+    nx_kernel_fn *kernel[NX_MAX_DEVICE_TYPES];   /* of other devices, once asked for */
+    _Atomic bool asked[NX_MAX_DEVICE_TYPES];
+    _Atomic int64_t fallbacks;                   /* calls that ran on the CPU for another device */
+} nx__op;
+static inline nx__op *nx__op_of(const nx_op *op) { return (nx__op *)op; }
+
+nx_status nx__kernel_nothing(nx_run *run, const nx_value *in, nx_value *out);                       /* generated: of operators that only allocate */
+nx_kernel_fn *nx__cpu_kernel(const nx_op *op);           /* NULL: nothing to compute */
+nx_kernel_fn *nx__device_kernel(const nx_op *op, int type); /* NULL: the device has none */
+
+/* written.c */
+/* Whether result `meta` may go into `tensor`, the written argument `param` of the call; an out= tensor of another size
+ * is resized. Counts the write. */
+nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta, nx_tensor *tensor);
+
+/* fallback.c */
+nx_status nx__run_on_cpu(const nx_run *run, const nx_value *in, nx_value *out);
+nx_status nx__copy_between(nx_tensor *to, nx_tensor *from); /* devices, dtypes and layouts may differ */
+
+#endif

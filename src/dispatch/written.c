@@ -1,0 +1,139 @@
+/* What must hold of a tensor that an operator writes: it overlaps neither itself nor, in part, an input; it has the
+ * result's size (an out= tensor is resized); the result's dtype may be cast to its own. The texts are PyTorch's.
+ * It stands below src/iter because every front needs it before anything is launched. */
+#include "dispatch/private.h"
+
+bool nx_can_cast(nx_dtype from, nx_dtype to) {
+    if (from >= NX_F16 && to > NX_BOOL && to < NX_F16) return false;
+    return to != NX_BOOL || from == NX_BOOL;
+}
+
+/* Dimensions in order of stride tile the memory from the first element to the last. */
+bool nx_is_dense(const nx_array *a) {
+    if (a->contiguous) return true;
+    int order[NX_MAX_DIMS], n = 0;
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->sizes[d] == 1) continue;
+        int at = n++;
+        for (; at > 0 && a->strides[order[at - 1]] > a->strides[d]; at--) order[at] = order[at - 1];
+        order[at] = d;
+    }
+    int64_t expected = 1;
+    for (int k = 0; k < n; k++) {
+        if (a->strides[order[k]] != expected) return false;
+        expected *= a->sizes[order[k]];
+    }
+    return true;
+}
+
+static nx_status check_own_overlap(const nx_op *op, const nx_array *a) {
+    for (int d = 0; d < a->ndim && a->numel > 0; d++) {
+        if (a->sizes[d] <= 1 || a->strides[d] != 0) continue;
+        return nx_fail(NX_RUNTIME, "%s: unsupported operation: more than one element of the written-to tensor refers to a single "
+                       "memory location. Please clone() the tensor before performing the operation.", nx__op_of(op)->label);
+    }
+    return NX_OK;
+}
+
+static bool overlaps_partly(const nx_tensor *written, const nx_tensor *input) {
+    if (written == input || written->storage != input->storage || written->storage == NULL) return false;
+    if (written->a.numel == 0 || input->a.numel == 0 || !nx_is_dense(&written->a) || !nx_is_dense(&input->a)) return false;
+    int64_t begin = written->offset * (int64_t)nx_dtype_bytes(written->a.dtype);
+    int64_t end = begin + written->a.numel * (int64_t)nx_dtype_bytes(written->a.dtype);
+    int64_t input_begin = input->offset * (int64_t)nx_dtype_bytes(input->a.dtype);
+    int64_t input_end = input_begin + input->a.numel * (int64_t)nx_dtype_bytes(input->a.dtype);
+    if (begin != input_begin || end != input_end) return begin < input_end && input_begin < end;
+    if (written->a.ndim != input->a.ndim) return true;
+    for (int d = 0; d < written->a.ndim; d++) {
+        if (written->a.strides[d] != input->a.strides[d]) return true;
+    }
+    return false;
+}
+
+static nx_status check_inputs_overlap(const nx_op *op, const nx_value *in, const nx_tensor *written) {
+    const nx__op *own = nx__op_of(op);
+    for (int i = 0; i < own->n_tensors; i++) {
+        const nx_value *value = &in[own->tensors[i]];
+        if (value->tag != NX_TAG_TENSOR || !overlaps_partly(written, value->tensor)) continue;
+        return nx_fail(NX_RUNTIME, "%s: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                       "a single memory location. Please clone() the tensor before performing the operation.", own->label);
+    }
+    return NX_OK;
+}
+
+static bool same_size(const nx_meta *meta, const nx_array *a) {
+    if (meta->ndim != a->ndim) return false;
+    for (int d = 0; d < a->ndim; d++) {
+        if (meta->size[d] != a->sizes[d]) return false;
+    }
+    return true;
+}
+
+static nx_status fail_size(const nx_op *op, const nx_meta *meta, const nx_array *a, const char *hint) {
+    nx_text text = {0};
+    nx_text_add(&text, "%s: output with shape ", nx__op_of(op)->label);
+    nx_text_add_ints(&text, a->sizes, a->ndim);
+    nx_text_add(&text, " doesn't match the broadcast shape ");
+    nx_text_add_ints(&text, meta->size, meta->ndim);
+    nx_status status = nx_fail(NX_RUNTIME, "%s%s", text.failed ? nx__op_of(op)->label : text.at, hint);
+    nx_text_free(&text);
+    return status;
+}
+
+/* As PyTorch: the tensor takes the result's size and strides, its storage grows if it must. Storage that others share
+ * cannot move under them. */
+static nx_status resize(const nx_op *op, const nx_meta *meta, nx_tensor *tensor) {
+    if (tensor->a.sizes != tensor->dims || meta->ndim > NX_INLINE_DIMS) {
+        return fail_size(op, meta, &tensor->a, " and cannot be resized beyond 6 dimensions; give an empty one");
+    }
+    if (tensor->storage == NULL) return fail_size(op, meta, &tensor->a, " and has no storage");
+    nx_meta sized = *meta;
+    sized.dtype = tensor->a.dtype;
+    size_t bytes = nx_meta_bytes(&sized) + (size_t)tensor->offset * nx_dtype_bytes(sized.dtype);
+    if (bytes > tensor->storage->bytes) {
+        nx_storage *grown;
+        bool fake = nx_tensor_is_fake(tensor);
+        if (tensor->base || tensor->offset || atomic_load(&tensor->storage->refs) > 1) {
+            return fail_size(op, meta, &tensor->a, " and cannot grow, because other tensors share its storage");
+        }
+        NX_TRY(fake ? nx_storage_new_fake(tensor->a.device, bytes, &grown) : nx_storage_new(tensor->a.device, bytes, &grown));
+        grown->version = tensor->storage->version;
+        nx_storage_unref(tensor->storage);
+        tensor->storage = grown;
+        tensor->a.data = grown->data;
+    }
+    tensor->a.ndim = (uint8_t)meta->ndim;
+    tensor->a.strides = tensor->dims + meta->ndim;
+    for (int d = 0; d < meta->ndim; d++) {
+        tensor->a.sizes[d] = meta->size[d];
+        tensor->a.strides[d] = meta->stride[d];
+    }
+    nx_array_refresh(&tensor->a);
+    return NX_OK;
+}
+
+static const char *c_name(nx_dtype dtype) { return dtype == NX_F32 ? "float" : dtype == NX_F64 ? "double" : nx_dtype_name(dtype); }
+
+static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
+    bool casts = op->def->kind == NX_KIND_POINT || op->def->kind == NX_KIND_REDUCE;
+    if (casts && !nx_can_cast(from, to)) {
+        return nx_fail(NX_RUNTIME, "%s: result type %s can't be cast to the desired output type %s", nx__op_of(op)->label,
+                       nx_dtype_kind(from), nx_dtype_kind(to));
+    }
+    if (!casts && op->def->variant == NX_OUT) {
+        return nx_fail(NX_RUNTIME, "%s: Expected out tensor to have dtype %s, but got %s instead", nx__op_of(op)->label,
+                       c_name(from), c_name(to));
+    }
+    return NX_OK;
+}
+
+nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta, nx_tensor *tensor) {
+    if (!tensor->a.contiguous) NX_TRY(check_own_overlap(op, &tensor->a));
+    NX_TRY(check_inputs_overlap(op, in, tensor));
+    bool fits = same_size(meta, &tensor->a);
+    if (!fits && op->def->variant != NX_OUT) return fail_size(op, meta, &tensor->a, "");
+    if (NX_UNLIKELY(meta->dtype != tensor->a.dtype)) NX_TRY(check_dtype(op, meta->dtype, tensor->a.dtype));
+    if (!fits) NX_TRY(resize(op, meta, tensor));
+    if (tensor->storage) tensor->storage->version++;
+    return NX_OK;
+}

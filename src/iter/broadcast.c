@@ -1,0 +1,183 @@
+/* The size and strides of what a point operator returns. Operands align at the right; a dimension of size 1 stretches.
+ * Strides follow the operands as PyTorch's do: one layout that all share is kept; otherwise dimensions are ordered by the
+ * operands' strides, first operand first, and laid out without gaps in that order. Next: shape.c, walk.c. */
+#include "iter/iter.h"
+
+typedef struct operands { int n; const nx_array *at[NX_MAX_OPERANDS]; } operands;
+
+static nx_status fail_size(const char *op, int64_t a, int64_t b, int d) {
+    return nx_fail(NX_RUNTIME, "%s: The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d",
+                   op, (long long)a, (long long)b, d);
+}
+
+static nx_status join_size(const char *op, const nx_array *a, nx_meta *meta) {
+    int shift = meta->ndim - a->ndim;
+    if (shift < 0) { /* `a` has more dimensions: move what is there to the right */
+        for (int d = a->ndim - 1; d >= 0; d--) meta->size[d] = d + shift >= 0 ? meta->size[d + shift] : 1;
+        meta->ndim = a->ndim;
+        shift = 0;
+    }
+    for (int d = a->ndim - 1; d >= 0; d--) {
+        int64_t *size = &meta->size[shift + d];
+        if (*size == a->sizes[d] || a->sizes[d] == 1) continue;
+        if (*size != 1) return fail_size(op, *size, a->sizes[d], shift + d);
+        *size = a->sizes[d];
+    }
+    return NX_OK;
+}
+
+static bool same_size(const nx_array *a, const nx_array *b) {
+    if (a->ndim != b->ndim) return false;
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->sizes[d] != b->sizes[d]) return false;
+    }
+    return true;
+}
+
+static bool same_stride(const nx_array *a, const nx_array *b) {
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->strides[d] != b->strides[d]) return false;
+    }
+    return true;
+}
+
+static bool is_channels_last(const nx_array *a) {
+    static const int order[4] = {1, 3, 2, 0};
+    int64_t expected = 1;
+    if (a->ndim != 4) return false;
+    for (int k = 0; k < 4; k++) {
+        int d = order[k];
+        if (a->sizes[d] != 1 && a->strides[d] != expected) return false;
+        expected *= a->sizes[d];
+    }
+    return true;
+}
+
+static void channels_last_strides(nx_meta *meta) {
+    meta->stride[1] = 1;
+    meta->stride[3] = meta->size[1];
+    meta->stride[2] = meta->stride[3] * meta->size[3];
+    meta->stride[0] = meta->stride[2] * meta->size[2];
+}
+
+/* Which of two dimensions lies further in: < 0 a, > 0 b, 0 no operand tells. Equal strides: the smaller one. */
+static int compare_dims(const operands *all, const nx_meta *meta, int a, int b) {
+    for (int k = 0; k < all->n; k++) {
+        const nx_array *x = all->at[k];
+        int shift = meta->ndim - x->ndim;
+        if (a < shift || b < shift) continue;
+        int64_t bytes = (int64_t)nx_dtype_bytes(x->dtype);
+        int64_t stride_a = x->sizes[a - shift] == 1 && meta->size[a] != 1 ? 0 : x->strides[a - shift] * bytes;
+        int64_t stride_b = x->sizes[b - shift] == 1 && meta->size[b] != 1 ? 0 : x->strides[b - shift] * bytes;
+        if (stride_a == 0 || stride_b == 0) continue;
+        if (stride_a != stride_b) return stride_a < stride_b ? -1 : 1;
+        if (meta->size[a] > meta->size[b]) return 1;
+    }
+    return 0;
+}
+
+static void ordered_strides(const operands *all, nx_meta *meta) {
+    int order[NX_MAX_DIMS]; /* innermost first */
+    for (int d = 0; d < meta->ndim; d++) order[d] = meta->ndim - 1 - d;
+    for (int i = 1; i < meta->ndim; i++) {
+        int moving = i;
+        for (int other = i - 1; other >= 0; other--) {
+            int compared = compare_dims(all, meta, order[other], order[moving]);
+            if (compared < 0) break;
+            if (compared == 0) continue;
+            int dim = order[other];
+            order[other] = order[moving];
+            order[moving] = dim;
+            moving = other;
+        }
+    }
+    bool row_major = true;
+    for (int d = 0; d < meta->ndim; d++) row_major &= order[d] == meta->ndim - 1 - d;
+    if (row_major) {
+        nx_meta_contiguous(meta);
+        return;
+    }
+    int64_t stride = 1;
+    for (int d = 0; d < meta->ndim; d++) {
+        meta->stride[order[d]] = stride;
+        stride *= meta->size[order[d]];
+    }
+}
+
+static void copy_strides(const nx_array *a, nx_meta *meta) {
+    for (int d = 0; d < a->ndim; d++) meta->stride[d] = a->strides[d];
+}
+
+/* A number counts as a 0-dim operand. */
+static void choose_strides(const operands *all, bool numbers, nx_meta *meta) {
+    bool same = !numbers || meta->ndim == 0, contiguous = true, channels_last = true, dense = true, strides = true;
+    for (int k = 0; k < all->n && same; k++) same = same_size(all->at[0], all->at[k]) && all->at[k]->ndim == meta->ndim;
+    for (int k = 0; k < all->n && same; k++) {
+        contiguous = contiguous && all->at[k]->contiguous;
+        channels_last = channels_last && is_channels_last(all->at[k]);
+        dense = dense && nx_is_dense(all->at[k]);
+        strides = strides && same_stride(all->at[0], all->at[k]);
+    }
+    if (all->n == 0 || (same && contiguous)) nx_meta_contiguous(meta);
+    else if (same && channels_last) channels_last_strides(meta);
+    else if (same && dense && strides) copy_strides(all->at[0], meta);
+    else ordered_strides(all, meta);
+}
+
+static nx_status join_device(const char *op, const operands *all, nx_meta *meta) {
+    meta->device = all->n ? all->at[0]->device : NX_CPU;
+    bool loose = all->n && all->at[0]->ndim == 0 && meta->device.type == 0;
+    for (int k = 1; k < all->n; k++) {
+        nx_device device = all->at[k]->device;
+        if (device.type == meta->device.type && device.index == meta->device.index) {
+            loose = loose && all->at[k]->ndim == 0;
+        } else if (loose) {
+            meta->device = device;
+            loose = false;
+        } else if (all->at[k]->ndim > 0 || device.type != 0) {
+            return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two devices, %s:%d and "
+                           "%s:%d! Move one with .to()", op, nx_device_type_name(meta->device.type), meta->device.index,
+                           nx_device_type_name(device.type), device.index);
+        }
+    }
+    return NX_OK;
+}
+
+/* The common case: equal sizes, row-major, one device. false: something differs. */
+static bool fill_plain(const nx_value *const *args, int n, nx_meta *meta) {
+    const nx_array *a = args[0]->array;
+    if (args[0]->tag != NX_TAG_TENSOR || !a->contiguous) return false;
+    for (int k = 1; k < n; k++) {
+        const nx_array *b = args[k]->array;
+        if (args[k]->tag != NX_TAG_TENSOR || !b->contiguous || b->device.type != a->device.type || b->device.index != a->device.index ||
+            !same_size(a, b)) return false;
+    }
+    meta->ndim = a->ndim;
+    meta->device = a->device;
+    int64_t stride = 1;
+    for (int d = a->ndim - 1; d >= 0; d--) {
+        meta->size[d] = a->sizes[d];
+        meta->stride[d] = stride;
+        stride *= a->sizes[d] > 1 ? a->sizes[d] : 1;
+    }
+    return true;
+}
+
+nx_status nx_meta_broadcast(const char *op, const nx_value *const *args, int n, nx_meta *meta) {
+    meta->absent = false;
+    meta->view_of = -1;
+    meta->offset = 0;
+    if (NX_LIKELY(n > 0 && fill_plain(args, n, meta))) return NX_OK;
+    operands all = {0};
+    bool numbers = false;
+    meta->ndim = 0;
+    for (int k = 0; k < n; k++) {
+        numbers = numbers || args[k]->tag != NX_TAG_TENSOR;
+        if (args[k]->tag != NX_TAG_TENSOR) continue;
+        if (all.n == NX_MAX_OPERANDS) return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d operands", op, NX_MAX_OPERANDS);
+        all.at[all.n++] = args[k]->array;
+        NX_TRY(join_size(op, args[k]->array, meta));
+    }
+    choose_strides(&all, numbers, meta);
+    return join_device(op, &all, meta);
+}

@@ -1,0 +1,198 @@
+/* Point operators on the CPU: operands broadcast, cast to the common dtype, through the operator's loop, cast to the
+ * result's dtype. First the plain case, which is most calls: one dtype, row-major, equal sizes; then a walk, whose inner
+ * part casts what differs in pieces of PIECE elements, so that nothing is allocated. Next: walk.c, cast.c.
+ * Where the entry says so (nx_point.exact), a number beside a half type is not rounded to it: everything is computed in
+ * float32 and rounded once, as PyTorch multiplies. */
+#include "iter/private.h"
+
+enum { PIECE = 512 };
+
+static nx_loop_fn *find_loop(const nx_point *point, nx_dtype dtype) {
+    nx_loop_fn *loop = point->loop[nx_level()][dtype];
+    return loop ? loop : point->loop[NX_LEVEL_BASE][dtype];
+}
+
+static nx_status fail_dtype(const nx_run *run, nx_dtype dtype) {
+    return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", run->op->def->name, nx_dtype_kind(dtype));
+}
+
+static inline void cast_constants(const nx_point *point, const nx_value *in, nx_dtype computing, nx_const *constants) {
+    for (int c = 0; c < point->n_constants; c++) nx_const_cast(&constants[c], &in[point->constant_param[c]], computing);
+}
+
+/* ---- plain --------------------------------------------------------------------------------------------------------- */
+typedef struct plain { nx_loop_fn *loop; char **ptrs; int64_t *steps; const nx_const *constants; int n; } plain;
+
+static nx_status run_part(void *arg, int64_t begin, int64_t end) {
+    const plain *call = arg;
+    char *ptrs[NX_MAX_OPERANDS];
+    for (int k = 0; k < call->n; k++) ptrs[k] = call->ptrs[k] + call->steps[k] * begin;
+    call->loop(ptrs, call->steps, end - begin, call->constants);
+    return NX_OK;
+}
+
+/* Equal numel and row-major means equal order: sizes can then differ by dimensions of size 1 only. */
+static inline bool plain_operand(const nx_value *value, nx_dtype dtype, int64_t numel) {
+    return value->tag == NX_TAG_TENSOR && value->array->dtype == dtype && value->array->contiguous && value->array->numel == numel;
+}
+
+static inline bool gather_plain(const nx_point *point, const nx_value *in, const nx_value *out, char **ptrs) {
+    const nx_array *first = out[0].array;
+    for (int k = 0; k < point->n_out; k++) {
+        if (!plain_operand(&out[k], first->dtype, first->numel)) return false;
+        ptrs[k] = out[k].array->data;
+    }
+    for (int k = 0; k < point->n_in; k++) {
+        const nx_value *value = &in[point->in_param[k]];
+        if (!plain_operand(value, first->dtype, first->numel)) return false;
+        ptrs[point->n_out + k] = value->array->data;
+    }
+    return true;
+}
+
+/* ---- general --------------------------------------------------------------------------------------------------------- */
+typedef struct general {
+    nx_loop_fn *loop;
+    nx_const constants[8];
+    nx_dtype computing, rounding;   /* rounding: operands of other dtypes go through it first */
+    int n, n_out;                   /* operands, outputs among them first */
+    bool casts;                     /* some operand is of another dtype */
+    nx_dtype dtype[NX_MAX_OPERANDS];
+    int8_t walked[NX_MAX_OPERANDS]; /* place in the walk, -1: a number */
+    bool exact[NX_MAX_OPERANDS];    /* not rounded to `rounding` */
+    char number[NX_MAX_OPERANDS][8];
+} general;
+
+static void load_piece(const general *call, int k, char *to, const char *from, int64_t step, int64_t n) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
+    if (call->rounding != call->computing && call->dtype[k] != call->rounding && !call->exact[k]) {
+        uint16_t rounded[PIECE];
+        nx_cast(call->rounding, (char *)rounded, sizeof *rounded, call->dtype[k], from, step, n);
+        nx_cast(call->computing, to, bytes, call->rounding, (char *)rounded, sizeof *rounded, n);
+        return;
+    }
+    nx_cast(call->computing, to, bytes, call->dtype[k], from, step, n);
+}
+
+static void run_piece(const general *call, char *const *walk_ptrs, const int64_t *walk_steps, int64_t done, int64_t n,
+                      char (*buffers)[PIECE * 8]) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
+    char *ptrs[NX_MAX_OPERANDS];
+    int64_t steps[NX_MAX_OPERANDS];
+    for (int k = 0; k < call->n; k++) {
+        int w = call->walked[k];
+        char *at = w < 0 ? (char *)call->number[k] : walk_ptrs[w] + walk_steps[w] * done;
+        int64_t step = w < 0 ? 0 : walk_steps[w];
+        bool direct = w < 0 || call->dtype[k] == call->computing;
+        if (!direct && k >= call->n_out) load_piece(call, k, buffers[k], at, step, step ? n : 1);
+        ptrs[k] = direct ? at : buffers[k];
+        steps[k] = direct ? step : k < call->n_out || step ? bytes : 0;
+    }
+    call->loop(ptrs, steps, n, call->constants);
+    for (int k = 0; k < call->n_out; k++) {
+        if (call->dtype[k] == call->computing) continue;
+        int w = call->walked[k];
+        nx_cast(call->dtype[k], walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], call->computing, buffers[k], bytes, n);
+    }
+}
+
+static void run_casting(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    _Alignas(64) char buffers[NX_MAX_OPERANDS][PIECE * 8];
+    for (int64_t done = 0; done < n; done += PIECE) run_piece(arg, ptrs, steps, done, n - done < PIECE ? n - done : PIECE, buffers);
+}
+
+static void run_direct(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n) {
+    const general *call = arg;
+    char *ptrs[NX_MAX_OPERANDS];
+    int64_t steps[NX_MAX_OPERANDS];
+    for (int k = 0; k < call->n; k++) {
+        int w = call->walked[k];
+        ptrs[k] = w < 0 ? (char *)call->number[k] : walk_ptrs[w];
+        steps[k] = w < 0 ? 0 : walk_steps[w];
+    }
+    call->loop(ptrs, steps, n, call->constants);
+}
+
+/* The common dtype of the operands. A Scalar parameter that takes part in promotion (mul.Scalar's other) shows in the
+ * category of the shape rule's dtype. */
+static nx_status common_dtype(const nx_run *run, const nx_point *point, const nx_value *in, nx_dtype *out) {
+    const nx_value *operands[NX_MAX_OPERANDS];
+    nx_meta metas[8];
+    for (int k = 0; k < point->n_in; k++) operands[k] = &in[point->in_param[k]];
+    *out = nx_promote(operands, point->n_in);
+    if (point->n_constants == 0 || run->op->def->n_out > NX_COUNT(metas)) return NX_OK;
+    NX_TRY(run->op->def->meta(in, metas));
+    nx_dtype result = metas[0].dtype;
+    bool higher = (nx_is_float(result) && !nx_is_float(*out)) || (nx_is_int(result) && *out == NX_BOOL);
+    if (higher) *out = result;
+    return NX_OK;
+}
+
+static void add_operand(general *call, nx_walk *walk, const nx_value *value, bool exact) {
+    int k = call->n++;
+    call->walked[k] = -1;
+    if (value->tag != NX_TAG_TENSOR) {
+        nx__number_store(exact ? call->computing : call->rounding, value, call->number[k]);
+        if (!exact) nx_cast(call->computing, call->number[k], 0, call->rounding, call->number[k], 0, 1);
+        return;
+    }
+    call->walked[k] = (int8_t)walk->n;
+    call->dtype[k] = value->array->dtype;
+    call->exact[k] = exact && value->array->numel == 1;
+    call->casts = call->casts || call->dtype[k] != call->computing;
+    nx_walk_add(walk, value->array);
+}
+
+static bool is_single(const nx_value *value) { return value->tag != NX_TAG_TENSOR || value->array->numel == 1; }
+
+static bool computes_wide(const nx_point *point, const nx_value *in, nx_dtype common) {
+    if (common != NX_F16 && common != NX_BF16) return false;
+    for (int k = 0; k < point->n_in; k++) {
+        const nx_value *value = &in[point->in_param[k]];
+        bool other = value->tag != NX_TAG_TENSOR || value->array->dtype != common;
+        if (point->exact >> k & 1 && other && is_single(value)) return true;
+    }
+    return false;
+}
+
+static nx_status run_general(const nx_run *run, const nx_point *point, const nx_value *in, const nx_value *out) {
+    general call;
+    nx_walk walk;
+    call.n = 0;
+    call.n_out = point->n_out;
+    call.casts = false;
+    if (point->n_out + point->n_in > NX_MAX_OPERANDS || point->n_constants > NX_COUNT(call.constants)) {
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d operands", run->op->def->name, NX_MAX_OPERANDS);
+    }
+    NX_TRY(common_dtype(run, point, in, &call.rounding));
+    call.computing = computes_wide(point, in, call.rounding) ? NX_F32 : call.rounding;
+    call.loop = find_loop(point, call.computing);
+    if (call.loop == NULL) return fail_dtype(run, call.rounding);
+    nx_walk_start(&walk, out[0].array->ndim, out[0].array->sizes);
+    for (int k = 0; k < point->n_out; k++) add_operand(&call, &walk, &out[k], false);
+    for (int k = 0; k < point->n_in; k++) add_operand(&call, &walk, &in[point->in_param[k]], point->exact >> k & 1);
+    cast_constants(point, in, call.computing, call.constants);
+    nx_walk_merge(&walk);
+    nx__walk_spread(&walk, call.casts ? run_casting : run_direct, &call);
+    return NX_OK;
+}
+
+nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_point *point = run->op->def->point;
+    char *ptrs[16];
+    if (NX_UNLIKELY(!gather_plain(point, in, out, ptrs))) return run_general(run, point, in, out);
+    nx_dtype dtype = out[0].array->dtype;
+    int64_t steps[16], bytes = (int64_t)nx_dtype_bytes(dtype), numel = out[0].array->numel;
+    nx_const constants[8];
+    nx_loop_fn *loop = find_loop(point, dtype);
+    int n = point->n_out + point->n_in;
+    if (NX_UNLIKELY(loop == NULL)) return fail_dtype(run, dtype);
+    for (int k = 0; k < n; k++) steps[k] = bytes;
+    cast_constants(point, in, dtype, constants);
+    if (NX_LIKELY(numel < 2 * NX__SPLIT || n > NX_MAX_OPERANDS)) {
+        loop(ptrs, steps, numel, constants);
+        return NX_OK;
+    }
+    plain call = {loop, ptrs, steps, constants, n};
+    return nx_parallel(numel, NX__SPLIT, run_part, &call);
+}

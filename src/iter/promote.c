@@ -1,0 +1,69 @@
+/* Type promotion. Dtypes stand in dtypes.def in promotion order; the exceptions are uint8 with int8 (int16) and float16
+ * with bfloat16 (float32). Operands have three ranks: tensors with dimensions, 0-dim tensors, Python numbers. A lower
+ * rank counts only when its category (bool < integer < float) is higher than what the ranks above have. */
+#include "iter/iter.h"
+
+static _Atomic int default_dtype = NX_F32;
+
+nx_dtype nx_default_dtype(void) { return (nx_dtype)atomic_load_explicit(&default_dtype, memory_order_relaxed); }
+
+nx_status nx_set_default_dtype(nx_dtype dtype) {
+    if ((unsigned)dtype >= NX_N_DTYPES || !nx_is_float(dtype)) {
+        return nx_fail(NX_TYPE, "set_default_dtype: only floating-point types are supported as the default type, got %s",
+                       (unsigned)dtype < NX_N_DTYPES ? nx_dtype_name(dtype) : "an unknown one");
+    }
+    atomic_store(&default_dtype, dtype);
+    return NX_OK;
+}
+
+nx_dtype nx_promote_types(nx_dtype a, nx_dtype b) {
+    nx_dtype low = a < b ? a : b, high = a < b ? b : a;
+    if (low == NX_U8 && high == NX_I8) return NX_I16;
+    if (low == NX_F16 && high == NX_BF16) return NX_F32;
+    return high;
+}
+
+enum { NOTHING = -1 };
+
+static int join(int a, int b) {
+    if (a == NOTHING || b == NOTHING) return a == NOTHING ? b : a;
+    return nx_promote_types((nx_dtype)a, (nx_dtype)b);
+}
+
+/* `higher` outranks `lower`, which adds its category and not its width. */
+static int join_ranks(int higher, int lower) {
+    if (higher == NOTHING || lower == NOTHING) return higher == NOTHING ? lower : higher;
+    if (nx_is_float((nx_dtype)higher)) return higher;
+    if (higher == NX_BOOL || nx_is_float((nx_dtype)lower)) return join(higher, lower);
+    return higher;
+}
+
+static int dtype_of_number(const nx_value *value) {
+    if (value->tag == NX_TAG_FLOAT) return nx_default_dtype();
+    if (value->tag == NX_TAG_INT) return NX_I64;
+    return value->tag == NX_TAG_BOOL ? NX_BOOL : NOTHING;
+}
+
+static nx_dtype promote_ranks(const nx_value *const *args, int n) {
+    int rank[3] = {NOTHING, NOTHING, NOTHING};
+    for (int i = 0; i < n; i++) {
+        if (args[i]->tag == NX_TAG_TENSOR) {
+            int at = args[i]->array->ndim == 0;
+            rank[at] = join(rank[at], args[i]->array->dtype);
+        } else {
+            rank[2] = join(rank[2], dtype_of_number(args[i]));
+        }
+    }
+    int all = join_ranks(rank[0], join_ranks(rank[1], rank[2]));
+    return all == NOTHING ? nx_default_dtype() : (nx_dtype)all;
+}
+
+nx_dtype nx_promote(const nx_value *const *args, int n) {
+    const nx_value *first = args[0];
+    if (NX_LIKELY(first->tag == NX_TAG_TENSOR)) {
+        int same = 1;
+        while (same < n && args[same]->tag == NX_TAG_TENSOR && args[same]->array->dtype == first->array->dtype) same++;
+        if (same == n) return first->array->dtype;
+    }
+    return promote_ranks(args, n);
+}

@@ -1,0 +1,127 @@
+/* Walking several strided arrays over one index space. Start with the sizes, add the operands (the written one first),
+ * merge, run: the inner function gets the innermost dimension, which is the last. Order after the merge: by the strides
+ * of the first operand that tells, so that memory is met in rising order; dimensions that follow each other without a
+ * gap in every operand become one. */
+#include "iter/private.h"
+
+void nx_walk_start(nx_walk *walk, int ndim, const int64_t *size) {
+    walk->n = 0;
+    walk->ndim = ndim;
+    for (int d = 0; d < ndim; d++) walk->size[d] = size[d];
+}
+
+void nx_walk_add(nx_walk *walk, const nx_array *array) {
+    int k = walk->n++, shift = walk->ndim - array->ndim;
+    int64_t bytes = (int64_t)nx_dtype_bytes(array->dtype);
+    walk->ptr[k] = array->data;
+    for (int d = 0; d < walk->ndim; d++) {
+        bool stretched = d < shift || array->sizes[d - shift] == 1;
+        walk->step[k][d] = stretched ? 0 : array->strides[d - shift] * bytes;
+    }
+}
+
+static bool is_inside(const nx_walk *walk, int a, int b) { /* dimension a belongs inside b */
+    for (int k = 0; k < walk->n; k++) {
+        int64_t step_a = walk->step[k][a], step_b = walk->step[k][b];
+        if (step_a && step_b && step_a != step_b) return step_a < step_b;
+    }
+    return false;
+}
+
+static void swap_dims(nx_walk *walk, int a, int b) {
+    int64_t kept = walk->size[a];
+    walk->size[a] = walk->size[b];
+    walk->size[b] = kept;
+    for (int k = 0; k < walk->n; k++) {
+        kept = walk->step[k][a];
+        walk->step[k][a] = walk->step[k][b];
+        walk->step[k][b] = kept;
+    }
+}
+
+static void move_dim(nx_walk *walk, int from, int to) {
+    walk->size[to] = walk->size[from];
+    for (int k = 0; k < walk->n; k++) walk->step[k][to] = walk->step[k][from];
+}
+
+/* Whether dimension `outer` goes on where `inner` ends, for all operands. */
+static bool continues(const nx_walk *walk, int outer, int inner) {
+    for (int k = 0; k < walk->n; k++) {
+        if (walk->step[k][outer] != walk->step[k][inner] * walk->size[inner]) return false;
+    }
+    return true;
+}
+
+void nx_walk_merge(nx_walk *walk) {
+    int n = 0;
+    for (int d = 0; d < walk->ndim; d++) {
+        if (walk->size[d] != 1) move_dim(walk, d, n++);
+    }
+    for (int i = 1; i < n; i++) {
+        for (int d = i; d > 0 && is_inside(walk, d - 1, d); d--) swap_dims(walk, d - 1, d);
+    }
+    walk->ndim = n;
+    if (n < 2) return;
+    int last = 0; /* dimensions up to here are merged among themselves */
+    for (int d = 1; d < n; d++) {
+        if (continues(walk, last, d)) {
+            int64_t size = walk->size[last] * walk->size[d];
+            move_dim(walk, d, last);
+            walk->size[last] = size;
+        } else {
+            move_dim(walk, d, ++last);
+        }
+    }
+    walk->ndim = last + 1;
+}
+
+static int64_t count(const nx_walk *walk) { return nx_numel(walk->ndim, walk->size); }
+
+void nx_walk_run(const nx_walk *walk, nx_walk_fn *inner, void *arg) {
+    char *ptrs[NX_MAX_OPERANDS];
+    int64_t steps[NX_MAX_OPERANDS], index[NX_MAX_DIMS];
+    int last = walk->ndim - 1;
+    if (count(walk) == 0) return;
+    for (int k = 0; k < walk->n; k++) {
+        ptrs[k] = walk->ptr[k];
+        steps[k] = last >= 0 ? walk->step[k][last] : 0;
+    }
+    if (last <= 0) {
+        inner(arg, ptrs, steps, last < 0 ? 1 : walk->size[0]);
+        return;
+    }
+    for (int d = 0; d < last; d++) index[d] = 0;
+    for (;;) {
+        inner(arg, ptrs, steps, walk->size[last]);
+        int d = last - 1;
+        for (; d >= 0; d--) {
+            for (int k = 0; k < walk->n; k++) ptrs[k] += walk->step[k][d];
+            if (++index[d] < walk->size[d]) break;
+            for (int k = 0; k < walk->n; k++) ptrs[k] -= walk->step[k][d] * walk->size[d];
+            index[d] = 0;
+        }
+        if (d < 0) return;
+    }
+}
+
+typedef struct piece { const nx_walk *walk; nx_walk_fn *inner; void *arg; } piece;
+
+static nx_status run_piece(void *arg, int64_t begin, int64_t end) {
+    const piece *whole = arg;
+    nx_walk part = *whole->walk;
+    part.size[0] = end - begin;
+    for (int k = 0; k < part.n; k++) part.ptr[k] += part.step[k][0] * begin;
+    nx_walk_run(&part, whole->inner, whole->arg);
+    return NX_OK;
+}
+
+void nx__walk_spread(const nx_walk *walk, nx_walk_fn *inner, void *arg) {
+    int64_t n = count(walk);
+    if (n < 2 * NX__SPLIT || walk->ndim == 0) {
+        nx_walk_run(walk, inner, arg);
+        return;
+    }
+    int64_t row = n / walk->size[0], grain = row >= NX__SPLIT ? 1 : NX__SPLIT / row;
+    piece whole = {walk, inner, arg};
+    (void)!nx_parallel(walk->size[0], grain, run_piece, &whole); /* run_piece cannot fail */
+}

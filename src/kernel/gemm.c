@@ -1,0 +1,268 @@
+/* Products of matrices three ways. BLAS for float32 and float64: operands that are row- or column-major go as they are,
+ * others are packed by a copy. Plain, for every number type: both operands are packed into panels of the computing type
+ * (float for the halves, int64 for integers, which then wrap on storing) and multiplied in tiles that stay in registers.
+ * Ref, the meaning: one sum after the other. Plain and ref add in the same order, so they agree bit for bit. */
+#include "kernel/kernel.h"
+
+/* ---- BLAS ------------------------------------------------------------------------------------------------------------ */
+typedef struct operand {
+    void *data;
+    int64_t ld;
+    bool transposed;  /* column-major in memory */
+    void *packed;     /* owned copy, NULL: in place */
+} operand;
+
+/* Whether rows (or columns) lie `ld` apart without overlap and their elements side by side. */
+static bool find_layout(const nx_array *a, operand *out) {
+    int64_t rows = a->sizes[0], columns = a->sizes[1], row_step = a->strides[0], column_step = a->strides[1];
+    out->data = a->data;
+    out->packed = NULL;
+    out->transposed = false;
+    if ((columns == 1 || column_step == 1) && (rows == 1 || row_step >= columns)) {
+        out->ld = rows == 1 ? columns : row_step;
+        return true;
+    }
+    out->transposed = true;
+    if ((rows == 1 || row_step == 1) && (columns == 1 || column_step >= rows)) {
+        out->ld = columns == 1 ? rows : column_step;
+        return true;
+    }
+    return false;
+}
+
+static void describe_packed(const nx_array *a, void *data, int64_t *dims, nx_array *out) {
+    nx_array_copy(out, a, dims);
+    out->data = data;
+    out->strides[0] = a->sizes[1];
+    out->strides[1] = 1;
+    nx_array_refresh(out);
+}
+
+static nx_status new_packed(const nx_array *a, operand *out) {
+    size_t bytes = nx_dtype_bytes(a->dtype) * (size_t)a->numel;
+    out->packed = out->data = nx_alloc(bytes);
+    out->ld = a->sizes[1];
+    out->transposed = false;
+    return out->packed ? NX_OK : nx_fail_memory(bytes);
+}
+
+static nx_status load_operand(const nx_array *a, operand *out) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array packed;
+    if (find_layout(a, out)) return NX_OK;
+    NX_TRY(new_packed(a, out));
+    describe_packed(a, out->packed, dims, &packed);
+    nx_copy_cast(&packed, a);
+    return NX_OK;
+}
+
+typedef struct product { operand a, b, c; int64_t m, n, k; bool by_rows, is_double; } product;
+
+/* Rows (or columns) begin .. end of the product. */
+static nx_status run_blas(void *arg, int64_t begin, int64_t end) {
+    const product *p = arg;
+    const nx_blas *blas = nx_blas_get();
+    int64_t bytes = p->is_double ? 8 : 4;
+    int m = (int)(p->by_rows ? end - begin : p->m), n = (int)(p->by_rows ? p->n : end - begin), k = (int)p->k;
+    const char *a = p->a.data, *b = p->b.data;
+    char *c = p->c.data;
+    if (p->by_rows) {
+        a += begin * (p->a.transposed ? 1 : p->a.ld) * bytes;
+        c += begin * p->c.ld * bytes;
+    } else {
+        b += begin * (p->b.transposed ? p->b.ld : 1) * bytes;
+        c += begin * bytes;
+    }
+    int trans_a = p->a.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS, trans_b = p->b.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
+    if (p->is_double) {
+        blas->dgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, 1, (const double *)a, (int)p->a.ld, (const double *)b, (int)p->b.ld, 0,
+                    (double *)c, (int)p->c.ld);
+    } else {
+        blas->sgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, 1, (const float *)a, (int)p->a.ld, (const float *)b, (int)p->b.ld, 0,
+                    (float *)c, (int)p->c.ld);
+    }
+    return NX_OK;
+}
+
+/* A column-major product is the row-major product of the transposes, the other way round. */
+static void turn_product(product *p) {
+    operand a = p->a;
+    int64_t m = p->m;
+    p->a = p->b;
+    p->b = a;
+    p->m = p->n;
+    p->n = m;
+    p->a.transposed = !p->a.transposed;
+    p->b.transposed = !p->b.transposed;
+}
+
+enum { WORTH_SPLITTING = 1 << 21, PIECE = 64 }; /* multiplications; rows or columns of a piece */
+
+static nx_status split_blas(product *p) {
+    p->by_rows = p->m >= p->n;
+    int64_t n = p->by_rows ? p->m : p->n;
+    if (p->m * p->n < WORTH_SPLITTING / p->k) return run_blas(p, 0, n);
+    return nx_parallel(n, PIECE, run_blas, p);
+}
+
+static bool fits_int(const product *p) {
+    const int64_t numbers[] = {p->m, p->n, p->k, p->a.ld, p->b.ld, p->c.ld};
+    for (int i = 0; i < NX_COUNT(numbers); i++) {
+        if (numbers[i] > INT32_MAX) return false;
+    }
+    return true;
+}
+
+static void store_packed(const operand *c, const nx_array *out) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array packed;
+    describe_packed(out, c->packed, dims, &packed);
+    nx_copy_cast(out, &packed);
+}
+
+nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out) {
+    product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .is_double = out->dtype == NX_F64};
+    nx_status status = NX_OK;
+    if (nx_blas_get() == NULL || p.m == 0 || p.n == 0 || p.k == 0) return nx_gemm_plain(a, b, out);
+    bool direct = find_layout(out, &p.c);
+    bool turned = direct && p.c.transposed;
+    NX_TRY_FAIL(load_operand(a, &p.a));
+    NX_TRY_FAIL(load_operand(b, &p.b));
+    if (!direct) NX_TRY_FAIL(new_packed(out, &p.c));
+    if (turned) turn_product(&p);
+    status = fits_int(&p) ? split_blas(&p) : nx_gemm_plain(a, b, out);
+    if (!direct && status == NX_OK && fits_int(&p)) store_packed(&p.c, out);
+fail:
+    nx_free(p.a.packed);
+    nx_free(p.b.packed);
+    nx_free(p.c.packed);
+    return status;
+}
+
+/* ---- plain --------------------------------------------------------------------------------------------------------------- */
+enum { TILE_ROWS = 4, TILE_COLUMNS = 16 };
+
+static nx_dtype computing_dtype(nx_dtype dtype) {
+    if (dtype == NX_F64) return NX_F64;
+    return nx_is_float(dtype) ? NX_F32 : NX_I64;
+}
+
+/* acc[r][c] = sum over k of a[k][r] * b[k][c], in order of k. */
+#define DEFINE_TILE(type)                                                                                          \
+    static void tile_##type(const void *a_panel, const void *b_panel, int64_t k, void *out) {                      \
+        const type *a = a_panel, *b = b_panel;                                                                     \
+        type acc[TILE_ROWS][TILE_COLUMNS] = {{0}};                                                                 \
+        for (int64_t i = 0; i < k; i++, a += TILE_ROWS, b += TILE_COLUMNS) {                                       \
+            for (int r = 0; r < TILE_ROWS; r++) {                                                                  \
+                for (int c = 0; c < TILE_COLUMNS; c++) acc[r][c] += a[r] * b[c];                                   \
+            }                                                                                                      \
+        }                                                                                                          \
+        memcpy(out, acc, sizeof acc);                                                                              \
+    }
+DEFINE_TILE(float)
+DEFINE_TILE(double)
+DEFINE_TILE(uint64_t) /* wraps */
+
+typedef void tile_fn(const void *a_panel, const void *b_panel, int64_t k, void *out);
+static tile_fn *find_tile(nx_dtype computing) {
+    return computing == NX_F64 ? tile_double : computing == NX_F32 ? tile_float : tile_uint64_t;
+}
+
+/* Panels of `width` lines side by side: panel[line / width][k][line % width]; missing lines are 0. */
+static void pack_panels(const nx_array *a, int line_dim, int width, nx_dtype computing, char *to) {
+    int64_t lines = a->sizes[line_dim], k = a->sizes[1 - line_dim], bytes = (int64_t)nx_dtype_bytes(computing);
+    int64_t from_bytes = (int64_t)nx_dtype_bytes(a->dtype);
+    for (int64_t line = 0; line < (lines + width - 1) / width * width; line++) {
+        char *at = to + (line / width * width * k + line % width) * bytes;
+        if (line < lines) {
+            nx_cast(computing, at, width * bytes, a->dtype, (char *)a->data + line * a->strides[line_dim] * from_bytes,
+                    a->strides[1 - line_dim] * from_bytes, k);
+        } else {
+            for (int64_t i = 0; i < k; i++) memset(at + i * width * bytes, 0, (size_t)bytes);
+        }
+    }
+}
+
+typedef struct panels { const nx_array *out; nx_dtype computing; const char *a, *b; int64_t k; } panels;
+
+static void store_tile(const panels *p, const char *tile, int64_t row, int64_t column) {
+    const nx_array *out = p->out;
+    int64_t bytes = (int64_t)nx_dtype_bytes(p->computing), out_bytes = (int64_t)nx_dtype_bytes(out->dtype);
+    int64_t rows = out->sizes[0] - row < TILE_ROWS ? out->sizes[0] - row : TILE_ROWS;
+    int64_t columns = out->sizes[1] - column < TILE_COLUMNS ? out->sizes[1] - column : TILE_COLUMNS;
+    for (int64_t r = 0; r < rows; r++) {
+        char *to = (char *)out->data + ((row + r) * out->strides[0] + column * out->strides[1]) * out_bytes;
+        nx_cast(out->dtype, to, out->strides[1] * out_bytes, p->computing, tile + r * TILE_COLUMNS * bytes, bytes, columns);
+    }
+}
+
+static nx_status run_panels(void *arg, int64_t begin, int64_t end) {
+    const panels *p = arg;
+    int64_t bytes = (int64_t)nx_dtype_bytes(p->computing);
+    tile_fn *multiply = find_tile(p->computing);
+    _Alignas(64) char tile[TILE_ROWS * TILE_COLUMNS * 8];
+    for (int64_t column = 0; column < p->out->sizes[1]; column += TILE_COLUMNS) {
+        for (int64_t row = begin * TILE_ROWS; row < end * TILE_ROWS && row < p->out->sizes[0]; row += TILE_ROWS) {
+            multiply(p->a + row * p->k * bytes, p->b + column * p->k * bytes, p->k, tile);
+            store_tile(p, tile, row, column);
+        }
+    }
+    return NX_OK;
+}
+
+nx_status nx_gemm_plain(const nx_array *a, const nx_array *b, const nx_array *out) {
+    nx_dtype computing = computing_dtype(out->dtype);
+    int64_t k = a->sizes[1], bytes = (int64_t)nx_dtype_bytes(computing);
+    int64_t row_tiles = (out->sizes[0] + TILE_ROWS - 1) / TILE_ROWS;
+    size_t a_bytes = (size_t)(row_tiles * TILE_ROWS * k * bytes);
+    size_t b_bytes = (size_t)((out->sizes[1] + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS * k * bytes);
+    if (out->numel == 0) return NX_OK;
+    a_bytes = (a_bytes + 63) / 64 * 64;
+    char *packed = nx_alloc(a_bytes + b_bytes + 64);
+    if (packed == NULL) return nx_fail_memory(a_bytes + b_bytes + 64);
+    pack_panels(a, 0, TILE_ROWS, computing, packed);
+    pack_panels(b, 1, TILE_COLUMNS, computing, packed + a_bytes);
+    panels p = {out, computing, packed, packed + a_bytes, k};
+    int64_t work = TILE_ROWS * out->sizes[1] * (k ? k : 1), grain = work < WORTH_SPLITTING ? WORTH_SPLITTING / work : 1;
+    nx_status status = nx_parallel(row_tiles, grain, run_panels, &p);
+    nx_free(packed);
+    return status;
+}
+
+/* ---- ref ------------------------------------------------------------------------------------------------------------------- */
+#define DEFINE_DOT(type)                                                                    \
+    static void dot_##type(const void *a_row, const void *b_column, int64_t k, void *out) { \
+        const type *a = a_row, *b = b_column;                                               \
+        type sum = 0;                                                                       \
+        for (int64_t i = 0; i < k; i++) sum += a[i] * b[i];                                 \
+        memcpy(out, &sum, sizeof sum);                                                      \
+    }
+DEFINE_DOT(float)
+DEFINE_DOT(double)
+DEFINE_DOT(uint64_t)
+
+static void load_line(const nx_array *a, int line_dim, int64_t line, nx_dtype computing, char *to) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype);
+    nx_cast(computing, to, (int64_t)nx_dtype_bytes(computing), a->dtype, (char *)a->data + line * a->strides[line_dim] * bytes,
+            a->strides[1 - line_dim] * bytes, a->sizes[1 - line_dim]);
+}
+
+nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out) {
+    nx_dtype computing = computing_dtype(out->dtype);
+    tile_fn *dot = computing == NX_F64 ? dot_double : computing == NX_F32 ? dot_float : dot_uint64_t;
+    int64_t k = a->sizes[1], bytes = (int64_t)nx_dtype_bytes(computing), out_bytes = (int64_t)nx_dtype_bytes(out->dtype);
+    char *row = nx_alloc((size_t)(2 * k * bytes + 64)), *column = row + k * bytes;
+    if (row == NULL) return nx_fail_memory((size_t)(2 * k * bytes + 64));
+    for (int64_t i = 0; i < out->sizes[0]; i++) {
+        load_line(a, 0, i, computing, row);
+        for (int64_t j = 0; j < out->sizes[1]; j++) {
+            char sum[8];
+            load_line(b, 1, j, computing, column);
+            dot(row, column, k, sum);
+            nx_cast(out->dtype, (char *)out->data + (i * out->strides[0] + j * out->strides[1]) * out_bytes, out_bytes, computing, sum,
+                    bytes, 1);
+        }
+    }
+    nx_free(row);
+    return NX_OK;
+}
