@@ -39,6 +39,7 @@ typedef struct nx_autograd {          /* of a tensor */
     bool retains_grad;
     uint32_t rebased;                 /* times an in-place operator has replaced the history of this tensor */
     uint32_t base_rebased;            /* of a view: its base's count when the view was made */
+    struct nx_autograd *next_retained;/* of node's results that retain their gradient (lent) */
 } nx_autograd;
 
 bool nx_grad_enabled(void);
@@ -51,6 +52,8 @@ NX_MUST_USE nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out);
 NX_MUST_USE nx_status nx_grad_set_node(nx_tensor *tensor, nx_grad_node *node, int output);
 void nx_grad_drop(nx_tensor *tensor);                   /* detach_ */
 NX_MUST_USE nx_status nx_tensor_set_grad(nx_tensor *tensor, nx_tensor *grad); /* NULL clears */
+/* The gradient of a non-leaf is added into its grad as well; on a leaf this does nothing. */
+NX_MUST_USE nx_status nx_tensor_retain_grad(nx_tensor *tensor);
 
 /* Gradients of roots (seeds g[i], NULL: ones of a one-element root) with respect to the leaves, or, when inputs is not
  * NULL, of just these: into out[i] (new references, NULL if unused). */

@@ -1,0 +1,165 @@
+/* What stands at the AUTOGRAD key: makes a node when the call is to be differentiated, then goes on below.
+ * Functional calls: node, call, results become the node's. In-place calls: the written tensor gets the new node as its
+ * history. out= forms refuse gradients. An operator without a derivative says in its entry why (`nograd`): its results
+ * are then constants. Next: operator.c (what is saved), engine.c (how it is used). */
+#include "grad/private.h"
+
+static nx_status go_below(nx_run *run, const nx_value *in, nx_value *out) {
+    nx_thread *thread = nx_thread_get();
+    uint64_t excluded = thread->keys_excluded;
+    thread->keys_excluded = excluded | NX_KEY(AUTOGRAD);
+    nx_status status = nx_redispatch(run->op, run->keys, NX_KEY_AT_AUTOGRAD, in, out);
+    thread->keys_excluded = excluded;
+    return status;
+}
+
+static void drop_results(const nx_op_def *def, nx_value *out) {
+    for (int k = 0; k < def->n_out; k++) nx_value_drop(&out[k]);
+}
+
+/* "add" of "aten::add.out" */
+static int base_name(const nx_op_def *def, const char **name) {
+    const char *colons = strstr(def->name, "::");
+    *name = colons ? colons + 2 : def->name;
+    return (int)strcspn(*name, ".");
+}
+
+static bool wants_grad(const nx_value *value) {
+    if (value->tag == NX_TAG_LIST) {
+        for (int i = 0; i < value->n; i++) {
+            if (wants_grad(&value->list[i])) return true;
+        }
+    }
+    return value->tag == NX_TAG_TENSOR && nx_tensor_requires_grad(value->tensor);
+}
+
+static uint64_t differentiable(const nx_derivative *derivative, const nx_value *in) {
+    uint64_t needed = 0;
+    for (uint64_t rest = derivative ? derivative->inputs : 0; rest; rest &= rest - 1) {
+        const nx_value *value = &in[__builtin_ctzll(rest)];
+        if (value->tag == NX_TAG_TENSOR && nx_tensor_requires_grad(value->tensor)) needed |= rest & -rest;
+    }
+    return needed;
+}
+
+/* ---- in-place ------------------------------------------------------------------------------------------------------ */
+static nx_status check_written(const nx_op_def *def, const nx_tensor *self) {
+    const nx_tensor *base = self->base;
+    if (nx_tensor_requires_grad(self) && nx_tensor_is_leaf(self)) {
+        return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
+    }
+    if (base && nx_tensor_requires_grad(base) && nx_tensor_is_leaf(base)) {
+        return nx_fail(NX_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    }
+    if (base) {
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a view while gradients are recorded is not there yet: change a copy, or use the "
+                                           "functional form", def->name);
+    }
+    /* Other tensors over this memory may be views that would have to get a history as well: they cannot be found. */
+    bool shared = self->storage && atomic_load_explicit(&self->storage->refs, memory_order_relaxed) > 1;
+    if (shared && !nx_tensor_requires_grad(self)) {
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place with a gradient on a tensor whose memory other tensors share is not there yet: write "
+                                           "before taking views, or use the functional form", def->name);
+    }
+    return NX_OK;
+}
+
+/* Also by another name: x.mul_(x). */
+static bool reads_written(const nx_op *op, const nx_value *in, uint64_t needed) {
+    for (int k = 0; k < op->def->n_in; k++) {
+        bool is_written = in[k].tag == NX_TAG_TENSOR && in[k].tensor == in[0].tensor;
+        if (is_written && nx__operator_reads(nx__derivative_of(op), needed, k)) return true;
+    }
+    return false;
+}
+
+static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed, nx_value *out) {
+    const nx_op_def *def = run->op->def;
+    nx_tensor *self = in[0].tensor, *original = NULL;
+    nx_autograd *autograd;
+    nx__node *node = NULL;
+    NX_TRY(check_written(def, self));
+    if (needed == 0) {
+        if (!nx_tensor_requires_grad(self)) return go_below(run, in, out);
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a tensor with history is not there yet for this operator: use it under "
+                                           "torch.no_grad(), or on a new tensor", def->name);
+    }
+    if (!nx_is_float((nx_dtype)self->a.dtype)) return go_below(run, in, out);
+    nx_status status = nx__autograd_of(self, &autograd);
+    if (status != NX_OK) return status;
+    if (reads_written(run->op, in, needed)) NX_TRY(nx__clone(self, true, &original));
+    NX_TRY_FAIL(nx__operator_new(run->op, in, needed, original, &node));
+    NX_TRY_FAIL(go_below(run, in, out));
+    status = nx__operator_save_results(node, out);
+    if (status == NX_OK) status = nx_grad_set_node(self, &node->node, 0);
+    if (status == NX_OK) autograd->rebased++;
+    else drop_results(def, out);
+fail:
+    if (node) nx_grad_node_unref(&node->node);
+    nx_tensor_unref(original);
+    return status;
+}
+
+/* ---- without a derivative --------------------------------------------------------------------------------------------- */
+static nx_status call_without(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_op_def *def = run->op->def;
+    if (def->nograd && strncmp(def->nograd, "raise ", 6) == 0) return nx_fail(NX_RUNTIME, "%s: %s", def->name, def->nograd + 6);
+    NX_TRY(go_below(run, in, out));
+    if (def->nograd || nx__derivative_of(run->op)) return NX_OK;
+    for (int k = 0; k < def->n_out; k++) {
+        if (out[k].tag != NX_TAG_TENSOR || !nx_is_float((nx_dtype)out[k].array->dtype)) continue;
+        drop_results(def, out);
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: its derivative is not implemented: call it under torch.no_grad(), or on tensors that do not "
+                                           "require grad", def->name);
+    }
+    return NX_OK;
+}
+
+static nx_status call_out(nx_run *run, const nx_value *in, nx_value *out) {
+    const char *name;
+    int n = base_name(run->op->def, &name);
+    for (int k = 0; k < run->op->def->n_in; k++) {
+        if (!wants_grad(&in[k])) continue;
+        return nx_fail(NX_RUNTIME, "%.*s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                                   "requires grad.", n, name);
+    }
+    return go_below(run, in, out);
+}
+
+/* ---- functional ----------------------------------------------------------------------------------------------------- */
+static nx_status give_history(nx__node *node, const nx_op_def *def, nx_value *out) {
+    for (int k = 0; k < def->n_out; k++) {
+        if (out[k].tag != NX_TAG_TENSOR || !nx_is_float((nx_dtype)out[k].array->dtype)) continue;
+        if (nx_tensor_requires_grad(out[k].tensor)) continue; /* an argument handed back as it is */
+        NX_TRY(nx_grad_set_node(out[k].tensor, &node->node, k));
+    }
+    return NX_OK;
+}
+
+static nx_status call_functional(nx_run *run, const nx_value *in, uint64_t needed, nx_value *out) {
+    nx__node *node;
+    NX_TRY(nx__operator_new(run->op, in, needed, NULL, &node));
+    nx_status status = go_below(run, in, out);
+    if (status == NX_OK) {
+        status = nx__operator_save_results(node, out);
+        if (status == NX_OK) status = give_history(node, run->op->def, out);
+        if (status != NX_OK) drop_results(run->op->def, out);
+    }
+    nx_grad_node_unref(&node->node);
+    return status;
+}
+
+nx_status nx_autograd_call(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_op_def *def = run->op->def;
+    if (nx_thread_get()->grad_disabled) return go_below(run, in, out);
+    uint64_t needed = differentiable(nx__derivative_of(run->op), in);
+    if (NX_UNLIKELY(def->variant == NX_OUT)) return call_out(run, in, out);
+    if (NX_UNLIKELY(def->flags & NX_OP_MUTATES)) return call_in_place(run, in, needed, out);
+    if (NX_UNLIKELY(needed == 0)) return call_without(run, in, out);
+    return call_functional(run, in, needed, out);
+}
+
+__attribute__((constructor)) static void start(void) {
+    nx_status status = nx_library_fallback(NX_KEY_AT_AUTOGRAD, nx_autograd_call);
+    (void)status; /* a fixed key and function: cannot fail */
+}

@@ -1,0 +1,406 @@
+/* The backward engine: gradients of roots along the edges to the leaves, or to chosen inputs.
+ * 1. find: walk from the roots, give each node a task, count how many edges lead to it.
+ * 2. mark: with chosen inputs, a node runs only when a path leads from it to one of them.
+ * 3. run: of the nodes that have all their gradients, the one made last goes first.
+ * A task is found from its node: a run writes its mark and the task's number into the nodes that it walks. A node that
+ * bears the mark of another run that is still going (backward inside backward) sends this run to a map instead.
+ * Scratch belongs to the run; small graphs need no allocation for it. */
+#include "grad/private.h"
+
+enum { FEW = 24 };
+typedef struct task {
+    nx_grad_node *node;      /* lent: the roots hold the graph */
+    int pending;             /* edges that have not delivered yet */
+    int first_capture;       /* of the chosen inputs, -1 */
+    bool reached, runs;      /* from the roots; leads to what is asked for */
+    nx_tensor *one, **many;  /* gradients so far: one when the node has one result */
+} task;
+typedef struct visit { int task, edge; } visit;
+typedef struct nx__run {
+    task *tasks, few_tasks[FEW];
+    int n_tasks, room;
+    visit *stack, few_visits[FEW];  /* of the walk; its room grows */
+    int n_stack, stack_room;
+    int *ready, few_ready[FEW];     /* heap of task numbers by sequence */
+    int n_ready;
+    bool use_map;
+    nx_map map;                     /* node -> task number + 1 */
+    bool retain_graph, chosen;
+    nx_edge *inputs;                /* of the chosen inputs */
+    int *next_capture;
+    nx_tensor **out;
+} nx__run;
+
+static nx_tensor **gradients_of(task *t) { return t->many ? t->many : &t->one; }
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------ */
+static int find_task(const nx__run *run, const nx_grad_node *node) {
+    const nx__node *own = (const nx__node *)node;
+    if (NX_LIKELY(!run->use_map)) return own->run == run ? own->task : -1;
+    return (int)(intptr_t)nx_map_get(&run->map, node) - 1;
+}
+
+static nx_status grow(void **at, void *few, int *room, size_t element) {
+    int larger = 2 * *room;
+    bool was_few = *at == few;
+    void *block = nx_realloc(was_few ? NULL : *at, element * (size_t)*room, element * (size_t)larger);
+    if (block == NULL) return nx_fail_memory(element * (size_t)larger);
+    if (was_few) memcpy(block, few, element * (size_t)*room);
+    *at = block;
+    *room = larger;
+    return NX_OK;
+}
+
+static nx_status use_map(nx__run *run) {
+    for (int i = 0; i < run->n_tasks; i++) {
+        nx__node_of(run->tasks[i].node)->run = NULL;
+        NX_TRY(nx_map_set(&run->map, run->tasks[i].node, (void *)(intptr_t)(i + 1)));
+    }
+    run->use_map = true;
+    return NX_OK;
+}
+
+static nx_status add_task(nx__run *run, nx_grad_node *node, int *out) {
+    nx__node *own = nx__node_of(node);
+    if (NX_UNLIKELY(own->run != NULL) && !run->use_map) NX_TRY(use_map(run));
+    if (run->n_tasks == run->room) NX_TRY(grow((void **)&run->tasks, run->few_tasks, &run->room, sizeof(task)));
+    task *t = &run->tasks[run->n_tasks];
+    *t = (task){.node = node, .first_capture = -1};
+    if (node->n_inputs > 1 && (t->many = nx_alloc_zeroed(sizeof *t->many * (size_t)node->n_inputs)) == NULL) {
+        return nx_fail_memory(sizeof *t->many * (size_t)node->n_inputs);
+    }
+    *out = run->n_tasks++;
+    if (run->use_map) return nx_map_set(&run->map, node, (void *)(intptr_t)(*out + 1));
+    own->run = run;
+    own->task = *out;
+    return NX_OK;
+}
+
+static nx_status find_or_add(nx__run *run, nx_grad_node *node, int *out) {
+    *out = find_task(run, node);
+    return *out >= 0 ? NX_OK : add_task(run, node, out);
+}
+
+static void drop_gradients(task *t) {
+    nx_tensor **g = gradients_of(t);
+    for (int k = 0; k < t->node->n_inputs; k++) {
+        nx_tensor_unref(g[k]);
+        g[k] = NULL;
+    }
+}
+
+static void finish(nx__run *run) {
+    for (int i = 0; i < run->n_tasks; i++) {
+        drop_gradients(&run->tasks[i]);
+        nx_free(run->tasks[i].many);
+        if (!run->use_map) nx__node_of(run->tasks[i].node)->run = NULL;
+    }
+    if (run->tasks != run->few_tasks) nx_free(run->tasks);
+    if (run->stack != run->few_visits) nx_free(run->stack);
+    if (run->ready != run->few_ready) nx_free(run->ready);
+    nx_map_free(&run->map);
+}
+
+/* ---- 1. find, 2. mark --------------------------------------------------------------------------------------------- */
+static bool is_asked_for(const task *t) { return t->runs || t->first_capture >= 0; }
+
+static nx_status push_visit(nx__run *run, int task) {
+    if (run->n_stack == run->stack_room) NX_TRY(grow((void **)&run->stack, run->few_visits, &run->stack_room, sizeof(visit)));
+    run->tasks[task].reached = true;
+    run->stack[run->n_stack++] = (visit){task, 0};
+    return NX_OK;
+}
+
+/* All edges of a task are walked: does it lead anywhere? */
+static void mark(nx__run *run, task *t) {
+    t->runs = !run->chosen;
+    for (int e = 0; e < t->node->n_edges && !t->runs; e++) {
+        const nx_grad_node *next = t->node->edges[e].node;
+        t->runs = next && is_asked_for(&run->tasks[find_task(run, next)]);
+    }
+}
+
+static nx_status walk_from(nx__run *run, int root) {
+    if (run->tasks[root].reached) return NX_OK;
+    NX_TRY(push_visit(run, root));
+    while (run->n_stack > 0) {
+        visit *top = &run->stack[run->n_stack - 1];
+        nx_grad_node *node = run->tasks[top->task].node;
+        if (top->edge == node->n_edges) {
+            mark(run, &run->tasks[top->task]);
+            run->n_stack--;
+            continue;
+        }
+        nx_grad_node *next = node->edges[top->edge++].node;
+        if (next == NULL) continue;
+        int found;
+        NX_TRY(find_or_add(run, next, &found));
+        run->tasks[found].pending++;
+        if (!run->tasks[found].reached) NX_TRY(push_visit(run, found));
+    }
+    return NX_OK;
+}
+
+/* ---- 3. run --------------------------------------------------------------------------------------------------------- */
+static bool goes_first(const nx__run *run, int a, int b) { return run->tasks[a].node->sequence > run->tasks[b].node->sequence; }
+
+static void push_ready(nx__run *run, int task) {
+    int at = run->n_ready++;
+    for (; at > 0 && goes_first(run, task, run->ready[(at - 1) / 2]); at = (at - 1) / 2) run->ready[at] = run->ready[(at - 1) / 2];
+    run->ready[at] = task;
+}
+
+static int pop_ready(nx__run *run) {
+    int first = run->ready[0], last = run->ready[--run->n_ready], at = 0;
+    for (int child; (child = 2 * at + 1) < run->n_ready; at = child) {
+        if (child + 1 < run->n_ready && goes_first(run, run->ready[child + 1], run->ready[child])) child++;
+        if (!goes_first(run, run->ready[child], last)) break;
+        run->ready[at] = run->ready[child];
+    }
+    run->ready[at] = last;
+    return first;
+}
+
+/* Adds `g`, which it takes, to what is there. The sum is made in place when nobody else sees it and nobody records. */
+static nx_status collect(nx_tensor **sum, nx_tensor *g) {
+    if (*sum == NULL) {
+        *sum = g;
+        return NX_OK;
+    }
+    nx_tensor *both = NULL;
+    bool in_place = !nx_grad_enabled() && nx__is_sole(*sum) && (*sum)->a.contiguous && (*sum)->a.dtype == g->a.dtype &&
+                    nx__same_size(&(*sum)->a, &g->a);
+    nx_status status = in_place ? nx__add_in_place(*sum, g) : nx__add(*sum, g, &both);
+    nx_tensor_unref(g);
+    if (status != NX_OK || in_place) return status;
+    nx_tensor_unref(*sum);
+    *sum = both;
+    return NX_OK;
+}
+
+static void capture(nx__run *run, task *t) {
+    for (int i = t->first_capture; i >= 0; i = run->next_capture[i]) {
+        nx_tensor *g = gradients_of(t)[run->inputs[i].input];
+        run->out[i] = g ? nx_tensor_ref(g) : NULL;
+    }
+}
+
+/* Results of the node that keep their gradient get theirs. */
+static nx_status keep_retained(task *t) {
+    for (nx_autograd *at = nx__node_of(t->node)->retained; at; at = at->next_retained) {
+        nx_tensor *g = gradients_of(t)[at->output], *sum = NULL;
+        if (g == NULL) continue;
+        if (at->grad) NX_TRY(nx__add(at->grad, g, &sum));
+        else NX_TRY(nx__clone(g, false, &sum));
+        nx_tensor *before = at->grad;
+        at->grad = sum;
+        nx_tensor_unref(before);
+    }
+    return NX_OK;
+}
+
+static nx_status deliver(nx__run *run, const nx_grad_node *node, nx_tensor **grads) {
+    for (int e = 0; e < node->n_edges; e++) {
+        const nx_edge *edge = &node->edges[e];
+        if (edge->node == NULL) continue;
+        int at = find_task(run, edge->node);
+        task *next = &run->tasks[at];
+        if (grads[e] && is_asked_for(next)) {
+            nx_tensor *g = grads[e];
+            grads[e] = NULL;
+            NX_TRY(collect(&gradients_of(next)[edge->input], g));
+        }
+        if (--next->pending == 0) push_ready(run, at);
+    }
+    return NX_OK;
+}
+
+static uint64_t wanted_edges(const nx__run *run, const nx_grad_node *node) {
+    uint64_t wanted = 0;
+    for (int e = 0; e < node->n_edges && e < 64; e++) {
+        const nx_grad_node *next = node->edges[e].node;
+        if (next && (!run->chosen || is_asked_for(&run->tasks[find_task(run, next)]))) wanted |= UINT64_C(1) << e;
+    }
+    return wanted;
+}
+
+static bool has_any(const nx_tensor *const *g, int n) {
+    for (int k = 0; k < n; k++) {
+        if (g[k]) return true;
+    }
+    return false;
+}
+
+static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
+    nx_grad_node *node = t->node;
+    nx_tensor **g = gradients_of(t);
+    if (!has_any((const nx_tensor *const *)g, node->n_inputs)) return NX_OK;
+    if (node->released) {
+        return nx_fail(NX_RUNTIME, "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+                                   "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+                                   "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+                                   "you need to access saved tensors after calling backward.");
+    }
+    nx__node_of(node)->wanted = wanted_edges(run, node);
+    NX_TRY(node->class->apply(node, g, grads));
+    if (!run->retain_graph) nx__node_stop(node);
+    return NX_OK;
+}
+
+static nx_status run_task(nx__run *run, int number) {
+    task *t = &run->tasks[number];
+    nx_grad_node *node = t->node;
+    nx_tensor *few[8], **grads = few;
+    nx_status status = NX_OK;
+    capture(run, t);
+    if (NX_UNLIKELY(nx__node_of(node)->retained != NULL)) NX_TRY(keep_retained(t));
+    if (!t->runs) {
+        drop_gradients(t);
+        return NX_OK;
+    }
+    if (node->n_edges > NX_COUNT(few)) grads = nx_alloc(sizeof *grads * (size_t)node->n_edges);
+    if (grads == NULL) return nx_fail_memory(sizeof *grads * (size_t)node->n_edges);
+    for (int e = 0; e < node->n_edges; e++) grads[e] = NULL;
+    NX_TRY_FAIL(apply_node(run, t, grads));
+    drop_gradients(t);
+    NX_TRY_FAIL(deliver(run, node, grads));
+fail:
+    for (int e = 0; e < node->n_edges; e++) nx_tensor_unref(grads[e]);
+    if (grads != few) nx_free(grads);
+    return status;
+}
+
+/* ---- roots and inputs --------------------------------------------------------------------------------------------------- */
+static nx_status fail_seed_size(const nx_array *g, const nx_array *root, int i) {
+    nx_text text = {0};
+    nx_text_add(&text, "Mismatch in shape: grad_output[%d] has a shape of torch.Size(", i);
+    nx_text_add_ints(&text, g->sizes, g->ndim);
+    nx_text_add(&text, ") and output[%d] has a shape of torch.Size(", i);
+    nx_text_add_ints(&text, root->sizes, root->ndim);
+    nx_status status = nx_fail(NX_RUNTIME, "%s).", text.failed ? "Mismatch in shape: of a grad_output and its output" : text.at);
+    nx_text_free(&text);
+    return status;
+}
+
+static nx_status make_seed(nx_tensor *root, nx_tensor *g, int i, nx_tensor **out) {
+    if (g == NULL) {
+        if (root->a.numel != 1) return nx_fail(NX_RUNTIME, "grad can be implicitly created only for scalar outputs");
+        return nx__ones_like(root, out);
+    }
+    if (!nx__same_size(&g->a, &root->a)) return fail_seed_size(&g->a, &root->a, i);
+    *out = nx_tensor_ref(g);
+    nx_status status = nx__fit(out, &root->a);
+    if (status != NX_OK) nx_tensor_unref(*out);
+    return status;
+}
+
+static nx_status add_root(nx__run *run, const nx_edge *edge, nx_tensor *root, nx_tensor *g, int i) {
+    int at;
+    nx_tensor *seed;
+    NX_TRY(find_or_add(run, edge->node, &at));
+    NX_TRY(make_seed(root, g, i, &seed));
+    NX_TRY(collect(&gradients_of(&run->tasks[at])[edge->input], seed));
+    return walk_from(run, at);
+}
+
+/* Where the gradients of chosen inputs arrive. A leaf without a node is not part of any graph. */
+static nx_status add_inputs(nx__run *run, nx_tensor *const *inputs, int n) {
+    for (int i = 0; i < n; i++) {
+        const nx_autograd *autograd = inputs[i]->autograd;
+        if (!nx_tensor_requires_grad(inputs[i])) return nx_fail(NX_RUNTIME, "One of the differentiated Tensors does not require grad");
+        run->inputs[i] = (nx_edge){autograd->node ? autograd->node : autograd->accumulator, autograd->node ? autograd->output : 0};
+        if (run->inputs[i].node == NULL) continue;
+        int at;
+        NX_TRY(find_or_add(run, run->inputs[i].node, &at));
+        run->next_capture[i] = run->tasks[at].first_capture;
+        run->tasks[at].first_capture = i;
+    }
+    return NX_OK;
+}
+
+static nx_status run_all(nx__run *run, const nx_edge *roots, int n_roots) {
+    if (run->n_tasks > FEW && (run->ready = nx_alloc(sizeof(int) * (size_t)run->n_tasks)) == NULL) {
+        run->ready = run->few_ready;
+        return nx_fail_memory(sizeof(int) * (size_t)run->n_tasks);
+    }
+    for (int i = 0; i < n_roots; i++) {
+        int at = find_task(run, roots[i].node);
+        bool again = false;
+        for (int k = 0; k < run->n_ready; k++) again = again || run->ready[k] == at;
+        if (run->tasks[at].pending == 0 && !again) push_ready(run, at);
+    }
+    while (run->n_ready > 0) NX_TRY(run_task(run, pop_ready(run)));
+    return NX_OK;
+}
+
+static nx_status run_engine(nx__run *run, const nx_edge *roots, nx_tensor *const *tensors, nx_tensor *const *g, int n_roots,
+                            nx_tensor *const *inputs, int n_inputs) {
+    run->tasks = run->few_tasks;
+    run->stack = run->few_visits;
+    run->ready = run->few_ready;
+    run->room = run->stack_room = FEW;
+    run->n_tasks = run->n_stack = run->n_ready = 0;
+    run->use_map = false;
+    run->map = (nx_map){0};
+    nx_status status = add_inputs(run, inputs, n_inputs);
+    for (int i = 0; i < n_roots && status == NX_OK; i++) status = add_root(run, &roots[i], tensors[i], g[i], i);
+    if (status == NX_OK) status = run_all(run, roots, n_roots);
+    finish(run);
+    return status;
+}
+
+static nx_status find_roots(nx_tensor *const *roots, int n, nx_edge *edges) {
+    for (int i = 0; i < n; i++) {
+        if (!nx_tensor_requires_grad(roots[i])) {
+            return nx_fail(NX_RUNTIME, "element %d of tensors does not require grad and does not have a grad_fn", i);
+        }
+        NX_TRY(nx_grad_edge(roots[i], &edges[i]));
+    }
+    return NX_OK;
+}
+
+nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots, bool retain_graph, bool create_graph,
+                      nx_tensor *const *inputs, int n_inputs, nx_tensor **out) {
+    enum { FEW_EDGES = 4 };
+    nx_edge few_edges[FEW_EDGES], *edges = few_edges;
+    int few_next[FEW_EDGES], *next = few_next;
+    nx__run run; /* filled by run_engine; its inline rooms need no clearing */
+    nx_thread *thread = nx_thread_get();
+    bool disabled = thread->grad_disabled;
+    nx_status status = NX_OK;
+    if (inputs == NULL) n_inputs = 0;
+    int n = n_roots + n_inputs;
+    if (n > FEW_EDGES) {
+        edges = nx_alloc((sizeof *edges + sizeof *next) * (size_t)n);
+        if (edges == NULL) return nx_fail_memory((sizeof *edges + sizeof *next) * (size_t)n);
+        next = (int *)(edges + n);
+    }
+    for (int i = 0; i < n_roots; i++) edges[i] = (nx_edge){NULL, 0};
+    for (int i = 0; i < n_inputs; i++) out[i] = NULL;
+    run.retain_graph = retain_graph;
+    run.chosen = inputs != NULL;
+    run.inputs = edges + n_roots;
+    run.next_capture = next;
+    run.out = out;
+    thread->grad_disabled = !create_graph;
+    NX_TRY_FAIL(find_roots(roots, n_roots, edges));
+    status = run_engine(&run, edges, roots, g, n_roots, inputs, n_inputs);
+fail:
+    thread->grad_disabled = disabled;
+    for (int i = 0; i < n_inputs && status != NX_OK; i++) {
+        nx_tensor_unref(out[i]);
+        out[i] = NULL;
+    }
+    for (int i = 0; i < n_roots; i++) nx_grad_node_unref(edges[i].node);
+    if (edges != few_edges) nx_free(edges);
+    return status;
+}
+
+nx_status nx_grad_check_used(nx_tensor *const *grads, int n) {
+    for (int i = 0; i < n; i++) {
+        if (grads[i]) continue;
+        return nx_fail(NX_RUNTIME, "The differentiated Tensor at index %d appears to not have been used in the graph. Set allow_unused=True if "
+                                   "this is the desired behavior.", i);
+    }
+    return NX_OK;
+}

@@ -1,0 +1,196 @@
+/* Nodes of the backward graph and the autograd record of a tensor: making, naming, freeing.
+ * A node is one block: header, edges, then what its maker asked for. Small blocks come from a list of the thread.
+ * A chain of nodes is freed by a loop, not by recursion: a node that loses its last reference joins the dead of the
+ * thread, and whoever frees the first dead node frees them all. A node that dies on another thread than it was made
+ * on joins the lists of that one. */
+#include "grad/private.h"
+
+#include <ctype.h>
+
+enum { NODE_BYTES = 512, MAX_FREE = 256 };
+
+/* ---- blocks --------------------------------------------------------------------------------------------------- */
+static nx__node *take_listed(void) {
+    nx_thread *thread = nx_thread_get();
+    nx__node *node = thread->free_nodes;
+    if (node == NULL || nx_alloc_watched()) return nx_alloc(NODE_BYTES);
+    thread->free_nodes = node->next;
+    thread->n_free_nodes--;
+    return node;
+}
+
+static void give_listed(nx__node *node) {
+    nx_thread *thread = nx_thread_get();
+    if (node->bytes != NODE_BYTES || thread->n_free_nodes >= MAX_FREE || nx_alloc_watched()) {
+        nx_free(node);
+        return;
+    }
+    node->next = thread->free_nodes;
+    thread->free_nodes = node;
+    thread->n_free_nodes++;
+}
+
+nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes, nx__node **out) {
+    size_t bytes = sizeof(nx__node) + sizeof(nx_edge) * (size_t)n_edges + more_bytes;
+    nx__node *node = bytes <= NODE_BYTES ? take_listed() : nx_alloc(bytes);
+    if (node == NULL) return nx_fail_memory(bytes);
+    *node = (nx__node){.node = {.refs = 1, .class = class, .n_inputs = n_inputs, .n_edges = n_edges},
+                       .bytes = bytes <= NODE_BYTES ? NODE_BYTES : bytes};
+    node->node.sequence = ++nx_thread_get()->grad_sequence;
+    node->node.edges = (nx_edge *)(node + 1);
+    for (int k = 0; k < n_edges; k++) node->node.edges[k] = (nx_edge){NULL, 0};
+    *out = node;
+    return NX_OK;
+}
+
+nx_status nx_grad_node_new(const nx_grad_class *class, int n_inputs, int n_edges, void *context, nx_grad_node **out) {
+    nx__node *node;
+    NX_TRY(nx__node_new(class, n_inputs, n_edges, 0, &node));
+    node->node.context = context;
+    *out = &node->node;
+    return NX_OK;
+}
+
+void nx_grad_node_ref(nx_grad_node *node) { nx_count_up(&node->refs); }
+
+void nx__node_stop(nx_grad_node *node) {
+    if (node->released || node->class->release == NULL) return;
+    node->released = true;
+    node->class->release(node);
+}
+
+static void free_node(nx__node *node) {
+    nx__node_stop(&node->node);
+    if (node->destroy) node->destroy(node);
+    for (int k = 0; k < node->node.n_edges; k++) nx_grad_node_unref(node->node.edges[k].node);
+    give_listed(node);
+}
+
+void nx_grad_node_unref(nx_grad_node *node) {
+    if (node == NULL || !nx_count_down(&node->refs)) return;
+    nx_thread *thread = nx_thread_get();
+    nx__node *dead = nx__node_of(node);
+    dead->next = thread->dead_nodes;
+    thread->dead_nodes = dead;
+    if (thread->freeing_nodes) return;
+    thread->freeing_nodes = true;
+    while ((dead = thread->dead_nodes) != NULL) {
+        thread->dead_nodes = dead->next;
+        free_node(dead);
+    }
+    thread->freeing_nodes = false;
+}
+
+/* ---- names ---------------------------------------------------------------------------------------------------- */
+/* Length of "add" in "aten::add_.Tensor", and where it starts: leading and trailing underscores do not count. */
+static int stem_of(const char *name, const char **stem) {
+    const char *colons = strstr(name, "::");
+    *stem = colons ? colons + 2 : name;
+    *stem += strspn(*stem, "_");
+    int n = (int)strcspn(*stem, ".");
+    while (n > 0 && (*stem)[n - 1] == '_') n--;
+    return n;
+}
+
+/* "Tensor" of "aten::add.Tensor", "" of "aten::mm" */
+static const char *overload_of(const char *name) {
+    const char *dot = strchr(name, '.');
+    return dot ? dot + 1 : "";
+}
+
+/* PyTorch's order of overloads, as far as a rule gives it: the plain one, those of tensors, the others. */
+static int compare_overloads(const char *a, const char *b) {
+    bool a_tensor = strncmp(a, "Tensor", 6) == 0, b_tensor = strncmp(b, "Tensor", 6) == 0;
+    if (*a == '\0' || *b == '\0') return (*a != '\0') - (*b != '\0');
+    return a_tensor != b_tensor ? b_tensor - a_tensor : strcmp(a, b);
+}
+
+/* PyTorch numbers the overloads of a name that have a derivative. In-place forms carry the functional form's number. */
+static int number_of(const nx_op *op) {
+    const char *stem, *other_stem;
+    if (op->functional) op = op->functional;
+    int number = 0, n = stem_of(op->def->name, &stem);
+    for (int i = 0; i < nx_op_count(); i++) {
+        const nx_op_def *other = nx_op_at(i)->def;
+        if (other->derivative == NULL || other->variant != NX_FUNCTIONAL) continue;
+        bool same_stem = stem_of(other->name, &other_stem) == n && strncmp(stem, other_stem, (size_t)n) == 0;
+        if (same_stem && compare_overloads(overload_of(other->name), overload_of(op->def->name)) < 0) number++;
+    }
+    return number;
+}
+
+/* "aten::_to_copy" -> "ToCopyBackward0". Lent until the next call on this thread. */
+const char *nx_grad_node_name(const nx_grad_node *node) {
+    if (node->op == NULL) return node->class->name;
+    nx_thread *thread = nx_thread_get();
+    const char *stem;
+    size_t at = 0, room = sizeof thread->node_name - sizeof "Backward00";
+    int n = stem_of(node->op->def->name, &stem);
+    for (int i = 0; i < n && at < room; i++) {
+        if (stem[i] == '_') continue;
+        bool starts_word = i == 0 || stem[i - 1] == '_';
+        thread->node_name[at++] = starts_word ? (char)toupper((unsigned char)stem[i]) : stem[i];
+    }
+    bool is_copy = strcmp(node->op->def->name, "aten::copy_") == 0; /* PyTorch's own word for this one */
+    if (is_copy) strcpy(thread->node_name + at, "Backwards");
+    else snprintf(thread->node_name + at, sizeof "Backward00", "Backward%d", number_of(node->op) % 100);
+    return thread->node_name;
+}
+
+/* ---- the autograd record of a tensor ------------------------------------------------------------------------------ */
+typedef struct free_record { struct free_record *next; } free_record;
+
+static void free_autograd(nx_autograd *autograd) {
+    nx_thread *thread = nx_thread_get();
+    nx__retain_stop(autograd);
+    nx_tensor_unref(autograd->grad);
+    nx_grad_node_unref(autograd->node);
+    if (thread->n_free_autograds >= MAX_FREE || nx_alloc_watched()) {
+        nx_free(autograd);
+        return;
+    }
+    free_record *record = (free_record *)autograd;
+    record->next = thread->free_autograds;
+    thread->free_autograds = record;
+    thread->n_free_autograds++;
+}
+
+nx_status nx__autograd_of(nx_tensor *tensor, nx_autograd **out) {
+    nx_autograd *autograd = tensor->autograd;
+    if (autograd == NULL) {
+        nx_thread *thread = nx_thread_get();
+        free_record *record = thread->free_autograds;
+        if (record && !nx_alloc_watched()) {
+            thread->free_autograds = record->next;
+            thread->n_free_autograds--;
+            autograd = (nx_autograd *)record;
+        } else if ((autograd = nx_alloc(sizeof *autograd)) == NULL) {
+            return nx_fail_memory(sizeof *autograd);
+        }
+        *autograd = (nx_autograd){0};
+        tensor->autograd = autograd;
+    }
+    *out = autograd;
+    return NX_OK;
+}
+
+static void (*end_before)(nx_thread *thread);
+static void free_thread_lists(nx_thread *thread) {
+    for (nx__node *node = thread->free_nodes, *next; node; node = next) {
+        next = node->next;
+        nx_free(node);
+    }
+    for (free_record *record = thread->free_autograds, *next; record; record = next) {
+        next = record->next;
+        nx_free(record);
+    }
+    thread->free_nodes = thread->free_autograds = NULL;
+    thread->n_free_nodes = thread->n_free_autograds = 0;
+    if (end_before) end_before(thread);
+}
+
+__attribute__((constructor)) static void start(void) {
+    nx_autograd_free = free_autograd;
+    end_before = nx__thread_end;
+    nx__thread_end = free_thread_lists;
+}

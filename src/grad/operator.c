@@ -1,0 +1,256 @@
+/* Nodes of operators: what a call leaves behind for its derivative.
+ * A slot holds one argument or result. Tensors that the needed formulas read are kept whole, with the version that their
+ * storage had; of the others only the shape is copied, into the node's own block, and a tensor without storage is put
+ * together when the formula runs. A saved result is an alias without history, so that no node holds itself.
+ * The formula's gradients are fitted to the arguments (summed over broadcast dimensions, cast) after it has run. */
+#include "grad/private.h"
+
+typedef struct nx__slot {
+    nx_value value;    /* kept; a tensor that is not whole: .opaque is a shape */
+    uint32_t version;  /* of a whole tensor's storage */
+} nx__slot;
+
+enum { MAX_SLOTS = 64 }; /* bits of nx__node.whole */
+typedef struct shape {
+    int64_t numel;
+    uint8_t dtype, ndim;
+    bool contiguous;
+    nx_device device;
+    int64_t dims[]; /* sizes, then strides */
+} shape;
+
+static size_t shape_bytes(int ndim) { return sizeof(shape) + 2 * sizeof(int64_t) * (size_t)ndim; }
+
+static shape *put_shape(char **at, const nx_array *a) {
+    shape *s = (shape *)*at;
+    *s = (shape){a->numel, a->dtype, a->ndim, a->contiguous, a->device};
+    for (int d = 0; d < a->ndim; d++) {
+        s->dims[d] = a->sizes[d];
+        s->dims[a->ndim + d] = a->strides[d];
+    }
+    *at += shape_bytes(a->ndim);
+    return s;
+}
+
+/* Lives as long as the node; nobody may keep it. */
+static void tensor_of_shape(const shape *s, nx_tensor *out) {
+    memset(out, 0, offsetof(nx_tensor, dims));
+    int64_t *dims = (int64_t *)s->dims;
+    out->a = (nx_array){.sizes = dims, .strides = dims + s->ndim, .numel = s->numel, .dtype = s->dtype, .ndim = s->ndim,
+                        .contiguous = s->contiguous, .device = s->device};
+    out->refs = 1;
+    out->keys = NX_DEVICE_KEY(s->device);
+}
+
+/* ---- saving ----------------------------------------------------------------------------------------------------- */
+static void reads_of(const nx_derivative *d, uint64_t needed, uint64_t *in, uint64_t *out) {
+    if (d->saves_in_of == NULL || d->saves_out_of == NULL) {
+        *in = d->saves_in;
+        *out = d->saves_out;
+        return;
+    }
+    *in = *out = 0;
+    for (uint64_t rest = needed; rest; rest &= rest - 1) {
+        int k = __builtin_ctzll(rest);
+        *in |= d->saves_in_of[k];
+        *out |= d->saves_out_of[k];
+    }
+}
+
+bool nx__operator_reads(const nx_derivative *derivative, uint64_t needed, int argument) {
+    uint64_t in, out;
+    reads_of(derivative, needed, &in, &out);
+    return in >> argument & 1;
+}
+
+static void drop_slot(nx__node *node, int at) {
+    bool is_shape = node->slots[at].value.tag == NX_TAG_TENSOR && !(node->whole >> at & 1);
+    if (is_shape) node->slots[at].value = NX_VALUE_NONE;
+    else nx_value_drop(&node->slots[at].value);
+    node->whole &= ~(UINT64_C(1) << at);
+}
+
+static void drop_all(nx__node *node) {
+    for (int at = 0; at < node->n_in + node->n_out; at++) drop_slot(node, at);
+}
+
+static void release_whole(nx_grad_node *node) {
+    nx__node *own = nx__node_of(node);
+    for (uint64_t rest = own->whole; rest; rest &= rest - 1) drop_slot(own, __builtin_ctzll(rest));
+}
+
+static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads);
+static const nx_grad_class operator_class = {"Operator", apply, NULL}; /* saves nothing that backward frees */
+static const nx_grad_class saving_class = {"Operator", apply, release_whole};
+
+static void save_whole(nx__node *node, int at, nx_tensor *tensor) {
+    node->slots[at] = (nx__slot){nx_value_tensor(nx_tensor_ref(tensor)), nx_tensor_version(tensor)};
+    node->whole |= UINT64_C(1) << at;
+    node->node.class = &saving_class;
+}
+
+static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t reads, nx_tensor *original, char **room) {
+    for (int k = 0; k < node->n_in; k++) {
+        if (in[k].tag != NX_TAG_TENSOR) {
+            if (in[k].tag <= NX_TAG_BOOL) node->slots[k].value = in[k];
+            else NX_TRY(nx_value_keep(&in[k], &node->slots[k].value));
+        } else if (reads >> k & 1) {
+            save_whole(node, k, original && in[k].tensor == in[0].tensor ? original : in[k].tensor);
+        } else {
+            node->slots[k].value = (nx_value){.tag = NX_TAG_TENSOR, .opaque = put_shape(room, in[k].array)};
+        }
+    }
+    return NX_OK;
+}
+
+/* The results are not there yet: room for their shapes is made for as many dimensions as a result may have. */
+nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed, nx_tensor *original, nx__node **out) {
+    const nx_op_def *def = op->def;
+    const nx_derivative *derivative = nx__derivative_of(op);
+    int n_edges = 64 - __builtin_clzll(derivative->inputs);
+    uint64_t reads_in, reads_out;
+    reads_of(derivative, needed, &reads_in, &reads_out);
+    size_t more = sizeof(nx__slot) * (size_t)(def->n_in + def->n_out);
+    for (int k = 0; k < def->n_in; k++) {
+        if (in[k].tag == NX_TAG_TENSOR && !(reads_in >> k & 1)) more += shape_bytes(in[k].array->ndim);
+    }
+    if (def->n_in + def->n_out > MAX_SLOTS) {
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: %d arguments and results are too many to be differentiated, at most %d are possible",
+                       def->name, def->n_in + def->n_out, MAX_SLOTS);
+    }
+    nx__node *node;
+    NX_TRY(nx__node_new(&operator_class, def->n_out, n_edges, more, &node));
+    node->node.op = op;
+    node->n_in = def->n_in;
+    node->n_out = def->n_out;
+    node->slots = nx__node_more(node);
+    for (int at = 0; at < def->n_in + def->n_out; at++) node->slots[at] = (nx__slot){NX_VALUE_NONE, 0};
+    node->destroy = drop_all;
+    char *room = (char *)(node->slots + def->n_in + def->n_out);
+    nx_status status = save_arguments(node, in, reads_in, original, &room);
+    for (uint64_t rest = needed; rest && status == NX_OK; rest &= rest - 1) {
+        int k = __builtin_ctzll(rest);
+        status = nx_grad_edge(in[k].tensor, &node->node.edges[k]);
+    }
+    if (status != NX_OK) {
+        nx_grad_node_unref(&node->node);
+        return status;
+    }
+    node->wanted = reads_out; /* until nx__operator_save_results */
+    *out = node;
+    return NX_OK;
+}
+
+/* While calls are recorded, the alias is made by an operator, so that the recorder knows it. */
+static nx_status alias_of(nx_tensor *result, nx_tensor **out) {
+    nx_thread *thread = nx_thread_get();
+    if (thread->tracer == NULL) return nx_tensor_alias(result, out);
+    bool disabled = thread->grad_disabled;
+    thread->grad_disabled = true;
+    nx_status status = nx__detach(result, out);
+    thread->grad_disabled = disabled;
+    return status;
+}
+
+nx_status nx__operator_save_results(nx__node *node, nx_value *out) {
+    for (int k = 0; k < node->n_out; k++) {
+        int at = node->n_in + k;
+        if (!(node->wanted >> k & 1) || out[k].tag != NX_TAG_TENSOR) continue;
+        nx_tensor *alias;
+        NX_TRY(alias_of(out[k].tensor, &alias));
+        save_whole(node, at, alias);
+        nx_tensor_unref(alias);
+    }
+    return NX_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------- */
+static nx_status fail_version(const nx_tensor *saved, uint32_t expected, const nx_grad_node *maker, int output) {
+    nx_text sizes = {0};
+    char which[96] = "";
+    nx_text_add_ints(&sizes, saved->a.sizes, saved->a.ndim);
+    if (maker) {
+        const char *name = nx_grad_node_name(maker), *suffix = strstr(name, "Backward");
+        int n = suffix ? (int)(suffix - name) : (int)strlen(name);
+        snprintf(which, sizeof which, ", which is output %d of %.*s,", output, n, name);
+    }
+    const char *device = saved->a.device.type ? nx_device_type_name(saved->a.device.type) : "";
+    nx_status status = nx_fail(
+        NX_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.%s%s%sTensor %s]%s "
+        "is at version %u; expected version %u instead. Hint: enable anomaly detection to find the operation that failed to compute its "
+        "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).", device, *device ? "." : "",
+        nx_dtype_kind((nx_dtype)saved->a.dtype), sizes.failed ? "" : sizes.at, which, nx_tensor_version(saved), expected);
+    nx_text_free(&sizes);
+    return status;
+}
+
+static nx_status check_version(const nx__node *node, int at) {
+    const nx_tensor *saved = node->slots[at].value.tensor;
+    uint32_t expected = node->slots[at].version;
+    if (NX_LIKELY(nx_tensor_version(saved) == expected)) return NX_OK;
+    if (at >= node->n_in) return fail_version(saved, expected, &node->node, at - node->n_in);
+    return fail_version(saved, expected, saved->autograd ? saved->autograd->node : NULL, saved->autograd ? saved->autograd->output : 0);
+}
+
+/* Everything that one run of a formula needs on the stack. */
+typedef struct scratch {
+    nx_value in[MAX_SLOTS];
+    nx_tensor *results[MAX_SLOTS], *grads[MAX_SLOTS];
+    nx_tensor *shapes;          /* tensors that have no storage */
+    nx_tensor few[6];
+    int n_shapes;
+} scratch;
+
+/* A saved result gets its history back when the backward is itself recorded. */
+static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, nx_tensor **out) {
+    if (!nx_grad_enabled()) {
+        *out = nx_tensor_ref(alias);
+        return NX_OK;
+    }
+    NX_TRY(nx_tensor_alias(alias, out));
+    nx_status status = nx_grad_set_node(*out, &node->node, k);
+    if (status != NX_OK) nx_tensor_unref(*out);
+    return status;
+}
+
+static nx_status unpack(nx__node *node, scratch *s) {
+    int n = node->n_in + node->n_out, n_shapes = 0;
+    for (int at = 0; at < n; at++) n_shapes += node->slots[at].value.tag == NX_TAG_TENSOR && !(node->whole >> at & 1);
+    if (n_shapes > NX_COUNT(s->few)) s->shapes = nx_alloc(sizeof(nx_tensor) * (size_t)n_shapes);
+    if (s->shapes == NULL) return nx_fail_memory(sizeof(nx_tensor) * (size_t)n_shapes);
+    for (int at = 0; at < n; at++) {
+        nx_value value = node->slots[at].value;
+        if (value.tag == NX_TAG_TENSOR && node->whole >> at & 1) {
+            NX_TRY(check_version(node, at));
+        } else if (value.tag == NX_TAG_TENSOR) {
+            tensor_of_shape(value.opaque, &s->shapes[s->n_shapes]);
+            value.tensor = &s->shapes[s->n_shapes++];
+        }
+        if (at < node->n_in) s->in[at] = value;
+        else if (value.tag == NX_TAG_TENSOR) NX_TRY(restore_result(node, at - node->n_in, value.tensor, &s->results[at - node->n_in]));
+    }
+    return NX_OK;
+}
+
+static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+    nx__node *own = nx__node_of(node);
+    scratch s;
+    s.shapes = s.few;
+    s.n_shapes = 0;
+    for (int k = 0; k < own->n_out; k++) s.results[k] = NULL;
+    for (int k = 0; k < own->n_in; k++) s.grads[k] = NULL;
+    nx_status status;
+    NX_TRY_FAIL(unpack(own, &s));
+    NX_TRY_FAIL(nx__derivative_of(node->op)->backward(s.in, s.results, g, own->wanted, s.grads));
+    for (int k = 0; k < node->n_edges; k++) {
+        if (s.grads[k] == NULL || !(own->wanted >> k & 1)) continue;
+        NX_TRY_FAIL(nx__fit(&s.grads[k], s.in[k].array));
+        grads[k] = s.grads[k];
+        s.grads[k] = NULL;
+    }
+fail:
+    for (int k = 0; k < own->n_out; k++) nx_tensor_unref(s.results[k]);
+    for (int k = 0; k < own->n_in; k++) nx_tensor_unref(s.grads[k]);
+    if (s.shapes != s.few) nx_free(s.shapes);
+    return status;
+}

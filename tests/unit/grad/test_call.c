@@ -1,0 +1,168 @@
+/* What a differentiated call leaves behind: history, saved values, in-place and out= forms, errors. */
+#include "grad_test.h"
+
+static void test_history(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *c = counting(SIZES(2), 1), *p = mul(x, c), *q = add(p, p), *n = mul(c, c);
+    assert_false(nx_tensor_is_leaf(p));
+    assert_true(nx_tensor_requires_grad(q));
+    assert_true(nx_tensor_is_leaf(n) && !nx_tensor_requires_grad(n));
+    assert_string_equal(nx_grad_node_name(p->autograd->node), "MulBackward0");
+    assert_int_equal(p->autograd->node->n_edges, 2);
+    assert_string_equal(nx_grad_node_name(p->autograd->node->edges[0].node), "AccumulateGrad");
+    assert_null(p->autograd->node->edges[1].node);
+    assert_ptr_equal(q->autograd->node->edges[1].node, p->autograd->node);
+    nx_tensor *r = CALL("aten::sum.dim_IntList", T(q), NX_VALUE_NONE, nx_value_bool(false), NX_VALUE_NONE);
+    assert_string_equal(nx_grad_node_name(r->autograd->node), "SumBackward1");
+    nx_tensor *d = CALL("aten::_to_copy", T(q), nx_value_dtype(NX_F64), NX_VALUE_NONE, NX_VALUE_NONE, NX_VALUE_NONE, nx_value_bool(false), NX_VALUE_NONE);
+    assert_string_equal(nx_grad_node_name(d->autograd->node), "ToCopyBackward0");
+    DROP(x, c, p, q, n, r, d);
+}
+
+static void test_no_history_without_grad_mode(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1);
+    nx_grad_set_enabled(false);
+    nx_tensor *p = mul(x, x);
+    nx_grad_set_enabled(true);
+    assert_false(nx_tensor_requires_grad(p));
+    nx_tensor *d = CALL("aten::detach", T(x));
+    assert_false(nx_tensor_requires_grad(d));
+    DROP(x, p, d);
+}
+
+static void test_requires_grad(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *k;
+    OK(nx_tensor_new(NX_I64, 1, (int64_t[]){2}, NX_CPU, &k));
+    FAILS(nx_tensor_set_requires_grad(k, true), RUNTIME, "only Tensors of floating point dtype can require gradients");
+    FAILS(nx_tensor_set_requires_grad(p, false), RUNTIME, "you can only change requires_grad flags of leaf variables");
+    OK(nx_tensor_set_requires_grad(x, false));
+    nx_tensor *q = mul(x, x);
+    assert_false(nx_tensor_requires_grad(q));
+    DROP(x, p, k, q);
+}
+
+static void test_changed_saved_value(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *s = sum(p), *one = counting(SIZES(2), 1);
+    nx_grad_set_enabled(false);
+    DROP(CALL("aten::add_.Tensor", T(x), T(one), nx_value_int(1)));
+    nx_grad_set_enabled(true);
+    FAILS(nx_tensor_backward(s), RUNTIME,
+          "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.FloatTensor [2]] is at version "
+          "1; expected version 0 instead. Hint: enable anomaly detection");
+    nx_tensor *q = add(x, x), *r = mul(q, q), *t = sum(r);
+    DROP(CALL("aten::add_.Tensor", T(q), T(one), nx_value_int(1)));
+    FAILS(nx_tensor_backward(t), RUNTIME, "[torch.FloatTensor [2]], which is output 0 of Add, is at version 1; expected version 0 instead.");
+    DROP(x, p, s, one, q, r, t);
+}
+
+static void test_in_place(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *y = leaf(SIZES(2), 5), *p = mul(x, x);
+    nx_tensor *same = CALL("aten::mul_.Tensor", T(p), T(y)); /* x^2*y, both gradients */
+    assert_ptr_equal(same, p);
+    assert_int_equal(nx_tensor_version(p), 1);
+    nx_tensor *s = sum(p);
+    OK(nx_tensor_backward(s));
+    assert_values(nx_tensor_get_grad(x), VALUES(10, 24));
+    assert_values(nx_tensor_get_grad(y), VALUES(1, 4));
+    DROP(x, y, p, same, s);
+}
+
+static void test_in_place_with_itself(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *p = add(x, x);
+    DROP(CALL("aten::mul_.Tensor", T(p), T(p))); /* (2x)^2 */
+    nx_tensor *s = sum(p);
+    OK(nx_tensor_backward(s));
+    assert_values(nx_tensor_get_grad(x), VALUES(8, 16));
+    DROP(x, p, s);
+}
+
+static void test_constant_gets_history(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *c = counting(SIZES(2), 3);
+    DROP(CALL("aten::mul_.Tensor", T(c), T(x)));
+    assert_true(nx_tensor_requires_grad(c));
+    nx_tensor *s = sum(c);
+    OK(nx_tensor_backward(s));
+    assert_values(nx_tensor_get_grad(x), VALUES(3, 4));
+    DROP(x, c, s);
+}
+
+static void test_overwritten(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *to = counting(SIZES(2, 2), 0);
+    DROP(CALL("aten::copy_", T(to), T(x), nx_value_bool(false)));
+    nx_tensor *s = sum(to);
+    OK(nx_tensor_backward(s));
+    assert_values(nx_tensor_get_grad(x), VALUES(2, 2)); /* x was broadcast */
+    DROP(CALL("aten::zero_", T(p)));
+    assert_true(nx_tensor_requires_grad(p));
+    nx_tensor *t = sum(p);
+    OK(nx_tensor_backward(t));
+    assert_values(nx_tensor_get_grad(x), VALUES(2, 2));
+    DROP(x, p, to, s, t);
+}
+
+static void test_refused_in_place(void **state) {
+    nx_tensor *x = leaf(SIZES(2, 2), 1), *v = CALL("aten::t", T(x)), *p = mul(x, x), *pt = CALL("aten::t", T(p)), *out;
+    const nx_value in[] = {T(x), nx_value_int(1), nx_value_int(1)}, view[] = {T(v), nx_value_int(1), nx_value_int(1)};
+    FAILS(call("aten::add_.Tensor", in, &out), RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
+    FAILS(call("aten::add_.Tensor", view, &out), RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    FAILS(call("aten::add_.Tensor", (nx_value[]){T(pt), nx_value_int(1), nx_value_int(1)}, &out), NOT_IMPLEMENTED, "in-place on a view");
+    assert_int_equal(nx_tensor_version(x), 0);
+    DROP(CALL("aten::add_.Tensor", T(p), nx_value_int(1), nx_value_int(1))); /* its view is stale now */
+    FAILS(call("aten::mul.Tensor", (nx_value[]){T(pt), T(pt)}, &out), NOT_IMPLEMENTED, "base was changed in place");
+    DROP(x, v, p, pt);
+}
+
+static void test_refused_out(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *to = counting(SIZES(2), 0), *out;
+    FAILS(call("aten::add.out", (nx_value[]){T(x), T(x), nx_value_int(1), T(to)}, &out), RUNTIME,
+          "add(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+    DROP(x, to);
+}
+
+static void test_number_operand(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *p = CALL("aten::mul.Tensor", T(x), nx_value_float(3)), *q = CALL("aten::add.Tensor", T(p), nx_value_int(2), nx_value_int(1));
+    nx_tensor *s = sum(q);
+    assert_values(q, VALUES(5, 8));
+    OK(nx_tensor_backward(s));
+    assert_values(nx_tensor_get_grad(x), VALUES(3, 3));
+    DROP(x, p, q, s);
+}
+
+/* Results are freed in any order; a graph that is never run is freed as well. */
+static void test_nothing_is_left(void **state) {
+    nx_alloc_watch(true);
+    int64_t before = nx_alloc_live();
+    nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *q = mul(p, p), *s = sum(q);
+    DROP(x, q, p, s);
+    assert_int_equal(nx_alloc_live(), before);
+    x = leaf(SIZES(2), 1), p = mul(x, x), q = add(p, p);
+    DROP(CALL("aten::mul_.Tensor", T(q), T(p)));
+    s = sum(q);
+    OK(nx_tensor_backward(s));
+    DROP(s, q, p, x);
+    assert_int_equal(nx_alloc_live(), before);
+    nx_alloc_watch(false);
+}
+
+static nx_status change_in_place(void) {
+    nx_tensor *x = NULL, *p = NULL, *same = NULL, *s = NULL;
+    nx_status status;
+    NX_TRY_FAIL(nx_tensor_new(NX_F32, 1, (int64_t[]){2}, NX_CPU, &x));
+    NX_TRY_FAIL(nx_tensor_set_requires_grad(x, true));
+    NX_TRY_FAIL(call("aten::mul.Tensor", (nx_value[]){T(x), T(x)}, &p));
+    NX_TRY_FAIL(call("aten::mul_.Tensor", (nx_value[]){T(p), T(x)}, &same));
+    NX_TRY_FAIL(call("aten::sum", (nx_value[]){T(p), NX_VALUE_NONE}, &s));
+    NX_TRY_FAIL(nx_tensor_backward(s));
+fail:
+    DROP(x, p, same, s);
+    return status;
+}
+static void test_every_allocation_fails(void **state) { fail_every_allocation(change_in_place); }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_history), cmocka_unit_test(test_no_history_without_grad_mode), cmocka_unit_test(test_requires_grad),
+        cmocka_unit_test(test_changed_saved_value), cmocka_unit_test(test_in_place), cmocka_unit_test(test_in_place_with_itself),
+        cmocka_unit_test(test_constant_gets_history), cmocka_unit_test(test_overwritten), cmocka_unit_test(test_refused_in_place), cmocka_unit_test(test_refused_out),
+        cmocka_unit_test(test_number_operand), cmocka_unit_test(test_nothing_is_left), cmocka_unit_test(test_every_allocation_fails)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
