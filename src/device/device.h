@@ -17,7 +17,8 @@ NX_MUST_USE nx_status nx_stream_set_current(nx_device device, nx_stream *stream)
 nx_status nx_stream_new(nx_device device, nx_stream **out); /* one that nx_device_synchronize() waits for */
 void nx_stream_free(nx_device device, nx_stream *stream);  /* after its work is done; not the current one */
 void nx_device_seed_all(uint64_t seed);                 /* the CPU's default generator and those of all devices */
-/* Loads the plugins of NARTHEX_PLUGINS. Called once, after the operators are registered. */
+/* Loads the plugins of NARTHEX_PLUGINS that are not loaded yet; nx_device_parse() does so for a name that it does not
+ * know. Not from a library's constructor: a self-test runs threads, and the loader's lock is held there. */
 NX_MUST_USE nx_status nx_device_start(void);
 
 /* Gives kernel(in, out) to `stream` of run->device. Tensors in `in` and `out` are nx_tensor. */

@@ -169,11 +169,22 @@ static nx_status fail_type(const char *text, size_t n_name) {
     return status;
 }
 
+static int find_name(const char *name, size_t n) {
+    for (int t = 0; t < nx_device_n_types(); t++) {
+        const char *own = nx_device_type_name(t);
+        if (strlen(own) == n && memcmp(own, name, n) == 0) return t;
+    }
+    return -1;
+}
+
 nx_status nx_device_parse(const char *text, nx_device *out) {
     size_t n_name = strcspn(text, ":");
-    int type = 0;
-    while (type < nx_device_n_types() && (strlen(nx_device_type_name(type)) != n_name || memcmp(nx_device_type_name(type), text, n_name))) type++;
-    if (type == nx_device_n_types()) return fail_type(text, n_name);
+    int type = find_name(text, n_name);
+    if (type < 0 && nx_flag.plugins) {
+        NX_TRY(nx_device_start());
+        type = find_name(text, n_name);
+    }
+    if (type < 0) return fail_type(text, n_name);
     if (text[n_name] == '\0') {
         *out = nx_device_current(type);
         return NX_OK;

@@ -217,6 +217,29 @@ static void test_a_number_from_the_cpu(void **state) {
     nx_graph_free(graph);
 }
 
+static const char with_constant[] =
+    "graph functional {\n"
+    "  %x = placeholder \"x\" : f32[2, 3] @\n"
+    "  %k = get_attr \"k\" : f32[] cpu = [0.5]\n"
+    "  %mul = call aten::mul.Tensor(%x, %k) : f32[2, 3] @\n"
+    "  return (%mul)\n"
+    "}\n";
+
+static void check_constant(nx_device device) {
+    nx_graph *graph = parse(with_constant, device);
+    nx_replay *replay;
+    nx_tensor *x = matrix(device, 1), *out[1];
+    float got[6];
+    if (nx_replay_new(graph, device, &replay) != NX_OK) fail_msg("%s", nx_error_message());
+    OK(nx_replay_run(replay, &x, out));
+    read_all(out[0], got);
+    assert_true(got[0] == 0.5f && got[5] == 3);
+    drop(out, 1);
+    nx_tensor_unref(x);
+    nx_replay_free(replay);
+    nx_graph_free(graph);
+}
+
 static void test_inputs_are_checked(void **state) {
     nx_graph *graph = parse(every_kind, npu);
     nx_replay *replay;
@@ -260,6 +283,7 @@ static void test_every_allocation_may_fail(void **state) {
 static void test_every_kind(void **state) { check_every_kind(NX_CPU); check_every_kind(npu); }
 static void test_mutation(void **state) { check_mutation(NX_CPU); check_mutation(npu); }
 static void test_random(void **state) { check_random(NX_CPU); check_random(npu); }
+static void test_constant(void **state) { check_constant(NX_CPU); check_constant(npu); }
 static void test_offset(void **state) { check_offset(NX_CPU); check_offset(npu); }
 
 static int load(void **state) {
@@ -275,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_mutation),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_offset),
+        cmocka_unit_test(test_constant),
         cmocka_unit_test(test_a_number_from_the_cpu),
         cmocka_unit_test(test_inputs_are_checked),
         cmocka_unit_test(test_every_allocation_may_fail),
