@@ -39,6 +39,7 @@ def _take_from_extension() -> None:
     for name, value in vars(_C).items():
         if type(value) in kinds:
             globals()[name] = value
+    globals().setdefault("layout", type(_C.strided))
     aliases = {
         "float": "float32",
         "double": "float64",

@@ -283,22 +283,51 @@ def run_c_program(*command: str) -> str:
     return run.stdout
 
 
-@row("l", "a C program builds and runs f's graph, without Python")
+def printed(text: str, name: str) -> list[float]:
+    """The numbers behind `name` on its line of what a program printed."""
+    lines = [line for line in text.splitlines() if line.startswith(name + " ")]
+    assert len(lines) == 1, f"no line '{name}':\n{text}"
+    return [float(word) for word in lines[0][len(name) :].split()]
+
+
+def ramp_inputs() -> list:
+    """The numbers that examples/c/line.c computes with."""
+
+    def ramp(rows: int, columns: int, start: float, step: float) -> list:
+        return [[start + step * (row * columns + column) for column in range(columns)] for row in range(rows)]
+
+    values = (ramp(2, 3, 0.5, 0.25), ramp(4, 3, -1.0, 0.125), ramp(1, 4, 1.0, 0.5)[0])
+    return [nt.tensor(value, requires_grad=True) for value in values]
+
+
+@row("l", "a C program builds and runs f, its gradients and its graph, without Python")
 def c_program() -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = run_c_program(build_c_program(folder))
-        assert out.strip(), "the program printed nothing"
+    values = ramp_inputs()
+    value, *grads = forward_backward(f, values)
+    assert printed(out, "eager") == printed(out, "engine") == [value.item()], out
+    for name, grad in zip("xwb", grads):
+        assert all(
+            math.isclose(a, b, rel_tol=1e-6) for a, b in zip(printed(out, f"grad {name}"), flat(grad.tolist()))
+        ), out
+    with nt.no_grad():
+        for parameter in values[1:]:
+            parameter.add_(parameter.grad, alpha=-0.01)
+    assert math.isclose(printed(out, "after a step")[0], f(*values).item(), rel_tol=1e-5), out
 
 
 @row("m", "a C program loads f's model file and runs it, without Python")
 def c_model_file() -> None:
     with tempfile.TemporaryDirectory() as folder:
         program, model = build_c_program(folder), f"{folder}/model.nxm"
-        direct = run_c_program(program)
         run_c_program(program, "save", model)
-        assert os.path.getsize(model) > 0
-        loaded = run_c_program(program, "run", model)
-        assert set(loaded.split()) & set(direct.split()), f"direct: {direct}\nloaded: {loaded}"
+        out = run_c_program(program, "run", model)
+        assert printed(out, "loaded") == [f(*ramp_inputs()).item()], out
+        broken = Path(model).read_bytes()[:-3]
+        Path(model).write_bytes(broken)
+        run = subprocess.run([program, "run", model], capture_output=True, text=True)
+        assert run.returncode == 1 and run.stderr.startswith("line: "), f"a cut file: {run.returncode} {run.stderr}"
 
 
 @row("n", "torch.compile(f, backend='narthex') in PyTorch, both passes, no copies")
