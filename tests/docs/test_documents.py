@@ -1,0 +1,54 @@
+"""The documents tell the truth: files and functions that they name exist, and their commands run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCUMENTS = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"])
+TOPS = ("ops", "gen", "src", "py", "python", "plugins", "include", "tests", "docs", "examples", "bench", "tools")
+SELF = {"make test", "make check-hostile", "make bench", "make"}  # run by this test's caller, or by hand
+
+
+def code_of(document: Path) -> list[str]:
+    """What stands in backticks, outside of blocks."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"`([^`\n]+)`", text)
+
+
+def source_text() -> str:
+    files = [path for top in ("src", "py", "ops", "plugins", "include", "python") for path in (ROOT / top).rglob("*") if path.suffix in (".c", ".h", ".py")]
+    return "\n".join(path.read_text() for path in files)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_named_files_exist(document: Path) -> None:
+    names = [code for code in code_of(document) if re.fullmatch(r"[\w./-]+", code) and code.split("/")[0] in TOPS and "/" in code]
+    missing = [name for name in names if not (ROOT / name).exists()]
+    assert not missing, f"{document.name} names {missing}"
+
+
+def test_named_functions_exist() -> None:
+    source = source_text()
+    missing = []
+    for document in DOCUMENTS:
+        for name in re.findall(r"\b(?:nx_\w+|nxpy_\w+|nx__\w+|[a-z_]+)(?=\(\)$)", "\n".join(code_of(document)), re.MULTILINE):
+            if not re.search(rf"\b{name}\(", source):
+                missing.append(f"{document.name}: {name}()")
+    assert not missing, missing
+
+
+COMMANDS = [(document.name, line[2:]) for document in DOCUMENTS for block in re.findall(r"^```console\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
+            for line in block.splitlines() if line.startswith("$ ")]
+
+
+@pytest.mark.parametrize(("document", "command"), [pair for pair in dict.fromkeys(COMMANDS) if pair[1] not in SELF])
+def test_commands_run(document: str, command: str) -> None:
+    environment = {**os.environ, "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"}
+    run = subprocess.run(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, f"{document}: $ {command}\n{run.stdout[-2000:]}\n{run.stderr[-2000:]}"
