@@ -1,0 +1,381 @@
+/* From a functional graph to a program: steps in order, operands as buffer + offset, results as recipes.
+ * Views make no step: they only change the address and the layout of an operand. Nodes of one region (src/pass) become
+ * one step if region.c can say them as a tile program, else one step each; a region runs where its last node stands.
+ * In: a verified functional graph with fakes. Out: an nx_program that needs the graph no more.
+ * Next: node.c (one operator), region.c (fused), plan.c (memory), run.c. */
+#include "engine/program.h"
+
+/* ---- arenas ------------------------------------------------------------------------------------------ */
+typedef struct nx__block {
+    struct nx__block *next;
+    size_t used, room;
+} nx__block;
+enum { BLOCK_HEAD = 64, FIRST_BLOCK = 2048 };
+
+void *nx__arena_take(nx__arena *arena, size_t bytes) {
+    bytes = (bytes + 15) & ~(size_t)15;
+    nx__block *block = arena->blocks;
+    if (block == NULL || block->room - block->used < bytes) {
+        size_t room = block && block->room < PTRDIFF_MAX / 4 ? 2 * block->room : FIRST_BLOCK;
+        if (room < bytes) room = bytes;
+        block = nx_alloc(BLOCK_HEAD + room);
+        if (block == NULL) {
+            nx_fail_memory(BLOCK_HEAD + room);
+            return NULL;
+        }
+        *block = (nx__block){arena->blocks, 0, room};
+        arena->blocks = block;
+    }
+    void *at = (char *)block + BLOCK_HEAD + block->used;
+    block->used += bytes;
+    return memset(at, 0, bytes);
+}
+
+void nx__arena_free(nx__arena *arena) {
+    for (nx__block *block = arena->blocks, *next; block; block = next) {
+        next = block->next;
+        nx_free(block);
+    }
+    arena->blocks = NULL;
+}
+
+void nx_program_free(nx_program *p) {
+    if (p == NULL) return;
+    for (int i = 0; i < p->n_constants; i++) nx_tensor_unref(p->constants[i]);
+    nx_storage_unref(p->const_memory);
+    nx_storage_unref(p->feature_memory);
+    nx_vec_free(&p->steps);
+    nx_vec_free(&p->buffers);
+    nx_vec_free(&p->references);
+    nx__arena_free(&p->arena);
+    nx_free(p);
+}
+
+/* ---- what the graph says ---------------------------------------------------------------------------- */
+static nx_status fail_node(const nx_node *node, const char *what) {
+    return nx_fail(NX_NOT_IMPLEMENTED, "compile: node %s (%s): %s", node->name ? node->name : "?",
+                   node->op ? nx_op_name(node->op) : node->target ? node->target : "?", what);
+}
+
+static const nx_node *view_base(const nx_node *view) {
+    for (int i = 0; i < view->n_args; i++) {
+        if (view->args[i].tag == NX_TAG_NODE) return view->args[i].node;
+    }
+    return NULL;
+}
+
+static nx_status number_nodes(nx__lower *l, nx_graph *graph) {
+    nx_graph_number(graph);
+    int n = graph->n_nodes, n_values = 0;
+    for (const nx_node *node = graph->first; node; node = node->next) n_values += node->n_results;
+    l->n_nodes = n;
+    l->nodes = nx_alloc_zeroed(sizeof *l->nodes * (size_t)n);
+    l->first_value = nx_alloc_zeroed(2 * sizeof *l->first_value * (size_t)n);
+    l->values = nx_alloc_zeroed(sizeof *l->values * (size_t)n_values);
+    if (!l->nodes || !l->first_value || !l->values) return nx_fail_memory(sizeof *l->values * (size_t)n_values);
+    l->root = l->first_value + n;
+    n_values = 0;
+    for (nx_node *node = graph->first; node; node = node->next) {
+        int at = node->order;
+        l->nodes[at] = node;
+        l->first_value[at] = n_values;
+        l->root[at] = at;
+        for (int r = 0; r < node->n_results; r++) l->values[n_values++].buffer = -1;
+        if (!nx__is_view(node)) continue;
+        const nx_node *base = view_base(node);
+        if (base == NULL || node->n_results != 1) return fail_node(node, "a view of something that is not a node");
+        l->root[at] = l->root[base->order];
+    }
+    return NX_OK;
+}
+
+nx__value nx__value_of(const nx__lower *l, const nx_value *ref) {
+    const nx_node *node = ref->node;
+    int root = l->root[node->order];
+    if (root == node->order) return l->values[l->first_value[root] + ref->n];
+    /* A chain of views begins at one result: views of operators with several results are refused above. */
+    nx__value value = l->values[l->first_value[root]];
+    const nx_tensor *fake = node->fakes[ref->n];
+    if (value.buffer < 0) return value;
+    value.offset += (fake->offset - value.fake->offset) * (int64_t)nx_dtype_bytes(fake->a.dtype);
+    value.fake = fake;
+    return value;
+}
+
+/* ---- inputs and constants ----------------------------------------------------------------------------- */
+static nx_status new_buffer(nx_program *p, nx__space space, int index, size_t bytes, const nx_tensor *fake) {
+    nx__buffer buffer = {.space = space, .index = index, .bytes = bytes, .fake = fake, .in_place_of = -1,
+                         .first = p->steps.n, .last = p->steps.n};
+    return nx_vec_push(&p->buffers, buffer);
+}
+
+static void fill_meta(nx_meta *meta, const nx_tensor *fake) {
+    meta->dtype = fake->a.dtype;
+    meta->device = fake->a.device;
+    meta->ndim = fake->a.ndim;
+    meta->absent = false;
+    meta->view_of = -1;
+    meta->offset = 0;
+    memcpy(meta->size, fake->a.sizes, sizeof *meta->size * fake->a.ndim);
+    memcpy(meta->stride, fake->a.strides, sizeof *meta->stride * fake->a.ndim);
+}
+
+static size_t bytes_of(const nx_array *a) {
+    int64_t last = 0;
+    for (int d = 0; d < a->ndim; d++) last += (a->sizes[d] - 1) * a->strides[d];
+    return a->numel ? (size_t)(last + 1) * nx_dtype_bytes(a->dtype) : 0;
+}
+
+nx_status nx__buffer_new(nx__lower *l, const nx_node *node, int result) {
+    const nx_tensor *fake = node->fakes[result];
+    NX_TRY(new_buffer(l->program, NX__FEATURE, -1, bytes_of(&fake->a), fake));
+    l->values[l->first_value[node->order] + result] = (nx__value){l->program->buffers.n - 1, 0, fake};
+    return NX_OK;
+}
+
+static nx_status lower_input(nx__lower *l, const nx_node *node, int index) {
+    nx_program *p = l->program;
+    const nx_tensor *fake = node->n_results ? node->fakes[0] : NULL;
+    if (fake == NULL) return fail_node(node, "an input without a shape");
+    int64_t *dims = nx__keep(p, 2 * sizeof *dims * fake->a.ndim);
+    if (dims == NULL) return NX_NO_MEMORY;
+    nx_array_copy(&p->inputs[index], &fake->a, dims);
+    NX_TRY(new_buffer(p, NX__INPUT, index, bytes_of(&fake->a), fake));
+    l->values[l->first_value[node->order]] = (nx__value){p->buffers.n - 1, 0, fake};
+    return NX_OK;
+}
+
+static nx_status lower_constant(nx__lower *l, const nx_node *node) {
+    nx_program *p = l->program;
+    if (node->constant == NULL || nx_tensor_is_fake(node->constant) || node->n_results != 1) {
+        return fail_node(node, "an attribute without a tensor");
+    }
+    const nx_tensor *fake = node->fakes[0] ? node->fakes[0] : node->constant;
+    NX_TRY(new_buffer(p, NX__CONST, p->n_constants, bytes_of(&node->constant->a), fake));
+    p->buffers.at[p->buffers.n - 1].offset = p->const_bytes;
+    p->const_bytes += (bytes_of(&node->constant->a) + 63) & ~(size_t)63;
+    l->values[l->first_value[node->order]] = (nx__value){p->buffers.n - 1, 0, fake};
+    p->constant_buffers[p->n_constants] = p->buffers.n - 1;
+    p->constants[p->n_constants++] = nx_tensor_ref(node->constant);
+    return NX_OK;
+}
+
+/* ---- regions: which stay whole ------------------------------------------------------------------------- */
+typedef struct span { int first, last; } span;
+typedef struct order_check {
+    nx__lower *l;
+    const span *spans;
+    int own, position; /* of the consumer: its region, where it runs */
+    bool changed;
+} order_check;
+
+static void drop_region(nx__lower *l, const span *s, int region) {
+    for (int i = s->first; i <= s->last; i++) {
+        if (l->regions.of_node[i] == region) l->regions.of_node[i] = -1;
+    }
+}
+
+/* A region runs at its last node. Whoever needs one of its values must come later. */
+static void check_input(void *arg, nx_node *input, int result) {
+    order_check *check = arg;
+    int region = check->l->regions.of_node[check->l->root[input->order]];
+    if (region < 0 || region == check->own || check->spans[region].last < check->position) return;
+    drop_region(check->l, &check->spans[region], region);
+    check->changed = true;
+}
+
+static void drop_regions_around_effects(nx__lower *l, const span *spans) {
+    for (int i = 0; i < l->n_nodes; i++) {
+        const nx_node *node = l->nodes[i];
+        if (node->op == NULL || !(node->op->def->flags & NX_OP_MUTATES)) continue;
+        for (int r = 0; r < l->regions.n; r++) {
+            if (spans[r].first <= i && i <= spans[r].last) drop_region(l, &spans[r], r);
+        }
+    }
+}
+
+static nx_status find_regions(nx__lower *l, nx_graph *graph, span **out) {
+    NX_TRY(nx_pass_fuse(graph, &l->regions));
+    if (l->regions.n == 0) return NX_OK;
+    span *spans = nx_alloc(sizeof *spans * (size_t)l->regions.n);
+    if (spans == NULL) return nx_fail_memory(sizeof *spans * (size_t)l->regions.n);
+    *out = spans;
+    for (int r = 0; r < l->regions.n; r++) spans[r] = (span){l->n_nodes, -1};
+    for (int i = 0; i < l->n_nodes; i++) {
+        int r = nx__is_view(l->nodes[i]) ? (l->regions.of_node[i] = -1) : l->regions.of_node[i];
+        if (r < 0) continue;
+        if (spans[r].first > i) spans[r].first = i;
+        spans[r].last = i;
+    }
+    drop_regions_around_effects(l, spans);
+    order_check check = {.l = l, .spans = spans};
+    do {
+        check.changed = false;
+        for (int i = 0; i < l->n_nodes; i++) {
+            if (nx__is_view(l->nodes[i])) continue;
+            check.own = l->regions.of_node[i];
+            check.position = check.own >= 0 ? spans[check.own].last : i;
+            nx_node_each_input(l->nodes[i], check_input, &check);
+        }
+    } while (check.changed);
+    return NX_OK;
+}
+
+static nx_status lower_region(nx__lower *l, const span *s, int region) {
+    int n = 0;
+    bool fused = false;
+    nx_node **members = nx_alloc(sizeof *members * (size_t)(s->last - s->first + 1));
+    if (members == NULL) return nx_fail_memory(sizeof *members * (size_t)(s->last - s->first + 1));
+    for (int i = s->first; i <= s->last; i++) {
+        if (l->regions.of_node[i] == region) members[n++] = l->nodes[i];
+    }
+    nx_status status = n > 1 ? nx__region_lower(l, members, n, &fused) : NX_OK;
+    for (int i = 0; i < n && !fused && status == NX_OK; i++) status = nx__node_lower(l, members[i]);
+    nx_free(members);
+    return status;
+}
+
+/* ---- results --------------------------------------------------------------------------------------------- */
+/* A constant may not leave the program: the user could write to it. */
+static nx_status copy_constant(nx__lower *l, nx__value *value) {
+    const nx_op *clone = nx_op_get("aten::clone");
+    if (clone == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compile: a constant is a result and there is no aten::clone to copy it");
+    nx_program *p = l->program;
+    nx_value in[8] = {{0}}, out[1] = {{0}};
+    const nx_tensor *fake = value->fake;
+    NX_TRY(new_buffer(p, NX__FEATURE, -1, bytes_of(&fake->a), fake));
+    int buffer = p->buffers.n - 1;
+    in[0] = nx_value_tensor(nx__operand_new(l, &fake->a, value->buffer, value->offset));
+    out[0] = nx_value_tensor(nx__operand_new(l, &fake->a, buffer, 0));
+    if (!in[0].tensor || !out[0].tensor) return NX_NO_MEMORY;
+    *value = (nx__value){buffer, 0, fake};
+    return nx__call_lower(l, clone, in, out);
+}
+
+static nx_status lower_output(nx__lower *l, const nx_value *ref, int at) {
+    nx_program *p = l->program;
+    nx__output *output = &p->outputs[at];
+    if (ref->tag == NX_TAG_NONE) return NX_OK;
+    if (ref->tag != NX_TAG_NODE) return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph is not a tensor", at);
+    nx__value value = nx__value_of(l, ref);
+    if (value.buffer < 0) return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph has no value", at);
+    if (p->buffers.at[value.buffer].space == NX__CONST) NX_TRY(copy_constant(l, &value));
+    nx__buffer *buffer = &p->buffers.at[value.buffer];
+    if (buffer->space == NX__FEATURE) {
+        buffer->space = NX__RESULT;
+        buffer->index = p->n_fresh;
+        nx_meta *meta = p->fresh[p->n_fresh++] = nx__keep(p, sizeof *meta);
+        if (meta == NULL) return NX_NO_MEMORY;
+        fill_meta(meta, buffer->fake);
+    }
+    bool whole = value.offset == 0 && nx__same_layout(&value.fake->a, &buffer->fake->a);
+    bool input = buffer->space == NX__INPUT;
+    output->kind = input ? (whole ? NX__SAME_INPUT : NX__INPUT_VIEW) : (whole ? NX__FRESH : NX__FRESH_VIEW);
+    output->index = buffer->index;
+    for (int k = 0; k < at && whole && !input; k++) {
+        if (p->outputs[k].kind == NX__FRESH && p->outputs[k].index == buffer->index) {
+            output->kind = NX__SAME_OUTPUT;
+            output->index = k;
+            break;
+        }
+    }
+    if ((output->meta = nx__keep(p, sizeof *output->meta)) == NULL) return NX_NO_MEMORY;
+    fill_meta(output->meta, value.fake);
+    output->meta->offset = value.offset / (int64_t)nx_dtype_bytes(value.fake->a.dtype);
+    return NX_OK;
+}
+
+/* ---- addresses --------------------------------------------------------------------------------------------- */
+/* What each run on the CPU fills in. Operands of direct steps are left out: their loops are given bare pointers. */
+static nx_status make_patches(nx_program *p) {
+    p->patches = nx__keep(p, sizeof *p->patches * (size_t)p->references.n);
+    p->base = nx__keep(p, sizeof *p->base * (size_t)(p->n_inputs + p->n_fresh));
+    p->made = nx__keep(p, sizeof *p->made * (size_t)p->n_fresh);
+    p->given = nx__keep(p, sizeof *p->given * (size_t)p->n_outputs);
+    if (!p->patches || !p->base || !p->made || !p->given) return NX_NO_MEMORY;
+    for (int i = 0; i < p->references.n; i++) {
+        const nx__reference *reference = &p->references.at[i];
+        const nx__buffer *buffer = &p->buffers.at[reference->buffer];
+        if (nx__slot_static(buffer) || reference->by_pointer) continue;
+        p->patches[p->n_patches++] = (nx__patch){reference->where, nx__slot(p, buffer), reference->offset};
+    }
+    return NX_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------ */
+static nx_status prepare(nx__lower *l, nx_graph *graph) {
+    nx_program *p = l->program;
+    NX_TRY(number_nodes(l, graph));
+    int n_constants = 0;
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        p->n_inputs += node->kind == NX_NODE_PLACEHOLDER;
+        n_constants += node->kind == NX_NODE_GET_ATTR;
+        if (node->kind == NX_NODE_OUTPUT) p->n_outputs = node->n_args;
+    }
+    p->inputs = nx__keep(p, sizeof *p->inputs * (size_t)p->n_inputs);
+    p->input_written = nx__keep(p, sizeof *p->input_written * (size_t)p->n_inputs);
+    p->constants = nx__keep(p, sizeof *p->constants * (size_t)n_constants);
+    p->constant_buffers = nx__keep(p, sizeof *p->constant_buffers * (size_t)n_constants);
+    p->outputs = nx__keep(p, sizeof *p->outputs * (size_t)p->n_outputs);
+    p->fresh = nx__keep(p, sizeof *p->fresh * (size_t)p->n_outputs);
+    if (!p->inputs || !p->input_written || !p->constants || !p->constant_buffers || !p->outputs || !p->fresh) return NX_NO_MEMORY;
+    return NX_OK;
+}
+
+static nx_status lower_nodes(nx__lower *l, const span *spans) {
+    int n_inputs = 0;
+    for (int i = 0; i < l->n_nodes; i++) {
+        const nx_node *node = l->nodes[i];
+        int region = l->regions.n ? l->regions.of_node[i] : -1;
+        switch (node->kind) {
+        case NX_NODE_PLACEHOLDER: NX_TRY(lower_input(l, node, n_inputs++)); break;
+        case NX_NODE_GET_ATTR: NX_TRY(lower_constant(l, node)); break;
+        case NX_NODE_OUTPUT:
+            for (int k = 0; k < node->n_args; k++) NX_TRY(lower_output(l, &node->args[k], k));
+            break;
+        default:
+            if (node->op == NULL) return fail_node(node, "not an operator; make the graph functional first");
+            if (nx__is_view(node)) break;
+            if (region < 0) NX_TRY(nx__node_lower(l, node));
+            else if (i == spans[region].last) NX_TRY(lower_region(l, &spans[region], region));
+        }
+    }
+    return NX_OK;
+}
+
+static void free_lower(nx__lower *l) {
+    nx_regions_free(&l->regions);
+    nx_free(l->nodes);
+    nx_free(l->first_value);
+    nx_free(l->values);
+}
+
+nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out) {
+    nx__lower l = {0};
+    span *spans = NULL;
+    nx_status status;
+    nx_program *p = l.program = nx_alloc_zeroed(sizeof *p);
+    if (p == NULL) return nx_fail_memory(sizeof *p);
+    p->device = device;
+    if (device.type != 0 && (l.api = nx_device_get_api(device.type)) == NULL) {
+        status = nx_fail(NX_RUNTIME, "compile: device type %d is not loaded", device.type);
+        goto fail;
+    }
+    /* Numbering and fusing write scratch fields of nodes; what the graph says stays as it is. */
+    NX_TRY_FAIL(prepare(&l, (nx_graph *)graph));
+    if (!nx_flag.reference) NX_TRY_FAIL(find_regions(&l, (nx_graph *)graph, &spans));
+    NX_TRY_FAIL(lower_nodes(&l, spans));
+    NX_TRY_FAIL(nx__plan_memory(p));
+    NX_TRY_FAIL(make_patches(p));
+    for (int i = 0; i < p->buffers.n; i++) p->buffers.at[i].fake = NULL;
+    if (p->n_constants) NX_TRY_FAIL(nx__program_set_const_base(p, NULL, 0));
+    nx_free(spans);
+    free_lower(&l);
+    *out = p;
+    return NX_OK;
+fail:
+    nx_free(spans);
+    free_lower(&l);
+    nx_program_free(p);
+    return status;
+}

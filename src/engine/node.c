@@ -1,0 +1,257 @@
+/* One operator of a graph as one step: its kernel, its arguments with operands in place of node references.
+ * On the CPU a point operator on whole contiguous operands becomes a bare call of its loop ("direct").
+ * Next: region.c for several operators in one step. */
+#include "engine/program.h"
+
+
+enum { MAX_DIRECT = 65535 }; /* elements; above, the kernel may split the work over threads */
+
+/* ---- point operators: what node.c and region.c both ask ----------------------------------------------- */
+nx_loop_fn *nx__point_loop(const nx_node *node) {
+    const nx_op_def *def = node->op->def;
+    if (def->kind != NX_KIND_POINT || def->variant != NX_FUNCTIONAL || !def->point || def->point->n_out != 1) return NULL;
+    if (def->flags & (NX_OP_RANDOM | NX_OP_MUTATES) || node->n_results != 1 || !node->fakes[0]) return NULL;
+    const nx_value *args[NX_MAX_OPERANDS];
+    nx_value arrays[NX_MAX_OPERANDS];
+    if (def->point->n_in > NX_MAX_OPERANDS) return NULL;
+    nx_dtype dtype = node->fakes[0]->a.dtype;
+    bool half = dtype == NX_F16 || dtype == NX_BF16;
+    for (int k = 0; k < def->point->n_in; k++) {
+        const nx_value *arg = &node->args[def->point->in_param[k]];
+        arrays[k] = arg->tag == NX_TAG_NODE ? nx_value_tensor((nx_tensor *)nx__fake_of(arg)) : *arg;
+        args[k] = &arrays[k];
+        /* Beside such an operand the kernel computes in float32 (src/iter/point.c). */
+        if (half && (arg->tag != NX_TAG_NODE || arrays[k].array->dtype != dtype)) return NULL;
+    }
+    if (nx_promote(args, def->point->n_in) != dtype) return NULL;
+    nx_loop_fn *loop = def->point->loop[nx_level()][dtype];
+    return loop ? loop : def->point->loop[NX_LEVEL_BASE][dtype];
+}
+
+void nx__point_constants(const nx_node *node, nx_const *out) {
+    const nx_point *point = node->op->def->point;
+    for (int k = 0; k < point->n_constants; k++) {
+        nx_const_cast(&out[k], &node->args[point->constant_param[k]], node->fakes[0]->a.dtype);
+    }
+}
+
+uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype) {
+    uint64_t bits = 0;
+    nx_cast(dtype, (char *)&bits, 0, number->tag == NX_TAG_FLOAT ? NX_F64 : NX_I64, (const char *)&number->i, 0, 1);
+    return bits;
+}
+
+/* ---- operands and arguments ----------------------------------------------------------------------------- */
+nx_tensor *nx__operand_new(nx__lower *l, const nx_array *layout, int buffer, int64_t offset) {
+    nx_program *p = l->program;
+    nx_tensor *t = nx__keep(p, sizeof *t);
+    int64_t *dims = t ? t->dims : NULL;
+    if (t && layout->ndim > NX_INLINE_DIMS) dims = nx__keep(p, 2 * sizeof *dims * layout->ndim);
+    if (dims == NULL) return NULL;
+    nx_array_copy(&t->a, layout, dims);
+    t->a.data = NULL;
+    t->refs = 1;
+    t->keys = NX_DEVICE_KEY(layout->device);
+    p->buffers.at[buffer].last = p->steps.n;
+    nx__reference reference = {.where = &t->a.data, .tensor = t, .buffer = buffer, .step = p->steps.n, .offset = offset};
+    return nx_vec_push(&p->references, reference) == NX_OK ? t : NULL;
+}
+
+static nx_status fail_argument(const nx_node *node, const char *what) {
+    return nx_fail(NX_NOT_IMPLEMENTED, "compile: %s: %s", nx_op_name(node->op), what);
+}
+
+/* Constants lie on the program's device; a 0-dim CPU tensor may stand beside tensors of another one. */
+static nx_status check_device(const nx__lower *l, const nx_node *node, const nx__buffer *buffer, nx_tensor *operand) {
+    nx_device device = l->program->device, *own = &operand->a.device;
+    if (buffer->space == NX__CONST) *own = device;
+    if (own->type == device.type && own->index == device.index) return NX_OK;
+    if (own->type == 0 && operand->a.ndim == 0 && node->op->def->kind == NX_KIND_POINT) return NX_OK;
+    return fail_argument(node, "the graph engine cannot move tensors between devices inside a graph: move them before the call");
+}
+
+static nx_status lower_reference(nx__lower *l, const nx_node *node, const nx_value *from, nx_value *to) {
+    nx__value value = nx__value_of(l, from);
+    if (value.buffer < 0 || value.fake == NULL) return fail_argument(node, "an argument is not a tensor in memory");
+    const nx__buffer *buffer = &l->program->buffers.at[value.buffer];
+    int64_t end = value.offset, item = (int64_t)nx_dtype_bytes(value.fake->a.dtype);
+    for (int d = 0; d < value.fake->a.ndim; d++) end += (value.fake->a.sizes[d] - 1) * value.fake->a.strides[d] * item;
+    if (value.fake->a.numel && (value.offset < 0 || end + item > (int64_t)buffer->bytes) && buffer->space != NX__INPUT) {
+        return fail_argument(node, "a view reaches out of the memory that it lies in");
+    }
+    to->tensor = nx__operand_new(l, &value.fake->a, value.buffer, value.offset);
+    to->tag = NX_TAG_TENSOR;
+    return to->tensor ? check_device(l, node, buffer, to->tensor) : NX_NO_MEMORY;
+}
+
+/* A copy of an argument that needs the graph no more. */
+static nx_status lower_value(nx__lower *l, const nx_node *node, const nx_value *from, nx_value *to) {
+    *to = *from;
+    switch (from->tag) {
+    case NX_TAG_NODE: return lower_reference(l, node, from, to);
+    case NX_TAG_TENSOR:
+    case NX_TAG_OPAQUE:
+    case NX_TAG_GENERATOR: return fail_argument(node, "a tensor, generator or object that is no node cannot be an argument");
+    case NX_TAG_STR: {
+        char *text = nx__keep(l->program, strlen(from->str) + 1);
+        if (text == NULL) return NX_NO_MEMORY;
+        to->str = strcpy(text, from->str);
+        return NX_OK;
+    }
+    case NX_TAG_INTS: {
+        int64_t *ints = nx__keep(l->program, sizeof *ints * (size_t)from->n);
+        if (ints == NULL) return NX_NO_MEMORY;
+        if (from->n) memcpy(ints, from->ints, sizeof *ints * (size_t)from->n);
+        to->ints = ints;
+        return NX_OK;
+    }
+    case NX_TAG_LIST: {
+        nx_value *list = nx__keep(l->program, sizeof *list * (size_t)from->n);
+        if (list == NULL) return NX_NO_MEMORY;
+        to->list = list;
+        for (int i = 0; i < from->n; i++) NX_TRY(lower_value(l, node, &from->list[i], &list[i]));
+        return NX_OK;
+    }
+    default: return NX_OK;
+    }
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------- */
+static nx_status find_kernel(const nx__lower *l, const nx_op *op, nx_kernel_fn **out) {
+    const nx_op_def *def = op->def;
+    if (l->api) {
+        *out = l->api->find_kernel(l->api->context, def->name);
+        if (*out == NULL) {
+            return nx_fail(NX_NOT_IMPLEMENTED, "compile: device '%s' has no kernel for %s, and the graph engine cannot fall back to "
+                           "the CPU inside a graph: use mode=\"reduce-overhead\" or eager mode", l->api->name, def->name);
+        }
+        return NX_OK;
+    }
+    *out = nx_flag.reference && def->ref ? def->ref : def->kernel;
+    if (*out) return NX_OK;
+    return nx_fail(NX_NOT_IMPLEMENTED, "compile: %s has no kernel; make the graph functional first", def->name);
+}
+
+/* ---- direct steps --------------------------------------------------------------------------------------------- */
+static nx_status add_pointer(nx__lower *l, nx__direct *direct, int k, const nx_value *operand) {
+    nx_program *p = l->program;
+    for (int i = p->references.n - 1; i >= 0; i--) { /* the operand was made a moment ago */
+        nx__reference *reference = &p->references.at[i];
+        if (reference->tensor != operand->tensor) continue;
+        reference->by_pointer = true;
+        nx__reference bare = {.where = (void **)&direct->ptrs[k], .buffer = reference->buffer, .step = p->steps.n,
+                              .offset = reference->offset};
+        return nx_vec_push(&p->references, bare);
+    }
+    return NX_OK;
+}
+
+static bool fits_direct(const nx_node *node, const nx_value *in) {
+    const nx_array *out = &node->fakes[0]->a;
+    const nx_point *point = node->op->def->point;
+    if (!out->contiguous || out->numel > MAX_DIRECT || out->device.type != 0) return false;
+    for (int k = 0; k < point->n_in; k++) {
+        const nx_value *value = &in[point->in_param[k]];
+        if (value->tag != NX_TAG_TENSOR) continue;
+        const nx_array *a = value->array;
+        if (a->dtype != out->dtype || a->device.type != 0) return false;
+        if (a->numel != 1 && !(a->contiguous && a->numel == out->numel)) return false;
+    }
+    return true;
+}
+
+static nx_status make_direct(nx__lower *l, const nx_node *node, nx__step *step) {
+    nx_loop_fn *loop = l->api || nx_flag.reference ? NULL : nx__point_loop(node);
+    if (loop == NULL || !fits_direct(node, step->in)) return NX_OK;
+    const nx_point *point = node->op->def->point;
+    const nx_array *out = step->out[0].array;
+    nx__direct *direct = nx__keep(l->program, sizeof *direct);
+    nx_const *constants = nx__keep(l->program, sizeof *constants * (size_t)point->n_constants);
+    uint64_t *numbers = nx__keep(l->program, sizeof *numbers * (size_t)point->n_in);
+    if (!direct || !constants || !numbers) return NX_NO_MEMORY;
+    int64_t item = (int64_t)nx_dtype_bytes(out->dtype);
+    nx__point_constants(node, constants);
+    direct->loop = loop;
+    direct->n = out->numel;
+    direct->constants = constants;
+    direct->steps[0] = item;
+    NX_TRY(add_pointer(l, direct, 0, &step->out[0]));
+    for (int k = 0; k < point->n_in; k++) {
+        const nx_value *value = &step->in[point->in_param[k]];
+        if (value->tag == NX_TAG_TENSOR) {
+            direct->steps[k + 1] = value->array->numel == out->numel ? item : 0;
+            NX_TRY(add_pointer(l, direct, k + 1, value));
+        } else {
+            numbers[k] = nx__number_bits(value, out->dtype);
+            direct->ptrs[k + 1] = (char *)&numbers[k];
+        }
+    }
+    step->direct = direct;
+    return NX_OK;
+}
+
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
+static int written_param(const nx_op_def *def) {
+    for (int i = 0; i < def->n_in; i++) {
+        if (def->params[i].written) return i;
+    }
+    return -1;
+}
+
+/* The operator writes its argument: the result is that argument. */
+static nx_status lower_written(nx__lower *l, const nx_node *node, nx__step *step) {
+    nx_program *p = l->program;
+    int at = written_param(node->op->def);
+    if (at < 0 || node->args[at].tag != NX_TAG_NODE) return fail_argument(node, "writes something that is not a node");
+    nx__value value = nx__value_of(l, &node->args[at]);
+    const nx__buffer *buffer = &p->buffers.at[value.buffer];
+    if (buffer->space == NX__CONST) return fail_argument(node, "writes a constant of the graph: make it an input");
+    if (buffer->space == NX__INPUT) p->input_written[buffer->index] = p->writes_inputs = true;
+    if (node->n_results) l->values[l->first_value[node->order]] = value;
+    if (step->n_out) step->out[0] = step->in[at];
+    return NX_OK;
+}
+
+static nx_status lower_results(nx__lower *l, const nx_node *node, nx__step *step) {
+    for (int r = 0; r < step->n_out && r < node->n_results; r++) {
+        if (node->fakes[r] == NULL) continue;
+        NX_TRY(nx__buffer_new(l, node, r));
+        nx_tensor *operand = nx__operand_new(l, &node->fakes[r]->a, l->program->buffers.n - 1, 0);
+        if (operand == NULL) return NX_NO_MEMORY;
+        step->out[r] = nx_value_tensor(operand);
+        NX_TRY(check_device(l, node, &l->program->buffers.at[l->program->buffers.n - 1], operand));
+    }
+    return NX_OK;
+}
+
+nx_status nx__call_lower(nx__lower *l, const nx_op *op, const nx_value *in, nx_value *out) {
+    nx_program *p = l->program;
+    nx__step step = {.n_in = op->def->n_in, .n_out = op->def->n_out};
+    NX_TRY(find_kernel(l, op, &step.kernel));
+    step.run = (nx_run){.op = op, .device = p->device};
+    step.in = nx__keep(p, sizeof *step.in * (size_t)(step.n_in + step.n_out));
+    if (step.in == NULL) return NX_NO_MEMORY;
+    step.out = step.in + step.n_in;
+    memcpy(step.in, in, sizeof *in * (size_t)step.n_in);
+    memcpy(step.out, out, sizeof *out * (size_t)step.n_out);
+    return nx_vec_push(&p->steps, step);
+}
+
+nx_status nx__node_lower(nx__lower *l, const nx_node *node) {
+    const nx_op *op = node->op;
+    const nx_op_def *def = op->def;
+    nx_program *p = l->program;
+    if (def->flags & NX_OP_DATA_SIZED) return fail_argument(node, "the size of its result depends on data, which the graph engine cannot plan");
+    if (node->n_args != def->n_in) return fail_argument(node, "the node has not all arguments of the schema");
+    nx__step step = {.n_in = def->n_in, .n_out = def->n_out};
+    if (!def->kernel && !def->ref && !def->compose) return lower_results(l, node, &step); /* nothing to compute: empty */
+    NX_TRY(find_kernel(l, op, &step.kernel));
+    step.run = (nx_run){.op = op, .device = p->device};
+    step.in = nx__keep(p, sizeof *step.in * (size_t)(step.n_in + step.n_out));
+    if (step.in == NULL) return NX_NO_MEMORY;
+    step.out = step.in + step.n_in;
+    for (int i = 0; i < step.n_in; i++) NX_TRY(lower_value(l, node, &node->args[i], &step.in[i]));
+    NX_TRY(def->flags & NX_OP_MUTATES ? lower_written(l, node, &step) : lower_results(l, node, &step));
+    NX_TRY(make_direct(l, node, &step));
+    return nx_vec_push(&p->steps, step);
+}

@@ -1,0 +1,172 @@
+/* Where intermediates lie: one arena (feature memory), offsets by lifetime. A buffer lives from the step that makes it
+ * to the last step that reads it; two that live at the same time do not overlap. A result of an elementwise step takes
+ * the memory of an operand that dies there, if every use of that operand in the step has the result's layout.
+ * Larger buffers are placed first, each at the lowest offset that is free for its life. */
+#include "engine/program.h"
+
+#include <stdlib.h>
+
+enum { ALIGNMENT = 64 };
+
+bool nx__same_layout(const nx_array *a, const nx_array *b) {
+    if (a->dtype != b->dtype || a->ndim != b->ndim) return false;
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->sizes[d] != b->sizes[d]) return false;
+        if (a->sizes[d] > 1 && a->strides[d] != b->strides[d]) return false;
+    }
+    return true;
+}
+
+/* ---- in place ------------------------------------------------------------------------------------------ */
+/* Array `at` of a tile program is read last before, or by the loop that writes, array `written`. */
+static bool tile_allows(const nx__tile *tile, int at, int written) {
+    const nx__tile_instr *instrs = nx__tile_instrs(tile);
+    int last_read = -1, write = -1;
+    for (int i = 0; i < tile->n_instrs; i++) {
+        for (int k = 0; k < instrs[i].n_in; k++) {
+            if (instrs[i].in[k] == at) last_read = i;
+        }
+        if (instrs[i].out == written) write = i;
+    }
+    if (write < 0 || instrs[write].code != NX__TILE_POINT) return false;
+    return last_read <= write && nx__tile_arrays(tile)[at].pattern == NX__FLAT;
+}
+
+static int array_index(const nx_value *values, int n, const nx_tensor *tensor) {
+    for (int i = 0; i < n; i++) {
+        if (values[i].tag == NX_TAG_TENSOR && values[i].tensor == tensor) return i;
+    }
+    return -1;
+}
+
+static bool step_allows(const nx__step *step, const nx_tensor *read, const nx_tensor *written) {
+    int in = array_index(step->in, step->n_in, read), out = array_index(step->out, step->n_out, written);
+    if (in < 0 || out < 0) return false;
+    if (step->tile) return tile_allows(step->tile, in - 1, step->n_in - 1 + out);
+    return step->run.op->def->kind == NX_KIND_POINT && step->run.op->def->variant == NX_FUNCTIONAL;
+}
+
+/* The references of one step: [begin, end). */
+static bool may_replace(const nx_program *p, int begin, int end, const nx__reference *read, const nx__reference *made) {
+    const nx__buffer *old = &p->buffers.at[read->buffer], *new = &p->buffers.at[made->buffer];
+    if (old->space != NX__FEATURE || old->last != read->step || old->first == read->step || old->bytes != new->bytes) return false;
+    if (!step_allows(&p->steps.at[read->step], read->tensor, made->tensor)) return false;
+    for (int i = begin; i < end; i++) {
+        const nx__reference *other = &p->references.at[i];
+        if (other->buffer != read->buffer || other->tensor == NULL) continue;
+        if (other->offset != 0 || !nx__same_layout(&other->tensor->a, &new->fake->a)) return false;
+        if (other->tensor != read->tensor && p->steps.at[read->step].tile) return false;
+    }
+    return true;
+}
+
+static void find_replaced(nx_program *p, int begin, int end, const nx__reference *made) {
+    nx__buffer *buffer = &p->buffers.at[made->buffer];
+    if (buffer->space != NX__FEATURE || buffer->first != made->step || buffer->in_place_of >= 0 || buffer->bytes == 0) return;
+    for (int i = begin; i < end; i++) {
+        const nx__reference *read = &p->references.at[i];
+        if (read->tensor == NULL || read->buffer == made->buffer || !may_replace(p, begin, end, read, made)) continue;
+        bool taken = false;
+        for (int k = begin; k < end; k++) taken = taken || p->buffers.at[p->references.at[k].buffer].in_place_of == read->buffer;
+        if (taken) continue;
+        buffer->in_place_of = read->buffer;
+        return;
+    }
+}
+
+static void replace_in_place(nx_program *p) {
+    for (int begin = 0, end; begin < p->references.n; begin = end) {
+        int step = p->references.at[begin].step;
+        for (end = begin; end < p->references.n && p->references.at[end].step == step; end++) {}
+        for (int i = begin; i < end && step < p->steps.n; i++) {
+            if (p->references.at[i].tensor) find_replaced(p, begin, end, &p->references.at[i]);
+        }
+    }
+}
+
+/* ---- offsets --------------------------------------------------------------------------------------------- */
+typedef struct piece {
+    int buffer, first, last;
+    size_t bytes, offset;
+} piece;
+
+static int by_size(const void *a, const void *b) {
+    const piece *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->buffer - y->buffer;
+}
+
+static int by_offset(const void *a, const void *b) {
+    const piece *x = *(const piece *const *)a, *y = *(const piece *const *)b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* The lowest gap between the pieces that live at the same time. `beside` has room for n. */
+static size_t find_offset(const piece *pieces, int n, const piece *piece_, const piece **beside) {
+    int n_beside = 0;
+    for (int i = 0; i < n; i++) {
+        if (pieces[i].first <= piece_->last && piece_->first <= pieces[i].last) beside[n_beside++] = &pieces[i];
+    }
+    qsort(beside, (size_t)n_beside, sizeof *beside, by_offset);
+    size_t at = 0;
+    for (int i = 0; i < n_beside; i++) {
+        if (beside[i]->offset >= at + piece_->bytes) break;
+        if (beside[i]->offset + beside[i]->bytes > at) at = beside[i]->offset + beside[i]->bytes;
+    }
+    return at;
+}
+
+static nx_status round_up(size_t bytes, size_t *out) {
+    if (bytes > (SIZE_MAX >> 8)) return nx_fail(NX_NO_MEMORY, "compile: an intermediate needs %zu bytes", bytes);
+    *out = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    return NX_OK;
+}
+
+/* One piece for each chain of buffers that follow each other in place. */
+static nx_status collect(const nx_program *p, piece *pieces, int *piece_of, int *n) {
+    for (int i = 0; i < p->buffers.n; i++) {
+        const nx__buffer *buffer = &p->buffers.at[i];
+        if (buffer->space != NX__FEATURE) continue;
+        if (buffer->in_place_of >= 0) {
+            piece_of[i] = piece_of[buffer->in_place_of];
+            pieces[piece_of[i]].last = buffer->last;
+            continue;
+        }
+        piece_of[i] = *n;
+        pieces[*n] = (piece){.buffer = i, .first = buffer->first, .last = buffer->last};
+        NX_TRY(round_up(buffer->bytes, &pieces[(*n)++].bytes));
+    }
+    return NX_OK;
+}
+
+static nx_status place(nx_program *p, piece *pieces, int n, const piece **beside) {
+    qsort(pieces, (size_t)n, sizeof *pieces, by_size);
+    for (int i = 0; i < n; i++) {
+        pieces[i].offset = find_offset(pieces, i, &pieces[i], beside);
+        size_t end;
+        if (__builtin_add_overflow(pieces[i].offset, pieces[i].bytes, &end) || end > PTRDIFF_MAX) {
+            return nx_fail(NX_NO_MEMORY, "compile: the intermediates need more memory than can be addressed");
+        }
+        if (end > p->feature_bytes) p->feature_bytes = end;
+        p->buffers.at[pieces[i].buffer].offset = pieces[i].offset;
+    }
+    for (int i = 0; i < p->buffers.n; i++) { /* a replaced buffer stands before the one that replaces it */
+        nx__buffer *buffer = &p->buffers.at[i];
+        if (buffer->in_place_of >= 0) buffer->offset = p->buffers.at[buffer->in_place_of].offset;
+    }
+    return NX_OK;
+}
+
+nx_status nx__plan_memory(nx_program *p) {
+    size_t n_buffers = (size_t)p->buffers.n, bytes = (sizeof(piece) + sizeof(piece *) + sizeof(int)) * n_buffers;
+    char *room = nx_alloc(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    piece *pieces = (piece *)room;
+    const piece **beside = (const piece **)(pieces + n_buffers);
+    int *piece_of = (int *)(beside + n_buffers), n = 0;
+    replace_in_place(p);
+    nx_status status = collect(p, pieces, piece_of, &n);
+    if (status == NX_OK) status = place(p, pieces, n, beside);
+    nx_free(room);
+    return status;
+}

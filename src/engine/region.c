@@ -1,0 +1,475 @@
+/* A region of point operators, with an optional reduction at its end, as one tile program (tile.c runs it).
+ * First the index space and the arrays that come in and go out, then the instructions, then registers. A region that
+ * does not fit the machine (other shapes inside, a view of an inner value, odd layouts, too many arrays) is left to be
+ * lowered operator by operator; until then nothing has been changed.
+ * What must hold: each element is computed by the loops that eager mode calls, and a fold takes the chunks that the
+ * reduction kernel takes, so that the results are the same bits. */
+#include "engine/program.h"
+
+enum { NUMBER = NX__MAX_ARRAYS, FOLD = NUMBER + NX__MAX_NUMBERS, VIRTUAL = FOLD + 1, MAX_VIRTUAL = 30000 };
+enum { MIN_ROW = 256, MIN_TILE = 256, MAX_TILE = NX_REDUCE_CHUNK, REGISTER_BYTES = 32768 };
+
+typedef struct array {
+    nx__value value;         /* of one that is read */
+    const nx_node *node;     /* of one that is written */
+    int64_t step[NX_MAX_DIMS];
+    nx__pattern pattern;
+    bool load;               /* must be gathered into a register */
+    int loaded, cast;        /* slots that hold it already, -1: none */
+    nx_dtype cast_to;
+} array;
+typedef struct builder {
+    nx__lower *l;
+    nx_node *const *members;
+    int n_members, n_points, region;
+    const nx_node *fold;     /* the reduction at the end, NULL */
+    const nx_array *space;   /* layout of the first member's result */
+    int ndim;
+    int64_t size[NX_MAX_DIMS];
+    int n_read, n_arrays, n_numbers, n_virtual;
+    array arrays[NX__MAX_ARRAYS];
+    uint64_t numbers[NX__MAX_NUMBERS];
+    NX_VEC(nx__tile_instr) instrs;
+    NX_VEC(nx_const) constants;
+    bool cut_rows;
+    int n_registers, elements;
+    nx_status status;        /* a failure that is no reason to go on unfused: memory */
+} builder;
+
+/* Slots of members while a program is built: node->data is the slot plus one. */
+static int slot_of(const nx_node *node) { return (int)(intptr_t)node->data - 1; }
+static void set_slot(nx_node *node, int slot) { node->data = (void *)(intptr_t)(slot + 1); }
+static nx_dtype dtype_of(const nx_node *node) { return node->fakes[0]->a.dtype; }
+
+static bool is_member(const builder *b, const nx_node *node) {
+    return node->op && b->l->regions.of_node[node->order] == b->region;
+}
+
+static bool leaves(const builder *b, const nx_node *node) {
+    for (const nx_use *use = node->uses; use; use = use->next) {
+        if (!is_member(b, use->user)) return true;
+    }
+    return false;
+}
+
+static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
+
+/* ---- what may stand in a program ------------------------------------------------------------------------ */
+static bool same_sizes(const nx_array *a, const nx_array *b) {
+    return a->ndim == b->ndim && memcmp(a->sizes, b->sizes, sizeof *a->sizes * a->ndim) == 0;
+}
+
+static bool fits_point(const builder *b, const nx_node *node) {
+    return nx__point_loop(node) && same_sizes(&node->fakes[0]->a, b->space) && node->op->def->point->n_in <= NX__MAX_TILE_INS &&
+           same_device(node->fakes[0]->a.device, b->l->program->device);
+}
+
+static const nx_reduce_loop *fold_loop(const nx_node *node) {
+    const nx_reduce *reduce = node->op->def->reduce;
+    nx_dtype dtype = dtype_of(node);
+    return reduce->loop[nx_level()][dtype] ? reduce->loop[nx_level()][dtype] : reduce->loop[NX_LEVEL_BASE][dtype];
+}
+
+/* The reduced dimensions must be the last ones, and eager mode must walk its operand in row-major order. */
+static bool fits_fold(const nx_node *node, const nx_node *from) {
+    const nx_op_def *def = node->op->def;
+    if (def->kind != NX_KIND_REDUCE || def->variant != NX_FUNCTIONAL || node->n_results != 1 || !node->fakes[0]) return false;
+    if (node->args[0].tag != NX_TAG_NODE || node->args[0].node != from || !fold_loop(node)) return false;
+    const nx_array *a = &from->fakes[0]->a;
+    if (!a->contiguous || !node->fakes[0]->a.contiguous) return false;
+    int param = def->reduce->dim_param;
+    if (param < 0 || node->args[param].tag == NX_TAG_NONE) return true;
+    const nx_value *dims = &node->args[param];
+    uint32_t reduced = 0;
+    int n = dims->tag == NX_TAG_INTS ? dims->n : 1;
+    if (dims->tag != NX_TAG_INTS && dims->tag != NX_TAG_INT) return false;
+    for (int i = 0; i < n; i++) {
+        int64_t dim = dims->tag == NX_TAG_INTS ? dims->ints[i] : dims->i;
+        reduced |= UINT32_C(1) << (dim < 0 ? dim + a->ndim : dim);
+    }
+    bool inner = true;
+    for (int d = a->ndim - 1; n > 0 && d >= 0; d--) {
+        bool here = reduced >> d & 1;
+        if (here && !inner) return false;
+        if (!here && a->sizes[d] > 1) inner = false;
+    }
+    return true;
+}
+
+static bool fits(builder *b) {
+    const nx_node *last = b->members[b->n_members - 1];
+    const nx_node *first = b->members[0];
+    if (first->n_results != 1 || first->fakes[0] == NULL) return false;
+    b->space = &first->fakes[0]->a;
+    b->fold = last->op->def->kind == NX_KIND_REDUCE ? last : NULL;
+    b->n_points = b->n_members - (b->fold != NULL);
+    if (b->n_points == 0 || b->space->numel == 0 || b->n_points > MAX_VIRTUAL / 4) return false;
+    for (int i = 0; i < b->n_points; i++) {
+        if (!fits_point(b, b->members[i])) return false;
+    }
+    return b->fold == NULL || fits_fold(b->fold, b->members[b->n_points - 1]);
+}
+
+/* ---- index space and arrays -------------------------------------------------------------------------------- */
+/* Dimensions in the order in which elements are walked: the layout's own, row-major for a fold. */
+static void order_dims(const builder *b, int *order, int *n) {
+    *n = 0;
+    for (int d = 0; d < b->space->ndim; d++) {
+        if (b->space->sizes[d] == 1) continue;
+        int at = (*n)++;
+        while (at > 0 && !b->fold && b->space->strides[order[at - 1]] < b->space->strides[d]) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = d;
+    }
+}
+
+static void fill_steps(const builder *b, const nx_array *a, const int *order, int n, int64_t *step) {
+    int64_t item = (int64_t)nx_dtype_bytes(a->dtype);
+    int missing = b->space->ndim - a->ndim;
+    for (int k = 0; k < n; k++) {
+        int d = order[k] - missing;
+        step[k] = d < 0 || a->sizes[d] == 1 ? 0 : a->strides[d] * item;
+    }
+}
+
+static bool add_read(builder *b, const nx_value *ref) {
+    if (b->l->root[ref->node->order] != ref->node->order && is_member(b, b->l->nodes[b->l->root[ref->node->order]])) return false;
+    nx__value value = nx__value_of(b->l, ref);
+    if (value.buffer < 0 || !same_device(value.fake->a.device, b->l->program->device)) return false;
+    if (value.fake->a.ndim > b->space->ndim) return false;
+    for (int i = 0; i < b->n_arrays; i++) {
+        if (b->arrays[i].value.fake == value.fake) return true;
+    }
+    if (b->n_arrays == NX__MAX_ARRAYS) return false;
+    b->arrays[b->n_arrays++] = (array){.value = value, .loaded = -1, .cast = -1};
+    return true;
+}
+
+static bool collect_arrays(builder *b) {
+    for (int i = 0; i < b->n_points; i++) {
+        const nx_point *point = b->members[i]->op->def->point;
+        for (int k = 0; k < point->n_in; k++) {
+            const nx_value *arg = &b->members[i]->args[point->in_param[k]];
+            if (arg->tag == NX_TAG_NODE && !is_member(b, arg->node) && !add_read(b, arg)) return false;
+            if (arg->tag != NX_TAG_NODE && arg->tag != NX_TAG_INT && arg->tag != NX_TAG_FLOAT && arg->tag != NX_TAG_BOOL) return false;
+        }
+    }
+    b->n_read = b->n_arrays;
+    for (int i = 0; i < b->n_members; i++) {
+        const nx_node *node = b->members[i];
+        if (node != b->fold && !leaves(b, node)) continue;
+        if (b->n_arrays == NX__MAX_ARRAYS) return false;
+        b->arrays[b->n_arrays++] = (array){.node = node, .value.fake = node->fakes[0]};
+    }
+    return true;
+}
+
+static bool may_merge(const builder *b, const int64_t *size, int k) {
+    for (int i = 0; i < b->n_arrays; i++) {
+        const array *a = &b->arrays[i];
+        if (a->node && a->node == b->fold) continue;
+        if (a->step[k] != a->step[k + 1] * size[k + 1]) return false;
+    }
+    return true;
+}
+
+/* Joins neighbouring dimensions that every array walks as one. */
+static void merge_dims(builder *b, const int64_t *size, int n) {
+    b->ndim = 0;
+    for (int k = 0; k < n; k++) {
+        bool merge = k > 0 && may_merge(b, size, k - 1);
+        int to = merge ? b->ndim - 1 : b->ndim++;
+        b->size[to] = merge ? b->size[to] * size[k] : size[k];
+        for (int i = 0; i < b->n_arrays; i++) b->arrays[i].step[to] = b->arrays[i].step[k];
+    }
+    if (b->ndim > 0) return;
+    b->ndim = 1; /* one element */
+    b->size[0] = 1;
+    for (int i = 0; i < b->n_arrays; i++) b->arrays[i].step[0] = (int64_t)nx_dtype_bytes(b->arrays[i].value.fake->a.dtype);
+}
+
+static nx__pattern pattern_of(const builder *b, const array *a) {
+    int64_t expected = (int64_t)nx_dtype_bytes(a->value.fake->a.dtype);
+    bool flat = true, scalar = true;
+    for (int d = b->ndim - 1; d >= 0; d--) {
+        flat = flat && a->step[d] == expected;
+        scalar = scalar && a->step[d] == 0;
+        expected *= b->size[d];
+    }
+    return flat ? NX__FLAT : scalar ? NX__SCALAR : NX__ROWS;
+}
+
+static bool lay_out(builder *b) {
+    int order[NX_MAX_DIMS], n;
+    int64_t size[NX_MAX_DIMS];
+    order_dims(b, order, &n);
+    for (int k = 0; k < n; k++) size[k] = b->space->sizes[order[k]];
+    for (int i = 0; i < b->n_arrays; i++) {
+        array *a = &b->arrays[i];
+        if (a->node == NULL || a->node != b->fold) fill_steps(b, &a->value.fake->a, order, n, a->step);
+    }
+    merge_dims(b, size, n);
+    if (b->ndim > NX__MAX_TILE_DIMS) return false;
+    b->cut_rows = b->ndim == 1 || b->size[b->ndim - 1] >= MIN_ROW;
+    for (int i = 0; i < b->n_arrays; i++) {
+        array *a = &b->arrays[i];
+        a->pattern = a->node && a->node == b->fold ? NX__FLAT : pattern_of(b, a);
+        if (a->node && a->pattern != NX__FLAT) return false;
+        a->load = a->pattern == NX__ROWS && !b->cut_rows;
+    }
+    return true;
+}
+
+/* ---- instructions --------------------------------------------------------------------------------------------- */
+static bool emit(builder *b, nx__tile_instr instr) {
+    b->status = nx_vec_push(&b->instrs, instr);
+    return b->status == NX_OK;
+}
+
+static int new_virtual(builder *b) { return b->n_virtual < MAX_VIRTUAL ? VIRTUAL + b->n_virtual++ : -1; }
+
+static int emit_cast(builder *b, int slot, nx_dtype from, nx_dtype to, int into) {
+    if (from == to && into < 0) return slot;
+    if (into < 0) into = new_virtual(b);
+    nx__tile_instr cast = {.code = NX__TILE_CAST, .dtype = (uint8_t)to, .from = (uint8_t)from, .n_in = 1, .out = (int16_t)into, .in = {(int16_t)slot}};
+    return into >= 0 && emit(b, cast) ? into : -1;
+}
+
+static int read_array(builder *b, int at, nx_dtype as) {
+    array *a = &b->arrays[at];
+    nx_dtype dtype = a->value.fake->a.dtype;
+    if (a->load && a->loaded < 0) {
+        a->loaded = new_virtual(b);
+        nx__tile_instr load = {.code = NX__TILE_LOAD, .dtype = (uint8_t)dtype, .n_in = 1, .out = (int16_t)a->loaded, .in = {(int16_t)at}};
+        if (a->loaded < 0 || !emit(b, load)) return -1;
+    }
+    if (as == dtype) return a->load ? a->loaded : at;
+    if (a->cast < 0 || a->cast_to != as) {
+        a->cast = emit_cast(b, a->load ? a->loaded : at, dtype, as, -1);
+        a->cast_to = as;
+    }
+    return a->cast;
+}
+
+static int read_number(builder *b, const nx_value *number, nx_dtype as) {
+    uint64_t bits = nx__number_bits(number, as);
+    for (int i = 0; i < b->n_numbers; i++) {
+        if (b->numbers[i] == bits) return NUMBER + i;
+    }
+    if (b->n_numbers == NX__MAX_NUMBERS) return -1;
+    b->numbers[b->n_numbers] = bits;
+    return NUMBER + b->n_numbers++;
+}
+
+static int read_operand(builder *b, const nx_value *arg, nx_dtype as) {
+    if (arg->tag != NX_TAG_NODE) return read_number(b, arg, as);
+    if (is_member(b, arg->node)) return emit_cast(b, slot_of(arg->node), dtype_of(arg->node), as, -1);
+    const nx_tensor *fake = nx__value_of(b->l, arg).fake;
+    for (int i = 0; i < b->n_read; i++) {
+        if (b->arrays[i].value.fake == fake) return read_array(b, i, as);
+    }
+    return -1;
+}
+
+static int written_slot(const builder *b, const nx_node *node) {
+    for (int i = b->n_read; i < b->n_arrays; i++) {
+        if (b->arrays[i].node == node) return i;
+    }
+    return -1;
+}
+
+static bool emit_point(builder *b, nx_node *node) {
+    const nx_point *point = node->op->def->point;
+    nx_dtype dtype = dtype_of(node);
+    nx__tile_instr instr = {.code = NX__TILE_POINT, .dtype = (uint8_t)dtype, .n_in = (uint8_t)point->n_in, .op = node->op,
+                            .loop = nx__point_loop(node), .constants = (int16_t)b->constants.n};
+    for (int k = 0; k < point->n_in; k++) {
+        int slot = read_operand(b, &node->args[point->in_param[k]], dtype);
+        if (slot < 0) return false;
+        instr.in[k] = (int16_t)slot;
+    }
+    nx_const constants[8];
+    nx__point_constants(node, constants);
+    for (int k = 0; k < point->n_constants; k++) {
+        if ((b->status = nx_vec_push(&b->constants, constants[k])) != NX_OK) return false;
+    }
+    if (b->constants.n > INT16_MAX) return false;
+    bool folded = b->fold && node == b->members[b->n_points - 1] && dtype == dtype_of(b->fold);
+    int out = written_slot(b, node);
+    if (out < 0) out = folded ? FOLD : new_virtual(b);
+    instr.out = (int16_t)out;
+    set_slot(node, out);
+    return out >= 0 && emit(b, instr);
+}
+
+static bool emit_fold(builder *b) {
+    const nx_node *from = b->members[b->n_points - 1];
+    nx_dtype dtype = dtype_of(b->fold);
+    int slot = slot_of(from);
+    if (dtype_of(from) != dtype && (slot = emit_cast(b, slot, dtype_of(from), dtype, FOLD)) < 0) return false;
+    return emit(b, (nx__tile_instr){.code = NX__TILE_FOLD, .dtype = (uint8_t)dtype, .n_in = 1, .out = (int16_t)written_slot(b, b->fold),
+                                    .in = {(int16_t)slot}, .op = b->fold->op, .fold = fold_loop(b->fold)});
+}
+
+static bool emit_all(builder *b) {
+    for (int i = 0; i < b->n_points; i++) {
+        if (!emit_point(b, b->members[i])) return false;
+    }
+    return b->fold == NULL || emit_fold(b);
+}
+
+/* ---- registers -------------------------------------------------------------------------------------------------- */
+/* Slots as tile.c numbers them: arrays, registers, numbers, fold buffer. */
+static int final_slot(const builder *b, int slot, const int *register_of) {
+    if (slot < NUMBER) return slot;
+    if (slot < FOLD) return b->n_arrays + b->n_registers + slot - NUMBER;
+    if (slot == FOLD) return b->n_arrays + b->n_registers + b->n_numbers;
+    return b->n_arrays + register_of[slot - VIRTUAL];
+}
+
+static void release_dying(const nx__tile_instr *instr, int at, const int *last, const int *register_of, uint32_t *used) {
+    for (int k = 0; k < instr->n_in; k++) {
+        int v = instr->in[k] - VIRTUAL;
+        if (v >= 0 && last[v] == at) *used &= ~(UINT32_C(1) << register_of[v]);
+    }
+}
+
+static bool assign(builder *b, const int *last, int *register_of) {
+    uint32_t used = 0;
+    for (int i = 0; i < b->instrs.n; i++) {
+        const nx__tile_instr *instr = &b->instrs.at[i];
+        int out = instr->out - VIRTUAL;
+        /* A loop may write over its operand; a cast may not, its elements differ in size. */
+        if (instr->code == NX__TILE_POINT) release_dying(instr, i, last, register_of, &used);
+        if (out >= 0) {
+            int free = __builtin_ctz(~used);
+            if (free >= NX__MAX_REGISTERS) return false;
+            used |= UINT32_C(1) << free;
+            register_of[out] = free;
+            if (free >= b->n_registers) b->n_registers = free + 1;
+        }
+        if (instr->code != NX__TILE_POINT) release_dying(instr, i, last, register_of, &used);
+        if (out >= 0 && last[out] < 0) used &= ~(UINT32_C(1) << register_of[out]);
+    }
+    return true;
+}
+
+static bool assign_registers(builder *b) {
+    int *last = nx_alloc(2 * sizeof *last * (size_t)(b->n_virtual + 1)), *register_of = last + b->n_virtual + 1;
+    if (last == NULL) {
+        b->status = nx_fail_memory(2 * sizeof *last * (size_t)(b->n_virtual + 1));
+        return false;
+    }
+    for (int v = 0; v < b->n_virtual; v++) last[v] = -1;
+    for (int i = 0; i < b->instrs.n; i++) {
+        for (int k = 0; k < b->instrs.at[i].n_in; k++) {
+            if (b->instrs.at[i].in[k] >= VIRTUAL) last[b->instrs.at[i].in[k] - VIRTUAL] = i;
+        }
+    }
+    bool fits = assign(b, last, register_of);
+    for (int i = 0; fits && i < b->instrs.n; i++) {
+        nx__tile_instr *instr = &b->instrs.at[i];
+        instr->out = (int16_t)final_slot(b, instr->out, register_of);
+        for (int k = 0; k < instr->n_in; k++) instr->in[k] = (int16_t)final_slot(b, instr->in[k], register_of);
+    }
+    nx_free(last);
+    b->elements = MAX_TILE;
+    while (b->elements > MIN_TILE && b->elements * b->n_registers * 8 > REGISTER_BYTES) b->elements /= 2;
+    return fits;
+}
+
+/* ---- the step -------------------------------------------------------------------------------------------------------- */
+static uint32_t words(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
+
+static void fill_arrays(const builder *b, nx__tile *tile) {
+    nx__tile_array *arrays = (nx__tile_array *)(tile + 1);
+    for (int i = 0; i < b->n_arrays; i++) {
+        arrays[i].dtype = b->arrays[i].value.fake->a.dtype;
+        arrays[i].pattern = (uint8_t)b->arrays[i].pattern;
+        arrays[i].written = b->arrays[i].node != NULL;
+        memcpy(arrays[i].step, b->arrays[i].step, sizeof arrays[i].step);
+    }
+}
+
+static nx__tile *new_tile(builder *b) {
+    uint32_t instrs = words(sizeof(nx__tile) + sizeof(nx__tile_array) * (size_t)b->n_arrays);
+    uint32_t constants = instrs + words(sizeof(nx__tile_instr) * (size_t)b->instrs.n);
+    uint32_t numbers = constants + (uint32_t)b->constants.n;
+    nx__tile *tile = nx__keep(b->l->program, 8 * (size_t)(numbers + (uint32_t)b->n_numbers));
+    if (tile == NULL) return NULL;
+    *tile = (nx__tile){.ndim = b->ndim, .elements = b->elements, .outer = 1, .inner = b->space->numel, .n_arrays = b->n_arrays,
+                       .n_registers = b->n_registers, .n_numbers = b->n_numbers, .n_instrs = b->instrs.n, .cut_rows = b->cut_rows,
+                       .folds = b->fold != NULL, .instrs = instrs, .constants = constants, .numbers = numbers,
+                       .words = numbers + (uint32_t)b->n_numbers};
+    memcpy(tile->size, b->size, sizeof tile->size);
+    if (b->fold) {
+        tile->outer = b->fold->fakes[0]->a.numel;
+        tile->inner = b->space->numel / tile->outer;
+    }
+    fill_arrays(b, tile);
+    memcpy((uint64_t *)tile + instrs, b->instrs.at, sizeof(nx__tile_instr) * (size_t)b->instrs.n);
+    if (b->constants.n) memcpy((uint64_t *)tile + constants, b->constants.at, sizeof(nx_const) * (size_t)b->constants.n);
+    memcpy((uint64_t *)tile + numbers, b->numbers, sizeof *b->numbers * (size_t)b->n_numbers);
+    return tile;
+}
+
+static nx_status make_step(builder *b, nx_kernel_fn *kernel) {
+    nx_program *p = b->l->program;
+    const nx__tile *tile = new_tile(b);
+    nx__step step = {.kernel = kernel, .n_in = 1 + b->n_read, .n_out = b->n_arrays - b->n_read, .tile = tile};
+    if (tile == NULL) return NX_NO_MEMORY;
+    step.run = (nx_run){.op = b->members[b->n_members - 1]->op, .device = p->device};
+    step.in = nx__keep(p, sizeof *step.in * (size_t)(step.n_in + step.n_out));
+    if (step.in == NULL) return NX_NO_MEMORY;
+    step.out = step.in + step.n_in;
+    step.in[0] = nx_value_ints((const int64_t *)tile, (int)tile->words);
+    for (int i = 0; i < b->n_arrays; i++) {
+        const array *a = &b->arrays[i];
+        nx__value value = a->value;
+        if (a->node) {
+            NX_TRY(nx__buffer_new(b->l, a->node, 0));
+            value = (nx__value){p->buffers.n - 1, 0, a->node->fakes[0]};
+        }
+        nx_tensor *operand = nx__operand_new(b->l, &value.fake->a, value.buffer, value.offset);
+        if (operand == NULL) return NX_NO_MEMORY;
+        step.in[1 + i] = nx_value_tensor(operand); /* the results stand behind the arguments */
+    }
+    p->n_tile_programs++;
+    return nx_vec_push(&p->steps, step);
+}
+
+/* A device that computes these operators by the CPU's own kernels reaches the same memory as these, so that the tile
+ * machine, which calls the same loops, runs there too. Another device may bring a tile machine of its own. */
+static nx_kernel_fn *find_machine(const nx_device_api *api, nx_node *const *members, int n) {
+    if (api == NULL) return nx__tile_kernel;
+    nx_kernel_fn *own = api->find_kernel(api->context, "narthex::tile");
+    for (int i = 0; i < n && own == NULL; i++) {
+        const nx_op_def *def = members[i]->op->def;
+        if (api->find_kernel(api->context, def->name) != def->kernel) return NULL;
+    }
+    return own ? own : nx__tile_kernel;
+}
+
+nx_status nx__region_lower(nx__lower *l, nx_node *const *members, int n, bool *fused) {
+    *fused = false;
+    nx_kernel_fn *kernel = find_machine(l->api, members, n);
+    if (kernel == NULL) return NX_OK;
+    builder *b = nx_alloc_zeroed(sizeof *b);
+    if (b == NULL) return nx_fail_memory(sizeof *b);
+    b->l = l;
+    b->members = members;
+    b->n_members = n;
+    b->region = l->regions.of_node[members[0]->order];
+    if (fits(b) && collect_arrays(b) && lay_out(b) && emit_all(b) && assign_registers(b)) {
+        b->status = make_step(b, kernel);
+        *fused = b->status == NX_OK;
+    }
+    nx_status status = b->status;
+    for (int i = 0; i < n; i++) members[i]->data = NULL;
+    nx_vec_free(&b->instrs);
+    nx_vec_free(&b->constants);
+    nx_free(b);
+    return status;
+}

@@ -1,0 +1,315 @@
+/* Running a program. On the CPU: the addresses of inputs and fresh results are written into the prepared arguments and
+ * the kernels are called one after the other; no lock, no dispatch, no shape rule. On another device, or while the CPU's
+ * launches are recorded, each step is given to the device as a launch, which holds the memory that it touches.
+ * What must hold: one run of a program at a time; inputs have the layouts that the program was compiled for. */
+#include "engine/program.h"
+
+/* ---- bases ------------------------------------------------------------------------------------------------ */
+/* Memory of the caller, or new memory when base is NULL. */
+static nx_status take_base(const nx_program *p, const char *what, void *base, size_t bytes, size_t needed, nx_storage **out) {
+    if (base == NULL) return nx_storage_new(p->device, needed, out);
+    if (bytes < needed) return nx_fail(NX_VALUE, "%s base: %zu bytes were given and %zu are needed: see the summary", what, bytes, needed);
+    if ((uintptr_t)base % 64) return nx_fail(NX_VALUE, "%s base: the address must be a multiple of 64", what);
+    NX_TRY(nx_storage_new_fake(p->device, bytes, out));
+    (*out)->data = base;
+    return NX_OK;
+}
+
+/* The bytes of a constant from its first element to its last, as a row: layouts with gaps keep them. */
+static nx_status row_of(nx_storage *storage, const nx_array *like, nx_device device, int64_t offset, int64_t n, nx_tensor **out) {
+    nx_meta meta = {.dtype = like->dtype, .device = device, .ndim = 1, .view_of = -1, .offset = offset};
+    meta.size[0] = n;
+    meta.stride[0] = 1;
+    return nx_tensor_new_view(storage, &meta, NX_DEVICE_KEY(device), NULL, out);
+}
+
+static nx_status copy_constant(nx_program *p, nx_storage *memory, int index) {
+    nx_tensor *constant = p->constants[index], *to = NULL, *from = NULL;
+    const nx__buffer *buffer = &p->buffers.at[p->constant_buffers[index]];
+    int64_t item = (int64_t)nx_dtype_bytes(constant->a.dtype), n = (int64_t)buffer->bytes / item;
+    if (n == 0) return NX_OK;
+    if (p->device.type == 0 && constant->a.device.type == 0) {
+        memcpy((char *)memory->data + buffer->offset, constant->a.data, buffer->bytes);
+        return NX_OK;
+    }
+    nx_status status;
+    NX_TRY_FAIL(row_of(memory, &constant->a, p->device, (int64_t)buffer->offset / item, n, &to));
+    NX_TRY_FAIL(row_of(constant->storage, &constant->a, constant->a.device, constant->offset, n, &from));
+    NX_TRY_FAIL(nx_device_copy(to, from));
+fail:
+    nx_tensor_unref(to);
+    nx_tensor_unref(from);
+    return status;
+}
+
+nx_status nx__program_set_const_base(nx_program *p, void *base, size_t bytes) {
+    nx_storage *memory;
+    NX_TRY(take_base(p, "const", base, bytes, p->const_bytes, &memory));
+    for (int i = 0; i < p->n_constants; i++) {
+        nx_status status = copy_constant(p, memory, i);
+        if (status == NX_OK) continue;
+        nx_storage_unref(memory);
+        return status;
+    }
+    nx_storage_unref(p->const_memory);
+    p->const_memory = memory;
+    p->bound = false;
+    return NX_OK;
+}
+
+nx_status nx__program_set_feature_base(nx_program *p, void *base, size_t bytes) {
+    nx_storage *memory;
+    NX_TRY(take_base(p, "feature", base, bytes, p->feature_bytes, &memory));
+    nx_storage_unref(p->feature_memory);
+    p->feature_memory = memory;
+    p->bound = false;
+    return NX_OK;
+}
+
+/* Addresses of constants and intermediates: they stay until a base moves. */
+static nx_status bind(nx_program *p) {
+    if (p->feature_memory == NULL && p->feature_bytes) NX_TRY(nx__program_set_feature_base(p, NULL, 0));
+    for (int i = 0; i < p->references.n; i++) {
+        const nx__reference *reference = &p->references.at[i];
+        const nx__buffer *buffer = &p->buffers.at[reference->buffer];
+        if (!nx__slot_static(buffer)) continue;
+        nx_storage *memory = buffer->space == NX__CONST ? p->const_memory : p->feature_memory;
+        *reference->where = memory ? (char *)memory->data + buffer->offset + reference->offset : NULL;
+        if (reference->tensor) reference->tensor->storage = memory;
+    }
+    p->bound = true;
+    return NX_OK;
+}
+
+/* ---- inputs and results -------------------------------------------------------------------------------------- */
+static nx_status fail_strides(int index, const nx_array *given, const nx_array *expected) {
+    nx_text text = {0};
+    nx_text_add_ints(&text, given->strides, given->ndim);
+    nx_text_add(&text, " and was compiled for ");
+    nx_text_add_ints(&text, expected->strides, expected->ndim);
+    nx_status status = nx_fail(NX_RUNTIME, "run: input %d has strides %s: compile again, or pass .contiguous()", index,
+                               text.failed ? "" : text.at);
+    nx_text_free(&text);
+    return status;
+}
+
+static inline bool same_strides(const nx_array *a, const nx_array *b) {
+    if (NX_LIKELY(b->contiguous)) return a->contiguous;
+    for (int d = 0; d < b->ndim; d++) {
+        if (b->sizes[d] > 1 && a->strides[d] != b->strides[d]) return false;
+    }
+    return true;
+}
+
+static inline nx_status take_inputs(nx_program *p, nx_tensor *const *inputs) {
+    for (int i = 0; i < p->n_inputs; i++) {
+        const nx_array *a = &inputs[i]->a;
+        if (NX_UNLIKELY(!same_strides(a, &p->inputs[i]))) return fail_strides(i, a, &p->inputs[i]);
+        p->base[i] = a->data;
+    }
+    return NX_OK;
+}
+
+static bool shares_memory(const nx_program *p, nx_tensor *const *inputs, int at) {
+    const nx_storage *storage = p->given[at]->storage;
+    for (int i = 0; i < p->n_inputs; i++) {
+        if (inputs[i]->storage == storage) return true;
+    }
+    for (int k = 0; k < p->n_outputs; k++) {
+        if (k != at && p->given[k] && p->given[k]->storage == storage) return true;
+    }
+    return false;
+}
+
+/* Results for which the caller has a tensor go straight there when nothing else lies in that memory. */
+static void adopt_given(nx_program *p, nx_tensor *const *inputs) {
+    for (int i = 0; i < p->n_outputs; i++) {
+        nx_tensor *given = p->given[i];
+        const nx__output *output = &p->outputs[i];
+        if (given == NULL || output->kind != NX__FRESH || shares_memory(p, inputs, i)) continue;
+        nx_array like = {.sizes = output->meta->size, .strides = output->meta->stride, .dtype = (uint8_t)output->meta->dtype,
+                         .ndim = (uint8_t)output->meta->ndim};
+        if (nx__same_layout(&given->a, &like)) p->made[output->index] = nx_tensor_ref(given);
+    }
+}
+
+static inline nx_status make_results(nx_program *p) {
+    for (int k = 0; k < p->n_fresh; k++) {
+        if (p->made[k] == NULL) NX_TRY(nx_tensor_new_meta(p->fresh[k], false, &p->made[k]));
+        p->base[p->n_inputs + k] = p->made[k]->a.data;
+    }
+    return NX_OK;
+}
+
+static void drop_made(nx_program *p) {
+    for (int k = 0; k < p->n_fresh; k++) {
+        nx_tensor_unref(p->made[k]);
+        p->made[k] = NULL;
+    }
+}
+
+static nx_status make_view(const nx__output *output, nx_tensor *of, nx_tensor *base, nx_tensor **out) {
+    nx_meta meta = *output->meta;
+    meta.offset += of->offset;
+    return nx_tensor_new_view(of->storage, &meta, NX_DEVICE_KEY(of->a.device), base, out);
+}
+
+/* Views first: they need the tensors that the second part hands out. */
+static nx_status give_results(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
+    for (int i = 0; i < p->n_outputs; i++) {
+        const nx__output *output = &p->outputs[i];
+        nx_tensor *input = output->kind == NX__SAME_INPUT || output->kind == NX__INPUT_VIEW ? inputs[output->index] : NULL;
+        nx_status status = NX_OK;
+        out[i] = NULL;
+        if (output->kind == NX__SAME_INPUT) out[i] = nx_tensor_ref(input);
+        else if (output->kind == NX__INPUT_VIEW) status = make_view(output, input, input, &out[i]);
+        else if (output->kind == NX__FRESH_VIEW) status = make_view(output, p->made[output->index], NULL, &out[i]);
+        if (NX_LIKELY(status == NX_OK)) continue;
+        while (i-- > 0) {
+            nx_tensor_unref(out[i]);
+            out[i] = NULL;
+        }
+        return status;
+    }
+    for (int i = 0; i < p->n_outputs; i++) {
+        const nx__output *output = &p->outputs[i];
+        if (output->kind == NX__FRESH) {
+            out[i] = p->made[output->index];
+            p->made[output->index] = NULL;
+        } else if (output->kind == NX__SAME_OUTPUT) {
+            out[i] = nx_tensor_ref(out[output->index]);
+        }
+    }
+    return NX_OK;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+static inline nx_status call_steps(nx_program *p) {
+    for (const nx__step *step = p->steps.at, *end = step + p->steps.n; step < end; step++) {
+        nx__direct *direct = step->direct;
+        if (direct) {
+            direct->loop(direct->ptrs, direct->steps, direct->n, direct->constants);
+            continue;
+        }
+        nx_run run = step->run;
+        NX_TRY(step->kernel(&run, step->in, step->out));
+    }
+    return NX_OK;
+}
+
+static void bind_launches(nx_program *p, nx_tensor *const *inputs) {
+    for (int i = 0; i < p->references.n; i++) {
+        const nx__reference *reference = &p->references.at[i];
+        const nx__buffer *buffer = &p->buffers.at[reference->buffer];
+        if (nx__slot_static(buffer) || reference->tensor == NULL) continue;
+        const nx_tensor *tensor = buffer->space == NX__INPUT ? inputs[buffer->index] : p->made[buffer->index];
+        *reference->where = tensor->a.data ? (char *)tensor->a.data + reference->offset : NULL;
+        reference->tensor->storage = tensor->storage;
+    }
+}
+
+/* Intermediates of two runs share the arena, so that a run on another stream waits for the last one. */
+static nx_status follow_stream(nx_program *p, nx_stream *stream) {
+    if (p->launched && p->stream != stream && p->feature_bytes && !nx_capture_active(p->device)) {
+        NX_TRY(nx_device_synchronize(p->device));
+    }
+    p->launched = true;
+    p->stream = stream;
+    return NX_OK;
+}
+
+static nx_status launch_steps(nx_program *p, nx_tensor *const *inputs) {
+    nx_stream *stream = nx_stream_current(p->device);
+    NX_TRY(follow_stream(p, stream));
+    bind_launches(p, inputs);
+    for (int i = 0; i < p->steps.n; i++) {
+        const nx__step *step = &p->steps.at[i];
+        nx_run run = step->run;
+        run.stream = stream;
+        NX_TRY(nx_device_launch(step->kernel, &run, step->in, step->n_in, step->out, step->n_out));
+    }
+    return NX_OK;
+}
+
+static inline nx_status run_steps(nx_program *p, nx_tensor *const *inputs) {
+    if (NX_UNLIKELY(!p->bound)) NX_TRY(bind(p));
+    if (NX_UNLIKELY(p->device.type != 0 || nx_thread_get()->recorder)) return launch_steps(p, inputs);
+    for (const nx__patch *patch = p->patches, *end = patch + p->n_patches; patch < end; patch++) {
+        *patch->where = (char *)p->base[patch->slot] + patch->offset;
+    }
+    return call_steps(p);
+}
+
+/* ---- a run --------------------------------------------------------------------------------------------------------- */
+static nx_status fail_run(nx_program *p, nx_status status) {
+    drop_made(p);
+    return status;
+}
+
+static nx_status run_fresh(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
+    nx_status status = make_results(p);
+    if (NX_LIKELY(status == NX_OK)) status = run_steps(p, inputs);
+    if (NX_LIKELY(status == NX_OK)) status = give_results(p, inputs, out);
+    for (int i = 0; i < p->n_inputs && p->writes_inputs; i++) {
+        if (p->input_written[i] && inputs[i]->storage) inputs[i]->storage->version++;
+    }
+    if (NX_UNLIKELY(status != NX_OK)) return fail_run(p, status);
+    for (int k = 0; k < p->n_fresh; k++) {
+        if (NX_UNLIKELY(p->made[k] != NULL)) { /* only views of it were wanted */
+            nx_tensor_unref(p->made[k]);
+            p->made[k] = NULL;
+        }
+    }
+    return NX_OK;
+}
+
+static nx_status copy_into(nx_tensor *to, nx_tensor *from) {
+    const nx_op *copy;
+    nx_value in[8] = {{0}}, result[1];
+    NX_TRY(nx_op_find("aten::copy_", &copy));
+    for (int i = 2; i < copy->def->n_in; i++) in[i] = copy->def->params[i].initial;
+    in[0] = nx_value_tensor(to);
+    in[1] = nx_value_tensor(from);
+    NX_TRY(nx_op_call(copy, in, result));
+    nx_value_drop(&result[0]);
+    return NX_OK;
+}
+
+/* The caller has tensors for some results. */
+static nx_status run_given(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
+    for (int i = 0; i < p->n_outputs; i++) p->given[i] = out[i];
+    adopt_given(p, inputs);
+    nx_status status = run_fresh(p, inputs, out);
+    bool ran = status == NX_OK;
+    for (int i = 0; i < p->n_outputs; i++) {
+        nx_tensor *given = p->given[i], *result = out[i];
+        if (given == NULL) continue;
+        out[i] = given;
+        if (!ran) continue;
+        if (status == NX_OK && result && result != given) status = copy_into(given, result);
+        else if (result == given && given->storage) given->storage->version++;
+        nx_tensor_unref(result);
+    }
+    for (int i = 0; i < p->n_outputs && status != NX_OK; i++) {
+        if (p->given[i]) continue;
+        if (ran) nx_tensor_unref(out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}
+
+nx_status nx_program_run(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
+    NX_TRY(take_inputs(p, inputs));
+    for (int i = 0; i < p->n_outputs; i++) {
+        if (NX_UNLIKELY(out[i] != NULL)) return run_given(p, inputs, out);
+    }
+    return run_fresh(p, inputs, out);
+}
+
+void nx_program_get_summary(const nx_program *p, nx_summary *out) {
+    size_t size = out->size;
+    nx_summary summary = {.size = size, .is_static = true, .feature_base_refreshable = true, .n_inputs = p->n_inputs,
+                          .n_outputs = p->n_outputs, .n_launches = p->steps.n, .n_tile_programs = p->n_tile_programs,
+                          .const_bytes = p->const_bytes, .feature_bytes = p->feature_bytes};
+    memcpy(out, &summary, size < sizeof summary ? size : sizeof summary);
+}

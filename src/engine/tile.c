@@ -1,0 +1,219 @@
+/* The tile machine: runs a tile program (program.h) over its index space, a tile after the other, so that what passes
+ * from one instruction to the next stays in the first-level cache. The loops are the ones of eager mode.
+ * In: the program as INTS, the arrays that are read; out: the arrays that are written.
+ * A fold takes chunks of NX_REDUCE_CHUNK elements, each into a state of its own, and merges these in order: the same
+ * steps as nx_reduce_kernel, hence the same bits. Next: region.c, which makes the programs. */
+#include "engine/program.h"
+
+enum { MAX_SLOTS = NX__MAX_ARRAYS + NX__MAX_REGISTERS + NX__MAX_NUMBERS + 1, SCRATCH = 65536, FOLD_BYTES = NX_REDUCE_CHUNK * 8,
+       SPLIT = 32768, STATE_BYTES = 64 };
+
+typedef struct machine {
+    const nx__tile *tile;
+    char *base[NX__MAX_ARRAYS];
+    char *states;             /* of all chunks, when several threads fold one result */
+} machine;
+/* One thread's part of a run. */
+typedef struct worker {
+    const machine *m;
+    char *ptr[MAX_SLOTS];
+    int64_t step[MAX_SLOTS];
+    char *fold;
+} worker;
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- addresses ------------------------------------------------------------------------------------------ */
+/* Offset in bytes of row `row` (all dimensions but the last). */
+static int64_t row_offset(const nx__tile *tile, const nx__tile_array *array, int64_t row) {
+    int64_t offset = 0;
+    for (int d = tile->ndim - 2; d >= 0; d--) {
+        int64_t rest = row / tile->size[d];
+        offset += (row - rest * tile->size[d]) * array->step[d];
+        row = rest;
+    }
+    return offset;
+}
+
+static void start_worker(worker *w, const machine *m, char *scratch, char *fold) {
+    const nx__tile *tile = m->tile;
+    const nx__tile_array *arrays = nx__tile_arrays(tile);
+    w->m = m;
+    w->fold = fold;
+    int slot = tile->n_arrays;
+    for (int i = 0; i < tile->n_arrays; i++) {
+        w->step[i] = arrays[i].pattern == NX__FLAT ? (int64_t)nx_dtype_bytes(arrays[i].dtype) : arrays[i].step[tile->ndim - 1];
+        w->ptr[i] = m->base[i];
+    }
+    for (int r = 0; r < tile->n_registers; r++, slot++) w->ptr[slot] = scratch + (size_t)r * (size_t)tile->elements * 8;
+    for (int k = 0; k < tile->n_numbers; k++, slot++) {
+        w->ptr[slot] = (char *)((uint64_t *)tile + tile->numbers + k);
+        w->step[slot] = 0;
+    }
+    w->ptr[slot] = fold;
+}
+
+static void move_to(worker *w, int64_t at) {
+    const nx__tile *tile = w->m->tile;
+    const nx__tile_array *arrays = nx__tile_arrays(tile);
+    int64_t last = tile->size[tile->ndim - 1], row = tile->ndim > 1 ? at / last : 0, column = at - row * last;
+    for (int i = 0; i < tile->n_arrays; i++) {
+        if (arrays[i].pattern == NX__FLAT) w->ptr[i] = w->m->base[i] + at * w->step[i];
+        else if (arrays[i].pattern == NX__ROWS) w->ptr[i] = w->m->base[i] + row_offset(tile, &arrays[i], row) + column * w->step[i];
+    }
+}
+
+/* ---- instructions -------------------------------------------------------------------------------------------- */
+static void load(worker *w, const nx__tile_instr *instr, int64_t at, int64_t n) {
+    const nx__tile *tile = w->m->tile;
+    const nx__tile_array *array = &nx__tile_arrays(tile)[instr->in[0]];
+    int64_t last = tile->size[tile->ndim - 1], row = at / last, column = at - row * last;
+    int64_t bytes = (int64_t)nx_dtype_bytes(array->dtype), step = array->step[tile->ndim - 1];
+    char *to = w->ptr[instr->out];
+    for (int64_t done = 0, part; done < n; done += part, row++, column = 0) {
+        part = min64(n - done, last - column);
+        const char *from = w->m->base[instr->in[0]] + row_offset(tile, array, row) + column * step;
+        nx_cast(array->dtype, to + done * bytes, bytes, array->dtype, from, step, part);
+    }
+    w->step[instr->out] = bytes;
+}
+
+static void point(worker *w, const nx__tile_instr *instr, int64_t n) {
+    char *ptrs[1 + NX__MAX_TILE_INS];
+    int64_t steps[1 + NX__MAX_TILE_INS];
+    ptrs[0] = w->ptr[instr->out];
+    steps[0] = w->step[instr->out] = (int64_t)nx_dtype_bytes(instr->dtype);
+    for (int k = 0; k < instr->n_in; k++) {
+        ptrs[k + 1] = w->ptr[instr->in[k]];
+        steps[k + 1] = w->step[instr->in[k]];
+    }
+    instr->loop(ptrs, steps, n, (const nx_const *)((const uint64_t *)w->m->tile + w->m->tile->constants) + instr->constants);
+}
+
+static void run_tile(worker *w, int64_t at, int64_t n) {
+    const nx__tile *tile = w->m->tile;
+    const nx__tile_instr *instr = nx__tile_instrs(tile), *end = instr + tile->n_instrs;
+    move_to(w, at);
+    for (; instr < end; instr++) {
+        switch (instr->code) {
+        case NX__TILE_LOAD: load(w, instr, at, n); break;
+        case NX__TILE_CAST: {
+            int64_t step = w->step[instr->out] = (int64_t)nx_dtype_bytes(instr->dtype);
+            nx_cast(instr->dtype, w->ptr[instr->out], step, instr->from, w->ptr[instr->in[0]], w->step[instr->in[0]], n);
+            break;
+        }
+        case NX__TILE_POINT: point(w, instr, n); break;
+        default: break; /* FOLD: after a chunk */
+        }
+    }
+}
+
+static void run_range(worker *w, int64_t begin, int64_t end) {
+    const nx__tile *tile = w->m->tile;
+    int64_t last = tile->size[tile->ndim - 1];
+    for (int64_t at = begin, n; at < end; at += n) {
+        n = min64(tile->elements, end - at);
+        if (tile->cut_rows && tile->ndim > 1) n = min64(n, last - at % last);
+        run_tile(w, at, n);
+    }
+}
+
+/* ---- folds ------------------------------------------------------------------------------------------------------- */
+/* Chunk [begin, end) into a fresh state. The fold buffer takes the tiles of the chunk side by side. */
+static void fold_chunk(worker *w, const nx__tile_instr *instr, int64_t begin, int64_t end, void *state) {
+    const nx__tile *tile = w->m->tile;
+    int64_t last = tile->size[tile->ndim - 1], bytes = (int64_t)nx_dtype_bytes(instr->dtype);
+    int buffer = tile->n_arrays + tile->n_registers + tile->n_numbers;
+    for (int64_t at = begin, n; at < end; at += n) {
+        n = min64(tile->elements, end - at);
+        if (tile->cut_rows && tile->ndim > 1) n = min64(n, last - at % last);
+        w->ptr[buffer] = w->fold + (at - begin) * bytes;
+        run_tile(w, at, n);
+    }
+    int slot = instr->in[0];
+    char *from = slot == buffer ? w->fold : w->m->base[slot] + begin * bytes;
+    instr->fold->init(state);
+    instr->fold->fold(state, from, bytes, end - begin);
+}
+
+typedef struct fold_state { _Alignas(64) char at[STATE_BYTES]; } fold_state;
+
+static void fold_row(worker *w, const nx__tile_instr *instr, int64_t row) {
+    const nx__tile *tile = w->m->tile;
+    int64_t begin = row * tile->inner, end = begin + tile->inner;
+    fold_state total, part;
+    instr->fold->init(&total);
+    for (int64_t at = begin; at < end; at += NX_REDUCE_CHUNK) {
+        fold_chunk(w, instr, at, min64(at + NX_REDUCE_CHUNK, end), &part);
+        instr->fold->merge(&total, &part);
+    }
+    instr->fold->done(&total, tile->inner, w->m->base[instr->out] + row * (int64_t)nx_dtype_bytes(instr->dtype));
+}
+
+/* ---- parts of a run ------------------------------------------------------------------------------------------------ */
+typedef enum part { POINTS, ROWS, CHUNKS } part;
+
+static void run_part(const machine *m, part what, int64_t begin, int64_t end, char *scratch, char *fold) {
+    worker w;
+    const nx__tile_instr *last = &nx__tile_instrs(m->tile)[m->tile->n_instrs - 1];
+    start_worker(&w, m, scratch, fold);
+    if (what == POINTS) {
+        run_range(&w, begin, end);
+    } else if (what == ROWS) {
+        for (int64_t row = begin; row < end; row++) fold_row(&w, last, row);
+    } else {
+        for (int64_t k = begin; k < end; k++) {
+            int64_t from = k * NX_REDUCE_CHUNK;
+            fold_chunk(&w, last, from, min64(from + NX_REDUCE_CHUNK, m->tile->inner), m->states + k * STATE_BYTES);
+        }
+    }
+}
+
+static nx_status run_points(void *arg, int64_t begin, int64_t end) {
+    _Alignas(64) char scratch[SCRATCH];
+    run_part(arg, POINTS, begin, end, scratch, NULL);
+    return NX_OK;
+}
+
+static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
+    _Alignas(64) char scratch[SCRATCH], fold[FOLD_BYTES];
+    run_part(arg, ROWS, begin, end, scratch, fold);
+    return NX_OK;
+}
+
+static nx_status run_chunks(void *arg, int64_t begin, int64_t end) {
+    _Alignas(64) char scratch[SCRATCH], fold[FOLD_BYTES];
+    run_part(arg, CHUNKS, begin, end, scratch, fold);
+    return NX_OK;
+}
+
+/* One result of many chunks: their states are made by all threads and merged in order. */
+static nx_status fold_one(machine *m, int64_t n_chunks) {
+    const nx__tile_instr *last = &nx__tile_instrs(m->tile)[m->tile->n_instrs - 1];
+    m->states = nx_alloc(STATE_BYTES * (size_t)n_chunks);
+    if (m->states == NULL) return nx_fail_memory(STATE_BYTES * (size_t)n_chunks);
+    nx_status status = nx_parallel(n_chunks, SPLIT / NX_REDUCE_CHUNK, run_chunks, m);
+    fold_state total;
+    last->fold->init(&total);
+    for (int64_t k = 0; k < n_chunks; k++) last->fold->merge(&total, m->states + k * STATE_BYTES);
+    last->fold->done(&total, m->tile->inner, m->base[last->out]);
+    nx_free(m->states);
+    return status;
+}
+
+nx_status nx__tile_kernel(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx__tile *tile = (const nx__tile *)in[0].ints;
+    const nx__tile_array *arrays = nx__tile_arrays(tile);
+    machine m;
+    m.tile = tile;
+    int n_in = 1, n_out = 0;
+    for (int i = 0; i < tile->n_arrays; i++) m.base[i] = arrays[i].written ? out[n_out++].array->data : in[n_in++].array->data;
+    if (!tile->folds) {
+        if (tile->inner < 2 * SPLIT) return run_points(&m, 0, tile->inner);
+        return nx_parallel(tile->inner, SPLIT, run_points, &m);
+    }
+    int64_t n_chunks = (tile->inner + NX_REDUCE_CHUNK - 1) / NX_REDUCE_CHUNK, grain = SPLIT / tile->inner;
+    if (tile->outer == 1 && tile->inner >= 2 * SPLIT) return fold_one(&m, n_chunks);
+    if (tile->outer * tile->inner < 2 * SPLIT) return run_rows(&m, 0, tile->outer);
+    return nx_parallel(tile->outer, grain > 0 ? grain : 1, run_rows, &m);
+}

@@ -1,0 +1,440 @@
+/* Programs against the interpreter: the same graph run node by node (nx_graph_run) must give the same bits, whatever was
+ * fused, placed in the arena or taken in place. Random graphs print their seed. */
+#include "engine/program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define OK(expr)                                                     \
+    do {                                                             \
+        if ((expr) != NX_OK) fail_msg("%s: %s", #expr, nx_error_message()); \
+    } while (0)
+#define FAILS(expr, code, phrase)                                                                          \
+    do {                                                                                                   \
+        assert_int_equal((expr), code);                                                                    \
+        if (!strstr(nx_error_message(), phrase)) fail_msg("'%s' lacks '%s'", nx_error_message(), phrase);  \
+    } while (0)
+
+/* ---- graphs ------------------------------------------------------------------------------------------ */
+static nx_graph *new_graph(void) {
+    nx_graph *graph;
+    OK(nx_graph_new(&graph));
+    graph->level = NX_GRAPH_FUNCTIONAL;
+    return graph;
+}
+
+static nx_value input(nx_graph *graph, nx_dtype dtype, int ndim, const int64_t *sizes) {
+    nx_node *node;
+    OK(nx_graph_input(graph, "x", dtype, ndim, sizes, NX_CPU, &node));
+    return nx_value_node(node, 0);
+}
+
+/* Arguments that are not given have the schema's defaults. */
+static nx_value call(nx_graph *graph, const char *name, int n, const nx_value *given) {
+    nx_value in[16];
+    nx_node *node;
+    const nx_op *op = nx_op_get(name);
+    if (op == NULL) fail_msg("no operator %s", name);
+    for (int i = 0; i < op->def->n_in; i++) in[i] = i < n ? given[i] : op->def->params[i].initial;
+    OK(nx_graph_call(graph, op, in, &node));
+    return nx_value_node(node, 0);
+}
+#define CALL(graph, name, ...) call(graph, name, NX_COUNT(((nx_value[]){__VA_ARGS__})), (nx_value[]){__VA_ARGS__})
+
+static void finish(nx_graph *graph, int n, const nx_value *results) {
+    OK(nx_graph_output(graph, results, n));
+    OK(nx_graph_verify(graph));
+}
+#define FINISH(graph, ...) finish(graph, NX_COUNT(((nx_value[]){__VA_ARGS__})), (nx_value[]){__VA_ARGS__})
+
+/* ---- tensors ------------------------------------------------------------------------------------------- */
+static uint64_t random_state;
+static uint32_t next_random(void) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33);
+}
+static int below(int n) { return (int)(next_random() % (uint32_t)n); }
+
+static nx_tensor *fill(nx_tensor *tensor) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(tensor->a.dtype);
+    for (int64_t i = 0; i < (int64_t)tensor->storage->bytes / bytes; i++) {
+        double value = (below(2001) - 1000) / 64.0;
+        nx_cast(tensor->a.dtype, (char *)tensor->storage->data + i * bytes, bytes, NX_F64, (char *)&value, 8, 1);
+    }
+    return tensor;
+}
+
+static nx_tensor *new_tensor(nx_dtype dtype, int ndim, const int64_t *sizes) {
+    nx_tensor *tensor;
+    OK(nx_tensor_new(dtype, ndim, sizes, NX_CPU, &tensor));
+    return fill(tensor);
+}
+
+static nx_tensor *like_input(const nx_array *a) {
+    nx_meta meta = {.dtype = a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
+    nx_tensor *tensor;
+    memcpy(meta.size, a->sizes, sizeof *meta.size * a->ndim);
+    memcpy(meta.stride, a->strides, sizeof *meta.stride * a->ndim);
+    OK(nx_tensor_new_meta(&meta, false, &tensor));
+    return fill(tensor);
+}
+
+static void assert_same(const nx_tensor *a, const nx_tensor *b) {
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_true(nx__same_layout(&a->a, &b->a));
+    nx_tensor *packed[2];
+    const nx_tensor *both[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        OK(nx_tensor_new(a->a.dtype, a->a.ndim, a->a.sizes, NX_CPU, &packed[i]));
+        nx_copy_cast(&packed[i]->a, &both[i]->a);
+    }
+    assert_memory_equal(packed[0]->a.data, packed[1]->a.data, (size_t)a->a.numel * nx_dtype_bytes(a->a.dtype));
+    nx_tensor_unref(packed[0]);
+    nx_tensor_unref(packed[1]);
+}
+
+enum { MAX = 16 };
+
+/* Compiles, runs twice, and compares both runs with the interpreter. */
+static void check(const nx_graph *graph, nx_summary *summary) {
+    nx_program *program;
+    nx_tensor *inputs[MAX], *expected[MAX] = {0}, *out[MAX];
+    OK(nx_program_new(graph, NX_CPU, &program));
+    for (int i = 0; i < program->n_inputs; i++) inputs[i] = like_input(&program->inputs[i]);
+    for (int run = 0; run < 2; run++) {
+        OK(nx_graph_run(graph, inputs, program->n_inputs, expected, program->n_outputs));
+        memset(out, 0, sizeof out);
+        OK(nx_program_run(program, inputs, out));
+        for (int k = 0; k < program->n_outputs; k++) {
+            assert_same(out[k], expected[k]);
+            nx_tensor_unref(out[k]);
+            nx_tensor_unref(expected[k]);
+        }
+        if (program->n_inputs) fill(inputs[0]);
+    }
+    if (summary) {
+        summary->size = sizeof *summary;
+        nx_program_get_summary(program, summary);
+    }
+    for (int i = 0; i < program->n_inputs; i++) nx_tensor_unref(inputs[i]);
+    nx_program_free(program);
+}
+
+/* ---- the line ---------------------------------------------------------------------------------------------- */
+static nx_graph *line_graph(int64_t rows, int64_t n_in, int64_t n_out) {
+    nx_graph *g = new_graph();
+    nx_value x = input(g, NX_F32, 2, (int64_t[]){rows, n_in}), w = input(g, NX_F32, 2, (int64_t[]){n_out, n_in});
+    nx_value b = input(g, NX_F32, 1, (int64_t[]){n_out});
+    nx_value mm = CALL(g, "aten::mm", x, CALL(g, "aten::t", w));
+    nx_value y = CALL(g, "aten::add.Tensor", CALL(g, "aten::mul.Tensor", mm, b), b);
+    FINISH(g, CALL(g, "aten::sum", y));
+    return g;
+}
+
+static void test_line(void **state) {
+    static const int64_t sizes[][3] = {{2, 3, 4}, {1, 1, 1}, {7, 5, 300}, {64, 8, 1000}, {300, 4, 300}, {5, 3, 0}};
+    for (int i = 0; i < NX_COUNT(sizes); i++) {
+        nx_graph *graph = line_graph(sizes[i][0], sizes[i][1], sizes[i][2]);
+        nx_summary summary;
+        check(graph, &summary);
+        if (sizes[i][2]) {
+            assert_int_equal(summary.n_launches, 2);
+            assert_int_equal(summary.n_tile_programs, 1);
+        }
+        nx_graph_free(graph);
+    }
+}
+
+static void test_sum_of_rows(void **state) {
+    static const int64_t shapes[][2] = {{3, 10}, {2, 4096}, {4, 5000}, {100, 4097}, {1, 20000}, {33, 1}};
+    for (int i = 0; i < NX_COUNT(shapes); i++) {
+        nx_graph *g = new_graph();
+        nx_value x = input(g, NX_F32, 2, shapes[i]), b = input(g, NX_F32, 1, &shapes[i][1]);
+        int64_t dim = -1;
+        nx_value y = CALL(g, "aten::mul.Tensor", CALL(g, "aten::add.Tensor", x, b), x);
+        FINISH(g, CALL(g, "aten::sum.dim_IntList", y, nx_value_ints(&dim, 1)), y);
+        check(g, NULL);
+        nx_graph_free(g);
+    }
+}
+
+/* Results that are inputs, views of inputs, views of other results, and one result twice. */
+static void test_results(void **state) {
+    nx_graph *g = new_graph();
+    nx_value x = input(g, NX_F32, 2, (int64_t[]){3, 4});
+    nx_value t = CALL(g, "aten::t", x), y = CALL(g, "aten::add.Tensor", x, nx_value_int(2));
+    FINISH(g, x, t, y, CALL(g, "aten::t", y), y, CALL(g, "aten::t", CALL(g, "aten::mul.Tensor", y, y)));
+    check(g, NULL);
+    nx_program *program;
+    nx_tensor *in = new_tensor(NX_F32, 2, (int64_t[]){3, 4}), *out[6] = {0};
+    OK(nx_program_new(g, NX_CPU, &program));
+    OK(nx_program_run(program, &in, out));
+    assert_ptr_equal(out[0], in);
+    assert_ptr_equal(out[1]->storage, in->storage);
+    assert_ptr_equal(out[2], out[4]);
+    assert_ptr_equal(out[3]->storage, out[2]->storage);
+    for (int i = 0; i < 6; i++) nx_tensor_unref(out[i]);
+    nx_tensor_unref(in);
+    nx_program_free(program);
+    nx_graph_free(g);
+}
+
+/* The caller's tensors, among them one that an input shares. */
+static void test_given_results(void **state) {
+    nx_graph *g = new_graph();
+    int64_t n = 5;
+    nx_value x = input(g, NX_F32, 1, &n), y = input(g, NX_F32, 1, &n);
+    nx_value a = CALL(g, "aten::add.Tensor", x, y);
+    FINISH(g, a, CALL(g, "aten::mul.Tensor", x, y), x);
+    nx_program *program;
+    nx_tensor *in[2] = {new_tensor(NX_F32, 1, &n), new_tensor(NX_F32, 1, &n)}, *expected[3] = {0};
+    OK(nx_graph_run(g, in, 2, expected, 3));
+    nx_tensor *copy = new_tensor(NX_F32, 1, &n), *given = new_tensor(NX_F32, 1, &n);
+    memcpy(copy->a.data, in[0]->a.data, 20);
+    OK(nx_program_new(g, NX_CPU, &program));
+    nx_tensor *out[3] = {copy, given, NULL}, *aliased[2] = {copy, in[1]};
+    OK(nx_program_run(program, aliased, out)); /* the first result goes where the first input is */
+    assert_ptr_equal(out[0], copy);
+    assert_ptr_equal(out[1], given);
+    assert_ptr_equal(out[2], copy);
+    assert_same(out[0], expected[0]);
+    assert_same(out[1], expected[1]);
+    assert_int_equal(given->storage->version, 1);
+    nx_tensor_unref(out[2]);
+    for (int i = 0; i < 3; i++) nx_tensor_unref(expected[i]);
+    for (int i = 0; i < 2; i++) nx_tensor_unref(in[i]);
+    nx_tensor_unref(copy);
+    nx_tensor_unref(given);
+    nx_program_free(program);
+    nx_graph_free(g);
+}
+
+static void test_constants_and_written_inputs(void **state) {
+    nx_graph *g = new_graph();
+    nx_node *constant;
+    int64_t n = 6;
+    nx_tensor *c = new_tensor(NX_F32, 1, &n), *in = new_tensor(NX_F32, 1, &n), *before = new_tensor(NX_F32, 1, &n), *out[2] = {0};
+    nx_value x = input(g, NX_F32, 1, &n);
+    OK(nx_graph_constant(g, "c", c, &constant));
+    nx_value y = CALL(g, "aten::add.Tensor", x, nx_value_node(constant, 0));
+    nx_value z = CALL(g, "aten::mul.Tensor", y, y);
+    CALL(g, "aten::copy_", x, y);
+    FINISH(g, z, nx_value_node(constant, 0));
+    nx_program *program;
+    OK(nx_program_new(g, NX_CPU, &program));
+    memcpy(before->a.data, in->a.data, 24);
+    OK(nx_program_run(program, &in, out));
+    for (int i = 0; i < 6; i++) {
+        float sum = ((float *)before->a.data)[i] + ((float *)c->a.data)[i];
+        assert_true(((float *)in->a.data)[i] == sum);
+        assert_true(((float *)out[0]->a.data)[i] == sum * sum);
+    }
+    assert_int_equal(in->storage->version, 1);
+    assert_same(out[1], c);
+    assert_ptr_not_equal(out[1]->storage, c->storage);
+    for (int i = 0; i < 2; i++) nx_tensor_unref(out[i]);
+    nx_tensor_unref(in);
+    nx_tensor_unref(before);
+    nx_tensor_unref(c);
+    nx_program_free(program);
+    nx_graph_free(g);
+}
+
+static void test_wrong_strides(void **state) {
+    nx_graph *g = new_graph();
+    nx_value x = input(g, NX_F32, 2, (int64_t[]){3, 4});
+    FINISH(g, CALL(g, "aten::add.Tensor", x, x));
+    nx_program *program;
+    OK(nx_program_new(g, NX_CPU, &program));
+    nx_meta meta = {.dtype = NX_F32, .ndim = 2, .view_of = -1, .size = {3, 4}, .stride = {1, 3}};
+    nx_tensor *in, *out[1] = {0};
+    OK(nx_tensor_new_meta(&meta, false, &in));
+    FAILS(nx_program_run(program, &in, out), NX_RUNTIME, "input 0 has strides [1, 3]");
+    nx_tensor_unref(in);
+    nx_program_free(program);
+    nx_graph_free(g);
+}
+
+static void test_memory_is_reused(void **state) {
+    nx_graph *g = new_graph();
+    int64_t sizes[2] = {40, 40};
+    nx_value x = input(g, NX_F32, 2, sizes), y = x;
+    for (int i = 0; i < 12; i++) y = CALL(g, "aten::mm", y, x);
+    FINISH(g, y);
+    nx_summary summary;
+    check(g, &summary);
+    assert_int_equal(summary.feature_bytes, 2 * 6400);
+    assert_int_equal(summary.n_launches, 12);
+    nx_graph_free(g);
+}
+
+static void test_bases(void **state) {
+    nx_graph *g = line_graph(2, 3, 4);
+    nx_session *session;
+    nx_summary summary = {.size = sizeof summary};
+    nx_tensor *in[3] = {new_tensor(NX_F32, 2, (int64_t[]){2, 3}), new_tensor(NX_F32, 2, (int64_t[]){4, 3}), new_tensor(NX_F32, 1, (int64_t[]){4})};
+    nx_tensor *out[2] = {0}, *bad = new_tensor(NX_F64, 1, (int64_t[]){4});
+    OK(nx_session_new(NX_CPU, &session));
+    FAILS(nx_session_compile_graph(session, 7), NX_KEY, "no graph 7");
+    OK(nx_session_add_graph(session, 7, g));
+    FAILS(nx_session_add_graph(session, 7, g), NX_VALUE, "there already");
+    FAILS(nx_session_get_summary(session, 7, &summary), NX_RUNTIME, "not compiled");
+    OK(nx_session_compile_graph(session, 7));
+    OK(nx_session_get_summary(session, 7, &summary));
+    assert_true(summary.feature_bytes > 0);
+    void *base = aligned_alloc(64, summary.feature_bytes);
+    FAILS(nx_session_update_feature_base(session, 7, base, 1), NX_VALUE, "are needed");
+    FAILS(nx_session_update_feature_base(session, 7, (char *)base + 1, 1 << 20), NX_VALUE, "multiple of 64");
+    OK(nx_session_update_feature_base(session, 7, base, summary.feature_bytes));
+    OK(nx_session_run(session, 7, NULL, in, 3, &out[0], 1));
+    OK(nx_session_update_feature_base(session, 7, NULL, 0));
+    OK(nx_session_run(session, 7, NULL, in, 3, &out[1], 1));
+    assert_same(out[0], out[1]);
+    nx_tensor_unref(out[1]);
+    out[1] = NULL;
+    FAILS(nx_session_run(session, 7, NULL, in, 2, &out[1], 1), NX_TYPE, "2 inputs and 1 results");
+    nx_tensor *wrong[3] = {in[0], in[1], bad};
+    FAILS(nx_session_run(session, 7, NULL, wrong, 3, &out[1], 1), NX_RUNTIME, "input 2 is float64[4] on cpu:0, and the graph was compiled for float32[4]");
+    OK(nx_session_remove_graph(session, 7));
+    nx_session_free(session);
+    free(base);
+    nx_tensor_unref(bad);
+    nx_tensor_unref(out[0]);
+    for (int i = 0; i < 3; i++) nx_tensor_unref(in[i]);
+    nx_graph_free(g);
+}
+
+/* ---- random graphs ------------------------------------------------------------------------------------------- */
+typedef struct pool { nx_value at[64]; int n; } pool;
+
+static nx_value random_input(nx_graph *g, const int64_t *full, int ndim) {
+    static const nx_dtype dtypes[] = {NX_F32, NX_F32, NX_F32, NX_F64, NX_I32, NX_BF16, NX_F16};
+    int64_t sizes[4];
+    int skip = below(ndim + 2);
+    if (skip > ndim) skip = 0;
+    for (int d = skip; d < ndim; d++) sizes[d - skip] = below(4) ? full[d] : 1;
+    return input(g, dtypes[below(NX_COUNT(dtypes))], ndim - skip, sizes);
+}
+
+static void random_step(nx_graph *g, pool *values) {
+    nx_value a = values->at[below(values->n)], b = values->at[below(values->n)], made;
+    const nx_array *shape = &nx__fake_of(&a)->a;
+    int64_t dim = shape->ndim ? -1 - below(shape->ndim) : 0;
+    switch (below(12)) {
+    case 0: made = CALL(g, "aten::add.Tensor", a, nx_value_float(0.5 * below(5))); break;
+    case 1: made = CALL(g, "aten::mul.Tensor", a, nx_value_int(below(4))); break;
+    case 2: made = shape->ndim == 2 ? CALL(g, "aten::t", a) : CALL(g, "aten::mul.Tensor", a, a); break;
+    case 3: made = shape->ndim ? CALL(g, "aten::sum.dim_IntList", a, nx_value_ints(&dim, 1), nx_value_bool(below(2))) : a; break;
+    case 4: made = CALL(g, "aten::sum", a); break;
+    case 5: made = CALL(g, "aten::clone", a); break;
+    case 6: made = CALL(g, "aten::add.Tensor", a, b, nx_value_int(below(3))); break;
+    case 7: case 8: made = CALL(g, "aten::mul.Tensor", a, b); break;
+    default: made = CALL(g, "aten::add.Tensor", a, b);
+    }
+    values->at[values->n++] = made;
+}
+
+static bool broadcast(const nx_array *a, const nx_array *b) {
+    for (int d = 1; d <= a->ndim && d <= b->ndim; d++) {
+        int64_t x = a->sizes[a->ndim - d], y = b->sizes[b->ndim - d];
+        if (x != y && x != 1 && y != 1) return false;
+    }
+    return true;
+}
+
+static nx_graph *random_graph(uint64_t seed) {
+    static const int64_t shapes[][3] = {{2, 3, 4}, {1, 5, 300}, {3, 40, 70}, {2, 1, 9000}, {20, 30, 5}, {4, 4, 4}};
+    random_state = seed;
+    const int64_t *full = shapes[below(NX_COUNT(shapes))];
+    nx_graph *g = new_graph();
+    pool values = {.n = 0};
+    int n_inputs = 1 + below(4), n_steps = 1 + below(14), ndim = 1 + below(3);
+    for (int i = 0; i < n_inputs; i++) values.at[values.n++] = random_input(g, full + 3 - ndim, ndim);
+    for (int i = 0; i < n_steps; i++) {
+        /* Two random values need not broadcast; then this step works on one. */
+        uint64_t saved = random_state;
+        nx_value a = values.at[below(values.n)], b = values.at[below(values.n)];
+        random_state = saved;
+        pool one = {.at = {a}, .n = 1};
+        if (broadcast(&nx__fake_of(&a)->a, &nx__fake_of(&b)->a)) random_step(g, &values);
+        else {
+            random_step(g, &one);
+            values.at[values.n++] = one.at[1];
+        }
+    }
+    nx_value results[3];
+    int n = 1 + below(3);
+    for (int i = 0; i < n; i++) results[i] = values.at[i == 0 ? values.n - 1 : below(values.n)];
+    finish(g, n, results);
+    return g;
+}
+
+static void test_random_graphs(void **state) {
+    int n = getenv("NARTHEX_TEST_GRAPHS") ? atoi(getenv("NARTHEX_TEST_GRAPHS")) : 400, n_fused = 0;
+    for (int seed = 1; seed <= n; seed++) {
+        nx_graph *graph = random_graph((uint64_t)seed);
+        nx_summary summary;
+        char *text = NULL;
+        if (getenv("NARTHEX_TEST_VERBOSE")) {
+            OK(nx_graph_print(graph, &text));
+            print_message("seed %d\n%s", seed, text);
+            nx_free(text);
+        }
+        check(graph, &summary);
+        n_fused += summary.n_tile_programs;
+        nx_graph_free(graph);
+    }
+    assert_true(n_fused > n / 4);
+}
+
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
+static nx_status compile_and_run(const nx_graph *graph, nx_tensor *const *in) {
+    nx_program *program;
+    nx_tensor *out[2] = {0};
+    char *text;
+    NX_TRY(nx_program_new(graph, NX_CPU, &program));
+    nx_status status = nx_program_run(program, in, out);
+    if (status == NX_OK) status = nx_program_run(program, in, &out[1]);
+    if (status == NX_OK && (status = nx_program_print(program, &text)) == NX_OK) nx_free(text);
+    nx_tensor_unref(out[0]);
+    nx_tensor_unref(out[1]);
+    nx_program_free(program);
+    return status;
+}
+
+static void test_every_allocation_fails_once(void **state) {
+    nx_graph *g = line_graph(2, 3, 400);
+    nx_tensor *in[3] = {new_tensor(NX_F32, 2, (int64_t[]){2, 3}), new_tensor(NX_F32, 2, (int64_t[]){400, 3}), new_tensor(NX_F32, 1, (int64_t[]){400})};
+    nx_alloc_watch(true);
+    OK(compile_and_run(g, in));
+    int64_t live = nx_alloc_live(), at = 1;
+    for (;; at++) {
+        nx_alloc_fail_at(at);
+        nx_status status = compile_and_run(g, in);
+        bool failed = nx_alloc_failed();
+        nx_alloc_fail_at(0);
+        assert_int_equal(nx_alloc_live(), live);
+        if (!failed) break;
+        assert_int_equal(status, NX_NO_MEMORY);
+    }
+    assert_true(at > 10);
+    OK(compile_and_run(g, in));
+    nx_alloc_watch(false);
+    for (int i = 0; i < 3; i++) nx_tensor_unref(in[i]);
+    nx_graph_free(g);
+}
+
+static int start(void **state) { return nx_op_count() || nx__register_ops() == NX_OK ? 0 : 1; }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_line), cmocka_unit_test(test_sum_of_rows), cmocka_unit_test(test_results),
+        cmocka_unit_test(test_given_results), cmocka_unit_test(test_constants_and_written_inputs),
+        cmocka_unit_test(test_wrong_strides), cmocka_unit_test(test_memory_is_reused), cmocka_unit_test(test_bases),
+        cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_every_allocation_fails_once),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
