@@ -1,0 +1,1 @@
+"""Programs that show Narthex. `make demo` runs examples/demo.py."""
