@@ -1,7 +1,8 @@
 /* The node at a leaf: adds what arrives to the leaf's gradient.
  * The first gradient becomes leaf.grad itself when nobody else sees it and it lies in memory as the leaf does; else a
  * copy in the leaf's layout does. Later ones are added in place, or, when the backward is itself recorded
- * (create_graph), out of place. The node holds its leaf; the leaf lends its node. */
+ * (create_graph), out of place. The leaf keeps its node, which forgets the leaf when that goes: what nobody can see
+ * any more needs no gradient. */
 #include "grad/private.h"
 
 static bool has_layout_of(const nx_array *g, const nx_array *leaf) {
@@ -26,6 +27,7 @@ static nx_status keep_plain(nx_tensor *g, nx_tensor **out) {
 
 static nx_status accumulate(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
     nx_tensor *leaf = node->context;
+    if (leaf == NULL) return NX_OK;
     nx_autograd *autograd = leaf->autograd;
     bool recorded = nx_grad_enabled();
     nx_tensor *sum = NULL;
@@ -47,18 +49,11 @@ static const nx_grad_class accumulator_class = {"AccumulateGrad", accumulate, NU
 
 bool nx__is_accumulator(const nx_grad_node *node) { return node->class == &accumulator_class; }
 
-static void let_leaf_go(nx__node *node) {
-    nx_tensor *leaf = node->node.context;
-    leaf->autograd->accumulator = NULL;
-    nx_tensor_unref(leaf);
-}
-
 nx_status nx__accumulator_new(nx_tensor *leaf, nx_grad_node **out) {
     nx__node *node;
     NX_TRY(nx__node_new(&accumulator_class, 1, 0, 0, &node));
     node->node.sequence = UINT64_MAX; /* runs as soon as it is complete, so that gradients do not pile up */
-    node->node.context = nx_tensor_ref(leaf);
-    node->destroy = let_leaf_go;
+    node->node.context = leaf;
     *out = &node->node;
     return NX_OK;
 }

@@ -127,25 +127,36 @@ static nx_status call_out(nx_run *run, const nx_value *in, nx_value *out) {
 }
 
 /* ---- functional ----------------------------------------------------------------------------------------------------- */
-static nx_status give_history(nx__node *node, const nx_op_def *def, nx_value *out) {
-    for (int k = 0; k < def->n_out; k++) {
-        if (out[k].tag != NX_TAG_TENSOR || !nx_is_float((nx_dtype)out[k].array->dtype)) continue;
-        if (nx_tensor_requires_grad(out[k].tensor)) continue; /* an argument handed back as it is */
-        NX_TRY(nx_grad_set_node(out[k].tensor, &node->node, k));
+static bool gets_history(const nx_value *result) {
+    bool is_float = result->tag == NX_TAG_TENSOR && nx_is_float((nx_dtype)result->array->dtype);
+    return is_float && !nx_tensor_requires_grad(result->tensor); /* else: an argument handed back as it is */
+}
+
+/* Takes `node`. The last result takes the caller's reference: the commonest call counts nothing up and down. */
+static nx_status give_history(nx__node *node, int n_out, nx_value *out) {
+    nx_status status = NX_OK;
+    int k = 0;
+    for (; k < n_out - 1 && status == NX_OK; k++) {
+        if (gets_history(&out[k])) status = nx_grad_set_node(out[k].tensor, &node->node, k);
     }
-    return NX_OK;
+    if (status == NX_OK && n_out > 0 && gets_history(&out[k])) return nx_grad_take_node(out[k].tensor, &node->node, k);
+    nx_grad_node_unref(&node->node);
+    return status;
 }
 
 static nx_status call_functional(nx_run *run, const nx_value *in, uint64_t needed, nx_value *out) {
+    const nx_op_def *def = run->op->def;
     nx__node *node;
     NX_TRY(nx__operator_new(run->op, in, needed, NULL, &node));
     nx_status status = go_below(run, in, out);
-    if (status == NX_OK) {
-        status = nx__operator_save_results(node, out);
-        if (status == NX_OK) status = give_history(node, run->op->def, out);
-        if (status != NX_OK) drop_results(run->op->def, out);
+    if (NX_UNLIKELY(status != NX_OK)) {
+        nx_grad_node_unref(&node->node);
+        return status;
     }
-    nx_grad_node_unref(&node->node);
+    status = nx__operator_save_results(node, out);
+    if (status == NX_OK) status = give_history(node, def->n_out, out);
+    else nx_grad_node_unref(&node->node);
+    if (status != NX_OK) drop_results(def, out);
     return status;
 }
 

@@ -35,7 +35,7 @@ typedef struct nx_autograd {          /* of a tensor */
     nx_tensor *grad;                  /* accumulated; owned */
     nx_grad_node *node;               /* what made it; owned; NULL for leaves */
     int output;                       /* which of node's results */
-    nx_grad_node *accumulator;        /* of a leaf; lent: it clears this when it goes */
+    nx_grad_node *accumulator;        /* of a leaf that a graph has used; owned, knows the leaf as its context */
     bool retains_grad;
     uint32_t rebased;                 /* times an in-place operator has replaced the history of this tensor */
     uint32_t base_rebased;            /* of a view: its base's count when the view was made */
@@ -48,6 +48,8 @@ bool nx_tensor_requires_grad(const nx_tensor *tensor);
 bool nx_tensor_is_leaf(const nx_tensor *tensor);
 /* Edge into the graph for an input: its node, or its accumulator. node NULL when it needs no gradient. */
 NX_MUST_USE nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out);
+/* As nx_grad_set_node, but takes the caller's reference, also on failure. */
+NX_MUST_USE nx_status nx_grad_take_node(nx_tensor *tensor, nx_grad_node *node, int output);
 /* Makes `tensor` result `output` of `node` (a reference is taken). */
 NX_MUST_USE nx_status nx_grad_set_node(nx_tensor *tensor, nx_grad_node *node, int output);
 void nx_grad_drop(nx_tensor *tensor);                   /* detach_ */

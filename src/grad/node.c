@@ -34,10 +34,22 @@ nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, si
     size_t bytes = sizeof(nx__node) + sizeof(nx_edge) * (size_t)n_edges + more_bytes;
     nx__node *node = bytes <= NODE_BYTES ? take_listed() : nx_alloc(bytes);
     if (node == NULL) return nx_fail_memory(bytes);
-    *node = (nx__node){.node = {.refs = 1, .class = class, .n_inputs = n_inputs, .n_edges = n_edges},
-                       .bytes = bytes <= NODE_BYTES ? NODE_BYTES : bytes};
+    /* Field by field: gcc clears a struct of this size by `rep stos`, which takes longer than all the rest. */
+    node->node.refs = 1;
+    node->node.class = class;
     node->node.sequence = ++nx_thread_get()->grad_sequence;
+    node->node.n_inputs = n_inputs;
+    node->node.n_edges = n_edges;
     node->node.edges = (nx_edge *)(node + 1);
+    node->node.released = false;
+    node->node.op = NULL;
+    node->node.context = NULL;
+    node->bytes = bytes <= NODE_BYTES ? NODE_BYTES : bytes;
+    node->retained = NULL;
+    node->destroy = NULL;
+    node->run = NULL;
+    node->n_in = node->n_out = 0;
+    node->whole = 0;
     for (int k = 0; k < n_edges; k++) node->node.edges[k] = (nx_edge){NULL, 0};
     *out = node;
     return NX_OK;
@@ -145,6 +157,8 @@ static void free_autograd(nx_autograd *autograd) {
     nx__retain_stop(autograd);
     nx_tensor_unref(autograd->grad);
     nx_grad_node_unref(autograd->node);
+    if (autograd->accumulator) autograd->accumulator->context = NULL; /* graphs may still hold it */
+    nx_grad_node_unref(autograd->accumulator);
     if (thread->n_free_autograds >= MAX_FREE || nx_alloc_watched()) {
         nx_free(autograd);
         return;

@@ -153,7 +153,7 @@ static nx_status alias_of(nx_tensor *result, nx_tensor **out) {
 }
 
 nx_status nx__operator_save_results(nx__node *node, nx_value *out) {
-    for (int k = 0; k < node->n_out; k++) {
+    for (int k = 0; k < node->n_out && node->wanted; k++) {
         int at = node->n_in + k;
         if (!(node->wanted >> k & 1) || out[k].tag != NX_TAG_TENSOR) continue;
         nx_tensor *alias;

@@ -44,8 +44,8 @@ nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
         *out = (nx_edge){autograd->node, autograd->output};
         return NX_OK;
     }
-    if (autograd->accumulator) nx_grad_node_ref(autograd->accumulator);
-    else NX_TRY(nx__accumulator_new(tensor, &autograd->accumulator));
+    if (autograd->accumulator == NULL) NX_TRY(nx__accumulator_new(tensor, &autograd->accumulator));
+    nx_grad_node_ref(autograd->accumulator);
     out->node = autograd->accumulator;
     return NX_OK;
 }
@@ -70,9 +70,17 @@ void nx__retain_stop(nx_autograd *autograd) {
 }
 
 nx_status nx_grad_set_node(nx_tensor *tensor, nx_grad_node *node, int output) {
-    nx_autograd *autograd;
-    NX_TRY(nx__autograd_of(tensor, &autograd));
     nx_grad_node_ref(node);
+    return nx_grad_take_node(tensor, node, output);
+}
+
+nx_status nx_grad_take_node(nx_tensor *tensor, nx_grad_node *node, int output) {
+    nx_autograd *autograd;
+    nx_status status = nx__autograd_of(tensor, &autograd);
+    if (status != NX_OK) {
+        nx_grad_node_unref(node);
+        return status;
+    }
     nx__retain_stop(autograd);
     nx_grad_node *before = autograd->node;
     autograd->node = node;
