@@ -32,7 +32,13 @@ nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, vo
     struct nx_recorder *recorder = thread->recorder;
     if (recorder == NULL || !same_device(recorder->device, device)) return nx_fail(NX_RUNTIME, "capture: none is active on this device");
     const nx_device_api *api = nx_device_get_api(device.type);
-    nx_status status = api->capture_end(api->context, recorder->stream, slots, n_slots, graph);
+    void *made;
+    nx_status status = api->capture_end(api->context, recorder->stream, slots, n_slots, &made);
+    if (status == NX_OK && recorder->failed) {
+        api->graph_destroy(api->context, made);
+        status = nx_fail(NX_RUNTIME, "capture: a launch could not be recorded, so there is no graph");
+    }
+    if (status == NX_OK) *graph = made;
     thread->recorder = NULL;
     nx_map_free(&recorder->storages);
     nx_free(recorder);
@@ -73,7 +79,8 @@ nx_status nx__record(struct nx_recorder *recorder, nx_launch *launch) {
 size_t nx_capture_kept_bytes(const nx_span *slots, int n_slots) {
     const struct nx_recorder *recorder = nx_thread_get()->recorder;
     size_t bytes = 0;
-    for (int i = 0; recorder && i < recorder->storages.room; i++) {
+    if (recorder == NULL || recorder->failed) return 0;
+    for (int i = 0; i < recorder->storages.room; i++) {
         const nx_storage *storage = recorder->storages.slots[i].value;
         bool in_slot = storage == NULL;
         for (int s = 0; s < n_slots && !in_slot; s++) {

@@ -231,9 +231,11 @@ static nx_status launch_on(nx_kernel_fn *kernel, const nx_run *run, struct nx_re
     nx_launch *launch;
     NX_TRY(nx_launch_new(kernel, run, in, n_in, out, n_out, &launch));
     launch->run.stream = stream;
-    nx_status status = recorder && recorder->stream == stream ? nx__record(recorder, launch) : NX_OK;
-    if (NX_LIKELY(status == NX_OK)) return api->launch(api->context, stream, launch);
-    nx_launch_free(launch);
+    if (NX_LIKELY(recorder == NULL || recorder->stream != stream)) return api->launch(api->context, stream, launch);
+    nx_status status = nx__record(recorder, launch);
+    if (status == NX_OK) status = api->launch(api->context, stream, launch);
+    else nx_launch_free(launch);
+    recorder->failed |= status != NX_OK;
     return status;
 }
 

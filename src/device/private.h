@@ -36,7 +36,8 @@ struct nx_recorder {
     nx_stream *stream;
     nx_launch_list *list; /* the CPU's launches; other devices keep theirs */
     int n_launches;
-    nx_map storages;      /* all that its launches mention */
+    nx_map storages;      /* all that its launches mention; lent */
+    bool failed;          /* a launch was not recorded: some of the storages may be gone, and there will be no graph */
 };
 
 nx_status nx__device_self_test(nx_device device); /* the type is known to the table, not yet counted */
