@@ -220,7 +220,20 @@ static PyObject *from_dlpack(PyObject *module, PyObject *from) {
     return result;
 }
 
+/* The same shape, dtype and device without elements. */
+static PyObject *fake_like(PyObject *module, PyObject *like) {
+    if (!nxpy_tensor_check(like)) return PyErr_Format(PyExc_TypeError, "fake_like: expected a Tensor, not %s", Py_TYPE(like)->tp_name);
+    const nx_array *a = nx_tensor_array(nxpy_tensor_get(like));
+    nx_meta meta = {.dtype = a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
+    memcpy(meta.size, a->sizes, sizeof(int64_t) * a->ndim);
+    memcpy(meta.stride, a->strides, sizeof(int64_t) * a->ndim);
+    nx_tensor *fake;
+    NXPY_TRY(nx_tensor_new_meta(&meta, true, &fake));
+    return nxpy_tensor_take(fake);
+}
+
 static PyMethodDef functions[] = {
+    {"fake_like", fake_like, METH_O, "fake_like(tensor): its shape, dtype and device without elements."},
     {"tensor", (PyCFunction)(void (*)(void))make_tensor, METH_VARARGS | METH_KEYWORDS,
      "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor from numbers in nested sequences."},
     {"from_dlpack", from_dlpack, METH_O, "from_dlpack(x): a tensor over x's memory; x offers __dlpack__ or is a capsule."},

@@ -1,0 +1,129 @@
+"""Arguments of a case, as PyTorch tensors, and the way over to Narthex and back.
+
+Each side gets memory of its own with the same numbers, sizes, strides and offset; DLPack carries it over without a copy.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import narthex as nt
+import torch
+from narthex import _C
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SPECIAL = [float("inf"), float("-inf"), float("nan"), -0.0, 0.0, 1e-40, 3e38, -1.5]
+
+
+@cache
+def cases() -> list[dict[str, Any]]:
+    """What the entries of ops/ list, written by the generator."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "gen.main", "generate", "--out", folder], cwd=ROOT, check=True)
+        return json.loads((Path(folder) / "cases.json").read_text())
+
+
+def name_of(case: dict[str, Any]) -> str:
+    def text(value: Any) -> str:
+        if isinstance(value, dict) and "tensor" in value:
+            kind = "" if value["dtype"] == "float32" else ":" + value["dtype"]
+            special = "!" if value["values"] == "special" else ""
+            return f"x{value['tensor']}{value['layout']}{kind}{special}".replace(" ", "")
+        return str(next(iter(value.values()))) if isinstance(value, dict) else str(value)
+
+    keywords = [f"{name}={text(value)}" for name, value in case["kwargs"].items()]
+    return f"{case['op'][6:]}({', '.join([text(value) for value in case['args']] + keywords)})"
+
+
+def numbers(count: int, dtype: torch.dtype, values: str, generator: torch.Generator) -> torch.Tensor:
+    if values == "special":
+        return torch.tensor([SPECIAL[i % len(SPECIAL)] for i in range(count)], dtype=torch.float64).to(dtype)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, (count,), generator=generator).bool()
+    if not dtype.is_floating_point:
+        low = 0 if dtype == torch.uint8 else -5
+        return torch.randint(low, 6, (count,), generator=generator).to(dtype)
+    return torch.randn(count, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def tensor(spec: dict[str, Any], generator: torch.Generator) -> torch.Tensor:
+    """Sizes as given; the layout says how they lie in memory."""
+    shape, layout, dtype = spec["tensor"], spec["layout"], getattr(torch, spec["dtype"])
+    count = 1
+    for size in shape:
+        count *= size
+    flat = numbers(2 * count + 1, dtype, spec["values"], generator)
+    if layout == "t" and len(shape) >= 2:
+        return flat[:count].clone().view(shape[::-1]).permute(*range(len(shape) - 1, -1, -1))
+    if layout == "s" and shape:
+        return flat[: 2 * count].clone().view(*shape[:-1], 2 * shape[-1])[..., ::2]
+    if layout == "e" and shape and count:
+        return flat[: count // shape[0]].clone().view(1, *shape[1:]).expand(shape)
+    if layout == "o":
+        return flat[1 : count + 1].view(shape)
+    return flat[:count].clone().view(shape)
+
+
+def argument(value: Any, generator: torch.Generator) -> Any:
+    if isinstance(value, list):
+        return [argument(item, generator) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "tensor" in value:
+        return tensor(value, generator)
+    (kind, word), *_ = value.items()
+    return getattr(torch, word) if kind in ("dtype", "memory_format") else word
+
+
+def arguments(case: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """For PyTorch; the same numbers at every call."""
+    generator = torch.Generator().manual_seed(case["seed"])
+    return [argument(value, generator) for value in case["args"]], {k: argument(v, generator) for k, v in case["kwargs"].items()}
+
+
+def to_ours(value: Any) -> Any:
+    """A PyTorch argument as Narthex's; tensors share the memory."""
+    if isinstance(value, torch.Tensor):
+        ours = _C.from_dlpack(torch.utils.dlpack.to_dlpack(value.detach()))
+        return ours.requires_grad_() if value.requires_grad else ours
+    if isinstance(value, (list, tuple)):
+        return [to_ours(item) for item in value]
+    if isinstance(value, (torch.dtype, torch.memory_format)):
+        return getattr(nt, str(value).split(".")[1])
+    return value
+
+
+def to_theirs(value: Any) -> torch.Tensor:
+    """A Narthex tensor as a PyTorch tensor over the same memory."""
+    return torch.from_dlpack(value.detach() if value.requires_grad else value)
+
+
+def call_theirs(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    packet, overload = (name.removeprefix("aten::") + ".default").split(".")[:2]
+    return getattr(getattr(torch.ops.aten, packet), overload)(*args, **kwargs)
+
+
+def call_ours(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return _C.call_op(name, *args, **kwargs)
+
+
+def floats(args: list[Any]) -> list[torch.Tensor]:
+    return [arg for arg in args if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point]
+
+
+def check_equal(ours: Any, theirs: torch.Tensor, strides: bool = True, exact: bool = False) -> None:
+    """Sizes, strides (where they mean something), dtype and numbers."""
+    got = to_theirs(ours)
+    assert got.dtype == theirs.dtype, f"dtype {got.dtype}, PyTorch has {theirs.dtype}"
+    assert got.shape == theirs.shape, f"shape {tuple(got.shape)}, PyTorch has {tuple(theirs.shape)}"
+    if strides and theirs.numel() > 1:
+        meant = [d for d in range(theirs.ndim) if theirs.shape[d] > 1]
+        assert [ours.stride()[d] for d in meant] == [theirs.stride()[d] for d in meant], f"strides {ours.stride()}, PyTorch has {theirs.stride()}"
+    tolerance = {"rtol": 0, "atol": 0} if exact or not theirs.dtype.is_floating_point else {}
+    torch.testing.assert_close(got, theirs.detach(), equal_nan=True, **tolerance)

@@ -1,0 +1,235 @@
+"""Every case of every entry: value, gradient, second gradient, fake shape, in-place and out forms, sentinels, npu:0,
+compiled, reference kernels; PyTorch is the oracle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import narthex as nt
+import pytest
+import torch
+from narthex import _C
+from narthex.compat import torch_npu  # noqa: F401  (adds npu:0)
+
+from tests.ops.build import (ROOT, arguments, call_ours, call_theirs, cases, check_equal, floats, name_of, to_ours, to_theirs)
+
+ALL = cases()
+GOOD = [case for case in ALL if "error" not in case]
+VALUES = [case for case in GOOD if not case.get("meta")]
+EXACT = {"copy_", "clone", "detach", "t", "view", "expand", "fill_", "zero_", "ones_like", "_to_copy", "normal_", "randn"}
+
+
+def ids(list_of_cases: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"argvalues": list_of_cases, "ids": [name_of(case) for case in list_of_cases]}
+
+
+def is_exact(case: dict[str, Any]) -> bool:
+    return case["op"].removeprefix("aten::").split(".")[0] in EXACT
+
+
+def both(case: dict[str, Any]) -> tuple[Any, torch.Tensor, list[Any], list[Any]]:
+    """Results and arguments of the two sides."""
+    args, kwargs = arguments(case)
+    twin = to_ours(arguments(case)[0])
+    torch.manual_seed(3)
+    theirs = call_theirs(case["op"], args, kwargs)
+    nt.manual_seed(3)
+    ours = call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
+    return ours, theirs, twin, args
+
+
+@pytest.mark.parametrize("case", **ids(GOOD))
+def test_value(case: dict[str, Any]) -> None:
+    ours, theirs, twin, args = both(case)
+    if case.get("meta"):
+        assert (tuple(ours.shape), ours.stride(), str(ours.dtype)) == (tuple(theirs.shape), theirs.stride(), str(theirs.dtype))
+        return
+    check_equal(ours, theirs, exact=is_exact(case))
+    for mine, other in zip(twin, args):
+        if isinstance(other, torch.Tensor):  # arguments are written by both or by neither
+            check_equal(mine, other)
+
+
+@pytest.mark.parametrize("case", **ids([case for case in ALL if "error" in case]))
+def test_error(case: dict[str, Any]) -> None:
+    args, kwargs = arguments(case)
+    kind = {"RuntimeError": RuntimeError, "IndexError": IndexError, "ValueError": ValueError}[case["error"]["type"] or "RuntimeError"]
+    with pytest.raises(kind):
+        call_theirs(case["op"], args, kwargs)
+    with pytest.raises(kind) as caught:
+        call_ours(case["op"], to_ours(args), {name: to_ours(value) for name, value in kwargs.items()})
+    assert case["error"]["text"] in str(caught.value)
+
+
+# ---- gradients ---------------------------------------------------------------------------------------------------
+def differentiable(case: dict[str, Any]) -> bool:
+    info = _C.op_info(case["op"])
+    tensors = [arg for arg in case["args"] if isinstance(arg, dict) and "tensor" in arg]
+    kinds = {arg["dtype"] for arg in tensors}
+    return bool(info["differentiable"] or info["kind"] == "composed") and bool(kinds & {"float32", "float64"}) and not any(
+        arg["values"] == "special" for arg in tensors) and kinds <= {"float32", "float64", "int64", "int32"} and "dtype" not in case["kwargs"]
+
+
+def leaves(case: dict[str, Any]) -> tuple[list[Any], list[Any], list[torch.Tensor], list[Any], dict[str, Any]]:
+    args, kwargs = arguments(case)
+    for leaf in floats(args):
+        leaf.requires_grad_()
+    twin = to_ours(arguments(case)[0])
+    mine = [ours for ours, theirs in zip(twin, args) if isinstance(theirs, torch.Tensor) and theirs.requires_grad]
+    for leaf in mine:
+        leaf.requires_grad_()
+    return args, twin, floats(args), mine, kwargs
+
+
+def through(case: dict[str, Any], call: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Operators that write get a value in place of the leaf, which autograd protects."""
+    writes = case["op"].split(".")[0].endswith("_")
+    return call(case["op"], [args[0] * 1, *args[1:]] if writes else args, kwargs)
+
+
+@pytest.mark.parametrize("case", **ids([case for case in VALUES if differentiable(case)]))
+def test_gradient(case: dict[str, Any]) -> None:
+    args, twin, their_leaves, our_leaves, kwargs = leaves(case)
+    theirs, ours = through(case, call_theirs, args, kwargs), through(case, call_ours, twin, {k: to_ours(v) for k, v in kwargs.items()})
+    if not theirs.requires_grad:
+        assert not ours.requires_grad
+        return
+    seed = torch.randn(theirs.shape, dtype=theirs.dtype, generator=torch.Generator().manual_seed(1))
+    their_grads = torch.autograd.grad(theirs, their_leaves, seed, allow_unused=True, create_graph=True)
+    our_grads = nt.autograd.grad(ours, our_leaves, to_ours(seed.clone()), allow_unused=True, create_graph=True)
+    for mine, other in zip(our_grads, their_grads):
+        assert (mine is None) == (other is None)
+        if mine is not None:
+            check_equal(mine, other, strides=False)
+    check_second(our_grads, their_grads, our_leaves, their_leaves)
+
+
+def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves: Any) -> None:
+    """Gradients of a weighted sum of the gradients."""
+    pairs = [(mine, other) for mine, other in zip(our_grads, their_grads) if other is not None and other.requires_grad]
+    if not pairs:
+        return
+    weights = [torch.randn(other.shape, dtype=other.dtype, generator=torch.Generator().manual_seed(2)) for _, other in pairs]
+    their_second = torch.autograd.grad(sum((g * w).sum() for (_, g), w in zip(pairs, weights)), their_leaves, allow_unused=True)
+    total = None
+    for (g, _), w in zip(pairs, weights):
+        part = (g * to_ours(w.clone())).sum()
+        total = part if total is None else total + part
+    our_second = nt.autograd.grad(total, our_leaves, allow_unused=True)
+    for mine, other in zip(our_second, their_second):
+        if other is None:
+            assert mine is None or not to_theirs(mine).count_nonzero()
+        else:
+            check_equal(mine, other, strides=False)
+
+
+# ---- the other ways ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("case", **ids(GOOD))
+def test_fake_shape(case: dict[str, Any]) -> None:
+    """The shape rule alone gives what the whole call gives."""
+    args, kwargs = arguments(case)
+    theirs = call_theirs(case["op"], args, kwargs)
+    twin = [_C.fake_like(value) if isinstance(value, _C.TensorBase) else value for value in to_ours(arguments(case)[0])]
+    if not any(isinstance(value, _C.TensorBase) for value in twin):
+        pytest.skip("no tensor argument makes it fake")
+    ours = call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
+    assert ours._is_fake
+    assert (tuple(ours.shape), str(ours.dtype)) == (tuple(theirs.shape), str(theirs.dtype))
+    if theirs.numel() > 1:
+        meant = [d for d in range(theirs.ndim) if theirs.shape[d] > 1]
+        assert [ours.stride()[d] for d in meant] == [theirs.stride()[d] for d in meant]
+
+
+def out_form(name: str) -> str | None:
+    known = set(_C.op_names())
+    base, _, overload = name.partition(".")
+    wanted = {"add.Tensor": "add.out", "mul.Tensor": "mul.out", "sum.dim_IntList": "sum.IntList_out", "sum": "sum.out", "mm": "mm.out"}
+    form = "aten::" + wanted.get(name.removeprefix("aten::"), "?")
+    return form if form in known else None
+
+
+@pytest.mark.parametrize("case", **ids([case for case in VALUES if out_form(case["op"])]))
+def test_out_form_writes_only_its_result(case: dict[str, Any]) -> None:
+    """out= lies inside a larger block whose other numbers must stay."""
+    args, kwargs = arguments(case)
+    theirs = call_theirs(case["op"], args, kwargs)
+    block = torch.full((theirs.numel() + 32,), 77, dtype=torch.float64).to(theirs.dtype)
+    out = to_ours(block[16 : 16 + theirs.numel()].view(theirs.shape))
+    result = call_ours(out_form(case["op"]), to_ours(arguments(case)[0]), {**{k: to_ours(v) for k, v in kwargs.items()}, "out": out})
+    assert result is out
+    check_equal(out, theirs, strides=False)
+    guard = torch.full((16,), 77, dtype=torch.float64).to(theirs.dtype)
+    assert torch.equal(block[:16], guard) and torch.equal(block[-16:], guard)
+
+
+def inplace_form(name: str) -> str | None:
+    base, dot, overload = name.partition(".")
+    form = f"{base}_{dot}{overload}"
+    return form if form in set(_C.op_names()) else None
+
+
+@pytest.mark.parametrize("case", **ids([case for case in VALUES if inplace_form(case["op"])]))
+def test_inplace_form(case: dict[str, Any]) -> None:
+    """In place, PyTorch and Narthex give the same result or both refuse."""
+    args, kwargs = arguments(case)
+    twin = to_ours(arguments(case)[0])
+    form = inplace_form(case["op"])
+    try:
+        call_theirs(form, args, kwargs)
+    except RuntimeError:
+        with pytest.raises(RuntimeError):
+            call_ours(form, twin, {k: to_ours(v) for k, v in kwargs.items()})
+        return
+    version = twin[0]._version
+    result = call_ours(form, twin, {k: to_ours(v) for k, v in kwargs.items()})
+    assert result is twin[0] and result._version == version + 1
+    check_equal(result, args[0])
+
+
+@pytest.mark.parametrize("case", **ids([case for case in VALUES if not case["random"]]))
+def test_npu(case: dict[str, Any]) -> None:
+    """The device gives the CPU's numbers, without falling back."""
+    args, kwargs = arguments(case)
+    cpu = to_ours(arguments(case)[0])
+    npu = [value.to("npu:0") if isinstance(value, _C.TensorBase) else value for value in to_ours(args)]
+    ours = {name: to_ours(value) for name, value in kwargs.items()}
+    _C.fallbacks_clear()
+    there = call_ours(case["op"], npu, ours)
+    here = call_ours(case["op"], cpu, ours)
+    assert str(there.device) == "npu:0" and not _C.fallbacks()
+    assert tuple(there.shape) == tuple(here.shape) and there.dtype == here.dtype
+    check_equal(there.to("cpu"), to_theirs(here), strides=False, exact=True)
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+@pytest.mark.parametrize("case", **ids([case for case in VALUES if not case["random"]]))
+def test_compiled(case: dict[str, Any], mode: str) -> None:
+    """A graph of this one call gives eager's numbers in both modes; written arguments are written."""
+    args, kwargs = arguments(case)
+    if not any(isinstance(value, torch.Tensor) for value in args):
+        pytest.skip("a graph without inputs")
+    twin = to_ours(args)
+    eager = to_ours(arguments(case)[0])
+    ours = {name: to_ours(value) for name, value in kwargs.items()}
+    expected = call_ours(case["op"], eager, ours)
+    packet, overload = (case["op"].removeprefix("aten::") + ".default").split(".")[:2]
+    operator = getattr(getattr(nt.ops.aten, packet), overload)
+    rest = twin[1:] if isinstance(twin[0], _C.TensorBase) else twin
+    compiled = nt.compile(lambda *tensors: operator(*tensors, **ours), mode=mode, fullgraph=True)
+    got = compiled(*twin)
+    assert rest is not None
+    check_equal(got, to_theirs(expected), exact=True)
+    for mine, other in zip(twin, eager):
+        if isinstance(other, _C.TensorBase):
+            check_equal(mine, to_theirs(other), exact=True)
+
+
+@pytest.mark.parametrize("flags", [{"NARTHEX_REF": "1"}, {"NARTHEX_LEVEL": "base"}], ids=["reference kernels", "base level"])
+def test_values_again(flags: dict[str, str]) -> None:
+    """The same values by the reference kernels, and by the loops that every processor can run."""
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-k", "test_value or test_error", "tests/ops/test_cases.py", "-p", "no:cacheprovider",
+                          "--deselect", "tests/ops/test_cases.py::test_values_again"], cwd=ROOT, env={**os.environ, **flags}, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-3000:]
