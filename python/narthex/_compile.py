@@ -16,7 +16,7 @@ class Backend:
     """What the capture engine calls with a graph: the user's backend behind it.
 
     A backend gets (GraphModule, example inputs) and returns a callable. A result that stands for an engine's graph says
-    so by an attribute `_compiled`, so that later calls stay in C.
+    so by an attribute `_compiled`, which the capture engine looks for, so that later calls stay in C.
     """
 
     def __init__(self, backend, keywords: dict) -> None:
@@ -26,10 +26,9 @@ class Backend:
         from .fx import GraphModule
 
         result = self.backend(GraphModule(graph), list(example_inputs), **self.keywords)
-        compiled = getattr(result, "_compiled", result)
-        if not callable(compiled):
-            raise TypeError(f"compile: backend {self!r} returned {type(compiled).__name__}; it must return a callable")
-        return compiled
+        if not callable(result):
+            raise TypeError(f"compile: backend {self!r} returned {type(result).__name__}; it must return a callable")
+        return result
 
     def __repr__(self) -> str:
         return getattr(self.backend, "__name__", None) or repr(self.backend)

@@ -5,143 +5,132 @@ being captured. Every line is made from that; nothing here knows what a program 
 """
 
 import logging
+import os
 
 from .. import _logging
 
 log = logging.getLogger("torch._dynamo")
-_current = [None]  # compile id of the frame in work, for lines that are written between events
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class _Frame:
+    """The frame in work: its compile id and the inputs seen so far."""
+
+    id = None  # "0/0"; None between compilations
+    inputs: list = []
+
+
+_numbers: dict = {}  # id of a code object: [the code object, number of the frame, compilations so far]
 
 
 def compile_id():
     """The id of the frame that is being compiled ("0/0"), None outside."""
-    return _current[0]
+    return _Frame.id
+
+
+def _take_id(code) -> str:
+    row = _numbers.setdefault(id(code), [code, len(_numbers), -1])
+    row[2] += 1
+    return f"{row[1]}/{row[2]}"
 
 
 def _say(level: int, text: str) -> None:
     # stacklevel 2: the line of the handler below stands in the prefix.
-    log.log(level, "%s", text, extra={"compile_id": _current[0]}, stacklevel=2)
+    log.log(level, "%s", text, extra={"compile_id": _Frame.id}, stacklevel=2)
 
 
 def _artifact(name: str, text: str) -> None:
-    _logging.artifact("dynamo", name, text, _current[0], stacklevel=3)
+    _logging.artifact("dynamo", name, text, _Frame.id, stacklevel=3)
 
 
-def _stack_text(stack) -> str:
-    """Frames as a traceback shows them, outermost first, each with its source line."""
+def _stack_text(stack: list) -> tuple:
+    """(text of the program's frames as a traceback shows them, outermost first; number of Narthex's own frames)."""
     from linecache import getline
 
-    lines = []
+    lines, elided = [], 0
     for file, line, function in stack:
+        if file.startswith(_PACKAGE) or file.startswith("<frozen "):
+            elided += 1
+            continue
         lines.append(f'  File "{file}", line {line}, in {function}')
         source = getline(file, line).strip()
         if source:
             lines.append("    " + source)
-    return "\n".join(lines)
+    return "\n".join(lines), elided
 
 
-def _on_start(info: dict) -> None:
-    where = f"{info['name']} {info['file']}:{info['line']}"
-    stack = list(info.get("stack") or ())
-    elided = f" (elided {info['elided']} frames)" if "elided" in info else " (elided 0 frames)"
-    _say(logging.DEBUG, f"torchdynamo start compiling {where}, stack{elided}:\n{_stack_text(stack)}\n")
-    _say(logging.INFO, f"Step 1: torchdynamo start tracing {where}")
+def _on_start(code, filename: str, line: int, name: str, stack) -> None:
+    _Frame.id, _Frame.inputs = _take_id(code), []
+    text, elided = _stack_text(stack or [])
+    _say(
+        logging.DEBUG,
+        f"torchdynamo start compiling {name} {filename}:{line}, stack (elided {elided} frames):\n{text}\n",
+    )
+    _say(logging.INFO, f"Step 1: torchdynamo start tracing {name} {filename}:{line}")
 
 
-def _on_create_env(info: dict) -> None:
+def _on_create_env(name: str) -> None:
     _say(logging.INFO, "create_env")
 
 
-def _on_line(info: dict) -> None:
+def _on_line(filename: str, lineno: int, function: str, qualname: str, source: str) -> None:
     from linecache import getline
 
-    code = info.get("code") or getline(info["file"], info["line"]).rstrip("\n")
-    name = info["function"]
-    _artifact(
-        "trace_source",
-        f"TRACE starts_line {info['file']}:{info['line']} in {name} ({info.get('qualname') or name})\n    {code}",
-    )
+    text = getline(filename, lineno).rstrip("\n") or source
+    owner = qualname.rpartition("<locals>.")[2]
+    _artifact("trace_source", f"TRACE starts_line {filename}:{lineno} in {function} ({owner})\n    {text}")
 
 
-def _value_text(value) -> str:
-    return value if isinstance(value, str) else type(value).__name__
+def _on_opcode(name: str, argrepr, stack: list) -> None:
+    _artifact("trace_bytecode", f"TRACE {name} {argrepr} [{', '.join(stack)}]")
 
 
-def _on_opcode(info: dict) -> None:
-    stack = "[" + ", ".join(_value_text(value) for value in info.get("stack") or ()) + "]"
-    _artifact("trace_bytecode", f"TRACE {info['opname']} {info.get('arg')} {stack}")
+def _on_input(name: str, source: str) -> None:
+    _say(logging.DEBUG, f"create_graph_input {name} {source}")
 
 
-def _on_input(info: dict) -> None:
-    value = f" {info['value']!r}" if info.get("value") is not None else ""
-    _say(logging.DEBUG, f"create_graph_input {info['name']} {info['source']}{value}")
+def _on_fake(source: str, shape: tuple, fake) -> None:
+    _Frame.inputs.append((source, fake))
+    static = ", ".join(["<DimDynamic.STATIC: 2>"] * len(shape))
+    _say(logging.DEBUG, f"wrap_to_fake {source} {shape} StatefulSymbolicContext(dynamic_sizes=[{static}]) {fake!r}")
 
 
-def _on_fake(info: dict) -> None:
-    sizes = tuple(info["sizes"])
-    dims = ", ".join("<DimDynamic.STATIC: 2>" for _ in sizes)
-    text = (
-        f"wrap_to_fake {info['source']} {sizes} StatefulSymbolicContext(dynamic_sizes=[{dims}]) {info.get('type', '')}"
-    )
-    _say(logging.DEBUG, text.rstrip())
+def _on_done(name: str, reason: str) -> None:
+    _say(logging.INFO, f"Step 1: torchdynamo done tracing {name} ({reason})")
+    _say(logging.DEBUG, f"{reason} triggered compile")
 
 
-def _on_done(info: dict) -> None:
-    _say(logging.INFO, f"Step 1: torchdynamo done tracing {info['name']} ({info['reason']})")
-    _say(logging.DEBUG, f"{info['reason']} triggered compile")
+def _on_compile(reason: str, user_stack: list) -> None:
+    frames = ", ".join(f"<FrameSummary file {file}, line {line} in {function}>" for file, line, function in user_stack)
+    is_break = reason != "return_value"
+    text = f"GraphCompileReason(reason={reason!r}, user_stack=[{frames}], graph_break={is_break})"
+    _say(logging.DEBUG, f"COMPILING GRAPH due to {text}")
 
 
-def _on_compile(info: dict) -> None:
-    frames = ", ".join(
-        f"<FrameSummary file {file}, line {line} in {function}>" for file, line, function in info.get("stack") or ()
-    )
-    is_break = bool(info.get("graph_break", False))
-    reason = f"GraphCompileReason(reason='{info['reason']}', user_stack=[{frames}], graph_break={is_break})"
-    _say(logging.DEBUG, f"COMPILING GRAPH due to {reason}")
-
-
-def _on_graph(info: dict) -> None:
-    graph, name = info["graph"], info["name"]
+def _on_graph(graph, name: str) -> None:
     title = f" ===== {name} ====="
     if _logging.enabled("graph_code"):
         _artifact("graph_code", f"TRACED GRAPH\n{title}\n{graph.python(shapes=True, lines=True)}\n")
     if _logging.enabled("graph"):
         _artifact("graph", f"TRACED GRAPH\n{title}\n{graph.text()}\n")
     if _logging.enabled("graph_sizes"):
-        rows = [f"{node.name}: {tuple(value.shape)}" for node, value in sized_nodes(graph)]
+        sizes = [(node.name, getattr(node.value, "shape", None)) for node in graph.nodes if node.op != "output"]
+        rows = [f"{name}: {tuple(shape)}" for name, shape in sizes if shape is not None]
         _artifact("graph_sizes", "\n".join(["TRACED GRAPH TENSOR SIZES", title, *rows]) + "\n")
 
 
-def sized_nodes(graph):
-    """(node, tensor) for the nodes of a graph that make one tensor."""
-    from ..fx import Graph
-
-    for node in Graph(graph).nodes:
-        value = node.meta.get("val")
-        if value is not None and hasattr(value, "shape") and node.op != "output":
-            yield node, value
+def _on_call_backend(backend, name: str) -> None:
+    _say(logging.INFO, f"Step 2: calling compiler function {backend!r}")
 
 
-def _on_call_backend(info: dict) -> None:
-    _say(logging.INFO, f"Step 2: calling compiler function {describe_backend(info['backend'])}")
+def _on_backend_done(backend, name: str) -> None:
+    _say(logging.INFO, f"Step 2: done compiler function {backend!r}")
 
 
-def _on_backend_done(info: dict) -> None:
-    _say(logging.INFO, f"Step 2: done compiler function {describe_backend(info['backend'])}")
-
-
-def describe_backend(backend) -> str:
-    """A backend as the user gave it: a partial in full, a function by its name."""
-    backend = getattr(backend, "backend", backend)
-    if isinstance(backend, str):
-        return backend
-    return getattr(backend, "__name__", None) or repr(backend)
-
-
-def _on_guards(info: dict) -> None:
-    inputs = info.get("inputs") or ()
+def _on_guards(guards: list) -> None:
     _say(logging.INFO, "produce_guards")
     facts = []
-    for source, value in inputs:
+    for source, value in _Frame.inputs:
         facts += [(f"{source}.size()[{at}]", size) for at, size in enumerate(value.shape)]
         facts += [(f"{source}.stride()[{at}]", step) for at, step in enumerate(value.stride())]
         facts.append((f"{source}.storage_offset()", value.storage_offset()))
@@ -150,42 +139,22 @@ def _on_guards(info: dict) -> None:
     for name, value in facts:
         _say(logging.DEBUG, f"Skipping guard {name} == {value}")
     _artifact("guards", "GUARDS:")
-    for guard in info["guards"]:
-        _artifact("guards", _guard_text(guard))
+    for text, code, where in guards:
+        _artifact("guards", text + (f"  # {code}  # {where}" if where else ""))
 
 
-def _guard_text(guard) -> str:
-    """A guard and, as a comment, the line of the program that brought it about."""
-    if isinstance(guard, str):
-        return guard
-    text = guard["code"]
-    if guard.get("file"):
-        from linecache import getline
-
-        source = guard.get("user_code") or getline(guard["file"], guard["line"]).strip()
-        text += f"  # {source}  # {guard['file']}:{guard['line']} in {guard.get('function') or '<module>'}"
-    return text
+def _on_break(code: str, reason: str, detail, filename, line: int, mend: str) -> None:
+    why = reason + (f": {detail}" if detail else "")
+    _artifact("graph_breaks", f"Graph break in user code at {filename}:{line}\n  Reason: {code}: {why}\n  Hint: {mend}")
 
 
-def _on_break(info: dict) -> None:
-    where = f"{info.get('file')}:{info.get('line')} in {info.get('function')}"
-    hint = f"\n  Hint: {info['hint']}" if info.get("hint") else ""
-    _artifact("graph_breaks", f"Graph break in user code at {where}\n  Reason: {info['reason']}{hint}")
-
-
-def _on_recompile(info: dict) -> None:
-    reasons = "\n".join(f"    - {reason}" for reason in info.get("reasons") or ())
-    where = f"{info['name']} in {info.get('file')}:{info.get('line')}"
-    _artifact(
-        "recompiles", f"Recompiling function {where}\n    triggered by the following guard failure(s):\n{reasons}"
-    )
+def _on_recompile(reason) -> None:
+    _artifact("recompiles", f"Recompiling: a guard failed:\n    - {reason}")
 
 
 _HANDLERS = {name[4:]: function for name, function in list(globals().items()) if name.startswith("_on_")}
 
 
-def event(name: str, info: dict) -> None:
+def event(name: str, /, **info) -> None:
     """Writes the lines of one event; see the module's head."""
-    ident = info.get("id")
-    _current[0] = None if ident is None else f"{ident[0]}/{ident[1]}" if isinstance(ident, tuple) else str(ident)
-    _HANDLERS[name](info)
+    _HANDLERS[name](**info)
