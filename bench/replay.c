@@ -80,12 +80,15 @@ static void measure(nx_device device, int rounds) {
         MUST(nx_device_copy(in[i], host));
     }
     for (int k = 0; k < 5; k++) {
-        double t[3] = {time_replay(replay, device, in, rounds, false), time_replay(replay, device, in, rounds, true),
+        double t[3] = {time_replay(replay, device, in, rounds, false),
+                       time_replay(replay, device, in, rounds, true),
                        time_interpreter(graph, device, in, rounds / 10 + 1)};
         for (int i = 0; i < 3; i++) best[i] = t[i] < best[i] ? t[i] : best[i];
     }
-    printf("%-4s replay %6.1f ns/op, waited each %6.1f ns/op, interpreted %6.1f ns/op, %d launches recorded in %.0f us\n",
-           nx_device_type_name(device.type), best[0], best[1], best[2], nx_replay_n_launches(replay), recorded / 1000);
+    printf(
+        "%-4s replay %6.1f ns/op, waited each %6.1f ns/op, interpreted %6.1f ns/op, %d launches recorded in %.0f us\n",
+        nx_device_type_name(device.type), best[0], best[1], best[2], nx_replay_n_launches(replay),
+        recorded / 1000);
     nx_tensor_unref(host);
     for (int i = 0; i < 2; i++) nx_tensor_unref(in[i]);
     nx_replay_free(replay);

@@ -75,7 +75,8 @@ nx_status npu_graph_replay(void *context, void *at, nx_stream *stream, void *con
     void **reached = malloc(sizeof *reached * (size_t)(g->n_slots + 1));
     nx_status status = NX_OK;
     if (reached == NULL) status = nx_fail(NX_NO_MEMORY, "npu: no host memory for a replay");
-    else if (*npu_stream_capture(stream)) status = nx_fail(NX_RUNTIME, "npu: a replay is not permitted when the stream is capturing");
+    else if (*npu_stream_capture(stream))
+        status = nx_fail(NX_RUNTIME, "npu: a replay is not permitted when the stream is capturing");
     if (status == NX_OK) {
         for (int i = 0; i < g->n_slots; i++) reached[i] = reachable(bases[i]);
         atomic_fetch_add(&g->refs, 1);

@@ -19,7 +19,8 @@ static void philox(uint64_t key, uint64_t counter, uint32_t out[4]) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t a = (uint64_t)0xD2511F53u * x[0], b = (uint64_t)0xCD9E8D57u * x[2];
-        uint32_t y[4] = {(uint32_t)(b >> 32) ^ x[1] ^ k0, (uint32_t)b, (uint32_t)(a >> 32) ^ x[3] ^ k1, (uint32_t)a};
+        uint32_t y[4] = {(uint32_t)(b >> 32) ^ x[1] ^ k0, (uint32_t)b, (uint32_t)(a >> 32) ^ x[3] ^ k1,
+                         (uint32_t)a};
         memcpy(x, y, sizeof x);
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
@@ -53,10 +54,14 @@ nx_status npu_generator_new(void *context, int index, nx_generator **out) {
     return status;
 }
 
-static nx_status take_counter(const nx_value *value, nx_device device, uint64_t n, uint64_t *key, uint64_t *start) {
+static nx_status take_counter(const nx_value *value, nx_device device, uint64_t n, uint64_t *key,
+                              uint64_t *start) {
     nx_generator *g = value->tag == NX_TAG_GENERATOR ? value->generator : nx_device_generator(device);
     state *s = g ? nx_generator_get_state(g) : NULL;
-    if (s == NULL) return nx_fail(NX_RUNTIME, "normal_: Expected a 'npu' device type for generator but found another: pass a generator of this device");
+    if (s == NULL) {
+        return nx_fail(NX_RUNTIME, "normal_: Expected a 'npu' device type for generator but found another: pass "
+                       "a generator of this device");
+    }
     pthread_mutex_lock(&s->lock);
     *key = s->key;
     *start = s->counter;
@@ -65,7 +70,7 @@ static nx_status take_counter(const nx_value *value, nx_device device, uint64_t 
     return NX_OK;
 }
 
-/* ---- the kernel of normal_ --------------------------------------------------------------------------------- */
+/* ---- the kernel of normal_ ----------------------------------------------------------------------------- */
 
 static uint16_t to_bfloat16(float f) {
     uint32_t bits;
@@ -100,7 +105,8 @@ static void store(void *to, uint8_t dtype, double value) {
 static void normal_pair(uint64_t key, uint64_t counter, double pair[2]) {
     uint32_t x[4];
     philox(key, counter, x);
-    double u = ((double)(((uint64_t)x[0] << 32 | x[1]) >> 11) + 0.5) * 0x1p-53; /* never 0, so the logarithm is finite */
+    /* Never 0, so that the logarithm is finite. */
+    double u = ((double)(((uint64_t)x[0] << 32 | x[1]) >> 11) + 0.5) * 0x1p-53;
     double v = (double)(((uint64_t)x[2] << 32 | x[3]) >> 11) * 0x1p-53;
     double radius = sqrt(-2 * log(u)), angle = 6.283185307179586 * v;
     pair[0] = radius * cos(angle);
@@ -118,10 +124,15 @@ static int64_t step(const nx_array *a, int64_t *index, int64_t at) {
     return at;
 }
 
+static double number(const nx_value *value) {
+    return value->tag == NX_TAG_FLOAT ? value->f : (double)value->i;
+}
+
 nx_status npu_normal(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_array *a = out[0].array;
-    if (a->dtype < NX_F16) return nx_fail(NX_NOT_IMPLEMENTED, "normal_: not implemented for '%s'", nx_dtype_kind(a->dtype));
-    double mean = in[1].tag == NX_TAG_FLOAT ? in[1].f : (double)in[1].i, std = in[2].tag == NX_TAG_FLOAT ? in[2].f : (double)in[2].i;
+    if (a->dtype < NX_F16)
+        return nx_fail(NX_NOT_IMPLEMENTED, "normal_: not implemented for '%s'", nx_dtype_kind(a->dtype));
+    double mean = number(&in[1]), std = number(&in[2]);
     if (!(std >= 0)) return nx_fail(NX_RUNTIME, "normal_ expects std >= 0.0, but found std %g", std);
     uint64_t key = 0, counter = 0;
     TRY(take_counter(&in[3], run->device, ((uint64_t)a->numel + 1) / 2, &key, &counter));

@@ -31,7 +31,7 @@ static struct {
     block *spare;
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- classes --------------------------------------------------------------------------------------------- */
+/* ---- classes ------------------------------------------------------------------------------------------- */
 
 /* The class of blocks with at least this many units, rounded down; four classes to a power of two. */
 static int class_below(size_t bytes) {
@@ -76,9 +76,11 @@ static block *find_free(size_t bytes) {
     return NULL;
 }
 
-/* ---- what is known about blocks ---------------------------------------------------------------------------- */
+/* ---- what is known about blocks ------------------------------------------------------------------------ */
 
-static block **bucket_of(size_t at) { return &memory.bucket[(at / UNIT * UINT64_C(0x9E3779B97F4A7C15)) >> 52]; }
+static block **bucket_of(size_t at) {
+    return &memory.bucket[(at / UNIT * UINT64_C(0x9E3779B97F4A7C15)) >> 52];
+}
 
 static block *new_block(void) {
     enum { LOT = 64 };
@@ -118,7 +120,7 @@ static void join(block *b, block *next) {
     drop_block(next);
 }
 
-/* ---- the reservation ------------------------------------------------------------------------------------------ */
+/* ---- the reservation ----------------------------------------------------------------------------------- */
 
 /* Both mappings of `room` bytes; false leaves nothing behind. */
 static bool map(size_t room) {
@@ -169,16 +171,18 @@ bool npu_is_device(const void *at, size_t bytes) {
 
 void *npu_reachable(const void *device_address) { return (char *)device_address + memory.shift; }
 
-/* ---- allocation -------------------------------------------------------------------------------------------------- */
+/* ---- allocation ---------------------------------------------------------------------------------------- */
 
 static nx_status fail_full(size_t bytes, const char *why) {
-    return nx_fail(NX_NO_MEMORY, "npu out of memory. Tried to allocate %zu bytes; %zu of %zu bytes are in use%s", bytes,
+    return nx_fail(NX_NO_MEMORY,
+                   "npu out of memory. Tried to allocate %zu bytes; %zu of %zu bytes are in use%s", bytes,
                    memory.in_use, memory.limit, why);
 }
 
 static nx_status take(size_t bytes, void **out) {
     if (!memory.mapped) TRY(start());
-    if (memory.until_failure > 0 && --memory.until_failure == 0) return fail_full(bytes, " (a failure that was asked for)");
+    if (memory.until_failure > 0 && --memory.until_failure == 0)
+        return fail_full(bytes, " (a failure that was asked for)");
     if (bytes > memory.limit) return fail_full(bytes, "");
     size_t rounded = bytes ? (bytes + UNIT - 1) / UNIT * UNIT : UNIT;
     block *b = memory.in_use + rounded <= memory.limit ? find_free(rounded) : NULL;

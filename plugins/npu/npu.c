@@ -24,11 +24,13 @@ int64_t npu_slow_copy_us(void) { return atomic_load_explicit(&slow_copy_us, memo
 
 nx_status npu_check(void) {
     if (__builtin_expect(npu_is_child(), 0)) {
-        return nx_fail(NX_RUNTIME, "Cannot re-initialize npu in forked subprocess: the device was used before the fork. "
+        return nx_fail(NX_RUNTIME,
+                       "Cannot re-initialize npu in forked subprocess: the device was used before the fork. "
                        "Use the 'spawn' start method");
     }
     if (__builtin_expect(atomic_load_explicit(&lost, memory_order_relaxed), 0)) {
-        return nx_fail(NX_RUNTIME, "npu: the device is lost; its results cannot be trusted: restart the process");
+        return nx_fail(NX_RUNTIME,
+                       "npu: the device is lost; its results cannot be trusted: restart the process");
     }
     return NX_OK;
 }
@@ -39,10 +41,17 @@ static int compare_names(const void *key, const void *row) { return strcmp(key, 
 
 static nx_kernel_fn *find_kernel(void *context, const char *op_name) {
     if (strncmp(op_name, "aten::", 6) != 0) return NULL;
-    if (bsearch(op_name + 6, npu_official, (size_t)npu_n_official, sizeof *npu_official, compare_names) == NULL) return NULL;
-    if (strcmp(op_name, "aten::normal_") == 0 || strcmp(op_name, "aten::normal_functional") == 0) return npu_normal;
+    const char *name = op_name + 6;
+    size_t n = (size_t)npu_n_official;
+    if (bsearch(name, npu_official, n, sizeof *npu_official, compare_names) == NULL) return NULL;
+    if (strcmp(name, "normal_") == 0 || strcmp(name, "normal_functional") == 0) return npu_normal;
     nx_kernel_fn *kernel;
     return nx_op_cpu_kernel(op_name, &kernel) == NX_OK ? kernel : NULL;
+}
+
+static nx_status fail_control(const char *name) {
+    return nx_fail(NX_VALUE, "npu: control: unknown name %s; there are fail_alloc_at, lose_device, slow_copy_us and "
+                   "memory_limit", name);
 }
 
 /* Faults and limits for tests. */
@@ -52,7 +61,7 @@ static nx_status control(void *context, const char *name, int64_t value) {
     else if (strcmp(name, "lose_device") == 0) atomic_store(&lost, value != 0);
     else if (strcmp(name, "slow_copy_us") == 0) atomic_store(&slow_copy_us, value);
     else if (strcmp(name, "memory_limit") == 0) return npu_memory_set_limit((size_t)value);
-    else return nx_fail(NX_VALUE, "npu: control: unknown name %s; there are fail_alloc_at, lose_device, slow_copy_us, memory_limit", name);
+    else return fail_control(name);
     return NX_OK;
 }
 

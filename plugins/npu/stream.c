@@ -60,7 +60,7 @@ static bool spin(_Atomic uint64_t *count, uint64_t target) {
     }
 }
 
-/* ---- the thread ------------------------------------------------------------------------------------------ */
+/* ---- the thread ---------------------------------------------------------------------------------------- */
 
 static void keep_error(nx_stream *s, nx_status status) {
     pthread_mutex_lock(&s->lock);
@@ -89,7 +89,8 @@ static void *run_stream(void *arg) {
         nx_status status = work->run(work);
         if (status != NX_OK) keep_error(s, status);
         atomic_store_explicit(&s->done, ++done, memory_order_release);
-        atomic_thread_fence(memory_order_seq_cst); /* pairs with wait_until: either it sees `done` or we see it waiting */
+        /* Pairs with sleep_until: either it sees `done` or we see it waiting. */
+        atomic_thread_fence(memory_order_seq_cst);
         if (atomic_load_explicit(&s->n_waiting, memory_order_relaxed) == 0) continue;
         pthread_mutex_lock(&s->lock);
         pthread_cond_broadcast(&s->progress);
@@ -125,7 +126,7 @@ nx_status npu_stream_give(nx_stream *s, npu_work work) {
     return NX_OK;
 }
 
-/* ---- streams ----------------------------------------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------------------------------------- */
 
 /* Signals belong to the host's threads. */
 static int start_thread(nx_stream *s) {
@@ -222,7 +223,7 @@ nx_status npu_stream_synchronize(void *context, nx_stream *s) {
     return wait_and_tell(s);
 }
 
-/* ---- launches -------------------------------------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------------------------------------ */
 
 static nx_status run_launch(npu_work *work) {
     nx_launch *launch = work->a;
@@ -260,7 +261,7 @@ nx_status npu_launch(void *context, nx_stream *s, nx_launch *launch) {
     return status;
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------------------ */
+/* ---- copies -------------------------------------------------------------------------------------------- */
 
 static nx_status check_range(const char *what, const void *at, size_t bytes) {
     if (npu_is_device(at, bytes)) return NX_OK;
@@ -312,10 +313,11 @@ nx_status npu_copy_within(void *context, nx_stream *s, void *to, const void *fro
     TRY(refuse_in_capture(s, "a copy that is not an operator"));
     TRY(check_range("copy_within", to, bytes));
     TRY(check_range("copy_within", from, bytes));
-    return npu_stream_give(s, (npu_work){.run = run_copy, .a = npu_reachable(to), .b = npu_reachable(from), .bytes = bytes});
+    return npu_stream_give(
+        s, (npu_work){.run = run_copy, .a = npu_reachable(to), .b = npu_reachable(from), .bytes = bytes});
 }
 
-/* ---- events -------------------------------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------------------------- */
 
 static void drop_mark(mark *m) {
     if (m && atomic_fetch_sub(&m->refs, 1) == 1) free(m);

@@ -9,9 +9,12 @@ nx_status nx_capture_begin(nx_device device) {
     nx_thread *thread = nx_thread_get();
     const nx_device_api *api = nx_device_get_api(device.type);
     if (api == NULL) return nx_fail(NX_RUNTIME, "capture: device type %d is not loaded", device.type);
-    if (thread->recorder) return nx_fail(NX_RUNTIME, "capture: this thread captures already; end that capture first");
+    if (thread->recorder) {
+        return nx_fail(NX_RUNTIME, "capture: this thread captures already; end that capture first");
+    }
     if (api->capture_begin == NULL) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "capture: device %s cannot capture: use mode max-autotune there", api->name);
+        return nx_fail(NX_NOT_IMPLEMENTED, "capture: device %s cannot capture: use mode max-autotune there",
+                       api->name);
     }
     nx_stream *stream = nx_stream_current(device);
     if (stream == NULL && device.type != 0) return thread->error;
@@ -30,7 +33,9 @@ nx_status nx_capture_begin(nx_device device) {
 nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, void **graph) {
     nx_thread *thread = nx_thread_get();
     struct nx_recorder *recorder = thread->recorder;
-    if (recorder == NULL || !same_device(recorder->device, device)) return nx_fail(NX_RUNTIME, "capture: none is active on this device");
+    if (recorder == NULL || !same_device(recorder->device, device)) {
+        return nx_fail(NX_RUNTIME, "capture: none is active on this device");
+    }
     const nx_device_api *api = nx_device_get_api(device.type);
     void *made;
     nx_status status = api->capture_end(api->context, recorder->stream, slots, n_slots, &made);
@@ -48,8 +53,12 @@ nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, vo
 nx_status nx_capture_replay(nx_device device, void *graph, void *const *bases, nx_launch *keep) {
     const nx_device_api *api = nx_device_get_api(device.type);
     nx_stream *stream = nx_stream_current(device);
-    nx_status status = nx_thread_get()->recorder ? nx_fail(NX_RUNTIME, "replay: this thread captures; a replay inside a capture is not possible")
-                       : stream == NULL && device.type != 0 ? nx_thread_get()->error : NX_OK;
+    nx_status status = NX_OK;
+    if (nx_thread_get()->recorder) {
+        status = nx_fail(NX_RUNTIME, "replay: this thread captures; a replay inside a capture is not possible");
+    } else if (stream == NULL && device.type != 0) {
+        status = nx_thread_get()->error;
+    }
     if (NX_LIKELY(status == NX_OK)) return api->graph_replay(api->context, graph, stream, bases, keep);
     nx_launch_free(keep);
     return status;
@@ -71,7 +80,8 @@ int nx_capture_n_launches(void) {
 }
 
 nx_status nx__record(struct nx_recorder *recorder, nx_launch *launch) {
-    for (int i = 0; i < launch->n_holds; i++) NX_TRY(nx_map_set(&recorder->storages, launch->holds[i], launch->holds[i]));
+    for (int i = 0; i < launch->n_holds; i++)
+        NX_TRY(nx_map_set(&recorder->storages, launch->holds[i], launch->holds[i]));
     recorder->n_launches++;
     return NX_OK;
 }

@@ -6,7 +6,9 @@ static char the_stream; /* an address */
 
 static int device_count(void *context) { return 1; }
 
-static nx_status memory_alloc(void *context, int index, size_t bytes, void **out) { return nx_memory_new[0](NX_CPU, bytes, out); }
+static nx_status memory_alloc(void *context, int index, size_t bytes, void **out) {
+    return nx_memory_new[0](NX_CPU, bytes, out);
+}
 static void memory_free(void *context, int index, void *block) {
     if (block) nx_memory_free[0](NX_CPU, block);
 }
@@ -46,13 +48,18 @@ static nx_status launch(void *context, nx_stream *stream, nx_launch *launch) {
 
 static nx_status capture_begin(void *context, nx_stream *stream) {
     struct nx_recorder *recorder = nx_thread_get()->recorder;
-    if (recorder == NULL) return nx_fail(NX_RUNTIME, "capture: nx_capture_begin() begins a capture on the CPU");
+    if (recorder == NULL) {
+        return nx_fail(NX_RUNTIME, "capture: nx_capture_begin() begins a capture on the CPU");
+    }
     return nx_launch_list_new(&recorder->list);
 }
 
-static nx_status capture_end(void *context, nx_stream *stream, const nx_span *slots, int n_slots, void **graph) {
+static nx_status capture_end(void *context, nx_stream *stream, const nx_span *slots, int n_slots,
+                             void **graph) {
     struct nx_recorder *recorder = nx_thread_get()->recorder;
-    if (recorder == NULL || recorder->list == NULL) return nx_fail(NX_RUNTIME, "capture: none is active on the CPU");
+    if (recorder == NULL || recorder->list == NULL) {
+        return nx_fail(NX_RUNTIME, "capture: none is active on the CPU");
+    }
     nx_launch_list *list = recorder->list;
     recorder->list = NULL;
     nx_status status = nx_launch_list_bind(list, slots, n_slots);
@@ -61,7 +68,8 @@ static nx_status capture_end(void *context, nx_stream *stream, const nx_span *sl
     return status;
 }
 
-static nx_status graph_replay(void *context, void *graph, nx_stream *stream, void *const *bases, nx_launch *keep) {
+static nx_status graph_replay(void *context, void *graph, nx_stream *stream, void *const *bases,
+                              nx_launch *keep) {
     nx_status status = nx_launch_list_run(graph, bases);
     nx_launch_free(keep);
     return status;

@@ -8,7 +8,7 @@
 
 int nx_device_n_types(void);
 const nx_device_api *nx_device_get_api(int type);       /* lent */
-const char *nx_device_type_name(int type);              /* "cpu", "npu" */
+const char *nx_device_type_name(int type);              /* "cpu" */
 NX_MUST_USE nx_status nx_device_register(const nx_device_api *api, int *type); /* checks version, slots, self-test */
 nx_device nx_device_current(int type);                  /* of this thread */
 NX_MUST_USE nx_status nx_device_set_current(nx_device device);
@@ -22,10 +22,11 @@ void nx_device_seed_all(uint64_t seed);                 /* the CPU's default gen
 NX_MUST_USE nx_status nx_device_start(void);
 
 /* Gives kernel(in, out) to `stream` of run->device. Tensors in `in` and `out` are nx_tensor. */
-NX_MUST_USE nx_status nx_device_launch(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in, nx_value *out, int n_out);
+NX_MUST_USE nx_status nx_device_launch(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in,
+                                       nx_value *out, int n_out);
 /* The same call as data. */
-NX_MUST_USE nx_status nx_launch_new(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in, const nx_value *out, int n_out,
-                                    nx_launch **launch);
+NX_MUST_USE nx_status nx_launch_new(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in,
+                                    const nx_value *out, int n_out, nx_launch **launch);
 /* Elements from one place to another, devices included, both contiguous and of one dtype; waits as far as needed. */
 NX_MUST_USE nx_status nx_device_copy(nx_tensor *to, nx_tensor *from);
 

@@ -23,7 +23,8 @@ static const nx_generator_class device_class = {seed_state, free_state};
 
 nx_status nx_generator_new_device(const nx_generator_calls *calls, void *state, nx_generator **out) {
     if (calls->size < sizeof *calls || calls->seed == NULL || calls->free == NULL) {
-        return nx_fail(NX_RUNTIME, "generator: the calls have the wrong size or an empty slot: build the plugin against this library's headers");
+        return nx_fail(NX_RUNTIME, "generator: the calls have the wrong size or an empty slot: build the plugin "
+                       "against this library's headers");
     }
     device_generator *own = nx_alloc_zeroed(sizeof *own);
     if (own == NULL) return nx_fail_memory(sizeof *own);
@@ -43,7 +44,9 @@ void *nx_generator_get_state(nx_generator *generator) {
 static nx_generator *make_default(nx_device device) {
     nx__device_type *row = &nx__devices.type[device.type];
     nx_generator *g = row->generator[device.index];
-    if (g || row->api->generator_new == NULL || row->api->generator_new(row->api->context, device.index, &g) != NX_OK) return g;
+    if (g || row->api->generator_new == NULL ||
+        row->api->generator_new(row->api->context, device.index, &g) != NX_OK)
+        return g;
     g->device = device;
     nx_generator_seed(g, nx__devices.seeded ? nx__devices.seed : nx_generator_default()->seed);
     atomic_store_explicit(&row->generator[device.index], g, memory_order_release);
@@ -75,7 +78,8 @@ void nx_device_seed_all(uint64_t seed) {
             if (g) made[n++] = g;
         }
     }
-    pthread_mutex_unlock(&nx__devices.generator_lock); /* a seed waits for the work before it, which may ask for a generator */
+    /* A seed waits for the work before it, which may ask for a generator: not under the lock. */
+    pthread_mutex_unlock(&nx__devices.generator_lock);
     void *token = n && nx_before_block ? nx_before_block() : NULL;
     for (int i = 0; i < n; i++) nx_generator_seed(made[i], seed);
     if (n && nx_after_block) nx_after_block(token);

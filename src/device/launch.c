@@ -32,8 +32,11 @@ static nx_status measure_array(packer *p, const nx_array *a) {
     p->bytes += 2 * sizeof(int64_t) * a->ndim;
     if (!travels_by_value(p, a)) return NX_OK;
     if (a->ndim != 0) {
-        return nx_fail(NX_RUNTIME, "Expected all tensors to be on the same device, but a cpu tensor with %d dimensions was given to a "
-                       "kernel of another device: move it with .to(device)", a->ndim);
+        return nx_fail(
+            NX_RUNTIME,
+            "Expected all tensors to be on the same device, but a cpu tensor with %d dimensions was given to a "
+            "kernel of another device: move it with .to(device)",
+            a->ndim);
     }
     p->bytes += round8(nx_dtype_bytes(a->dtype));
     return NX_OK;
@@ -50,7 +53,9 @@ static nx_status measure(packer *p, const nx_value *value) {
         for (int i = 0; i < value->n; i++) NX_TRY(measure(p, &value->list[i]));
         return NX_OK;
     case NX_TAG_NODE:
-    case NX_TAG_OPAQUE: return nx_fail(NX_TYPE, "launch: a graph's node or a foreign object cannot be an argument of a kernel");
+    case NX_TAG_OPAQUE:
+        return nx_fail(NX_TYPE,
+                       "launch: a graph's node or a foreign object cannot be an argument of a kernel");
     default: return NX_OK;
     }
 }
@@ -126,18 +131,21 @@ static void give_block(block *b) {
         return;
     }
     b->next_free = atomic_load_explicit(&pool.freed, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&pool.freed, &b->next_free, b, memory_order_release, memory_order_relaxed)) {}
+    while (!atomic_compare_exchange_weak_explicit(&pool.freed, &b->next_free, b, memory_order_release,
+                                                  memory_order_relaxed)) {}
 }
 
 /* Allocates the block and lays its parts out, all empty. */
 static nx_status new_block(packer *p, int n_in, int n_out) {
     size_t n_values = (size_t)(n_in + n_out + p->n_values), n_arrays = (size_t)p->n_arrays;
-    size_t bytes = round8(sizeof(block)) + sizeof(nx_value) * n_values + (sizeof(nx_array) + sizeof(void *)) * n_arrays +
-                   sizeof(void *) * (size_t)p->n_generators + round8(sizeof(int) * n_arrays) + p->bytes;
+    size_t bytes = round8(sizeof(block)) + sizeof(nx_value) * n_values +
+                   (sizeof(nx_array) + sizeof(void *)) * n_arrays + sizeof(void *) * (size_t)p->n_generators +
+                   round8(sizeof(int) * n_arrays) + p->bytes;
     block *b = p->b = take_block(bytes);
     if (b == NULL) return nx_fail_memory(bytes);
     char *at = (char *)b;
-    *b = (block){.launch = {.n_in = n_in, .n_out = n_out}, .is_pooled = bytes <= POOLED && !nx_alloc_watched()};
+    *b = (block){.launch = {.n_in = n_in, .n_out = n_out},
+                 .is_pooled = bytes <= POOLED && !nx_alloc_watched()};
     at += round8(sizeof *b);
     b->launch.in = (nx_value *)at;
     b->launch.out = b->launch.in + n_in;
@@ -164,8 +172,8 @@ static void pack_out(packer *p, const nx_value *in, int n_in, const nx_value *va
     pack(p, value, to);
 }
 
-nx_status nx_launch_new(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in, const nx_value *out, int n_out,
-                        nx_launch **launch) {
+nx_status nx_launch_new(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in,
+                        const nx_value *out, int n_out, nx_launch **launch) {
     packer p = {.on_cpu = run->device.type == 0};
     for (int i = 0; i < n_in; i++) NX_TRY(measure(&p, &in[i]));
     for (int i = 0; i < n_out; i++) NX_TRY(measure(&p, &out[i]));
@@ -186,7 +194,8 @@ nx_status nx_launch_new_keep(nx_storage *const *storages, int n, nx_launch **out
     NX_TRY(new_block(&p, 0, 0));
     nx_launch *launch = &p.b->launch;
     launch->kernel = run_nothing;
-    for (; launch->n_holds < n; launch->n_holds++) launch->holds[launch->n_holds] = nx_storage_ref(storages[launch->n_holds]);
+    for (; launch->n_holds < n; launch->n_holds++)
+        launch->holds[launch->n_holds] = nx_storage_ref(storages[launch->n_holds]);
     *out = launch;
     return NX_OK;
 }
@@ -214,15 +223,17 @@ nx_status nx_launch_run(nx_launch *launch) {
 
 /* Work beside a capture would be done once, now, and be missing in every replay. */
 static nx_status fail_beside_capture(const nx_run *run, const struct nx_recorder *recorder) {
-    return nx_fail(NX_RUNTIME, "%s: computes on %s:%d while launches of %s:%d are captured: keep a captured graph on one device",
-                   run->op ? nx_op_name(run->op) : "kernel", nx_device_type_name(run->device.type), run->device.index,
-                   nx_device_type_name(recorder->device.type), recorder->device.index);
+    return nx_fail(
+        NX_RUNTIME,
+        "%s: computes on %s:%d while launches of %s:%d are captured: keep a captured graph on one device",
+        run->op ? nx_op_name(run->op) : "kernel", nx_device_type_name(run->device.type), run->device.index,
+        nx_device_type_name(recorder->device.type), recorder->device.index);
 }
 
 static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
 
-static nx_status launch_on(nx_kernel_fn *kernel, const nx_run *run, struct nx_recorder *recorder, const nx_value *in, int n_in,
-                           const nx_value *out, int n_out) {
+static nx_status launch_on(nx_kernel_fn *kernel, const nx_run *run, struct nx_recorder *recorder,
+                           const nx_value *in, int n_in, const nx_value *out, int n_out) {
     if (recorder && !same_device(recorder->device, run->device)) return fail_beside_capture(run, recorder);
     const nx_device_api *api = nx_device_get_api(run->device.type);
     if (api == NULL) return nx_fail(NX_RUNTIME, "launch: device type %d is not loaded", run->device.type);
@@ -231,7 +242,8 @@ static nx_status launch_on(nx_kernel_fn *kernel, const nx_run *run, struct nx_re
     nx_launch *launch;
     NX_TRY(nx_launch_new(kernel, run, in, n_in, out, n_out, &launch));
     launch->run.stream = stream;
-    if (NX_LIKELY(recorder == NULL || recorder->stream != stream)) return api->launch(api->context, stream, launch);
+    if (NX_LIKELY(recorder == NULL || recorder->stream != stream))
+        return api->launch(api->context, stream, launch);
     nx_status status = nx__record(recorder, launch);
     if (status == NX_OK) status = api->launch(api->context, stream, launch);
     else nx_launch_free(launch);
@@ -239,7 +251,8 @@ static nx_status launch_on(nx_kernel_fn *kernel, const nx_run *run, struct nx_re
     return status;
 }
 
-nx_status nx_device_launch(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in, nx_value *out, int n_out) {
+nx_status nx_device_launch(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in,
+                           nx_value *out, int n_out) {
     struct nx_recorder *recorder = nx_thread_get()->recorder;
     if (NX_LIKELY(run->device.type == 0 && recorder == NULL)) {
         nx_run own = *run;

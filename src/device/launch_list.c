@@ -38,8 +38,9 @@ void nx_launch_list_free(nx_launch_list *list) {
 }
 
 nx_status nx_launch_list_append(nx_launch_list *list, nx_launch *launch) {
-    nx_status status = list->bound ? nx_fail(NX_RUNTIME, "launch list: nothing can be appended after nx_launch_list_bind()")
-                                   : nx_vec_push(&list->launches, launch);
+    nx_status status =
+        list->bound ? nx_fail(NX_RUNTIME, "launch list: nothing can be appended after nx_launch_list_bind()")
+                    : nx_vec_push(&list->launches, launch);
     if (status != NX_OK) nx_launch_free(launch);
     return status;
 }
@@ -49,7 +50,8 @@ int nx_launch_list_count(const nx_launch_list *list) { return list->launches.n; 
 /* The slot that holds `data`, -1: none. */
 static int slot_of(const void *data, const nx_span *slots, int n_slots) {
     for (int s = 0; s < n_slots; s++) {
-        if ((const char *)data >= (const char *)slots[s].base && (const char *)data < (const char *)slots[s].base + slots[s].bytes) {
+        if ((const char *)data >= (const char *)slots[s].base &&
+            (const char *)data < (const char *)slots[s].base + slots[s].bytes) {
             return s;
         }
     }
@@ -86,7 +88,8 @@ static int count_patches(const nx_launch_list *list, const nx_span *slots, int n
 
 nx_status nx_launch_list_bind(nx_launch_list *list, const nx_span *slots, int n_slots) {
     if (list->bound) return nx_fail(NX_RUNTIME, "launch list: it is bound already");
-    size_t bytes = sizeof(slot) * (size_t)n_slots + sizeof(patch) * (size_t)count_patches(list, slots, n_slots);
+    size_t bytes =
+        sizeof(slot) * (size_t)n_slots + sizeof(patch) * (size_t)count_patches(list, slots, n_slots);
     slot *made = nx_alloc_zeroed(bytes);
     if (made == NULL) return nx_fail_memory(bytes);
     patch *next = (patch *)(made + n_slots);

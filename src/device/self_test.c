@@ -14,15 +14,19 @@ typedef struct bench {
     nx_kernel_fn *kernel;
 } bench;
 
-static nx_status fail_step(const char *step, const char *what) { return nx_fail(NX_RUNTIME, "self-test: %s: %s", step, what); }
+static nx_status fail_step(const char *step, const char *what) {
+    return nx_fail(NX_RUNTIME, "self-test: %s: %s", step, what);
+}
 
-static nx_status expect(bench *t, nx_tensor *from, float first, float step, const char *name, const char *what) {
+static nx_status expect(bench *t, nx_tensor *from, float first, float step, const char *name,
+                        const char *what) {
     memset(t->host->a.data, 0xff, N * sizeof(float));
     NX_TRY(nx_device_copy(t->host, from));
     const float *got = t->host->a.data;
     for (int i = 0; i < N; i++) {
         if (got[i] == first + step * (float)i) continue;
-        return nx_fail(NX_RUNTIME, "self-test: %s: %s: element %d is %g, expected %g", name, what, i, got[i], first + step * (float)i);
+        return nx_fail(NX_RUNTIME, "self-test: %s: %s: element %d is %g, expected %g", name, what, i, got[i],
+                       first + step * (float)i);
     }
     return NX_OK;
 }
@@ -35,10 +39,12 @@ static nx_status test_memory(bench *t) {
     for (; n < 4 && status == NX_OK; n += status == NX_OK) {
         status = t->api->memory_alloc(t->api->context, 0, bytes[n], &block[n]);
         if (status != NX_OK) break;
-        if (block[n] == NULL || (uintptr_t)block[n] % 64 != 0) status = fail_step("memory_alloc", "a block is NULL or not 64-byte aligned");
+        if (block[n] == NULL || (uintptr_t)block[n] % 64 != 0)
+            status = fail_step("memory_alloc", "a block is NULL or not 64-byte aligned");
         for (int k = 0; k < n && status == NX_OK; k++) {
             char *low = block[n], *other = block[k];
-            if (low < other + bytes[k] && other < low + bytes[n]) status = fail_step("memory_alloc", "two blocks overlap");
+            if (low < other + bytes[k] && other < low + bytes[n])
+                status = fail_step("memory_alloc", "two blocks overlap");
         }
     }
     for (int k = 0; k < n; k++) t->api->memory_free(t->api->context, 0, block[k]);
@@ -92,8 +98,10 @@ static nx_status test_capture(bench *t) {
     if (status == NX_OK) status = ended;
     if (status == NX_OK) status = expect(t, t->a, 5, 0, "capture", "a captured launch ran at once");
     if (status == NX_OK) status = nx_capture_replay(t->device, graph, &base, NULL);
-    if (status == NX_OK) status = expect(t, t->b, 7, 0, "graph_replay", "the operand did not follow its slot");
-    if (status == NX_OK) status = expect(t, t->a, 5, 0, "graph_replay", "memory outside the slot's new base was written");
+    if (status == NX_OK)
+        status = expect(t, t->b, 7, 0, "graph_replay", "the operand did not follow its slot");
+    if (status == NX_OK)
+        status = expect(t, t->a, 5, 0, "graph_replay", "memory outside the slot's new base was written");
     if (ended == NX_OK) nx_capture_destroy(t->device, graph);
     return status;
 }
@@ -107,7 +115,8 @@ static nx_status run_steps(bench *t) {
     NX_TRY(test_copies(t));
     NX_TRY(test_events(t));
     t->kernel = t->api->find_kernel(t->api->context, "aten::fill_.Scalar");
-    if (t->kernel == NULL || nx_op_find("aten::fill_.Scalar", &t->op) != NX_OK) return NX_OK; /* nothing to launch */
+    if (t->kernel == NULL || nx_op_find("aten::fill_.Scalar", &t->op) != NX_OK)
+        return NX_OK; /* nothing to launch */
     NX_TRY(test_launch(t));
     return t->api->capture_begin ? test_capture(t) : NX_OK;
 }

@@ -8,7 +8,8 @@ static bool is_known(nx_device device) {
 }
 
 static nx_status fail_unknown(nx_device device) {
-    return nx_fail(NX_RUNTIME, "device %d of type %d is not loaded: load its plugin first", device.index, device.type);
+    return nx_fail(NX_RUNTIME, "device %d of type %d is not loaded: load its plugin first", device.index,
+                   device.type);
 }
 
 /* Under the lock. */
@@ -58,12 +59,14 @@ static nx_stream *make_default(nx_device device) {
 nx_stream *nx_stream_current(nx_device device) {
     if (device.type == 0) return NULL;
     nx_thread *thread = nx_thread_get();
-    if (thread->stream[device.type] && thread->device_index[device.type] == device.index) return thread->stream[device.type];
+    if (thread->stream[device.type] && thread->device_index[device.type] == device.index)
+        return thread->stream[device.type];
     if (!is_known(device)) {
         (void)fail_unknown(device);
         return NULL;
     }
-    nx_stream *stream = atomic_load_explicit(&nx__devices.type[device.type].stream[device.index], memory_order_acquire);
+    nx_stream *stream =
+        atomic_load_explicit(&nx__devices.type[device.type].stream[device.index], memory_order_acquire);
     return NX_LIKELY(stream != NULL) ? stream : make_default(device);
 }
 
@@ -99,7 +102,7 @@ nx_status nx_device_synchronize(nx_device device) {
     return status;
 }
 
-/* ---- copies --------------------------------------------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------------------------------------- */
 
 static nx_status copy_in(nx_device device, void *to, const void *from, size_t bytes) {
     enum { SHORT = 64 << 10 }; /* up to here giving the lock away costs more than the copy */
@@ -123,7 +126,8 @@ static nx_status copy_out(nx_device device, void *to, const void *from, size_t b
 }
 
 /* Between two devices that know nothing of each other: through host memory. */
-static nx_status copy_across(nx_device to_device, void *to, nx_device from_device, const void *from, size_t bytes) {
+static nx_status copy_across(nx_device to_device, void *to, nx_device from_device, const void *from,
+                             size_t bytes) {
     void *block = nx_alloc(bytes);
     if (block == NULL) return nx_fail_memory(bytes);
     nx_status status = copy_out(from_device, block, from, bytes);
@@ -133,15 +137,19 @@ static nx_status copy_across(nx_device to_device, void *to, nx_device from_devic
 }
 
 static nx_status check_copy(const nx_tensor *to, const nx_tensor *from) {
-    if (to->a.dtype != from->a.dtype || to->a.numel != from->a.numel || !to->a.contiguous || !from->a.contiguous) {
-        return nx_fail(NX_RUNTIME, "copy_: elements move between devices only between contiguous tensors of one dtype and size");
+    if (to->a.dtype != from->a.dtype || to->a.numel != from->a.numel || !to->a.contiguous ||
+        !from->a.contiguous) {
+        return nx_fail(
+            NX_RUNTIME,
+            "copy_: elements move between devices only between contiguous tensors of one dtype and size");
     }
     if (to->a.numel && (to->a.data == NULL || from->a.data == NULL)) {
         return nx_fail(NX_RUNTIME, "copy_: a tensor has no memory (it is fake)");
     }
     struct nx_recorder *recorder = nx_thread_get()->recorder;
     if (recorder == NULL) return NX_OK;
-    return nx_fail(NX_RUNTIME, "copy_: a copy between %s and %s cannot be captured: keep a captured graph on one device",
+    return nx_fail(NX_RUNTIME,
+                   "copy_: a copy between %s and %s cannot be captured: keep a captured graph on one device",
                    nx_device_type_name(from->a.device.type), nx_device_type_name(to->a.device.type));
 }
 

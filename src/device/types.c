@@ -5,9 +5,6 @@
 
 #include <dlfcn.h>
 
-static nx_status memory_new(nx_device device, size_t bytes, void **out);
-static void memory_free(nx_device device, void *block);
-
 nx__device_table nx__devices = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                 .generator_lock = PTHREAD_MUTEX_INITIALIZER,
                                 .n_types = 1,
@@ -34,24 +31,30 @@ static void memory_free(nx_device device, void *block) {
     api->memory_free(api->context, device.index, block);
 }
 
-/* ---- registration ---------------------------------------------------------------------------------------- */
+/* ---- registration -------------------------------------------------------------------------------------- */
 
 static nx_status check_slots(const nx_device_api *api) {
-#define IS_REQUIRED true
-#define IS_OPTIONAL false
-#define REQUIRED IS_REQUIRED
-#define OPTIONAL IS_OPTIONAL
-#define X(slot, result, parameters, need, text)                                                                  \
-    if (need && api->slot == NULL) return nx_fail(NX_RUNTIME, "device %s: required slot %s is empty: it says " text, api->name, #slot);
-    NX_DEVICE_SLOTS(X)
+    const struct {
+        const char *name, *does;
+        bool is_required, is_empty;
+    } slots[] = {
+#define REQUIRED true
+#define OPTIONAL false
+#define X(slot, result, parameters, need, text) {#slot, text, need, api->slot == NULL},
+        NX_DEVICE_SLOTS(X)
 #undef X
 #undef REQUIRED
 #undef OPTIONAL
-    int n_capture = (api->capture_begin != NULL) + (api->capture_end != NULL) + (api->graph_replay != NULL) + (api->graph_destroy != NULL);
-    if (n_capture != 0 && n_capture != 4) {
-        return nx_fail(NX_RUNTIME, "device %s: capture_begin, capture_end, graph_replay and graph_destroy must be filled together", api->name);
+    };
+    for (int i = 0; i < NX_COUNT(slots); i++) {
+        if (!slots[i].is_required || !slots[i].is_empty) continue;
+        return nx_fail(NX_RUNTIME, "device %s: required slot %s is empty (%s)", api->name, slots[i].name, slots[i].does);
     }
-    return NX_OK;
+    int n_capture = (api->capture_begin != NULL) + (api->capture_end != NULL) + (api->graph_replay != NULL) +
+                    (api->graph_destroy != NULL);
+    if (n_capture == 0 || n_capture == 4) return NX_OK;
+    return nx_fail(NX_RUNTIME, "device %s: capture_begin, capture_end, graph_replay and graph_destroy are filled together "
+                   "or not at all", api->name);
 }
 
 static bool is_device_name(const char *name) {
@@ -62,18 +65,25 @@ static bool is_device_name(const char *name) {
 static nx_status check_table(const nx_device_api *api) {
     if (api == NULL) return nx_fail(NX_RUNTIME, "device: the plugin returned no table");
     if (api->size < sizeof(nx_device_api)) {
-        return nx_fail(NX_RUNTIME, "device: the table has %zu bytes, this library expects %zu: build the plugin against its headers",
-                       api->size, sizeof(nx_device_api));
+        return nx_fail(
+            NX_RUNTIME,
+            "device: the table has %zu bytes, this library expects %zu: build the plugin against its headers",
+            api->size, sizeof(nx_device_api));
     }
     if (api->version != NX_DEVICE_API_VERSION) {
-        return nx_fail(NX_RUNTIME, "device: the table has version %u, this library expects %d: build the plugin against its headers",
-                       api->version, NX_DEVICE_API_VERSION);
+        return nx_fail(
+            NX_RUNTIME,
+            "device: the table has version %u, this library expects %d: build the plugin against its headers",
+            api->version, NX_DEVICE_API_VERSION);
     }
-    if (!is_device_name(api->name)) return nx_fail(NX_RUNTIME, "device: the name must be a lower-case word, as in \"npu\"");
+    if (!is_device_name(api->name)) {
+        return nx_fail(NX_RUNTIME, "device: the name must be a lower-case word");
+    }
     NX_TRY(check_slots(api));
     int n = api->device_count(api->context);
     if (n < 1 || n > NX__MAX_DEVICES) {
-        return nx_fail(NX_RUNTIME, "device %s: device_count says %d, 1 to %d are possible", api->name, n, NX__MAX_DEVICES);
+        return nx_fail(NX_RUNTIME, "device %s: device_count says %d, 1 to %d are possible", api->name, n,
+                       NX__MAX_DEVICES);
     }
     return NX_OK;
 }
@@ -113,7 +123,8 @@ nx_status nx_device_register(const nx_device_api *api, int *type) {
     }
     t = nx_device_n_types();
     if (t == NX_MAX_DEVICE_TYPES) {
-        status = nx_fail(NX_RUNTIME, "device %s: %d device types are loaded, no more are possible", api->name, t);
+        status =
+            nx_fail(NX_RUNTIME, "device %s: %d device types are loaded, no more are possible", api->name, t);
         goto done;
     }
     nx__devices.type[t].api = api;
@@ -134,8 +145,9 @@ nx_status nx_device_load_plugin(const char *path) {
     if (library == NULL) return nx_fail(NX_IO, "device plugin %s: %s", path, dlerror());
     nx_device_entry_fn *entry = (nx_device_entry_fn *)dlsym(library, NX_DEVICE_ENTRY);
     int type;
-    nx_status status = entry ? nx_device_register(entry(), &type)
-                             : nx_fail(NX_IO, "no function %s() is exported: see narthex/device.h", NX_DEVICE_ENTRY);
+    nx_status status =
+        entry ? nx_device_register(entry(), &type)
+              : nx_fail(NX_IO, "no function %s() is exported: see narthex/device.h", NX_DEVICE_ENTRY);
     if (status == NX_OK) return NX_OK; /* the library stays for as long as the process lives */
     status = nx_fail(status, "device plugin %s: %s", path, nx_error_message());
     dlclose(library);
@@ -148,7 +160,8 @@ nx_status nx_device_start(void) {
         size_t n = strcspn(at, ":");
         if (n > 0) {
             char path[4096];
-            if (n >= sizeof path) return nx_fail(NX_IO, "NARTHEX_PLUGINS: a path is longer than %zu bytes", sizeof path - 1);
+            if (n >= sizeof path)
+                return nx_fail(NX_IO, "NARTHEX_PLUGINS: a path is longer than %zu bytes", sizeof path - 1);
             memcpy(path, at, n);
             path[n] = '\0';
             NX_TRY(nx_device_load_plugin(path));
@@ -158,11 +171,12 @@ nx_status nx_device_start(void) {
     return NX_OK;
 }
 
-/* ---- names, the current device ----------------------------------------------------------------------------- */
+/* ---- names, the current device ------------------------------------------------------------------------- */
 
 static nx_status fail_type(const char *text, size_t n_name) {
     nx_text known = {0};
-    for (int t = 0; t < nx_device_n_types(); t++) nx_text_add(&known, t ? ", %s" : "%s", nx_device_type_name(t));
+    for (int t = 0; t < nx_device_n_types(); t++)
+        nx_text_add(&known, t ? ", %s" : "%s", nx_device_type_name(t));
     nx_status status = nx_fail(NX_RUNTIME, "Expected one of %s device type at start of device string: %.*s",
                                known.failed ? "cpu" : known.at, (int)n_name, text);
     nx_text_free(&known);
@@ -192,24 +206,29 @@ nx_status nx_device_parse(const char *text, nx_device *out) {
     const char *digits = text + n_name + 1;
     size_t n = strspn(digits, "0123456789");
     if (n == 0 || n > 3 || digits[n] != '\0' || (n > 1 && digits[0] == '0')) {
-        return nx_fail(NX_RUNTIME, "Invalid device string: '%s': expected a type and a number, as in '%s:0'", text, nx_device_type_name(type));
+        return nx_fail(NX_RUNTIME, "Invalid device string: '%s': expected a type and a number, as in '%s:0'",
+                       text, nx_device_type_name(type));
     }
     int index = 0;
     for (size_t i = 0; i < n; i++) index = 10 * index + (digits[i] - '0');
     if (index >= nx__devices.type[type].n_devices) {
-        return nx_fail(NX_RUNTIME, "%s: invalid device ordinal: there are %d %s devices, the first is %s:0", text,
-                       nx__devices.type[type].n_devices, nx_device_type_name(type), nx_device_type_name(type));
+        return nx_fail(NX_RUNTIME, "%s: invalid device ordinal: there are %d %s devices, the first is %s:0",
+                       text, nx__devices.type[type].n_devices, nx_device_type_name(type),
+                       nx_device_type_name(type));
     }
     *out = (nx_device){(int8_t)type, (int8_t)index};
     return NX_OK;
 }
 
-nx_device nx_device_current(int type) { return (nx_device){(int8_t)type, nx_thread_get()->device_index[type]}; }
+nx_device nx_device_current(int type) {
+    return (nx_device){(int8_t)type, nx_thread_get()->device_index[type]};
+}
 
 nx_status nx_device_set_current(nx_device device) {
     if (device.type < 0 || device.type >= nx_device_n_types() || device.index < 0 ||
         device.index >= nx__devices.type[device.type].n_devices) {
-        return nx_fail(NX_RUNTIME, "set_device: invalid device ordinal: there is no device %d of type %d", device.index, device.type);
+        return nx_fail(NX_RUNTIME, "set_device: invalid device ordinal: there is no device %d of type %d",
+                       device.index, device.type);
     }
     nx_thread *thread = nx_thread_get();
     if (thread->device_index[device.type] == device.index) return NX_OK;

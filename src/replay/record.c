@@ -31,9 +31,11 @@ static nx_status make_input(nx_replay *replay, int i, const nx_node *placeholder
     nx__replay_input *input = &replay->inputs[i];
     if (!same_device(meta.device, replay->device)) {
         if (meta.device.type != 0 || meta.ndim != 0) {
-            return nx_fail(NX_NOT_IMPLEMENTED, "replay: input %s lies on %s:%d and the graph computes on %s:%d: move it with .to()",
-                           placeholder->name, nx_device_type_name(meta.device.type), meta.device.index,
-                           nx_device_type_name(replay->device.type), replay->device.index);
+            return nx_fail(
+                NX_NOT_IMPLEMENTED,
+                "replay: input %s lies on %s:%d and the graph computes on %s:%d: move it with .to()",
+                placeholder->name, nx_device_type_name(meta.device.type), meta.device.index,
+                nx_device_type_name(replay->device.type), replay->device.index);
         }
         meta.device = replay->device;
         input->is_moved = replay->has_moved = true;
@@ -55,7 +57,7 @@ static nx_status make_inputs(recording *r, const nx_graph *graph) {
     return NX_OK;
 }
 
-/* ---- where results lie ------------------------------------------------------------------------------------- */
+/* ---- where results lie --------------------------------------------------------------------------------- */
 
 static int find_input(const recording *r, const nx_storage *storage) {
     for (int i = 0; i < r->replay->n_inputs; i++) {
@@ -66,7 +68,8 @@ static int find_input(const recording *r, const nx_storage *storage) {
 
 static bool is_constant(const nx_graph *graph, const nx_storage *storage) {
     for (const nx_node *node = graph->first; node; node = node->next) {
-        if (node->kind == NX_NODE_GET_ATTR && node->constant && node->constant->storage == storage) return true;
+        if (node->kind == NX_NODE_GET_ATTR && node->constant && node->constant->storage == storage)
+            return true;
     }
     return false;
 }
@@ -93,7 +96,8 @@ static int find_same(const recording *r, int k) {
 
 static nx_status describe_input(const recording *r, int i, nx_tensor *tensor, nx__replay_result *result) {
     if (r->replay->inputs[i].is_moved) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "replay: a result is a view of an input that is moved between devices");
+        return nx_fail(NX_NOT_IMPLEMENTED,
+                       "replay: a result is a view of an input that is moved between devices");
     }
     result->of = i;
     result->kind = r->inputs[i] == tensor ? NX__RESULT_INPUT : NX__RESULT_VIEW;
@@ -129,9 +133,10 @@ static nx_status describe_result(recording *r, const nx_graph *graph, int k) {
 static nx_status describe(recording *r, const nx_graph *graph) {
     nx_replay *replay = r->replay;
     for (int k = 0; k < replay->n_results; k++) NX_TRY(describe_result(r, graph, k));
-    for (int k = 0; k < replay->n_results; k++) { /* memory that two results share is made once, then viewed */
+    for (int k = 0; k < replay->n_results; k++) { /* memory of two results is made once, then viewed */
         for (int j = 0; j < replay->n_results; j++) {
-            if (j != k && replay->results[k].kind == NX__RESULT_BLOCK && replay->results[j].kind == NX__RESULT_BLOCK &&
+            if (j != k && replay->results[k].kind == NX__RESULT_BLOCK &&
+                replay->results[j].kind == NX__RESULT_BLOCK &&
                 replay->results[j].of == replay->results[k].of) {
                 replay->results[k].is_whole = false;
             }
@@ -140,14 +145,15 @@ static nx_status describe(recording *r, const nx_graph *graph) {
     for (int i = 0; i < replay->n_inputs; i++) {
         replay->inputs[i].is_written = nx_tensor_version(r->inputs[i]) != r->versions[i];
         if (replay->inputs[i].is_written && replay->inputs[i].is_moved) {
-            return nx_fail(NX_NOT_IMPLEMENTED, "replay: input %d is written on another device than it lies on", i);
+            return nx_fail(NX_NOT_IMPLEMENTED,
+                           "replay: input %d is written on another device than it lies on", i);
         }
         replay->has_written |= replay->inputs[i].is_written;
     }
     return NX_OK;
 }
 
-/* ---- the capture --------------------------------------------------------------------------------------------- */
+/* ---- the capture --------------------------------------------------------------------------------------- */
 
 /* Ends the capture in any case. */
 static nx_status capture(recording *r, const nx_graph *graph) {
@@ -185,7 +191,9 @@ static nx_status capture_aside(recording *r, const nx_graph *graph) {
 static nx_status check_graph(const nx_graph *graph) {
     for (const nx_node *node = graph->first; node; node = node->next) {
         if (node->op && node->op->def->flags & NX_OP_DATA_SIZED) {
-            return nx_fail(NX_NOT_IMPLEMENTED, "replay: the size of %s depends on its input's elements: use mode max-autotune", node->name);
+            return nx_fail(NX_NOT_IMPLEMENTED,
+                           "replay: the size of %s depends on its input's elements: use mode max-autotune",
+                           node->name);
         }
     }
     return NX_OK;
@@ -193,11 +201,12 @@ static nx_status check_graph(const nx_graph *graph) {
 
 static nx_status new_replay(const nx_graph *graph, nx_device device, nx_replay **out) {
     int n_inputs = 0;
-    for (const nx_node *node = graph->first; node; node = node->next) n_inputs += node->kind == NX_NODE_PLACEHOLDER;
+    for (const nx_node *node = graph->first; node; node = node->next)
+        n_inputs += node->kind == NX_NODE_PLACEHOLDER;
     const nx_node *output = nx_graph_output_node(graph);
     int n_results = output ? output->n_args : 0;
-    size_t bytes = sizeof(nx_replay) + sizeof(nx__replay_result) * (size_t)n_results + sizeof(nx__replay_input) * (size_t)n_inputs +
-                   sizeof(nx__replay_block) * (size_t)n_results;
+    size_t bytes = sizeof(nx_replay) + sizeof(nx__replay_result) * (size_t)n_results +
+                   sizeof(nx__replay_input) * (size_t)n_inputs + sizeof(nx__replay_block) * (size_t)n_results;
     nx_replay *replay = nx_alloc_zeroed(bytes);
     if (replay == NULL) return nx_fail_memory(bytes);
     replay->device = device;
@@ -212,7 +221,8 @@ static nx_status new_replay(const nx_graph *graph, nx_device device, nx_replay *
 
 static nx_status new_recording(nx_replay *replay, recording *r) {
     size_t n_in = (size_t)replay->n_inputs, n_out = (size_t)replay->n_results;
-    size_t bytes = sizeof(nx_span) * (n_in + n_out) + sizeof(void *) * (n_in + 2 * n_out) + sizeof(uint32_t) * n_in;
+    size_t bytes =
+        sizeof(nx_span) * (n_in + n_out) + sizeof(void *) * (n_in + 2 * n_out) + sizeof(uint32_t) * n_in;
     char *at = nx_alloc_zeroed(bytes + 1);
     if (at == NULL) return nx_fail_memory(bytes);
     *r = (recording){.replay = replay, .slots = (nx_span *)at};

@@ -18,8 +18,10 @@ static nx_status fail_input(const nx_replay *replay, int i, const char *what) {
 static nx_status bind_input(const nx_replay *replay, int i, nx_tensor *tensor, binding *b) {
     const nx__replay_input *input = &replay->inputs[i];
     if (NX_UNLIKELY(tensor->a.dtype != input->dtype)) return fail_input(replay, i, "has another dtype");
-    if (NX_UNLIKELY(tensor->a.device.type != replay->device.type || tensor->a.device.index != replay->device.index)) {
-        if (!input->is_moved || tensor->a.device.type != 0) return fail_input(replay, i, "lies on another device");
+    if (NX_UNLIKELY(tensor->a.device.type != replay->device.type ||
+                    tensor->a.device.index != replay->device.index)) {
+        if (!input->is_moved || tensor->a.device.type != 0)
+            return fail_input(replay, i, "lies on another device");
         NX_TRY(nx_tensor_new(input->dtype, 0, NULL, replay->device, &b->moved[i]));
         NX_TRY(nx_device_copy(b->moved[i], tensor));
         tensor = b->moved[i];
@@ -29,7 +31,7 @@ static nx_status bind_input(const nx_replay *replay, int i, nx_tensor *tensor, b
     return NX_OK;
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------------------- */
 
 static nx_status view_input(nx_tensor *input, const nx_meta *from, nx_tensor **out) {
     nx_meta meta = *from;
@@ -42,7 +44,8 @@ static nx_status block_storage(const nx_replay *replay, int block, binding *b) {
     return *storage ? NX_OK : nx_storage_new(replay->device, replay->blocks[block].bytes, storage);
 }
 
-static nx_status make_in_block(const nx_replay *replay, const nx__replay_result *result, binding *b, nx_tensor **out) {
+static nx_status make_in_block(const nx_replay *replay, const nx__replay_result *result, binding *b,
+                               nx_tensor **out) {
     nx_storage **storage = &b->storages[replay->n_inputs + result->of];
     if (NX_LIKELY(result->is_whole)) {
         NX_TRY(nx_tensor_new_meta(&result->meta, false, out));
@@ -55,7 +58,8 @@ static nx_status make_in_block(const nx_replay *replay, const nx__replay_result 
     return NX_OK;
 }
 
-static nx_status make_result(const nx_replay *replay, int k, nx_tensor *const *inputs, binding *b, nx_tensor **out) {
+static nx_status make_result(const nx_replay *replay, int k, nx_tensor *const *inputs, binding *b,
+                             nx_tensor **out) {
     const nx__replay_result *result = &replay->results[k];
     switch (result->kind) {
     case NX__RESULT_BLOCK: return make_in_block(replay, result, b, &out[k]);
@@ -68,7 +72,7 @@ static nx_status make_result(const nx_replay *replay, int k, nx_tensor *const *i
     return NX_OK;
 }
 
-/* ---- the run ---------------------------------------------------------------------------------------------------- */
+/* ---- the run ------------------------------------------------------------------------------------------- */
 
 static nx_status bind(const nx_replay *replay, nx_tensor *const *inputs, binding *b, nx_tensor **out) {
     for (int i = 0; i < replay->n_inputs; i++) NX_TRY(bind_input(replay, i, inputs[i], b));
@@ -78,7 +82,8 @@ static nx_status bind(const nx_replay *replay, nx_tensor *const *inputs, binding
 
 static nx_status start(const nx_replay *replay, const binding *b) {
     nx_launch *keep = NULL; /* the CPU is done when the call returns */
-    if (replay->device.type != 0) NX_TRY(nx_launch_new_keep(b->storages, replay->n_inputs + replay->n_blocks, &keep));
+    if (replay->device.type != 0)
+        NX_TRY(nx_launch_new_keep(b->storages, replay->n_inputs + replay->n_blocks, &keep));
     return nx_capture_replay(replay->device, replay->graph, b->bases, keep);
 }
 
@@ -95,7 +100,8 @@ static nx_status run(const nx_replay *replay, nx_tensor *const *inputs, binding 
         }
         return status;
     }
-    for (int i = 0; replay->has_written && i < replay->n_inputs; i++) inputs[i]->storage->version += replay->inputs[i].is_written;
+    for (int i = 0; replay->has_written && i < replay->n_inputs; i++)
+        inputs[i]->storage->version += replay->inputs[i].is_written;
     return NX_OK;
 }
 

@@ -15,7 +15,9 @@ static nx_status add(nx_run *run, const nx_value *in, nx_value *out) {
     return NX_OK;
 }
 
-static nx_status refuse(nx_run *run, const nx_value *in, nx_value *out) { return nx_fail(NX_VALUE, "this kernel fails"); }
+static nx_status refuse(nx_run *run, const nx_value *in, nx_value *out) {
+    return nx_fail(NX_VALUE, "this kernel fails");
+}
 
 static nx_tensor *vector(int64_t n, float first) {
     nx_tensor *t;
@@ -36,8 +38,10 @@ static void test_block_owns_its_arguments(void **state) {
     nx_tensor *a = vector(4, 1), *b = vector(4, 10);
     char text[] = "mode";
     int64_t dims[] = {0, 1};
-    nx_value list[] = {nx_value_tensor(b), nx_value_float(0.5), nx_value_list((nx_value[]){nx_value_int(7)}, 1)};
-    nx_value in[] = {nx_value_tensor(a), nx_value_list(list, 3), nx_value_ints(dims, 2), nx_value_str(text), nx_value_bool(true), NX_VALUE_NONE};
+    nx_value list[] = {nx_value_tensor(b), nx_value_float(0.5),
+                       nx_value_list((nx_value[]){nx_value_int(7)}, 1)};
+    nx_value in[] = {nx_value_tensor(a), nx_value_list(list, 3), nx_value_ints(dims, 2),
+                     nx_value_str(text), nx_value_bool(true),    NX_VALUE_NONE};
     nx_value out[] = {nx_value_tensor(a), nx_value_tensor(b)};
     nx_run run = {.device = NX_CPU};
     nx_launch *l;

@@ -53,7 +53,9 @@ static nx_status slow_add(nx_run *run, const nx_value *in, nx_value *out) {
     return add(run, in, out);
 }
 
-static nx_status refuse(nx_run *run, const nx_value *in, nx_value *out) { return nx_fail(NX_VALUE, "this kernel fails"); }
+static nx_status refuse(nx_run *run, const nx_value *in, nx_value *out) {
+    return nx_fail(NX_VALUE, "this kernel fails");
+}
 
 static nx_status launch(nx_kernel_fn *kernel, nx_tensor *a, nx_tensor *b, nx_tensor *to) {
     nx_run run = {.device = npu};
@@ -73,7 +75,8 @@ static void test_names(void **state) {
     assert_int_equal(nx_device_parse("npu:1", &d), NX_RUNTIME);
     assert_int_equal(nx_device_parse("npu:x", &d), NX_RUNTIME);
     assert_int_equal(nx_device_parse("cuda", &d), NX_RUNTIME);
-    assert_non_null(strstr(nx_error_message(), "Expected one of cpu, npu device type at start of device string: cuda"));
+    assert_non_null(
+        strstr(nx_error_message(), "Expected one of cpu, npu device type at start of device string: cuda"));
 }
 
 static void test_registration_checks_the_table(void **state) {
@@ -102,7 +105,9 @@ static void test_registration_checks_the_table(void **state) {
     assert_int_equal(nx_device_load_plugin("/nonexistent/plugin.so"), NX_IO);
 }
 
-static nx_status copy_nothing(void *context, nx_stream *stream, void *to, const void *from, size_t bytes) { return NX_OK; }
+static nx_status copy_nothing(void *context, nx_stream *stream, void *to, const void *from, size_t bytes) {
+    return NX_OK;
+}
 
 static void test_self_test_finds_a_wrong_device(void **state) {
     static nx_device_api broken;
@@ -135,7 +140,8 @@ static void test_a_forked_child_is_told(void **state) {
     if (child == 0) {
         nx_tensor *other;
         int64_t n = 4;
-        bool told = nx_tensor_new(NX_F32, 1, &n, npu, &other) == NX_RUNTIME && strstr(nx_error_message(), "forked subprocess");
+        bool told = nx_tensor_new(NX_F32, 1, &n, npu, &other) == NX_RUNTIME &&
+                    strstr(nx_error_message(), "forked subprocess");
         told = told && launch(add, t, t, t) == NX_RUNTIME && nx_device_synchronize(npu) == NX_RUNTIME;
         nx_tensor_unref(t);
         _exit(told ? 0 : 1);
@@ -201,7 +207,8 @@ static void test_events_order_streams(void **state) {
 }
 
 static void test_capture_and_replay(void **state) {
-    nx_tensor *x = device(4, 1), *y = device(4, 10), *z = device(4, 0), *middle = device(4, 0), *z2 = device(4, 0);
+    nx_tensor *x = device(4, 1), *y = device(4, 10), *z = device(4, 0), *middle = device(4, 0),
+              *z2 = device(4, 0);
     nx_span slots[2] = {{x->a.data, 16}, {z->a.data, 16}};
     void *graph, *bases[2] = {y->a.data, z2->a.data};
     OK(nx_capture_begin(npu));
@@ -275,7 +282,8 @@ static void test_a_lost_device_says_so(void **state) {
 
 static nx_status draw(nx_tensor *to) {
     nx_run run = {.device = npu};
-    nx_value in[4] = {nx_value_tensor(to), nx_value_float(0), nx_value_float(1), NX_VALUE_NONE}, out[1] = {nx_value_tensor(to)};
+    nx_value in[4] = {nx_value_tensor(to), nx_value_float(0), nx_value_float(1), NX_VALUE_NONE},
+             out[1] = {nx_value_tensor(to)};
     nx_kernel_fn *kernel = api()->find_kernel(api()->context, "aten::normal_");
     assert_non_null(kernel);
     return nx_device_launch(kernel, &run, in, 4, out, 1);

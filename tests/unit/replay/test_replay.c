@@ -35,12 +35,20 @@ static nx_tensor *tensor(nx_device device, int ndim, const int64_t *sizes, float
     return t;
 }
 
-static nx_tensor *matrix(nx_device device, float first) { return tensor(device, 2, (int64_t[]){2, 3}, first); }
+static nx_tensor *matrix(nx_device device, float first) {
+    return tensor(device, 2, (int64_t[]){2, 3}, first);
+}
 
 /* The elements of the tensor's memory, from element 0 on, in memory order. */
 static void read_all(nx_tensor *t, float *to) {
     nx_tensor *host, *flat;
-    nx_meta meta = {.dtype = NX_F32, .device = t->a.device, .ndim = 1, .size = {t->a.numel}, .stride = {1}, .offset = t->offset, .view_of = -1};
+    nx_meta meta = {.dtype = NX_F32,
+                    .device = t->a.device,
+                    .ndim = 1,
+                    .size = {t->a.numel},
+                    .stride = {1},
+                    .offset = t->offset,
+                    .view_of = -1};
     OK(nx_tensor_new_view(t->storage, &meta, NX_DEVICE_KEY(t->a.device), NULL, &flat));
     OK(nx_tensor_new(NX_F32, 1, meta.size, NX_CPU, &host));
     OK(nx_device_copy(host, flat));
@@ -65,19 +73,18 @@ static void drop(nx_tensor **tensors, int n) {
     for (int i = 0; i < n; i++) nx_tensor_unref(tensors[i]);
 }
 
-static const char every_kind[] =
-    "graph functional {\n"
-    "  %x = placeholder \"x\" : f32[2, 3] @\n"
-    "  %y = placeholder \"y\" : f32[2, 3] @\n"
-    "  %mul = call aten::mul.Tensor(%x, %y) : f32[2, 3] @\n"
-    "  %add = call aten::add.Tensor(%mul, %x) : f32[2, 3] @\n"
-    "  %t = call aten::t(%x) : f32[3, 2]{1, 3} @\n"
-    "  %t_1 = call aten::t(%mul) : f32[3, 2]{1, 3} @\n"
-    "  %mm = call aten::mm(%add, %t) : f32[2, 2] @\n"
-    "  %sum = call aten::sum(%mm) : f32[] @\n"
-    "  %t_2 = call aten::t(%sum) : f32[] @\n"
-    "  return (%add, %mul, %t, %x, %t_1, %mul, %t_2)\n"
-    "}\n";
+static const char every_kind[] = "graph functional {\n"
+                                 "  %x = placeholder \"x\" : f32[2, 3] @\n"
+                                 "  %y = placeholder \"y\" : f32[2, 3] @\n"
+                                 "  %mul = call aten::mul.Tensor(%x, %y) : f32[2, 3] @\n"
+                                 "  %add = call aten::add.Tensor(%mul, %x) : f32[2, 3] @\n"
+                                 "  %t = call aten::t(%x) : f32[3, 2]{1, 3} @\n"
+                                 "  %t_1 = call aten::t(%mul) : f32[3, 2]{1, 3} @\n"
+                                 "  %mm = call aten::mm(%add, %t) : f32[2, 2] @\n"
+                                 "  %sum = call aten::sum(%mm) : f32[] @\n"
+                                 "  %t_2 = call aten::t(%sum) : f32[] @\n"
+                                 "  return (%add, %mul, %t, %x, %t_1, %mul, %t_2)\n"
+                                 "}\n";
 
 static void check_every_kind(nx_device device) {
     enum { N = 7 };
@@ -113,13 +120,12 @@ static void check_every_kind(nx_device device) {
     nx_graph_free(graph);
 }
 
-static const char mutating[] =
-    "graph functional {\n"
-    "  %x = placeholder \"x\" : f32[2, 3] @\n"
-    "  %add = call aten::add.Tensor(%x, %x) : f32[2, 3] @\n"
-    "  %copy_ = call aten::copy_(%x, %add) : f32[2, 3] @\n"
-    "  return (%add)\n"
-    "}\n";
+static const char mutating[] = "graph functional {\n"
+                               "  %x = placeholder \"x\" : f32[2, 3] @\n"
+                               "  %add = call aten::add.Tensor(%x, %x) : f32[2, 3] @\n"
+                               "  %copy_ = call aten::copy_(%x, %add) : f32[2, 3] @\n"
+                               "  return (%add)\n"
+                               "}\n";
 
 static void check_mutation(nx_device device) {
     nx_graph *graph = parse(mutating, device);
@@ -140,13 +146,12 @@ static void check_mutation(nx_device device) {
     nx_graph_free(graph);
 }
 
-static const char drawing[] =
-    "graph functional {\n"
-    "  %x = placeholder \"x\" : f32[2, 3] @\n"
-    "  %a = call aten::normal_functional(%x) : f32[2, 3] @\n"
-    "  %b = call aten::normal_functional(%x) : f32[2, 3] @\n"
-    "  return (%a, %b)\n"
-    "}\n";
+static const char drawing[] = "graph functional {\n"
+                              "  %x = placeholder \"x\" : f32[2, 3] @\n"
+                              "  %a = call aten::normal_functional(%x) : f32[2, 3] @\n"
+                              "  %b = call aten::normal_functional(%x) : f32[2, 3] @\n"
+                              "  return (%a, %b)\n"
+                              "}\n";
 
 static void check_random(nx_device device) {
     nx_graph *graph = parse(drawing, device);
@@ -177,7 +182,13 @@ static void check_offset(nx_device device) {
     nx_replay *replay;
     OK(nx_replay_new(graph, device, &replay));
     nx_tensor *base = tensor(device, 1, (int64_t[]){12}, 0), *in[2], *out[7], *again[7];
-    nx_meta meta = {.dtype = NX_F32, .device = device, .ndim = 2, .size = {2, 3}, .stride = {3, 1}, .offset = 5, .view_of = -1};
+    nx_meta meta = {.dtype = NX_F32,
+                    .device = device,
+                    .ndim = 2,
+                    .size = {2, 3},
+                    .stride = {3, 1},
+                    .offset = 5,
+                    .view_of = -1};
     OK(nx_tensor_new_view(base->storage, &meta, NX_DEVICE_KEY(device), base, &in[0]));
     in[1] = matrix(device, 1);
     OK(nx_replay_run(replay, in, out));
@@ -192,13 +203,12 @@ static void check_offset(nx_device device) {
     nx_graph_free(graph);
 }
 
-static const char mixed[] =
-    "graph functional {\n"
-    "  %x = placeholder \"x\" : f32[2, 3] npu:0\n"
-    "  %s = placeholder \"s\" : f32[] cpu\n"
-    "  %mul = call aten::mul.Tensor(%x, %s) : f32[2, 3] npu:0\n"
-    "  return (%mul)\n"
-    "}\n";
+static const char mixed[] = "graph functional {\n"
+                            "  %x = placeholder \"x\" : f32[2, 3] npu:0\n"
+                            "  %s = placeholder \"s\" : f32[] cpu\n"
+                            "  %mul = call aten::mul.Tensor(%x, %s) : f32[2, 3] npu:0\n"
+                            "  return (%mul)\n"
+                            "}\n";
 
 static void test_a_number_from_the_cpu(void **state) {
     nx_graph *graph = parse(mixed, npu);
@@ -217,13 +227,12 @@ static void test_a_number_from_the_cpu(void **state) {
     nx_graph_free(graph);
 }
 
-static const char with_constant[] =
-    "graph functional {\n"
-    "  %x = placeholder \"x\" : f32[2, 3] @\n"
-    "  %k = get_attr \"k\" : f32[] cpu = [0.5]\n"
-    "  %mul = call aten::mul.Tensor(%x, %k) : f32[2, 3] @\n"
-    "  return (%mul)\n"
-    "}\n";
+static const char with_constant[] = "graph functional {\n"
+                                    "  %x = placeholder \"x\" : f32[2, 3] @\n"
+                                    "  %k = get_attr \"k\" : f32[] cpu = [0.5]\n"
+                                    "  %mul = call aten::mul.Tensor(%x, %k) : f32[2, 3] @\n"
+                                    "  return (%mul)\n"
+                                    "}\n";
 
 static void check_constant(nx_device device) {
     nx_graph *graph = parse(with_constant, device);
@@ -280,11 +289,26 @@ static void test_every_allocation_may_fail(void **state) {
     nx_graph_free(graph);
 }
 
-static void test_every_kind(void **state) { check_every_kind(NX_CPU); check_every_kind(npu); }
-static void test_mutation(void **state) { check_mutation(NX_CPU); check_mutation(npu); }
-static void test_random(void **state) { check_random(NX_CPU); check_random(npu); }
-static void test_constant(void **state) { check_constant(NX_CPU); check_constant(npu); }
-static void test_offset(void **state) { check_offset(NX_CPU); check_offset(npu); }
+static void test_every_kind(void **state) {
+    check_every_kind(NX_CPU);
+    check_every_kind(npu);
+}
+static void test_mutation(void **state) {
+    check_mutation(NX_CPU);
+    check_mutation(npu);
+}
+static void test_random(void **state) {
+    check_random(NX_CPU);
+    check_random(npu);
+}
+static void test_constant(void **state) {
+    check_constant(NX_CPU);
+    check_constant(npu);
+}
+static void test_offset(void **state) {
+    check_offset(NX_CPU);
+    check_offset(npu);
+}
 
 static int load(void **state) {
     int type;
