@@ -3,15 +3,15 @@
  * (C, Python, text) passes nx__args_check; after it tags are trusted. Read next: graph.c. */
 #include "ir/private.h"
 
-int nx__args_room(const nx_value *args, int n) {
+int nx_args_room(const nx_value *args, int n) {
     int room = n;
     for (int i = 0; i < n; i++) {
-        if (args[i].tag == NX_TAG_LIST) room += nx__args_room(args[i].list, args[i].n);
+        if (args[i].tag == NX_TAG_LIST) room += nx_args_room(args[i].list, args[i].n);
     }
     return room;
 }
 
-static nx_status resolve_level(const nx_value *args, int n, nx__resolve_fn *resolve, void *context, nx_value *to, nx_value **spare) {
+static nx_status resolve_level(const nx_value *args, int n, nx_resolve_fn *resolve, void *context, nx_value *to, nx_value **spare) {
     for (int i = 0; i < n; i++) {
         if (args[i].tag == NX_TAG_NODE) {
             NX_TRY(resolve(context, args[i].node, args[i].n, &to[i]));
@@ -27,7 +27,7 @@ static nx_status resolve_level(const nx_value *args, int n, nx__resolve_fn *reso
     return NX_OK;
 }
 
-nx_status nx__args_resolve(const nx_value *args, int n, nx__resolve_fn *resolve, void *context, nx_value *to) {
+nx_status nx_args_resolve(const nx_value *args, int n, nx_resolve_fn *resolve, void *context, nx_value *to) {
     nx_value *spare = to + n;
     return resolve_level(args, n, resolve, context, to, &spare);
 }
@@ -91,7 +91,7 @@ nx_status nx__args_check(const nx_op *op, const nx_value *args, int n) {
     return NX_OK;
 }
 
-bool nx__value_equal(const nx_value *a, const nx_value *b) {
+bool nx_value_equal(const nx_value *a, const nx_value *b) {
     if (a->tag != b->tag) return false;
     switch (a->tag) {
     case NX_TAG_NONE: return true;
@@ -103,7 +103,7 @@ bool nx__value_equal(const nx_value *a, const nx_value *b) {
     case NX_TAG_TENSOR: case NX_TAG_GENERATOR: case NX_TAG_OPAQUE: return a->opaque == b->opaque;
     case NX_TAG_LIST:
         for (int i = 0; i < a->n && a->n == b->n; i++) {
-            if (!nx__value_equal(&a->list[i], &b->list[i])) return false;
+            if (!nx_value_equal(&a->list[i], &b->list[i])) return false;
         }
         return a->n == b->n;
     default: return a->i == b->i;
@@ -124,11 +124,11 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **ou
     nx_thread *thread = nx_thread_get();
     uint64_t included = thread->keys_included, excluded = thread->keys_excluded;
     int n_out = op->def->n_out;
-    size_t bytes = sizeof(nx_value) * (size_t)(nx__args_room(args, n) + n_out + 1);
+    size_t bytes = sizeof(nx_value) * (size_t)(nx_args_room(args, n) + n_out + 1);
     nx_value *in = nx_alloc_zeroed(bytes), *results = in;
     if (in == NULL) return nx_fail_memory(bytes);
     in += n_out;
-    nx_status status = nx__args_resolve(args, n, resolve_fake, (void *)op, in);
+    nx_status status = nx_args_resolve(args, n, resolve_fake, (void *)op, in);
     if (status == NX_OK) {
         thread->keys_included = NX_KEY(FAKE);
         thread->keys_excluded = NX_KEY(CAPTURE) | NX_KEY(TRACE) | NX_KEY(AUTOGRAD);
@@ -139,6 +139,13 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **ou
     for (int k = 0; k < n_out && status == NX_OK; k++) out[k] = results[k].tag == NX_TAG_TENSOR ? results[k].tensor : NULL;
     nx_free(results);
     return status;
+}
+
+int nx_op_written(const nx_op *op) {
+    for (int i = 0; i < op->def->n_in; i++) {
+        if (op->def->params[i].written) return i;
+    }
+    return -1;
 }
 
 void nx__op_base(const char *op_name, char *out, size_t room) {

@@ -76,14 +76,14 @@ nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *consta
     return NX_OK;
 }
 
-nx_status nx_graph_call(nx_graph *graph, const nx_op *op, const nx_value *in, nx_node **out) {
+nx_status nx_graph_call_named(nx_graph *graph, const nx_op *op, const nx_value *in, const char *name, nx_node **out) {
     nx_tensor *fakes[16] = {0};
     nx_node *node = NULL;
     nx_status status;
     if (graph == NULL || op == NULL) return nx_fail(NX_VALUE, "graph call: a graph and an operator are needed");
     if (op->def->n_out > NX_COUNT(fakes)) return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d results in a graph", op->def->name, NX_COUNT(fakes));
     NX_TRY(nx__args_check(op, in, op->def->n_in));
-    NX_TRY(nx_graph_append(graph, NX_NODE_CALL_FUNCTION, NULL, op, NULL, in, op->def->n_in, &node));
+    NX_TRY(nx_graph_append(graph, NX_NODE_CALL_FUNCTION, name, op, NULL, in, op->def->n_in, &node));
     status = nx__infer(op, node->args, node->n_args, fakes);
     if (status == NX_OK) status = nx_node_set_fakes(node, fakes, op->def->n_out);
     for (int k = 0; k < op->def->n_out; k++) nx_tensor_unref(fakes[k]);
@@ -93,6 +93,10 @@ nx_status nx_graph_call(nx_graph *graph, const nx_op *op, const nx_value *in, nx
     }
     *out = node;
     return NX_OK;
+}
+
+nx_status nx_graph_call(nx_graph *graph, const nx_op *op, const nx_value *in, nx_node **out) {
+    return nx_graph_call_named(graph, op, in, NULL, out);
 }
 
 nx_status nx_graph_output(nx_graph *graph, const nx_value *results, int n) {

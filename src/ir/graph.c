@@ -282,12 +282,12 @@ static int n_mentions(const nx_node *user, const nx_node *node) {
 }
 
 /* Arguments change in place and use entries move over, so this cannot run out of memory. */
-static void replace(nx_node *node, int from, nx_node *with, int to) {
+static void replace(nx_node *node, int from, nx_node *with, int to, bool (*wanted)(const nx_node *)) {
     if (node == with && (from < 0 || from == to)) return;
     for (nx_use **at = &node->uses; *at;) {
         nx_use *use = *at;
         int before = n_mentions(use->user, node);
-        if (use->user != with) rename_in(use->user->args, use->user->n_args, node, from, with, to);
+        if (use->user != with && (wanted == NULL || wanted(use->user))) rename_in(use->user->args, use->user->n_args, node, from, with, to);
         /* Move as many of this user's entries as it has mentions less; they need not stand together. */
         int move = before - n_mentions(use->user, node);
         bool moved_first = move > 0;
@@ -308,14 +308,18 @@ static void replace(nx_node *node, int from, nx_node *with, int to) {
 
 nx_status nx_node_replace_uses(nx_node *node, nx_node *with) {
     if (node->graph != with->graph) return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
-    replace(node, -1, with, 0);
+    replace(node, -1, with, 0, NULL);
+    return NX_OK;
+}
+
+nx_status nx_node_replace_result_if(nx_node *node, int result, nx_node *with, int with_result, bool (*wanted)(const nx_node *user)) {
+    if (node->graph != with->graph) return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
+    replace(node, result, with, with_result, wanted);
     return NX_OK;
 }
 
 nx_status nx_node_replace_result(nx_node *node, int result, nx_node *with, int with_result) {
-    if (node->graph != with->graph) return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
-    replace(node, result, with, with_result);
-    return NX_OK;
+    return nx_node_replace_result_if(node, result, with, with_result, NULL);
 }
 
 /* ---- the whole graph --------------------------------------------------------------------------------- */
@@ -340,11 +344,11 @@ static nx_status map_node(void *context, nx_node *node, int result, nx_value *ou
 
 nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out) {
     nx_node *copy = NULL;
-    size_t bytes = sizeof(nx_value) * (size_t)(nx__args_room(node->args, node->n_args) + 1);
+    size_t bytes = sizeof(nx_value) * (size_t)(nx_args_room(node->args, node->n_args) + 1);
     nx_value *args = nx_alloc(bytes);
     if (args == NULL) return nx_fail_memory(bytes);
     nx_status status;
-    NX_TRY_FAIL(nx__args_resolve(node->args, node->n_args, map_node, map, args));
+    NX_TRY_FAIL(nx_args_resolve(node->args, node->n_args, map_node, map, args));
     if (nx__name_taken(graph, node->name)) status = nx_graph_append(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
     else status = nx__graph_append_named(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
     if (status != NX_OK) goto fail;

@@ -100,14 +100,14 @@ static void add_args(nx_text *text, const nx_node *node) {
     if (params) {
         for (n_positional = 0; n_positional < n && !params[n_positional].keyword_only;) n_positional++;
         int last = n_positional;
-        while (last > 0 && params[last - 1].has_initial && nx__value_equal(&node->args[last - 1], &params[last - 1].initial)) last--;
+        while (last > 0 && params[last - 1].has_initial && nx_value_equal(&node->args[last - 1], &params[last - 1].initial)) last--;
         n_positional = last;
     }
     bool comma = false;
     nx_text_add(text, "(");
     for (int i = 0; i < n; i++) {
         bool named = i >= n_positional;
-        if (named && params && params[i].has_initial && nx__value_equal(&node->args[i], &params[i].initial)) continue;
+        if (named && params && params[i].has_initial && nx_value_equal(&node->args[i], &params[i].initial)) continue;
         if (comma) nx_text_add(text, ", ");
         comma = true;
         if (named && params) nx_text_add(text, "%s=", params[i].name);

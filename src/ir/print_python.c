@@ -79,12 +79,12 @@ static void add_args(nx_text *text, const nx_node *node, int first) {
     bool comma = false;
     while (params && n_positional > 0) {
         const nx_param *p = &params[n_positional - 1];
-        if (!p->keyword_only && !(p->has_initial && nx__value_equal(&node->args[n_positional - 1], &p->initial))) break;
+        if (!p->keyword_only && !(p->has_initial && nx_value_equal(&node->args[n_positional - 1], &p->initial))) break;
         n_positional--;
     }
     for (int i = first; i < node->n_args; i++) {
         bool named = i >= n_positional;
-        if (named && params[i].has_initial && nx__value_equal(&node->args[i], &params[i].initial)) continue;
+        if (named && params[i].has_initial && nx_value_equal(&node->args[i], &params[i].initial)) continue;
         if (comma) nx_text_add(text, ", ");
         comma = true;
         if (named) nx_text_add(text, "%s = ", params[i].name);

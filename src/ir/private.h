@@ -19,14 +19,8 @@ nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char 
                                  const nx_value *args, int n_args, nx_node **out);
 
 /* ---- arguments (args.c) ------------------------------------------------------------------------------ */
-typedef nx_status nx__resolve_fn(void *context, nx_node *node, int result, nx_value *out);
-/* How many values `args` need when written out with their lists. */
-int nx__args_room(const nx_value *args, int n);
-/* Copies args to `to` (room as above) with every node reference replaced by what `resolve` gives. */
-nx_status nx__args_resolve(const nx_value *args, int n, nx__resolve_fn *resolve, void *context, nx_value *to);
 /* The tags that `op` accepts; tensors stand as nodes. Text for an error without the operator's name. */
 nx_status nx__args_check(const nx_op *op, const nx_value *args, int n);
-bool nx__value_equal(const nx_value *a, const nx_value *b);
 /* Results of a call on the arguments' fakes, by the operator's shape rule; new references in out[n_out]. */
 nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **out);
 /* "add" of "aten::add.Tensor" into `out`. */

@@ -45,7 +45,7 @@ static nx_status prepare(machine *m, const nx_graph *graph) {
     for (const nx_node *node = graph->first; node; node = node->next) {
         m->first[node->order] = n_values;
         n_values += node->n_results;
-        int need = nx__args_room(node->args, node->n_args) + node->n_results + (node->op ? node->op->def->n_out : 0);
+        int need = nx_args_room(node->args, node->n_args) + node->n_results + (node->op ? node->op->def->n_out : 0);
         if (need > room) room = need;
         NX_TRY(check_reference(node));
         nx_node_each_input(node, count_use, m);
@@ -73,7 +73,7 @@ static nx_status run_call(machine *m, const nx_node *node) {
     int n_out = node->op->def->n_out;
     nx_value *out = m->scratch, *in = out + n_out;
     memset(out, 0, sizeof *out * (size_t)n_out);
-    NX_TRY(nx__args_resolve(node->args, node->n_args, get_value, m, in));
+    NX_TRY(nx_args_resolve(node->args, node->n_args, get_value, m, in));
     NX_TRY(nx_op_call(node->op, in, out));
     for (int k = 0; k < n_out; k++) {
         if (out[k].tag == NX_TAG_TENSOR && k < node->n_results) m->values[m->first[node->order] + k] = out[k].tensor;

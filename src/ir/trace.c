@@ -48,13 +48,6 @@ nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, in
     return NX_OK;
 }
 
-bool nx_tracer_find(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
-    const tracked *entry = nx_map_get(&tracer->nodes, tensor);
-    if (entry == NULL) return false;
-    *out = nx_value_node(entry->node, entry->result);
-    return true;
-}
-
 static bool same_place(const nx_tensor *a, const nx_tensor *b) {
     if (a->storage != b->storage || a->offset != b->offset || a->a.dtype != b->a.dtype || a->a.ndim != b->a.ndim) return false;
     for (int d = 0; d < a->a.ndim; d++) {
@@ -77,15 +70,20 @@ static const tracked *find_alias(const nx_tracer *tracer, const nx_tensor *tenso
     return best;
 }
 
+bool nx_tracer_find(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
+    const tracked *entry = nx_map_get(&tracer->nodes, tensor);
+    if (entry == NULL) entry = find_alias(tracer, tensor);
+    if (entry) *out = nx_value_node(entry->node, entry->result);
+    return entry != NULL;
+}
+
 typedef struct lookup { nx_tracer *tracer; const nx_op *op; } lookup;
 
 static nx_status tensor_node(const lookup *look, nx_tensor *tensor, nx_value *out) {
     nx_tracer *tracer = look->tracer;
-    if (nx_tracer_find(tracer, tensor, out)) return NX_OK;
-    const tracked *alias = find_alias(tracer, tensor);
-    if (alias) {
-        *out = nx_value_node(alias->node, alias->result);
-        return nx_tracer_bind(tracer, tensor, alias->node, alias->result);
+    if (nx_tracer_find(tracer, tensor, out)) {
+        bool known = nx_map_get(&tracer->nodes, tensor) != NULL;
+        return known ? NX_OK : nx_tracer_bind(tracer, tensor, out->node, out->n);
     }
     if (tracer->unknown) return tracer->unknown(tracer, tensor, out);
     return nx_fail(NX_RUNTIME, "%s: a tensor that was made outside is used while recording", look->op->def->name);
@@ -153,7 +151,7 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     nx_tracer *tracer = serving(thread);
     const nx_op *op = run->op;
     if (tracer == NULL) return nx_fail(NX_RUNTIME, "%s: a call is to be recorded and no recorder is on", op->def->name);
-    size_t bytes = sizeof(nx_value) * (size_t)(nx__args_room(in, op->def->n_in) + 1);
+    size_t bytes = sizeof(nx_value) * (size_t)(nx_args_room(in, op->def->n_in) + 1);
     nx_value *args = nx_alloc(bytes), *spare = args + op->def->n_in;
     if (args == NULL) return nx_fail_memory(bytes);
     nx_status status = to_nodes(&(lookup){tracer, op}, in, op->def->n_in, args, &spare);

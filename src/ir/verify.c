@@ -54,18 +54,10 @@ static bool no_target(const nx_node *n) { return n->target == NULL; }
 static bool is_dissolved(const nx_node *n) { return !(n->op && n->op->def->dissolves); }
 static bool has_shape(const nx_node *n) { return n->n_results == 0 || n->fakes[0] != NULL; }
 
-/* The argument that a writing operator writes, -1: it writes none. */
-static int written_arg(const nx_op *op) {
-    for (int i = 0; i < op->def->n_in; i++) {
-        if (op->def->params[i].written) return i;
-    }
-    return op->def->flags & NX_OP_MUTATES ? (op->def->variant == NX_OUT ? op->def->n_in - 1 : 0) : -1;
-}
-
 static bool is_fresh(const nx_value *v) {
     const nx_node *n = v->node;
     if (v->tag != NX_TAG_NODE || n->op == NULL || n_uses(n) != 1) return false;
-    return n->op->def->kind != NX_KIND_VIEW && written_arg(n->op) < 0;
+    return n->op->def->kind != NX_KIND_VIEW && nx_op_written(n->op) < 0;
 }
 
 /* copy_ into an input, with nothing but such copies and the output behind it. */
@@ -75,7 +67,7 @@ static bool is_copy_back(const nx_node *n) {
 }
 
 static bool writes_nothing_alive(const nx_node *n) {
-    int at = n->op ? written_arg(n->op) : -1;
+    int at = n->op ? nx_op_written(n->op) : -1;
     return at < 0 || is_copy_back(n) || is_fresh(&n->args[at]);
 }
 

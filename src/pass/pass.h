@@ -19,21 +19,29 @@ typedef struct nx_aot {
     bool *same_as_input;
     bool *output_requires_grad; /* n_outputs: has a tangent, in order */
     int *grad_of;            /* n_inputs: index of its gradient in backward's results, -1: none */
-    int n_grads, n_tangents;
+    int n_grads, n_tangents; /* the runtime gives a tangent the strides of its placeholder's fake */
 } nx_aot;
 /* requires_grad[i]: the graph's input i does. grad_mode: whether gradients are wanted. inference: no joint graph. */
 NX_MUST_USE nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out);
 void nx_aot_free(nx_aot *aot);
 
+/* joint: primals (n_inputs), then tangents -> n_forward results, then gradients. Cuts it where the fewest bytes are saved. */
+NX_MUST_USE nx_status nx_pass_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward, nx_graph **backward, int *n_saved);
+
 /* The passes, each usable alone; `graph` is changed in place and stays as it was on failure. */
 NX_MUST_USE nx_status nx_pass_functionalise(nx_graph *graph); /* writes become new values; copy_ into inputs at the end */
 NX_MUST_USE nx_status nx_pass_dce(nx_graph *graph);           /* removes nodes that nothing needs; random ones stay */
+NX_MUST_USE nx_status nx_pass_fold(nx_graph *graph);          /* exact rules between operators: t(t(x)) is x */
+NX_MUST_USE nx_status nx_pass_cse(nx_graph *graph);           /* equal calls become one; never random or returned ones */
 /* The pipeline of pass.def on a functional graph: runs, verifies when asked. letters NULL: all. */
 NX_MUST_USE nx_status nx_pass_run(nx_graph *graph, const char *letters);
 
 /* Fusion groups for the engine: each node gets group[node->order] >= 0 when it belongs to a fused region. */
+enum { NX_REGION_MAX_NODES = 64, NX_REGION_MAX_INPUTS = 16 };
 typedef struct nx_regions { int n; int *of_node; } nx_regions;
-NX_MUST_USE nx_status nx_pass_fuse(nx_graph *graph, nx_regions *out); /* point chains ending in an optional reduction */
+/* Point chains ending in an optional full or trailing reduction. Nodes move so that a region's stand together, and are
+ * numbered anew; members other than the reduction have one size, and what comes from outside broadcasts to it. */
+NX_MUST_USE nx_status nx_pass_fuse(nx_graph *graph, nx_regions *out);
 void nx_regions_free(nx_regions *regions);
 
 #endif

@@ -1,0 +1,342 @@
+/* From a captured graph to functional forward and backward graphs, without running anything:
+ *   captured --interpret on fakes, recorded at TRACE--> flat operators --functionalise--> functional
+ *   functional --interpret again on fakes that require grad, then run their backward, recorded--> joint --split--> both.
+ * Autograd stands above TRACE, so the joint graph holds the forward's operators and those of the formulas. Between the
+ * two, writes are values already, so what autograd sees is free of them. Inputs: arg0_1.. without gradients, primals_1..
+ * and tangents_1.. with, as PyTorch names them. Read next: functionalise.c, split.c. */
+#include "pass/private.h"
+
+/* The thread as a trace needs it: nothing of the caller's own recording or modes. */
+typedef struct calm { uint64_t included, excluded; bool grad; } calm;
+static calm calm_begin(bool grad) {
+    nx_thread *thread = nx_thread_get();
+    calm before = {thread->keys_included, thread->keys_excluded, nx_grad_enabled()};
+    thread->keys_included = NX_KEY(FAKE);
+    thread->keys_excluded = NX_KEY(CAPTURE);
+    nx_grad_set_enabled(grad);
+    return before;
+}
+static void calm_end(calm before) {
+    nx_thread *thread = nx_thread_get();
+    thread->keys_included = before.included;
+    thread->keys_excluded = before.excluded;
+    nx_grad_set_enabled(before.grad);
+}
+
+/* ---- one retracing ------------------------------------------------------------------------------------- */
+typedef struct trace {
+    nx_graph *graph;         /* the new one; owned */
+    nx_tracer tracer;
+    int n_inputs, n_outputs;
+    nx_tensor **inputs, **outputs; /* owned */
+} trace;
+
+static nx_status trace_attribute(void *context, const nx_node *node, nx_tensor **out) {
+    trace *t = context;
+    nx_map map = {0};
+    nx_node *copy;
+    nx_tensor *fake;
+    if (node->fakes[0] == NULL) return nx_fail(NX_RUNTIME, "compile: the type of %s is not known", node->name);
+    NX_TRY(nx_fake_like(node->fakes[0], &fake));
+    nx_status status = nx_graph_copy_node(t->graph, node, &map, &copy);
+    nx_map_free(&map);
+    if (status == NX_OK) status = nx_tracer_bind(&t->tracer, fake, copy, 0);
+    if (status == NX_OK) *out = fake;
+    else nx_tensor_unref(fake);
+    return status;
+}
+
+/* A new input like `like`, from its first element on: the node's own fake, and another one to compute with. */
+static nx_status add_input(trace *t, const char *name, const nx_tensor *like, bool requires_grad, nx_tensor **out) {
+    nx_meta meta = {.dtype = (nx_dtype)like->a.dtype, .device = like->a.device, .ndim = like->a.ndim, .view_of = -1};
+    nx_tensor *fake = NULL, *used = NULL;
+    nx_node *node;
+    nx_status status;
+    memcpy(meta.size, like->a.sizes, sizeof(int64_t) * like->a.ndim);
+    memcpy(meta.stride, like->a.strides, sizeof(int64_t) * like->a.ndim);
+    NX_TRY_FAIL(nx_fake_new(&meta, 0, &fake));
+    NX_TRY_FAIL(nx_fake_new(&meta, 0, &used));
+    if (requires_grad) NX_TRY_FAIL(nx_tensor_set_requires_grad(used, true));
+    NX_TRY_FAIL(nx_graph_input_like(t->graph, name, name, fake, &node));
+    NX_TRY_FAIL(nx_tracer_bind(&t->tracer, used, node, 0));
+    nx_tensor_unref(fake);
+    *out = used;
+    return NX_OK;
+fail:
+    nx_tensor_unref(fake);
+    nx_tensor_unref(used);
+    return status;
+}
+
+static nx_status trace_inputs(trace *t, const nx_graph *source, const char *format, const bool *requires_grad) {
+    int i = 0;
+    for (const nx_node *node = source->first; node; node = node->next) {
+        char name[32];
+        if (node->kind != NX_NODE_PLACEHOLDER) continue;
+        snprintf(name, sizeof name, format, i + (requires_grad != NULL)); /* arg0_1, primals_1 */
+        if (node->fakes[0] == NULL) return nx_fail(NX_RUNTIME, "compile: the shape of input %s is not known", node->name);
+        NX_TRY(add_input(t, name, node->fakes[0], requires_grad && requires_grad[i], &t->inputs[i]));
+        i++;
+    }
+    return NX_OK;
+}
+
+static void trace_end(trace *t) {
+    nx_tracer_pop(&t->tracer);
+    for (int i = 0; t->inputs && i < t->n_inputs; i++) nx_tensor_unref(t->inputs[i]);
+    for (int i = 0; t->outputs && i < t->n_outputs; i++) nx_tensor_unref(t->outputs[i]);
+    nx_free(t->inputs);
+    nx_free(t->outputs);
+    nx_graph_free(t->graph);
+}
+
+/* Interprets `source` on new fakes and records it. Afterwards the tracer is still on; trace_end() in any case. */
+static nx_status trace_begin(trace *t, const nx_graph *source, const char *format, const bool *requires_grad) {
+    const nx_node *output = nx_graph_output_node(source);
+    *t = (trace){.tracer = {.key = NX_KEY_AT_TRACE}};
+    if (output == NULL) return nx_fail(NX_RUNTIME, "compile: the captured graph has no output");
+    t->n_inputs = source->n_inputs;
+    t->n_outputs = output->n_args;
+    t->inputs = nx_alloc_zeroed(sizeof *t->inputs * (size_t)(t->n_inputs + 1));
+    t->outputs = nx_alloc_zeroed(sizeof *t->outputs * (size_t)(t->n_outputs + 1));
+    if (!t->inputs || !t->outputs) return nx_fail_memory(sizeof *t->inputs * (size_t)(t->n_inputs + t->n_outputs));
+    NX_TRY(nx_graph_new(&t->graph));
+    t->graph->level = NX_GRAPH_FUNCTIONAL;
+    t->tracer.graph = t->graph;
+    NX_TRY(nx_tracer_push(&t->tracer));
+    NX_TRY(trace_inputs(t, source, format, requires_grad));
+    NX_TRY(nx_graph_retrace(source, t->inputs, t->n_inputs, trace_attribute, t, t->outputs, t->n_outputs));
+    for (int i = 0; i < t->n_outputs; i++) {
+        if (t->outputs[i] == NULL) return nx_fail(NX_RUNTIME, "compile: result %d of the captured graph is not a tensor", i);
+    }
+    return NX_OK;
+}
+
+static nx_status node_of(const trace *t, const nx_tensor *tensor, nx_value *out) {
+    return nx_tracer_find(&t->tracer, tensor, out) ? NX_OK : nx_fail(NX_RUNTIME, "compile: a result was not recorded");
+}
+
+/* ---- (1) flatten, (2) functionalise ------------------------------------------------------------------------ */
+static nx_status flatten(const nx_graph *captured, nx_graph **out) {
+    trace t;
+    calm before = calm_begin(false);
+    nx_status status = trace_begin(&t, captured, "arg%d_1", NULL);
+    nx_value *results = NULL;
+    if (status != NX_OK) goto fail;
+    results = nx_alloc(sizeof *results * (size_t)(t.n_outputs + 1));
+    if (results == NULL) NX_TRY_FAIL(nx_fail_memory(sizeof *results * (size_t)t.n_outputs));
+    for (int i = 0; i < t.n_outputs; i++) NX_TRY_FAIL(node_of(&t, t.outputs[i], &results[i]));
+    NX_TRY_FAIL(nx_graph_output(t.graph, results, t.n_outputs));
+    *out = t.graph;
+    t.graph = NULL;
+fail:
+    nx_free(results);
+    trace_end(&t);
+    calm_end(before);
+    return status;
+}
+
+/* The copies into inputs at the end become results behind the others. */
+static nx_status return_written(nx_graph *graph, const nx__aliases *aliases) {
+    nx_node *output = nx_graph_output_node(graph);
+    int n = output->n_args, n_all = n + aliases->n_mutated;
+    if (aliases->n_mutated == 0) return NX_OK;
+    nx_value *results = nx_alloc(sizeof *results * (size_t)n_all);
+    if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)n_all);
+    memcpy(results, output->args, sizeof *results * (size_t)n);
+    nx_node *copy = output->previous;
+    for (int i = n_all - 1; i >= n; i--, copy = copy->previous) results[i] = copy->args[1];
+    nx_status status = nx_node_set_args(output, results, n_all);
+    for (int i = 0; i < aliases->n_mutated && status == NX_OK; i++) nx_node_erase(output->previous);
+    nx_free(results);
+    return status;
+}
+
+/* ---- (3) the joint graph ------------------------------------------------------------------------------------- */
+static nx_status find_roots(nx_aot *aot, const trace *t, const nx__aliases *aliases) {
+    for (int i = 0; i < aot->n_outputs; i++) {
+        /* An output that is an input has that input's history; the compiled graph adds none. */
+        aot->output_requires_grad[i] = nx_tensor_requires_grad(t->outputs[i]) && !aot->same_as_input[i];
+        aot->n_tangents += aot->output_requires_grad[i];
+    }
+    for (int i = 0; i < aot->n_mutated; i++) {
+        bool written_grad = nx_tensor_requires_grad(t->outputs[aot->n_outputs + i]);
+        if (written_grad || nx_tensor_requires_grad(t->inputs[aot->mutated[i]]))
+            return nx_fail(NX_NOT_IMPLEMENTED, "compile: input %d is changed in place to a value that requires grad, which is not there "
+                           "yet: return the new value instead, or change it under torch.no_grad()", aot->mutated[i]);
+    }
+    if (aliases->writes_detached && aot->n_tangents)
+        return nx_fail(NX_NOT_IMPLEMENTED, "compile: writing through detach() while gradients are recorded is not there yet: write to a copy");
+    return NX_OK;
+}
+
+static nx_status add_tangents(nx_aot *aot, trace *t, nx_tensor **roots, nx_tensor **tangents) {
+    int n = 0;
+    for (int i = 0; i < aot->n_outputs; i++) {
+        char name[32];
+        nx_tensor *like = t->outputs[i], *dense = NULL;
+        if (!aot->output_requires_grad[i]) continue;
+        if (!nx_is_dense(&like->a)) { /* of an expanded result: a gradient has its elements one by one */
+            nx_meta meta = {.dtype = (nx_dtype)like->a.dtype, .device = like->a.device, .ndim = like->a.ndim, .view_of = -1};
+            memcpy(meta.size, like->a.sizes, sizeof(int64_t) * like->a.ndim);
+            nx_meta_contiguous(&meta);
+            NX_TRY(nx_fake_new(&meta, 0, &dense));
+        }
+        snprintf(name, sizeof name, "tangents_%d", n + 1);
+        nx_status status = add_input(t, name, dense ? dense : like, false, &tangents[n]);
+        nx_tensor_unref(dense);
+        if (status != NX_OK) return status;
+        roots[n++] = like;
+    }
+    return NX_OK;
+}
+
+static nx_status joint_output(nx_aot *aot, const trace *t, nx_tensor *const *grads) {
+    nx_value *results = nx_alloc(sizeof *results * (size_t)(t->n_outputs + aot->n_inputs + 1));
+    nx_status status = NX_OK;
+    int n = 0;
+    if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)(t->n_outputs + aot->n_inputs));
+    for (; n < t->n_outputs; n++) NX_TRY_FAIL(node_of(t, t->outputs[n], &results[n]));
+    for (int i = 0; i < aot->n_inputs; i++) {
+        aot->grad_of[i] = grads[i] ? aot->n_grads++ : -1;
+        if (grads[i]) NX_TRY_FAIL(node_of(t, grads[i], &results[n++]));
+    }
+    status = nx_graph_output(t->graph, results, n);
+fail:
+    nx_free(results);
+    return status;
+}
+
+/* Runs the backward of what was traced; the tracer records it. */
+static nx_status trace_backward(nx_aot *aot, trace *t, const bool *requires_grad) {
+    size_t n = (size_t)(2 * aot->n_tangents + 3 * aot->n_inputs + 1);
+    nx_tensor **room = nx_alloc_zeroed(sizeof *room * n);
+    if (room == NULL) return nx_fail_memory(sizeof *room * n);
+    nx_tensor **roots = room, **tangents = roots + aot->n_tangents, **wanted = tangents + aot->n_tangents;
+    nx_tensor **found = wanted + aot->n_inputs, **grads = found + aot->n_inputs; /* grads: by input, lent from found */
+    nx_status status;
+    int n_wanted = 0;
+    NX_TRY_FAIL(add_tangents(aot, t, roots, tangents));
+    for (int i = 0; i < aot->n_inputs; i++) {
+        if (requires_grad[i]) wanted[n_wanted++] = t->inputs[i];
+    }
+    NX_TRY_FAIL(nx_grad_run(roots, tangents, aot->n_tangents, false, false, wanted, n_wanted, found));
+    for (int i = 0, k = 0; i < aot->n_inputs; i++) {
+        if (requires_grad[i]) grads[i] = found[k++];
+    }
+    NX_TRY_FAIL(joint_output(aot, t, grads));
+fail:
+    for (int i = 0; i < n_wanted; i++) nx_tensor_unref(found[i]);
+    for (int i = 0; i < aot->n_tangents; i++) nx_tensor_unref(tangents[i]);
+    nx_free(room);
+    return status;
+}
+
+static bool writes_something(const nx_graph *graph) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->op && nx_op_written(node->op) >= 0) return true;
+    }
+    return false;
+}
+
+static nx_status make_joint(nx_aot *aot, const nx_graph *functional, const nx__aliases *aliases, const bool *requires_grad) {
+    trace t;
+    calm before = calm_begin(true);
+    nx_status status = trace_begin(&t, functional, "primals_%d", requires_grad);
+    if (status != NX_OK) goto fail;
+    NX_TRY_FAIL(find_roots(aot, &t, aliases));
+    if (aot->n_tangents == 0) goto fail; /* nothing to differentiate: no joint graph */
+    NX_TRY_FAIL(trace_backward(aot, &t, requires_grad));
+    if (writes_something(t.graph)) NX_TRY_FAIL(nx_pass_functionalise(t.graph)); /* a formula may write what it has just made */
+    NX_TRY_FAIL(nx_pass_dce(t.graph));
+    aot->joint = t.graph;
+    t.graph = NULL;
+fail:
+    trace_end(&t);
+    calm_end(before);
+    return status;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+static nx_status describe(nx_aot *aot, const nx__aliases *aliases) {
+    size_t n_outputs = (size_t)aot->n_outputs + 1, n_inputs = (size_t)aot->n_inputs + 1;
+    aot->mutated = nx_alloc_zeroed(sizeof(int) * n_inputs);
+    aot->grad_of = nx_alloc(sizeof(int) * n_inputs);
+    aot->alias_of = nx_alloc_zeroed(sizeof(int) * n_outputs);
+    aot->same_as_input = nx_alloc_zeroed(n_outputs);
+    aot->output_requires_grad = nx_alloc_zeroed(n_outputs);
+    if (!aot->mutated || !aot->grad_of || !aot->alias_of || !aot->same_as_input || !aot->output_requires_grad)
+        return nx_fail_memory(sizeof(int) * (n_inputs + n_outputs));
+    aot->n_mutated = aliases->n_mutated;
+    memcpy(aot->mutated, aliases->mutated, sizeof(int) * (size_t)aliases->n_mutated);
+    memcpy(aot->alias_of, aliases->alias_of, sizeof(int) * (size_t)aot->n_outputs);
+    memcpy(aot->same_as_input, aliases->same_as_input, (size_t)aot->n_outputs);
+    for (int i = 0; i < aot->n_inputs; i++) aot->grad_of[i] = -1;
+    return NX_OK;
+}
+
+static nx_status find_requires_grad(const nx_graph *captured, bool **out, bool *any) {
+    bool *flags = nx_alloc_zeroed((size_t)captured->n_inputs + 1);
+    int i = 0;
+    if (flags == NULL) return nx_fail_memory((size_t)captured->n_inputs + 1);
+    *any = false;
+    for (const nx_node *node = captured->first; node; node = node->next) {
+        if (node->kind != NX_NODE_PLACEHOLDER) continue;
+        flags[i] = node->fakes[0] && nx_tensor_requires_grad(node->fakes[0]);
+        *any = *any || flags[i];
+        i++;
+    }
+    *out = flags;
+    return NX_OK;
+}
+
+static nx_status finish(nx_aot *aot) {
+    NX_TRY(nx_pass_run(aot->forward, NULL));
+    return aot->backward ? nx_pass_run(aot->backward, NULL) : NX_OK;
+}
+
+nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out) {
+    nx__aliases aliases = {0};
+    nx_graph *functional = NULL;
+    bool *requires_grad = NULL, any = false;
+    nx_status status;
+    nx_aot *aot = nx_alloc_zeroed(sizeof *aot);
+    if (aot == NULL) return nx_fail_memory(sizeof *aot);
+    if (nx_flag.verify) NX_TRY_FAIL(nx_graph_verify(captured));
+    NX_TRY_FAIL(find_requires_grad(captured, &requires_grad, &any));
+    NX_TRY_FAIL(flatten(captured, &functional));
+    NX_TRY_FAIL(nx__functionalise(functional, &aliases));
+    aot->n_inputs = captured->n_inputs;
+    aot->n_outputs = aliases.n_outputs;
+    NX_TRY_FAIL(describe(aot, &aliases));
+    NX_TRY_FAIL(return_written(functional, &aliases));
+    if (grad_mode && any) NX_TRY_FAIL(make_joint(aot, functional, &aliases, requires_grad));
+    if (aot->joint) {
+        NX_TRY_FAIL(nx_pass_split(aot->joint, aot->n_inputs, aot->n_outputs + aot->n_mutated, &aot->forward, &aot->backward, &aot->n_saved));
+    } else {
+        aot->forward = functional;
+        functional = NULL;
+    }
+    NX_TRY_FAIL(finish(aot));
+    *out = aot;
+    aot = NULL;
+fail:
+    nx_aot_free(aot);
+    nx_graph_free(functional);
+    nx__aliases_free(&aliases);
+    nx_free(requires_grad);
+    return status;
+}
+
+void nx_aot_free(nx_aot *aot) {
+    if (aot == NULL) return;
+    nx_graph_free(aot->joint);
+    nx_graph_free(aot->forward);
+    nx_graph_free(aot->backward);
+    nx_free(aot->mutated);
+    nx_free(aot->alias_of);
+    nx_free(aot->same_as_input);
+    nx_free(aot->output_requires_grad);
+    nx_free(aot->grad_of);
+    nx_free(aot);
+}

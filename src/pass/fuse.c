@@ -1,0 +1,163 @@
+/* Regions for the engine: point operators over one index space that become one tile program, ending in an optional
+ * reduction over all or the last dimensions. Greedy, in order of the nodes: a node joins the region of one of its
+ * operands when sizes agree and the region still runs as one step. For that every node has a stage above those of its
+ * operands, and a region has one stage: a member's operands from outside must lie below it. A region that nobody outside
+ * has used yet may be raised to make this so. Afterwards the nodes are put in an order, as near as possible to the old
+ * one, in which every region stands in one piece (schedule.c). */
+#include "pass/private.h"
+
+typedef struct region {
+    int n_nodes, n_inputs, stage;
+    bool closed;                  /* ends in a reduction */
+    bool used;                    /* a node outside takes a result: the stage is fixed */
+    const nx_node *shape;         /* a member whose result has the region's size */
+} region;
+typedef struct fuser {
+    int *group, *stage;           /* by order: region, -1; stage of nodes outside regions */
+    NX_VEC(region) regions;
+} fuser;
+
+/* ---- what may be a member ----------------------------------------------------------------------------------- */
+static bool is_point(const nx_node *node) {
+    return node->op && node->op->def->kind == NX_KIND_POINT && node->op->def->point && node->n_results == 1 &&
+           nx__is_pure(node) && node->fakes[0] && node->fakes[0]->a.numel > 0;
+}
+
+static bool same_size(const nx_tensor *a, const nx_tensor *b) {
+    if (a->a.ndim != b->a.ndim || memcmp(&a->a.device, &b->a.device, sizeof(nx_device)) != 0) return false;
+    for (int d = 0; d < a->a.ndim; d++) {
+        if (a->a.sizes[d] != b->a.sizes[d]) return false;
+    }
+    return true;
+}
+
+/* Whether the reduction goes over all dimensions or over the last ones. */
+static bool is_trailing(const nx_node *node, int ndim) {
+    const nx_reduce *reduce = node->op->def->reduce;
+    const nx_value *dims = reduce->dim_param >= 0 ? &node->args[reduce->dim_param] : NULL;
+    bool reduced[NX_MAX_DIMS] = {0};
+    int n = 0, dim;
+    if (dims == NULL || dims->tag == NX_TAG_NONE || (dims->tag == NX_TAG_INTS && dims->n == 0)) return true;
+    if (dims->tag != NX_TAG_INTS) return false;
+    for (int i = 0; i < dims->n; i++) {
+        dim = (int)(dims->ints[i] < 0 ? dims->ints[i] + ndim : dims->ints[i]);
+        if (dim < 0 || dim >= ndim || reduced[dim]) return false;
+        reduced[dim] = true;
+        n++;
+    }
+    for (int d = ndim - n; d < ndim; d++) {
+        if (!reduced[d]) return false;
+    }
+    return true;
+}
+
+static bool is_tail(const nx_node *node) {
+    if (node->op == NULL || node->op->def->reduce == NULL || node->n_results != 1 || !nx__is_pure(node)) return false;
+    const nx_value *x = &node->args[0];
+    return x->tag == NX_TAG_NODE && x->node->fakes[x->n] && node->fakes[0] && is_trailing(node, x->node->fakes[x->n]->a.ndim);
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------------------ */
+static int stage_of(const fuser *f, const nx_node *node) {
+    int r = f->group[node->order];
+    return r < 0 ? f->stage[node->order] : f->regions.at[r].stage;
+}
+
+/* Operands that do not come from region `r`: how many, and their highest stage. */
+typedef struct outside { const fuser *f; int r, n, stage; } outside;
+static void look_outside(void *arg, nx_node *input, int result) {
+    outside *o = arg;
+    if (o->r >= 0 && o->f->group[input->order] == o->r) return;
+    int stage = stage_of(o->f, input);
+    o->n++;
+    if (stage > o->stage) o->stage = stage;
+}
+
+static outside outside_of(const fuser *f, const nx_node *node, int r) {
+    outside o = {f, r, 0, -1};
+    nx_node_each_input(node, look_outside, &o);
+    return o;
+}
+
+static bool fits(const fuser *f, const nx_node *node, int r) {
+    const region *g = &f->regions.at[r];
+    const nx_value *x = &node->args[0];
+    if (g->closed || g->n_nodes >= NX_REGION_MAX_NODES) return false;
+    const nx_tensor *over = is_point(node) ? node->fakes[0] : x->node->fakes[x->n];
+    if (!same_size(over, g->shape->fakes[0])) return false;
+    outside o = outside_of(f, node, r);
+    return g->n_inputs + o.n <= NX_REGION_MAX_INPUTS && (o.stage < g->stage || !g->used);
+}
+
+typedef struct chooser { const fuser *f; const nx_node *node; int best; } chooser;
+static void consider(void *arg, nx_node *input, int result) {
+    chooser *c = arg;
+    int r = c->f->group[input->order];
+    if (r < 0 || r == c->best || !fits(c->f, c->node, r)) return;
+    if (c->best < 0 || c->f->regions.at[r].n_nodes > c->f->regions.at[c->best].n_nodes) c->best = r;
+}
+
+static void note_use(void *arg, nx_node *input, int result) {
+    outside *o = arg;
+    int r = o->f->group[input->order];
+    if (r >= 0 && r != o->r) o->f->regions.at[r].used = true;
+}
+
+static nx_status place_node(fuser *f, nx_node *node) {
+    bool point = is_point(node), tail = !point && is_tail(node);
+    chooser c = {f, node, -1};
+    if (point) nx_node_each_input(node, consider, &c);
+    else if (tail) consider(&c, node->args[0].node, 0); /* a reduction closes the region that makes its operand */
+    if (c.best < 0 && point) {
+        region fresh = {.shape = node};
+        c.best = f->regions.n;
+        NX_TRY(nx_vec_push(&f->regions, fresh));
+    }
+    outside o = outside_of(f, node, c.best);
+    nx_node_each_input(node, note_use, &o);
+    f->group[node->order] = c.best;
+    f->stage[node->order] = o.stage + 1;
+    if (c.best < 0) return NX_OK;
+    region *r = &f->regions.at[c.best];
+    r->n_nodes++;
+    r->n_inputs += o.n;
+    r->closed = tail;
+    if (r->stage <= o.stage) r->stage = o.stage + 1;
+    return NX_OK;
+}
+
+/* Regions of one node are none; the others are numbered in order. */
+static nx_status number_regions(fuser *f, int n_nodes, nx_regions *out) {
+    int *number = nx_alloc(sizeof(int) * (size_t)(f->regions.n + 1));
+    if (number == NULL) return nx_fail_memory(sizeof(int) * (size_t)f->regions.n);
+    for (int r = 0; r < f->regions.n; r++) number[r] = f->regions.at[r].n_nodes > 1 ? out->n++ : -1;
+    for (int i = 0; i < n_nodes; i++) out->of_node[i] = f->group[i] < 0 ? -1 : number[f->group[i]];
+    nx_free(number);
+    return NX_OK;
+}
+
+nx_status nx_pass_fuse(nx_graph *graph, nx_regions *out) {
+    fuser f = {0};
+    size_t n = (size_t)graph->n_nodes + 1;
+    nx_status status = NX_OK;
+    nx_graph_number(graph);
+    *out = (nx_regions){0};
+    f.group = nx_alloc(sizeof(int) * n);
+    f.stage = nx_alloc_zeroed(sizeof(int) * n);
+    out->of_node = nx_alloc(sizeof(int) * n);
+    if (!f.group || !f.stage || !out->of_node) NX_TRY_FAIL(nx_fail_memory(sizeof(int) * n));
+    for (nx_node *node = graph->first; node; node = node->next) NX_TRY_FAIL(place_node(&f, node));
+    NX_TRY_FAIL(number_regions(&f, graph->n_nodes, out));
+    NX_TRY_FAIL(nx__schedule(graph, out));
+fail:
+    nx_free(f.group);
+    nx_free(f.stage);
+    nx_vec_free(&f.regions);
+    if (status != NX_OK) nx_regions_free(out);
+    return status;
+}
+
+void nx_regions_free(nx_regions *regions) {
+    nx_free(regions->of_node);
+    *regions = (nx_regions){0};
+}

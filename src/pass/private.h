@@ -1,0 +1,33 @@
+/* Shared by the files of src/pass alone. */
+#ifndef NX_PASS_PRIVATE_H
+#define NX_PASS_PRIVATE_H
+
+#include "pass/pass.h"
+
+/* What functionalisation finds out about the results and inputs of a flat graph. */
+typedef struct nx__aliases {
+    int n_outputs, n_mutated;
+    int *alias_of;          /* n_outputs: input whose memory the result is in, -1 */
+    bool *same_as_input;    /* n_outputs: it is that very tensor */
+    int *mutated;           /* room for every input; the written ones in order */
+    bool writes_detached;   /* something is written through a detach */
+} nx__aliases;
+void nx__aliases_free(nx__aliases *aliases);
+/* nx_pass_functionalise; `aliases` may be NULL. */
+nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases);
+/* Whether the pass may merge, move or drop a call: no draw of random numbers, no write. */
+bool nx__is_pure(const nx_node *node);
+
+/* schedule.c: puts each region's nodes together, moves of_node along and numbers the nodes. */
+nx_status nx__schedule(nx_graph *graph, nx_regions *regions);
+
+/* flow.c: the smallest cut between `source` and `sink` of a directed graph with capacities. */
+typedef struct nx__flow nx__flow;
+nx_status nx__flow_new(int n_points, nx__flow **out);
+void nx__flow_free(nx__flow *flow);
+nx_status nx__flow_edge(nx__flow *flow, int from, int to, int64_t capacity);
+extern const int64_t nx__flow_unlimited;
+/* behind[p] is set for the points that still reach the sink: of all smallest cuts the one nearest to it. */
+nx_status nx__flow_cut(nx__flow *flow, int source, int sink, bool *behind);
+
+#endif
