@@ -194,8 +194,7 @@ static void drop_regions_around_effects(nx__lower *l, const span *spans) {
     }
 }
 
-static nx_status find_regions(nx__lower *l, nx_graph *graph, span **out) {
-    NX_TRY(nx_pass_fuse(graph, &l->regions));
+static nx_status find_regions(nx__lower *l, span **out) {
     if (l->regions.n == 0) return NX_OK;
     span *spans = nx_alloc(sizeof *spans * (size_t)l->regions.n);
     if (spans == NULL) return nx_fail_memory(sizeof *spans * (size_t)l->regions.n);
@@ -302,6 +301,20 @@ static nx_status make_patches(nx_program *p) {
     return NX_OK;
 }
 
+/* ---- fusing ------------------------------------------------------------------------------------------------- */
+/* Fusing moves nodes, so that it works on a copy; numbers drawn in another order would be other numbers. */
+static nx_status fuse_copy(const nx_graph *graph, nx_graph **copy, nx_regions *regions) {
+    int n_points = 0, n_random = 0;
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->op == NULL) continue;
+        n_points += node->op->def->kind == NX_KIND_POINT || node->op->def->kind == NX_KIND_REDUCE;
+        n_random += (node->op->def->flags & NX_OP_RANDOM) != 0;
+    }
+    if (n_points < 2 || n_random > 1 || nx_flag.reference) return NX_OK;
+    NX_TRY(nx_graph_copy(graph, copy));
+    return nx_pass_fuse(*copy, regions);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------ */
 static nx_status prepare(nx__lower *l, nx_graph *graph) {
     nx_program *p = l->program;
@@ -353,6 +366,7 @@ static void free_lower(nx__lower *l) {
 nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out) {
     nx__lower l = {0};
     span *spans = NULL;
+    nx_graph *fused = NULL;
     nx_status status;
     nx_program *p = l.program = nx_alloc_zeroed(sizeof *p);
     if (p == NULL) return nx_fail_memory(sizeof *p);
@@ -361,9 +375,10 @@ nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **o
         status = nx_fail(NX_RUNTIME, "compile: device type %d is not loaded", device.type);
         goto fail;
     }
-    /* Numbering and fusing write scratch fields of nodes; what the graph says stays as it is. */
-    NX_TRY_FAIL(prepare(&l, (nx_graph *)graph));
-    if (!nx_flag.reference) NX_TRY_FAIL(find_regions(&l, (nx_graph *)graph, &spans));
+    NX_TRY_FAIL(fuse_copy(graph, &fused, &l.regions));
+    /* Lowering numbers the nodes and uses their scratch field; what the graph says stays as it is. */
+    NX_TRY_FAIL(prepare(&l, fused ? fused : (nx_graph *)graph));
+    NX_TRY_FAIL(find_regions(&l, &spans));
     NX_TRY_FAIL(lower_nodes(&l, spans));
     NX_TRY_FAIL(nx__plan_memory(p));
     NX_TRY_FAIL(make_patches(p));
@@ -371,11 +386,13 @@ nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **o
     if (p->n_constants) NX_TRY_FAIL(nx__program_set_const_base(p, NULL, 0));
     nx_free(spans);
     free_lower(&l);
+    nx_graph_free(fused);
     *out = p;
     return NX_OK;
 fail:
     nx_free(spans);
     free_lower(&l);
+    nx_graph_free(fused);
     nx_program_free(p);
     return status;
 }

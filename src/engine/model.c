@@ -259,7 +259,7 @@ static nx_status pack(const ProtobufCMessage *message, uint8_t **data, size_t *b
 }
 
 nx_status nx_session_save(nx_session *session, uint32_t id, const char *path) {
-    nx__entry *entry;
+    nx__entry *entry = NULL;
     uint8_t *inner = NULL, *outer = NULL;
     size_t bytes;
     nx_status status;

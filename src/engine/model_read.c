@@ -285,7 +285,7 @@ static nx_status unpack(const reader *r, const ProtobufCMessageDescriptor *type,
 }
 
 static nx_status load_model(nx_session *session, uint32_t id, reader *r, const ModelDef *model) {
-    nx__entry *entry;
+    nx__entry *entry = NULL;
     if (nx_device_parse(model->device, &r->device) != NX_OK) return fail_inside(r, NX_VALUE);
     nx_device own = nx__session_device(session);
     if (own.type != r->device.type || own.index != r->device.index) {

@@ -99,7 +99,7 @@ static nx_status fail_busy(uint32_t id) {
 }
 
 nx_status nx_session_remove_graph(nx_session *session, uint32_t id) {
-    nx__entry *entry;
+    nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, false, &entry));
     if (!take_token(entry)) return fail_busy(id);
     int at = find_index(session, id);
@@ -160,7 +160,7 @@ static nx_status compile_entry(nx_session *session, nx__entry *entry) {
 }
 
 nx_status nx_session_compile_graph(nx_session *session, uint32_t id) {
-    nx__entry *entry;
+    nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, false, &entry));
     if (!take_token(entry)) return fail_busy(id);
     nx_status status = compile_entry(session, entry);
@@ -169,7 +169,7 @@ nx_status nx_session_compile_graph(nx_session *session, uint32_t id) {
 }
 
 nx_status nx_session_get_summary(nx_session *session, uint32_t id, nx_summary *out) {
-    nx__entry *entry;
+    nx__entry *entry = NULL;
     if (out == NULL || out->size < sizeof(size_t)) return nx_fail(NX_VALUE, "summary: set its size to sizeof(nx_summary) before the call");
     NX_TRY(nx__session_find(session, id, true, &entry));
     nx_program_get_summary(entry->program, out);
@@ -178,7 +178,7 @@ nx_status nx_session_get_summary(nx_session *session, uint32_t id, nx_summary *o
 
 typedef nx_status set_base_fn(nx_program *program, void *base, size_t bytes);
 static nx_status set_base(nx_session *session, uint32_t id, set_base_fn *set, void *base, size_t bytes) {
-    nx__entry *entry;
+    nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, true, &entry));
     if (!take_token(entry)) return fail_busy(id);
     nx_status status = set(entry->program, base, bytes);
@@ -196,7 +196,7 @@ nx_status nx_session_update_feature_base(nx_session *session, uint32_t id, void 
 
 /* The engine plans no fixed feature memory: all of it may move. Any base is as good as none. */
 nx_status nx_session_set_fixed_feature_base(nx_session *session, uint32_t id, void *base, size_t bytes) {
-    nx__entry *entry;
+    nx__entry *entry = NULL;
     return nx__session_find(session, id, true, &entry);
 }
 
@@ -253,7 +253,7 @@ static nx_status run_on(nx_session *session, nx_program *program, nx_stream *str
 
 nx_status nx_session_run(nx_session *session, uint32_t id, nx_stream *stream, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
                          int n_outputs) {
-    nx__entry *entry;
+    nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, true, &entry));
     NX_TRY(check_call(entry->program, inputs, n_inputs, out, n_outputs));
     if (!take_token(entry)) return fail_busy(id);
