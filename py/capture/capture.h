@@ -1,0 +1,226 @@
+/* capture: torch.compile's front. A second evaluation loop runs the user's function on its real frame with fake tensors
+ * in place of tensors; the dispatcher's CAPTURE key records the graph; guards remember what was read.
+ *
+ * Words. root: a function that is compiled; point: a place in it where a trace can begin (instruction, stack depth);
+ * segment: one trace from a point to the return or to a break, with its guards, graph and recipe; note: what the tracer
+ * knows of an object; recipe: how to make the values that live on from the graph's results, from what the guards
+ * fetched and from constants. Everything here runs with the interpreter's lock held. */
+#ifndef NXPY_CAPTURE_H
+#define NXPY_CAPTURE_H
+
+#include "guard/guard.h"
+#include "dispatch/dispatch.h"
+#include "grad/grad.h"
+#include "ir/ir.h"
+
+typedef enum nxpy_break {
+    NXPY_BREAK_NOTHING = 0,
+#define NXPY_BREAK_ROW(code, why, mend) NXPY_BREAK_##code,
+#include "capture/breaks.def"
+#undef NXPY_BREAK_ROW
+    NXPY_N_BREAKS
+} nxpy_break;
+
+/* ---- recipes (recipe.c): a stack program that makes values -------------------------------------- */
+typedef enum nxpy_make {
+    NXPY_MAKE_RESULT, /* result n of the graph */
+    NXPY_MAKE_SLOT,   /* what the guards fetched into slot n */
+    NXPY_MAKE_CONST,  /* object */
+    NXPY_MAKE_NULL,   /* no object: an empty stack entry or an unbound local */
+    NXPY_MAKE_TUPLE,  /* of the last n values */
+    NXPY_MAKE_LIST,
+    NXPY_MAKE_DICT,   /* of the last n pairs */
+    NXPY_MAKE_METHOD, /* function, self */
+    NXPY_MAKE_CELL,   /* of one value */
+    NXPY_MAKE_ITERATOR, /* of one sequence, at index n */
+    NXPY_MAKE_KEEP,   /* remembers the last value as n */
+    NXPY_MAKE_AGAIN   /* what was remembered as n */
+} nxpy_make;
+typedef struct nxpy_step { uint8_t make; int n; PyObject *object; } nxpy_step; /* object owned */
+typedef struct nxpy_recipe {
+    NX_VEC(nxpy_step) steps;
+    int n_kept, n_values;   /* remembered; made at the end */
+} nxpy_recipe;
+
+/* ---- what is kept ------------------------------------------------------------------------------- */
+typedef struct nxpy_segment {
+    nxpy_guards guards;
+    int *inputs, n_inputs;      /* slots of the graph's inputs */
+    int n_results;
+    PyObject *graph, *call;     /* nxpy_graph and what the backend made of it; NULL when there is nothing to compute */
+    nx_compiled *compiled;      /* of call, lent; NULL: call it as a Python object */
+    nxpy_recipe recipe;         /* the return value, or the values of `targets` */
+    int *targets;               /* at a break: places in the frame's locals and stack */
+    bool returns;
+    nxpy_break why;             /* at a break */
+    bool enters;                /* the breaking instruction calls a Python function: it may be a root of its own */
+    int first, last, depth;     /* at a break: the instruction's units, values on the stack before it */
+    PyObject *stepper;          /* see nxpy_frame_step */
+} nxpy_segment;
+
+enum { NXPY_MAX_SEGMENTS = 8, NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32 };
+typedef struct nxpy_mark { int unit; nxpy_break why; bool enters; PyObject *text; } nxpy_mark; /* text owned */
+typedef struct nxpy_point {
+    int next, depth;
+    nxpy_segment *segments[NXPY_MAX_SEGMENTS]; /* newest hit first; owned */
+    int n_segments;
+    bool dead;                  /* from here the function runs uncompiled */
+    NX_VEC(nxpy_mark) marks;    /* instructions of the root before which the graph must end */
+} nxpy_point;
+typedef struct nxpy_root {
+    PyObject *function, *code;  /* owned */
+    PyObject *defaults, *kwdefaults; /* owned or NULL: those that it had */
+    NX_VEC(nxpy_point *) points;
+} nxpy_root;
+
+typedef struct nxpy_captured {  /* narthex._C.CapturedFunction */
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *fn;               /* as given */
+    PyObject *function, *self;  /* the Python function in it and what it is bound to; NULL: none */
+    PyObject *backend, *name, *dict, *weak;
+    bool fullgraph, warned;
+    int running;                /* calls that are under way: their segments must live */
+    NX_VEC(nxpy_root *) roots;  /* the first is `function` */
+    PyObject *graphs, *recompiles; /* lists */
+    int n_graphs;
+} nxpy_captured;
+extern PyTypeObject nxpy_captured_type;
+
+/* ---- a trace ------------------------------------------------------------------------------------ */
+typedef enum nxpy_note_kind { NXPY_NOTE_SOURCE, NXPY_NOTE_BORN, NXPY_NOTE_FAKE, NXPY_NOTE_FIXED } nxpy_note_kind;
+typedef struct nxpy_note {
+    PyObject *object;           /* owned */
+    nxpy_note_kind kind;        /* existed before; born in the trace; a fake tensor; existed before and never changes */
+    int slot;                   /* SOURCE: where the guards fetch it; FAKE of an input: the same */
+    PyObject *fake;             /* what stands for this tensor in the trace; owned or NULL */
+    bool touched, elements;     /* guards on the value exist; its elements are noted */
+    bool is_input;
+} nxpy_note;
+
+typedef struct nxpy_loop nxpy_loop;
+typedef struct nxpy_trace {
+    nxpy_captured *owner;
+    nxpy_root *root;
+    nxpy_point *point;
+    nxpy_segment *segment;      /* being made */
+    nx_graph *graph;            /* owned until the segment has it */
+    nx_tracer tracer;
+    uint64_t included_before;
+    NX_VEC(nxpy_note) notes;
+    nx_map index;               /* object -> number of its note + 1 */
+    NX_VEC(int) inputs;         /* notes of tensors that are graph inputs, in order */
+    nxpy_loop *root_loop, *loop;/* the root's, the innermost one */
+    nxpy_break stop;            /* sticky: nothing goes on when set */
+    bool clean;                 /* the root's frame is as it was before the instruction */
+    bool stop_enters;
+    PyObject *stop_text;        /* more about it, owned or NULL */
+    PyObject *error[3];         /* exception that stopped it */
+    int depth;                  /* of inlined calls */
+    int64_t n_instructions;
+    PyObject *file, *function, *code_line; /* user's line now; file and function lent from its code, code_line owned */
+    int line;
+    NX_VEC(PyObject *) lines;   /* keeps the texts that nodes point to while they are recorded */
+} nxpy_trace;
+
+/* One frame in the loop. Handlers return 0 to go on, 1 when the frame returns, -1 when the trace stops. */
+struct nxpy_loop {
+    nxpy_trace *trace;
+    nxpy_frame *frame;
+    nxpy_view view;
+    PyObject **top;             /* next free stack entry */
+    PyObject *kw_names;         /* for the next CALL; lent */
+    nxpy_instr in;
+    int next, group;            /* unit to go on at; first unit of the call sequence that this instruction ends */
+    PyObject *result;
+    nxpy_loop *outer;
+    PyObject **start;           /* root: the frame's values when the trace began */
+    int n_start;
+};
+typedef int nxpy_handler(nxpy_loop *loop, int arg);
+
+/* What this thread is doing. The only state of capture besides the objects, with the log's callable and the hook's count. */
+typedef struct nxpy_doing {
+    nxpy_trace *trace;          /* a trace runs */
+    nxpy_captured *entering;    /* the next frame of `function` is a root of this one */
+    PyObject *function;         /* NULL: any function's (a break that entered a Python function) */
+    int paused;                 /* our own Python code runs: hands off */
+} nxpy_doing;
+extern _Thread_local nxpy_doing nxpy__doing;
+void nxpy__hook_hold(bool hold); /* counted */
+
+/* ---- eval.c ------------------------------------------------------------------------------------- */
+extern nxpy_handler *const nxpy__handlers[256];
+int nxpy__loop_run(nxpy_loop *loop);   /* 1: returned, result set; -1: stopped */
+PyObject *nxpy__hook(PyThreadState *thread, nxpy_frame *frame, int throwing);
+int nxpy__stop(nxpy_trace *trace, nxpy_break why, const char *format, ...); /* before any effect; always -1 */
+int nxpy__stop_error(nxpy_trace *trace);  /* the set exception, or memory, stops it; always -1 */
+
+/* ---- sources.c: the side table ------------------------------------------------------------------ */
+nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object);         /* lent until the next note is made */
+nxpy_note *nxpy__note_add(nxpy_trace *trace, PyObject *object, nxpy_note_kind kind, int slot);
+/* The value to work with: constants and what was born as they are, tensors as their fake; guards what it was. Lent; NULL: stopped. */
+PyObject *nxpy__use(nxpy_trace *trace, PyObject *object);
+/* Takes what C code returned into the table. 0 or -1: stopped. */
+int nxpy__admit(nxpy_trace *trace, PyObject *object);
+/* A value fetched by a new row (or the same one as before). 0 or -1. */
+int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value);
+int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n); /* adds a checking row once */
+int nxpy__slot_of(nxpy_trace *trace, PyObject *object);                  /* slot of a noted object, making a FIXED row if needed; -1 */
+int nxpy__note_elements(nxpy_trace *trace, PyObject *container);         /* of a list, tuple or dict that existed before */
+bool nxpy__is_born(nxpy_trace *trace, PyObject *object);
+bool nxpy__is_fake(nxpy_trace *trace, PyObject *object);
+int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function);  /* before it is inlined */
+void nxpy__notes_free(nxpy_trace *trace);
+
+/* ---- attributes.c ------------------------------------------------------------------------------- */
+/* object.name as the language has it. 0: *out is it (new reference); 1: *out is an unbound method to be called with
+ * `object` first (only when method_too); -1: stopped. */
+int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out);
+
+/* ---- recipe.c ----------------------------------------------------------------------------------- */
+/* Adds the steps that make `value`. 1: done; 0: it cannot be made again; -1: an exception. Graph results that it needs
+ * are appended to `results`. */
+typedef struct nxpy_results { NX_VEC(nx_value) nodes; NX_VEC(int) kept; } nxpy_results; /* kept: notes, in order of KEEP */
+int nxpy__recipe_add(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value);
+/* Fills out[recipe->n_values] with new references (NULL for empty ones). -1 with an exception: nothing is left in out. */
+int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, PyObject **out);
+void nxpy__recipe_free(nxpy_recipe *recipe);
+
+/* ---- trace.c, segment.c ------------------------------------------------------------------------- */
+/* Traces from the frame's place and compiles. The frame is left as it was. *out NULL: nothing to gain, run uncompiled.
+ * -1 with an exception: from the backend, or fullgraph. */
+int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
+                        nxpy_segment **out);
+void nxpy__segment_free(nxpy_segment *segment);
+/* Computes the graph from values (the guards' slots): results[n_results] are new references. */
+int nxpy__segment_run(nxpy_segment *segment, PyObject **values, PyObject **results);
+nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* NULL: none free, or an exception */
+void nxpy__root_free(nxpy_root *root);
+nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make);
+/* The first segment whose guards hold, moved to the front; values filled. NULL: none. */
+nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, int room);
+/* Runs a frame of `root` from its beginning: segments, breaks, and traces where there is none. */
+PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame);
+enum { NXPY_MAX_SLOTS = 4096 };
+
+/* ---- log.c -------------------------------------------------------------------------------------- */
+extern PyObject *nxpy__log; /* NULL: none */
+void nxpy__log_event(const char *event, const char *format, ...); /* Py_BuildValue of a dict; errors are printed */
+#define NXPY_LOG(...) do { if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_event(__VA_ARGS__); } while (0)
+void nxpy__log_start(nxpy_trace *trace);
+void nxpy__log_instruction(nxpy_loop *loop);
+void nxpy__log_line(nxpy_loop *loop);
+void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake);
+void nxpy__log_guards(const nxpy_guards *guards);
+PyObject *nxpy__line_text(PyObject *file, int line); /* the user's line, stripped; new reference */
+const char *nxpy__break_name(nxpy_break why);
+const char *nxpy__break_why(nxpy_break why);
+const char *nxpy__break_mend(nxpy_break why);
+PyObject *nxpy__set_log(PyObject *module, PyObject *callable);
+PyObject *nxpy__stack_summary(PyThreadState *thread); /* list of (file, line, function), outermost first */
+
+extern PyObject *nxpy__unsupported; /* narthex._C.Unsupported, a RuntimeError */
+int nxpy__calls_init(void);         /* handlers_call.c: the table of calls.def */
+
+#endif

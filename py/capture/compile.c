@@ -1,0 +1,343 @@
+/* narthex._C.CapturedFunction: what torch.compile returns for a function.
+ *
+ * In: the user's call. Out: its result. On a hit the guards are checked on the arguments where they lie and the graph
+ * runs: no Python frame, no hook, no allocation but the results.
+ * What must hold: whatever is not a hit that returns goes through the function's own frame with the hook on
+ * (segment.c); inside another trace the function is simply called, which inlines it; without a CPython that capture
+ * knows it is simply called, too.
+ * Next: segment.c. */
+#include "capture/capture.h"
+
+#include <structmember.h>
+
+PyObject *nxpy__unsupported;
+
+/* ---- arguments as the frame would have them ------------------------------------------------------------------------------ */
+enum { MAX_BOUND = 64, FAST_SLOTS = 128 };
+typedef struct bound {
+    PyObject *at[MAX_BOUND];  /* lent, but for the tuple and the dict */
+    PyObject *tuple, *dict;
+} bound;
+
+static int find_parameter(const PyCodeObject *code, PyObject *name) {
+    int n = code->co_argcount + code->co_kwonlyargcount;
+    for (int pass = 0; pass < 2; pass++) { /* names are nearly always interned */
+        for (int k = code->co_posonlyargcount; k < n; k++) {
+            PyObject *mine = PyTuple_GET_ITEM(code->co_localsplusnames, k);
+            if (mine == name || (pass && PyUnicode_Compare(mine, name) == 0)) return k;
+        }
+    }
+    return -1;
+}
+
+static bool bind_keywords(bound *b, const PyCodeObject *code, PyObject *const *values, PyObject *names) {
+    bool takes_any = code->co_flags & CO_VARKEYWORDS;
+    if (takes_any && !(b->dict = PyDict_New())) return false;
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); k++) {
+        PyObject *name = PyTuple_GET_ITEM(names, k);
+        int at = find_parameter(code, name);
+        if (at >= 0 && !b->at[at]) b->at[at] = values[k];
+        else if (at >= 0 || !takes_any || PyDict_SetItem(b->dict, name, values[k]) < 0) return false;
+    }
+    return true;
+}
+
+/* False: they do not fit; the call itself will say why. */
+static bool bind_arguments(bound *b, const PyFunctionObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    const PyCodeObject *code = (PyCodeObject *)function->func_code;
+    int n_named = code->co_argcount + code->co_kwonlyargcount, at = n_named;
+    if (n_named + 2 > MAX_BOUND) return false;
+    memset(b->at, 0, sizeof(PyObject *) * (size_t)(n_named + 2));
+    Py_ssize_t n_taken = n < code->co_argcount ? n : code->co_argcount;
+    for (Py_ssize_t k = 0; k < n_taken; k++) b->at[k] = args[k];
+    if (code->co_flags & CO_VARARGS) {
+        if (!(b->tuple = PyTuple_New(n - n_taken))) return false;
+        for (Py_ssize_t k = n_taken; k < n; k++) PyTuple_SET_ITEM(b->tuple, k - n_taken, Py_NewRef(args[k]));
+        b->at[at++] = b->tuple;
+    } else if (n > n_taken) {
+        return false;
+    }
+    if (!bind_keywords(b, code, args + n, names)) return false;
+    if (b->dict) b->at[at] = b->dict;
+    PyObject *defaults = function->func_defaults, *kwdefaults = function->func_kwdefaults;
+    Py_ssize_t first = code->co_argcount - (defaults ? PyTuple_GET_SIZE(defaults) : 0);
+    for (int k = 0; k < n_named; k++) {
+        if (b->at[k]) continue;
+        if (k < code->co_argcount) b->at[k] = k >= first ? PyTuple_GET_ITEM(defaults, k - first) : NULL;
+        else b->at[k] = kwdefaults ? PyDict_GetItemWithError(kwdefaults, PyTuple_GET_ITEM(code->co_localsplusnames, k)) : NULL;
+        if (!b->at[k]) return false;
+    }
+    return true;
+}
+
+/* ---- the call --------------------------------------------------------------------------------------------------------------- */
+static PyObject *make_result(nxpy_segment *segment, PyObject **values) {
+    PyObject *local[16], **results = local, *out = NULL;
+    int n = segment->n_results;
+    if (n > NX_COUNT(local) && !(results = nx_alloc(sizeof *results * (size_t)n))) return nxpy_raise(nx_fail_memory(sizeof *results));
+    if (nxpy__segment_run(segment, values, results) == 0) {
+        const nxpy_step *step = segment->recipe.steps.at;
+        if (n == 1 && segment->recipe.steps.n == 1 && step->make == NXPY_MAKE_RESULT) { /* one tensor */
+            out = results[0];
+        } else {
+            if (nxpy__recipe_run(&segment->recipe, values, results, &out) < 0) out = NULL;
+            for (int k = 0; k < n; k++) Py_DECREF(results[k]);
+        }
+    }
+    if (results != local) nx_free(results);
+    return out;
+}
+
+/* A hit that returns: *out. False: there is none. */
+static bool try_fast(nxpy_captured *captured, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **out) {
+    nxpy_root *root = captured->roots.n ? captured->roots.at[0] : NULL;
+    nxpy_point *point = root && root->points.n ? root->points.at[0] : NULL;
+    if (!point || !point->n_segments || point->next != 0) return false;
+    const PyFunctionObject *function = (PyFunctionObject *)captured->function;
+    const PyCodeObject *code = (PyCodeObject *)function->func_code;
+    PyObject *values[FAST_SLOTS], *const *roots = args;
+    bound b; /* its array is filled when it is used: clearing it would cost as much as the guards */
+    b.tuple = b.dict = NULL;
+    bool simple = !names && n == code->co_argcount && !code->co_kwonlyargcount && !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS));
+    bool fits = simple || bind_arguments(&b, function, args, n, names);
+    if (!simple) roots = b.at;
+    nxpy_segment *segment = fits ? nxpy__point_find(point, roots, values, FAST_SLOTS) : NULL;
+    bool hit = segment && segment->returns;
+    if (hit) {
+        captured->running++;
+        *out = make_result(segment, values);
+        captured->running--;
+    }
+    Py_XDECREF(b.tuple);
+    Py_XDECREF(b.dict);
+    if (!fits) PyErr_Clear();
+    return hit;
+}
+
+static PyObject *run_frame(nxpy_captured *captured, PyObject *const *args, size_t flags, PyObject *names) {
+    nxpy_doing before = nxpy__doing;
+    nxpy__doing = (nxpy_doing){.entering = captured, .function = captured->function};
+    Py_INCREF(captured);
+    captured->running++;
+    nxpy__hook_hold(true);
+    PyObject *result = PyObject_Vectorcall(captured->function, args, flags, names);
+    nxpy__hook_hold(false);
+    captured->running--;
+    Py_DECREF(captured);
+    nxpy__doing = before;
+    return result;
+}
+
+static PyObject *call_bound(nxpy_captured *captured, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *result;
+    if (try_fast(captured, args, n, names, &result)) return result;
+    return run_frame(captured, args, (size_t)n, names);
+}
+
+static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t flags, PyObject *names) {
+    nxpy_captured *captured = (nxpy_captured *)object;
+    bool plain = !captured->function || nxpy__doing.trace || nx_thread_get()->tracer;
+    if (NX_UNLIKELY(plain || nxpy_thread_is_traced(PyThreadState_Get()))) return PyObject_Vectorcall(captured->fn, args, flags, names);
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    if (!captured->self) return call_bound(captured, args, n, names);
+    Py_ssize_t n_all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    PyObject *local[16], **with_self = local;
+    if (n_all + 1 > NX_COUNT(local) && !(with_self = nx_alloc(sizeof *with_self * (size_t)(n_all + 1)))) {
+        return nxpy_raise(nx_fail_memory(sizeof *with_self));
+    }
+    with_self[0] = captured->self;
+    memcpy(with_self + 1, args, sizeof *args * (size_t)n_all);
+    PyObject *result = call_bound(captured, with_self, n + 1, names);
+    if (with_self != local) nx_free(with_self);
+    return result;
+}
+
+/* ---- the object ---------------------------------------------------------------------------------------------------------------- */
+static void drop_roots(nxpy_captured *captured) {
+    while (captured->roots.n > 0) nxpy__root_free(captured->roots.at[--captured->roots.n]);
+    nx_vec_free(&captured->roots);
+}
+
+/* The Python function behind a callable, and what it is bound to. */
+static void find_function(nxpy_captured *captured) {
+    PyObject *fn = captured->fn, *self = NULL;
+    if (Py_TYPE(fn) == &nxpy_captured_type) fn = ((nxpy_captured *)fn)->fn;
+    if (PyMethod_Check(fn)) {
+        self = PyMethod_GET_SELF(fn);
+        fn = PyMethod_GET_FUNCTION(fn);
+        if (Py_TYPE(fn) == &nxpy_captured_type) fn = ((nxpy_captured *)fn)->fn;
+    } else if (!PyFunction_Check(fn) && PyType_HasFeature(Py_TYPE(fn), Py_TPFLAGS_HEAPTYPE)) {
+        PyObject *name = PyUnicode_InternFromString("__call__");
+        self = fn;
+        fn = name ? _PyType_Lookup(Py_TYPE(fn), name) : NULL;
+        Py_XDECREF(name);
+        PyErr_Clear();
+    }
+    if (!fn || !PyFunction_Check(fn)) return;
+    if (((PyCodeObject *)PyFunction_GET_CODE(fn))->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return;
+    captured->function = Py_NewRef(fn);
+    captured->self = Py_XNewRef(self);
+}
+
+/* 0, or -1 when the warning became an exception. */
+static int check_interpreter(void) {
+    static bool told;
+    const char *problem = nxpy_cpython_problem();
+    if (!problem || told) return 0;
+    told = true;
+    return PyErr_WarnEx(PyExc_UserWarning, problem, 2);
+}
+
+static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"fn", "backend", "fullgraph", "dynamic", "name", NULL};
+    PyObject *fn, *backend, *dynamic = Py_None, *name = NULL;
+    int fullgraph = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|pOO:CapturedFunction", names, &fn, &backend, &fullgraph, &dynamic, &name)) {
+        return NULL;
+    }
+    if (!PyCallable_Check(fn) || !PyCallable_Check(backend)) {
+        return PyErr_Format(PyExc_TypeError, "torch.compile: got %s and backend %s, expected two callables", Py_TYPE(fn)->tp_name,
+                            Py_TYPE(backend)->tp_name);
+    }
+    if (dynamic == Py_True) {
+        return PyErr_Format(PyExc_NotImplementedError,
+                            "torch.compile: dynamic=True: symbolic shapes are not there; leave it out, "
+                            "each new shape is compiled for itself");
+    }
+    if (check_interpreter() < 0) return NULL;
+    nxpy_captured *captured = (nxpy_captured *)type->tp_alloc(type, 0);
+    if (!captured) return NULL;
+    captured->call = captured_call;
+    captured->fn = Py_NewRef(fn);
+    captured->backend = Py_NewRef(backend);
+    captured->fullgraph = fullgraph;
+    captured->name = name && name != Py_None ? Py_NewRef(name) : PyObject_GetAttrString(fn, "__qualname__");
+    if (!captured->name) {
+        PyErr_Clear();
+        captured->name = PyUnicode_FromString(Py_TYPE(fn)->tp_name);
+    }
+    captured->graphs = PyList_New(0);
+    captured->recompiles = PyList_New(0);
+    if (!captured->name || !captured->graphs || !captured->recompiles) {
+        Py_DECREF(captured);
+        return NULL;
+    }
+    if (!nxpy_cpython_problem()) find_function(captured);
+    return (PyObject *)captured;
+}
+
+static int visit_guards(const nxpy_guards *guards, visitproc visit, void *arg) {
+    for (int k = 0; k < guards->rows.n; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        Py_VISIT(row->a);
+        Py_VISIT(row->b);
+        Py_VISIT(row->c);
+        Py_VISIT(row->d);
+    }
+    return 0;
+}
+
+static int captured_traverse(PyObject *object, visitproc visit, void *arg) {
+    nxpy_captured *c = (nxpy_captured *)object;
+    PyObject *const parts[] = {c->fn, c->function, c->self, c->backend, c->name, c->dict, c->graphs, c->recompiles};
+    for (int k = 0; k < NX_COUNT(parts); k++) Py_VISIT(parts[k]);
+    for (int r = 0; r < c->roots.n; r++) {
+        const nxpy_root *root = c->roots.at[r];
+        Py_VISIT(root->function);
+        Py_VISIT(root->defaults);
+        Py_VISIT(root->kwdefaults);
+        for (int p = 0; p < root->points.n; p++) {
+            for (int s = 0; s < root->points.at[p]->n_segments; s++) {
+                const nxpy_segment *segment = root->points.at[p]->segments[s];
+                Py_VISIT(segment->call);
+                Py_VISIT(segment->graph);
+                int stop = visit_guards(&segment->guards, visit, arg);
+                if (stop) return stop;
+            }
+        }
+    }
+    return 0;
+}
+
+static int captured_clear(PyObject *object) {
+    nxpy_captured *c = (nxpy_captured *)object;
+    drop_roots(c);
+    Py_CLEAR(c->fn);
+    Py_CLEAR(c->function);
+    Py_CLEAR(c->self);
+    Py_CLEAR(c->backend);
+    Py_CLEAR(c->name);
+    Py_CLEAR(c->dict);
+    Py_CLEAR(c->graphs);
+    Py_CLEAR(c->recompiles);
+    return 0;
+}
+
+static void captured_dealloc(PyObject *object) {
+    nxpy_captured *captured = (nxpy_captured *)object;
+    PyObject_GC_UnTrack(object);
+    if (captured->weak) PyObject_ClearWeakRefs(object);
+    captured_clear(object);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject *captured_bind(PyObject *object, PyObject *instance, PyObject *owner) {
+    return instance && instance != Py_None ? PyMethod_New(object, instance) : Py_NewRef(object);
+}
+
+static PyObject *captured_reset(PyObject *object, PyObject *unused) {
+    nxpy_captured *captured = (nxpy_captured *)object;
+    if (captured->running) return PyErr_Format(PyExc_RuntimeError, "reset: %S is running; reset it when it has returned", captured->name);
+    drop_roots(captured);
+    captured->warned = false;
+    if (PyList_SetSlice(captured->graphs, 0, PY_SSIZE_T_MAX, NULL) < 0) return NULL;
+    if (PyList_SetSlice(captured->recompiles, 0, PY_SSIZE_T_MAX, NULL) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_entries(PyObject *object, void *unused) {
+    const nxpy_captured *captured = (nxpy_captured *)object;
+    long n = 0;
+    for (int r = 0; r < captured->roots.n; r++) {
+        for (int p = 0; p < captured->roots.at[r]->points.n; p++) n += captured->roots.at[r]->points.at[p]->n_segments;
+    }
+    return PyLong_FromLong(n);
+}
+
+static PyObject *captured_repr(PyObject *object) { return PyUnicode_FromFormat("<compiled function %S>", ((nxpy_captured *)object)->name); }
+
+static PyMemberDef captured_members[] = {
+    {"fn", T_OBJECT, offsetof(nxpy_captured, fn), READONLY, "What was given to torch.compile."},
+    {"__wrapped__", T_OBJECT, offsetof(nxpy_captured, fn), READONLY, "The same."},
+    {"backend", T_OBJECT, offsetof(nxpy_captured, backend), READONLY, "Makes a callable of a graph and example inputs."},
+    {"graphs", T_OBJECT, offsetof(nxpy_captured, graphs), READONLY, "The graphs of the latest compilation, in order."},
+    {"recompiles", T_OBJECT, offsetof(nxpy_captured, recompiles), READONLY, "Why it was compiled again, each time."},
+    {"fullgraph", T_BOOL, offsetof(nxpy_captured, fullgraph), READONLY, "Whether a graph break is an error."},
+    {NULL}};
+static PyGetSetDef captured_getset[] = {{"entries", get_entries, NULL, "How many pieces are compiled.", NULL},
+                                        {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+                                        {NULL}};
+static PyMethodDef captured_methods[] = {{"reset", captured_reset, METH_NOARGS, "Forgets everything that was compiled."}, {NULL}};
+
+PyTypeObject nxpy_captured_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.CapturedFunction", .tp_basicsize = sizeof(nxpy_captured),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_doc = "CapturedFunction(fn, backend, fullgraph=False, dynamic=None, name=None): fn, compiled when it is called.",
+    .tp_vectorcall_offset = offsetof(nxpy_captured, call), .tp_call = PyVectorcall_Call, .tp_descr_get = captured_bind,
+    .tp_new = captured_new, .tp_dealloc = captured_dealloc, .tp_traverse = captured_traverse, .tp_clear = captured_clear,
+    .tp_repr = captured_repr, .tp_members = captured_members, .tp_getset = captured_getset, .tp_methods = captured_methods,
+    .tp_dictoffset = offsetof(nxpy_captured, dict), .tp_weaklistoffset = offsetof(nxpy_captured, weak)};
+
+static PyMethodDef functions[] = {
+    {"set_capture_log", nxpy__set_log, METH_O,
+     "set_capture_log(callable or None): called as log(event, **info) at each step of a capture."},
+    {NULL}};
+
+int nxpy_add_capture(PyObject *module) {
+    if (PyType_Ready(&nxpy_captured_type) < 0 || nxpy__calls_init() < 0) return -1;
+    nxpy__unsupported = PyErr_NewExceptionWithDoc("narthex._C.Unsupported", "Capture met what it cannot follow, under fullgraph=True.",
+                                                  PyExc_RuntimeError, NULL);
+    if (!nxpy__unsupported || PyModule_AddObjectRef(module, "Unsupported", nxpy__unsupported) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "CapturedFunction", (PyObject *)&nxpy_captured_type) < 0) return -1;
+    return PyModule_AddFunctions(module, functions);
+}

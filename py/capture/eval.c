@@ -1,0 +1,234 @@
+/* The second evaluation loop and the frame hook.
+ *
+ * In: real frames, from the hook, while a trace runs. Out: what the frame returns, as if the interpreter had run it, or
+ * a stopped trace.
+ * What must hold: a handler leaves the frame as it was until nothing can fail any more, so that a stop in the root's
+ * own frame (`clean`) can end the graph right there; any other stop traces again up to a mark. After every C call
+ * the sticky `stop` is looked at, because C code may swallow the exception that stands for it. Frames of other threads,
+ * and of our own Python code, pass by.
+ * Next: handlers.c, then trace.c for what happens at the end. */
+#include "capture/capture.h"
+
+#include <opcode.h>
+#include <stdarg.h>
+
+_Thread_local nxpy_doing nxpy__doing;
+
+#define NXPY_OPCODE_ROW(name, handler, argument) extern nxpy_handler op_##handler;
+#include "capture/opcodes.def"
+#undef NXPY_OPCODE_ROW
+nxpy_handler *const nxpy__handlers[256] = {
+#define NXPY_OPCODE_ROW(name, handler, argument) [name] = op_##handler,
+#include "capture/opcodes.def"
+#undef NXPY_OPCODE_ROW
+};
+
+void nxpy__hook_hold(bool hold) {
+    static int n_holds; /* of all threads: under the interpreter's lock */
+    n_holds += hold ? 1 : -1;
+    if (hold && n_holds == 1) nxpy_hook_set(nxpy__hook);
+    else if (!hold && n_holds == 0) nxpy_hook_set(NULL);
+}
+
+/* ---- stopping ------------------------------------------------------------------------------------------------------ */
+static void stop_exception(void) {
+    static PyObject *type; /* no Python handler may catch it: not an Exception */
+    if (!type) type = PyErr_NewException("narthex._C.TraceStopped", PyExc_BaseException, NULL);
+    if (type && !PyErr_Occurred()) PyErr_SetNone(type);
+}
+
+int nxpy__stop(nxpy_trace *trace, nxpy_break why, const char *format, ...) {
+    if (trace->stop) return -1;
+    va_list list;
+    va_start(list, format);
+    PyObject *text = format ? PyUnicode_FromFormatV(format, list) : NULL;
+    va_end(list);
+    if (!text) PyErr_Clear();
+    trace->stop = why;
+    trace->stop_text = text;
+    trace->clean = trace->loop == trace->root_loop;
+    stop_exception();
+    return -1;
+}
+
+int nxpy__stop_error(nxpy_trace *trace) {
+    if (trace->stop) return -1;
+    trace->stop = NXPY_BREAK_EXCEPTION;
+    trace->clean = false;
+    PyErr_Fetch(&trace->error[0], &trace->error[1], &trace->error[2]);
+    PyErr_NormalizeException(&trace->error[0], &trace->error[1], &trace->error[2]);
+    trace->stop_text = trace->error[1] ? PyObject_Str(trace->error[1]) : NULL;
+    if (!trace->stop_text) PyErr_Clear();
+    stop_exception();
+    return -1;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------------------------------- */
+/* The user's line, for nodes and guards made from here on. */
+static int set_line(nxpy_loop *loop) {
+    nxpy_trace *trace = loop->trace;
+    int line = PyCode_Addr2Line(loop->view.code, loop->in.start * (int)sizeof(uint16_t));
+    PyObject *file = loop->view.code->co_filename;
+    if (trace->line == line && trace->file == file && trace->function == loop->view.code->co_name) return 0;
+    nx_thread *thread = nx_thread_get();
+    trace->line = line;
+    trace->file = file;
+    trace->function = loop->view.code->co_name;
+    PyObject *text = nxpy__line_text(file, line);
+    if (!text || nx_vec_push(&trace->lines, text) != NX_OK) {
+        Py_XDECREF(text);
+        if (!PyErr_Occurred()) PyErr_NoMemory();
+        return nxpy__stop_error(trace);
+    }
+    trace->code_line = text;
+    thread->source_file = PyUnicode_AsUTF8(file);
+    thread->source_function = PyUnicode_AsUTF8(trace->function);
+    thread->source_code = PyUnicode_AsUTF8(text);
+    thread->source_line = line;
+    NXPY_LOG("line", "{sOsisOsOsO}", "filename", file, "lineno", line, "function", trace->function, "qualname",
+             loop->view.code->co_qualname, "source", text);
+    return 0;
+}
+
+static const nxpy_mark *mark_at(const nxpy_point *point, int unit) {
+    for (int k = 0; k < point->marks.n; k++) {
+        if (point->marks.at[k].unit == unit) return &point->marks.at[k];
+    }
+    return NULL;
+}
+
+/* A mark was set by an earlier try of the same segment: the graph ends before this instruction. */
+static int stop_at_mark(nxpy_trace *trace, const nxpy_mark *mark) {
+    trace->stop = mark->why;
+    trace->clean = true;
+    trace->stop_enters = mark->enters;
+    trace->stop_text = mark->text;
+    Py_XINCREF(mark->text);
+    return -1;
+}
+
+static int before_instruction(nxpy_loop *loop) {
+    nxpy_trace *trace = loop->trace;
+    int op = loop->in.op;
+    bool part_of_call = op == CALL || (op == PRECALL && loop->kw_names);
+    if (!part_of_call) loop->group = loop->in.start;
+    if (set_line(loop) < 0) return -1;
+    if (loop == trace->root_loop && trace->point->marks.n) {
+        const nxpy_mark *mark = mark_at(trace->point, loop->group);
+        if (mark) return stop_at_mark(trace, mark);
+    }
+    if (++trace->n_instructions > 10000000) return nxpy__stop(trace, NXPY_BREAK_LONG, NULL);
+    if (!nxpy__handlers[op]) return nxpy__stop(trace, NXPY_BREAK_OPCODE, "%s", nxpy_opcode_name(op));
+    return 0;
+}
+
+int nxpy__loop_run(nxpy_loop *loop) {
+    nxpy_trace *trace = loop->trace;
+    trace->loop = loop;
+    loop->next = nxpy_frame_next(loop->frame);
+    loop->top = loop->view.locals + loop->view.n_locals + nxpy_frame_depth(loop->frame);
+    int done = 0;
+    while (done == 0) {
+        loop->in = nxpy_instr_at(&loop->view, loop->next);
+        loop->next = loop->in.next;
+        nxpy_frame_set(loop->frame, loop->in.start + 1, (int)(loop->top - loop->view.locals) - loop->view.n_locals);
+        done = before_instruction(loop);
+        if (done == 0) {
+            if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_instruction(loop);
+            done = nxpy__handlers[loop->in.op](loop, loop->in.arg);
+            trace->loop = loop;
+        }
+        if (trace->stop) done = -1;
+        else if (done < 0) nxpy__stop_error(trace);
+    }
+    /* the frame's owner clears it: it must say what it holds */
+    int depth = (int)(loop->top - loop->view.locals) - loop->view.n_locals;
+    nxpy_frame_set(loop->frame, loop->in.start + 1, depth);
+    trace->loop = loop->outer;
+    return done;
+}
+
+/* ---- inlined frames ---------------------------------------------------------------------------------------------------- */
+/* Before an inlined frame begins: its function is guarded, its own tuple of arguments is noted. */
+static int inline_prepare(nxpy_loop *loop) {
+    nxpy_trace *trace = loop->trace;
+    PyCodeObject *code = loop->view.code;
+    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+        return nxpy__stop(trace, NXPY_BREAK_GENERATOR, "%U", code->co_name);
+    }
+    if (nxpy_frame_next(loop->frame) != 0) return nxpy__stop(trace, NXPY_BREAK_GENERATOR, "resumed: %U", code->co_name);
+    if (!(code->co_flags & CO_OPTIMIZED)) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "a class body or exec");
+    if (nxpy__note_function(trace, loop->view.function) < 0) return -1;
+    int at = code->co_argcount + code->co_kwonlyargcount;
+    for (int flag = CO_VARARGS; flag <= CO_VARKEYWORDS; flag <<= 1) {
+        if (!(code->co_flags & flag)) continue;
+        PyObject *pack = loop->view.locals[at++];
+        if (pack && !nxpy__note_find(trace, pack) && !nxpy_constant_check(pack) &&
+            !nxpy__note_add(trace, pack, NXPY_NOTE_BORN, -1)) return -1;
+    }
+    return 0;
+}
+
+static PyObject *run_inlined(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame) {
+    nxpy_link link;
+    nxpy_loop loop = {.trace = trace, .frame = frame, .outer = trace->loop};
+    if (trace->stop) {
+        stop_exception();
+        return NULL;
+    }
+    if (nxpy_frame_enter(thread, frame, &link) < 0) {
+        nxpy__stop_error(trace);
+        return NULL;
+    }
+    PyObject *file = trace->file, *function = trace->function, *code_line = trace->code_line;
+    int line = trace->line;
+    nxpy_frame_view(frame, &loop.view);
+    loop.group = nxpy_frame_next(frame);
+    trace->loop = &loop;
+    bool run = ++trace->depth > 200 ? nxpy__stop(trace, NXPY_BREAK_DEEP, NULL) == 0 : inline_prepare(&loop) == 0;
+    int done = run ? nxpy__loop_run(&loop) : -1;
+    trace->depth--;
+    trace->loop = loop.outer;
+    nxpy_frame_leave(thread, &link);
+    if (done < 0) {
+        stop_exception();
+        return NULL;
+    }
+    trace->file = file; /* the caller's line again */
+    trace->function = function;
+    trace->code_line = code_line;
+    trace->line = line;
+    nx_thread *mine = nx_thread_get();
+    mine->source_file = PyUnicode_AsUTF8(file);
+    mine->source_function = PyUnicode_AsUTF8(function);
+    mine->source_code = PyUnicode_AsUTF8(code_line);
+    mine->source_line = line;
+    return loop.result;
+}
+
+/* ---- the hook ------------------------------------------------------------------------------------------------------------ */
+PyObject *nxpy__hook(PyThreadState *thread, nxpy_frame *frame, int throwing) {
+    nxpy_doing *doing = &nxpy__doing;
+    if (doing->paused || (!doing->trace && !doing->entering)) return nxpy_eval_default(thread, frame, throwing);
+    if (doing->trace) {
+        if (!throwing) return run_inlined(doing->trace, thread, frame);
+        nxpy__stop(doing->trace, NXPY_BREAK_GENERATOR, "an exception was thrown into a generator");
+        doing->trace->clean = false;
+        return nxpy_eval_default(thread, frame, throwing);
+    }
+    PyFunctionObject *function = nxpy_frame_function(frame);
+    nxpy_captured *owner = doing->entering;
+    nxpy_view view;
+    nxpy_frame_view(frame, &view);
+    bool fits = !throwing && nxpy_frame_next(frame) == 0 && !nxpy_thread_is_traced(thread) && (view.code->co_flags & CO_OPTIMIZED) &&
+                !(view.code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
+    if (!fits || (doing->function && doing->function != (PyObject *)function)) return nxpy_eval_default(thread, frame, throwing);
+    nxpy_root *root = nxpy__root_get(owner, function);
+    if (!root) return PyErr_Occurred() ? NULL : nxpy_eval_default(thread, frame, throwing);
+    nxpy_doing before = *doing;
+    *doing = (nxpy_doing){0};
+    PyObject *result = nxpy__drive(owner, root, thread, frame);
+    *doing = before;
+    if (doing->function) doing->entering = NULL; /* that one function's first frame only */
+    return result;
+}

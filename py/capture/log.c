@@ -1,0 +1,198 @@
+/* What capture tells a listener: one call log(event, **info) for each step. Costs one test when nobody listens.
+ *
+ * In: the tracer's state. Out: events whose names and fields narthex/compile turns into lines of PyTorch's logs.
+ * What must hold: the listener is called with the hook paused; what it raises is printed as unraisable and ignored.
+ * Next: python/narthex. */
+#include "capture/capture.h"
+
+#include <opcode.h>
+#include <stdarg.h>
+
+PyObject *nxpy__log;
+
+/* ---- reasons ------------------------------------------------------------------------------------------------------- */
+static const struct { const char *name, *why, *mend; } breaks[] = {
+    {"NOTHING", "", ""},
+#define NXPY_BREAK_ROW(code, why, mend) {#code, why, mend},
+#include "capture/breaks.def"
+#undef NXPY_BREAK_ROW
+};
+const char *nxpy__break_name(nxpy_break why) { return breaks[why].name; }
+const char *nxpy__break_why(nxpy_break why) { return breaks[why].why; }
+const char *nxpy__break_mend(nxpy_break why) { return breaks[why].mend; }
+
+/* ---- calling out ----------------------------------------------------------------------------------------------------- */
+/* Python code of ours runs in the middle of a trace: not traced, not recorded. */
+typedef struct aside { uint64_t included, excluded; PyObject *error[3]; } aside;
+
+static aside aside_begin(void) {
+    nx_thread *thread = nx_thread_get();
+    aside a = {.included = thread->keys_included, .excluded = thread->keys_excluded};
+    PyErr_Fetch(&a.error[0], &a.error[1], &a.error[2]);
+    if (nxpy__doing.trace) thread->keys_included = nxpy__doing.trace->included_before;
+    nxpy__doing.paused++;
+    return a;
+}
+
+static void aside_end(aside a) {
+    nx_thread *thread = nx_thread_get();
+    if (PyErr_Occurred()) PyErr_WriteUnraisable(nxpy__log);
+    nxpy__doing.paused--;
+    thread->keys_included = a.included;
+    thread->keys_excluded = a.excluded;
+    PyErr_Restore(a.error[0], a.error[1], a.error[2]);
+}
+
+void nxpy__log_event(const char *event, const char *format, ...) {
+    if (!nxpy__log) return;
+    aside a = aside_begin();
+    va_list list;
+    va_start(list, format);
+    PyObject *info = Py_VaBuildValue(format, list), *args = info ? Py_BuildValue("(s)", event) : NULL;
+    va_end(list);
+    PyObject *result = args ? PyObject_Call(nxpy__log, args, info) : NULL;
+    Py_XDECREF(result);
+    Py_XDECREF(args);
+    Py_XDECREF(info);
+    aside_end(a);
+}
+
+PyObject *nxpy__set_log(PyObject *module, PyObject *callable) {
+    if (callable != Py_None && !PyCallable_Check(callable)) {
+        return PyErr_Format(PyExc_TypeError, "set_capture_log: got %s, expected a callable or None", Py_TYPE(callable)->tp_name);
+    }
+    Py_XSETREF(nxpy__log, callable == Py_None ? NULL : Py_NewRef(callable));
+    Py_RETURN_NONE;
+}
+
+PyObject *nxpy__line_text(PyObject *file, int line) {
+    static PyObject *getline, *strip;
+    aside a = aside_begin();
+    if (!getline) {
+        PyObject *module = PyImport_ImportModule("linecache");
+        getline = module ? PyObject_GetAttrString(module, "getline") : NULL;
+        strip = PyUnicode_InternFromString("strip");
+        Py_XDECREF(module);
+    }
+    PyObject *number = PyLong_FromLong(line), *text = NULL, *result = NULL;
+    if (getline && strip && number) text = PyObject_CallFunctionObjArgs(getline, file, number, NULL);
+    if (text) result = PyObject_CallMethodNoArgs(text, strip);
+    Py_XDECREF(number);
+    Py_XDECREF(text);
+    PyErr_Clear(); /* a source that cannot be read is an empty line */
+    aside_end(a);
+    return result ? result : PyUnicode_FromString("");
+}
+
+/* ---- events -------------------------------------------------------------------------------------------------------------- */
+PyObject *nxpy__stack_summary(PyThreadState *thread) {
+    PyObject *list = PyList_New(0);
+    PyFrameObject *frame = list ? PyThreadState_GetFrame(thread) : NULL;
+    while (list && frame) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        PyObject *entry = Py_BuildValue("(OiO)", code->co_filename, PyFrame_GetLineNumber(frame), code->co_name);
+        if (!entry || PyList_Insert(list, 0, entry) < 0) Py_CLEAR(list);
+        Py_XDECREF(entry);
+        Py_DECREF(code);
+        Py_SETREF(frame, PyFrame_GetBack(frame));
+    }
+    Py_XDECREF(frame);
+    return list;
+}
+
+void nxpy__log_start(nxpy_trace *trace) {
+    if (!nxpy__log) return;
+    PyCodeObject *code = (PyCodeObject *)trace->root->code;
+    PyObject *stack = nxpy__stack_summary(PyThreadState_Get());
+    if (!stack) PyErr_Clear();
+    nxpy__log_event("start", "{sOsOsisOsO}", "code", code, "filename", code->co_filename, "line", code->co_firstlineno, "name",
+                    code->co_name, "stack", stack ? stack : Py_None);
+    Py_XDECREF(stack);
+    nxpy__log_event("create_env", "{sO}", "name", code->co_name);
+}
+
+/* What dynamo would call the stack entry. */
+static PyObject *short_repr(nxpy_trace *trace, PyObject *value) {
+    if (!value) return PyUnicode_FromString("NullVariable");
+    if (nxpy_tensor_check(value)) return PyUnicode_FromString(nxpy__is_fake(trace, value) ? "TensorVariable()" : "LazyVariableTracker()");
+    if (PyModule_Check(value)) return PyUnicode_FromFormat("PythonModuleVariable(%R)", value);
+    if (nxpy_constant_check(value)) return PyUnicode_FromFormat("ConstantVariable(%s: %R)", Py_TYPE(value)->tp_name, value);
+    if (Py_TYPE(value) == &nxpy_function_type) return PyUnicode_FromFormat("TorchInGraphFunctionVariable(%R)", value);
+    if (PyFunction_Check(value)) return PyUnicode_FromString("UserFunctionVariable()");
+    if (PyMethod_Check(value)) return PyUnicode_FromString("UserMethodVariable()");
+    if (PyList_CheckExact(value)) return PyUnicode_FromFormat("ListVariable(length=%zd)", Py_SIZE(value));
+    if (PyTuple_CheckExact(value)) return PyUnicode_FromFormat("TupleVariable(length=%zd)", Py_SIZE(value));
+    if (PyDict_CheckExact(value)) return PyUnicode_FromString("ConstDictVariable()");
+    const char *kind = PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) ? "UserDefinedObjectVariable" : "BuiltinVariable";
+    return PyUnicode_FromFormat("%s(%s)", kind, Py_TYPE(value)->tp_name);
+}
+
+typedef enum argument_kind { NONE = 1, INT, NAME, GLOBAL, CONST, LOCAL, JUMP, JUMP_BACK, COMPARE } argument_kind;
+static const uint8_t argument_kinds[256] = {
+#define NXPY_OPCODE_ROW(name, handler, argument) [name] = argument,
+#include "capture/opcodes.def"
+#undef NXPY_OPCODE_ROW
+};
+
+static PyObject *argument_object(const nxpy_loop *loop) {
+    static const char *const comparisons[] = {"<", "<=", "==", "!=", ">", ">="};
+    PyCodeObject *code = loop->view.code;
+    int arg = loop->in.arg;
+    switch ((argument_kind)argument_kinds[loop->in.op]) {
+    case NAME: return Py_NewRef(PyTuple_GET_ITEM(code->co_names, arg));
+    case GLOBAL: return Py_NewRef(PyTuple_GET_ITEM(code->co_names, arg >> 1));
+    case CONST: return PyObject_Repr(PyTuple_GET_ITEM(code->co_consts, arg));
+    case LOCAL: return Py_NewRef(PyTuple_GET_ITEM(code->co_localsplusnames, arg));
+    case JUMP: return PyUnicode_FromFormat("to %d", 2 * (loop->in.next + arg));
+    case JUMP_BACK: return PyUnicode_FromFormat("to %d", 2 * (loop->in.next - arg));
+    case COMPARE: return PyUnicode_FromString(comparisons[arg]);
+    case INT: return PyLong_FromLong(arg);
+    case NONE: return Py_NewRef(Py_None);
+    }
+    return Py_NewRef(Py_None);
+}
+
+void nxpy__log_instruction(nxpy_loop *loop) {
+    aside a = aside_begin();
+    PyObject *stack = PyList_New(0), *argument = argument_object(loop);
+    for (PyObject **at = loop->view.locals + loop->view.n_locals; stack && at < loop->top; at++) {
+        PyObject *text = short_repr(loop->trace, *at);
+        if (!text || PyList_Append(stack, text) < 0) Py_CLEAR(stack);
+        Py_XDECREF(text);
+    }
+    if (stack && argument) {
+        nxpy__log_event("opcode", "{sssOsO}", "name", nxpy_opcode_name(loop->in.op), "argrepr", argument, "stack", stack);
+    }
+    Py_XDECREF(stack);
+    Py_XDECREF(argument);
+    aside_end(a);
+}
+
+void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake) {
+    if (!nxpy__log) return;
+    aside a = aside_begin();
+    nx_text source = {0};
+    nxpy_guards_source(&trace->segment->guards, slot, &source);
+    const nx_tensor *tensor = nxpy_tensor_get(fake);
+    PyObject *shape = PyTuple_New(tensor->a.ndim);
+    for (int k = 0; shape && k < tensor->a.ndim; k++) {
+        PyObject *size = PyLong_FromLongLong(tensor->a.sizes[k]);
+        if (!size) Py_CLEAR(shape);
+        else PyTuple_SET_ITEM(shape, k, size);
+    }
+    if (shape && source.at) {
+        nxpy__log_event("input", "{ssss}", "name", name, "source", source.at);
+        nxpy__log_event("fake", "{sssOsO}", "source", source.at, "shape", shape, "fake", fake);
+    }
+    Py_XDECREF(shape);
+    nx_text_free(&source);
+    aside_end(a);
+}
+
+void nxpy__log_guards(const nxpy_guards *guards) {
+    if (!nxpy__log) return;
+    PyObject *list = nxpy_guards_print(guards, nxpy__line_text);
+    if (list) nxpy__log_event("guards", "{sO}", "guards", list);
+    else PyErr_WriteUnraisable(nxpy__log);
+    Py_XDECREF(list);
+}

@@ -1,0 +1,269 @@
+/* Running what was traced: roots, points and segments, and the frame that goes from one to the next.
+ *
+ * In: a frame of a root at its first instruction. Out: what the function returns.
+ * What must hold: values that the guards lent die when the frame changes, so everything new is made before anything is
+ * put into the frame. At a break the frame is filled, the instruction runs in the interpreter's own loop on this same
+ * frame, and the next segment is looked up at wherever it stopped. Where nothing can be gained the interpreter runs the
+ * rest of the frame.
+ * Next: compile.c for the call that needs no frame. */
+#include "capture/capture.h"
+
+/* ---- what is kept ------------------------------------------------------------------------------------------------------ */
+void nxpy__segment_free(nxpy_segment *segment) {
+    nxpy_guards_free(&segment->guards);
+    nx_free(segment->inputs);
+    nx_free(segment->targets);
+    nxpy__recipe_free(&segment->recipe);
+    Py_XDECREF(segment->graph);
+    Py_XDECREF(segment->call);
+    Py_XDECREF(segment->stepper);
+    nx_free(segment);
+}
+
+static void point_free(nxpy_point *point) {
+    for (int k = 0; k < point->n_segments; k++) nxpy__segment_free(point->segments[k]);
+    for (int k = 0; k < point->marks.n; k++) Py_XDECREF(point->marks.at[k].text);
+    nx_vec_free(&point->marks);
+    nx_free(point);
+}
+
+void nxpy__root_free(nxpy_root *root) {
+    for (int k = 0; k < root->points.n; k++) point_free(root->points.at[k]);
+    nx_vec_free(&root->points);
+    Py_XDECREF(root->function);
+    Py_XDECREF(root->code);
+    Py_XDECREF(root->defaults);
+    Py_XDECREF(root->kwdefaults);
+    nx_free(root);
+}
+
+static bool root_fits(const nxpy_root *root, const PyFunctionObject *function) {
+    return root->code == function->func_code && root->defaults == function->func_defaults && root->kwdefaults == function->func_kwdefaults;
+}
+
+nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function) {
+    for (int k = 0; k < owner->roots.n; k++) {
+        if (owner->roots.at[k]->function == (PyObject *)function && root_fits(owner->roots.at[k], function)) return owner->roots.at[k];
+    }
+    if (owner->roots.n >= NXPY_MAX_ROOTS) return NULL;
+    nxpy_root *root = nx_alloc_zeroed(sizeof *root);
+    if (!root || nx_vec_push(&owner->roots, root) != NX_OK) {
+        nx_free(root);
+        return nxpy_raise(nx_fail_memory(sizeof *root)), NULL;
+    }
+    root->function = Py_NewRef(function);
+    root->code = Py_NewRef(function->func_code);
+    root->defaults = Py_XNewRef(function->func_defaults);
+    root->kwdefaults = Py_XNewRef(function->func_kwdefaults);
+    return root;
+}
+
+nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make) {
+    for (int k = 0; k < root->points.n; k++) {
+        nxpy_point *point = root->points.at[k];
+        if (point->next == next && point->depth == depth) return point;
+    }
+    if (!make || root->points.n >= NXPY_MAX_POINTS) return NULL;
+    nxpy_point *point = nx_alloc_zeroed(sizeof *point);
+    if (!point || nx_vec_push(&root->points, point) != NX_OK) {
+        nx_free(point);
+        return nxpy_raise(nx_fail_memory(sizeof *point)), NULL;
+    }
+    point->next = next;
+    point->depth = depth;
+    return point;
+}
+
+nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, int room) {
+    for (int k = 0; k < point->n_segments; k++) {
+        nxpy_segment *segment = point->segments[k];
+        if (segment->guards.n_slots > room || nxpy_guards_check(&segment->guards, roots, values) >= 0) continue;
+        for (int j = k; j > 0; j--) point->segments[j] = point->segments[j - 1];
+        return point->segments[0] = segment;
+    }
+    return NULL;
+}
+
+/* ---- the graph of a segment ------------------------------------------------------------------------------------------------ */
+static int run_compiled(nxpy_segment *segment, PyObject **values, PyObject **results) {
+    nx_tensor *local_in[64], *local_out[16], **in = local_in, **out = local_out;
+    int n_in = segment->n_inputs, n_out = segment->n_results, k;
+    nx_status status = NX_OK;
+    if (n_in > NX_COUNT(local_in) && !(in = nx_alloc(sizeof *in * (size_t)n_in))) status = nx_fail_memory(sizeof *in * (size_t)n_in);
+    if (n_out > NX_COUNT(local_out) && !(out = nx_alloc(sizeof *out * (size_t)n_out))) status = nx_fail_memory(sizeof *out * (size_t)n_out);
+    if (status == NX_OK) {
+        for (k = 0; k < n_in; k++) in[k] = nxpy_tensor_get(values[segment->inputs[k]]);
+        for (k = 0; k < n_out; k++) out[k] = NULL;
+        status = nx_compiled_run(segment->compiled, in, n_in, out, n_out);
+    }
+    for (k = 0; status == NX_OK && k < n_out; k++) {
+        if (!(results[k] = nxpy_tensor_take(out[k]))) {
+            while (++k < n_out) nx_tensor_unref(out[k]);
+            status = nxpy_caught();
+            break;
+        }
+    }
+    if (in != local_in) nx_free(in);
+    if (out != local_out) nx_free(out);
+    if (status != NX_OK) nxpy_raise(status);
+    return status == NX_OK ? 0 : -1;
+}
+
+static int run_called(nxpy_segment *segment, PyObject **values, PyObject **results) {
+    PyObject *args = PyTuple_New(segment->n_inputs), *returned = NULL, *fast = NULL;
+    for (int k = 0; args && k < segment->n_inputs; k++) PyTuple_SET_ITEM(args, k, Py_NewRef(values[segment->inputs[k]]));
+    if (args) returned = PyObject_Call(segment->call, args, NULL);
+    Py_XDECREF(args);
+    if (returned && nxpy_tensor_check(returned)) { /* one bare tensor is taken as well */
+        fast = PyTuple_Pack(1, returned);
+    } else if (returned) {
+        fast = PySequence_Fast(returned, "torch.compile: the backend's function must return a tuple or list of tensors");
+    }
+    Py_XDECREF(returned);
+    if (!fast) return -1;
+    if (PySequence_Fast_GET_SIZE(fast) < segment->n_results) {
+        PyErr_Format(PyExc_RuntimeError, "torch.compile: the backend's function returned %zd values, the graph has %d",
+                     PySequence_Fast_GET_SIZE(fast), segment->n_results);
+        Py_DECREF(fast);
+        return -1;
+    }
+    for (int k = 0; k < segment->n_results; k++) results[k] = Py_NewRef(PySequence_Fast_GET_ITEM(fast, k));
+    Py_DECREF(fast);
+    return 0;
+}
+
+int nxpy__segment_run(nxpy_segment *segment, PyObject **values, PyObject **results) {
+    for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
+    if (!segment->call) return 0;
+    int done = segment->compiled ? run_compiled(segment, values, results) : run_called(segment, values, results);
+    for (int k = 0; done < 0 && k < segment->n_results; k++) Py_CLEAR(results[k]);
+    return done;
+}
+
+/* ---- a frame from segment to segment --------------------------------------------------------------------------------------- */
+/* Makes the segment's values into out. */
+static int segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
+    PyObject *local[16], **results = local;
+    if (segment->n_results > NX_COUNT(local) && !(results = nx_alloc(sizeof *results * (size_t)segment->n_results))) {
+        nxpy_raise(NX_NO_MEMORY);
+        return -1;
+    }
+    int done = nxpy__segment_run(segment, values, results);
+    if (done == 0) {
+        done = nxpy__recipe_run(&segment->recipe, values, results, out);
+        for (int k = 0; k < segment->n_results; k++) Py_XDECREF(results[k]);
+    }
+    if (results != local) nx_free(results);
+    return done;
+}
+
+static void fill_frame(nxpy_segment *segment, nxpy_frame *frame, const nxpy_view *view, PyObject **made) {
+    int before = view->n_locals + nxpy_frame_depth(frame), after = view->n_locals + segment->depth;
+    PyObject **old = made; /* changes places with the new values */
+    for (int k = before; k < after; k++) view->locals[k] = NULL;
+    for (int k = 0; k < segment->recipe.n_values; k++) {
+        PyObject **place = &view->locals[segment->targets[k]], *was = *place;
+        *place = made[k];
+        old[k] = was;
+    }
+    nxpy_frame_set(frame, segment->first, segment->depth);
+    for (int k = after; k < before; k++) Py_CLEAR(view->locals[k]);
+    for (int k = 0; k < segment->recipe.n_values; k++) Py_XDECREF(old[k]);
+}
+
+typedef struct drive_state {
+    nxpy_captured *owner;
+    nxpy_root *root;
+    PyThreadState *thread;
+    nxpy_frame *frame;
+    nxpy_view view;
+    PyObject *values[NXPY_MAX_SLOTS];
+} drive_state;
+
+/* A segment whose guards hold here, traced if need be. 1: *out; 0: run uncompiled; -1: an exception. */
+static int find_or_trace(drive_state *drive, nxpy_segment **out) {
+    nxpy_point *point = nxpy__point_get(drive->root, nxpy_frame_next(drive->frame), nxpy_frame_depth(drive->frame), true);
+    if (!point) return PyErr_Occurred() ? -1 : 0;
+    *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
+    if (*out || point->dead) return *out != NULL;
+    if (point->n_segments == NXPY_MAX_SEGMENTS) {
+        point->dead = true;
+        if (drive->owner->warned) return 0;
+        drive->owner->warned = true;
+        return PyErr_WarnFormat(PyExc_UserWarning, 1,
+                                "torch.compile: %S was compiled %d times and runs uncompiled from now on where none fits; "
+                                "its `recompiles` tell why", drive->owner->name, NXPY_MAX_SEGMENTS) < 0 ? -1 : 0;
+    }
+    if (point->n_segments > 0) { /* the newest one's reason */
+        nxpy_guards *guards = &point->segments[0]->guards;
+        int row = nxpy_guards_check(guards, drive->view.locals, drive->values);
+        PyObject *reason = row < 0 ? PyUnicode_FromString("?") : nxpy_guards_explain(guards, row, drive->view.locals);
+        if (!reason || PyList_Append(drive->owner->recompiles, reason) < 0) return Py_XDECREF(reason), -1;
+        NXPY_LOG("recompile", "{sO}", "reason", reason);
+        Py_DECREF(reason);
+    }
+    if (nxpy__trace_segment(drive->owner, drive->root, point, drive->thread, drive->frame, out) < 0) return -1;
+    if (!*out) {
+        point->dead = true;
+        return 0;
+    }
+    for (int k = point->n_segments++; k > 0; k--) point->segments[k] = point->segments[k - 1];
+    point->segments[0] = *out;
+    return nxpy_guards_check(&(*out)->guards, drive->view.locals, drive->values) < 0; /* 0: what it read is not stable */
+}
+
+/* The breaking instruction, for real. As nxpy_frame_step. */
+static PyObject *step(drive_state *drive, nxpy_segment *segment, bool *stopped) {
+    nxpy_doing before = nxpy__doing;
+    if (segment->enters) nxpy__doing = (nxpy_doing){.entering = drive->owner};
+    else nxpy__hook_hold(false);
+    PyObject *result = nxpy_frame_step(drive->thread, drive->frame, segment->first, segment->last, &segment->stepper, stopped);
+    if (!segment->enters) nxpy__hook_hold(true);
+    nxpy__doing = before;
+    return result;
+}
+
+/* One segment and the instruction that ends it. Returns the function's result; NULL with *goes_on, or with an exception. */
+static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *goes_on) {
+    PyObject *local[32], **made = local, *result = NULL;
+    int n = segment->recipe.n_values;
+    if (n > NX_COUNT(local) && !(made = nx_alloc(sizeof *made * (size_t)n))) return nxpy_raise(NX_NO_MEMORY);
+    nxpy__hook_hold(false);
+    int done = segment_values(segment, drive->values, made);
+    nxpy__hook_hold(true);
+    if (done == 0 && segment->returns) {
+        result = made[0];
+    } else if (done == 0) {
+        fill_frame(segment, drive->frame, &drive->view, made);
+        result = step(drive, segment, goes_on);
+    }
+    if (made != local) nx_free(made);
+    return result;
+}
+
+PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame) {
+    drive_state *drive = nx_alloc(sizeof *drive);
+    if (!drive) return nxpy_raise(nx_fail_memory(sizeof *drive));
+    drive->owner = owner;
+    drive->root = root;
+    drive->thread = thread;
+    drive->frame = frame;
+    nxpy_frame_view(frame, &drive->view);
+    PyObject *result = NULL;
+    bool goes_on = true;
+    while (goes_on) {
+        nxpy_segment *segment = NULL;
+        int found = find_or_trace(drive, &segment);
+        goes_on = false;
+        if (found == 1) {
+            result = run_segment(drive, segment, &goes_on);
+        } else if (found == 0) { /* the interpreter runs the rest */
+            nxpy__hook_hold(false);
+            result = nxpy_eval_default(thread, frame, 0);
+            nxpy__hook_hold(true);
+        }
+        /* an exception of our own leaves the frame as it is: its caller clears it */
+    }
+    nx_free(drive);
+    return result;
+}

@@ -1,0 +1,274 @@
+/* The side table: what the tracer knows of each object, and the guards that follow from using it.
+ *
+ * In: objects that the loop meets. Out: notes (where it came from, born in the trace or before it, the fake that stands
+ * for a tensor), guard rows, graph inputs.
+ * What must hold: stack and locals hold bare objects; an object that is neither a constant nor noted stops the trace;
+ * constants carry no note, their guard is made where they are fetched. A note holds its object, so that no address is
+ * used twice. A tensor that existed before is replaced by its fake wherever it is used, the same one each time.
+ * Next: recipe.c for the way back. */
+#include "capture/capture.h"
+
+#include <ctype.h>
+
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
+nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object) {
+    intptr_t number = (intptr_t)nx_map_get(&trace->index, object);
+    return number ? &trace->notes.at[number - 1] : NULL;
+}
+
+nxpy_note *nxpy__note_add(nxpy_trace *trace, PyObject *object, nxpy_note_kind kind, int slot) {
+    nxpy_note note = {.object = object, .kind = kind, .slot = slot};
+    if (nx_vec_push(&trace->notes, note) != NX_OK) goto fail;
+    Py_INCREF(object);
+    if (nx_map_set(&trace->index, object, (void *)(intptr_t)trace->notes.n) != NX_OK) goto fail;
+    return &trace->notes.at[trace->notes.n - 1];
+fail:
+    nxpy_raise(NX_NO_MEMORY);
+    nxpy__stop_error(trace);
+    return NULL;
+}
+
+void nxpy__notes_free(nxpy_trace *trace) {
+    for (int k = 0; k < trace->notes.n; k++) {
+        Py_XDECREF(trace->notes.at[k].fake);
+        Py_DECREF(trace->notes.at[k].object);
+    }
+    nx_vec_free(&trace->notes);
+    nx_map_free(&trace->index);
+}
+
+bool nxpy__is_born(nxpy_trace *trace, PyObject *object) {
+    const nxpy_note *note = nxpy__note_find(trace, object);
+    return note && note->kind == NXPY_NOTE_BORN;
+}
+
+bool nxpy__is_fake(nxpy_trace *trace, PyObject *object) {
+    return nxpy_tensor_check(object) && nx_tensor_is_fake(nxpy_tensor_get(object));
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+static int add_row(nxpy_trace *trace, nxpy_row row) {
+    row.file = trace->file;
+    row.function = trace->function;
+    row.line = trace->line;
+    int index = nxpy_guards_add(&trace->segment->guards, row);
+    if (index < 0) return nxpy__stop_error(trace);
+    if (trace->segment->guards.n_slots >= NXPY_MAX_SLOTS) return nxpy__stop(trace, NXPY_BREAK_LONG, "too many values are read");
+    return index;
+}
+
+int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n) {
+    if (nxpy_guards_find(&trace->segment->guards, code, from, a, NULL, n) >= 0) return 0;
+    return add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .n = n}) < 0 ? -1 : 0;
+}
+
+/* What a slot's value needs as soon as it is fetched: constants their guard, other objects a note. */
+static int note_fetched(nxpy_trace *trace, int slot, PyObject *value) {
+    if (!value) return nxpy__check(trace, NXPY_ROW_ABSENT, slot, NULL, 0);
+    if (nxpy_constant_check(value)) return nxpy__check(trace, NXPY_ROW_EQUALS, slot, value, 0);
+    nxpy_note *note = nxpy__note_find(trace, value);
+    if (!note) return nxpy__note_add(trace, value, NXPY_NOTE_SOURCE, slot) ? 0 : -1;
+    if (note->kind == NXPY_NOTE_SOURCE && note->slot != slot) return nxpy__check(trace, NXPY_ROW_SAME, slot, NULL, note->slot);
+    if (note->kind == NXPY_NOTE_FIXED) return nxpy__check(trace, NXPY_ROW_ID, slot, value, 0);
+    if (note->kind == NXPY_NOTE_SOURCE) return 0;
+    return nxpy__stop(trace, NXPY_BREAK_LEAK, "a value of the trace lies in an object that existed before");
+}
+
+int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value) {
+    if (nxpy_guards_find(&trace->segment->guards, code, from, a, b, n) >= 0) return 0;
+    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .b = b, .n = n});
+    return index < 0 ? -1 : note_fetched(trace, trace->segment->guards.rows.at[index].slot, value);
+}
+
+int nxpy__slot_of(nxpy_trace *trace, PyObject *object) {
+    nxpy_note *note = nxpy__note_find(trace, object);
+    if (note && note->slot >= 0) return note->slot;
+    if (!note || note->kind != NXPY_NOTE_FIXED) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(object)->tp_name);
+    PyObject *text = PyUnicode_FromFormat("<%s>", Py_TYPE(object)->tp_name);
+    if (!text) return nxpy__stop_error(trace);
+    int index = add_row(trace, (nxpy_row){.code = NXPY_ROW_FIXED, .from = -1, .a = object, .b = text});
+    Py_DECREF(text);
+    if (index < 0) return -1;
+    return nxpy__note_find(trace, object)->slot = trace->segment->guards.rows.at[index].slot;
+}
+
+/* ---- tensors become inputs ------------------------------------------------------------------------------------------- */
+/* "L['x']" -> "L_x_": what dynamo calls the input. */
+static void input_name(const char *source, nx_text *out) {
+    for (const char *c = source; *c; c++) {
+        if (isalnum((unsigned char)*c)) nx_text_add(out, "%c", *c);
+        else if (out->n && out->at[out->n - 1] != '_') nx_text_add(out, "_");
+    }
+}
+
+static nx_status fake_new(const nx_tensor *real, nx_tensor **out) {
+    nx_meta meta = {.dtype = real->a.dtype, .device = real->a.device, .ndim = real->a.ndim, .view_of = -1};
+    memcpy(meta.size, real->a.sizes, sizeof(int64_t) * real->a.ndim);
+    memcpy(meta.stride, real->a.strides, sizeof(int64_t) * real->a.ndim);
+    nx_tensor *fake;
+    NX_TRY(nx_tensor_new_meta(&meta, true, &fake));
+    fake->is_parameter = real->is_parameter;
+    nx_status status = nx_tensor_requires_grad(real) ? nx_tensor_set_requires_grad(fake, true) : NX_OK;
+    if (status != NX_OK) nx_tensor_unref(fake);
+    else *out = fake;
+    return status;
+}
+
+/* The placeholder of a fake and what ties them. */
+static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *fake, nx_text *target) {
+    input_name(source, target);
+    nx_text name = {0};
+    for (size_t k = 0; k < target->n; k++) nx_text_add(&name, "%c", tolower((unsigned char)target->at[k]));
+    nx_status status = target->failed || name.failed ? nx_fail_memory(64) : NX_OK;
+    nx_node *node = NULL;
+    if (status == NX_OK) status = nx_graph_input_like(trace->graph, name.at, target->at, fake, &node);
+    if (status == NX_OK) status = nx_tracer_bind(&trace->tracer, fake, node, 0);
+    nx_text_free(&name);
+    return status;
+}
+
+static int tensor_row(nxpy_trace *trace, int slot, PyObject *real) {
+    nxpy_tensor_like *like = nxpy_tensor_like_new(real);
+    if (!like) return nxpy__stop_error(trace);
+    return add_row(trace, (nxpy_row){.code = NXPY_ROW_TENSOR, .from = slot, .a = (PyObject *)Py_TYPE(real), .like = like});
+}
+
+/* Makes the fake that stands for the tensor of note number `number`. */
+static PyObject *make_input(nxpy_trace *trace, int number) {
+    PyObject *real = trace->notes.at[number].object;
+    nx_tensor *fake = NULL;
+    nx_text source = {0}, target = {0};
+    if (Py_TYPE(real) != nxpy_tensor_class && !nxpy_tensor_get(real)->is_parameter) {
+        nxpy__stop(trace, NXPY_BREAK_TENSOR_CLASS, "%.200s", Py_TYPE(real)->tp_name);
+        return NULL;
+    }
+    int slot = nxpy__slot_of(trace, real);
+    if (slot < 0 || tensor_row(trace, slot, real) < 0) return NULL;
+    nxpy_guards_source(&trace->segment->guards, slot, &source);
+    nx_status status = source.failed ? nx_fail_memory(64) : fake_new(nxpy_tensor_get(real), &fake);
+    PyObject *object = NULL;
+    if (status == NX_OK) status = place_input(trace, source.at, fake, &target);
+    if (status == NX_OK) object = nxpy_tensor_take(fake);
+    else nx_tensor_unref(fake);
+    nxpy_note *note = object ? nxpy__note_add(trace, object, NXPY_NOTE_FAKE, slot) : NULL;
+    if (note && (status = nx_vec_push(&trace->inputs, trace->notes.n - 1)) == NX_OK) {
+        note->is_input = true;
+        trace->notes.at[number].fake = object;
+        nxpy__log_input(trace, slot, target.at, object);
+    } else {
+        if (status != NX_OK && !PyErr_Occurred()) nxpy_raise(status);
+        if (!trace->stop) nxpy__stop_error(trace);
+        Py_CLEAR(object);
+    }
+    nx_text_free(&source);
+    nx_text_free(&target);
+    return object;
+}
+
+/* ---- using -------------------------------------------------------------------------------------------------------------- */
+/* Guards on what an object that is no tensor and no constant was. */
+static int touch(nxpy_trace *trace, PyObject *object, int slot) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type) {
+        if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
+        return nxpy__check(trace, NXPY_ROW_LENGTH, slot, NULL, PyObject_Size(object));
+    }
+    if (type == &PyCell_Type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
+    if (nxpy__check(trace, NXPY_ROW_ID, slot, object, 0) < 0) return -1;
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return 0; /* its class cannot be assigned */
+    return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
+}
+
+PyObject *nxpy__use(nxpy_trace *trace, PyObject *object) {
+    nxpy_note *note = nxpy__note_find(trace, object);
+    if (!note) {
+        if (nxpy_constant_check(object)) return object;
+        nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(object)->tp_name);
+        return NULL;
+    }
+    if (note->fake) return note->fake;
+    if (note->kind == NXPY_NOTE_BORN || note->kind == NXPY_NOTE_FAKE || note->touched) return object;
+    note->touched = true;
+    if (nxpy_tensor_check(object)) return make_input(trace, (int)(note - trace->notes.at));
+    if (note->kind == NXPY_NOTE_FIXED) return object;
+    return touch(trace, object, note->slot) < 0 ? NULL : object;
+}
+
+int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
+    nxpy_note *note = nxpy__note_find(trace, container);
+    if (!note || note->elements || (note->kind != NXPY_NOTE_SOURCE && note->kind != NXPY_NOTE_FIXED)) return 0;
+    if (!PyList_CheckExact(container) && !PyTuple_CheckExact(container) && !PyDict_CheckExact(container)) return 0;
+    note->elements = true;
+    int slot = nxpy__slot_of(trace, container);
+    if (slot < 0 || !nxpy__use(trace, container)) return -1;
+    if (!PyDict_CheckExact(container)) {
+        for (Py_ssize_t k = 0; k < Py_SIZE(container); k++) {
+            if (nxpy__fetch(trace, NXPY_ROW_ITEM, slot, NULL, NULL, k, PySequence_Fast_GET_ITEM(container, k)) < 0) return -1;
+        }
+        return 0;
+    }
+    PyObject *keys = PySequence_Tuple(container), *key, *value;
+    if (!keys) return nxpy__stop_error(trace);
+    int bad = !nxpy_constant_check(keys) ? nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a dict with keys that are no constants")
+                                         : nxpy__check(trace, NXPY_ROW_KEYS, slot, keys, 0);
+    Py_DECREF(keys);
+    for (Py_ssize_t at = 0; !bad && PyDict_Next(container, &at, &key, &value);) {
+        bad = nxpy__fetch(trace, NXPY_ROW_KEY, slot, key, NULL, 0, value);
+    }
+    return bad;
+}
+
+int nxpy__admit(nxpy_trace *trace, PyObject *object) {
+    if (nxpy__note_find(trace, object)) return 0;
+    if (nxpy_tensor_check(object)) {
+        if (!nxpy__is_fake(trace, object)) return nxpy__stop(trace, NXPY_BREAK_LEAK, "a tensor with elements");
+        return nxpy__note_add(trace, object, NXPY_NOTE_FAKE, -1) ? 0 : -1;
+    }
+    if (nxpy_constant_check(object)) return 0;
+    PyTypeObject *type = Py_TYPE(object);
+    if (PyType_Check(object)) return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
+    static PyTypeObject *const made[] = {&PyRange_Type, &PyRangeIter_Type, &PyListIter_Type, &PyTupleIter_Type, &PyEnum_Type,
+        &PyZip_Type, &PyReversed_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type, &PyDictKeys_Type,
+        &PyDictValues_Type, &PyDictItems_Type, &PyDictIterKey_Type, &PyDictIterValue_Type, &PyDictIterItem_Type};
+    bool known = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
+    for (int k = 0; k < NX_COUNT(made); k++) known |= type == made[k];
+    if (!known) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a result of type %.200s", type->tp_name);
+    if (!nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1)) return -1;
+    if (type == &PyList_Type || type == &PyTuple_Type) {
+        for (Py_ssize_t k = 0; k < Py_SIZE(object); k++) {
+            if (nxpy__admit(trace, PySequence_Fast_GET_ITEM(object, k)) < 0) return -1;
+        }
+    } else if (type == &PyDict_Type) {
+        PyObject *key, *value;
+        for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
+            if (nxpy__admit(trace, key) < 0 || nxpy__admit(trace, value) < 0) return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- functions that are inlined -------------------------------------------------------------------------------------------- */
+static int note_fixed(nxpy_trace *trace, PyObject *object) {
+    if (nxpy_constant_check(object) || nxpy__note_find(trace, object)) return 0;
+    return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
+}
+
+int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function) {
+    nxpy_guards *guards = &trace->segment->guards;
+    PyObject *closure = function->func_closure, *defaults = function->func_defaults, *kwdefaults = function->func_kwdefaults;
+    bool born = nxpy__is_born(trace, (PyObject *)function);
+    if (!born && nxpy_guards_find(guards, NXPY_ROW_FUNCTION, -1, (PyObject *)function, function->func_code, 0) < 0 &&
+        add_row(trace, (nxpy_row){.code = NXPY_ROW_FUNCTION, .from = -1, .a = (PyObject *)function, .b = function->func_code,
+                                  .c = defaults, .d = kwdefaults}) < 0) return -1;
+    for (Py_ssize_t k = 0; !born && closure && k < PyTuple_GET_SIZE(closure); k++) {
+        if (note_fixed(trace, PyTuple_GET_ITEM(closure, k)) < 0) return -1;
+    }
+    for (Py_ssize_t k = 0; defaults && k < PyTuple_GET_SIZE(defaults); k++) {
+        if (note_fixed(trace, PyTuple_GET_ITEM(defaults, k)) < 0) return -1;
+    }
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; !born && kwdefaults && PyDict_Next(kwdefaults, &at, &key, &value);) {
+        if (nxpy__fetch(trace, NXPY_ROW_DICT, -1, key, kwdefaults, 0, value) < 0) return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,354 @@
+/* One trace: from a place in a root's frame to the return or to a break, and what is made of it.
+ *
+ * In: a frame that stands at a point. Out: a segment (guards, graph, recipe) that is compiled, or nothing when there is
+ * nothing to gain; the frame as it was.
+ * What must hold: whatever happens the frame's values are put back, the tracer is popped and the collector is on again;
+ * a stop that is not clean sets a mark and the trace begins again, so a segment never holds half an instruction. While a
+ * trace runs nothing that existed before is changed (such instructions are breaks), so there is nothing else to undo.
+ * Next: segment.c for running what was made. */
+#include "capture/capture.h"
+
+#include <opcode.h>
+
+/* ---- the frame, before and after ------------------------------------------------------------------------------------ */
+typedef struct frame_copy { PyObject **values; int n, next, depth; } frame_copy;
+
+static int copy_frame(nxpy_loop *loop, frame_copy *out) {
+    out->next = nxpy_frame_next(loop->frame);
+    out->depth = nxpy_frame_depth(loop->frame);
+    out->n = loop->view.n_locals + out->depth;
+    out->values = nx_alloc(sizeof *out->values * (size_t)(out->n + 1));
+    if (!out->values) {
+        nxpy_raise(NX_NO_MEMORY);
+        return -1;
+    }
+    for (int k = 0; k < out->n; k++) out->values[k] = Py_XNewRef(loop->view.locals[k]);
+    return 0;
+}
+
+static void restore_frame(nxpy_loop *loop, frame_copy *copy) {
+    int now = loop->view.n_locals + nxpy_frame_depth(loop->frame);
+    for (int k = 0; k < now || k < copy->n; k++) {
+        PyObject *old = k < now ? loop->view.locals[k] : NULL;
+        loop->view.locals[k] = k < copy->n ? copy->values[k] : NULL; /* the copy's reference moves */
+        Py_XDECREF(old);
+    }
+    nxpy_frame_set(loop->frame, copy->next, copy->depth);
+    nx_free(copy->values);
+}
+
+/* ---- begin and end ------------------------------------------------------------------------------------------------------ */
+static nx_status begin(nxpy_trace *trace) {
+    nx_thread *thread = nx_thread_get();
+    NX_TRY(nx_graph_new(&trace->graph));
+    trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE};
+    trace->included_before = thread->keys_included;
+    nx_status status = nx_tracer_push(&trace->tracer);
+    if (status != NX_OK) {
+        nx_graph_free(trace->graph);
+        trace->graph = NULL;
+        return status;
+    }
+    thread->keys_included |= NX_KEY(FAKE);
+    return NX_OK;
+}
+
+static void end_recording(nxpy_trace *trace) {
+    nx_thread *thread = nx_thread_get();
+    thread->keys_included = trace->included_before | NX_KEY(CAPTURE); /* as nx_tracer_push left them */
+    nx_tracer_pop(&trace->tracer);
+    thread->keys_included = trace->included_before;
+    thread->source_file = thread->source_function = thread->source_code = NULL;
+    thread->source_line = 0;
+}
+
+static void trace_free(nxpy_trace *trace) {
+    nxpy__notes_free(trace);
+    nx_vec_free(&trace->inputs);
+    for (int k = 0; k < trace->lines.n; k++) Py_DECREF(trace->lines.at[k]);
+    nx_vec_free(&trace->lines);
+    if (trace->graph) nx_graph_free(trace->graph);
+    if (trace->segment) nxpy__segment_free(trace->segment);
+    Py_XDECREF(trace->stop_text);
+    for (int k = 0; k < 3; k++) Py_XDECREF(trace->error[k]);
+}
+
+/* ---- guards of the whole segment ------------------------------------------------------------------------------------------ */
+static int add_state_rows(nxpy_trace *trace) {
+    nxpy_row rows[3] = {{.code = NXPY_ROW_GRAD_MODE, .from = -1, .n = nx_grad_enabled()},
+                        {.code = NXPY_ROW_DEVICE, .from = -1},
+                        {.code = NXPY_ROW_BACKEND, .from = -1, .a = trace->owner->backend, .n = (int64_t)(intptr_t)&trace->owner->backend}};
+    memcpy(&rows[1].n, nx_thread_get()->device_index, sizeof rows[1].n);
+    for (int k = 0; k < NX_COUNT(rows); k++) {
+        if (nxpy_guards_add(&trace->segment->guards, rows[k]) < 0) return -1;
+    }
+    return 0;
+}
+
+static int add_pairs_row(nxpy_trace *trace, nxpy_row_code code) {
+    int n = trace->inputs.n, *slots = n > 1 ? nx_alloc(sizeof *slots * (size_t)n) : NULL;
+    if (n < 2) return 0;
+    if (!slots) {
+        nxpy_raise(NX_NO_MEMORY);
+        return -1;
+    }
+    for (int k = 0; k < n; k++) slots[k] = trace->notes.at[trace->inputs.at[k]].slot;
+    return nxpy_guards_add(&trace->segment->guards, (nxpy_row){.code = (uint8_t)code, .from = -1, .n = n, .slots = slots}) < 0 ? -1 : 0;
+}
+
+static bool graph_mutates(const nx_graph *graph) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->op && (node->op->def->flags & NX_OP_MUTATES)) return true;
+        if (node->op && (node->op->def->variant == NX_INPLACE || node->op->def->variant == NX_OUT)) return true;
+    }
+    return false;
+}
+
+/* Whether two inputs lie in one storage now: then a graph that writes is not ours to make. */
+static bool inputs_share_memory(const nxpy_trace *trace, const frame_copy *copy) {
+    for (int k = 0; k < trace->notes.n; k++) {
+        const nxpy_note *x = &trace->notes.at[k];
+        for (int j = 0; x->fake && j < k; j++) {
+            const nxpy_note *y = &trace->notes.at[j];
+            if (y->fake && nxpy_tensor_get(x->object)->storage == nxpy_tensor_get(y->object)->storage) return true;
+        }
+    }
+    return false;
+}
+
+/* ---- recipe of the end ------------------------------------------------------------------------------------------------------ */
+/* At a break: which places of the frame get a new value. 1, 0 (cannot be made again), -1. */
+static int add_targets(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, nxpy_results *results) {
+    nxpy_segment *segment = trace->segment;
+    int n = (int)(loop->top - loop->view.locals), n_targets = 0;
+    if (!(segment->targets = nx_alloc(sizeof(int) * (size_t)(n + 1)))) {
+        nxpy_raise(NX_NO_MEMORY);
+        return -1;
+    }
+    for (int k = 0; k < n; k++) {
+        PyObject *value = loop->view.locals[k];
+        if (k < copy->n && value == copy->values[k]) continue;
+        segment->targets[n_targets++] = k;
+        int done = nxpy__recipe_add(trace, &segment->recipe, results, value);
+        if (done != 1) return done;
+    }
+    return 1;
+}
+
+static void set_break(nxpy_trace *trace, nxpy_loop *loop) {
+    nxpy_segment *segment = trace->segment;
+    segment->why = trace->stop;
+    segment->enters = trace->stop_enters;
+    segment->first = loop->group;
+    segment->depth = (int)(loop->top - loop->view.locals) - loop->view.n_locals;
+    nxpy_instr in = {.op = PRECALL, .next = loop->group};
+    do in = nxpy_instr_at(&loop->view, in.next); /* KW_NAMES and PRECALL belong to the CALL */
+    while (in.op == PRECALL || in.op == KW_NAMES);
+    segment->last = in.next;
+}
+
+/* ---- the graph ----------------------------------------------------------------------------------------------------------------- */
+/* Inputs that nothing uses leave the graph; their guards stay. */
+static int prune_inputs(nxpy_trace *trace) {
+    nxpy_segment *segment = trace->segment;
+    if (!(segment->inputs = nx_alloc(sizeof(int) * (size_t)(trace->inputs.n + 1)))) return nxpy_raise(NX_NO_MEMORY), -1;
+    nx_node *node = trace->graph->first;
+    for (int k = 0; k < trace->inputs.n && node && node->kind == NX_NODE_PLACEHOLDER; k++) {
+        nx_node *next = node->next;
+        if (node->uses) segment->inputs[segment->n_inputs++] = trace->notes.at[trace->inputs.at[k]].slot;
+        else nx_node_erase(node);
+        node = next;
+    }
+    return 0;
+}
+
+static bool graph_computes(const nx_graph *graph) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->kind != NX_NODE_PLACEHOLDER && node->kind != NX_NODE_OUTPUT) return true;
+    }
+    return false;
+}
+
+/* The list of fakes that the backend gets. */
+static PyObject *example_inputs(const nxpy_trace *trace) {
+    PyObject *list = PyList_New(0);
+    for (int k = 0; list && k < trace->segment->n_inputs; k++) {
+        for (int j = 0; j < trace->inputs.n; j++) {
+            const nxpy_note *note = &trace->notes.at[trace->inputs.at[j]];
+            if (note->slot == trace->segment->inputs[k] && PyList_Append(list, note->object) < 0) Py_CLEAR(list);
+            if (!list || note->slot == trace->segment->inputs[k]) break;
+        }
+    }
+    return list;
+}
+
+/* The nx_compiled in what the backend returned, if it is ours: run without Python objects. */
+static nx_compiled *find_compiled(PyObject *call, PyObject **keep) {
+    if (Py_TYPE(call) == &nxpy_compiled_type) return ((nxpy_compiled *)call)->compiled;
+    PyObject *inner = PyObject_GetAttrString(call, "_compiled");
+    if (!inner) {
+        PyErr_Clear();
+        return NULL;
+    }
+    nx_compiled *compiled = Py_TYPE(inner) == &nxpy_compiled_type ? ((nxpy_compiled *)inner)->compiled : NULL;
+    if (compiled) *keep = inner;
+    else Py_DECREF(inner);
+    return compiled;
+}
+
+static int call_backend(nxpy_trace *trace) {
+    nxpy_captured *owner = trace->owner;
+    nxpy_segment *segment = trace->segment;
+    PyObject *inputs = example_inputs(trace), *name = PyUnicode_FromFormat("__compiled_fn_%d", owner->n_graphs);
+    int result = -1;
+    if (!inputs || !name || !(segment->graph = nxpy_graph_take(trace->graph))) goto done;
+    NXPY_LOG("graph", "{sOsO}", "graph", segment->graph, "name", name);
+    owner->n_graphs++;
+    if (PyList_Append(owner->graphs, segment->graph) < 0) goto done;
+    NXPY_LOG("call_backend", "{sOsO}", "backend", owner->backend, "name", name);
+    segment->call = PyObject_CallFunctionObjArgs(owner->backend, segment->graph, inputs, NULL);
+    if (!segment->call) goto done;
+    NXPY_LOG("backend_done", "{sOsO}", "backend", owner->backend, "name", name);
+    PyObject *keep = NULL;
+    segment->compiled = find_compiled(segment->call, &keep);
+    if (keep) Py_SETREF(segment->call, keep);
+    if (!segment->compiled && !PyCallable_Check(segment->call)) {
+        PyErr_Format(PyExc_TypeError, "torch.compile: the backend returned %R, expected a callable", segment->call);
+        goto done;
+    }
+    result = 0;
+done:
+    trace->graph = NULL; /* taken, also on failure */
+    Py_XDECREF(inputs);
+    Py_XDECREF(name);
+    return result;
+}
+
+/* ---- putting it together ------------------------------------------------------------------------------------------------------- */
+static void log_end(nxpy_trace *trace, bool returned) {
+    if (!nxpy__log) return;
+    const char *what = returned ? "RETURN_VALUE" : nxpy__break_name(trace->stop);
+    PyObject *file = trace->file ? trace->file : Py_None, *function = trace->function ? trace->function : Py_None;
+    if (!returned) {
+        nxpy__log_event("break", "{sssssOsOsiss}", "code", what, "reason", nxpy__break_why(trace->stop), "detail",
+                        trace->stop_text ? trace->stop_text : Py_None, "filename", file, "line", trace->line, "mend",
+                        nxpy__break_mend(trace->stop));
+    }
+    nxpy__log_event("done", "{sOss}", "name", function, "reason", what);
+    nxpy__log_event("compile", "{sss[(OiO)]}", "reason", returned ? "return_value" : nxpy__break_why(trace->stop), "user_stack", file,
+                    trace->line, function);
+}
+
+/* The segment's end, from the state that the loop stopped in. 1: made; 0: it cannot be; -1: an exception. */
+static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bool returned) {
+    nxpy_segment *segment = trace->segment;
+    nxpy_results results = {0};
+    segment->returns = returned;
+    if (!returned) set_break(trace, loop);
+    int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, loop->top[-1]) : add_targets(trace, loop, copy, &results);
+    bool mutates = done == 1 && graph_mutates(trace->graph);
+    if (done == 1 && mutates && inputs_share_memory(trace, copy)) done = 0;
+    if (done == 1 && (add_state_rows(trace) < 0 || add_pairs_row(trace, NXPY_ROW_DISTINCT) < 0)) done = -1;
+    if (done == 1 && mutates && add_pairs_row(trace, NXPY_ROW_STORAGES) < 0) done = -1;
+    segment->n_results = results.nodes.n;
+    nx_status status = done == 1 ? nx_graph_output(trace->graph, results.nodes.at, results.nodes.n) : NX_OK;
+    if (status != NX_OK) done = (nxpy_raise(status), -1);
+    if (done == 1 && prune_inputs(trace) < 0) done = -1;
+    nx_vec_free(&results.nodes);
+    nx_vec_free(&results.kept);
+    return done;
+}
+
+/* A stop with effects: the next try ends before that instruction of the root. 0, or -1 with an exception. */
+static int add_mark(nxpy_trace *trace, nxpy_loop *loop) {
+    nxpy_mark mark = {.unit = loop->group, .why = trace->stop, .enters = trace->stop_enters, .text = trace->stop_text};
+    if (nx_vec_push(&trace->point->marks, mark) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
+    trace->stop_text = NULL;
+    return 0;
+}
+
+static int unsupported(nxpy_trace *trace) {
+    if (trace->error[1]) { /* the user's own exception tells more */
+        PyErr_Restore(trace->error[0], trace->error[1], trace->error[2]);
+        trace->error[0] = trace->error[1] = trace->error[2] = NULL;
+        return -1;
+    }
+    PyErr_Format(nxpy__unsupported, "torch.compile(fullgraph=True): %s (%S) at %S:%d in %S; how to mend it: %s",
+                 nxpy__break_why(trace->stop), trace->stop_text ? trace->stop_text : Py_None, trace->file ? trace->file : Py_None,
+                 trace->line, trace->function ? trace->function : Py_None, nxpy__break_mend(trace->stop));
+    return -1;
+}
+
+/* The stack's values that are there already: constants are guarded at once, the others when they are used. */
+static int fetch_stack(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy) {
+    for (int k = loop->view.n_locals; k < copy->n; k++) {
+        if (!copy->values[k]) continue;
+        PyObject *name = PyUnicode_FromFormat("___stack%d", k - loop->view.n_locals);
+        int done = name ? nxpy__fetch(trace, NXPY_ROW_ROOT, -1, name, NULL, k, copy->values[k]) : -1;
+        Py_XDECREF(name);
+        if (done < 0) return -1;
+    }
+    return 0;
+}
+
+/* One try. 1: *out is made (or NULL: nothing to gain); 0: a mark was set, try again; -1: an exception. */
+static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame, nxpy_segment **out) {
+    nxpy_loop loop = {.trace = trace, .frame = frame};
+    frame_copy copy;
+    nxpy_link link;
+    nxpy_frame_view(frame, &loop.view);
+    loop.group = nxpy_frame_next(frame);
+    if (copy_frame(&loop, &copy) < 0) return -1;
+    loop.start = copy.values;
+    loop.n_start = copy.n;
+    trace->root_loop = trace->loop = &loop;
+    trace->segment = nx_alloc_zeroed(sizeof *trace->segment);
+    if (!trace->segment || begin(trace) != NX_OK || nxpy_frame_enter(thread, frame, &link) < 0) {
+        if (trace->graph) end_recording(trace);
+        restore_frame(&loop, &copy);
+        return PyErr_Occurred() ? -1 : (nxpy_raise(NX_NO_MEMORY), -1);
+    }
+    int collects = PyGC_Disable();
+    loop.in = nxpy_instr_at(&loop.view, loop.group);
+    nxpy__doing.trace = trace;
+    bool ready = nxpy__note_function(trace, loop.view.function) == 0 && fetch_stack(trace, &loop, &copy) == 0;
+    int ran = ready ? nxpy__loop_run(&loop) : -1;
+    nxpy__doing.trace = NULL;
+    PyErr_Clear();
+    int done = ran == 1 || trace->clean ? finish(trace, &loop, &copy, ran == 1) : !ready ? 1 : add_mark(trace, &loop) < 0 ? -1 : 0;
+    bool made = ready && (ran == 1 || trace->clean) && done == 1;
+    if (ran != 1 && trace->owner->fullgraph && done >= 0) done = unsupported(trace);
+    if ((ran == 1 || trace->clean) && done == 0) done = 1; /* cannot be rebuilt: nothing to gain */
+    nxpy_frame_leave(thread, &link);
+    end_recording(trace);
+    restore_frame(&loop, &copy);
+    if (collects) PyGC_Enable();
+    if (made && done == 1) {
+        log_end(trace, ran == 1);
+        *out = trace->segment;
+    }
+    return done;
+}
+
+int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
+                        nxpy_segment **out) {
+    *out = NULL;
+    if (point->next == 0 && root == owner->roots.at[0] && PyList_SetSlice(owner->graphs, 0, PY_SSIZE_T_MAX, NULL) < 0) return -1;
+    for (int tries = 0; tries < 64; tries++) {
+        nxpy_trace trace = {.owner = owner, .root = root, .point = point};
+        nxpy__log_start(&trace);
+        int done = trace_once(&trace, thread, frame, out);
+        nxpy__hook_hold(false); /* the backend runs as it would without us */
+        if (done == 1 && *out && graph_computes(trace.graph) && call_backend(&trace) < 0) done = -1;
+        nxpy__hook_hold(true);
+        if (done == 1 && *out) {
+            nxpy__log_guards(&(*out)->guards);
+            trace.segment = NULL;
+        } else {
+            *out = NULL;
+        }
+        trace_free(&trace);
+        if (done != 0) return done < 0 ? -1 : 0;
+    }
+    return 0;
+}

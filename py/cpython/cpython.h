@@ -1,0 +1,66 @@
+/* cpython: what capture needs of CPython's insides. One .c file a version; this header names nothing internal.
+ * Everything is called with the interpreter's lock held. */
+#ifndef NXPY_CPYTHON_H
+#define NXPY_CPYTHON_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+
+typedef struct _PyInterpreterFrame nxpy_frame;
+typedef PyObject *nxpy_eval_fn(PyThreadState *thread, nxpy_frame *frame, int throwing);
+
+/* NULL when this interpreter is one that capture knows, else one sentence that says which ones are. */
+const char *nxpy_cpython_problem(void);
+/* The frame hook of PEP 523. NULL: the interpreter's own loop. */
+void nxpy_hook_set(nxpy_eval_fn *fn);
+nxpy_eval_fn *nxpy_hook_get(void);
+PyObject *nxpy_eval_default(PyThreadState *thread, nxpy_frame *frame, int throwing);
+bool nxpy_thread_is_traced(PyThreadState *thread); /* sys.settrace or a profiler is on */
+
+/* ---- frames --------------------------------------------------------------------------------------------- */
+/* What the loop needs of a frame; lent, valid while the frame runs. */
+typedef struct nxpy_view {
+    PyCodeObject *code;
+    PyFunctionObject *function;
+    PyObject *globals, *builtins;
+    PyObject **locals;   /* locals, cells and free variables, then the stack */
+    int n_locals;
+    int n_units;         /* length of the code in code units */
+} nxpy_view;
+void nxpy_frame_view(nxpy_frame *frame, nxpy_view *out);
+PyFunctionObject *nxpy_frame_function(nxpy_frame *frame);
+int nxpy_frame_next(nxpy_frame *frame);                  /* code unit of the next instruction */
+int nxpy_frame_depth(nxpy_frame *frame);                 /* values on the stack */
+void nxpy_frame_set(nxpy_frame *frame, int next, int depth);
+
+/* Puts the frame on the thread's chain while our loop runs it, as the interpreter's loop would. */
+typedef struct nxpy_link { void *words[4]; } nxpy_link;
+int nxpy_frame_enter(PyThreadState *thread, nxpy_frame *frame, nxpy_link *link); /* -1: too deep, with an exception */
+void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link);
+
+/* ---- instructions ------------------------------------------------------------------------------------------ */
+typedef struct nxpy_instr {
+    int op;              /* number in this version's opcode.h, never a specialised form */
+    int arg;
+    int start;           /* unit of the first prefix */
+    int next;            /* unit after the inline caches */
+} nxpy_instr;
+nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit);
+/* The names of this version's opcodes; NULL for holes. */
+const char *nxpy_opcode_name(int op);
+
+/* Runs the instructions in units [first, last) of a frame in the interpreter's own loop and stops wherever it goes next.
+ * `stepper` keeps the code object made for that (first, last), NULL at the first time. Returns a result only when the
+ * frame has returned; else NULL, with an exception when the frame has ended with it; `*stopped` tells that it goes on. */
+PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, int last, PyObject **stepper, bool *stopped);
+
+/* ---- objects ----------------------------------------------------------------------------------------------- */
+/* The value that an instance itself holds under `name` (an exact, hashed str), without making its __dict__. Borrowed;
+ * NULL without an exception when it has none. */
+PyObject *nxpy_instance_value(PyObject *object, PyObject *name);
+/* The __dict__ of an instance or module if it exists already, and its version; NULL: values lie in the instance. */
+PyObject *nxpy_instance_dict(PyObject *object);
+static inline uint64_t nxpy_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
+
+#endif

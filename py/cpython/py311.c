@@ -1,0 +1,180 @@
+/* CPython 3.11: frames, instructions and instances.
+ *
+ * In: frames of the running thread. Out: views of them, and single instructions run by the interpreter's own loop.
+ * What must hold: the layouts are those of 3.11's internal headers (3.11.2 and 3.11.7 share them). Facts used:
+ * - the hook's caller clears the frame, so a result or an exception is all that we hand back;
+ * - RETURN_VALUE of an entry frame pops one value and leaves the rest of the frame as it is. A copy of the code in
+ *   which every instruction but one is RETURN_VALUE therefore runs just that one and stops, wherever it jumps and
+ *   whatever handler an exception finds; the popped value is put back.
+ * Next: py/capture/eval.c. */
+#define Py_BUILD_CORE 1
+#define NEED_OPCODE_TABLES 1
+#include <Python.h>
+
+#include <internal/pycore_frame.h>
+#include <internal/pycore_code.h>
+#include <internal/pycore_dict.h>
+#include <internal/pycore_object.h>
+#include <internal/pycore_opcode.h>
+
+#include "cpython/cpython.h"
+
+const char *nxpy_cpython_problem(void) {
+    if (Py_Version >> 16 == 0x030b) return NULL;
+    return "torch.compile: capture knows CPython 3.11 only; functions run uncompiled under this interpreter";
+}
+
+void nxpy_hook_set(nxpy_eval_fn *fn) {
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), fn ? (_PyFrameEvalFunction)fn : _PyEval_EvalFrameDefault);
+}
+
+nxpy_eval_fn *nxpy_hook_get(void) {
+    _PyFrameEvalFunction fn = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    return fn == _PyEval_EvalFrameDefault ? NULL : (nxpy_eval_fn *)fn;
+}
+
+PyObject *nxpy_eval_default(PyThreadState *thread, nxpy_frame *frame, int throwing) {
+    return _PyEval_EvalFrameDefault(thread, frame, throwing);
+}
+
+bool nxpy_thread_is_traced(PyThreadState *thread) { return thread->cframe->use_tracing != 0; }
+
+/* ---- frames ------------------------------------------------------------------------------------------------ */
+void nxpy_frame_view(nxpy_frame *frame, nxpy_view *out) {
+    out->code = frame->f_code;
+    out->function = frame->f_func;
+    out->globals = frame->f_globals;
+    out->builtins = frame->f_builtins;
+    out->locals = frame->localsplus;
+    out->n_locals = frame->f_code->co_nlocalsplus;
+    out->n_units = (int)Py_SIZE(frame->f_code);
+}
+
+PyFunctionObject *nxpy_frame_function(nxpy_frame *frame) { return frame->f_func; }
+int nxpy_frame_next(nxpy_frame *frame) { return _PyInterpreterFrame_LASTI(frame) + 1; }
+int nxpy_frame_depth(nxpy_frame *frame) { return frame->stacktop - frame->f_code->co_nlocalsplus; }
+
+void nxpy_frame_set(nxpy_frame *frame, int next, int depth) {
+    frame->prev_instr = _PyCode_CODE(frame->f_code) + next - 1;
+    frame->stacktop = frame->f_code->co_nlocalsplus + depth;
+}
+
+_Static_assert(sizeof(_PyCFrame) <= sizeof(nxpy_link), "a link has room for CPython's");
+
+int nxpy_frame_enter(PyThreadState *thread, nxpy_frame *frame, nxpy_link *link) {
+    if (Py_EnterRecursiveCall("")) return -1;
+    _PyCFrame *mine = (_PyCFrame *)link;
+    mine->use_tracing = thread->cframe->use_tracing;
+    mine->previous = thread->cframe;
+    frame->is_entry = true;
+    frame->previous = thread->cframe->current_frame;
+    mine->current_frame = frame;
+    thread->cframe = mine;
+    return 0;
+}
+
+void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link) {
+    _PyCFrame *mine = (_PyCFrame *)link;
+    thread->cframe = mine->previous;
+    thread->cframe->use_tracing = mine->use_tracing;
+    Py_LeaveRecursiveCall();
+}
+
+/* ---- instructions ------------------------------------------------------------------------------------------- */
+nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit) {
+    const _Py_CODEUNIT *code = _PyCode_CODE(view->code);
+    nxpy_instr in = {.start = unit};
+    int op;
+    while ((op = _PyOpcode_Deopt[_Py_OPCODE(code[unit])]) == EXTENDED_ARG) {
+        in.arg = (in.arg | _Py_OPARG(code[unit])) << 8;
+        unit++;
+    }
+    in.op = op;
+    in.arg |= _Py_OPARG(code[unit]);
+    in.next = unit + 1 + _PyOpcode_Caches[op];
+    return in;
+}
+
+const char *nxpy_opcode_name(int op) {
+    static const char *names[256];
+    static bool filled;
+    if (!filled) {
+        PyObject *module = PyImport_ImportModule("opcode"), *list = module ? PyObject_GetAttrString(module, "opname") : NULL;
+        for (int k = 0; list && k < 256 && k < PyList_GET_SIZE(list); k++) {
+            /* the strings live as long as the module `opcode`, which is never let go: `list` is kept */
+            names[k] = PyUnicode_AsUTF8(PyList_GET_ITEM(list, k));
+        }
+        Py_XDECREF(module);
+        if (!list) PyErr_Clear();
+        filled = list != NULL;
+    }
+    return op >= 0 && op < 256 && names[op] ? names[op] : "?";
+}
+
+/* A copy of `code` in which all but units [first, last) is RETURN_VALUE. */
+static PyObject *stepper_new(PyCodeObject *code, int first, int last) {
+    PyObject *copy = PyObject_CallMethod((PyObject *)code, "replace", NULL); /* not yet specialised */
+    if (!copy) return NULL;
+    _Py_CODEUNIT *units = _PyCode_CODE((PyCodeObject *)copy);
+    _Py_CODEUNIT stop = _Py_MAKECODEUNIT(RETURN_VALUE, 0);
+    for (int k = 0; k < Py_SIZE(copy); k++) {
+        if (k < first || k >= last) units[k] = stop;
+    }
+    return copy;
+}
+
+PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, int last, PyObject **stepper, bool *stopped) {
+    PyCodeObject *code = frame->f_code;
+    *stopped = false;
+    if (!*stepper && !(*stepper = stepper_new(code, first, last))) return NULL;
+    PyCodeObject *copy = (PyCodeObject *)*stepper;
+    Py_INCREF(copy); /* the frame owns its code: this count stands for the one of `code`, which we keep meanwhile */
+    frame->f_code = copy;
+    frame->prev_instr = _PyCode_CODE(copy) + first - 1;
+    PyObject *result = _PyEval_EvalFrameDefault(thread, frame, 0);
+    int at = (int)(frame->prev_instr - _PyCode_CODE(copy));
+    frame->f_code = code;
+    frame->prev_instr = _PyCode_CODE(code) + at;
+    Py_DECREF(copy);
+    if (!result) return NULL;
+    if (at >= first && at < last) return result; /* the instruction itself was a return */
+    frame->localsplus[frame->stacktop++] = result;
+    frame->prev_instr--;                         /* the stop is where the frame goes on */
+    *stopped = true;
+    return NULL;
+}
+
+/* ---- objects ------------------------------------------------------------------------------------------------- */
+static PyObject *inline_value(PyTypeObject *type, PyDictValues *values, PyObject *name) {
+    PyDictKeysObject *keys = ((PyHeapTypeObject *)type)->ht_cached_keys;
+    PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
+    for (Py_ssize_t k = 0; k < keys->dk_nentries; k++) {
+        if (entries[k].me_key == name) return values->values[k];
+    }
+    for (Py_ssize_t k = 0; k < keys->dk_nentries; k++) { /* names made at run time are not interned */
+        if (entries[k].me_key && PyUnicode_Compare(entries[k].me_key, name) == 0) return values->values[k];
+    }
+    return NULL;
+}
+
+PyObject *nxpy_instance_dict(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+        return *_PyObject_ValuesPointer(object) ? NULL : *_PyObject_ManagedDictPointer(object);
+    }
+    if (type->tp_dictoffset <= 0) return NULL; /* variable-sized instances: not read */
+    return *(PyObject **)((char *)object + type->tp_dictoffset);
+}
+
+PyObject *nxpy_instance_value(PyObject *object, PyObject *name) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
+        PyDictValues *values = *_PyObject_ValuesPointer(object);
+        if (values) return inline_value(type, values, name);
+    }
+    PyObject *dict = nxpy_instance_dict(object);
+    if (!dict) return NULL;
+    PyObject *value = _PyDict_GetItem_KnownHash(dict, name, PyObject_Hash(name));
+    if (!value && PyErr_Occurred()) PyErr_Clear();
+    return value;
+}

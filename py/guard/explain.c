@@ -1,0 +1,323 @@
+/* The same guards as text: which part failed, and what each one says.
+ *
+ * In: rows of guard.c. Out: an explanation of one failure ("L['x'] size mismatch at dim 0: expected 3, got 5"), the
+ * list that logs print, and sources as the user would write them.
+ * What must hold: a row of guards.def has all three functions, or this file and guard.c do not compile; explaining
+ * asks guard.c whether the row holds and never decides by itself.
+ * Next: py/capture/log.c. */
+#include "guard/private.h"
+
+/* ---- sources ------------------------------------------------------------------------------------------------------ */
+static const nxpy_row *row_of_slot(const nxpy_guards *guards, int slot) {
+    for (int k = 0; k < guards->rows.n; k++) {
+        if (guards->rows.at[k].slot == slot) return &guards->rows.at[k];
+    }
+    return NULL;
+}
+
+static void add_object(nx_text *text, PyObject *object, bool repr) {
+    PyObject *string = !object ? NULL : repr ? PyObject_Repr(object) : PyObject_Str(object);
+    const char *utf8 = string ? PyUnicode_AsUTF8(string) : NULL;
+    nx_text_add(text, "%s", utf8 ? utf8 : "?");
+    Py_XDECREF(string);
+    PyErr_Clear();
+}
+
+void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text) {
+    const nxpy_row *row = row_of_slot(guards, slot);
+    if (!row) {
+        nx_text_add(text, "?");
+        return;
+    }
+    if (row->from >= 0) nxpy_guards_source(guards, row->from, text);
+    switch (row->code) {
+    case NXPY_ROW_ROOT:
+        nx_text_add(text, "L[");
+        add_object(text, row->a, true);
+        nx_text_add(text, "]");
+        break;
+    case NXPY_ROW_FIXED: add_object(text, row->b, false); break;
+    case NXPY_ROW_DICT:
+        nx_text_add(text, "G[");
+        add_object(text, row->a, true);
+        nx_text_add(text, "]");
+        break;
+    case NXPY_ROW_VALUE:
+        nx_text_add(text, ".");
+        add_object(text, row->a, false);
+        break;
+    case NXPY_ROW_TYPE_VALUE:
+        nx_text_add(text, "%s.", ((PyTypeObject *)row->b)->tp_name);
+        add_object(text, row->a, false);
+        break;
+    case NXPY_ROW_NAMESPACE: nx_text_add(text, ".__dict__"); break;
+    case NXPY_ROW_ITEM: nx_text_add(text, "[%lld]", (long long)row->n); break;
+    case NXPY_ROW_KEY:
+        nx_text_add(text, "[");
+        add_object(text, row->a, true);
+        nx_text_add(text, "]");
+        break;
+    case NXPY_ROW_CELL: nx_text_add(text, ".cell_contents"); break;
+    default: nx_text_add(text, "?");
+    }
+}
+
+/* ---- explaining: the row has just failed --------------------------------------------------------------------------- */
+#define EXPLAIN_ARGS const nxpy_guards *guards, const nxpy_row *row, PyObject **values, nx_text *text
+#define SUBJECT() nxpy_guards_source(guards, row->from, text)
+static void explain_unreadable(EXPLAIN_ARGS) {
+    nxpy_guards_source(guards, row->slot, text);
+    nx_text_add(text, " is not there");
+}
+#define explain_ROOT explain_unreadable
+#define explain_FIXED explain_unreadable
+#define explain_DICT explain_unreadable
+#define explain_VALUE explain_unreadable
+#define explain_TYPE_VALUE explain_unreadable
+#define explain_NAMESPACE explain_unreadable
+#define explain_ITEM explain_unreadable
+#define explain_KEY explain_unreadable
+#define explain_CELL explain_unreadable
+static void explain_ABSENT(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " is there now");
+}
+static void explain_change(EXPLAIN_ARGS, const char *what) {
+    PyObject *value = values[row->from];
+    SUBJECT();
+    nx_text_add(text, "%s: expected ", what);
+    add_object(text, row->a, true);
+    nx_text_add(text, ", got ");
+    if (value) add_object(text, value, true);
+    else nx_text_add(text, "nothing");
+}
+static void explain_SAME(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " is no longer the same object as ");
+    nxpy_guards_source(guards, (int)row->n, text);
+}
+static void explain_ID(EXPLAIN_ARGS) { explain_change(guards, row, values, text, " is another object"); }
+static void explain_EQUALS(EXPLAIN_ARGS) { explain_change(guards, row, values, text, " changed"); }
+static void explain_TYPE(EXPLAIN_ARGS) {
+    PyObject *value = values[row->from];
+    SUBJECT();
+    const char *expected = ((PyTypeObject *)row->a)->tp_name;
+    nx_text_add(text, " type mismatch: expected %s, got %s", expected, value ? Py_TYPE(value)->tp_name : "nothing");
+}
+static void explain_LENGTH(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " length mismatch: expected %lld, got %lld", (long long)row->n,
+                values[row->from] ? (long long)PyObject_Size(values[row->from]) : -1LL);
+}
+static void explain_KEYS(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " has other keys than ");
+    add_object(text, row->a, true);
+}
+static void explain_dims(const nxpy_tensor_like *like, const nx_array *a, nx_text *text) {
+    int ndim = like->ndim;
+    for (int k = 0; k < 2 * ndim; k++) {
+        int64_t now = k < ndim ? a->sizes[k] : a->strides[k - ndim];
+        if (now == like->dims[k]) continue;
+        nx_text_add(text, " %s mismatch at dim %d: expected %lld, got %lld", k < ndim ? "size" : "stride", k % ndim,
+                    (long long)like->dims[k], (long long)now);
+        return;
+    }
+}
+static void explain_TENSOR(EXPLAIN_ARGS) {
+    PyObject *object = values[row->from];
+    const nxpy_tensor_like *like = row->like;
+    SUBJECT();
+    if (!object || Py_TYPE(object) != like->type) {
+        nx_text_add(text, " type mismatch: expected %s, got %s", like->type->tp_name, object ? Py_TYPE(object)->tp_name : "nothing");
+        return;
+    }
+    const nx_tensor *tensor = nxpy_tensor_get(object);
+    uint64_t keys = tensor->keys ^ like->keys;
+    if (tensor->a.dtype != like->dtype) {
+        nx_text_add(text, " dtype mismatch: expected %s, got %s", nx_dtype_name(like->dtype), nx_dtype_name(tensor->a.dtype));
+    } else if (tensor->a.device.type != like->device.type || tensor->a.device.index != like->device.index) {
+        nx_text_add(text, " device mismatch: expected type %d index %d, got type %d index %d", like->device.type, like->device.index,
+                    tensor->a.device.type, tensor->a.device.index);
+    } else if (keys & NX_KEY(AUTOGRAD)) {
+        nx_text_add(text, " requires_grad mismatch: expected requires_grad=%s", like->keys & NX_KEY(AUTOGRAD) ? "True" : "False");
+    } else if (keys) {
+        nx_text_add(text, " dispatch key set mismatch: expected %#llx, got %#llx", (unsigned long long)like->keys,
+                    (unsigned long long)tensor->keys);
+    } else if (tensor->a.ndim != like->ndim) {
+        nx_text_add(text, " rank mismatch: expected %d, got %d", like->ndim, tensor->a.ndim);
+    } else if (tensor->is_parameter != like->is_parameter) {
+        nx_text_add(text, " is %s a Parameter", tensor->is_parameter ? "now" : "no longer");
+    } else {
+        explain_dims(like, &tensor->a, text);
+    }
+}
+static void explain_FUNCTION(EXPLAIN_ARGS) {
+    add_object(text, ((PyFunctionObject *)row->a)->func_qualname, false);
+    nx_text_add(text, " has another __code__, __defaults__ or __kwdefaults__");
+}
+static void explain_pair(EXPLAIN_ARGS, bool memory) {
+    for (int64_t k = 1; k < row->n; k++) {
+        for (int64_t j = 0; j < k; j++) {
+            PyObject *x = values[row->slots[j]], *y = values[row->slots[k]];
+            if (memory ? nxpy_tensor_get(x)->storage != nxpy_tensor_get(y)->storage : x != y) continue;
+            nxpy_guards_source(guards, row->slots[j], text);
+            nx_text_add(text, " and ");
+            nxpy_guards_source(guards, row->slots[k], text);
+            nx_text_add(text, memory ? " share memory" : " are the same tensor");
+            return;
+        }
+    }
+}
+static void explain_DISTINCT(EXPLAIN_ARGS) { explain_pair(guards, row, values, text, false); }
+static void explain_STORAGES(EXPLAIN_ARGS) { explain_pair(guards, row, values, text, true); }
+static void explain_GRAD_MODE(EXPLAIN_ARGS) { nx_text_add(text, "grad mode changed: expected %s", row->n ? "on" : "off"); }
+static void explain_DEVICE(EXPLAIN_ARGS) { nx_text_add(text, "the current device changed"); }
+static void explain_BACKEND(EXPLAIN_ARGS) { nx_text_add(text, "the backend changed"); }
+
+PyObject *nxpy_guards_explain(nxpy_guards *guards, int index, PyObject *const *roots) {
+    PyObject **values = nx_alloc_zeroed(sizeof *values * (size_t)(guards->n_slots + 1));
+    if (!values) return nxpy_raise(nx_fail_memory(sizeof *values));
+    for (int k = 0; k <= index; k++) nx__guard_row_holds(&guards->rows.at[k], roots, values); /* fills the slots again */
+    nx_text text = {0};
+    const nxpy_row *row = &guards->rows.at[index];
+    switch (row->code) {
+#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: explain_##code(guards, row, values, &text); break;
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+    }
+    PyObject *result = PyUnicode_FromString(text.at ? text.at : "?");
+    nx_text_free(&text);
+    nx_free(values);
+    return result;
+}
+
+/* ---- printing -------------------------------------------------------------------------------------------------------- */
+#define PRINT_ARGS const nxpy_guards *guards, const nxpy_row *row, nx_text *text
+static void print_call(PRINT_ARGS, const char *function, long long n) {
+    nx_text_add(text, "%s(", function);
+    SUBJECT();
+    nx_text_add(text, ", %lld)", n);
+}
+static void print_nothing(PRINT_ARGS) {}
+#define print_ROOT print_nothing
+#define print_FIXED print_nothing
+#define print_DICT print_nothing
+#define print_VALUE print_nothing
+#define print_TYPE_VALUE print_nothing
+#define print_NAMESPACE print_nothing
+#define print_ITEM print_nothing
+#define print_KEY print_nothing
+#define print_CELL print_nothing
+static void print_ABSENT(PRINT_ARGS) {
+    nx_text_add(text, "___is_absent(");
+    SUBJECT();
+    nx_text_add(text, ")");
+}
+static void print_SAME(PRINT_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " is ");
+    nxpy_guards_source(guards, (int)row->n, text);
+}
+static void print_ID(PRINT_ARGS) { print_call(guards, row, text, "___check_obj_id", (long long)(intptr_t)row->a); }
+static void print_TYPE(PRINT_ARGS) { print_call(guards, row, text, "___check_type_id", (long long)(intptr_t)row->a); }
+static void print_EQUALS(PRINT_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " == ");
+    add_object(text, row->a, true);
+}
+static void print_LENGTH(PRINT_ARGS) {
+    nx_text_add(text, "len(");
+    SUBJECT();
+    nx_text_add(text, ") == %lld", (long long)row->n);
+}
+static void print_KEYS(PRINT_ARGS) {
+    nx_text_add(text, "tuple(");
+    SUBJECT();
+    nx_text_add(text, ") == ");
+    add_object(text, row->a, true);
+}
+static void print_keys(uint64_t keys, nx_text *text) {
+    static const char *const above[] = {
+#define NX_KEY_ROW(code, meaning) [NX_KEY_AT_##code] = #code,
+#include "core/keys.def"
+#undef NX_KEY_ROW
+    };
+    const char *comma = "";
+    nx_text_add(text, "DispatchKeySet(");
+    for (int k = 0; k < NX_N_KEYS; k++) {
+        if (!(keys >> k & 1)) continue;
+        if (k < NX_MAX_DEVICE_TYPES) nx_text_add(text, "%sDevice%d", comma, k);
+        else nx_text_add(text, "%s%s", comma, above[k]);
+        comma = ", ";
+    }
+    nx_text_add(text, ")");
+}
+static void print_TENSOR(PRINT_ARGS) {
+    const nxpy_tensor_like *like = row->like;
+    const char *type = strrchr(like->type->tp_name, '.');
+    nx_text_add(text, "check_tensor(");
+    SUBJECT();
+    nx_text_add(text, ", %s, ", type ? type + 1 : like->type->tp_name);
+    print_keys(like->keys, text);
+    nx_text_add(text, ", torch.%s, device=", nx_dtype_name(like->dtype));
+    if (like->device.type == 0) nx_text_add(text, "None");
+    else nx_text_add(text, "%d", like->device.index);
+    nx_text_add(text, ", requires_grad=%s, size=", like->keys & NX_KEY(AUTOGRAD) ? "True" : "False");
+    nx_text_add_ints(text, like->dims, like->ndim);
+    nx_text_add(text, ", stride=");
+    nx_text_add_ints(text, like->dims + like->ndim, like->ndim);
+    nx_text_add(text, ")");
+}
+static void print_FUNCTION(PRINT_ARGS) {
+    nx_text_add(text, "___check_function(");
+    add_object(text, ((PyFunctionObject *)row->a)->func_qualname, false);
+    nx_text_add(text, ", %lld)", (long long)(intptr_t)row->b);
+}
+static void print_slots(PRINT_ARGS, const char *function) {
+    nx_text_add(text, "%s(", function);
+    for (int64_t k = 0; k < row->n; k++) {
+        nx_text_add(text, k ? ", " : "");
+        nxpy_guards_source(guards, row->slots[k], text);
+    }
+    nx_text_add(text, ")");
+}
+static void print_DISTINCT(PRINT_ARGS) { print_slots(guards, row, text, "___check_no_aliasing"); }
+static void print_STORAGES(PRINT_ARGS) { print_slots(guards, row, text, "___check_no_overlap"); }
+static void print_GRAD_MODE(PRINT_ARGS) { nx_text_add(text, "torch.is_grad_enabled() == %s", row->n ? "True" : "False"); }
+static void print_DEVICE(PRINT_ARGS) {
+    if (row->n == 0) nx_text_add(text, "utils_device.CURRENT_DEVICE == None");
+    else nx_text_add(text, "utils_device.CURRENT_DEVICE == %#llx", (unsigned long long)row->n);
+}
+static void print_BACKEND(PRINT_ARGS) { nx_text_add(text, "___check_current_backend(%lld)", (long long)(intptr_t)row->a); }
+
+static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, PyObject *(*line_of)(PyObject *file, int line)) {
+    nx_text text = {0};
+    switch (row->code) {
+#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: print_##code(guards, row, &text); break;
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+    }
+    PyObject *code = row->file ? line_of(row->file, row->line) : PyUnicode_FromString(""), *result = NULL;
+    if (!code) goto done;
+    if (row->file) {
+        result = Py_BuildValue("(sNN)", text.at ? text.at : "", code,
+                               PyUnicode_FromFormat("%U:%d in %U", row->file, row->line, row->function));
+    } else {
+        result = Py_BuildValue("(sNs)", text.at ? text.at : "", code, "");
+    }
+done:
+    nx_text_free(&text);
+    return result;
+}
+
+PyObject *nxpy_guards_print(const nxpy_guards *guards, PyObject *(*line_of)(PyObject *file, int line)) {
+    PyObject *list = PyList_New(0);
+    for (int k = 0; list && k < guards->rows.n; k++) {
+        if (guards->rows.at[k].slot >= 0) continue;
+        PyObject *row = print_row(guards, &guards->rows.at[k], line_of);
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}

@@ -1,0 +1,289 @@
+/* Guards: making rows and checking them.
+ *
+ * In: rows recorded by the tracer; at each call, the roots (arguments, or a frame's locals and stack).
+ * Out: whether everything the trace relied on is still so, and the values it read, in slots.
+ * What must hold: a check allocates nothing, runs no Python code and leaves no exception; whatever goes wrong means
+ * that the guard failed. Lookups are remembered under the version of the dict or type, so that a change of another
+ * global costs one lookup and no recompilation.
+ * Next: explain.c for the text of the same rows. */
+#include "guard/private.h"
+
+/* ---- constants ------------------------------------------------------------------------------------------------ */
+static PyTypeObject *device_type, *size_type;
+
+static void learn_types(void) {
+    if (device_type) return;
+    PyObject *device = nxpy_device_object(NX_CPU), *size = nxpy_size_object(0, NULL);
+    if (device && size) {
+        device_type = Py_TYPE(device); /* static or module-level types: they stay */
+        size_type = Py_TYPE(size);
+        Py_INCREF(device_type);
+        Py_INCREF(size_type);
+    }
+    Py_XDECREF(device);
+    Py_XDECREF(size);
+    PyErr_Clear();
+}
+
+static bool is_plain_constant(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    return o == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+           type == &PyBytes_Type || type == &PyComplex_Type || o == Py_Ellipsis || o == Py_NotImplemented || nxpy_dtype_check(o) ||
+           type == device_type;
+}
+
+bool nxpy_constant_check(PyObject *o) {
+    learn_types();
+    if (is_plain_constant(o)) return true;
+    if (Py_TYPE(o) != &PyTuple_Type && Py_TYPE(o) != size_type) return false;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); k++) {
+        if (!nxpy_constant_check(PyTuple_GET_ITEM(o, k))) return false;
+    }
+    return true;
+}
+
+static bool tuples_equal(PyObject *x, PyObject *y) {
+    if (PyTuple_GET_SIZE(x) != PyTuple_GET_SIZE(y)) return false;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(x); k++) {
+        if (!nxpy_constant_equal(PyTuple_GET_ITEM(x, k), PyTuple_GET_ITEM(y, k))) return false;
+    }
+    return true;
+}
+
+bool nxpy_constant_equal(PyObject *x, PyObject *y) {
+    if (x == y) return true;
+    if (!x || !y || Py_TYPE(x) != Py_TYPE(y) || !nxpy_constant_check(y)) return false;
+    if (Py_TYPE(x) == &PyFloat_Type) { /* bits: 0.0 and -0.0 differ, NaN equals itself */
+        double a = PyFloat_AS_DOUBLE(x), b = PyFloat_AS_DOUBLE(y);
+        return memcmp(&a, &b, sizeof a) == 0;
+    }
+    if (Py_TYPE(x) == &PyComplex_Type) {
+        Py_complex a = ((PyComplexObject *)x)->cval, b = ((PyComplexObject *)y)->cval;
+        return memcmp(&a, &b, sizeof a) == 0;
+    }
+    if (PyTuple_Check(x)) return tuples_equal(x, y);
+    int equal = PyObject_RichCompareBool(x, y, Py_EQ);
+    if (equal < 0) PyErr_Clear();
+    return equal > 0;
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------------- */
+static void row_release(nxpy_row *row) {
+    Py_XDECREF(row->a);
+    Py_XDECREF(row->b);
+    Py_XDECREF(row->c);
+    Py_XDECREF(row->d);
+    Py_XDECREF(row->file);
+    Py_XDECREF(row->function);
+    nx_free(row->like);
+    nx_free(row->slots);
+}
+
+static bool is_fetch(int code) {
+    static const bool fetch[] = {
+#define FETCH true
+#define CHECK false
+#define NXPY_GUARD_ROW(code, kind, meaning) [NXPY_ROW_##code] = kind,
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+#undef FETCH
+#undef CHECK
+    };
+    return fetch[code];
+}
+
+int nxpy_guards_add(nxpy_guards *guards, nxpy_row row) {
+    Py_XINCREF(row.a);
+    Py_XINCREF(row.b);
+    Py_XINCREF(row.c);
+    Py_XINCREF(row.d);
+    Py_XINCREF(row.file);
+    Py_XINCREF(row.function);
+    row.slot = is_fetch(row.code) ? guards->n_slots : -1;
+    row.hash = row.a && (row.code == NXPY_ROW_DICT || row.code == NXPY_ROW_KEY) ? PyObject_Hash(row.a) : 0;
+    nx_status status = row.hash == -1 ? NX_PYTHON : nx_vec_push(&guards->rows, row);
+    if (status != NX_OK) {
+        row_release(&row);
+        nxpy_raise(status);
+        return -1;
+    }
+    if (row.slot >= 0) guards->n_slots++;
+    return guards->rows.n - 1;
+}
+
+int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n) {
+    for (int k = 0; k < guards->rows.n; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->code == code && row->from == from && row->b == b && row->n == n &&
+            (row->a == a || (a && row->a && nxpy_constant_equal(row->a, a)))) return k;
+    }
+    return -1;
+}
+
+void nxpy_guards_free(nxpy_guards *guards) {
+    for (int k = 0; k < guards->rows.n; k++) row_release(&guards->rows.at[k]);
+    nx_vec_free(&guards->rows);
+    guards->n_slots = 0;
+}
+
+nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object) {
+    const nx_tensor *tensor = nxpy_tensor_get(object);
+    int ndim = tensor->a.ndim;
+    nxpy_tensor_like *like = nx_alloc(sizeof *like + sizeof(int64_t) * 2 * (size_t)ndim);
+    if (!like) {
+        nxpy_raise(nx_fail_memory(sizeof *like));
+        return NULL;
+    }
+    *like = (nxpy_tensor_like){.type = Py_TYPE(object), .keys = tensor->keys, .device = tensor->a.device, .dtype = tensor->a.dtype,
+                               .ndim = (uint8_t)ndim, .is_parameter = tensor->is_parameter};
+    memcpy(like->dims, tensor->a.sizes, sizeof(int64_t) * (size_t)ndim);
+    memcpy(like->dims + ndim, tensor->a.strides, sizeof(int64_t) * (size_t)ndim);
+    return like;
+}
+
+/* ---- fetching --------------------------------------------------------------------------------------------------- */
+/* Looks `a` up in `dict`, once for each state of the dict. */
+static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict, Py_hash_t hash) {
+    uint64_t version = nxpy_dict_version(dict);
+    if (NX_LIKELY(version == row->version)) return row->seen;
+    PyObject *value = _PyDict_GetItem_KnownHash(dict, row->a, hash);
+    if (!value && PyErr_Occurred()) {
+        PyErr_Clear();
+        return NULL;
+    }
+    row->version = version;
+    return row->seen = value;
+}
+
+#define CHECK_ARGS nxpy_row *row, PyObject *const *roots, PyObject **values
+static inline bool check_ROOT(CHECK_ARGS) { return (values[row->slot] = roots[row->n]) != NULL; }
+static inline bool check_FIXED(CHECK_ARGS) { return (values[row->slot] = row->a) != NULL; }
+static inline bool check_DICT(CHECK_ARGS) {
+    values[row->slot] = dict_lookup(row, row->b, row->hash);
+    return true;
+}
+static inline bool check_VALUE(CHECK_ARGS) {
+    PyObject *object = values[row->from], *dict;
+    if (!object) return false;
+    dict = nxpy_instance_dict(object);
+    values[row->slot] = dict ? dict_lookup(row, dict, PyObject_Hash(row->a)) : nxpy_instance_value(object, row->a);
+    return true;
+}
+static inline bool check_TYPE_VALUE(CHECK_ARGS) {
+    PyTypeObject *type = (PyTypeObject *)row->b;
+    bool valid = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
+    if (NX_LIKELY(valid && row->version == type->tp_version_tag)) {
+        values[row->slot] = row->seen;
+        return true;
+    }
+    values[row->slot] = row->seen = _PyType_Lookup(type, row->a);
+    row->version = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+    return true;
+}
+static inline bool check_NAMESPACE(CHECK_ARGS) {
+    return values[row->from] && (values[row->slot] = nxpy_instance_dict(values[row->from])) != NULL;
+}
+static inline bool check_ITEM(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of || !(PyList_Check(of) || PyTuple_Check(of)) || row->n >= Py_SIZE(of)) return false;
+    values[row->slot] = PySequence_Fast_GET_ITEM(of, row->n);
+    return true;
+}
+static inline bool check_KEY(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of || !PyDict_Check(of)) return false;
+    values[row->slot] = dict_lookup(row, of, row->hash);
+    return true;
+}
+static inline bool check_CELL(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of || !PyCell_Check(of)) return false;
+    values[row->slot] = PyCell_GET(of);
+    return true;
+}
+
+/* ---- checking ---------------------------------------------------------------------------------------------------- */
+static inline bool check_ABSENT(CHECK_ARGS) { return values[row->from] == NULL; }
+static inline bool check_SAME(CHECK_ARGS) { return values[row->from] == values[row->n]; }
+static inline bool check_ID(CHECK_ARGS) { return values[row->from] == row->a; }
+static inline bool check_TYPE(CHECK_ARGS) { return values[row->from] && Py_TYPE(values[row->from]) == (PyTypeObject *)row->a; }
+static inline bool check_EQUALS(CHECK_ARGS) { return nxpy_constant_equal(values[row->from], row->a); }
+static inline bool check_LENGTH(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of) return false;
+    return PyDict_Check(of) ? ((PyDictObject *)of)->ma_used == row->n : Py_SIZE(of) == row->n;
+}
+static bool check_KEYS(CHECK_ARGS) {
+    PyObject *of = values[row->from], *key;
+    Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(row->a);
+    if (!of || !PyDict_Check(of) || PyDict_GET_SIZE(of) != n) return false;
+    while (PyDict_Next(of, &at, &key, NULL)) {
+        if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(row->a, k++))) return false;
+    }
+    return k == n;
+}
+static inline bool check_TENSOR(CHECK_ARGS) {
+    PyObject *object = values[row->from];
+    const nxpy_tensor_like *like = row->like;
+    if (!object || Py_TYPE(object) != like->type) return false;
+    const nx_tensor *tensor = nxpy_tensor_get(object);
+    int ndim = tensor->a.ndim;
+    if (tensor->keys != like->keys || tensor->a.dtype != like->dtype || ndim != like->ndim ||
+        tensor->a.device.type != like->device.type || tensor->a.device.index != like->device.index ||
+        tensor->is_parameter != like->is_parameter) return false;
+    for (int k = 0; k < ndim; k++) {
+        if (tensor->a.sizes[k] != like->dims[k] || tensor->a.strides[k] != like->dims[ndim + k]) return false;
+    }
+    return true;
+}
+static inline bool check_FUNCTION(CHECK_ARGS) {
+    const PyFunctionObject *function = (PyFunctionObject *)row->a;
+    return function->func_code == row->b && function->func_defaults == row->c && function->func_kwdefaults == row->d;
+}
+static bool check_DISTINCT(CHECK_ARGS) {
+    for (int64_t k = 1; k < row->n; k++) {
+        PyObject *mine = values[row->slots[k]];
+        for (int64_t j = 0; j < k; j++) {
+            if (values[row->slots[j]] == mine) return false;
+        }
+    }
+    return true;
+}
+static bool check_STORAGES(CHECK_ARGS) {
+    for (int64_t k = 1; k < row->n; k++) {
+        const nx_storage *mine = nxpy_tensor_get(values[row->slots[k]])->storage;
+        for (int64_t j = 0; j < k; j++) {
+            if (mine && nxpy_tensor_get(values[row->slots[j]])->storage == mine) return false;
+        }
+    }
+    return true;
+}
+static inline bool check_GRAD_MODE(CHECK_ARGS) { return nx_thread_get()->grad_disabled == (row->n == 0); }
+static inline bool check_DEVICE(CHECK_ARGS) {
+    return memcmp(nx_thread_get()->device_index, &row->n, sizeof row->n) == 0;
+}
+_Static_assert(sizeof ((nx_thread *)0)->device_index == sizeof(int64_t), "a row's n holds the current devices");
+static inline bool check_BACKEND(CHECK_ARGS) { return *(PyObject **)(intptr_t)row->n == row->a; } /* where its owner keeps it */
+
+bool nx__guard_row_holds(nxpy_row *row, PyObject *const *roots, PyObject **values) {
+    switch (row->code) {
+#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: return check_##code(row, roots, values);
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+    default: return false;
+    }
+}
+
+int nxpy_guards_check(nxpy_guards *guards, PyObject *const *roots, PyObject **values) {
+    nxpy_row *row = guards->rows.at;
+    for (int k = 0; k < guards->rows.n; k++, row++) {
+        bool holds = false;
+        switch (row->code) {
+#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: holds = check_##code(row, roots, values); break;
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+        }
+        if (NX_UNLIKELY(!holds)) return k;
+    }
+    return -1;
+}

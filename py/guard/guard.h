@@ -1,0 +1,73 @@
+/* guard: what was true when a trace was made, as flat rows that are checked without allocation.
+ * Slots are numbers: a fetching row fills one from its parent slot, a checking row looks at one. Rows stand in the
+ * order in which they were made, so a parent is always filled and checked before its children. */
+#ifndef NXPY_GUARD_H
+#define NXPY_GUARD_H
+
+#include "cpython/cpython.h"
+
+#include "bind/bind.h"
+#include "base/base.h"
+#include "core/core.h"
+
+typedef enum nxpy_row_code {
+#define NXPY_GUARD_ROW(code, kind, meaning) NXPY_ROW_##code,
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+    NXPY_N_ROW_CODES
+} nxpy_row_code;
+
+/* What a tensor was like; dims are the sizes, then the strides. */
+typedef struct nxpy_tensor_like {
+    PyTypeObject *type;   /* held by the row's `a` */
+    uint64_t keys;
+    nx_device device;
+    uint8_t dtype, ndim;
+    bool is_parameter;
+    int64_t dims[];
+} nxpy_tensor_like;
+
+typedef struct nxpy_row {
+    uint8_t code;
+    int from, slot;       /* parent slot, -1: none; slot that a fetch fills, -1: a check */
+    PyObject *a, *b, *c, *d; /* owned or NULL */
+    Py_hash_t hash;       /* of a, for lookups */
+    int64_t n;
+    uint64_t version;     /* of the dict or type at the last lookup, 0: none yet */
+    PyObject *seen;       /* what that lookup gave: valid while the version is the same; lent */
+    nxpy_tensor_like *like;
+    int *slots;           /* n of them: DISTINCT, STORAGES */
+    PyObject *file, *function; /* where the user's code needed it; owned or NULL */
+    int line;
+} nxpy_row;
+
+typedef struct nxpy_guards {
+    NX_VEC(nxpy_row) rows;
+    int n_slots;
+} nxpy_guards;
+
+/* Adds a row like `row`, whose a, b, c, d, file, function get a reference each, and whose like and slots are taken, also
+ * on failure. A fetch gets the next slot. Returns the row's index, -1 with a Python exception without memory. */
+int nxpy_guards_add(nxpy_guards *guards, nxpy_row row);
+/* The row that fetches the same, -1: none. */
+int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n);
+void nxpy_guards_free(nxpy_guards *guards);
+/* The description of `tensor` for a TENSOR row: its `like` (nx_free), NULL without memory. */
+nxpy_tensor_like *nxpy_tensor_like_new(PyObject *tensor);
+
+/* Fills values[n_slots] (lent references) from roots; -1 when all holds, else the index of the first row that fails.
+ * Runs no Python code and sets no exception. */
+int nxpy_guards_check(nxpy_guards *guards, PyObject *const *roots, PyObject **values);
+/* Why row `index` failed just now: "L['x'] size mismatch at dim 0: expected 3, got 5". New reference. */
+PyObject *nxpy_guards_explain(nxpy_guards *guards, int index, PyObject *const *roots);
+/* The checking rows as a list of (text, code line, where), in order. New reference. `line_of(file, line)` gives the code. */
+PyObject *nxpy_guards_print(const nxpy_guards *guards, PyObject *(*line_of)(PyObject *file, int line));
+/* The source of a slot as the user would write it: "L['self'].weight". */
+void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text);
+
+/* Same type and value, for constants; runs no Python code. */
+bool nxpy_constant_equal(PyObject *x, PyObject *y);
+/* None, numbers, strings, bytes, dtypes, devices, sizes, and tuples of constants. */
+bool nxpy_constant_check(PyObject *object);
+
+#endif
