@@ -39,20 +39,29 @@ def check_kernels(world, entry):
     kernels = entry.all("kernel")
     if kernels and not entry.one("ref"):
         raise Problem(kernels[0].at, f"{entry.name} has a kernel and no 'ref'")
-    if kernels and entry.results[0].kind == "as":
+    if kernels and any(place.kind == "as" for place in entry.results):
         raise Problem(kernels[0].at, f"{entry.name} has a kernel and no shape")
     for earlier, row in zip(kernels, kernels[1:]):
         if earlier.value["when"] is None:
-            raise Problem(row.at, f"kernel {row.value['name']} is never reached: {earlier.value['name']} takes every call")
+            raise Problem(
+                row.at, f"kernel {row.value['name']} is never reached: {earlier.value['name']} takes every call"
+            )
 
 
 def check_cases(world, entry):
-    if not entry.one("cases") and not any(row.word == "cases" for f in world.files for _, _, rows in f.families for row in rows):
+    has_default = kind(entry) in ("point", "reduce", "scan")
+    if not has_default and not entry.one("cases") and not any(
+        row.word == "cases" for f in world.files for _, _, rows in f.families for row in rows
+    ):
         raise Problem(entry.at, f"{entry.name} has no cases")
     for row in entry.all("cases"):
         for case in row.value:
-            if case["case"] == "set" and case["name"] not in ("shapes", "layouts", "values") and not entry.param(case["name"]) \
-                    and not any(p.type.base == "options" for p in entry.params):
+            if (
+                case["case"] == "set"
+                and case["name"] not in ("shapes", "layouts", "values")
+                and not entry.param(case["name"])
+                and not any(p.type.base == "options" for p in entry.params)
+            ):
                 raise Problem(case["at"], no_parameter(entry, case["name"]))
 
 
@@ -80,15 +89,22 @@ def check_flags(world, entry):
 # ---- gradients
 def float_inputs(entry):
     """Parameters that can carry a gradient."""
-    integral = {row.value[0][0] for row in entry.all("types") if not set(row.value[1]) & {"float", "complex", "number", "all", "half"}}
-    return [p for p in entry.params if p.type.base in ("T", "U", "Tensor") and p.type.inner is None and p.type.base not in integral]
+    integral = set()
+    for row in entry.all("types"):
+        letters, words, _ = row.value
+        if not set(words) & {"float", "complex", "number", "all", "half"}:
+            integral |= set(letters)
+    found = [p for p in entry.params if p.type.base in ("T", "U") and p.type.base not in integral]
+    plain = [p for p in entry.params if p.type.base == "Tensor" and p.type.inner is None and p.type.list_of is None]
+    return sorted(found + plain, key=entry.params.index)
 
 
 def check_gradient(world, entry):
     row, without = entry.one("grad"), {n for r in entry.all("nograd") for c in r.value for n in c["names"]}
     rules = {t: rule for rule in (row.value["rules"] if row else []) for t in rule["targets"]}
+    results = {place.name for place in entry.results} | {f"result{k}" for k in range(len(entry.results))} | {"result"}
     for name in [*rules, *without]:
-        if entry.param(name) is None:
+        if entry.param(name) is None and not (name in without and name in results):
             at = rules[name]["at"] if name in rules else entry.one("nograd").at
             raise Problem(at, no_parameter(entry, name))
     if dissolves(entry) or (row and row.value["auto"]):
@@ -100,16 +116,24 @@ def check_gradient(world, entry):
         Linear(world, entry).rule(rule)
 
 
+def is_constant(formula):
+    """`zero`, `none` and `raise` stand for themselves, with or without g."""
+    return formula.op == "raise" or (formula.op == "name" and formula.value in ("zero", "none"))
+
+
 class Linear:
     """Proves that a formula is linear in `g`, and that its factors are conjugated where complex is admitted."""
 
     def __init__(self, world, entry):
         self.world, self.entry = world, entry
-        self.values = {p.name for p in entry.params if p.type.base in ("T", "U", "Tensor", "Scalar")} | {"result"}
+        kinds = [("T", None), ("U", None), ("Tensor", None), ("Scalar", None), ("Scalar", "T")]
+        self.values = {p.name for p in entry.params if (p.type.base, p.type.inner) in kinds} | {"result"}
+        dtypes = [place.dtype for place in entry.results if place.dtype is not None]
+        self.real_result = any(d.op == "call" and d.value == "real" for d in dtypes)  # then g is real
 
     def rule(self, rule):
         formula = rule["formula"]
-        if formula.op == "name" and formula.value in ("zero", "none"):
+        if is_constant(formula):
             return
         if self.degree(formula, {"g": 1}) != 1:
             raise Problem(formula.at, "the formula is not linear in g: g does not occur")
@@ -122,7 +146,7 @@ class Linear:
         if op == "if":
             if self.degree(expr.args[0], scope):
                 raise Problem(expr.at, "the formula is not linear in g: a choice depends on g's elements")
-            sides = {self.degree(part, scope) for part in expr.args[1:] if part.op != "raise"}
+            sides = {self.degree(part, scope) for part in expr.args[1:] if not is_constant(part)}
             if len(sides) > 1:
                 raise Problem(expr.at, "the formula is not linear in g: only one side has g")
             return sides.pop() if sides else 1
@@ -158,7 +182,7 @@ class Linear:
 
     def conjugated(self, factor):
         """A factor of g that depends on an input stands under conj."""
-        if not admits_complex(self.entry):
+        if not admits_complex(self.entry) or self.real_result:
             return
         bare = self.bare_name(factor)
         if bare:

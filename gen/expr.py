@@ -60,7 +60,11 @@ def as_int(text):
     for prefix in ("(int64_t)", "(int)"):
         text = text.removeprefix(prefix)
     text = bare(text)
-    return text if text.isdigit() or text.replace("_", "a").isalnum() or text.endswith((".n", "ndim")) else f"(int)({text})"
+    return (
+        text
+        if text.isdigit() or text.replace("_", "a").isalnum() or text.endswith((".n", "ndim"))
+        else f"(int)({text})"
+    )
 
 
 def c_string(text):
@@ -163,7 +167,9 @@ class Body:
         return constant(expr.value)
 
     def expr_const(self, expr):
-        return constant({"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}[expr.value])
+        return constant(
+            {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}[expr.value]
+        )
 
     def expr_name(self, expr):
         name = expr.value
@@ -430,7 +436,9 @@ class Body:
     def inline(self, expr):
         function = self.world.functions[expr.value]
         if len(expr.args) != len(function.params) or expr.keywords:
-            raise Problem(expr.at, f"{expr.value} takes {len(function.params)} arguments ({', '.join(function.params)})")
+            raise Problem(
+                expr.at, f"{expr.value} takes {len(function.params)} arguments ({', '.join(function.params)})"
+            )
         if self.depth > 20:
             raise Problem(expr.at, f"{expr.value} calls itself")
         values = {name: self.expr(arg) for name, arg in zip(function.params, expr.args)}
@@ -442,7 +450,11 @@ class Body:
     def is_class(self, expr):
         value, word = self.expr(expr.args[0]), expr.value
         if value.kind == "dtype":
-            test = {"int": f"nx_is_int({value.c})", "float": f"nx_is_float({value.c})", "bool": f"({value.c} == NX_BOOL)"}
+            test = {
+                "int": f"nx_is_int({value.c})",
+                "float": f"nx_is_float({value.c})",
+                "bool": f"({value.c} == NX_BOOL)",
+            }
             return Value("bool", test[word]) if word in test else constant(False)
         if value.kind == "number":
             tag = {"int": "INT", "float": "FLOAT", "bool": "BOOL"}.get(word)
@@ -581,14 +593,25 @@ class Body:
             return self.ints_text(param, value)
         if base == "options":
             k = value.base
-            return "(nx_options){0}" if value.kind == "none" else f"(nx_options){{{', '.join(f'in[{k + j}]' for j in range(4))}}}"
+            return (
+                "(nx_options){0}"
+                if value.kind == "none"
+                else f"(nx_options){{{', '.join(f'in[{k + j}]' for j in range(4))}}}"
+            )
         if base == "generator":
-            return "NULL" if value.kind == "none" else f"({value.c}.tag == NX_TAG_GENERATOR ? {value.c}.generator : NULL)"
+            return (
+                "NULL" if value.kind == "none" else f"({value.c}.tag == NX_TAG_GENERATOR ? {value.c}.generator : NULL)"
+            )
         if value.kind == "none":
             return "NX_VALUE_NONE"
         if base == "Scalar" or param.number_too or param.type.optional:
-            wrap = {"int": "nx_value_int", "float": "nx_value_float", "bool": "nx_value_bool", "dtype": "nx_value_dtype",
-                    "device": "nx_value_device"}
+            wrap = {
+                "int": "nx_value_int",
+                "float": "nx_value_float",
+                "bool": "nx_value_bool",
+                "dtype": "nx_value_dtype",
+                "device": "nx_value_device",
+            }
             return f"{wrap[value.kind]}({value.c})" if value.kind in wrap else value.c
         if base == "bool" and value.kind == "int":
             return "true" if value.const else "false"
@@ -661,8 +684,15 @@ def accepts(param, value):
         return param.type.optional or base == "options"
     if param.type.list_of is not None:
         return kind == "ints" or (kind == "ints?" and param.type.optional)
-    table = {"Scalar": ("number", "int", "float", "bool"), "int": ("int",), "SymInt": ("int",), "float": ("float", "int"),
-             "bool": ("bool", "int"), "options": ("options",), "dim": ("int",)}
+    table = {
+        "Scalar": ("number", "int", "float", "bool"),
+        "int": ("int",),
+        "SymInt": ("int",),
+        "float": ("float", "int"),
+        "bool": ("bool", "int"),
+        "options": ("options",),
+        "dim": ("int",),
+    }
     if base in table:
         return kind in table[base]
     return kind == base or (kind == "value" and value.base == base)

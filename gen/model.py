@@ -21,8 +21,16 @@ CLASSES["number"] = CLASSES["int"] + CLASSES["float"]
 CLASSES["all"] = CLASSES["bool"] + CLASSES["number"]
 MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2}
 OPTIONS = ["dtype", "layout", "device", "pin_memory"]
-SCHEMA_TYPE = {"T": "Tensor", "U": "Tensor", "dim": "int", "dtype": "ScalarType", "device": "Device", "layout": "Layout",
-               "memory_format": "MemoryFormat", "generator": "Generator"}
+SCHEMA_TYPE = {
+    "T": "Tensor",
+    "U": "Tensor",
+    "dim": "int",
+    "dtype": "ScalarType",
+    "device": "Device",
+    "layout": "Layout",
+    "memory_format": "MemoryFormat",
+    "generator": "Generator",
+}
 MEANINGS = ("point", "reduce", "scan", "view", "as")
 
 
@@ -200,7 +208,9 @@ def make_forms(sibling):
         sibling.forms.append(functional)
     if "inplace" in rows:
         params = [written(p) if k == 0 else p for k, p in enumerate(sibling.params)]
-        inplace = Form(sibling, f"{base}_" + (f".{overload}" if overload else ""), "inplace", params, words=python_words)
+        inplace = Form(
+            sibling, f"{base}_" + (f".{overload}" if overload else ""), "inplace", params, words=python_words
+        )
         main.inplace, inplace.functional = inplace.name, main.name
         sibling.forms.append(inplace)
     if "out" in rows:
@@ -222,7 +232,9 @@ def make_siblings(entry):
         params = value["params"]
         if value["same"]:  # `(... lr: Tensor)` repeats only what differs
             changed = {p.name: p for p in params}
-            params = [replace(changed[p.name], keyword_only=p.keyword_only) if p.name in changed else p for p in entry.params]
+            params = [
+                replace(changed[p.name], keyword_only=p.keyword_only) if p.name in changed else p for p in entry.params
+            ]
         binds = {pattern: expr for pattern, expr in value["binds"]}
         own = value["forms"]
         if own is None:

@@ -212,7 +212,9 @@ class Parser:
         return expr
 
     def call(self, target):
-        call = Expr("call", target.at, [], target.value if target.op == "name" else f"{target.args[0].value}.{target.value}")
+        call = Expr(
+            "call", target.at, [], target.value if target.op == "name" else f"{target.args[0].value}.{target.value}"
+        )
         before, self.membership = self.membership, True
 
         def argument():
@@ -521,7 +523,13 @@ class Parser:
             if not rewrites:
                 self.expect("=")
             right = self.expr()
-            return {"left": left, "right": right, "rewrites": rewrites, "when": self.expr() if self.accept("when") else None}
+            return {
+                "left": left,
+                "right": right,
+                "rewrites": rewrites,
+                "when": self.expr() if self.accept("when") else None,
+            }
+
         return self.separated(clause, ";")
 
     def row_oracle(self):
@@ -691,7 +699,10 @@ def read_item(tokens, source, file, comments):
         results = parser.separated(parser.place, close=")") if is_tuple else [parser.place()]
         parser.done()
         rows = read_rows(parts, source, file)
-        file.entries.append(Entry(name, at, params, results, is_tuple, rows, documentation(comments, tokens[0].at.line)))
+        arrow = next(token for token in head if token.text == "->")
+        text = " ".join(source[arrow.offset + 2 : head[-1].offset + len(head[-1].text)].split())
+        doc = documentation(comments, tokens[0].at.line)
+        file.entries.append(Entry(name, at, params, results, is_tuple, rows, doc, text))
     elif word == "checks":
         parser.expect("(")
         params = parser.separated(parser.name, close=")")

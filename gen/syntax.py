@@ -156,6 +156,7 @@ class Entry:
     result_is_tuple: bool
     rows: list = field(default_factory=list)
     doc: str = ""
+    result_text: str = ""  # what stands after ->
 
     @property
     def base(self):

@@ -4,7 +4,7 @@ from gen.model import dissolves, kind
 from gen.syntax import Problem
 from gen.write_loops import HEAD, write_point, write_reduce
 from gen.write_loops import write_tables as write_loop_tables
-from gen.write_python import write_cases, write_functions, write_stubs
+from gen.write_python import shape_sets, write_cases, write_functions, write_stubs
 from gen.write_rules import RULES, Source, write_backward, write_compose, write_kernels, write_meta
 from gen.write_tables import param_row, write_def, write_derivative, write_register, write_wrappers
 
@@ -28,12 +28,16 @@ class Files:
     def __init__(self):
         self.meta = Source("meta.c", "/* Shape rules. Generated from ops/. */\n" + RULES)
         self.grad = Source("grad.c", "/* Gradient formulas. Generated from ops/. */\n" + RULES)
-        self.kernels = Source("kernels.c", "/* Choice among kernels. Generated from ops/. */\n#include \"gen/kernels.h\"\n" + RULES)
+        self.kernels = Source(
+            "kernels.c", '/* Choice among kernels. Generated from ops/. */\n#include "gen/kernels.h"\n' + RULES
+        )
         self.compose = Source("compose.c", "/* Operators made of operators. Generated from ops/. */\n" + RULES)
         self.loops = Source("loops.c", HEAD)
-        self.tables = Source("tables.c", "/* What every operator is. Generated from ops/. */\n#include \"gen/loops.h\"\n" + RULES)
+        self.tables = Source(
+            "tables.c", '/* What every operator is. Generated from ops/. */\n#include "gen/loops.h"\n' + RULES
+        )
         self.loop_header, self.prototypes, self.declared = [], {}, []
-        self.tables_later = []
+        self.folds = {}  # names of an entry's folds: its siblings share them
 
 
 def write_sibling(world, sibling, files, levels):
@@ -54,8 +58,8 @@ def write_sibling(world, sibling, files, levels):
         facts.update(kernel="nx_point_kernel", point=f"&point_{name}")
     if kind(entry) == "reduce":
         if entry.name == sibling.name:
-            files.fold_names = write_reduce(world, sibling, files.loops, files.loop_header)
-        write_loop_tables(sibling, "reduce", files.fold_names, levels, files.tables)
+            files.folds[entry.name] = write_reduce(world, sibling, files.loops, files.loop_header)
+        write_loop_tables(sibling, "reduce", files.folds.get(entry.name, {}), levels, files.tables)
         facts.update(kernel="nx_reduce_kernel", reduce=f"&reduce_{name}")
     kernels = write_kernels(world, sibling, files.kernels, files.prototypes)
     files.declared += [f"nx_kernel_fn {c};" for c in kernels.values() if c != "nx__kernel_nothing"]
@@ -69,8 +73,14 @@ def write_sibling(world, sibling, files, levels):
 
 
 def loops_header(rows, levels):
-    lines = ["/* Loops and folds of every level. Generated from ops/. */", "#ifndef NX_GEN_LOOPS_H", "#define NX_GEN_LOOPS_H", "",
-             '#include "dispatch/dispatch.h"', ""]
+    lines = [
+        "/* Loops and folds of every level. Generated from ops/. */",
+        "#ifndef NX_GEN_LOOPS_H",
+        "#define NX_GEN_LOOPS_H",
+        "",
+        '#include "dispatch/dispatch.h"',
+        "",
+    ]
     lines += [row.replace("$", level) for level in levels for row in rows]
     return "\n".join(lines + ["", "#endif", ""])
 
@@ -91,7 +101,7 @@ def write_all(world, ops_folder, levels):
             world.problems.append(problem if problem.at.path else Problem(sibling.at, problem.message))
     if world.problems:
         return None
-    world.facts = facts
+    world.facts, world.shape_sets = facts, shape_sets(ops_folder)
     forms = world.all_forms()
     tables = files.tables
     for form in forms:
@@ -109,7 +119,7 @@ def write_all(world, ops_folder, levels):
     found["rules.h"] = RULES_HEAD + "\n".join(sorted(files.declared)) + "\n\n#endif\n"
     found["kernels.h"] = kernels_header(files.prototypes)
     found["functions.c"] = write_functions(world)
-    found["cases.json"] = write_cases(world, ops_folder)
+    found["cases.json"] = write_cases(world)
     found["_C_ops.pyi"] = write_stubs(world)
     return found
 

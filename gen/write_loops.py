@@ -7,7 +7,6 @@ has `or` for + and `and` for *. Contiguous operands have a loop of their own, wh
 from gen.model import CLASSES, DTYPES, admitted
 from gen.read import COMPARE
 from gen.syntax import Problem
-from gen.write_rules import Source, promoting
 
 COMPUTE = {"uint8": "uint32_t", "int8": "uint32_t", "int16": "uint32_t", "int32": "uint32_t", "int64": "uint64_t",
            "bool": "uint8_t", "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}
@@ -124,7 +123,9 @@ class Element:
         prim = self.world.prims.get(expr.value)
         if prim:
             if len(args) != len(prim.params) or self.dtype not in [n for w in prim.types for n in CLASSES.get(w, [w])]:
-                raise Problem(expr.at, f"{expr.value} takes {len(prim.params)} of {' '.join(prim.types)}, not {self.dtype}")
+                raise Problem(
+                    expr.at, f"{expr.value} takes {len(prim.params)} of {' '.join(prim.types)}, not {self.dtype}"
+                )
             return f"{prim.c}{'' if self.type == 'double' or not self.is_float else 'f'}({', '.join(args)})"
         function = self.world.functions.get(expr.value)
         if not function:
@@ -163,7 +164,9 @@ def operands(sibling):
     if others:
         raise Problem(others[0].param.at, f"not yet generated: a point operator with a {others[0].schema_type()}")
     if len(sibling.entry.results) != 1 or sibling.entry.results[0].dtype is not None:
-        raise Problem(sibling.at, "not yet generated: point operators with several results or with a dtype of their own")
+        raise Problem(
+            sibling.at, "not yet generated: point operators with several results or with a dtype of their own"
+        )
     return tensors, scalars
 
 
@@ -188,11 +191,15 @@ def point_loop(name, dtype, c_type, n, n_constants, body):
     size = f"(int64_t)sizeof({c_type})"
     arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
     loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n))
-    strided = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'*(const {c_type} *)(ptrs[{k + 1}] + i * steps[{k + 1}])')};"
-                       for k in range(n))
+    strided = " ".join(
+        f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'*(const {c_type} *)(ptrs[{k + 1}] + i * steps[{k + 1}])')};"
+        for k in range(n)
+    )
     dense = " && ".join(f"steps[{k}] == {size}" for k in range(n + 1))
     unused = "" if n_constants else "    (void)constants;\n"
-    return f"""void NX_AT_LEVEL({name})(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants) {{
+    singles = "".join(single_loop(dtype, c_type, n, k, body) for k in range(n) if n > 1)
+    parameters = "char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants"
+    return f"""void NX_AT_LEVEL({name})({parameters}) {{
 {constants}{unused}    if ({dense}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
 {arrays}#pragma GCC ivdep
@@ -202,7 +209,7 @@ def point_loop(name, dtype, c_type, n, n_constants, body):
         }}
         return;
     }}
-    for (int64_t i = 0; i < n; i++) {{
+{singles}    for (int64_t i = 0; i < n; i++) {{
         {strided}
         *({c_type} *)(ptrs[0] + i * steps[0]) = {store(dtype, c_type, body)};
     }}
@@ -210,9 +217,28 @@ def point_loop(name, dtype, c_type, n, n_constants, body):
 """
 
 
+def single_loop(dtype, c_type, n, single, body):
+    """The loop for one operand that is the same element throughout (a number, a broadcast one), the others dense."""
+    size = f"(int64_t)sizeof({c_type})"
+    tests = " && ".join(f"steps[{k}] == {0 if k == single + 1 else size}" for k in range(n + 1))
+    arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
+    loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n) if k != single)
+    return f"""    if ({tests}) {{
+        {c_type} *out = ({c_type} *)ptrs[0];
+{arrays}        const {COMPUTE[dtype]} x{single} = {load(dtype, f'*in{single}')};
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; i++) {{
+            {loads}
+            out[i] = {store(dtype, c_type, body)};
+        }}
+        return;
+    }}
+"""
+
+
 # ---- reduce
 def write_reduce(world, sibling, source, header):
-    """Folds of `reduce (a = init) step a op x done E`, one state in several strands so that the compiler makes vectors."""
+    """Folds of `reduce (a = init) step a op x done E`: the state in strands, which the compiler makes vectors."""
     row = sibling.entry.one("reduce")
     value = row.value
     if len(value["state"]) != 1 or value["merge"] is not None:
@@ -284,7 +310,13 @@ const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}
 
 def exact_operands(sibling, tensors):
     """`props keeps_digits(other)`: a number there is not rounded to a half type before the operation."""
-    names = {arg.value for row in sibling.entry.all("props") for p in row.value if p["name"] == "keeps_digits" for arg in p["args"].args}
+    names = {
+        arg.value
+        for row in sibling.entry.all("props")
+        for p in row.value
+        if p["name"] == "keeps_digits"
+        for arg in p["args"].args
+    }
     return sum(1 << k for k, a in enumerate(tensors) if a.name in names)
 
 
@@ -298,9 +330,11 @@ def write_tables(sibling, kind, names, levels, source):
     table = "\n".join(rows)
     if kind == "point":
         tensors, scalars = operands(sibling)
+        operand_params = ", ".join(str(a.index) for a in tensors)
+        constant_params = ", ".join(str(a.index) for a in scalars) or "0"
         source.add(f"""static const nx_point point_{sibling.c_name} = {{
     .n_out = 1, .n_in = {len(tensors)}, .n_constants = {len(scalars)},
-    .in_param = {{{', '.join(str(a.index) for a in tensors)}}}, .constant_param = {{{', '.join(str(a.index) for a in scalars) or 0}}},
+    .in_param = {{{operand_params}}}, .constant_param = {{{constant_params}}},
     .exact = {exact_operands(sibling, tensors):#x},
     .loop = {{
 {table}

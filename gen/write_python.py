@@ -6,7 +6,7 @@ import re
 import zlib
 
 from gen.expr import c_string
-from gen.model import CLASSES, DTYPE_CODE, MEMORY_FORMATS, admitted, kind, schema
+from gen.model import DTYPE_CODE, MEMORY_FORMATS, admitted, kind, schema
 
 MODULES = {"function": "torch", "method": "torch.Tensor", "nn": "torch._C._nn", "linalg": "torch._C._linalg",
            "fft": "torch._C._fft", "special": "torch._C._special"}
@@ -15,7 +15,9 @@ MODULES = {"function": "torch", "method": "torch.Tensor", "nn": "torch._C._nn", 
 def takes_number(form):
     """A sibling that differs only by a number for a tensor: Python reaches it through the first one."""
     sibling = form.sibling
-    return sibling.name != sibling.entry.name and any(p.type.base == "Scalar" and p.type.inner == "T" for p in sibling.params)
+    return sibling.name != sibling.entry.name and any(
+        p.type.base == "Scalar" and p.type.inner == "T" for p in sibling.params
+    )
 
 
 def python_functions(world):
@@ -25,7 +27,12 @@ def python_functions(world):
         for word in form.words:
             is_method = word == "method"
             inplace_form = form.variant == "inplace" and form.name != form.sibling.name
-            if word not in MODULES or takes_number(form) or (form.variant == "out" and is_method) or (inplace_form and not is_method):
+            if (
+                word not in MODULES
+                or takes_number(form)
+                or (form.variant == "out" and is_method)
+                or (inplace_form and not is_method)
+            ):
                 continue
             found.setdefault((form.base, word), []).append(form)
     order = {"functional": 0, "inplace": 0, "out": 1}
@@ -35,11 +42,17 @@ def python_functions(world):
 
 
 def write_functions(world):
-    lines = ["/* Functions and methods of Python with their overloads. Generated from ops/. */", '#include "bind/bind.h"', ""]
+    lines = [
+        "/* Functions and methods of Python with their overloads. Generated from ops/. */",
+        '#include "bind/bind.h"',
+        "",
+    ]
     rows = []
     for (name, word), forms in python_functions(world).items():
         table = f"overloads_{name}_{word}"
-        lines.append(f"static const char *const {table}[] = {{{', '.join(c_string('aten::' + f.name) for f in forms)}}};")
+        lines.append(
+            f"static const char *const {table}[] = {{{', '.join(c_string('aten::' + f.name) for f in forms)}}};"
+        )
         is_method = word == "method"
         target = name if is_method else f"{MODULES[word]}.{name}"
         doc = forms[0].sibling.entry.doc or name
@@ -103,7 +116,13 @@ def shape_sets(ops_folder):
 def literal(value):
     if isinstance(value, dict) and "word" in value:
         word = value["word"]
-        return {"dtype": word} if word in DTYPE_CODE else {"memory_format": word} if word in MEMORY_FORMATS else {"word": word}
+        return (
+            {"dtype": word}
+            if word in DTYPE_CODE
+            else {"memory_format": word}
+            if word in MEMORY_FORMATS
+            else {"word": word}
+        )
     if isinstance(value, dict) and "list" in value:
         return [literal(v) for v in value["list"]]
     if isinstance(value, dict):
@@ -128,6 +147,8 @@ class CaseList:
         case = {"op": "aten::" + self.sibling.name, "args": args, "kwargs": kwargs or {}, **more}
         case["seed"] = zlib.crc32(json.dumps(case, sort_keys=True).encode()) & 0x7FFFFFFF
         case["source"] = f"{self.sibling.at.path}:{(at or self.sibling.at).line}"
+        others = self.sibling.forms[1:] if self.sibling.forms[0].variant == "functional" else []
+        case["forms"] = {form.variant: form.name for form in others}
         case["random"] = bool(self.entry.one("random"))
         if case not in self.cases:
             self.cases.append(case)
@@ -137,7 +158,7 @@ class CaseList:
         args, k, named = [], 0, named or {}
         for argument in self.sibling.arguments:
             if argument.base == "Tensor":
-                args.append(tensor(shapes[k], dtype, layout if k == 0 else "", values))
+                args.append(tensor(shapes[min(k, len(shapes) - 1)], dtype, layout if k == 0 else "", values))
                 k += 1
             elif argument.name in named:
                 if not argument.keyword_only:
@@ -154,7 +175,7 @@ class CaseList:
 
     def by_kind(self, chosen):
         names = {"point": "broadcast" if len(self.tensors) > 1 else "point", "reduce": "rows"}
-        name = chosen or names.get(kind(self.entry))
+        name = chosen if chosen and self.is_main else names.get(kind(self.entry))
         if name is None or not self.tensors:
             return []
         sets = [s if len(self.tensors) > 1 else [s] for s in self.sets[name]]
@@ -183,13 +204,18 @@ class CaseList:
                 more = {"meta": True} if case.get("meta") else {}
                 if case["case"] == "error":
                     more["error"] = {"type": case["kind"], "text": case["text"]}
-                self.add([literal(a) for a in case["args"]], {k: literal(v) for k, v in case["keywords"].items()}, case["at"], **more)
+                self.add(
+                    [literal(a) for a in case["args"]],
+                    {k: literal(v) for k, v in case["keywords"].items()},
+                    case["at"],
+                    **more,
+                )
         return self.cases
 
 
-def write_cases(world, ops_folder):
-    sets, found = shape_sets(ops_folder), []
+def write_cases(world):
+    found = []
     for sibling in world.siblings:
-        found += CaseList(world, sibling, sets).listed()
+        found += CaseList(world, sibling, world.shape_sets).listed()
     rows = ",\n".join(json.dumps(case, sort_keys=True) for case in found)
     return f"[\n{rows}\n]\n"

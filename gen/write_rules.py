@@ -42,7 +42,11 @@ class Source:
 def function(head, body, start, end):
     """A C function from a Body: declarations, `start` lines, statements, `end` lines."""
     lines = [head + " {"] + ["    " + d for d in body.declarations]
-    lines += ["    " + s for s in start] + ["    " + s for s in body.lines] + [s[1:] if s.startswith("\b") else "    " + s for s in end]
+    lines += (
+        ["    " + s for s in start]
+        + ["    " + s for s in body.lines]
+        + [s[1:] if s.startswith("\b") else "    " + s for s in end]
+    )
     return "\n".join(lines + ["}", ""])
 
 
@@ -93,8 +97,12 @@ def write_meta(world, sibling, source):
     start = [line for line in common_dtype(sibling) or [] if uses(body, "T") or "operands" in line]
     if not any("operands" in line for line in body.lines):
         start = [line for line in start if uses(body, "T")]
-    source.add(function(f"nx_status nx__shape_{sibling.c_name}(const nx_value *in, nx_meta *out)", body, start, ["return NX_OK;"]),
-               sibling.at)
+    source.add(
+        function(
+            f"nx_status nx__shape_{sibling.c_name}(const nx_value *in, nx_meta *out)", body, start, ["return NX_OK;"]
+        ),
+        sibling.at,
+    )
 
 
 def uses(body, name):
@@ -111,7 +119,9 @@ def dtype_checks(body, sibling, op):
             body.try_(f"nx__check_same_device({op}, in[{tensors[0].index}].array, in[{a.index}].array)")
     if same:
         for a, name in zip(tensors[1:], names[1:]):
-            body.try_(f"nx__check_same_dtype({op}, in[{tensors[0].index}].array, {names[0]}, in[{a.index}].array, {name})")
+            body.try_(
+                f"nx__check_same_dtype({op}, in[{tensors[0].index}].array, {names[0]}, in[{a.index}].array, {name})"
+            )
     if entry.one("types"):
         bits = sum(1 << k for k, (_, name, _, _) in enumerate(DTYPES) if name in admitted(entry))
         body.try_(f"nx__check_dtype({op}, T, {bits:#x})")
@@ -242,7 +252,11 @@ def kernel_argument(world, sibling, expr, name):
     if argument.base == "Tensor":
         return "const nx_array *", c + ".array", []
     if argument.base == "generator":
-        return "nx_generator *", "generator", ["nx_generator *generator;", f"NX_TRY(nx__run_generator(run, &{c}, &generator));"]
+        return (
+            "nx_generator *",
+            "generator",
+            ["nx_generator *generator;", f"NX_TRY(nx__run_generator(run, &{c}, &generator));"],
+        )
     value = argument_value(argument)
     if value.kind in ("number", "value"):
         return "nx_value ", c, []
@@ -284,7 +298,9 @@ def write_kernels(world, sibling, source, prototypes):
     rows = {"kernel": entry.all("kernel"), "ref": entry.all("ref")}
     if rows["kernel"] and rows["kernel"][0].value["name"] == "nothing":
         return {"kernel": "nx__kernel_nothing"}
-    simple = len(rows["kernel"]) == 1 and rows["ref"] and rows["kernel"][0].value["name"] == rows["ref"][0].value["name"]
+    simple = (
+        len(rows["kernel"]) == 1 and rows["ref"] and rows["kernel"][0].value["name"] == rows["ref"][0].value["name"]
+    )
     for word, function_name in (("kernel", f"run_{sibling.c_name}"), ("ref", f"ref_{sibling.c_name}")):
         if not rows[word] or (word == "ref" and simple):
             continue
@@ -359,10 +375,16 @@ def write_backward(world, sibling, source):
     for argument, _ in sorted(rules, key=lambda pair: pair[0].index):
         body.try_(f"nx__grad_finish(&grads[{argument.index}], &in[{argument.index}], {sums})")
     n, n_in = max(body.n_tensors, 1), len(sibling.arguments)
-    start = ["nx_status status = NX_OK;", f"nx_tensor *t[{n}] = {{0}};", f"for (int k = 0; k < {n_in}; k++) grads[k] = NULL;",
-             "if (!g[0]) return NX_OK;"]
-    head = (f"nx_status nx__backward_{sibling.c_name}(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g,\n"
-            "        uint64_t needed, nx_tensor **grads)")
+    start = [
+        "nx_status status = NX_OK;",
+        f"nx_tensor *t[{n}] = {{0}};",
+        f"for (int k = 0; k < {n_in}; k++) grads[k] = NULL;",
+        "if (!g[0]) return NX_OK;",
+    ]
+    head = (
+        f"nx_status nx__backward_{sibling.c_name}(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g,\n"
+        "        uint64_t needed, nx_tensor **grads)"
+    )
     source.add(function(head, body, start, ["\bfail:", f"return nx__grad_end(status, t, {n}, grads, {n_in});"]),
                entry.one("grad").at)
     return saves

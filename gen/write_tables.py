@@ -100,9 +100,16 @@ def write_derivative(sibling, saves, source):
 def write_def(form, facts):
     entry, sibling = form.sibling.entry, form.sibling
     name = sibling.c_name
-    fields = [f'.name = "aten::{form.name}"', f".schema = {c_string('aten::' + schema(form))}",
-              f".kind = NX_KIND_{KINDS[kind(entry)]}", f".variant = {VARIANTS[form.variant]}", f".flags = {flags(form)}",
-              f".n_in = {len(form.arguments)}", f".n_out = {len(entry.results)}", f".params = params_{form.c_name}"]
+    fields = [
+        f'.name = "aten::{form.name}"',
+        f".schema = {c_string('aten::' + schema(form))}",
+        f".kind = NX_KIND_{KINDS[kind(entry)]}",
+        f".variant = {VARIANTS[form.variant]}",
+        f".flags = {flags(form)}",
+        f".n_in = {len(form.arguments)}",
+        f".n_out = {len(entry.results)}",
+        f".params = params_{form.c_name}",
+    ]
     if facts.get("meta"):
         fields.append(f".meta = nx__shape_{name}")
     for word in ("kernel", "ref", "compose", "point", "reduce"):
@@ -147,7 +154,12 @@ def wrapper_param(argument):
         return f"const int64_t *{name}, int n_{name}", made
     if base == "generator":
         return f"nx_generator *{name}", f"nx__value_generator({name})"
-    plain = {"int": ("int64_t", "int"), "SymInt": ("int64_t", "int"), "float": ("double", "float"), "bool": ("bool", "bool")}
+    plain = {
+        "int": ("int64_t", "int"),
+        "SymInt": ("int64_t", "int"),
+        "float": ("double", "float"),
+        "bool": ("bool", "bool"),
+    }
     if base in plain and not argument.optional:
         type_, maker = plain[base]
         return f"{type_} {name}", f"nx_value_{maker}({name})"
@@ -184,7 +196,7 @@ def write_wrapper(form, index, header, source):
 
 HEADER = """/* Every operator as a C function; calls go through the dispatcher. Generated from ops/.
  * A Tensor is nx_tensor *, where a number may stand instead and for every Scalar an nx_value. Optional arguments are
- * nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL. In-place and out forms give nothing back. */
+ * nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL. In-place and out forms make no tensor. */
 #ifndef NARTHEX_OPS_H
 #define NARTHEX_OPS_H
 
@@ -203,10 +215,13 @@ typedef struct nx_options {
 
 def write_wrappers(forms):
     header = Source("ops.h", HEADER)
-    source = Source("calls.c", '/* Typed wrappers over nx_op_call(). Generated from ops/. */\n#include "dispatch/dispatch.h"\n'
-                    '#include "gen/ops.h"\n\nextern const nx_op *nx__op_at[];\n\n'
-                    "static inline nx_value nx__value_generator(nx_generator *generator) {\n"
-                    "    return (nx_value){.tag = generator ? NX_TAG_GENERATOR : NX_TAG_NONE, .generator = generator};\n}\n")
+    source = Source(
+        "calls.c",
+        '/* Typed wrappers over nx_op_call(). Generated from ops/. */\n#include "dispatch/dispatch.h"\n'
+        '#include "gen/ops.h"\n\nextern const nx_op *nx__op_at[];\n\n'
+        "static inline nx_value nx__value_generator(nx_generator *generator) {\n"
+        "    return (nx_value){.tag = generator ? NX_TAG_GENERATOR : NX_TAG_NONE, .generator = generator};\n}\n",
+    )
     for index, form in enumerate(forms):
         write_wrapper(form, index, header, source)
     header.add("\n#ifdef __cplusplus\n}\n#endif\n#endif")

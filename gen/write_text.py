@@ -2,7 +2,7 @@
 
 from gen.model import DTYPES, admitted, dissolves, kind, schema
 from gen.write_loops import SHORT
-from gen.write_python import python_functions
+from gen.write_python import CaseList, python_functions
 from gen.write_tables import is_overwriting
 
 
@@ -17,23 +17,41 @@ def ops_txt(world):
     return "\n".join(lines) + "\n"
 
 
+def lines_of(world, entry):
+    return {file.path: file.lines for file in world.files}[entry.at.path]
+
+
 def gradient_lines(world, sibling):
     entry = sibling.entry
     if dissolves(entry):
         return ["through the operators that it is made of"]
     row, lines = entry.one("grad"), []
     saves = world.facts[sibling.name].get("derivative") or {}
-    source = {file.path: file.lines for file in world.files}[entry.at.path]
     for rule in row.value["rules"] if row else []:
         argument = sibling.argument(rule["targets"][0])
         if argument is None or argument.index not in saves:
             continue
         read_in, read_out = saves[argument.index]
         kept = [a.name for a in sibling.arguments if read_in >> a.index & 1] + ["result"] * bool(read_out)
-        lines.append(f"{argument.name}: saves {' '.join(kept) or 'nothing'}   ({entry.at.path}:{rule['at'].line})")
+        lines.append(f"{argument.name}: saves {' '.join(kept) or 'nothing'}")
     if row:
-        lines.append(source[row.at.line - 1].strip())
+        lines.append(f"{lines_of(world, entry)[row.at.line - 1].strip()}   {entry.at.path}:{row.at.line}")
     return lines + [f"none for {' '.join(c['names'])}: {c['reason']}" for r in entry.all("nograd") for c in r.value]
+
+
+def shape_line(entry):
+    checks = sum(row.word == "check" for row in entry.rows)
+    return f"{entry.result_text};  rows of checks: {checks}"
+
+
+def kernel_line(entry, name):
+    letters = ",".join(SHORT[d] for d in admitted(entry))
+    if kind(entry) == "point":
+        return "loops", f"nx__loop_{name}_{{{letters}}}_{{base,v4}}"
+    if kind(entry) == "reduce":
+        return "folds", f"nx__fold_{entry.name.replace('.', '_')}_{{{letters}}}_{{base,v4}}"
+    names = [" ".join(r.value["name"] for r in entry.all(word)) for word in ("kernel", "ref")]
+    return "kernels", f"{names[0]};  ref {names[1]}" if names[0] else "none"
 
 
 def describe(world, name):
@@ -43,31 +61,23 @@ def describe(world, name):
     if form is None:
         return None
     sibling, entry = form.sibling, form.sibling.entry
-    facts, rows = world.facts[sibling.name], []
+    notes = {"inplace": "in-place", "out": "out", "functional": "functional"}
     lines = []
     for one in sibling.forms:
-        note = f"{sibling.at.path}:{sibling.at.line}" if one is sibling.forms[0] else one.variant.replace("inplace", "in-place")
-        lines.append(f"aten::{schema(one)}   {note}")
-    dtypes = " ".join(n for _, n, _, _ in DTYPES if n in admitted(entry))
-    rows.append(("kind", kind(entry) + (", dissolves" if dissolves(entry) else "") + (", overwrites" if is_overwriting(entry) else "")))
-    rows.append(("dtypes", dtypes))
-    checks = [r for r in entry.rows if r.word == "check"]
-    rows.append(("shape", f"{entry.results[0].kind}({', '.join(str(getattr(a, 'value', a)) for a in entry.results[0].args)})"
-                 f";  checks: {len(checks)}"))
-    shown = [f"{'Tensor.' if word == 'method' else 'torch.'}{base}" for (base, word), forms in python_functions(world).items()
-             if any(f.sibling is sibling for f in forms)]
-    rows.append(("python", ", ".join(shown) or "torch.ops.aten only"))
+        place = f"{sibling.at.path}:{sibling.at.line}" if one is sibling.forms[0] else notes[one.variant]
+        lines.append(f"aten::{schema(one)}   {place}")
+    marks = [kind(entry)] + ["dissolves"] * dissolves(entry) + ["overwrites"] * is_overwriting(entry)
+    shown = [
+        f"{'Tensor.' if word == 'method' else 'torch.'}{base}"
+        for (base, word), forms in python_functions(world).items()
+        if any(f.sibling is sibling for f in forms)
+    ]
+    rows = [("kind", ", ".join(marks)), ("dtypes", " ".join(n for _, n, _, _ in DTYPES if n in admitted(entry)))]
+    rows += [("shape", shape_line(entry)), ("python", ", ".join(shown) or "torch.ops.aten only")]
     rows += [("gradient", line) for line in gradient_lines(world, sibling)]
-    if kind(entry) == "point":
-        rows.append(("loops", f"nx__loop_{sibling.c_name}_{{{','.join(SHORT[d] for d in admitted(entry))}}}_{{base,v4}}"))
-    if kind(entry) == "reduce":
-        rows.append(("folds", f"nx__fold_{entry.name.replace('.', '_')}_{{{','.join(SHORT[d] for d in admitted(entry))}}}_{{base,v4}}"))
-    kernels = [r.value["name"] for r in entry.all("kernel")]
-    if kernels:
-        rows.append(("kernels", " ".join(kernels) + "   ref " + " ".join(r.value["name"] for r in entry.all("ref"))))
-    rows.append(("c", f"nx_{form.c_name}() in gen/ops.h" + (f", {facts['compose']}" if facts.get("compose") else "")))
-    cases = sum(len(r.value) for r in entry.all("cases"))
-    rows.append(("tests", f"{cases} rows of cases; tolerance {'as listed' if entry.one('close') else 'default'}"))
+    rows.append(kernel_line(entry, sibling.c_name))
+    rows.append(("c", f"nx_{form.c_name}() in gen/ops.h"))
+    rows.append(("tests", f"{len(CaseList(world, sibling, world.shape_sets).listed())} cases; tolerance default"))
     last = None
     for label, text in rows:
         lines.append(f"{label if label != last else '':10}{text}")
