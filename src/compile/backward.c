@@ -1,0 +1,187 @@
+/* The autograd node of a call of a compiled graph: values that the forward saved, and the backward graph that turns them
+ * and the outputs' gradients into the inputs' gradients. The backward is compiled at its first call, in the forward's mode.
+ * Saved values are checked to be unchanged, as eager mode does; an input that the call itself overwrites is saved as a copy. */
+#include "compile/private.h"
+
+typedef struct saved { nx_tensor *tensor; uint32_t version; } saved;
+typedef struct call_record {
+    nx_compiled *compiled;
+    int n;
+    saved values[];
+} call_record;
+
+static void release(nx_grad_node *node) {
+    call_record *record = node->context;
+    if (record == NULL) return;
+    for (int i = 0; i < record->n; i++) nx_tensor_unref(record->values[i].tensor);
+    nx_compiled_unref(record->compiled);
+    nx_free(record);
+    node->context = NULL;
+}
+
+/* ---- tensors made here ------------------------------------------------------------------------------------------------ */
+static nx_status new_like(const nx_array *like, nx_tensor **out) {
+    nx_meta meta = {.dtype = (nx_dtype)like->dtype, .device = like->device, .ndim = like->ndim, .view_of = -1};
+    for (int d = 0; d < like->ndim; d++) {
+        meta.size[d] = like->sizes[d];
+        meta.stride[d] = like->strides[d];
+    }
+    return nx_tensor_new_meta(&meta, false, out);
+}
+
+/* A new tensor of the layout `like`, written by copy_ from `from`, or zeros. */
+static nx_status new_filled(const nx_array *like, nx_tensor *from, nx_tensor **out) {
+    const nx_op *op;
+    nx_value same = NX_VALUE_NONE;
+    NX_TRY(nx_op_find(from ? "aten::copy_" : "aten::zero_", &op));
+    NX_TRY(new_like(like, out));
+    nx_value in[3] = {nx_value_tensor(*out), from ? nx_value_tensor(from) : NX_VALUE_NONE, nx_value_bool(false)};
+    nx_status status = nx_op_call(op, in, &same);
+    nx_value_drop(&same);
+    if (status == NX_OK) return NX_OK;
+    nx_tensor_unref(*out);
+    *out = NULL;
+    return status;
+}
+
+static bool has_layout(const nx_array *a, const nx_array *like) {
+    if (a->ndim != like->ndim || a->dtype != like->dtype) return false;
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->sizes[d] != like->sizes[d]) return false;
+        if (a->sizes[d] > 1 && a->strides[d] != like->strides[d]) return false;
+    }
+    return true;
+}
+
+/* The gradient of an output as the backward graph expects it. */
+static nx_status fit_tangent(nx_tensor *g, const nx_array *expected, nx_tensor **out) {
+    if (g == NULL || !has_layout(&g->a, expected)) return new_filled(expected, g, out);
+    *out = nx_tensor_ref(g);
+    return NX_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------------- */
+static nx_status check_unchanged(const call_record *record) {
+    for (int i = 0; i < record->n; i++) {
+        const saved *value = &record->values[i];
+        if (nx_tensor_version(value->tensor) == value->version) continue;
+        nx_text sizes = {0};
+        nx_text_add_ints(&sizes, value->tensor->a.sizes, value->tensor->a.ndim);
+        nx_status status = nx_fail(
+            NX_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation: [%s tensor of size "
+            "%s, saved by a compiled graph] is at version %u; expected version %u instead.",
+            nx_dtype_name((nx_dtype)value->tensor->a.dtype), sizes.failed ? "?" : sizes.at, nx_tensor_version(value->tensor), value->version);
+        nx_text_free(&sizes);
+        return status;
+    }
+    return NX_OK;
+}
+
+static nx_status gather_tangents(const call_record *record, nx_tensor *const *g, nx_tensor **inputs) {
+    const nx_aot *aot = record->compiled->aot;
+    const nx_node *placeholder = nx__graph_input_at(aot->backward, record->n);
+    for (int i = 0, at = record->n; i < aot->n_outputs; i++) {
+        if (!aot->output_requires_grad[i]) continue;
+        if (placeholder == NULL || placeholder->kind != NX_NODE_PLACEHOLDER || placeholder->fakes[0] == NULL) {
+            return nx_fail(NX_RUNTIME, "compiled graph: its backward has no input for the gradient of output %d", i);
+        }
+        NX_TRY(fit_tangent(g[i], &placeholder->fakes[0]->a, &inputs[at++]));
+        placeholder = placeholder->next;
+    }
+    return NX_OK;
+}
+
+static nx_status compile_backward(nx_compiled *compiled) {
+    const nx_aot *aot = compiled->aot;
+    const nx_node *output = nx_graph_output_node(aot->backward);
+    if (aot->backward->n_inputs != aot->n_saved + aot->n_tangents || output == NULL || output->n_args != aot->n_grads) {
+        return nx_fail(NX_RUNTIME, "compile: the backward graph does not have the inputs and results that its description says");
+    }
+    return nx__plan_new(aot->backward, NULL, compiled->mode, compiled->device, &compiled->backward);
+}
+
+static nx_status run_backward(const call_record *record, nx_tensor *const *g, nx_tensor **inputs, nx_tensor **results, nx_tensor **grads) {
+    const nx_compiled *compiled = record->compiled;
+    const nx_aot *aot = compiled->aot;
+    for (int i = 0; i < record->n; i++) inputs[i] = nx_tensor_ref(record->values[i].tensor);
+    nx_status status = gather_tangents(record, g, inputs);
+    if (status == NX_OK) status = nx__plan_run(compiled->backward, inputs, results);
+    for (int i = 0; i < compiled->backward->n_inputs; i++) nx_tensor_unref(inputs[i]);
+    if (status != NX_OK) return status;
+    for (int i = 0; i < aot->n_inputs; i++) {
+        nx_tensor *grad = aot->grad_of[i] >= 0 ? results[aot->grad_of[i]] : NULL;
+        grads[i] = grad ? nx_tensor_ref(grad) : NULL;
+    }
+    for (int i = 0; i < aot->n_grads; i++) nx_tensor_unref(results[i]);
+    return NX_OK;
+}
+
+static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+    call_record *record = node->context;
+    nx_tensor *few[32], **room = few;
+    if (nx_grad_enabled()) {
+        return nx_fail(NX_RUNTIME, "torch.compile with aot_autograd does not currently support double backward: run the function without "
+                                   "torch.compile, or without create_graph");
+    }
+    NX_TRY(check_unchanged(record));
+    if (record->compiled->backward == NULL) NX_TRY(compile_backward(record->compiled));
+    const nx__plan *plan = record->compiled->backward;
+    size_t n = (size_t)plan->n_inputs + (size_t)plan->n_results;
+    if (n > NX_COUNT(few)) room = nx_alloc(sizeof *room * n);
+    if (room == NULL) return nx_fail_memory(sizeof *room * n);
+    for (size_t i = 0; i < n; i++) room[i] = NULL;
+    nx_status status = run_backward(record, g, room, room + plan->n_inputs, grads);
+    if (room != few) nx_free(room);
+    return status;
+}
+
+/* ---- making -------------------------------------------------------------------------------------------------------------- */
+static bool is_output(const nx_aot *aot, nx_tensor *const *results, const nx_tensor *tensor) {
+    for (int i = 0; i < aot->n_outputs; i++) {
+        if (results[i] == tensor) return true;
+    }
+    return false;
+}
+
+/* An output is saved by another name, without history: it will belong to the node that saves it. */
+static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const *inputs, nx_tensor *const *results, nx_tensor **out) {
+    const nx_aot *aot = compiled->aot;
+    int input = compiled->saved_input[i];
+    nx_tensor *result = results[aot->n_outputs + aot->n_mutated + i];
+    if (input >= 0 && compiled->is_mutated[input]) return new_filled(&inputs[input]->a, inputs[input], out);
+    if (result == NULL) return nx_fail(NX_RUNTIME, "compiled graph: saved value %d is not there", i);
+    if (input < 0 && is_output(aot, results, result)) return nx_tensor_alias(result, out);
+    *out = nx_tensor_ref(result);
+    return NX_OK;
+}
+
+static const nx_grad_class compiled_class = {"CompiledFunctionBackward", apply, release};
+
+nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results, nx_grad_node **out) {
+    const nx_aot *aot = compiled->aot;
+    size_t bytes = sizeof(call_record) + sizeof(saved) * (size_t)aot->n_saved;
+    nx_grad_node *node = NULL;
+    nx_status status;
+    call_record *record = nx_alloc(bytes);
+    if (record == NULL) return nx_fail_memory(bytes);
+    *record = (call_record){compiled, 0};
+    status = nx_grad_node_new(&compiled_class, aot->n_outputs, aot->n_inputs, record, &node);
+    if (status != NX_OK) {
+        nx_free(record);
+        return status;
+    }
+    nx_compiled_ref(compiled);
+    for (; record->n < aot->n_saved; record->n++) {
+        nx_tensor *value;
+        NX_TRY_FAIL(save_value(compiled, record->n, inputs, results, &value));
+        record->values[record->n] = (saved){value, nx_tensor_version(value)};
+    }
+    for (int i = 0; i < aot->n_inputs; i++) {
+        if (aot->grad_of[i] >= 0) NX_TRY_FAIL(nx_grad_edge(inputs[i], &node->edges[i]));
+    }
+    *out = node;
+    return NX_OK;
+fail:
+    nx_grad_node_unref(node);
+    return status;
+}

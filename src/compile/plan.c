@@ -1,0 +1,149 @@
+/* A functional graph made runnable in one of three ways: by the interpreter (eager), by capture and replay
+ * (reduce-overhead), by the graph engine (max-autotune).
+ * Results that are inputs or stand twice are not computed: the graph that runs is a copy whose output names each computed
+ * value once. In: tensors that fit the graph's placeholders, which the caller has checked. Next: compiled.c. */
+#include "compile/private.h"
+
+nx_node *nx__graph_input_at(const nx_graph *graph, int index) {
+    for (nx_node *node = graph->first; node; node = node->next) {
+        if (node->kind == NX_NODE_PLACEHOLDER && index-- == 0) return node;
+    }
+    return NULL;
+}
+
+int nx__graph_input_index(const nx_node *placeholder) {
+    int index = 0;
+    for (const nx_node *node = placeholder->previous; node; node = node->previous) index += node->kind == NX_NODE_PLACEHOLDER;
+    return index;
+}
+
+/* ---- which results are computed ------------------------------------------------------------------------------------- */
+static bool is_same_value(const nx_value *a, const nx_value *b) { return a->node == b->node && a->n == b->n; }
+
+/* Fills plan->results; `computed` gets the values to compute, each once. */
+static nx_status sort_results(nx__plan *plan, const nx_node *output, const bool *left_out, nx_value *computed) {
+    for (int i = 0; i < plan->n_results; i++) {
+        const nx_value *value = &output->args[i];
+        nx__result *result = &plan->results[i];
+        *result = (nx__result){NX__NOTHING, 0};
+        if (left_out && left_out[i]) {
+            result->origin = NX__LEFT_OUT;
+        } else if (value->tag == NX_TAG_NODE && value->node->kind == NX_NODE_PLACEHOLDER) {
+            *result = (nx__result){NX__INPUT, nx__graph_input_index(value->node)};
+        } else if (value->tag == NX_TAG_NODE) {
+            int at = 0;
+            while (at < plan->n_computed && !is_same_value(&computed[at], value)) at++;
+            if (at == plan->n_computed) computed[plan->n_computed++] = *value;
+            *result = (nx__result){NX__COMPUTED, at};
+        } else if (value->tag != NX_TAG_NONE) {
+            return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph is not a tensor", i);
+        }
+    }
+    return NX_OK;
+}
+
+static bool has_calls(const nx_graph *graph) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->kind != NX_NODE_PLACEHOLDER && node->kind != NX_NODE_OUTPUT && node->kind != NX_NODE_GET_ATTR) return true;
+    }
+    return false;
+}
+
+static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed, nx_device device) {
+    nx_node *output = nx_graph_output_node(plan->graph);
+    NX_TRY(sort_results(plan, output, left_out, computed));
+    plan->is_direct = plan->n_computed == plan->n_results;
+    for (int i = 0; i < plan->n_results && plan->is_direct; i++) {
+        plan->is_direct = plan->results[i].origin == NX__COMPUTED && plan->results[i].index == i;
+    }
+    NX_TRY(nx_node_set_args(output, computed, plan->n_computed));
+    NX_TRY(nx_pass_dce(plan->graph));
+    plan->is_empty = plan->n_computed == 0 && !has_calls(plan->graph);
+    if (plan->is_empty || plan->mode == NX_MODE_EAGER) return NX_OK;
+    if (plan->mode == NX_MODE_REDUCE_OVERHEAD) return nx_replay_new(plan->graph, device, &plan->replay);
+    return nx_program_new(plan->graph, device, &plan->program);
+}
+
+nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device, nx__plan **out) {
+    const nx_node *output = nx_graph_output_node(graph);
+    nx_value *computed = NULL;
+    nx_status status;
+    if (output == NULL) return nx_fail(NX_RUNTIME, "compile: the graph has no output");
+    nx__plan *plan = nx_alloc_zeroed(sizeof *plan);
+    if (plan == NULL) return nx_fail_memory(sizeof *plan);
+    plan->mode = mode;
+    plan->n_results = output->n_args;
+    plan->n_inputs = graph->n_inputs;
+    size_t n = (size_t)plan->n_results;
+    plan->results = nx_alloc_zeroed(sizeof *plan->results * (n + 1));
+    computed = nx_alloc_zeroed(sizeof *computed * (n + 1));
+    status = NX_NO_MEMORY;
+    if (plan->results == NULL || computed == NULL) {
+        nx_fail_memory(sizeof *computed * (n + 1));
+        goto fail;
+    }
+    NX_TRY_FAIL(nx_graph_copy(graph, &plan->graph));
+    NX_TRY_FAIL(build(plan, left_out, computed, device));
+    nx_free(computed);
+    *out = plan;
+    return NX_OK;
+fail:
+    nx_free(computed);
+    nx__plan_free(plan);
+    return status;
+}
+
+void nx__plan_free(nx__plan *plan) {
+    if (plan == NULL) return;
+    if (plan->program) nx_program_free(plan->program);
+    if (plan->replay) nx_replay_free(plan->replay);
+    if (plan->graph) nx_graph_free(plan->graph);
+    nx_free(plan->results);
+    nx_free(plan);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------------- */
+static nx_status run_graph(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
+    for (int i = 0; i < plan->n_computed; i++) out[i] = NULL;
+    if (plan->is_empty) return NX_OK;
+    if (plan->program) return nx_program_run(plan->program, inputs, out);
+    if (plan->replay) return nx_replay_run(plan->replay, inputs, out);
+    return nx_graph_run(plan->graph, inputs, plan->n_inputs, out, plan->n_computed);
+}
+
+static void spread(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor *const *computed, nx_tensor **out) {
+    for (int i = 0; i < plan->n_results; i++) {
+        nx__result from = plan->results[i];
+        out[i] = NULL;
+        if (from.origin == NX__INPUT) out[i] = nx_tensor_ref(inputs[from.index]);
+        if (from.origin == NX__COMPUTED) out[i] = nx_tensor_ref(computed[from.index]);
+    }
+}
+
+nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
+    nx_tensor *few[16], **computed = few;
+    if (plan->is_direct) return run_graph(plan, inputs, out);
+    if (plan->n_computed > NX_COUNT(few)) computed = nx_alloc(sizeof *computed * (size_t)plan->n_computed);
+    if (computed == NULL) return nx_fail_memory(sizeof *computed * (size_t)plan->n_computed);
+    nx_status status = run_graph(plan, inputs, computed);
+    if (status == NX_OK) {
+        spread(plan, inputs, computed, out);
+        for (int i = 0; i < plan->n_computed; i++) nx_tensor_unref(computed[i]);
+    }
+    if (computed != few) nx_free(computed);
+    return status;
+}
+
+int nx__plan_n_launches(const nx__plan *plan) {
+    int n = 0;
+    if (plan->replay) return nx_replay_n_launches(plan->replay);
+    if (plan->program) {
+        nx_summary summary = {.size = sizeof summary};
+        nx_program_get_summary(plan->program, &summary);
+        return summary.n_launches;
+    }
+    for (const nx_node *node = plan->graph->first; node; node = node->next) {
+        n += node->op != NULL && node->op->def->kind != NX_KIND_VIEW;
+    }
+    return n;
+}
