@@ -62,7 +62,12 @@ extern PyTypeObject nxpy_function_type;
 typedef struct nxpy_graph { PyObject_HEAD nx_graph *graph; PyObject *attributes; PyObject *weak; } nxpy_graph; /* narthex._C.Graph */
 extern PyTypeObject nxpy_graph_type;
 PyObject *nxpy_graph_take(nx_graph *graph);               /* takes it, also on failure */
-typedef struct nxpy_compiled { PyObject_HEAD nx_compiled *compiled; PyObject *attributes; } nxpy_compiled; /* narthex._C.CompiledGraph */
+typedef struct nxpy_compiled { /* narthex._C.CompiledGraph */
+    PyObject_HEAD
+    nx_compiled *compiled;
+    PyObject *attributes;
+    vectorcallfunc call;
+} nxpy_compiled;
 extern PyTypeObject nxpy_compiled_type;
 
 /* ---- parts of the module, each adds its names to narthex._C ------------------------------------------------------------- */

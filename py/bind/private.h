@@ -51,4 +51,10 @@ PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
 PyObject *nxpy_tensor_dlpack_device(PyObject *self, PyObject *unused);
 int nxpy_append_functions_to_tensor(void);
 
+/* compiled.c, for graph.c. The tensors behind `given`, lent; -1 with an exception that names `what`. */
+int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected, nx_tensor **out);
+PyObject *nxpy_tensors_take(nx_tensor *const *tensors, int n); /* a tuple; takes them, also on failure */
+PyObject *nxpy_aot_new(nxpy_graph *source, bool grad_mode);
+int nxpy_add_compiled(PyObject *module);
+
 #endif

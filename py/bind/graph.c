@@ -1,0 +1,329 @@
+/* Graphs as Python sees them: narthex._C.Graph, and Node, a view of one node that keeps its graph alive.
+ * A Graph is not changed from Python, so a view stays good. Argument values become what FX shows: node references are
+ * Nodes, parameters that have their default are left out, keyword-only ones stand in kwargs.
+ * Next: compiled.c (Aot, CompiledGraph). */
+#include "bind/private.h"
+
+#include <structmember.h>
+
+typedef struct node_object {
+    PyObject_HEAD
+    nxpy_graph *graph;
+    nx_node *node;
+} node_object;
+static PyTypeObject node_type;
+
+static PyObject *wrap_node(nxpy_graph *graph, nx_node *node) {
+    node_object *o = PyObject_New(node_object, &node_type);
+    if (o == NULL) return NULL;
+    o->graph = (nxpy_graph *)Py_NewRef((PyObject *)graph);
+    o->node = node;
+    return (PyObject *)o;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------- */
+static PyObject *wrap_value(nxpy_graph *graph, const nx_value *value) {
+    if (value->tag == NX_TAG_NODE) return wrap_node(graph, value->node);
+    if (value->tag != NX_TAG_LIST) return nxpy_value_object(value);
+    PyObject *list = PyList_New(value->n);
+    for (int i = 0; list && i < value->n; i++) {
+        PyObject *item = wrap_value(graph, &value->list[i]);
+        if (item) PyList_SET_ITEM(list, i, item);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool same_value(const nx_value *a, const nx_value *b) {
+    if (a->tag != b->tag) return false;
+    switch (a->tag) {
+    case NX_TAG_NONE: return true;
+    case NX_TAG_FLOAT: return a->f == b->f;
+    case NX_TAG_STR: return strcmp(a->str, b->str) == 0;
+    case NX_TAG_INTS: return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0);
+    case NX_TAG_DEVICE: return a->device.type == b->device.type && a->device.index == b->device.index;
+    case NX_TAG_LIST:
+        for (int i = 0; i < a->n && a->n == b->n; i++) {
+            if (!same_value(&a->list[i], &b->list[i])) return false;
+        }
+        return a->n == b->n;
+    default: return a->i == b->i;
+    }
+}
+
+static bool is_initial(const nx_node *node, int i) {
+    const nx_param *param = &node->op->def->params[i];
+    return param->has_initial && same_value(&node->args[i], &param->initial);
+}
+
+/* How many arguments are written by position. */
+static int count_positional(const nx_node *node) {
+    int n = node->n_args;
+    while (node->op && n > 0 && (node->op->def->params[n - 1].keyword_only || is_initial(node, n - 1))) n--;
+    return n;
+}
+
+static PyObject *wrap_args(nxpy_graph *graph, const nx_node *node, int n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; tuple && i < n; i++) {
+        PyObject *item = wrap_value(graph, &node->args[i]);
+        if (item) PyTuple_SET_ITEM(tuple, i, item);
+        else Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* ---- Node ------------------------------------------------------------------------------------------------------------ */
+static nx_node *node_of(PyObject *self) { return ((node_object *)self)->node; }
+static nxpy_graph *graph_of(PyObject *self) { return ((node_object *)self)->graph; }
+
+static PyObject *text_or_none(const char *text) {
+    if (text == NULL) Py_RETURN_NONE;
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *node_op(PyObject *self, void *unused) {
+    static const char *const names[] = {
+        [NX_NODE_PLACEHOLDER] = "placeholder", [NX_NODE_GET_ATTR] = "get_attr",       [NX_NODE_CALL_FUNCTION] = "call_function",
+        [NX_NODE_CALL_METHOD] = "call_method", [NX_NODE_CALL_MODULE] = "call_module", [NX_NODE_OUTPUT] = "output"};
+    return PyUnicode_FromString(names[node_of(self)->kind]);
+}
+
+static PyObject *node_name(PyObject *self, void *unused) { return PyUnicode_FromString(node_of(self)->name); }
+
+/* The user's word; for an operator called as such "torch.ops.aten.add.Tensor". */
+static PyObject *node_target(PyObject *self, void *unused) {
+    const nx_node *node = node_of(self);
+    if (node->kind == NX_NODE_OUTPUT) return PyUnicode_FromString("output");
+    if (node->target) return PyUnicode_FromString(node->target);
+    if (node->op == NULL) return PyUnicode_FromString(node->name);
+    const char *name = node->op->def->name, *colons = strstr(name, "::");
+    if (colons == NULL) return PyUnicode_FromString(name);
+    return PyUnicode_FromFormat("torch.ops.%.*s.%s%s", (int)(colons - name), name, colons + 2, strchr(colons, '.') ? "" : ".default");
+}
+
+static PyObject *node_args(PyObject *self, void *unused) {
+    const nx_node *node = node_of(self);
+    if (node->kind != NX_NODE_OUTPUT) return wrap_args(graph_of(self), node, count_positional(node));
+    PyObject *results = wrap_args(graph_of(self), node, node->n_args);
+    return results ? Py_BuildValue("(N)", results) : NULL;
+}
+
+static PyObject *node_kwargs(PyObject *self, void *unused) {
+    const nx_node *node = node_of(self);
+    PyObject *kwargs = PyDict_New();
+    int first = node->op ? count_positional(node) : node->n_args;
+    for (int i = first; kwargs && i < node->n_args; i++) {
+        if (is_initial(node, i)) continue;
+        PyObject *value = wrap_value(graph_of(self), &node->args[i]);
+        if (value == NULL || PyDict_SetItemString(kwargs, node->op->def->params[i].name, value) < 0) Py_CLEAR(kwargs);
+        Py_XDECREF(value);
+    }
+    return kwargs;
+}
+
+/* As FX: a dict whose keys are the nodes that mention this one. */
+static PyObject *node_users(PyObject *self, void *unused) {
+    PyObject *users = PyDict_New();
+    for (const nx_use *use = node_of(self)->uses; users && use; use = use->next) {
+        PyObject *user = wrap_node(graph_of(self), use->user);
+        if (user == NULL || PyDict_SetItem(users, user, Py_None) < 0) Py_CLEAR(users);
+        Py_XDECREF(user);
+    }
+    return users;
+}
+
+/* The fake result; of several a tuple; None when it is not known. */
+static PyObject *node_value(PyObject *self, void *unused) {
+    const nx_node *node = node_of(self);
+    if (node->n_results == 1) {
+        if (node->fakes[0] == NULL) Py_RETURN_NONE;
+        return nxpy_tensor_wrap(node->fakes[0]);
+    }
+    if (node->n_results == 0) Py_RETURN_NONE;
+    PyObject *tuple = PyTuple_New(node->n_results);
+    for (int k = 0; tuple && k < node->n_results; k++) {
+        PyObject *fake = node->fakes[k] ? nxpy_tensor_wrap(node->fakes[k]) : Py_NewRef(Py_None);
+        if (fake) PyTuple_SET_ITEM(tuple, k, fake);
+        else Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *node_file(PyObject *self, void *unused) { return text_or_none(node_of(self)->file); }
+static PyObject *node_line(PyObject *self, void *unused) { return PyLong_FromLong(node_of(self)->line); }
+static PyObject *node_function(PyObject *self, void *unused) { return text_or_none(node_of(self)->function); }
+static PyObject *node_code(PyObject *self, void *unused) { return text_or_none(node_of(self)->code); }
+
+static int put(PyObject *dict, const char *key, PyObject *value) { /* takes value */
+    int failed = value == NULL || PyDict_SetItemString(dict, key, value) < 0;
+    Py_XDECREF(value);
+    return failed ? -1 : 0;
+}
+
+static int put_source(PyObject *meta, const nx_node *node) {
+    const char *function = node->function ? node->function : "<module>", *code = node->code ? node->code : "";
+    if (node->file == NULL) return 0;
+    if (put(meta, "source", Py_BuildValue("(siss)", node->file, node->line, function, code)) < 0) return -1;
+    PyObject *trace = PyUnicode_FromFormat("  File \"%s\", line %d, in %s\n    %s\n", node->file, node->line, function, code);
+    return put(meta, "stack_trace", trace);
+}
+
+/* val, source, stack_trace: each where it is known. */
+static PyObject *node_meta(PyObject *self, void *unused) {
+    const nx_node *node = node_of(self);
+    PyObject *meta = PyDict_New();
+    if (meta == NULL) return NULL;
+    bool has_value = node->n_results > 1 || (node->n_results == 1 && node->fakes[0]);
+    if ((has_value && put(meta, "val", node_value(self, NULL)) < 0) || put_source(meta, node) < 0) Py_CLEAR(meta);
+    return meta;
+}
+
+static PyObject *node_repr(PyObject *self) { return PyUnicode_FromString(node_of(self)->name); }
+static Py_hash_t node_hash(PyObject *self) { return _Py_HashPointer(node_of(self)); }
+static PyObject *node_compare(PyObject *a, PyObject *b, int how) {
+    if (Py_TYPE(b) != &node_type || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    return PyBool_FromLong((node_of(a) == node_of(b)) == (how == Py_EQ));
+}
+static void node_dealloc(PyObject *self) {
+    Py_DECREF(((node_object *)self)->graph);
+    PyObject_Free(self);
+}
+static PyGetSetDef node_getset[] = {
+    {"op", node_op, NULL, "placeholder, get_attr, call_function, call_method, call_module or output.", NULL},
+    {"name", node_name, NULL, "Unique in the graph.", NULL},
+    {"target", node_target, NULL, "What is called, as the user wrote it, or torch.ops.NAMESPACE.NAME.OVERLOAD.", NULL},
+    {"args", node_args, NULL, "Arguments by position, without trailing defaults; of the output one tuple.", NULL},
+    {"kwargs", node_kwargs, NULL, "Arguments by name, without defaults.", NULL},
+    {"users", node_users, NULL, "A dict whose keys are the nodes that mention this one.", NULL},
+    {"value", node_value, NULL, "The fake result, or None.", NULL},
+    {"meta", node_meta, NULL, "A new dict: val (the fake result), source (file, line, function, code), stack_trace.", NULL},
+    {"file", node_file, NULL, "File of the user's line, or None.", NULL},
+    {"line", node_line, NULL, "Number of the user's line.", NULL},
+    {"function", node_function, NULL, "Function that the user's line is in, or None.", NULL},
+    {"code", node_code, NULL, "Text of the user's line, or None.", NULL},
+    {NULL}};
+static PyTypeObject node_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.Node", .tp_basicsize = sizeof(node_object), .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = node_dealloc, .tp_repr = node_repr, .tp_hash = node_hash, .tp_richcompare = node_compare, .tp_getset = node_getset,
+    .tp_doc = "A node of a Graph. Equal to other views of the same node."};
+
+/* ---- Graph ---------------------------------------------------------------------------------------------------------------- */
+static nx_graph *get_graph(PyObject *self) { return ((nxpy_graph *)self)->graph; }
+
+PyObject *nxpy_graph_take(nx_graph *graph) {
+    nxpy_graph *o = PyObject_New(nxpy_graph, &nxpy_graph_type);
+    if (o == NULL) {
+        nx_graph_free(graph);
+        return NULL;
+    }
+    o->graph = graph;
+    o->attributes = o->weak = NULL;
+    return (PyObject *)o;
+}
+
+static PyObject *take_text(char *text) {
+    PyObject *o = PyUnicode_FromString(text);
+    nx_free(text);
+    return o;
+}
+
+static PyObject *graph_python(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"shapes", "lines", NULL};
+    int shapes = 1, lines = 1;
+    char *text;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|pp:python", names, &shapes, &lines)) return NULL;
+    NXPY_TRY(nx_graph_print_python(get_graph(self), shapes, lines, &text));
+    return take_text(text);
+}
+
+static PyObject *graph_text(PyObject *self, PyObject *unused) {
+    char *text;
+    NXPY_TRY(nx_graph_print(get_graph(self), &text));
+    return take_text(text);
+}
+
+static PyObject *graph_parse(PyObject *unused, PyObject *text) {
+    nx_graph *graph;
+    const char *utf8 = PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
+    if (utf8 == NULL && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "Graph.parse: expected str, not %s", Py_TYPE(text)->tp_name);
+    if (utf8 == NULL) return NULL;
+    NXPY_TRY(nx_graph_parse(utf8, &graph));
+    return nxpy_graph_take(graph);
+}
+
+static PyObject *graph_verify(PyObject *self, PyObject *unused) {
+    NXPY_TRY(nx_graph_verify(get_graph(self)));
+    Py_RETURN_NONE;
+}
+
+static PyObject *graph_nodes(PyObject *self, void *unused) {
+    PyObject *list = PyList_New(0);
+    for (nx_node *node = get_graph(self)->first; list && node; node = node->next) {
+        PyObject *o = wrap_node((nxpy_graph *)self, node);
+        if (o == NULL || PyList_Append(list, o) < 0) Py_CLEAR(list);
+        Py_XDECREF(o);
+    }
+    return list;
+}
+
+static PyObject *graph_level(PyObject *self, void *unused) {
+    return PyUnicode_FromString(get_graph(self)->level == NX_GRAPH_CAPTURED ? "captured" : "functional");
+}
+
+/* Interprets the graph. */
+static PyObject *graph_call(PyObject *self, PyObject *args, PyObject *keywords) {
+    const nx_graph *graph = get_graph(self);
+    const nx_node *output = nx_graph_output_node(graph);
+    if (keywords && PyDict_GET_SIZE(keywords)) return PyErr_Format(PyExc_TypeError, "Graph: takes no keyword arguments");
+    if (output == NULL) return PyErr_Format(PyExc_RuntimeError, "Graph: it has no output");
+    int n_in = (int)PyTuple_GET_SIZE(args), n_out = output->n_args;
+    nx_tensor **room = PyMem_Calloc((size_t)(n_in + n_out + 1), sizeof *room);
+    if (room == NULL) return PyErr_NoMemory();
+    PyObject *result = NULL;
+    if (nxpy_tensors_from("Graph", &PyTuple_GET_ITEM(args, 0), n_in, graph->n_inputs, room) == 0) {
+        nx_status status = nx_graph_run(graph, room, n_in, room + n_in, n_out);
+        result = status == NX_OK ? nxpy_tensors_take(room + n_in, n_out) : nxpy_raise(status);
+    }
+    PyMem_Free(room);
+    return result;
+}
+
+static PyObject *graph_aot(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"grad_mode", NULL};
+    int grad_mode;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "p:aot", names, &grad_mode)) return NULL;
+    return nxpy_aot_new((nxpy_graph *)self, grad_mode);
+}
+
+static void graph_dealloc(PyObject *self) {
+    nxpy_graph *o = (nxpy_graph *)self;
+    if (o->weak) PyObject_ClearWeakRefs(self);
+    Py_CLEAR(o->attributes);
+    nx_graph_free(o->graph);
+    PyObject_Free(self);
+}
+static PyMethodDef graph_methods[] = {
+    {"python", (PyCFunction)(void (*)(void))graph_python, METH_VARARGS | METH_KEYWORDS, "python(shapes=True, lines=True): as FX prints it."},
+    {"text", graph_text, METH_NOARGS, "The text that Graph.parse reads back."},
+    {"parse", graph_parse, METH_O | METH_STATIC, "parse(text): the graph that text() wrote."},
+    {"verify", graph_verify, METH_NOARGS, "Raises RuntimeError if the graph is not well formed."},
+    {"aot", (PyCFunction)(void (*)(void))graph_aot, METH_VARARGS | METH_KEYWORDS,
+     "aot(grad_mode): functional forward and, with gradients, backward graph."},
+    {NULL}};
+static PyGetSetDef graph_getset[] = {{"nodes", graph_nodes, NULL, "Views of the nodes, in order.", NULL},
+                                     {"level", graph_level, NULL, "captured or functional.", NULL},
+                                     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+                                     {NULL}};
+PyTypeObject nxpy_graph_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.Graph", .tp_basicsize = sizeof(nxpy_graph), .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = graph_dealloc, .tp_call = graph_call, .tp_methods = graph_methods, .tp_getset = graph_getset,
+    .tp_dictoffset = offsetof(nxpy_graph, attributes), .tp_weaklistoffset = offsetof(nxpy_graph, weak),
+    .tp_doc = "A graph of operators. Calling it runs it operator by operator and returns a tuple."};
+
+int nxpy_add_graph(PyObject *module) {
+    if (PyType_Ready(&node_type) < 0 || PyType_Ready(&nxpy_graph_type) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "Graph", (PyObject *)&nxpy_graph_type) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "Node", (PyObject *)&node_type) < 0) return -1;
+    return nxpy_add_compiled(module);
+}
