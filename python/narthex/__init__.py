@@ -129,9 +129,13 @@ def seed() -> int:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import builtins
+
     from . import _dynamo, _functorch, _lazy, _logging, autograd, bridge, compiler, fx, jit, library, nn
     from ._C import *
     from ._compile import compile
     from ._ops import ops
     from ._paths import include_dir, lib_dir
     from ._tensor_str import set_printoptions
+
+    Number = builtins.int | builtins.float
