@@ -2,6 +2,8 @@
  * events have nothing to do; a capture collects launches in the thread's recorder. */
 #include "device/private.h"
 
+#include <sched.h>
+
 static char the_stream; /* an address */
 
 static int device_count(void *context) { return 1; }
@@ -54,28 +56,53 @@ static nx_status capture_begin(void *context, nx_stream *stream) {
     return nx_launch_list_new(&recorder->list);
 }
 
+typedef struct graph {
+    nx_launch_list *list;
+    atomic_flag busy; /* the list runs on one thread at a time */
+} graph;
+
 static nx_status capture_end(void *context, nx_stream *stream, const nx_span *slots, int n_slots,
-                             void **graph) {
+                             void **out) {
     struct nx_recorder *recorder = nx_thread_get()->recorder;
     if (recorder == NULL || recorder->list == NULL) {
         return nx_fail(NX_RUNTIME, "capture: none is active on the CPU");
     }
     nx_launch_list *list = recorder->list;
     recorder->list = NULL;
-    nx_status status = nx_launch_list_bind(list, slots, n_slots);
-    if (status == NX_OK) *graph = list;
-    else nx_launch_list_free(list);
+    graph *g = nx_alloc_zeroed(sizeof *g);
+    nx_status status = g ? nx_launch_list_bind(list, slots, n_slots) : nx_fail_memory(sizeof *g);
+    if (status == NX_OK) {
+        g->list = list;
+        *out = g;
+        return NX_OK;
+    }
+    nx_launch_list_free(list);
+    nx_free(g);
     return status;
 }
 
-static nx_status graph_replay(void *context, void *graph, nx_stream *stream, void *const *bases,
+/* The thread before us may need the interpreter's lock to go on. */
+static void wait_for_turn(graph *g) {
+    void *token = nx_before_block ? nx_before_block() : NULL;
+    while (atomic_flag_test_and_set_explicit(&g->busy, memory_order_acquire)) sched_yield();
+    if (nx_after_block) nx_after_block(token);
+}
+
+static nx_status graph_replay(void *context, void *at, nx_stream *stream, void *const *bases,
                               nx_launch *keep) {
-    nx_status status = nx_launch_list_run(graph, bases);
+    graph *g = at;
+    if (NX_UNLIKELY(atomic_flag_test_and_set_explicit(&g->busy, memory_order_acquire))) wait_for_turn(g);
+    nx_status status = nx_launch_list_run(g->list, bases);
+    atomic_flag_clear_explicit(&g->busy, memory_order_release);
     nx_launch_free(keep);
     return status;
 }
 
-static void graph_destroy(void *context, void *graph) { nx_launch_list_free(graph); }
+static void graph_destroy(void *context, void *at) {
+    graph *g = at;
+    nx_launch_list_free(g->list);
+    nx_free(g);
+}
 
 static nx_status generator_new(void *context, int index, nx_generator **out) { return nx_generator_new(out); }
 

@@ -15,6 +15,8 @@ typedef struct nx__replay_input {
 /* New memory that results lie in: a slot after those of the inputs. */
 typedef struct nx__replay_block {
     size_t bytes;
+    int n_results;
+    bool is_shared;     /* made as a storage, then viewed; else it is the memory of one result */
 } nx__replay_block;
 
 typedef enum nx__result_kind {
@@ -29,7 +31,7 @@ typedef enum nx__result_kind {
 typedef struct nx__replay_result {
     nx__result_kind kind;
     int of;
-    bool is_whole;      /* RESULT_BLOCK: the only result there, from its start */
+    bool is_whole;      /* RESULT_BLOCK: from its start to its end */
     nx_meta meta;
     nx_tensor *constant;
 } nx__replay_result;
@@ -43,7 +45,7 @@ struct nx_replay {
     nx__replay_result *results;
     int n_launches;
     size_t pool_bytes;
-    bool has_moved, has_written;
+    bool has_moved, has_written, has_shared;
 };
 
 #endif

@@ -125,6 +125,7 @@ static nx_status describe_result(recording *r, const nx_graph *graph, int k) {
     }
     result->kind = NX__RESULT_BLOCK;
     result->of = block_of(r, tensor->storage);
+    r->replay->blocks[result->of].n_results++;
     result->meta.offset = tensor->offset;
     result->is_whole = tensor->offset == 0 && tensor->storage->bytes == nx_meta_bytes(&result->meta);
     return NX_OK;
@@ -133,14 +134,11 @@ static nx_status describe_result(recording *r, const nx_graph *graph, int k) {
 static nx_status describe(recording *r, const nx_graph *graph) {
     nx_replay *replay = r->replay;
     for (int k = 0; k < replay->n_results; k++) NX_TRY(describe_result(r, graph, k));
-    for (int k = 0; k < replay->n_results; k++) { /* memory of two results is made once, then viewed */
-        for (int j = 0; j < replay->n_results; j++) {
-            if (j != k && replay->results[k].kind == NX__RESULT_BLOCK &&
-                replay->results[j].kind == NX__RESULT_BLOCK &&
-                replay->results[j].of == replay->results[k].of) {
-                replay->results[k].is_whole = false;
-            }
-        }
+    for (int k = 0; k < replay->n_results; k++) { /* memory of two results, or of a part, is made once, then viewed */
+        if (replay->results[k].kind != NX__RESULT_BLOCK) continue;
+        nx__replay_block *block = &replay->blocks[replay->results[k].of];
+        block->is_shared |= block->n_results > 1 || !replay->results[k].is_whole;
+        replay->has_shared |= block->is_shared;
     }
     for (int i = 0; i < replay->n_inputs; i++) {
         replay->inputs[i].is_written = nx_tensor_version(r->inputs[i]) != r->versions[i];

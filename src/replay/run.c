@@ -7,7 +7,7 @@ enum { FEW = 32 }; /* slots that need no allocation of their own */
 
 typedef struct binding {
     void **bases;            /* inputs, then blocks */
-    nx_storage **storages;   /* inputs' and blocks'; blocks' owned while the results are made */
+    nx_storage **storages;   /* inputs' and blocks'; lent, but of shared blocks owned until the end of the run */
     nx_tensor **moved;       /* inputs that were brought to the device; owned; NULL where none was */
 } binding;
 
@@ -47,9 +47,9 @@ static nx_status block_storage(const nx_replay *replay, int block, binding *b) {
 static nx_status make_in_block(const nx_replay *replay, const nx__replay_result *result, binding *b,
                                nx_tensor **out) {
     nx_storage **storage = &b->storages[replay->n_inputs + result->of];
-    if (NX_LIKELY(result->is_whole)) {
+    if (NX_LIKELY(!replay->blocks[result->of].is_shared)) {
         NX_TRY(nx_tensor_new_meta(&result->meta, false, out));
-        *storage = nx_storage_ref((*out)->storage);
+        *storage = (*out)->storage;
     } else {
         NX_TRY(block_storage(replay, result->of, b));
         NX_TRY(nx_tensor_new_view(*storage, &result->meta, NX_DEVICE_KEY(replay->device), NULL, out));
@@ -91,7 +91,9 @@ static nx_status run(const nx_replay *replay, nx_tensor *const *inputs, binding 
     for (int k = 0; k < replay->n_results; k++) out[k] = NULL;
     nx_status status = bind(replay, inputs, b, out);
     if (NX_LIKELY(status == NX_OK)) status = start(replay, b);
-    for (int s = 0; s < replay->n_blocks; s++) nx_storage_unref(b->storages[replay->n_inputs + s]);
+    for (int s = 0; replay->has_shared && s < replay->n_blocks; s++) {
+        if (replay->blocks[s].is_shared) nx_storage_unref(b->storages[replay->n_inputs + s]);
+    }
     for (int i = 0; replay->has_moved && i < replay->n_inputs; i++) nx_tensor_unref(b->moved[i]);
     if (NX_UNLIKELY(status != NX_OK)) {
         for (int k = 0; k < replay->n_results; k++) {
