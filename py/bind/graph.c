@@ -1,4 +1,4 @@
-/* Graphs as Python sees them: narthex._C.Graph, and Node, a view of one node that keeps its graph alive.
+/* Graphs as Python sees them: narthex._C.Graph, and GraphNode, a view of one node that keeps its graph alive.
  * A Graph is not changed from Python, so a view stays good. Argument values become what FX shows: node references are
  * Nodes, parameters that have their default are left out, keyword-only ones stand in kwargs.
  * Next: compiled.c (Aot, CompiledGraph). */
@@ -204,7 +204,7 @@ static PyGetSetDef node_getset[] = {
     {"code", node_code, NULL, "Text of the user's line, or None.", NULL},
     {NULL}};
 static PyTypeObject node_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.Node", .tp_basicsize = sizeof(node_object), .tp_flags = Py_TPFLAGS_DEFAULT,
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.GraphNode", .tp_basicsize = sizeof(node_object), .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_dealloc = node_dealloc, .tp_repr = node_repr, .tp_hash = node_hash, .tp_richcompare = node_compare, .tp_getset = node_getset,
     .tp_doc = "A node of a Graph. Equal to other views of the same node."};
 
@@ -324,6 +324,6 @@ PyTypeObject nxpy_graph_type = {
 int nxpy_add_graph(PyObject *module) {
     if (PyType_Ready(&node_type) < 0 || PyType_Ready(&nxpy_graph_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "Graph", (PyObject *)&nxpy_graph_type) < 0) return -1;
-    if (PyModule_AddObjectRef(module, "Node", (PyObject *)&node_type) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "GraphNode", (PyObject *)&node_type) < 0) return -1;
     return nxpy_add_compiled(module);
 }

@@ -63,21 +63,15 @@ bool nx__operator_reads(const nx_derivative *derivative, uint64_t needed, int ar
     return in >> argument & 1;
 }
 
-static void drop_slot(nx__node *node, int at) {
-    bool is_shape = node->slots[at].value.tag == NX_TAG_TENSOR && !(node->whole >> at & 1);
-    if (is_shape) node->slots[at].value = NX_VALUE_NONE;
-    else nx_value_drop(&node->slots[at].value);
-    node->whole &= ~(UINT64_C(1) << at);
+static void drop_slots(nx__node *node, uint64_t which) {
+    for (uint64_t rest = which; rest; rest &= rest - 1) nx_value_drop(&node->slots[__builtin_ctzll(rest)].value);
+    node->whole &= ~which;
+    node->kept &= ~which;
 }
 
-static void drop_all(nx__node *node) {
-    for (int at = 0; at < node->n_in + node->n_out; at++) drop_slot(node, at);
-}
+static void drop_all(nx__node *node) { drop_slots(node, node->kept); }
 
-static void release_whole(nx_grad_node *node) {
-    nx__node *own = nx__node_of(node);
-    for (uint64_t rest = own->whole; rest; rest &= rest - 1) drop_slot(own, __builtin_ctzll(rest));
-}
+static void release_whole(nx_grad_node *node) { drop_slots(nx__node_of(node), nx__node_of(node)->whole); }
 
 static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads);
 static const nx_grad_class operator_class = {"Operator", apply, NULL}; /* saves nothing that backward frees */
@@ -86,14 +80,21 @@ static const nx_grad_class saving_class = {"Operator", apply, release_whole};
 static void save_whole(nx__node *node, int at, nx_tensor *tensor) {
     node->slots[at] = (nx__slot){nx_value_tensor(nx_tensor_ref(tensor)), nx_tensor_version(tensor)};
     node->whole |= UINT64_C(1) << at;
+    node->kept |= UINT64_C(1) << at;
     node->node.class = &saving_class;
+}
+
+static nx_status keep_value(nx__node *node, int at, const nx_value *value) {
+    NX_TRY(nx_value_keep(value, &node->slots[at].value));
+    node->kept |= UINT64_C(1) << at;
+    return NX_OK;
 }
 
 static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t reads, nx_tensor *original, char **room) {
     for (int k = 0; k < node->n_in; k++) {
         if (in[k].tag != NX_TAG_TENSOR) {
             if (in[k].tag <= NX_TAG_BOOL) node->slots[k].value = in[k];
-            else NX_TRY(nx_value_keep(&in[k], &node->slots[k].value));
+            else NX_TRY(keep_value(node, k, &in[k]));
         } else if (reads >> k & 1) {
             save_whole(node, k, original && in[k].tensor == in[0].tensor ? original : in[k].tensor);
         } else {

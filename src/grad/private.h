@@ -18,6 +18,7 @@ typedef struct nx__node {
     /* operator nodes (operator.c) */
     int n_in, n_out;
     uint64_t whole;                         /* slots that hold a tensor; the other tensors are shapes */
+    uint64_t kept;                          /* slots with something to drop */
     struct nx__slot *slots;                 /* n_in arguments, then n_out results */
 } nx__node;
 static inline nx__node *nx__node_of(nx_grad_node *node) { return (nx__node *)node; }
