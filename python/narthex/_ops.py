@@ -10,9 +10,10 @@ class OpOverload:
         self.namespace, self._packet, self._overloadname = namespace, name, overload
         self._name = f"{namespace}::{name}" + ("" if overload == "default" else "." + overload)
         self.__name__ = f"{name}.{overload}"
+        self._op = _C.op_function(self._name, f"torch.ops.{namespace}.{name}.{overload}")
 
     def __call__(self, *args, **kwargs):
-        return _C.call_op(self._name, *args, **kwargs)
+        return self._op(*args, **kwargs)
 
     def name(self) -> str:
         """ "aten::add.Tensor" """

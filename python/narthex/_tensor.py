@@ -2,6 +2,8 @@
 
 from . import _C
 
+_to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
+_to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
 _MEMORY_FORMAT_KEYS = ("memory_format", "non_blocking", "copy")
 
 
@@ -93,7 +95,7 @@ class Tensor(_C.TensorBase):
         same = (device is None or device == self.device) and (dtype is None or dtype is self.dtype)
         if same and not copy:
             return self
-        return _C.call_op("aten::_to_copy", self, dtype=dtype or self.dtype, device=device or self.device)
+        return _to_copy(self, dtype=dtype or self.dtype, device=device or self.device)
 
     def cpu(self):
         """This tensor in the host's memory."""

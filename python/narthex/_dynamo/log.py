@@ -9,7 +9,7 @@ import os
 
 from .. import _logging
 
-log = logging.getLogger("torch._dynamo")
+log = logging.getLogger(_logging.LOGS["dynamo"])
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 

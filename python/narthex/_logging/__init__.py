@@ -1,7 +1,7 @@
 """torch._logging: which of the compiler's logs are shown. `set_logs(dynamo=logging.DEBUG, graph_code=True)`.
 
-Two kinds of names: logs have a level, artifacts are on or off. Each is a Python logger below "torch"; an artifact that
-belongs to a log is also on while that log is at DEBUG. Lines go to stderr as
+Two kinds of names: logs have a level, artifacts are on or off. A log is a Python logger below "narthex", since PyTorch
+may be in the same process. An artifact that belongs to a log is also on while that log is at DEBUG. Lines go to stderr:
 
     V1121 14:09:36.880000 2225 narthex/_dynamo/log.py:41] [0/0] [__graph_code] text
 
@@ -14,7 +14,7 @@ import sys
 
 from .. import _C
 
-LOGS = {"dynamo": "torch._dynamo", "aot": "torch._functorch", "inductor": "torch._inductor", "torchair": "torchair"}
+LOGS = {"dynamo": "narthex._dynamo", "aot": "narthex._functorch", "inductor": "narthex.engine", "torchair": "torchair"}
 # artifact: (log that brings it along at DEBUG or None, what it shows)
 ARTIFACTS = {
     "bytecode": (None, "bytecode of a captured frame"),
