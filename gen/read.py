@@ -485,7 +485,11 @@ class Parser:
                     index = self.name()
                     self.expect("]")
             self.expect(":")
-            rules.append({"at": at, "targets": targets, "index": index, "formula": self.expr()})
+            start = self.k
+            rule = {"at": at, "targets": targets, "index": index, "formula": self.expr()}
+            end = self.tokens[self.k - 1]
+            rule["text"] = " ".join(self.source[self.tokens[start].offset : end.offset + len(end.text)].split())
+            rules.append(rule)
             self.accept(";")
         return {"auto": False, "once": once, "rules": rules}
 

@@ -17,10 +17,6 @@ def ops_txt(world):
     return "\n".join(lines) + "\n"
 
 
-def lines_of(world, entry):
-    return {file.path: file.lines for file in world.files}[entry.at.path]
-
-
 def gradient_lines(world, sibling):
     entry = sibling.entry
     if dissolves(entry):
@@ -33,9 +29,7 @@ def gradient_lines(world, sibling):
             continue
         read_in, read_out = saves[argument.index]
         kept = [a.name for a in sibling.arguments if read_in >> a.index & 1] + ["result"] * bool(read_out)
-        lines.append(f"{argument.name}: saves {' '.join(kept) or 'nothing'}")
-    if row:
-        lines.append(f"{lines_of(world, entry)[row.at.line - 1].strip()}   {entry.at.path}:{row.at.line}")
+        lines.append(f"{argument.name}: {rule['text']}   saves {' '.join(kept) or 'nothing'}")
     return lines + [f"none for {' '.join(c['names'])}: {c['reason']}" for r in entry.all("nograd") for c in r.value]
 
 

@@ -48,7 +48,7 @@ def test_describe(world):
     text = describe(world, "mul.Tensor")
     assert "aten::mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)   in-place" in text
     assert "python    torch.mul, Tensor.mul, Tensor.mul_" in text
-    assert "gradient  self: saves other" in text
+    assert "gradient  self: g*conj(other)   saves other" in text
     assert describe(world, "nothing") is None
 
 
