@@ -32,6 +32,7 @@ typedef enum nxpy_make {
     NXPY_MAKE_DICT,   /* of the last n pairs */
     NXPY_MAKE_METHOD, /* function, self */
     NXPY_MAKE_CELL,   /* of one value */
+    NXPY_MAKE_FUNCTION, /* of closure, keyword defaults and defaults; object: (code, globals) */
     NXPY_MAKE_ITERATOR, /* of one sequence, at index n */
     NXPY_MAKE_KEEP,   /* remembers the last value as n */
     NXPY_MAKE_AGAIN   /* what was remembered as n */
@@ -147,6 +148,7 @@ typedef struct nxpy_doing {
     int paused;                 /* our own Python code runs: hands off */
 } nxpy_doing;
 extern _Thread_local nxpy_doing nxpy__doing;
+extern int64_t nxpy__stop_at;   /* for tests: every trace stops before its instruction of this number; 0: none does */
 void nxpy__hook_hold(bool hold); /* counted */
 
 /* ---- eval.c ------------------------------------------------------------------------------------- */

@@ -328,7 +328,14 @@ PyTypeObject nxpy_captured_type = {
     .tp_repr = captured_repr, .tp_members = captured_members, .tp_getset = captured_getset, .tp_methods = captured_methods,
     .tp_dictoffset = offsetof(nxpy_captured, dict), .tp_weaklistoffset = offsetof(nxpy_captured, weak)};
 
+static PyObject *set_stop(PyObject *module, PyObject *number) {
+    nxpy__stop_at = PyLong_AsLongLong(number);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"set_capture_stop", set_stop, METH_O, "set_capture_stop(n): for tests: every trace stops before its n-th instruction; 0: none does."},
     {"set_capture_log", nxpy__set_log, METH_O,
      "set_capture_log(callable or None): called as log(event, **info) at each step of a capture."},
     {NULL}};

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 
 _Thread_local nxpy_doing nxpy__doing;
+int64_t nxpy__stop_at;
 
 #define NXPY_OPCODE_ROW(name, handler, argument) extern nxpy_handler op_##handler;
 #include "capture/opcodes.def"
@@ -117,6 +118,7 @@ static int before_instruction(nxpy_loop *loop) {
         const nxpy_mark *mark = mark_at(trace->point, loop->group);
         if (mark) return stop_at_mark(trace, mark);
     }
+    if (NX_UNLIKELY(trace->n_instructions + 1 == nxpy__stop_at)) return nxpy__stop(trace, NXPY_BREAK_TEST, NULL);
     if (++trace->n_instructions > 10000000) return nxpy__stop(trace, NXPY_BREAK_LONG, NULL);
     if (!nxpy__handlers[op]) return nxpy__stop(trace, NXPY_BREAK_OPCODE, "%s", nxpy_opcode_name(op));
     return 0;

@@ -7,7 +7,7 @@
  * Next: attributes.c for how callables are found. */
 #include "capture/handlers.h"
 
-enum { READS = 1, CHANGES = 2 };
+enum { READS = 1, CHANGES, LOOKS };
 static nx_map calls; /* callable -> what it does; filled once, holds for ever */
 
 int nxpy__calls_init(void) {
@@ -69,12 +69,19 @@ static int has_python_call(nxpy_trace *trace, PyObject *object) {
     return result;
 }
 
+/* Whether reading it runs no code and changes nothing: an iterator that existed before would be consumed. */
+static bool may_read(nxpy_trace *trace, PyObject *o) {
+    return nxpy_constant_check(o) || nxpy_tensor_check(o) || PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) ||
+           PyFunction_Check(o) || PyType_Check(o) || nxpy__is_born(trace, o);
+}
+
 /* Guards every argument; containers that existed before have their elements noted, since the callee may read them. */
-static int use_arguments(nxpy_loop *loop, PyObject **args, Py_ssize_t n, bool for_c) {
+static int use_arguments(nxpy_loop *loop, PyObject **args, Py_ssize_t n, bool reads) {
     for (Py_ssize_t k = 0; k < n; k++) {
-        PyObject *use = for_c ? nxpy__use(loop->trace, args[k]) : args[k];
+        PyObject *use = nxpy__use(loop->trace, args[k]);
         if (!use) return -1;
-        if (for_c && nxpy__note_elements(loop->trace, use) < 0) return -1;
+        if (reads && !may_read(loop->trace, use)) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(use)->tp_name);
+        if (nxpy__note_elements(loop->trace, use) < 0) return -1;
         if (use != args[k]) {
             Py_INCREF(use);
             Py_SETREF(args[k], use);
@@ -93,7 +100,7 @@ static int may_call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssi
     }
     if (PyFunction_Check(function)) return 1;
     if (Py_TYPE(function) == &nxpy_captured_type) return 1;
-    if (Py_TYPE(function) == &nxpy_function_type || is_metadata_method(function)) return use_arguments(loop, args, n, true);
+    if (Py_TYPE(function) == &nxpy_function_type || is_metadata_method(function)) return use_arguments(loop, args, n, false);
     PyObject *known = function, *self = NULL;
     if (Py_TYPE(function) == &PyCFunction_Type) {
         PyObject *descriptor = descriptor_of(function);
@@ -107,11 +114,12 @@ static int may_call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssi
         int python = has_python_call(trace, function);
         return python ? python : stop_call(trace, function);
     }
+    if (known == (PyObject *)&PyType_Type && n != 1) return stop_call(trace, function); /* makes a class */
     if (!self && n > 0) self = args[0];
     if (does == CHANGES && (!self || !nxpy__is_born(trace, self))) {
         return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", self ? Py_TYPE(self)->tp_name : "?");
     }
-    return use_arguments(loop, args, n, true);
+    return use_arguments(loop, args, n, does != LOOKS);
 }
 
 /* ---- the instructions ----------------------------------------------------------------------------------------------------- */
@@ -151,6 +159,13 @@ int op_call_function_ex(nxpy_loop *loop, int arg) {
     if (!args || (has_dict && !keywords)) return -1;
     PyObject *function = USE(2 + has_dict);
     if (!function) return -1;
+    if (PyList_CheckExact(args)) {
+        if (nxpy__note_elements(trace, args) < 0) return -1;
+        PyObject *tuple = PyList_AsTuple(args);
+        if (!tuple || nxpy__admit(trace, tuple) < 0) return Py_XDECREF(tuple), nxpy__stop_error(trace);
+        Py_SETREF(loop->top[-1 - has_dict], tuple);
+        args = tuple;
+    }
     if (!PyTuple_CheckExact(args) || (keywords && !PyDict_CheckExact(keywords))) {
         return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "arguments from %.200s", Py_TYPE(args)->tp_name);
     }

@@ -62,6 +62,20 @@ static int add_iterator(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *re
     return done;
 }
 
+/* A function made by the traced code. Annotations and attributes of its own are not made again. */
+static int add_function(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyFunctionObject *function, int depth) {
+    PyObject *const parts[] = {function->func_closure, function->func_kwdefaults, function->func_defaults};
+    if (function->func_annotations || function->func_dict) return 0;
+    for (int k = 0; k < NX_COUNT(parts); k++) {
+        int done = add_value(trace, recipe, results, parts[k], depth + 1);
+        if (done != 1) return done;
+    }
+    PyObject *fixed = PyTuple_Pack(2, function->func_code, function->func_globals);
+    int done = fixed ? add_step(recipe, NXPY_MAKE_FUNCTION, 0, fixed) : -1;
+    Py_XDECREF(fixed);
+    return done;
+}
+
 static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
     PyTypeObject *type = Py_TYPE(value);
     if (type == &PyTuple_Type || type == &PyList_Type) {
@@ -78,6 +92,7 @@ static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         if (done == 1) done = add_value(trace, recipe, results, PyMethod_GET_SELF(value), depth + 1);
         return done == 1 ? add_step(recipe, NXPY_MAKE_METHOD, 0, NULL) : done;
     }
+    if (type == &PyFunction_Type) return add_function(trace, recipe, results, (PyFunctionObject *)value, depth);
     if (type == &PyCell_Type) {
         int done = add_value(trace, recipe, results, PyCell_GET(value), depth + 1); /* an empty cell: NULL */
         return done == 1 ? add_step(recipe, NXPY_MAKE_CELL, 0, NULL) : done;
@@ -139,6 +154,15 @@ static PyObject *make_dict(PyObject **at, int n) {
     return dict;
 }
 
+static PyObject *make_function(PyObject *fixed, PyObject **parts) {
+    PyFunctionObject *function = (PyFunctionObject *)PyFunction_New(PyTuple_GET_ITEM(fixed, 0), PyTuple_GET_ITEM(fixed, 1));
+    if (!function) return NULL;
+    function->func_closure = Py_XNewRef(parts[0]);
+    function->func_kwdefaults = Py_XNewRef(parts[1]);
+    function->func_defaults = Py_XNewRef(parts[2]);
+    return (PyObject *)function;
+}
+
 /* One step on the stack at *top. -1 with an exception. */
 static int run_step(const nxpy_step *step, PyObject **values, PyObject **results, PyObject **kept, PyObject ***top) {
     PyObject *made = NULL, **at = *top;
@@ -151,6 +175,7 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_KEEP: kept[step->n] = at[-1]; return 0; /* lives in what is being made */
     case NXPY_MAKE_NULL: *(*top)++ = NULL; return 0;
     case NXPY_MAKE_METHOD: used = 2; made = PyMethod_New(at[-2], at[-1]); break;
+    case NXPY_MAKE_FUNCTION: used = 3; made = make_function(step->object, at - 3); break;
     case NXPY_MAKE_CELL: used = 1; made = PyCell_New(at[-1]); break;
     case NXPY_MAKE_ITERATOR: used = 1; made = iterator_at(at[-1], step->n); break;
     case NXPY_MAKE_DICT: used = 2 * step->n; made = make_dict(at - used, step->n); break;

@@ -136,7 +136,7 @@ PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, i
     frame->f_code = code;
     frame->prev_instr = _PyCode_CODE(code) + at;
     Py_DECREF(copy);
-    if (!result) return NULL;
+    if (!result && PyErr_Occurred()) return NULL; /* without an exception the stack (or a local) had an empty entry */
     if (at >= first && at < last) return result; /* the instruction itself was a return */
     frame->localsplus[frame->stacktop++] = result;
     frame->prev_instr--;                         /* the stop is where the frame goes on */

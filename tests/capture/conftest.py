@@ -1,0 +1,77 @@
+"""Shared by the tests of capture: comparing a compiled function with the function itself."""
+
+import gc
+
+import pytest
+
+import narthex as torch
+from narthex import _C
+
+
+def ones(*shape):
+    return torch.empty(*shape).fill_(1.0)
+
+
+def ramp(*shape):
+    """A tensor of 0, 1, 2 ... of this shape."""
+    count = 1
+    for size in shape:
+        count *= size
+    return torch.tensor([float(k) for k in range(count)]).view(*shape)
+
+
+def same(got, expected):
+    """Equal in type, structure and numbers."""
+    if type(got) is not type(expected):
+        return False
+    if isinstance(expected, torch.Tensor):
+        return got.tolist() == expected.tolist() and got.requires_grad == expected.requires_grad
+    if isinstance(expected, (tuple, list)):
+        return len(got) == len(expected) and all(map(same, got, expected))
+    if isinstance(expected, dict):
+        return list(got) == list(expected) and all(same(got[key], expected[key]) for key in expected)
+    return got == expected
+
+
+def run_graph(graph, inputs):
+    """A backend that interprets the captured graph: what was captured, and nothing else, is computed."""
+    return graph
+
+
+def compiled(function, **options):
+    return torch.compile(function, **options)
+
+
+@pytest.fixture
+def check():
+    """check(f, make): f(*make()) compiled three times equals f itself, each time with fresh arguments."""
+
+    def run(function, make, graphs=None, **options):
+        capture = compiled(function, **options)
+        for _ in range(3):
+            assert same(capture(*make()), function(*make()))
+        if graphs is not None:
+            assert len(capture.graphs) == graphs
+        return capture
+
+    return run
+
+
+@pytest.fixture
+def stop_at():
+    """Every trace stops before its n-th instruction; off again after the test."""
+    yield _C.set_capture_stop
+    _C.set_capture_stop(0)
+
+
+@pytest.fixture
+def live():
+    """The library's live blocks after a collection."""
+    _C.alloc_watch(True)
+
+    def count():
+        gc.collect()
+        return _C.alloc_live()
+
+    yield count
+    _C.alloc_watch(False)
