@@ -123,15 +123,17 @@ PyTypeObject nxpy_function_type = {
     .tp_vectorcall_offset = offsetof(function_object, call), .tp_call = PyVectorcall_Call, .tp_descr_get = bind_method,
     .tp_repr = function_repr, .tp_getset = function_getset, .tp_methods = function_methods};
 
-/* PyTorch calls the first tensor of a function `input` where the schema says `self`. */
-static int intern_names(nxpy_overload *overload, bool is_method) {
+static const char schema_module[] = "torch.ops";
+
+/* PyTorch calls the first tensor of a function `input` where the schema says `self`; torch.ops keeps the schema's names. */
+static int intern_names(nxpy_overload *overload, bool by_schema) {
     const nx_op_def *def = overload->op->def;
     if (def->n_in > NXPY_MAX_PARAMS) {
         PyErr_Format(PyExc_SystemError, "%s has %d parameters, at most %d are possible", def->name, def->n_in, NXPY_MAX_PARAMS);
         return -1;
     }
     for (int k = 0; k < def->n_in; k++) {
-        const char *name = !is_method && strcmp(def->params[k].name, "self") == 0 ? "input" : def->params[k].name;
+        const char *name = !by_schema && strcmp(def->params[k].name, "self") == 0 ? "input" : def->params[k].name;
         if ((overload->names[k] = PyUnicode_InternFromString(name)) == NULL) return -1;
     }
     return 0;
@@ -148,14 +150,31 @@ static PyObject *new_function(const nxpy_function_def *def) {
     for (int i = 0; i < def->n_overloads; i++) {
         o->overloads[i].op = nx_op_get(def->overloads[i]);
         if (o->overloads[i].op == NULL) return PyErr_Format(PyExc_SystemError, "%s: no operator %s", def->target, def->overloads[i]);
-        if (intern_names(&o->overloads[i], def->is_method) < 0) return NULL;
+        if (intern_names(&o->overloads[i], def->is_method || strcmp(def->module, schema_module) == 0) < 0) return NULL;
     }
     return (PyObject *)o;
 }
 
+/* An operator by its schema alone, torch.ops.aten.add.Tensor. The object and what it points to live as long as the process. */
+static PyObject *op_function(PyObject *module, PyObject *args) {
+    const char *name, *target;
+    if (!PyArg_ParseTuple(args, "ss:op_function", &name, &target)) return NULL;
+    const nx_op *op = nx_op_get(name);
+    if (op == NULL) return PyErr_Format(PyExc_AttributeError, "no operator %s", name);
+    struct { nxpy_function_def def; const char *overloads[1]; char target[]; } *own = PyMem_Calloc(1, sizeof *own + strlen(target) + 1);
+    if (own == NULL) return PyErr_NoMemory();
+    strcpy(own->target, target);
+    own->overloads[0] = op->def->name;
+    own->def = (nxpy_function_def){.name = op->def->name, .target = own->target, .module = schema_module, .n_overloads = 1,
+                                   .overloads = own->overloads, .doc = op->def->schema};
+    return new_function(&own->def);
+}
+static PyMethodDef functions[] = {
+    {"op_function", op_function, METH_VARARGS, "op_function(name, target): the operator as a function with its schema's arguments."}, {NULL}};
+
 /* Methods go into the tensor type, functions into the module under their name; they live as long as the process. */
 int nxpy_add_functions(PyObject *module) {
-    if (PyType_Ready(&nxpy_function_type) < 0) return -1;
+    if (PyType_Ready(&nxpy_function_type) < 0 || PyModule_AddFunctions(module, functions) < 0) return -1;
     PyObject *by_module = PyDict_New();
     if (by_module == NULL || PyModule_AddObjectRef(module, "functions", by_module) < 0) return -1;
     for (int i = 0; i < nxpy_n_function_defs; i++) {

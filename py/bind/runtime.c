@@ -139,23 +139,6 @@ static PyObject *op_names(PyObject *module, PyObject *unused) {
     return list;
 }
 
-/* torch.ops.aten.X.overload: an operator by its schema, arguments in order or by name. */
-static PyObject *call_op(PyObject *module, PyObject *const *given, Py_ssize_t n_given, PyObject *keywords) {
-    if (n_given < 1 || !PyUnicode_Check(given[0])) return PyErr_Format(PyExc_TypeError, "call_op: the first argument is an operator's name");
-    nxpy_overload overload = {.op = nx_op_get(PyUnicode_AsUTF8(given[0]))};
-    if (overload.op == NULL) return PyErr_Format(PyExc_AttributeError, "no operator %U", given[0]);
-    const nx_op_def *def = overload.op->def;
-    for (int k = 0; k < def->n_in; k++) {
-        if ((overload.names[k] = PyUnicode_InternFromString(def->params[k].name)) == NULL) return NULL;
-    }
-    nxpy_args args;
-    char why[256] = "";
-    int parsed = nxpy_parse(&overload, false, given + 1, n_given - 1, keywords, &args, why, sizeof why);
-    for (int k = 0; k < def->n_in; k++) Py_DECREF(overload.names[k]);
-    if (parsed == 0) return PyErr_Format(PyExc_TypeError, "%s(): %s", def->name, why);
-    return parsed < 0 ? NULL : nxpy_call(overload.op, args.in);
-}
-
 /* ---- the allocator, for tests ---------------------------------------------------------------------------------------------------- */
 static PyObject *alloc_fail_at(PyObject *module, PyObject *n) {
     long long value = PyLong_AsLongLong(n);
@@ -191,7 +174,6 @@ static PyMethodDef functions[] = {
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)"},
     {"op_info", op_info, METH_O, "op_info(name): what is known of an operator."},
     {"op_names", op_names, METH_NOARGS, "The names of all operators."},
-    {"call_op", (PyCFunction)(void (*)(void))call_op, METH_FASTCALL | METH_KEYWORDS, "call_op(name, ...): calls an operator by its schema."},
     {"alloc_fail_at", alloc_fail_at, METH_O, "alloc_fail_at(n): the n-th allocation from now on fails; 0: none."},
     {"alloc_failed", alloc_failed, METH_NOARGS, "Whether it has failed."},
     {"alloc_live", alloc_live, METH_NOARGS, "Blocks that are allocated."},

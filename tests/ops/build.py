@@ -110,7 +110,8 @@ def call_theirs(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def call_ours(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return _C.call_op(name, *args, **kwargs)
+    packet, overload = (name.removeprefix("aten::") + ".default").split(".")[:2]
+    return getattr(getattr(nt.ops.aten, packet), overload)(*args, **kwargs)
 
 
 def floats(args: list[Any]) -> list[torch.Tensor]:
