@@ -9,15 +9,18 @@ nx_status nx__copy_cast(nx_run *run, nx_array *to, const nx_array *from) {
     return NX_OK;
 }
 
-/* ---- fill -------------------------------------------------------------------------------------------------------- */
-/* Highest magnitudes that may be written, and what PyTorch's message calls the type. Unsigned types take negative
- * numbers of that magnitude too, which wrap. */
+/* ---- fill ---------------------------------------------------------------------------------------------- */
+/* Highest magnitudes that may be written, and what PyTorch's message calls the type. Unsigned types take
+ * negative numbers of that magnitude too, which wrap. */
 static const struct { int64_t low, high; const char *name; } integer_range[NX_N_DTYPES] = {
     [NX_U8] = {-255, 255, "uint8_t"}, [NX_I8] = {-128, 127, "int8_t"}, [NX_I16] = {-32768, 32767, "int16_t"},
     [NX_I32] = {INT32_MIN, INT32_MAX, "int"}, [NX_I64] = {INT64_MIN, INT64_MAX, "int64_t"},
 };
-static const struct { double high; const char *name; } float_range[NX_N_DTYPES] = {
-    [NX_F16] = {65504, "c10::Half"}, [NX_BF16] = {0x1.fep127, "c10::BFloat16"}, [NX_F32] = {0x1.fffffep127, "float"},
+static const struct { double high; const char *name;
+} float_range[NX_N_DTYPES] = {
+    [NX_F16] = {65504, "c10::Half"},
+    [NX_BF16] = {0x1.fep127, "c10::BFloat16"},
+    [NX_F32] = {0x1.fffffep127, "float"},
     [NX_F64] = {0x1.fffffffffffffp1023, "double"},
 };
 
@@ -34,7 +37,9 @@ static bool fits(nx_dtype dtype, const nx_value *value) {
     return value->f >= low && value->f <= (double)integer_range[dtype].high;
 }
 
-static const char *type_name(nx_dtype dtype) { return nx_is_float(dtype) ? float_range[dtype].name : integer_range[dtype].name; }
+static const char *type_name(nx_dtype dtype) {
+    return nx_is_float(dtype) ? float_range[dtype].name : integer_range[dtype].name;
+}
 
 #define DEFINE_FILL(bits)                                                                        \
     static void fill_##bits(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {     \
@@ -58,7 +63,8 @@ nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
     char element[8];
     if (!fits(dtype, &value)) {
-        return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s without overflow", nx_op_name(run->op), type_name(dtype));
+        return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s without overflow",
+                       nx_op_name(run->op), type_name(dtype));
     }
     nx_cast(dtype, element, bytes, value.tag == NX_TAG_FLOAT ? NX_F64 : NX_I64,
             value.tag == NX_TAG_FLOAT ? (const char *)&value.f : (const char *)&value.i, 8, 1);

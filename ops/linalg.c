@@ -1,5 +1,5 @@
-/* Kernels of linalg.op. The products themselves are in src/kernel/gemm.c; here a destination that lies over an operand
- * is kept apart from it. */
+/* Kernels of linalg.op. The products themselves are in src/kernel/gemm.c; here a destination that lies over
+ * an operand is kept apart from it. */
 #include "gen/kernels.h"
 #include "kernel/kernel.h"
 

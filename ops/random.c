@@ -1,10 +1,10 @@
-/* Kernels of random.op: PyTorch's numbers, bit for bit, as its CPU kernels with AVX2 make them. Two routes, which draw
- * differently: sixteen and more row-major elements go by blocks of sixteen (Box-Muller on the whole block, in float32 with
- * Cephes' polynomials and a fixed pattern of fused multiply-adds), everything else one by one in order of memory, in
- * float64 with a second normal kept by the generator. The coefficients are Cephes' (Stephen Moshier), known in this form
- * from sse_mathfun (zlib licence). float64 takes log, sin and cos from the C library. */
+/* Kernels of random.op: PyTorch's numbers, bit for bit, as its CPU kernels with AVX2 make them. Two routes,
+ * which draw differently: sixteen and more row-major elements go by blocks of sixteen (Box-Muller on the
+ * whole block, in float32 with a fixed pattern of fused multiply-adds), everything else one by one in order
+ * of memory, in float64 with a second normal kept by the generator. float64 blocks take log, sin and cos from
+ * the C library. Next: normal_block.c. */
 #include "gen/kernels.h"
-#include "iter/iter.h"
+#include "normal_block.h"
 
 #include <math.h>
 
@@ -12,9 +12,11 @@ enum { BLOCK = 16 };
 static const double two_pi = 2 * 3.14159265358979323846;
 
 static float uniform_24(nx_generator *g) { return (float)(nx_generator_u32(g) & 0xffffff) * 0x1p-24f; }
-static double uniform_53(nx_generator *g) { return (double)(nx_generator_u64(g) & ((UINT64_C(1) << 53) - 1)) * 0x1p-53; }
+static double uniform_53(nx_generator *g) {
+    return (double)(nx_generator_u64(g) & ((UINT64_C(1) << 53) - 1)) * 0x1p-53;
+}
 
-/* ---- one by one ------------------------------------------------------------------------------------------------------ */
+/* ---- one by one ---------------------------------------------------------------------------------------- */
 static double next_normal(nx_generator *g) {
     if (g->has_normal) {
         g->has_normal = false;
@@ -37,56 +39,9 @@ static void fill_singly(void *arg, char *const *ptrs, const int64_t *steps, int6
     }
 }
 
-/* ---- float32 by blocks ----------------------------------------------------------------------------------------------- */
-typedef union bits { float f; uint32_t u; int32_t i; } bits;
-static inline float from_bits(uint32_t u) { return (bits){.u = u}.f; }
-
-/* x in (0, 1] */
-static inline float block_log(float x) {
-    static const uint32_t c[] = {0xbdebd1b8, 0x3def251a, 0xbdfe5d4f, 0x3e11e9bf, 0xbe2aae50, 0x3e4cceac, 0xbe7ffffc, 0x3eaaaaaa};
-    bits b = {.f = x};
-    float e = (float)((int32_t)(b.u >> 23) - 126), m = from_bits((b.u & 0x7fffff) | 0x3f000000);
-    bool low = m < from_bits(0x3f3504f3); /* sqrt(1/2) */
-    float t = low ? (m - 1) + m : m - 1;
-    e = low ? e - 1 : e;
-    float z = t * t, y = from_bits(0x3d9021bb);
-    for (int i = 0; i < NX_COUNT(c); i++) y = __builtin_fmaf(y, t, from_bits(c[i]));
-    y = y * t;
-    y = __builtin_fmaf(y, z, e * from_bits(0xb95e8083));
-    y = y - 0.5f * z;
-    return __builtin_fmaf(e, from_bits(0x3f318000), t + y);
-}
-
-/* theta in [0, 2 pi) */
-static inline void block_sincos(float theta, float *sine, float *cosine) {
-    int32_t j = ((int32_t)(theta * from_bits(0x3fa2f983)) + 1) & ~1;
-    float y = (float)j;
-    float x = __builtin_fmaf(y, from_bits(0xbf490000), theta);
-    x = __builtin_fmaf(y, from_bits(0xb97da000), x);
-    x = __builtin_fmaf(y, from_bits(0xb3222169), x);
-    float z = x * x;
-    float c = __builtin_fmaf(from_bits(0x37ccf5ce), z, from_bits(0xbab6061a));
-    c = __builtin_fmaf(c, z, from_bits(0x3d2aaaa5));
-    c = c * z;
-    c = __builtin_fmaf(c, z, -(0.5f * z));
-    c = c + 1;
-    float s = __builtin_fmaf(from_bits(0xb94ca1f9), z, from_bits(0x3c08839e));
-    s = __builtin_fmaf(s, z, from_bits(0xbe2aaaa3));
-    s = s * z;
-    s = __builtin_fmaf(s, x, x);
-    *sine = j & 2 ? c : s;
-    *cosine = j & 2 ? s : c;
-    *sine = j & 4 ? -*sine : *sine;
-    *cosine = (j - 2) & 4 ? *cosine : -*cosine;
-}
-
-static void block_f32(float *x, float mean, float std) {
-    for (int i = 0; i < BLOCK / 2; i++) {
-        float sine, cosine, radius = sqrtf(-2 * block_log(1 - x[i]));
-        block_sincos(x[i + BLOCK / 2] * from_bits(0x40c90fdb), &sine, &cosine);
-        x[i] = __builtin_fmaf(radius * cosine, std, mean);
-        x[i + BLOCK / 2] = __builtin_fmaf(radius * sine, std, mean);
-    }
+/* ---- float32 by blocks, see normal_block.c ------------------------------------------------------------- */
+static void block_f32(float *x, int64_t n_blocks, const normals *p) {
+    nx__normal_blocks[nx_level()](x, n_blocks, (float)p->mean, (float)p->std);
 }
 
 static void draw_f32(nx_generator *g, float *x, int64_t n) {
@@ -97,10 +52,10 @@ static void draw_f32(nx_generator *g, float *x, int64_t n) {
 static void fill_f32(float *x, int64_t n, const normals *p) {
     int64_t whole = n / BLOCK * BLOCK;
     draw_f32(p->g, x, n);
-    for (int64_t i = 0; i < whole; i += BLOCK) block_f32(x + i, (float)p->mean, (float)p->std);
+    block_f32(x, whole / BLOCK, p);
     if (whole == n) return;
     draw_f32(p->g, x + n - BLOCK, BLOCK);
-    block_f32(x + n - BLOCK, (float)p->mean, (float)p->std);
+    block_f32(x + n - BLOCK, 1, p);
 }
 
 /* Half types: in float32 block by block, so nothing is drawn for the part of a block. */
@@ -109,12 +64,12 @@ static void fill_half(uint16_t *x, int64_t n, const normals *p) {
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t at = i + BLOCK <= n ? i : n - BLOCK;
         draw_f32(p->g, block, BLOCK);
-        block_f32(block, (float)p->mean, (float)p->std);
+        block_f32(block, 1, p);
         nx_cast(p->dtype, (char *)(x + at), sizeof *x, NX_F32, (const char *)block, sizeof *block, BLOCK);
     }
 }
 
-/* ---- float64 by blocks -------------------------------------------------------------------------------------------------- */
+/* ---- float64 by blocks --------------------------------------------------------------------------------- */
 static void block_f64(double *x, double mean, double std) {
     for (int i = 0; i < BLOCK / 2; i++) {
         double radius = sqrt(-2 * log(1 - x[i])), theta = two_pi * x[i + BLOCK / 2];
@@ -139,7 +94,9 @@ static void fill_f64(double *x, int64_t n, const normals *p) {
 nx_status nx__normal_fill(nx_run *run, nx_array *self, double mean, double std, nx_generator *generator) {
     normals p = {(nx_dtype)self->dtype, mean, std, generator};
     if (generator->class) {
-        return nx_fail(NX_RUNTIME, "%s: Expected a 'cpu' device type for generator but found another device's", nx_op_name(run->op));
+        return nx_fail(NX_RUNTIME,
+                       "%s: Expected a 'cpu' device type for generator but found another device's",
+                       nx_op_name(run->op));
     }
     if (self->numel >= BLOCK && self->contiguous) {
         if (p.dtype == NX_F32) fill_f32(self->data, self->numel, &p);

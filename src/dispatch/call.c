@@ -44,12 +44,14 @@ nx_device nx_call_device(const nx_op *op, const nx_value *in) {
         }
     }
     if (first) return first->device;
-    if (own->device_param >= 0 && in[own->device_param].tag == NX_TAG_DEVICE) return in[own->device_param].device;
+    if (own->device_param >= 0 && in[own->device_param].tag == NX_TAG_DEVICE)
+        return in[own->device_param].device;
     return NX_CPU;
 }
 
 static nx_status call_highest(const nx_op *op, uint64_t keys, const nx_value *in, nx_value *out) {
-    if (NX_UNLIKELY(keys == 0)) return nx_fail(NX_RUNTIME, "%s: no device is left to compute it", op->def->name);
+    if (NX_UNLIKELY(keys == 0))
+        return nx_fail(NX_RUNTIME, "%s: no device is left to compute it", op->def->name);
     int at = 63 - __builtin_clzll(keys);
     nx_run run = {op, keys ^ (UINT64_C(1) << at), NULL, NX_CPU};
     return op->table[at](&run, in, out);

@@ -1,9 +1,9 @@
-/* Between devices. Two things: copies from one device to another, and operators that a device lacks, which run on the
- * CPU: the arguments' memory is brought over as bytes, so that this needs no kernel of the device, the CPU's kernel
- * runs, and what was written goes back. Each such call is counted (nx_fallback_name). */
+/* Between devices. Two things: copies from one device to another, and operators that a device lacks, which
+ * run on the CPU: the arguments' memory is brought over as bytes, so that this needs no kernel of the device,
+ * the CPU's kernel runs, and what was written goes back. Each such call is counted (nx_fallback_name). */
 #include "dispatch/private.h"
 
-/* ---- copies ------------------------------------------------------------------------------------------------------- */
+/* ---- copies -------------------------------------------------------------------------------------------- */
 static bool same_layout(const nx_array *a, const nx_array *b) {
     return a->dtype == b->dtype && a->numel == b->numel && a->contiguous && b->contiguous;
 }
@@ -44,7 +44,7 @@ fail:
     return status;
 }
 
-/* ---- on the CPU instead ----------------------------------------------------------------------------------------------- */
+/* ---- on the CPU instead -------------------------------------------------------------------------------- */
 enum { MAX_TWINS = NX__MAX_IN + NX__MAX_OUT };
 typedef struct twins { /* the call's tensors and what stands for them on the CPU */
     int n;
@@ -52,7 +52,8 @@ typedef struct twins { /* the call's tensors and what stands for them on the CPU
 } twins;
 
 static void describe(const nx_tensor *tensor, nx_device device, int64_t offset, nx_meta *meta) {
-    *meta = (nx_meta){.dtype = tensor->a.dtype, .device = device, .ndim = tensor->a.ndim, .view_of = -1, .offset = offset};
+    *meta = (nx_meta){.dtype = tensor->a.dtype, .device = device, .ndim = tensor->a.ndim, .view_of = -1};
+    meta->offset = offset;
     for (int d = 0; d < tensor->a.ndim; d++) {
         meta->size[d] = tensor->a.sizes[d];
         meta->stride[d] = tensor->a.strides[d];
@@ -91,7 +92,9 @@ static nx_status make_twin(nx_tensor *tensor, bool filled, nx_tensor **out) {
     nx_meta meta;
     nx_array_extent(&tensor->a, &low, &high);
     NX_TRY(nx_storage_new(NX_CPU, (size_t)(high - low), &storage));
-    describe(tensor, NX_CPU, low ? ((const char *)tensor->a.data - low) / (int64_t)nx_dtype_bytes(tensor->a.dtype) : 0, &meta);
+    describe(tensor, NX_CPU,
+             low ? ((const char *)tensor->a.data - low) / (int64_t)nx_dtype_bytes(tensor->a.dtype) : 0,
+             &meta);
     nx_status status = nx_tensor_new_view(storage, &meta, NX_DEVICE_KEY(NX_CPU), NULL, out);
     nx_storage_unref(storage);
     if (status != NX_OK || !filled) return status;
@@ -106,14 +109,16 @@ static nx_status twin_of(twins *all, nx_tensor *tensor, bool filled, nx_tensor *
         *out = all->ours[i];
         return NX_OK;
     }
-    if (all->n == MAX_TWINS) return nx_fail(NX_NOT_IMPLEMENTED, "fallback: more than %d tensors in a call", MAX_TWINS);
+    if (all->n == MAX_TWINS)
+        return nx_fail(NX_NOT_IMPLEMENTED, "fallback: more than %d tensors in a call", MAX_TWINS);
     NX_TRY(make_twin(tensor, filled, out));
     all->theirs[all->n] = tensor;
     all->ours[all->n++] = *out;
     return NX_OK;
 }
 
-static nx_status twin_value(twins *all, nx_device device, const nx_value *value, nx_value *list, nx_value *out) {
+static nx_status twin_value(twins *all, nx_device device, const nx_value *value, nx_value *list,
+                            nx_value *out) {
     *out = *value;
     if (value->tag == NX_TAG_LIST) {
         for (int i = 0; i < value->n; i++) NX_TRY(twin_value(all, device, &value->list[i], NULL, &list[i]));
@@ -123,7 +128,8 @@ static nx_status twin_value(twins *all, nx_device device, const nx_value *value,
     return twin_of(all, value->tensor, true, &out->tensor);
 }
 
-static nx_status run_twins(const nx_run *run, const nx_value *in, nx_value *out, twins *all, nx_value *lists) {
+static nx_status run_twins(const nx_run *run, const nx_value *in, nx_value *out, twins *all,
+                           nx_value *lists) {
     const nx_op_def *def = run->op->def;
     nx_value ours_in[NX__MAX_IN], ours_out[NX__MAX_OUT];
     nx_run cpu = {run->op, 0, NULL, NX_CPU};
@@ -145,8 +151,11 @@ static nx_status run_twins(const nx_run *run, const nx_value *in, nx_value *out,
 nx_status nx__run_on_cpu(const nx_run *run, const nx_value *in, nx_value *out) {
     int n_listed = 0;
     if (nx_capture_active(run->device)) {
-        return nx_fail(NX_RUNTIME, "%s: device %s has no kernel for it, and running it on the CPU cannot be captured; supply a "
-                       "kernel or leave the operator outside", run->op->def->name, nx_device_type_name(run->device.type));
+        return nx_fail(
+            NX_RUNTIME,
+            "%s: device %s has no kernel for it, and running it on the CPU cannot be captured; supply a "
+            "kernel or leave the operator outside",
+            run->op->def->name, nx_device_type_name(run->device.type));
     }
     for (int i = 0; i < run->op->def->n_in; i++) n_listed += in[i].tag == NX_TAG_LIST ? in[i].n : 0;
     nx_value *lists = n_listed ? nx_alloc(sizeof *lists * (size_t)n_listed) : NULL;

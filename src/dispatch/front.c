@@ -1,6 +1,7 @@
-/* What stands at the devices' keys and at FAKE. From a call to its results: the shape rule says what they will be, each
- * one is allocated, is a view, or is the argument that the operator writes; then the kernel is launched (not for fakes,
- * not for views). In: tensors. Out: new references; on failure none. Next: written.c, fallback.c. */
+/* What stands at the devices' keys and at FAKE. From a call to its results: the shape rule says what they
+ * will be, each one is allocated, is a view, or is the argument that the operator writes; then the kernel is
+ * launched (not for fakes, not for views). In: tensors. Out: new references; on failure none. Next:
+ * written.c, fallback.c. */
 #include "dispatch/private.h"
 
 static inline bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
@@ -24,7 +25,8 @@ static nx_status make_view(const nx_op *op, nx_meta *meta, nx_tensor *source, nx
     if (source->storage == NULL) {
         return nx_fail(NX_RUNTIME, "%s: argument %d was saved as a shape only", op->def->name, meta->view_of);
     }
-    /* A view that carries no gradient (detach) is no view to autograd: writing to it does not touch its base's history. */
+    /* A view that carries no gradient (detach) is no view to autograd: writing to it does not touch its
+     * base's history. */
     nx_tensor *base = op->def->derivative ? source : NULL;
     meta->offset += source->offset; /* the rule counts from the viewed tensor's element 0 */
     NX_TRY(nx_tensor_new_view(source->storage, meta, source->keys & ~NX_KEY(AUTOGRAD), base, &view));
@@ -32,12 +34,14 @@ static nx_status make_view(const nx_op *op, nx_meta *meta, nx_tensor *source, nx
     return NX_OK;
 }
 
-static nx_status make_result(const nx_op *op, const nx_value *in, int k, nx_meta *meta, bool fake, nx_value *out) {
+static nx_status make_result(const nx_op *op, const nx_value *in, int k, nx_meta *meta, bool fake,
+                             nx_value *out) {
     int written = nx__op_of(op)->written[k];
     if (written >= 0) {
         nx_tensor *tensor = in[written].tensor;
         if (in[written].tag != NX_TAG_TENSOR) {
-            return nx_fail(NX_TYPE, "%s: argument '%s' must be a tensor", op->def->name, op->def->params[written].name);
+            return nx_fail(NX_TYPE, "%s: argument '%s' must be a tensor", op->def->name,
+                           op->def->params[written].name);
         }
         NX_TRY(nx__write_into(op, in, written, meta, tensor));
         *out = nx_value_tensor(nx_tensor_ref(tensor));
@@ -71,7 +75,7 @@ static nx_status make_results(const nx_op *op, const nx_value *in, nx_meta *meta
     return NX_OK;
 }
 
-/* ---- devices ---------------------------------------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------------------------------------- */
 static nx_status fail_devices(const nx_op *op, nx_device a, nx_device b) {
     char text[2][48];
     const nx_device both[2] = {a, b};
@@ -80,8 +84,11 @@ static nx_status fail_devices(const nx_op *op, nx_device a, nx_device b) {
         if (both[i].type == 0) snprintf(text[i], sizeof text[i], "%s", name);
         else snprintf(text[i], sizeof text[i], "%s:%d", name, both[i].index);
     }
-    return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two devices, %s and %s! "
-                   "Move one with .to()", nx__op_of(op)->label, text[0], text[1]);
+    return nx_fail(
+        NX_RUNTIME,
+        "%s: Expected all tensors to be on the same device, but found at least two devices, %s and %s! "
+        "Move one with .to()",
+        nx__op_of(op)->label, text[0], text[1]);
 }
 
 static nx_status check_devices(const nx_op *op, const nx_value *in, nx_device device) {
@@ -91,7 +98,8 @@ static nx_status check_devices(const nx_op *op, const nx_value *in, nx_device de
         const nx_value *at = value->tag == NX_TAG_LIST ? value->list : value;
         for (int n = value->tag == NX_TAG_LIST ? value->n : 1; n > 0; n--, at++) {
             if (at->tag != NX_TAG_TENSOR || same_device(at->array->device, device)) continue;
-            bool scalar = op->def->kind == NX_KIND_POINT && at->array->ndim == 0 && at->array->device.type == 0;
+            bool scalar =
+                op->def->kind == NX_KIND_POINT && at->array->ndim == 0 && at->array->device.type == 0;
             if (!scalar) return fail_devices(op, device, at->array->device);
         }
     }
@@ -113,7 +121,8 @@ static nx_status launch_elsewhere(nx_run *run, const nx_value *in, nx_value *out
     return nx_device_launch(kernel, run, in, run->op->def->n_in, out, run->op->def->n_out);
 }
 
-/* The source of an operator that copies between devices is its last tensor argument: copy_(self, src), _to_copy(self). */
+/* The source of an operator that copies between devices is its last tensor argument: copy_(self, src),
+ * _to_copy(self). */
 static nx_tensor *copy_source(const nx_op *op, const nx_value *in) {
     const nx__op *own = nx__op_of(op);
     const nx_value *last = own->n_tensors ? &in[own->tensors[own->n_tensors - 1]] : NULL;
@@ -131,15 +140,17 @@ static nx_status launch(const nx_op *op, const nx_value *in, nx_value *out) {
     }
     if (kernel == NULL || kernel == nx__kernel_nothing) return NX_OK; /* empty */
     if (run.device.type != 0) return launch_elsewhere(&run, in, out);
-    if (NX_LIKELY(nx_thread_get()->recorder == NULL)) return kernel(&run, in, out); /* a tensor begins with its array */
+    if (NX_LIKELY(nx_thread_get()->recorder == NULL))
+        return kernel(&run, in, out); /* a tensor begins with its array */
     return nx_device_launch(kernel, &run, in, op->def->n_in, out, op->def->n_out);
 }
 
-/* ---- the functions of the table -------------------------------------------------------------------------------------- */
+/* ---- the functions of the table ------------------------------------------------------------------------ */
 nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     nx_meta metas[NX__MAX_OUT];
-    if (NX_UNLIKELY(op->def->meta == NULL)) return op->def->compose ? op->def->compose(run, in, out) : fail_meta(op);
+    if (NX_UNLIKELY(op->def->meta == NULL))
+        return op->def->compose ? op->def->compose(run, in, out) : fail_meta(op);
     NX_TRY(shape_rule(op, in, metas));
     if (NX_UNLIKELY(op->def->kernel == NULL && op->def->compose)) return op->def->compose(run, in, out);
     NX_TRY(make_results(op, in, metas, false, out));

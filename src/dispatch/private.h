@@ -20,14 +20,19 @@ typedef struct nx__op {
 } nx__op;
 static inline nx__op *nx__op_of(const nx_op *op) { return (nx__op *)op; }
 
-nx_status nx__kernel_nothing(nx_run *run, const nx_value *in, nx_value *out);                       /* generated: of operators that only allocate */
-nx_kernel_fn *nx__cpu_kernel(const nx_op *op);           /* NULL: nothing to compute */
+nx_status nx__kernel_nothing(nx_run *run, const nx_value *in,
+                             nx_value *out); /* generated: of operators that only allocate */
+/* NULL: nothing to compute. */
+static inline nx_kernel_fn *nx__cpu_kernel(const nx_op *op) {
+    return NX_UNLIKELY(nx_flag.reference) && op->def->ref ? op->def->ref : op->def->kernel;
+}
 nx_kernel_fn *nx__device_kernel(const nx_op *op, int type); /* NULL: the device has none */
 
 /* written.c */
-/* Whether result `meta` may go into `tensor`, the written argument `param` of the call; an out= tensor of another size
- * is resized. Counts the write. */
-nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta, nx_tensor *tensor);
+/* Whether result `meta` may go into `tensor`, the written argument `param` of the call; an out= tensor of
+ * another size is resized. Counts the write. */
+nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta,
+                         nx_tensor *tensor);
 
 /* fallback.c */
 nx_status nx__run_on_cpu(const nx_run *run, const nx_value *in, nx_value *out);

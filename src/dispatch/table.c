@@ -1,7 +1,8 @@
-/* The operator table: every operator by number and by name, and its row of functions, one for each dispatch key.
- * A row is filled, from strongest to weakest: by nx_library_impl, by the operator's own nature (an entry that dissolves
- * is its composition everywhere but at CAPTURE), by the key's fallback, else by a function that goes on to the next key.
- * Operators are never removed, so a `const nx_op *` stays good. Looking up and registering take a lock; calling does not. */
+/* The operator table: every operator by number and by name, and its row of functions, one for each dispatch
+ * key. A row is filled, from strongest to weakest: by nx_library_impl, by the operator's own nature (an entry
+ * that dissolves is its composition everywhere but at CAPTURE), by the key's fallback, else by a function
+ * that goes on to the next key. Operators are never removed, so a `const nx_op *` stays good. Looking up and
+ * registering take a lock; calling does not. */
 #include "dispatch/private.h"
 
 #include <pthread.h>
@@ -31,7 +32,8 @@ static uint32_t hash_name(const char *name) {
 
 static int *find_slot(const char *name) {
     uint32_t at = hash_name(name) & (uint32_t)(n_slots - 1);
-    while (slots[at] && strcmp(ops.at[slots[at] - 1]->op.def->name, name) != 0) at = (at + 1) & (uint32_t)(n_slots - 1);
+    while (slots[at] && strcmp(ops.at[slots[at] - 1]->op.def->name, name) != 0)
+        at = (at + 1) & (uint32_t)(n_slots - 1);
     return &slots[at];
 }
 
@@ -89,7 +91,9 @@ static void read_schema(nx__op *op) {
 
 static nx_status define_locked(const nx_op_def *def) {
     nx__op *other = find_locked(def->name);
-    if (other) return nx_fail(NX_RUNTIME, "%s: defined twice, in %s and %s", def->name, other->op.def->source, def->source);
+    if (other)
+        return nx_fail(NX_RUNTIME, "%s: defined twice, in %s and %s", def->name, other->op.def->source,
+                       def->source);
     if (2 * (ops.n + 1) > n_slots) NX_TRY(grow_slots());
     nx__op *op = nx_alloc_zeroed(sizeof *op);
     if (op == NULL) return nx_fail_memory(sizeof *op);
@@ -109,10 +113,11 @@ static nx_status define_locked(const nx_op_def *def) {
 
 nx_status nx_library_def(const nx_op_def *def) {
     if (def->n_in > NX__MAX_IN || def->n_out > NX__MAX_OUT) {
-        return nx_fail(NX_VALUE, "%s: %d parameters and %d results, at most %d and %d are possible", def->name, def->n_in, def->n_out,
-                       NX__MAX_IN, NX__MAX_OUT);
+        return nx_fail(NX_VALUE, "%s: %d parameters and %d results, at most %d and %d are possible",
+                       def->name, def->n_in, def->n_out, NX__MAX_IN, NX__MAX_OUT);
     }
-    if (def->dissolves && def->compose == NULL) return nx_fail(NX_VALUE, "%s: dissolves without a composition", def->name);
+    if (def->dissolves && def->compose == NULL)
+        return nx_fail(NX_VALUE, "%s: dissolves without a composition", def->name);
     pthread_mutex_lock(&lock);
     nx_status status = define_locked(def);
     pthread_mutex_unlock(&lock);
@@ -120,7 +125,8 @@ nx_status nx_library_def(const nx_op_def *def) {
 }
 
 static nx_status check_row(const char *what, int key, nx_op_fn *fn) {
-    if (key < 0 || key >= NX_N_KEYS) return nx_fail(NX_VALUE, "%s: dispatch key %d, there are 0 to %d", what, key, NX_N_KEYS - 1);
+    if (key < 0 || key >= NX_N_KEYS)
+        return nx_fail(NX_VALUE, "%s: dispatch key %d, there are 0 to %d", what, key, NX_N_KEYS - 1);
     if (fn == NULL) return nx_fail(NX_VALUE, "%s: no function for dispatch key %d", what, key);
     return NX_OK;
 }
@@ -167,20 +173,24 @@ const nx_op *nx_op_get(const char *name) {
     return op ? &op->op : NULL;
 }
 
+/* The library's start: the generated operators are there before anyone can ask for one. */
+static nx_status start_status;
+__attribute__((constructor)) static void start(void) { start_status = nx__register_ops(); }
+
 nx_status nx_op_find(const char *name, const nx_op **out) {
     *out = nx_op_get(name);
-    return *out ? NX_OK : nx_fail(NX_KEY, "%s: no such operator; names look like aten::add.Tensor or aten::mm", name ? name : "(none)");
+    if (*out == NULL && start_status != NX_OK)
+        return nx_fail(start_status, "%s: the operators could not be registered", name);
+    return *out ? NX_OK
+                : nx_fail(NX_KEY, "%s: no such operator; names look like aten::add.Tensor or aten::mm",
+                          name ? name : "(none)");
 }
 
 int nx_op_n_in(const nx_op *op) { return op->def->n_in; }
 int nx_op_n_out(const nx_op *op) { return op->def->n_out; }
 const char *nx_op_name(const nx_op *op) { return op->def->name; }
 
-/* ---- kernels -------------------------------------------------------------------------------------------------- */
-nx_kernel_fn *nx__cpu_kernel(const nx_op *op) {
-    return NX_UNLIKELY(nx_flag.reference) && op->def->ref ? op->def->ref : op->def->kernel;
-}
-
+/* ---- kernels ------------------------------------------------------------------------------------------- */
 nx_status nx_op_cpu_kernel(const char *name, nx_kernel_fn **out) {
     const nx_op *op;
     NX_TRY(nx_op_find(name, &op));
@@ -201,7 +211,7 @@ nx_kernel_fn *nx__device_kernel(const nx_op *op, int type) {
     return kernel;
 }
 
-/* ---- operators that ran on the CPU for another device --------------------------------------------------------------- */
+/* ---- operators that ran on the CPU for another device -------------------------------------------------- */
 int nx_fallback_count(void) {
     int n = 0, n_ops = nx_op_count();
     for (int i = 0; i < n_ops; i++) n += atomic_load(&nx__op_of(nx_op_at(i))->fallbacks) > 0;

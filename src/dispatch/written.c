@@ -1,6 +1,6 @@
-/* What must hold of a tensor that an operator writes: it overlaps neither itself nor, in part, an input; it has the
- * result's size (an out= tensor is resized); the result's dtype may be cast to its own. The texts are PyTorch's.
- * It stands below src/iter because every front needs it before anything is launched. */
+/* What must hold of a tensor that an operator writes: it overlaps neither itself nor, in part, an input; it
+ * has the result's size (an out= tensor is resized); the result's dtype may be cast to its own. The texts are
+ * PyTorch's. It stands below src/iter because every front needs it before anything is launched. */
 #include "dispatch/private.h"
 
 bool nx_can_cast(nx_dtype from, nx_dtype to) {
@@ -29,15 +29,19 @@ bool nx_is_dense(const nx_array *a) {
 static nx_status check_own_overlap(const nx_op *op, const nx_array *a) {
     for (int d = 0; d < a->ndim && a->numel > 0; d++) {
         if (a->sizes[d] <= 1 || a->strides[d] != 0) continue;
-        return nx_fail(NX_RUNTIME, "%s: unsupported operation: more than one element of the written-to tensor refers to a single "
-                       "memory location. Please clone() the tensor before performing the operation.", nx__op_of(op)->label);
+        return nx_fail(
+            NX_RUNTIME,
+            "%s: unsupported operation: more than one element of the written-to tensor refers to a single "
+            "memory location. Please clone() the tensor before performing the operation.",
+            nx__op_of(op)->label);
     }
     return NX_OK;
 }
 
 static bool overlaps_partly(const nx_tensor *written, const nx_tensor *input) {
     if (written == input || written->storage != input->storage || written->storage == NULL) return false;
-    if (written->a.numel == 0 || input->a.numel == 0 || !nx_is_dense(&written->a) || !nx_is_dense(&input->a)) return false;
+    if (written->a.numel == 0 || input->a.numel == 0 || !nx_is_dense(&written->a) || !nx_is_dense(&input->a))
+        return false;
     int64_t begin = written->offset * (int64_t)nx_dtype_bytes(written->a.dtype);
     int64_t end = begin + written->a.numel * (int64_t)nx_dtype_bytes(written->a.dtype);
     int64_t input_begin = input->offset * (int64_t)nx_dtype_bytes(input->a.dtype);
@@ -55,8 +59,11 @@ static nx_status check_inputs_overlap(const nx_op *op, const nx_value *in, const
     for (int i = 0; i < own->n_tensors; i++) {
         const nx_value *value = &in[own->tensors[i]];
         if (value->tag != NX_TAG_TENSOR || !overlaps_partly(written, value->tensor)) continue;
-        return nx_fail(NX_RUNTIME, "%s: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
-                       "a single memory location. Please clone() the tensor before performing the operation.", own->label);
+        return nx_fail(
+            NX_RUNTIME,
+            "%s: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+            "a single memory location. Please clone() the tensor before performing the operation.",
+            own->label);
     }
     return NX_OK;
 }
@@ -80,11 +87,12 @@ static nx_status fail_size(const nx_op *op, const nx_meta *meta, const nx_array 
     return status;
 }
 
-/* As PyTorch: the tensor takes the result's size and strides, its storage grows if it must. Storage that others share
- * cannot move under them. */
+/* As PyTorch: the tensor takes the result's size and strides, its storage grows if it must. Storage that
+ * others share cannot move under them. */
 static nx_status resize(const nx_op *op, const nx_meta *meta, nx_tensor *tensor) {
     if (tensor->a.sizes != tensor->dims || meta->ndim > NX_INLINE_DIMS) {
-        return fail_size(op, meta, &tensor->a, " and cannot be resized beyond 6 dimensions; give an empty one");
+        return fail_size(op, meta, &tensor->a,
+                         " and cannot be resized beyond 6 dimensions; give an empty one");
     }
     if (tensor->storage == NULL) return fail_size(op, meta, &tensor->a, " and has no storage");
     nx_meta sized = *meta;
@@ -94,9 +102,11 @@ static nx_status resize(const nx_op *op, const nx_meta *meta, nx_tensor *tensor)
         nx_storage *grown;
         bool fake = nx_tensor_is_fake(tensor);
         if (tensor->base || tensor->offset || atomic_load(&tensor->storage->refs) > 1) {
-            return fail_size(op, meta, &tensor->a, " and cannot grow, because other tensors share its storage");
+            return fail_size(op, meta, &tensor->a,
+                             " and cannot grow, because other tensors share its storage");
         }
-        NX_TRY(fake ? nx_storage_new_fake(tensor->a.device, bytes, &grown) : nx_storage_new(tensor->a.device, bytes, &grown));
+        NX_TRY(fake ? nx_storage_new_fake(tensor->a.device, bytes, &grown)
+                    : nx_storage_new(tensor->a.device, bytes, &grown));
         grown->version = tensor->storage->version;
         nx_storage_unref(tensor->storage);
         tensor->storage = grown;
@@ -112,22 +122,25 @@ static nx_status resize(const nx_op *op, const nx_meta *meta, nx_tensor *tensor)
     return NX_OK;
 }
 
-static const char *c_name(nx_dtype dtype) { return dtype == NX_F32 ? "float" : dtype == NX_F64 ? "double" : nx_dtype_name(dtype); }
+static const char *c_name(nx_dtype dtype) {
+    return dtype == NX_F32 ? "float" : dtype == NX_F64 ? "double" : nx_dtype_name(dtype);
+}
 
 static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
     bool casts = op->def->kind == NX_KIND_POINT || op->def->kind == NX_KIND_REDUCE;
     if (casts && !nx_can_cast(from, to)) {
-        return nx_fail(NX_RUNTIME, "%s: result type %s can't be cast to the desired output type %s", nx__op_of(op)->label,
-                       nx_dtype_kind(from), nx_dtype_kind(to));
+        return nx_fail(NX_RUNTIME, "%s: result type %s can't be cast to the desired output type %s",
+                       nx__op_of(op)->label, nx_dtype_kind(from), nx_dtype_kind(to));
     }
     if (!casts && op->def->variant == NX_OUT) {
-        return nx_fail(NX_RUNTIME, "%s: Expected out tensor to have dtype %s, but got %s instead", nx__op_of(op)->label,
-                       c_name(from), c_name(to));
+        return nx_fail(NX_RUNTIME, "%s: Expected out tensor to have dtype %s, but got %s instead",
+                       nx__op_of(op)->label, c_name(from), c_name(to));
     }
     return NX_OK;
 }
 
-nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta, nx_tensor *tensor) {
+nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta,
+                         nx_tensor *tensor) {
     if (!tensor->a.contiguous) NX_TRY(check_own_overlap(op, &tensor->a));
     NX_TRY(check_inputs_overlap(op, in, tensor));
     bool fits = same_size(meta, &tensor->a);

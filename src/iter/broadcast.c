@@ -1,12 +1,15 @@
-/* The size and strides of what a point operator returns. Operands align at the right; a dimension of size 1 stretches.
- * Strides follow the operands as PyTorch's do: one layout that all share is kept; otherwise dimensions are ordered by the
- * operands' strides, first operand first, and laid out without gaps in that order. Next: shape.c, walk.c. */
+/* The size and strides of what a point operator returns. Operands align at the right; a dimension of size 1
+ * stretches. Strides follow the operands as PyTorch's do: one layout that all share is kept; otherwise
+ * dimensions are ordered by the operands' strides, first operand first, and laid out without gaps in that
+ * order. Next: shape.c, walk.c. */
 #include "iter/iter.h"
 
 typedef struct operands { int n; const nx_array *at[NX_MAX_OPERANDS]; } operands;
 
 static nx_status fail_size(const char *op, int64_t a, int64_t b, int d) {
-    return nx_fail(NX_RUNTIME, "%s: The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %d",
+    return nx_fail(NX_RUNTIME,
+                   "%s: The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton "
+                   "dimension %d",
                    op, (long long)a, (long long)b, d);
 }
 
@@ -60,15 +63,15 @@ static void channels_last_strides(nx_meta *meta) {
     meta->stride[0] = meta->stride[2] * meta->size[2];
 }
 
-/* Which of two dimensions lies further in: < 0 a, > 0 b, 0 no operand tells. Equal strides: the smaller one. */
+/* Which of two dimensions lies further in: < 0 a, > 0 b, 0 no operand tells. Equal strides: the smaller
+ * one. */
 static int compare_dims(const operands *all, const nx_meta *meta, int a, int b) {
     for (int k = 0; k < all->n; k++) {
         const nx_array *x = all->at[k];
         int shift = meta->ndim - x->ndim;
         if (a < shift || b < shift) continue;
-        int64_t bytes = (int64_t)nx_dtype_bytes(x->dtype);
-        int64_t stride_a = x->sizes[a - shift] == 1 && meta->size[a] != 1 ? 0 : x->strides[a - shift] * bytes;
-        int64_t stride_b = x->sizes[b - shift] == 1 && meta->size[b] != 1 ? 0 : x->strides[b - shift] * bytes;
+        int64_t stride_a = x->sizes[a - shift] == 1 && meta->size[a] != 1 ? 0 : x->strides[a - shift];
+        int64_t stride_b = x->sizes[b - shift] == 1 && meta->size[b] != 1 ? 0 : x->strides[b - shift];
         if (stride_a == 0 || stride_b == 0) continue;
         if (stride_a != stride_b) return stride_a < stride_b ? -1 : 1;
         if (meta->size[a] > meta->size[b]) return 1;
@@ -108,10 +111,26 @@ static void copy_strides(const nx_array *a, nx_meta *meta) {
     for (int d = 0; d < a->ndim; d++) meta->stride[d] = a->strides[d];
 }
 
+/* PyTorch casts operands of another dtype before it looks at strides, and a cast closes gaps. */
+typedef struct cast_operand { nx_array array; int64_t dims[2 * NX_MAX_DIMS]; } cast_operand;
+
+static void close_gaps(const nx_array *a, cast_operand *cast) {
+    operands one = {1, {a}};
+    nx_meta meta;
+    meta.ndim = a->ndim;
+    for (int d = 0; d < a->ndim; d++) meta.size[d] = a->sizes[d];
+    ordered_strides(&one, &meta);
+    nx_array_copy(&cast->array, a, cast->dims);
+    for (int d = 0; d < a->ndim; d++) cast->array.strides[d] = meta.stride[d];
+    nx_array_refresh(&cast->array);
+}
+
 /* A number counts as a 0-dim operand. */
 static void choose_strides(const operands *all, bool numbers, nx_meta *meta) {
-    bool same = !numbers || meta->ndim == 0, contiguous = true, channels_last = true, dense = true, strides = true;
-    for (int k = 0; k < all->n && same; k++) same = same_size(all->at[0], all->at[k]) && all->at[k]->ndim == meta->ndim;
+    bool same = !numbers || meta->ndim == 0, contiguous = true, channels_last = true, dense = true,
+         strides = true;
+    for (int k = 0; k < all->n && same; k++)
+        same = same_size(all->at[0], all->at[k]) && all->at[k]->ndim == meta->ndim;
     for (int k = 0; k < all->n && same; k++) {
         contiguous = contiguous && all->at[k]->contiguous;
         channels_last = channels_last && is_channels_last(all->at[k]);
@@ -122,6 +141,16 @@ static void choose_strides(const operands *all, bool numbers, nx_meta *meta) {
     else if (same && channels_last) channels_last_strides(meta);
     else if (same && dense && strides) copy_strides(all->at[0], meta);
     else ordered_strides(all, meta);
+}
+
+static void choose_cast_strides(operands all, nx_dtype common, bool numbers, nx_meta *meta) {
+    cast_operand casts[NX_MAX_OPERANDS];
+    for (int k = 0; k < all.n; k++) {
+        if (all.at[k]->dtype == common || nx_is_dense(all.at[k])) continue;
+        close_gaps(all.at[k], &casts[k]);
+        all.at[k] = &casts[k].array;
+    }
+    choose_strides(&all, numbers, meta);
 }
 
 static nx_status join_device(const char *op, const operands *all, nx_meta *meta) {
@@ -135,8 +164,11 @@ static nx_status join_device(const char *op, const operands *all, nx_meta *meta)
             meta->device = device;
             loose = false;
         } else if (all->at[k]->ndim > 0 || device.type != 0) {
-            return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two devices, %s:%d and "
-                           "%s:%d! Move one with .to()", op, nx_device_type_name(meta->device.type), meta->device.index,
+            return nx_fail(NX_RUNTIME,
+                           "%s: Expected all tensors to be on the same device, but found at least two "
+                           "devices, %s:%d and "
+                           "%s:%d! Move one with .to()",
+                           op, nx_device_type_name(meta->device.type), meta->device.index,
                            nx_device_type_name(device.type), device.index);
         }
     }
@@ -149,8 +181,9 @@ static bool fill_plain(const nx_value *const *args, int n, nx_meta *meta) {
     if (args[0]->tag != NX_TAG_TENSOR || !a->contiguous) return false;
     for (int k = 1; k < n; k++) {
         const nx_array *b = args[k]->array;
-        if (args[k]->tag != NX_TAG_TENSOR || !b->contiguous || b->device.type != a->device.type || b->device.index != a->device.index ||
-            !same_size(a, b)) return false;
+        if (args[k]->tag != NX_TAG_TENSOR || !b->contiguous || b->device.type != a->device.type ||
+            b->device.index != a->device.index || !same_size(a, b))
+            return false;
     }
     meta->ndim = a->ndim;
     meta->device = a->device;
@@ -174,10 +207,11 @@ nx_status nx_meta_broadcast(const char *op, const nx_value *const *args, int n, 
     for (int k = 0; k < n; k++) {
         numbers = numbers || args[k]->tag != NX_TAG_TENSOR;
         if (args[k]->tag != NX_TAG_TENSOR) continue;
-        if (all.n == NX_MAX_OPERANDS) return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d operands", op, NX_MAX_OPERANDS);
+        if (all.n == NX_MAX_OPERANDS)
+            return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d operands", op, NX_MAX_OPERANDS);
         all.at[all.n++] = args[k]->array;
         NX_TRY(join_size(op, args[k]->array, meta));
     }
-    choose_strides(&all, numbers, meta);
+    choose_cast_strides(all, nx_promote(args, n), numbers, meta);
     return join_device(op, &all, meta);
 }

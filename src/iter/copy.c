@@ -11,7 +11,9 @@ static void copy_inner(void *arg, char *const *ptrs, const int64_t *steps, int64
 void nx_copy_cast(const nx_array *to, const nx_array *from) {
     dtypes both = {to->dtype, from->dtype};
     int64_t to_bytes = (int64_t)nx_dtype_bytes(to->dtype), from_bytes = (int64_t)nx_dtype_bytes(from->dtype);
-    if (to->numel == 0 || (to->data == from->data && both.to == both.from && to->contiguous && from->contiguous)) return;
+    if (to->numel == 0 ||
+        (to->data == from->data && both.to == both.from && to->contiguous && from->contiguous))
+        return;
     if (to->contiguous && from->contiguous && to->numel == from->numel && to->numel < 2 * NX__SPLIT) {
         nx_cast(both.to, to->data, to_bytes, both.from, from->data, from_bytes, to->numel);
         return;

@@ -5,7 +5,7 @@
 
 #include "dispatch/dispatch.h"
 
-/* ---- promotion: ATen's classes tensor > 0-dim tensor > Python number ------------------------------------------ */
+/* ---- promotion: ATen's classes tensor > 0-dim tensor > Python number ----------------------------------- */
 nx_dtype nx_promote_types(nx_dtype a, nx_dtype b);
 /* Common dtype of the given arguments (tensors and numbers). */
 nx_dtype nx_promote(const nx_value *const *args, int n);
@@ -14,19 +14,22 @@ NX_MUST_USE nx_status nx_set_default_dtype(nx_dtype dtype);
 static inline bool nx_is_float(nx_dtype d) { return d >= NX_F16; }
 static inline bool nx_is_int(nx_dtype d) { return d > NX_BOOL && d < NX_F16; }
 
-/* ---- shape rules ------------------------------------------------------------------------------------------------- */
-/* Broadcast of the tensor arguments into meta->size; strides follow the operands' order as in PyTorch. `op` for the
- * message. The device is the one of the operands (0-dim CPU tensors are allowed beside another device). */
+/* ---- shape rules --------------------------------------------------------------------------------------- */
+/* Broadcast of the tensor arguments into meta->size; strides follow the operands' order as in PyTorch. `op`
+ * for the message. The device is the one of the operands (0-dim CPU tensors are allowed beside another
+ * device). */
 NX_MUST_USE nx_status nx_meta_broadcast(const char *op, const nx_value *const *args, int n, nx_meta *meta);
-/* Size of a reduction over `dims` (NONE or empty: all). Wraps and checks dims; fills mask with the reduced ones. */
-NX_MUST_USE nx_status nx_meta_reduce(const char *op, const nx_array *self, const nx_value *dims, bool keepdim, nx_meta *meta, bool *mask);
+/* Size of a reduction over `dims` (NONE or empty: all). Wraps and checks dims; fills mask with the reduced
+ * ones. */
+NX_MUST_USE nx_status nx_meta_reduce(const char *op, const nx_array *self, const nx_value *dims, bool keepdim,
+                                     nx_meta *meta, bool *mask);
 NX_MUST_USE nx_status nx_wrap_dim(const char *op, int64_t dim, int ndim, int *out);
 NX_MUST_USE nx_status nx_infer_size(const char *op, const int64_t *size, int n, int64_t numel, int64_t *out);
 /* Strides of a view of `self` with the new sizes; false: not possible without a copy. */
 bool nx_regroup(const nx_array *self, const int64_t *size, int n, int64_t *stride);
 bool nx_expandable(const int64_t *from, int n_from, const int64_t *to, int n_to);
 
-/* ---- walking ----------------------------------------------------------------------------------------------------- */
+/* ---- walking ------------------------------------------------------------------------------------------- */
 enum { NX_MAX_OPERANDS = 8 };
 /* Operands over one index space: dimensions are merged and ordered so that the innermost is long. */
 typedef struct nx_walk {
@@ -45,10 +48,12 @@ void nx_walk_run(const nx_walk *walk, nx_walk_fn *inner, void *arg);
 nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out);
 /* n elements, steps in bytes; the same address is allowed for one dtype, otherwise no overlap. */
-void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, const char *from, int64_t from_step, int64_t n);
+void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, const char *from,
+             int64_t from_step, int64_t n);
 /* Elements of `from` cast into `to`, which has the broadcast size. */
 void nx_copy_cast(const nx_array *to, const nx_array *from);
 int nx_level(void);                                           /* the level in use */
-void nx_const_cast(nx_const *to, const nx_value *number, nx_dtype computing); /* half types compute in float: .f */
+void nx_const_cast(nx_const *to, const nx_value *number,
+                   nx_dtype computing); /* half types compute in float: .f */
 
 #endif

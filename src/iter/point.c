@@ -1,8 +1,8 @@
-/* Point operators on the CPU: operands broadcast, cast to the common dtype, through the operator's loop, cast to the
- * result's dtype. First the plain case, which is most calls: one dtype, row-major, equal sizes; then a walk, whose inner
- * part casts what differs in pieces of PIECE elements, so that nothing is allocated. Next: walk.c, cast.c.
- * Where the entry says so (nx_point.exact), a number beside a half type is not rounded to it: everything is computed in
- * float32 and rounded once, as PyTorch multiplies. */
+/* Point operators on the CPU: operands broadcast, cast to the common dtype, through the operator's loop, cast
+ * to the result's dtype. First the plain case, which is most calls: one dtype, row-major, equal sizes; then a
+ * walk, whose inner part casts what differs in pieces of PIECE elements, so that nothing is allocated. Next:
+ * walk.c, cast.c. Where the entry says so (nx_point.exact), a number beside a half type is not rounded to it:
+ * everything is computed in float32 and rounded once, as PyTorch multiplies. */
 #include "iter/private.h"
 
 enum { PIECE = 512 };
@@ -13,15 +13,28 @@ static nx_loop_fn *find_loop(const nx_point *point, nx_dtype dtype) {
 }
 
 static nx_status fail_dtype(const nx_run *run, nx_dtype dtype) {
-    return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", run->op->def->name, nx_dtype_kind(dtype));
+    return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", run->op->def->name,
+                   nx_dtype_kind(dtype));
 }
 
-static inline void cast_constants(const nx_point *point, const nx_value *in, nx_dtype computing, nx_const *constants) {
-    for (int c = 0; c < point->n_constants; c++) nx_const_cast(&constants[c], &in[point->constant_param[c]], computing);
+static inline void cast_constants(const nx_point *point, const nx_value *in, nx_dtype computing,
+                                  nx_const *constants) {
+    for (int c = 0; c < point->n_constants; c++) {
+        const nx_value *number = &in[point->constant_param[c]];
+        if (computing == NX_F32 && number->tag == NX_TAG_INT)
+            constants[c].f = (float)number->i; /* alpha = 1 */
+        else nx_const_cast(&constants[c], number, computing);
+    }
 }
 
-/* ---- plain --------------------------------------------------------------------------------------------------------- */
-typedef struct plain { nx_loop_fn *loop; char **ptrs; int64_t *steps; const nx_const *constants; int n; } plain;
+/* ---- plain --------------------------------------------------------------------------------------------- */
+typedef struct plain {
+    nx_loop_fn *loop;
+    char **ptrs;
+    int64_t *steps;
+    const nx_const *constants;
+    int n;
+} plain;
 
 static nx_status run_part(void *arg, int64_t begin, int64_t end) {
     const plain *call = arg;
@@ -33,7 +46,8 @@ static nx_status run_part(void *arg, int64_t begin, int64_t end) {
 
 /* Equal numel and row-major means equal order: sizes can then differ by dimensions of size 1 only. */
 static inline bool plain_operand(const nx_value *value, nx_dtype dtype, int64_t numel) {
-    return value->tag == NX_TAG_TENSOR && value->array->dtype == dtype && value->array->contiguous && value->array->numel == numel;
+    return value->tag == NX_TAG_TENSOR && value->array->dtype == dtype && value->array->contiguous &&
+           value->array->numel == numel;
 }
 
 static inline bool gather_plain(const nx_point *point, const nx_value *in, const nx_value *out, char **ptrs) {
@@ -50,7 +64,7 @@ static inline bool gather_plain(const nx_point *point, const nx_value *in, const
     return true;
 }
 
-/* ---- general --------------------------------------------------------------------------------------------------------- */
+/* ---- general ------------------------------------------------------------------------------------------- */
 typedef struct general {
     nx_loop_fn *loop;
     nx_const constants[8];
@@ -74,8 +88,8 @@ static void load_piece(const general *call, int k, char *to, const char *from, i
     nx_cast(call->computing, to, bytes, call->dtype[k], from, step, n);
 }
 
-static void run_piece(const general *call, char *const *walk_ptrs, const int64_t *walk_steps, int64_t done, int64_t n,
-                      char (*buffers)[PIECE * 8]) {
+static void run_piece(const general *call, char *const *walk_ptrs, const int64_t *walk_steps, int64_t done,
+                      int64_t n, char (*buffers)[PIECE * 8]) {
     int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
     char *ptrs[NX_MAX_OPERANDS];
     int64_t steps[NX_MAX_OPERANDS];
@@ -92,13 +106,15 @@ static void run_piece(const general *call, char *const *walk_ptrs, const int64_t
     for (int k = 0; k < call->n_out; k++) {
         if (call->dtype[k] == call->computing) continue;
         int w = call->walked[k];
-        nx_cast(call->dtype[k], walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], call->computing, buffers[k], bytes, n);
+        nx_cast(call->dtype[k], walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], call->computing,
+                buffers[k], bytes, n);
     }
 }
 
 static void run_casting(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     _Alignas(64) char buffers[NX_MAX_OPERANDS][PIECE * 8];
-    for (int64_t done = 0; done < n; done += PIECE) run_piece(arg, ptrs, steps, done, n - done < PIECE ? n - done : PIECE, buffers);
+    for (int64_t done = 0; done < n; done += PIECE)
+        run_piece(arg, ptrs, steps, done, n - done < PIECE ? n - done : PIECE, buffers);
 }
 
 static void run_direct(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n) {
@@ -113,8 +129,8 @@ static void run_direct(void *arg, char *const *walk_ptrs, const int64_t *walk_st
     call->loop(ptrs, steps, n, call->constants);
 }
 
-/* The common dtype of the operands. A Scalar parameter that takes part in promotion (mul.Scalar's other) shows in the
- * category of the shape rule's dtype. */
+/* The common dtype of the operands. A Scalar parameter that takes part in promotion (mul.Scalar's other)
+ * shows in the category of the shape rule's dtype. */
 static nx_status common_dtype(const nx_run *run, const nx_point *point, const nx_value *in, nx_dtype *out) {
     const nx_value *operands[NX_MAX_OPERANDS];
     nx_meta metas[8];
@@ -143,7 +159,9 @@ static void add_operand(general *call, nx_walk *walk, const nx_value *value, boo
     nx_walk_add(walk, value->array);
 }
 
-static bool is_single(const nx_value *value) { return value->tag != NX_TAG_TENSOR || value->array->numel == 1; }
+static bool is_single(const nx_value *value) {
+    return value->tag != NX_TAG_TENSOR || value->array->numel == 1;
+}
 
 static bool computes_wide(const nx_point *point, const nx_value *in, nx_dtype common) {
     if (common != NX_F16 && common != NX_BF16) return false;
@@ -155,7 +173,8 @@ static bool computes_wide(const nx_point *point, const nx_value *in, nx_dtype co
     return false;
 }
 
-static nx_status run_general(const nx_run *run, const nx_point *point, const nx_value *in, const nx_value *out) {
+static nx_status run_general(const nx_run *run, const nx_point *point, const nx_value *in,
+                             const nx_value *out) {
     general call;
     nx_walk walk;
     call.n = 0;
@@ -170,7 +189,8 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
     if (call.loop == NULL) return fail_dtype(run, call.rounding);
     nx_walk_start(&walk, out[0].array->ndim, out[0].array->sizes);
     for (int k = 0; k < point->n_out; k++) add_operand(&call, &walk, &out[k], false);
-    for (int k = 0; k < point->n_in; k++) add_operand(&call, &walk, &in[point->in_param[k]], point->exact >> k & 1);
+    for (int k = 0; k < point->n_in; k++)
+        add_operand(&call, &walk, &in[point->in_param[k]], point->exact >> k & 1);
     cast_constants(point, in, call.computing, call.constants);
     nx_walk_merge(&walk);
     nx__walk_spread(&walk, call.casts ? run_casting : run_direct, &call);

@@ -1,16 +1,20 @@
-/* Type promotion. Dtypes stand in dtypes.def in promotion order; the exceptions are uint8 with int8 (int16) and float16
- * with bfloat16 (float32). Operands have three ranks: tensors with dimensions, 0-dim tensors, Python numbers. A lower
- * rank counts only when its category (bool < integer < float) is higher than what the ranks above have. */
+/* Type promotion. Dtypes stand in dtypes.def in promotion order; the exceptions are uint8 with int8 (int16)
+ * and float16 with bfloat16 (float32). Operands have three ranks: tensors with dimensions, 0-dim tensors,
+ * Python numbers. A lower rank counts only when its category (bool < integer < float) is higher than what the
+ * ranks above have. */
 #include "iter/iter.h"
 
 static _Atomic int default_dtype = NX_F32;
 
-nx_dtype nx_default_dtype(void) { return (nx_dtype)atomic_load_explicit(&default_dtype, memory_order_relaxed); }
+nx_dtype nx_default_dtype(void) {
+    return (nx_dtype)atomic_load_explicit(&default_dtype, memory_order_relaxed);
+}
 
 nx_status nx_set_default_dtype(nx_dtype dtype) {
     if ((unsigned)dtype >= NX_N_DTYPES || !nx_is_float(dtype)) {
-        return nx_fail(NX_TYPE, "set_default_dtype: only floating-point types are supported as the default type, got %s",
-                       (unsigned)dtype < NX_N_DTYPES ? nx_dtype_name(dtype) : "an unknown one");
+        return nx_fail(
+            NX_TYPE, "set_default_dtype: only floating-point types are supported as the default type, got %s",
+            (unsigned)dtype < NX_N_DTYPES ? nx_dtype_name(dtype) : "an unknown one");
     }
     atomic_store(&default_dtype, dtype);
     return NX_OK;
@@ -62,7 +66,9 @@ nx_dtype nx_promote(const nx_value *const *args, int n) {
     const nx_value *first = args[0];
     if (NX_LIKELY(first->tag == NX_TAG_TENSOR)) {
         int same = 1;
-        while (same < n && args[same]->tag == NX_TAG_TENSOR && args[same]->array->dtype == first->array->dtype) same++;
+        while (same < n && args[same]->tag == NX_TAG_TENSOR &&
+               args[same]->array->dtype == first->array->dtype)
+            same++;
         if (same == n) return first->array->dtype;
     }
     return promote_ranks(args, n);

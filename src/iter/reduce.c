@@ -1,11 +1,13 @@
-/* Reductions on the CPU. The reduced dimensions are merged and put in order of memory; every result element folds its
- * elements in that order, NX_REDUCE_CHUNK at a time, and merges the chunks' states in order: a fixed order, whatever the
- * number of threads, and the one that tile programs follow. Where the results lie closer together than the elements of
- * one of them (sum over rows), a tile of COLUMNS results is folded side by side, so that each cache line is read once.
- * Elements of another dtype than the result's are cast first, in pieces. Next: dispatch.h, nx_reduce_loop. */
+/* Reductions on the CPU. The reduced dimensions are merged and put in order of memory; every result element
+ * folds its elements in that order, NX_REDUCE_CHUNK at a time, and merges the chunks' states in order: a
+ * fixed order, whatever the number of threads, and the one that tile programs follow. Where the results lie
+ * closer together than the elements of one of them (sum over rows), a tile of COLUMNS results is folded side
+ * by side: BLOCK rows are turned into columns in a buffer first, so that each cache line is read once and a
+ * fold finds its elements side by side. Elements of another dtype than the result's are cast first, in
+ * pieces. Next: dispatch.h, nx_reduce_loop. */
 #include "iter/private.h"
 
-enum { COLUMNS = 64, BLOCK = 128 }; /* a tile's results; the elements of one folded before the next one's */
+enum { COLUMNS = 64, BLOCK = 64, PADDED = BLOCK + 4 }; /* results side by side, rows turned at a time */
 
 typedef struct axis { int64_t size, step, out_step; } axis; /* steps in bytes; out_step 0 when reduced */
 typedef union state { char bytes[64]; _Alignas(64) double align; } state;
@@ -22,7 +24,7 @@ typedef struct reduction {
     int64_t tiles, block;
 } reduction;
 
-/* ---- folding ---------------------------------------------------------------------------------------------------------- */
+/* ---- folding ------------------------------------------------------------------------------------------- */
 static void fold_piece(const reduction *r, state *s, const char *x, int64_t step, int64_t n) {
     if (r->from == r->dtype) {
         r->loop->fold(s, x, step, n);
@@ -44,6 +46,16 @@ static void close_chunk(const reduction *r, tile *t) {
     t->filled = 0;
 }
 
+/* n elements of each column, by way of the buffer: element i of column c stands at [c][i]. */
+static void fold_columns(const reduction *r, tile *t, const char *x, int64_t step, int64_t n) {
+    _Alignas(64) char turned[COLUMNS * PADDED * 8];
+    int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
+    for (int64_t i = 0; i < n; i++) {
+        nx_cast(r->dtype, turned + i * bytes, PADDED * bytes, r->from, x + i * step, r->column.step, t->n);
+    }
+    for (int c = 0; c < t->n; c++) r->loop->fold(&t->part[c], turned + c * PADDED * bytes, bytes, n);
+}
+
 /* One run of the innermost reduced axis, for all columns. */
 static void fold_run(const reduction *r, tile *t, const char *x) {
     const axis *run = &r->reduced[r->n_reduced - 1];
@@ -51,7 +63,8 @@ static void fold_run(const reduction *r, tile *t, const char *x) {
         n = run->size - done;
         if (n > NX_REDUCE_CHUNK - t->filled) n = NX_REDUCE_CHUNK - t->filled;
         if (n > r->block) n = r->block;
-        for (int c = 0; c < t->n; c++) fold_piece(r, &t->part[c], x + done * run->step + c * r->column.step, run->step, n);
+        if (r->block == BLOCK) fold_columns(r, t, x + done * run->step, run->step, n);
+        else fold_piece(r, &t->part[0], x + done * run->step, run->step, n);
         t->filled += n;
         if (t->filled == NX_REDUCE_CHUNK) close_chunk(r, t);
     }
@@ -106,20 +119,22 @@ static void run_flat(const reduction *r, int64_t n) {
     r->loop->init(&total);
     for (int64_t done = 0; done < n; done += NX_REDUCE_CHUNK) {
         r->loop->init(&part);
-        fold_piece(r, &part, r->x + done * bytes, bytes, n - done < NX_REDUCE_CHUNK ? n - done : NX_REDUCE_CHUNK);
+        fold_piece(r, &part, r->x + done * bytes, bytes,
+                   n - done < NX_REDUCE_CHUNK ? n - done : NX_REDUCE_CHUNK);
         r->loop->merge(&total, &part);
     }
     r->loop->done(&total, n, r->out);
 }
 
-/* ---- one long run: its chunks on several threads, merged in order --------------------------------------------------------- */
+/* ---- one long run: its chunks on several threads, merged in order -------------------------------------- */
 typedef struct chunks { const reduction *r; state *states; } chunks;
 
 static nx_status run_chunks(void *arg, int64_t begin, int64_t end) {
     const chunks *all = arg;
     const axis *run = &all->r->reduced[0];
     for (int64_t k = begin; k < end; k++) {
-        int64_t first = k * NX_REDUCE_CHUNK, n = run->size - first < NX_REDUCE_CHUNK ? run->size - first : NX_REDUCE_CHUNK;
+        int64_t first = k * NX_REDUCE_CHUNK,
+                n = run->size - first < NX_REDUCE_CHUNK ? run->size - first : NX_REDUCE_CHUNK;
         all->r->loop->init(&all->states[k]);
         fold_piece(all->r, &all->states[k], all->r->x + first * run->step, run->step, n);
     }
@@ -139,7 +154,7 @@ static bool run_long(reduction *r) {
     return true;
 }
 
-/* ---- axes ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- axes ---------------------------------------------------------------------------------------------- */
 /* Outermost first; what follows without a gap in both input and output becomes one. */
 static int order_axes(axis *axes, int n) {
     for (int i = 1; i < n; i++) {
@@ -152,18 +167,21 @@ static int order_axes(axis *axes, int n) {
     int last = 0;
     for (int d = 1; d < n; d++) {
         const axis inner = axes[d];
-        bool follows = axes[last].step == inner.step * inner.size && axes[last].out_step == inner.out_step * inner.size;
+        bool follows =
+            axes[last].step == inner.step * inner.size && axes[last].out_step == inner.out_step * inner.size;
         if (follows) axes[last] = (axis){axes[last].size * inner.size, inner.step, inner.out_step};
         else axes[++last] = inner;
     }
     return n ? last + 1 : 0;
 }
 
-static nx_status split_axes(const nx_reduce *reduce, const nx_value *in, const nx_array *self, const nx_array *out, reduction *r) {
+static nx_status split_axes(const nx_reduce *reduce, const nx_value *in, const nx_array *self,
+                            const nx_array *out, reduction *r) {
     bool mask[NX_MAX_DIMS], keepdim = reduce->keepdim_param >= 0 && in[reduce->keepdim_param].i;
     nx_meta meta;
     int64_t bytes = (int64_t)nx_dtype_bytes(self->dtype), out_bytes = (int64_t)nx_dtype_bytes(out->dtype);
-    NX_TRY(nx_meta_reduce("reduce", self, reduce->dim_param >= 0 ? &in[reduce->dim_param] : NULL, keepdim, &meta, mask));
+    NX_TRY(nx_meta_reduce("reduce", self, reduce->dim_param >= 0 ? &in[reduce->dim_param] : NULL, keepdim,
+                          &meta, mask));
     r->n_kept = r->n_reduced = 0;
     r->count = 1;
     for (int d = 0, k = 0; d < self->ndim; d++) {
@@ -197,7 +215,9 @@ nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     reduction r;
     r.loop = reduce->loop[nx_level()][result->dtype];
     if (r.loop == NULL) r.loop = reduce->loop[NX_LEVEL_BASE][result->dtype];
-    if (r.loop == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", run->op->def->name, nx_dtype_kind(result->dtype));
+    if (r.loop == NULL)
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", run->op->def->name,
+                       nx_dtype_kind(result->dtype));
     if (result->numel == 0) return NX_OK;
     r.dtype = result->dtype;
     r.from = self->dtype;
@@ -211,7 +231,8 @@ nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     choose_columns(&r);
     int64_t n = r.tiles;
     for (int d = 0; d < r.n_kept; d++) n *= r.kept[d].size;
-    if (n == 1 && r.column.size == 1 && r.n_reduced == 1 && r.count >= 2 * NX__SPLIT && run_long(&r)) return NX_OK;
+    if (n == 1 && r.column.size == 1 && r.n_reduced == 1 && r.count >= 2 * NX__SPLIT && run_long(&r))
+        return NX_OK;
     int64_t work = r.count * (r.column.size < COLUMNS ? r.column.size : COLUMNS);
     return nx_parallel(n, work >= NX__SPLIT ? 1 : NX__SPLIT / (work > 0 ? work : 1), run_tiles, &r);
 }

@@ -1,7 +1,7 @@
-/* Walking several strided arrays over one index space. Start with the sizes, add the operands (the written one first),
- * merge, run: the inner function gets the innermost dimension, which is the last. Order after the merge: by the strides
- * of the first operand that tells, so that memory is met in rising order; dimensions that follow each other without a
- * gap in every operand become one. */
+/* Walking several strided arrays over one index space. Start with the sizes, add the operands (the written
+ * one first), merge, run: the inner function gets the innermost dimension, which is the last. Order after the
+ * merge: by the strides of the first operand that tells, so that memory is met in rising order; dimensions
+ * that follow each other without a gap in every operand become one. */
 #include "iter/private.h"
 
 void nx_walk_start(nx_walk *walk, int ndim, const int64_t *size) {

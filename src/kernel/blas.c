@@ -1,6 +1,7 @@
-/* Finds a BLAS library at its first use: the flag's path, then the scipy-openblas32 package that lies beside ours in
- * site-packages, then the loader's search by name. Its functions carry a prefix there and none elsewhere. It is kept at
- * one thread, because two thread pools would fight: large products are split in gemm.c. */
+/* Finds a BLAS library at its first use: the flag's path, then the scipy-openblas32 package that lies beside
+ * ours in site-packages, then the loader's search by name. Its functions carry a prefix there and none
+ * elsewhere. It is kept at one thread, because two thread pools would fight: large products are split in
+ * gemm.c. */
 #include "kernel/kernel.h"
 
 #include <dlfcn.h>
@@ -41,7 +42,8 @@ static bool open_beside_us(void) {
     if (dladdr((void *)nx_blas_get, &info) == 0 || info.dli_fname == NULL) return false;
     const char *slash = strrchr(info.dli_fname, '/');
     int directory = slash ? (int)(slash - info.dli_fname) : 1;
-    int n = snprintf(path, sizeof path, "%.*s/../../scipy_openblas32/lib/libscipy_openblas.so", directory, slash ? info.dli_fname : ".");
+    int n = snprintf(path, sizeof path, "%.*s/../../scipy_openblas32/lib/libscipy_openblas.so", directory,
+                     slash ? info.dli_fname : ".");
     return n < (int)sizeof path && open_library(path);
 }
 

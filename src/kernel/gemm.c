@@ -1,10 +1,11 @@
-/* Products of matrices three ways. BLAS for float32 and float64: operands that are row- or column-major go as they are,
- * others are packed by a copy. Plain, for every number type: both operands are packed into panels of the computing type
- * (float for the halves, int64 for integers, which then wrap on storing) and multiplied in tiles that stay in registers.
- * Ref, the meaning: one sum after the other. Plain and ref add in the same order, so they agree bit for bit. */
+/* Products of matrices three ways. BLAS for float32 and float64: operands that are row- or column-major go as
+ * they are, others are packed by a copy. Plain, for every number type: both operands are packed into panels
+ * of the computing type (float for the halves, int64 for integers, which then wrap on storing) and multiplied
+ * in tiles that stay in registers. Ref, the meaning: one sum after the other. Plain and ref add in the same
+ * order, so they agree bit for bit. */
 #include "kernel/kernel.h"
 
-/* ---- BLAS ------------------------------------------------------------------------------------------------------------ */
+/* ---- BLAS ---------------------------------------------------------------------------------------------- */
 typedef struct operand {
     void *data;
     int64_t ld;
@@ -73,13 +74,14 @@ static nx_status run_blas(void *arg, int64_t begin, int64_t end) {
         b += begin * (p->b.transposed ? p->b.ld : 1) * bytes;
         c += begin * bytes;
     }
-    int trans_a = p->a.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS, trans_b = p->b.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
+    int trans_a = p->a.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS,
+        trans_b = p->b.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
     if (p->is_double) {
-        blas->dgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, 1, (const double *)a, (int)p->a.ld, (const double *)b, (int)p->b.ld, 0,
-                    (double *)c, (int)p->c.ld);
+        blas->dgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, 1, (const double *)a, (int)p->a.ld,
+                    (const double *)b, (int)p->b.ld, 0, (double *)c, (int)p->c.ld);
     } else {
-        blas->sgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, 1, (const float *)a, (int)p->a.ld, (const float *)b, (int)p->b.ld, 0,
-                    (float *)c, (int)p->c.ld);
+        blas->sgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, 1, (const float *)a, (int)p->a.ld,
+                    (const float *)b, (int)p->b.ld, 0, (float *)c, (int)p->c.ld);
     }
     return NX_OK;
 }
@@ -139,7 +141,7 @@ fail:
     return status;
 }
 
-/* ---- plain --------------------------------------------------------------------------------------------------------------- */
+/* ---- plain --------------------------------------------------------------------------------------------- */
 enum { TILE_ROWS = 4, TILE_COLUMNS = 16 };
 
 static nx_dtype computing_dtype(nx_dtype dtype) {
@@ -148,16 +150,16 @@ static nx_dtype computing_dtype(nx_dtype dtype) {
 }
 
 /* acc[r][c] = sum over k of a[k][r] * b[k][c], in order of k. */
-#define DEFINE_TILE(type)                                                                                          \
-    static void tile_##type(const void *a_panel, const void *b_panel, int64_t k, void *out) {                      \
-        const type *a = a_panel, *b = b_panel;                                                                     \
-        type acc[TILE_ROWS][TILE_COLUMNS] = {{0}};                                                                 \
-        for (int64_t i = 0; i < k; i++, a += TILE_ROWS, b += TILE_COLUMNS) {                                       \
-            for (int r = 0; r < TILE_ROWS; r++) {                                                                  \
-                for (int c = 0; c < TILE_COLUMNS; c++) acc[r][c] += a[r] * b[c];                                   \
-            }                                                                                                      \
-        }                                                                                                          \
-        memcpy(out, acc, sizeof acc);                                                                              \
+#define DEFINE_TILE(type)                                                                                    \
+    static void tile_##type(const void *a_panel, const void *b_panel, int64_t k, void *out) {                \
+        const type *a = a_panel, *b = b_panel;                                                               \
+        type acc[TILE_ROWS][TILE_COLUMNS] = {{0}};                                                           \
+        for (int64_t i = 0; i < k; i++, a += TILE_ROWS, b += TILE_COLUMNS) {                                 \
+            for (int r = 0; r < TILE_ROWS; r++) {                                                            \
+                for (int c = 0; c < TILE_COLUMNS; c++) acc[r][c] += a[r] * b[c];                             \
+            }                                                                                                \
+        }                                                                                                    \
+        memcpy(out, acc, sizeof acc);                                                                        \
     }
 DEFINE_TILE(float)
 DEFINE_TILE(double)
@@ -170,12 +172,14 @@ static tile_fn *find_tile(nx_dtype computing) {
 
 /* Panels of `width` lines side by side: panel[line / width][k][line % width]; missing lines are 0. */
 static void pack_panels(const nx_array *a, int line_dim, int width, nx_dtype computing, char *to) {
-    int64_t lines = a->sizes[line_dim], k = a->sizes[1 - line_dim], bytes = (int64_t)nx_dtype_bytes(computing);
+    int64_t lines = a->sizes[line_dim], k = a->sizes[1 - line_dim],
+            bytes = (int64_t)nx_dtype_bytes(computing);
     int64_t from_bytes = (int64_t)nx_dtype_bytes(a->dtype);
     for (int64_t line = 0; line < (lines + width - 1) / width * width; line++) {
         char *at = to + (line / width * width * k + line % width) * bytes;
         if (line < lines) {
-            nx_cast(computing, at, width * bytes, a->dtype, (char *)a->data + line * a->strides[line_dim] * from_bytes,
+            nx_cast(computing, at, width * bytes, a->dtype,
+                    (char *)a->data + line * a->strides[line_dim] * from_bytes,
                     a->strides[1 - line_dim] * from_bytes, k);
         } else {
             for (int64_t i = 0; i < k; i++) memset(at + i * width * bytes, 0, (size_t)bytes);
@@ -192,7 +196,8 @@ static void store_tile(const panels *p, const char *tile, int64_t row, int64_t c
     int64_t columns = out->sizes[1] - column < TILE_COLUMNS ? out->sizes[1] - column : TILE_COLUMNS;
     for (int64_t r = 0; r < rows; r++) {
         char *to = (char *)out->data + ((row + r) * out->strides[0] + column * out->strides[1]) * out_bytes;
-        nx_cast(out->dtype, to, out->strides[1] * out_bytes, p->computing, tile + r * TILE_COLUMNS * bytes, bytes, columns);
+        nx_cast(out->dtype, to, out->strides[1] * out_bytes, p->computing, tile + r * TILE_COLUMNS * bytes,
+                bytes, columns);
     }
 }
 
@@ -202,7 +207,8 @@ static nx_status run_panels(void *arg, int64_t begin, int64_t end) {
     tile_fn *multiply = find_tile(p->computing);
     _Alignas(64) char tile[TILE_ROWS * TILE_COLUMNS * 8];
     for (int64_t column = 0; column < p->out->sizes[1]; column += TILE_COLUMNS) {
-        for (int64_t row = begin * TILE_ROWS; row < end * TILE_ROWS && row < p->out->sizes[0]; row += TILE_ROWS) {
+        for (int64_t row = begin * TILE_ROWS; row < end * TILE_ROWS && row < p->out->sizes[0];
+             row += TILE_ROWS) {
             multiply(p->a + row * p->k * bytes, p->b + column * p->k * bytes, p->k, tile);
             store_tile(p, tile, row, column);
         }
@@ -223,13 +229,14 @@ nx_status nx_gemm_plain(const nx_array *a, const nx_array *b, const nx_array *ou
     pack_panels(a, 0, TILE_ROWS, computing, packed);
     pack_panels(b, 1, TILE_COLUMNS, computing, packed + a_bytes);
     panels p = {out, computing, packed, packed + a_bytes, k};
-    int64_t work = TILE_ROWS * out->sizes[1] * (k ? k : 1), grain = work < WORTH_SPLITTING ? WORTH_SPLITTING / work : 1;
+    int64_t work = TILE_ROWS * out->sizes[1] * (k ? k : 1),
+            grain = work < WORTH_SPLITTING ? WORTH_SPLITTING / work : 1;
     nx_status status = nx_parallel(row_tiles, grain, run_panels, &p);
     nx_free(packed);
     return status;
 }
 
-/* ---- ref ------------------------------------------------------------------------------------------------------------------- */
+/* ---- ref ----------------------------------------------------------------------------------------------- */
 #define DEFINE_DOT(type)                                                                    \
     static void dot_##type(const void *a_row, const void *b_column, int64_t k, void *out) { \
         const type *a = a_row, *b = b_column;                                               \
@@ -243,14 +250,16 @@ DEFINE_DOT(uint64_t)
 
 static void load_line(const nx_array *a, int line_dim, int64_t line, nx_dtype computing, char *to) {
     int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype);
-    nx_cast(computing, to, (int64_t)nx_dtype_bytes(computing), a->dtype, (char *)a->data + line * a->strides[line_dim] * bytes,
-            a->strides[1 - line_dim] * bytes, a->sizes[1 - line_dim]);
+    nx_cast(computing, to, (int64_t)nx_dtype_bytes(computing), a->dtype,
+            (char *)a->data + line * a->strides[line_dim] * bytes, a->strides[1 - line_dim] * bytes,
+            a->sizes[1 - line_dim]);
 }
 
 nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out) {
     nx_dtype computing = computing_dtype(out->dtype);
     tile_fn *dot = computing == NX_F64 ? dot_double : computing == NX_F32 ? dot_float : dot_uint64_t;
-    int64_t k = a->sizes[1], bytes = (int64_t)nx_dtype_bytes(computing), out_bytes = (int64_t)nx_dtype_bytes(out->dtype);
+    int64_t k = a->sizes[1], bytes = (int64_t)nx_dtype_bytes(computing),
+            out_bytes = (int64_t)nx_dtype_bytes(out->dtype);
     char *row = nx_alloc((size_t)(2 * k * bytes + 64)), *column = row + k * bytes;
     if (row == NULL) return nx_fail_memory((size_t)(2 * k * bytes + 64));
     for (int64_t i = 0; i < out->sizes[0]; i++) {
@@ -259,8 +268,8 @@ nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out)
             char sum[8];
             load_line(b, 1, j, computing, column);
             dot(row, column, k, sum);
-            nx_cast(out->dtype, (char *)out->data + (i * out->strides[0] + j * out->strides[1]) * out_bytes, out_bytes, computing, sum,
-                    bytes, 1);
+            nx_cast(out->dtype, (char *)out->data + (i * out->strides[0] + j * out->strides[1]) * out_bytes,
+                    out_bytes, computing, sum, bytes, 1);
         }
     }
     nx_free(row);
