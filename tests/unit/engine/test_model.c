@@ -281,7 +281,6 @@ static void test_hostile(void **state) {
     refuse(&whole, dissolved, "load:");
     ModelDef *model = unwrap(&whole); /* asks for much memory, and may: none is taken before a run */
     large_input(model);
-    model->plan->n_buffers = 0;
     set_text(&model->producer, "another");
     write_model(model);
     assert_true(load() != NX_NO_MEMORY);
