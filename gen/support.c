@@ -1,4 +1,4 @@
-/* Helpers of generated shape rules (checks, new metas) and kernel adapters. Shape rules see arrays only, never data.
+/* Helpers of generated shape rules (checks, new metas) and kernel adapters. Shape rules see arrays only, no data.
  * Next: support_grad.c for the helpers of gradient formulas. */
 #include "gen/support.h"
 
@@ -28,7 +28,8 @@ const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, co
 
 nx_status nx__check_ndim(const char *op, int64_t n) {
     if (n <= NX_MAX_DIMS) return NX_OK;
-    return nx_fail(NX_RUNTIME, "%s: %lld dimensions are too many, at most %d are possible", op, (long long)n, NX_MAX_DIMS);
+    return nx_fail(NX_RUNTIME, "%s: %lld dimensions are too many, at most %d are possible", op, (long long)n,
+                   NX_MAX_DIMS);
 }
 
 nx_status nx__dims_of(const char *op, const nx_value *dims, int ndim, int64_t *out, int *n) {
@@ -52,17 +53,25 @@ nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted) {
     return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", op, nx_dtype_kind(dtype));
 }
 
-nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b, const char *b_name) {
+nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b,
+                               const char *b_name) {
     if (a->dtype == b->dtype) return NX_OK;
-    return nx_fail(NX_RUNTIME, "%s: expected %s and %s to have the same dtype, but got: %s and %s; convert one with .to()", op,
-                   a_name, b_name, nx_dtype_kind(a->dtype), nx_dtype_kind(b->dtype));
+    return nx_fail(NX_RUNTIME, "%s: expected %s and %s to have the same dtype, but got: %s and %s; convert one "
+                   "with .to()", op, a_name, b_name, nx_dtype_kind(a->dtype), nx_dtype_kind(b->dtype));
+}
+
+static const char *device_text(char room[48], nx_device device) {
+    const char *name = nx_device_type_name(device.type);
+    if (device.type == 0) snprintf(room, 48, "%s", name);
+    else snprintf(room, 48, "%s:%d", name, device.index);
+    return room;
 }
 
 nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b) {
     if (a->device.type == b->device.type && a->device.index == b->device.index) return NX_OK;
-    return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two devices, %s:%d and %s:%d! "
-                   "Move one with .to()", op, nx_device_type_name(a->device.type), a->device.index,
-                   nx_device_type_name(b->device.type), b->device.index);
+    char text[2][48];
+    return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two devices, "
+                   "%s and %s! Move one with .to()", op, device_text(text[0], a->device), device_text(text[1], b->device));
 }
 
 nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory) {
@@ -96,7 +105,9 @@ static nx_status dense_strides(const char *op, nx_meta *out, const int *order) {
 }
 
 static nx_status channels_last(const char *op, nx_meta *out) {
-    if (out->ndim != 4) return nx_fail(NX_RUNTIME, "%s: required rank 4 tensor to use channels_last format, got rank %d", op, out->ndim);
+    if (out->ndim != 4) {
+        return nx_fail(NX_RUNTIME, "%s: required rank 4 tensor to use channels_last format, got rank %d", op, out->ndim);
+    }
     return dense_strides(op, out, (const int[]){1, 3, 2, 0});
 }
 
@@ -106,7 +117,8 @@ static nx_status row_major(const char *op, nx_meta *out) {
     return dense_strides(op, out, order);
 }
 
-nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n, nx_value format, nx_meta *out) {
+nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n,
+                       nx_value format, nx_meta *out) {
     NX_TRY(nx__check_ndim(op, n));
     start_meta(out, dtype, device, size, n);
     if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 1)
@@ -115,19 +127,7 @@ nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const i
     return row_major(op, out);
 }
 
-/* Whether the elements fill one piece of memory, each place once. `order`: dimensions from the innermost on. */
-static bool is_dense(const nx_array *a, const int *order) {
-    int64_t step = 1;
-    for (int k = 0; k < a->ndim; k++) {
-        int d = order[k];
-        if (a->sizes[d] == 1) continue;
-        if (a->strides[d] != step) return false;
-        step *= a->sizes[d];
-    }
-    return true;
-}
-
-/* Dimensions by stride, smallest first. One of stride 0 (broadcast) says nothing and stays where it stands. */
+/* Dimensions by stride, smallest first. One of stride 0 (broadcast) says nothing and stays where it is. */
 static void order_by_stride(const nx_array *a, int *order) {
     int n = a->ndim;
     for (int k = 0; k < n; k++) order[k] = n - 1 - k;
@@ -149,9 +149,11 @@ nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, 
     start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
     if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 2) return channels_last(op, out);
     if (array->contiguous || (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 0)) return row_major(op, out);
-    int order[NX_MAX_DIMS];
-    order_by_stride(array, order);
-    if (!is_dense(array, order)) return dense_strides(op, out, order);
+    if (!nx_is_dense(array)) {
+        int order[NX_MAX_DIMS];
+        order_by_stride(array, order);
+        return dense_strides(op, out, order);
+    }
     for (int k = 0; k < array->ndim; k++) out->stride[k] = array->strides[k];
     return NX_OK;
 }

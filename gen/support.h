@@ -5,25 +5,27 @@
 #include "iter/iter.h"
 #include "gen/ops.h"
 
-/* ---- small values ----------------------------------------------------------------------------------------- */
+/* ---- small values --------------------------------------------------------------------------------- */
 static inline double nx__as_float(const nx_value *v) { return v->tag == NX_TAG_FLOAT ? v->f : (double)v->i; }
 bool nx__ints_equal(const int64_t *a, int n_a, const int64_t *b, int n_b);
 bool nx__ints_have(const int64_t *at, int n, int64_t x);
 /* "[2, 3]" with separator ", ", "2x3" with "x". Returns `room`'s text, cut if it does not fit. */
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator);
 
-/* ---- shape rules ------------------------------------------------------------------------------------------ */
+/* ---- shape rules ---------------------------------------------------------------------------------- */
 NX_MUST_USE nx_status nx__check_ndim(const char *op, int64_t n);
-/* The dimensions that `dims` names, wrapped and in the order given; all of them for NONE and the empty list. */
+/* The dimensions that `dims` names, wrapped, in the order given; all of them for NONE and the empty list. */
 NX_MUST_USE nx_status nx__dims_of(const char *op, const nx_value *dims, int ndim, int64_t *out, int *n);
 /* Fails unless `dtype` is in `admitted`, a bit a dtype. */
 NX_MUST_USE nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted);
-NX_MUST_USE nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b, const char *b_name);
+NX_MUST_USE nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b,
+                                           const char *b_name);
 NX_MUST_USE nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b);
 /* layout must be strided or absent, pin_memory false or absent. */
 NX_MUST_USE nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory);
 /* New memory of these sizes, row-major or as `format` says (NONE: row-major). */
-NX_MUST_USE nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n, nx_value format, nx_meta *out);
+NX_MUST_USE nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n,
+                                   nx_value format, nx_meta *out);
 /* New memory like `array`; NONE and preserve keep the order of its dimensions in memory. */
 NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out);
 /* Exactly `array`: for operators that write it. */
@@ -31,16 +33,17 @@ void nx__meta_same(const nx_array *array, nx_meta *out);
 /* A view of argument `of`; size and stride follow. Offsets count from the viewed array's element 0. */
 void nx__meta_view(const nx_array *array, int of, nx_meta *out);
 
-/* ---- kernels ---------------------------------------------------------------------------------------------- */
+/* ---- kernels -------------------------------------------------------------------------------------- */
 /* The generator to draw from: the argument, or the device's own. */
 NX_MUST_USE nx_status nx__run_generator(nx_run *run, const nx_value *argument, nx_generator **out);
-nx_status nx__kernel_nothing(nx_run *run, const nx_value *in, nx_value *out); /* leaves the results as they are */
+/* Leaves the results as they are. */
+nx_status nx__kernel_nothing(nx_run *run, const nx_value *in, nx_value *out);
 
-/* ---- formulas: results are new references ------------------------------------------------------------------- */
+/* ---- formulas: results are new references --------------------------------------------------------- */
 NX_MUST_USE nx_status nx__sum_to(nx_tensor *g, const int64_t *size, int n, nx_tensor **out);
 NX_MUST_USE nx_status nx__to_like(nx_tensor *g, const nx_array *like, nx_tensor **out); /* dtype and device */
 NX_MUST_USE nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out);
-/* The gradient of an argument gets the argument's dtype, and its size if `sums`. Replaces *grad; NULL stays. */
+/* The gradient of an argument gets its dtype, and its size if `sums`. Replaces *grad; NULL stays. */
 NX_MUST_USE nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums);
 /* Releases the temporaries `t`; after a failure also the gradients. Returns `status`. */
 nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads);

@@ -1,5 +1,5 @@
-/* Helpers of generated gradient formulas: they go through the dispatcher, so that formulas can be captured and
- * differentiated again. Results are new references. */
+/* Helpers of generated gradient formulas: they go through the dispatcher, so that formulas can be captured
+ * and differentiated again. Results are new references. */
 #include "gen/support.h"
 #include "grad/grad.h"
 
@@ -9,14 +9,15 @@ nx_status nx__sum_to(nx_tensor *g, const int64_t *size, int n, nx_tensor **out) 
         *out = nx_tensor_ref(g);
         return NX_OK;
     }
-    nx_array like = {.sizes = (int64_t *)size, .strides = (int64_t *)size, .numel = nx_numel(n, size), .dtype = nx_arr(g)->dtype,
-                     .ndim = (uint8_t)n, .device = nx_arr(g)->device};
+    nx_array like = {.sizes = (int64_t *)size, .strides = (int64_t *)size, .numel = nx_numel(n, size),
+                     .dtype = nx_arr(g)->dtype, .ndim = (uint8_t)n, .device = nx_arr(g)->device};
     return nx_grad_sum_to(g, &like, out);
 }
 
 nx_status nx__to_like(nx_tensor *g, const nx_array *like, nx_tensor **out) {
     const nx_array *a = nx_arr(g);
-    if (a->dtype == like->dtype && a->device.type == like->device.type && a->device.index == like->device.index) {
+    bool here = a->device.type == like->device.type && a->device.index == like->device.index;
+    if (here && a->dtype == like->dtype) {
         *out = nx_tensor_ref(g);
         return NX_OK;
     }
