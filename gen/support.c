@@ -1,4 +1,4 @@
-/* Helpers of generated shape rules (checks, new metas) and kernel adapters. Shape rules see arrays only, no data.
+/* Helpers of generated shape rules (checks, new metas) and kernel adapters. Shape rules see arrays, no data.
  * Next: support_grad.c for the helpers of gradient formulas. */
 #include "gen/support.h"
 
@@ -56,8 +56,8 @@ nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted) {
 nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b,
                                const char *b_name) {
     if (a->dtype == b->dtype) return NX_OK;
-    return nx_fail(NX_RUNTIME, "%s: expected %s and %s to have the same dtype, but got: %s and %s; convert one "
-                   "with .to()", op, a_name, b_name, nx_dtype_kind(a->dtype), nx_dtype_kind(b->dtype));
+    return nx_fail(NX_RUNTIME, "%s: expected %s and %s to have the same dtype, but got: %s and %s; convert "
+                   "one with .to()", op, a_name, b_name, nx_dtype_kind(a->dtype), nx_dtype_kind(b->dtype));
 }
 
 static const char *device_text(char room[48], nx_device device) {
@@ -70,8 +70,9 @@ static const char *device_text(char room[48], nx_device device) {
 nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b) {
     if (a->device.type == b->device.type && a->device.index == b->device.index) return NX_OK;
     char text[2][48];
-    return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two devices, "
-                   "%s and %s! Move one with .to()", op, device_text(text[0], a->device), device_text(text[1], b->device));
+    return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two "
+                   "devices, %s and %s! Move one with .to()", op, device_text(text[0], a->device),
+                   device_text(text[1], b->device));
 }
 
 nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory) {
@@ -106,7 +107,8 @@ static nx_status dense_strides(const char *op, nx_meta *out, const int *order) {
 
 static nx_status channels_last(const char *op, nx_meta *out) {
     if (out->ndim != 4) {
-        return nx_fail(NX_RUNTIME, "%s: required rank 4 tensor to use channels_last format, got rank %d", op, out->ndim);
+        return nx_fail(NX_RUNTIME, "%s: required rank 4 tensor to use channels_last format, got rank %d", op,
+                       out->ndim);
     }
     return dense_strides(op, out, (const int[]){1, 3, 2, 0});
 }

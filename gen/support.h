@@ -18,14 +18,14 @@ NX_MUST_USE nx_status nx__check_ndim(const char *op, int64_t n);
 NX_MUST_USE nx_status nx__dims_of(const char *op, const nx_value *dims, int ndim, int64_t *out, int *n);
 /* Fails unless `dtype` is in `admitted`, a bit a dtype. */
 NX_MUST_USE nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted);
-NX_MUST_USE nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b,
-                                           const char *b_name);
+NX_MUST_USE nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name,
+                                           const nx_array *b, const char *b_name);
 NX_MUST_USE nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b);
 /* layout must be strided or absent, pin_memory false or absent. */
 NX_MUST_USE nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory);
 /* New memory of these sizes, row-major or as `format` says (NONE: row-major). */
-NX_MUST_USE nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n,
-                                   nx_value format, nx_meta *out);
+NX_MUST_USE nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size,
+                                   int n, nx_value format, nx_meta *out);
 /* New memory like `array`; NONE and preserve keep the order of its dimensions in memory. */
 NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out);
 /* Exactly `array`: for operators that write it. */
