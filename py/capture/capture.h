@@ -50,6 +50,7 @@ typedef struct nxpy_segment {
     int n_results;
     PyObject *graph, *call;     /* nxpy_graph and what the backend made of it; NULL when there is nothing to compute */
     nx_compiled *compiled;      /* of call, lent; NULL: call it as a Python object */
+    bool called;                /* as a Python object, at least once */
     nxpy_recipe recipe;         /* the return value, or the values of `targets` */
     int *targets;               /* at a break: places in the frame's locals and stack */
     bool returns;

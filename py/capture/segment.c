@@ -132,10 +132,25 @@ static int run_called(nxpy_segment *segment, PyObject **values, PyObject **resul
     return 0;
 }
 
+/* A backend's object may compile at its first run (torchair's does, its logs belong there): from then on it has a
+ * CompiledGraph as `_compiled`, which is called in its place. */
+static void take_compiled(nxpy_segment *segment) {
+    segment->called = true;
+    PyObject *inner = PyObject_GetAttrString(segment->call, "_compiled");
+    if (inner && Py_TYPE(inner) == &nxpy_compiled_type) {
+        segment->compiled = ((nxpy_compiled *)inner)->compiled;
+        Py_SETREF(segment->call, inner);
+        return;
+    }
+    if (!inner) PyErr_Clear();
+    Py_XDECREF(inner);
+}
+
 int nxpy__segment_run(nxpy_segment *segment, PyObject **values, PyObject **results) {
     for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
     if (!segment->call) return 0;
     int done = segment->compiled ? run_compiled(segment, values, results) : run_called(segment, values, results);
+    if (!segment->compiled && !segment->called && done == 0) take_compiled(segment);
     for (int k = 0; done < 0 && k < segment->n_results; k++) Py_CLEAR(results[k]);
     return done;
 }

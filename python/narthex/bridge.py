@@ -8,6 +8,7 @@ operator, and `report()` says which and why.
 
 from . import _C
 
+_SYMBOLIC = "symbolic size; torch.compile(..., dynamic=False) compiles each shape"
 _outside: list = []
 _inside = [0]
 
@@ -40,7 +41,7 @@ def _type_text(value) -> str:
         raise Unsupported(f"device {value.device}")
     sizes = list(value.shape)
     if any(type(size) is not int for size in sizes):
-        raise Unsupported("symbolic sizes; compile with torch.compile(..., dynamic=False)")
+        raise Unsupported(f"a tensor of {_SYMBOLIC}")
     text = f"{dtype.brief}{sizes}"
     if not value.is_contiguous():
         text += "{" + ", ".join(map(str, value.stride())) + "}"
@@ -82,7 +83,9 @@ def graph_text(gm) -> str:
         if node.op == "placeholder":
             value = node.meta.get("val")
             if not hasattr(value, "stride"):
-                raise Unsupported(f"input {node.name} is no tensor")
+                raise Unsupported(
+                    f"input {node.name} is {_SYMBOLIC if hasattr(value, 'node') else type(value).__name__}"
+                )
             lines.append(f'  %{node.name} = placeholder "{node.name}" : {_type_text(value)}')
         elif node.op == "output":
             lines.append("  return (" + ", ".join(_value_text(item) for item in node.args[0]) + ")")

@@ -72,3 +72,50 @@ def test_backend_names():
     with pytest.raises(NotImplementedError, match="dynamic=True"):
         nt.compile(lambda x: x, dynamic=True)
     assert nt.compile(len, disable=True) is len
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+def test_only_the_first_run_passes_through_python(mode, monkeypatch):
+    calls = []
+    original = torchair.npu_fx_compiler._NpuFxCompiler.__call__
+    monkeypatch.setattr(
+        torchair.npu_fx_compiler._NpuFxCompiler,
+        "__call__",
+        lambda self, *inputs: calls.append(1) or original(self, *inputs),
+    )
+    config = torchair.CompilerConfig()
+    config.mode = mode
+    added = nt.compile(lambda a, b: a + b, backend=torchair.get_npu_backend(compiler_config=config))
+    for number in (1.0, 2.0, 3.0):
+        a, b = nt.tensor([number]).npu(), nt.tensor([10.0]).npu()
+        assert added(a, b).tolist() == [number + 10.0]
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead", "eagerly"])
+def test_training_through_the_backend(mode):
+    config = torchair.CompilerConfig()
+    if mode == "eagerly":
+        config.debug.run_eagerly = True
+    else:
+        config.mode = mode
+
+    def loss(x, w):
+        return (x @ w.t() * 2).sum()
+
+    def gradients(function):
+        nt.manual_seed(2)
+        x, w = nt.randn(3, 4).npu(), nt.randn(5, 4).npu().requires_grad_()
+        function(x, w).backward()
+        return w.grad.tolist()
+
+    assert gradients(nt.compile(loss, backend=torchair.get_npu_backend(compiler_config=config))) == gradients(loss)
+
+
+def test_graph_dump(tmp_path):
+    config = torchair.CompilerConfig()
+    config.debug.graph_dump.type = "txt"
+    config.debug.graph_dump.path = str(tmp_path)
+    nt.compile(lambda a: a + 1, backend=torchair.get_npu_backend(compiler_config=config))(nt.tensor([1.0]).npu())
+    (file,) = tmp_path.iterdir()
+    assert "aten::add.Tensor" in file.read_text()

@@ -107,6 +107,11 @@ def run_program(text_or_path: str | Path) -> tuple[str, str, str]:
         return run.stdout, run.stderr, str(path)
 
 
+def check_printed(out: str, rows: int) -> None:
+    """A matrix on the accelerator was printed; its device may stand on a line of its own."""
+    assert out.startswith("tensor([[") and out.endswith("device='npu:0')\n") and out.count("[") == rows + 1, out
+
+
 def check_program(path: Path, mode: str) -> None:
     from tests.line.logs import Program, check_log
 
@@ -115,8 +120,7 @@ def check_program(path: Path, mode: str) -> None:
         assert reference.read_bytes() == path.read_bytes(), f"{path} differs from {reference}"
     out, log, where = run_program(path)
     check_log(Program(where, mode), log)
-    lines = out.splitlines()
-    assert len(lines) == 2 and lines[0].startswith("tensor([[") and lines[1].endswith("]], device='npu:0')"), out
+    check_printed(out, rows=2)
 
 
 def check_step(mode: str) -> None:
@@ -249,7 +253,7 @@ def program_variant() -> None:
             text = text.replace(old, new)
         out, log, where = run_program(text)
         check_log(Program(where, mode, ("left", "right"), (3, 5), "mul", "Scale"), log)
-        assert out.startswith("tensor([[") and out.count("\n") == 3, out
+        check_printed(out, rows=3)
         for old in ("L_x_", "torch.add", "aten.add", "(2, 2)"):
             assert old not in log, f"{old} stands in the log of a program that has no such thing"
 

@@ -10,9 +10,12 @@ The capture engine says nothing, and costs nothing, until one of its logs is on.
 """
 
 import logging
+import os
 import sys
 
 from .. import _C
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 LOGS = {"dynamo": "narthex._dynamo", "aot": "narthex._functorch", "inductor": "narthex.engine", "torchair": "torchair"}
 # artifact: (log that brings it along at DEBUG or None, what it shows)
@@ -49,7 +52,7 @@ class _Formatter(logging.Formatter):
         when = strftime("%m%d %H:%M:%S", localtime(record.created)) + f".{int(record.msecs):03d}000"
         ident = getattr(record, "compile_id", None)
         artifact = getattr(record, "artifact", None)
-        path = record.pathname.split("site-packages/")[-1].split("/python/")[-1]
+        path = record.pathname.removeprefix(_ROOT)
         prefix = f"{letter}{when} {get_native_id()} {path}:{record.lineno}]"
         prefix += f" [{ident}]" if ident else ""
         prefix += f" [__{artifact}]" if artifact else ""

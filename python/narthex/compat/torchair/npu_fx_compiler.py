@@ -52,10 +52,11 @@ class _NpuFxCompiler:
             return
         import os
 
+        number = _take_number("dump")
         for title, graph in (("forward", self._aot.forward), ("backward", self._aot.backward)):
             if graph is not None:
                 text = graph.python(shapes=True, lines=True) if kind == "py" else graph.text()
-                name = f"dynamo_{_take_number('dump')}_{title}.{kind}"
+                name = f"dynamo_{number}_{title}.{kind}"
                 with open(os.path.join(self.config.debug.graph_dump.path, name), "w") as file:
                     file.write(text)
 
