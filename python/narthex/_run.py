@@ -62,6 +62,15 @@ def install() -> None:
     sys.meta_path.insert(0, _Finder())
 
 
+def _show_program_only(kind, error, trace) -> None:
+    """sys.excepthook: the traceback from the program's own first frame on."""
+    own = __file__.rpartition("/")[0] + "/"
+    shown = trace
+    while shown is not None and shown.tb_frame.f_code.co_filename.startswith((own, "<frozen ")):
+        shown = shown.tb_next
+    sys.__excepthook__(kind, error, shown or trace)
+
+
 def run_script(path: str, arguments: list) -> None:
     """Runs a file as __main__ with sys.argv = [path, *arguments]."""
     import os
@@ -70,6 +79,7 @@ def run_script(path: str, arguments: list) -> None:
     with open(path, "rb") as file:
         source = file.read()
     install()
+    sys.excepthook = _show_program_only
     sys.argv = [path, *arguments]
     sys.path[0:1] = [os.path.dirname(os.path.abspath(path))]
     main = ModuleType("__main__")

@@ -41,9 +41,17 @@ def _run(arguments: list) -> int:
     return 0
 
 
+def _end_with_the_reader() -> None:
+    """`narthex op | head` ends quietly when head does."""
+    from signal import SIG_DFL, SIGPIPE, signal
+
+    signal(SIGPIPE, SIG_DFL)
+
+
 def _op(arguments: list) -> int:
     from . import _C
 
+    _end_with_the_reader()
     if not arguments:
         print("\n".join(_C.op_names()))
         return 0
@@ -65,6 +73,7 @@ def _op(arguments: list) -> int:
 def _flags(arguments: list) -> int:
     from . import _C
 
+    _end_with_the_reader()
     for _, variable, value, meaning in _C.flags():
         print(f"{variable} = {value!r}\n    {meaning}")
     return 0

@@ -68,7 +68,8 @@ def test_exit_status_and_traceback(tmp_path):
     assert narthex("run", str(tmp_path / "leaves.py")).returncode == 7
     (tmp_path / "fails.py").write_text("def inner():\n    raise ValueError('mine')\ninner()\n")
     run = narthex("run", str(tmp_path / "fails.py"))
-    assert run.returncode == 1 and "fails.py" in run.stderr and run.stderr.endswith("ValueError: mine\n")
+    assert run.returncode == 1 and run.stderr.endswith("ValueError: mine\n")
+    assert "fails.py" in run.stderr.splitlines()[1] and "narthex/cli.py" not in run.stderr
 
 
 @pytest.mark.parametrize("name", ["torch_npu", "torchair", "torch_npu.dynamo.torchair"])
