@@ -177,6 +177,11 @@ static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool
 /* Constants, born containers and such: their types are CPython's own. */
 static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     PyObject *found = _PyType_Lookup(Py_TYPE(object), name);
+    bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
+    if (data && nxpy_constant_check(object)) { /* device.type, dtype.itemsize: of what never changes */
+        *out = PyObject_GetAttr(object, name);
+        return *out && nxpy__admit(trace, *out) == 0 ? 0 : nxpy__stop_error(trace);
+    }
     if (!found || Py_TYPE(found) != &PyMethodDescr_Type || !method_too) return stop_attribute(trace, object, name);
     if (!nxpy__note_find(trace, found) && !nxpy__note_add(trace, found, NXPY_NOTE_FIXED, -1)) return -1;
     return give(found, out) + 1;

@@ -224,6 +224,6 @@ PyObject *nxpy__set_log(PyObject *module, PyObject *callable);
 PyObject *nxpy__stack_summary(PyThreadState *thread); /* list of (file, line, function), outermost first */
 
 extern PyObject *nxpy__unsupported; /* narthex._C.Unsupported, a RuntimeError */
-int nxpy__calls_init(void);         /* handlers_call.c: the table of calls.def */
+int nxpy__calls_init(PyObject *extension); /* handlers_call.c: the table of calls.def, once */
 
 #endif

@@ -11,6 +11,7 @@
 #include <structmember.h>
 
 PyObject *nxpy__unsupported;
+static PyObject *extension; /* narthex._C, lent: it lives as long as the process */
 
 /* ---- arguments as the frame would have them ------------------------------------------------------------------------------ */
 enum { MAX_BOUND = 64, FAST_SLOTS = 128 };
@@ -204,7 +205,7 @@ static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *keyw
                             "torch.compile: dynamic=True: symbolic shapes are not there; leave it out, "
                             "each new shape is compiled for itself");
     }
-    if (check_interpreter() < 0) return NULL;
+    if (check_interpreter() < 0 || nxpy__calls_init(extension) < 0) return NULL;
     nxpy_captured *captured = (nxpy_captured *)type->tp_alloc(type, 0);
     if (!captured) return NULL;
     captured->call = captured_call;
@@ -341,7 +342,8 @@ static PyMethodDef functions[] = {
     {NULL}};
 
 int nxpy_add_capture(PyObject *module) {
-    if (PyType_Ready(&nxpy_captured_type) < 0 || nxpy__calls_init() < 0) return -1;
+    if (PyType_Ready(&nxpy_captured_type) < 0) return -1;
+    extension = module;
     nxpy__unsupported = PyErr_NewExceptionWithDoc("narthex._C.Unsupported", "Capture met what it cannot follow, under fullgraph=True.",
                                                   PyExc_RuntimeError, NULL);
     if (!nxpy__unsupported || PyModule_AddObjectRef(module, "Unsupported", nxpy__unsupported) < 0) return -1;

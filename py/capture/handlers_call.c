@@ -10,7 +10,8 @@
 enum { READS = 1, CHANGES, LOOKS };
 static nx_map calls; /* callable -> what it does; filled once, holds for ever */
 
-int nxpy__calls_init(void) {
+int nxpy__calls_init(PyObject *extension) {
+    if (calls.n) return 0;
     static const struct { const char *owner, *name; int does; } rows[] = {
 #define NXPY_CALL_ROW(owner, name, does) {owner, name, does},
 #include "capture/calls.def"
@@ -18,7 +19,8 @@ int nxpy__calls_init(void) {
     };
     PyObject *builtins = PyImport_ImportModule("builtins");
     for (int k = 0; builtins && k < NX_COUNT(rows); k++) {
-        PyObject *owner = rows[k].owner[0] ? PyObject_GetAttrString(builtins, rows[k].owner) : Py_NewRef(builtins);
+        bool ours = strcmp(rows[k].owner, "_C") == 0;
+        PyObject *owner = ours ? Py_NewRef(extension) : rows[k].owner[0] ? PyObject_GetAttrString(builtins, rows[k].owner) : Py_NewRef(builtins);
         PyObject *callable = owner ? PyObject_GetAttrString(owner, rows[k].name) : NULL; /* kept */
         if (!callable || nx_map_set(&calls, callable, (void *)(intptr_t)rows[k].does) != NX_OK) Py_CLEAR(builtins);
         Py_XDECREF(owner);

@@ -243,6 +243,16 @@ int op_list_append(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+int op_map_add(nxpy_loop *loop, int arg) {
+    PyObject *dict = loop->top[-2 - arg], *key = USE(2);
+    if (!key) return -1;
+    if (!nxpy__is_born(loop->trace, dict)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a dict");
+    if (!nxpy_constant_check(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a dict key that is no constant");
+    if (PyDict_SetItem(dict, key, loop->top[-1]) < 0) return nxpy__stop_error(loop->trace);
+    for (int k = 0; k < 2; k++) Py_DECREF(*--loop->top);
+    return 0;
+}
+
 int op_list_extend(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *list = loop->top[-1 - arg], *from = USE(1);

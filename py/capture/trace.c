@@ -75,8 +75,9 @@ static void trace_free(nxpy_trace *trace) {
 
 /* ---- guards of the whole segment ------------------------------------------------------------------------------------------ */
 static int add_state_rows(nxpy_trace *trace) {
-    nxpy_row rows[3] = {{.code = NXPY_ROW_GRAD_MODE, .from = -1, .n = nx_grad_enabled()},
+    nxpy_row rows[] = {{.code = NXPY_ROW_GRAD_MODE, .from = -1, .n = nx_grad_enabled()},
                         {.code = NXPY_ROW_DEVICE, .from = -1},
+                        {.code = NXPY_ROW_DEFAULT_DTYPE, .from = -1, .n = nx_default_dtype()},
                         {.code = NXPY_ROW_BACKEND, .from = -1, .a = trace->owner->backend, .n = (int64_t)(intptr_t)&trace->owner->backend}};
     memcpy(&rows[1].n, nx_thread_get()->device_index, sizeof rows[1].n);
     for (int k = 0; k < NX_COUNT(rows); k++) {
@@ -263,7 +264,7 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
 static int add_mark(nxpy_trace *trace, nxpy_loop *loop) {
     nxpy_mark mark = {.unit = loop->group, .why = trace->stop, .enters = trace->stop_enters, .text = trace->stop_text};
     if (nx_vec_push(&trace->point->marks, mark) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
-    trace->stop_text = NULL;
+    Py_XINCREF(trace->stop_text);
     return 0;
 }
 

@@ -172,6 +172,9 @@ static void explain_pair(EXPLAIN_ARGS, bool memory) {
 static void explain_DISTINCT(EXPLAIN_ARGS) { explain_pair(guards, row, values, text, false); }
 static void explain_STORAGES(EXPLAIN_ARGS) { explain_pair(guards, row, values, text, true); }
 static void explain_GRAD_MODE(EXPLAIN_ARGS) { nx_text_add(text, "grad mode changed: expected %s", row->n ? "on" : "off"); }
+static void explain_DEFAULT_DTYPE(EXPLAIN_ARGS) {
+    nx_text_add(text, "the default dtype changed: expected %s", nx_dtype_name((nx_dtype)row->n));
+}
 static void explain_DEVICE(EXPLAIN_ARGS) { nx_text_add(text, "the current device changed"); }
 static void explain_BACKEND(EXPLAIN_ARGS) { nx_text_add(text, "the backend changed"); }
 
@@ -285,6 +288,9 @@ static void print_slots(PRINT_ARGS, const char *function) {
 static void print_DISTINCT(PRINT_ARGS) { print_slots(guards, row, text, "___check_no_aliasing"); }
 static void print_STORAGES(PRINT_ARGS) { print_slots(guards, row, text, "___check_no_overlap"); }
 static void print_GRAD_MODE(PRINT_ARGS) { nx_text_add(text, "torch.is_grad_enabled() == %s", row->n ? "True" : "False"); }
+static void print_DEFAULT_DTYPE(PRINT_ARGS) {
+    nx_text_add(text, "torch.get_default_dtype() == torch.%s", nx_dtype_name((nx_dtype)row->n));
+}
 static void print_DEVICE(PRINT_ARGS) {
     if (row->n == 0) nx_text_add(text, "utils_device.CURRENT_DEVICE == None");
     else nx_text_add(text, "utils_device.CURRENT_DEVICE == %#llx", (unsigned long long)row->n);

@@ -183,6 +183,15 @@ def strings(x):
     return x + len(name), name.upper()
 
 
+def converts(x):
+    return x.double().to(torch.float32).cpu() + x.T.half().float()
+
+
+def dict_comprehension(x):
+    parts = {name: x + k for k, name in enumerate("ab")}
+    return parts["a"] * parts["b"], parts
+
+
 def compares(x):
     return x + 1 if 1 < SCALE <= 3 and "a" in TABLE and SCALE not in (1, 2) else x
 
@@ -305,7 +314,7 @@ CAPTURED = [add, operators, alpha, tuple_result, star]
 CAPTURED_ONE = [
     numbers, reads_global, reads_table, reads_list_of_tensors, loops_over_list, inlines, nests, rebinds_closure, comprehension,
     lambda_argument, shared_result, unpacks, branches, asks_kind, while_loop, builds, slices, zips, in_place, changes_argument,
-    strings, compares, deletes,
+    strings, compares, deletes, converts, dict_comprehension,
 ]  # fmt: skip
 WITHOUT_GRAPH = [(identity, two), (no_tensor, one)]
 BROKEN = [

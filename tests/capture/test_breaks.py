@@ -1,0 +1,265 @@
+"""Graph breaks: where a graph ends, what happens in between, and how it is told."""
+
+import io
+import sys
+import traceback
+
+import pytest
+
+import narthex as torch
+from narthex import _C
+
+from .conftest import compiled, ones, ramp, run_graph, same
+
+
+def make(function, **options):
+    return compiled(function, backend=run_graph, **options)
+
+
+def prints_in_the_middle(x, y):
+    z = x + y
+    print("hello", z.shape)
+    return z * y
+
+
+@pytest.fixture
+def breaks():
+    seen = []
+    _C.set_capture_log(lambda event, **info: seen.append(info) if event == "break" else None)
+    yield seen
+    _C.set_capture_log(None)
+
+
+def test_print(capsys):
+    capture = make(prints_in_the_middle)
+    for _ in range(3):
+        assert same(capture(ramp(2, 2), ones(2, 2)), ramp(2, 2) + 1)
+        assert capsys.readouterr().out == "hello torch.Size([2, 2])\n"
+    assert len(capture.graphs) == 2 and capture.entries == 2
+    assert [[node.op for node in graph.nodes].count("call_function") for graph in capture.graphs] == [1, 1]
+
+
+def test_segments_have_their_own_guards(capsys):
+    capture = make(prints_in_the_middle)
+    capture(ones(2), ones(2))
+    capture(ones(3), ones(3))
+    assert capture.entries == 4
+    assert [reason.split(" mismatch")[0] for reason in capture.recompiles] == ["L['x'] size", "L['z'] size"]
+
+
+def test_break_is_told(breaks, capsys):
+    make(prints_in_the_middle)(ones(1), ones(1))
+    (told,) = breaks
+    assert told["code"] == "FUNCTION" and told["detail"] == "print"
+    assert told["filename"] == __file__
+    assert told["line"] == prints_in_the_middle.__code__.co_firstlineno + 2
+    assert told["reason"] and told["mend"]
+
+
+def test_fullgraph():
+    with pytest.raises(_C.Unsupported, match=r"function that capture does not know \(print\) at .*test_breaks.py:\d+ in prints_in") as error:
+        make(prints_in_the_middle, fullgraph=True)(ones(1), ones(1))
+    assert "how to mend it" in str(error.value)
+    assert make(lambda x: x + 1, fullgraph=True)(ones(1)).tolist() == [2]
+
+
+def test_fullgraph_names_the_line_in_an_inlined_function():
+    def inner(x):
+        x = x + 1
+        return x if x.item() > 0 else -x
+
+    with pytest.raises(_C.Unsupported, match=rf"TensorBase.item.*:{inner.__code__.co_firstlineno + 2} in inner"):
+        make(lambda x: inner(x), fullgraph=True)(ones(1))
+
+
+def test_fullgraph_keeps_the_users_exception():
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        make(lambda x: x + ones(7), fullgraph=True)(ones(3))
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        make(lambda x, y: x + y, fullgraph=True)(ones(3), ones(7))
+
+
+def test_exception_has_the_users_line():
+    def fails(x):
+        x = x + 1
+        return x + ones(7)
+
+    for capture in (make(fails), make(fails)):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="size of tensor") as error:
+                capture(ones(3))
+            lines = [frame.lineno for frame in traceback.extract_tb(error.tb) if frame.name == "fails"]
+            assert lines == [fails.__code__.co_firstlineno + 2]
+
+
+def test_exception_is_caught_where_the_function_says():
+    def catches(x, table):
+        try:
+            x = x + 1
+            x = x * table["absent"]
+        except KeyError as error:
+            x = x + len(error.args[0])
+        else:
+            x = x + 100
+        return x * 2
+
+    capture = make(catches)
+    for _ in range(3):
+        assert capture(ones(1), {}).tolist() == [16]
+    assert capture(ones(1), {"absent": 3}).tolist() == [212]
+
+
+def test_break_in_a_loop_keeps_the_iterator():
+    order = []
+
+    def loop(x, parts):
+        for k, part in enumerate(parts):
+            x = x + part
+            order.append(k)
+            if k == 3:
+                break
+        else:
+            x = x * 0
+        return x
+
+    capture = make(loop)
+    for _ in range(3):
+        order.clear()
+        assert same(capture(ones(2), [ramp(2)] * 5), ones(2) + ramp(2) * 4)
+        assert order == [0, 1, 2, 3]
+
+
+def test_iterator_of_the_caller_is_consumed_once():
+    def consumes(x, parts):
+        for part in parts:
+            x = x + part
+        return x, list(parts)
+
+    capture = make(consumes)
+    for _ in range(3):
+        assert same(capture(ones(1), iter([ones(1), ones(1)])), (ones(1) * 3, []))
+
+
+def test_callee_that_breaks_is_compiled_for_itself(capsys):
+    def inner(x):
+        x = x * 2
+        print("inner")
+        return x + 1
+
+    def outer(x):
+        return inner(x + 1) * 3
+
+    capture = make(outer)
+    for _ in range(3):
+        assert capture(ones(1)).tolist() == [15]
+        assert capsys.readouterr().out == "inner\n"
+    assert len(capture.graphs) == 4
+
+
+def test_module_that_breaks():
+    class Noisy(torch.nn.Module):
+        def forward(self, x):
+            x = x + 1
+            heard.append(1)
+            return x * 2
+
+    heard = []
+    module = Noisy()
+    capture = torch.compile(module, backend=run_graph)
+    for k in range(3):
+        assert capture(ones(1)).tolist() == [4]
+        assert len(heard) == k + 1
+
+
+def test_side_effects_happen_once():
+    class Counter:
+        n = 0
+
+    def counts(x, counter, names):
+        counter.n += 1
+        names.append(counter.n)
+        x = x + counter.n
+        names[0] = "first"
+        return x
+
+    capture = make(counts)
+    counter, names = Counter(), []
+    for k in range(1, 4):
+        assert capture(ones(1), counter, names).tolist() == [1 + k]
+        assert counter.n == k and len(names) == k and names[0] == "first"
+
+
+def test_global_store():
+    def stores(x):
+        global stored
+        x = x + 1
+        stored = x
+        return x * 2
+
+    capture = make(stores)
+    for _ in range(2):
+        assert capture(ones(1)).tolist() == [4]
+        assert stored.tolist() == [2] and not stored._is_fake
+
+
+def test_branch_on_data():
+    def chooses(x):
+        if x.sum().item() > 2:
+            return x + 1
+        return x * 5
+
+    capture = make(chooses)
+    for value in (1.0, 3.0, 1.0, 4.0):
+        x = torch.tensor([value])
+        assert same(capture(x), chooses(x))
+
+
+def test_generator_function_is_left_alone():
+    def generates(x):
+        yield x + 1
+
+    assert next(make(generates)(ones(1))).tolist() == [2]
+
+
+def test_unknown_callable_objects_still_work():
+    import functools
+
+    capture = make(functools.partial(lambda x, k: x * k, k=3))
+    assert capture(ones(1)).tolist() == [3]
+    assert make(max)(1, 2) == 2
+
+
+def test_settrace_turns_capture_off():
+    capture = make(lambda x: x + 1)
+    lines = []
+    sys.settrace(lambda frame, event, arg: lines.append(frame.f_code.co_name))
+    try:
+        assert capture(ones(1)).tolist() == [2]
+    finally:
+        sys.settrace(None)
+    assert capture.entries == 0 and "<lambda>" in lines
+
+
+def test_stdout_may_be_python_code():
+    class Stream(io.StringIO):
+        def write(self, text):
+            return super().write(text.upper())
+
+    stream, real = Stream(), sys.stdout
+    sys.stdout = stream
+    try:
+        make(prints_in_the_middle)(ones(1), ones(1))
+    finally:
+        sys.stdout = real
+    assert stream.getvalue() == "HELLO TORCH.SIZE([1])\n"
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+def test_recursion():
+    def power(x, n):
+        return x if n == 0 else power(x * 2, n - 1)
+
+    assert make(power)(ones(1), 5).tolist() == [32]
+    with pytest.raises(RecursionError):
+        make(power)(ones(1), -1)
+    assert make(power)(ones(1), 3).tolist() == [8]

@@ -1,0 +1,350 @@
+"""What makes a compiled function compile again, what does not, and what it says."""
+
+import pytest
+
+import narthex as torch
+from narthex import _C
+
+from .conftest import compiled, ones, ramp, run_graph, same
+
+SCALE = 2
+OTHER = 0
+SETTINGS = {"shift": 1, "names": ["a"]}
+WEIGHT = ones(2, 2)
+
+
+class Box:
+    def __init__(self, value):
+        self.value = value
+
+
+class Shifted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(ones(2, 2))
+        self.shift = 1
+
+    def forward(self, x):
+        return x * self.weight + self.shift
+
+
+def recompiled(capture, because):
+    """The newest reason, and that it is the expected one."""
+    assert capture.recompiles, "it was not compiled again"
+    assert because in capture.recompiles[-1]
+    return capture.recompiles.pop()
+
+
+def make(function):
+    return compiled(function, backend=run_graph)
+
+
+@pytest.mark.parametrize(
+    "other, because",
+    [
+        (lambda: ones(3, 2), "L['x'] size mismatch at dim 0: expected 2, got 3"),
+        (lambda: ones(2, 2).t(), "L['x'] stride mismatch at dim 0: expected 2, got 1"),
+        (lambda: ones(4), "L['x'] rank mismatch: expected 2, got 1"),
+        (lambda: ones(2, 2).double(), "L['x'] dtype mismatch: expected float32, got float64"),
+        (lambda: ones(2, 2).requires_grad_(), "L['x'] requires_grad mismatch: expected requires_grad=False"),
+        (lambda: torch.nn.Parameter(ones(2, 2)), "L['x'] type mismatch: expected"),
+        (lambda: 3.0, "L['x'] type mismatch"),
+    ],
+)
+def test_tensor(other, because):
+    capture = make(lambda x: x + 1)
+    capture(ones(2, 2))
+    argument = other()
+    assert same(capture(argument), argument + 1)
+    recompiled(capture, because)
+    capture(ones(2, 2))
+    capture(argument)
+    assert not capture.recompiles
+
+
+@pytest.mark.parametrize("first, second", [(2, 3), (2, 2.0), (True, 1), (None, 1), (0.0, -0.0), ((1, 2), (1, 3))])
+def test_constant_argument(first, second):
+    capture = make(lambda x, k: (x + 1, k))
+    for value in (first, second, first):
+        got = capture(ones(2), value)[1]
+        assert repr(got) == repr(value)
+    assert capture.entries == 2
+    recompiled(capture, "L['k'] changed: expected")
+
+
+def test_nan_equals_itself():
+    capture = make(lambda x, k: x * k)
+    for _ in range(3):
+        capture(ones(2), float("nan"))
+    assert capture.entries == 1
+
+
+def test_global():
+    global SCALE, OTHER
+    capture = make(lambda x: x * SCALE)
+    assert capture(ones(1)).tolist() == [2]
+    SCALE = 5
+    assert capture(ones(1)).tolist() == [5]
+    recompiled(capture, "G['SCALE'] changed: expected 2, got 5")
+    OTHER += 1
+    assert capture(ones(1)).tolist() == [5]
+    SCALE = 2
+    assert capture(ones(1)).tolist() == [2]
+    assert not capture.recompiles and capture.entries == 2
+
+
+def test_global_tensor():
+    global WEIGHT
+    capture = make(lambda x: x * WEIGHT)
+    capture(ones(2, 2))
+    WEIGHT = ramp(2, 2)
+    assert same(capture(ones(2, 2)), ramp(2, 2))
+    assert capture.entries == 1, "another tensor of the same shape is another input"
+    WEIGHT = ramp(2)
+    capture(ones(2, 2))
+    recompiled(capture, "G['WEIGHT'] rank mismatch")
+    WEIGHT = ones(2, 2)
+
+
+def test_builtin_hidden_by_a_global():
+    capture = make(lambda x: x * len([1, 2]))
+    assert capture(ones(1)).tolist() == [2]
+    globals()["len"] = lambda _: 7
+    try:
+        assert capture(ones(1)).tolist() == [7]
+        recompiled(capture, "G['len'] is there now")
+    finally:
+        del globals()["len"]
+    assert capture(ones(1)).tolist() == [2]
+
+
+def test_dict_and_list_elements():
+    capture = make(lambda x: x * SETTINGS["shift"] + len(SETTINGS["names"]))
+    assert capture(ones(1)).tolist() == [2]
+    SETTINGS["shift"] = 4
+    assert capture(ones(1)).tolist() == [5]
+    recompiled(capture, "G['SETTINGS']['shift'] changed")
+    SETTINGS["names"].append("b")
+    assert capture(ones(1)).tolist() == [6]
+    recompiled(capture, "G['SETTINGS']['names'] length mismatch: expected 1, got 2")
+    SETTINGS.update(shift=1, names=["a"])
+
+
+def test_dict_keys():
+    def total(x, parts):
+        for value in parts.values():
+            x = x + value
+        return x
+
+    capture = make(total)
+    assert capture(ones(1), {"a": 1, "b": 2}).tolist() == [4]
+    assert capture(ones(1), {"a": 1, "c": 2}).tolist() == [4]
+    recompiled(capture, "L['parts'] has other keys than ('a', 'b')")
+
+
+def test_attribute_of_instance():
+    capture = make(lambda x, box: x * box.value)
+    box = Box(2)
+    assert capture(ones(1), box).tolist() == [2]
+    box.value = 3
+    assert capture(ones(1), box).tolist() == [3]
+    recompiled(capture, "L['box'].value changed: expected 2, got 3")
+    assert capture(ones(1), Box(3)).tolist() == [3]
+    recompiled(capture, "L['box'] is another object")
+
+
+def test_attribute_of_class():
+    class Local:
+        shift = 1
+
+    capture = make(lambda x, o: x + o.shift)
+    o = Local()
+    assert capture(ones(1), o).tolist() == [2]
+    Local.shift = 2
+    assert capture(ones(1), o).tolist() == [3]
+    recompiled(capture, "Local.shift changed: expected 1, got 2")
+    o.shift = 5
+    assert capture(ones(1), o).tolist() == [6]
+    recompiled(capture, "L['o'].shift is there now")
+
+
+def test_method_of_class():
+    class Local:
+        def step(self, x):
+            return x + 1
+
+    capture = make(lambda x, o: o.step(x))
+    o = Local()
+    assert capture(ones(1), o).tolist() == [2]
+    Local.step = lambda self, x: x + 2
+    assert capture(ones(1), o).tolist() == [3]
+    recompiled(capture, "Local.step is another object")
+
+
+def test_class_of_instance():
+    class Twice(Box):
+        @property
+        def scale(self):
+            return 2
+
+    class Thrice(Box):
+        @property
+        def scale(self):
+            return 3
+
+    capture = make(lambda x, box: x * box.scale)
+    box = Twice(0)
+    assert capture(ones(1), box).tolist() == [2]
+    box.__class__ = Thrice
+    assert capture(ones(1), box).tolist() == [3]
+    recompiled(capture, "L['box'] type mismatch: expected Twice, got Thrice")
+
+
+def test_module():
+    module = Shifted()
+    capture = make(module.forward)
+    assert same(capture(ones(2, 2)), module(ones(2, 2)))
+    module.weight = torch.nn.Parameter(ramp(2, 2))
+    assert same(capture(ones(2, 2)), module(ones(2, 2)))
+    assert capture.entries == 1
+    module.shift = 4
+    assert same(capture(ones(2, 2)), module(ones(2, 2)))
+    recompiled(capture, "changed: expected 1, got 4")
+    module.weight = torch.nn.Parameter(ones(1, 2))
+    assert same(capture(ones(2, 2)), module(ones(2, 2)))
+    recompiled(capture, "size mismatch")
+
+
+def test_closure():
+    def outer(k):
+        def set_k(value):
+            nonlocal k
+            k = value
+
+        return lambda x: x * k, set_k
+
+    function, set_k = outer(2)
+    capture = make(function)
+    assert capture(ones(1)).tolist() == [2]
+    set_k(3)
+    assert capture(ones(1)).tolist() == [3]
+    recompiled(capture, ".cell_contents changed: expected 2, got 3")
+
+
+def test_function_is_changed():
+    def inner(x, k=1):
+        return x + k
+
+    def outer(x):
+        return inner(x)
+
+    capture = make(outer)
+    assert capture(ones(1)).tolist() == [2]
+    inner.__defaults__ = (5,)
+    assert capture(ones(1)).tolist() == [6]
+    recompiled(capture, "inner has another __code__, __defaults__ or __kwdefaults__")
+    inner.__code__ = (lambda x, k: x * k).__code__
+    assert capture(ones(1)).tolist() == [5]
+    outer.__code__ = (lambda x: inner(x) + 4).__code__
+    assert capture(ones(1)).tolist() == [9]
+
+
+def test_keyword_defaults():
+    def inner(x, *, k=1):
+        return x + k
+
+    def outer(x, *, shift=2):
+        return inner(x) + shift
+
+    capture = make(outer)
+    assert capture(ones(1)).tolist() == [4]
+    assert capture(ones(1), shift=3).tolist() == [5]
+    inner.__kwdefaults__["k"] = 7
+    assert capture(ones(1)).tolist() == [10]
+    outer.__kwdefaults__ = {"shift": 0}
+    assert capture(ones(1)).tolist() == [8]
+
+
+def test_same_and_different_tensors():
+    capture = make(lambda x, y: (x + y, x is y))
+    x, y = ones(2), ramp(2)
+    assert same(capture(x, y), (x + y, False))
+    assert same(capture(x, x), (x + x, True))
+    recompiled(capture, "L['x'] and L['y'] are the same tensor")
+    assert same(capture(y, y), (y + y, True))
+    assert same(capture(y, x), (x + y, False))
+    assert not capture.recompiles
+    assert same(make(lambda x, y: (x + y, x is y))(x, x), (x + x, True))
+
+
+def test_tensor_is_also_in_a_list():
+    capture = make(lambda x, parts: x + parts[0])
+    x, y = ones(2), ramp(2)
+    assert same(capture(x, [x]), x + x)
+    assert same(capture(x, [y]), x + y)
+    recompiled(capture, "is no longer the same object as L['x']")
+
+
+def test_writing_into_shared_memory():
+    def write(x, y):
+        x.add_(1)
+        return x + y
+
+    capture = make(write)
+    x = ones(4)
+    assert same(capture(x, ones(4)), ones(4) * 3)
+    base = ones(4)
+    assert same(capture(base, base.view(4)), ones(4) * 4)
+    base = ones(4)
+    assert same(make(write)(base, base.view(4)), ones(4) * 4)
+
+
+def test_grad_mode():
+    capture = make(lambda x: x * 2)
+    x = ones(2).requires_grad_()
+    assert capture(x).requires_grad
+    with torch.no_grad():
+        assert not capture(x).requires_grad
+    recompiled(capture, "grad mode changed: expected on")
+    assert capture(x).requires_grad
+
+
+@pytest.mark.parametrize("backend", [run_graph, "narthex"])
+def test_default_dtype(backend):
+    capture = compiled(lambda x: x + torch.empty(2).fill_(1), backend=backend)
+    assert capture(ones(2)).dtype == torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert capture(ones(2).float()).dtype == torch.float64
+        recompiled(capture, "the default dtype changed")
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_eight_entries_then_eager():
+    capture = make(lambda x, k: x * k)
+    with pytest.warns(UserWarning, match="was compiled 8 times and runs uncompiled"):
+        for k in range(12):
+            assert capture(ones(1), k).tolist() == [k]
+    assert capture.entries == 8
+    for k in range(12):
+        assert capture(ones(1), k).tolist() == [k]
+
+
+def test_printed_guards():
+    seen = []
+    _C.set_capture_log(lambda event, **info: seen.append(info) if event == "guards" else None)
+    try:
+        capture = make(lambda x, box: x * box.value * SCALE)
+        capture(ones(2, 3), Box(2))
+    finally:
+        _C.set_capture_log(None)
+    rows = seen[0]["guards"]
+    texts = [text for text, _, _ in rows]
+    tensor = next(text for text in texts if text.startswith("check_tensor"))
+    assert tensor.startswith("check_tensor(L['x'], Tensor, DispatchKeySet(")
+    assert tensor.endswith("torch.float32, device=None, requires_grad=False, size=[2, 3], stride=[3, 1])")
+    assert "L['box'].value == 2" in texts and "G['SCALE'] == 2" in texts
+    code, where = next((code, where) for text, code, where in rows if text == "G['SCALE'] == 2")
+    assert code == "capture = make(lambda x, box: x * box.value * SCALE)"
+    assert where.startswith(__file__) and where.endswith("in <lambda>")
