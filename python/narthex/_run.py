@@ -68,7 +68,7 @@ def _show_program_only(kind, error, trace) -> None:
     shown = trace
     while shown is not None and shown.tb_frame.f_code.co_filename.startswith((own, "<frozen ")):
         shown = shown.tb_next
-    sys.__excepthook__(kind, error, shown or trace)
+    sys.__excepthook__(kind, error.with_traceback(shown or trace), shown or trace)
 
 
 def run_script(path: str, arguments: list) -> None:
