@@ -1,18 +1,22 @@
-/* narthex._C.Aot: the functional graphs of a captured one. narthex._C.CompiledGraph: a forward with its backward, called
- * with tensors. Capture calls the nx_compiled inside directly, after its guards; a call from Python checks its arguments. */
+/* narthex._C.Aot: the functional graphs of a captured one. narthex._C.CompiledGraph: a forward with its
+ * backward, called with tensors. Capture calls the nx_compiled inside directly, after its guards; a call
+ * from Python checks its arguments. */
 #include "bind/private.h"
 
 #include <structmember.h>
 
-/* ---- tensors in and out ------------------------------------------------------------------------------------------- */
-int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected, nx_tensor **out) {
+/* ---- tensors in and out ------------------------------------------------------------------------------- */
+int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected,
+                      nx_tensor **out) {
     if (n_given != n_expected) {
-        PyErr_Format(PyExc_TypeError, "%s: %d arguments were given, the graph has %d inputs", what, n_given, n_expected);
+        PyErr_Format(PyExc_TypeError, "%s: %d arguments were given, the graph has %d inputs", what, n_given,
+                     n_expected);
         return -1;
     }
     for (int i = 0; i < n_given; i++) {
         if (!nxpy_tensor_check(given[i])) {
-            PyErr_Format(PyExc_TypeError, "%s: argument %d must be Tensor, not %s", what, i, Py_TYPE(given[i])->tp_name);
+            PyErr_Format(PyExc_TypeError, "%s: argument %d must be Tensor, not %s", what, i,
+                         Py_TYPE(given[i])->tp_name);
             return -1;
         }
         out[i] = nxpy_tensor_get(given[i]);
@@ -34,8 +38,9 @@ PyObject *nxpy_tensors_take(nx_tensor *const *tensors, int n) {
     return tuple;
 }
 
-/* ---- Aot ------------------------------------------------------------------------------------------------------------ */
-/* A compiled graph takes the nx_aot; the graphs are then looked at there. A second compile() starts from the source. */
+/* ---- Aot ---------------------------------------------------------------------------------------------- */
+/* A compiled graph takes the nx_aot; the graphs are then looked at there. A second compile() starts from the
+ * source. */
 typedef struct aot_object {
     PyObject_HEAD
     nxpy_graph *source;
@@ -86,13 +91,15 @@ static PyObject *aot_graph(PyObject *o, void *which) {
 
 static int mode_from(const char *name, nx_mode *out) {
     static const char *const names[] = {
-        [NX_MODE_EAGER] = "eager", [NX_MODE_REDUCE_OVERHEAD] = "reduce-overhead", [NX_MODE_MAX_AUTOTUNE] = "max-autotune"};
+        [NX_MODE_EAGER] = "eager", [NX_MODE_REDUCE_OVERHEAD] = "reduce-overhead",
+        [NX_MODE_MAX_AUTOTUNE] = "max-autotune"};
     for (int i = 0; i < NX_COUNT(names); i++) {
         if (strcmp(name, names[i]) != 0) continue;
         *out = (nx_mode)i;
         return 0;
     }
-    PyErr_Format(PyExc_ValueError, "compile: mode '%s' is unknown: expected eager, reduce-overhead or max-autotune", name);
+    PyErr_Format(PyExc_ValueError, "compile: mode '%s' is unknown: expected eager, reduce-overhead or "
+                 "max-autotune", name);
     return -1;
 }
 
@@ -129,37 +136,45 @@ static PyObject *aot_compile(PyObject *o, PyObject *args, PyObject *keywords) {
     return compiled_take(compiled);
 }
 
-static PyMethodDef aot_methods[] = {{"compile", (PyCFunction)(void (*)(void))aot_compile, METH_VARARGS | METH_KEYWORDS,
-                                     "compile(mode, device=None): a CompiledGraph. mode: eager, reduce-overhead or max-autotune."},
-                                    {NULL}};
-static PyGetSetDef aot_getset[] = {{"joint", aot_graph, NULL, "Forward and backward in one Graph, or None.", (void *)JOINT},
-                                   {"forward", aot_graph, NULL, "The forward Graph.", (void *)FORWARD},
-                                   {"backward", aot_graph, NULL, "The backward Graph, or None.", (void *)BACKWARD},
-                                   {NULL}};
+static PyMethodDef aot_methods[] = {
+    {"compile", (PyCFunction)(void (*)(void))aot_compile, METH_VARARGS | METH_KEYWORDS,
+     "compile(mode, device=None): a CompiledGraph. mode: eager, reduce-overhead or max-autotune."},
+    {NULL}};
+static PyGetSetDef aot_getset[] = {
+    {"joint", aot_graph, NULL, "Forward and backward in one Graph, or None.", (void *)JOINT},
+    {"forward", aot_graph, NULL, "The forward Graph.", (void *)FORWARD},
+    {"backward", aot_graph, NULL, "The backward Graph, or None.", (void *)BACKWARD},
+    {NULL}};
 static PyTypeObject aot_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.Aot", .tp_basicsize = sizeof(aot_object), .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_dealloc = aot_dealloc, .tp_methods = aot_methods, .tp_getset = aot_getset, .tp_doc = "The functional graphs of a captured one."};
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.Aot", .tp_basicsize = sizeof(aot_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = aot_dealloc, .tp_methods = aot_methods, .tp_getset = aot_getset,
+    .tp_doc = "The functional graphs of a captured one."};
 
-/* ---- CompiledGraph ------------------------------------------------------------------------------------------------------- */
+/* ---- CompiledGraph ------------------------------------------------------------------------------------ */
 static nx_compiled *get_compiled(PyObject *self) { return ((nxpy_compiled *)self)->compiled; }
 
 static int check_input(const nx_array *given, const nx_array *expected, int i) {
-    bool fits = given->dtype == expected->dtype && given->ndim == expected->ndim && given->device.type == expected->device.type &&
+    bool fits = given->dtype == expected->dtype && given->ndim == expected->ndim &&
+        given->device.type == expected->device.type &&
                 given->device.index == expected->device.index;
     for (int d = 0; d < expected->ndim && fits; d++) {
-        fits = given->sizes[d] == expected->sizes[d] && (given->sizes[d] <= 1 || given->strides[d] == expected->strides[d]);
+        fits = given->sizes[d] == expected->sizes[d] &&
+            (given->sizes[d] <= 1 || given->strides[d] == expected->strides[d]);
     }
     if (fits) return 0;
     nx_text text = {0};
     const nx_array *both[] = {given, expected};
     for (int k = 0; k < 2; k++) {
-        nx_text_add(&text, k ? ", the graph was compiled for %s" : "is %s", nx_dtype_brief((nx_dtype)both[k]->dtype));
+        nx_text_add(&text, "%s", k ? ", the graph was compiled for " : "is ");
+        nx_text_add(&text, "%s", nx_dtype_brief((nx_dtype)both[k]->dtype));
         nx_text_add_ints(&text, both[k]->sizes, both[k]->ndim);
         nx_text_add(&text, " with strides ");
         nx_text_add_ints(&text, both[k]->strides, both[k]->ndim);
         nx_text_add(&text, " on %s:%d", nx_device_type_name(both[k]->device.type), both[k]->device.index);
     }
-    PyErr_Format(PyExc_RuntimeError, "CompiledGraph: input %d %s", i, text.failed ? "does not fit the graph" : text.at);
+    PyErr_Format(PyExc_RuntimeError, "CompiledGraph: input %d %s", i,
+                 text.failed ? "does not fit the graph" : text.at);
     nx_text_free(&text);
     return -1;
 }
@@ -179,10 +194,13 @@ static PyObject *compiled_call(PyObject *self, PyObject *const *given, size_t fl
     const nx_aot *aot = nx_compiled_aot(compiled);
     nx_tensor *few[32], **room = few;
     int n = (int)PyVectorcall_NARGS(flags), n_out = aot->n_outputs;
-    if (keywords && PyTuple_GET_SIZE(keywords)) return PyErr_Format(PyExc_TypeError, "CompiledGraph: takes no keyword arguments");
-    if (n + n_out > NX_COUNT(few) && (room = PyMem_Calloc((size_t)(n + n_out), sizeof *room)) == NULL) return PyErr_NoMemory();
+    if (keywords && PyTuple_GET_SIZE(keywords))
+        return PyErr_Format(PyExc_TypeError, "CompiledGraph: takes no keyword arguments");
+    if (n + n_out > NX_COUNT(few) && (room = PyMem_Calloc((size_t)(n + n_out), sizeof *room)) == NULL)
+        return PyErr_NoMemory();
     PyObject *result = NULL;
-    if (nxpy_tensors_from("CompiledGraph", given, n, aot->n_inputs, room) == 0 && check_inputs(compiled, room, n) == 0) {
+    if (nxpy_tensors_from("CompiledGraph", given, n, aot->n_inputs, room) == 0 &&
+        check_inputs(compiled, room, n) == 0) {
         nx_status status = nx_compiled_run(compiled, room, n, room + n, n_out);
         result = status == NX_OK ? nxpy_tensors_take(room + n, n_out) : nxpy_raise(status);
     }
@@ -202,7 +220,9 @@ static PyObject *compiled_take(nx_compiled *compiled) { /* takes it, also on fai
     return (PyObject *)o;
 }
 
-static PyObject *compiled_n_launches(PyObject *self, void *unused) { return PyLong_FromLong(nx_compiled_n_launches(get_compiled(self))); }
+static PyObject *compiled_n_launches(PyObject *self, void *unused) {
+    return PyLong_FromLong(nx_compiled_n_launches(get_compiled(self)));
+}
 
 static PyObject *compiled_plan(PyObject *self, PyObject *unused) {
     char *text;
@@ -216,7 +236,8 @@ static PyObject *compiled_print(PyObject *self, PyObject *unused) {
     PyObject *text = compiled_plan(self, NULL);
     if (text == NULL) return NULL;
     PyObject *builtins = PyEval_GetBuiltins(), *print = PyDict_GetItemString(builtins, "print");
-    PyObject *done = print ? PyObject_CallOneArg(print, text) : PyErr_Format(PyExc_RuntimeError, "there is no print()");
+    PyObject *done = print ? PyObject_CallOneArg(print, text)
+        : PyErr_Format(PyExc_RuntimeError, "there is no print()");
     Py_DECREF(text);
     return done;
 }
@@ -226,16 +247,21 @@ static void compiled_dealloc(PyObject *self) {
     nx_compiled_unref(get_compiled(self));
     PyObject_Free(self);
 }
-static PyMethodDef compiled_methods[] = {{"plan", compiled_plan, METH_NOARGS, "Steps and memory of the forward, as text."},
-                                         {"print", compiled_print, METH_NOARGS, "Prints plan()."},
-                                         {NULL}};
-static PyGetSetDef compiled_getset[] = {{"n_launches", compiled_n_launches, NULL, "Kernels that one forward launches.", NULL},
-                                        {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
-                                        {NULL}};
+static PyMethodDef compiled_methods[] = {
+    {"plan", compiled_plan, METH_NOARGS, "Steps and memory of the forward, as text."},
+    {"print", compiled_print, METH_NOARGS, "Prints plan()."},
+    {NULL}};
+static PyGetSetDef compiled_getset[] = {
+    {"n_launches", compiled_n_launches, NULL, "Kernels that one forward launches.", NULL},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL}};
 PyTypeObject nxpy_compiled_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.CompiledGraph", .tp_basicsize = sizeof(nxpy_compiled),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, .tp_dealloc = compiled_dealloc, .tp_call = PyVectorcall_Call,
-    .tp_vectorcall_offset = offsetof(nxpy_compiled, call), .tp_dictoffset = offsetof(nxpy_compiled, attributes),
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.CompiledGraph",
+    .tp_basicsize = sizeof(nxpy_compiled),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, .tp_dealloc = compiled_dealloc,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(nxpy_compiled, call),
+    .tp_dictoffset = offsetof(nxpy_compiled, attributes),
     .tp_methods = compiled_methods, .tp_getset = compiled_getset,
     .tp_doc = "A compiled graph with its backward. Called with tensors, returns a tuple of tensors."};
 

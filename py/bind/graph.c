@@ -1,6 +1,6 @@
 /* Graphs as Python sees them: narthex._C.Graph, and GraphNode, a view of one node that keeps its graph alive.
- * A Graph is not changed from Python, so a view stays good. Argument values become what FX shows: node references are
- * Nodes, parameters that have their default are left out, keyword-only ones stand in kwargs.
+ * A Graph is not changed from Python, so a view stays good. Argument values become what FX shows: node
+ * references are Nodes, parameters that have their default are left out, keyword-only ones stand in kwargs.
  * Next: compiled.c (Aot, CompiledGraph). */
 #include "bind/private.h"
 
@@ -21,7 +21,7 @@ static PyObject *wrap_node(nxpy_graph *graph, nx_node *node) {
     return (PyObject *)o;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------- */
 static PyObject *wrap_value(nxpy_graph *graph, const nx_value *value) {
     if (value->tag == NX_TAG_NODE) return wrap_node(graph, value->node);
     if (value->tag != NX_TAG_LIST) return nxpy_value_object(value);
@@ -40,7 +40,8 @@ static bool same_value(const nx_value *a, const nx_value *b) {
     case NX_TAG_NONE: return true;
     case NX_TAG_FLOAT: return a->f == b->f;
     case NX_TAG_STR: return strcmp(a->str, b->str) == 0;
-    case NX_TAG_INTS: return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0);
+    case NX_TAG_INTS:
+        return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0);
     case NX_TAG_DEVICE: return a->device.type == b->device.type && a->device.index == b->device.index;
     case NX_TAG_LIST:
         for (int i = 0; i < a->n && a->n == b->n; i++) {
@@ -73,7 +74,7 @@ static PyObject *wrap_args(nxpy_graph *graph, const nx_node *node, int n) {
     return tuple;
 }
 
-/* ---- Node ------------------------------------------------------------------------------------------------------------ */
+/* ---- Node --------------------------------------------------------------------------------------------- */
 static nx_node *node_of(PyObject *self) { return ((node_object *)self)->node; }
 static nxpy_graph *graph_of(PyObject *self) { return ((node_object *)self)->graph; }
 
@@ -84,8 +85,9 @@ static PyObject *text_or_none(const char *text) {
 
 static PyObject *node_op(PyObject *self, void *unused) {
     static const char *const names[] = {
-        [NX_NODE_PLACEHOLDER] = "placeholder", [NX_NODE_GET_ATTR] = "get_attr",       [NX_NODE_CALL_FUNCTION] = "call_function",
-        [NX_NODE_CALL_METHOD] = "call_method", [NX_NODE_CALL_MODULE] = "call_module", [NX_NODE_OUTPUT] = "output"};
+        [NX_NODE_PLACEHOLDER] = "placeholder", [NX_NODE_GET_ATTR] = "get_attr",
+        [NX_NODE_CALL_FUNCTION] = "call_function", [NX_NODE_CALL_METHOD] = "call_method",
+        [NX_NODE_CALL_MODULE] = "call_module", [NX_NODE_OUTPUT] = "output"};
     return PyUnicode_FromString(names[node_of(self)->kind]);
 }
 
@@ -99,7 +101,8 @@ static PyObject *node_target(PyObject *self, void *unused) {
     if (node->op == NULL) return PyUnicode_FromString(node->name);
     const char *name = node->op->def->name, *colons = strstr(name, "::");
     if (colons == NULL) return PyUnicode_FromString(name);
-    return PyUnicode_FromFormat("torch.ops.%.*s.%s%s", (int)(colons - name), name, colons + 2, strchr(colons, '.') ? "" : ".default");
+    return PyUnicode_FromFormat("torch.ops.%.*s.%s%s", (int)(colons - name), name, colons + 2,
+                                strchr(colons, '.') ? "" : ".default");
 }
 
 static PyObject *node_args(PyObject *self, void *unused) {
@@ -116,7 +119,8 @@ static PyObject *node_kwargs(PyObject *self, void *unused) {
     for (int i = first; kwargs && i < node->n_args; i++) {
         if (is_initial(node, i)) continue;
         PyObject *value = wrap_value(graph_of(self), &node->args[i]);
-        if (value == NULL || PyDict_SetItemString(kwargs, node->op->def->params[i].name, value) < 0) Py_CLEAR(kwargs);
+        if (value == NULL || PyDict_SetItemString(kwargs, node->op->def->params[i].name, value) < 0)
+            Py_CLEAR(kwargs);
         Py_XDECREF(value);
     }
     return kwargs;
@@ -165,7 +169,8 @@ static int put_source(PyObject *meta, const nx_node *node) {
     const char *function = node->function ? node->function : "<module>", *code = node->code ? node->code : "";
     if (node->file == NULL) return 0;
     if (put(meta, "source", Py_BuildValue("(siss)", node->file, node->line, function, code)) < 0) return -1;
-    PyObject *trace = PyUnicode_FromFormat("  File \"%s\", line %d, in %s\n    %s\n", node->file, node->line, function, code);
+    PyObject *trace = PyUnicode_FromFormat("  File \"%s\", line %d, in %s\n    %s\n", node->file, node->line,
+                                           function, code);
     return put(meta, "stack_trace", trace);
 }
 
@@ -175,7 +180,8 @@ static PyObject *node_meta(PyObject *self, void *unused) {
     PyObject *meta = PyDict_New();
     if (meta == NULL) return NULL;
     bool has_value = node->n_results > 1 || (node->n_results == 1 && node->fakes[0]);
-    if ((has_value && put(meta, "val", node_value(self, NULL)) < 0) || put_source(meta, node) < 0) Py_CLEAR(meta);
+    if ((has_value && put(meta, "val", node_value(self, NULL)) < 0) || put_source(meta, node) < 0)
+        Py_CLEAR(meta);
     return meta;
 }
 
@@ -192,23 +198,28 @@ static void node_dealloc(PyObject *self) {
 static PyGetSetDef node_getset[] = {
     {"op", node_op, NULL, "placeholder, get_attr, call_function, call_method, call_module or output.", NULL},
     {"name", node_name, NULL, "Unique in the graph.", NULL},
-    {"target", node_target, NULL, "What is called, as the user wrote it, or torch.ops.NAMESPACE.NAME.OVERLOAD.", NULL},
-    {"args", node_args, NULL, "Arguments by position, without trailing defaults; of the output one tuple.", NULL},
+    {"target", node_target, NULL, "What is called, as the user wrote it, or "
+     "torch.ops.NAMESPACE.NAME.OVERLOAD.", NULL},
+    {"args", node_args, NULL, "Arguments by position, without trailing defaults; of the output one tuple.",
+     NULL},
     {"kwargs", node_kwargs, NULL, "Arguments by name, without defaults.", NULL},
     {"users", node_users, NULL, "A dict whose keys are the nodes that mention this one.", NULL},
     {"value", node_value, NULL, "The fake result, or None.", NULL},
-    {"meta", node_meta, NULL, "A new dict: val (the fake result), source (file, line, function, code), stack_trace.", NULL},
+    {"meta", node_meta, NULL, "A new dict: val (the fake result), source (file, line, function, code), "
+     "stack_trace.", NULL},
     {"file", node_file, NULL, "File of the user's line, or None.", NULL},
     {"line", node_line, NULL, "Number of the user's line.", NULL},
     {"function", node_function, NULL, "Function that the user's line is in, or None.", NULL},
     {"code", node_code, NULL, "Text of the user's line, or None.", NULL},
     {NULL}};
 static PyTypeObject node_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.GraphNode", .tp_basicsize = sizeof(node_object), .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_dealloc = node_dealloc, .tp_repr = node_repr, .tp_hash = node_hash, .tp_richcompare = node_compare, .tp_getset = node_getset,
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.GraphNode", .tp_basicsize = sizeof(node_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = node_dealloc, .tp_repr = node_repr, .tp_hash = node_hash, .tp_richcompare = node_compare,
+    .tp_getset = node_getset,
     .tp_doc = "A node of a Graph. Equal to other views of the same node."};
 
-/* ---- Graph ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Graph -------------------------------------------------------------------------------------------- */
 static nx_graph *get_graph(PyObject *self) { return ((nxpy_graph *)self)->graph; }
 
 PyObject *nxpy_graph_take(nx_graph *graph) {
@@ -246,7 +257,8 @@ static PyObject *graph_text(PyObject *self, PyObject *unused) {
 static PyObject *graph_parse(PyObject *unused, PyObject *text) {
     nx_graph *graph;
     const char *utf8 = PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
-    if (utf8 == NULL && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "Graph.parse: expected str, not %s", Py_TYPE(text)->tp_name);
+    if (utf8 == NULL && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "Graph.parse: expected str, not %s", Py_TYPE(text)->tp_name);
     if (utf8 == NULL) return NULL;
     NXPY_TRY(nx_graph_parse(utf8, &graph));
     return nxpy_graph_take(graph);
@@ -275,7 +287,8 @@ static PyObject *graph_level(PyObject *self, void *unused) {
 static PyObject *graph_call(PyObject *self, PyObject *args, PyObject *keywords) {
     const nx_graph *graph = get_graph(self);
     const nx_node *output = nx_graph_output_node(graph);
-    if (keywords && PyDict_GET_SIZE(keywords)) return PyErr_Format(PyExc_TypeError, "Graph: takes no keyword arguments");
+    if (keywords && PyDict_GET_SIZE(keywords))
+        return PyErr_Format(PyExc_TypeError, "Graph: takes no keyword arguments");
     if (output == NULL) return PyErr_Format(PyExc_RuntimeError, "Graph: it has no output");
     int n_in = (int)PyTuple_GET_SIZE(args), n_out = output->n_args;
     nx_tensor **room = PyMem_Calloc((size_t)(n_in + n_out + 1), sizeof *room);
@@ -304,20 +317,24 @@ static void graph_dealloc(PyObject *self) {
     PyObject_Free(self);
 }
 static PyMethodDef graph_methods[] = {
-    {"python", (PyCFunction)(void (*)(void))graph_python, METH_VARARGS | METH_KEYWORDS, "python(shapes=True, lines=True): as FX prints it."},
+    {"python", (PyCFunction)(void (*)(void))graph_python, METH_VARARGS | METH_KEYWORDS,
+     "python(shapes=True, lines=True): as FX prints it."},
     {"text", graph_text, METH_NOARGS, "The text that Graph.parse reads back."},
     {"parse", graph_parse, METH_O | METH_STATIC, "parse(text): the graph that text() wrote."},
     {"verify", graph_verify, METH_NOARGS, "Raises RuntimeError if the graph is not well formed."},
     {"aot", (PyCFunction)(void (*)(void))graph_aot, METH_VARARGS | METH_KEYWORDS,
      "aot(grad_mode): functional forward and, with gradients, backward graph."},
     {NULL}};
-static PyGetSetDef graph_getset[] = {{"nodes", graph_nodes, NULL, "Views of the nodes, in order.", NULL},
-                                     {"level", graph_level, NULL, "captured or functional.", NULL},
-                                     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
-                                     {NULL}};
+static PyGetSetDef graph_getset[] = {
+    {"nodes", graph_nodes, NULL, "Views of the nodes, in order.", NULL},
+    {"level", graph_level, NULL, "captured or functional.", NULL},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL}};
 PyTypeObject nxpy_graph_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.Graph", .tp_basicsize = sizeof(nxpy_graph), .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_dealloc = graph_dealloc, .tp_call = graph_call, .tp_methods = graph_methods, .tp_getset = graph_getset,
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.Graph", .tp_basicsize = sizeof(nxpy_graph),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = graph_dealloc, .tp_call = graph_call, .tp_methods = graph_methods,
+    .tp_getset = graph_getset,
     .tp_dictoffset = offsetof(nxpy_graph, attributes), .tp_weaklistoffset = offsetof(nxpy_graph, weak),
     .tp_doc = "A graph of operators. Calling it runs it operator by operator and returns a tuple."};
 

@@ -1,5 +1,6 @@
-/* Results of a compiled graph that are an input, or a view of one: the call returns the input itself, or takes the view
- * again, operator by operator, on the real input. So it shares memory and history with it, as in eager mode. */
+/* Results of a compiled graph that are an input, or a view of one: the call returns the input itself, or
+ * takes the view again, operator by operator, on the real input. So it shares memory and history with it, as
+ * in eager mode. */
 #include "compile/private.h"
 
 /* The value that input `k` has at the end of the forward: itself, or what is copied back into it. */
@@ -8,7 +9,8 @@ static bool is_input_value(const nx_aot *aot, const nx_value *value, int k) {
     if (value->node->kind == NX_NODE_PLACEHOLDER) return nx__graph_input_index(value->node) == k;
     for (int i = 0; i < aot->n_mutated; i++) {
         const nx_value *written = &output->args[aot->n_outputs + i];
-        bool is_written = written->tag == NX_TAG_NODE && written->node == value->node && written->n == value->n;
+        bool is_written = written->tag == NX_TAG_NODE && written->node == value->node &&
+            written->n == value->n;
         if (aot->mutated[i] == k && is_written) return true;
     }
     return false;
@@ -36,7 +38,8 @@ nx_status nx__alias_find(const nx_aot *aot, int output, nx__alias *out) {
     if (out->input < 0 || out->is_same) return NX_OK;
     int n = value->tag == NX_TAG_NODE ? count_steps(aot, value, out->input) : -1;
     if (n < 0) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d is a view of input %d that cannot be made again from it: return a copy",
+        return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d is a view of input %d that cannot be made "
+                       "again from it: return a copy",
                        output, out->input);
     }
     out->steps = nx_alloc(sizeof *out->steps * (size_t)(n + 1));

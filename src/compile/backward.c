@@ -1,6 +1,8 @@
-/* The autograd node of a call of a compiled graph: values that the forward saved, and the backward graph that turns them
- * and the outputs' gradients into the inputs' gradients. The backward is compiled at its first call, in the forward's mode.
- * Saved values are checked to be unchanged, as eager mode does; an input that the call itself overwrites is saved as a copy. */
+/* The autograd node of a call of a compiled graph: values that the forward saved, and the backward graph
+ * that turns them and the outputs' gradients into the inputs' gradients. The backward is compiled at its
+ * first call, in the forward's mode.
+ * Saved values are checked to be unchanged, as eager mode does; an input that the call itself overwrites is
+ * saved as a copy. */
 #include "compile/private.h"
 
 typedef struct saved { nx_tensor *tensor; uint32_t version; } saved;
@@ -19,9 +21,10 @@ static void release(nx_grad_node *node) {
     node->context = NULL;
 }
 
-/* ---- tensors made here ------------------------------------------------------------------------------------------------ */
+/* ---- tensors made here -------------------------------------------------------------------------------- */
 static nx_status new_like(const nx_array *like, nx_tensor **out) {
-    nx_meta meta = {.dtype = (nx_dtype)like->dtype, .device = like->device, .ndim = like->ndim, .view_of = -1};
+    nx_meta meta = {.dtype = (nx_dtype)like->dtype, .device = like->device, .ndim = like->ndim,
+                    .view_of = -1};
     for (int d = 0; d < like->ndim; d++) {
         meta.size[d] = like->sizes[d];
         meta.stride[d] = like->strides[d];
@@ -35,7 +38,8 @@ static nx_status new_filled(const nx_array *like, nx_tensor *from, nx_tensor **o
     nx_value same = NX_VALUE_NONE;
     NX_TRY(nx_op_find(from ? "aten::copy_" : "aten::zero_", &op));
     NX_TRY(new_like(like, out));
-    nx_value in[3] = {nx_value_tensor(*out), from ? nx_value_tensor(from) : NX_VALUE_NONE, nx_value_bool(false)};
+    nx_value in[3] = {nx_value_tensor(*out), from ? nx_value_tensor(from) : NX_VALUE_NONE,
+                      nx_value_bool(false)};
     nx_status status = nx_op_call(op, in, &same);
     nx_value_drop(&same);
     if (status == NX_OK) return NX_OK;
@@ -60,7 +64,7 @@ static nx_status fit_tangent(nx_tensor *g, const nx_array *expected, nx_tensor *
     return NX_OK;
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------ */
 static nx_status check_unchanged(const call_record *record) {
     for (int i = 0; i < record->n; i++) {
         const saved *value = &record->values[i];
@@ -68,9 +72,11 @@ static nx_status check_unchanged(const call_record *record) {
         nx_text sizes = {0};
         nx_text_add_ints(&sizes, value->tensor->a.sizes, value->tensor->a.ndim);
         nx_status status = nx_fail(
-            NX_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation: [%s tensor of size "
-            "%s, saved by a compiled graph] is at version %u; expected version %u instead.",
-            nx_dtype_name((nx_dtype)value->tensor->a.dtype), sizes.failed ? "?" : sizes.at, nx_tensor_version(value->tensor), value->version);
+            NX_RUNTIME, "one of the variables needed for gradient computation has been modified by an "
+                "inplace operation: [%s tensor of size %s, saved by a compiled graph] is at version %u; "
+                "expected version %u instead.",
+            nx_dtype_name((nx_dtype)value->tensor->a.dtype), sizes.failed ? "?" : sizes.at,
+                nx_tensor_version(value->tensor), value->version);
         nx_text_free(&sizes);
         return status;
     }
@@ -82,8 +88,10 @@ static nx_status gather_tangents(const call_record *record, nx_tensor *const *g,
     const nx_node *placeholder = nx__graph_input_at(aot->backward, record->n);
     for (int i = 0, at = record->n; i < aot->n_outputs; i++) {
         if (!aot->output_requires_grad[i]) continue;
-        if (placeholder == NULL || placeholder->kind != NX_NODE_PLACEHOLDER || placeholder->fakes[0] == NULL) {
-            return nx_fail(NX_RUNTIME, "compiled graph: its backward has no input for the gradient of output %d", i);
+        if (placeholder == NULL || placeholder->kind != NX_NODE_PLACEHOLDER ||
+            placeholder->fakes[0] == NULL) {
+            return nx_fail(NX_RUNTIME, "compiled graph: its backward has no input for the gradient of output "
+                           "%d", i);
         }
         NX_TRY(fit_tangent(g[i], &placeholder->fakes[0]->a, &inputs[at++]));
         placeholder = placeholder->next;
@@ -94,13 +102,16 @@ static nx_status gather_tangents(const call_record *record, nx_tensor *const *g,
 static nx_status compile_backward(nx_compiled *compiled) {
     const nx_aot *aot = compiled->aot;
     const nx_node *output = nx_graph_output_node(aot->backward);
-    if (aot->backward->n_inputs != aot->n_saved + aot->n_tangents || output == NULL || output->n_args != aot->n_grads) {
-        return nx_fail(NX_RUNTIME, "compile: the backward graph does not have the inputs and results that its description says");
+    if (aot->backward->n_inputs != aot->n_saved + aot->n_tangents || output == NULL ||
+        output->n_args != aot->n_grads) {
+        return nx_fail(NX_RUNTIME, "compile: the backward graph does not have the inputs and results that "
+                       "its description says");
     }
     return nx__plan_new(aot->backward, NULL, compiled->mode, compiled->device, &compiled->backward);
 }
 
-static nx_status run_backward(const call_record *record, nx_tensor *const *g, nx_tensor **inputs, nx_tensor **results, nx_tensor **grads) {
+static nx_status run_backward(const call_record *record, nx_tensor *const *g, nx_tensor **inputs,
+                              nx_tensor **results, nx_tensor **grads) {
     const nx_compiled *compiled = record->compiled;
     const nx_aot *aot = compiled->aot;
     for (int i = 0; i < record->n; i++) inputs[i] = nx_tensor_ref(record->values[i].tensor);
@@ -120,8 +131,8 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     call_record *record = node->context;
     nx_tensor *few[32], **room = few;
     if (nx_grad_enabled()) {
-        return nx_fail(NX_RUNTIME, "torch.compile with aot_autograd does not currently support double backward: run the function without "
-                                   "torch.compile, or without create_graph");
+        return nx_fail(NX_RUNTIME, "torch.compile with aot_autograd does not currently support double "
+                       "backward: run the function without torch.compile, or without create_graph");
     }
     NX_TRY(check_unchanged(record));
     if (record->compiled->backward == NULL) NX_TRY(compile_backward(record->compiled));
@@ -135,7 +146,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     return status;
 }
 
-/* ---- making -------------------------------------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------------------- */
 static bool is_output(const nx_aot *aot, nx_tensor *const *results, const nx_tensor *tensor) {
     for (int i = 0; i < aot->n_outputs; i++) {
         if (results[i] == tensor) return true;
@@ -144,7 +155,8 @@ static bool is_output(const nx_aot *aot, nx_tensor *const *results, const nx_ten
 }
 
 /* An output is saved by another name, without history: it will belong to the node that saves it. */
-static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const *inputs, nx_tensor *const *results, nx_tensor **out) {
+static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const *inputs,
+                            nx_tensor *const *results, nx_tensor **out) {
     const nx_aot *aot = compiled->aot;
     int input = compiled->saved_input[i];
     nx_tensor *result = results[aot->n_outputs + aot->n_mutated + i];
@@ -157,7 +169,8 @@ static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const
 
 static const nx_grad_class compiled_class = {"CompiledFunctionBackward", apply, release};
 
-nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results, nx_grad_node **out) {
+nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results,
+                            nx_grad_node **out) {
     const nx_aot *aot = compiled->aot;
     size_t bytes = sizeof(call_record) + sizeof(saved) * (size_t)aot->n_saved;
     nx_grad_node *node = NULL;

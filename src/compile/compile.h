@@ -14,8 +14,9 @@ const nx_aot *nx_compiled_aot(const nx_compiled *compiled);   /* lent */
 int nx_compiled_n_launches(const nx_compiled *compiled);      /* of the forward */
 /* How the forward runs, for people. The caller's string. */
 NX_MUST_USE nx_status nx_compiled_print(const nx_compiled *compiled, char **out);
-/* Runs forward, copies mutated inputs back, builds the autograd node when gradients are wanted. out has n_outputs
- * entries, filled with new references. */
-NX_MUST_USE nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n_inputs, nx_tensor **out, int n_outputs);
+/* Runs forward, copies mutated inputs back, builds the autograd node when gradients are wanted. out has
+ * n_outputs entries, filled with new references. */
+NX_MUST_USE nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n_inputs,
+                                      nx_tensor **out, int n_outputs);
 
 #endif

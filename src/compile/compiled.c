@@ -1,17 +1,20 @@
 /* The compiled function: what a call does around the forward graph.
- * Forward; then, when gradients are wanted, one autograd node that holds the saved values; then new values of written
- * inputs are copied back; then the outputs: computed ones become results of the node, an output that is an input is that
- * input, a view of one is taken again. The commonest call, without any of this, goes straight to the forward.
+ * Forward; then, when gradients are wanted, one autograd node that holds the saved values; then new values
+ * of written inputs are copied back; then the outputs: computed ones become results of the node, an output
+ * that is an input is that input, a view of one is taken again. The commonest call, without any of this,
+ * goes straight to the forward.
  * The caller has checked (by guards) that inputs fit the graph. Next: plan.c (forward), backward.c (node). */
 #include "compile/private.h"
 
-/* ---- making ------------------------------------------------------------------------------------------------------ */
+/* ---- making ------------------------------------------------------------------------------------------- */
 static nx_status describe(nx_compiled *compiled, bool *left_out) {
     const nx_aot *aot = compiled->aot;
     const nx_node *output = nx_graph_output_node(aot->forward);
     int n_before = aot->n_outputs + aot->n_mutated;
-    if (output == NULL || output->n_args != n_before + aot->n_saved || aot->forward->n_inputs != aot->n_inputs) {
-        return nx_fail(NX_RUNTIME, "compile: the forward graph does not have the inputs and results that its description says");
+    if (output == NULL || output->n_args != n_before + aot->n_saved ||
+        aot->forward->n_inputs != aot->n_inputs) {
+        return nx_fail(NX_RUNTIME, "compile: the forward graph does not have the inputs and results that its "
+                       "description says");
     }
     for (int i = 0; i < aot->n_outputs; i++) {
         NX_TRY(nx__alias_find(aot, i, &compiled->aliases[i]));
@@ -28,7 +31,8 @@ static nx_status describe(nx_compiled *compiled, bool *left_out) {
 
 static nx_status prepare(nx_compiled *compiled) {
     const nx_aot *aot = compiled->aot;
-    size_t n_outputs = (size_t)aot->n_outputs + 1, n_saved = (size_t)aot->n_saved + 1, n_inputs = (size_t)aot->n_inputs + 1;
+    size_t n_outputs = (size_t)aot->n_outputs + 1, n_saved = (size_t)aot->n_saved + 1,
+        n_inputs = (size_t)aot->n_inputs + 1;
     compiled->aliases = nx_alloc_zeroed(sizeof *compiled->aliases * n_outputs);
     compiled->saved_input = nx_alloc_zeroed(sizeof *compiled->saved_input * n_saved);
     compiled->is_mutated = nx_alloc_zeroed(n_inputs);
@@ -39,7 +43,8 @@ static nx_status prepare(nx_compiled *compiled) {
     } else {
         nx_fail_memory(n_outputs + n_saved + n_inputs);
     }
-    if (status == NX_OK) status = nx__plan_new(aot->forward, left_out, compiled->mode, compiled->device, &compiled->forward);
+    if (status == NX_OK)
+        status = nx__plan_new(aot->forward, left_out, compiled->mode, compiled->device, &compiled->forward);
     if (status == NX_OK) {
         compiled->is_plain = aot->n_mutated == 0 && aot->n_saved == 0;
         for (int i = 0; i < aot->n_outputs; i++) compiled->is_plain = compiled->is_plain && !left_out[i];
@@ -73,7 +78,8 @@ void nx_compiled_unref(nx_compiled *compiled) {
     if (compiled == NULL || !nx_count_down(&compiled->refs)) return;
     nx__plan_free(compiled->forward);
     nx__plan_free(compiled->backward);
-    for (int i = 0; compiled->aliases && i < compiled->aot->n_outputs; i++) nx_free((void *)compiled->aliases[i].steps);
+    for (int i = 0; compiled->aliases && i < compiled->aot->n_outputs; i++)
+        nx_free((void *)compiled->aliases[i].steps);
     nx_free(compiled->aliases);
     nx_free(compiled->saved_input);
     nx_free(compiled->is_mutated);
@@ -89,7 +95,7 @@ nx_status nx_compiled_print(const nx_compiled *compiled, char **out) {
     return nx_graph_print(compiled->forward->graph, out);
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------ */
 /* That a written input gets no history, src/pass has seen to. */
 static nx_status check_written(const nx_compiled *compiled, nx_tensor *const *inputs) {
     const nx_aot *aot = compiled->aot;
@@ -97,10 +103,11 @@ static nx_status check_written(const nx_compiled *compiled, nx_tensor *const *in
         const nx_tensor *written = inputs[aot->mutated[i]];
         if (!nx_tensor_requires_grad(written)) continue;
         if (nx_tensor_is_leaf(written)) {
-            return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
+            return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place "
+                           "operation.");
         }
-        return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: input %d has history and is changed in place, which is not there yet: return the "
-                                           "new value instead", aot->mutated[i]);
+        return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: input %d has history and is changed in place, "
+                       "which is not there yet: return the new value instead", aot->mutated[i]);
     }
     return NX_OK;
 }
@@ -111,7 +118,8 @@ static nx_status copy_back(const nx_aot *aot, nx_tensor *const *inputs, nx_tenso
     NX_TRY(nx_op_find("aten::copy_", &copy));
     for (int i = 0; i < aot->n_mutated; i++) {
         nx_tensor *to = inputs[aot->mutated[i]], *from = results[aot->n_outputs + i];
-        nx_value in[] = {nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)}, same = NX_VALUE_NONE;
+        nx_value in[] = {nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)},
+            same = NX_VALUE_NONE;
         if (from == NULL || from == to) continue;
         NX_TRY(nx_op_call(copy, in, &same));
         nx_value_drop(&same);
@@ -120,7 +128,8 @@ static nx_status copy_back(const nx_aot *aot, nx_tensor *const *inputs, nx_tenso
 }
 
 /* Output `i` as the caller gets it: a new reference. */
-static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *const *inputs, nx_tensor *result, nx_grad_node *node,
+static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *const *inputs, nx_tensor *result,
+                             nx_grad_node *node,
                              nx_tensor **out) {
     const nx__alias *alias = &compiled->aliases[i];
     if (alias->input >= 0) return nx__alias_make(alias, inputs[alias->input], out);
@@ -136,8 +145,10 @@ static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *cons
     return status;
 }
 
-/* From the forward's results to the outputs. Recording is off on entry and as the caller had it while views are taken. */
-static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results, bool disabled, bool wants, nx_tensor **out) {
+/* From the forward's results to the outputs. Recording is off on entry and as the caller had it while views
+ * are taken. */
+static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results,
+                        bool disabled, bool wants, nx_tensor **out) {
     nx_thread *thread = nx_thread_get();
     nx_grad_node *node = NULL;
     int made = 0, n = compiled->aot->n_outputs;
@@ -145,7 +156,8 @@ static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tens
     if (wants) NX_TRY_FAIL(nx__backward_node(compiled, inputs, results, &node));
     NX_TRY_FAIL(copy_back(compiled->aot, inputs, results));
     thread->grad_disabled = disabled;
-    for (; made < n && status == NX_OK; made++) status = make_output(compiled, made, inputs, results[made], node, &out[made]);
+    for (; made < n && status == NX_OK; made++)
+        status = make_output(compiled, made, inputs, results[made], node, &out[made]);
     thread->grad_disabled = true;
     if (status != NX_OK) made--; /* the last one failed and is not there */
 fail:
@@ -158,7 +170,8 @@ fail:
     return status;
 }
 
-static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool disabled, bool any_grad, nx_tensor **out) {
+static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool disabled, bool any_grad,
+                          nx_tensor **out) {
     nx_tensor *few[32], **results = few;
     int n = compiled->forward->n_results;
     if (!disabled) NX_TRY(check_written(compiled, inputs));
@@ -173,18 +186,21 @@ static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool 
     return status;
 }
 
-nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n_inputs, nx_tensor **out, int n_outputs) {
+nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
+                          int n_outputs) {
     nx_thread *thread = nx_thread_get();
     const nx_aot *aot = compiled->aot;
     bool disabled = thread->grad_disabled, any_grad = false;
     if (NX_UNLIKELY(n_inputs != aot->n_inputs || n_outputs != aot->n_outputs)) {
-        return nx_fail(NX_TYPE, "compiled graph: %d inputs and room for %d outputs were given, it has %d and %d", n_inputs, n_outputs,
+        return nx_fail(NX_TYPE, "compiled graph: %d inputs and room for %d outputs were given, it has %d and "
+                       "%d", n_inputs, n_outputs,
                        aot->n_inputs, aot->n_outputs);
     }
     for (int i = 0; i < n_inputs && !disabled; i++) any_grad = any_grad || nx_tensor_requires_grad(inputs[i]);
     bool plain = compiled->is_plain && !(any_grad && aot->backward);
     thread->grad_disabled = true; /* the graph has its own backward */
-    nx_status status = plain ? nx__plan_run(compiled->forward, inputs, out) : run_full(compiled, inputs, disabled, any_grad, out);
+    nx_status status = plain ? nx__plan_run(compiled->forward, inputs, out)
+        : run_full(compiled, inputs, disabled, any_grad, out);
     thread->grad_disabled = disabled;
     return status;
 }

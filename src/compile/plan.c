@@ -1,7 +1,8 @@
 /* A functional graph made runnable in one of three ways: by the interpreter (eager), by capture and replay
  * (reduce-overhead), by the graph engine (max-autotune).
- * Results that are inputs or stand twice are not computed: the graph that runs is a copy whose output names each computed
- * value once. In: tensors that fit the graph's placeholders, which the caller has checked. Next: compiled.c. */
+ * Results that are inputs or stand twice are not computed: the graph that runs is a copy whose output names
+ * each computed value once. In: tensors that fit the graph's placeholders, which the caller has checked.
+ * Next: compiled.c. */
 #include "compile/private.h"
 
 nx_node *nx__graph_input_at(const nx_graph *graph, int index) {
@@ -13,15 +14,17 @@ nx_node *nx__graph_input_at(const nx_graph *graph, int index) {
 
 int nx__graph_input_index(const nx_node *placeholder) {
     int index = 0;
-    for (const nx_node *node = placeholder->previous; node; node = node->previous) index += node->kind == NX_NODE_PLACEHOLDER;
+    for (const nx_node *node = placeholder->previous; node; node = node->previous)
+        index += node->kind == NX_NODE_PLACEHOLDER;
     return index;
 }
 
-/* ---- which results are computed ------------------------------------------------------------------------------------- */
+/* ---- which results are computed ----------------------------------------------------------------------- */
 static bool is_same_value(const nx_value *a, const nx_value *b) { return a->node == b->node && a->n == b->n; }
 
 /* Fills plan->results; `computed` gets the values to compute, each once. */
-static nx_status sort_results(nx__plan *plan, const nx_node *output, const bool *left_out, nx_value *computed) {
+static nx_status sort_results(nx__plan *plan, const nx_node *output, const bool *left_out,
+                              nx_value *computed) {
     for (int i = 0; i < plan->n_results; i++) {
         const nx_value *value = &output->args[i];
         nx__result *result = &plan->results[i];
@@ -44,7 +47,8 @@ static nx_status sort_results(nx__plan *plan, const nx_node *output, const bool 
 
 static bool has_calls(const nx_graph *graph) {
     for (const nx_node *node = graph->first; node; node = node->next) {
-        if (node->kind != NX_NODE_PLACEHOLDER && node->kind != NX_NODE_OUTPUT && node->kind != NX_NODE_GET_ATTR) return true;
+        if (node->kind != NX_NODE_PLACEHOLDER && node->kind != NX_NODE_OUTPUT &&
+            node->kind != NX_NODE_GET_ATTR) return true;
     }
     return false;
 }
@@ -64,7 +68,8 @@ static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed,
     return nx_program_new(plan->graph, device, &plan->program);
 }
 
-nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device, nx__plan **out) {
+nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
+                       nx__plan **out) {
     const nx_node *output = nx_graph_output_node(graph);
     nx_value *computed = NULL;
     nx_status status;
@@ -102,7 +107,7 @@ void nx__plan_free(nx__plan *plan) {
     nx_free(plan);
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------ */
 static nx_status run_graph(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
     for (int i = 0; i < plan->n_computed; i++) out[i] = NULL;
     if (plan->is_empty) return NX_OK;
@@ -111,7 +116,8 @@ static nx_status run_graph(const nx__plan *plan, nx_tensor *const *inputs, nx_te
     return nx_graph_run(plan->graph, inputs, plan->n_inputs, out, plan->n_computed);
 }
 
-static void spread(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor *const *computed, nx_tensor **out) {
+static void spread(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor *const *computed,
+                   nx_tensor **out) {
     for (int i = 0; i < plan->n_results; i++) {
         nx__result from = plan->results[i];
         out[i] = NULL;

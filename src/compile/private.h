@@ -4,12 +4,13 @@
 
 #include "compile/compile.h"
 
-/* ---- plan.c: one functional graph, made runnable ------------------------------------------------------------------ */
+/* ---- plan.c: one functional graph, made runnable ------------------------------------------------------ */
 /* Where a result comes from. */
 typedef enum nx__origin { NX__NOTHING, NX__INPUT, NX__COMPUTED, NX__LEFT_OUT } nx__origin;
-typedef struct nx__result { nx__origin origin; int index; } nx__result; /* index: of the input, or among the computed */
-/* The graph without what need not be computed: results that are inputs, that stand twice, or that the caller makes
- * itself (left out). */
+/* index: of the input, or among the computed */
+typedef struct nx__result { nx__origin origin; int index; } nx__result;
+/* The graph without what need not be computed: results that are inputs, that stand twice, or that the caller
+ * makes itself (left out). */
 typedef struct nx__plan {
     nx_graph *graph;
     nx_mode mode;
@@ -21,7 +22,8 @@ typedef struct nx__plan {
     bool is_empty;           /* nothing to run */
 } nx__plan;
 /* left_out: n_results flags, or NULL. */
-NX_MUST_USE nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device, nx__plan **out);
+NX_MUST_USE nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode,
+                                   nx_device device, nx__plan **out);
 void nx__plan_free(nx__plan *plan); /* NULL is allowed */
 /* out: n_results new references; NULL for nothing and for what is left out. */
 NX_MUST_USE nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
@@ -29,7 +31,7 @@ int nx__plan_n_launches(const nx__plan *plan);
 nx_node *nx__graph_input_at(const nx_graph *graph, int index);
 int nx__graph_input_index(const nx_node *placeholder);
 
-/* ---- alias.c: results that are an input or a view of one ----------------------------------------------------------- */
+/* ---- alias.c: results that are an input or a view of one ---------------------------------------------- */
 typedef struct nx__alias {
     int input;
     bool is_same;
@@ -40,7 +42,7 @@ typedef struct nx__alias {
 NX_MUST_USE nx_status nx__alias_find(const nx_aot *aot, int output, nx__alias *out);
 NX_MUST_USE nx_status nx__alias_make(const nx__alias *alias, nx_tensor *input, nx_tensor **out);
 
-/* ---- the compiled function ------------------------------------------------------------------------------------------- */
+/* ---- the compiled function ---------------------------------------------------------------------------- */
 struct nx_compiled {
     nx_count refs;
     nx_aot *aot;
@@ -50,11 +52,13 @@ struct nx_compiled {
     nx__alias *aliases;           /* n_outputs */
     int *saved_input;             /* n_saved: the input that a saved value is, -1 */
     bool *is_mutated;             /* n_inputs */
-    bool is_plain;                /* the forward's results are the outputs: nothing written, saved or aliased */
+    /* the forward's results are the outputs: nothing written, saved or aliased */
+    bool is_plain;
 };
 
-/* ---- backward.c --------------------------------------------------------------------------------------------------------- */
+/* ---- backward.c --------------------------------------------------------------------------------------- */
 /* Makes the node of one call: edges to inputs, values saved. results are those of the forward (aot.h). */
-NX_MUST_USE nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results, nx_grad_node **out);
+NX_MUST_USE nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs,
+                                        nx_tensor *const *results, nx_grad_node **out);
 
 #endif

@@ -1,8 +1,8 @@
 /* The node at a leaf: adds what arrives to the leaf's gradient.
- * The first gradient becomes leaf.grad itself when nobody else sees it and it lies in memory as the leaf does; else a
- * copy in the leaf's layout does. Later ones are added in place, or, when the backward is itself recorded
- * (create_graph), out of place. The leaf keeps its node, which forgets the leaf when that goes: what nobody can see
- * any more needs no gradient. */
+ * The first gradient becomes leaf.grad itself when nobody else sees it and it lies in memory as the leaf
+ * does; else a copy in the leaf's layout does. Later ones are added in place, or, when the backward is
+ * itself recorded (create_graph), out of place. The leaf keeps its node, which forgets the leaf when that
+ * goes: what nobody can see any more needs no gradient. */
 #include "grad/private.h"
 
 static bool has_layout_of(const nx_array *g, const nx_array *leaf) {

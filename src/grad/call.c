@@ -1,7 +1,7 @@
 /* What stands at the AUTOGRAD key: makes a node when the call is to be differentiated, then goes on below.
- * Functional calls: node, call, results become the node's. In-place calls: the written tensor gets the new node as its
- * history. out= forms refuse gradients. An operator without a derivative says in its entry why (`nograd`): its results
- * are then constants. Next: operator.c (what is saved), engine.c (how it is used). */
+ * Functional calls: node, call, results become the node's. In-place calls: the written tensor gets the new
+ * node as its history. out= forms refuse gradients. An operator without a derivative says in its entry why
+ * (`nograd`): its results are then constants. Next: operator.c (what is saved), engine.c (how it is used). */
 #include "grad/private.h"
 
 static nx_status go_below(nx_run *run, const nx_value *in, nx_value *out) {
@@ -42,24 +42,28 @@ static uint64_t differentiable(const nx_derivative *derivative, const nx_value *
     return needed;
 }
 
-/* ---- in-place ------------------------------------------------------------------------------------------------------ */
+/* ---- in-place ----------------------------------------------------------------------------------------- */
 static nx_status check_written(const nx_op_def *def, const nx_tensor *self) {
     const nx_tensor *base = self->base;
     if (nx_tensor_requires_grad(self) && nx_tensor_is_leaf(self)) {
-        return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
+        return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place "
+                       "operation.");
     }
     if (base && nx_tensor_requires_grad(base) && nx_tensor_is_leaf(base)) {
-        return nx_fail(NX_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+        return nx_fail(NX_RUNTIME, "a view of a leaf Variable that requires grad is being used in an "
+                       "in-place operation.");
     }
     if (base) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a view while gradients are recorded is not there yet: change a copy, or use the "
-                                           "functional form", def->name);
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a view while gradients are recorded is not there "
+                       "yet: change a copy, or use the functional form", def->name);
     }
-    /* Other tensors over this memory may be views that would have to get a history as well: they cannot be found. */
+    /* Other tensors over this memory may be views that would have to get a history as well: they cannot be
+     * found. */
     bool shared = self->storage && atomic_load_explicit(&self->storage->refs, memory_order_relaxed) > 1;
     if (shared && !nx_tensor_requires_grad(self)) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place with a gradient on a tensor whose memory other tensors share is not there yet: write "
-                                           "before taking views, or use the functional form", def->name);
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place with a gradient on a tensor whose memory other "
+                       "tensors share is not there yet: write before taking views, or use the functional "
+                       "form", def->name);
     }
     return NX_OK;
 }
@@ -81,8 +85,8 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
     NX_TRY(check_written(def, self));
     if (needed == 0) {
         if (!nx_tensor_requires_grad(self)) return go_below(run, in, out);
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a tensor with history is not there yet for this operator: use it under "
-                                           "torch.no_grad(), or on a new tensor", def->name);
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a tensor with history is not there yet for this "
+                       "operator: use it under torch.no_grad(), or on a new tensor", def->name);
     }
     if (!nx_is_float((nx_dtype)self->a.dtype)) return go_below(run, in, out);
     nx_status status = nx__autograd_of(self, &autograd);
@@ -100,17 +104,18 @@ fail:
     return status;
 }
 
-/* ---- without a derivative --------------------------------------------------------------------------------------------- */
+/* ---- without a derivative ----------------------------------------------------------------------------- */
 static nx_status call_without(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op_def *def = run->op->def;
-    if (def->nograd && strncmp(def->nograd, "raise ", 6) == 0) return nx_fail(NX_RUNTIME, "%s: %s", def->name, def->nograd + 6);
+    if (def->nograd && strncmp(def->nograd, "raise ", 6) == 0)
+        return nx_fail(NX_RUNTIME, "%s: %s", def->name, def->nograd + 6);
     NX_TRY(go_below(run, in, out));
     if (def->nograd || nx__derivative_of(run->op)) return NX_OK;
     for (int k = 0; k < def->n_out; k++) {
         if (out[k].tag != NX_TAG_TENSOR || !nx_is_float((nx_dtype)out[k].array->dtype)) continue;
         drop_results(def, out);
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: its derivative is not implemented: call it under torch.no_grad(), or on tensors that do not "
-                                           "require grad", def->name);
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: its derivative is not implemented: call it under "
+                       "torch.no_grad(), or on tensors that do not require grad", def->name);
     }
     return NX_OK;
 }
@@ -120,26 +125,28 @@ static nx_status call_out(nx_run *run, const nx_value *in, nx_value *out) {
     int n = base_name(run->op->def, &name);
     for (int k = 0; k < run->op->def->n_in; k++) {
         if (!wants_grad(&in[k])) continue;
-        return nx_fail(NX_RUNTIME, "%.*s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                                   "requires grad.", n, name);
+        return nx_fail(NX_RUNTIME, "%.*s(): functions with out=... arguments don't support automatic "
+                       "differentiation, but one of the arguments requires grad.", n, name);
     }
     return go_below(run, in, out);
 }
 
-/* ---- functional ----------------------------------------------------------------------------------------------------- */
+/* ---- functional --------------------------------------------------------------------------------------- */
 static bool gets_history(const nx_value *result) {
     bool is_float = result->tag == NX_TAG_TENSOR && nx_is_float((nx_dtype)result->array->dtype);
     return is_float && !nx_tensor_requires_grad(result->tensor); /* else: an argument handed back as it is */
 }
 
-/* Takes `node`. The last result takes the caller's reference: the commonest call counts nothing up and down. */
+/* Takes `node`. The last result takes the caller's reference: the commonest call counts nothing up and
+ * down. */
 static nx_status give_history(nx__node *node, int n_out, nx_value *out) {
     nx_status status = NX_OK;
     int k = 0;
     for (; k < n_out - 1 && status == NX_OK; k++) {
         if (gets_history(&out[k])) status = nx_grad_set_node(out[k].tensor, &node->node, k);
     }
-    if (status == NX_OK && n_out > 0 && gets_history(&out[k])) return nx_grad_take_node(out[k].tensor, &node->node, k);
+    if (status == NX_OK && n_out > 0 && gets_history(&out[k]))
+        return nx_grad_take_node(out[k].tensor, &node->node, k);
     nx_grad_node_unref(&node->node);
     return status;
 }

@@ -2,8 +2,9 @@
  * 1. find: walk from the roots, give each node a task, count how many edges lead to it.
  * 2. mark: with chosen inputs, a node runs only when a path leads from it to one of them.
  * 3. run: of the nodes that have all their gradients, the one made last goes first.
- * A task is found from its node: a run writes its mark and the task's number into the nodes that it walks. A node that
- * bears the mark of another run that is still going (backward inside backward) sends this run to a map instead.
+ * A task is found from its node: a run writes its mark and the task's number into the nodes that it walks. A
+ * node that bears the mark of another run that is still going (backward inside backward) sends this run to a
+ * map instead.
  * Scratch belongs to the run; small graphs need no allocation for it. */
 #include "grad/private.h"
 
@@ -33,7 +34,7 @@ typedef struct nx__run {
 
 static nx_tensor **gradients_of(task *t) { return t->many ? t->many : &t->one; }
 
-/* ---- tasks ------------------------------------------------------------------------------------------------------ */
+/* ---- tasks -------------------------------------------------------------------------------------------- */
 static int find_task(const nx__run *run, const nx_grad_node *node) {
     const nx__node *own = (const nx__node *)node;
     if (NX_LIKELY(!run->use_map)) return own->run == run ? own->task : -1;
@@ -63,7 +64,8 @@ static nx_status use_map(nx__run *run) {
 static nx_status add_task(nx__run *run, nx_grad_node *node, int *out) {
     nx__node *own = nx__node_of(node);
     if (NX_UNLIKELY(own->run != NULL) && !run->use_map) NX_TRY(use_map(run));
-    if (run->n_tasks == run->room) NX_TRY(grow((void **)&run->tasks, run->few_tasks, &run->room, sizeof(task)));
+    if (run->n_tasks == run->room)
+        NX_TRY(grow((void **)&run->tasks, run->few_tasks, &run->room, sizeof(task)));
     task *t = &run->tasks[run->n_tasks];
     *t = (task){.node = node, .first_capture = -1};
     if (node->n_inputs > 1 && (t->many = nx_alloc_zeroed(sizeof *t->many * (size_t)node->n_inputs)) == NULL) {
@@ -101,11 +103,12 @@ static void finish(nx__run *run) {
     nx_map_free(&run->map);
 }
 
-/* ---- 1. find, 2. mark --------------------------------------------------------------------------------------------- */
+/* ---- 1. find, 2. mark --------------------------------------------------------------------------------- */
 static bool is_asked_for(const task *t) { return t->runs || t->first_capture >= 0; }
 
 static nx_status push_visit(nx__run *run, int task) {
-    if (run->n_stack == run->stack_room) NX_TRY(grow((void **)&run->stack, run->few_visits, &run->stack_room, sizeof(visit)));
+    if (run->n_stack == run->stack_room)
+        NX_TRY(grow((void **)&run->stack, run->few_visits, &run->stack_room, sizeof(visit)));
     run->tasks[task].reached = true;
     run->stack[run->n_stack++] = (visit){task, 0};
     return NX_OK;
@@ -141,12 +144,15 @@ static nx_status walk_from(nx__run *run, int root) {
     return NX_OK;
 }
 
-/* ---- 3. run --------------------------------------------------------------------------------------------------------- */
-static bool goes_first(const nx__run *run, int a, int b) { return run->tasks[a].node->sequence > run->tasks[b].node->sequence; }
+/* ---- 3. run ------------------------------------------------------------------------------------------- */
+static bool goes_first(const nx__run *run, int a, int b) {
+    return run->tasks[a].node->sequence > run->tasks[b].node->sequence;
+}
 
 static void push_ready(nx__run *run, int task) {
     int at = run->n_ready++;
-    for (; at > 0 && goes_first(run, task, run->ready[(at - 1) / 2]); at = (at - 1) / 2) run->ready[at] = run->ready[(at - 1) / 2];
+    for (; at > 0 && goes_first(run, task, run->ready[(at - 1) / 2]); at = (at - 1) / 2)
+        run->ready[at] = run->ready[(at - 1) / 2];
     run->ready[at] = task;
 }
 
@@ -161,14 +167,16 @@ static int pop_ready(nx__run *run) {
     return first;
 }
 
-/* Adds `g`, which it takes, to what is there. The sum is made in place when nobody else sees it and nobody records. */
+/* Adds `g`, which it takes, to what is there. The sum is made in place when nobody else sees it and nobody
+ * records. */
 static nx_status collect(nx_tensor **sum, nx_tensor *g) {
     if (*sum == NULL) {
         *sum = g;
         return NX_OK;
     }
     nx_tensor *both = NULL;
-    bool in_place = !nx_grad_enabled() && nx__is_sole(*sum) && (*sum)->a.contiguous && (*sum)->a.dtype == g->a.dtype &&
+    bool in_place = !nx_grad_enabled() && nx__is_sole(*sum) && (*sum)->a.contiguous &&
+        (*sum)->a.dtype == g->a.dtype &&
                     nx__same_size(&(*sum)->a, &g->a);
     nx_status status = in_place ? nx__add_in_place(*sum, g) : nx__add(*sum, g, &both);
     nx_tensor_unref(g);
@@ -219,7 +227,8 @@ static uint64_t wanted_edges(const nx__run *run, const nx_grad_node *node) {
     uint64_t wanted = 0;
     for (int e = 0; e < node->n_edges && e < 64; e++) {
         const nx_grad_node *next = node->edges[e].node;
-        if (next && (!run->chosen || is_asked_for(&run->tasks[find_task(run, next)]))) wanted |= UINT64_C(1) << e;
+        if (next && (!run->chosen || is_asked_for(&run->tasks[find_task(run, next)])))
+            wanted |= UINT64_C(1) << e;
     }
     return wanted;
 }
@@ -236,10 +245,11 @@ static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
     nx_tensor **g = gradients_of(t);
     if (!has_any((const nx_tensor *const *)g, node->n_inputs)) return NX_OK;
     if (node->released) {
-        return nx_fail(NX_RUNTIME, "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                                   "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-                                   "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
-                                   "you need to access saved tensors after calling backward.");
+        return nx_fail(NX_RUNTIME, "Trying to backward through the graph a second time (or directly access "
+                       "saved tensors after they have already been freed). Saved intermediate values of the "
+                       "graph are freed when you call .backward() or autograd.grad(). Specify "
+                       "retain_graph=True if you need to backward through the graph a second time or if you "
+                       "need to access saved tensors after calling backward.");
     }
     nx__node_of(node)->wanted = wanted_edges(run, node);
     NX_TRY(node->class->apply(node, g, grads));
@@ -270,21 +280,22 @@ fail:
     return status;
 }
 
-/* ---- roots and inputs --------------------------------------------------------------------------------------------------- */
+/* ---- roots and inputs --------------------------------------------------------------------------------- */
 static nx_status fail_seed_size(const nx_array *g, const nx_array *root, int i) {
     nx_text text = {0};
     nx_text_add(&text, "Mismatch in shape: grad_output[%d] has a shape of torch.Size(", i);
     nx_text_add_ints(&text, g->sizes, g->ndim);
     nx_text_add(&text, ") and output[%d] has a shape of torch.Size(", i);
     nx_text_add_ints(&text, root->sizes, root->ndim);
-    nx_status status = nx_fail(NX_RUNTIME, "%s).", text.failed ? "Mismatch in shape: of a grad_output and its output" : text.at);
+    nx_status status = nx_fail(NX_RUNTIME, "%s).", text.failed ? "Mismatch in shape: (" : text.at);
     nx_text_free(&text);
     return status;
 }
 
 static nx_status make_seed(nx_tensor *root, nx_tensor *g, int i, nx_tensor **out) {
     if (g == NULL) {
-        if (root->a.numel != 1) return nx_fail(NX_RUNTIME, "grad can be implicitly created only for scalar outputs");
+        if (root->a.numel != 1)
+            return nx_fail(NX_RUNTIME, "grad can be implicitly created only for scalar outputs");
         return nx__ones_like(root, out);
     }
     if (!nx__same_size(&g->a, &root->a)) return fail_seed_size(&g->a, &root->a, i);
@@ -307,8 +318,10 @@ static nx_status add_root(nx__run *run, const nx_edge *edge, nx_tensor *root, nx
 static nx_status add_inputs(nx__run *run, nx_tensor *const *inputs, int n) {
     for (int i = 0; i < n; i++) {
         const nx_autograd *autograd = inputs[i]->autograd;
-        if (!nx_tensor_requires_grad(inputs[i])) return nx_fail(NX_RUNTIME, "One of the differentiated Tensors does not require grad");
-        run->inputs[i] = (nx_edge){autograd->node ? autograd->node : autograd->accumulator, autograd->node ? autograd->output : 0};
+        if (!nx_tensor_requires_grad(inputs[i]))
+            return nx_fail(NX_RUNTIME, "One of the differentiated Tensors does not require grad");
+        run->inputs[i] = (nx_edge){autograd->node ? autograd->node : autograd->accumulator,
+                                   autograd->node ? autograd->output : 0};
         if (run->inputs[i].node == NULL) continue;
         int at;
         NX_TRY(find_or_add(run, run->inputs[i].node, &at));
@@ -333,7 +346,8 @@ static nx_status run_all(nx__run *run, const nx_edge *roots, int n_roots) {
     return NX_OK;
 }
 
-static nx_status run_engine(nx__run *run, const nx_edge *roots, nx_tensor *const *tensors, nx_tensor *const *g, int n_roots,
+static nx_status run_engine(nx__run *run, const nx_edge *roots, nx_tensor *const *tensors,
+                            nx_tensor *const *g, int n_roots,
                             nx_tensor *const *inputs, int n_inputs) {
     run->tasks = run->few_tasks;
     run->stack = run->few_visits;
@@ -343,7 +357,8 @@ static nx_status run_engine(nx__run *run, const nx_edge *roots, nx_tensor *const
     run->use_map = false;
     run->map = (nx_map){0};
     nx_status status = add_inputs(run, inputs, n_inputs);
-    for (int i = 0; i < n_roots && status == NX_OK; i++) status = add_root(run, &roots[i], tensors[i], g[i], i);
+    for (int i = 0; i < n_roots && status == NX_OK; i++)
+        status = add_root(run, &roots[i], tensors[i], g[i], i);
     if (status == NX_OK) status = run_all(run, roots, n_roots);
     finish(run);
     return status;
@@ -352,14 +367,16 @@ static nx_status run_engine(nx__run *run, const nx_edge *roots, nx_tensor *const
 static nx_status find_roots(nx_tensor *const *roots, int n, nx_edge *edges) {
     for (int i = 0; i < n; i++) {
         if (!nx_tensor_requires_grad(roots[i])) {
-            return nx_fail(NX_RUNTIME, "element %d of tensors does not require grad and does not have a grad_fn", i);
+            return nx_fail(NX_RUNTIME, "element %d of tensors does not require grad and does not have a "
+                           "grad_fn", i);
         }
         NX_TRY(nx_grad_edge(roots[i], &edges[i]));
     }
     return NX_OK;
 }
 
-nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots, bool retain_graph, bool create_graph,
+nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots, bool retain_graph,
+                      bool create_graph,
                       nx_tensor *const *inputs, int n_inputs, nx_tensor **out) {
     enum { FEW_EDGES = 4 };
     nx_edge few_edges[FEW_EDGES], *edges = few_edges;
@@ -399,8 +416,8 @@ fail:
 nx_status nx_grad_check_used(nx_tensor *const *grads, int n) {
     for (int i = 0; i < n; i++) {
         if (grads[i]) continue;
-        return nx_fail(NX_RUNTIME, "The differentiated Tensor at index %d appears to not have been used in the graph. Set allow_unused=True if "
-                                   "this is the desired behavior.", i);
+        return nx_fail(NX_RUNTIME, "The differentiated Tensor at index %d appears to not have been used in "
+                       "the graph. Set allow_unused=True if this is the desired behavior.", i);
     }
     return NX_OK;
 }

@@ -40,32 +40,40 @@ nx_status nx__add(nx_tensor *a, nx_tensor *b, nx_tensor **out) {
 
 nx_status nx__add_in_place(nx_tensor *a, nx_tensor *b) {
     nx_tensor *same;
-    NX_TRY(call(OP_ADD_IN_PLACE, (nx_value[]){nx_value_tensor(a), nx_value_tensor(b), nx_value_int(1)}, &same));
+    NX_TRY(call(OP_ADD_IN_PLACE, (nx_value[]){nx_value_tensor(a), nx_value_tensor(b), nx_value_int(1)},
+                &same));
     nx_tensor_unref(same);
     return NX_OK;
 }
 
 nx_status nx__ones_like(nx_tensor *like, nx_tensor **out) {
     const nx_value none = NX_VALUE_NONE;
-    return call(OP_ONES_LIKE, (nx_value[]){nx_value_tensor(like), none, none, none, none, format_value(PRESERVE)}, out);
+    return call(OP_ONES_LIKE,
+                (nx_value[]){nx_value_tensor(like), none, none, none, none, format_value(PRESERVE)}, out);
 }
 
 nx_status nx__clone(nx_tensor *from, bool preserve_strides, nx_tensor **out) {
-    return call(OP_CLONE, (nx_value[]){nx_value_tensor(from), format_value(preserve_strides ? PRESERVE : CONTIGUOUS)}, out);
+    return call(OP_CLONE, (nx_value[]){nx_value_tensor(from),
+                                       format_value(preserve_strides ? PRESERVE : CONTIGUOUS)}, out);
 }
 
 nx_status nx__copy_like(nx_tensor *from, nx_tensor *like, nx_tensor **out) {
     const nx_value none = NX_VALUE_NONE;
     nx_tensor *made, *same;
-    NX_TRY(call(OP_EMPTY_LIKE, (nx_value[]){nx_value_tensor(like), none, none, none, none, format_value(PRESERVE)}, &made));
-    nx_status status = call(OP_COPY, (nx_value[]){nx_value_tensor(made), nx_value_tensor(from), nx_value_bool(false)}, &same);
+    NX_TRY(call(OP_EMPTY_LIKE,
+                (nx_value[]){nx_value_tensor(like), none, none, none, none, format_value(PRESERVE)}, &made));
+    nx_status status = call(OP_COPY,
+                            (nx_value[]){nx_value_tensor(made), nx_value_tensor(from), nx_value_bool(false)},
+                            &same);
     if (status == NX_OK) nx_tensor_unref(same);
     else nx_tensor_unref(made);
     *out = made;
     return status;
 }
 
-nx_status nx__detach(nx_tensor *from, nx_tensor **out) { return call(OP_DETACH, (nx_value[]){nx_value_tensor(from)}, out); }
+nx_status nx__detach(nx_tensor *from, nx_tensor **out) {
+    return call(OP_DETACH, (nx_value[]){nx_value_tensor(from)}, out);
+}
 
 bool nx__same_size(const nx_array *a, const nx_array *b) {
     if (a->ndim != b->ndim || a->numel != b->numel) return false;
@@ -77,11 +85,13 @@ bool nx__same_size(const nx_array *a, const nx_array *b) {
 
 /* A view counts together with its base, which holds the storage as well. */
 bool nx__is_sole(const nx_tensor *tensor) {
-    if (atomic_load_explicit(&tensor->refs, memory_order_relaxed) != 1 || tensor->python || tensor->storage == NULL) return false;
+    if (atomic_load_explicit(&tensor->refs, memory_order_relaxed) != 1 || tensor->python ||
+        tensor->storage == NULL) return false;
     int32_t holders = atomic_load_explicit(&tensor->storage->refs, memory_order_relaxed);
     const nx_tensor *base = tensor->base;
     if (base == NULL) return holders == 1;
-    return holders == 2 && atomic_load_explicit(&base->refs, memory_order_relaxed) == 1 && base->python == NULL;
+    return holders == 2 && atomic_load_explicit(&base->refs, memory_order_relaxed) == 1 &&
+        base->python == NULL;
 }
 
 nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out) {
@@ -92,8 +102,8 @@ nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out) {
         return NX_OK;
     }
     if (leading < 0 || !nx_expandable(like->sizes, like->ndim, g->a.sizes, g->a.ndim)) {
-        return nx_fail(NX_RUNTIME, "backward: a gradient of %d dimensions cannot be summed to the size of its %d-dimensional input: the sizes "
-                                   "do not broadcast", g->a.ndim, like->ndim);
+        return nx_fail(NX_RUNTIME, "backward: a gradient of %d dimensions cannot be summed to the size of "
+                       "its %d-dimensional input: the sizes do not broadcast", g->a.ndim, like->ndim);
     }
     for (int d = 0; d < g->a.ndim; d++) {
         if (d < leading || (like->sizes[d - leading] == 1 && g->a.sizes[d] != 1)) dims[n++] = d;
@@ -108,7 +118,8 @@ nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out) {
         *out = sum;
         return NX_OK;
     }
-    nx_status status = call(OP_VIEW, (nx_value[]){nx_value_tensor(sum), nx_value_ints(like->sizes, like->ndim)}, out);
+    nx_status status = call(OP_VIEW,
+                            (nx_value[]){nx_value_tensor(sum), nx_value_ints(like->sizes, like->ndim)}, out);
     nx_tensor_unref(sum);
     return status;
 }

@@ -1,5 +1,6 @@
 /* grad: reverse-mode differentiation. One boxed function at the AUTOGRAD key serves all operators, driven by
- * nx_op_def.derivative. Nodes form a graph from results to leaves; the engine walks it in reverse order of making. */
+ * nx_op_def.derivative. Nodes form a graph from results to leaves; the engine walks it in reverse order of
+ * making. */
 #ifndef NX_GRAD_H
 #define NX_GRAD_H
 
@@ -12,7 +13,8 @@ typedef struct nx_edge { nx_grad_node *node; int input; } nx_edge; /* node owned
 typedef struct nx_grad_class {
     const char *name;                 /* "AddBackward0" */
     nx_status (*apply)(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads);
-    void (*release)(nx_grad_node *node);      /* drops what is saved; called once, after backward or at the end */
+    /* drops what is saved; called once, after backward or at the end */
+    void (*release)(nx_grad_node *node);
 } nx_grad_class;
 struct nx_grad_node {
     nx_count refs;
@@ -25,7 +27,8 @@ struct nx_grad_node {
     void *context;                    /* the class's own */
 };
 /* A new node with room for edges; its own apply and context. For compiled graphs and Python functions. */
-NX_MUST_USE nx_status nx_grad_node_new(const nx_grad_class *class, int n_inputs, int n_edges, void *context, nx_grad_node **out);
+NX_MUST_USE nx_status nx_grad_node_new(const nx_grad_class *class, int n_inputs, int n_edges, void *context,
+                                       nx_grad_node **out);
 void nx_grad_node_ref(nx_grad_node *node);
 void nx_grad_node_unref(nx_grad_node *node);
 const char *nx_grad_node_name(const nx_grad_node *node);
@@ -35,7 +38,8 @@ typedef struct nx_autograd {          /* of a tensor */
     nx_tensor *grad;                  /* accumulated; owned */
     nx_grad_node *node;               /* what made it; owned; NULL for leaves */
     int output;                       /* which of node's results */
-    nx_grad_node *accumulator;        /* of a leaf that a graph has used; owned, knows the leaf as its context */
+    /* of a leaf that a graph has used; owned, knows the leaf as its context */
+    nx_grad_node *accumulator;
     bool retains_grad;
     uint32_t rebased;                 /* times an in-place operator has replaced the history of this tensor */
     uint32_t base_rebased;            /* of a view: its base's count when the view was made */
@@ -57,16 +61,19 @@ NX_MUST_USE nx_status nx_tensor_set_grad(nx_tensor *tensor, nx_tensor *grad); /*
 /* The gradient of a non-leaf is added into its grad as well; on a leaf this does nothing. */
 NX_MUST_USE nx_status nx_tensor_retain_grad(nx_tensor *tensor);
 
-/* Gradients of roots (seeds g[i], NULL: ones of a one-element root) with respect to the leaves, or, when inputs is not
- * NULL, of just these: into out[i] (new references, NULL if unused). */
-NX_MUST_USE nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots, bool retain_graph, bool create_graph,
+/* Gradients of roots (seeds g[i], NULL: ones of a one-element root) with respect to the leaves, or, when
+ * inputs is not NULL, of just these: into out[i] (new references, NULL if unused). */
+NX_MUST_USE nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots,
+                                  bool retain_graph, bool create_graph,
                                   nx_tensor *const *inputs, int n_inputs, nx_tensor **out);
 
-/* An error that names the first entry of `grads` that is NULL: what autograd.grad says without allow_unused. */
+/* An error that names the first entry of `grads` that is NULL: what autograd.grad says without
+ * allow_unused. */
 NX_MUST_USE nx_status nx_grad_check_used(nx_tensor *const *grads, int n);
 
 /* Helpers that generated formulas call (they go through the dispatcher). */
-NX_MUST_USE nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out); /* takes nothing; new reference */
+/* takes nothing; new reference */
+NX_MUST_USE nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out);
 
 nx_status nx_autograd_call(nx_run *run, const nx_value *in, nx_value *out); /* at AUTOGRAD */
 

@@ -1,15 +1,16 @@
 /* Nodes of the backward graph and the autograd record of a tensor: making, naming, freeing.
- * A node is one block: header, edges, then what its maker asked for. Small blocks come from a list of the thread.
- * A chain of nodes is freed by a loop, not by recursion: a node that loses its last reference joins the dead of the
- * thread, and whoever frees the first dead node frees them all. A node that dies on another thread than it was made
- * on joins the lists of that one. */
+ * A node is one block: header, edges, then what its maker asked for. Small blocks come from a list of the
+ * thread.
+ * A chain of nodes is freed by a loop, not by recursion: a node that loses its last reference joins the dead
+ * of the thread, and whoever frees the first dead node frees them all. A node that dies on another thread
+ * than it was made on joins the lists of that one. */
 #include "grad/private.h"
 
 #include <ctype.h>
 
 enum { NODE_BYTES = 512, MAX_FREE = 256 };
 
-/* ---- blocks --------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------- */
 static nx__node *take_listed(void) {
     nx_thread *thread = nx_thread_get();
     nx__node *node = thread->free_nodes;
@@ -30,11 +31,13 @@ static void give_listed(nx__node *node) {
     thread->n_free_nodes++;
 }
 
-nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes, nx__node **out) {
+nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes,
+                       nx__node **out) {
     size_t bytes = sizeof(nx__node) + sizeof(nx_edge) * (size_t)n_edges + more_bytes;
     nx__node *node = bytes <= NODE_BYTES ? take_listed() : nx_alloc(bytes);
     if (node == NULL) return nx_fail_memory(bytes);
-    /* Field by field: gcc clears a struct of this size by `rep stos`, which takes longer than all the rest. */
+    /* Field by field: gcc clears a struct of this size by `rep stos`, which takes longer than all the
+     * rest. */
     node->node.refs = 1;
     node->node.class = class;
     node->node.sequence = ++nx_thread_get()->grad_sequence;
@@ -55,7 +58,8 @@ nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, si
     return NX_OK;
 }
 
-nx_status nx_grad_node_new(const nx_grad_class *class, int n_inputs, int n_edges, void *context, nx_grad_node **out) {
+nx_status nx_grad_node_new(const nx_grad_class *class, int n_inputs, int n_edges, void *context,
+                           nx_grad_node **out) {
     nx__node *node;
     NX_TRY(nx__node_new(class, n_inputs, n_edges, 0, &node));
     node->node.context = context;
@@ -93,8 +97,9 @@ void nx_grad_node_unref(nx_grad_node *node) {
     thread->freeing_nodes = false;
 }
 
-/* ---- names ---------------------------------------------------------------------------------------------------- */
-/* Length of "add" in "aten::add_.Tensor", and where it starts: leading and trailing underscores do not count. */
+/* ---- names -------------------------------------------------------------------------------------------- */
+/* Length of "add" in "aten::add_.Tensor", and where it starts: leading and trailing underscores do not
+ * count. */
 static int stem_of(const char *name, const char **stem) {
     const char *colons = strstr(name, "::");
     *stem = colons ? colons + 2 : name;
@@ -117,7 +122,8 @@ static int compare_overloads(const char *a, const char *b) {
     return a_tensor != b_tensor ? b_tensor - a_tensor : strcmp(a, b);
 }
 
-/* PyTorch numbers the overloads of a name that have a derivative. In-place forms carry the functional form's number. */
+/* PyTorch numbers the overloads of a name that have a derivative. In-place forms carry the functional form's
+ * number. */
 static int number_of(const nx_op *op) {
     const char *stem, *other_stem;
     if (op->functional) op = op->functional;
@@ -126,7 +132,8 @@ static int number_of(const nx_op *op) {
         const nx_op_def *other = nx_op_at(i)->def;
         if (other->derivative == NULL || other->variant != NX_FUNCTIONAL) continue;
         bool same_stem = stem_of(other->name, &other_stem) == n && strncmp(stem, other_stem, (size_t)n) == 0;
-        if (same_stem && compare_overloads(overload_of(other->name), overload_of(op->def->name)) < 0) number++;
+        if (same_stem && compare_overloads(overload_of(other->name), overload_of(op->def->name)) < 0)
+            number++;
     }
     return number;
 }
@@ -149,7 +156,7 @@ const char *nx_grad_node_name(const nx_grad_node *node) {
     return thread->node_name;
 }
 
-/* ---- the autograd record of a tensor ------------------------------------------------------------------------------ */
+/* ---- the autograd record of a tensor ------------------------------------------------------------------ */
 typedef struct free_record { struct free_record *next; } free_record;
 
 static void free_autograd(nx_autograd *autograd) {

@@ -1,8 +1,10 @@
 /* Nodes of operators: what a call leaves behind for its derivative.
- * A slot holds one argument or result. Tensors that the needed formulas read are kept whole, with the version that their
- * storage had; of the others only the shape is copied, into the node's own block, and a tensor without storage is put
- * together when the formula runs. A saved result is an alias without history, so that no node holds itself.
- * The formula's gradients are fitted to the arguments (summed over broadcast dimensions, cast) after it has run. */
+ * A slot holds one argument or result. Tensors that the needed formulas read are kept whole, with the
+ * version that their storage had; of the others only the shape is copied, into the node's own block, and a
+ * tensor without storage is put together when the formula runs. A saved result is an alias without history,
+ * so that no node holds itself.
+ * The formula's gradients are fitted to the arguments (summed over broadcast dimensions, cast) after it has
+ * run. */
 #include "grad/private.h"
 
 typedef struct nx__slot {
@@ -36,13 +38,14 @@ static shape *put_shape(char **at, const nx_array *a) {
 static void tensor_of_shape(const shape *s, nx_tensor *out) {
     memset(out, 0, offsetof(nx_tensor, dims));
     int64_t *dims = (int64_t *)s->dims;
-    out->a = (nx_array){.sizes = dims, .strides = dims + s->ndim, .numel = s->numel, .dtype = s->dtype, .ndim = s->ndim,
+    out->a = (nx_array){.sizes = dims, .strides = dims + s->ndim, .numel = s->numel, .dtype = s->dtype,
+                        .ndim = s->ndim,
                         .contiguous = s->contiguous, .device = s->device};
     out->refs = 1;
     out->keys = NX_DEVICE_KEY(s->device);
 }
 
-/* ---- saving ----------------------------------------------------------------------------------------------------- */
+/* ---- saving ------------------------------------------------------------------------------------------- */
 static void reads_of(const nx_derivative *d, uint64_t needed, uint64_t *in, uint64_t *out) {
     if (d->saves_in_of == NULL || d->saves_out_of == NULL) {
         *in = d->saves_in;
@@ -64,7 +67,8 @@ bool nx__operator_reads(const nx_derivative *derivative, uint64_t needed, int ar
 }
 
 static void drop_slots(nx__node *node, uint64_t which) {
-    for (uint64_t rest = which; rest; rest &= rest - 1) nx_value_drop(&node->slots[__builtin_ctzll(rest)].value);
+    for (uint64_t rest = which; rest; rest &= rest - 1)
+        nx_value_drop(&node->slots[__builtin_ctzll(rest)].value);
     node->whole &= ~which;
     node->kept &= ~which;
 }
@@ -90,7 +94,8 @@ static nx_status keep_value(nx__node *node, int at, const nx_value *value) {
     return NX_OK;
 }
 
-static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t reads, nx_tensor *original, char **room) {
+static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t reads, nx_tensor *original,
+                                char **room) {
     for (int k = 0; k < node->n_in; k++) {
         if (in[k].tag != NX_TAG_TENSOR) {
             if (in[k].tag <= NX_TAG_BOOL) node->slots[k].value = in[k];
@@ -104,8 +109,10 @@ static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t rea
     return NX_OK;
 }
 
-/* The results are not there yet: room for their shapes is made for as many dimensions as a result may have. */
-nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed, nx_tensor *original, nx__node **out) {
+/* The results are not there yet: room for their shapes is made for as many dimensions as a result may
+ * have. */
+nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed, nx_tensor *original,
+                           nx__node **out) {
     const nx_op_def *def = op->def;
     const nx_derivative *derivative = nx__derivative_of(op);
     int n_edges = 64 - __builtin_clzll(derivative->inputs);
@@ -116,7 +123,8 @@ nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
         if (in[k].tag == NX_TAG_TENSOR && !(reads_in >> k & 1)) more += shape_bytes(in[k].array->ndim);
     }
     if (def->n_in + def->n_out > MAX_SLOTS) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: %d arguments and results are too many to be differentiated, at most %d are possible",
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: %d arguments and results are too many to be differentiated, "
+                       "at most %d are possible",
                        def->name, def->n_in + def->n_out, MAX_SLOTS);
     }
     nx__node *node;
@@ -165,8 +173,9 @@ nx_status nx__operator_save_results(nx__node *node, nx_value *out) {
     return NX_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------- */
-static nx_status fail_version(const nx_tensor *saved, uint32_t expected, const nx_grad_node *maker, int output) {
+/* ---- running ------------------------------------------------------------------------------------------ */
+static nx_status fail_version(const nx_tensor *saved, uint32_t expected, const nx_grad_node *maker,
+                              int output) {
     nx_text sizes = {0};
     char which[96] = "";
     nx_text_add_ints(&sizes, saved->a.sizes, saved->a.ndim);
@@ -177,10 +186,12 @@ static nx_status fail_version(const nx_tensor *saved, uint32_t expected, const n
     }
     const char *device = saved->a.device.type ? nx_device_type_name(saved->a.device.type) : "";
     nx_status status = nx_fail(
-        NX_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.%s%s%sTensor %s]%s "
-        "is at version %u; expected version %u instead. Hint: enable anomaly detection to find the operation that failed to compute its "
-        "gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).", device, *device ? "." : "",
-        nx_dtype_kind((nx_dtype)saved->a.dtype), sizes.failed ? "" : sizes.at, which, nx_tensor_version(saved), expected);
+        NX_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace "
+            "operation: [torch.%s%s%sTensor %s]%s is at version %u; expected version %u instead. Hint: "
+            "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False).", device, *device ? "." : "",
+        nx_dtype_kind((nx_dtype)saved->a.dtype), sizes.failed ? "" : sizes.at, which,
+            nx_tensor_version(saved), expected);
     nx_text_free(&sizes);
     return status;
 }
@@ -190,7 +201,8 @@ static nx_status check_version(const nx__node *node, int at) {
     uint32_t expected = node->slots[at].version;
     if (NX_LIKELY(nx_tensor_version(saved) == expected)) return NX_OK;
     if (at >= node->n_in) return fail_version(saved, expected, &node->node, at - node->n_in);
-    return fail_version(saved, expected, saved->autograd ? saved->autograd->node : NULL, saved->autograd ? saved->autograd->output : 0);
+    return fail_version(saved, expected, saved->autograd ? saved->autograd->node : NULL,
+                        saved->autograd ? saved->autograd->output : 0);
 }
 
 /* Everything that one run of a formula needs on the stack. */
@@ -216,7 +228,8 @@ static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, nx_tens
 
 static nx_status unpack(nx__node *node, scratch *s) {
     int n = node->n_in + node->n_out, n_shapes = 0;
-    for (int at = 0; at < n; at++) n_shapes += node->slots[at].value.tag == NX_TAG_TENSOR && !(node->whole >> at & 1);
+    for (int at = 0; at < n; at++)
+        n_shapes += node->slots[at].value.tag == NX_TAG_TENSOR && !(node->whole >> at & 1);
     if (n_shapes > NX_COUNT(s->few)) s->shapes = nx_alloc(sizeof(nx_tensor) * (size_t)n_shapes);
     if (s->shapes == NULL) return nx_fail_memory(sizeof(nx_tensor) * (size_t)n_shapes);
     for (int at = 0; at < n; at++) {
@@ -228,7 +241,8 @@ static nx_status unpack(nx__node *node, scratch *s) {
             value.tensor = &s->shapes[s->n_shapes++];
         }
         if (at < node->n_in) s->in[at] = value;
-        else if (value.tag == NX_TAG_TENSOR) NX_TRY(restore_result(node, at - node->n_in, value.tensor, &s->results[at - node->n_in]));
+        else if (value.tag == NX_TAG_TENSOR)
+            NX_TRY(restore_result(node, at - node->n_in, value.tensor, &s->results[at - node->n_in]));
     }
     return NX_OK;
 }

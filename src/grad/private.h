@@ -4,17 +4,20 @@
 
 #include "grad/grad.h"
 
-/* Every nx_grad_node is the head of one of these; edges and whatever else the node holds follow in the same block. */
+/* Every nx_grad_node is the head of one of these; edges and whatever else the node holds follow in the same
+ * block. */
 typedef struct nx__node {
     nx_grad_node node;
     struct nx__node *next;                  /* in the free list, or among the dead */
     size_t bytes;                           /* of the block */
-    nx_autograd *retained;                  /* results that keep their gradient; they leave the list when they go */
+    /* results that keep their gradient; they leave the list when they go */
+    nx_autograd *retained;
     void (*destroy)(struct nx__node *node); /* releases what stays until the node goes; NULL: nothing */
     /* scratch of the engine: a run claims the nodes that it walks */
     struct nx__run *run;
     int task;
-    uint64_t wanted;                        /* edges whose gradients the run asks for, by bit (operator nodes) */
+    /* edges whose gradients the run asks for, by bit (operator nodes) */
+    uint64_t wanted;
     /* operator nodes (operator.c) */
     int n_in, n_out;
     uint64_t whole;                         /* slots that hold a tensor; the other tensors are shapes */
@@ -23,9 +26,11 @@ typedef struct nx__node {
 } nx__node;
 static inline nx__node *nx__node_of(nx_grad_node *node) { return (nx__node *)node; }
 
-NX_MUST_USE nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes, nx__node **out);
+NX_MUST_USE nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes,
+                                   nx__node **out);
 static inline void *nx__node_more(nx__node *node) { return node->node.edges + node->node.n_edges; }
-void nx__node_stop(nx_grad_node *node); /* releases what is saved, once; nodes that save nothing can be run again */
+/* releases what is saved, once; nodes that save nothing can be run again */
+void nx__node_stop(nx_grad_node *node);
 
 /* The autograd record of `tensor`, made if there is none. */
 NX_MUST_USE nx_status nx__autograd_of(nx_tensor *tensor, nx_autograd **out);
@@ -33,10 +38,11 @@ void nx__retain_stop(nx_autograd *autograd); /* takes it out of its node's list 
 NX_MUST_USE nx_status nx__accumulator_new(nx_tensor *leaf, nx_grad_node **out);
 bool nx__is_accumulator(const nx_grad_node *node);
 
-/* ---- operator nodes ------------------------------------------------------------------------------------------- */
-/* A node for a call of `op` whose arguments in `needed` want gradients. Saves arguments. `original` stands for the
- * tensor in[0] when that is about to be overwritten (NULL: it is not, or not read). */
-NX_MUST_USE nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed, nx_tensor *original, nx__node **out);
+/* ---- operator nodes ----------------------------------------------------------------------------------- */
+/* A node for a call of `op` whose arguments in `needed` want gradients. Saves arguments. `original` stands
+ * for the tensor in[0] when that is about to be overwritten (NULL: it is not, or not read). */
+NX_MUST_USE nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
+                                       nx_tensor *original, nx__node **out);
 NX_MUST_USE nx_status nx__operator_save_results(nx__node *node, nx_value *out);
 /* The derivative of an operator, which its in-place form shares; NULL. */
 static inline const nx_derivative *nx__derivative_of(const nx_op *op) {
@@ -45,12 +51,13 @@ static inline const nx_derivative *nx__derivative_of(const nx_op *op) {
 }
 bool nx__operator_reads(const nx_derivative *derivative, uint64_t needed, int argument);
 
-/* ---- operators that the engine itself calls --------------------------------------------------------------------- */
+/* ---- operators that the engine itself calls ----------------------------------------------------------- */
 NX_MUST_USE nx_status nx__add(nx_tensor *a, nx_tensor *b, nx_tensor **out);
 NX_MUST_USE nx_status nx__add_in_place(nx_tensor *a, nx_tensor *b);
 NX_MUST_USE nx_status nx__ones_like(nx_tensor *like, nx_tensor **out);
 NX_MUST_USE nx_status nx__clone(nx_tensor *from, bool preserve_strides, nx_tensor **out);
-NX_MUST_USE nx_status nx__copy_like(nx_tensor *from, nx_tensor *like, nx_tensor **out); /* from's elements, like's strides */
+/* from's elements, like's strides */
+NX_MUST_USE nx_status nx__copy_like(nx_tensor *from, nx_tensor *like, nx_tensor **out);
 NX_MUST_USE nx_status nx__detach(nx_tensor *from, nx_tensor **out);
 /* `g` as a gradient of `like`: summed to its size, cast to its dtype, moved to its device. Replaces *g. */
 NX_MUST_USE nx_status nx__fit(nx_tensor **g, const nx_array *like);

@@ -1,18 +1,24 @@
-/* What a tensor says about its gradient: requires_grad, grad, is it a leaf, where its history starts, backward().
+/* What a tensor says about its gradient: requires_grad, grad, is it a leaf, where its history starts,
+ * backward().
  * The AUTOGRAD key of a tensor is set exactly when it requires grad. Next: engine.c. */
 #include "grad/private.h"
 
 bool nx_grad_enabled(void) { return !nx_thread_get()->grad_disabled; }
 void nx_grad_set_enabled(bool enabled) { nx_thread_get()->grad_disabled = !enabled; }
 bool nx_tensor_requires_grad(const nx_tensor *tensor) { return (tensor->keys & NX_KEY(AUTOGRAD)) != 0; }
-bool nx_tensor_is_leaf(const nx_tensor *tensor) { return tensor->autograd == NULL || tensor->autograd->node == NULL; }
-nx_tensor *nx_tensor_get_grad(const nx_tensor *tensor) { return tensor->autograd ? tensor->autograd->grad : NULL; }
+bool nx_tensor_is_leaf(const nx_tensor *tensor) {
+    return tensor->autograd == NULL || tensor->autograd->node == NULL;
+}
+nx_tensor *nx_tensor_get_grad(const nx_tensor *tensor) {
+    return tensor->autograd ? tensor->autograd->grad : NULL;
+}
 
 nx_status nx_tensor_set_requires_grad(nx_tensor *tensor, bool requires_grad) {
     if (!nx_tensor_is_leaf(tensor)) {
         if (requires_grad) return NX_OK;
-        return nx_fail(NX_RUNTIME, "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-                                   "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+        return nx_fail(NX_RUNTIME, "you can only change requires_grad flags of leaf variables. If you want "
+                       "to use a computed variable in a subgraph that doesn't require differentiation use "
+                       "var_no_grad = var.detach().");
     }
     if (requires_grad && !nx_is_float((nx_dtype)tensor->a.dtype)) {
         return nx_fail(NX_RUNTIME, "only Tensors of floating point dtype can require gradients");
@@ -25,7 +31,8 @@ nx_status nx_tensor_set_requires_grad(nx_tensor *tensor, bool requires_grad) {
     return NX_OK;
 }
 
-/* A view whose base has a newer history than when the view was made: what it shows is no longer what its node says. */
+/* A view whose base has a newer history than when the view was made: what it shows is no longer what its
+ * node says. */
 static bool is_stale(const nx_tensor *tensor) {
     const nx_tensor *base = tensor->base;
     return base && base->autograd && base->autograd->rebased != tensor->autograd->base_rebased;
@@ -36,8 +43,8 @@ nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
     if (!nx_tensor_requires_grad(tensor)) return NX_OK;
     nx_autograd *autograd = tensor->autograd;
     if (NX_UNLIKELY(tensor->base != NULL) && is_stale(tensor)) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "autograd: a view is used whose base was changed in place after the view was made: take the view "
-                                           "again after the change, or change a copy");
+        return nx_fail(NX_NOT_IMPLEMENTED, "autograd: a view is used whose base was changed in place after "
+                       "the view was made: take the view again after the change, or change a copy");
     }
     if (autograd->node) {
         nx_grad_node_ref(autograd->node);
@@ -50,10 +57,11 @@ nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
     return NX_OK;
 }
 
-/* ---- non-leaves that keep their gradient: a list at the node that made them ----------------------------------- */
+/* ---- non-leaves that keep their gradient: a list at the node that made them --------------------------- */
 nx_status nx_tensor_retain_grad(nx_tensor *tensor) {
     nx_autograd *autograd = tensor->autograd;
-    if (!nx_tensor_requires_grad(tensor)) return nx_fail(NX_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
+    if (!nx_tensor_requires_grad(tensor))
+        return nx_fail(NX_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
     if (autograd->node == NULL || autograd->retains_grad) return NX_OK;
     autograd->retains_grad = true;
     autograd->next_retained = nx__node_of(autograd->node)->retained;
@@ -108,8 +116,9 @@ static nx_status check_grad(const nx_tensor *tensor, const nx_tensor *grad) {
     const nx_array *a = &tensor->a, *g = &grad->a;
     if (grad == tensor) return nx_fail(NX_RUNTIME, "can't assign Variable as its own grad");
     if (g->dtype != a->dtype) {
-        return nx_fail(NX_RUNTIME, "attempting to assign a gradient with dtype '%s' to a tensor with dtype '%s': the gradient must have the "
-                                   "tensor's dtype", nx_dtype_name(g->dtype), nx_dtype_name(a->dtype));
+        return nx_fail(NX_RUNTIME, "attempting to assign a gradient with dtype '%s' to a tensor with dtype "
+                       "'%s': the gradient must have the tensor's dtype", nx_dtype_name(g->dtype),
+                       nx_dtype_name(a->dtype));
     }
     if (g->device.type != a->device.type || g->device.index != a->device.index) {
         return nx_fail(NX_RUNTIME, "assigned grad has data located on a different device");
@@ -120,8 +129,8 @@ static nx_status check_grad(const nx_tensor *tensor, const nx_tensor *grad) {
     nx_text_add_ints(&text, g->sizes, g->ndim);
     nx_text_add(&text, "' to a tensor of size '");
     nx_text_add_ints(&text, a->sizes, a->ndim);
-    nx_status status = nx_fail(NX_RUNTIME, "%s'. Please ensure that the gradient and the tensor are the same size",
-                               text.failed ? "attempting to assign a gradient of another size to a tensor" : text.at);
+    nx_status status = nx_fail(NX_RUNTIME, "%s'. Please ensure that the gradient and the tensor are the "
+                               "same size", text.failed ? "the size of the gradient is '?" : text.at);
     nx_text_free(&text);
     return status;
 }

@@ -15,7 +15,7 @@
 #define N(node) nx_value_node(node, 0)
 static const nx_mode modes[] = {NX_MODE_EAGER, NX_MODE_REDUCE_OVERHEAD, NX_MODE_MAX_AUTOTUNE};
 
-/* ---- tensors and graphs ---------------------------------------------------------------------------------------------- */
+/* ---- tensors and graphs ------------------------------------------------------------------------------- */
 static nx_status counting(int ndim, const int64_t *sizes, double start, bool requires_grad, nx_tensor **out) {
     NX_TRY(nx_tensor_new(NX_F32, ndim, sizes, NX_CPU, out));
     for (int64_t i = 0; i < (*out)->a.numel; i++) ((float *)(*out)->a.data)[i] = (float)(start + (double)i);
@@ -35,7 +35,8 @@ static nx_tensor *vector(int64_t n, double start, bool requires_grad) {
     OK(counting(1, &n, start, requires_grad, &t));
     return t;
 }
-static nx_status input(nx_graph *graph, const char *name, int ndim, const int64_t *sizes, bool requires_grad, nx_node **out) {
+static nx_status input(nx_graph *graph, const char *name, int ndim, const int64_t *sizes, bool requires_grad,
+                       nx_node **out) {
     NX_TRY(nx_graph_input(graph, name, NX_F32, ndim, sizes, NX_CPU, out));
     return nx_tensor_set_requires_grad((*out)->fakes[0], requires_grad);
 }
@@ -69,7 +70,8 @@ static void assert_values(const nx_tensor *t, const float *expected, int n) {
     assert_int_equal(t->a.numel, n);
     assert_true(t->a.contiguous);
     for (int i = 0; i < n; i++) {
-        if (((float *)t->a.data)[i] != expected[i]) fail_msg("element %d is %g, expected %g", i, ((float *)t->a.data)[i], expected[i]);
+        if (((float *)t->a.data)[i] != expected[i])
+            fail_msg("element %d is %g, expected %g", i, ((float *)t->a.data)[i], expected[i]);
     }
 }
 #define VALUES(...) (const float[]){__VA_ARGS__}, NX_COUNT(((const float[]){__VA_ARGS__}))
@@ -95,7 +97,8 @@ fail:
     nx_graph_free(graph);
     return status;
 }
-static nx_status compile_graph(nx_graph *graph, bool grad_mode, nx_mode mode, nx_compiled **out) { /* takes graph */
+/* takes graph */
+static nx_status compile_graph(nx_graph *graph, bool grad_mode, nx_mode mode, nx_compiled **out) {
     nx_aot *aot;
     nx_status status = nx_aot_compile(graph, grad_mode, &aot);
     nx_graph_free(graph);
@@ -121,10 +124,11 @@ static nx_tensor *eager_f(nx_tensor *x, nx_tensor *w, nx_tensor *b, nx_tensor **
     return sum;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------------ */
 typedef struct arguments { nx_tensor *x, *w, *b; } arguments;
 static arguments new_arguments(bool requires_grad) {
-    return (arguments){matrix(2, 3, 1, requires_grad), matrix(4, 3, -2, requires_grad), vector(4, 3, requires_grad)};
+    return (arguments){matrix(2, 3, 1, requires_grad), matrix(4, 3, -2, requires_grad),
+                       vector(4, 3, requires_grad)};
 }
 static void drop_arguments(arguments *a) {
     nx_tensor_unref(a->x);
@@ -167,7 +171,8 @@ static void test_gradients_of_both_results(void **state) {
         nx_tensor *out[2], *expected[2], *one, *spread, *seeds[2] = {NULL};
         expected[0] = eager_f(e.x, e.w, e.b, &expected[1]);
         one = vector(1, 2, false);
-        OK(call("aten::expand", (nx_value[]){T(one), nx_value_ints((int64_t[]){2, 4}, 2), nx_value_bool(false)}, &spread));
+        OK(call("aten::expand",
+                (nx_value[]){T(one), nx_value_ints((int64_t[]){2, 4}, 2), nx_value_bool(false)}, &spread));
         seeds[1] = spread; /* without strides */
         OK(nx_compiled_run(compiled, (nx_tensor *[]){a.x, a.w, a.b}, 3, out, 2));
         OK(nx_grad_run(out, seeds, 2, false, false, NULL, 0, NULL));
@@ -210,7 +215,7 @@ static void test_without_gradients(void **state) {
     }
 }
 
-/* ---- errors of the backward -------------------------------------------------------------------------------------------------- */
+/* ---- errors of the backward --------------------------------------------------------------------------- */
 static void test_changed_saved_value(void **state) {
     for (int m = 0; m < NX_COUNT(modes); m++) {
         arguments a = new_arguments(true);
@@ -220,7 +225,8 @@ static void test_changed_saved_value(void **state) {
         nx_grad_set_enabled(false);
         OK(call("aten::add_.Tensor", (nx_value[]){T(a.x), nx_value_int(1), nx_value_int(1)}, &same));
         nx_grad_set_enabled(true);
-        FAILS(nx_tensor_backward(out), RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation");
+        FAILS(nx_tensor_backward(out), RUNTIME, "one of the variables needed for gradient computation has "
+              "been modified by an inplace operation");
         nx_tensor_unref(same);
         nx_tensor_unref(out);
         drop_arguments(&a);
@@ -233,13 +239,14 @@ static void test_second_gradient_is_refused(void **state) {
     nx_compiled *compiled = compiled_f(true, false, NX_MODE_EAGER);
     nx_tensor *out, *grad;
     OK(nx_compiled_run(compiled, (nx_tensor *[]){a.x, a.w, a.b}, 3, &out, 1));
-    FAILS(nx_grad_run(&out, (nx_tensor *[]){NULL}, 1, true, true, &a.x, 1, &grad), RUNTIME, "does not currently support double backward");
+    FAILS(nx_grad_run(&out, (nx_tensor *[]){NULL}, 1, true, true, &a.x, 1, &grad), RUNTIME,
+          "does not currently support double backward");
     nx_tensor_unref(out);
     drop_arguments(&a);
     nx_compiled_unref(compiled);
 }
 
-/* ---- written inputs and aliases ------------------------------------------------------------------------------------------------ */
+/* ---- written inputs and aliases ----------------------------------------------------------------------- */
 /* x.add_(y); return x, x.t(), x*y, y */
 static nx_status graph_of_write(bool requires_grad, nx_graph **out) {
     nx_node *x, *y, *written, *t, *product;
@@ -248,7 +255,8 @@ static nx_status graph_of_write(bool requires_grad, nx_graph **out) {
     NX_TRY(nx_graph_new(&graph));
     NX_TRY_FAIL(input(graph, "x", 2, (int64_t[]){2, 3}, false, &x));
     NX_TRY_FAIL(input(graph, "y", 2, (int64_t[]){2, 3}, requires_grad, &y));
-    NX_TRY_FAIL(node(graph, "aten::add_.Tensor", (nx_value[]){N(x), nx_value_int(10), nx_value_int(1)}, &written));
+    NX_TRY_FAIL(node(graph, "aten::add_.Tensor", (nx_value[]){N(x), nx_value_int(10), nx_value_int(1)},
+                     &written));
     NX_TRY_FAIL(node(graph, "aten::t", (nx_value[]){N(x)}, &t));
     NX_TRY_FAIL(node(graph, "aten::mul.Tensor", (nx_value[]){N(written), N(y)}, &product));
     NX_TRY_FAIL(nx_graph_output(graph, (nx_value[]){N(written), N(t), N(product), N(y)}, 4));
@@ -281,7 +289,8 @@ static void test_written_input_and_aliases(void **state) {
         for (int i = 0; i < 4; i++) nx_tensor_unref(out[i]);
         nx_tensor_unref(sum);
         OK(nx_tensor_set_requires_grad(x, true));
-        FAILS(nx_compiled_run(compiled, (nx_tensor *[]){x, y}, 2, out, 4), RUNTIME, "a leaf Variable that requires grad");
+        FAILS(nx_compiled_run(compiled, (nx_tensor *[]){x, y}, 2, out, 4), RUNTIME,
+              "a leaf Variable that requires grad");
         nx_tensor_unref(x);
         nx_tensor_unref(y);
         nx_compiled_unref(compiled);
@@ -313,7 +322,7 @@ static void test_view_has_the_history_of_its_input(void **state) {
     nx_compiled_unref(compiled);
 }
 
-/* ---- lack of memory --------------------------------------------------------------------------------------------------------------- */
+/* ---- lack of memory ----------------------------------------------------------------------------------- */
 static nx_mode mode_now;
 static nx_status train(void) {
     arguments a = {0};
@@ -362,7 +371,9 @@ static void fail_every_allocation(nx_status (*body)(void)) {
         nx_status status = body();
         bool failed = nx_alloc_failed();
         nx_alloc_fail_at(0);
-        if (nx_alloc_live() != before) fail_msg("mode %d, allocation %d failed: %lld blocks are left", mode_now, n, (long long)(nx_alloc_live() - before));
+        if (nx_alloc_live() != before)
+            fail_msg("mode %d, allocation %d failed: %lld blocks are left", mode_now, n,
+                     (long long)(nx_alloc_live() - before));
         assert_int_equal(status, failed ? NX_NO_MEMORY : NX_OK);
         if (!failed) break;
     }
@@ -379,9 +390,11 @@ static void test_every_allocation_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_eager), cmocka_unit_test(test_gradients_of_both_results), cmocka_unit_test(test_without_gradients),
+        cmocka_unit_test(test_as_eager), cmocka_unit_test(test_gradients_of_both_results),
+            cmocka_unit_test(test_without_gradients),
         cmocka_unit_test(test_changed_saved_value), cmocka_unit_test(test_second_gradient_is_refused),
-        cmocka_unit_test(test_written_input_and_aliases), cmocka_unit_test(test_view_has_the_history_of_its_input),
+        cmocka_unit_test(test_written_input_and_aliases),
+            cmocka_unit_test(test_view_has_the_history_of_its_input),
         cmocka_unit_test(test_every_allocation_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,9 @@ static inline nx_status call(const char *name, const nx_value *in, nx_tensor **o
         OK(call(name, (nx_value[]){__VA_ARGS__}, &called_));   \
         called_;                                               \
     })
-static inline nx_tensor *add(nx_tensor *a, nx_tensor *b) { return CALL("aten::add.Tensor", T(a), T(b), nx_value_int(1)); }
+static inline nx_tensor *add(nx_tensor *a, nx_tensor *b) {
+    return CALL("aten::add.Tensor", T(a), T(b), nx_value_int(1));
+}
 static inline nx_tensor *mul(nx_tensor *a, nx_tensor *b) { return CALL("aten::mul.Tensor", T(a), T(b)); }
 static inline nx_tensor *sum(nx_tensor *a) { return CALL("aten::sum", T(a), NX_VALUE_NONE); }
 static inline nx_tensor *take(nx_tensor *made, nx_tensor **of) { /* frees the operand, too */
@@ -70,7 +72,8 @@ static inline void drop(int n, ...) {
 }
 #define DROP(...) drop(NX_COUNT(((nx_tensor *[]){__VA_ARGS__})), __VA_ARGS__)
 
-/* Runs `body` with every allocation failing once: it returns a status, loses nothing, and is right afterwards. */
+/* Runs `body` with every allocation failing once: it returns a status, loses nothing, and is right
+ * afterwards. */
 static inline void fail_every_allocation(nx_status (*body)(void)) {
     OK(body()); /* what is made once is made */
     nx_alloc_watch(true);
@@ -81,7 +84,8 @@ static inline void fail_every_allocation(nx_status (*body)(void)) {
         nx_status status = body();
         bool failed = nx_alloc_failed();
         nx_alloc_fail_at(0);
-        if (nx_alloc_live() != before) fail_msg("allocation %d failed: %lld blocks are left", n, (long long)(nx_alloc_live() - before));
+        if (nx_alloc_live() != before)
+            fail_msg("allocation %d failed: %lld blocks are left", n, (long long)(nx_alloc_live() - before));
         assert_int_equal(status, failed ? NX_NO_MEMORY : NX_OK);
         if (!failed) break;
     }

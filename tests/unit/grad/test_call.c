@@ -2,7 +2,8 @@
 #include "grad_test.h"
 
 static void test_history(void **state) {
-    nx_tensor *x = leaf(SIZES(2), 1), *c = counting(SIZES(2), 1), *p = mul(x, c), *q = add(p, p), *n = mul(c, c);
+    nx_tensor *x = leaf(SIZES(2), 1), *c = counting(SIZES(2), 1), *p = mul(x, c), *q = add(p, p),
+        *n = mul(c, c);
     assert_false(nx_tensor_is_leaf(p));
     assert_true(nx_tensor_requires_grad(q));
     assert_true(nx_tensor_is_leaf(n) && !nx_tensor_requires_grad(n));
@@ -13,7 +14,8 @@ static void test_history(void **state) {
     assert_ptr_equal(q->autograd->node->edges[1].node, p->autograd->node);
     nx_tensor *r = CALL("aten::sum.dim_IntList", T(q), NX_VALUE_NONE, nx_value_bool(false), NX_VALUE_NONE);
     assert_string_equal(nx_grad_node_name(r->autograd->node), "SumBackward1");
-    nx_tensor *d = CALL("aten::_to_copy", T(q), nx_value_dtype(NX_F64), NX_VALUE_NONE, NX_VALUE_NONE, NX_VALUE_NONE, nx_value_bool(false), NX_VALUE_NONE);
+    nx_tensor *d = CALL("aten::_to_copy", T(q), nx_value_dtype(NX_F64), NX_VALUE_NONE, NX_VALUE_NONE,
+                        NX_VALUE_NONE, nx_value_bool(false), NX_VALUE_NONE);
     assert_string_equal(nx_grad_node_name(d->autograd->node), "ToCopyBackward0");
     DROP(x, c, p, q, n, r, d);
 }
@@ -32,8 +34,10 @@ static void test_no_history_without_grad_mode(void **state) {
 static void test_requires_grad(void **state) {
     nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *k;
     OK(nx_tensor_new(NX_I64, 1, (int64_t[]){2}, NX_CPU, &k));
-    FAILS(nx_tensor_set_requires_grad(k, true), RUNTIME, "only Tensors of floating point dtype can require gradients");
-    FAILS(nx_tensor_set_requires_grad(p, false), RUNTIME, "you can only change requires_grad flags of leaf variables");
+    FAILS(nx_tensor_set_requires_grad(k, true), RUNTIME, "only Tensors of floating point dtype can require "
+          "gradients");
+    FAILS(nx_tensor_set_requires_grad(p, false), RUNTIME, "you can only change requires_grad flags of leaf "
+          "variables");
     OK(nx_tensor_set_requires_grad(x, false));
     nx_tensor *q = mul(x, x);
     assert_false(nx_tensor_requires_grad(q));
@@ -46,11 +50,13 @@ static void test_changed_saved_value(void **state) {
     DROP(CALL("aten::add_.Tensor", T(x), T(one), nx_value_int(1)));
     nx_grad_set_enabled(true);
     FAILS(nx_tensor_backward(s), RUNTIME,
-          "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.FloatTensor [2]] is at version "
-          "1; expected version 0 instead. Hint: enable anomaly detection");
+          "one of the variables needed for gradient computation has been modified by an inplace operation: "
+              "[torch.FloatTensor [2]] is at version 1; expected version 0 instead. Hint: enable anomaly "
+              "detection");
     nx_tensor *q = add(x, x), *r = mul(q, q), *t = sum(r);
     DROP(CALL("aten::add_.Tensor", T(q), T(one), nx_value_int(1)));
-    FAILS(nx_tensor_backward(t), RUNTIME, "[torch.FloatTensor [2]], which is output 0 of Add, is at version 1; expected version 0 instead.");
+    FAILS(nx_tensor_backward(t), RUNTIME, "[torch.FloatTensor [2]], which is output 0 of Add, is at version "
+          "1; expected version 0 instead.");
     DROP(x, p, s, one, q, r, t);
 }
 
@@ -100,26 +106,34 @@ static void test_overwritten(void **state) {
 }
 
 static void test_refused_in_place(void **state) {
-    nx_tensor *x = leaf(SIZES(2, 2), 1), *v = CALL("aten::t", T(x)), *p = mul(x, x), *pt = CALL("aten::t", T(p)), *out;
-    const nx_value in[] = {T(x), nx_value_int(1), nx_value_int(1)}, view[] = {T(v), nx_value_int(1), nx_value_int(1)};
-    FAILS(call("aten::add_.Tensor", in, &out), RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
-    FAILS(call("aten::add_.Tensor", view, &out), RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
-    FAILS(call("aten::add_.Tensor", (nx_value[]){T(pt), nx_value_int(1), nx_value_int(1)}, &out), NOT_IMPLEMENTED, "in-place on a view");
+    nx_tensor *x = leaf(SIZES(2, 2), 1), *v = CALL("aten::t", T(x)), *p = mul(x, x),
+        *pt = CALL("aten::t", T(p)), *out;
+    const nx_value in[] = {T(x), nx_value_int(1), nx_value_int(1)},
+        view[] = {T(v), nx_value_int(1), nx_value_int(1)};
+    FAILS(call("aten::add_.Tensor", in, &out), RUNTIME, "a leaf Variable that requires grad is being used in "
+          "an in-place operation.");
+    FAILS(call("aten::add_.Tensor", view, &out), RUNTIME, "a view of a leaf Variable that requires grad is "
+          "being used in an in-place operation.");
+    FAILS(call("aten::add_.Tensor", (nx_value[]){T(pt), nx_value_int(1), nx_value_int(1)}, &out),
+          NOT_IMPLEMENTED, "in-place on a view");
     assert_int_equal(nx_tensor_version(x), 0);
     DROP(CALL("aten::add_.Tensor", T(p), nx_value_int(1), nx_value_int(1))); /* its view is stale now */
-    FAILS(call("aten::mul.Tensor", (nx_value[]){T(pt), T(pt)}, &out), NOT_IMPLEMENTED, "base was changed in place");
+    FAILS(call("aten::mul.Tensor", (nx_value[]){T(pt), T(pt)}, &out), NOT_IMPLEMENTED,
+          "base was changed in place");
     DROP(x, v, p, pt);
 }
 
 static void test_refused_out(void **state) {
     nx_tensor *x = leaf(SIZES(2), 1), *to = counting(SIZES(2), 0), *out;
     FAILS(call("aten::add.out", (nx_value[]){T(x), T(x), nx_value_int(1), T(to)}, &out), RUNTIME,
-          "add(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+          "add(): functions with out=... arguments don't support automatic differentiation, but one of the "
+              "arguments requires grad.");
     DROP(x, to);
 }
 
 static void test_number_operand(void **state) {
-    nx_tensor *x = leaf(SIZES(2), 1), *p = CALL("aten::mul.Tensor", T(x), nx_value_float(3)), *q = CALL("aten::add.Tensor", T(p), nx_value_int(2), nx_value_int(1));
+    nx_tensor *x = leaf(SIZES(2), 1), *p = CALL("aten::mul.Tensor", T(x), nx_value_float(3)),
+        *q = CALL("aten::add.Tensor", T(p), nx_value_int(2), nx_value_int(1));
     nx_tensor *s = sum(q);
     assert_values(q, VALUES(5, 8));
     OK(nx_tensor_backward(s));
@@ -160,9 +174,13 @@ static void test_every_allocation_fails(void **state) { fail_every_allocation(ch
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_history), cmocka_unit_test(test_no_history_without_grad_mode), cmocka_unit_test(test_requires_grad),
-        cmocka_unit_test(test_changed_saved_value), cmocka_unit_test(test_in_place), cmocka_unit_test(test_in_place_with_itself),
-        cmocka_unit_test(test_constant_gets_history), cmocka_unit_test(test_overwritten), cmocka_unit_test(test_refused_in_place), cmocka_unit_test(test_refused_out),
-        cmocka_unit_test(test_number_operand), cmocka_unit_test(test_nothing_is_left), cmocka_unit_test(test_every_allocation_fails)};
+        cmocka_unit_test(test_history), cmocka_unit_test(test_no_history_without_grad_mode),
+            cmocka_unit_test(test_requires_grad),
+        cmocka_unit_test(test_changed_saved_value), cmocka_unit_test(test_in_place),
+            cmocka_unit_test(test_in_place_with_itself),
+        cmocka_unit_test(test_constant_gets_history), cmocka_unit_test(test_overwritten),
+            cmocka_unit_test(test_refused_in_place), cmocka_unit_test(test_refused_out),
+        cmocka_unit_test(test_number_operand), cmocka_unit_test(test_nothing_is_left),
+            cmocka_unit_test(test_every_allocation_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,8 @@ static void test_first_gradient_is_not_shared(void **state) {
 }
 
 static void test_broadcast_is_summed(void **state) {
-    nx_tensor *x = leaf(SIZES(2, 3), 1), *b = leaf(SIZES(3), 1), *c = leaf(SIZES(2, 1), 1), *p = mul(x, b), *q = add(p, c), *s = sum(q);
+    nx_tensor *x = leaf(SIZES(2, 3), 1), *b = leaf(SIZES(3), 1), *c = leaf(SIZES(2, 1), 1), *p = mul(x, b),
+        *q = add(p, c), *s = sum(q);
     OK(nx_tensor_backward(s));
     assert_values(nx_tensor_get_grad(b), VALUES(5, 7, 9));
     assert_values(nx_tensor_get_grad(c), VALUES(3, 3));
@@ -52,7 +53,8 @@ static void test_dtype_of_the_argument(void **state) {
 }
 
 static void test_matrix_product(void **state) {
-    nx_tensor *x = leaf(SIZES(2, 3), 1), *w = leaf(SIZES(2, 3), 1), *wt = CALL("aten::t", T(w)), *y = CALL("aten::mm", T(x), T(wt)), *s = sum(y);
+    nx_tensor *x = leaf(SIZES(2, 3), 1), *w = leaf(SIZES(2, 3), 1), *wt = CALL("aten::t", T(w)),
+        *y = CALL("aten::mm", T(x), T(wt)), *s = sum(y);
     OK(nx_tensor_backward(s));
     assert_values(nx_tensor_get_grad(x), VALUES(5, 7, 9, 5, 7, 9));
     assert_values(nx_tensor_get_grad(w), VALUES(5, 7, 9, 5, 7, 9));
@@ -70,12 +72,16 @@ static void test_second_backward(void **state) {
 }
 
 static void test_errors_of_roots(void **state) {
-    nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *seed = counting(SIZES(3), 0), *none = NULL, *c = counting(SIZES(1), 0);
+    nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *seed = counting(SIZES(3), 0), *none = NULL,
+        *c = counting(SIZES(1), 0);
     FAILS(nx_tensor_backward(p), RUNTIME, "grad can be implicitly created only for scalar outputs");
-    FAILS(nx_tensor_backward(c), RUNTIME, "element 0 of tensors does not require grad and does not have a grad_fn");
+    FAILS(nx_tensor_backward(c), RUNTIME, "element 0 of tensors does not require grad and does not have a "
+          "grad_fn");
     FAILS(nx_grad_run(&p, &seed, 1, false, false, NULL, 0, NULL), RUNTIME,
-          "Mismatch in shape: grad_output[0] has a shape of torch.Size([3]) and output[0] has a shape of torch.Size([2]).");
-    FAILS(nx_grad_run(&p, &seed, 1, false, false, &c, 1, &none), RUNTIME, "One of the differentiated Tensors does not require grad");
+          "Mismatch in shape: grad_output[0] has a shape of torch.Size([3]) and output[0] has a shape of "
+              "torch.Size([2]).");
+    FAILS(nx_grad_run(&p, &seed, 1, false, false, &c, 1, &none), RUNTIME, "One of the differentiated Tensors "
+          "does not require grad");
     assert_true(nx_grad_enabled());
     DROP(x, p, seed, c);
 }
@@ -88,7 +94,8 @@ static void test_chosen_inputs(void **state) {
     assert_values(out[1], VALUES(18, 64));
     assert_null(out[2]);
     assert_ptr_equal(out[1], out[3]);
-    FAILS(nx_grad_check_used(out, 4), RUNTIME, "The differentiated Tensor at index 2 appears to not have been used in the graph");
+    FAILS(nx_grad_check_used(out, 4), RUNTIME, "The differentiated Tensor at index 2 appears to not have "
+          "been used in the graph");
     assert_null(nx_tensor_get_grad(x));
     assert_null(nx_tensor_get_grad(y));
     DROP(out[0], out[1], out[3], x, y, unused, p, q, s);
@@ -107,7 +114,8 @@ static void test_second_gradient(void **state) {
 }
 
 static void test_several_roots(void **state) {
-    nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *q = mul(p, x), *roots[] = {p, q, p}, *one = counting(SIZES(2), 1), *g[] = {one, one, one};
+    nx_tensor *x = leaf(SIZES(2), 1), *p = mul(x, x), *q = mul(p, x), *roots[] = {p, q, p},
+        *one = counting(SIZES(2), 1), *g[] = {one, one, one};
     OK(nx_grad_run(roots, g, 3, false, false, NULL, 0, NULL));
     assert_values(nx_tensor_get_grad(x), VALUES(2 * 2 + 3, 2 * 2 * 2 * 2 + 3 * 4 * 2));
     DROP(x, p, q, one);
@@ -180,11 +188,16 @@ static void test_every_allocation_fails(void **state) { fail_every_allocation(tr
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product_and_sum), cmocka_unit_test(test_gradients_add_up), cmocka_unit_test(test_first_gradient_is_not_shared),
-        cmocka_unit_test(test_broadcast_is_summed), cmocka_unit_test(test_dtype_of_the_argument), cmocka_unit_test(test_matrix_product),
-        cmocka_unit_test(test_second_backward), cmocka_unit_test(test_errors_of_roots), cmocka_unit_test(test_chosen_inputs),
-        cmocka_unit_test(test_second_gradient), cmocka_unit_test(test_several_roots), cmocka_unit_test(test_leaf_as_root),
-        cmocka_unit_test(test_retained_gradient), cmocka_unit_test(test_deep_chain), cmocka_unit_test(test_backward_inside_backward),
+        cmocka_unit_test(test_product_and_sum), cmocka_unit_test(test_gradients_add_up),
+            cmocka_unit_test(test_first_gradient_is_not_shared),
+        cmocka_unit_test(test_broadcast_is_summed), cmocka_unit_test(test_dtype_of_the_argument),
+            cmocka_unit_test(test_matrix_product),
+        cmocka_unit_test(test_second_backward), cmocka_unit_test(test_errors_of_roots),
+            cmocka_unit_test(test_chosen_inputs),
+        cmocka_unit_test(test_second_gradient), cmocka_unit_test(test_several_roots),
+            cmocka_unit_test(test_leaf_as_root),
+        cmocka_unit_test(test_retained_gradient), cmocka_unit_test(test_deep_chain),
+            cmocka_unit_test(test_backward_inside_backward),
         cmocka_unit_test(test_every_allocation_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
