@@ -1,8 +1,8 @@
-/* Nanoseconds a run of compiled programs on the CPU, result tensors and their freeing included: x + y on 16 floats and a
- * chain of 50 additions of 16 floats (as one tile program); then the line (x @ w.t() * b + b).sum() small and large, and
- * the time of compiling x + y and a function of 5000 additions. Budgets: x + y 80 ns; compiling 5000 additions 30 ms with
- * capture, of which this is a part. Beside each: the interpreter, which calls every operator through the dispatcher.
- * Usage: engine [rounds] */
+/* Nanoseconds a run of compiled programs on the CPU, result tensors and their freeing included: x + y on 16
+ * floats and a chain of 50 additions of 16 floats (as one tile program); then the line (x @ w.t() * b +
+ * b).sum() small and large, and the time of compiling x + y and a function of 5000 additions. Budgets: x + y
+ * 80 ns; compiling 5000 additions 30 ms with capture, of which this is a part. Beside each: the interpreter,
+ * which calls every operator through the dispatcher. Usage: engine [rounds] */
 #include "engine/engine.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static double now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* ---- graphs ------------------------------------------------------------------------------------------ */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 static nx_value call(nx_graph *graph, const char *name, nx_value a, nx_value b) {
     const nx_op *op;
     nx_node *node;
@@ -57,7 +57,8 @@ static nx_graph *additions(int n) {
 
 static nx_graph *line(int64_t rows, int64_t n_in, int64_t n_out) {
     nx_graph *g = new_graph();
-    nx_value x = input(g, "x", 2, (int64_t[]){rows, n_in}), w = input(g, "w", 2, (int64_t[]){n_out, n_in}), b = input(g, "b", 1, &n_out);
+    nx_value x = input(g, "x", 2, (int64_t[]){rows, n_in}), w = input(g, "w", 2, (int64_t[]){n_out, n_in}),
+             b = input(g, "b", 1, &n_out);
     nx_value mm = call(g, "aten::mm", x, call(g, "aten::t", w, NX_VALUE_NONE));
     nx_value y = call(g, "aten::add.Tensor", call(g, "aten::mul.Tensor", mm, b), b);
     nx_value sum = call(g, "aten::sum", y, NX_VALUE_NONE);
@@ -65,10 +66,11 @@ static nx_graph *line(int64_t rows, int64_t n_in, int64_t n_out) {
     return g;
 }
 
-/* ---- timing -------------------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 static void make_inputs(const nx_graph *graph, nx_tensor **in) {
     int i = 0;
-    for (const nx_node *node = graph->first; node && node->kind == NX_NODE_PLACEHOLDER; node = node->next, i++) {
+    for (const nx_node *node = graph->first; node && node->kind == NX_NODE_PLACEHOLDER;
+         node = node->next, i++) {
         const nx_array *a = &node->fakes[0]->a;
         MUST(nx_tensor_new(NX_F32, a->ndim, a->sizes, NX_CPU, &in[i]));
         for (int64_t k = 0; k < a->numel; k++) ((float *)in[i]->a.data)[k] = 0.001f * (float)(k % 100);
@@ -87,7 +89,8 @@ static void report(const char *what, const nx_graph *graph, int rounds) {
             double start = now();
             for (int r = 0; r < n; r++) {
                 out = NULL;
-                MUST(way ? nx_graph_run(graph, in, graph->n_inputs, &out, 1) : nx_program_run(program, in, &out));
+                MUST(way ? nx_graph_run(graph, in, graph->n_inputs, &out, 1)
+                         : nx_program_run(program, in, &out));
                 nx_tensor_unref(out);
             }
             double each = (now() - start) / n;
@@ -116,7 +119,8 @@ int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 1000000;
     if (nx_op_count() == 0) MUST(nx__register_ops());
     nx_set_num_threads(1);
-    nx_graph *add = additions(1), *chain = additions(50), *long_chain = additions(5000), *small = line(2, 3, 4), *large = line(256, 256, 1024);
+    nx_graph *add = additions(1), *chain = additions(50), *long_chain = additions(5000),
+             *small = line(2, 3, 4), *large = line(256, 256, 1024);
     report("x + y, 16 floats", add, rounds);
     report("50 additions, 16 floats", chain, rounds / 20);
     report("the line, 2x3 @ 3x4", small, rounds / 4);

@@ -1,11 +1,11 @@
-/* Narthex from C, without Python: f(x, w, b) = (x @ w.t() * b + b).sum(), its gradients, one training step, the same
- * function as a compiled graph, and that graph as a model file.
- *     ./line                 computes f by eager calls and by the graph engine, compares, shows gradients and a step
- *     ./line save FILE       compiles the graph of f and writes it as a model file
- *     ./line run FILE        loads a model file and runs it
+/* Narthex from C, without Python: f(x, w, b) = (x @ w.t() * b + b).sum(), its gradients, one training step,
+ * the same function as a compiled graph, and that graph as a model file.
+ *     ./line            f by eager calls and by the graph engine, compared; gradients; a training step
+ *     ./line save FILE  compiles the graph of f and writes it as a model file
+ *     ./line run FILE   loads a model file and runs it
  * Build: make, or
  *     cc -std=c11 line.c -I"$NARTHEX/include" -L"$NARTHEX/lib" -lnarthex -Wl,-rpath,"$NARTHEX/lib" -o line
- * where NARTHEX is the folder of the Python package (python -c "import narthex; print(narthex.include_dir())"). */
+ * where NARTHEX is the folder of the Python package; narthex.include_dir() and narthex.lib_dir() tell. */
 #include <narthex/narthex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static const nx_op *find(const char *name) {
     return op;
 }
 
-/* ---- tensors --------------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 /* Row-major float32 with the values from, from + step, ... */
 static nx_tensor *ramp(int ndim, const int64_t *sizes, float from, float step) {
     nx_tensor *tensor;
@@ -61,7 +61,7 @@ static void print_values(const char *name, const nx_tensor *tensor) {
     printf("\n");
 }
 
-/* ---- eager ------------------------------------------------------------------------------------------ */
+/* ---- eager ----------------------------------------------------------------------------------- */
 /* One operator with all its arguments in schema order; the result belongs to the caller. */
 static nx_tensor *call(const char *op, const nx_value *in) {
     nx_value out[1];
@@ -73,7 +73,8 @@ static nx_tensor *f_eager(inputs in) {
     nx_tensor *wt = call("aten::t", (nx_value[]){nx_value_tensor(in.w)});
     nx_tensor *mm = call("aten::mm", (nx_value[]){nx_value_tensor(in.x), nx_value_tensor(wt)});
     nx_tensor *scaled = call("aten::mul.Tensor", (nx_value[]){nx_value_tensor(mm), nx_value_tensor(in.b)});
-    nx_tensor *shifted = call("aten::add.Tensor", (nx_value[]){nx_value_tensor(scaled), nx_value_tensor(in.b), nx_value_int(1)});
+    nx_tensor *shifted = call("aten::add.Tensor",
+                              (nx_value[]){nx_value_tensor(scaled), nx_value_tensor(in.b), nx_value_int(1)});
     nx_tensor *sum = call("aten::sum", (nx_value[]){nx_value_tensor(shifted), NX_VALUE_NONE});
     nx_tensor_unref(wt);
     nx_tensor_unref(mm);
@@ -93,8 +94,10 @@ static void train_step(inputs in) {
     for (int i = 1; i < 3; i++) {
         /* A detached tensor shares the memory, and writing to it is not part of the gradient. */
         nx_tensor *parameter = call("aten::detach", (nx_value[]){nx_value_tensor(all[i])});
-        nx_tensor *updated = call("aten::add_.Tensor", (nx_value[]){nx_value_tensor(parameter), nx_value_tensor(nx_tensor_get_grad(all[i])),
-                                                                    nx_value_float(-0.01)});
+        nx_tensor *updated =
+            call("aten::add_.Tensor",
+                 (nx_value[]){nx_value_tensor(parameter), nx_value_tensor(nx_tensor_get_grad(all[i])),
+                              nx_value_float(-0.01)});
         nx_tensor_unref(updated);
         nx_tensor_unref(parameter);
     }
@@ -105,7 +108,7 @@ static void train_step(inputs in) {
     nx_tensor_unref(loss);
 }
 
-/* ---- the graph ---------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 static nx_node *node(nx_graph *graph, const char *op, const nx_value *in) {
     nx_node *made;
     must(nx_graph_call(graph, find(op), in, &made));
@@ -121,8 +124,10 @@ static nx_graph *f_graph(void) {
     must(nx_graph_input(graph, "b", NX_F32, 1, (int64_t[]){OUT}, NX_CPU, &b));
     nx_node *wt = node(graph, "aten::t", (nx_value[]){nx_value_node(w, 0)});
     nx_node *mm = node(graph, "aten::mm", (nx_value[]){nx_value_node(x, 0), nx_value_node(wt, 0)});
-    nx_node *scaled = node(graph, "aten::mul.Tensor", (nx_value[]){nx_value_node(mm, 0), nx_value_node(b, 0)});
-    nx_node *shifted = node(graph, "aten::add.Tensor", (nx_value[]){nx_value_node(scaled, 0), nx_value_node(b, 0), nx_value_int(1)});
+    nx_node *scaled =
+        node(graph, "aten::mul.Tensor", (nx_value[]){nx_value_node(mm, 0), nx_value_node(b, 0)});
+    nx_node *shifted = node(graph, "aten::add.Tensor",
+                            (nx_value[]){nx_value_node(scaled, 0), nx_value_node(b, 0), nx_value_int(1)});
     nx_node *sum = node(graph, "aten::sum", (nx_value[]){nx_value_node(shifted, 0), NX_VALUE_NONE});
     must(nx_graph_output(graph, (nx_value[]){nx_value_node(sum, 0)}, 1));
     return graph;
@@ -146,7 +151,7 @@ static float run(nx_session *session, inputs in) {
     return value;
 }
 
-/* ---- the three programs --------------------------------------------------------------------------------- */
+/* ---- the three programs ---------------------------------------------------------------------- */
 static int demo(void) {
     inputs in = make_inputs();
     nx_tensor *eager = f_eager(in);
@@ -156,7 +161,8 @@ static int demo(void) {
     float compiled = run(session, in);
     printf("eager %.9g\n", item(eager));
     printf("engine %.9g\n", compiled);
-    printf("launches %d tile_programs %d feature_bytes %zu\n", summary.n_launches, summary.n_tile_programs, summary.feature_bytes);
+    printf("launches %d tile_programs %d feature_bytes %zu\n", summary.n_launches, summary.n_tile_programs,
+           summary.feature_bytes);
     bool agree = item(eager) == compiled;
     printf("%s\n", agree ? "agree" : "DIFFER");
     train_step(in);

@@ -1,12 +1,12 @@
-/* engine: the graph engine behind mode max-autotune. Session -> add graph -> compile -> summary -> bases -> run.
- * The public functions stand in narthex.h (nx_session_*). Inside: lowering to launches, fused regions as tile programs,
- * one feature-memory arena planned by lifetimes, model files. */
+/* engine: the graph engine behind mode max-autotune. Session -> add graph -> compile -> summary -> bases ->
+ * run. The public functions stand in narthex.h (nx_session_*). Inside: lowering to launches, fused regions as
+ * tile programs, one feature-memory arena planned by lifetimes, model files. */
 #ifndef NX_ENGINE_H
 #define NX_ENGINE_H
 
 #include "pass/pass.h"
 
-/* The compiled form of one graph, without a session around it: what src/compile keeps per compiled function. */
+/* The compiled form of one graph, without a session around it: what src/compile keeps of a function. */
 typedef struct nx_program nx_program;
 NX_MUST_USE nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out);
 void nx_program_free(nx_program *program);

@@ -1,11 +1,11 @@
 /* From a functional graph to a program: steps in order, operands as buffer + offset, results as recipes.
- * Views make no step: they only change the address and the layout of an operand. Nodes of one region (src/pass) become
- * one step if region.c can say them as a tile program, else one step each; a region runs where its last node stands.
- * In: a verified functional graph with fakes. Out: an nx_program that needs the graph no more.
- * Next: node.c (one operator), region.c (fused), plan.c (memory), run.c. */
+ * Views make no step: they only change the address and the layout of an operand. Nodes of one region
+ * (src/pass) become one step if region.c can say them as a tile program, else one step each; a region runs
+ * where its last node stands. In: a verified functional graph with fakes. Out: an nx_program that needs the
+ * graph no more. Next: node.c (one operator), region.c (fused), plan.c (memory), run.c. */
 #include "engine/program.h"
 
-/* ---- arenas ------------------------------------------------------------------------------------------ */
+/* ---- arenas ---------------------------------------------------------------------------------- */
 typedef struct nx__block {
     struct nx__block *next;
     size_t used, room;
@@ -51,7 +51,7 @@ void nx_program_free(nx_program *p) {
     nx_free(p);
 }
 
-/* ---- what the graph says ---------------------------------------------------------------------------- */
+/* ---- what the graph says --------------------------------------------------------------------- */
 static nx_status fail_node(const nx_node *node, const char *what) {
     return nx_fail(NX_NOT_IMPLEMENTED, "compile: node %s (%s): %s", node->name ? node->name : "?",
                    node->op ? nx_op_name(node->op) : node->target ? node->target : "?", what);
@@ -72,7 +72,8 @@ static nx_status number_nodes(nx__lower *l, nx_graph *graph) {
     l->nodes = nx_alloc_zeroed(sizeof *l->nodes * (size_t)n);
     l->first_value = nx_alloc_zeroed(2 * sizeof *l->first_value * (size_t)n);
     l->values = nx_alloc_zeroed(sizeof *l->values * (size_t)n_values);
-    if (!l->nodes || !l->first_value || !l->values) return nx_fail_memory(sizeof *l->values * (size_t)n_values);
+    if (!l->nodes || !l->first_value || !l->values)
+        return nx_fail_memory(sizeof *l->values * (size_t)n_values);
     l->root = l->first_value + n;
     n_values = 0;
     for (nx_node *node = graph->first; node; node = node->next) {
@@ -83,7 +84,8 @@ static nx_status number_nodes(nx__lower *l, nx_graph *graph) {
         for (int r = 0; r < node->n_results; r++) l->values[n_values++].buffer = -1;
         if (!nx__is_view(node)) continue;
         const nx_node *base = view_base(node);
-        if (base == NULL || node->n_results != 1) return fail_node(node, "a view of something that is not a node");
+        if (base == NULL || node->n_results != 1)
+            return fail_node(node, "a view of something that is not a node");
         l->root[at] = l->root[base->order];
     }
     return NX_OK;
@@ -102,7 +104,7 @@ nx__value nx__value_of(const nx__lower *l, const nx_value *ref) {
     return value;
 }
 
-/* ---- inputs and constants ----------------------------------------------------------------------------- */
+/* ---- inputs and constants -------------------------------------------------------------------- */
 static nx_status new_buffer(nx_program *p, nx__space space, int index, size_t bytes, const nx_tensor *fake) {
     nx__buffer buffer = {.space = space, .index = index, .bytes = bytes, .fake = fake, .in_place_of = -1,
                          .first = p->steps.n, .last = p->steps.n};
@@ -160,7 +162,7 @@ static nx_status lower_constant(nx__lower *l, const nx_node *node) {
     return NX_OK;
 }
 
-/* ---- regions: which stay whole ------------------------------------------------------------------------- */
+/* ---- regions: which stay whole --------------------------------------------------------------- */
 typedef struct span { int first, last; } span;
 typedef struct order_check {
     nx__lower *l;
@@ -234,11 +236,13 @@ static nx_status lower_region(nx__lower *l, const span *s, int region) {
     return status;
 }
 
-/* ---- results --------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 /* A constant may not leave the program: the user could write to it. */
 static nx_status copy_constant(nx__lower *l, nx__value *value) {
     const nx_op *clone = nx_op_get("aten::clone");
-    if (clone == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compile: a constant is a result and there is no aten::clone to copy it");
+    if (clone == NULL)
+        return nx_fail(NX_NOT_IMPLEMENTED,
+                       "compile: a constant is a result and there is no aten::clone to copy it");
     nx_program *p = l->program;
     nx_value in[8] = {{0}}, out[1] = {{0}};
     const nx_tensor *fake = value->fake;
@@ -255,9 +259,11 @@ static nx_status lower_output(nx__lower *l, const nx_value *ref, int at) {
     nx_program *p = l->program;
     nx__output *output = &p->outputs[at];
     if (ref->tag == NX_TAG_NONE) return NX_OK;
-    if (ref->tag != NX_TAG_NODE) return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph is not a tensor", at);
+    if (ref->tag != NX_TAG_NODE)
+        return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph is not a tensor", at);
     nx__value value = nx__value_of(l, ref);
-    if (value.buffer < 0) return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph has no value", at);
+    if (value.buffer < 0)
+        return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph has no value", at);
     if (p->buffers.at[value.buffer].space == NX__CONST) NX_TRY(copy_constant(l, &value));
     nx__buffer *buffer = &p->buffers.at[value.buffer];
     if (buffer->space == NX__FEATURE) {
@@ -284,8 +290,9 @@ static nx_status lower_output(nx__lower *l, const nx_value *ref, int at) {
     return NX_OK;
 }
 
-/* ---- addresses --------------------------------------------------------------------------------------------- */
-/* What each run on the CPU fills in. Operands of direct steps are left out: their loops are given bare pointers. */
+/* ---- addresses ------------------------------------------------------------------------------- */
+/* What each run on the CPU fills in. Operands of direct steps are left out: their loops are given bare
+ * pointers. */
 static nx_status make_patches(nx_program *p) {
     p->patches = nx__keep(p, sizeof *p->patches * (size_t)p->references.n);
     p->base = nx__keep(p, sizeof *p->base * (size_t)(p->n_inputs + p->n_fresh));
@@ -301,7 +308,7 @@ static nx_status make_patches(nx_program *p) {
     return NX_OK;
 }
 
-/* ---- fusing ------------------------------------------------------------------------------------------------- */
+/* ---- fusing ---------------------------------------------------------------------------------- */
 /* Fusing moves nodes, so that it works on a copy; numbers drawn in another order would be other numbers. */
 static nx_status fuse_copy(const nx_graph *graph, nx_graph **copy, nx_regions *regions) {
     int n_points = 0, n_random = 0;
@@ -315,7 +322,7 @@ static nx_status fuse_copy(const nx_graph *graph, nx_graph **copy, nx_regions *r
     return nx_pass_fuse(*copy, regions);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 static nx_status prepare(nx__lower *l, nx_graph *graph) {
     nx_program *p = l->program;
     NX_TRY(number_nodes(l, graph));
@@ -331,7 +338,8 @@ static nx_status prepare(nx__lower *l, nx_graph *graph) {
     p->constant_buffers = nx__keep(p, sizeof *p->constant_buffers * (size_t)n_constants);
     p->outputs = nx__keep(p, sizeof *p->outputs * (size_t)p->n_outputs);
     p->fresh = nx__keep(p, sizeof *p->fresh * (size_t)p->n_outputs);
-    if (!p->inputs || !p->input_written || !p->constants || !p->constant_buffers || !p->outputs || !p->fresh) return NX_NO_MEMORY;
+    if (!p->inputs || !p->input_written || !p->constants || !p->constant_buffers || !p->outputs || !p->fresh)
+        return NX_NO_MEMORY;
     return NX_OK;
 }
 

@@ -1,5 +1,6 @@
 /* Model files, writing: a compiled graph with its constants and its memory plan as a ModelDef (model.proto).
- * Written beside the target and renamed, so that a reader sees the whole file or the old one. Next: model_read.c. */
+ * Written beside the target and renamed, so that a reader sees the whole file or the old one. Next:
+ * model_read.c. */
 #include "engine/model.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ typedef struct writer {
     ModelDef model;
 } writer;
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 static char *device_text(writer *w, nx_device device) {
     enum { ROOM = 64 };
     char *text = nx__arena_take(&w->arena, ROOM);
@@ -68,8 +69,14 @@ static nx_status write_value(writer *w, const nx_value *from, ValueDef *to) {
     case NX_TAG_LAYOUT: to->kind = KIND(LAYOUT); to->i = from->i; return NX_OK;
     case NX_TAG_MEMORY_FORMAT: to->kind = KIND(MEMORY_FORMAT); to->i = from->i; return NX_OK;
     case NX_TAG_STR: to->kind = KIND(STR); to->text = (char *)from->str; return NX_OK;
-    case NX_TAG_DTYPE: to->kind = KIND(DTYPE); to->text = (char *)nx_dtype_name((nx_dtype)from->i); return NX_OK;
-    case NX_TAG_DEVICE: to->kind = KIND(DEVICE); to->text = device_text(w, from->device); return to->text ? NX_OK : NX_NO_MEMORY;
+    case NX_TAG_DTYPE:
+        to->kind = KIND(DTYPE);
+        to->text = (char *)nx_dtype_name((nx_dtype)from->i);
+        return NX_OK;
+    case NX_TAG_DEVICE:
+        to->kind = KIND(DEVICE);
+        to->text = device_text(w, from->device);
+        return to->text ? NX_OK : NX_NO_MEMORY;
     case NX_TAG_INTS:
         to->kind = KIND(INTS);
         to->n_ints = (size_t)from->n;
@@ -81,7 +88,9 @@ static nx_status write_value(writer *w, const nx_value *from, ValueDef *to) {
         to->result = (uint32_t)from->n;
         return NX_OK;
     case NX_TAG_LIST: return write_list(w, from, to);
-    default: return nx_fail(NX_NOT_IMPLEMENTED, "save: the graph holds a tensor, generator or object that is no node");
+    default:
+        return nx_fail(NX_NOT_IMPLEMENTED,
+                       "save: the graph holds a tensor, generator or object that is no node");
     }
 }
 
@@ -110,9 +119,12 @@ static TypeDef *write_type(writer *w, const nx_array *a) {
     return type->device ? type : NULL;
 }
 
-/* ---- parts ---------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 static nx_status write_constant_data(writer *w, nx_tensor *tensor, ConstDef *to) {
-    nx_meta meta = {.dtype = tensor->a.dtype, .device = tensor->a.device, .ndim = tensor->a.ndim, .view_of = -1};
+    nx_meta meta = {.dtype = tensor->a.dtype,
+                    .device = tensor->a.device,
+                    .ndim = tensor->a.ndim,
+                    .view_of = -1};
     memcpy(meta.size, tensor->a.sizes, sizeof *meta.size * tensor->a.ndim);
     memcpy(meta.stride, tensor->a.strides, sizeof *meta.stride * tensor->a.ndim);
     to->data.len = nx_meta_bytes(&meta);
@@ -123,7 +135,11 @@ static nx_status write_constant_data(writer *w, nx_tensor *tensor, ConstDef *to)
     if ((to->data.data = nx__arena_take(&w->arena, to->data.len)) == NULL) return NX_NO_MEMORY;
     nx_tensor *row = NULL, *host = NULL;
     nx_status status;
-    nx_meta flat = {.dtype = meta.dtype, .device = meta.device, .ndim = 1, .view_of = -1, .offset = tensor->offset};
+    nx_meta flat = {.dtype = meta.dtype,
+                    .device = meta.device,
+                    .ndim = 1,
+                    .view_of = -1,
+                    .offset = tensor->offset};
     flat.size[0] = (int64_t)(to->data.len / nx_dtype_bytes(meta.dtype));
     flat.stride[0] = 1;
     NX_TRY_FAIL(nx_tensor_new_view(tensor->storage, &flat, NX_DEVICE_KEY(meta.device), NULL, &row));
@@ -193,7 +209,8 @@ static nx_status write_model(writer *w) {
     nx_graph_number(w->graph);
     NodeDef *nodes = nx__arena_take(&w->arena, sizeof *nodes * n);
     model->nodes = nx__arena_take(&w->arena, sizeof *model->nodes * n);
-    model->constants = nx__arena_take(&w->arena, sizeof *model->constants * (size_t)(w->program->n_constants + 1));
+    model->constants =
+        nx__arena_take(&w->arena, sizeof *model->constants * (size_t)(w->program->n_constants + 1));
     model->device = device_text(w, w->program->device);
     if (!nodes || !model->nodes || !model->constants || !model->device) return NX_NO_MEMORY;
     model->producer = (char *)NX__MODEL_PRODUCER;
@@ -209,7 +226,7 @@ static nx_status write_model(writer *w) {
     return write_plan(w);
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 static nx_status fail_file(const char *path, const char *what) {
     return nx_fail(NX_IO, "save: %s: %s: %s", path, what, strerror(errno));
 }

@@ -1,6 +1,7 @@
-/* Model files, reading. The file is not trusted: version and checksum first, then every name, index, size and length,
- * then the graph's own verifier; shapes are inferred again by the operators' rules and the memory is planned again.
- * Nothing of the file is executed. Whatever is wrong ends in NX_IO (the file) or NX_VALUE (what it asks for). */
+/* Model files, reading. The file is not trusted: version and checksum first, then every name, index, size and
+ * length, then the graph's own verifier; shapes are inferred again by the operators' rules and the memory is
+ * planned again. Nothing of the file is executed. Whatever is wrong ends in NX_IO (the file) or NX_VALUE
+ * (what it asks for). */
 #include "engine/model.h"
 
 #include <errno.h>
@@ -19,7 +20,9 @@ typedef struct reader {
     size_t n_nodes;
 } reader;
 
-static nx_status fail_file(const reader *r, const char *what) { return nx_fail(NX_IO, "load: %s: %s", r->path, what); }
+static nx_status fail_file(const reader *r, const char *what) {
+    return nx_fail(NX_IO, "load: %s: %s", r->path, what);
+}
 
 /* A failure below that says what is wrong, with the file's name before it. */
 static nx_status fail_inside(const reader *r, nx_status status) {
@@ -29,7 +32,7 @@ static nx_status fail_inside(const reader *r, nx_status status) {
     return nx_fail(NX_VALUE, "load: %s: %s", r->path, message);
 }
 
-/* ---- types and constants -------------------------------------------------------------------------------- */
+/* ---- types and constants --------------------------------------------------------------------- */
 static bool find_dtype(const char *name, nx_dtype *out) {
     for (int d = 0; d < NX_N_DTYPES; d++) {
         if (strcmp(nx_dtype_name((nx_dtype)d), name) != 0) continue;
@@ -42,8 +45,10 @@ static bool find_dtype(const char *name, nx_dtype *out) {
 static nx_status read_type(const reader *r, const TypeDef *type, nx_meta *out) {
     int64_t numel = 1;
     *out = (nx_meta){.view_of = -1};
-    if (type == NULL || !find_dtype(type->dtype, &out->dtype)) return fail_file(r, "a tensor has an unknown dtype");
-    if (type->n_sizes > NX_MAX_DIMS || type->n_strides != type->n_sizes) return fail_file(r, "a tensor has an impossible shape");
+    if (type == NULL || !find_dtype(type->dtype, &out->dtype))
+        return fail_file(r, "a tensor has an unknown dtype");
+    if (type->n_sizes > NX_MAX_DIMS || type->n_strides != type->n_sizes)
+        return fail_file(r, "a tensor has an impossible shape");
     if (nx_device_parse(type->device, &out->device) != NX_OK) return fail_inside(r, NX_VALUE);
     out->ndim = (int)type->n_sizes;
     for (int d = 0; d < out->ndim; d++) {
@@ -90,7 +95,8 @@ static nx_status make_constant(const ConstDef *def, const nx_meta *meta, nx_tens
         if (def->data.len) memcpy(storage->data, def->data.data, def->data.len);
     } else if (def->data.len) {
         NX_TRY_FAIL(nx_tensor_new_view(storage, &flat, NX_DEVICE_KEY(meta->device), NULL, &row));
-        NX_TRY_FAIL(nx_tensor_from_memory(def->data.data, meta->dtype, 1, flat.size, NULL, NULL, NULL, &host));
+        NX_TRY_FAIL(
+            nx_tensor_from_memory(def->data.data, meta->dtype, 1, flat.size, NULL, NULL, NULL, &host));
         NX_TRY_FAIL(nx_device_copy(row, host));
     }
     status = nx_tensor_new_view(storage, meta, NX_DEVICE_KEY(meta->device), NULL, out);
@@ -108,18 +114,20 @@ static nx_status read_constant(reader *r, const ModelDef *model, const NodeDef *
     const ConstDef *constant = model->constants[def->constant];
     NX_TRY(read_type(r, constant->type, &meta));
     if (!is_name(def->name)) return fail_file(r, "a constant has an impossible name");
-    if (constant->data.len != nx_meta_bytes(&meta)) return fail_file(r, "a constant has another length than its type says");
+    if (constant->data.len != nx_meta_bytes(&meta))
+        return fail_file(r, "a constant has another length than its type says");
     NX_TRY(make_constant(constant, &meta, &tensor));
     nx_status status = nx_graph_constant(r->graph, def->name, tensor, out);
     nx_tensor_unref(tensor);
     return status;
 }
 
-/* ---- values -------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 static nx_status read_node_value(const reader *r, uint32_t node, uint32_t result, nx_value *out) {
     if (node >= r->n_nodes) return fail_file(r, "a node is used before it is defined");
     nx_node *at = r->nodes[node];
-    if (result >= (uint32_t)at->n_results || at->fakes[result] == NULL) return fail_file(r, "a node has no such result");
+    if (result >= (uint32_t)at->n_results || at->fakes[result] == NULL)
+        return fail_file(r, "a node has no such result");
     *out = nx_value_node(at, (int)result);
     return NX_OK;
 }
@@ -177,13 +185,15 @@ static nx_status read_value(reader *r, const ValueDef *def, nx_value *out) {
     }
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 static nx_status read_call(reader *r, const NodeDef *def, nx_node **out) {
     nx_value args[MAX_ARGS];
     const nx_op *op = nx_op_get(def->op);
-    if (op == NULL) return nx_fail(NX_VALUE, "load: %s: the operator '%.200s' is unknown here", r->path, def->op);
+    if (op == NULL)
+        return nx_fail(NX_VALUE, "load: %s: the operator '%.200s' is unknown here", r->path, def->op);
     if (def->n_args != (size_t)op->def->n_in || def->n_args > MAX_ARGS) {
-        return nx_fail(NX_VALUE, "load: %s: %s has %d arguments here and %zu in the file", r->path, def->op, op->def->n_in, def->n_args);
+        return nx_fail(NX_VALUE, "load: %s: %s has %d arguments here and %zu in the file", r->path, def->op,
+                       op->def->n_in, def->n_args);
     }
     for (size_t i = 0; i < def->n_args; i++) NX_TRY(read_value(r, def->args[i], &args[i]));
     nx_status status = nx_graph_call(r->graph, op, args, out);
@@ -206,35 +216,39 @@ static nx_status read_graph(reader *r, const ModelDef *model) {
     r->nodes = nx__arena_take(&r->arena, sizeof *r->nodes * model->n_nodes);
     nx_value *results = nx__arena_take(&r->arena, sizeof *results * model->n_results);
     if (!r->nodes || !results) return NX_NO_MEMORY;
-    if (model->n_nodes > INT32_MAX / 2 || model->n_results > INT32_MAX / 2) return fail_file(r, "the graph is too long");
+    if (model->n_nodes > INT32_MAX / 2 || model->n_results > INT32_MAX / 2)
+        return fail_file(r, "the graph is too long");
     for (; r->n_nodes < model->n_nodes; r->n_nodes++) {
         NX_TRY(read_node(r, model, model->nodes[r->n_nodes], &r->nodes[r->n_nodes]));
     }
     for (size_t i = 0; i < model->n_results; i++) NX_TRY(read_value(r, model->results[i], &results[i]));
-    NX_TRY(nx_graph_append(r->graph, NX_NODE_OUTPUT, "output", NULL, NULL, results, (int)model->n_results, &node));
+    NX_TRY(nx_graph_append(r->graph, NX_NODE_OUTPUT, "output", NULL, NULL, results, (int)model->n_results,
+                           &node));
     nx_status status = nx_graph_verify(r->graph);
     return status == NX_OK ? NX_OK : fail_inside(r, status);
 }
 
-/* ---- the plan -------------------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 /* What this library planned itself it must plan again; another version may plan better. */
 static nx_status check_plan(const reader *r, const ModelDef *model, const nx_program *p) {
     const PlanDef *plan = model->plan;
     if (plan == NULL) return fail_file(r, "the memory plan is missing");
     if (nx_flag.reference || strcmp(model->producer, NX__MODEL_PRODUCER) != 0) return NX_OK;
     bool same = plan->const_bytes == p->const_bytes && plan->feature_bytes == p->feature_bytes &&
-                plan->n_launches == (uint32_t)p->steps.n && plan->n_tile_programs == (uint32_t)p->n_tile_programs;
+                plan->n_launches == (uint32_t)p->steps.n &&
+                plan->n_tile_programs == (uint32_t)p->n_tile_programs;
     size_t k = 0;
     for (int i = 0; i < p->buffers.n && same; i++) {
         const nx__buffer *buffer = &p->buffers.at[i];
         if (buffer->space != NX__FEATURE) continue;
-        same = k < plan->n_buffers && plan->buffers[k]->offset == buffer->offset && plan->buffers[k]->bytes == buffer->bytes;
+        same = k < plan->n_buffers && plan->buffers[k]->offset == buffer->offset &&
+               plan->buffers[k]->bytes == buffer->bytes;
         k++;
     }
     return same && k == plan->n_buffers ? NX_OK : fail_file(r, "the memory plan does not fit the graph");
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 static nx_status read_file(const reader *r, uint8_t **out, size_t *n) {
     struct stat about;
     uint8_t *data = NULL;
@@ -276,8 +290,8 @@ static void *allocate(void *no_memory, size_t bytes) {
 }
 static void release(void *no_memory, void *block) { nx_free(block); }
 
-static nx_status unpack(const reader *r, const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t bytes,
-                        ProtobufCAllocator *memory, ProtobufCMessage **out) {
+static nx_status unpack(const reader *r, const ProtobufCMessageDescriptor *type, const uint8_t *data,
+                        size_t bytes, ProtobufCAllocator *memory, ProtobufCMessage **out) {
     *out = protobuf_c_message_unpack(type, memory, bytes, data);
     if (*out) return NX_OK;
     if (*(bool *)memory->allocator_data) return nx_fail_memory(bytes);
@@ -289,7 +303,9 @@ static nx_status load_model(nx_session *session, uint32_t id, reader *r, const M
     if (nx_device_parse(model->device, &r->device) != NX_OK) return fail_inside(r, NX_VALUE);
     nx_device own = nx__session_device(session);
     if (own.type != r->device.type || own.index != r->device.index) {
-        return nx_fail(NX_VALUE, "load: %s: the model was compiled for '%.64s' and the session is on %s:%d: make a session on that device",
+        return nx_fail(NX_VALUE,
+                       "load: %s: the model was compiled for '%.64s' and the session is on %s:%d: make a "
+                       "session on that device",
                        r->path, model->device, nx_device_type_name(own.type), own.index);
     }
     NX_TRY(read_graph(r, model));
@@ -318,14 +334,16 @@ nx_status nx_session_load(nx_session *session, uint32_t id, const char *path) {
     const ModelFile *outer = (const ModelFile *)file;
     status = NX_IO;
     if (outer->version != NX__MODEL_VERSION) {
-        status = nx_fail(NX_IO, "load: %s: is version %u and this library reads %d", path, outer->version, NX__MODEL_VERSION);
+        status = nx_fail(NX_IO, "load: %s: is version %u and this library reads %d", path, outer->version,
+                         NX__MODEL_VERSION);
         goto fail;
     }
     if (outer->checksum != nx__model_checksum(outer->model.data, outer->model.len)) {
         status = fail_file(&r, "is damaged: the checksum does not fit");
         goto fail;
     }
-    NX_TRY_FAIL(unpack(&r, &nx__model__model_def__descriptor, outer->model.data, outer->model.len, &memory, &model));
+    NX_TRY_FAIL(
+        unpack(&r, &nx__model__model_def__descriptor, outer->model.data, outer->model.len, &memory, &model));
     status = load_model(session, id, &r, (const ModelDef *)model);
 fail:
     if (model) protobuf_c_message_free_unpacked(model, &memory);

@@ -6,10 +6,11 @@
 
 enum { MAX_DIRECT = 65535 }; /* elements; above, the kernel may split the work over threads */
 
-/* ---- point operators: what node.c and region.c both ask ----------------------------------------------- */
+/* ---- point operators: what node.c and region.c both ask -------------------------------------- */
 nx_loop_fn *nx__point_loop(const nx_node *node) {
     const nx_op_def *def = node->op->def;
-    if (def->kind != NX_KIND_POINT || def->variant != NX_FUNCTIONAL || !def->point || def->point->n_out != 1) return NULL;
+    if (def->kind != NX_KIND_POINT || def->variant != NX_FUNCTIONAL || !def->point || def->point->n_out != 1)
+        return NULL;
     if (def->flags & (NX_OP_RANDOM | NX_OP_MUTATES) || node->n_results != 1 || !node->fakes[0]) return NULL;
     const nx_value *args[NX_MAX_OPERANDS];
     nx_value arrays[NX_MAX_OPERANDS];
@@ -37,11 +38,12 @@ void nx__point_constants(const nx_node *node, nx_const *out) {
 
 uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype) {
     uint64_t bits = 0;
-    nx_cast(dtype, (char *)&bits, 0, number->tag == NX_TAG_FLOAT ? NX_F64 : NX_I64, (const char *)&number->i, 0, 1);
+    nx_cast(dtype, (char *)&bits, 0, number->tag == NX_TAG_FLOAT ? NX_F64 : NX_I64, (const char *)&number->i,
+            0, 1);
     return bits;
 }
 
-/* ---- operands and arguments ----------------------------------------------------------------------------- */
+/* ---- operands and arguments ------------------------------------------------------------------ */
 nx_tensor *nx__operand_new(nx__lower *l, const nx_array *layout, int buffer, int64_t offset) {
     nx_program *p = l->program;
     nx_tensor *t = nx__keep(p, sizeof *t);
@@ -53,7 +55,11 @@ nx_tensor *nx__operand_new(nx__lower *l, const nx_array *layout, int buffer, int
     t->refs = 1;
     t->keys = NX_DEVICE_KEY(layout->device);
     p->buffers.at[buffer].last = p->steps.n;
-    nx__reference reference = {.where = &t->a.data, .tensor = t, .buffer = buffer, .step = p->steps.n, .offset = offset};
+    nx__reference reference = {.where = &t->a.data,
+                               .tensor = t,
+                               .buffer = buffer,
+                               .step = p->steps.n,
+                               .offset = offset};
     return nx_vec_push(&p->references, reference) == NX_OK ? t : NULL;
 }
 
@@ -62,21 +68,27 @@ static nx_status fail_argument(const nx_node *node, const char *what) {
 }
 
 /* Constants lie on the program's device; a 0-dim CPU tensor may stand beside tensors of another one. */
-static nx_status check_device(const nx__lower *l, const nx_node *node, const nx__buffer *buffer, nx_tensor *operand) {
+static nx_status check_device(const nx__lower *l, const nx_node *node, const nx__buffer *buffer,
+                              nx_tensor *operand) {
     nx_device device = l->program->device, *own = &operand->a.device;
     if (buffer->space == NX__CONST) *own = device;
     if (own->type == device.type && own->index == device.index) return NX_OK;
     if (own->type == 0 && operand->a.ndim == 0 && node->op->def->kind == NX_KIND_POINT) return NX_OK;
-    return fail_argument(node, "the graph engine cannot move tensors between devices inside a graph: move them before the call");
+    return fail_argument(
+        node,
+        "the graph engine cannot move tensors between devices inside a graph: move them before the call");
 }
 
 static nx_status lower_reference(nx__lower *l, const nx_node *node, const nx_value *from, nx_value *to) {
     nx__value value = nx__value_of(l, from);
-    if (value.buffer < 0 || value.fake == NULL) return fail_argument(node, "an argument is not a tensor in memory");
+    if (value.buffer < 0 || value.fake == NULL)
+        return fail_argument(node, "an argument is not a tensor in memory");
     const nx__buffer *buffer = &l->program->buffers.at[value.buffer];
     int64_t end = value.offset, item = (int64_t)nx_dtype_bytes(value.fake->a.dtype);
-    for (int d = 0; d < value.fake->a.ndim; d++) end += (value.fake->a.sizes[d] - 1) * value.fake->a.strides[d] * item;
-    if (value.fake->a.numel && (value.offset < 0 || end + item > (int64_t)buffer->bytes) && buffer->space != NX__INPUT) {
+    for (int d = 0; d < value.fake->a.ndim; d++)
+        end += (value.fake->a.sizes[d] - 1) * value.fake->a.strides[d] * item;
+    if (value.fake->a.numel && (value.offset < 0 || end + item > (int64_t)buffer->bytes) &&
+        buffer->space != NX__INPUT) {
         return fail_argument(node, "a view reaches out of the memory that it lies in");
     }
     to->tensor = nx__operand_new(l, &value.fake->a, value.buffer, value.offset);
@@ -91,7 +103,8 @@ static nx_status lower_value(nx__lower *l, const nx_node *node, const nx_value *
     case NX_TAG_NODE: return lower_reference(l, node, from, to);
     case NX_TAG_TENSOR:
     case NX_TAG_OPAQUE:
-    case NX_TAG_GENERATOR: return fail_argument(node, "a tensor, generator or object that is no node cannot be an argument");
+    case NX_TAG_GENERATOR:
+        return fail_argument(node, "a tensor, generator or object that is no node cannot be an argument");
     case NX_TAG_STR: {
         char *text = nx__keep(l->program, strlen(from->str) + 1);
         if (text == NULL) return NX_NO_MEMORY;
@@ -116,30 +129,36 @@ static nx_status lower_value(nx__lower *l, const nx_node *node, const nx_value *
     }
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 static nx_status find_kernel(const nx__lower *l, const nx_op *op, nx_kernel_fn **out) {
     const nx_op_def *def = op->def;
     if (l->api) {
         *out = l->api->find_kernel(l->api->context, def->name);
         if (*out == NULL) {
-            return nx_fail(NX_NOT_IMPLEMENTED, "compile: device '%s' has no kernel for %s, and the graph engine cannot fall back to "
-                           "the CPU inside a graph: use mode=\"reduce-overhead\" or eager mode", l->api->name, def->name);
+            return nx_fail(
+                NX_NOT_IMPLEMENTED,
+                "compile: device '%s' has no kernel for %s, and the graph engine cannot fall back to "
+                "the CPU inside a graph: use mode=\"reduce-overhead\" or eager mode",
+                l->api->name, def->name);
         }
         return NX_OK;
     }
     *out = nx_flag.reference && def->ref ? def->ref : def->kernel;
     if (*out) return NX_OK;
-    return nx_fail(NX_NOT_IMPLEMENTED, "compile: %s has no kernel; make the graph functional first", def->name);
+    return nx_fail(NX_NOT_IMPLEMENTED, "compile: %s has no kernel; make the graph functional first",
+                   def->name);
 }
 
-/* ---- direct steps --------------------------------------------------------------------------------------------- */
+/* ---- direct steps ---------------------------------------------------------------------------- */
 static nx_status add_pointer(nx__lower *l, nx__direct *direct, int k, const nx_value *operand) {
     nx_program *p = l->program;
     for (int i = p->references.n - 1; i >= 0; i--) { /* the operand was made a moment ago */
         nx__reference *reference = &p->references.at[i];
         if (reference->tensor != operand->tensor) continue;
         reference->by_pointer = true;
-        nx__reference bare = {.where = (void **)&direct->ptrs[k], .buffer = reference->buffer, .step = p->steps.n,
+        nx__reference bare = {.where = (void **)&direct->ptrs[k],
+                              .buffer = reference->buffer,
+                              .step = p->steps.n,
                               .offset = reference->offset};
         return nx_vec_push(&p->references, bare);
     }
@@ -190,7 +209,7 @@ static nx_status make_direct(nx__lower *l, const nx_node *node, nx__step *step) 
     return NX_OK;
 }
 
-/* ---- one step ---------------------------------------------------------------------------------------------------- */
+/* ---- one step -------------------------------------------------------------------------------- */
 static int written_param(const nx_op_def *def) {
     for (int i = 0; i < def->n_in; i++) {
         if (def->params[i].written) return i;
@@ -202,10 +221,12 @@ static int written_param(const nx_op_def *def) {
 static nx_status lower_written(nx__lower *l, const nx_node *node, nx__step *step) {
     nx_program *p = l->program;
     int at = written_param(node->op->def);
-    if (at < 0 || node->args[at].tag != NX_TAG_NODE) return fail_argument(node, "writes something that is not a node");
+    if (at < 0 || node->args[at].tag != NX_TAG_NODE)
+        return fail_argument(node, "writes something that is not a node");
     nx__value value = nx__value_of(l, &node->args[at]);
     const nx__buffer *buffer = &p->buffers.at[value.buffer];
-    if (buffer->space == NX__CONST) return fail_argument(node, "writes a constant of the graph: make it an input");
+    if (buffer->space == NX__CONST)
+        return fail_argument(node, "writes a constant of the graph: make it an input");
     if (buffer->space == NX__INPUT) p->input_written[buffer->index] = p->writes_inputs = true;
     if (node->n_results) l->values[l->first_value[node->order]] = value;
     if (step->n_out) step->out[0] = step->in[at];
@@ -241,10 +262,13 @@ nx_status nx__node_lower(nx__lower *l, const nx_node *node) {
     const nx_op *op = node->op;
     const nx_op_def *def = op->def;
     nx_program *p = l->program;
-    if (def->flags & NX_OP_DATA_SIZED) return fail_argument(node, "the size of its result depends on data, which the graph engine cannot plan");
+    if (def->flags & NX_OP_DATA_SIZED)
+        return fail_argument(node,
+                             "the size of its result depends on data, which the graph engine cannot plan");
     if (node->n_args != def->n_in) return fail_argument(node, "the node has not all arguments of the schema");
     nx__step step = {.n_in = def->n_in, .n_out = def->n_out};
-    if (!def->kernel && !def->ref && !def->compose) return lower_results(l, node, &step); /* nothing to compute: empty */
+    if (!def->kernel && !def->ref && !def->compose)
+        return lower_results(l, node, &step); /* nothing to compute: empty */
     NX_TRY(find_kernel(l, op, &step.kernel));
     step.run = (nx_run){.op = op, .device = p->device};
     step.in = nx__keep(p, sizeof *step.in * (size_t)(step.n_in + step.n_out));

@@ -1,7 +1,8 @@
-/* Where intermediates lie: one arena (feature memory), offsets by lifetime. A buffer lives from the step that makes it
- * to the last step that reads it; two that live at the same time do not overlap. A result of an elementwise step takes
- * the memory of an operand that dies there, if every use of that operand in the step has the result's layout.
- * Larger buffers are placed first, each at the lowest offset that is free for its life. */
+/* Where intermediates lie: one arena (feature memory), offsets by lifetime. A buffer lives from the step that
+ * makes it to the last step that reads it; two that live at the same time do not overlap. A result of an
+ * elementwise step takes the memory of an operand that dies there, if every use of that operand in the step
+ * has the result's layout. Larger buffers are placed first, each at the lowest offset that is free for its
+ * life. */
 #include "engine/program.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ bool nx__same_layout(const nx_array *a, const nx_array *b) {
     return true;
 }
 
-/* ---- in place ------------------------------------------------------------------------------------------ */
+/* ---- in place -------------------------------------------------------------------------------- */
 /* Array `at` of a tile program is read last before, or by the loop that writes, array `written`. */
 static bool tile_allows(const nx__tile *tile, int at, int written) {
     const nx__tile_instr *instrs = nx__tile_instrs(tile);
@@ -47,9 +48,12 @@ static bool step_allows(const nx__step *step, const nx_tensor *read, const nx_te
 }
 
 /* The references of one step: [begin, end). */
-static bool may_replace(const nx_program *p, int begin, int end, const nx__reference *read, const nx__reference *made) {
+static bool may_replace(const nx_program *p, int begin, int end, const nx__reference *read,
+                        const nx__reference *made) {
     const nx__buffer *old = &p->buffers.at[read->buffer], *new = &p->buffers.at[made->buffer];
-    if (old->space != NX__FEATURE || old->last != read->step || old->first == read->step || old->bytes != new->bytes) return false;
+    if (old->space != NX__FEATURE || old->last != read->step || old->first == read->step ||
+        old->bytes != new->bytes)
+        return false;
     if (!step_allows(&p->steps.at[read->step], read->tensor, made->tensor)) return false;
     for (int i = begin; i < end; i++) {
         const nx__reference *other = &p->references.at[i];
@@ -62,12 +66,16 @@ static bool may_replace(const nx_program *p, int begin, int end, const nx__refer
 
 static void find_replaced(nx_program *p, int begin, int end, const nx__reference *made) {
     nx__buffer *buffer = &p->buffers.at[made->buffer];
-    if (buffer->space != NX__FEATURE || buffer->first != made->step || buffer->in_place_of >= 0 || buffer->bytes == 0) return;
+    if (buffer->space != NX__FEATURE || buffer->first != made->step || buffer->in_place_of >= 0 ||
+        buffer->bytes == 0)
+        return;
     for (int i = begin; i < end; i++) {
         const nx__reference *read = &p->references.at[i];
-        if (read->tensor == NULL || read->buffer == made->buffer || !may_replace(p, begin, end, read, made)) continue;
+        if (read->tensor == NULL || read->buffer == made->buffer || !may_replace(p, begin, end, read, made))
+            continue;
         bool taken = false;
-        for (int k = begin; k < end; k++) taken = taken || p->buffers.at[p->references.at[k].buffer].in_place_of == read->buffer;
+        for (int k = begin; k < end; k++)
+            taken = taken || p->buffers.at[p->references.at[k].buffer].in_place_of == read->buffer;
         if (taken) continue;
         buffer->in_place_of = read->buffer;
         return;
@@ -84,7 +92,7 @@ static void replace_in_place(nx_program *p) {
     }
 }
 
-/* ---- offsets --------------------------------------------------------------------------------------------- */
+/* ---- offsets --------------------------------------------------------------------------------- */
 typedef struct piece {
     int buffer, first, last;
     size_t bytes, offset;
@@ -105,7 +113,8 @@ static int by_offset(const void *a, const void *b) {
 static size_t find_offset(const piece *pieces, int n, const piece *piece_, const piece **beside) {
     int n_beside = 0;
     for (int i = 0; i < n; i++) {
-        if (pieces[i].first <= piece_->last && piece_->first <= pieces[i].last) beside[n_beside++] = &pieces[i];
+        if (pieces[i].first <= piece_->last && piece_->first <= pieces[i].last)
+            beside[n_beside++] = &pieces[i];
     }
     qsort(beside, (size_t)n_beside, sizeof *beside, by_offset);
     size_t at = 0;
@@ -117,7 +126,8 @@ static size_t find_offset(const piece *pieces, int n, const piece *piece_, const
 }
 
 static nx_status round_up(size_t bytes, size_t *out) {
-    if (bytes > (SIZE_MAX >> 8)) return nx_fail(NX_NO_MEMORY, "compile: an intermediate needs %zu bytes", bytes);
+    if (bytes > (SIZE_MAX >> 8))
+        return nx_fail(NX_NO_MEMORY, "compile: an intermediate needs %zu bytes", bytes);
     *out = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     return NX_OK;
 }
@@ -158,7 +168,8 @@ static nx_status place(nx_program *p, piece *pieces, int n, const piece **beside
 }
 
 nx_status nx__plan_memory(nx_program *p) {
-    size_t n_buffers = (size_t)p->buffers.n, bytes = (sizeof(piece) + sizeof(piece *) + sizeof(int)) * n_buffers;
+    size_t n_buffers = (size_t)p->buffers.n,
+           bytes = (sizeof(piece) + sizeof(piece *) + sizeof(int)) * n_buffers;
     char *room = nx_alloc(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     piece *pieces = (piece *)room;

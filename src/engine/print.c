@@ -1,5 +1,5 @@
-/* A program as text for people: what goes in and out, where each buffer lies and how long, and the steps; a tile program
- * instruction by instruction. */
+/* A program as text for people: what goes in and out, where each buffer lies and how long, and the steps; a
+ * tile program instruction by instruction. */
 #include "engine/program.h"
 
 static void print_array(nx_text *text, const nx_array *a) {
@@ -70,7 +70,8 @@ static void print_tile(nx_text *text, const nx__tile *tile) {
     nx_text_add(text, ", tiles of %d, %d registers\n", tile->elements, tile->n_registers);
     for (int i = 0; i < tile->n_arrays; i++) {
         const nx__tile_array *array = &nx__tile_arrays(tile)[i];
-        nx_text_add(text, "      a%d %s %s%s\n", i, nx_dtype_brief(array->dtype), patterns[array->pattern], array->written ? " written" : "");
+        nx_text_add(text, "      a%d %s %s%s\n", i, nx_dtype_brief(array->dtype), patterns[array->pattern],
+                    array->written ? " written" : "");
     }
     for (int i = 0; i < tile->n_instrs; i++) {
         const nx__tile_instr *instr = &nx__tile_instrs(tile)[i];
@@ -87,8 +88,11 @@ static void print_tile(nx_text *text, const nx__tile *tile) {
 }
 
 static void print_outputs(nx_text *text, const nx_program *p) {
-    static const char *const forms[] = {[NX__NOTHING] = "nothing", [NX__FRESH] = "result%d", [NX__FRESH_VIEW] = "a view of result%d",
-                                        [NX__SAME_INPUT] = "in%d itself", [NX__INPUT_VIEW] = "a view of in%d",
+    static const char *const forms[] = {[NX__NOTHING] = "nothing",
+                                        [NX__FRESH] = "result%d",
+                                        [NX__FRESH_VIEW] = "a view of result%d",
+                                        [NX__SAME_INPUT] = "in%d itself",
+                                        [NX__INPUT_VIEW] = "a view of in%d",
                                         [NX__SAME_OUTPUT] = "the same tensor as out%d"};
     for (int i = 0; i < p->n_outputs; i++) {
         nx_text_add(text, "  out%d is ", i);
@@ -100,8 +104,10 @@ static void print_outputs(nx_text *text, const nx_program *p) {
 
 nx_status nx_program_print(const nx_program *p, char **out) {
     nx_text text = {0};
-    nx_text_add(&text, "program on %s:%d: %d steps, %d of them tile programs; const %zu bytes, feature %zu bytes\n",
-                nx_device_type_name(p->device.type), p->device.index, p->steps.n, p->n_tile_programs, p->const_bytes, p->feature_bytes);
+    nx_text_add(&text,
+                "program on %s:%d: %d steps, %d of them tile programs; const %zu bytes, feature %zu bytes\n",
+                nx_device_type_name(p->device.type), p->device.index, p->steps.n, p->n_tile_programs,
+                p->const_bytes, p->feature_bytes);
     for (int i = 0; i < p->n_inputs; i++) {
         nx_text_add(&text, "  in%d ", i);
         print_array(&text, &p->inputs[i]);
@@ -110,8 +116,8 @@ nx_status nx_program_print(const nx_program *p, char **out) {
     for (int i = 0; i < p->buffers.n; i++) {
         const nx__buffer *buffer = &p->buffers.at[i];
         if (buffer->space != NX__FEATURE) continue;
-        nx_text_add(&text, "  feature+%zu: %zu bytes, steps %d to %d%s\n", buffer->offset, buffer->bytes, buffer->first, buffer->last,
-                    buffer->in_place_of >= 0 ? ", in place" : "");
+        nx_text_add(&text, "  feature+%zu: %zu bytes, steps %d to %d%s\n", buffer->offset, buffer->bytes,
+                    buffer->first, buffer->last, buffer->in_place_of >= 0 ? ", in place" : "");
     }
     for (int i = 0; i < p->steps.n; i++) {
         const nx__step *step = &p->steps.at[i];

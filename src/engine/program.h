@@ -1,6 +1,7 @@
 /* engine, inside: what a compiled program is made of.
- * Words: a buffer is a piece of memory (an input, a constant, an intermediate, a result); an operand is an array in a
- * buffer, views included; a step is one kernel call with operands; a slot is what a run binds to an address. */
+ * Words: a buffer is a piece of memory (an input, a constant, an intermediate, a result); an operand is an
+ * array in a buffer, views included; a step is one kernel call with operands; a slot is what a run binds to
+ * an address. */
 #ifndef NX_ENGINE_PROGRAM_H
 #define NX_ENGINE_PROGRAM_H
 
@@ -8,22 +9,23 @@
 
 /* Many small blocks that are freed together. */
 typedef struct nx__arena { struct nx__block *blocks; } nx__arena;
-void *nx__arena_take(nx__arena *arena, size_t bytes); /* zeroed; NULL without memory, which is then this thread's failure */
+void *nx__arena_take(nx__arena *arena,
+                     size_t bytes); /* zeroed; NULL without memory, which is then this thread's failure */
 void nx__arena_free(nx__arena *arena);
 
-/* ---- buffers -------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 typedef enum nx__space { NX__INPUT, NX__CONST, NX__FEATURE, NX__RESULT } nx__space;
 typedef struct nx__buffer {
     nx__space space;
     int index;               /* which input, constant or result */
     size_t bytes, offset;    /* offset: in feature or const memory */
     int first, last;         /* steps that make it and use it last */
-    int in_place_of;         /* an intermediate that dies where this one is made and whose memory it takes; -1 */
+    int in_place_of; /* an intermediate that dies where this one is made and whose memory it takes; -1 */
     const nx_tensor *fake;   /* its layout; lent by the graph, NULL after lowering */
 } nx__buffer;
 
-/* An address to fill in: *where = base of `buffer` + offset. tensor: the operand that it belongs to, NULL for the
- * bare pointers of direct steps. */
+/* An address to fill in: *where = base of `buffer` + offset. tensor: the operand that it belongs to, NULL for
+ * the bare pointers of direct steps. */
 typedef struct nx__reference {
     void **where;
     nx_tensor *tensor;
@@ -37,8 +39,14 @@ typedef struct nx__patch {
     int64_t offset;
 } nx__patch;
 
-/* ---- tile programs: a fused region as data ----------------------------------------------------------- */
-enum { NX__MAX_ARRAYS = 32, NX__MAX_REGISTERS = 24, NX__MAX_NUMBERS = 32, NX__MAX_TILE_DIMS = 6, NX__MAX_TILE_INS = 8 };
+/* ---- tile programs: a fused region as data --------------------------------------------------- */
+enum {
+    NX__MAX_ARRAYS = 32,
+    NX__MAX_REGISTERS = 24,
+    NX__MAX_NUMBERS = 32,
+    NX__MAX_TILE_DIMS = 6,
+    NX__MAX_TILE_INS = 8
+};
 typedef enum nx__tile_code {
 #define NX_TILE_ROW(code, meaning) NX__TILE_##code,
 #include "engine/tile.def"
@@ -69,18 +77,21 @@ typedef struct nx__tile {
     int ndim;                  /* of the index space after merging, in row-major order */
     int elements;              /* of a tile */
     int64_t size[NX__MAX_TILE_DIMS];
-    int64_t outer, inner;      /* a fold makes `outer` results of `inner` elements each; else 1 and all elements */
+    int64_t outer, inner; /* a fold makes `outer` results of `inner` elements each; else 1 and all elements */
     int n_arrays, n_registers, n_numbers, n_instrs;
     bool cut_rows;             /* tiles end where rows end, so that arrays of pattern ROWS need no LOAD */
     bool folds;                /* the last instruction is a FOLD */
-    uint32_t instrs, constants, numbers, words; /* where these begin, and the whole, in 8-byte words; arrays: at once */
+    uint32_t instrs, constants, numbers; /* where these begin, in 8-byte words; the arrays: at once */
+    uint32_t words;            /* of the whole block */
 } nx__tile;
-static inline const nx__tile_array *nx__tile_arrays(const nx__tile *t) { return (const nx__tile_array *)(t + 1); }
+static inline const nx__tile_array *nx__tile_arrays(const nx__tile *t) {
+    return (const nx__tile_array *)(t + 1);
+}
 static inline const nx__tile_instr *nx__tile_instrs(const nx__tile *t) {
     return (const nx__tile_instr *)((const uint64_t *)t + t->instrs);
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 /* A point operator on whole contiguous operands of one dtype: one call of its loop. */
 typedef struct nx__direct {
     nx_loop_fn *loop;
@@ -99,8 +110,15 @@ typedef struct nx__step {
     const nx__tile *tile;      /* NULL: an operator */
 } nx__step;
 
-/* ---- results ----------------------------------------------------------------------------------------------- */
-typedef enum nx__output_kind { NX__NOTHING, NX__FRESH, NX__FRESH_VIEW, NX__SAME_INPUT, NX__INPUT_VIEW, NX__SAME_OUTPUT } nx__output_kind;
+/* ---- results --------------------------------------------------------------------------------- */
+typedef enum nx__output_kind {
+    NX__NOTHING,
+    NX__FRESH,
+    NX__FRESH_VIEW,
+    NX__SAME_INPUT,
+    NX__INPUT_VIEW,
+    NX__SAME_OUTPUT
+} nx__output_kind;
 typedef struct nx__output {
     nx__output_kind kind;
     int index;                 /* of the fresh result, the input or the earlier output */
@@ -134,13 +152,17 @@ struct nx_program {
 };
 
 /* Zeroed memory that lives as long as the program. NULL without memory. */
-static inline void *nx__keep(nx_program *program, size_t bytes) { return nx__arena_take(&program->arena, bytes); }
+static inline void *nx__keep(nx_program *program, size_t bytes) {
+    return nx__arena_take(&program->arena, bytes);
+}
 static inline int nx__slot(const nx_program *program, const nx__buffer *buffer) {
     return buffer->space == NX__INPUT ? buffer->index : program->n_inputs + buffer->index;
 }
-static inline bool nx__slot_static(const nx__buffer *buffer) { return buffer->space == NX__CONST || buffer->space == NX__FEATURE; }
+static inline bool nx__slot_static(const nx__buffer *buffer) {
+    return buffer->space == NX__CONST || buffer->space == NX__FEATURE;
+}
 
-/* ---- lowering (lower.c, node.c) -------------------------------------------------------------------------------- */
+/* ---- lowering (lower.c, node.c) -------------------------------------------------------------- */
 /* Where a node's result lies. buffer -1: nowhere yet. */
 typedef struct nx__value {
     int buffer;
@@ -152,16 +174,18 @@ typedef struct nx__lower {
     int n_nodes;
     nx_node **nodes;           /* by order */
     int *first_value;          /* by order */
-    int *root;                 /* by order: the node whose memory a view's result lies in; other nodes: themselves */
+    int *root; /* by order: the node whose memory a view's result lies in; other nodes: themselves */
     nx__value *values;         /* of all results of all nodes */
     const nx_device_api *api;  /* NULL on the CPU */
     nx_regions regions;
 } nx__lower;
 static inline const nx_tensor *nx__fake_of(const nx_value *node) { return node->node->fakes[node->n]; }
-static inline bool nx__is_view(const nx_node *node) { return node->op && node->op->def->kind == NX_KIND_VIEW; }
+static inline bool nx__is_view(const nx_node *node) {
+    return node->op && node->op->def->kind == NX_KIND_VIEW;
+}
 /* Where a node reference lies, views followed; buffer -1 when it has not been lowered. */
 nx__value nx__value_of(const nx__lower *lower, const nx_value *node);
-/* An operand of the step being made: an nx_tensor head whose address is filled in later. NULL without memory. */
+/* An operand of the step being made: an nx_tensor head whose address comes later. NULL without memory. */
 nx_tensor *nx__operand_new(nx__lower *lower, const nx_array *layout, int buffer, int64_t offset);
 /* A new intermediate for result `result` of `node`, made by the step being made. */
 nx_status nx__buffer_new(nx__lower *lower, const nx_node *node, int result);
@@ -176,21 +200,24 @@ void nx__point_constants(const nx_node *node, nx_const *out);
 /* One element with the value of a number. */
 uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype);
 
-/* ---- regions (region.c) ---------------------------------------------------------------------------------------- */
-/* Makes one step of the nodes of a region, which stand in order. *fused false: it does not fit, nothing was done. */
+/* ---- regions (region.c) ---------------------------------------------------------------------- */
+/* Makes one step of the nodes of a region, which stand in order. *fused false: it does not fit, nothing was
+ * done. */
 nx_status nx__region_lower(nx__lower *lower, nx_node *const *members, int n, bool *fused);
 
-/* ---- the tile machine (tile.c) ----------------------------------------------------------------------------------- */
+/* ---- the tile machine (tile.c) --------------------------------------------------------------- */
 nx_kernel_fn nx__tile_kernel;  /* in: the nx__tile (as INTS), arrays read; out: arrays written */
 
 /* Equal but for the strides of dimensions of size 1. */
 bool nx__same_layout(const nx_array *a, const nx_array *b);
 
-/* ---- memory plan (plan.c) ---------------------------------------------------------------------------------------- */
+/* ---- memory plan (plan.c) -------------------------------------------------------------------- */
 nx_status nx__plan_memory(nx_program *program);
 
-/* ---- running (run.c) ------------------------------------------------------------------------------------------------ */
-nx_status nx__program_set_feature_base(nx_program *program, void *base, size_t bytes); /* base NULL: the program's own */
-nx_status nx__program_set_const_base(nx_program *program, void *base, size_t bytes);   /* base NULL: the program's own */
+/* ---- running (run.c) ------------------------------------------------------------------------- */
+nx_status nx__program_set_feature_base(nx_program *program, void *base,
+                                       size_t bytes); /* base NULL: the program's own */
+nx_status nx__program_set_const_base(nx_program *program, void *base,
+                                     size_t bytes); /* base NULL: the program's own */
 
 #endif

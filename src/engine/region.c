@@ -1,9 +1,9 @@
 /* A region of point operators, with an optional reduction at its end, as one tile program (tile.c runs it).
- * First the index space and the arrays that come in and go out, then the instructions, then registers. A region that
- * does not fit the machine (other shapes inside, a view of an inner value, odd layouts, too many arrays) is left to be
- * lowered operator by operator; until then nothing has been changed.
- * What must hold: each element is computed by the loops that eager mode calls, and a fold takes the chunks that the
- * reduction kernel takes, so that the results are the same bits. */
+ * First the index space and the arrays that come in and go out, then the instructions, then registers. A
+ * region that does not fit the machine (other shapes inside, a view of an inner value, odd layouts, too many
+ * arrays) is left to be lowered operator by operator; until then nothing has been changed. What must hold:
+ * each element is computed by the loops that eager mode calls, and a fold takes the chunks that the reduction
+ * kernel takes, so that the results are the same bits. */
 #include "engine/program.h"
 
 enum { NUMBER = NX__MAX_ARRAYS, FOLD = NUMBER + NX__MAX_NUMBERS, VIRTUAL = FOLD + 1, MAX_VIRTUAL = 30000 };
@@ -54,26 +54,30 @@ static bool leaves(const builder *b, const nx_node *node) {
 
 static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
 
-/* ---- what may stand in a program ------------------------------------------------------------------------ */
+/* ---- what may stand in a program ------------------------------------------------------------- */
 static bool same_sizes(const nx_array *a, const nx_array *b) {
     return a->ndim == b->ndim && memcmp(a->sizes, b->sizes, sizeof *a->sizes * a->ndim) == 0;
 }
 
 static bool fits_point(const builder *b, const nx_node *node) {
-    return nx__point_loop(node) && same_sizes(&node->fakes[0]->a, b->space) && node->op->def->point->n_in <= NX__MAX_TILE_INS &&
+    return nx__point_loop(node) && same_sizes(&node->fakes[0]->a, b->space) &&
+           node->op->def->point->n_in <= NX__MAX_TILE_INS &&
            same_device(node->fakes[0]->a.device, b->l->program->device);
 }
 
 static const nx_reduce_loop *fold_loop(const nx_node *node) {
     const nx_reduce *reduce = node->op->def->reduce;
     nx_dtype dtype = dtype_of(node);
-    return reduce->loop[nx_level()][dtype] ? reduce->loop[nx_level()][dtype] : reduce->loop[NX_LEVEL_BASE][dtype];
+    return reduce->loop[nx_level()][dtype] ? reduce->loop[nx_level()][dtype]
+                                           : reduce->loop[NX_LEVEL_BASE][dtype];
 }
 
 /* The reduced dimensions must be the last ones, and eager mode must walk its operand in row-major order. */
 static bool fits_fold(const nx_node *node, const nx_node *from) {
     const nx_op_def *def = node->op->def;
-    if (def->kind != NX_KIND_REDUCE || def->variant != NX_FUNCTIONAL || node->n_results != 1 || !node->fakes[0]) return false;
+    if (def->kind != NX_KIND_REDUCE || def->variant != NX_FUNCTIONAL || node->n_results != 1 ||
+        !node->fakes[0])
+        return false;
     if (node->args[0].tag != NX_TAG_NODE || node->args[0].node != from || !fold_loop(node)) return false;
     const nx_array *a = &from->fakes[0]->a;
     if (!a->contiguous || !node->fakes[0]->a.contiguous) return false;
@@ -110,7 +114,7 @@ static bool fits(builder *b) {
     return b->fold == NULL || fits_fold(b->fold, b->members[b->n_points - 1]);
 }
 
-/* ---- index space and arrays -------------------------------------------------------------------------------- */
+/* ---- index space and arrays ------------------------------------------------------------------ */
 /* Dimensions in the order in which elements are walked: the layout's own, row-major for a fold. */
 static void order_dims(const builder *b, int *order, int *n) {
     *n = 0;
@@ -135,7 +139,9 @@ static void fill_steps(const builder *b, const nx_array *a, const int *order, in
 }
 
 static bool add_read(builder *b, const nx_value *ref) {
-    if (b->l->root[ref->node->order] != ref->node->order && is_member(b, b->l->nodes[b->l->root[ref->node->order]])) return false;
+    if (b->l->root[ref->node->order] != ref->node->order &&
+        is_member(b, b->l->nodes[b->l->root[ref->node->order]]))
+        return false;
     nx__value value = nx__value_of(b->l, ref);
     if (value.buffer < 0 || !same_device(value.fake->a.device, b->l->program->device)) return false;
     if (value.fake->a.ndim > b->space->ndim) return false;
@@ -153,7 +159,9 @@ static bool collect_arrays(builder *b) {
         for (int k = 0; k < point->n_in; k++) {
             const nx_value *arg = &b->members[i]->args[point->in_param[k]];
             if (arg->tag == NX_TAG_NODE && !is_member(b, arg->node) && !add_read(b, arg)) return false;
-            if (arg->tag != NX_TAG_NODE && arg->tag != NX_TAG_INT && arg->tag != NX_TAG_FLOAT && arg->tag != NX_TAG_BOOL) return false;
+            if (arg->tag != NX_TAG_NODE && arg->tag != NX_TAG_INT && arg->tag != NX_TAG_FLOAT &&
+                arg->tag != NX_TAG_BOOL)
+                return false;
         }
     }
     b->n_read = b->n_arrays;
@@ -187,7 +195,8 @@ static void merge_dims(builder *b, const int64_t *size, int n) {
     if (b->ndim > 0) return;
     b->ndim = 1; /* one element */
     b->size[0] = 1;
-    for (int i = 0; i < b->n_arrays; i++) b->arrays[i].step[0] = (int64_t)nx_dtype_bytes(b->arrays[i].value.fake->a.dtype);
+    for (int i = 0; i < b->n_arrays; i++)
+        b->arrays[i].step[0] = (int64_t)nx_dtype_bytes(b->arrays[i].value.fake->a.dtype);
 }
 
 static nx__pattern pattern_of(const builder *b, const array *a) {
@@ -222,7 +231,7 @@ static bool lay_out(builder *b) {
     return true;
 }
 
-/* ---- instructions --------------------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 static bool emit(builder *b, nx__tile_instr instr) {
     b->status = nx_vec_push(&b->instrs, instr);
     return b->status == NX_OK;
@@ -233,7 +242,12 @@ static int new_virtual(builder *b) { return b->n_virtual < MAX_VIRTUAL ? VIRTUAL
 static int emit_cast(builder *b, int slot, nx_dtype from, nx_dtype to, int into) {
     if (from == to && into < 0) return slot;
     if (into < 0) into = new_virtual(b);
-    nx__tile_instr cast = {.code = NX__TILE_CAST, .dtype = (uint8_t)to, .from = (uint8_t)from, .n_in = 1, .out = (int16_t)into, .in = {(int16_t)slot}};
+    nx__tile_instr cast = {.code = NX__TILE_CAST,
+                           .dtype = (uint8_t)to,
+                           .from = (uint8_t)from,
+                           .n_in = 1,
+                           .out = (int16_t)into,
+                           .in = {(int16_t)slot}};
     return into >= 0 && emit(b, cast) ? into : -1;
 }
 
@@ -242,7 +256,11 @@ static int read_array(builder *b, int at, nx_dtype as) {
     nx_dtype dtype = a->value.fake->a.dtype;
     if (a->load && a->loaded < 0) {
         a->loaded = new_virtual(b);
-        nx__tile_instr load = {.code = NX__TILE_LOAD, .dtype = (uint8_t)dtype, .n_in = 1, .out = (int16_t)a->loaded, .in = {(int16_t)at}};
+        nx__tile_instr load = {.code = NX__TILE_LOAD,
+                               .dtype = (uint8_t)dtype,
+                               .n_in = 1,
+                               .out = (int16_t)a->loaded,
+                               .in = {(int16_t)at}};
         if (a->loaded < 0 || !emit(b, load)) return -1;
     }
     if (as == dtype) return a->load ? a->loaded : at;
@@ -283,8 +301,12 @@ static int written_slot(const builder *b, const nx_node *node) {
 static bool emit_point(builder *b, nx_node *node) {
     const nx_point *point = node->op->def->point;
     nx_dtype dtype = dtype_of(node);
-    nx__tile_instr instr = {.code = NX__TILE_POINT, .dtype = (uint8_t)dtype, .n_in = (uint8_t)point->n_in, .op = node->op,
-                            .loop = nx__point_loop(node), .constants = (int16_t)b->constants.n};
+    nx__tile_instr instr = {.code = NX__TILE_POINT,
+                            .dtype = (uint8_t)dtype,
+                            .n_in = (uint8_t)point->n_in,
+                            .op = node->op,
+                            .loop = nx__point_loop(node),
+                            .constants = (int16_t)b->constants.n};
     for (int k = 0; k < point->n_in; k++) {
         int slot = read_operand(b, &node->args[point->in_param[k]], dtype);
         if (slot < 0) return false;
@@ -309,8 +331,13 @@ static bool emit_fold(builder *b) {
     nx_dtype dtype = dtype_of(b->fold);
     int slot = slot_of(from);
     if (dtype_of(from) != dtype && (slot = emit_cast(b, slot, dtype_of(from), dtype, FOLD)) < 0) return false;
-    return emit(b, (nx__tile_instr){.code = NX__TILE_FOLD, .dtype = (uint8_t)dtype, .n_in = 1, .out = (int16_t)written_slot(b, b->fold),
-                                    .in = {(int16_t)slot}, .op = b->fold->op, .fold = fold_loop(b->fold)});
+    return emit(b, (nx__tile_instr){.code = NX__TILE_FOLD,
+                                    .dtype = (uint8_t)dtype,
+                                    .n_in = 1,
+                                    .out = (int16_t)written_slot(b, b->fold),
+                                    .in = {(int16_t)slot},
+                                    .op = b->fold->op,
+                                    .fold = fold_loop(b->fold)});
 }
 
 static bool emit_all(builder *b) {
@@ -320,7 +347,7 @@ static bool emit_all(builder *b) {
     return b->fold == NULL || emit_fold(b);
 }
 
-/* ---- registers -------------------------------------------------------------------------------------------------- */
+/* ---- registers ------------------------------------------------------------------------------- */
 /* Slots as tile.c numbers them: arrays, registers, numbers, fold buffer. */
 static int final_slot(const builder *b, int slot, const int *register_of) {
     if (slot < NUMBER) return slot;
@@ -329,7 +356,8 @@ static int final_slot(const builder *b, int slot, const int *register_of) {
     return b->n_arrays + register_of[slot - VIRTUAL];
 }
 
-static void release_dying(const nx__tile_instr *instr, int at, const int *last, const int *register_of, uint32_t *used) {
+static void release_dying(const nx__tile_instr *instr, int at, const int *last, const int *register_of,
+                          uint32_t *used) {
     for (int k = 0; k < instr->n_in; k++) {
         int v = instr->in[k] - VIRTUAL;
         if (v >= 0 && last[v] == at) *used &= ~(UINT32_C(1) << register_of[v]);
@@ -357,7 +385,8 @@ static bool assign(builder *b, const int *last, int *register_of) {
 }
 
 static bool assign_registers(builder *b) {
-    int *last = nx_alloc(2 * sizeof *last * (size_t)(b->n_virtual + 1)), *register_of = last + b->n_virtual + 1;
+    int *last = nx_alloc(2 * sizeof *last * (size_t)(b->n_virtual + 1)),
+        *register_of = last + b->n_virtual + 1;
     if (last == NULL) {
         b->status = nx_fail_memory(2 * sizeof *last * (size_t)(b->n_virtual + 1));
         return false;
@@ -372,7 +401,8 @@ static bool assign_registers(builder *b) {
     for (int i = 0; fits && i < b->instrs.n; i++) {
         nx__tile_instr *instr = &b->instrs.at[i];
         instr->out = (int16_t)final_slot(b, instr->out, register_of);
-        for (int k = 0; k < instr->n_in; k++) instr->in[k] = (int16_t)final_slot(b, instr->in[k], register_of);
+        for (int k = 0; k < instr->n_in; k++)
+            instr->in[k] = (int16_t)final_slot(b, instr->in[k], register_of);
     }
     nx_free(last);
     b->elements = MAX_TILE;
@@ -380,7 +410,7 @@ static bool assign_registers(builder *b) {
     return fits;
 }
 
-/* ---- the step -------------------------------------------------------------------------------------------------------- */
+/* ---- the step -------------------------------------------------------------------------------- */
 static uint32_t words(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
 
 static void fill_arrays(const builder *b, nx__tile *tile) {
@@ -399,9 +429,19 @@ static nx__tile *new_tile(builder *b) {
     uint32_t numbers = constants + (uint32_t)b->constants.n;
     nx__tile *tile = nx__keep(b->l->program, 8 * (size_t)(numbers + (uint32_t)b->n_numbers));
     if (tile == NULL) return NULL;
-    *tile = (nx__tile){.ndim = b->ndim, .elements = b->elements, .outer = 1, .inner = b->space->numel, .n_arrays = b->n_arrays,
-                       .n_registers = b->n_registers, .n_numbers = b->n_numbers, .n_instrs = b->instrs.n, .cut_rows = b->cut_rows,
-                       .folds = b->fold != NULL, .instrs = instrs, .constants = constants, .numbers = numbers,
+    *tile = (nx__tile){.ndim = b->ndim,
+                       .elements = b->elements,
+                       .outer = 1,
+                       .inner = b->space->numel,
+                       .n_arrays = b->n_arrays,
+                       .n_registers = b->n_registers,
+                       .n_numbers = b->n_numbers,
+                       .n_instrs = b->instrs.n,
+                       .cut_rows = b->cut_rows,
+                       .folds = b->fold != NULL,
+                       .instrs = instrs,
+                       .constants = constants,
+                       .numbers = numbers,
                        .words = numbers + (uint32_t)b->n_numbers};
     memcpy(tile->size, b->size, sizeof tile->size);
     if (b->fold) {
@@ -410,7 +450,8 @@ static nx__tile *new_tile(builder *b) {
     }
     fill_arrays(b, tile);
     memcpy((uint64_t *)tile + instrs, b->instrs.at, sizeof(nx__tile_instr) * (size_t)b->instrs.n);
-    if (b->constants.n) memcpy((uint64_t *)tile + constants, b->constants.at, sizeof(nx_const) * (size_t)b->constants.n);
+    if (b->constants.n)
+        memcpy((uint64_t *)tile + constants, b->constants.at, sizeof(nx_const) * (size_t)b->constants.n);
     memcpy((uint64_t *)tile + numbers, b->numbers, sizeof *b->numbers * (size_t)b->n_numbers);
     return tile;
 }
@@ -440,8 +481,9 @@ static nx_status make_step(builder *b, nx_kernel_fn *kernel) {
     return nx_vec_push(&p->steps, step);
 }
 
-/* A device that computes these operators by the CPU's own kernels reaches the same memory as these, so that the tile
- * machine, which calls the same loops, runs there too. Another device may bring a tile machine of its own. */
+/* A device that computes these operators by the CPU's own kernels reaches the same memory as these, so that
+ * the tile machine, which calls the same loops, runs there too. Another device may bring a tile machine of
+ * its own. */
 static nx_kernel_fn *find_machine(const nx_device_api *api, nx_node *const *members, int n) {
     if (api == NULL) return nx__tile_kernel;
     nx_kernel_fn *own = api->find_kernel(api->context, "narthex::tile");

@@ -1,14 +1,18 @@
-/* Running a program. On the CPU: the addresses of inputs and fresh results are written into the prepared arguments and
- * the kernels are called one after the other; no lock, no dispatch, no shape rule. On another device, or while the CPU's
- * launches are recorded, each step is given to the device as a launch, which holds the memory that it touches.
- * What must hold: one run of a program at a time; inputs have the layouts that the program was compiled for. */
+/* Running a program. On the CPU: the addresses of inputs and fresh results are written into the prepared
+ * arguments and the kernels are called one after the other; no lock, no dispatch, no shape rule. On another
+ * device, or while the CPU's launches are recorded, each step is given to the device as a launch, which holds
+ * the memory that it touches. What must hold: one run of a program at a time; inputs have the layouts that
+ * the program was compiled for. */
 #include "engine/program.h"
 
-/* ---- bases ------------------------------------------------------------------------------------------------ */
+/* ---- bases ----------------------------------------------------------------------------------- */
 /* Memory of the caller, or new memory when base is NULL. */
-static nx_status take_base(const nx_program *p, const char *what, void *base, size_t bytes, size_t needed, nx_storage **out) {
+static nx_status take_base(const nx_program *p, const char *what, void *base, size_t bytes, size_t needed,
+                           nx_storage **out) {
     if (base == NULL) return nx_storage_new(p->device, needed, out);
-    if (bytes < needed) return nx_fail(NX_VALUE, "%s base: %zu bytes were given and %zu are needed: see the summary", what, bytes, needed);
+    if (bytes < needed)
+        return nx_fail(NX_VALUE, "%s base: %zu bytes were given and %zu are needed: see the summary", what,
+                       bytes, needed);
     if ((uintptr_t)base % 64) return nx_fail(NX_VALUE, "%s base: the address must be a multiple of 64", what);
     NX_TRY(nx_storage_new_fake(p->device, bytes, out));
     (*out)->data = base;
@@ -16,7 +20,8 @@ static nx_status take_base(const nx_program *p, const char *what, void *base, si
 }
 
 /* The bytes of a constant from its first element to its last, as a row: layouts with gaps keep them. */
-static nx_status row_of(nx_storage *storage, const nx_array *like, nx_device device, int64_t offset, int64_t n, nx_tensor **out) {
+static nx_status row_of(nx_storage *storage, const nx_array *like, nx_device device, int64_t offset,
+                        int64_t n, nx_tensor **out) {
     nx_meta meta = {.dtype = like->dtype, .device = device, .ndim = 1, .view_of = -1, .offset = offset};
     meta.size[0] = n;
     meta.stride[0] = 1;
@@ -81,14 +86,15 @@ static nx_status bind(nx_program *p) {
     return NX_OK;
 }
 
-/* ---- inputs and results -------------------------------------------------------------------------------------- */
+/* ---- inputs and results ---------------------------------------------------------------------- */
 static nx_status fail_strides(int index, const nx_array *given, const nx_array *expected) {
     nx_text text = {0};
     nx_text_add_ints(&text, given->strides, given->ndim);
     nx_text_add(&text, " and was compiled for ");
     nx_text_add_ints(&text, expected->strides, expected->ndim);
-    nx_status status = nx_fail(NX_RUNTIME, "run: input %d has strides %s: compile again, or pass .contiguous()", index,
-                               text.failed ? "" : text.at);
+    nx_status status =
+        nx_fail(NX_RUNTIME, "run: input %d has strides %s: compile again, or pass .contiguous()", index,
+                text.failed ? "" : text.at);
     nx_text_free(&text);
     return status;
 }
@@ -127,7 +133,9 @@ static void adopt_given(nx_program *p, nx_tensor *const *inputs) {
         nx_tensor *given = p->given[i];
         const nx__output *output = &p->outputs[i];
         if (given == NULL || output->kind != NX__FRESH || shares_memory(p, inputs, i)) continue;
-        nx_array like = {.sizes = output->meta->size, .strides = output->meta->stride, .dtype = (uint8_t)output->meta->dtype,
+        nx_array like = {.sizes = output->meta->size,
+                         .strides = output->meta->stride,
+                         .dtype = (uint8_t)output->meta->dtype,
                          .ndim = (uint8_t)output->meta->ndim};
         if (nx__same_layout(&given->a, &like)) p->made[output->index] = nx_tensor_ref(given);
     }
@@ -158,12 +166,14 @@ static nx_status make_view(const nx__output *output, nx_tensor *of, nx_tensor *b
 static nx_status give_results(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
     for (int i = 0; i < p->n_outputs; i++) {
         const nx__output *output = &p->outputs[i];
-        nx_tensor *input = output->kind == NX__SAME_INPUT || output->kind == NX__INPUT_VIEW ? inputs[output->index] : NULL;
+        nx_tensor *input =
+            output->kind == NX__SAME_INPUT || output->kind == NX__INPUT_VIEW ? inputs[output->index] : NULL;
         nx_status status = NX_OK;
         out[i] = NULL;
         if (output->kind == NX__SAME_INPUT) out[i] = nx_tensor_ref(input);
         else if (output->kind == NX__INPUT_VIEW) status = make_view(output, input, input, &out[i]);
-        else if (output->kind == NX__FRESH_VIEW) status = make_view(output, p->made[output->index], NULL, &out[i]);
+        else if (output->kind == NX__FRESH_VIEW)
+            status = make_view(output, p->made[output->index], NULL, &out[i]);
         if (NX_LIKELY(status == NX_OK)) continue;
         while (i-- > 0) {
             nx_tensor_unref(out[i]);
@@ -183,7 +193,7 @@ static nx_status give_results(nx_program *p, nx_tensor *const *inputs, nx_tensor
     return NX_OK;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 static inline nx_status call_steps(nx_program *p) {
     for (const nx__step *step = p->steps.at, *end = step + p->steps.n; step < end; step++) {
         nx__direct *direct = step->direct;
@@ -240,7 +250,7 @@ static inline nx_status run_steps(nx_program *p, nx_tensor *const *inputs) {
     return call_steps(p);
 }
 
-/* ---- a run --------------------------------------------------------------------------------------------------------- */
+/* ---- a run ----------------------------------------------------------------------------------- */
 static nx_status fail_run(nx_program *p, nx_status status) {
     drop_made(p);
     return status;
@@ -308,8 +318,14 @@ nx_status nx_program_run(nx_program *p, nx_tensor *const *inputs, nx_tensor **ou
 
 void nx_program_get_summary(const nx_program *p, nx_summary *out) {
     size_t size = out->size;
-    nx_summary summary = {.size = size, .is_static = true, .feature_base_refreshable = true, .n_inputs = p->n_inputs,
-                          .n_outputs = p->n_outputs, .n_launches = p->steps.n, .n_tile_programs = p->n_tile_programs,
-                          .const_bytes = p->const_bytes, .feature_bytes = p->feature_bytes};
+    nx_summary summary = {.size = size,
+                          .is_static = true,
+                          .feature_base_refreshable = true,
+                          .n_inputs = p->n_inputs,
+                          .n_outputs = p->n_outputs,
+                          .n_launches = p->steps.n,
+                          .n_tile_programs = p->n_tile_programs,
+                          .const_bytes = p->const_bytes,
+                          .feature_bytes = p->feature_bytes};
     memcpy(out, &summary, size < sizeof summary ? size : sizeof summary);
 }

@@ -1,7 +1,7 @@
-/* Sessions: graphs by id, each compiled to a program, with memory bases of the caller. This is the border of the engine:
- * what comes from outside is checked here, once; nx_program_run() trusts it.
- * A captured graph (as nx_graph_call() builds it) is made functional first. One run of a graph at a time: a second
- * thread gets an error, not a wait. Next: lower.c. */
+/* Sessions: graphs by id, each compiled to a program, with memory bases of the caller. This is the border of
+ * the engine: what comes from outside is checked here, once; nx_program_run() trusts it. A captured graph (as
+ * nx_graph_call() builds it) is made functional first. One run of a graph at a time: a second thread gets an
+ * error, not a wait. Next: lower.c. */
 #include "engine/session.h"
 
 struct nx_session {
@@ -9,7 +9,7 @@ struct nx_session {
     NX_VEC(nx__entry *) entries;
 };
 
-/* ---- entries ------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 static void free_entry(nx__entry *entry) {
     if (entry == NULL) return;
     nx_program_free(entry->program);
@@ -30,7 +30,8 @@ nx_status nx__session_find(nx_session *session, uint32_t id, bool compiled, nx__
     if (at < 0) return nx_fail(NX_KEY, "session: there is no graph %u: add it first", id);
     *out = session->entries.at[at];
     if (!compiled || (*out)->program) return NX_OK;
-    return nx_fail(NX_RUNTIME, "session: graph %u is not compiled: call nx_session_compile_graph() first", id);
+    return nx_fail(NX_RUNTIME, "session: graph %u is not compiled: call nx_session_compile_graph() first",
+                   id);
 }
 
 nx_device nx__session_device(const nx_session *session) { return session->device; }
@@ -44,7 +45,8 @@ nx_status nx__session_insert(nx_session *session, uint32_t id, nx_graph *graph) 
         goto fail;
     }
     if (find_index(session, id) >= 0) {
-        status = nx_fail(NX_VALUE, "session: graph %u is there already: remove it first or take another number", id);
+        status = nx_fail(NX_VALUE,
+                         "session: graph %u is there already: remove it first or take another number", id);
         goto fail;
     }
     entry = nx_alloc_zeroed(sizeof *entry);
@@ -63,11 +65,13 @@ fail:
 }
 
 nx_status nx_session_new(nx_device device, nx_session **out) {
-    if (device.type < 0 || device.type >= nx_device_n_types()) return nx_fail(NX_VALUE, "session: there is no device type %d", device.type);
+    if (device.type < 0 || device.type >= nx_device_n_types())
+        return nx_fail(NX_VALUE, "session: there is no device type %d", device.type);
     const nx_device_api *api = nx_device_get_api(device.type);
     int n = api ? api->device_count(api->context) : 1;
     if (device.index < 0 || device.index >= n) {
-        return nx_fail(NX_VALUE, "session: device %s:%d was asked for and there are %d", nx_device_type_name(device.type), device.index, n);
+        return nx_fail(NX_VALUE, "session: device %s:%d was asked for and there are %d",
+                       nx_device_type_name(device.type), device.index, n);
     }
     nx_session *session = nx_alloc_zeroed(sizeof *session);
     if (session == NULL) return nx_fail_memory(sizeof *session);
@@ -91,11 +95,15 @@ nx_status nx_session_add_graph(nx_session *session, uint32_t id, const nx_graph 
     return nx__session_insert(session, id, copy);
 }
 
-static bool take_token(nx__entry *entry) { return !atomic_exchange_explicit(&entry->busy, true, memory_order_acquire); }
+static bool take_token(nx__entry *entry) {
+    return !atomic_exchange_explicit(&entry->busy, true, memory_order_acquire);
+}
 static void give_token(nx__entry *entry) { atomic_store_explicit(&entry->busy, false, memory_order_release); }
 
 static nx_status fail_busy(uint32_t id) {
-    return nx_fail(NX_RUNTIME, "session: graph %u is being run by another thread: give each thread a session of its own", id);
+    return nx_fail(NX_RUNTIME,
+                   "session: graph %u is being run by another thread: give each thread a session of its own",
+                   id);
 }
 
 nx_status nx_session_remove_graph(nx_session *session, uint32_t id) {
@@ -108,12 +116,14 @@ nx_status nx_session_remove_graph(nx_session *session, uint32_t id) {
     return NX_OK;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------- */
-/* The forward graph of the front with the caller's view of it: results only, changed inputs written back by copy_. */
+/* ---- compiling ------------------------------------------------------------------------------- */
+/* The forward graph of the front with the caller's view of it: results only, changed inputs written back by
+ * copy_. */
 static nx_status write_back(nx_aot *aot) {
     nx_node *output = nx_graph_output_node(aot->forward), *node;
     const nx_op *copy;
-    if (output == NULL || output->n_args < aot->n_outputs + aot->n_mutated) return nx_fail(NX_RUNTIME, "compile: the graph has no output");
+    if (output == NULL || output->n_args < aot->n_outputs + aot->n_mutated)
+        return nx_fail(NX_RUNTIME, "compile: the graph has no output");
     NX_TRY(nx_op_find("aten::copy_", &copy));
     for (int k = 0; k < aot->n_mutated; k++) {
         nx_value in[8] = {{0}};
@@ -122,7 +132,8 @@ static nx_status write_back(nx_aot *aot) {
         for (int i = 2; i < copy->def->n_in; i++) in[i] = copy->def->params[i].initial;
         in[0] = nx_value_node(input, 0);
         in[1] = output->args[aot->n_outputs + k];
-        NX_TRY(nx_graph_insert_before(output, NX_NODE_CALL_FUNCTION, NULL, copy, NULL, in, copy->def->n_in, &node));
+        NX_TRY(nx_graph_insert_before(output, NX_NODE_CALL_FUNCTION, NULL, copy, NULL, in, copy->def->n_in,
+                                      &node));
         NX_TRY(nx_node_set_fakes(node, input->fakes, 1));
     }
     nx_value *results = nx_alloc(sizeof *results * (size_t)(aot->n_outputs + 1));
@@ -170,7 +181,8 @@ nx_status nx_session_compile_graph(nx_session *session, uint32_t id) {
 
 nx_status nx_session_get_summary(nx_session *session, uint32_t id, nx_summary *out) {
     nx__entry *entry = NULL;
-    if (out == NULL || out->size < sizeof(size_t)) return nx_fail(NX_VALUE, "summary: set its size to sizeof(nx_summary) before the call");
+    if (out == NULL || out->size < sizeof(size_t))
+        return nx_fail(NX_VALUE, "summary: set its size to sizeof(nx_summary) before the call");
     NX_TRY(nx__session_find(session, id, true, &entry));
     nx_program_get_summary(entry->program, out);
     return NX_OK;
@@ -200,34 +212,40 @@ nx_status nx_session_set_fixed_feature_base(nx_session *session, uint32_t id, vo
     return nx__session_find(session, id, true, &entry);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------- */
-static nx_status fail_tensor(const char *what, int index, const nx_array *given, nx_dtype dtype, int ndim, const int64_t *sizes,
-                             nx_device device) {
+/* ---- running --------------------------------------------------------------------------------- */
+static nx_status fail_tensor(const char *what, int index, const nx_array *given, nx_dtype dtype, int ndim,
+                             const int64_t *sizes, nx_device device) {
     nx_text text = {0};
     nx_text_add(&text, "run: %s %d is %s", what, index, nx_dtype_name(given->dtype));
     nx_text_add_ints(&text, given->sizes, given->ndim);
-    nx_text_add(&text, " on %s:%d, and the graph was compiled for %s", nx_device_type_name(given->device.type), given->device.index,
-                nx_dtype_name(dtype));
+    nx_text_add(&text, " on %s:%d, and the graph was compiled for %s",
+                nx_device_type_name(given->device.type), given->device.index, nx_dtype_name(dtype));
     nx_text_add_ints(&text, sizes, ndim);
     nx_text_add(&text, " on %s:%d", nx_device_type_name(device.type), device.index);
-    nx_status status = nx_fail(NX_RUNTIME, "%s", text.failed ? "run: a tensor has another type than the graph was compiled for" : text.at);
+    nx_status status =
+        nx_fail(NX_RUNTIME, "%s",
+                text.failed ? "run: a tensor has another type than the graph was compiled for" : text.at);
     nx_text_free(&text);
     return status;
 }
 
-static nx_status check_tensor(const char *what, int index, const nx_tensor *tensor, nx_dtype dtype, int ndim, const int64_t *sizes,
-                              nx_device device) {
+static nx_status check_tensor(const char *what, int index, const nx_tensor *tensor, nx_dtype dtype, int ndim,
+                              const int64_t *sizes, nx_device device) {
     const nx_array *a = &tensor->a;
-    bool same = a->dtype == dtype && a->ndim == ndim && a->device.type == device.type && a->device.index == device.index;
+    bool same = a->dtype == dtype && a->ndim == ndim && a->device.type == device.type &&
+                a->device.index == device.index;
     for (int d = 0; d < ndim && same; d++) same = a->sizes[d] == sizes[d];
     if (!same) return fail_tensor(what, index, a, dtype, ndim, sizes, device);
-    if (tensor->storage == NULL || nx_tensor_is_fake(tensor)) return nx_fail(NX_RUNTIME, "run: %s %d has a shape and no elements", what, index);
+    if (tensor->storage == NULL || nx_tensor_is_fake(tensor))
+        return nx_fail(NX_RUNTIME, "run: %s %d has a shape and no elements", what, index);
     return NX_OK;
 }
 
-static nx_status check_call(const nx_program *p, nx_tensor *const *inputs, int n_inputs, nx_tensor **out, int n_outputs) {
+static nx_status check_call(const nx_program *p, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
+                            int n_outputs) {
     if (n_inputs != p->n_inputs || n_outputs != p->n_outputs) {
-        return nx_fail(NX_TYPE, "run: %d inputs and %d results were given, the graph has %d and %d", n_inputs, n_outputs, p->n_inputs, p->n_outputs);
+        return nx_fail(NX_TYPE, "run: %d inputs and %d results were given, the graph has %d and %d", n_inputs,
+                       n_outputs, p->n_inputs, p->n_outputs);
     }
     for (int i = 0; i < n_inputs; i++) {
         const nx_array *want = &p->inputs[i];
@@ -236,12 +254,14 @@ static nx_status check_call(const nx_program *p, nx_tensor *const *inputs, int n
     }
     for (int i = 0; i < n_outputs; i++) {
         const nx_meta *want = p->outputs[i].meta;
-        if (out[i] && want) NX_TRY(check_tensor("result", i, out[i], want->dtype, want->ndim, want->size, want->device));
+        if (out[i] && want)
+            NX_TRY(check_tensor("result", i, out[i], want->dtype, want->ndim, want->size, want->device));
     }
     return NX_OK;
 }
 
-static nx_status run_on(nx_session *session, nx_program *program, nx_stream *stream, nx_tensor *const *inputs, nx_tensor **out) {
+static nx_status run_on(nx_session *session, nx_program *program, nx_stream *stream, nx_tensor *const *inputs,
+                        nx_tensor **out) {
     if (stream == NULL) return nx_program_run(program, inputs, out);
     if (session->device.type == 0) return nx_fail(NX_VALUE, "run: the CPU has no streams: give NULL");
     nx_stream *before = nx_stream_current(session->device);
@@ -251,8 +271,8 @@ static nx_status run_on(nx_session *session, nx_program *program, nx_stream *str
     return status == NX_OK ? back : status;
 }
 
-nx_status nx_session_run(nx_session *session, uint32_t id, nx_stream *stream, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
-                         int n_outputs) {
+nx_status nx_session_run(nx_session *session, uint32_t id, nx_stream *stream, nx_tensor *const *inputs,
+                         int n_inputs, nx_tensor **out, int n_outputs) {
     nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, true, &entry));
     NX_TRY(check_call(entry->program, inputs, n_inputs, out, n_outputs));

@@ -12,7 +12,8 @@ typedef struct nx__entry {
 } nx__entry;
 
 nx_status nx__session_find(nx_session *session, uint32_t id, bool compiled, nx__entry **out);
-nx_status nx__session_insert(nx_session *session, uint32_t id, nx_graph *graph); /* takes graph, also on failure */
+nx_status nx__session_insert(nx_session *session, uint32_t id,
+                             nx_graph *graph); /* takes graph, also on failure */
 nx_device nx__session_device(const nx_session *session);
 
 #endif

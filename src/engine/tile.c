@@ -1,12 +1,17 @@
-/* The tile machine: runs a tile program (program.h) over its index space, a tile after the other, so that what passes
- * from one instruction to the next stays in the first-level cache. The loops are the ones of eager mode.
- * In: the program as INTS, the arrays that are read; out: the arrays that are written.
- * A fold takes chunks of NX_REDUCE_CHUNK elements, each into a state of its own, and merges these in order: the same
+/* The tile machine: runs a tile program (program.h) over its index space, a tile after the other, so that
+ * what passes from one instruction to the next stays in the first-level cache. The loops are the ones of
+ * eager mode. In: the program as INTS, the arrays that are read; out: the arrays that are written. A fold
+ * takes chunks of NX_REDUCE_CHUNK elements, each into a state of its own, and merges these in order: the same
  * steps as nx_reduce_kernel, hence the same bits. Next: region.c, which makes the programs. */
 #include "engine/program.h"
 
-enum { MAX_SLOTS = NX__MAX_ARRAYS + NX__MAX_REGISTERS + NX__MAX_NUMBERS + 1, SCRATCH = 65536, FOLD_BYTES = NX_REDUCE_CHUNK * 8,
-       SPLIT = 32768, STATE_BYTES = 64 };
+enum {
+    MAX_SLOTS = NX__MAX_ARRAYS + NX__MAX_REGISTERS + NX__MAX_NUMBERS + 1,
+    SCRATCH = 65536,
+    FOLD_BYTES = NX_REDUCE_CHUNK * 8,
+    SPLIT = 32768,
+    STATE_BYTES = 64
+};
 
 typedef struct machine {
     const nx__tile *tile;
@@ -23,7 +28,7 @@ typedef struct worker {
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* ---- addresses ------------------------------------------------------------------------------------------ */
+/* ---- addresses ------------------------------------------------------------------------------- */
 /* Offset in bytes of row `row` (all dimensions but the last). */
 static int64_t row_offset(const nx__tile *tile, const nx__tile_array *array, int64_t row) {
     int64_t offset = 0;
@@ -42,10 +47,12 @@ static void start_worker(worker *w, const machine *m, char *scratch, char *fold)
     w->fold = fold;
     int slot = tile->n_arrays;
     for (int i = 0; i < tile->n_arrays; i++) {
-        w->step[i] = arrays[i].pattern == NX__FLAT ? (int64_t)nx_dtype_bytes(arrays[i].dtype) : arrays[i].step[tile->ndim - 1];
+        w->step[i] = arrays[i].pattern == NX__FLAT ? (int64_t)nx_dtype_bytes(arrays[i].dtype)
+                                                   : arrays[i].step[tile->ndim - 1];
         w->ptr[i] = m->base[i];
     }
-    for (int r = 0; r < tile->n_registers; r++, slot++) w->ptr[slot] = scratch + (size_t)r * (size_t)tile->elements * 8;
+    for (int r = 0; r < tile->n_registers; r++, slot++)
+        w->ptr[slot] = scratch + (size_t)r * (size_t)tile->elements * 8;
     for (int k = 0; k < tile->n_numbers; k++, slot++) {
         w->ptr[slot] = (char *)((uint64_t *)tile + tile->numbers + k);
         w->step[slot] = 0;
@@ -59,23 +66,49 @@ static void move_to(worker *w, int64_t at) {
     int64_t last = tile->size[tile->ndim - 1], row = tile->ndim > 1 ? at / last : 0, column = at - row * last;
     for (int i = 0; i < tile->n_arrays; i++) {
         if (arrays[i].pattern == NX__FLAT) w->ptr[i] = w->m->base[i] + at * w->step[i];
-        else if (arrays[i].pattern == NX__ROWS) w->ptr[i] = w->m->base[i] + row_offset(tile, &arrays[i], row) + column * w->step[i];
+        else if (arrays[i].pattern == NX__ROWS)
+            w->ptr[i] = w->m->base[i] + row_offset(tile, &arrays[i], row) + column * w->step[i];
     }
 }
 
-/* ---- instructions -------------------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
+/* A row vector: one row, turned so that it begins at `column`, then copies of what is there, twice as many
+ * each time. */
+static void repeat_row(char *to, const char *row, const nx__tile_array *array, int64_t step, int64_t column,
+                       int64_t last, int64_t n) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(array->dtype), done = min64(n, last),
+            first = min64(done, last - column);
+    nx_cast(array->dtype, to, bytes, array->dtype, row + column * step, step, first);
+    nx_cast(array->dtype, to + first * bytes, bytes, array->dtype, row, step, done - first);
+    for (int64_t part; done < n; done += part) {
+        part = min64(done, n - done);
+        memcpy(to + done * bytes, to, (size_t)(part * bytes));
+    }
+}
+
+static bool is_row_vector(const nx__tile *tile, const nx__tile_array *array) {
+    for (int d = 0; d < tile->ndim - 1; d++) {
+        if (array->step[d] != 0) return false;
+    }
+    return true;
+}
+
 static void load(worker *w, const nx__tile_instr *instr, int64_t at, int64_t n) {
     const nx__tile *tile = w->m->tile;
     const nx__tile_array *array = &nx__tile_arrays(tile)[instr->in[0]];
     int64_t last = tile->size[tile->ndim - 1], row = at / last, column = at - row * last;
     int64_t bytes = (int64_t)nx_dtype_bytes(array->dtype), step = array->step[tile->ndim - 1];
     char *to = w->ptr[instr->out];
+    w->step[instr->out] = bytes;
+    if (is_row_vector(tile, array)) {
+        repeat_row(to, w->m->base[instr->in[0]], array, step, column, last, n);
+        return;
+    }
     for (int64_t done = 0, part; done < n; done += part, row++, column = 0) {
         part = min64(n - done, last - column);
         const char *from = w->m->base[instr->in[0]] + row_offset(tile, array, row) + column * step;
         nx_cast(array->dtype, to + done * bytes, bytes, array->dtype, from, step, part);
     }
-    w->step[instr->out] = bytes;
 }
 
 static void point(worker *w, const nx__tile_instr *instr, int64_t n) {
@@ -87,7 +120,8 @@ static void point(worker *w, const nx__tile_instr *instr, int64_t n) {
         ptrs[k + 1] = w->ptr[instr->in[k]];
         steps[k + 1] = w->step[instr->in[k]];
     }
-    instr->loop(ptrs, steps, n, (const nx_const *)((const uint64_t *)w->m->tile + w->m->tile->constants) + instr->constants);
+    instr->loop(ptrs, steps, n,
+                (const nx_const *)((const uint64_t *)w->m->tile + w->m->tile->constants) + instr->constants);
 }
 
 static void run_tile(worker *w, int64_t at, int64_t n) {
@@ -99,7 +133,8 @@ static void run_tile(worker *w, int64_t at, int64_t n) {
         case NX__TILE_LOAD: load(w, instr, at, n); break;
         case NX__TILE_CAST: {
             int64_t step = w->step[instr->out] = (int64_t)nx_dtype_bytes(instr->dtype);
-            nx_cast(instr->dtype, w->ptr[instr->out], step, instr->from, w->ptr[instr->in[0]], w->step[instr->in[0]], n);
+            nx_cast(instr->dtype, w->ptr[instr->out], step, instr->from, w->ptr[instr->in[0]],
+                    w->step[instr->in[0]], n);
             break;
         }
         case NX__TILE_POINT: point(w, instr, n); break;
@@ -118,7 +153,7 @@ static void run_range(worker *w, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- folds ------------------------------------------------------------------------------------------------------- */
+/* ---- folds ----------------------------------------------------------------------------------- */
 /* Chunk [begin, end) into a fresh state. The fold buffer takes the tiles of the chunk side by side. */
 static void fold_chunk(worker *w, const nx__tile_instr *instr, int64_t begin, int64_t end, void *state) {
     const nx__tile *tile = w->m->tile;
@@ -147,10 +182,11 @@ static void fold_row(worker *w, const nx__tile_instr *instr, int64_t row) {
         fold_chunk(w, instr, at, min64(at + NX_REDUCE_CHUNK, end), &part);
         instr->fold->merge(&total, &part);
     }
-    instr->fold->done(&total, tile->inner, w->m->base[instr->out] + row * (int64_t)nx_dtype_bytes(instr->dtype));
+    instr->fold->done(&total, tile->inner,
+                      w->m->base[instr->out] + row * (int64_t)nx_dtype_bytes(instr->dtype));
 }
 
-/* ---- parts of a run ------------------------------------------------------------------------------------------------ */
+/* ---- parts of a run -------------------------------------------------------------------------- */
 typedef enum part { POINTS, ROWS, CHUNKS } part;
 
 static void run_part(const machine *m, part what, int64_t begin, int64_t end, char *scratch, char *fold) {
@@ -164,7 +200,8 @@ static void run_part(const machine *m, part what, int64_t begin, int64_t end, ch
     } else {
         for (int64_t k = begin; k < end; k++) {
             int64_t from = k * NX_REDUCE_CHUNK;
-            fold_chunk(&w, last, from, min64(from + NX_REDUCE_CHUNK, m->tile->inner), m->states + k * STATE_BYTES);
+            fold_chunk(&w, last, from, min64(from + NX_REDUCE_CHUNK, m->tile->inner),
+                       m->states + k * STATE_BYTES);
         }
     }
 }
@@ -207,7 +244,8 @@ nx_status nx__tile_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     machine m;
     m.tile = tile;
     int n_in = 1, n_out = 0;
-    for (int i = 0; i < tile->n_arrays; i++) m.base[i] = arrays[i].written ? out[n_out++].array->data : in[n_in++].array->data;
+    for (int i = 0; i < tile->n_arrays; i++)
+        m.base[i] = arrays[i].written ? out[n_out++].array->data : in[n_in++].array->data;
     if (!tile->folds) {
         if (tile->inner < 2 * SPLIT) return run_points(&m, 0, tile->inner);
         return nx_parallel(tile->inner, SPLIT, run_points, &m);

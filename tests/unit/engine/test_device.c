@@ -1,5 +1,5 @@
-/* Programs on the reference accelerator: the same numbers as eager mode there, tile programs included; memory that goes
- * while work is pending stays alive. */
+/* Programs on the reference accelerator: the same numbers as eager mode there, tile programs included; memory
+ * that goes while work is pending stays alive. */
 #include "engine/program.h"
 
 #include <setjmp.h>
@@ -33,7 +33,8 @@ static nx_graph *line_graph(nx_device device, int64_t rows, int64_t n_in, int64_
     OK(nx_graph_input(g, "w", NX_F32, 2, (int64_t[]){n_out, n_in}, device, &w));
     OK(nx_graph_input(g, "b", NX_F32, 1, (int64_t[]){n_out}, device, &b));
     nx_value mm = CALL(g, "aten::mm", nx_value_node(x, 0), CALL(g, "aten::t", nx_value_node(w, 0)));
-    nx_value y = CALL(g, "aten::add.Tensor", CALL(g, "aten::mul.Tensor", mm, nx_value_node(b, 0)), nx_value_node(b, 0));
+    nx_value y = CALL(g, "aten::add.Tensor", CALL(g, "aten::mul.Tensor", mm, nx_value_node(b, 0)),
+                      nx_value_node(b, 0));
     nx_value result = CALL(g, "aten::sum", y);
     OK(nx_graph_output(g, &result, 1));
     return g;
@@ -152,7 +153,9 @@ static int start(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_line), cmocka_unit_test(test_memory_outlives_its_owner), cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_line),
+        cmocka_unit_test(test_memory_outlives_its_owner),
+        cmocka_unit_test(test_streams),
         cmocka_unit_test(test_no_kernel),
     };
     return cmocka_run_group_tests(tests, start, NULL);

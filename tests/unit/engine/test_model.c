@@ -1,6 +1,6 @@
-/* Model files: what is saved computes the same after loading; truncated, damaged and hostile files give an error and
- * leave nothing behind. Hostile files have a right checksum: every byte of the model is changed, and messages are made by
- * hand that ask for the impossible. */
+/* Model files: what is saved computes the same after loading; truncated, damaged and hostile files give an
+ * error and leave nothing behind. Hostile files have a right checksum: every byte of the model is changed,
+ * and messages are made by hand that ask for the impossible. */
 #include "engine/model.h"
 
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 static char folder[] = "/tmp/narthex-model-XXXXXX";
 static char path[64];
 
-/* ---- a model ----------------------------------------------------------------------------------------- */
+/* ---- a model --------------------------------------------------------------------------------- */
 static nx_value call(nx_graph *graph, const char *name, int n, const nx_value *given) {
     nx_value in[16];
     nx_node *node;
@@ -47,7 +47,8 @@ static nx_graph *make_graph(void) {
     OK(nx_graph_constant(g, "w", weight, &w));
     nx_tensor_unref(weight);
     nx_value mm = CALL(g, "aten::mm", nx_value_node(x, 0), CALL(g, "aten::t", nx_value_node(w, 0)));
-    nx_value y = CALL(g, "aten::add.Tensor", CALL(g, "aten::mul.Tensor", mm, nx_value_float(2.5)), mm, nx_value_int(1));
+    nx_value y = CALL(g, "aten::add.Tensor", CALL(g, "aten::mul.Tensor", mm, nx_value_float(2.5)), mm,
+                      nx_value_int(1));
     nx_value z = CALL(g, "aten::sum.dim_IntList", y, nx_value_ints(&dim, 1), nx_value_bool(false));
     nx_value ones = CALL(g, "aten::ones_like", z, nx_value_dtype(NX_F64));
     nx_value results[] = {z, CALL(g, "aten::mul.Tensor", z, ones)};
@@ -65,7 +66,7 @@ static nx_session *make_session(void) {
     return session;
 }
 
-/* ---- files --------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 typedef struct bytes { uint8_t *at; size_t n; } bytes;
 
 static bytes read_back(void) {
@@ -117,7 +118,8 @@ static nx_status load(void) {
     nx_session *session;
     OK(nx_session_new(NX_CPU, &session));
     nx_status status = nx_session_load(session, 5, path);
-    if (status != NX_OK) assert_int_equal(nx_session_compile_graph(session, 5), NX_KEY); /* nothing was added */
+    if (status != NX_OK)
+        assert_int_equal(nx_session_compile_graph(session, 5), NX_KEY); /* nothing was added */
     nx_session_free(session);
     return status;
 }
@@ -132,7 +134,7 @@ static void assert_refused(const char *phrase) {
     nx_session_free(session);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 static void test_round_trip(void **state) {
     nx_session *saved = make_session(), *loaded;
     nx_tensor *x = ramp(2, 3), *a[2] = {0}, *b[2] = {0};
@@ -181,7 +183,8 @@ static void load_and_run(void) {
     nx_session *session;
     nx_tensor *x = ramp(2, 3), *out[2] = {0};
     OK(nx_session_new(NX_CPU, &session));
-    if (nx_session_load(session, 1, path) == NX_OK && nx_session_run(session, 1, NULL, &x, 1, out, 2) == NX_OK) {
+    if (nx_session_load(session, 1, path) == NX_OK &&
+        nx_session_run(session, 1, NULL, &x, 1, out, 2) == NX_OK) {
         nx_tensor_unref(out[0]);
         nx_tensor_unref(out[1]);
     }
@@ -322,7 +325,8 @@ static void test_every_allocation_fails_once(void **state) {
         nx_alloc_fail_at(0);
         assert_int_equal(nx_alloc_live(), live);
         if (!failed) break;
-        if (status != NX_NO_MEMORY) fail_msg("allocation %lld: status %d, %s", (long long)at, status, nx_error_message());
+        if (status != NX_NO_MEMORY)
+            fail_msg("allocation %lld: status %d, %s", (long long)at, status, nx_error_message());
     }
     OK(save_and_load(session));
     nx_alloc_watch(false);
@@ -346,9 +350,13 @@ static int start(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_truncated_and_damaged),
-        cmocka_unit_test(test_changed_bytes_with_right_checksum), cmocka_unit_test(test_hostile), cmocka_unit_test(test_version),
-        cmocka_unit_test(test_every_allocation_fails_once), cmocka_unit_test(test_nothing_is_left_beside),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_truncated_and_damaged),
+        cmocka_unit_test(test_changed_bytes_with_right_checksum),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_every_allocation_fails_once),
+        cmocka_unit_test(test_nothing_is_left_beside),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
