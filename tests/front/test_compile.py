@@ -127,3 +127,28 @@ def test_wrong_log_names():
         nt._logging.set_logs(dynamos=logging.DEBUG)
     with pytest.raises(ValueError, match="True or False"):
         nt._logging.set_logs(graph_code=10)
+
+
+def test_disabled_function_splits_the_graph():
+    graphs = []
+
+    def backend(gm, example_inputs):
+        graphs.append(gm)
+        return gm.forward
+
+    @nt.compiler.disable
+    def apart(x):
+        return x * 3
+
+    def function(x):
+        return apart(x + 1) + 2
+
+    class Owner:
+        @nt._dynamo.disable()
+        def method(self, x):
+            return x * 3
+
+    x = nt.randn(3)
+    assert Owner().method(x).tolist() == (x * 3).tolist() == nt.compile(Owner().method)(x).tolist()
+    assert nt.compile(function, backend=backend)(x).tolist() == function(x).tolist()
+    assert apart.__name__ == "apart" and len(graphs) == 2 and not any("* 3" in gm.code for gm in graphs)

@@ -44,6 +44,10 @@ def test_grad_modes():
     assert nt.is_grad_enabled()
     with nt.inference_mode():
         assert not (x * 2).requires_grad
+    with nt.inference_mode(False):
+        assert (x * 2).requires_grad
+    with nt.no_grad():
+        assert not nt.inference_mode(False)(lambda: x * 2)().requires_grad
 
     @nt.no_grad()
     def called(value):

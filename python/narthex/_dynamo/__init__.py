@@ -1,5 +1,7 @@
 """torch._dynamo: capture. The work is done in C (py/capture, py/guard); here are its Python names."""
 
+from functools import partial, update_wrapper
+
 from . import backends, config, convert_frame, eval_frame
 from .backends import list_backends, lookup, register_backend
 from .eval_frame import OptimizedModule, optimize
@@ -19,9 +21,15 @@ def reset() -> None:
     _C.capture_reset()
 
 
+class _Apart(partial):
+    """A function that is never captured: C code that the tracer does not know calls it."""
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else _Apart(self.func, instance)
+
+
 def disable(fn=None, recursive: bool = True):
-    """Marks a function that is never captured: a call of it splits the graph."""
-    if fn is None:
-        return lambda function: disable(function, recursive)
-    fn._torchdynamo_disable = True
-    return fn
+    """A callable like `fn` that is never captured: a call of it splits the graph and runs uncompiled."""
+    if not recursive:
+        raise NotImplementedError("disable: recursive=False is not there yet")
+    return disable if fn is None else update_wrapper(_Apart(fn), fn)

@@ -11,9 +11,12 @@ class _Switch:
     def __init__(self) -> None:
         self.before = True
 
+    def _mode_after(self, before: bool) -> bool:
+        return self.mode
+
     def __enter__(self):
         self.before = _C.is_grad_enabled()
-        _C.set_grad_enabled(self.mode)
+        _C.set_grad_enabled(self._mode_after(self.before))
         return self
 
     def __exit__(self, *exception) -> None:
@@ -25,7 +28,7 @@ class _Switch:
         @wraps(function)
         def switched(*args, **kwargs):
             before = _C.is_grad_enabled()
-            _C.set_grad_enabled(self.mode)
+            _C.set_grad_enabled(self._mode_after(before))
             try:
                 return function(*args, **kwargs)
             finally:
@@ -85,7 +88,5 @@ class inference_mode(_Switch):
             return made(mode)
         return made
 
-    def __enter__(self):
-        self.before = _C.is_grad_enabled()
-        _C.set_grad_enabled(self.before and self.mode)
-        return self
+    def _mode_after(self, before: bool) -> bool:
+        return before and self.mode
