@@ -1,6 +1,7 @@
-/* Arguments of nodes: values with node references in them, also inside lists. Walking, replacing references, checking
- * tags against a schema, and inferring results by calling the operator on fakes. Whoever makes a node from outside
- * (C, Python, text) passes nx__args_check; after it tags are trusted. Read next: graph.c. */
+/* Arguments of nodes: values with node references in them, also inside lists. Walking, replacing
+ * references, checking tags against a schema, and inferring results by calling the operator on fakes.
+ * Whoever makes a node from outside (C, Python, text) passes nx__args_check; after it tags are trusted.
+ * Read next: graph.c. */
 #include "ir/private.h"
 
 int nx_args_room(const nx_value *args, int n) {
@@ -11,7 +12,8 @@ int nx_args_room(const nx_value *args, int n) {
     return room;
 }
 
-static nx_status resolve_level(const nx_value *args, int n, nx_resolve_fn *resolve, void *context, nx_value *to, nx_value **spare) {
+static nx_status resolve_level(const nx_value *args, int n, nx_resolve_fn *resolve, void *context,
+                               nx_value *to, nx_value **spare) {
     for (int i = 0; i < n; i++) {
         if (args[i].tag == NX_TAG_NODE) {
             NX_TRY(resolve(context, args[i].node, args[i].n, &to[i]));
@@ -51,7 +53,9 @@ static bool all_of(const nx_value *value, bool (*fits)(const nx_value *)) {
     return true;
 }
 
-static bool is_number(const nx_value *v) { return v->tag == NX_TAG_INT || v->tag == NX_TAG_FLOAT || v->tag == NX_TAG_BOOL; }
+static bool is_number(const nx_value *v) {
+    return v->tag == NX_TAG_INT || v->tag == NX_TAG_FLOAT || v->tag == NX_TAG_BOOL;
+}
 static bool is_node(const nx_value *v) { return v->tag == NX_TAG_NODE || v->tag == NX_TAG_NONE; }
 static bool is_bool(const nx_value *v) { return v->tag == NX_TAG_BOOL; }
 
@@ -67,7 +71,8 @@ static bool fits(const nx_param *p, const nx_value *v) {
     case NX_TYPE_SCALAR: return is_number(v);
     case NX_TYPE_STR: return v->tag == NX_TAG_STR;
     case NX_TYPE_DTYPE: return v->tag == NX_TAG_DTYPE && v->i >= 0 && v->i < NX_N_DTYPES;
-    case NX_TYPE_DEVICE: return v->tag == NX_TAG_DEVICE && v->device.type >= 0 && v->device.type < nx_device_n_types();
+    case NX_TYPE_DEVICE:
+        return v->tag == NX_TAG_DEVICE && v->device.type >= 0 && v->device.type < nx_device_n_types();
     case NX_TYPE_LAYOUT: return v->tag == NX_TAG_LAYOUT;
     case NX_TYPE_MEMORY_FORMAT: return v->tag == NX_TAG_MEMORY_FORMAT && v->i >= 0 && v->i <= 2;
     case NX_TYPE_GENERATOR: return v->tag == NX_TAG_GENERATOR;
@@ -76,16 +81,19 @@ static bool fits(const nx_param *p, const nx_value *v) {
     return false;
 }
 
-static const char *const tag_names[] = {"None", "Tensor", "int", "float", "bool", "str", "list of ints", "list", "dtype",
-                                        "device", "layout", "memory format", "generator", "Tensor", "object"};
+static const char *const tag_names[] = {"None",   "Tensor",        "int",       "float",  "bool",
+                                        "str",    "list of ints",  "list",      "dtype",  "device",
+                                        "layout", "memory format", "generator", "Tensor", "object"};
 
 nx_status nx__args_check(const nx_op *op, const nx_value *args, int n) {
     const nx_op_def *def = op->def;
-    if (n != def->n_in) return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", def->name, n, def->n_in);
+    if (n != def->n_in)
+        return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", def->name, n, def->n_in);
     for (int i = 0; i < n; i++) {
         if (!fits(&def->params[i], &args[i]))
-            return nx_fail(NX_TYPE, "%s: argument '%s' (position %d) must not be %s: see %s", def->name, def->params[i].name,
-                           i + 1, args[i].tag < (uint32_t)NX_COUNT(tag_names) ? tag_names[args[i].tag] : "unknown",
+            return nx_fail(NX_TYPE, "%s: argument '%s' (position %d) must not be %s: see %s", def->name,
+                           def->params[i].name, i + 1,
+                           args[i].tag < (uint32_t)NX_COUNT(tag_names) ? tag_names[args[i].tag] : "unknown",
                            def->schema ? def->schema : "its schema");
     }
     return NX_OK;
@@ -95,9 +103,11 @@ bool nx_value_equal(const nx_value *a, const nx_value *b) {
     if (a->tag != b->tag) return false;
     switch (a->tag) {
     case NX_TAG_NONE: return true;
-    case NX_TAG_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* tells -0.0 from 0.0, and nan from nan no more */
+    case NX_TAG_FLOAT:
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* tells -0.0 from 0.0, and nan from nan no more */
     case NX_TAG_STR: return strcmp(a->str, b->str) == 0;
-    case NX_TAG_INTS: return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof(int64_t) * (size_t)a->n) == 0);
+    case NX_TAG_INTS:
+        return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof(int64_t) * (size_t)a->n) == 0);
     case NX_TAG_DEVICE: return a->device.type == b->device.type && a->device.index == b->device.index;
     case NX_TAG_NODE: return a->node == b->node && a->n == b->n;
     case NX_TAG_TENSOR: case NX_TAG_GENERATOR: case NX_TAG_OPAQUE: return a->opaque == b->opaque;
@@ -112,14 +122,16 @@ bool nx_value_equal(const nx_value *a, const nx_value *b) {
 
 static nx_status resolve_fake(void *context, nx_node *node, int result, nx_value *out) {
     const nx_op *op = context;
-    if (result < 0 || result >= node->n_results) return nx_fail(NX_RUNTIME, "%s: %s has no result %d", op->def->name, node->name, result);
+    if (result < 0 || result >= node->n_results)
+        return nx_fail(NX_RUNTIME, "%s: %s has no result %d", op->def->name, node->name, result);
     if (node->fakes[result] == NULL)
         return nx_fail(NX_RUNTIME, "%s: the shape of %s is not known", op->def->name, node->name);
     *out = nx_value_tensor(node->fakes[result]);
     return NX_OK;
 }
 
-/* Through the dispatcher under FAKE, not the bare shape rule: composed operators then need no rule of their own. */
+/* Through the dispatcher under FAKE, not the bare shape rule: composed operators then need no rule of
+ * their own. */
 nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **out) {
     nx_thread *thread = nx_thread_get();
     uint64_t included = thread->keys_included, excluded = thread->keys_excluded;
@@ -136,7 +148,8 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **ou
         thread->keys_included = included;
         thread->keys_excluded = excluded;
     }
-    for (int k = 0; k < n_out && status == NX_OK; k++) out[k] = results[k].tag == NX_TAG_TENSOR ? results[k].tensor : NULL;
+    for (int k = 0; k < n_out && status == NX_OK; k++)
+        out[k] = results[k].tag == NX_TAG_TENSOR ? results[k].tensor : NULL;
     nx_free(results);
     return status;
 }

@@ -1,5 +1,6 @@
-/* Building a graph from C (narthex.h): inputs, calls, results. What comes from outside is checked here: argument tags,
- * shapes through the operator's own rule, names. After this a graph is only wrong if its order is; verify.c tells. */
+/* Building a graph from C (narthex.h): inputs, calls, results. What comes from outside is checked here:
+ * argument tags, shapes through the operator's own rule, names. After this a graph is only wrong if its
+ * order is; verify.c tells. */
 #include "ir/private.h"
 
 nx_status nx_fake_new(const nx_meta *meta, int64_t offset, nx_tensor **out) {
@@ -10,13 +11,17 @@ nx_status nx_fake_new(const nx_meta *meta, int64_t offset, nx_tensor **out) {
     size_t bytes = nx_meta_bytes(meta);
     if (bytes) bytes += (size_t)offset * nx_dtype_bytes(meta->dtype);
     NX_TRY(nx_storage_new_fake(meta->device, bytes, &storage));
-    nx_status status = nx_tensor_new_view(storage, &placed, NX_DEVICE_KEY(meta->device) | NX_KEY(FAKE), NULL, out);
+    nx_status status =
+        nx_tensor_new_view(storage, &placed, NX_DEVICE_KEY(meta->device) | NX_KEY(FAKE), NULL, out);
     nx_storage_unref(storage);
     return status;
 }
 
 nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out) {
-    nx_meta meta = {.dtype = (nx_dtype)tensor->a.dtype, .device = tensor->a.device, .ndim = tensor->a.ndim, .view_of = -1};
+    nx_meta meta = {.dtype = (nx_dtype)tensor->a.dtype,
+                    .device = tensor->a.device,
+                    .ndim = tensor->a.ndim,
+                    .view_of = -1};
     memcpy(meta.size, tensor->a.sizes, sizeof(int64_t) * tensor->a.ndim);
     memcpy(meta.stride, tensor->a.strides, sizeof(int64_t) * tensor->a.ndim);
     return nx_fake_new(&meta, tensor->offset, out);
@@ -28,10 +33,12 @@ static nx_node *after_placeholders(const nx_graph *graph) {
     return node;
 }
 
-nx_status nx_graph_input_like(nx_graph *graph, const char *name, const char *target, nx_tensor *fake, nx_node **out) {
+nx_status nx_graph_input_like(nx_graph *graph, const char *name, const char *target, nx_tensor *fake,
+                              nx_node **out) {
     nx_node *node, *where = after_placeholders(graph);
     nx_status status;
-    if (where) status = nx_graph_insert_before(where, NX_NODE_PLACEHOLDER, name, NULL, target, NULL, 0, &node);
+    if (where)
+        status = nx_graph_insert_before(where, NX_NODE_PLACEHOLDER, name, NULL, target, NULL, 0, &node);
     else status = nx_graph_append(graph, NX_NODE_PLACEHOLDER, name, NULL, target, NULL, 0, &node);
     if (status != NX_OK) return status;
     status = nx_node_set_fakes(node, &fake, 1);
@@ -43,16 +50,22 @@ nx_status nx_graph_input_like(nx_graph *graph, const char *name, const char *tar
     return NX_OK;
 }
 
-nx_status nx_graph_input(nx_graph *graph, const char *name, nx_dtype dtype, int ndim, const int64_t *sizes, nx_device device,
-                         nx_node **out) {
+nx_status nx_graph_input(nx_graph *graph, const char *name, nx_dtype dtype, int ndim, const int64_t *sizes,
+                         nx_device device, nx_node **out) {
     nx_meta meta = {.dtype = dtype, .device = device, .ndim = ndim, .view_of = -1};
     nx_tensor *fake;
     if (graph == NULL || name == NULL) return nx_fail(NX_VALUE, "graph input: a graph and a name are needed");
-    if ((int)dtype < 0 || dtype >= NX_N_DTYPES) return nx_fail(NX_VALUE, "graph input %s: %d is no dtype", name, (int)dtype);
-    if (ndim < 0 || ndim > NX_MAX_DIMS) return nx_fail(NX_VALUE, "graph input %s: %d dimensions, 0 to %d are possible", name, ndim, NX_MAX_DIMS);
-    if (device.type < 0 || device.type >= nx_device_n_types()) return nx_fail(NX_VALUE, "graph input %s: no such device", name);
+    if ((int)dtype < 0 || dtype >= NX_N_DTYPES)
+        return nx_fail(NX_VALUE, "graph input %s: %d is no dtype", name, (int)dtype);
+    if (ndim < 0 || ndim > NX_MAX_DIMS)
+        return nx_fail(NX_VALUE, "graph input %s: %d dimensions, 0 to %d are possible", name, ndim,
+                       NX_MAX_DIMS);
+    if (device.type < 0 || device.type >= nx_device_n_types())
+        return nx_fail(NX_VALUE, "graph input %s: no such device", name);
     for (int d = 0; d < ndim; d++) {
-        if (sizes[d] < 0) return nx_fail(NX_VALUE, "graph input %s: size %lld of dimension %d is negative", name, (long long)sizes[d], d);
+        if (sizes[d] < 0)
+            return nx_fail(NX_VALUE, "graph input %s: size %lld of dimension %d is negative", name,
+                           (long long)sizes[d], d);
         meta.size[d] = sizes[d];
     }
     nx_meta_contiguous(&meta);
@@ -66,7 +79,8 @@ nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *consta
     nx_node *node;
     NX_TRY(nx_graph_append(graph, NX_NODE_GET_ATTR, name, NULL, NULL, NULL, 0, &node));
     nx_status status = nx_node_set_fakes(node, &constant, 1);
-    if (status == NX_OK && (node->target = nx_strdup(node->name)) == NULL) status = nx_fail_memory(strlen(node->name) + 1);
+    if (status == NX_OK && (node->target = nx_strdup(node->name)) == NULL)
+        status = nx_fail_memory(strlen(node->name) + 1);
     if (status != NX_OK) {
         nx_node_erase(node);
         return status;
@@ -76,12 +90,16 @@ nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *consta
     return NX_OK;
 }
 
-nx_status nx_graph_call_named(nx_graph *graph, const nx_op *op, const nx_value *in, const char *name, nx_node **out) {
+nx_status nx_graph_call_named(nx_graph *graph, const nx_op *op, const nx_value *in, const char *name,
+                              nx_node **out) {
     nx_tensor *fakes[16] = {0};
     nx_node *node = NULL;
     nx_status status;
-    if (graph == NULL || op == NULL) return nx_fail(NX_VALUE, "graph call: a graph and an operator are needed");
-    if (op->def->n_out > NX_COUNT(fakes)) return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d results in a graph", op->def->name, NX_COUNT(fakes));
+    if (graph == NULL || op == NULL)
+        return nx_fail(NX_VALUE, "graph call: a graph and an operator are needed");
+    if (op->def->n_out > NX_COUNT(fakes))
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d results in a graph", op->def->name,
+                       NX_COUNT(fakes));
     NX_TRY(nx__args_check(op, in, op->def->n_in));
     NX_TRY(nx_graph_append(graph, NX_NODE_CALL_FUNCTION, name, op, NULL, in, op->def->n_in, &node));
     status = nx__infer(op, node->args, node->n_args, fakes);
@@ -102,11 +120,14 @@ nx_status nx_graph_call(nx_graph *graph, const nx_op *op, const nx_value *in, nx
 nx_status nx_graph_output(nx_graph *graph, const nx_value *results, int n) {
     nx_node *node;
     if (graph == NULL || n < 0) return nx_fail(NX_VALUE, "graph output: a graph is needed");
-    if (nx_graph_output_node(graph)) return nx_fail(NX_RUNTIME, "graph output: the graph has its output already");
+    if (nx_graph_output_node(graph))
+        return nx_fail(NX_RUNTIME, "graph output: the graph has its output already");
     for (int i = 0; i < n; i++) {
-        if (results[i].tag != NX_TAG_NODE) return nx_fail(NX_TYPE, "graph output: result %d is not a node", i);
+        if (results[i].tag != NX_TAG_NODE)
+            return nx_fail(NX_TYPE, "graph output: result %d is not a node", i);
         if (results[i].n < 0 || results[i].n >= results[i].node->n_results)
-            return nx_fail(NX_RUNTIME, "graph output: %s has no result %d", results[i].node->name, results[i].n);
+            return nx_fail(NX_RUNTIME, "graph output: %s has no result %d", results[i].node->name,
+                           results[i].n);
     }
     return nx_graph_append(graph, NX_NODE_OUTPUT, "output", NULL, NULL, results, n, &node);
 }

@@ -1,7 +1,7 @@
-/* The graph as a data structure: making, changing, copying and freeing nodes. Arguments are kept values; each mention of
- * a node in them has one entry in that node's list of uses, and every function here keeps the two in step. A function
- * does all or nothing. What a level allows is not checked here but in verify.c; the C interface that checks arguments
- * and infers shapes stands in build.c. */
+/* The graph as a data structure: making, changing, copying and freeing nodes. Arguments are kept values;
+ * each mention of a node in them has one entry in that node's list of uses, and every function here keeps
+ * the two in step. A function does all or nothing. What a level allows is not checked here but in
+ * verify.c; the C interface that checks arguments and infers shapes stands in build.c. */
 #include "ir/private.h"
 
 nx_status nx_graph_new(nx_graph **out) {
@@ -11,7 +11,7 @@ nx_status nx_graph_new(nx_graph **out) {
     return NX_OK;
 }
 
-/* ---- uses ------------------------------------------------------------------------------------------- */
+/* ---- uses ---- */
 static void remove_use(nx_node *input, const nx_node *user) {
     for (nx_use **at = &input->uses; *at; at = &(*at)->next) {
         if ((*at)->user != user) continue;
@@ -47,7 +47,8 @@ static nx_status add_uses(nx_node *user, const nx_value *args, int n) {
 }
 
 static nx_status check_args(const nx_graph *graph, const nx_value *args, int n, int depth) {
-    if (depth > NX__MAX_LIST_DEPTH) return nx_fail(NX_RUNTIME, "graph: lists are nested deeper than %d", NX__MAX_LIST_DEPTH);
+    if (depth > NX__MAX_LIST_DEPTH)
+        return nx_fail(NX_RUNTIME, "graph: lists are nested deeper than %d", NX__MAX_LIST_DEPTH);
     for (int i = 0; i < n; i++) {
         if (args[i].tag == NX_TAG_NODE && args[i].node->graph != graph)
             return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", args[i].node->name);
@@ -77,7 +78,7 @@ static void free_args(nx_value *args, int n) {
     nx_free(args);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------ */
+/* ---- nodes ---- */
 static void free_fakes(nx_tensor **fakes, int n) {
     for (int k = 0; fakes && k < n; k++) nx_tensor_unref(fakes[k]);
     nx_free(fakes);
@@ -102,8 +103,8 @@ static int count_results(nx_node_kind kind, const nx_op *op) {
     return kind == NX_NODE_OUTPUT ? 0 : op ? op->def->n_out : 1;
 }
 
-static nx_status new_node(nx_graph *graph, nx_node_kind kind, const nx_op *op, const char *target, const nx_value *args, int n_args,
-                          nx_node **out) {
+static nx_status new_node(nx_graph *graph, nx_node_kind kind, const nx_op *op, const char *target,
+                          const nx_value *args, int n_args, nx_node **out) {
     nx_node *node = nx_alloc_zeroed(sizeof *node);
     nx_status status;
     if (node == NULL) return nx_fail_memory(sizeof *node);
@@ -113,7 +114,8 @@ static nx_status new_node(nx_graph *graph, nx_node_kind kind, const nx_op *op, c
     node->n_results = count_results(kind, op);
     status = NX_NO_MEMORY;
     if (target && (node->target = nx_strdup(target)) == NULL) goto no_memory;
-    if ((node->fakes = nx_alloc_zeroed(sizeof *node->fakes * (size_t)(node->n_results + 1))) == NULL) goto no_memory;
+    if ((node->fakes = nx_alloc_zeroed(sizeof *node->fakes * (size_t)(node->n_results + 1))) == NULL)
+        goto no_memory;
     NX_TRY_FAIL(keep_args(args, n_args, &node->args));
     node->n_args = n_args;
     NX_TRY_FAIL(add_uses(node, node->args, n_args));
@@ -140,20 +142,23 @@ static void unlink_node(nx_graph *graph, nx_node *node) {
     *(node->next ? &node->next->previous : &graph->last) = node->previous;
 }
 
-static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, const char *hint, bool exact, const nx_op *op,
-                           const char *target, const nx_value *args, int n_args, nx_node **out) {
+static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, const char *hint, bool exact,
+                           const nx_op *op, const char *target, const nx_value *args, int n_args,
+                           nx_node **out) {
     char base[200];
     nx_node *node;
     NX_TRY(check_args(graph, args, n_args, 0));
     if (op && n_args != op->def->n_in)
-        return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", op->def->name, n_args, op->def->n_in);
+        return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", op->def->name, n_args,
+                       op->def->n_in);
     if (hint == NULL && op) {
         nx__op_base(op->def->name, base, sizeof base);
         hint = base;
     }
     NX_TRY(new_node(graph, kind, op, target, args, n_args, &node));
     if (hint == NULL) hint = target ? target : "output";
-    nx_status status = exact ? nx__name_claim(graph, hint, &node->name) : nx__name_make(graph, hint, &node->name);
+    nx_status status =
+        exact ? nx__name_claim(graph, hint, &node->name) : nx__name_make(graph, hint, &node->name);
     if (status != NX_OK) {
         nx_node_each_input(node, drop_use, node);
         free_node(node);
@@ -167,18 +172,18 @@ static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, c
     return NX_OK;
 }
 
-nx_status nx_graph_append(nx_graph *graph, nx_node_kind kind, const char *name_hint, const nx_op *op, const char *target,
-                          const nx_value *args, int n_args, nx_node **out) {
+nx_status nx_graph_append(nx_graph *graph, nx_node_kind kind, const char *name_hint, const nx_op *op,
+                          const char *target, const nx_value *args, int n_args, nx_node **out) {
     return make_node(graph, NULL, kind, name_hint, false, op, target, args, n_args, out);
 }
 
-nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char *name, const nx_op *op, const char *target,
-                                 const nx_value *args, int n_args, nx_node **out) {
+nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char *name, const nx_op *op,
+                                 const char *target, const nx_value *args, int n_args, nx_node **out) {
     return make_node(graph, NULL, kind, name, true, op, target, args, n_args, out);
 }
 
-nx_status nx_graph_insert_before(nx_node *where, nx_node_kind kind, const char *name_hint, const nx_op *op, const char *target,
-                                 const nx_value *args, int n_args, nx_node **out) {
+nx_status nx_graph_insert_before(nx_node *where, nx_node_kind kind, const char *name_hint, const nx_op *op,
+                                 const char *target, const nx_value *args, int n_args, nx_node **out) {
     return make_node(where->graph, where, kind, name_hint, false, op, target, args, n_args, out);
 }
 
@@ -208,14 +213,16 @@ void nx_graph_free(nx_graph *graph) {
     nx_free(graph);
 }
 
-/* ---- changing nodes --------------------------------------------------------------------------------- */
+/* ---- changing nodes ---- */
 nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args) {
     nx_value *kept;
     NX_TRY(check_args(node->graph, args, n_args, 0));
     if (node->op && n_args != node->op->def->n_in)
-        return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", node->op->def->name, n_args, node->op->def->n_in);
+        return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", node->op->def->name, n_args,
+                       node->op->def->n_in);
     NX_TRY(keep_args(args, n_args, &kept));
-    /* The new uses stand under a name of their own until all are there, so that a failure can take them back. */
+    /* The new uses stand under a name of their own until all are there, so that a failure can take them
+     * back. */
     nx_node fresh = {.args = kept, .n_args = n_args};
     nx_status status = add_uses(&fresh, kept, n_args);
     if (status != NX_OK) {
@@ -249,7 +256,8 @@ static nx_status set_text(char **at, const char *text) {
     return NX_OK;
 }
 
-nx_status nx_node_set_source(nx_node *node, const char *file, int line, const char *function, const char *code) {
+nx_status nx_node_set_source(nx_node *node, const char *file, int line, const char *function,
+                             const char *code) {
     NX_TRY(set_text(&node->file, file));
     NX_TRY(set_text(&node->function, function));
     NX_TRY(set_text(&node->code, code));
@@ -287,7 +295,8 @@ static void replace(nx_node *node, int from, nx_node *with, int to, bool (*wante
     for (nx_use **at = &node->uses; *at;) {
         nx_use *use = *at;
         int before = n_mentions(use->user, node);
-        if (use->user != with && (wanted == NULL || wanted(use->user))) rename_in(use->user->args, use->user->n_args, node, from, with, to);
+        if (use->user != with && (wanted == NULL || wanted(use->user)))
+            rename_in(use->user->args, use->user->n_args, node, from, with, to);
         /* Move as many of this user's entries as it has mentions less; they need not stand together. */
         int move = before - n_mentions(use->user, node);
         bool moved_first = move > 0;
@@ -307,13 +316,16 @@ static void replace(nx_node *node, int from, nx_node *with, int to, bool (*wante
 }
 
 nx_status nx_node_replace_uses(nx_node *node, nx_node *with) {
-    if (node->graph != with->graph) return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
+    if (node->graph != with->graph)
+        return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
     replace(node, -1, with, 0, NULL);
     return NX_OK;
 }
 
-nx_status nx_node_replace_result_if(nx_node *node, int result, nx_node *with, int with_result, bool (*wanted)(const nx_node *user)) {
-    if (node->graph != with->graph) return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
+nx_status nx_node_replace_result_if(nx_node *node, int result, nx_node *with, int with_result,
+                                    bool (*wanted)(const nx_node *user)) {
+    if (node->graph != with->graph)
+        return nx_fail(NX_RUNTIME, "graph: %s belongs to another graph", with->name);
     replace(node, result, with, with_result, wanted);
     return NX_OK;
 }
@@ -322,7 +334,7 @@ nx_status nx_node_replace_result(nx_node *node, int result, nx_node *with, int w
     return nx_node_replace_result_if(node, result, with, with_result, NULL);
 }
 
-/* ---- the whole graph --------------------------------------------------------------------------------- */
+/* ---- the whole graph ---- */
 nx_node *nx_graph_output_node(const nx_graph *graph) {
     return graph->last && graph->last->kind == NX_NODE_OUTPUT ? graph->last : NULL;
 }
@@ -349,8 +361,12 @@ nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, 
     if (args == NULL) return nx_fail_memory(bytes);
     nx_status status;
     NX_TRY_FAIL(nx_args_resolve(node->args, node->n_args, map_node, map, args));
-    if (nx__name_taken(graph, node->name)) status = nx_graph_append(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
-    else status = nx__graph_append_named(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
+    if (nx__name_taken(graph, node->name))
+        status =
+            nx_graph_append(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
+    else
+        status = nx__graph_append_named(graph, node->kind, node->name, node->op, node->target, args,
+                                        node->n_args, &copy);
     if (status != NX_OK) goto fail;
     NX_TRY_FAIL(nx_node_set_fakes(copy, node->fakes, node->n_results));
     NX_TRY_FAIL(nx_node_set_source(copy, node->file, node->line, node->function, node->code));

@@ -53,10 +53,12 @@ void nx_node_erase(nx_node *node);                                      /* has n
 /* Result `result` of node becomes result `with_result` of the other, everywhere. */
 NX_MUST_USE nx_status nx_node_replace_result(nx_node *node, int result, nx_node *with, int with_result);
 /* The same for the users that `wanted` holds of. */
-NX_MUST_USE nx_status nx_node_replace_result_if(nx_node *node, int result, nx_node *with, int with_result, bool (*wanted)(const nx_node *user));
+NX_MUST_USE nx_status nx_node_replace_result_if(nx_node *node, int result, nx_node *with, int with_result,
+                                                bool (*wanted)(const nx_node *user));
 void nx_node_move_before(nx_node *node, nx_node *where);                /* NULL: to the end; numbers are stale then */
 /* A placeholder behind the others; its fake is referenced. */
-NX_MUST_USE nx_status nx_graph_input_like(nx_graph *graph, const char *name, const char *target, nx_tensor *fake, nx_node **out);
+NX_MUST_USE nx_status nx_graph_input_like(nx_graph *graph, const char *name, const char *target, nx_tensor *fake,
+                                          nx_node **out);
 /* nx_graph_call with a name of the caller's choice (NULL: the operator's). */
 NX_MUST_USE nx_status nx_graph_call_named(nx_graph *graph, const nx_op *op, const nx_value *in, const char *name, nx_node **out);
 /* Copies args to `to`, which has room for nx_args_room() values, every node reference replaced by what `resolve` gives. */

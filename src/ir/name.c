@@ -1,6 +1,7 @@
-/* Names of nodes: unique in their graph, Python identifiers, numbered as FX numbers them ("add", "add_1"; a name of
- * Python's builtins or a keyword gets a number at once, "sum_1"). One table of strings per graph; a name stays taken
- * when its node goes, so that texts of before and after a pass can be compared. Read next: graph.c. */
+/* Names of nodes: unique in their graph, Python identifiers, numbered as FX numbers them ("add", "add_1";
+ * a name of Python's builtins or a keyword gets a number at once, "sum_1"). One table of strings per
+ * graph; a name stays taken when its node goes, so that texts of before and after a pass can be compared.
+ * Read next: graph.c. */
 #include "ir/private.h"
 
 typedef struct entry {
@@ -13,16 +14,21 @@ typedef struct table { entry *at; int room, n; } table;
 
 /* Keywords and builtins that a node's name must not shadow. */
 static const char *const reserved[] = {
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
-    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or",
-    "pass", "raise", "return", "try", "while", "with", "yield",
-    "abs", "aiter", "all", "anext", "any", "ascii", "bin", "bool", "breakpoint", "bytearray", "bytes", "callable", "chr",
-    "classmethod", "compile", "complex", "copyright", "credits", "delattr", "dict", "dir", "divmod", "enumerate", "eval",
-    "exec", "exit", "filter", "float", "format", "frozenset", "getattr", "globals", "hasattr", "hash", "help", "hex", "id",
-    "input", "int", "isinstance", "issubclass", "iter", "len", "license", "list", "locals", "map", "max", "memoryview",
-    "min", "next", "object", "oct", "open", "ord", "pow", "print", "property", "quit", "range", "repr", "reversed",
-    "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type", "vars", "zip",
-    "inf", "nan", "torch", "device", "self",
+    "False",       "None",      "True",       "and",        "as",        "assert",  "async",        "await",
+    "break",       "class",     "continue",   "def",        "del",       "elif",    "else",         "except",
+    "finally",     "for",       "from",       "global",     "if",        "import",  "in",           "is",
+    "lambda",      "nonlocal",  "not",        "or",         "pass",      "raise",   "return",       "try",
+    "while",       "with",      "yield",      "abs",        "aiter",     "all",     "anext",        "any",
+    "ascii",       "bin",       "bool",       "breakpoint", "bytearray", "bytes",   "callable",     "chr",
+    "classmethod", "compile",   "complex",    "copyright",  "credits",   "delattr", "dict",         "dir",
+    "divmod",      "enumerate", "eval",       "exec",       "exit",      "filter",  "float",        "format",
+    "frozenset",   "getattr",   "globals",    "hasattr",    "hash",      "help",    "hex",          "id",
+    "input",       "int",       "isinstance", "issubclass", "iter",      "len",     "license",      "list",
+    "locals",      "map",       "max",        "memoryview", "min",       "next",    "object",       "oct",
+    "open",        "ord",       "pow",        "print",      "property",  "quit",    "range",        "repr",
+    "reversed",    "round",     "set",        "setattr",    "slice",     "sorted",  "staticmethod", "str",
+    "sum",         "super",     "tuple",      "type",       "vars",      "zip",     "inf",          "nan",
+    "torch",       "device",    "self",
 };
 
 static bool is_reserved(const char *name) {
@@ -90,7 +96,8 @@ static void clean(const char *hint, char *out) {
     bool gap = false;
     if (*hint >= '0' && *hint <= '9') out[n++] = '_';
     for (const char *c = hint; *c && n < MAX_NAME; c++) {
-        bool good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_';
+        bool good =
+            (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_';
         if (good || !gap) out[n++] = good ? *c : '_';
         gap = !good;
     }
@@ -129,9 +136,11 @@ nx_status nx__name_make(nx_graph *graph, const char *hint, char **out) {
     NX_TRY(get_entry(names, base, &e));
     if (number < 0 || is_used(names, candidate)) {
         number = e->count;
-        if (is_reserved(candidate)) snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
+        if (is_reserved(candidate))
+            snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
     }
-    while (is_used(names, candidate)) snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
+    while (is_used(names, candidate))
+        snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
     e->count = number;
     return mark_used(names, candidate, out);
 }

@@ -1,7 +1,8 @@
-/* The text of print.c read back: nx_graph_parse. In: any text at all. Out: a graph whose nodes are defined before use and
- * whose operator calls have fitting arguments, or an error with line and column. Levels and shapes are not checked here:
- * nx_graph_verify does that. A "#" begins a comment; behind a statement it is taken for the user's line when it reads
- * "FILE:LINE in FUNCTION: CODE". Arguments may be left out where the schema has a default, and named. */
+/* The text of print.c read back: nx_graph_parse. In: any text at all. Out: a graph whose nodes are defined
+ * before use and whose operator calls have fitting arguments, or an error with line and column. Levels and
+ * shapes are not checked here: nx_graph_verify does that. A "#" begins a comment; behind a statement it is
+ * taken for the user's line when it reads "FILE:LINE in FUNCTION: CODE". Arguments may be left out where
+ * the schema has a default, and named. */
 #include "ir/read.h"
 
 #include <ctype.h>
@@ -9,7 +10,7 @@
 
 enum { MAX_NODES = 1 << 20, MAX_RESULTS = 64 };
 
-/* ---- lines ------------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 static void skip_line(nx__reader *r) { r->at += strcspn(r->at, "\n"); }
 
 /* To the next thing that is not space, newline or a comment on a line of its own. */
@@ -50,15 +51,18 @@ static nx_status read_source(nx_node *node, const char *begin, const char *end) 
     for (const char *at = begin; at < end && after == NULL; at++) {
         if (*at != ':' || at == begin || !isdigit((unsigned char)at[1])) continue;
         const char *digit = at + 1;
-        for (line = 0; isdigit((unsigned char)*digit) && line < 100000000; digit++) line = 10 * line + (*digit - '0');
-        if (digit == end || *digit == ':' || (end - digit > 4 && memcmp(digit, " in ", 4) == 0)) colon = at, after = digit;
+        for (line = 0; isdigit((unsigned char)*digit) && line < 100000000; digit++)
+            line = 10 * line + (*digit - '0');
+        if (digit == end || *digit == ':' || (end - digit > 4 && memcmp(digit, " in ", 4) == 0))
+            colon = at, after = digit;
     }
     if (after == NULL) return NX_OK;
     const char *function = after < end && *after == ' ' ? after + 4 : NULL;
     const char *code = find_text(after, end, ": "), *function_end = code ? code : end;
     nx_status status = NX_NO_MEMORY;
     char *file_text = copy_range(begin, colon), *function_text = NULL, *code_text = NULL;
-    if (file_text == NULL || (function && (function_text = copy_range(function, function_end)) == NULL)) goto fail;
+    if (file_text == NULL || (function && (function_text = copy_range(function, function_end)) == NULL))
+        goto fail;
     if (code && (code_text = copy_range(code + 2, end)) == NULL) goto fail;
     status = nx_node_set_source(node, file_text, line, function_text, code_text);
 fail:
@@ -78,11 +82,12 @@ static nx_status end_statement(nx__reader *r, nx_node *node) {
         const char *end = r->at;
         if (begin < end) NX_TRY(read_source(node, begin, end));
     }
-    if (*r->at != '\n' && *r->at != '\0' && *r->at != '}') return nx__read_error(r, r->at, "the end of the line is expected here");
+    if (*r->at != '\n' && *r->at != '\0' && *r->at != '}')
+        return nx__read_error(r, r->at, "the end of the line is expected here");
     return NX_OK;
 }
 
-/* ---- arguments -------------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 typedef NX_VEC(nx_value) values;
 
 static void free_values(values *args) {
@@ -129,21 +134,26 @@ static nx_status read_op_args(nx__reader *r, const nx_op *op, values *args) {
             NX_TRY(read_keyword(r, op, &at));
             bool named = at >= 0;
             if (!named) at = next++;
-            if (at >= def->n_in || (!named && def->params[at].keyword_only)) return nx__read_error(r, r->at, "%s takes no more positional arguments", def->name);
-            if (given[at]) return nx__read_error(r, r->at, "argument '%s' is given twice", def->params[at].name);
+            if (at >= def->n_in || (!named && def->params[at].keyword_only))
+                return nx__read_error(r, r->at, "%s takes no more positional arguments", def->name);
+            if (given[at])
+                return nx__read_error(r, r->at, "argument '%s' is given twice", def->params[at].name);
             given[at] = true;
             NX_TRY(nx__read_value(r, &args->at[at]));
             nx_value *v = &args->at[at];
-            if (def->params[at].type == NX_TYPE_FLOAT && v->tag == NX_TAG_INT) *v = nx_value_float((double)v->i);
+            if (def->params[at].type == NX_TYPE_FLOAT && v->tag == NX_TAG_INT)
+                *v = nx_value_float((double)v->i);
         } while (nx__accept(r, ','));
         NX_TRY(nx__expect(r, ')'));
     }
     for (int i = 0; i < def->n_in; i++) {
         if (given[i]) continue;
-        if (!def->params[i].has_initial) return nx__read_error(r, begin, "%s: argument '%s' is missing", def->name, def->params[i].name);
+        if (!def->params[i].has_initial)
+            return nx__read_error(r, begin, "%s: argument '%s' is missing", def->name, def->params[i].name);
         NX_TRY(nx_value_keep(&def->params[i].initial, &args->at[i]));
     }
-    if (nx__args_check(op, args->at, args->n) != NX_OK) return nx__read_error(r, begin, "%s", nx_error_message());
+    if (nx__args_check(op, args->at, args->n) != NX_OK)
+        return nx__read_error(r, begin, "%s", nx_error_message());
     return NX_OK;
 }
 
@@ -158,7 +168,7 @@ static nx_status read_args(nx__reader *r, values *args) {
     return nx__expect(r, ')');
 }
 
-/* ---- statements ------------------------------------------------------------------------------------- */
+/* ---- statements ---- */
 static nx_status read_types(nx__reader *r, nx_node *node) {
     nx_tensor *fakes[MAX_RESULTS] = {0};
     int n = 0;
@@ -170,7 +180,8 @@ static nx_status read_types(nx__reader *r, nx_node *node) {
         do {
             nx__word word;
             nx__reader mark = *r;
-            if (n == MAX_RESULTS) NX_TRY_FAIL(nx__read_error(r, r->at, "a node has at most %d results", MAX_RESULTS));
+            if (n == MAX_RESULTS)
+                NX_TRY_FAIL(nx__read_error(r, r->at, "a node has at most %d results", MAX_RESULTS));
             NX_TRY_FAIL(nx__read_word(r, false, &word));
             if (!many || strcmp(word.at, "none") != 0) {
                 *r = mark;
@@ -180,7 +191,8 @@ static nx_status read_types(nx__reader *r, nx_node *node) {
         } while (many && nx__accept(r, ','));
         if (many) NX_TRY_FAIL(nx__expect(r, ')'));
     }
-    if (node->op ? n != node->op->def->n_out : !many && n != 1) NX_TRY_FAIL(nx__read_error(r, begin, "%%%s has %d results", node->name, node->n_results));
+    if (node->op ? n != node->op->def->n_out : !many && n != 1)
+        NX_TRY_FAIL(nx__read_error(r, begin, "%%%s has %d results", node->name, node->n_results));
     status = nx_node_set_fakes(node, fakes, n);
 fail:
     for (int i = 0; i < n + 1 && i < MAX_RESULTS; i++) nx_tensor_unref(fakes[i]);
@@ -219,10 +231,11 @@ static nx_status read_call(nx__reader *r, char **target, const nx_op **op, value
     return *op ? read_op_args(r, *op, args) : read_args(r, args);
 }
 
-static nx_status add_node(nx__reader *r, nx_node_kind kind, const char *name, const nx_op *op, const char *target,
-                          const values *args, const char *begin, nx_node **out) {
+static nx_status add_node(nx__reader *r, nx_node_kind kind, const char *name, const nx_op *op,
+                          const char *target, const values *args, const char *begin, nx_node **out) {
     nx_node *node;
-    if (r->graph->n_nodes >= MAX_NODES) return nx__read_error(r, begin, "a graph has at most %d nodes", MAX_NODES);
+    if (r->graph->n_nodes >= MAX_NODES)
+        return nx__read_error(r, begin, "a graph has at most %d nodes", MAX_NODES);
     if (nx_graph_find(r->graph, name)) return nx__read_error(r, begin, "%%%s is defined twice", name);
     NX_TRY(nx__graph_append_named(r->graph, kind, name, op, target, args->at, args->n, &node));
     *out = node;
@@ -247,7 +260,9 @@ static nx_status read_definition(nx__reader *r) {
     NX_TRY(nx__expect(r, '='));
     NX_TRY(nx__read_word(r, false, &word));
     while (k < NX_COUNT(kinds) && strcmp(kinds[k].word, word.at) != 0) k++;
-    if (k == NX_COUNT(kinds)) return nx__read_error(r, begin, "'%s' is none of placeholder, get_attr, call, method, module", word.at);
+    if (k == NX_COUNT(kinds))
+        return nx__read_error(r, begin, "'%s' is none of placeholder, get_attr, call, method, module",
+                              word.at);
     bool leaf = kinds[k].kind == NX_NODE_PLACEHOLDER || kinds[k].kind == NX_NODE_GET_ATTR;
     NX_TRY_FAIL(leaf ? nx__read_string(r, &target) : read_call(r, &target, &op, &args));
     NX_TRY_FAIL(add_node(r, kinds[k].kind, name.at, op, target, &args, begin, &node));
@@ -278,10 +293,12 @@ static nx_status read_graph(nx__reader *r) {
     skip_blank(r);
     const char *begin = r->at;
     NX_TRY(nx__read_word(r, false, &word));
-    if (strcmp(word.at, "graph") != 0) return nx__read_error(r, begin, "a text begins with 'graph captured {' or 'graph functional {'");
+    if (strcmp(word.at, "graph") != 0)
+        return nx__read_error(r, begin, "a text begins with 'graph captured {' or 'graph functional {'");
     NX_TRY(nx__read_word(r, false, &word));
     if (strcmp(word.at, "functional") == 0) r->graph->level = NX_GRAPH_FUNCTIONAL;
-    else if (strcmp(word.at, "captured") != 0) return nx__read_error(r, begin, "the level '%s' is neither captured nor functional", word.at);
+    else if (strcmp(word.at, "captured") != 0)
+        return nx__read_error(r, begin, "the level '%s' is neither captured nor functional", word.at);
     NX_TRY(nx__expect(r, '{'));
     for (skip_blank(r); *r->at != '}'; skip_blank(r)) {
         if (*r->at == '%') {
@@ -290,7 +307,8 @@ static nx_status read_graph(nx__reader *r) {
         }
         begin = r->at;
         NX_TRY(nx__read_word(r, false, &word));
-        if (strcmp(word.at, "return") != 0) return nx__read_error(r, begin, "'%s' begins no statement", word.at);
+        if (strcmp(word.at, "return") != 0)
+            return nx__read_error(r, begin, "'%s' begins no statement", word.at);
         NX_TRY(read_return(r));
     }
     r->at++;

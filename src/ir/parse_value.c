@@ -1,5 +1,5 @@
-/* Words, numbers, values, types and constants of a .nx text. The text may be hostile: every length, depth and product is
- * bounded here, and an error names line and column. Read next: parse.c. */
+/* Words, numbers, values, types and constants of a .nx text. The text may be hostile: every length, depth
+ * and product is bounded here, and an error names line and column. Read next: parse.c. */
 #include "ir/read.h"
 
 #include <ctype.h>
@@ -16,7 +16,8 @@ nx_status nx__read_error(const nx__reader *r, const char *at, const char *format
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return nx_fail(NX_VALUE, "graph text, line %d, column %d: %s", r->line, (int)(at - r->line_start) + 1, message);
+    return nx_fail(NX_VALUE, "graph text, line %d, column %d: %s", r->line, (int)(at - r->line_start) + 1,
+                   message);
 }
 
 void nx__skip_spaces(nx__reader *r) {
@@ -52,7 +53,8 @@ nx_status nx__read_word(nx__reader *r, bool dots, nx__word *out) {
         if (isalnum((unsigned char)*r->at) || *r->at == '_' || (dots && *r->at == '.')) take = 1;
         else if (dots && r->at[0] == ':' && r->at[1] == ':') take = 2;
         if (take == 0) break;
-        if (n + take >= NX__MAX_WORD) return nx__read_error(r, begin, "a name has at most %d characters", NX__MAX_WORD - 1);
+        if (n + take >= NX__MAX_WORD)
+            return nx__read_error(r, begin, "a name has at most %d characters", NX__MAX_WORD - 1);
         while (take--) out->at[n++] = *r->at++;
     }
     out->at[n] = '\0';
@@ -106,7 +108,9 @@ static nx_status read_number(nx__reader *r, nx_value *out) {
     return NX_OK;
 }
 
-static int hex_digit(char c) { return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int hex_digit(char c) {
+    return isdigit((unsigned char)c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 nx_status nx__read_string(nx__reader *r, char **out) {
     nx_text text = {0};
@@ -116,14 +120,16 @@ nx_status nx__read_string(nx__reader *r, char **out) {
     while (*r->at != '"') {
         char c = *r->at;
         if (c == '\0' || c == '\n') NX_TRY_FAIL(nx__read_error(r, begin, "this string has no end"));
-        if (text.n >= MAX_STRING) NX_TRY_FAIL(nx__read_error(r, begin, "a string has at most %d bytes", MAX_STRING));
+        if (text.n >= MAX_STRING)
+            NX_TRY_FAIL(nx__read_error(r, begin, "a string has at most %d bytes", MAX_STRING));
         if (c == '\\' && r->at[1] == 'x' && hex_digit(r->at[2]) >= 0 && hex_digit(r->at[3]) >= 0) {
             c = (char)(16 * hex_digit(r->at[2]) + hex_digit(r->at[3]));
             if (c == '\0') NX_TRY_FAIL(nx__read_error(r, r->at, "a string holds no zero byte"));
             r->at += 4;
         } else if (c == '\\') {
             c = r->at[1];
-            if (c != '"' && c != '\\') NX_TRY_FAIL(nx__read_error(r, r->at, "only \\\\, \\\" and \\xNN are known"));
+            if (c != '"' && c != '\\')
+                NX_TRY_FAIL(nx__read_error(r, r->at, "only \\\\, \\\" and \\xNN are known"));
             r->at += 2;
         } else {
             r->at++;
@@ -180,7 +186,8 @@ static nx_status read_node(nx__reader *r, nx_value *out) {
         r->at++;
         NX_TRY(nx__read_int(r, &result));
     }
-    if (result < 0 || result >= node->n_results) return nx__read_error(r, begin, "%%%s has no result %lld", word.at, (long long)result);
+    if (result < 0 || result >= node->n_results)
+        return nx__read_error(r, begin, "%%%s has no result %lld", word.at, (long long)result);
     *out = nx_value_node(node, (int)result);
     return NX_OK;
 }
@@ -189,10 +196,12 @@ static nx_status read_list(nx__reader *r, nx_value *out) {
     NX_VEC(nx_value) values = {0};
     nx_value value;
     nx_status status;
-    if (++r->depth > NX__MAX_LIST_DEPTH) return nx__read_error(r, r->at, "lists are nested deeper than %d", NX__MAX_LIST_DEPTH);
+    if (++r->depth > NX__MAX_LIST_DEPTH)
+        return nx__read_error(r, r->at, "lists are nested deeper than %d", NX__MAX_LIST_DEPTH);
     if (!nx__accept(r, ')')) {
         do {
-            if (values.n == MAX_LIST) NX_TRY_FAIL(nx__read_error(r, r->at, "a list has at most %d values", MAX_LIST));
+            if (values.n == MAX_LIST)
+                NX_TRY_FAIL(nx__read_error(r, r->at, "a list has at most %d values", MAX_LIST));
             NX_TRY_FAIL(nx__read_value(r, &value));
             if ((status = nx_vec_push(&values, value)) != NX_OK) {
                 nx_value_drop(&value);
@@ -217,7 +226,8 @@ static nx_status read_int_list(nx__reader *r, nx_value *out) {
     nx_status status;
     if (!nx__accept(r, ']')) {
         do {
-            if (ints.n == MAX_LIST) NX_TRY_FAIL(nx__read_error(r, r->at, "a list has at most %d values", MAX_LIST));
+            if (ints.n == MAX_LIST)
+                NX_TRY_FAIL(nx__read_error(r, r->at, "a list has at most %d values", MAX_LIST));
             NX_TRY_FAIL(nx__read_int(r, &i));
             NX_TRY_FAIL(nx_vec_push(&ints, i));
         } while (nx__accept(r, ','));
@@ -241,10 +251,16 @@ static bool find_dtype(const char *word, bool brief, nx_dtype *out) {
 }
 
 static nx_status read_word_value(nx__reader *r, nx_value *out) {
-    static const struct { const char *word; nx_tag tag; int64_t i; } words[] = {
-        {"None", NX_TAG_NONE, 0}, {"True", NX_TAG_BOOL, 1}, {"False", NX_TAG_BOOL, 0}, {"strided", NX_TAG_LAYOUT, 0},
-        {"contiguous_format", NX_TAG_MEMORY_FORMAT, 0}, {"preserve_format", NX_TAG_MEMORY_FORMAT, 1},
-        {"channels_last", NX_TAG_MEMORY_FORMAT, 2}, {"opaque", NX_TAG_OPAQUE, 0},
+    static const struct { const char *word; nx_tag tag; int64_t i;
+    } words[] = {
+        {"None", NX_TAG_NONE, 0},
+        {"True", NX_TAG_BOOL, 1},
+        {"False", NX_TAG_BOOL, 0},
+        {"strided", NX_TAG_LAYOUT, 0},
+        {"contiguous_format", NX_TAG_MEMORY_FORMAT, 0},
+        {"preserve_format", NX_TAG_MEMORY_FORMAT, 1},
+        {"channels_last", NX_TAG_MEMORY_FORMAT, 2},
+        {"opaque", NX_TAG_OPAQUE, 0},
     };
     nx__word word;
     nx_dtype dtype;
@@ -286,7 +302,8 @@ nx_status nx__read_value(nx__reader *r, nx_value *out) {
         *out = nx_value_str(text);
         return NX_OK;
     }
-    bool is_number = (strncmp(word, "inf", 3) == 0 || strncmp(word, "nan", 3) == 0) && !isalnum((unsigned char)word[3]) && word[3] != '_';
+    bool is_number = (strncmp(word, "inf", 3) == 0 || strncmp(word, "nan", 3) == 0) &&
+                     !isalnum((unsigned char)word[3]) && word[3] != '_';
     if (is_word_start(*word) && !is_number) return read_word_value(r, out);
     return read_number(r, out);
 }
@@ -309,11 +326,13 @@ nx_status nx__read_type(nx__reader *r, nx_tensor **out) {
     nx__skip_spaces(r);
     const char *begin = r->at;
     NX_TRY(nx__read_word(r, false, &word));
-    if (!find_dtype(word.at, true, &meta.dtype)) return nx__read_error(r, begin, "'%s' is no element type", word.at);
+    if (!find_dtype(word.at, true, &meta.dtype))
+        return nx__read_error(r, begin, "'%s' is no element type", word.at);
     NX_TRY(nx__expect(r, '['));
     NX_TRY(nx__read_ints(r, ']', meta.size, NX_MAX_DIMS, &meta.ndim));
     for (int d = 0; d < meta.ndim; d++) {
-        if (meta.size[d] < 0 || meta.size[d] > INT64_C(1) << 56) return nx__read_error(r, begin, "size %lld is not possible", (long long)meta.size[d]);
+        if (meta.size[d] < 0 || meta.size[d] > INT64_C(1) << 56)
+            return nx__read_error(r, begin, "size %lld is not possible", (long long)meta.size[d]);
     }
     for (int d = meta.ndim - 1; d >= 0; d--) {
         meta.stride[d] = 0;
@@ -350,8 +369,11 @@ static nx_status read_element(nx__reader *r, nx_array *a, int64_t i) {
     const char *begin = r->at;
     if (a->dtype == NX_F16 || a->dtype == NX_BF16) {
         char *end;
-        long bits = begin[0] == '0' && begin[1] == 'x' && isxdigit((unsigned char)begin[2]) ? strtol(begin, &end, 16) : -1;
-        if (bits < 0 || bits > UINT16_MAX) return nx__read_error(r, begin, "the bits of a half are expected here, 0x0000 to 0xffff");
+        long bits = begin[0] == '0' && begin[1] == 'x' && isxdigit((unsigned char)begin[2])
+                        ? strtol(begin, &end, 16)
+                        : -1;
+        if (bits < 0 || bits > UINT16_MAX)
+            return nx__read_error(r, begin, "the bits of a half are expected here, 0x0000 to 0xffff");
         ((uint16_t *)a->data)[i] = (uint16_t)bits;
         r->at = end;
         return NX_OK;
@@ -362,7 +384,9 @@ static nx_status read_element(nx__reader *r, nx_array *a, int64_t i) {
     else if (a->dtype == NX_F64) ((double *)a->data)[i] = f;
     else if (v.tag == NX_TAG_FLOAT) return nx__read_error(r, begin, "a whole number is expected here");
     else if (a->dtype == NX_BOOL) ((uint8_t *)a->data)[i] = v.i != 0;
-    else memcpy((char *)a->data + i * (int64_t)nx_dtype_bytes(a->dtype), &v.i, nx_dtype_bytes(a->dtype)); /* little endian */
+    else
+        memcpy((char *)a->data + i * (int64_t)nx_dtype_bytes(a->dtype), &v.i,
+               nx_dtype_bytes(a->dtype)); /* little endian */
     return NX_OK;
 }
 
@@ -370,8 +394,10 @@ nx_status nx__read_constant(nx__reader *r, const nx_tensor *fake, nx_tensor **ou
     const nx_array *a = &fake->a;
     nx_status status;
     NX_TRY(nx__expect(r, '['));
-    if (a->device.type != 0 || !a->contiguous) return nx__read_error(r, r->at, "only a row-major constant on the CPU has its value here");
-    if (a->numel > MAX_CONSTANT) return nx__read_error(r, r->at, "a constant has at most %d elements here", MAX_CONSTANT);
+    if (a->device.type != 0 || !a->contiguous)
+        return nx__read_error(r, r->at, "only a row-major constant on the CPU has its value here");
+    if (a->numel > MAX_CONSTANT)
+        return nx__read_error(r, r->at, "a constant has at most %d elements here", MAX_CONSTANT);
     NX_TRY(nx_tensor_new((nx_dtype)a->dtype, a->ndim, a->sizes, NX_CPU, out));
     for (int64_t i = 0; i < a->numel; i++) {
         if (i) NX_TRY_FAIL(nx__expect(r, ','));

@@ -6,9 +6,10 @@
  *       %add = call torch.add aten::add.Tensor(%t, %k, alpha=2) : f32[2, 2] cpu
  *       return (%add)
  *     }
- * A type is dtype[sizes]{strides, when not row-major}+offset device, "grad" when it requires grad. Arguments that have
- * their default are left out. Result k > 0 of a node is %name.k. Lists of ints are [1, 2], other lists (a, b). A constant
- * of up to 64 elements on the CPU stands behind "=" (halves as their bits); of a larger one only name and type are kept. */
+ * A type is dtype[sizes]{strides, when not row-major}+offset device, "grad" when it requires grad.
+ * Arguments that have their default are left out. Result k > 0 of a node is %name.k. Lists of ints are [1,
+ * 2], other lists (a, b). A constant of up to 64 elements on the CPU stands behind "=" (halves as their
+ * bits); of a larger one only name and type are kept. */
 #include "ir/private.h"
 
 #include <inttypes.h>
@@ -49,7 +50,8 @@ static void add_string(nx_text *text, const char *s) {
 static void add_target(nx_text *text, const char *target) {
     bool plain = (*target >= 'a' && *target <= 'z') || (*target >= 'A' && *target <= 'Z') || *target == '_';
     for (const char *c = target; *c; c++) {
-        plain = plain && ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '_' || *c == '.');
+        plain = plain && ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+                          *c == '_' || *c == '.');
     }
     if (plain) nx_text_add(text, "%s", target);
     else add_string(text, target);
@@ -71,7 +73,9 @@ static void add_value(nx_text *text, const nx_value *v) {
         nx_text_add(text, ")");
         break;
     case NX_TAG_LAYOUT: nx_text_add(text, "strided"); break;
-    case NX_TAG_MEMORY_FORMAT: nx_text_add(text, "%s", memory_formats[v->i >= 0 && v->i < 3 ? v->i : 0]); break;
+    case NX_TAG_MEMORY_FORMAT:
+        nx_text_add(text, "%s", memory_formats[v->i >= 0 && v->i < 3 ? v->i : 0]);
+        break;
     case NX_TAG_GENERATOR:
         nx_text_add(text, "generator(");
         nx__text_device(text, v->generator->device);
@@ -100,14 +104,17 @@ static void add_args(nx_text *text, const nx_node *node) {
     if (params) {
         for (n_positional = 0; n_positional < n && !params[n_positional].keyword_only;) n_positional++;
         int last = n_positional;
-        while (last > 0 && params[last - 1].has_initial && nx_value_equal(&node->args[last - 1], &params[last - 1].initial)) last--;
+        while (last > 0 && params[last - 1].has_initial &&
+               nx_value_equal(&node->args[last - 1], &params[last - 1].initial))
+            last--;
         n_positional = last;
     }
     bool comma = false;
     nx_text_add(text, "(");
     for (int i = 0; i < n; i++) {
         bool named = i >= n_positional;
-        if (named && params && params[i].has_initial && nx_value_equal(&node->args[i], &params[i].initial)) continue;
+        if (named && params && params[i].has_initial && nx_value_equal(&node->args[i], &params[i].initial))
+            continue;
         if (comma) nx_text_add(text, ", ");
         comma = true;
         if (named && params) nx_text_add(text, "%s=", params[i].name);
@@ -162,7 +169,9 @@ static void add_element(nx_text *text, const nx_array *a, int64_t i) {
 
 static void add_constant(nx_text *text, const nx_tensor *t) {
     const nx_array *a = &t->a;
-    if (a->device.type != 0 || nx_tensor_is_fake(t) || !a->contiguous || a->numel > MAX_INLINE || (a->numel && !a->data)) return;
+    if (a->device.type != 0 || nx_tensor_is_fake(t) || !a->contiguous || a->numel > MAX_INLINE ||
+        (a->numel && !a->data))
+        return;
     nx_text_add(text, " = [");
     for (int64_t i = 0; i < a->numel; i++) {
         if (i) nx_text_add(text, ", ");

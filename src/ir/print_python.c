@@ -1,7 +1,8 @@
-/* A graph as the Python function that FX would print: placeholders, the user's lines as comments, one assignment a node,
- * names set to None behind their last use. `shapes`: annotations like "f32[2, 2]". Captured calls print as the user wrote
- * them (functions, methods, operators), functional ones as torch.ops.aten.NAME.OVERLOAD. Only for people: nothing reads
- * it back (print.c writes the text that does). */
+/* A graph as the Python function that FX would print: placeholders, the user's lines as comments, one
+ * assignment a node, names set to None behind their last use. `shapes`: annotations like "f32[2, 2]".
+ * Captured calls print as the user wrote them (functions, methods, operators), functional ones as
+ * torch.ops.aten.NAME.OVERLOAD. Only for people: nothing reads it back (print.c writes the text that
+ * does). */
 #include "ir/private.h"
 
 #include <inttypes.h>
@@ -16,16 +17,18 @@ typedef struct printer {
 
 typedef struct form { const char *name, *format; } form; /* %0 and %1 are the arguments */
 static const form operators[] = {
-    {"add", "%0 + %1"}, {"sub", "%0 - %1"}, {"mul", "%0 * %1"}, {"truediv", "%0 / %1"}, {"floordiv", "%0 // %1"},
-    {"mod", "%0 % %1"}, {"pow", "%0 ** %1"}, {"matmul", "%0 @ %1"}, {"lshift", "%0 << %1"}, {"rshift", "%0 >> %1"},
-    {"and_", "%0 & %1"}, {"or_", "%0 | %1"}, {"xor", "%0 ^ %1"}, {"eq", "%0 == %1"}, {"ne", "%0 != %1"}, {"lt", "%0 < %1"},
-    {"gt", "%0 > %1"}, {"le", "%0 <= %1"}, {"ge", "%0 >= %1"}, {"getitem", "%0[%1]"}, {"pos", "+%0"}, {"neg", "-%0"},
-    {"invert", "~%0"},
+    {"add", "%0 + %1"},       {"sub", "%0 - %1"},     {"mul", "%0 * %1"},  {"truediv", "%0 / %1"},
+    {"floordiv", "%0 // %1"}, {"mod", "%0 % %1"},     {"pow", "%0 ** %1"}, {"matmul", "%0 @ %1"},
+    {"lshift", "%0 << %1"},   {"rshift", "%0 >> %1"}, {"and_", "%0 & %1"}, {"or_", "%0 | %1"},
+    {"xor", "%0 ^ %1"},       {"eq", "%0 == %1"},     {"ne", "%0 != %1"},  {"lt", "%0 < %1"},
+    {"gt", "%0 > %1"},        {"le", "%0 <= %1"},     {"ge", "%0 >= %1"},  {"getitem", "%0[%1]"},
+    {"pos", "+%0"},           {"neg", "-%0"},         {"invert", "~%0"},
 };
 static const form inplace_operators[] = {
-    {"iadd", "%0 += %1"}, {"isub", "%0 -= %1"}, {"imul", "%0 *= %1"}, {"itruediv", "%0 /= %1"}, {"ifloordiv", "%0 //= %1"},
-    {"imod", "%0 %= %1"}, {"ipow", "%0 **= %1"}, {"imatmul", "%0 @= %1"}, {"ilshift", "%0 <<= %1"}, {"irshift", "%0 >>= %1"},
-    {"iand", "%0 &= %1"}, {"ior", "%0 |= %1"}, {"ixor", "%0 ^= %1"},
+    {"iadd", "%0 += %1"},       {"isub", "%0 -= %1"},     {"imul", "%0 *= %1"},  {"itruediv", "%0 /= %1"},
+    {"ifloordiv", "%0 //= %1"}, {"imod", "%0 %= %1"},     {"ipow", "%0 **= %1"}, {"imatmul", "%0 @= %1"},
+    {"ilshift", "%0 <<= %1"},   {"irshift", "%0 >>= %1"}, {"iand", "%0 &= %1"},  {"ior", "%0 |= %1"},
+    {"ixor", "%0 ^= %1"},
 };
 
 static const char *find_form(const form *forms, int n, const char *target) {
@@ -79,7 +82,9 @@ static void add_args(nx_text *text, const nx_node *node, int first) {
     bool comma = false;
     while (params && n_positional > 0) {
         const nx_param *p = &params[n_positional - 1];
-        if (!p->keyword_only && !(p->has_initial && nx_value_equal(&node->args[n_positional - 1], &p->initial))) break;
+        if (!p->keyword_only &&
+            !(p->has_initial && nx_value_equal(&node->args[n_positional - 1], &p->initial)))
+            break;
         n_positional--;
     }
     for (int i = first; i < node->n_args; i++) {
@@ -117,7 +122,8 @@ static void add_op_name(nx_text *text, const char *name) {
     const char *rest = strstr(name, "::");
     int n_space = rest ? (int)(rest - name) : 0;
     rest = rest ? rest + 2 : name;
-    nx_text_add(text, "torch.ops.%.*s%s%s%s", n_space, name, n_space ? "." : "", rest, strchr(rest, '.') ? "" : ".default");
+    nx_text_add(text, "torch.ops.%.*s%s%s%s", n_space, name, n_space ? "." : "", rest,
+                strchr(rest, '.') ? "" : ".default");
 }
 
 static void add_call(printer *p, const nx_node *node) {
@@ -231,7 +237,8 @@ nx_status nx_graph_print_python(const nx_graph *graph, bool shapes, bool source_
     nx_graph_number((nx_graph *)graph);
     p.last_use = nx_alloc_zeroed(bytes);
     if (p.last_use == NULL) return nx_fail_memory(bytes);
-    for (nx_node *node = graph->first; node; node = node->next) nx_node_each_input(node, note_use, &(finder){p.last_use, node});
+    for (nx_node *node = graph->first; node; node = node->next)
+        nx_node_each_input(node, note_use, &(finder){p.last_use, node});
     add_signature(&p, graph);
     add_body(&p, graph);
     if (graph->n_nodes == graph->n_inputs) nx_text_add(&p.text, "    pass\n");

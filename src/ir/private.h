@@ -15,8 +15,8 @@ void nx__name_set_node(nx_graph *graph, const char *name, nx_node *node); /* NUL
 void nx__names_free(nx_graph *graph);
 
 /* nx_graph_append with this very name. */
-nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char *name, const nx_op *op, const char *target,
-                                 const nx_value *args, int n_args, nx_node **out);
+nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char *name, const nx_op *op,
+                                 const char *target, const nx_value *args, int n_args, nx_node **out);
 
 /* ---- arguments (args.c) ------------------------------------------------------------------------------ */
 /* The tags that `op` accepts; tensors stand as nodes. Text for an error without the operator's name. */
@@ -26,7 +26,7 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **ou
 /* "add" of "aten::add.Tensor" into `out`. */
 void nx__op_base(const char *op_name, char *out, size_t room);
 
-/* ---- text ---------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 void nx__text_float(nx_text *text, double f, bool is_single); /* the shortest that reads back, with a point */
 void nx__text_device(nx_text *text, nx_device device);        /* "cpu", "npu:0" */
 

@@ -14,7 +14,8 @@ typedef struct nx__reader {
 enum { NX__MAX_WORD = 256 };
 typedef struct nx__word { char at[NX__MAX_WORD]; } nx__word;
 
-nx_status nx__read_error(const nx__reader *r, const char *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+nx_status nx__read_error(const nx__reader *r, const char *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void nx__skip_spaces(nx__reader *r);                    /* not newlines */
 bool nx__accept(nx__reader *r, char c);                 /* after spaces */
 nx_status nx__expect(nx__reader *r, char c);
@@ -22,7 +23,8 @@ bool nx__peek_word(const nx__reader *r);
 nx_status nx__read_word(nx__reader *r, bool dots, nx__word *out); /* dots: "torch.add", "aten::add.Tensor" */
 nx_status nx__read_int(nx__reader *r, int64_t *out);
 nx_status nx__read_string(nx__reader *r, char **out);   /* the caller's */
-nx_status nx__read_ints(nx__reader *r, char close, int64_t *out, int room, int *n); /* behind the opening bracket */
+nx_status nx__read_ints(nx__reader *r, char close, int64_t *out, int room,
+                        int *n); /* behind the opening bracket */
 nx_status nx__read_device(nx__reader *r, nx_device *out);
 nx_status nx__read_value(nx__reader *r, nx_value *out); /* kept: nx_value_drop() */
 nx_status nx__read_type(nx__reader *r, nx_tensor **out);

@@ -1,5 +1,6 @@
-/* The interpreter: every node through the dispatcher, in order. It is the meaning of a graph, what the engines are
- * compared with, and what re-traces a graph onto another level. An intermediate is freed at its last use. */
+/* The interpreter: every node through the dispatcher, in order. It is the meaning of a graph, what the
+ * engines are compared with, and what re-traces a graph onto another level. An intermediate is freed at
+ * its last use. */
 #include "ir/private.h"
 
 typedef struct machine {
@@ -25,13 +26,17 @@ static void finish_use(void *context, nx_node *node, int result) {
     }
 }
 
-static void count_use(void *context, nx_node *node, int result) { ((machine *)context)->uses_left[node->order]++; }
+static void count_use(void *context, nx_node *node, int result) {
+    ((machine *)context)->uses_left[node->order]++;
+}
 
 static nx_status check_reference(const nx_node *node) {
     for (int i = 0; i < node->n_args; i++) {
         const nx_value *v = &node->args[i];
-        if (v->tag == NX_TAG_NODE && (v->n < 0 || v->n >= v->node->n_results || v->node->order >= node->order))
-            return nx_fail(NX_RUNTIME, "graph: %s uses result %d of %s, which is not there yet", node->name, v->n, v->node->name);
+        if (v->tag == NX_TAG_NODE &&
+            (v->n < 0 || v->n >= v->node->n_results || v->node->order >= node->order))
+            return nx_fail(NX_RUNTIME, "graph: %s uses result %d of %s, which is not there yet", node->name,
+                           v->n, v->node->name);
     }
     return NX_OK;
 }
@@ -41,11 +46,13 @@ static nx_status prepare(machine *m, const nx_graph *graph) {
     int n_values = 0, room = 0;
     nx_graph_number((nx_graph *)graph);
     size_t ints = sizeof(int) * (size_t)(graph->n_nodes + 1);
-    if ((m->first = nx_alloc(ints)) == NULL || (m->uses_left = nx_alloc_zeroed(ints)) == NULL) return nx_fail_memory(ints);
+    if ((m->first = nx_alloc(ints)) == NULL || (m->uses_left = nx_alloc_zeroed(ints)) == NULL)
+        return nx_fail_memory(ints);
     for (const nx_node *node = graph->first; node; node = node->next) {
         m->first[node->order] = n_values;
         n_values += node->n_results;
-        int need = nx_args_room(node->args, node->n_args) + node->n_results + (node->op ? node->op->def->n_out : 0);
+        int need =
+            nx_args_room(node->args, node->n_args) + node->n_results + (node->op ? node->op->def->n_out : 0);
         if (need > room) room = need;
         NX_TRY(check_reference(node));
         nx_node_each_input(node, count_use, m);
@@ -69,14 +76,16 @@ static void release(machine *m, const nx_graph *graph) {
 
 static nx_status run_call(machine *m, const nx_node *node) {
     if (node->op == NULL)
-        return nx_fail(NX_NOT_IMPLEMENTED, "graph: %s calls %s, which is no operator", node->name, node->target ? node->target : "nothing");
+        return nx_fail(NX_NOT_IMPLEMENTED, "graph: %s calls %s, which is no operator", node->name,
+                       node->target ? node->target : "nothing");
     int n_out = node->op->def->n_out;
     nx_value *out = m->scratch, *in = out + n_out;
     memset(out, 0, sizeof *out * (size_t)n_out);
     NX_TRY(nx_args_resolve(node->args, node->n_args, get_value, m, in));
     NX_TRY(nx_op_call(node->op, in, out));
     for (int k = 0; k < n_out; k++) {
-        if (out[k].tag == NX_TAG_TENSOR && k < node->n_results) m->values[m->first[node->order] + k] = out[k].tensor;
+        if (out[k].tag == NX_TAG_TENSOR && k < node->n_results)
+            m->values[m->first[node->order] + k] = out[k].tensor;
         else nx_value_drop(&out[k]);
     }
     nx_node_each_input(node, finish_use, m);
@@ -89,7 +98,8 @@ static nx_status run_call(machine *m, const nx_node *node) {
 
 static nx_status run_output(machine *m, const nx_node *node, nx_tensor **out, int n_out) {
     nx_value value;
-    if (n_out != node->n_args) return nx_fail(NX_RUNTIME, "graph: it has %d results, room was given for %d", node->n_args, n_out);
+    if (n_out != node->n_args)
+        return nx_fail(NX_RUNTIME, "graph: it has %d results, room was given for %d", node->n_args, n_out);
     for (int i = 0; i < n_out; i++) {
         out[i] = NULL;
         if (node->args[i].tag != NX_TAG_NODE) continue;
@@ -102,13 +112,14 @@ static nx_status run_output(machine *m, const nx_node *node, nx_tensor **out, in
 static nx_status run_attribute(machine *m, const nx_node *node, nx_attribute_fn *attribute, void *context) {
     nx_tensor **at = &m->values[m->first[node->order]];
     if (attribute) return attribute(context, node, at);
-    if (node->constant == NULL) return nx_fail(NX_RUNTIME, "graph: %s has no value (its text held only the type)", node->name);
+    if (node->constant == NULL)
+        return nx_fail(NX_RUNTIME, "graph: %s has no value (its text held only the type)", node->name);
     *at = nx_tensor_ref(node->constant);
     return NX_OK;
 }
 
-static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *inputs, nx_attribute_fn *attribute, void *context,
-                           nx_tensor **out, int n_out) {
+static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *inputs,
+                           nx_attribute_fn *attribute, void *context, nx_tensor **out, int n_out) {
     nx_thread *thread = nx_thread_get();
     int n = 0;
     for (const nx_node *node = graph->first; node; node = node->next) {
@@ -128,13 +139,14 @@ static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *
     return nx_fail(NX_RUNTIME, "graph: it has no output");
 }
 
-nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_attribute_fn *attribute, void *context,
-                           nx_tensor **out, int n_out) {
+nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs,
+                           nx_attribute_fn *attribute, void *context, nx_tensor **out, int n_out) {
     nx_thread *thread = nx_thread_get();
     const char *file = thread->source_file, *code = thread->source_code, *function = thread->source_function;
     int line = thread->source_line;
     machine m = {0};
-    if (n_inputs != graph->n_inputs) return nx_fail(NX_RUNTIME, "graph: it has %d inputs, %d were given", graph->n_inputs, n_inputs);
+    if (n_inputs != graph->n_inputs)
+        return nx_fail(NX_RUNTIME, "graph: it has %d inputs, %d were given", graph->n_inputs, n_inputs);
     for (int i = 0; i < n_inputs; i++) {
         if (inputs[i] == NULL) return nx_fail(NX_VALUE, "graph: input %d is missing", i);
     }
@@ -148,6 +160,7 @@ nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int 
     return status;
 }
 
-nx_status nx_graph_run(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_tensor **out, int n_out) {
+nx_status nx_graph_run(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
+                       int n_out) {
     return nx_graph_retrace(graph, inputs, n_inputs, NULL, NULL, out, n_out);
 }

@@ -1,7 +1,8 @@
-/* Recording: what stands at the CAPTURE and TRACE keys. A call is first done below (with this key masked, so that the
- * parts of a composed operator are not recorded a second time), then appended to the tracer's graph as a node whose
- * arguments are the nodes of its tensors. Tensors are known by address; the tracer holds them, so that no address is
- * used twice. A tensor written in place stands for the node that wrote it from then on. */
+/* Recording: what stands at the CAPTURE and TRACE keys. A call is first done below (with this key masked,
+ * so that the parts of a composed operator are not recorded a second time), then appended to the tracer's
+ * graph as a node whose arguments are the nodes of its tensors. Tensors are known by address; the tracer
+ * holds them, so that no address is used twice. A tensor written in place stands for the node that wrote
+ * it from then on. */
 #include "ir/private.h"
 
 typedef struct tracked { nx_tensor *tensor; nx_node *node; int result; } tracked;
@@ -49,16 +50,19 @@ nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, in
 }
 
 static bool same_place(const nx_tensor *a, const nx_tensor *b) {
-    if (a->storage != b->storage || a->offset != b->offset || a->a.dtype != b->a.dtype || a->a.ndim != b->a.ndim) return false;
+    if (a->storage != b->storage || a->offset != b->offset || a->a.dtype != b->a.dtype ||
+        a->a.ndim != b->a.ndim)
+        return false;
     for (int d = 0; d < a->a.ndim; d++) {
         if (a->a.sizes[d] != b->a.sizes[d] || a->a.strides[d] != b->a.strides[d]) return false;
     }
     return true;
 }
 
-/* Autograd keeps results as aliases (a node that held its own result would never be freed). Such an alias has another
- * address; the same place of the same storage tells which tensor it is. Only at TRACE: there is nothing above that tells
- * aliases apart. Of several (a detached tensor lies in the place of its source) the newest is right for reads. */
+/* Autograd keeps results as aliases (a node that held its own result would never be freed). Such an alias
+ * has another address; the same place of the same storage tells which tensor it is. Only at TRACE: there
+ * is nothing above that tells aliases apart. Of several (a detached tensor lies in the place of its
+ * source) the newest is right for reads. */
 static const tracked *find_alias(const nx_tracer *tracer, const nx_tensor *tensor) {
     const tracked *best = NULL;
     if (tracer->key != NX_KEY_AT_TRACE || tensor->storage == NULL) return NULL;
@@ -86,7 +90,8 @@ static nx_status tensor_node(const lookup *look, nx_tensor *tensor, nx_value *ou
         return known ? NX_OK : nx_tracer_bind(tracer, tensor, out->node, out->n);
     }
     if (tracer->unknown) return tracer->unknown(tracer, tensor, out);
-    return nx_fail(NX_RUNTIME, "%s: a tensor that was made outside is used while recording", look->op->def->name);
+    return nx_fail(NX_RUNTIME, "%s: a tensor that was made outside is used while recording",
+                   look->op->def->name);
 }
 
 static nx_status to_nodes(const lookup *look, const nx_value *in, int n, nx_value *to, nx_value **spare) {
@@ -105,8 +110,8 @@ static nx_status to_nodes(const lookup *look, const nx_value *in, int n, nx_valu
     return NX_OK;
 }
 
-/* A node keeps the shape of a result in a fake of its own: with the tensor it would keep its history alive, and a second
- * tensor over its storage would look like a view to autograd. */
+/* A node keeps the shape of a result in a fake of its own: with the tensor it would keep its history
+ * alive, and a second tensor over its storage would look like a view to autograd. */
 static nx_status set_shapes(nx_node *node, const nx_value *out) {
     for (int k = 0; k < node->n_results; k++) {
         if (out[k].tag == NX_TAG_TENSOR) NX_TRY(nx_fake_like(out[k].tensor, &node->fakes[k]));
@@ -127,7 +132,8 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
     NX_TRY(nx_graph_append(tracer->graph, kind, hint, op, target, args, op->def->n_in, &node));
     nx_status status = set_shapes(node, out);
     if (status == NX_OK)
-        status = nx_node_set_source(node, thread->source_file, thread->source_line, thread->source_function, thread->source_code);
+        status = nx_node_set_source(node, thread->source_file, thread->source_line, thread->source_function,
+                                    thread->source_code);
     for (int k = 0; k < node->n_results && status == NX_OK; k++) {
         if (out[k].tag == NX_TAG_TENSOR) status = nx_tracer_bind(tracer, out[k].tensor, node, k);
     }
@@ -135,8 +141,8 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
     return status;
 }
 
-/* Dispatch asks the highest key first and a tracer masks its own while it goes on, so a call that arrives here belongs
- * to the innermost tracer of the highest key that is not masked. */
+/* Dispatch asks the highest key first and a tracer masks its own while it goes on, so a call that arrives
+ * here belongs to the innermost tracer of the highest key that is not masked. */
 static nx_tracer *serving(const nx_thread *thread) {
     nx_tracer *best = NULL;
     for (nx_tracer *tracer = thread->tracer; tracer; tracer = tracer->outer) {
@@ -150,7 +156,8 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     nx_tracer *tracer = serving(thread);
     const nx_op *op = run->op;
-    if (tracer == NULL) return nx_fail(NX_RUNTIME, "%s: a call is to be recorded and no recorder is on", op->def->name);
+    if (tracer == NULL)
+        return nx_fail(NX_RUNTIME, "%s: a call is to be recorded and no recorder is on", op->def->name);
     size_t bytes = sizeof(nx_value) * (size_t)(nx_args_room(in, op->def->n_in) + 1);
     nx_value *args = nx_alloc(bytes), *spare = args + op->def->n_in;
     if (args == NULL) return nx_fail_memory(bytes);

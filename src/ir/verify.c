@@ -1,12 +1,22 @@
-/* The grammar of each level as a table that runs: a row says for which levels and kinds of nodes a sentence must hold.
- * Then every call's shapes are compared with what the operator's own rule says. Run on whatever comes from outside, and
- * after each pass when NARTHEX_VERIFY_GRAPHS is set. */
+/* The grammar of each level as a table that runs: a row says for which levels and kinds of nodes a
+ * sentence must hold. Then every call's shapes are compared with what the operator's own rule says. Run on
+ * whatever comes from outside, and after each pass when NARTHEX_VERIFY_GRAPHS is set. */
 #include "ir/private.h"
 
-enum { CAPTURED = 1 << NX_GRAPH_CAPTURED, FUNCTIONAL = 1 << NX_GRAPH_FUNCTIONAL, EVERY = CAPTURED | FUNCTIONAL };
 enum {
-    P = 1 << NX_NODE_PLACEHOLDER, G = 1 << NX_NODE_GET_ATTR, F = 1 << NX_NODE_CALL_FUNCTION, M = 1 << NX_NODE_CALL_METHOD,
-    U = 1 << NX_NODE_CALL_MODULE, O = 1 << NX_NODE_OUTPUT, CALL = F | M | U, ALL = P | G | CALL | O
+    CAPTURED = 1 << NX_GRAPH_CAPTURED,
+    FUNCTIONAL = 1 << NX_GRAPH_FUNCTIONAL,
+    EVERY = CAPTURED | FUNCTIONAL
+};
+enum {
+    P = 1 << NX_NODE_PLACEHOLDER,
+    G = 1 << NX_NODE_GET_ATTR,
+    F = 1 << NX_NODE_CALL_FUNCTION,
+    M = 1 << NX_NODE_CALL_METHOD,
+    U = 1 << NX_NODE_CALL_MODULE,
+    O = 1 << NX_NODE_OUTPUT,
+    CALL = F | M | U,
+    ALL = P | G | CALL | O
 };
 
 typedef struct bad_input { const nx_node *user; bool late, missing; } bad_input;
@@ -36,13 +46,17 @@ static bool has_no_args(const nx_node *n) { return n->n_args == 0 && n->op == NU
 static bool one_result(const nx_node *n) { return n->n_results == 1; }
 static bool no_result(const nx_node *n) { return n->n_results == 0 && n->uses == NULL; }
 static bool has_target(const nx_node *n) { return n->target != NULL; }
-static bool after_placeholders(const nx_node *n) { return n->previous == NULL || n->previous->kind == NX_NODE_PLACEHOLDER; }
+static bool after_placeholders(const nx_node *n) {
+    return n->previous == NULL || n->previous->kind == NX_NODE_PLACEHOLDER;
+}
 static bool is_last(const nx_node *n) { return n->next == NULL; }
 static bool is_named(const nx_node *n) { return n->name && nx_graph_find(n->graph, n->name) == n; }
 static bool calls_something(const nx_node *n) { return n->op || n->target; }
 static bool has_op(const nx_node *n) { return n->op != NULL; }
 static bool op_results(const nx_node *n) { return n->op == NULL || n->n_results == n->op->def->n_out; }
-static bool op_args(const nx_node *n) { return n->op == NULL || nx__args_check(n->op, n->args, n->n_args) == NX_OK; }
+static bool op_args(const nx_node *n) {
+    return n->op == NULL || nx__args_check(n->op, n->args, n->n_args) == NX_OK;
+}
 static bool returns_nodes(const nx_node *n) {
     for (int i = 0; i < n->n_args; i++) {
         if (n->args[i].tag != NX_TAG_NODE) return false;
@@ -62,7 +76,9 @@ static bool is_fresh(const nx_value *v) {
 
 /* copy_ into an input, with nothing but such copies and the output behind it. */
 static bool is_copy_back(const nx_node *n) {
-    if (strcmp(n->op->def->name, "aten::copy_") != 0 || n->args[0].tag != NX_TAG_NODE || n->args[0].node->kind != NX_NODE_PLACEHOLDER) return false;
+    if (strcmp(n->op->def->name, "aten::copy_") != 0 || n->args[0].tag != NX_TAG_NODE ||
+        n->args[0].node->kind != NX_NODE_PLACEHOLDER)
+        return false;
     return n->next == NULL || n->next->kind == NX_NODE_OUTPUT || (n->next->op && is_copy_back(n->next));
 }
 
@@ -71,7 +87,11 @@ static bool writes_nothing_alive(const nx_node *n) {
     return at < 0 || is_copy_back(n) || is_fresh(&n->args[at]);
 }
 
-static const struct { unsigned levels, kinds; const char *sentence; bool (*holds)(const nx_node *); } rules[] = {
+static const struct {
+    unsigned levels, kinds;
+    const char *sentence;
+    bool (*holds)(const nx_node *);
+} rules[] = {
     {EVERY, ALL, "a node has a name of its own", is_named},
     {EVERY, ALL, "what a node uses is defined before it", inputs_before},
     {EVERY, ALL, "a node uses results that exist", results_exist},
@@ -90,20 +110,24 @@ static const struct { unsigned levels, kinds; const char *sentence; bool (*holds
     {FUNCTIONAL, F, "a call has an operator", has_op},
     {FUNCTIONAL, F, "a call has no target but its operator", no_target},
     {FUNCTIONAL, F, "composed operators are dissolved", is_dissolved},
-    {FUNCTIONAL, F, "nothing is written but inputs by copy_ at the end and memory that nobody else sees", writes_nothing_alive},
+    {FUNCTIONAL, F, "nothing is written but inputs by copy_ at the end and memory that nobody else sees",
+     writes_nothing_alive},
 };
 
 static nx_status check_rules(const nx_graph *graph, const nx_node *node) {
     for (int i = 0; i < NX_COUNT(rules); i++) {
         if (!(rules[i].levels >> graph->level & 1) || !(rules[i].kinds >> node->kind & 1)) continue;
         if (rules[i].holds(node)) continue;
-        return nx_fail(NX_RUNTIME, "verify: %s: %s", node->name, rules[i].holds == op_args ? nx_error_message() : rules[i].sentence);
+        return nx_fail(NX_RUNTIME, "verify: %s: %s", node->name,
+                       rules[i].holds == op_args ? nx_error_message() : rules[i].sentence);
     }
     return NX_OK;
 }
 
 static bool same_shape(const nx_tensor *a, const nx_tensor *b, bool strides) {
-    if (a->a.dtype != b->a.dtype || a->a.ndim != b->a.ndim || memcmp(&a->a.device, &b->a.device, sizeof(nx_device)) != 0) return false;
+    if (a->a.dtype != b->a.dtype || a->a.ndim != b->a.ndim ||
+        memcmp(&a->a.device, &b->a.device, sizeof(nx_device)) != 0)
+        return false;
     for (int d = 0; d < a->a.ndim; d++) {
         if (a->a.sizes[d] != b->a.sizes[d]) return false;
         if (strides && a->a.sizes[d] > 1 && a->a.numel && a->a.strides[d] != b->a.strides[d]) return false;
@@ -121,7 +145,8 @@ static nx_status check_shapes(const nx_node *node) {
     bool unknown = false;
     if (node->op == NULL || node->n_results == 0 || node->n_results > NX_COUNT(fakes)) return NX_OK;
     nx_node_each_input(node, note_unknown, &unknown);
-    if (unknown) return NX_OK; /* captured graphs may hold foreign calls; a functional one has been refused above */
+    if (unknown)
+        return NX_OK; /* captured graphs may hold foreign calls; a functional one has been refused above */
     nx_status status = nx__infer(node->op, node->args, node->n_args, fakes);
     if (status == NX_NO_MEMORY) return status;
     if (status != NX_OK) return nx_fail(NX_RUNTIME, "verify: %s: %s", node->name, nx_error_message());
@@ -150,10 +175,12 @@ static nx_status check_uses(const nx_graph *graph) {
     int *counts = nx_alloc_zeroed(bytes);
     nx_status status = NX_OK;
     if (counts == NULL) return nx_fail_memory(bytes);
-    for (const nx_node *node = graph->first; node; node = node->next) nx_node_each_input(node, count_use, counts);
+    for (const nx_node *node = graph->first; node; node = node->next)
+        nx_node_each_input(node, count_use, counts);
     for (const nx_node *node = graph->first; node && status == NX_OK; node = node->next) {
         if (n_uses(node) != counts[node->order])
-            status = nx_fail(NX_RUNTIME, "verify: %s: %d uses are listed, %d are there", node->name, n_uses(node), counts[node->order]);
+            status = nx_fail(NX_RUNTIME, "verify: %s: %d uses are listed, %d are there", node->name,
+                             n_uses(node), counts[node->order]);
     }
     nx_free(counts);
     return status;
@@ -170,7 +197,7 @@ nx_status nx_graph_verify(const nx_graph *graph) {
     }
     if (nx_graph_output_node(graph) == NULL) return nx_fail(NX_RUNTIME, "verify: the graph has no output");
     if (n_inputs != graph->n_inputs || n_nodes != graph->n_nodes)
-        return nx_fail(NX_RUNTIME, "verify: %d inputs and %d nodes are counted, there are %d and %d", graph->n_inputs, graph->n_nodes,
-                       n_inputs, n_nodes);
+        return nx_fail(NX_RUNTIME, "verify: %d inputs and %d nodes are counted, there are %d and %d",
+                       graph->n_inputs, graph->n_nodes, n_inputs, n_nodes);
     return check_uses(graph);
 }

@@ -1,9 +1,10 @@
 /* From a captured graph to functional forward and backward graphs, without running anything:
  *   captured --interpret on fakes, recorded at TRACE--> flat operators --functionalise--> functional
- *   functional --interpret again on fakes that require grad, then run their backward, recorded--> joint --split--> both.
- * Autograd stands above TRACE, so the joint graph holds the forward's operators and those of the formulas. Between the
- * two, writes are values already, so what autograd sees is free of them. Inputs: arg0_1.. without gradients, primals_1..
- * and tangents_1.. with, as PyTorch names them. Read next: functionalise.c, split.c. */
+ *   functional --interpret again on fakes that require grad, then run their backward, recorded--> joint
+ * --split--> both. Autograd stands above TRACE, so the joint graph holds the forward's operators and those
+ * of the formulas. Between the two, writes are values already, so what autograd sees is free of them.
+ * Inputs: arg0_1.. without gradients, primals_1.. and tangents_1.. with, as PyTorch names them. Read next:
+ * functionalise.c, split.c. */
 #include "pass/private.h"
 
 /* The thread as a trace needs it: nothing of the caller's own recording or modes. */
@@ -23,7 +24,7 @@ static void calm_end(calm before) {
     nx_grad_set_enabled(before.grad);
 }
 
-/* ---- one retracing ------------------------------------------------------------------------------------- */
+/* ---- one retracing ---- */
 typedef struct trace {
     nx_graph *graph;         /* the new one; owned */
     nx_tracer tracer;
@@ -36,7 +37,8 @@ static nx_status trace_attribute(void *context, const nx_node *node, nx_tensor *
     nx_map map = {0};
     nx_node *copy;
     nx_tensor *fake;
-    if (node->fakes[0] == NULL) return nx_fail(NX_RUNTIME, "compile: the type of %s is not known", node->name);
+    if (node->fakes[0] == NULL)
+        return nx_fail(NX_RUNTIME, "compile: the type of %s is not known", node->name);
     NX_TRY(nx_fake_like(node->fakes[0], &fake));
     nx_status status = nx_graph_copy_node(t->graph, node, &map, &copy);
     nx_map_free(&map);
@@ -46,9 +48,14 @@ static nx_status trace_attribute(void *context, const nx_node *node, nx_tensor *
     return status;
 }
 
-/* A new input like `like`, from its first element on: the node's own fake, and another one to compute with. */
-static nx_status add_input(trace *t, const char *name, const nx_tensor *like, bool requires_grad, nx_tensor **out) {
-    nx_meta meta = {.dtype = (nx_dtype)like->a.dtype, .device = like->a.device, .ndim = like->a.ndim, .view_of = -1};
+/* A new input like `like`, from its first element on: the node's own fake, and another one to compute
+ * with. */
+static nx_status add_input(trace *t, const char *name, const nx_tensor *like, bool requires_grad,
+                           nx_tensor **out) {
+    nx_meta meta = {.dtype = (nx_dtype)like->a.dtype,
+                    .device = like->a.device,
+                    .ndim = like->a.ndim,
+                    .view_of = -1};
     nx_tensor *fake = NULL, *used = NULL;
     nx_node *node;
     nx_status status;
@@ -68,13 +75,15 @@ fail:
     return status;
 }
 
-static nx_status trace_inputs(trace *t, const nx_graph *source, const char *format, const bool *requires_grad) {
+static nx_status trace_inputs(trace *t, const nx_graph *source, const char *format,
+                              const bool *requires_grad) {
     int i = 0;
     for (const nx_node *node = source->first; node; node = node->next) {
         char name[32];
         if (node->kind != NX_NODE_PLACEHOLDER) continue;
         snprintf(name, sizeof name, format, i + (requires_grad != NULL)); /* arg0_1, primals_1 */
-        if (node->fakes[0] == NULL) return nx_fail(NX_RUNTIME, "compile: the shape of input %s is not known", node->name);
+        if (node->fakes[0] == NULL)
+            return nx_fail(NX_RUNTIME, "compile: the shape of input %s is not known", node->name);
         NX_TRY(add_input(t, name, node->fakes[0], requires_grad && requires_grad[i], &t->inputs[i]));
         i++;
     }
@@ -90,8 +99,10 @@ static void trace_end(trace *t) {
     nx_graph_free(t->graph);
 }
 
-/* Interprets `source` on new fakes and records it. Afterwards the tracer is still on; trace_end() in any case. */
-static nx_status trace_begin(trace *t, const nx_graph *source, const char *format, const bool *requires_grad) {
+/* Interprets `source` on new fakes and records it. Afterwards the tracer is still on; trace_end() in any
+ * case. */
+static nx_status trace_begin(trace *t, const nx_graph *source, const char *format,
+                             const bool *requires_grad) {
     const nx_node *output = nx_graph_output_node(source);
     *t = (trace){.tracer = {.key = NX_KEY_AT_TRACE}};
     if (output == NULL) return nx_fail(NX_RUNTIME, "compile: the captured graph has no output");
@@ -99,7 +110,8 @@ static nx_status trace_begin(trace *t, const nx_graph *source, const char *forma
     t->n_outputs = output->n_args;
     t->inputs = nx_alloc_zeroed(sizeof *t->inputs * (size_t)(t->n_inputs + 1));
     t->outputs = nx_alloc_zeroed(sizeof *t->outputs * (size_t)(t->n_outputs + 1));
-    if (!t->inputs || !t->outputs) return nx_fail_memory(sizeof *t->inputs * (size_t)(t->n_inputs + t->n_outputs));
+    if (!t->inputs || !t->outputs)
+        return nx_fail_memory(sizeof *t->inputs * (size_t)(t->n_inputs + t->n_outputs));
     NX_TRY(nx_graph_new(&t->graph));
     t->graph->level = NX_GRAPH_FUNCTIONAL;
     t->tracer.graph = t->graph;
@@ -107,16 +119,19 @@ static nx_status trace_begin(trace *t, const nx_graph *source, const char *forma
     NX_TRY(trace_inputs(t, source, format, requires_grad));
     NX_TRY(nx_graph_retrace(source, t->inputs, t->n_inputs, trace_attribute, t, t->outputs, t->n_outputs));
     for (int i = 0; i < t->n_outputs; i++) {
-        if (t->outputs[i] == NULL) return nx_fail(NX_RUNTIME, "compile: result %d of the captured graph is not a tensor", i);
+        if (t->outputs[i] == NULL)
+            return nx_fail(NX_RUNTIME, "compile: result %d of the captured graph is not a tensor", i);
     }
     return NX_OK;
 }
 
 static nx_status node_of(const trace *t, const nx_tensor *tensor, nx_value *out) {
-    return nx_tracer_find(&t->tracer, tensor, out) ? NX_OK : nx_fail(NX_RUNTIME, "compile: a result was not recorded");
+    return nx_tracer_find(&t->tracer, tensor, out)
+               ? NX_OK
+               : nx_fail(NX_RUNTIME, "compile: a result was not recorded");
 }
 
-/* ---- (1) flatten, (2) functionalise ------------------------------------------------------------------------ */
+/* ---- (1) flatten, (2) functionalise ---- */
 static nx_status flatten(const nx_graph *captured, nx_graph **out) {
     trace t;
     calm before = calm_begin(false);
@@ -152,7 +167,7 @@ static nx_status return_written(nx_graph *graph, const nx__aliases *aliases) {
     return status;
 }
 
-/* ---- (3) the joint graph ------------------------------------------------------------------------------------- */
+/* ---- (3) the joint graph ---- */
 static nx_status find_roots(nx_aot *aot, const trace *t, const nx__aliases *aliases) {
     for (int i = 0; i < aot->n_outputs; i++) {
         /* An output that is an input has that input's history; the compiled graph adds none. */
@@ -162,11 +177,17 @@ static nx_status find_roots(nx_aot *aot, const trace *t, const nx__aliases *alia
     for (int i = 0; i < aot->n_mutated; i++) {
         bool written_grad = nx_tensor_requires_grad(t->outputs[aot->n_outputs + i]);
         if (written_grad || nx_tensor_requires_grad(t->inputs[aot->mutated[i]]))
-            return nx_fail(NX_NOT_IMPLEMENTED, "compile: input %d is changed in place to a value that requires grad, which is not there "
-                           "yet: return the new value instead, or change it under torch.no_grad()", aot->mutated[i]);
+            return nx_fail(
+                NX_NOT_IMPLEMENTED,
+                "compile: input %d is changed in place to a value that requires grad, which is not there "
+                "yet: return the new value instead, or change it under torch.no_grad()",
+                aot->mutated[i]);
     }
     if (aliases->writes_detached && aot->n_tangents)
-        return nx_fail(NX_NOT_IMPLEMENTED, "compile: writing through detach() while gradients are recorded is not there yet: write to a copy");
+        return nx_fail(
+            NX_NOT_IMPLEMENTED,
+            "compile: writing through detach() while gradients are recorded is not there yet: "
+            "write to a copy");
     return NX_OK;
 }
 
@@ -177,7 +198,10 @@ static nx_status add_tangents(nx_aot *aot, trace *t, nx_tensor **roots, nx_tenso
         nx_tensor *like = t->outputs[i], *dense = NULL;
         if (!aot->output_requires_grad[i]) continue;
         if (!nx_is_dense(&like->a)) { /* of an expanded result: a gradient has its elements one by one */
-            nx_meta meta = {.dtype = (nx_dtype)like->a.dtype, .device = like->a.device, .ndim = like->a.ndim, .view_of = -1};
+            nx_meta meta = {.dtype = (nx_dtype)like->a.dtype,
+                            .device = like->a.device,
+                            .ndim = like->a.ndim,
+                            .view_of = -1};
             memcpy(meta.size, like->a.sizes, sizeof(int64_t) * like->a.ndim);
             nx_meta_contiguous(&meta);
             NX_TRY(nx_fake_new(&meta, 0, &dense));
@@ -213,7 +237,8 @@ static nx_status trace_backward(nx_aot *aot, trace *t, const bool *requires_grad
     nx_tensor **room = nx_alloc_zeroed(sizeof *room * n);
     if (room == NULL) return nx_fail_memory(sizeof *room * n);
     nx_tensor **roots = room, **tangents = roots + aot->n_tangents, **wanted = tangents + aot->n_tangents;
-    nx_tensor **found = wanted + aot->n_inputs, **grads = found + aot->n_inputs; /* grads: by input, lent from found */
+    nx_tensor **found = wanted + aot->n_inputs,
+              **grads = found + aot->n_inputs; /* grads: by input, lent from found */
     nx_status status;
     int n_wanted = 0;
     NX_TRY_FAIL(add_tangents(aot, t, roots, tangents));
@@ -239,7 +264,8 @@ static bool writes_something(const nx_graph *graph) {
     return false;
 }
 
-static nx_status make_joint(nx_aot *aot, const nx_graph *functional, const nx__aliases *aliases, const bool *requires_grad) {
+static nx_status make_joint(nx_aot *aot, const nx_graph *functional, const nx__aliases *aliases,
+                            const bool *requires_grad) {
     trace t;
     calm before = calm_begin(true);
     nx_status status = trace_begin(&t, functional, "primals_%d", requires_grad);
@@ -247,7 +273,8 @@ static nx_status make_joint(nx_aot *aot, const nx_graph *functional, const nx__a
     NX_TRY_FAIL(find_roots(aot, &t, aliases));
     if (aot->n_tangents == 0) goto fail; /* nothing to differentiate: no joint graph */
     NX_TRY_FAIL(trace_backward(aot, &t, requires_grad));
-    if (writes_something(t.graph)) NX_TRY_FAIL(nx_pass_functionalise(t.graph)); /* a formula may write what it has just made */
+    if (writes_something(t.graph))
+        NX_TRY_FAIL(nx_pass_functionalise(t.graph)); /* a formula may write what it has just made */
     NX_TRY_FAIL(nx_pass_dce(t.graph));
     aot->joint = t.graph;
     t.graph = NULL;
@@ -257,7 +284,7 @@ fail:
     return status;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 static nx_status describe(nx_aot *aot, const nx__aliases *aliases) {
     size_t n_outputs = (size_t)aot->n_outputs + 1, n_inputs = (size_t)aot->n_inputs + 1;
     aot->mutated = nx_alloc_zeroed(sizeof(int) * n_inputs);
@@ -312,7 +339,8 @@ nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out)
     NX_TRY_FAIL(return_written(functional, &aliases));
     if (grad_mode && any) NX_TRY_FAIL(make_joint(aot, functional, &aliases, requires_grad));
     if (aot->joint) {
-        NX_TRY_FAIL(nx_pass_split(aot->joint, aot->n_inputs, aot->n_outputs + aot->n_mutated, &aot->forward, &aot->backward, &aot->n_saved));
+        NX_TRY_FAIL(nx_pass_split(aot->joint, aot->n_inputs, aot->n_outputs + aot->n_mutated, &aot->forward,
+                                  &aot->backward, &aot->n_saved));
     } else {
         aot->forward = functional;
         functional = NULL;

@@ -1,15 +1,17 @@
-/* One node for equal calls: the same operator on the same arguments. Not merged: what draws or writes, what is written
- * by a user, and what the caller gets (also through views), because two results must not become one memory. A first walk
- * decides and can fail; the second changes uses and cannot. */
+/* One node for equal calls: the same operator on the same arguments. Not merged: what draws or writes,
+ * what is written by a user, and what the caller gets (also through views), because two results must not
+ * become one memory. A first walk decides and can fail; the second changes uses and cannot. */
 #include "pass/private.h"
 
 typedef struct merger {
     nx_node **same;      /* by order: the earlier equal node, or itself */
     bool *kept_apart;    /* by order */
-    nx_map first;        /* hash of a call -> the first node with it; a second with the same hash and other arguments is not merged */
+    nx_map first;        /* hash of a call -> the first node with it; an unequal call of that hash stays */
 } merger;
 
-static uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15) >> 7 | hash << 57; }
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    return (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15) >> 7 | hash << 57;
+}
 
 static uint64_t hash_args(const merger *m, const nx_value *args, int n, uint64_t hash) {
     for (int i = 0; i < n; i++) {
@@ -18,7 +20,8 @@ static uint64_t hash_args(const merger *m, const nx_value *args, int n, uint64_t
         if (v->tag == NX_TAG_NODE) hash = mix(hash, (uint64_t)m->same[v->node->order]->order);
         else if (v->tag == NX_TAG_LIST) hash = hash_args(m, v->list, v->n, hash);
         else if (v->tag == NX_TAG_INTS) for (int k = 0; k < v->n; k++) hash = mix(hash, (uint64_t)v->ints[k]);
-        else if (v->tag == NX_TAG_DEVICE) hash = mix(hash, (uint64_t)(v->device.type * 256 + v->device.index));
+        else if (v->tag == NX_TAG_DEVICE)
+            hash = mix(hash, (uint64_t)(v->device.type * 256 + v->device.index));
         else if (v->tag != NX_TAG_STR) hash = mix(hash, (uint64_t)v->i);
     }
     return hash;
@@ -38,15 +41,19 @@ static bool equal_args(const merger *m, const nx_value *a, const nx_value *b, in
     return true;
 }
 
-static void keep_apart(void *arg, nx_node *input, int result) { ((merger *)arg)->kept_apart[input->order] = true; }
+static void keep_apart(void *arg, nx_node *input, int result) {
+    ((merger *)arg)->kept_apart[input->order] = true;
+}
 
 /* From the last node to the first, so that a view hands its mark on to what it is a view of. */
 static void find_apart(merger *m, const nx_graph *graph) {
     for (nx_node *node = graph->last; node; node = node->previous) {
         bool is_view = node->op && node->op->def->kind == NX_KIND_VIEW;
         int written = node->op ? nx_op_written(node->op) : -1;
-        if (node->kind == NX_NODE_OUTPUT || (is_view && m->kept_apart[node->order])) nx_node_each_input(node, keep_apart, m);
-        if (written >= 0 && node->args[written].tag == NX_TAG_NODE) m->kept_apart[node->args[written].node->order] = true;
+        if (node->kind == NX_NODE_OUTPUT || (is_view && m->kept_apart[node->order]))
+            nx_node_each_input(node, keep_apart, m);
+        if (written >= 0 && node->args[written].tag == NX_TAG_NODE)
+            m->kept_apart[node->args[written].node->order] = true;
         if (node->op == NULL || !nx__is_pure(node)) m->kept_apart[node->order] = true;
     }
 }
@@ -59,7 +66,8 @@ static nx_status find_same(merger *m, const nx_graph *graph) {
         const void *key = (const void *)(uintptr_t)(hash | 1);
         nx_node *first = nx_map_get(&m->first, key);
         if (first == NULL) NX_TRY(nx_map_set(&m->first, key, node));
-        else if (first->op == node->op && equal_args(m, first->args, node->args, node->n_args)) m->same[node->order] = first;
+        else if (first->op == node->op && equal_args(m, first->args, node->args, node->n_args))
+            m->same[node->order] = first;
     }
     return NX_OK;
 }

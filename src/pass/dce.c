@@ -1,5 +1,6 @@
-/* Removes calls and constants that nobody uses, last first, so that what only they used goes as well. What draws random
- * numbers stays, since the numbers that others draw later depend on it; so does what writes, and what is no operator. */
+/* Removes calls and constants that nobody uses, last first, so that what only they used goes as well. What
+ * draws random numbers stays, since the numbers that others draw later depend on it; so does what writes,
+ * and what is no operator. */
 #include "pass/private.h"
 
 bool nx__is_pure(const nx_node *node) {
@@ -10,9 +11,11 @@ bool nx__is_pure(const nx_node *node) {
 /* A write into memory of which nobody reads anything afterwards is as dead as that memory. */
 static bool writes_lost_memory(const nx_node *node) {
     int at = node->op && !(node->op->def->flags & NX_OP_RANDOM) ? nx_op_written(node->op) : -1;
-    if (node->graph->level != NX_GRAPH_FUNCTIONAL || at < 0 || node->args[at].tag != NX_TAG_NODE) return false;
+    if (node->graph->level != NX_GRAPH_FUNCTIONAL || at < 0 || node->args[at].tag != NX_TAG_NODE)
+        return false;
     const nx_node *written = node->args[at].node;
-    return written->op && written->op->def->kind != NX_KIND_VIEW && written->uses && written->uses->next == NULL;
+    return written->op && written->op->def->kind != NX_KIND_VIEW && written->uses &&
+           written->uses->next == NULL;
 }
 
 nx_status nx_pass_dce(nx_graph *graph) {

@@ -1,5 +1,5 @@
-/* Runs the rows of pass.def over a graph. When NARTHEX_VERIFY_GRAPHS is set, the graph is verified before and after each
- * pass and the pass's claims are checked, so that the pass that broke something is named. */
+/* Runs the rows of pass.def over a graph. When NARTHEX_VERIFY_GRAPHS is set, the graph is verified before
+ * and after each pass and the pass's claims are checked, so that the pass that broke something is named. */
 #include "pass/private.h"
 
 enum { FUNCTIONAL = 1, ANY = 2 };
@@ -30,7 +30,8 @@ static nx_status describe(const nx_graph *graph, int keeps, char **out) {
         nx_text_add_ints(&text, fake->a.strides, fake->a.ndim);
     }
     for (const nx_node *node = graph->first; node; node = node->next) {
-        if (keeps & RANDOM && node->op && node->op->def->flags & NX_OP_RANDOM) nx_text_add(&text, "; random %s", node->name);
+        if (keeps & RANDOM && node->op && node->op->def->flags & NX_OP_RANDOM)
+            nx_text_add(&text, "; random %s", node->name);
     }
     return nx_text_take(&text, out);
 }
@@ -43,7 +44,8 @@ static nx_status run_checked(int i, nx_graph *graph) {
     NX_TRY_FAIL(passes[i].run(graph));
     NX_TRY_FAIL(nx_graph_verify(graph));
     NX_TRY_FAIL(describe(graph, passes[i].keeps, &after));
-    if (strcmp(before, after) != 0) status = nx_fail(NX_RUNTIME, "results or random operators changed from '%s' to '%s'", before, after);
+    if (strcmp(before, after) != 0)
+        status = nx_fail(NX_RUNTIME, "results or random operators changed from '%s' to '%s'", before, after);
 fail:
     nx_free(before);
     nx_free(after);
@@ -60,7 +62,8 @@ nx_status nx_pass_run(nx_graph *graph, const char *letters) {
     for (int i = 0; i < NX_COUNT(passes); i++) {
         if (letters && strchr(letters, passes[i].letter) == NULL) continue;
         if (passes[i].needs == FUNCTIONAL && graph->level != NX_GRAPH_FUNCTIONAL)
-            return nx_fail(NX_RUNTIME, "pass %s: it needs a functional graph, functionalise it first", passes[i].name);
+            return nx_fail(NX_RUNTIME, "pass %s: it needs a functional graph, functionalise it first",
+                           passes[i].name);
         NX_TRY(nx_flag.verify ? run_checked(i, graph) : passes[i].run(graph));
     }
     return NX_OK;

@@ -1,6 +1,7 @@
-/* The smallest cut of a directed graph, by Dinic's method: breadth-first levels, then blocking flows along them, until
- * the sink is out of reach. The depth-first part is a loop with its own stack, since graphs of thousands of nodes in a
- * row would be as many calls deep. http://en.wikipedia.org/wiki/Dinic%27s_algorithm */
+/* The smallest cut of a directed graph, by Dinic's method: breadth-first levels, then blocking flows along
+ * them, until the sink is out of reach. The depth-first part is a loop with its own stack, since graphs of
+ * thousands of nodes in a row would be as many calls deep.
+ * http://en.wikipedia.org/wiki/Dinic%27s_algorithm */
 #include "pass/private.h"
 
 const int64_t nx__flow_unlimited = INT64_MAX / 4;
@@ -65,7 +66,8 @@ static bool find_levels(nx__flow *flow, int source, int sink) {
     return flow->level[sink] >= 0;
 }
 
-/* The arcs of flow->queue lead from source to sink: as much as fits goes along them. Returns where the path is full. */
+/* The arcs of flow->queue lead from source to sink: as much as fits goes along them. Returns where the
+ * path is full. */
 static int push_path(nx__flow *flow, int n) {
     int64_t fits = nx__flow_unlimited;
     int full = 0;
@@ -89,7 +91,9 @@ static void block_flows(nx__flow *flow, int source, int sink) {
             p = flow->arcs.at[flow->queue[n] ^ 1].to;
         }
         int a = flow->at[p];
-        while (a >= 0 && (flow->arcs.at[a].left <= 0 || flow->level[flow->arcs.at[a].to] != flow->level[p] + 1)) a = flow->arcs.at[a].next;
+        while (a >= 0 &&
+               (flow->arcs.at[a].left <= 0 || flow->level[flow->arcs.at[a].to] != flow->level[p] + 1))
+            a = flow->arcs.at[a].next;
         flow->at[p] = a;
         if (a >= 0) {
             flow->queue[n++] = a;

@@ -1,6 +1,7 @@
-/* Exact rules between operators. A rule says that a call is one of its operands; users are changed over, except the output
- * and views that lead to it: what a result shares memory with, and by which views, is part of what the caller is told.
- * Rules shorten chains only, so one walk in order of the nodes ends and leaves nothing to do. */
+/* Exact rules between operators. A rule says that a call is one of its operands; users are changed over,
+ * except the output and views that lead to it: what a result shares memory with, and by which views, is
+ * part of what the caller is told. Rules shorten chains only, so one walk in order of the nodes ends and
+ * leaves nothing to do. */
 #include "pass/private.h"
 
 static bool is_call(const nx_value *v, const char *name) {
@@ -47,14 +48,21 @@ static void mark_results(nx_graph *graph) {
 
 static bool is_unmarked(const nx_node *user) { return user->data == NULL; }
 
-static nx_status fold_node(nx_node *node) {
-    for (int i = 0; i < NX_COUNT(rules); i++) {
+/* What a rule says that `node` is, NULL: nothing. */
+static const nx_value *folded(const nx_node *node) {
+    for (int i = 0; node->op && i < NX_COUNT(rules); i++) {
         if (strcmp(rules[i].op, node->op->def->name) != 0) continue;
         const nx_value *with = rules[i].rule(node);
-        if (with == NULL || with->tag != NX_TAG_NODE) return NX_OK;
-        return nx_node_replace_result_if(node, 0, with->node, with->n, is_unmarked);
+        return with && with->tag == NX_TAG_NODE ? with : NULL;
     }
-    return NX_OK;
+    return NULL;
+}
+
+static nx_status fold_node(nx_node *node) {
+    const nx_value *with = folded(node);
+    if (with == NULL) return NX_OK;
+    for (const nx_value *further = folded(with->node); further; further = folded(with->node)) with = further;
+    return nx_node_replace_result_if(node, 0, with->node, with->n, is_unmarked);
 }
 
 nx_status nx_pass_fold(nx_graph *graph) {

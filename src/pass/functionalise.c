@@ -1,8 +1,9 @@
-/* Writes become new values. In: a flat graph of operators with views and in-place calls. Out: the same results without
- * writes, but for copy_ into the inputs that were written, at the end.
- * Every tensor of the old graph is a place: memory (root) and the views that lead to it. A write to a place gives it a new
- * value, and through the inverse of each view a new value to the root; other places over the same root are stale then and
- * their views are taken again when they are next read. Which inverse a view has is the table `inverses`. */
+/* Writes become new values. In: a flat graph of operators with views and in-place calls. Out: the same
+ * results without writes, but for copy_ into the inputs that were written, at the end.
+ * Every tensor of the old graph is a place: memory (root) and the views that lead to it. A write to a
+ * place gives it a new value, and through the inverse of each view a new value to the root; other places
+ * over the same root are stale then and their views are taken again when they are next read. Which inverse
+ * a view has is the table `inverses`. */
 #include "pass/private.h"
 
 typedef struct place {
@@ -23,7 +24,7 @@ typedef struct worker {
     bool writes_detached;
 } worker;
 
-/* ---- emitting into the new graph ------------------------------------------------------------------------ */
+/* ---- emitting into the new graph ---- */
 static nx_status emit(worker *w, const nx_op *op, const nx_value *in, const char *name, nx_value *out) {
     nx_node *node;
     NX_TRY(nx_graph_call_named(w->graph, op, in, name, &node));
@@ -37,14 +38,15 @@ static nx_status emit_named(worker *w, const char *name, const nx_value *given, 
     const nx_op *op;
     nx_value in[64];
     NX_TRY(nx_op_find(name, &op));
-    if (op->def->n_in > NX_COUNT(in) || n > op->def->n_in) return nx_fail(NX_RUNTIME, "%s: too many arguments", name);
+    if (op->def->n_in > NX_COUNT(in) || n > op->def->n_in)
+        return nx_fail(NX_RUNTIME, "%s: too many arguments", name);
     for (int i = 0; i < op->def->n_in; i++) in[i] = i < n ? given[i] : op->def->params[i].initial;
     return emit(w, op, in, NULL, out);
 }
 
 static const nx_tensor *fake_of(const nx_value *v) { return v->node->fakes[v->n]; }
 
-/* ---- inverses: the base's new value from the view's ---------------------------------------------------------- */
+/* ---- inverses: the base's new value from the view's ---- */
 static nx_status invert_t(worker *w, const nx_tensor *base, const nx_value *value, nx_value *out) {
     return emit_named(w, "aten::t", value, 1, out);
 }
@@ -74,15 +76,18 @@ static const struct {
     {"aten::alias", invert_same},
 };
 
-static nx_status invert(worker *w, const nx_node *view, const nx_tensor *base, const nx_value *value, nx_value *out) {
+static nx_status invert(worker *w, const nx_node *view, const nx_tensor *base, const nx_value *value,
+                        nx_value *out) {
     for (int i = 0; i < NX_COUNT(inverses); i++) {
-        if (strcmp(inverses[i].view, view->op->def->name) == 0) return inverses[i].invert(w, base, value, out);
+        if (strcmp(inverses[i].view, view->op->def->name) == 0)
+            return inverses[i].invert(w, base, value, out);
     }
-    return nx_fail(NX_NOT_IMPLEMENTED, "%s: writing through %s in a compiled function is not there yet: write to a copy",
+    return nx_fail(NX_NOT_IMPLEMENTED,
+                   "%s: writing through %s in a compiled function is not there yet: write to a copy",
                    w->node->op->def->name, view->op->def->name);
 }
 
-/* ---- places --------------------------------------------------------------------------------------------------- */
+/* ---- places ---- */
 static nx_status new_place(worker *w, int parent, const nx_node *view, nx_value value, int *out) {
     int index = w->places.n, root = parent < 0 ? index : w->places.at[parent].root;
     place p = {root, parent, view, value, parent < 0 ? 0 : w->versions.at[root]};
@@ -93,7 +98,9 @@ static nx_status new_place(worker *w, int parent, const nx_node *view, nx_value 
     return status;
 }
 
-static int place_index(const worker *w, const nx_node *node, int result) { return w->place_of[w->first[node->order] + result]; }
+static int place_index(const worker *w, const nx_node *node, int result) {
+    return w->place_of[w->first[node->order] + result];
+}
 
 static nx_status read_place(worker *w, int index, nx_value *out);
 
@@ -101,7 +108,8 @@ static nx_status read_place(worker *w, int index, nx_value *out);
 static nx_status resolve(void *context, nx_node *node, int result, nx_value *out) {
     worker *w = context;
     int index = place_index(w, node, result);
-    return index < 0 ? nx_fail(NX_RUNTIME, "functionalise: %s has no result %d", node->name, result) : read_place(w, index, out);
+    return index < 0 ? nx_fail(NX_RUNTIME, "functionalise: %s has no result %d", node->name, result)
+                     : read_place(w, index, out);
 }
 
 static nx_status read_place(worker *w, int index, nx_value *out) {
@@ -109,7 +117,8 @@ static nx_status read_place(worker *w, int index, nx_value *out) {
     if (p->parent >= 0 && p->version != w->versions.at[p->root]) {
         nx_value in[64], value;
         const nx_node *view = p->view;
-        if (view->n_args > NX_COUNT(in)) return nx_fail(NX_RUNTIME, "%s: too many arguments", view->op->def->name);
+        if (view->n_args > NX_COUNT(in))
+            return nx_fail(NX_RUNTIME, "%s: too many arguments", view->op->def->name);
         for (int i = 0; i < view->n_args; i++) in[i] = view->args[i];
         NX_TRY(read_place(w, p->parent, &in[0]));
         NX_TRY(emit(w, view->op, in, NULL, &value));
@@ -136,14 +145,16 @@ static nx_status write_place(worker *w, int index, nx_value value) {
     return NX_OK;
 }
 
-/* ---- writing calls -------------------------------------------------------------------------------------------- */
+/* ---- writing calls ---- */
 /* The functional form's result; without such a form the call itself, on memory that nobody else sees. */
 static nx_status emit_functional(worker *w, const nx_op *op, nx_value *in, int written, nx_value *out) {
     if (op->functional && op->def->variant != NX_OUT) return emit(w, op->functional, in, NULL, out);
     if (op->functional && op->functional->def->n_in == op->def->n_in - 1 && written == op->def->n_in - 1)
         return emit(w, op->functional, in, NULL, out);
-    if (op->def->n_out != 1) return nx_fail(NX_NOT_IMPLEMENTED, "%s: not there yet in a compiled function", op->def->name);
-    NX_TRY(emit_named(w, op->def->flags & NX_OP_OVERWRITES ? "aten::empty_like" : "aten::clone", &in[written], 1, &in[written]));
+    if (op->def->n_out != 1)
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: not there yet in a compiled function", op->def->name);
+    NX_TRY(emit_named(w, op->def->flags & NX_OP_OVERWRITES ? "aten::empty_like" : "aten::clone", &in[written],
+                      1, &in[written]));
     return emit(w, op, in, NULL, out);
 }
 
@@ -152,7 +163,9 @@ static nx_status fit_written(worker *w, const nx_op *op, const nx_tensor *before
     const nx_tensor *fake = fake_of(value);
     bool same = fake->a.ndim == before->a.ndim;
     for (int d = 0; same && d < fake->a.ndim; d++) same = fake->a.sizes[d] == before->a.sizes[d];
-    if (!same) return nx_fail(NX_NOT_IMPLEMENTED, "%s: resizing a tensor in a compiled function is not there yet", op->def->name);
+    if (!same)
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: resizing a tensor in a compiled function is not there yet",
+                       op->def->name);
     if (fake->a.dtype == before->a.dtype) return NX_OK;
     nx_value in[] = {*value, nx_value_dtype((nx_dtype)before->a.dtype)};
     return emit_named(w, "aten::_to_copy", in, 2, value);
@@ -160,7 +173,9 @@ static nx_status fit_written(worker *w, const nx_op *op, const nx_tensor *before
 
 static nx_status do_write(worker *w, const nx_node *node, nx_value *in, int written) {
     if (node->args[written].tag != NX_TAG_NODE || node->n_results != 1)
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: writing several tensors in a compiled function is not there yet", node->op->def->name);
+        return nx_fail(NX_NOT_IMPLEMENTED,
+                       "%s: writing several tensors in a compiled function is not there yet",
+                       node->op->def->name);
     int index = place_index(w, node->args[written].node, node->args[written].n);
     const nx_tensor *before = fake_of(&in[written]);
     nx_value value;
@@ -175,7 +190,8 @@ static nx_status do_call(worker *w, const nx_node *node) {
     const nx_op *op = node->op;
     nx_value in[256], value;
     if (op == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "functionalise: %s calls no operator", node->name);
-    if (nx_args_room(node->args, node->n_args) > NX_COUNT(in)) return nx_fail(NX_NOT_IMPLEMENTED, "%s: too many arguments in a compiled function", op->def->name);
+    if (nx_args_room(node->args, node->n_args) > NX_COUNT(in))
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: too many arguments in a compiled function", op->def->name);
     NX_TRY(nx_args_resolve(node->args, node->n_args, resolve, w, in));
     int written = nx_op_written(op);
     if (written >= 0) return do_write(w, node, in, written);
@@ -183,7 +199,8 @@ static nx_status do_call(worker *w, const nx_node *node) {
     bool is_view = op->def->kind == NX_KIND_VIEW && node->args[0].tag == NX_TAG_NODE;
     int parent = is_view ? place_index(w, node->args[0].node, node->args[0].n) : -1;
     for (int k = 0; k < node->n_results; k++)
-        NX_TRY(new_place(w, parent, is_view ? node : NULL, nx_value_node(value.node, k), &w->place_of[w->first[node->order] + k]));
+        NX_TRY(new_place(w, parent, is_view ? node : NULL, nx_value_node(value.node, k),
+                         &w->place_of[w->first[node->order] + k]));
     return NX_OK;
 }
 
@@ -194,13 +211,14 @@ static nx_status do_leaf(worker *w, const nx_node *node) {
     nx_map_free(&map);
     if (status != NX_OK) return status;
     if (node->kind == NX_NODE_PLACEHOLDER) {
-        if (w->places.n != w->inputs.n) return nx_fail(NX_RUNTIME, "functionalise: %s stands behind what is no input", node->name);
+        if (w->places.n != w->inputs.n)
+            return nx_fail(NX_RUNTIME, "functionalise: %s stands behind what is no input", node->name);
         NX_TRY(nx_vec_push(&w->inputs, copy));
     }
     return new_place(w, -1, NULL, nx_value_node(copy, 0), &w->place_of[w->first[node->order]]);
 }
 
-/* ---- the end: results, copies back, what the caller is told --------------------------------------------------------- */
+/* ---- the end: results, copies back, what the caller is told ---- */
 static bool is_written(const worker *w, int input) { return w->versions.at[input] > 0; }
 
 static nx_status describe(const worker *w, const nx_node *output, nx__aliases *aliases) {
@@ -208,7 +226,8 @@ static nx_status describe(const worker *w, const nx_node *output, nx__aliases *a
     aliases->alias_of = nx_alloc(sizeof(int) * n);
     aliases->same_as_input = nx_alloc_zeroed(n);
     aliases->mutated = nx_alloc(sizeof(int) * n_inputs);
-    if (!aliases->alias_of || !aliases->same_as_input || !aliases->mutated) return nx_fail_memory(sizeof(int) * n);
+    if (!aliases->alias_of || !aliases->same_as_input || !aliases->mutated)
+        return nx_fail_memory(sizeof(int) * n);
     aliases->n_outputs = output->n_args;
     aliases->writes_detached = w->writes_detached;
     for (int i = 0; i < output->n_args; i++) {
@@ -227,14 +246,15 @@ static nx_status view_again(worker *w, int index, nx_value *out) {
     const place *p = &w->places.at[index];
     nx_value in[64];
     if (p->parent < 0) return read_place(w, index, out);
-    if (p->view->n_args > NX_COUNT(in)) return nx_fail(NX_RUNTIME, "%s: too many arguments", p->view->op->def->name);
+    if (p->view->n_args > NX_COUNT(in))
+        return nx_fail(NX_RUNTIME, "%s: too many arguments", p->view->op->def->name);
     for (int i = 0; i < p->view->n_args; i++) in[i] = p->view->args[i];
     NX_TRY(view_again(w, p->parent, &in[0]));
     return emit(w, p->view->op, in, NULL, out);
 }
 
-/* A result that shares memory with a written input is a chain of views of the input's new value: the caller takes the
- * same views of the real input. */
+/* A result that shares memory with a written input is a chain of views of the input's new value: the
+ * caller takes the same views of the real input. */
 static nx_status result_value(worker *w, const nx_value *result, nx_value *out) {
     int index = place_index(w, result->node, result->n), root = w->places.at[index].root;
     bool shared = root < w->inputs.n && is_written(w, root);
@@ -247,7 +267,8 @@ static nx_status do_output(worker *w, const nx_node *output) {
     nx_status status = NX_OK;
     if (results == NULL) return nx_fail_memory(bytes);
     for (int i = 0; i < output->n_args && status == NX_OK; i++) {
-        if (output->args[i].tag != NX_TAG_NODE) status = nx_fail(NX_RUNTIME, "functionalise: result %d is not a node", i);
+        if (output->args[i].tag != NX_TAG_NODE)
+            status = nx_fail(NX_RUNTIME, "functionalise: result %d is not a node", i);
         else status = result_value(w, &output->args[i], &results[i]);
     }
     for (int i = 0; i < w->inputs.n && status == NX_OK; i++) {
@@ -263,7 +284,8 @@ static nx_status do_nodes(worker *w, const nx_graph *graph) {
     for (const nx_node *node = graph->first; node; node = node->next) {
         w->node = node;
         if (node->kind == NX_NODE_OUTPUT) NX_TRY(do_output(w, node));
-        else if (node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR) NX_TRY(do_leaf(w, node));
+        else if (node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR)
+            NX_TRY(do_leaf(w, node));
         else NX_TRY(do_call(w, node));
     }
     return NX_OK;
@@ -271,7 +293,8 @@ static nx_status do_nodes(worker *w, const nx_graph *graph) {
 
 static nx_status prepare(worker *w, nx_graph *graph) {
     int n = 0;
-    if (nx_graph_output_node(graph) == NULL) return nx_fail(NX_RUNTIME, "functionalise: the graph has no output");
+    if (nx_graph_output_node(graph) == NULL)
+        return nx_fail(NX_RUNTIME, "functionalise: the graph has no output");
     nx_graph_number(graph);
     size_t bytes = sizeof(int) * (size_t)(graph->n_nodes + 1);
     if ((w->first = nx_alloc(bytes)) == NULL) return nx_fail_memory(bytes);

@@ -1,9 +1,10 @@
-/* Regions for the engine: point operators over one index space that become one tile program, ending in an optional
- * reduction over all or the last dimensions. Greedy, in order of the nodes: a node joins the region of one of its
- * operands when sizes agree and the region still runs as one step. For that every node has a stage above those of its
- * operands, and a region has one stage: a member's operands from outside must lie below it. A region that nobody outside
- * has used yet may be raised to make this so. Afterwards the nodes are put in an order, as near as possible to the old
- * one, in which every region stands in one piece (schedule.c). */
+/* Regions for the engine: point operators over one index space that become one tile program, ending in an
+ * optional reduction over all or the last dimensions. Greedy, in order of the nodes: a node joins the
+ * region of one of its operands when sizes agree and the region still runs as one step. For that every
+ * node has a stage above those of its operands, and a region has one stage: a member's operands from
+ * outside must lie below it. A region that nobody outside has used yet may be raised to make this so.
+ * Afterwards the nodes are put in an order, as near as possible to the old one, in which every region
+ * stands in one piece (schedule.c). */
 #include "pass/private.h"
 
 typedef struct region {
@@ -17,7 +18,7 @@ typedef struct fuser {
     NX_VEC(region) regions;
 } fuser;
 
-/* ---- what may be a member ----------------------------------------------------------------------------------- */
+/* ---- what may be a member ---- */
 static bool is_point(const nx_node *node) {
     return node->op && node->op->def->kind == NX_KIND_POINT && node->op->def->point && node->n_results == 1 &&
            nx__is_pure(node) && node->fakes[0] && node->fakes[0]->a.numel > 0;
@@ -52,12 +53,14 @@ static bool is_trailing(const nx_node *node, int ndim) {
 }
 
 static bool is_tail(const nx_node *node) {
-    if (node->op == NULL || node->op->def->reduce == NULL || node->n_results != 1 || !nx__is_pure(node)) return false;
+    if (node->op == NULL || node->op->def->reduce == NULL || node->n_results != 1 || !nx__is_pure(node))
+        return false;
     const nx_value *x = &node->args[0];
-    return x->tag == NX_TAG_NODE && x->node->fakes[x->n] && node->fakes[0] && is_trailing(node, x->node->fakes[x->n]->a.ndim);
+    return x->tag == NX_TAG_NODE && x->node->fakes[x->n] && node->fakes[0] &&
+           is_trailing(node, x->node->fakes[x->n]->a.ndim);
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------------------ */
+/* ---- joining ---- */
 static int stage_of(const fuser *f, const nx_node *node) {
     int r = f->group[node->order];
     return r < 0 ? f->stage[node->order] : f->regions.at[r].stage;
@@ -107,7 +110,8 @@ static nx_status place_node(fuser *f, nx_node *node) {
     bool point = is_point(node), tail = !point && is_tail(node);
     chooser c = {f, node, -1};
     if (point) nx_node_each_input(node, consider, &c);
-    else if (tail) consider(&c, node->args[0].node, 0); /* a reduction closes the region that makes its operand */
+    else if (tail)
+        consider(&c, node->args[0].node, 0); /* a reduction closes the region that makes its operand */
     if (c.best < 0 && point) {
         region fresh = {.shape = node};
         c.best = f->regions.n;

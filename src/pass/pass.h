@@ -26,7 +26,8 @@ NX_MUST_USE nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, n
 void nx_aot_free(nx_aot *aot);
 
 /* joint: primals (n_inputs), then tangents -> n_forward results, then gradients. Cuts it where the fewest bytes are saved. */
-NX_MUST_USE nx_status nx_pass_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward, nx_graph **backward, int *n_saved);
+NX_MUST_USE nx_status nx_pass_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward,
+                                    nx_graph **backward, int *n_saved);
 
 /* The passes, each usable alone; `graph` is changed in place and stays as it was on failure. */
 NX_MUST_USE nx_status nx_pass_functionalise(nx_graph *graph); /* writes become new values; copy_ into inputs at the end */

@@ -1,6 +1,7 @@
-/* An order of the nodes in which every region stands in one piece: a topological sort of items (a region, or a node
- * outside of all) that always takes the ready item that came first in the old order, a region counting as its last member.
- * Calls that draw or write keep their order among each other, and copies into inputs and the output stay at the end. */
+/* An order of the nodes in which every region stands in one piece: a topological sort of items (a region,
+ * or a node outside of all) that always takes the ready item that came first in the old order, a region
+ * counting as its last member. Calls that draw or write keep their order among each other, and copies into
+ * inputs and the output stay at the end. */
 #include "pass/private.h"
 
 typedef struct scheduler {
@@ -22,7 +23,8 @@ static int item_of(const scheduler *s, const nx_node *node) {
 
 static void push(scheduler *s, int item) {
     int at = s->n_heap++;
-    for (; at > 0 && s->key[s->heap[(at - 1) / 2]] > s->key[item]; at = (at - 1) / 2) s->heap[at] = s->heap[(at - 1) / 2];
+    for (; at > 0 && s->key[s->heap[(at - 1) / 2]] > s->key[item]; at = (at - 1) / 2)
+        s->heap[at] = s->heap[(at - 1) / 2];
     s->heap[at] = item;
 }
 
@@ -42,7 +44,8 @@ static const nx_node *find_end(const nx_graph *graph) {
     const nx_node *end = NULL;
     for (const nx_node *node = graph->last; node; node = node->previous) {
         int written = node->op ? nx_op_written(node->op) : -1;
-        bool copies_back = written >= 0 && node->args[written].tag == NX_TAG_NODE && node->args[written].node->kind == NX_NODE_PLACEHOLDER;
+        bool copies_back = written >= 0 && node->args[written].tag == NX_TAG_NODE &&
+                           node->args[written].node->kind == NX_NODE_PLACEHOLDER;
         if (node->kind != NX_NODE_OUTPUT && !copies_back) break;
         end = node;
     }
@@ -125,7 +128,8 @@ nx_status nx__schedule(nx_graph *graph, nx_regions *regions) {
         if (s.first[item] >= 0 && s.pending[item] == 0) push(&s, item);
     }
     while (s.n_heap > 0) emit(&s, pop(&s), end);
-    for (const nx_node *node = graph->first; node; node = node->next) moved[at++] = regions->of_node[node->order];
+    for (const nx_node *node = graph->first; node; node = node->next)
+        moved[at++] = regions->of_node[node->order];
     memcpy(regions->of_node, moved, sizeof(int) * (size_t)at);
     nx_graph_number(graph);
     nx_free(moved);
