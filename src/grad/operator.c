@@ -109,8 +109,7 @@ static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t rea
     return NX_OK;
 }
 
-/* The results are not there yet: room for their shapes is made for as many dimensions as a result may
- * have. */
+/* Every argument's slot is filled before it is read. Results that the formulas do not read whole are not saved. */
 nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed, nx_tensor *original,
                            nx__node **out) {
     const nx_op_def *def = op->def;
@@ -133,7 +132,7 @@ nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
     node->n_in = def->n_in;
     node->n_out = def->n_out;
     node->slots = nx__node_more(node);
-    for (int at = 0; at < def->n_in + def->n_out; at++) node->slots[at] = (nx__slot){NX_VALUE_NONE, 0};
+    for (int k = 0; k < def->n_out; k++) node->slots[def->n_in + k] = (nx__slot){NX_VALUE_NONE, 0};
     node->destroy = drop_all;
     char *room = (char *)(node->slots + def->n_in + def->n_out);
     nx_status status = save_arguments(node, in, reads_in, original, &room);
@@ -247,6 +246,13 @@ static nx_status unpack(nx__node *node, scratch *s) {
     return NX_OK;
 }
 
+/* A result that is not saved has the shape of its gradient. */
+static void stand_in(const nx__node *node, nx_tensor *const *g, nx_tensor **results) {
+    for (int k = 0; k < node->n_out; k++) {
+        if (results[k] == NULL && g[k]) results[k] = nx_tensor_ref(g[k]);
+    }
+}
+
 static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
     nx__node *own = nx__node_of(node);
     scratch s;
@@ -256,6 +262,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     for (int k = 0; k < own->n_in; k++) s.grads[k] = NULL;
     nx_status status;
     NX_TRY_FAIL(unpack(own, &s));
+    stand_in(own, g, s.results);
     NX_TRY_FAIL(nx__derivative_of(node->op)->backward(s.in, s.results, g, own->wanted, s.grads));
     for (int k = 0; k < node->n_edges; k++) {
         if (s.grads[k] == NULL || !(own->wanted >> k & 1)) continue;

@@ -141,6 +141,63 @@ static void test_number_operand(void **state) {
     DROP(x, p, q, s);
 }
 
+/* ---- a formula that reads the result: r(x) = 1/x, dr = -g*r*r ------------------------------------------ */
+static nx_status inverse_meta(const nx_value *in, nx_meta *out) {
+    out->dtype = (nx_dtype)in[0].array->dtype;
+    out->device = in[0].array->device;
+    out->ndim = in[0].array->ndim;
+    memcpy(out->size, in[0].array->sizes, sizeof(int64_t) * (size_t)out->ndim);
+    nx_meta_contiguous(out);
+    return NX_OK;
+}
+static nx_status inverse_kernel(nx_run *run, const nx_value *in, nx_value *out) {
+    for (int64_t i = 0; i < out[0].array->numel; i++) {
+        ((float *)out[0].array->data)[i] = 1 / ((float *)in[0].array->data)[i];
+    }
+    return NX_OK;
+}
+static nx_status inverse_backward(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g,
+                                  uint64_t needed, nx_tensor **grads) {
+    assert_null(in[0].tensor->storage); /* only its shape was saved */
+    nx_tensor *square, *product;
+    NX_TRY(call("aten::mul.Tensor", (nx_value[]){T(results[0]), T(results[0])}, &square));
+    nx_status status = call("aten::mul.Tensor", (nx_value[]){T(g[0]), T(square)}, &product);
+    nx_tensor_unref(square);
+    if (status != NX_OK) return status;
+    status = call("aten::mul.Tensor", (nx_value[]){T(product), nx_value_float(-1)}, &grads[0]);
+    nx_tensor_unref(product);
+    return status;
+}
+static void define_inverse(void) {
+    static const nx_param param = {.name = "self", .type = NX_TYPE_TENSOR};
+    static const uint64_t none = 0, result = 1;
+    static const nx_derivative derivative = {1, 0, 1, &none, &result, inverse_backward};
+    static const nx_op_def def = {.name = "test::inverse", .schema = "test::inverse(Tensor self) -> "
+                                  "Tensor", .n_in = 1,
+                                  .n_out = 1, .params = &param, .meta = inverse_meta, .kernel =
+                                      inverse_kernel,
+                                  .derivative = &derivative, .source = "test_call.c"};
+    if (nx_op_get(def.name) == NULL) OK(nx_library_def(&def));
+}
+static void test_saved_result(void **state) {
+    define_inverse();
+    nx_alloc_watch(true);
+    int64_t before = nx_alloc_live();
+    nx_tensor *x = leaf(SIZES(2), 1), *r = CALL("test::inverse", T(x)), *s = sum(r), *g, *gg;
+    OK(nx_grad_run(&s, (nx_tensor *[]){NULL}, 1, true, true, &x, 1, &g));
+    assert_values(g, VALUES(-1, -0.25));
+    nx_tensor *t = sum(g);
+    OK(nx_grad_run(&t, (nx_tensor *[]){NULL}, 1, true, false, &x, 1, &gg)); /* 2/x^3 */
+    assert_values(gg, VALUES(2, 0.25));
+    DROP(t, g, gg);
+    DROP(CALL("aten::add_.Tensor", T(r), nx_value_int(1), nx_value_int(1)));
+    FAILS(nx_tensor_backward(s), RUNTIME, "which is output 0 of Inverse, is at version 1; expected version "
+          "0");
+    DROP(x, r, s);
+    assert_int_equal(nx_alloc_live(), before);
+    nx_alloc_watch(false);
+}
+
 /* Results are freed in any order; a graph that is never run is freed as well. */
 static void test_nothing_is_left(void **state) {
     nx_alloc_watch(true);
@@ -180,7 +237,8 @@ int main(void) {
             cmocka_unit_test(test_in_place_with_itself),
         cmocka_unit_test(test_constant_gets_history), cmocka_unit_test(test_overwritten),
             cmocka_unit_test(test_refused_in_place), cmocka_unit_test(test_refused_out),
-        cmocka_unit_test(test_number_operand), cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_number_operand), cmocka_unit_test(test_saved_result),
+            cmocka_unit_test(test_nothing_is_left),
             cmocka_unit_test(test_every_allocation_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
