@@ -309,15 +309,14 @@ static nx_status make_patches(nx_program *p) {
 }
 
 /* ---- fusing ---------------------------------------------------------------------------------- */
-/* Fusing moves nodes, so that it works on a copy; numbers drawn in another order would be other numbers. */
+/* Fusing moves nodes, so that it works on a copy. */
 static nx_status fuse_copy(const nx_graph *graph, nx_graph **copy, nx_regions *regions) {
-    int n_points = 0, n_random = 0;
+    int n_points = 0;
     for (const nx_node *node = graph->first; node; node = node->next) {
         if (node->op == NULL) continue;
         n_points += node->op->def->kind == NX_KIND_POINT || node->op->def->kind == NX_KIND_REDUCE;
-        n_random += (node->op->def->flags & NX_OP_RANDOM) != 0;
     }
-    if (n_points < 2 || n_random > 1 || nx_flag.reference) return NX_OK;
+    if (n_points < 2 || nx_flag.reference) return NX_OK;
     NX_TRY(nx_graph_copy(graph, copy));
     return nx_pass_fuse(*copy, regions);
 }

@@ -315,6 +315,31 @@ static void test_bases(void **state) {
     nx_graph_free(g);
 }
 
+/* Regions move what is around them, but numbers are drawn in the order of the graph. */
+static void test_draws_in_order(void **state) {
+    nx_graph *g = new_graph();
+    int64_t n = 40;
+    nx_value x = input(g, NX_F32, 1, &n), a = CALL(g, "aten::add.Tensor", x, x);
+    nx_value first = CALL(g, "aten::normal_functional", x), second = CALL(g, "aten::normal_functional", x);
+    nx_value y = CALL(g, "aten::mul.Tensor", a, second);
+    FINISH(g, CALL(g, "aten::add.Tensor", y, first), y);
+    nx_program *program;
+    nx_tensor *in = new_tensor(NX_F32, 1, &n), *out[2] = {0}, *expected[2] = {0};
+    OK(nx_program_new(g, NX_CPU, &program));
+    nx_manual_seed(7);
+    OK(nx_program_run(program, &in, out));
+    nx_manual_seed(7);
+    OK(nx_graph_run(g, &in, 1, expected, 2));
+    for (int i = 0; i < 2; i++) {
+        assert_same(out[i], expected[i]);
+        nx_tensor_unref(out[i]);
+        nx_tensor_unref(expected[i]);
+    }
+    nx_tensor_unref(in);
+    nx_program_free(program);
+    nx_graph_free(g);
+}
+
 /* A compiled program inside a recording of the CPU's launches: it is recorded like any other work, tile
  * programs too, and the replay follows the inputs' and the result's new places. */
 static void test_recorded(void **state) {
@@ -418,7 +443,8 @@ static void test_print(void **state) {
 typedef struct pool { nx_value at[64]; int n; } pool;
 
 static nx_value random_input(nx_graph *g, const int64_t *full, int ndim) {
-    static const nx_dtype dtypes[] = {NX_F32, NX_F32, NX_F32, NX_F64, NX_I32, NX_BF16, NX_F16};
+    static const nx_dtype dtypes[] = {NX_F32, NX_F32, NX_F32, NX_F32, NX_F64, NX_I32, NX_BF16,
+                                      NX_F16, NX_I64, NX_U8,  NX_I8,  NX_I16, NX_BOOL};
     int64_t sizes[4];
     int skip = below(ndim + 2);
     if (skip > ndim) skip = 0;
@@ -552,7 +578,7 @@ int main(void) {
         cmocka_unit_test(test_wrong_strides),
         cmocka_unit_test(test_memory_is_reused),
         cmocka_unit_test(test_bases),
-        cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_draws_in_order), cmocka_unit_test(test_recorded),
         cmocka_unit_test(test_two_threads),
         cmocka_unit_test(test_print),
         cmocka_unit_test(test_random_graphs),
