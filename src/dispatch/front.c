@@ -146,17 +146,32 @@ static nx_status launch(const nx_op *op, const nx_value *in, nx_value *out) {
 }
 
 /* ---- the functions of the table ------------------------------------------------------------------------ */
+/* Most calls: one new result on the CPU. No key is left and the result is on the CPU, so all operands are
+ * too. */
+static inline nx_status front_plain(nx_run *run, const nx_value *in, const nx_meta *meta, nx_value *out) {
+    nx_tensor *tensor;
+    NX_TRY(nx_tensor_new_meta(meta, false, &tensor));
+    *out = nx_value_tensor(tensor);
+    nx_status status = nx__cpu_kernel(run->op)(run, in, out);
+    if (NX_UNLIKELY(status != NX_OK)) drop_results(1, out);
+    return status;
+}
+
 nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
+    const nx_op_def *def = op->def;
     nx_meta metas[NX__MAX_OUT];
-    if (NX_UNLIKELY(op->def->meta == NULL))
-        return op->def->compose ? op->def->compose(run, in, out) : fail_meta(op);
+    if (NX_UNLIKELY(def->meta == NULL)) return def->compose ? def->compose(run, in, out) : fail_meta(op);
     NX_TRY(shape_rule(op, in, metas));
-    if (NX_UNLIKELY(op->def->kernel == NULL && op->def->compose)) return op->def->compose(run, in, out);
+    bool is_plain = nx__op_of(op)->is_plain && metas[0].device.type == 0 && metas[0].view_of < 0;
+    if (NX_LIKELY(is_plain && run->keys == 0 && !metas[0].absent && nx_thread_get()->recorder == NULL)) {
+        return front_plain(run, in, metas, out);
+    }
+    if (NX_UNLIKELY(def->kernel == NULL && def->compose)) return def->compose(run, in, out);
     NX_TRY(make_results(op, in, metas, false, out));
-    if (op->def->kind == NX_KIND_VIEW) return NX_OK;
+    if (def->kind == NX_KIND_VIEW) return NX_OK;
     nx_status status = launch(op, in, out);
-    if (NX_UNLIKELY(status != NX_OK)) drop_results(op->def->n_out, out);
+    if (NX_UNLIKELY(status != NX_OK)) drop_results(def->n_out, out);
     return status;
 }
 

@@ -89,6 +89,14 @@ static void read_schema(nx__op *op) {
     }
 }
 
+static bool is_plain(const nx__op *op) {
+    const nx_op_def *def = op->op.def;
+    bool computes = def->kind == NX_KIND_POINT || def->kind == NX_KIND_REDUCE || def->kind == NX_KIND_KERNEL;
+    bool computed = def->meta && def->kernel && def->kernel != nx__kernel_nothing;
+    return computes && computed && def->n_out == 1 && op->written[0] < 0 && op->device_param < 0 &&
+           !(def->flags & (NX_OP_COPIES_DEVICES | NX_OP_MUTATES));
+}
+
 static nx_status define_locked(const nx_op_def *def) {
     nx__op *other = find_locked(def->name);
     if (other)
@@ -106,6 +114,7 @@ static nx_status define_locked(const nx_op_def *def) {
     }
     *find_slot(def->name) = ops.n;
     read_schema(op);
+    op->is_plain = is_plain(op);
     link_siblings(op);
     for (int key = 0; key < NX_N_KEYS; key++) fill_row(op, key);
     return NX_OK;

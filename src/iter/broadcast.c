@@ -175,20 +175,34 @@ static nx_status join_device(const char *op, const operands *all, nx_meta *meta)
     return NX_OK;
 }
 
-/* The common case: equal sizes, row-major, one device. false: something differs. */
+static const nx_array *first_tensor(const nx_value *const *args, int n) {
+    for (int k = 0; k < n; k++) {
+        if (args[k]->tag == NX_TAG_TENSOR) return args[k]->array;
+    }
+    return NULL;
+}
+
+/* Whether `b` is row-major, on the device of `a` and of its size. */
+static inline bool is_twin(const nx_array *a, const nx_array *b) {
+    bool near = b->device.type == a->device.type && b->device.index == a->device.index;
+    return near && b->contiguous && same_size(a, b);
+}
+
+/* The common case: equal sizes, row-major, one device. false: something differs. Beside a number a dimension
+ * of size 1 may get another stride than its own, see ordered_strides; then that decides. */
 static bool fill_plain(const nx_value *const *args, int n, nx_meta *meta) {
-    const nx_array *a = args[0]->array;
-    if (args[0]->tag != NX_TAG_TENSOR || !a->contiguous) return false;
-    for (int k = 1; k < n; k++) {
-        const nx_array *b = args[k]->array;
-        if (args[k]->tag != NX_TAG_TENSOR || !b->contiguous || b->device.type != a->device.type ||
-            b->device.index != a->device.index || !same_size(a, b))
-            return false;
+    const nx_array *a = first_tensor(args, n);
+    if (a == NULL || !a->contiguous) return false;
+    bool numbers = false;
+    for (int k = 0; k < n; k++) {
+        if (args[k]->tag != NX_TAG_TENSOR) numbers = true;
+        else if (args[k]->array != a && !is_twin(a, args[k]->array)) return false;
     }
     meta->ndim = a->ndim;
     meta->device = a->device;
     int64_t stride = 1;
     for (int d = a->ndim - 1; d >= 0; d--) {
+        if (numbers && (a->strides[d] != stride || a->sizes[d] == 0)) return false;
         meta->size[d] = a->sizes[d];
         meta->stride[d] = stride;
         stride *= a->sizes[d] > 1 ? a->sizes[d] : 1;

@@ -50,16 +50,35 @@ static inline bool plain_operand(const nx_value *value, nx_dtype dtype, int64_t 
            value->array->numel == numel;
 }
 
-static inline bool gather_plain(const nx_point *point, const nx_value *in, const nx_value *out, char **ptrs) {
-    const nx_array *first = out[0].array;
-    for (int k = 0; k < point->n_out; k++) {
-        if (!plain_operand(&out[k], first->dtype, first->numel)) return false;
-        ptrs[k] = out[k].array->data;
+/* A number takes its place as one element of step 0. */
+static inline bool place_number(const nx_point *point, int k, const nx_value *value, nx_dtype dtype,
+                                char *to) {
+    if (value->tag == NX_TAG_TENSOR) return false;
+    float f = value->tag == NX_TAG_FLOAT ? (float)value->f : (float)value->i;
+    if (dtype == NX_F32) memcpy(to, &f, sizeof f);
+    else if (point->exact >> k & 1 && (dtype == NX_F16 || dtype == NX_BF16)) return false;
+    else nx__number_store(dtype, value, to);
+    return true;
+}
+
+static inline bool gather_plain(const nx_point *point, const nx_value *in, const nx_value *out, char **ptrs,
+                                int64_t *steps, int64_t *numbers) {
+    nx_dtype dtype = (nx_dtype)out[0].array->dtype;
+    int64_t numel = out[0].array->numel, bytes = nx__dtype_bytes[dtype];
+    int n = 0;
+    for (int k = 0; k < point->n_out; k++, n++) {
+        if (!plain_operand(&out[k], dtype, numel)) return false;
+        ptrs[n] = out[k].array->data;
+        steps[n] = bytes;
     }
-    for (int k = 0; k < point->n_in; k++) {
+    for (int k = 0; k < point->n_in; k++, n++) {
         const nx_value *value = &in[point->in_param[k]];
-        if (!plain_operand(value, first->dtype, first->numel)) return false;
-        ptrs[point->n_out + k] = value->array->data;
+        ptrs[n] = (char *)&numbers[n];
+        steps[n] = 0;
+        if (NX_UNLIKELY(place_number(point, k, value, dtype, ptrs[n]))) continue;
+        if (!plain_operand(value, dtype, numel)) return false;
+        ptrs[n] = value->array->data;
+        steps[n] = bytes;
     }
     return true;
 }
@@ -200,19 +219,19 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
 nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_point *point = run->op->def->point;
     char *ptrs[16];
-    if (NX_UNLIKELY(!gather_plain(point, in, out, ptrs))) return run_general(run, point, in, out);
-    nx_dtype dtype = out[0].array->dtype;
-    int64_t steps[16], bytes = (int64_t)nx_dtype_bytes(dtype), numel = out[0].array->numel;
+    int64_t steps[16], numbers[16];
     nx_const constants[8];
+    if (NX_UNLIKELY(!gather_plain(point, in, out, ptrs, steps, numbers)))
+        return run_general(run, point, in, out);
+    nx_dtype dtype = (nx_dtype)out[0].array->dtype;
+    int64_t numel = out[0].array->numel;
     nx_loop_fn *loop = find_loop(point, dtype);
-    int n = point->n_out + point->n_in;
     if (NX_UNLIKELY(loop == NULL)) return fail_dtype(run, dtype);
-    for (int k = 0; k < n; k++) steps[k] = bytes;
     cast_constants(point, in, dtype, constants);
-    if (NX_LIKELY(numel < 2 * NX__SPLIT || n > NX_MAX_OPERANDS)) {
+    if (NX_LIKELY(numel < 2 * NX__SPLIT || point->n_out + point->n_in > NX_MAX_OPERANDS)) {
         loop(ptrs, steps, numel, constants);
         return NX_OK;
     }
-    plain call = {loop, ptrs, steps, constants, n};
+    plain call = {loop, ptrs, steps, constants, point->n_out + point->n_in};
     return nx_parallel(numel, NX__SPLIT, run_part, &call);
 }

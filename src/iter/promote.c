@@ -62,14 +62,19 @@ static nx_dtype promote_ranks(const nx_value *const *args, int n) {
     return all == NOTHING ? nx_default_dtype() : (nx_dtype)all;
 }
 
+/* Whether `value` cannot raise `dtype`, which the first operand has. */
+static inline bool adds_nothing(const nx_value *value, nx_dtype dtype) {
+    if (value->tag == NX_TAG_TENSOR) return value->array->dtype == dtype;
+    return dtype >= NX_F16 || (dtype != NX_BOOL && value->tag != NX_TAG_FLOAT);
+}
+
 nx_dtype nx_promote(const nx_value *const *args, int n) {
     const nx_value *first = args[0];
     if (NX_LIKELY(first->tag == NX_TAG_TENSOR)) {
+        nx_dtype dtype = (nx_dtype)first->array->dtype;
         int same = 1;
-        while (same < n && args[same]->tag == NX_TAG_TENSOR &&
-               args[same]->array->dtype == first->array->dtype)
-            same++;
-        if (same == n) return first->array->dtype;
+        while (same < n && adds_nothing(args[same], dtype)) same++;
+        if (same == n) return dtype;
     }
     return promote_ranks(args, n);
 }
