@@ -63,6 +63,13 @@ class Parser:
             self.k += 1
         return text
 
+    def number(self):
+        negative = self.accept("-")
+        if self.token.kind != "number":
+            self.fail(f"expected a number, found '{self.token.text}'")
+        value = self.atom().value
+        return -value if negative else value
+
     def dotted(self, what="a name"):
         text = self.name(what)
         while self.peek("."):
@@ -266,7 +273,7 @@ class Parser:
             if self.accept("?"):
                 type_.optional = True
             elif self.accept("["):
-                type_.list_of = 0 if self.peek("]") else int(self.atom().value)
+                type_.list_of = 0 if self.peek("]") else int(self.number())
                 self.expect("]")
                 type_.optional, type_.optional_elements = False, type_.optional
             elif self.accept("("):
@@ -278,7 +285,7 @@ class Parser:
         if base in ("int", "str"):
             def choice():
                 key = self.name("a choice")
-                return key, self.atom().value if self.accept("=") else None
+                return key, self.number() if self.accept("=") else None
             return self.separated(choice, close=")")
         inner = self.name() if base == "Scalar" else self.expr()
         self.expect(")")
@@ -544,7 +551,7 @@ class Parser:
         return word, names, self.string() if self.token.kind == "string" else None
 
     def row_close(self):
-        dtype, bound = self.name(), self.atom().value
+        dtype, bound = self.name(), self.number()
         if self.token.kind != "string":
             self.fail("a tolerance needs its reason in quotes")
         return dtype, bound, self.string()
@@ -587,8 +594,8 @@ class Parser:
             return self.tensor_literal()
         if self.accept("["):
             return {"list": self.separated(self.literal, close="]")}
-        if self.accept("-"):
-            return -self.atom().value
+        if self.peek("-"):
+            return self.number()
         if token.kind == "name" and token.text not in ("None", "True", "False", "inf", "nan"):
             self.k += 1
             return {"word": token.text}
@@ -598,7 +605,7 @@ class Parser:
 
     def tensor_literal(self):
         self.k += 2
-        sizes = self.separated(lambda: self.atom().value, close="]")
+        sizes = self.separated(self.number, close="]")
         close = self.tokens[self.k - 1]
         tensor = {"tensor": sizes, "layout": "", "dtype": None, "values": "normal"}
         if self.token.kind == "name" and self.token.offset == close.offset + 1:
@@ -611,9 +618,9 @@ class Parser:
             if self.token.kind == "name":
                 tensor["values"] = self.name()
             else:
-                low = -self.atom().value if self.accept("-") else self.atom().value
+                low = self.number()
                 self.expect("..")
-                tensor["values"] = [low, -self.atom().value if self.accept("-") else self.atom().value]
+                tensor["values"] = [low, self.number()]
         return tensor
 
 
@@ -670,7 +677,7 @@ def read_prim(parser):
     if parser.accept("d"):
         prim.derivative = parser.expr()
     if parser.accept("cost"):
-        prim.cost = parser.atom().value
+        prim.cost = parser.number()
     parser.done()
     return prim
 

@@ -1,5 +1,6 @@
 """The reader and the checker of ops/*.op: what they take, and what they refuse with which words at which place."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from gen.check import check_world
 from gen.model import World
 from gen.read import read
+from gen.syntax import tokenize
 from gen.write_all import write_all
 
 HARD = Path(__file__).with_name("hard.op")
@@ -176,3 +178,16 @@ def test_all_problems_are_shown_up_to_twenty(tmp_path):
     text = "".join(f"op f{k}(self: T) -> T\n  pint  self\n" for k in range(25))
     shown = problems(tmp_path, text)
     assert shown.count("error:") == 20 and shown.endswith("... and 5 more")
+
+
+def test_damaged_entries_are_reported():
+    """A token left out or doubled gives problems with places, never a crash of the reader."""
+    text = HARD.read_text(encoding="utf-8")
+    tokens, _ = tokenize("hard.op", text)
+    chance = random.Random(7)
+    for _ in range(60):
+        token = chance.choice(tokens)
+        end = token.offset + len(token.text)
+        kept = text[: token.offset] + token.text * chance.choice((0, 0, 2)) + text[end:]
+        for problem in read("hard.op", kept).problems:
+            assert problem.at.line >= 1 and problem.message
