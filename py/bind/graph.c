@@ -101,8 +101,9 @@ static PyObject *node_target(PyObject *self, void *unused) {
     if (node->op == NULL) return PyUnicode_FromString(node->name);
     const char *name = node->op->def->name, *colons = strstr(name, "::");
     if (colons == NULL) return PyUnicode_FromString(name);
-    return PyUnicode_FromFormat("torch.ops.%.*s.%s%s", (int)(colons - name), name, colons + 2,
-                                strchr(colons, '.') ? "" : ".default");
+    char space[64];
+    snprintf(space, sizeof space, "%.*s", (int)(colons - name), name);
+    return PyUnicode_FromFormat("torch.ops.%s.%s%s", space, colons + 2, strchr(colons, '.') ? "" : ".default");
 }
 
 static PyObject *node_args(PyObject *self, void *unused) {
