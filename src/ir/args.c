@@ -136,10 +136,12 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **ou
     nx_thread *thread = nx_thread_get();
     uint64_t included = thread->keys_included, excluded = thread->keys_excluded;
     int n_out = op->def->n_out;
-    size_t bytes = sizeof(nx_value) * (size_t)(nx_args_room(args, n) + n_out + 1);
-    nx_value *in = nx_alloc_zeroed(bytes), *results = in;
-    if (in == NULL) return nx_fail_memory(bytes);
-    in += n_out;
+    nx_value few[32];
+    int room = nx_args_room(args, n) + n_out;
+    nx_value *results = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *results * (size_t)room);
+    if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)room);
+    memset(results, 0, sizeof *results * (size_t)n_out);
+    nx_value *in = results + n_out;
     nx_status status = nx_args_resolve(args, n, resolve_fake, (void *)op, in);
     if (status == NX_OK) {
         thread->keys_included = NX_KEY(FAKE);
@@ -150,7 +152,7 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **ou
     }
     for (int k = 0; k < n_out && status == NX_OK; k++)
         out[k] = results[k].tag == NX_TAG_TENSOR ? results[k].tensor : NULL;
-    nx_free(results);
+    if (results != few) nx_free(results);
     return status;
 }
 

@@ -146,7 +146,7 @@ static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, c
                            const nx_op *op, const char *target, const nx_value *args, int n_args,
                            nx_node **out) {
     char base[200];
-    nx_node *node;
+    nx_node *node = NULL;
     NX_TRY(check_args(graph, args, n_args, 0));
     if (op && n_args != op->def->n_in)
         return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", op->def->name, n_args,

@@ -127,7 +127,7 @@ static nx_status mark_used(table *names, const char *name, char **out) {
 }
 
 nx_status nx__name_make(nx_graph *graph, const char *hint, char **out) {
-    table *names;
+    table *names = NULL;
     entry *e;
     char candidate[MAX_NAME + 64], base[MAX_NAME + 32];
     NX_TRY(get_table(graph, &names));
@@ -146,7 +146,7 @@ nx_status nx__name_make(nx_graph *graph, const char *hint, char **out) {
 }
 
 nx_status nx__name_claim(nx_graph *graph, const char *exact, char **out) {
-    table *names;
+    table *names = NULL;
     NX_TRY(get_table(graph, &names));
     if (is_used(names, exact)) return nx_fail(NX_RUNTIME, "graph: the name %s is taken", exact);
     return mark_used(names, exact, out);

@@ -158,9 +158,11 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     if (tracer == NULL)
         return nx_fail(NX_RUNTIME, "%s: a call is to be recorded and no recorder is on", op->def->name);
-    size_t bytes = sizeof(nx_value) * (size_t)(nx_args_room(in, op->def->n_in) + 1);
-    nx_value *args = nx_alloc(bytes), *spare = args + op->def->n_in;
-    if (args == NULL) return nx_fail_memory(bytes);
+    nx_value few[32];
+    int room = nx_args_room(in, op->def->n_in);
+    nx_value *args = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *args * (size_t)room);
+    if (args == NULL) return nx_fail_memory(sizeof *args * (size_t)room);
+    nx_value *spare = args + op->def->n_in;
     nx_status status = to_nodes(&(lookup){tracer, op}, in, op->def->n_in, args, &spare);
     if (status == NX_OK) {
         uint64_t excluded = thread->keys_excluded;
@@ -171,7 +173,7 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
             for (int k = 0; k < op->def->n_out; k++) nx_value_drop(&out[k]);
         }
     }
-    nx_free(args);
+    if (args != few) nx_free(args);
     return status;
 }
 

@@ -257,13 +257,6 @@ fail:
     return status;
 }
 
-static bool writes_something(const nx_graph *graph) {
-    for (const nx_node *node = graph->first; node; node = node->next) {
-        if (node->op && nx_op_written(node->op) >= 0) return true;
-    }
-    return false;
-}
-
 static nx_status make_joint(nx_aot *aot, const nx_graph *functional, const nx__aliases *aliases,
                             const bool *requires_grad) {
     trace t;
@@ -273,8 +266,7 @@ static nx_status make_joint(nx_aot *aot, const nx_graph *functional, const nx__a
     NX_TRY_FAIL(find_roots(aot, &t, aliases));
     if (aot->n_tangents == 0) goto fail; /* nothing to differentiate: no joint graph */
     NX_TRY_FAIL(trace_backward(aot, &t, requires_grad));
-    if (writes_something(t.graph))
-        NX_TRY_FAIL(nx_pass_functionalise(t.graph)); /* a formula may write what it has just made */
+    NX_TRY_FAIL(nx_pass_functionalise(t.graph)); /* a formula may write what it has just made */
     NX_TRY_FAIL(nx_pass_dce(t.graph));
     aot->joint = t.graph;
     t.graph = NULL;

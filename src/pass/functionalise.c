@@ -221,14 +221,19 @@ static nx_status do_leaf(worker *w, const nx_node *node) {
 /* ---- the end: results, copies back, what the caller is told ---- */
 static bool is_written(const worker *w, int input) { return w->versions.at[input] > 0; }
 
-static nx_status describe(const worker *w, const nx_node *output, nx__aliases *aliases) {
-    size_t n = (size_t)output->n_args + 1, n_inputs = (size_t)w->inputs.n + 1;
+static nx_status new_aliases(int n_outputs, int n_inputs, nx__aliases *aliases) {
+    size_t n = (size_t)n_outputs + 1;
     aliases->alias_of = nx_alloc(sizeof(int) * n);
     aliases->same_as_input = nx_alloc_zeroed(n);
-    aliases->mutated = nx_alloc(sizeof(int) * n_inputs);
+    aliases->mutated = nx_alloc(sizeof(int) * ((size_t)n_inputs + 1));
     if (!aliases->alias_of || !aliases->same_as_input || !aliases->mutated)
         return nx_fail_memory(sizeof(int) * n);
-    aliases->n_outputs = output->n_args;
+    aliases->n_outputs = n_outputs;
+    return NX_OK;
+}
+
+static nx_status describe(const worker *w, const nx_node *output, nx__aliases *aliases) {
+    NX_TRY(new_aliases(output->n_args, w->inputs.n, aliases));
     aliases->writes_detached = w->writes_detached;
     for (int i = 0; i < output->n_args; i++) {
         int index = place_index(w, output->args[i].node, output->args[i].n), root = w->places.at[index].root;
@@ -293,8 +298,6 @@ static nx_status do_nodes(worker *w, const nx_graph *graph) {
 
 static nx_status prepare(worker *w, nx_graph *graph) {
     int n = 0;
-    if (nx_graph_output_node(graph) == NULL)
-        return nx_fail(NX_RUNTIME, "functionalise: the graph has no output");
     nx_graph_number(graph);
     size_t bytes = sizeof(int) * (size_t)(graph->n_nodes + 1);
     if ((w->first = nx_alloc(bytes)) == NULL) return nx_fail_memory(bytes);
@@ -308,8 +311,45 @@ static nx_status prepare(worker *w, nx_graph *graph) {
     return nx_graph_new(&w->graph);
 }
 
+/* ---- a graph that writes nothing is functional already; only its results are looked at ---- */
+nx_status nx__find_writes(const nx_graph *graph, bool *any) {
+    *any = false;
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        bool is_call = node->kind != NX_NODE_PLACEHOLDER && node->kind != NX_NODE_GET_ATTR && node->kind != NX_NODE_OUTPUT;
+        if (is_call && node->op == NULL)
+            return nx_fail(NX_NOT_IMPLEMENTED, "functionalise: %s calls no operator", node->name);
+        *any = *any || (node->op && nx_op_written(node->op) >= 0);
+    }
+    return NX_OK;
+}
+
+static nx_status describe_unwritten(const nx_graph *graph, nx__aliases *aliases) {
+    const nx_node *output = nx_graph_output_node(graph);
+    NX_TRY(new_aliases(output->n_args, graph->n_inputs, aliases));
+    for (int i = 0; i < output->n_args; i++) {
+        const nx_node *node = output->args[i].node;
+        bool is_view = false;
+        while (node->op && node->op->def->kind == NX_KIND_VIEW && node->args[0].tag == NX_TAG_NODE) {
+            node = node->args[0].node;
+            is_view = true;
+        }
+        aliases->alias_of[i] = node->kind == NX_NODE_PLACEHOLDER ? node->order : -1; /* they stand first */
+        aliases->same_as_input[i] = node->kind == NX_NODE_PLACEHOLDER && !is_view;
+    }
+    return NX_OK;
+}
+
 nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases) {
     worker w = {0};
+    bool writes;
+    if (nx_graph_output_node(graph) == NULL)
+        return nx_fail(NX_RUNTIME, "functionalise: the graph has no output");
+    NX_TRY(nx__find_writes(graph, &writes));
+    if (!writes) {
+        nx_graph_number(graph);
+        graph->level = NX_GRAPH_FUNCTIONAL;
+        return aliases ? describe_unwritten(graph, aliases) : NX_OK;
+    }
     nx_status status = prepare(&w, graph);
     if (status == NX_OK) status = do_nodes(&w, graph);
     if (status == NX_OK && aliases) status = describe(&w, nx_graph_output_node(graph), aliases);

@@ -15,6 +15,7 @@ typedef struct nx__aliases {
 void nx__aliases_free(nx__aliases *aliases);
 /* nx_pass_functionalise; `aliases` may be NULL. */
 nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases);
+nx_status nx__find_writes(const nx_graph *graph, bool *any);
 /* Whether the pass may merge, move or drop a call: no draw of random numbers, no write. */
 bool nx__is_pure(const nx_node *node);
 
