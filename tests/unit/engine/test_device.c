@@ -4,6 +4,8 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define OK(expr)                                                            \
@@ -134,6 +136,51 @@ static void test_streams(void **state) {
     nx_graph_free(g);
 }
 
+/* A constant that lies on the device: in const memory, in the caller's const memory, and in a model file. */
+static void test_constants(void **state) {
+    nx_graph *g;
+    nx_node *x, *c;
+    nx_session *session, *loaded;
+    nx_summary summary = {.size = sizeof summary};
+    nx_tensor *constant = ramp(npu, 2, (int64_t[]){20, 30}), *in = ramp(npu, 2, (int64_t[]){20, 30});
+    nx_tensor *out[3] = {0}, *base;
+    char path[] = P_tmpdir "/narthex-device-XXXXXX";
+    close(mkstemp(path));
+    OK(nx_graph_new(&g));
+    g->level = NX_GRAPH_FUNCTIONAL;
+    OK(nx_graph_input(g, "x", NX_F32, 2, (int64_t[]){20, 30}, npu, &x));
+    OK(nx_graph_constant(g, "c", constant, &c));
+    nx_value y = CALL(g, "aten::mul.Tensor", nx_value_node(x, 0), nx_value_node(c, 0));
+    nx_value result = CALL(g, "aten::sum", CALL(g, "aten::add.Tensor", y, nx_value_node(c, 0)));
+    OK(nx_graph_output(g, &result, 1));
+    OK(nx_session_new(npu, &session));
+    OK(nx_session_add_graph(session, 1, g));
+    OK(nx_session_compile_graph(session, 1));
+    OK(nx_session_get_summary(session, 1, &summary));
+    assert_int_equal(summary.const_bytes, 2432);
+    OK(nx_session_run(session, 1, NULL, &in, 1, &out[0], 1));
+    OK(nx_tensor_new(NX_U8, 1, (int64_t[]){2432}, npu, &base));
+    OK(nx_session_set_const_base(session, 1, base->a.data, 2432));
+    OK(nx_session_run(session, 1, NULL, &in, 1, &out[1], 1));
+    OK(nx_session_save(session, 1, path));
+    OK(nx_session_new(npu, &loaded));
+    OK(nx_session_load(loaded, 1, path));
+    OK(nx_session_run(loaded, 1, NULL, &in, 1, &out[2], 1));
+    float value = item(out[0]);
+    assert_true(value != 0 && item(out[1]) == value && item(out[2]) == value);
+    nx_session_free(session);
+    OK(nx_session_new(NX_CPU, &session));
+    assert_int_equal(nx_session_load(session, 1, path), NX_VALUE);
+    assert_non_null(strstr(nx_error_message(), "make a session on that device"));
+    unlink(path);
+    nx_session_free(session);
+    nx_session_free(loaded);
+    nx_tensor_unref(base);
+    nx_tensor_unref(constant);
+    nx_tensor_unref(in);
+    nx_graph_free(g);
+}
+
 /* What the engine cannot do inside a graph is said when it compiles. */
 static void test_no_kernel(void **state) {
     nx_graph *g = line_graph(NX_CPU, 2, 3, 4);
@@ -156,7 +203,7 @@ int main(void) {
         cmocka_unit_test(test_line),
         cmocka_unit_test(test_memory_outlives_its_owner),
         cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_no_kernel),
+        cmocka_unit_test(test_constants), cmocka_unit_test(test_no_kernel),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -14,7 +14,7 @@
         if ((expr) != NX_OK) fail_msg("%s: %s", #expr, nx_error_message()); \
     } while (0)
 
-static char folder[] = "/tmp/narthex-model-XXXXXX";
+static char folder[] = P_tmpdir "/narthex-model-XXXXXX";
 static char path[64];
 
 /* ---- a model --------------------------------------------------------------------------------- */
