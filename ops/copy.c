@@ -61,7 +61,7 @@ nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
     static nx_walk_fn *const fills[9] = {[1] = fill_8, [2] = fill_16, [4] = fill_32, [8] = fill_64};
     nx_dtype dtype = (nx_dtype)to->dtype;
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
-    char element[8];
+    _Alignas(8) char element[8];
     if (!fits(dtype, &value)) {
         return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s without overflow",
                        nx_op_name(run->op), type_name(dtype));

@@ -129,6 +129,9 @@ NX_MUST_USE nx_status nx_op_meta(const nx_op *op, const nx_value *in, nx_meta *o
 /* Device that a call computes on: of the first tensor, of the device argument, else the CPU. */
 nx_device nx_call_device(const nx_op *op, const nx_value *in);
 
+/* "op: Expected all tensors to be on the same device ..." */
+nx_status nx_fail_devices(const char *op, nx_device a, nx_device b);
+
 /* ---- what may be written ---------------------------------------------------------------------------------------- */
 bool nx_can_cast(nx_dtype from, nx_dtype to); /* as out= and in-place results allow */
 bool nx_is_dense(const nx_array *a);          /* no gaps, no overlap: some permutation of it is row-major */

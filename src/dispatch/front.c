@@ -76,7 +76,7 @@ static nx_status make_results(const nx_op *op, const nx_value *in, nx_meta *meta
 }
 
 /* ---- devices ------------------------------------------------------------------------------------------- */
-static nx_status fail_devices(const nx_op *op, nx_device a, nx_device b) {
+nx_status nx_fail_devices(const char *op, nx_device a, nx_device b) {
     char text[2][48];
     const nx_device both[2] = {a, b};
     for (int i = 0; i < 2; i++) {
@@ -84,11 +84,10 @@ static nx_status fail_devices(const nx_op *op, nx_device a, nx_device b) {
         if (both[i].type == 0) snprintf(text[i], sizeof text[i], "%s", name);
         else snprintf(text[i], sizeof text[i], "%s:%d", name, both[i].index);
     }
-    return nx_fail(
-        NX_RUNTIME,
-        "%s: Expected all tensors to be on the same device, but found at least two devices, %s and %s! "
-        "Move one with .to()",
-        nx__op_of(op)->label, text[0], text[1]);
+    return nx_fail(NX_RUNTIME,
+                   "%s: Expected all tensors to be on the same device, but found at least two devices, %s and "
+                   "%s! Move one with .to()",
+                   op, text[0], text[1]);
 }
 
 static nx_status check_devices(const nx_op *op, const nx_value *in, nx_device device) {
@@ -100,7 +99,7 @@ static nx_status check_devices(const nx_op *op, const nx_value *in, nx_device de
             if (at->tag != NX_TAG_TENSOR || same_device(at->array->device, device)) continue;
             bool scalar =
                 op->def->kind == NX_KIND_POINT && at->array->ndim == 0 && at->array->device.type == 0;
-            if (!scalar) return fail_devices(op, device, at->array->device);
+            if (!scalar) return nx_fail_devices(nx__op_of(op)->label, device, at->array->device);
         }
     }
     return NX_OK;

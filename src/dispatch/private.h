@@ -14,7 +14,7 @@ typedef struct nx__op {
     int8_t written[NX__MAX_OUT];                 /* argument that result k is, -1: a new one */
     int8_t device_param;                         /* -1: none */
     bool is_plain; /* one new result, computed by a kernel where its operands are */
-    const char *label;                           /* "add_.Tensor": the name without "aten::" */
+    char label[48];                              /* for messages: "add_" of "aten::add_.Tensor" */
     nx_kernel_fn *kernel[NX_MAX_DEVICE_TYPES];   /* of other devices, once asked for */
     _Atomic bool asked[NX_MAX_DEVICE_TYPES];
     _Atomic int64_t fallbacks;                   /* calls that ran on the CPU for another device */

@@ -76,9 +76,9 @@ static void link_siblings(nx__op *op) {
 
 static void read_schema(nx__op *op) {
     const nx_op_def *def = op->op.def;
-    const char *colons = strstr(def->name, "::");
+    const char *colons = strstr(def->name, "::"), *label = colons ? colons + 2 : def->name;
     int n_written = 0;
-    op->label = colons ? colons + 2 : def->name;
+    snprintf(op->label, sizeof op->label, "%.*s", (int)strcspn(label, "."), label);
     op->device_param = -1;
     for (int k = 0; k < def->n_out; k++) op->written[k] = -1;
     for (int i = 0; i < def->n_in; i++) {

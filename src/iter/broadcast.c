@@ -164,12 +164,7 @@ static nx_status join_device(const char *op, const operands *all, nx_meta *meta)
             meta->device = device;
             loose = false;
         } else if (all->at[k]->ndim > 0 || device.type != 0) {
-            return nx_fail(NX_RUNTIME,
-                           "%s: Expected all tensors to be on the same device, but found at least two "
-                           "devices, %s:%d and "
-                           "%s:%d! Move one with .to()",
-                           op, nx_device_type_name(meta->device.type), meta->device.index,
-                           nx_device_type_name(device.type), device.index);
+            return nx_fail_devices(op, meta->device, device);
         }
     }
     return NX_OK;

@@ -99,7 +99,7 @@ void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, 
     static cast_fn *const moves[9] = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64};
     int64_t bytes = (int64_t)nx_dtype_bytes(to_dtype);
     if (to_dtype != from_dtype) casts[from_dtype][to_dtype](to, to_step, from, from_step, n);
-    else if (to_step == bytes && from_step == bytes) memmove(to, from, (size_t)(n * bytes));
+    else if (to_step == bytes && from_step == bytes && n > 0) memmove(to, from, (size_t)(n * bytes));
     else moves[bytes](to, to_step, from, from_step, n);
 }
 

@@ -93,7 +93,7 @@ typedef struct general {
     nx_dtype dtype[NX_MAX_OPERANDS];
     int8_t walked[NX_MAX_OPERANDS]; /* place in the walk, -1: a number */
     bool exact[NX_MAX_OPERANDS];    /* not rounded to `rounding` */
-    char number[NX_MAX_OPERANDS][8];
+    _Alignas(8) char number[NX_MAX_OPERANDS][8];
 } general;
 
 static void load_piece(const general *call, int k, char *to, const char *from, int64_t step, int64_t n) {

@@ -30,7 +30,7 @@ static void fold_piece(const reduction *r, state *s, const char *x, int64_t step
         r->loop->fold(s, x, step, n);
         return;
     }
-    char cast[NX_REDUCE_CHUNK * 8];
+    _Alignas(64) char cast[NX_REDUCE_CHUNK * 8];
     int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
     nx_cast(r->dtype, cast, bytes, r->from, x, step, n);
     r->loop->fold(s, cast, bytes, n);

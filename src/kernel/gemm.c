@@ -265,7 +265,7 @@ nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out)
     for (int64_t i = 0; i < out->sizes[0]; i++) {
         load_line(a, 0, i, computing, row);
         for (int64_t j = 0; j < out->sizes[1]; j++) {
-            char sum[8];
+            _Alignas(8) char sum[8];
             load_line(b, 1, j, computing, column);
             dot(row, column, k, sum);
             nx_cast(out->dtype, (char *)out->data + (i * out->strides[0] + j * out->strides[1]) * out_bytes,
