@@ -47,6 +47,7 @@ typedef struct nxpy_recipe {
 typedef struct nxpy_segment {
     nxpy_guards guards;
     int *inputs, n_inputs;      /* slots of the graph's inputs */
+    int *held, n_held;          /* slots that must live while the graph runs: inputs and those that the recipe returns */
     int n_results;
     PyObject *graph, *call;     /* nxpy_graph and what the backend made of it; NULL when there is nothing to compute */
     nx_compiled *compiled;      /* of call, lent; NULL: call it as a Python object */
@@ -60,7 +61,7 @@ typedef struct nxpy_segment {
     PyObject *stepper;          /* see nxpy_frame_step */
 } nxpy_segment;
 
-enum { NXPY_MAX_SEGMENTS = 8, NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32 };
+enum { NXPY_MAX_SEGMENTS = 8, NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32, NXPY_MAX_ALIKE = 4 };
 typedef struct nxpy_mark { int unit; nxpy_break why; bool enters; PyObject *text; } nxpy_mark; /* text owned */
 typedef struct nxpy_point {
     int next, depth;
@@ -196,8 +197,8 @@ void nxpy__recipe_free(nxpy_recipe *recipe);
 int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
                         nxpy_segment **out);
 void nxpy__segment_free(nxpy_segment *segment);
-/* Computes the graph from values (the guards' slots): results[n_results] are new references. */
-int nxpy__segment_run(nxpy_segment *segment, PyObject **values, PyObject **results);
+/* Computes the graph from values (the guards' slots) and makes what the recipe says: out[recipe.n_values], new references. */
+int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out);
 nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* NULL: none free, or an exception */
 void nxpy__root_free(nxpy_root *root);
 nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make);

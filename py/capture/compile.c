@@ -72,23 +72,6 @@ static bool bind_arguments(bound *b, const PyFunctionObject *function, PyObject 
 }
 
 /* ---- the call --------------------------------------------------------------------------------------------------------------- */
-static PyObject *make_result(nxpy_segment *segment, PyObject **values) {
-    PyObject *local[16], **results = local, *out = NULL;
-    int n = segment->n_results;
-    if (n > NX_COUNT(local) && !(results = nx_alloc(sizeof *results * (size_t)n))) return nxpy_raise(nx_fail_memory(sizeof *results));
-    if (nxpy__segment_run(segment, values, results) == 0) {
-        const nxpy_step *step = segment->recipe.steps.at;
-        if (n == 1 && segment->recipe.steps.n == 1 && step->make == NXPY_MAKE_RESULT) { /* one tensor */
-            out = results[0];
-        } else {
-            if (nxpy__recipe_run(&segment->recipe, values, results, &out) < 0) out = NULL;
-            for (int k = 0; k < n; k++) Py_DECREF(results[k]);
-        }
-    }
-    if (results != local) nx_free(results);
-    return out;
-}
-
 /* A hit that returns: *out. False: there is none. */
 static bool try_fast(nxpy_captured *captured, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **out) {
     nxpy_root *root = captured->roots.n ? captured->roots.at[0] : NULL;
@@ -106,7 +89,7 @@ static bool try_fast(nxpy_captured *captured, PyObject *const *args, Py_ssize_t 
     bool hit = segment && segment->returns;
     if (hit) {
         captured->running++;
-        *out = make_result(segment, values);
+        if (nxpy__segment_values(segment, values, out) < 0) *out = NULL;
         captured->running--;
     }
     Py_XDECREF(b.tuple);

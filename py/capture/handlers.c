@@ -161,6 +161,13 @@ int nxpy__truth(nxpy_trace *trace, PyObject *value) {
         if (Py_TYPE(value)->tp_as_number && Py_TYPE(value)->tp_as_number->nb_bool) goto unknown;
         if (Py_TYPE(value)->tp_as_mapping && Py_TYPE(value)->tp_as_mapping->mp_length) goto unknown;
         if (Py_TYPE(value)->tp_as_sequence && Py_TYPE(value)->tp_as_sequence->sq_length) goto unknown;
+        static const char *const names[] = {"__bool__", "__len__"}; /* that the class gains none */
+        for (int k = 0; k < NX_COUNT(names); k++) {
+            PyObject *name = PyUnicode_InternFromString(names[k]), *type = (PyObject *)Py_TYPE(value);
+            int done = name ? nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, type, 0, _PyType_Lookup(Py_TYPE(value), name)) : -1;
+            Py_XDECREF(name);
+            if (done < 0) return -1;
+        }
         return 1;
     }
     int truth = PyObject_IsTrue(value);

@@ -19,8 +19,9 @@ int nxpy__calls_init(PyObject *extension) {
     };
     PyObject *builtins = PyImport_ImportModule("builtins");
     for (int k = 0; builtins && k < NX_COUNT(rows); k++) {
-        bool ours = strcmp(rows[k].owner, "_C") == 0;
-        PyObject *owner = ours ? Py_NewRef(extension) : rows[k].owner[0] ? PyObject_GetAttrString(builtins, rows[k].owner) : Py_NewRef(builtins);
+        const char *in = rows[k].owner;
+        PyObject *module = strcmp(in, "_C") == 0 ? extension : builtins;
+        PyObject *owner = module == builtins && *in ? PyObject_GetAttrString(builtins, in) : Py_NewRef(module);
         PyObject *callable = owner ? PyObject_GetAttrString(owner, rows[k].name) : NULL; /* kept */
         if (!callable || nx_map_set(&calls, callable, (void *)(intptr_t)rows[k].does) != NX_OK) Py_CLEAR(builtins);
         Py_XDECREF(owner);

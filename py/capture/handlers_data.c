@@ -100,6 +100,11 @@ int op_is_op(nxpy_loop *loop, int arg) {
     /* lists and such that existed before are not guarded by identity, unless the answer is seen from the kind */
     bool told = x == Py_None || y == Py_None || PyBool_Check(x) || PyBool_Check(y) || nxpy__is_born(trace, x) || nxpy__is_born(trace, y);
     if (!told && is_container(x) && is_container(y)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "identity of lists, tuples or dicts");
+    for (int k = 0; !told && k < 2; k++) { /* instances are guarded by their class alone so far */
+        PyObject *o = k ? y : x;
+        const nxpy_note *note = nxpy__note_find(trace, o);
+        if (note && note->kind == NXPY_NOTE_SOURCE && !note->fake && nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0) return -1;
+    }
     PyObject *result = (x == y) != (arg == 1) ? Py_True : Py_False;
     Py_INCREF(result);
     return nxpy__finish(loop, 2, result);

@@ -12,6 +12,7 @@
 void nxpy__segment_free(nxpy_segment *segment) {
     nxpy_guards_free(&segment->guards);
     nx_free(segment->inputs);
+    nx_free(segment->held);
     nx_free(segment->targets);
     nxpy__recipe_free(&segment->recipe);
     Py_XDECREF(segment->graph);
@@ -42,10 +43,12 @@ static bool root_fits(const nxpy_root *root, const PyFunctionObject *function) {
 }
 
 nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function) {
+    int n_alike = 0; /* functions made anew at each call have one code */
     for (int k = 0; k < owner->roots.n; k++) {
         if (owner->roots.at[k]->function == (PyObject *)function && root_fits(owner->roots.at[k], function)) return owner->roots.at[k];
+        n_alike += owner->roots.at[k]->code == function->func_code;
     }
-    if (owner->roots.n >= NXPY_MAX_ROOTS) return NULL;
+    if (owner->roots.n >= NXPY_MAX_ROOTS || n_alike >= NXPY_MAX_ALIKE) return NULL;
     nxpy_root *root = nx_alloc_zeroed(sizeof *root);
     if (!root || nx_vec_push(&owner->roots, root) != NX_OK) {
         nx_free(root);
@@ -146,7 +149,8 @@ static void take_compiled(nxpy_segment *segment) {
     Py_XDECREF(inner);
 }
 
-int nxpy__segment_run(nxpy_segment *segment, PyObject **values, PyObject **results) {
+/* Computes the graph: results[n_results] are new references. */
+static int segment_run(nxpy_segment *segment, PyObject **values, PyObject **results) {
     for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
     if (!segment->call) return 0;
     int done = segment->compiled ? run_compiled(segment, values, results) : run_called(segment, values, results);
@@ -156,18 +160,22 @@ int nxpy__segment_run(nxpy_segment *segment, PyObject **values, PyObject **resul
 }
 
 /* ---- a frame from segment to segment --------------------------------------------------------------------------------------- */
-/* Makes the segment's values into out. */
-static int segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
+int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
     PyObject *local[16], **results = local;
+    const nxpy_step *step = segment->recipe.steps.at;
     if (segment->n_results > NX_COUNT(local) && !(results = nx_alloc(sizeof *results * (size_t)segment->n_results))) {
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
-    int done = nxpy__segment_run(segment, values, results);
-    if (done == 0) {
+    for (int k = 0; k < segment->n_held; k++) Py_XINCREF(values[segment->held[k]]); /* a long run lets other threads in */
+    int done = segment_run(segment, values, results);
+    if (done == 0 && segment->n_results == 1 && segment->recipe.steps.n == 1 && step->make == NXPY_MAKE_RESULT) {
+        out[0] = results[0]; /* one tensor */
+    } else if (done == 0) {
         done = nxpy__recipe_run(&segment->recipe, values, results, out);
         for (int k = 0; k < segment->n_results; k++) Py_XDECREF(results[k]);
     }
+    for (int k = 0; k < segment->n_held; k++) Py_XDECREF(values[segment->held[k]]);
     if (results != local) nx_free(results);
     return done;
 }
@@ -244,7 +252,7 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
     int n = segment->recipe.n_values;
     if (n > NX_COUNT(local) && !(made = nx_alloc(sizeof *made * (size_t)n))) return nxpy_raise(NX_NO_MEMORY);
     nxpy__hook_hold(false);
-    int done = segment_values(segment, drive->values, made);
+    int done = nxpy__segment_values(segment, drive->values, made);
     nxpy__hook_hold(true);
     if (done == 0 && segment->returns) {
         result = made[0];

@@ -133,6 +133,20 @@ static int tensor_row(nxpy_trace *trace, int slot, PyObject *real) {
     return add_row(trace, (nxpy_row){.code = NXPY_ROW_TENSOR, .from = slot, .a = (PyObject *)Py_TYPE(real), .like = like});
 }
 
+/* A Parameter's fake is a Parameter: type() and isinstance() ask the object itself. Its layout is the tensor's. */
+static int take_class(nxpy_trace *trace, PyObject *fake, PyObject *real) {
+    PyTypeObject *now = Py_TYPE(fake), *wanted = Py_TYPE(real);
+    if (now == wanted) return 0;
+    if (now->tp_basicsize != wanted->tp_basicsize || !PyType_HasFeature(wanted, Py_TPFLAGS_HEAPTYPE) ||
+        !PyType_HasFeature(now, Py_TPFLAGS_HEAPTYPE)) {
+        return nxpy__stop(trace, NXPY_BREAK_TENSOR_CLASS, "%.200s", wanted->tp_name);
+    }
+    Py_INCREF(wanted);
+    Py_SET_TYPE(fake, wanted);
+    Py_DECREF(now);
+    return 0;
+}
+
 /* Makes the fake that stands for the tensor of note number `number`. */
 static PyObject *make_input(nxpy_trace *trace, int number) {
     PyObject *real = trace->notes.at[number].object;
@@ -150,6 +164,7 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
     if (status == NX_OK) status = place_input(trace, source.at, fake, &target);
     if (status == NX_OK) object = nxpy_tensor_take(fake);
     else nx_tensor_unref(fake);
+    if (object && take_class(trace, object, real) < 0) Py_CLEAR(object);
     nxpy_note *note = object ? nxpy__note_add(trace, object, NXPY_NOTE_FAKE, slot) : NULL;
     if (note && (status = nx_vec_push(&trace->inputs, trace->notes.n - 1)) == NX_OK) {
         note->is_input = true;
@@ -166,6 +181,17 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
 }
 
 /* ---- using -------------------------------------------------------------------------------------------------------------- */
+/* Objects that are guarded by identity. Others of CPython's own (iterators, files, super) are new or changed at each call. */
+static bool is_known_kind(PyObject *object) {
+    static PyTypeObject *const kinds[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethod_Type, &PyMethodDescr_Type, &PyClassMethodDescr_Type,
+        &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type, &PyStaticMethod_Type, &PyClassMethod_Type,
+        &nxpy_function_type, &nxpy_captured_type};
+    for (int k = 0; k < NX_COUNT(kinds); k++) {
+        if (Py_TYPE(object) == kinds[k]) return true;
+    }
+    return PyType_Check(object) || PyModule_Check(object);
+}
+
 /* Guards on what an object that is no tensor and no constant was. */
 static int touch(nxpy_trace *trace, PyObject *object, int slot) {
     PyTypeObject *type = Py_TYPE(object);
@@ -174,9 +200,12 @@ static int touch(nxpy_trace *trace, PyObject *object, int slot) {
         return nxpy__check(trace, NXPY_ROW_LENGTH, slot, NULL, PyObject_Size(object));
     }
     if (type == &PyCell_Type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
-    if (nxpy__check(trace, NXPY_ROW_ID, slot, object, 0) < 0) return -1;
-    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return 0; /* its class cannot be assigned */
-    return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
+    /* an instance is what its class and its attributes are, and those are guarded as they are read */
+    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object)) {
+        return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
+    }
+    if (!is_known_kind(object)) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", type->tp_name);
+    return nxpy__check(trace, NXPY_ROW_ID, slot, object, 0);
 }
 
 PyObject *nxpy__use(nxpy_trace *trace, PyObject *object) {

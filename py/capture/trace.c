@@ -163,6 +163,23 @@ static int prune_inputs(nxpy_trace *trace) {
     return 0;
 }
 
+/* Slots whose values the frame or the caller does not hold anyway. */
+static int find_held(nxpy_segment *segment) {
+    int n = segment->n_inputs + segment->recipe.steps.n;
+    if (!(segment->held = nx_alloc(sizeof(int) * (size_t)(n + 1)))) return nxpy_raise(NX_NO_MEMORY), -1;
+    for (int k = 0; k < n; k++) {
+        const nxpy_step *step = k < segment->n_inputs ? NULL : &segment->recipe.steps.at[k - segment->n_inputs];
+        int slot = !step ? segment->inputs[k] : step->make == NXPY_MAKE_SLOT ? step->n : -1;
+        for (int j = 0; slot >= 0 && j < segment->guards.rows.n; j++) {
+            const nxpy_row *row = &segment->guards.rows.at[j];
+            if (row->slot != slot) continue;
+            if (row->code != NXPY_ROW_ROOT) segment->held[segment->n_held++] = slot;
+            break;
+        }
+    }
+    return 0;
+}
+
 static bool graph_computes(const nx_graph *graph) {
     for (const nx_node *node = graph->first; node; node = node->next) {
         if (node->kind != NX_NODE_PLACEHOLDER && node->kind != NX_NODE_OUTPUT) return true;
@@ -254,7 +271,7 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     segment->n_results = results.nodes.n;
     nx_status status = done == 1 ? nx_graph_output(trace->graph, results.nodes.at, results.nodes.n) : NX_OK;
     if (status != NX_OK) done = (nxpy_raise(status), -1);
-    if (done == 1 && prune_inputs(trace) < 0) done = -1;
+    if (done == 1 && (prune_inputs(trace) < 0 || find_held(segment) < 0)) done = -1;
     nx_vec_free(&results.nodes);
     nx_vec_free(&results.kept);
     return done;
@@ -309,6 +326,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
         restore_frame(&loop, &copy);
         return PyErr_Occurred() ? -1 : (nxpy_raise(NX_NO_MEMORY), -1);
     }
+    bool interrupted = false;
     int collects = PyGC_Disable();
     loop.in = nxpy_instr_at(&loop.view, loop.group);
     nxpy__doing.trace = trace;
@@ -316,9 +334,10 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     int ran = ready ? nxpy__loop_run(&loop) : -1;
     nxpy__doing.trace = NULL;
     PyErr_Clear();
-    int done = ran == 1 || trace->clean ? finish(trace, &loop, &copy, ran == 1) : !ready ? 1 : add_mark(trace, &loop) < 0 ? -1 : 0;
+    if (trace->error[0] && PyErr_GivenExceptionMatches(trace->error[0], PyExc_KeyboardInterrupt)) interrupted = true;
+    int done = interrupted ? -1 : ran == 1 || trace->clean ? finish(trace, &loop, &copy, ran == 1) : !ready ? 1 : add_mark(trace, &loop) < 0 ? -1 : 0;
     bool made = ready && (ran == 1 || trace->clean) && done == 1;
-    if (ran != 1 && trace->owner->fullgraph && done >= 0) done = unsupported(trace);
+    if (ran != 1 && ((trace->owner->fullgraph && done >= 0) || interrupted)) done = unsupported(trace);
     if ((ran == 1 || trace->clean) && done == 0) done = 1; /* cannot be rebuilt: nothing to gain */
     nxpy_frame_leave(thread, &link);
     end_recording(trace);

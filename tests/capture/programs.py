@@ -294,6 +294,29 @@ def properties(x, counter):
     return x * counter.twice + counter.plain(x) + counter.of_class(x)
 
 
+class Base:
+    def step(self, x):
+        return x + 1
+
+
+class Derived(Base):
+    def step(self, x):
+        return super().step(x) * 2
+
+
+def calls_super(x):
+    return Derived().step(x) + DERIVED.step(x)
+
+
+def kind_of_parameter(x):
+    p = PARAMETER
+    return x + p, type(p).__name__, isinstance(p, torch.nn.Parameter), isinstance(x, torch.nn.Parameter)
+
+
+DERIVED = Derived()
+PARAMETER = torch.nn.Parameter(ones(2, 2))
+
+
 def deletes(x):
     y = x + 1
     del x
@@ -321,6 +344,7 @@ BROKEN = [
     (prints, two, 2), (prints_in_loop, one, None), (prints_in_expression, two, None), (prints_in_callee, one, None),
     (branches_on_data, one, None), (raises_and_catches, one, None), (shape_error, one, None), (with_block, one, None),
     (generator, one, None), (formats, one, None), (counts, with_counter, None), (calls_builtin_twice, one, None),
+    (calls_super, one, None), (kind_of_parameter, one, None),
 ]  # fmt: skip
 ROWS = (
     [(function, two, 1) for function in CAPTURED]

@@ -149,8 +149,28 @@ def test_attribute_of_instance():
     box.value = 3
     assert capture(ones(1), box).tolist() == [3]
     recompiled(capture, "L['box'].value changed: expected 2, got 3")
-    assert capture(ones(1), Box(3)).tolist() == [3]
-    recompiled(capture, "L['box'] is another object")
+    assert capture(ones(1), Box(3)).tolist() == [3], "another instance with the same value"
+    assert capture.entries == 2 and not capture.recompiles
+
+
+def test_identity_of_instance():
+    first, second = Box(1), Box(1)
+    capture = make(lambda x, box, other: x + (1 if box is other else 2))
+    assert capture(ones(1), first, second).tolist() == [3]
+    assert capture(ones(1), first, first).tolist() == [2]
+    assert capture(ones(1), second, second).tolist() == [2]
+    recompiled(capture, "is another object")
+
+
+def test_truth_of_instance():
+    class Local:
+        pass
+
+    capture = make(lambda x, o: x + (1 if o else 2))
+    assert capture(ones(1), Local()).tolist() == [2]
+    Local.__bool__ = lambda self: False
+    assert capture(ones(1), Local()).tolist() == [3]
+    recompiled(capture, "Local.__bool__ is there now")
 
 
 def test_attribute_of_class():
