@@ -85,8 +85,8 @@ nx_status nx_fail_devices(const char *op, nx_device a, nx_device b) {
         else snprintf(text[i], sizeof text[i], "%s:%d", name, both[i].index);
     }
     return nx_fail(NX_RUNTIME,
-                   "%s: Expected all tensors to be on the same device, but found at least two devices, %s and "
-                   "%s! Move one with .to()",
+                   "%s: Expected all tensors to be on the same device, but found at least two devices, "
+                   "%s and %s! Move one with .to()",
                    op, text[0], text[1]);
 }
 

@@ -1,25 +1,17 @@
-/* Which instruction-set level's loops run: what the processor has, unless the flag says less. */
+/* Which instruction-set level's loops run: what the processor has, unless the flag says less. What it has is known to
+ * level_x86_64.c or, for other processors, level_base.c. */
 #include "iter/private.h"
-
-#if defined(__x86_64__)
-static bool has_v4(void) { /* x86-64-v4 of the psABI */
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
-}
-#else
-static bool has_v4(void) { return false; }
-#endif
 
 static _Atomic int level = -1;
 
 static int find_level(void) {
     const char *wanted = nx_flag.level;
-    level = wanted && strcmp(wanted, "base") == 0 ? NX_LEVEL_BASE : has_v4() ? NX_LEVEL_V4 : NX_LEVEL_BASE;
-    return level;
+    bool base = wanted && strcmp(wanted, "base") == 0;
+    return level = base || !nx__has_v4() ? NX_LEVEL_BASE : NX_LEVEL_V4;
 }
 
 int nx_level(void) {
     if (NX_UNLIKELY(nx_flag.reference)) return NX_LEVEL_BASE;
-    return NX_LIKELY(level >= 0) ? level : find_level();
+    int known = atomic_load_explicit(&level, memory_order_relaxed);
+    return NX_LIKELY(known >= 0) ? known : find_level();
 }
