@@ -21,8 +21,8 @@ static inline void cast_constants(const nx_point *point, const nx_value *in, nx_
                                   nx_const *constants) {
     for (int c = 0; c < point->n_constants; c++) {
         const nx_value *number = &in[point->constant_param[c]];
-        if (computing == NX_F32 && number->tag == NX_TAG_INT)
-            constants[c].f = (float)number->i; /* alpha = 1 */
+        bool one = number->tag == NX_TAG_INT && number->i == 1; /* alpha, mostly */
+        if (NX_LIKELY(one && computing >= NX_F16)) constants[c].f = 1;
         else nx_const_cast(&constants[c], number, computing);
     }
 }
