@@ -138,7 +138,7 @@ struct nxpy_loop {
     PyObject *result;
     nxpy_loop *outer;
     PyObject **start;           /* root: the frame's values when the trace began */
-    int n_start;
+    bool *written;              /* root: locals that were stored into since; NULL in inlined frames */
 };
 typedef int nxpy_handler(nxpy_loop *loop, int arg);
 

@@ -46,7 +46,7 @@ int op_load_const(nxpy_loop *loop, int arg) {
 /* ---- locals and cells ------------------------------------------------------------------------------------------------ */
 /* A root's local that is still what it was when the trace began is fetched by the guards. */
 static int fetch_local(nxpy_loop *loop, int index, PyObject *value) {
-    if (loop != loop->trace->root_loop || loop->start[index] != value) return 0;
+    if (!loop->written || loop->written[index]) return 0;
     PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_localsplusnames, index);
     return nxpy__fetch(loop->trace, NXPY_ROW_ROOT, -1, name, NULL, index, value);
 }
@@ -60,7 +60,13 @@ int op_load_fast(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+/* From here on the local is the trace's, not the frame's. */
+static void mark_written(nxpy_loop *loop, int index) {
+    if (loop->written) loop->written[index] = true;
+}
+
 int op_store_fast(nxpy_loop *loop, int arg) {
+    mark_written(loop, arg);
     PyObject *old = loop->view.locals[arg];
     loop->view.locals[arg] = *--loop->top;
     Py_XDECREF(old);
@@ -70,6 +76,7 @@ int op_store_fast(nxpy_loop *loop, int arg) {
 int op_delete_fast(nxpy_loop *loop, int arg) {
     PyObject *old = loop->view.locals[arg];
     if (!old) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound local variable");
+    mark_written(loop, arg);
     loop->view.locals[arg] = NULL;
     Py_DECREF(old);
     return 0;
@@ -83,6 +90,7 @@ int op_make_cell(nxpy_loop *loop, int arg) {
         Py_XDECREF(cell);
         return nxpy__stop_error(loop->trace);
     }
+    mark_written(loop, arg);
     loop->view.locals[arg] = cell;
     Py_XDECREF(value);
     return 0;
@@ -93,8 +101,12 @@ int op_copy_free_vars(nxpy_loop *loop, int arg) {
     int offset = loop->view.n_locals - arg;
     for (int k = 0; k < arg; k++) {
         PyObject *cell = PyTuple_GET_ITEM(closure, k);
-        if (!nxpy__note_find(loop->trace, cell) && !nxpy__note_add(loop->trace, cell, NXPY_NOTE_FIXED, -1)) return -1;
+        if (!nxpy__note_find(loop->trace, cell)) { /* of a function that existed before: it is guarded and keeps its cells */
+            if (nxpy__is_born(loop->trace, (PyObject *)loop->view.function)) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "a closure");
+            if (!nxpy__note_add(loop->trace, cell, NXPY_NOTE_FIXED, -1)) return -1;
+        }
         Py_INCREF(cell);
+        mark_written(loop, offset + k);
         loop->view.locals[offset + k] = cell;
     }
     return 0;

@@ -198,6 +198,10 @@ int op_call_function_ex(nxpy_loop *loop, int arg) {
 
 int op_make_function(nxpy_loop *loop, int arg) {
     PyObject *code = loop->top[-1], **from = loop->top - 1;
+    for (int k = 1; k <= __builtin_popcount(arg & 0x0f); k++) { /* closure, defaults: their parts may come from elsewhere */
+        PyObject *part = USE(1 + k);
+        if (!part || nxpy__note_elements(loop->trace, part) < 0) return -1;
+    }
     PyFunctionObject *function = (PyFunctionObject *)PyFunction_New(code, loop->view.globals);
     if (!function || !nxpy__note_add(loop->trace, (PyObject *)function, NXPY_NOTE_BORN, -1)) {
         Py_XDECREF(function);

@@ -292,7 +292,7 @@ int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function) {
     for (Py_ssize_t k = 0; !born && closure && k < PyTuple_GET_SIZE(closure); k++) {
         if (note_fixed(trace, PyTuple_GET_ITEM(closure, k)) < 0) return -1;
     }
-    for (Py_ssize_t k = 0; defaults && k < PyTuple_GET_SIZE(defaults); k++) {
+    for (Py_ssize_t k = 0; !born && defaults && k < PyTuple_GET_SIZE(defaults); k++) {
         if (note_fixed(trace, PyTuple_GET_ITEM(defaults, k)) < 0) return -1;
     }
     PyObject *key, *value;

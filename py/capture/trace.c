@@ -11,14 +11,17 @@
 #include <opcode.h>
 
 /* ---- the frame, before and after ------------------------------------------------------------------------------------ */
-typedef struct frame_copy { PyObject **values; int n, next, depth; } frame_copy;
+typedef struct frame_copy { PyObject **values; bool *written; int n, next, depth; } frame_copy;
 
 static int copy_frame(nxpy_loop *loop, frame_copy *out) {
     out->next = nxpy_frame_next(loop->frame);
     out->depth = nxpy_frame_depth(loop->frame);
     out->n = loop->view.n_locals + out->depth;
     out->values = nx_alloc(sizeof *out->values * (size_t)(out->n + 1));
-    if (!out->values) {
+    out->written = nx_alloc_zeroed((size_t)loop->view.n_locals + 1);
+    if (!out->values || !out->written) {
+        nx_free(out->values);
+        nx_free(out->written);
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
@@ -35,6 +38,7 @@ static void restore_frame(nxpy_loop *loop, frame_copy *copy) {
     }
     nxpy_frame_set(loop->frame, copy->next, copy->depth);
     nx_free(copy->values);
+    nx_free(copy->written);
 }
 
 /* ---- begin and end ------------------------------------------------------------------------------------------------------ */
@@ -128,7 +132,7 @@ static int add_targets(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *cop
     }
     for (int k = 0; k < n; k++) {
         PyObject *value = loop->view.locals[k];
-        if (k < copy->n && value == copy->values[k]) continue;
+        if (k < loop->view.n_locals && !copy->written[k]) continue; /* not: the same object, which may be by chance */
         segment->targets[n_targets++] = k;
         int done = nxpy__recipe_add(trace, &segment->recipe, results, value);
         if (done != 1) return done;
@@ -318,7 +322,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     loop.group = nxpy_frame_next(frame);
     if (copy_frame(&loop, &copy) < 0) return -1;
     loop.start = copy.values;
-    loop.n_start = copy.n;
+    loop.written = copy.written;
     trace->root_loop = trace->loop = &loop;
     trace->segment = nx_alloc_zeroed(sizeof *trace->segment);
     if (!trace->segment || begin(trace) != NX_OK || nxpy_frame_enter(thread, frame, &link) < 0) {
@@ -335,7 +339,9 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     nxpy__doing.trace = NULL;
     PyErr_Clear();
     if (trace->error[0] && PyErr_GivenExceptionMatches(trace->error[0], PyExc_KeyboardInterrupt)) interrupted = true;
-    int done = interrupted ? -1 : ran == 1 || trace->clean ? finish(trace, &loop, &copy, ran == 1) : !ready ? 1 : add_mark(trace, &loop) < 0 ? -1 : 0;
+    int done = -1;
+    if (!interrupted && (ran == 1 || trace->clean)) done = finish(trace, &loop, &copy, ran == 1);
+    else if (!interrupted) done = !ready ? 1 : add_mark(trace, &loop);
     bool made = ready && (ran == 1 || trace->clean) && done == 1;
     if (ran != 1 && ((trace->owner->fullgraph && done >= 0) || interrupted)) done = unsupported(trace);
     if ((ran == 1 || trace->clean) && done == 0) done = 1; /* cannot be rebuilt: nothing to gain */

@@ -317,6 +317,28 @@ DERIVED = Derived()
 PARAMETER = torch.nn.Parameter(ones(2, 2))
 
 
+def swaps_what_is_the_same(x, y):
+    b = x
+    x = y
+    for k in range(3):
+        b = b + y
+        printed.append(k)
+        x = b + 1
+        x, y = y, x
+    return x, y
+
+
+def closure_in_a_loop(x, y):
+    for _ in range(3):
+
+        def inner(y, k=1):
+            return y * k + x
+
+        x = inner(y)
+        x = x + 1
+    return x
+
+
 def deletes(x):
     y = x + 1
     del x
@@ -344,7 +366,7 @@ BROKEN = [
     (prints, two, 2), (prints_in_loop, one, None), (prints_in_expression, two, None), (prints_in_callee, one, None),
     (branches_on_data, one, None), (raises_and_catches, one, None), (shape_error, one, None), (with_block, one, None),
     (generator, one, None), (formats, one, None), (counts, with_counter, None), (calls_builtin_twice, one, None),
-    (calls_super, one, None), (kind_of_parameter, one, None),
+    (swaps_what_is_the_same, two, None), (closure_in_a_loop, two, 1), (calls_super, one, None), (kind_of_parameter, one, None),
 ]  # fmt: skip
 ROWS = (
     [(function, two, 1) for function in CAPTURED]

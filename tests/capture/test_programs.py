@@ -35,7 +35,7 @@ def test_equals_eager(function, make, graphs, backend):
 
 @pytest.mark.parametrize("function, make, graphs", programs.ROWS, ids=IDS)
 def test_stopped_at_every_instruction(function, make, graphs, stop_at):
-    for n in range(1, 40):
+    for n in range(1, 60):
         stop_at(n)
         capture = compiled(function, backend=run_graph)
         for _ in range(3):
