@@ -17,7 +17,8 @@ static void remove_use(nx_node *input, const nx_node *user) {
         if ((*at)->user != user) continue;
         nx_use *use = *at;
         *at = use->next;
-        nx_free(use);
+        use->next = input->graph->free_uses;
+        input->graph->free_uses = use;
         return;
     }
 }
@@ -37,8 +38,10 @@ static nx_status add_uses(nx_node *user, const nx_value *args, int n) {
         if (args[i].tag == NX_TAG_LIST) {
             NX_TRY(add_uses(user, args[i].list, args[i].n));
         } else if (args[i].tag == NX_TAG_NODE) {
-            nx_use *use = nx_alloc(sizeof *use);
-            if (use == NULL) return nx_fail_memory(sizeof *use);
+            nx_graph *graph = args[i].node->graph;
+            nx_use *use = graph->free_uses;
+            if (use) graph->free_uses = use->next;
+            else if ((use = nx__arena_new(graph, sizeof *use)) == NULL) return NX_NO_MEMORY;
             *use = (nx_use){user, args[i].node->uses};
             args[i].node->uses = use;
         }
@@ -58,14 +61,13 @@ static nx_status check_args(const nx_graph *graph, const nx_value *args, int n, 
 }
 
 /* Kept copies of args. */
-static nx_status keep_args(const nx_value *args, int n, nx_value **out) {
-    nx_value *copy = nx_alloc(sizeof *copy * (size_t)(n ? n : 1));
-    if (copy == NULL) return nx_fail_memory(sizeof *copy * (size_t)n);
+static nx_status keep_args(nx_graph *graph, const nx_value *args, int n, nx_value **out) {
+    nx_value *copy = nx__arena_new(graph, sizeof *copy * (size_t)n);
+    if (copy == NULL) return NX_NO_MEMORY;
     for (int i = 0; i < n; i++) {
         nx_status status = nx_value_keep(&args[i], &copy[i]);
         if (status != NX_OK) {
             while (i > 0) nx_value_drop(&copy[--i]);
-            nx_free(copy);
             return status;
         }
     }
@@ -73,30 +75,16 @@ static nx_status keep_args(const nx_value *args, int n, nx_value **out) {
     return NX_OK;
 }
 
-static void free_args(nx_value *args, int n) {
+static void drop_args(nx_value *args, int n) {
     for (int i = 0; i < n; i++) nx_value_drop(&args[i]);
-    nx_free(args);
 }
 
 /* ---- nodes ---- */
-static void free_fakes(nx_tensor **fakes, int n) {
-    for (int k = 0; fakes && k < n; k++) nx_tensor_unref(fakes[k]);
-    nx_free(fakes);
-}
-
-static void free_node(nx_node *node) {
-    if (node->args) free_args(node->args, node->n_args);
-    for (nx_use *use = node->uses, *next; use; use = next) {
-        next = use->next;
-        nx_free(use);
-    }
-    free_fakes(node->fakes, node->n_results);
+/* What a node owns outside its graph's memory. */
+static void release_node(nx_node *node) {
+    drop_args(node->args, node->n_args);
+    for (int k = 0; k < node->n_results; k++) nx_tensor_unref(node->fakes[k]);
     nx_tensor_unref(node->constant);
-    nx_free(node->target);
-    nx_free(node->file);
-    nx_free(node->code);
-    nx_free(node->function);
-    nx_free(node);
 }
 
 static int count_results(nx_node_kind kind, const nx_op *op) {
@@ -105,28 +93,25 @@ static int count_results(nx_node_kind kind, const nx_op *op) {
 
 static nx_status new_node(nx_graph *graph, nx_node_kind kind, const nx_op *op, const char *target,
                           const nx_value *args, int n_args, nx_node **out) {
-    nx_node *node = nx_alloc_zeroed(sizeof *node);
-    nx_status status;
-    if (node == NULL) return nx_fail_memory(sizeof *node);
+    nx_node *node = nx__arena_new(graph, sizeof *node);
+    if (node == NULL) return NX_NO_MEMORY;
     node->graph = graph;
     node->kind = kind;
     node->op = op;
     node->n_results = count_results(kind, op);
-    status = NX_NO_MEMORY;
-    if (target && (node->target = nx_strdup(target)) == NULL) goto no_memory;
-    if ((node->fakes = nx_alloc_zeroed(sizeof *node->fakes * (size_t)(node->n_results + 1))) == NULL)
-        goto no_memory;
-    NX_TRY_FAIL(keep_args(args, n_args, &node->args));
+    if (target && (node->target = nx__arena_text(graph, target)) == NULL) return NX_NO_MEMORY;
+    node->fakes = nx__arena_new(graph, sizeof *node->fakes * (size_t)node->n_results);
+    if (node->fakes == NULL) return NX_NO_MEMORY;
+    NX_TRY(keep_args(graph, args, n_args, &node->args));
     node->n_args = n_args;
-    NX_TRY_FAIL(add_uses(node, node->args, n_args));
+    nx_status status = add_uses(node, node->args, n_args);
+    if (status != NX_OK) {
+        nx_node_each_input(node, drop_use, node);
+        release_node(node);
+        return status;
+    }
     *out = node;
     return NX_OK;
-no_memory:
-    nx_fail_memory(sizeof *node);
-fail:
-    if (node->args) nx_node_each_input(node, drop_use, node);
-    free_node(node);
-    return status;
 }
 
 /* Links `node` before `where`, or at the end when that is NULL. */
@@ -161,7 +146,7 @@ static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, c
         exact ? nx__name_claim(graph, hint, &node->name) : nx__name_make(graph, hint, &node->name);
     if (status != NX_OK) {
         nx_node_each_input(node, drop_use, node);
-        free_node(node);
+        release_node(node);
         return status;
     }
     nx__name_set_node(graph, node->name, node);
@@ -194,7 +179,7 @@ void nx_node_erase(nx_node *node) {
     nx__name_set_node(graph, node->name, NULL);
     graph->n_nodes--;
     if (node->kind == NX_NODE_PLACEHOLDER) graph->n_inputs--;
-    free_node(node);
+    release_node(node);
 }
 
 void nx_node_move_before(nx_node *node, nx_node *where) {
@@ -207,9 +192,10 @@ void nx_graph_free(nx_graph *graph) {
     if (graph == NULL) return;
     for (nx_node *node = graph->first, *next; node; node = next) {
         next = node->next;
-        free_node(node);
+        release_node(node);
     }
     nx__names_free(graph);
+    nx__arena_free(graph);
     nx_free(graph);
 }
 
@@ -220,47 +206,60 @@ nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args) {
     if (node->op && n_args != node->op->def->n_in)
         return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", node->op->def->name, n_args,
                        node->op->def->n_in);
-    NX_TRY(keep_args(args, n_args, &kept));
+    NX_TRY(keep_args(node->graph, args, n_args, &kept));
     /* The new uses stand under a name of their own until all are there, so that a failure can take them
      * back. */
     nx_node fresh = {.args = kept, .n_args = n_args};
     nx_status status = add_uses(&fresh, kept, n_args);
     if (status != NX_OK) {
         nx_node_each_input(&fresh, drop_use, &fresh);
-        free_args(kept, n_args);
+        drop_args(kept, n_args);
         return status;
     }
     nx_node_each_input(node, drop_use, node);
     nx_node_each_input(&fresh, rename_user, &(renamed){&fresh, node});
-    free_args(node->args, node->n_args);
+    drop_args(node->args, node->n_args);
     node->args = kept;
     node->n_args = n_args;
     return NX_OK;
 }
 
 nx_status nx_node_set_fakes(nx_node *node, nx_tensor *const *fakes, int n) {
-    nx_tensor **kept = nx_alloc_zeroed(sizeof *kept * (size_t)(n + 1));
-    if (kept == NULL) return nx_fail_memory(sizeof *kept * (size_t)n);
-    for (int k = 0; k < n; k++) kept[k] = fakes[k] ? nx_tensor_ref(fakes[k]) : NULL;
-    free_fakes(node->fakes, node->n_results);
+    nx_tensor **kept = n == node->n_results ? node->fakes
+        : nx__arena_new(node->graph, sizeof *kept * (size_t)n);
+    if (kept == NULL) return NX_NO_MEMORY;
+    for (int k = 0; k < n; k++) {
+        nx_tensor *before = kept[k];
+        kept[k] = fakes[k] ? nx_tensor_ref(fakes[k]) : NULL;
+        nx_tensor_unref(before);
+    }
+    for (int k = 0; kept != node->fakes && k < node->n_results; k++) nx_tensor_unref(node->fakes[k]);
     node->fakes = kept;
     node->n_results = n;
     return NX_OK;
 }
 
-static nx_status set_text(char **at, const char *text) {
-    char *copy = text ? nx_strdup(text) : NULL;
-    if (text && copy == NULL) return nx_fail_memory(strlen(text) + 1);
-    nx_free(*at);
-    *at = copy;
+/* Texts stay as long as the graph, so equal ones in a row are one. */
+static nx_status set_text(nx_graph *graph, int which, char **at, const char *text) {
+    char **recent = &graph->recent[which];
+    if (text == NULL) {
+        *at = NULL;
+        return NX_OK;
+    }
+    if (*recent == NULL || strcmp(*recent, text) != 0) {
+        char *copy = nx__arena_text(graph, text);
+        if (copy == NULL) return NX_NO_MEMORY;
+        *recent = copy;
+    }
+    *at = *recent;
     return NX_OK;
 }
 
 nx_status nx_node_set_source(nx_node *node, const char *file, int line, const char *function,
                              const char *code) {
-    NX_TRY(set_text(&node->file, file));
-    NX_TRY(set_text(&node->function, function));
-    NX_TRY(set_text(&node->code, code));
+    NX_TRY(set_text(node->graph, 0, &node->file, file));
+    NX_TRY(set_text(node->graph, 1, &node->function, function));
+    NX_TRY(set_text(node->graph, 2, &node->code, code));
     node->line = line;
     return NX_OK;
 }
@@ -356,9 +355,10 @@ static nx_status map_node(void *context, nx_node *node, int result, nx_value *ou
 
 nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out) {
     nx_node *copy = NULL;
-    size_t bytes = sizeof(nx_value) * (size_t)(nx_args_room(node->args, node->n_args) + 1);
-    nx_value *args = nx_alloc(bytes);
-    if (args == NULL) return nx_fail_memory(bytes);
+    nx_value few[32];
+    int room = nx_args_room(node->args, node->n_args);
+    nx_value *args = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *args * (size_t)room);
+    if (args == NULL) return nx_fail_memory(sizeof *args * (size_t)room);
     nx_status status;
     NX_TRY_FAIL(nx_args_resolve(node->args, node->n_args, map_node, map, args));
     if (nx__name_taken(graph, node->name))
@@ -372,12 +372,12 @@ nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, 
     NX_TRY_FAIL(nx_node_set_source(copy, node->file, node->line, node->function, node->code));
     if (node->constant) copy->constant = nx_tensor_ref(node->constant);
     NX_TRY_FAIL(nx_map_set(map, node, copy));
-    nx_free(args);
+    if (args != few) nx_free(args);
     *out = copy;
     return NX_OK;
 fail:
     if (copy) nx_node_erase(copy);
-    nx_free(args);
+    if (args != few) nx_free(args);
     return status;
 }
 

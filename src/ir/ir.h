@@ -38,6 +38,9 @@ struct nx_graph {
     nx_graph_level level;
     int n_inputs;
     void *name_table;        /* of name.c */
+    void *arena;             /* of arena.c: nodes and all that they consist of */
+    nx_use *free_uses;       /* given back, to be used again */
+    char *recent[3];         /* file, function and code set last: most nodes of a line come one after the other */
 };
 
 /* ---- building ------------------------------------------------------------------------------------------------------- */

@@ -60,11 +60,12 @@ static nx_status grow(table *names) {
 }
 
 /* Finds or makes the entry of `name`. Lent until the next call. */
-static nx_status get_entry(table *names, const char *name, entry **out) {
+static nx_status get_entry(nx_graph *graph, const char *name, entry **out) {
+    table *names = graph->name_table;
     if (2 * (names->n + 1) > names->room) NX_TRY(grow(names));
     entry *e = &names->at[slot_of(names, name)];
     if (e->name == NULL) {
-        if ((e->name = nx_strdup(name)) == NULL) return nx_fail_memory(strlen(name) + 1);
+        if ((e->name = nx__arena_text(graph, name)) == NULL) return NX_NO_MEMORY;
         names->n++;
     }
     *out = e;
@@ -117,9 +118,9 @@ static int64_t split_number(const char *name, char *base) {
     return number;
 }
 
-static nx_status mark_used(table *names, const char *name, char **out) {
+static nx_status mark_used(nx_graph *graph, const char *name, char **out) {
     entry *e;
-    NX_TRY(get_entry(names, name, &e));
+    NX_TRY(get_entry(graph, name, &e));
     e->used = true;
     e->node = NULL;
     *out = e->name;
@@ -133,7 +134,7 @@ nx_status nx__name_make(nx_graph *graph, const char *hint, char **out) {
     NX_TRY(get_table(graph, &names));
     clean(hint, candidate);
     int64_t number = split_number(candidate, base);
-    NX_TRY(get_entry(names, base, &e));
+    NX_TRY(get_entry(graph, base, &e));
     if (number < 0 || is_used(names, candidate)) {
         number = e->count;
         if (is_reserved(candidate))
@@ -142,14 +143,14 @@ nx_status nx__name_make(nx_graph *graph, const char *hint, char **out) {
     while (is_used(names, candidate))
         snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
     e->count = number;
-    return mark_used(names, candidate, out);
+    return mark_used(graph, candidate, out);
 }
 
 nx_status nx__name_claim(nx_graph *graph, const char *exact, char **out) {
     table *names = NULL;
     NX_TRY(get_table(graph, &names));
     if (is_used(names, exact)) return nx_fail(NX_RUNTIME, "graph: the name %s is taken", exact);
-    return mark_used(names, exact, out);
+    return mark_used(graph, exact, out);
 }
 
 bool nx__name_taken(const nx_graph *graph, const char *name) {
@@ -169,7 +170,6 @@ nx_node *nx_graph_find(const nx_graph *graph, const char *name) {
 void nx__names_free(nx_graph *graph) {
     table *names = graph->name_table;
     if (names == NULL) return;
-    for (int i = 0; i < names->room; i++) nx_free(names->at[i].name);
     nx_free(names->at);
     nx_free(names);
     graph->name_table = NULL;

@@ -315,7 +315,8 @@ static nx_status prepare(worker *w, nx_graph *graph) {
 nx_status nx__find_writes(const nx_graph *graph, bool *any) {
     *any = false;
     for (const nx_node *node = graph->first; node; node = node->next) {
-        bool is_call = node->kind != NX_NODE_PLACEHOLDER && node->kind != NX_NODE_GET_ATTR && node->kind != NX_NODE_OUTPUT;
+        bool is_call = node->kind != NX_NODE_PLACEHOLDER && node->kind != NX_NODE_GET_ATTR &&
+            node->kind != NX_NODE_OUTPUT;
         if (is_call && node->op == NULL)
             return nx_fail(NX_NOT_IMPLEMENTED, "functionalise: %s calls no operator", node->name);
         *any = *any || (node->op && nx_op_written(node->op) >= 0);
