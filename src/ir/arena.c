@@ -1,9 +1,7 @@
 /* Memory that lives as long as its graph: nodes, their argument arrays, uses and texts. Blocks grow from a
- * page to 64 KB,
- * so that a small graph takes little and a large one few allocations; what a changed node no longer needs
- * is not given
- * back before the graph goes. Values kept in arguments (lists, strings) and tensors have owners of their
- * own. */
+ * page to 64 KB, so that a small graph takes little and a large one few allocations; what a changed node no
+ * longer needs is not given back before the graph goes. Values kept in arguments (lists, strings) and
+ * tensors have owners of their own. */
 #include "ir/private.h"
 
 typedef struct block { struct block *next; size_t used, room; } block;
