@@ -1,0 +1,83 @@
+"""Random programs: compiled equals eager in result, arguments, stores and order of effects. A failure prints its seed."""
+
+import linecache
+import random
+import warnings
+
+import pytest
+
+import narthex as torch
+
+from . import random_programs
+from .conftest import compiled, ones, ramp, run_graph
+
+PROGRAMS, BLOCK = 400, 20
+
+
+class Item:
+    def __init__(self):
+        self.v, self.items = 1, []
+
+    def step(self, x):
+        self.v += 1
+        return x * self.v
+
+    def pure(self, x, k=2):
+        return x * k + self.v
+
+
+def namespace(seed):
+    """The globals of program `seed`, with its f."""
+    out = []
+
+    def helper(x, k=1, *more, **named):
+        for t in more:
+            x = x + t
+        return x * k + named.get("z", 0)
+
+    def noisy(x):
+        out.append("noisy")
+        return x + 1
+
+    names = {"torch": torch, "ones": ones, "out": out, "helper": helper, "noisy": noisy, "G_K": 3}
+    text, file = random_programs.source(seed), f"<program {seed}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    exec(compile(text, file, "exec"), names)
+    return names, text
+
+
+def plain(value):
+    """A value as numbers and strings, so that two runs can be compared."""
+    if isinstance(value, torch.Tensor):
+        return "tensor", value.tolist()
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [plain(part) for part in value]
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    return value
+
+
+def outcome(names, function):
+    names["out"].clear()
+    names["G_T"] = ones(2)
+    x, y, o, d = ramp(2), ones(2), Item(), {"a": ones(2)}
+    try:
+        result = function(x, y, o, d)
+    except (RuntimeError, ValueError, KeyError, UnboundLocalError) as error:
+        result = type(error).__name__, str(error)
+    return plain([result, x, y, o.v, o.items, d, names["out"]])
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
+def test_random_programs(first, stop_at):
+    for seed in range(first, first + BLOCK):
+        names, text = namespace(seed)
+        draw = random.Random(seed)
+        for stop in (0, draw.randint(1, 60)):
+            stop_at(stop)
+            capture = compiled(names["f"], backend=run_graph if draw.random() < 0.7 else "narthex")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # after eight compilations: eager
+                for call in range(3):
+                    expected, got = outcome(names, names["f"]), outcome(names, capture)
+                    assert got == expected, f"seed {seed}, stop {stop}, call {call}\n{text}"
