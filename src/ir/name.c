@@ -8,6 +8,7 @@ typedef struct entry {
     char *name;      /* NULL: free slot */
     int64_t count;   /* number last given to this base */
     bool used;       /* is a node's name (otherwise only a base) */
+    bool reserved;   /* is one of Python's words */
     nx_node *node;   /* whose name it is, NULL when that node is gone */
 } entry;
 typedef struct table { entry *at; int room, n; } table;
@@ -32,6 +33,8 @@ static const char *const reserved[] = {
 };
 
 static bool is_reserved(const char *name) {
+    size_t n = strlen(name);
+    if (n == 0 || (name[n - 1] >= '0' && name[n - 1] <= '9')) return false; /* most names: "add_57" */
     for (int i = 0; i < NX_COUNT(reserved); i++) {
         if (strcmp(reserved[i], name) == 0) return true;
     }
@@ -66,6 +69,7 @@ static nx_status get_entry(nx_graph *graph, const char *name, entry **out) {
     entry *e = &names->at[slot_of(names, name)];
     if (e->name == NULL) {
         if ((e->name = nx__arena_text(graph, name)) == NULL) return NX_NO_MEMORY;
+        e->reserved = is_reserved(name);
         names->n++;
     }
     *out = e;
@@ -137,7 +141,7 @@ nx_status nx__name_make(nx_graph *graph, const char *hint, char **out) {
     NX_TRY(get_entry(graph, base, &e));
     if (number < 0 || is_used(names, candidate)) {
         number = e->count;
-        if (is_reserved(candidate))
+        if (e->reserved && strcmp(candidate, base) == 0)
             snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
     }
     while (is_used(names, candidate))
