@@ -21,8 +21,8 @@ SIDE = """
 import sys
 side, name = sys.argv[1:3]
 if side == "narthex":
-    from narthex.cli import use_as_torch
-    use_as_torch()
+    from narthex._run import install
+    install()
 import torch
 torch.set_num_threads(1)
 from bench.rows import ROWS

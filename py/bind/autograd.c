@@ -53,6 +53,12 @@ static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
     int truth = value ? PyObject_IsTrue(value) : -1;
     if (value == NULL) PyErr_SetString(PyExc_AttributeError, "requires_grad cannot be deleted");
     if (truth < 0) return -1;
+    if (!nx_tensor_is_leaf(SELF)) {
+        PyErr_Format(PyExc_RuntimeError, "you can only change requires_grad flags of leaf variables.%s",
+                     truth ? "" : " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+                                  "var_no_grad = var.detach().");
+        return -1;
+    }
     nx_status status = nx_tensor_set_requires_grad(SELF, truth);
     return status == NX_OK ? 0 : (nxpy_raise(status), -1);
 }
@@ -97,7 +103,7 @@ static PyObject *retain_grad(PyObject *self, PyObject *unused) {
     if (!nx_tensor_requires_grad(SELF)) {
         return PyErr_Format(PyExc_RuntimeError, "can't retain_grad on Tensor that has requires_grad=False");
     }
-    if (SELF->autograd) SELF->autograd->retains_grad = !nx_tensor_is_leaf(SELF);
+    NXPY_TRY(nx_tensor_retain_grad(SELF));
     Py_RETURN_NONE;
 }
 static PyObject *get_retains_grad(PyObject *self, void *unused) { return PyBool_FromLong(SELF->autograd && SELF->autograd->retains_grad); }
@@ -105,6 +111,27 @@ static PyObject *detach_(PyObject *self, PyObject *unused) {
     if (SELF->base) return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead.");
     nx_grad_drop(SELF);
     return Py_NewRef(self);
+}
+
+/* backward(): the call that training makes stays in C; gradients, inputs and flags are sorted by narthex.autograd. */
+static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {
+    if (n == 0 && keywords == NULL) {
+        NXPY_TRY(nx_tensor_backward(SELF));
+        Py_RETURN_NONE;
+    }
+    PyObject *autograd = PyImport_ImportModule("narthex.autograd");
+    PyObject *function = autograd ? PyObject_GetAttrString(autograd, "_tensor_backward") : NULL;
+    Py_ssize_t n_all = n + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+    PyObject **all = function ? PyMem_Malloc(sizeof *all * (size_t)(n_all + 1)) : NULL, *result = NULL;
+    if (all) {
+        all[0] = self;
+        memcpy(all + 1, args, sizeof *all * (size_t)n_all);
+        result = PyObject_Vectorcall(function, all, (size_t)n + 1, keywords);
+    }
+    PyMem_Free(all);
+    Py_XDECREF(function);
+    Py_XDECREF(autograd);
+    return result;
 }
 
 static PyGetSetDef getset[] = {
@@ -117,6 +144,10 @@ static PyGetSetDef getset[] = {
     {NULL}};
 static PyMethodDef methods[] = {
     {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True)"},
+    {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL | METH_KEYWORDS,
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\nAdds the gradients of this tensor with respect to "
+     "the leaves that it came from to their .grad.\n`gradient` may be left out for a one-element tensor; `inputs` limits the leaves. "
+     "The graph is freed\nafterwards unless `retain_graph` (or `create_graph`) is set."},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a non-leaf in .grad."},
     {"detach_", detach_, METH_NOARGS, "Takes it out of the graph that made it."},
     {NULL}};

@@ -69,16 +69,6 @@ class Tensor(_C.TensorBase):
         memo[id(self)] = copy
         return copy
 
-    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
-        """Adds the gradients of this tensor with respect to the leaves that it came from to their `.grad`.
-
-        `gradient` may be left out for a one-element tensor; `inputs` limits the leaves. The graph is freed afterwards
-        unless `retain_graph` (or `create_graph`) is set.
-        """
-        from . import autograd
-
-        autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
     def register_hook(self, hook):
         """Not there yet: raises NotImplementedError."""
         raise NotImplementedError("register_hook: hooks on tensors are not there yet; put them on the module")

@@ -31,7 +31,7 @@ void *nx__arena_take(nx__arena *arena, size_t bytes) {
     return memset(at, 0, bytes);
 }
 
-void nx__arena_free(nx__arena *arena) {
+void nx__program_memory_free(nx__arena *arena) {
     for (nx__block *block = arena->blocks, *next; block; block = next) {
         next = block->next;
         nx_free(block);
@@ -47,7 +47,7 @@ void nx_program_free(nx_program *p) {
     nx_vec_free(&p->steps);
     nx_vec_free(&p->buffers);
     nx_vec_free(&p->references);
-    nx__arena_free(&p->arena);
+    nx__program_memory_free(&p->arena);
     nx_free(p);
 }
 

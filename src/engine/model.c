@@ -295,6 +295,6 @@ nx_status nx_session_save(nx_session *session, uint32_t id, const char *path) {
 fail:
     nx_free(inner);
     nx_free(outer);
-    nx__arena_free(&w.arena);
+    nx__program_memory_free(&w.arena);
     return status;
 }

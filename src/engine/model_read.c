@@ -349,7 +349,7 @@ fail:
     if (model) protobuf_c_message_free_unpacked(model, &memory);
     if (file) protobuf_c_message_free_unpacked(file, &memory);
     nx_graph_free(r.graph);
-    nx__arena_free(&r.arena);
+    nx__program_memory_free(&r.arena);
     nx_free(data);
     return status;
 }

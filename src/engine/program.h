@@ -11,7 +11,7 @@
 typedef struct nx__arena { struct nx__block *blocks; } nx__arena;
 void *nx__arena_take(nx__arena *arena,
                      size_t bytes); /* zeroed; NULL without memory, which is then this thread's failure */
-void nx__arena_free(nx__arena *arena);
+void nx__program_memory_free(nx__arena *arena);
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 typedef enum nx__space { NX__INPUT, NX__CONST, NX__FEATURE, NX__RESULT } nx__space;

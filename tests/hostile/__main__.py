@@ -30,6 +30,7 @@ def build_sanitized() -> Path:
 
 def main() -> int:
     passed = [run("failing allocations", [sys.executable, "-m", "tests.hostile.allocations"])]
+    passed.append(run("failing allocations, inside PyTorch", [sys.executable, "-m", "tests.hostile.allocations", "bridge"]))
     site = build_sanitized()
     passed.append(run("failing allocations, C program", [sys.executable, "-m", "tests.hostile.c_program", str(site)]))
     runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()

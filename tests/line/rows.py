@@ -277,7 +277,7 @@ def build_c_program(folder: str) -> str:
         check=True,
     )
     libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
-    assert "libnarthex.so" in libraries and "python" not in libraries.lower(), libraries
+    assert "libnarthex.so" in libraries and "libpython" not in libraries, libraries
     return program
 
 

@@ -50,6 +50,11 @@ def backward(
                 leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
 
 
+def _tensor_backward(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:
+    """Tensor.backward with arguments; without any the extension answers alone."""
+    backward(tensor, gradient, retain_graph, create_graph, inputs=inputs)
+
+
 def grad(
     outputs,
     inputs,
@@ -75,9 +80,10 @@ def grad(
     gradients = _C.autograd_run(roots, _seeds(roots, grad_outputs), bool(retain), bool(create_graph), leaves)
     if materialize_grads:
         return tuple(leaf.detach().clone().zero_() if g is None else g for leaf, g in zip(leaves, gradients))
-    if not allow_unused and any(g is None for g in gradients):
+    unused = [index for index, gradient in enumerate(gradients) if gradient is None]
+    if unused and not allow_unused:
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. "
+            f"The differentiated Tensor at index {unused[0]} appears to not have been used in the graph. "
             "Set allow_unused=True if this is the desired behavior."
         )
     return tuple(gradients)
