@@ -33,6 +33,6 @@ void nx__op_base(const char *op_name, char *out, size_t room);
 
 /* ---- text ---- */
 void nx__text_float(nx_text *text, double f, bool is_single); /* the shortest that reads back, with a point */
-void nx__text_device(nx_text *text, nx_device device);        /* "cpu", "npu:0" */
+void nx__text_device(nx_text *text, nx_device device);        /* as Python writes it: type and index */
 
 #endif

@@ -19,7 +19,8 @@
 
 static inline uint32_t draw(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
 
-/* Small whole numbers: sums and products of them are exact, so that two orders of work must agree to the bit. */
+/* Small whole numbers: sums and products of them are exact, so that two orders of work must agree to the
+ * bit. */
 static inline void fill_random(nx_tensor *t, uint32_t *seed) {
     for (int64_t i = 0; i < t->a.numel; i++) {
         int64_t at = 0, rest = i;
@@ -81,11 +82,13 @@ static inline tensors run_graph(const nx_graph *graph, const tensors *inputs) {
 }
 
 static inline void assert_same_elements(const nx_tensor *a, const nx_tensor *b, const char *what, int index) {
-    if (a->a.ndim != b->a.ndim || a->a.dtype != b->a.dtype) fail_msg("%s %d: shapes or dtypes differ", what, index);
+    if (a->a.ndim != b->a.ndim || a->a.dtype != b->a.dtype) fail_msg("%s %d: shapes or dtypes differ", what,
+                                                                     index);
     for (int d = 0; d < a->a.ndim; d++) assert_int_equal(a->a.sizes[d], b->a.sizes[d]);
     for (int64_t i = 0; i < a->a.numel; i++) {
         if (element(a, i) != element(b, i))
-            fail_msg("%s %d: element %lld is %g and %g", what, index, (long long)i, element(a, i), element(b, i));
+            fail_msg("%s %d: element %lld is %g and %g", what, index, (long long)i, element(a, i),
+                     element(b, i));
     }
 }
 
@@ -95,7 +98,8 @@ static inline void assert_same_tensors(const tensors *a, const tensors *b, int n
 
 /* Both graphs on equal inputs: results and what is left in the inputs agree. */
 static inline void assert_same_meaning(const nx_graph *before, const nx_graph *after) {
-    tensors in[2] = {inputs_of(before, 5), inputs_of(before, 5)}, out[2] = {run_graph(before, &in[0]), run_graph(after, &in[1])};
+    tensors in[2] = {inputs_of(before, 5), inputs_of(before, 5)}, out[2] =
+        {run_graph(before, &in[0]), run_graph(after, &in[1])};
     assert_int_equal(out[0].n, out[1].n);
     assert_same_tensors(&out[0], &out[1], out[0].n, "result");
     assert_same_tensors(&in[0], &in[1], in[0].n, "input");
@@ -105,9 +109,11 @@ static inline void assert_same_meaning(const nx_graph *before, const nx_graph *a
     }
 }
 
-/* The compiled graphs against the captured one run eagerly with autograd: results, written inputs, gradients. */
+/* The compiled graphs against the captured one run eagerly with autograd: results, written inputs,
+ * gradients. */
 static inline void assert_compiled_meaning(const nx_graph *captured, const nx_aot *aot) {
-    tensors in = inputs_of(captured, 5), eager_in = inputs_of(captured, 5), out = run_graph(aot->forward, &in);
+    tensors in = inputs_of(captured, 5), eager_in = inputs_of(captured, 5), out =
+        run_graph(aot->forward, &in);
     tensors leaves = {.n = 0}, wanted = {.n = 0}, grads = {.n = 0};
     int at = 0;
     for (const nx_node *node = captured->first; node; node = node->next) {
@@ -126,7 +132,8 @@ static inline void assert_compiled_meaning(const nx_graph *captured, const nx_ao
     if (aot->joint) {
         tensors roots = {.n = 0}, back = {.n = 0};
         uint32_t seed = 11;
-        for (int i = 0; i < aot->n_saved; i++) back.at[back.n++] = nx_tensor_ref(out.at[aot->n_outputs + aot->n_mutated + i]);
+        for (int i = 0; i < aot->n_saved; i++) back.at[back.n++] =
+            nx_tensor_ref(out.at[aot->n_outputs + aot->n_mutated + i]);
         for (int i = 0; i < aot->n_outputs; i++) {
             if (!aot->output_requires_grad[i]) continue;
             nx_tensor *g = real_like(&(nx_tensor){.a = eager.at[i]->a});
@@ -136,13 +143,15 @@ static inline void assert_compiled_meaning(const nx_graph *captured, const nx_ao
         }
         assert_int_equal(back.n - aot->n_saved, aot->n_tangents);
         wanted.n = leaves.n;
-        OK(nx_grad_run(roots.at, back.at + aot->n_saved, roots.n, false, false, leaves.at, leaves.n, wanted.at));
+        OK(nx_grad_run(roots.at, back.at + aot->n_saved, roots.n, false, false, leaves.at, leaves.n,
+                       wanted.at));
         grads = run_graph(aot->backward, &back);
         assert_int_equal(grads.n, aot->n_grads);
         for (int i = 0, k = 0; i < aot->n_inputs; i++) {
             if (!nx_tensor_requires_grad(eager_in.at[i])) continue;
             assert_int_equal(wanted.at[k] != NULL, aot->grad_of[i] >= 0);
-            if (wanted.at[k]) assert_same_elements(wanted.at[k], grads.at[aot->grad_of[i]], "gradient of input", i);
+            if (wanted.at[k]) assert_same_elements(wanted.at[k], grads.at[aot->grad_of[i]],
+                                                   "gradient of input", i);
             k++;
         }
         drop_tensors(&roots);

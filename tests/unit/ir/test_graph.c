@@ -24,8 +24,10 @@ static nx_node *add(nx_graph *graph, nx_node *a, nx_node *b) {
 static void test_names(void **state) {
     /* What torch.fx gives for these hints, one after the other. */
     static const char *const pairs[][2] = {
-        {"add", "add"}, {"add", "add_1"}, {"sum", "sum_1"}, {"sum", "sum_2"}, {"add_", "add_"}, {"add_", "add__1"}, {"x_3", "x_3"},
-        {"x_3", "x_4"}, {"x", "x"}, {"x", "x_5"}, {"L['x']", "L_x_"}, {"2d", "_2d"}, {"", "_unnamed"}, {"for", "for_1"}, {"add_1", "add_2"},
+        {"add", "add"}, {"add", "add_1"}, {"sum", "sum_1"}, {"sum", "sum_2"}, {"add_", "add_"},
+            {"add_", "add__1"}, {"x_3", "x_3"},
+        {"x_3", "x_4"}, {"x", "x"}, {"x", "x_5"}, {"L['x']", "L_x_"}, {"2d", "_2d"}, {"", "_unnamed"},
+            {"for", "for_1"}, {"add_1", "add_2"},
     };
     nx_graph *graph;
     nx_node *node;
@@ -75,8 +77,11 @@ static void test_builder_checks(void **state) {
     nx_node *node;
     OK(nx_graph_new(&graph));
     nx_node *x = input(graph, "x");
-    assert_int_equal(nx_graph_call(graph, op("aten::add.Tensor"), (nx_value[]){use(x), nx_value_str("y"), nx_value_int(1)}, &node), NX_TYPE);
-    assert_int_equal(nx_graph_call(graph, op("aten::view"), (nx_value[]){use(x), nx_value_ints((int64_t[]){3}, 1)}, &node), NX_RUNTIME);
+    assert_int_equal(nx_graph_call(graph, op("aten::add.Tensor"),
+                                   (nx_value[]){use(x), nx_value_str("y"), nx_value_int(1)}, &node), NX_TYPE);
+    assert_int_equal(nx_graph_call(graph, op("aten::view"),
+                                   (nx_value[]){use(x), nx_value_ints((int64_t[]){3}, 1)}, &node),
+                                       NX_RUNTIME);
     assert_int_equal(graph->n_nodes, 1); /* a call that does not fit leaves nothing behind */
     assert_int_equal(nx_graph_input(graph, "z", NX_F32, 1, (int64_t[]){-1}, NX_CPU, &node), NX_VALUE);
     assert_int_equal(nx_graph_output(graph, (nx_value[]){nx_value_int(1)}, 1), NX_TYPE);
@@ -107,7 +112,8 @@ static void test_tracer(void **state) {
     OK(nx_op_call(op("aten::matmul"), (nx_value[]){nx_value_tensor(x), nx_value_tensor(x)}, &product));
     thread->target = "add_";
     thread->target_is_method = true;
-    OK(nx_op_call(op("aten::add_.Tensor"), (nx_value[]){nx_value_tensor(x), nx_value_int(2), nx_value_int(1)}, &sum));
+    OK(nx_op_call(op("aten::add_.Tensor"), (nx_value[]){nx_value_tensor(x), nx_value_int(2), nx_value_int(1)},
+                  &sum));
     assert_ptr_equal(sum.tensor, x);
     assert_int_equal(nx_op_call(op("aten::t"), (nx_value[]){nx_value_tensor(unknown)}, &refused), NX_RUNTIME);
     thread->target_is_method = false;
@@ -122,7 +128,8 @@ static void test_tracer(void **state) {
     OK(nx_graph_print(graph, &text));
     assert_string_equal(text, "graph captured {\n"
                               "  %l_x_ = placeholder \"l_x_\" : f32[2, 2] cpu\n"
-                              "  %matmul = call operator.matmul aten::matmul(%l_x_, %l_x_) : f32[2, 2] cpu  # a.py:3\n"
+                              "  %matmul = call operator.matmul aten::matmul(%l_x_, %l_x_) : f32[2, 2] cpu  "
+                                  "# a.py:3\n"
                               "  %add_ = method add_ aten::add_.Tensor(%l_x_, 2) : f32[2, 2] cpu  # a.py:3\n"
                               "  %mul = call aten::mul.Tensor(%add_, %matmul) : f32[2, 2] cpu  # a.py:3\n"
                               "  return (%mul)\n"
@@ -160,7 +167,8 @@ static const char *const sound =
     "  %k = get_attr \"k\" : f32[2] cpu = [0.5, 1e-7]\n"
     "  %h = get_attr \"h\" : bf16[] cpu = [0x3c00]\n"
     "  %t = method t aten::t(%l_x_) : f32[2, 2]{1, 2} cpu\n"
-    "  %add = call torch.add aten::add.Tensor(%t, %l_y_, alpha=2.5) : f32[2, 2] cpu  # a.py:3 in f: return torch.add(x, y)\n"
+    "  %add = call torch.add aten::add.Tensor(%t, %l_y_, alpha=2.5) : f32[2, 2] cpu  # a.py:3 in f: return "
+        "torch.add(x, y)\n"
     "  %sum_1 = method sum aten::sum(%add, dtype=float64) : f64[] cpu\n"
     "  %foo = call \"my thing\\\"x\"(%add, (1, 2.0, None, %k), [1, 2], \"a\\x0ab\", device(cpu))\n"
     "  return (%sum_1, %add)\n"
@@ -168,8 +176,11 @@ static const char *const sound =
 
 /* Bytes and pieces changed at random: an error or a graph that reads back, whatever verify says of it. */
 static void test_damaged_texts(void **state) {
-    static const char *const pieces[] = {"%", "[", ")", "{", "}", "=", ".", "99999999999999999999", "-1", "\"", "\\", "\n", "#", "f32[", "aten::t",
-                                         "+", "4611686018427387904", "call ", "cpu", "%t", "1e999", "nan", "((((((((((((((((((", "\x80\xff"};
+    static const char *const pieces[] =
+        {"%", "[", ")", "{", "}", "=", ".", "99999999999999999999", "-1", "\"", "\\", "\n", "#", "f32[",
+         "aten::t",
+                                         "+", "4611686018427387904", "call ", "cpu", "%t", "1e999", "nan",
+                                             "((((((((((((((((((", "\x80\xff"};
     uint32_t seed = 1;
     int n_parsed = 0;
     for (int round = 0; round < 4000; round++) {
@@ -205,7 +216,8 @@ static void test_damaged_texts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names), cmocka_unit_test(test_uses), cmocka_unit_test(test_builder_checks), cmocka_unit_test(test_tracer),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_uses), cmocka_unit_test(test_builder_checks),
+            cmocka_unit_test(test_tracer),
         cmocka_unit_test(test_frees_early), cmocka_unit_test(test_damaged_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

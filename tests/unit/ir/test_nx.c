@@ -1,13 +1,16 @@
 /* Runs every program of tests/ir: a text with what is expected of it in its comments.
  *   # test: COMMAND      then the graph, then   # expect:   and the expected text, each line behind "# ".
- * COMMAND: print | python | python plain | verify | error (parsing fails so) | functionalise | pass LETTERS | fuse | aot.
- * functionalise, pass, fuse and aot are proved as well: both sides run on equal inputs and must agree to the bit.
+ * COMMAND: print | python | python plain | verify | error (parsing fails so) | functionalise | pass LETTERS
+ * | fuse | aot.
+ * functionalise, pass, fuse and aot are proved as well: both sides run on equal inputs and must agree to
+ * the bit.
  * Run one file:  test_nx path/to/file.nx; with NX_ACCEPT set it prints what it got, ready to paste. */
 #include <dirent.h>
+#include <unistd.h>
 
 #include "ir_test.h"
 
-static char directory[1024];
+static char directory[1200];
 
 typedef struct program { char *text, *command, *expected; } program;
 
@@ -21,7 +24,8 @@ static program read_program(const char *path) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "# test: ", 8) == 0) strcpy(p.command, line + 8);
         else if (strncmp(line, "# expect:", 9) == 0) expecting = true;
-        else if (expecting && line[0] == '#') strcat(strcat(p.expected, line + (line[1] == ' ' ? 2 : 1)), "\n");
+        else if (expecting && line[0] == '#') strcat(strcat(p.expected, line + (line[1] == ' ' ? 2 : 1)),
+                                                     "\n");
         if (!expecting) strcat(strcat(p.text, line), "\n");
     }
     fclose(file);
@@ -47,9 +51,11 @@ static void add_aot(nx_text *text, const nx_graph *graph) {
     add(text, "forward:", aot->forward);
     add(text, "backward:", aot->backward);
     for (int i = 0; i < aot->n_outputs; i++) {
-        if (aot->alias_of[i] >= 0) nx_text_add(text, "result %d is %sinput %d\n", i, aot->same_as_input[i] ? "" : "a view of ", aot->alias_of[i]);
+        if (aot->alias_of[i] >= 0) nx_text_add(text, "result %d is %sinput %d\n", i, aot->same_as_input[i]
+                                               ? "" : "a view of ", aot->alias_of[i]);
     }
-    for (int i = 0; i < aot->n_mutated; i++) nx_text_add(text, "result %d is copied into input %d\n", aot->n_outputs + i, aot->mutated[i]);
+    for (int i = 0; i < aot->n_mutated; i++) nx_text_add(text, "result %d is copied into input %d\n",
+                                                         aot->n_outputs + i, aot->mutated[i]);
     assert_compiled_meaning(graph, aot);
     nx_aot_free(aot);
 }
@@ -149,20 +155,36 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const struct CMUnitTest *)a)->name, ((const struct CMUnitTest *)b)->name);
 }
 
+/* tests/ir beside this source, whose path may be relative to the build directory that this program lies in.
+ * */
+static DIR *open_programs(void) {
+    char source[512] = __FILE__, own[512];
+    *strrchr(source, '/') = '\0';
+    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[n > 0 ? n : 0] = '\0';
+    const char *const prefixes[] = {"", "/../", "/../../", "/../../../"};
+    for (int i = 0; i < NX_COUNT(prefixes); i++) {
+        char *end = strrchr(own, '/');
+        if (i == 1 && end) *end = '\0';
+        snprintf(directory, sizeof directory, "%s%s%s/../../ir", i ? own : "", prefixes[i], source);
+        DIR *dir = opendir(directory);
+        if (dir) return dir;
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     static struct CMUnitTest tests[512];
     int n = 0;
-    snprintf(directory, sizeof directory, "%s", __FILE__);
-    *strrchr(directory, '/') = '\0';
-    strcat(directory, "/../../ir");
-    DIR *dir = argc > 1 ? NULL : opendir(directory);
+    DIR *dir = argc > 1 ? NULL : open_programs();
     for (struct dirent *entry; dir && (entry = readdir(dir)) && n < NX_COUNT(tests);) {
         if (strstr(entry->d_name, ".nx") == NULL) continue;
         char *path = malloc(strlen(directory) + strlen(entry->d_name) + 2);
         sprintf(path, "%s/%s", directory, entry->d_name);
         tests[n++] = (struct CMUnitTest){.name = path, .test_func = test_file, .initial_state = path};
     }
-    for (int i = 1; i < argc; i++) tests[n++] = (struct CMUnitTest){.name = argv[i], .test_func = test_file, .initial_state = argv[i]};
+    for (int i = 1; i < argc; i++) tests[n++] =
+        (struct CMUnitTest){.name = argv[i], .test_func = test_file, .initial_state = argv[i]};
     if (n == 0) {
         printf("no .nx files in %s\n", directory);
         return 1;

@@ -1,4 +1,5 @@
-/* Every allocation of parsing, printing, running and compiling a graph fails once: the call reports it, nothing leaks,
+/* Every allocation of parsing, printing, running and compiling a graph fails once: the call reports it,
+ * nothing leaks,
  * and the next call is right. */
 #include "../ir/ir_test.h"
 
@@ -82,8 +83,10 @@ static void fail_each(step_fn *step, const char *name, const nx_graph *graph, co
         nx_status status = step(graph, inputs);
         bool failed = nx_alloc_failed();
         nx_alloc_fail_at(0);
-        if (nx_alloc_live() != live) fail_msg("%s: allocation %d failed and %lld blocks are left", name, n, (long long)(nx_alloc_live() - live));
-        if (failed && status != NX_NO_MEMORY) fail_msg("%s: allocation %d failed and the status is %s: %s", name, n, nx_status_name(status), nx_error_message());
+        if (nx_alloc_live() != live) fail_msg("%s: allocation %d failed and %lld blocks are left", name, n,
+                                              (long long)(nx_alloc_live() - live));
+        if (failed && status != NX_NO_MEMORY) fail_msg("%s: allocation %d failed and the status is %s: %s",
+                                                       name, n, nx_status_name(status), nx_error_message());
         if (!failed) {
             OK(status);
             return;

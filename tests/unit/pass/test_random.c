@@ -1,6 +1,9 @@
-/* Random captured programs, with views, writes, random numbers and reductions: what is compiled must agree with the
- * program run eagerly, to the bit (the numbers are small and whole), in results, written inputs and gradients; and
- * fusing must not change the meaning. Each program is named by its seed:  test_pass_random SEED  runs one and prints it. */
+/* Random captured programs, with views, writes, random numbers and reductions: what is compiled must agree
+ * with the
+ * program run eagerly, to the bit (the numbers are small and whole), in results, written inputs and
+ * gradients; and
+ * fusing must not change the meaning. Each program is named by its seed:  test_pass_random SEED  runs one
+ * and prints it. */
 #include "../ir/ir_test.h"
 
 enum { N_PROGRAMS = 300, MAX_NODES = 24 };
@@ -40,9 +43,12 @@ static void step(maker *m) {
     if (kind < 4) call(m, point[kind & 1], two, 2);
     else if (kind == 4) call(m, point[pick(m, 2)], (nx_value[]){two[0], nx_value_int(pick(m, 3) - 1)}, 2);
     else if (kind == 5) call(m, "aten::t", two, 1);
-    else if (kind == 6) call(m, "aten::view", (nx_value[]){two[0], nx_value_ints(x->ndim == 1 ? back : flat, x->ndim == 1 ? 2 : 1)}, 2);
+    else if (kind == 6) call(m, "aten::view",
+                             (nx_value[]){two[0], nx_value_ints(x->ndim == 1 ? back : flat, x->ndim == 1 ? 2
+                                                                : 1)}, 2);
     else if (kind == 7) call(m, "aten::matmul", two, 2);
-    else if (kind == 8) call(m, "aten::sum.dim_IntList", (nx_value[]){two[0], nx_value_ints(dim, 1), nx_value_bool(pick(m, 2))}, 3);
+    else if (kind == 8) call(m, "aten::sum.dim_IntList",
+                             (nx_value[]){two[0], nx_value_ints(dim, 1), nx_value_bool(pick(m, 2))}, 3);
     else if (kind == 9) call(m, "aten::sum", two, 1);
     else if (kind == 10) call(m, "aten::clone", two, 1);
     else if (kind == 11) call(m, "aten::detach", two, 1);
@@ -109,7 +115,8 @@ static void check(uint32_t seed, bool grads, bool print) {
 static uint32_t only;
 static void test_writes(void **state) {
     for (uint32_t seed = 1; seed <= N_PROGRAMS; seed++) check(seed, false, false);
-    assert_true(n_compiled > N_PROGRAMS / 2 && n_written > N_PROGRAMS / 8); /* the programs are worth something */
+    /* the programs are worth something */
+    assert_true(n_compiled > N_PROGRAMS / 2 && n_written > N_PROGRAMS / 8);
 }
 static void test_gradients(void **state) {
     for (uint32_t seed = 1; seed <= N_PROGRAMS; seed++) check(seed, true, false);
