@@ -21,7 +21,7 @@ typedef struct nx_aot {
     int *grad_of;            /* n_inputs: index of its gradient in backward's results, -1: none */
     int n_grads, n_tangents; /* the runtime gives a tangent the strides of its placeholder's fake */
 } nx_aot;
-/* requires_grad[i]: the graph's input i does. grad_mode: whether gradients are wanted. inference: no joint graph. */
+/* grad_mode: whether gradients are wanted, of the inputs whose fakes require grad; without any there is no joint graph. */
 NX_MUST_USE nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out);
 void nx_aot_free(nx_aot *aot);
 
