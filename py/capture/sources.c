@@ -183,8 +183,8 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
 /* ---- using -------------------------------------------------------------------------------------------------------------- */
 /* Objects that are guarded by identity. Others of CPython's own (iterators, files, super) are new or changed at each call. */
 static bool is_known_kind(PyObject *object) {
-    static PyTypeObject *const kinds[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethod_Type, &PyMethodDescr_Type, &PyClassMethodDescr_Type,
-        &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type, &PyStaticMethod_Type, &PyClassMethod_Type,
+    static PyTypeObject *const kinds[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethod_Type, &PyMethodDescr_Type,
+        &PyClassMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type, &PyStaticMethod_Type, &PyClassMethod_Type,
         &nxpy_function_type, &nxpy_captured_type};
     for (int k = 0; k < NX_COUNT(kinds); k++) {
         if (Py_TYPE(object) == kinds[k]) return true;

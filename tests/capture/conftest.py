@@ -2,9 +2,8 @@
 
 import gc
 
-import pytest
-
 import narthex as torch
+import pytest
 from narthex import _C
 
 

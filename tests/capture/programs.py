@@ -332,7 +332,7 @@ def closure_in_a_loop(x, y):
     for _ in range(3):
 
         def inner(y, k=1):
-            return y * k + x
+            return y * k + x  # noqa: B023 - the variable, not its value: that is the point
 
         x = inner(y)
         x = x + 1
@@ -357,16 +357,17 @@ def with_counter():
 
 CAPTURED = [add, operators, alpha, tuple_result, star]
 CAPTURED_ONE = [
-    numbers, reads_global, reads_table, reads_list_of_tensors, loops_over_list, inlines, nests, rebinds_closure, comprehension,
-    lambda_argument, shared_result, unpacks, branches, asks_kind, while_loop, builds, slices, zips, in_place, changes_argument,
-    strings, compares, deletes, converts, dict_comprehension,
+    numbers, reads_global, reads_table, reads_list_of_tensors, loops_over_list, inlines, nests, rebinds_closure,
+    comprehension, lambda_argument, shared_result, unpacks, branches, asks_kind, while_loop, builds, slices, zips,
+    in_place, changes_argument, strings, compares, deletes, converts, dict_comprehension,
 ]  # fmt: skip
 WITHOUT_GRAPH = [(identity, two), (no_tensor, one)]
 BROKEN = [
     (prints, two, 2), (prints_in_loop, one, None), (prints_in_expression, two, None), (prints_in_callee, one, None),
     (branches_on_data, one, None), (raises_and_catches, one, None), (shape_error, one, None), (with_block, one, None),
     (generator, one, None), (formats, one, None), (counts, with_counter, None), (calls_builtin_twice, one, None),
-    (swaps_what_is_the_same, two, None), (closure_in_a_loop, two, 1), (calls_super, one, None), (kind_of_parameter, one, None),
+    (swaps_what_is_the_same, two, None), (closure_in_a_loop, two, 1), (calls_super, one, None),
+    (kind_of_parameter, one, None),
 ]  # fmt: skip
 ROWS = (
     [(function, two, 1) for function in CAPTURED]

@@ -1,7 +1,7 @@
 """Random functions over tensors, numbers, lists, dicts, objects, loops, branches, closures and exceptions.
 
-`source(seed)` is the text of f(x, y, o, d). Statements that end a graph (prints, stores, data-dependent branches, raised
-exceptions) come as often as those that are captured.
+`source(seed)` is the text of f(x, y, o, d). Statements that end a graph (prints, stores, branches on data, exceptions)
+come as often as those that are captured.
 """
 
 import random
@@ -12,8 +12,8 @@ EXPRESSIONS = (
     "(lambda q: q + {t})({t})", "sum([{t}, {t}], {t})", "{t}.clone()", "({t} * 1).add_({t})", "[{t}, {t}][{bit}]",
 )  # fmt: skip
 SIMPLE = (
-    "out.append({i})", "o.v = {i}", "x, y = y, {t}", "x += {t}", "y.mul_(2)", "x = d['a'] + {t}", "d['k'] = {t}", "pass",
-    "lst = [{t}, {t}, {i}]", "lst.append({t})", "lst[0] = {t}", "o.items = lst", "x = lst[0] + 0",
+    "out.append({i})", "o.v = {i}", "x, y = y, {t}", "x += {t}", "y.mul_(2)", "x = d['a'] + {t}", "d['k'] = {t}",
+    "pass", "lst = [{t}, {t}, {i}]", "lst.append({t})", "lst[0] = {t}", "o.items = lst", "x = lst[0] + 0",
 )  # fmt: skip
 CONDITIONS = ("{i} > {i}", "{t}.sum().item() > {n}", "{t} is {t}", "isinstance({t}, torch.Tensor)", "o.v > {i}")
 FAILURES = ("raise ValueError(3)", "x = x + ones(7)", "pass", "x = d['absent']")
@@ -58,7 +58,12 @@ class Writer:
             return [f"for k{depth} in range({self.random.randint(0, 3)}):", *self.nested(depth, tensors, numbers)]
         if kind < 0.85:
             condition = self.fill(self.random.choice(CONDITIONS), tensors, numbers)
-            return [f"if {condition}:", *self.nested(depth, tensors, numbers), "else:", *self.nested(depth, tensors, numbers)]
+            return [
+                f"if {condition}:",
+                *self.nested(depth, tensors, numbers),
+                "else:",
+                *self.nested(depth, tensors, numbers),
+            ]
         if kind < 0.92:
             tried = [*self.nested(depth, tensors, numbers), "    " + self.random.choice(FAILURES)]
             return ["try:", *tried, "except (ValueError, RuntimeError, KeyError) as e:", "    x = x + len(e.args)"]

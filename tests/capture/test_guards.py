@@ -1,8 +1,7 @@
 """What makes a compiled function compile again, what does not, and what it says."""
 
-import pytest
-
 import narthex as torch
+import pytest
 from narthex import _C
 
 from .conftest import compiled, ones, ramp, run_graph, same

@@ -1,12 +1,11 @@
-"""Random programs: compiled equals eager in result, arguments, stores and order of effects. A failure prints its seed."""
+"""Random programs: compiled equals eager in result, arguments, stores, order of effects. A failure prints its seed."""
 
 import linecache
 import random
 import warnings
 
-import pytest
-
 import narthex as torch
+import pytest
 
 from . import random_programs
 from .conftest import compiled, ones, ramp, run_graph

@@ -4,9 +4,8 @@ import gc
 import threading
 import weakref
 
-import pytest
-
 import narthex as torch
+import pytest
 from narthex import _C
 
 from .conftest import compiled, ones, ramp, run_graph, same
@@ -212,8 +211,10 @@ def test_events_in_order():
     finally:
         _C.set_capture_log(None)
     names = [event for event, _ in events]
-    assert names == ["start", "create_env", "line", "opcode", "line", "opcode", "opcode", "opcode", "input", "fake", "input", "fake",
-                     "opcode", "done", "compile", "graph", "call_backend", "backend_done", "guards"]  # fmt: skip
+    assert " ".join(names) == (
+        "start create_env line opcode line opcode opcode opcode input fake input fake opcode "
+        "done compile graph call_backend backend_done guards"
+    )
     opcodes = [(info["name"], info["argrepr"]) for event, info in events if event == "opcode"]
     assert opcodes == [("RESUME", 0), ("LOAD_FAST", "x"), ("LOAD_FAST", "y"), ("BINARY_OP", 0), ("RETURN_VALUE", None)]
     stacks = [info["stack"] for event, info in events if event == "opcode"]
