@@ -102,7 +102,8 @@ int op_copy_free_vars(nxpy_loop *loop, int arg) {
     for (int k = 0; k < arg; k++) {
         PyObject *cell = PyTuple_GET_ITEM(closure, k);
         if (!nxpy__note_find(loop->trace, cell)) { /* of a function that existed before: it is guarded and keeps its cells */
-            if (nxpy__is_born(loop->trace, (PyObject *)loop->view.function)) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "a closure");
+            bool born = nxpy__is_born(loop->trace, (PyObject *)loop->view.function);
+            if (born) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "a closure");
             if (!nxpy__note_add(loop->trace, cell, NXPY_NOTE_FIXED, -1)) return -1;
         }
         Py_INCREF(cell);
@@ -182,6 +183,9 @@ int nxpy__truth(nxpy_trace *trace, PyObject *value) {
         }
         return 1;
     }
+    const nxpy_note *note = PyDict_CheckExact(value) ? nxpy__note_find(trace, value) : NULL;
+    bool foreign = note && note->kind == NXPY_NOTE_SOURCE;
+    if (foreign && nxpy__check(trace, NXPY_ROW_LENGTH, note->slot, NULL, PyDict_GET_SIZE(value)) < 0) return -1;
     int truth = PyObject_IsTrue(value);
     return truth < 0 ? nxpy__stop_error(trace) : truth;
 unknown:
@@ -232,6 +236,9 @@ int op_get_iter(nxpy_loop *loop, int arg) {
     PyTypeObject *type = Py_TYPE(of);
     bool container = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
     if (!container && !nxpy_constant_check(of) && !nxpy__is_born(trace, of)) {
+        int python = nxpy_tensor_check(of) ? 0 : nxpy__python_special(trace, of, "__iter__");
+        if (python == 1) return nxpy__finish(loop, 1, PyObject_GetIter(of));
+        if (python < 0) return -1;
         return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", type->tp_name);
     }
     if (nxpy__note_elements(trace, of) < 0) return -1;

@@ -23,6 +23,8 @@ static inline PyObject *nxpy__use_top(nxpy_loop *loop, int k) {
 
 /* Replaces the top n values by `result` (taken); admits it. -1: stopped, nothing changed but effects may remain. */
 int nxpy__finish(nxpy_loop *loop, int n, PyObject *result);
+/* 1: the class of this instance defines the special method in Python, guarded: calling it inlines it. 0: no. -1. */
+int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *special);
 int nxpy__truth(nxpy_trace *trace, PyObject *value);
 
 #define NXPY_OPCODE_ROW(name, handler, argument) nxpy_handler op_##handler;

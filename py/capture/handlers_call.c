@@ -61,10 +61,9 @@ static int stop_call(nxpy_trace *trace, PyObject *function) {
     return -1;
 }
 
-/* An instance whose class defines __call__ in Python: guards that it does. 1: yes. */
-static int has_python_call(nxpy_trace *trace, PyObject *object) {
+int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *special) {
     PyTypeObject *type = Py_TYPE(object);
-    PyObject *name = PyUnicode_InternFromString("__call__"), *found = name ? _PyType_Lookup(type, name) : NULL;
+    PyObject *name = PyUnicode_InternFromString(special), *found = name ? _PyType_Lookup(type, name) : NULL;
     int result = found && PyFunction_Check(found) && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
     if (result && nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) < 0) result = -1;
     if (result == 1 && !nxpy__use(trace, found)) result = -1;
@@ -114,7 +113,7 @@ static int may_call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssi
     }
     intptr_t does = (intptr_t)nx_map_get(&calls, known);
     if (!does) {
-        int python = has_python_call(trace, function);
+        int python = nxpy__python_special(trace, function, "__call__");
         return python ? python : stop_call(trace, function);
     }
     if (known == (PyObject *)&PyType_Type && n != 1) return stop_call(trace, function); /* makes a class */

@@ -144,6 +144,11 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
         if (!nxpy_constant_check(key)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "an index that is no constant");
         return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     }
+    if (!is_container(of) && plain_key && !nxpy__is_born(trace, of)) {
+        int python = nxpy__python_special(trace, of, "__getitem__");
+        if (python < 0) return -1;
+        if (python == 1) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    }
     if (!is_container(of) || !plain_key) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s[%.100s]", Py_TYPE(of)->tp_name, Py_TYPE(key)->tp_name);
     }

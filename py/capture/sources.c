@@ -184,8 +184,8 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
 /* Objects that are guarded by identity. Others of CPython's own (iterators, files, super) are new or changed at each call. */
 static bool is_known_kind(PyObject *object) {
     static PyTypeObject *const kinds[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethod_Type, &PyMethodDescr_Type,
-        &PyClassMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type, &PyStaticMethod_Type, &PyClassMethod_Type,
-        &nxpy_function_type, &nxpy_captured_type};
+        &PyClassMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type,
+        &PyStaticMethod_Type, &PyClassMethod_Type, &nxpy_function_type, &nxpy_captured_type};
     for (int k = 0; k < NX_COUNT(kinds); k++) {
         if (Py_TYPE(object) == kinds[k]) return true;
     }
@@ -197,6 +197,7 @@ static int touch(nxpy_trace *trace, PyObject *object, int slot) {
     PyTypeObject *type = Py_TYPE(object);
     if (type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type) {
         if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
+        if (type == &PyDict_Type) return 0; /* its keys are guarded one by one, its length where that matters */
         return nxpy__check(trace, NXPY_ROW_LENGTH, slot, NULL, PyObject_Size(object));
     }
     if (type == &PyCell_Type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);

@@ -339,6 +339,34 @@ def closure_in_a_loop(x, y):
     return x
 
 
+class Stack(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Scaled(k) for k in range(3)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x + self.layers[0](x)
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.weight = torch.nn.Parameter(ones(2, 2))
+        self.k = k
+
+    def forward(self, x):
+        return torch.mm(x, self.weight) * self.k
+
+
+def module_tree(x):
+    return STACK(x)
+
+
+STACK = Stack()
+
+
 def deletes(x):
     y = x + 1
     del x
@@ -359,7 +387,7 @@ CAPTURED = [add, operators, alpha, tuple_result, star]
 CAPTURED_ONE = [
     numbers, reads_global, reads_table, reads_list_of_tensors, loops_over_list, inlines, nests, rebinds_closure,
     comprehension, lambda_argument, shared_result, unpacks, branches, asks_kind, while_loop, builds, slices, zips,
-    in_place, changes_argument, strings, compares, deletes, converts, dict_comprehension,
+    in_place, changes_argument, strings, compares, deletes, module_tree, converts, dict_comprehension,
 ]  # fmt: skip
 WITHOUT_GRAPH = [(identity, two), (no_tensor, one)]
 BROKEN = [

@@ -141,6 +141,22 @@ def test_dict_keys():
     recompiled(capture, "L['parts'] has other keys than ('a', 'b')")
 
 
+def test_truth_of_dict():
+    capture = make(lambda x, parts: x + 1 if parts else x + 2)
+    assert capture(ones(1), {}).tolist() == [3]
+    assert capture(ones(1), {"a": 1}).tolist() == [2]
+    recompiled(capture, "L['parts'] length mismatch: expected 0, got 1")
+
+
+def test_another_attribute_changes_nothing():
+    module = Shifted()
+    capture = make(module.forward)
+    capture(ones(2, 2))
+    module.unrelated = 1
+    capture(ones(2, 2))
+    assert capture.entries == 1
+
+
 def test_attribute_of_instance():
     capture = make(lambda x, box: x * box.value)
     box = Box(2)
