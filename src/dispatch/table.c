@@ -187,9 +187,11 @@ static nx_status start_status;
 __attribute__((constructor)) static void start(void) { start_status = nx__register_ops(); }
 
 nx_status nx_op_find(const char *name, const nx_op **out) {
+    *out = NULL;
+    if (start_status != NX_OK) { /* also when this one is there: formulas and compositions call others by position */
+        return nx_fail(start_status, "%s: the operators could not be registered when the library was loaded", name ? name : "(none)");
+    }
     *out = nx_op_get(name);
-    if (*out == NULL && start_status != NX_OK)
-        return nx_fail(start_status, "%s: the operators could not be registered", name);
     return *out ? NX_OK
                 : nx_fail(NX_KEY, "%s: no such operator; names look like aten::add.Tensor or aten::mm",
                           name ? name : "(none)");

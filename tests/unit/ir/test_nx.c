@@ -183,6 +183,7 @@ int main(int argc, char **argv) {
         sprintf(path, "%s/%s", directory, entry->d_name);
         tests[n++] = (struct CMUnitTest){.name = path, .test_func = test_file, .initial_state = path};
     }
+    if (dir) closedir(dir);
     for (int i = 1; i < argc; i++) tests[n++] =
         (struct CMUnitTest){.name = argv[i], .test_func = test_file, .initial_state = argv[i]};
     if (n == 0) {
