@@ -215,8 +215,6 @@ static int visit_guards(const nxpy_guards *guards, visitproc visit, void *arg) {
         const nxpy_row *row = &guards->rows.at[k];
         Py_VISIT(row->a);
         Py_VISIT(row->b);
-        Py_VISIT(row->c);
-        Py_VISIT(row->d);
     }
     return 0;
 }

@@ -48,10 +48,8 @@ bool nxpy__is_fake(nxpy_trace *trace, PyObject *object) {
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------- */
 static int add_row(nxpy_trace *trace, nxpy_row row) {
-    row.file = trace->file;
-    row.function = trace->function;
-    row.line = trace->line;
-    int index = nxpy_guards_add(&trace->segment->guards, row);
+    nxpy_place place = {.file = trace->file, .function = trace->function, .line = trace->line};
+    int index = nxpy_guards_add(&trace->segment->guards, row, place);
     if (index < 0) return nxpy__stop_error(trace);
     if (trace->segment->guards.n_slots >= NXPY_MAX_SLOTS) return nxpy__stop(trace, NXPY_BREAK_LONG, "too many values are read");
     return index;
@@ -59,7 +57,7 @@ static int add_row(nxpy_trace *trace, nxpy_row row) {
 
 int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n) {
     if (nxpy_guards_find(&trace->segment->guards, code, from, a, NULL, n) >= 0) return 0;
-    return add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .n = n}) < 0 ? -1 : 0;
+    return add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = (int16_t)from, .a = a, .n = n}) < 0 ? -1 : 0;
 }
 
 /* What a slot's value needs as soon as it is fetched: constants their guard, other objects a note. */
@@ -76,7 +74,7 @@ static int note_fetched(nxpy_trace *trace, int slot, PyObject *value) {
 
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value) {
     if (nxpy_guards_find(&trace->segment->guards, code, from, a, b, n) >= 0) return 0;
-    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .b = b, .n = n});
+    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = (int16_t)from, .a = a, .b = b, .n = n});
     return index < 0 ? -1 : note_fetched(trace, trace->segment->guards.rows.at[index].slot, value);
 }
 
@@ -130,7 +128,7 @@ static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *f
 static int tensor_row(nxpy_trace *trace, int slot, PyObject *real) {
     nxpy_tensor_like *like = nxpy_tensor_like_new(real);
     if (!like) return nxpy__stop_error(trace);
-    return add_row(trace, (nxpy_row){.code = NXPY_ROW_TENSOR, .from = slot, .a = (PyObject *)Py_TYPE(real), .like = like});
+    return add_row(trace, (nxpy_row){.code = NXPY_ROW_TENSOR, .from = (int16_t)slot, .a = (PyObject *)Py_TYPE(real), .like = like});
 }
 
 /* A Parameter's fake is a Parameter: type() and isinstance() ask the object itself. Its layout is the tensor's. */
@@ -283,13 +281,24 @@ static int note_fixed(nxpy_trace *trace, PyObject *object) {
     return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
 }
 
+static int function_row(nxpy_trace *trace, PyFunctionObject *function) {
+    const nxpy_guards *guards = &trace->segment->guards;
+    for (int k = 0; k < guards->rows.n; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->code == NXPY_ROW_FUNCTION && row->a == (PyObject *)function) return 0;
+    }
+    PyObject *defaults = function->func_defaults ? function->func_defaults : Py_None;
+    PyObject *state = PyTuple_Pack(3, function->func_code, defaults, function->func_kwdefaults ? function->func_kwdefaults : Py_None);
+    if (!state) return nxpy__stop_error(trace);
+    int index = add_row(trace, (nxpy_row){.code = NXPY_ROW_FUNCTION, .from = -1, .a = (PyObject *)function, .b = state});
+    Py_DECREF(state);
+    return index < 0 ? -1 : 0;
+}
+
 int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function) {
-    nxpy_guards *guards = &trace->segment->guards;
     PyObject *closure = function->func_closure, *defaults = function->func_defaults, *kwdefaults = function->func_kwdefaults;
     bool born = nxpy__is_born(trace, (PyObject *)function);
-    if (!born && nxpy_guards_find(guards, NXPY_ROW_FUNCTION, -1, (PyObject *)function, function->func_code, 0) < 0 &&
-        add_row(trace, (nxpy_row){.code = NXPY_ROW_FUNCTION, .from = -1, .a = (PyObject *)function, .b = function->func_code,
-                                  .c = defaults, .d = kwdefaults}) < 0) return -1;
+    if (!born && function_row(trace, function) < 0) return -1;
     for (Py_ssize_t k = 0; !born && closure && k < PyTuple_GET_SIZE(closure); k++) {
         if (note_fixed(trace, PyTuple_GET_ITEM(closure, k)) < 0) return -1;
     }

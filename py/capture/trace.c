@@ -85,7 +85,7 @@ static int add_state_rows(nxpy_trace *trace) {
                         {.code = NXPY_ROW_BACKEND, .from = -1, .a = trace->owner->backend, .n = (int64_t)(intptr_t)&trace->owner->backend}};
     memcpy(&rows[1].n, nx_thread_get()->device_index, sizeof rows[1].n);
     for (int k = 0; k < NX_COUNT(rows); k++) {
-        if (nxpy_guards_add(&trace->segment->guards, rows[k]) < 0) return -1;
+        if (nxpy_guards_add(&trace->segment->guards, rows[k], (nxpy_place){0}) < 0) return -1;
     }
     return 0;
 }
@@ -98,7 +98,8 @@ static int add_pairs_row(nxpy_trace *trace, nxpy_row_code code) {
         return -1;
     }
     for (int k = 0; k < n; k++) slots[k] = trace->notes.at[trace->inputs.at[k]].slot;
-    return nxpy_guards_add(&trace->segment->guards, (nxpy_row){.code = (uint8_t)code, .from = -1, .n = n, .slots = slots}) < 0 ? -1 : 0;
+    nxpy_row row = {.code = (uint8_t)code, .from = -1, .n = n, .slots = slots};
+    return nxpy_guards_add(&trace->segment->guards, row, (nxpy_place){0}) < 0 ? -1 : 0;
 }
 
 static bool graph_mutates(const nx_graph *graph) {

@@ -275,7 +275,7 @@ static void print_TENSOR(PRINT_ARGS) {
 static void print_FUNCTION(PRINT_ARGS) {
     nx_text_add(text, "___check_function(");
     add_object(text, ((PyFunctionObject *)row->a)->func_qualname, false);
-    nx_text_add(text, ", %lld)", (long long)(intptr_t)row->b);
+    nx_text_add(text, ", %lld)", (long long)(intptr_t)PyTuple_GET_ITEM(row->b, 0));
 }
 static void print_slots(PRINT_ARGS, const char *function) {
     nx_text_add(text, "%s(", function);
@@ -304,11 +304,12 @@ static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, PyObj
 #include "guard/guards.def"
 #undef NXPY_GUARD_ROW
     }
-    PyObject *code = row->file ? line_of(row->file, row->line) : PyUnicode_FromString(""), *result = NULL;
+    const nxpy_place *place = &guards->places.at[row - guards->rows.at];
+    PyObject *code = place->file ? line_of(place->file, place->line) : PyUnicode_FromString(""), *result = NULL;
     if (!code) goto done;
-    if (row->file) {
+    if (place->file) {
         result = Py_BuildValue("(sNN)", text.at ? text.at : "", code,
-                               PyUnicode_FromFormat("%U:%d in %U", row->file, row->line, row->function));
+                               PyUnicode_FromFormat("%U:%d in %U", place->file, place->line, place->function));
     } else {
         result = Py_BuildValue("(sNs)", text.at ? text.at : "", code, "");
     }

@@ -71,12 +71,7 @@ bool nxpy_constant_equal(PyObject *x, PyObject *y) {
 static void row_release(nxpy_row *row) {
     Py_XDECREF(row->a);
     Py_XDECREF(row->b);
-    Py_XDECREF(row->c);
-    Py_XDECREF(row->d);
-    Py_XDECREF(row->file);
-    Py_XDECREF(row->function);
-    nx_free(row->like);
-    nx_free(row->slots);
+    nx_free(row->block);
 }
 
 static bool is_fetch(int code) {
@@ -92,21 +87,20 @@ static bool is_fetch(int code) {
     return fetch[code];
 }
 
-int nxpy_guards_add(nxpy_guards *guards, nxpy_row row) {
+int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     Py_XINCREF(row.a);
     Py_XINCREF(row.b);
-    Py_XINCREF(row.c);
-    Py_XINCREF(row.d);
-    Py_XINCREF(row.file);
-    Py_XINCREF(row.function);
-    row.slot = is_fetch(row.code) ? guards->n_slots : -1;
+    row.slot = is_fetch(row.code) ? (int16_t)guards->n_slots : -1;
     row.hash = row.a && (row.code == NXPY_ROW_DICT || row.code == NXPY_ROW_KEY) ? PyObject_Hash(row.a) : 0;
-    nx_status status = row.hash == -1 ? NX_PYTHON : nx_vec_push(&guards->rows, row);
+    nx_status status = row.hash == -1 ? NX_PYTHON : nx_vec_push(&guards->places, place);
+    if (status == NX_OK && (status = nx_vec_push(&guards->rows, row)) != NX_OK) guards->places.n--;
     if (status != NX_OK) {
         row_release(&row);
         nxpy_raise(status);
         return -1;
     }
+    Py_XINCREF(place.file);
+    Py_XINCREF(place.function);
     if (row.slot >= 0) guards->n_slots++;
     return guards->rows.n - 1;
 }
@@ -123,6 +117,11 @@ int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, Py
 void nxpy_guards_free(nxpy_guards *guards) {
     for (int k = 0; k < guards->rows.n; k++) row_release(&guards->rows.at[k]);
     nx_vec_free(&guards->rows);
+    for (int k = 0; k < guards->places.n; k++) {
+        Py_XDECREF(guards->places.at[k].file);
+        Py_XDECREF(guards->places.at[k].function);
+    }
+    nx_vec_free(&guards->places);
     guards->n_slots = 0;
 }
 
@@ -238,7 +237,10 @@ static inline bool check_TENSOR(CHECK_ARGS) {
 }
 static inline bool check_FUNCTION(CHECK_ARGS) {
     const PyFunctionObject *function = (PyFunctionObject *)row->a;
-    return function->func_code == row->b && function->func_defaults == row->c && function->func_kwdefaults == row->d;
+    PyObject *const was[] = {PyTuple_GET_ITEM(row->b, 0), PyTuple_GET_ITEM(row->b, 1), PyTuple_GET_ITEM(row->b, 2)};
+    PyObject *defaults = function->func_defaults ? function->func_defaults : Py_None;
+    PyObject *kwdefaults = function->func_kwdefaults ? function->func_kwdefaults : Py_None;
+    return function->func_code == was[0] && defaults == was[1] && kwdefaults == was[2];
 }
 static bool check_DISTINCT(CHECK_ARGS) {
     for (int64_t k = 1; k < row->n; k++) {

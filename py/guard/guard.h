@@ -29,26 +29,32 @@ typedef struct nxpy_tensor_like {
 
 typedef struct nxpy_row {
     uint8_t code;
-    int from, slot;       /* parent slot, -1: none; slot that a fetch fills, -1: a check */
-    PyObject *a, *b, *c, *d; /* owned or NULL */
+    int16_t from, slot;   /* parent slot, -1: none; slot that a fetch fills, -1: a check */
+    PyObject *a, *b;      /* owned or NULL */
     Py_hash_t hash;       /* of a, for lookups */
     int64_t n;
     uint64_t version;     /* of the dict or type at the last lookup, 0: none yet */
     PyObject *seen;       /* what that lookup gave: valid while the version is the same; lent */
-    nxpy_tensor_like *like;
-    int *slots;           /* n of them: DISTINCT, STORAGES */
-    PyObject *file, *function; /* where the user's code needed it; owned or NULL */
-    int line;
+    union {
+        nxpy_tensor_like *like; /* TENSOR */
+        int *slots;       /* n of them: DISTINCT, STORAGES */
+        void *block;      /* either, to be freed */
+    };
 } nxpy_row;
+_Static_assert(sizeof(nxpy_row) == 64, "a row is one cache line: models have hundreds");
+
+/* Where the user's code needed a row. */
+typedef struct nxpy_place { PyObject *file, *function; int line; } nxpy_place; /* owned or NULL */
 
 typedef struct nxpy_guards {
     NX_VEC(nxpy_row) rows;
+    NX_VEC(nxpy_place) places; /* of the rows, in order */
     int n_slots;
 } nxpy_guards;
 
-/* Adds a row like `row`, whose a, b, c, d, file, function get a reference each, and whose like and slots are taken, also
- * on failure. A fetch gets the next slot. Returns the row's index, -1 with a Python exception without memory. */
-int nxpy_guards_add(nxpy_guards *guards, nxpy_row row);
+/* Adds a row like `row`, whose a and b get a reference each, and whose like or slots are taken, also on failure. A fetch
+ * gets the next slot. `place` is copied. Returns the row's index, -1 with a Python exception without memory. */
+int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place);
 /* The row that fetches the same, -1: none. */
 int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n);
 void nxpy_guards_free(nxpy_guards *guards);

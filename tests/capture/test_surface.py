@@ -273,7 +273,7 @@ def test_nothing_is_left_behind(function, backend, live):
     before, objects = live(), len(gc.get_objects())
     for _ in range(5):
         once()
-    assert live() == before
+    assert live() <= before  # less: free lists from before the watch drain
     assert len(gc.get_objects()) - objects < 5
 
 
@@ -357,4 +357,4 @@ def test_lack_of_memory(function, live):
         pass
     _C.alloc_fail_at(0)
     del capture
-    assert live() == before
+    assert live() <= before  # less: free lists from before the watch drain
