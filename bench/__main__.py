@@ -34,7 +34,9 @@ def measure(side: str, row: Row) -> float | None:
     """Microseconds, or None with the reason on stderr when the side could not run the row."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": cache}
-        run = subprocess.run([sys.executable, "-c", SIDE, side, row.name], env=environment, capture_output=True, text=True)
+        run = subprocess.run(
+            [sys.executable, "-c", SIDE, side, row.name], env=environment, capture_output=True, text=True
+        )
     figures = [line.split()[1] for line in run.stdout.splitlines() if line.startswith("figure ")]
     if not figures:
         print(f"{row.name}, {side}: failed\n{run.stderr[-800:]}", file=sys.stderr)
@@ -55,7 +57,9 @@ def main() -> int:
         print(f"no row contains {wanted!r}; there are: {', '.join(row.name for row in ROWS)}")
         return 1
     results = []
-    print(f"{platform.processor() or platform.machine()}, {date.today()}, one thread; best of batches, median of processes")
+    print(
+        f"{platform.processor() or platform.machine()}, {date.today()}, one thread; best of batches, median"
+    )
     print(f"{'':46} {'PyTorch':>12} {'Narthex':>12} {'ratio':>8} {'budget':>12}")
     for row in rows:
         figures: dict[str, list[float]] = {"torch": [], "narthex": []}
@@ -66,8 +70,12 @@ def main() -> int:
         theirs, ours = (statistics.median(figures[side]) if figures[side] else None for side in ("torch", "narthex"))
         ratio = f"{theirs / ours:.1f}x" if theirs and ours else ""
         verdict = "" if ours is not None and ours <= row.budget else "  over"
-        print(f"{row.name:46} {text(theirs):>12} {text(ours):>12} {ratio:>8} {text(row.budget):>12}{verdict}", flush=True)
-        results.append({"row": row.name, "torch_us": theirs, "narthex_us": ours, "budget_us": row.budget, "runs": figures})
+        print(
+            f"{row.name:46} {text(theirs):>12} {text(ours):>12} {ratio:>8} {text(row.budget):>12}{verdict}", flush=True
+        )
+        results.append(
+            {"row": row.name, "torch_us": theirs, "narthex_us": ours, "budget_us": row.budget, "runs": figures}
+        )
     Path("build").mkdir(exist_ok=True)
     Path("build/bench.json").write_text(json.dumps({"date": str(date.today()), "rows": results}, indent=1))
     return 0

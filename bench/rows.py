@@ -116,7 +116,7 @@ def replay_operator_npu(torch: Any) -> float:
 
 @dataclass(frozen=True)
 class Row:
-    """name; what it measures; the most that Narthex may take in microseconds; whether PyTorch has a counterpart here."""
+    """name; what it measures; the most that it may take in microseconds; whether PyTorch has a counterpart."""
 
     name: str
     function: Callable[[Any], float]

@@ -1,7 +1,7 @@
 """f(x, w, b) = (x @ w.t() * b + b).sum() and its gradients, in every way that Narthex runs a program.
 
-Needs no PyTorch. Prints a row for each way: the value, how far value and gradients are from eager on the CPU, what the first
-call took (with capture and compilation) and what a later one takes. Then a training run, and the same graph from C.
+Needs no PyTorch. Prints a row for each way: the value, how far value and gradients are from eager on the CPU, what the
+first call took (with capture and compilation) and what a later one takes. Then a training run, and the graph from C.
 """
 
 from __future__ import annotations
@@ -75,10 +75,28 @@ def show_c() -> None:
     with tempfile.TemporaryDirectory() as folder:
         program, model = Path(folder) / "line", Path(folder) / "f.nxm"
         include, lib = torch.include_dir(), torch.lib_dir()
-        subprocess.run(["cc", str(C_PROGRAM), f"-I{include}", f"-L{lib}", f"-Wl,-rpath,{lib}", "-lnarthex", "-lm", "-o", str(program)], check=True)
+        subprocess.run(
+            [
+                "cc",
+                str(C_PROGRAM),
+                f"-I{include}",
+                f"-L{lib}",
+                f"-Wl,-rpath,{lib}",
+                "-lnarthex",
+                "-lm",
+                "-o",
+                str(program),
+            ],
+            check=True,
+        )
         for arguments in ([], ["save", str(model)], ["run", str(model)]):
             output = subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
-            print("\n".join(f"  $ ./line {' '.join(arguments[:1])}" if i == 0 else f"  {line}" for i, line in enumerate(["", *output.splitlines()])))
+            print(
+                "\n".join(
+                    f"  $ ./line {' '.join(arguments[:1])}" if i == 0 else f"  {line}"
+                    for i, line in enumerate(["", *output.splitlines()])
+                )
+            )
     print(flush=True)
 
 

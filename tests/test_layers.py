@@ -75,13 +75,19 @@ def test_includes_follow_the_layers() -> None:
             continue
         if target not in layers[folder]:
             wrong.append(show(path, number, f"{folder} may not include {name}"))
-        elif target != "include/narthex" and name not in (f"{(last := name.split('/')[0])}/{last}.h",) and not name.endswith(".def"):
+        elif (
+            target != "include/narthex"
+            and name not in (f"{(last := name.split('/')[0])}/{last}.h",)
+            and not name.endswith(".def")
+        ):
             wrong.append(show(path, number, f"from another folder only {target}/{target.split('/')[1]}.h, not {name}"))
     assert not wrong, "\n".join(wrong)
 
 
 def test_python_is_seen_by_the_bindings_alone() -> None:
-    wrong = [show(p, n, name) for folder, p, n, name in includes() if name == "Python.h" and not folder.startswith("py/")]
+    wrong = [
+        show(p, n, name) for folder, p, n, name in includes() if name == "Python.h" and not folder.startswith("py/")
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -117,12 +123,20 @@ def test_the_library_names_no_device() -> None:
 
 def test_no_conditional_compilation_in_code() -> None:
     guard = re.compile(r"#\s*if(ndef \w+_H\b|def __cplusplus)")
-    wrong = [line for line in lines_matching(r"^\s*#\s*(if|ifdef|ifndef|elif|else)\b", ("src/", "py/", "plugins/")) if not guard.search(line)]
+    wrong = [
+        line
+        for line in lines_matching(r"^\s*#\s*(if|ifdef|ifndef|elif|else)\b", ("src/", "py/", "plugins/"))
+        if not guard.search(line)
+    ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_one_place_reads_the_environment() -> None:
-    wrong = [line for line in lines_matching(r"\bgetenv\b", ("src/", "py/", "plugins/")) if not line.startswith("src/base/flags.c")]
+    wrong = [
+        line
+        for line in lines_matching(r"\bgetenv\b", ("src/", "py/", "plugins/"))
+        if not line.startswith("src/base/flags.c")
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -134,7 +148,11 @@ def test_nothing_aborts() -> None:
 def test_one_place_allocates() -> None:
     """Outside src/base/memory.c the library takes memory through nx_alloc, so that tests can fail every allocation."""
     allowed = ("src/base/memory.c", "src/base/thread.c")
-    wrong = [line for line in lines_matching(r"[^_\w](malloc|calloc|realloc|strdup)\(", ("src/",)) if not line.startswith(allowed)]
+    wrong = [
+        line
+        for line in lines_matching(r"[^_\w](malloc|calloc|realloc|strdup)\(", ("src/",))
+        if not line.startswith(allowed)
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -146,7 +164,9 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize(("table", "row", "use"), TABLES, ids=lambda value: value if str(value).endswith(".def") else "")
+@pytest.mark.parametrize(
+    ("table", "row", "use"), TABLES, ids=lambda value: value if str(value).endswith(".def") else ""
+)
 def test_every_row_of_a_table_is_used(table: str, row: str, use: str) -> None:
     names = re.findall(row, (ROOT / table).read_text(), re.MULTILINE)
     names = [name for name in names if name != "code" and name != "name"]

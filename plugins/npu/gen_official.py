@@ -23,7 +23,8 @@ def main(path: str, out: str) -> None:
     names = names_of(path)
     rows = "".join(f'    "{name}",\n' for name in names)
     with open(out, "w", encoding="utf-8") as file:
-        file.write(f'#include "npu.h"\n\nconst char *const npu_official[] = {{\n{rows}}};\nconst int npu_n_official = {len(names)};\n')
+        file.write(f'#include "npu.h"\n\nconst char *const npu_official[] = {{\n{rows}}};\n')
+        file.write(f"const int npu_n_official = {len(names)};\n")
 
 
 if __name__ == "__main__":

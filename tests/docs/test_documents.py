@@ -22,13 +22,22 @@ def code_of(document: Path) -> list[str]:
 
 
 def source_text() -> str:
-    files = [path for top in ("src", "py", "ops", "plugins", "include", "python") for path in (ROOT / top).rglob("*") if path.suffix in (".c", ".h", ".py")]
+    files = [
+        path
+        for top in ("src", "py", "ops", "plugins", "include", "python")
+        for path in (ROOT / top).rglob("*")
+        if path.suffix in (".c", ".h", ".py")
+    ]
     return "\n".join(path.read_text() for path in files)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_named_files_exist(document: Path) -> None:
-    names = [code for code in code_of(document) if re.fullmatch(r"[\w./-]+", code) and code.split("/")[0] in TOPS and "/" in code]
+    names = [
+        code
+        for code in code_of(document)
+        if re.fullmatch(r"[\w./-]+", code) and code.split("/")[0] in TOPS and "/" in code
+    ]
     missing = [name for name in names if not (ROOT / name).exists()]
     assert not missing, f"{document.name} names {missing}"
 
@@ -37,14 +46,21 @@ def test_named_functions_exist() -> None:
     source = source_text()
     missing = []
     for document in DOCUMENTS:
-        for name in re.findall(r"\b(?:nx_\w+|nxpy_\w+|nx__\w+|[a-z_]+)(?=\(\)$)", "\n".join(code_of(document)), re.MULTILINE):
+        for name in re.findall(
+            r"\b(?:nx_\w+|nxpy_\w+|nx__\w+|[a-z_]+)(?=\(\)$)", "\n".join(code_of(document)), re.MULTILINE
+        ):
             if not re.search(rf"\b{name}\(", source):
                 missing.append(f"{document.name}: {name}()")
     assert not missing, missing
 
 
-COMMANDS = [(document.name, line[2:]) for document in DOCUMENTS for block in re.findall(r"^```console\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
-            for line in block.splitlines() if line.startswith("$ ")]
+COMMANDS = [
+    (document.name, line[2:])
+    for document in DOCUMENTS
+    for block in re.findall(r"^```console\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
+    for line in block.splitlines()
+    if line.startswith("$ ")
+]
 
 
 @pytest.mark.parametrize(("document", "command"), [pair for pair in dict.fromkeys(COMMANDS) if pair[1] not in SELF])

@@ -23,22 +23,28 @@ def build_sanitized() -> Path:
     if not (build / "meson-info").exists():
         options = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dunit=true", "--buildtype=debugoptimized"]
         folders = [f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}"]
-        subprocess.run(["meson", "setup", str(build), *options, *folders], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["meson", "setup", str(build), *options, *folders], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+        )
     subprocess.run(["meson", "install", "-C", str(build), "--quiet"], cwd=ROOT, check=True)
     return site
 
 
 def main() -> int:
     passed = [run("failing allocations", [sys.executable, "-m", "tests.hostile.allocations"])]
-    passed.append(run("failing allocations, inside PyTorch", [sys.executable, "-m", "tests.hostile.allocations", "bridge"]))
+    passed.append(
+        run("failing allocations, inside PyTorch", [sys.executable, "-m", "tests.hostile.allocations", "bridge"])
+    )
     site = build_sanitized()
     passed.append(run("failing allocations, C program", [sys.executable, "-m", "tests.hostile.c_program", str(site)]))
-    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
+    runtime = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     sanitized = {
         "LD_PRELOAD": runtime,
         "PYTHONPATH": str(site),
         "PYTHONMALLOC": "malloc",
-        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:handle_segv=1:allow_user_segv_handler=1:detect_stack_use_after_return=0",
+        "ASAN_OPTIONS": "detect_leaks=0:allow_user_segv_handler=1:detect_stack_use_after_return=0",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     }
     passed.append(run("sanitizers: f in every way", [sys.executable, "-m", "tests.hostile.sanitized"], **sanitized))

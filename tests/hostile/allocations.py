@@ -69,7 +69,11 @@ def sweep(name: str, run: Callable[[], list[Any]]) -> list[str]:
             live = now
     _C.alloc_watch(False)
     seconds = time.monotonic() - started
-    print(f"{name:40} {n - 1:5} allocations failed: {raised} raised, {recovered} recovered, {len(faults)} faults, {seconds:.1f} s", flush=True)
+    print(
+        f"{name:40} {n - 1:5} allocations failed: {raised} raised, {recovered} recovered, "
+        f"{len(faults)} faults, {seconds:.1f} s",
+        flush=True,
+    )
     return [f"{name}: {fault}" for fault in faults]
 
 

@@ -1,7 +1,7 @@
 """The C program of examples/c with every allocation failed once, sanitizers and leak check on.
 
-Each run must end with an exit status of 1 and a message, or succeed with the right output; never by a signal, a report or
-a leak. Argument: the folder that the sanitized build is installed in.
+Each run must end with an exit status of 1 and a message, or succeed with the right output; never by a signal, a report
+or a leak. Argument: the folder that the sanitized build is installed in.
 """
 
 from __future__ import annotations
@@ -20,8 +20,26 @@ def main(site: Path) -> int:
     package = site / "narthex"
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "line"
-        flags = ["-fsanitize=address,undefined", f"-I{package}/include", f"-L{package}/lib", f"-Wl,-rpath,{package}/lib"]
-        subprocess.run(["gcc", "-std=gnu11", "-g", str(ROOT / "examples/c/line.c"), *flags, "-lnarthex", "-lm", "-o", str(program)], check=True)
+        flags = [
+            "-fsanitize=address,undefined",
+            f"-I{package}/include",
+            f"-L{package}/lib",
+            f"-Wl,-rpath,{package}/lib",
+        ]
+        subprocess.run(
+            [
+                "gcc",
+                "-std=gnu11",
+                "-g",
+                str(ROOT / "examples/c/line.c"),
+                *flags,
+                "-lnarthex",
+                "-lm",
+                "-o",
+                str(program),
+            ],
+            check=True,
+        )
         faults = []
         for arguments in ([], ["save", f"{folder}/model.nxm"], ["run", f"{folder}/model.nxm"]):
             right = subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout

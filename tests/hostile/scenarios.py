@@ -1,7 +1,7 @@
 """f in every way that one process can run it, each as a function that returns its numbers.
 
-A scenario compiles anew on every call, so that a failing allocation meets capture, passes, engine and replay as well as the
-run. What it returns is compared between runs, so it draws nothing at random.
+A scenario compiles anew on every call, so that a failing allocation meets capture, passes, engine and replay as well as
+the run. What it returns is compared between runs, so it draws nothing at random.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Arguments of a case, as PyTorch tensors, and the way over to Narthex and back.
 
-Each side gets memory of its own with the same numbers, sizes, strides and offset; DLPack carries it over without a copy.
+Each side gets memory of its own with the same numbers, sizes, strides and offset; DLPack carries it over, no copy.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def argument(value: Any, generator: torch.Generator) -> Any:
 def arguments(case: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """For PyTorch; the same numbers at every call."""
     generator = torch.Generator().manual_seed(case["seed"])
-    return [argument(value, generator) for value in case["args"]], {k: argument(v, generator) for k, v in case["kwargs"].items()}
+    return [argument(value, generator) for value in case["args"]], {
+        k: argument(v, generator) for k, v in case["kwargs"].items()
+    }
 
 
 def to_ours(value: Any) -> Any:
@@ -125,6 +127,8 @@ def check_equal(ours: Any, theirs: torch.Tensor, strides: bool = True, exact: bo
     assert got.shape == theirs.shape, f"shape {tuple(got.shape)}, PyTorch has {tuple(theirs.shape)}"
     if strides and theirs.numel() > 1:
         meant = [d for d in range(theirs.ndim) if theirs.shape[d] > 1]
-        assert [ours.stride()[d] for d in meant] == [theirs.stride()[d] for d in meant], f"strides {ours.stride()}, PyTorch has {theirs.stride()}"
+        assert [ours.stride()[d] for d in meant] == [theirs.stride()[d] for d in meant], (
+            f"strides {ours.stride()}, PyTorch has {theirs.stride()}"
+        )
     tolerance = {"rtol": 0, "atol": 0} if exact or not theirs.dtype.is_floating_point else {}
     torch.testing.assert_close(got, theirs.detach(), equal_nan=True, **tolerance)

@@ -14,12 +14,36 @@ import torch
 from narthex import _C
 from narthex.compat import torch_npu  # noqa: F401  (adds npu:0)
 
-from tests.ops.build import (ROOT, arguments, call_ours, call_theirs, cases, check_equal, floats, name_of, to_ours, to_theirs)
+from tests.ops.build import (
+    ROOT,
+    arguments,
+    call_ours,
+    call_theirs,
+    cases,
+    check_equal,
+    floats,
+    name_of,
+    to_ours,
+    to_theirs,
+)
 
 ALL = cases()
 GOOD = [case for case in ALL if "error" not in case]
 VALUES = [case for case in GOOD if not case.get("meta")]
-EXACT = {"copy_", "clone", "detach", "t", "view", "expand", "fill_", "zero_", "ones_like", "_to_copy", "normal_", "randn"}
+EXACT = {
+    "copy_",
+    "clone",
+    "detach",
+    "t",
+    "view",
+    "expand",
+    "fill_",
+    "zero_",
+    "ones_like",
+    "_to_copy",
+    "normal_",
+    "randn",
+}
 
 
 def ids(list_of_cases: list[dict[str, Any]]) -> dict[str, Any]:
@@ -45,7 +69,11 @@ def both(case: dict[str, Any]) -> tuple[Any, torch.Tensor, list[Any], list[Any]]
 def test_value(case: dict[str, Any]) -> None:
     ours, theirs, twin, args = both(case)
     if case.get("meta"):
-        assert (tuple(ours.shape), ours.stride(), str(ours.dtype)) == (tuple(theirs.shape), theirs.stride(), str(theirs.dtype))
+        assert (tuple(ours.shape), ours.stride(), str(ours.dtype)) == (
+            tuple(theirs.shape),
+            theirs.stride(),
+            str(theirs.dtype),
+        )
         return
     check_equal(ours, theirs, exact=is_exact(case))
     for mine, other in zip(twin, args):
@@ -56,7 +84,9 @@ def test_value(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", **ids([case for case in ALL if "error" in case]))
 def test_error(case: dict[str, Any]) -> None:
     args, kwargs = arguments(case)
-    kind = {"RuntimeError": RuntimeError, "IndexError": IndexError, "ValueError": ValueError}[case["error"]["type"] or "RuntimeError"]
+    kind = {"RuntimeError": RuntimeError, "IndexError": IndexError, "ValueError": ValueError}[
+        case["error"]["type"] or "RuntimeError"
+    ]
     with pytest.raises(kind):
         call_theirs(case["op"], args, kwargs)
     with pytest.raises(kind) as caught:
@@ -69,8 +99,13 @@ def differentiable(case: dict[str, Any]) -> bool:
     info = _C.op_info(case["op"])
     tensors = [arg for arg in case["args"] if isinstance(arg, dict) and "tensor" in arg]
     kinds = {arg["dtype"] for arg in tensors}
-    return bool(info["differentiable"] or info["kind"] == "composed") and bool(kinds & {"float32", "float64"}) and not any(
-        arg["values"] == "special" for arg in tensors) and kinds <= {"float32", "float64", "int64", "int32"} and "dtype" not in case["kwargs"]
+    return (
+        bool(info["differentiable"] or info["kind"] == "composed")
+        and bool(kinds & {"float32", "float64"})
+        and not any(arg["values"] == "special" for arg in tensors)
+        and kinds <= {"float32", "float64", "int64", "int32"}
+        and "dtype" not in case["kwargs"]
+    )
 
 
 def leaves(case: dict[str, Any]) -> tuple[list[Any], list[Any], list[torch.Tensor], list[Any], dict[str, Any]]:
@@ -93,7 +128,10 @@ def through(case: dict[str, Any], call: Any, args: list[Any], kwargs: dict[str, 
 @pytest.mark.parametrize("case", **ids([case for case in VALUES if differentiable(case)]))
 def test_gradient(case: dict[str, Any]) -> None:
     args, twin, their_leaves, our_leaves, kwargs = leaves(case)
-    theirs, ours = through(case, call_theirs, args, kwargs), through(case, call_ours, twin, {k: to_ours(v) for k, v in kwargs.items()})
+    theirs, ours = (
+        through(case, call_theirs, args, kwargs),
+        through(case, call_ours, twin, {k: to_ours(v) for k, v in kwargs.items()}),
+    )
     if not theirs.requires_grad:
         assert not ours.requires_grad
         return
@@ -112,8 +150,12 @@ def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves
     pairs = [(mine, other) for mine, other in zip(our_grads, their_grads) if other is not None and other.requires_grad]
     if not pairs:
         return
-    weights = [torch.randn(other.shape, dtype=other.dtype, generator=torch.Generator().manual_seed(2)) for _, other in pairs]
-    their_second = torch.autograd.grad(sum((g * w).sum() for (_, g), w in zip(pairs, weights)), their_leaves, allow_unused=True)
+    weights = [
+        torch.randn(other.shape, dtype=other.dtype, generator=torch.Generator().manual_seed(2)) for _, other in pairs
+    ]
+    their_second = torch.autograd.grad(
+        sum((g * w).sum() for (_, g), w in zip(pairs, weights)), their_leaves, allow_unused=True
+    )
     total = None
     for (g, _), w in zip(pairs, weights):
         part = (g * to_ours(w.clone())).sum()
@@ -146,7 +188,13 @@ def test_fake_shape(case: dict[str, Any]) -> None:
 def out_form(name: str) -> str | None:
     known = set(_C.op_names())
     base, _, overload = name.partition(".")
-    wanted = {"add.Tensor": "add.out", "mul.Tensor": "mul.out", "sum.dim_IntList": "sum.IntList_out", "sum": "sum.out", "mm": "mm.out"}
+    wanted = {
+        "add.Tensor": "add.out",
+        "mul.Tensor": "mul.out",
+        "sum.dim_IntList": "sum.IntList_out",
+        "sum": "sum.out",
+        "mm": "mm.out",
+    }
     form = "aten::" + wanted.get(name.removeprefix("aten::"), "?")
     return form if form in known else None
 
@@ -158,7 +206,9 @@ def test_out_form_writes_only_its_result(case: dict[str, Any]) -> None:
     theirs = call_theirs(case["op"], args, kwargs)
     block = torch.full((theirs.numel() + 32,), 77, dtype=torch.float64).to(theirs.dtype)
     out = to_ours(block[16 : 16 + theirs.numel()].view(theirs.shape))
-    result = call_ours(out_form(case["op"]), to_ours(arguments(case)[0]), {**{k: to_ours(v) for k, v in kwargs.items()}, "out": out})
+    result = call_ours(
+        out_form(case["op"]), to_ours(arguments(case)[0]), {**{k: to_ours(v) for k, v in kwargs.items()}, "out": out}
+    )
     assert result is out
     check_equal(out, theirs, strides=False)
     guard = torch.full((16,), 77, dtype=torch.float64).to(theirs.dtype)
@@ -194,7 +244,9 @@ def test_npu(case: dict[str, Any]) -> None:
     """The device gives the CPU's numbers, without falling back."""
     args, kwargs = arguments(case)
     npu = [value.to("npu:0") if isinstance(value, _C.TensorBase) else value for value in to_ours(args)]
-    cpu = [value.to("cpu") if isinstance(value, _C.TensorBase) else value for value in npu]  # in the memory order of npu's
+    cpu = [
+        value.to("cpu") if isinstance(value, _C.TensorBase) else value for value in npu
+    ]  # in the memory order of npu's
     ours = {name: to_ours(value) for name, value in kwargs.items()}
     _C.fallbacks_clear()
     there = call_ours(case["op"], npu, ours)
@@ -225,9 +277,29 @@ def test_compiled(case: dict[str, Any], mode: str) -> None:
             check_equal(mine, to_theirs(other), exact=True)
 
 
-@pytest.mark.parametrize("flags", [{"NARTHEX_REF": "1"}, {"NARTHEX_LEVEL": "base"}], ids=["reference kernels", "base level"])
+@pytest.mark.parametrize(
+    "flags", [{"NARTHEX_REF": "1"}, {"NARTHEX_LEVEL": "base"}], ids=["reference kernels", "base level"]
+)
 def test_values_again(flags: dict[str, str]) -> None:
     """The same values by the reference kernels, and by the loops that every processor can run."""
-    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-k", "test_value or test_error", "tests/ops/test_cases.py", "-p", "no:cacheprovider",
-                          "--deselect", "tests/ops/test_cases.py::test_values_again"], cwd=ROOT, env={**os.environ, **flags}, capture_output=True, text=True)
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-k",
+            "test_value or test_error",
+            "tests/ops/test_cases.py",
+            "-p",
+            "no:cacheprovider",
+            "--deselect",
+            "tests/ops/test_cases.py::test_values_again",
+        ],
+        cwd=ROOT,
+        env={**os.environ, **flags},
+        capture_output=True,
+        text=True,
+    )
     assert run.returncode == 0, run.stdout[-3000:]
