@@ -170,7 +170,8 @@ static PyObject *op_function(PyObject *module, PyObject *args) {
     return new_function(&own->def);
 }
 static PyMethodDef functions[] = {
-    {"op_function", op_function, METH_VARARGS, "op_function(name, target): the operator as a function with its schema's arguments."}, {NULL}};
+    {"op_function", op_function, METH_VARARGS, "op_function(name, target): the operator as a function of its schema's arguments."},
+    {NULL}};
 
 /* Methods go into the tensor type, functions into the module under their name; they live as long as the process. */
 int nxpy_add_functions(PyObject *module) {

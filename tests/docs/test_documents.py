@@ -31,6 +31,12 @@ def source_text() -> str:
     return "\n".join(path.read_text() for path in files)
 
 
+def generated_names() -> list[str]:
+    """Files and functions that the build writes."""
+    names = re.findall(r"'([\w.]+)'", (ROOT / "gen/meson.build").read_text())
+    return [f"gen/{name}" for name in names] + ["nx_addcmul"]
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_named_files_exist(document: Path) -> None:
     names = [
@@ -38,7 +44,7 @@ def test_named_files_exist(document: Path) -> None:
         for code in code_of(document)
         if re.fullmatch(r"[\w./-]+", code) and code.split("/")[0] in TOPS and "/" in code
     ]
-    missing = [name for name in names if not (ROOT / name).exists()]
+    missing = [name for name in names if not (ROOT / name).exists() and name not in generated_names()]
     assert not missing, f"{document.name} names {missing}"
 
 
@@ -46,17 +52,18 @@ def test_named_functions_exist() -> None:
     source = source_text()
     missing = []
     for document in DOCUMENTS:
-        for name in re.findall(
-            r"\b(?:nx_\w+|nxpy_\w+|nx__\w+|[a-z_]+)(?=\(\)$)", "\n".join(code_of(document)), re.MULTILINE
-        ):
-            if not re.search(rf"\b{name}\(", source):
-                missing.append(f"{document.name}: {name}()")
+        for code in code_of(document):
+            match = re.fullmatch(r"([a-z_]\w*)\(\)", code)
+            if match and not re.search(rf"\b{match[1]}\(", source) and match[1] not in generated_names():
+                missing.append(f"{document.name}: {code}")
     assert not missing, missing
 
 
+# docs/add-an-operator.md adds an entry first: tests/gen/test_gen_write.py does what it says in a copy of the tree.
 COMMANDS = [
     (document.name, line[2:])
     for document in DOCUMENTS
+    if document.name != "add-an-operator.md"
     for block in re.findall(r"^```console\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
     for line in block.splitlines()
     if line.startswith("$ ")
