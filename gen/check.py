@@ -5,6 +5,7 @@ from gen.model import admits_complex, dissolves, kind, meaning
 from gen.syntax import Problem
 
 TENSOR_FUNCTIONS = {"sum_to": 2, "to_like": 2, "scale": 2, "conj": 1, "expand_reduced": 4, "reshape": 2}
+SIZE_FUNCTIONS = ("dims_of", "len", "range", "inverse", "swap", "set", "insert", "remove", "prod", "clamp", "zeros_as")
 
 
 def check_world(world):
@@ -197,7 +198,7 @@ class Linear:
 
     def call(self, expr, scope):
         degrees = [self.degree(arg, scope) for arg in expr.args]
-        if expr.value in ("dims_of", "len", "range"):
+        if expr.value in SIZE_FUNCTIONS:
             return 0
         if sum(degrees) == 0:
             return 0
@@ -233,7 +234,7 @@ def reads(formula, name):
     def inside(expr):
         if expr.op == "field":
             return False
-        if expr.op == "call" and expr.value in ("column_major", "to_like"):
+        if expr.op == "call" and expr.value in ("column_major", "to_like", "zeros_as"):
             return any(inside(arg) for arg in expr.args[:1]) if expr.value == "to_like" else False
         if expr.op == "name":
             return expr.value == name

@@ -230,6 +230,14 @@ class Body:
             self.refuse(expr, f"an index into a {value.kind}")
         return Value("int", f"{value.c}[{self.int_text(expr.args[1])}]")
 
+    def expr_slice(self, expr):
+        value, (start, stop) = self.expr(expr.args[0]), expr.args[1:]
+        if value.kind != "ints":
+            self.refuse(expr, f"a part of a {value.kind}")
+        first = self.int_text(start) if start is not None else "0"
+        end = self.int_text(stop) if stop is not None else value.n
+        return Value("ints", f"({value.c} + {first})", f"({end} - {first})")
+
     def expr_unary(self, expr):
         value = self.expr(expr.args[0])
         if value.const is not UNKNOWN:
@@ -258,6 +266,8 @@ class Body:
         if left.kind == "ints" and right.kind == "ints" and word in ("==", "!="):
             test = f"nx__ints_equal({left.c}, {left.n}, {right.c}, {right.n})"
             return Value("bool", test if word == "==" else f"!{test}")
+        if left.kind == "ints" and right.kind == "ints" and word == "+":
+            return self.new_ints("nx__ints_join", left, [right.c, as_int(right.n)], f"({left.n} + {right.n})")
         if "number" in (left.kind, right.kind):
             return self.compare_number(expr, left, right)
         return self.arithmetic(expr, left, right)
@@ -314,6 +324,8 @@ class Body:
             return Value("dtype", f"({present} ? (nx_dtype){left.c}.i : {right.c})")
         if left.base == "device" and right.kind == "device":
             return Value("device", f"({present} ? {left.c}.device : {right.c})")
+        if left.base in ("int", "SymInt") and right.kind == "int":
+            return Value("int", f"({present} ? {left.c}.i : {right.c})")
         if right.kind == "value" and right.base == left.base:
             return Value("value", f"({present} ? {left.c} : {right.c})", base=left.base)
         self.refuse(expr, f"'??' of a {left.base} and a {right.kind}")
@@ -520,8 +532,55 @@ class Body:
         dims, n = self.expr(expr.args[0]), self.int_text(expr.args[1])
         name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
         text = "&NX_VALUE_NONE" if dims.kind == "none" else f"&{dims.c}"
+        if dims.kind == "ints":
+            text = f"&(nx_value){{.tag = NX_TAG_INTS, .n = {as_int(dims.n)}, .ints = {dims.c}}}"
         self.try_(f"nx__dims_of({c_string(self.operator)}, {text}, {as_int(n)}, {name}, &{count})")
         return Value("ints", name, count)
+
+    # ---- lists of integers
+    def new_ints(self, function, values, args, count):
+        """A new list that a function of gen/support.h makes of another one."""
+        self.try_(f"nx__check_ndim({c_string(self.operator)}, {count})")
+        name = self.declare("int64_t $[NX_MAX_DIMS]")
+        self.emit(f"{function}({', '.join([values.c, as_int(values.n)] + args + [name])});")
+        return Value("ints", name, count)
+
+    def list_argument(self, expr):
+        value = self.expr(expr.args[0])
+        if value.kind != "ints":
+            raise Problem(expr.at, f"{expr.value}() needs a list of integers, this is a {value.kind}")
+        return value, [self.int_text(arg) for arg in expr.args[1:]]
+
+    def call_swap(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_swap", values, args, values.n)
+
+    def call_set(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_set", values, args, values.n)
+
+    def call_insert(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_insert", values, args, f"({values.n} + 1)")
+
+    def call_remove(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_remove", values, args, f"({values.n} - 1)")
+
+    def call_inverse(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_inverse", values, args, values.n)
+
+    def call_prod(self, expr):
+        values, _ = self.list_argument(expr)
+        return Value("int", f"nx_numel({as_int(values.n)}, {values.c})")
+
+    def call_clamp(self, expr):
+        return Value("int", f"nx__clamp({', '.join(self.int_text(arg) for arg in expr.args)})")
+
+    def call_ceil_div(self, expr):
+        a, b = (self.int_text(arg) for arg in expr.args)
+        return Value("int", f"(({a} + {b} - 1) / {b})")
 
     def call_int64_if_int(self, expr):
         value = self.expr(expr.args[0])
@@ -541,6 +600,13 @@ class Body:
         g, size = self.expr(expr.args[0]), self.expr(expr.args[1])
         slot = self.new_tensor()
         self.try_(f"nx__sum_to({self.elements(g)}, {size.c}, {size.n}, &{slot})")
+        return self.tensor(slot)
+
+    def call_zeros_as(self, expr):
+        """Zeros of a size, of the dtype and on the device of a tensor."""
+        like, size = self.expr(expr.args[0]), self.expr(expr.args[1])
+        slot = self.new_tensor()
+        self.try_(f"nx__zeros_as({like.array}, {size.c}, {as_int(size.n)}, &{slot})")
         return self.tensor(slot)
 
     def call_to_like(self, expr):
@@ -625,6 +691,20 @@ class Body:
         return f"{value.c}, {as_int(value.n)}"
 
     # ---- rows that every function shares
+    def dim_count(self, param):
+        """How many dimensions a dim() parameter counts, as C."""
+        value = self.expr(param.type.inner)
+        return f"{value.array}->ndim" if value.kind == "tensor" else as_int(value.c)
+
+    def wrap_dims(self, sibling, names=None):
+        """dim() parameters (those of `names`) become their wrapped values."""
+        for argument in sibling.arguments:
+            if argument.param.is_dim and (names is None or argument.name in names):
+                name = self.declare("int $", argument.name + "_")
+                count = self.dim_count(argument.param)
+                self.try_(f"nx_wrap_dim({c_string(self.operator)}, in[{argument.index}].i, {count}, &{name})")
+                self.scope[argument.name] = Value("int", f"(int64_t){name}")
+
     def checks(self, rows):
         """`let` and `check` rows, in order."""
         for row in rows:
@@ -693,6 +773,8 @@ def accepts(param, value):
         "options": ("options",),
         "dim": ("int",),
     }
+    if base in ("int", "SymInt") and kind == "value":
+        return param.type.optional and value.base in ("int", "SymInt")
     if base in table:
         return kind in table[base]
     return kind == base or (kind == "value" and value.base == base)

@@ -134,6 +134,11 @@ def admits_complex(entry):
     return row is None or any(word in ("complex", "number", "all") for word in row.value[1])
 
 
+def may_alias(entry):
+    """A composition that may hand back memory of its argument: `as(self)`."""
+    return any(place.kind == "as" and not isinstance(place.args[0], str) for place in entry.results)
+
+
 def flatten(sibling, params):
     """Arguments in call order: keyword-only ones last, `options` as its four."""
     arguments = []
@@ -156,6 +161,8 @@ def initial_text(argument):
     initial = argument.initial
     if initial.op == "const":
         return initial.value
+    if initial.op == "name" and initial.value in MEMORY_FORMATS:
+        return str(MEMORY_FORMATS[initial.value])  # as PyTorch prints it
     if initial.op == "unary":
         return "-" + str(initial.args[0].value)
     value = initial.value
@@ -169,7 +176,7 @@ def initial_text(argument):
 def schema(form):
     """The signature as PyTorch prints it, without "aten::"."""
     entry, parts, star = form.sibling.entry, [], False
-    is_view = kind(entry) == "view"
+    is_view = kind(entry) == "view" or may_alias(entry)
     for argument in form.arguments:
         if argument.keyword_only and not star:
             parts.append("*")

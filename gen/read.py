@@ -334,8 +334,8 @@ class Parser:
             word = self.name("a result")
             place = Place(word if word in ("T", "as") else "param", at, [word])
             if self.peek("("):
-                if word not in ("like", "reduce", "view", "new"):
-                    self.fail(f"'{word}' is no kind of result (like, reduce, view, new)", at)
+                if word not in ("like", "reduce", "view", "new", "as"):
+                    self.fail(f"'{word}' is no kind of result (like, reduce, view, new, as)", at)
                 self.k += 1
                 call = self.call(Expr("name", at, [], word))
                 place = Place(word, at, call.args, call.keywords)

@@ -15,6 +15,38 @@ bool nx__ints_have(const int64_t *at, int n, int64_t x) {
     return false;
 }
 
+void nx__ints_swap(const int64_t *at, int n, int64_t i, int64_t j, int64_t *out) {
+    for (int k = 0; k < n; k++) out[k] = at[k];
+    if (n == 0) return; /* a scalar: its one dimension is only counted */
+    out[i] = at[j];
+    out[j] = at[i];
+}
+
+void nx__ints_set(const int64_t *at, int n, int64_t k, int64_t x, int64_t *out) {
+    for (int i = 0; i < n; i++) out[i] = at[i];
+    out[k] = x;
+}
+
+void nx__ints_insert(const int64_t *at, int n, int64_t k, int64_t x, int64_t *out) {
+    for (int i = 0; i < k; i++) out[i] = at[i];
+    out[k] = x;
+    for (int i = (int)k; i < n; i++) out[i + 1] = at[i];
+}
+
+void nx__ints_remove(const int64_t *at, int n, int64_t k, int64_t *out) {
+    for (int i = 0; i < k; i++) out[i] = at[i];
+    for (int i = (int)k + 1; i < n; i++) out[i - 1] = at[i];
+}
+
+void nx__ints_inverse(const int64_t *at, int n, int64_t *out) {
+    for (int k = 0; k < n; k++) out[at[k]] = k;
+}
+
+void nx__ints_join(const int64_t *at, int n, const int64_t *behind, int n_behind, int64_t *out) {
+    for (int k = 0; k < n; k++) out[k] = at[k];
+    for (int k = 0; k < n_behind; k++) out[n + k] = behind[k];
+}
+
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator) {
     bool brackets = separator[0] == ',';
     size_t used = 0;

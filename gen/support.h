@@ -9,6 +9,15 @@
 static inline double nx__as_float(const nx_value *v) { return v->tag == NX_TAG_FLOAT ? v->f : (double)v->i; }
 bool nx__ints_equal(const int64_t *a, int n_a, const int64_t *b, int n_b);
 bool nx__ints_have(const int64_t *at, int n, int64_t x);
+/* A list of n integers into `out`: with two places changed over (nothing happens to an empty list), with place k set to x,
+ * with x put in before place k, without place k, the inverse of a permutation, with another list behind it. */
+void nx__ints_swap(const int64_t *at, int n, int64_t i, int64_t j, int64_t *out);
+void nx__ints_set(const int64_t *at, int n, int64_t k, int64_t x, int64_t *out);
+void nx__ints_insert(const int64_t *at, int n, int64_t k, int64_t x, int64_t *out);
+void nx__ints_remove(const int64_t *at, int n, int64_t k, int64_t *out);
+void nx__ints_inverse(const int64_t *at, int n, int64_t *out);
+void nx__ints_join(const int64_t *at, int n, const int64_t *behind, int n_behind, int64_t *out);
+static inline int64_t nx__clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 /* "[2, 3]" with separator ", ", "2x3" with "x". Returns `room`'s text, cut if it does not fit. */
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator);
 
@@ -42,6 +51,7 @@ nx_status nx__kernel_nothing(nx_run *run, const nx_value *in, nx_value *out);
 /* ---- formulas: results are new references --------------------------------------------------------- */
 NX_MUST_USE nx_status nx__sum_to(nx_tensor *g, const int64_t *size, int n, nx_tensor **out);
 NX_MUST_USE nx_status nx__to_like(nx_tensor *g, const nx_array *like, nx_tensor **out); /* dtype and device */
+NX_MUST_USE nx_status nx__zeros_as(const nx_array *like, const int64_t *size, int n, nx_tensor **out); /* dtype and device */
 NX_MUST_USE nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out);
 /* The gradient of an argument gets its dtype, and its size if `sums`. Replaces *grad; NULL stays. */
 NX_MUST_USE nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums);

@@ -26,6 +26,12 @@ nx_status nx__to_like(nx_tensor *g, const nx_array *like, nx_tensor **out) {
     return nx__to_copy(g, options, false, NX_VALUE_NONE, out);
 }
 
+nx_status nx__zeros_as(const nx_array *like, const int64_t *size, int n, nx_tensor **out) {
+    nx_options options = {.dtype = nx_value_dtype((nx_dtype)like->dtype), .layout = {.tag = NX_TAG_LAYOUT},
+                          .device = nx_value_device(like->device), .pin_memory = nx_value_bool(false)};
+    return nx_zeros(size, n, options, out);
+}
+
 nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out) {
     nx_tensor *made;
     NX_TRY(nx_empty_like(g, (nx_options){0}, NX_VALUE_NONE, &made));

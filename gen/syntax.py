@@ -124,6 +124,11 @@ class Param:
         return self.type.base in ("T", "U", "Tensor") and self.type.list_of is None
 
     @property
+    def is_dim(self):
+        """One dimension of something: wrapped and checked wherever a row reads it."""
+        return self.type.base == "dim" and self.type.list_of is None and not self.type.optional
+
+    @property
     def in_promotion(self):
         return self.type.base == "T" or (self.type.base == "Scalar" and self.type.inner == "T")
 

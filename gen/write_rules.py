@@ -3,7 +3,7 @@
 
 import re
 
-from gen.expr import Body, Value, argument_value, as_int, bare, c_string, scope_of
+from gen.expr import Body, Value, argument_value, as_int, bare, c_string, free_names, scope_of
 from gen.model import DTYPES, admitted, dissolves, kind
 from gen.syntax import Problem
 
@@ -92,6 +92,7 @@ def write_meta(world, sibling, source):
         body.scope["T"] = Value("dtype", "T")
     op = c_string(sibling.base)
     dtype_checks(body, sibling, op)
+    body.wrap_dims(sibling)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
     place(body, sibling, op)
     start = [line for line in common_dtype(sibling) or [] if uses(body, "T") or "operands" in line]
@@ -223,6 +224,8 @@ def view_list(body, name, rule, count):
             raise Problem(expr.at, f"{name} must be a list of integers")
         if name == "size":
             body.emit(f"out->ndim = {as_int(values.n)};")
+        elif values.n.isidentifier():
+            body.emit(f"(void){values.n}; /* as many as sizes */")
         body.emit(f"for (int k = 0; k < out->ndim; k++) out->{name}[k] = {values.c}[k];")
         return
     if name == "size":
@@ -257,6 +260,11 @@ def kernel_argument(world, sibling, expr, name):
             "generator",
             ["nx_generator *generator;", f"NX_TRY(nx__run_generator(run, &{c}, &generator));"],
         )
+    if argument.param.is_dim:
+        body = Body(world, sibling.base, False)
+        body.scope = scope_of(sibling, world)
+        wrap = f"NX_TRY(nx_wrap_dim({c_string(sibling.base)}, {c}.i, {body.dim_count(argument.param)}, &wrapped_{name}));"
+        return "int64_t ", f"wrapped_{name}", [f"int wrapped_{name};", wrap]
     value = argument_value(argument)
     if value.kind in ("number", "value"):
         return "nx_value ", c, []
@@ -355,6 +363,7 @@ def write_backward(world, sibling, source):
     body.scope["g"] = Value("tensor", "g[0]", array="nx_arr(g[0])")
     body.scope["result"] = Value("tensor", "results[0]", array="nx_arr(results[0])", source=("out", 0))
     saves = {}
+    body.wrap_dims(sibling, set().union(*(free_names(formula) for _, formula in rules)))
     for argument, formula in rules:
         body.read = set()
         body.emit(f"if (needed >> {argument.index} & 1) {{ /* {argument.name} */")
@@ -399,6 +408,7 @@ def write_compose(world, sibling, source):
     entry = sibling.entry
     body = Body(world, sibling.base, True)
     body.scope = scope_of(sibling, world)
+    body.wrap_dims(sibling)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
     value = body.expr(entry.one("as").value)
     if value.kind != "tensor":

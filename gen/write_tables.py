@@ -2,7 +2,7 @@
 wrappers for callers in C (ops.h, calls.c)."""
 
 from gen.expr import c_string
-from gen.model import dissolves, kind, schema
+from gen.model import MEMORY_FORMATS, dissolves, kind, schema
 from gen.write_rules import Source
 
 TYPES = {"Tensor": "TENSOR", "Scalar": "SCALAR", "generator": "GENERATOR", "memory_format": "MEMORY_FORMAT",
@@ -21,6 +21,8 @@ def initial_value(argument):
     value = initial.args[0].value if initial.op == "unary" else initial.value
     if initial.op == "const":
         value = {"True": 1, "False": 0}[value]
+    if argument.base == "memory_format":
+        return f"{{.tag = NX_TAG_MEMORY_FORMAT, .i = {MEMORY_FORMATS[value]}}}"
     if argument.base == "float":
         return f"{{.tag = NX_TAG_FLOAT, .f = {float(sign * value)!r}}}"
     if argument.base == "bool":

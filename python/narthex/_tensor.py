@@ -148,8 +148,17 @@ class Tensor(_C.TensorBase):
 
     @property
     def T(self):  # noqa: N802  (PyTorch's name)
-        """The transposed matrix, as `t()`."""
-        return self.t()
+        """The dimensions in reverse order; of a matrix its transpose."""
+        if self.dim() <= 2:
+            return self.t()
+        return self.permute(tuple(range(self.dim() - 1, -1, -1)))
+
+    @property
+    def mT(self):  # noqa: N802  (PyTorch's name)
+        """The last two dimensions exchanged: each matrix of a batch transposed."""
+        if self.dim() < 2:
+            raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
+        return self.transpose(-2, -1)
 
     def __bool__(self):
         if self.numel() != 1:

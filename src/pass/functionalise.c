@@ -47,44 +47,94 @@ static nx_status emit_named(worker *w, const char *name, const nx_value *given, 
 static const nx_tensor *fake_of(const nx_value *v) { return v->node->fakes[v->n]; }
 
 /* ---- inverses: the base's new value from the view's ---- */
-static nx_status invert_t(worker *w, const nx_tensor *base, const nx_value *value, nx_value *out) {
-    return emit_named(w, "aten::t", value, 1, out);
+typedef struct undo {
+    const nx_node *view;    /* old node that made the view */
+    const nx_value *base;   /* the viewed tensor's value */
+    const nx_value *value;  /* the view's new one */
+} undo;
+
+static nx_status invert_t(worker *w, const undo *u, nx_value *out) {
+    return emit_named(w, "aten::t", u->value, 1, out);
 }
 
-static nx_status invert_same(worker *w, const nx_tensor *base, const nx_value *value, nx_value *out) {
-    *out = *value;
+static nx_status invert_same(worker *w, const undo *u, nx_value *out) {
+    *out = *u->value;
     return NX_OK;
 }
 
-static nx_status invert_view(worker *w, const nx_tensor *base, const nx_value *value, nx_value *out) {
-    nx_value in[] = {*value, nx_value_ints(base->a.sizes, base->a.ndim)};
+static nx_status invert_view(worker *w, const undo *u, nx_value *out) {
+    const nx_array *base = &fake_of(u->base)->a;
+    nx_value in[] = {*u->value, nx_value_ints(base->sizes, base->ndim)};
     int64_t strides[NX_MAX_DIMS];
-    if (!nx_regroup(&fake_of(value)->a, base->a.sizes, base->a.ndim, strides)) {
-        nx_value args[] = {*value, {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}};
+    if (!nx_regroup(&fake_of(u->value)->a, base->sizes, base->ndim, strides)) {
+        nx_value args[] = {*u->value, {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}};
         NX_TRY(emit_named(w, "aten::clone", args, 2, &in[0]));
     }
     return emit_named(w, "aten::view", in, 2, out);
 }
 
+/* The view's own arguments undo it. */
+static nx_status invert_transpose(worker *w, const undo *u, nx_value *out) {
+    nx_value in[] = {*u->value, u->view->args[1], u->view->args[2]};
+    return emit_named(w, "aten::transpose.int", in, 3, out);
+}
+
+static nx_status invert_permute(worker *w, const undo *u, nx_value *out) {
+    const nx_value *dims = &u->view->args[1];
+    int64_t back[NX_MAX_DIMS];
+    for (int k = 0; k < dims->n; k++) back[dims->ints[k] < 0 ? dims->ints[k] + dims->n : dims->ints[k]] = k;
+    nx_value in[] = {*u->value, nx_value_ints(back, dims->n)};
+    return emit_named(w, "aten::permute", in, 2, out);
+}
+
+static nx_status invert_unsqueeze(worker *w, const undo *u, nx_value *out) {
+    nx_value in[] = {*u->value, u->view->args[1]};
+    return emit_named(w, "aten::squeeze.dim", in, 2, out);
+}
+
+static nx_status invert_squeeze(worker *w, const undo *u, nx_value *out) {
+    if (fake_of(u->base)->a.ndim == fake_of(u->value)->a.ndim) return invert_same(w, u, out);
+    nx_value in[] = {*u->value, u->view->args[1]};
+    return emit_named(w, "aten::unsqueeze", in, 2, out);
+}
+
+/* The base with the part written that the view shows: the scatter takes the view's arguments behind the part. */
+static nx_status scatter(worker *w, const char *name, const undo *u, nx_value *out) {
+    nx_value in[8] = {*u->base, *u->value};
+    for (int k = 1; k < u->view->n_args; k++) in[k + 1] = u->view->args[k];
+    return emit_named(w, name, in, u->view->n_args + 1, out);
+}
+static nx_status invert_select(worker *w, const undo *u, nx_value *out) {
+    return scatter(w, "aten::select_scatter", u, out);
+}
+static nx_status invert_slice(worker *w, const undo *u, nx_value *out) {
+    return scatter(w, "aten::slice_scatter", u, out);
+}
+
 static const struct {
     const char *view;
-    nx_status (*invert)(worker *w, const nx_tensor *base, const nx_value *value, nx_value *out);
+    nx_status (*invert)(worker *w, const undo *u, nx_value *out);
 } inverses[] = {
     {"aten::t", invert_t},
     {"aten::view", invert_view},
     {"aten::detach", invert_same},
     {"aten::alias", invert_same},
+    {"aten::transpose.int", invert_transpose},
+    {"aten::permute", invert_permute},
+    {"aten::unsqueeze", invert_unsqueeze},
+    {"aten::squeeze.dim", invert_squeeze},
+    {"aten::select.int", invert_select},
+    {"aten::slice.Tensor", invert_slice},
 };
 
-static nx_status invert(worker *w, const nx_node *view, const nx_tensor *base, const nx_value *value,
-                        nx_value *out) {
+static nx_status invert(worker *w, const undo *u, nx_value *out) {
+    const char *name = u->view->op->def->name;
     for (int i = 0; i < NX_COUNT(inverses); i++) {
-        if (strcmp(inverses[i].view, view->op->def->name) == 0)
-            return inverses[i].invert(w, base, value, out);
+        if (strcmp(inverses[i].view, name) == 0) return inverses[i].invert(w, u, out);
     }
     return nx_fail(NX_NOT_IMPLEMENTED,
                    "%s: writing through %s in a compiled function is not there yet: write to a copy",
-                   w->node->op->def->name, view->op->def->name);
+                   w->node->op->def->name, name);
 }
 
 /* ---- places ---- */
@@ -137,7 +187,7 @@ static nx_status write_place(worker *w, int index, nx_value value) {
         nx_value base, above;
         if (strcmp(p->view->op->def->name, "aten::detach") == 0) w->writes_detached = true;
         NX_TRY(read_place(w, p->parent, &base));
-        NX_TRY(invert(w, p->view, fake_of(&base), &value, &above));
+        NX_TRY(invert(w, &(undo){p->view, &base, &value}, &above));
         NX_TRY(write_place(w, p->parent, above));
     }
     p->value = value;

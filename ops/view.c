@@ -1,0 +1,83 @@
+/* Kernels of view.op: copies in which a part that a view would show is written. The part is an array over the
+ * same memory with other sizes and strides; nothing here allocates. */
+#include "gen/kernels.h"
+#include "iter/iter.h"
+
+typedef struct part { nx_array array; int64_t dims[2 * NX_MAX_DIMS]; } part;
+
+static void start_part(part *p, const nx_array *whole) { nx_array_copy(&p->array, whole, p->dims); }
+
+static void move_start(nx_array *array, int64_t elements) {
+    array->data = (char *)array->data + elements * (int64_t)nx_dtype_bytes((nx_dtype)array->dtype);
+}
+
+static void take_select(part *p, const nx_array *whole, int64_t dim, int64_t index) {
+    start_part(p, whole);
+    nx_array *a = &p->array;
+    if (index < 0) index += whole->sizes[dim];
+    move_start(a, index * whole->strides[dim]);
+    a->ndim--;
+    for (int k = (int)dim; k < a->ndim; k++) {
+        a->sizes[k] = whole->sizes[k + 1];
+        a->strides[k] = whole->strides[k + 1];
+    }
+    nx_array_refresh(a);
+}
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
+
+static void take_slice(part *p, const nx_array *whole, int64_t dim, int64_t start, int64_t end, int64_t step) {
+    int64_t n = whole->sizes[dim];
+    start_part(p, whole);
+    start = clamp(start < 0 ? start + n : start, 0, n);
+    end = clamp(end < 0 ? end + n : end, start, n);
+    move_start(&p->array, start * whole->strides[dim]);
+    p->array.sizes[dim] = (end - start + step - 1) / step;
+    p->array.strides[dim] = whole->strides[dim] * step;
+    nx_array_refresh(&p->array);
+}
+
+static void write_zeros(const nx_array *to) { /* row-major: the rule says so */
+    if (to->numel) memset(to->data, 0, (size_t)to->numel * nx_dtype_bytes((nx_dtype)to->dtype));
+}
+
+nx_status nx__select_into_zeros(nx_run *run, nx_array *out, const nx_array *grad_output, int64_t dim,
+                                int64_t index) {
+    part p;
+    write_zeros(out);
+    if (out->numel == 0) return NX_OK;
+    take_select(&p, out, dim, index);
+    nx_copy_cast(&p.array, grad_output);
+    return NX_OK;
+}
+
+nx_status nx__slice_into_zeros(nx_run *run, nx_array *out, const nx_array *grad_output, int64_t dim,
+                               int64_t start, int64_t end, int64_t step) {
+    part p;
+    write_zeros(out);
+    take_slice(&p, out, dim, start, end, step);
+    nx_copy_cast(&p.array, grad_output);
+    return NX_OK;
+}
+
+nx_status nx__select_into(nx_run *run, nx_array *out, const nx_array *self, const nx_array *src, int64_t dim,
+                          int64_t index) {
+    part p;
+    nx_copy_cast(out, self);
+    take_select(&p, out, dim, index);
+    nx_copy_cast(&p.array, src);
+    return NX_OK;
+}
+
+static int64_t otherwise(nx_value value, int64_t initial) {
+    return value.tag == NX_TAG_NONE ? initial : value.i;
+}
+
+nx_status nx__slice_into(nx_run *run, nx_array *out, const nx_array *self, const nx_array *src, int64_t dim,
+                         nx_value start, nx_value end, int64_t step) {
+    part p;
+    nx_copy_cast(out, self);
+    take_slice(&p, out, dim, otherwise(start, 0), otherwise(end, self->sizes[dim]), step);
+    nx_copy_cast(&p.array, src);
+    return NX_OK;
+}
