@@ -263,7 +263,8 @@ def kernel_argument(world, sibling, expr, name):
     if argument.param.is_dim:
         body = Body(world, sibling.base, False)
         body.scope = scope_of(sibling, world)
-        wrap = f"NX_TRY(nx_wrap_dim({c_string(sibling.base)}, {c}.i, {body.dim_count(argument.param)}, &wrapped_{name}));"
+        count = body.dim_count(argument.param)
+        wrap = f"NX_TRY(nx_wrap_dim({c_string(sibling.base)}, {c}.i, {count}, &wrapped_{name}));"
         return "int64_t ", f"wrapped_{name}", [f"int wrapped_{name};", wrap]
     value = argument_value(argument)
     if value.kind in ("number", "value"):
