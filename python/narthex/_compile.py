@@ -23,7 +23,7 @@ class Backend:
         self.backend, self.keywords = backend, keywords
 
     def __call__(self, graph, example_inputs):
-        from .fx import GraphModule
+        from .fx import GraphModule  # loaded by make_backend
 
         result = self.backend(GraphModule(graph), list(example_inputs), **self.keywords)
         if not callable(result):
@@ -36,6 +36,7 @@ class Backend:
 
 def make_backend(backend, mode=None, options=None) -> Backend:
     """The Backend of a name or a callable with torch.compile's mode and options."""
+    from . import _functorch, fx  # noqa: F401  (so that the first call does not have to load them)
     from ._dynamo import backends
 
     if isinstance(backend, str):
