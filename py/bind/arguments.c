@@ -5,18 +5,29 @@
  * list: view(3, 4). */
 #include "bind/private.h"
 
-static const char *const expected_text[] = {
-    [NX_TYPE_TENSOR] = "Tensor", [NX_TYPE_TENSORS] = "tuple of Tensors", [NX_TYPE_INT] = "int", [NX_TYPE_INTS] = "tuple of ints",
-    [NX_TYPE_FLOAT] = "float", [NX_TYPE_BOOL] = "bool", [NX_TYPE_SCALAR] = "Number", [NX_TYPE_STR] = "str",
-    [NX_TYPE_DTYPE] = "torch.dtype", [NX_TYPE_DEVICE] = "torch.device", [NX_TYPE_LAYOUT] = "torch.layout",
-    [NX_TYPE_MEMORY_FORMAT] = "torch.memory_format", [NX_TYPE_GENERATOR] = "torch.Generator", [NX_TYPE_BOOLS] = "tuple of bools"};
+static const char *const expected_text[] = {[NX_TYPE_TENSOR] = "Tensor",
+                                            [NX_TYPE_TENSORS] = "tuple of Tensors",
+                                            [NX_TYPE_INT] = "int",
+                                            [NX_TYPE_INTS] = "tuple of ints",
+                                            [NX_TYPE_FLOAT] = "float",
+                                            [NX_TYPE_BOOL] = "bool",
+                                            [NX_TYPE_SCALAR] = "Number",
+                                            [NX_TYPE_STR] = "str",
+                                            [NX_TYPE_DTYPE] = "torch.dtype",
+                                            [NX_TYPE_DEVICE] = "torch.device",
+                                            [NX_TYPE_LAYOUT] = "torch.layout",
+                                            [NX_TYPE_MEMORY_FORMAT] = "torch.memory_format",
+                                            [NX_TYPE_GENERATOR] = "torch.Generator",
+                                            [NX_TYPE_BOOLS] = "tuple of bools"};
 
 const char *nxpy_type_text(PyObject *o) {
     if (nxpy_tensor_check(o)) return "Tensor";
     return Py_TYPE(o)->tp_name;
 }
 
-static bool is_integer(PyObject *o) { return PyLong_Check(o) || (!PyFloat_Check(o) && !nxpy_tensor_check(o) && PyIndex_Check(o)); }
+static bool is_integer(PyObject *o) {
+    return PyLong_Check(o) || (!PyFloat_Check(o) && !nxpy_tensor_check(o) && PyIndex_Check(o));
+}
 
 /* 1, 0 (no integer), -1 (too large). */
 static int read_int(PyObject *o, int64_t *out) {
@@ -62,8 +73,10 @@ static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_val
     if (n > NXPY_MAX_LIST - args->n_list) return 0;
     nx_value *at = args->list + args->n_list;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (param->type == NX_TYPE_BOOLS && PyBool_Check(items[i])) at[i] = nx_value_bool(items[i] == Py_True);
-        else if (param->type == NX_TYPE_TENSORS && nxpy_tensor_check(items[i])) at[i] = nx_value_tensor(nxpy_tensor_get(items[i]));
+        if (param->type == NX_TYPE_BOOLS && PyBool_Check(items[i]))
+            at[i] = nx_value_bool(items[i] == Py_True);
+        else if (param->type == NX_TYPE_TENSORS && nxpy_tensor_check(items[i]))
+            at[i] = nx_value_tensor(nxpy_tensor_get(items[i]));
         else if (param->type == NX_TYPE_TENSORS && items[i] == Py_None) at[i] = NX_VALUE_NONE;
         else return 0;
     }
@@ -145,19 +158,22 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
 
 static int refuse(const nxpy_overload *overload, int at, PyObject *o, char *why, size_t why_bytes) {
     const nx_param *param = &overload->op->def->params[at];
-    if (why) snprintf(why, why_bytes, "argument '%s' (position %d) must be %s, not %s", PyUnicode_AsUTF8(overload->names[at]), at + 1,
-                      expected_text[param->type], nxpy_type_text(o));
+    if (why)
+        snprintf(why, why_bytes, "argument '%s' (position %d) must be %s, not %s",
+                 PyUnicode_AsUTF8(overload->names[at]), at + 1, expected_text[param->type],
+                 nxpy_type_text(o));
     return 0;
 }
 
 /* sizes spread over the call: the k-th parameter takes all positional arguments that are left */
 static bool spreads(const nx_op_def *def, int k, bool is_method, PyObject *const *given, Py_ssize_t n_given) {
-    return k == (is_method ? 1 : 0) && k < n_given && def->params[k].type == NX_TYPE_INTS && !def->params[k].keyword_only &&
-           is_integer(given[k]) && (n_given - k > 1 || !def->params[k].int_list_of);
+    return k == (is_method ? 1 : 0) && k < n_given && def->params[k].type == NX_TYPE_INTS &&
+           !def->params[k].keyword_only && is_integer(given[k]) &&
+           (n_given - k > 1 || !def->params[k].int_list_of);
 }
 
-static int read_keywords(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords, nxpy_args *args, uint64_t *filled,
-                         char *why, size_t why_bytes) {
+static int read_keywords(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords,
+                         nxpy_args *args, uint64_t *filled, char *why, size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
     for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(keywords); j++) {
         PyObject *name = PyTuple_GET_ITEM(keywords, j);
@@ -167,17 +183,20 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
             if (PyUnicode_Compare(overload->names[i], name) == 0) k = i;
         }
         if (k == def->n_in) {
-            if ((def->flags & NX_OP_FACTORY) && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0) {
+            if ((def->flags & NX_OP_FACTORY) &&
+                PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0) {
                 int truth = PyObject_IsTrue(values[j]);
                 if (truth < 0) return -1;
                 args->requires_grad = truth;
                 continue;
             }
-            if (why) snprintf(why, why_bytes, "got an unexpected keyword argument '%s'", PyUnicode_AsUTF8(name));
+            if (why)
+                snprintf(why, why_bytes, "got an unexpected keyword argument '%s'", PyUnicode_AsUTF8(name));
             return 0;
         }
         if (*filled >> k & 1) {
-            if (why) snprintf(why, why_bytes, "got multiple values for argument '%s'", PyUnicode_AsUTF8(name));
+            if (why)
+                snprintf(why, why_bytes, "got multiple values for argument '%s'", PyUnicode_AsUTF8(name));
             return 0;
         }
         int read = read_argument(&def->params[k], values[j], args, &args->in[k]);
@@ -188,7 +207,8 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
     return 1;
 }
 
-static int fill_initials(const nxpy_overload *overload, uint64_t filled, nxpy_args *args, char *why, size_t why_bytes) {
+static int fill_initials(const nxpy_overload *overload, uint64_t filled, nxpy_args *args, char *why,
+                         size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
     for (int k = 0; k < def->n_in; k++) {
         if (filled >> k & 1) continue;
@@ -196,15 +216,17 @@ static int fill_initials(const nxpy_overload *overload, uint64_t filled, nxpy_ar
         if (param->has_initial) args->in[k] = param->initial;
         else if (param->optional && param->keyword_only) args->in[k] = NX_VALUE_NONE;
         else {
-            if (why) snprintf(why, why_bytes, "missing 1 required positional arguments: \"%s\"", PyUnicode_AsUTF8(overload->names[k]));
+            if (why)
+                snprintf(why, why_bytes, "missing 1 required positional arguments: \"%s\"",
+                         PyUnicode_AsUTF8(overload->names[k]));
             return 0;
         }
     }
     return 1;
 }
 
-int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *given, Py_ssize_t n_given, PyObject *keywords,
-               nxpy_args *args, char *why, size_t why_bytes) {
+int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *given, Py_ssize_t n_given,
+               PyObject *keywords, nxpy_args *args, char *why, size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
     uint64_t filled = 0;
     args->n_ints = args->n_list = 0;
@@ -212,7 +234,9 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
     for (Py_ssize_t k = 0; k < n_given; k++) {
         int read;
         if (k >= def->n_in || def->params[k].keyword_only) {
-            if (why) snprintf(why, why_bytes, "takes %d positional arguments but %d were given", (int)k, (int)n_given);
+            if (why)
+                snprintf(why, why_bytes, "takes %d positional arguments but %d were given", (int)k,
+                         (int)n_given);
             return 0;
         }
         bool spread = spreads(def, (int)k, is_method, given, n_given);

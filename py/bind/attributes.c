@@ -3,20 +3,30 @@
 
 #define SELF nxpy_tensor_get(self)
 
-static PyObject *get_shape(PyObject *self, void *unused) { return nxpy_size_object(SELF->a.ndim, SELF->a.sizes); }
+static PyObject *get_shape(PyObject *self, void *unused) {
+    return nxpy_size_object(SELF->a.ndim, SELF->a.sizes);
+}
 static PyObject *get_dtype(PyObject *self, void *unused) { return nxpy_dtype_object(SELF->a.dtype); }
 static PyObject *get_device(PyObject *self, void *unused) { return nxpy_device_object(SELF->a.device); }
 static PyObject *get_layout(PyObject *self, void *unused) { return nxpy_word_object(NX_TAG_LAYOUT, 0); }
 static PyObject *get_ndim(PyObject *self, void *unused) { return PyLong_FromLong(SELF->a.ndim); }
-static PyObject *get_itemsize(PyObject *self, void *unused) { return PyLong_FromSize_t(nx_dtype_bytes(SELF->a.dtype)); }
+static PyObject *get_itemsize(PyObject *self, void *unused) {
+    return PyLong_FromSize_t(nx_dtype_bytes(SELF->a.dtype));
+}
 static PyObject *get_nbytes(PyObject *self, void *unused) {
     return PyLong_FromLongLong(SELF->a.numel * (long long)nx_dtype_bytes(SELF->a.dtype));
 }
-static PyObject *get_version(PyObject *self, void *unused) { return PyLong_FromUnsignedLong(nx_tensor_version(SELF)); }
+static PyObject *get_version(PyObject *self, void *unused) {
+    return PyLong_FromUnsignedLong(nx_tensor_version(SELF));
+}
 static PyObject *get_fake(PyObject *self, void *unused) { return PyBool_FromLong(nx_tensor_is_fake(SELF)); }
-static PyObject *get_is_cpu(PyObject *self, void *unused) { return PyBool_FromLong(SELF->a.device.type == 0); }
+static PyObject *get_is_cpu(PyObject *self, void *unused) {
+    return PyBool_FromLong(SELF->a.device.type == 0);
+}
 static PyObject *get_is_cuda(PyObject *self, void *unused) { Py_RETURN_FALSE; }
-static PyObject *get_is_parameter(PyObject *self, void *unused) { return PyBool_FromLong(SELF->is_parameter); }
+static PyObject *get_is_parameter(PyObject *self, void *unused) {
+    return PyBool_FromLong(SELF->is_parameter);
+}
 static PyObject *get_base(PyObject *self, void *unused) {
     if (SELF->base == NULL) Py_RETURN_NONE;
     return nxpy_tensor_wrap(SELF->base);
@@ -62,7 +72,8 @@ static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *a
     const nx_array *a = &SELF->a;
     if (PyTuple_GET_SIZE(args) == 0) {
         if (at == a->sizes) return nxpy_size_object(a->ndim, at);
-        PyObject *size = nxpy_size_object(a->ndim, at), *tuple = size ? PyTuple_GetSlice(size, 0, a->ndim) : NULL;
+        PyObject *size = nxpy_size_object(a->ndim, at),
+                 *tuple = size ? PyTuple_GetSlice(size, 0, a->ndim) : NULL;
         PyObject *plain = tuple ? PySequence_List(tuple) : NULL;
         Py_XDECREF(size);
         Py_XDECREF(tuple);
@@ -73,19 +84,29 @@ static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *a
     if (!PyArg_ParseTuple(args, "L", &dim)) return NULL;
     if (a->ndim == 0 || dim < -a->ndim || dim >= a->ndim) {
         int low = a->ndim ? -a->ndim : -1, high = a->ndim ? a->ndim - 1 : 0;
-        return PyErr_Format(PyExc_IndexError, "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", low, high, dim);
+        return PyErr_Format(PyExc_IndexError,
+                            "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", low,
+                            high, dim);
     }
     return PyLong_FromLongLong(at[dim < 0 ? dim + a->ndim : dim]);
 }
 static PyObject *size(PyObject *self, PyObject *args) { return size_or_stride(self, args, SELF->a.sizes); }
-static PyObject *stride(PyObject *self, PyObject *args) { return size_or_stride(self, args, SELF->a.strides); }
+static PyObject *stride(PyObject *self, PyObject *args) {
+    return size_or_stride(self, args, SELF->a.strides);
+}
 static PyObject *dim(PyObject *self, PyObject *unused) { return PyLong_FromLong(SELF->a.ndim); }
 static PyObject *numel(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(SELF->a.numel); }
 static PyObject *data_ptr(PyObject *self, PyObject *unused) { return PyLong_FromVoidPtr(SELF->a.data); }
-static PyObject *storage_offset(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(SELF->offset); }
+static PyObject *storage_offset(PyObject *self, PyObject *unused) {
+    return PyLong_FromLongLong(SELF->offset);
+}
 static PyObject *element_size(PyObject *self, PyObject *unused) { return get_itemsize(self, NULL); }
-static PyObject *is_contiguous(PyObject *self, PyObject *unused) { return PyBool_FromLong(SELF->a.contiguous); }
-static PyObject *is_floating_point(PyObject *self, PyObject *unused) { return PyBool_FromLong(nx_is_float(SELF->a.dtype)); }
+static PyObject *is_contiguous(PyObject *self, PyObject *unused) {
+    return PyBool_FromLong(SELF->a.contiguous);
+}
+static PyObject *is_floating_point(PyObject *self, PyObject *unused) {
+    return PyBool_FromLong(nx_is_float(SELF->a.dtype));
+}
 
 PyGetSetDef nxpy_tensor_getset[] = {
     {"shape", get_shape, NULL, "The sizes.", NULL},
@@ -117,6 +138,8 @@ PyMethodDef nxpy_tensor_methods[] = {
     {"is_floating_point", is_floating_point, METH_NOARGS, "Whether the dtype is a floating point type."},
     {"item", nxpy_tensor_item, METH_NOARGS, "The value of a tensor with one element as a Python number."},
     {"tolist", nxpy_tensor_tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
-    {"__dlpack__", (PyCFunction)(void (*)(void))nxpy_tensor_dlpack, METH_VARARGS | METH_KEYWORDS, "The elements, shared through DLPack."},
-    {"__dlpack_device__", nxpy_tensor_dlpack_device, METH_NOARGS, "(device type, index) as DLPack numbers them."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))nxpy_tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "The elements, shared through DLPack."},
+    {"__dlpack_device__", nxpy_tensor_dlpack_device, METH_NOARGS,
+     "(device type, index) as DLPack numbers them."},
     {NULL}};

@@ -4,7 +4,9 @@
 #define SELF nxpy_tensor_get(self)
 
 /* ---- nodes --------------------------------------------------------------------------------------------------------- */
-typedef struct node_object { PyObject_HEAD nx_grad_node *node; } node_object;
+typedef struct node_object {
+    PyObject_HEAD nx_grad_node *node;
+} node_object;
 
 PyObject *nxpy_grad_node_object(nx_grad_node *node) {
     node_object *o = PyObject_New(node_object, &nxpy_grad_node_type);
@@ -18,7 +20,8 @@ static void node_dealloc(PyObject *self) {
     PyObject_Free(self);
 }
 static PyObject *node_repr(PyObject *self) {
-    return PyUnicode_FromFormat("<%s object at %p>", nx_grad_node_name(((node_object *)self)->node), ((node_object *)self)->node);
+    return PyUnicode_FromFormat("<%s object at %p>", nx_grad_node_name(((node_object *)self)->node),
+                                ((node_object *)self)->node);
 }
 static PyObject *node_name(PyObject *self, PyObject *unused) {
     return PyUnicode_FromString(nx_grad_node_name(((node_object *)self)->node));
@@ -39,24 +42,40 @@ static PyObject *node_compare(PyObject *a, PyObject *b, int how) {
     if (Py_TYPE(b) != &nxpy_grad_node_type || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong((((node_object *)a)->node == ((node_object *)b)->node) == (how == Py_EQ));
 }
-static Py_hash_t node_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)((node_object *)self)->node >> 4); }
-static PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "What it differentiates: AddBackward0."}, {NULL}};
-static PyGetSetDef node_getset[] = {{"next_functions", node_next, NULL, "((node, input), ...) that its gradients go to.", NULL}, {NULL}};
-PyTypeObject nxpy_grad_node_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.autograd.Node", .tp_basicsize = sizeof(node_object), .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_dealloc = node_dealloc, .tp_repr = node_repr, .tp_methods = node_methods, .tp_getset = node_getset, .tp_richcompare = node_compare,
-    .tp_hash = node_hash, .tp_doc = "A step of the backward graph."};
+static Py_hash_t node_hash(PyObject *self) {
+    return (Py_hash_t)((uintptr_t)((node_object *)self)->node >> 4);
+}
+static PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS,
+                                      "What it differentiates: AddBackward0."},
+                                     {NULL}};
+static PyGetSetDef node_getset[] = {{"next_functions", node_next, NULL,
+                                     "((node, input), ...) that its gradients go to.", NULL},
+                                    {NULL}};
+PyTypeObject nxpy_grad_node_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.autograd.Node",
+                                    .tp_basicsize = sizeof(node_object),
+                                    .tp_flags = Py_TPFLAGS_DEFAULT,
+                                    .tp_dealloc = node_dealloc,
+                                    .tp_repr = node_repr,
+                                    .tp_methods = node_methods,
+                                    .tp_getset = node_getset,
+                                    .tp_richcompare = node_compare,
+                                    .tp_hash = node_hash,
+                                    .tp_doc = "A step of the backward graph."};
 
 /* ---- attributes of tensors -------------------------------------------------------------------------------------------- */
-static PyObject *get_requires_grad(PyObject *self, void *unused) { return PyBool_FromLong(nx_tensor_requires_grad(SELF)); }
+static PyObject *get_requires_grad(PyObject *self, void *unused) {
+    return PyBool_FromLong(nx_tensor_requires_grad(SELF));
+}
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
     int truth = value ? PyObject_IsTrue(value) : -1;
     if (value == NULL) PyErr_SetString(PyExc_AttributeError, "requires_grad cannot be deleted");
     if (truth < 0) return -1;
     if (!nx_tensor_is_leaf(SELF)) {
         PyErr_Format(PyExc_RuntimeError, "you can only change requires_grad flags of leaf variables.%s",
-                     truth ? "" : " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
-                                  "var_no_grad = var.detach().");
+                     truth ? ""
+                           : " If you want to use a computed variable in a subgraph that doesn't require "
+                             "differentiation use "
+                             "var_no_grad = var.detach().");
         return -1;
     }
     nx_status status = nx_tensor_set_requires_grad(SELF, truth);
@@ -76,16 +95,23 @@ static PyObject *get_grad(PyObject *self, void *unused) {
 }
 static int set_grad(PyObject *self, PyObject *value, void *unused) {
     if (value && value != Py_None && !nxpy_tensor_check(value)) {
-        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type '%s'", Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "assigned grad expected to be a Tensor or None but got grad of type '%s'",
+                     Py_TYPE(value)->tp_name);
         return -1;
     }
     nx_tensor *grad = value && value != Py_None ? nxpy_tensor_get(value) : NULL;
     if (grad) {
-        bool fits = grad->a.ndim == SELF->a.ndim && memcmp(grad->a.sizes, SELF->a.sizes, sizeof(int64_t) * grad->a.ndim) == 0;
-        if (!fits) return PyErr_SetString(PyExc_RuntimeError, "assigned grad has data of a different size"), -1;
-        if (grad->a.dtype != SELF->a.dtype) return PyErr_SetString(PyExc_RuntimeError, "assigned grad has data of a different type"), -1;
+        bool fits = grad->a.ndim == SELF->a.ndim &&
+                    memcmp(grad->a.sizes, SELF->a.sizes, sizeof(int64_t) * grad->a.ndim) == 0;
+        if (!fits)
+            return PyErr_SetString(PyExc_RuntimeError, "assigned grad has data of a different size"), -1;
+        if (grad->a.dtype != SELF->a.dtype)
+            return PyErr_SetString(PyExc_RuntimeError, "assigned grad has data of a different type"), -1;
         if (grad->a.device.type != SELF->a.device.type) {
-            return PyErr_SetString(PyExc_RuntimeError, "assigned grad has data located on a different device"), -1;
+            return PyErr_SetString(PyExc_RuntimeError,
+                                   "assigned grad has data located on a different device"),
+                   -1;
         }
     }
     nx_status status = nx_tensor_set_grad(SELF, grad);
@@ -95,7 +121,9 @@ static PyObject *get_grad_fn(PyObject *self, void *unused) {
     if (SELF->autograd == NULL || SELF->autograd->node == NULL) Py_RETURN_NONE;
     return nxpy_grad_node_object(SELF->autograd->node);
 }
-static PyObject *get_is_leaf(PyObject *self, void *unused) { return PyBool_FromLong(nx_tensor_is_leaf(SELF)); }
+static PyObject *get_is_leaf(PyObject *self, void *unused) {
+    return PyBool_FromLong(nx_tensor_is_leaf(SELF));
+}
 static PyObject *get_output_nr(PyObject *self, void *unused) {
     return PyLong_FromLong(SELF->autograd && SELF->autograd->node ? SELF->autograd->output : 0);
 }
@@ -106,9 +134,12 @@ static PyObject *retain_grad(PyObject *self, PyObject *unused) {
     NXPY_TRY(nx_tensor_retain_grad(SELF));
     Py_RETURN_NONE;
 }
-static PyObject *get_retains_grad(PyObject *self, void *unused) { return PyBool_FromLong(SELF->autograd && SELF->autograd->retains_grad); }
+static PyObject *get_retains_grad(PyObject *self, void *unused) {
+    return PyBool_FromLong(SELF->autograd && SELF->autograd->retains_grad);
+}
 static PyObject *detach_(PyObject *self, PyObject *unused) {
-    if (SELF->base) return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead.");
+    if (SELF->base)
+        return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead.");
     nx_grad_drop(SELF);
     return Py_NewRef(self);
 }
@@ -134,19 +165,23 @@ static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n, P
     return result;
 }
 
-static PyGetSetDef getset[] = {
-    {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are computed for it.", NULL},
-    {"grad", get_grad, set_grad, "The accumulated gradient, or None.", NULL},
-    {"grad_fn", get_grad_fn, NULL, "The node that made it, or None.", NULL},
-    {"is_leaf", get_is_leaf, NULL, "Whether gradients stop at it.", NULL},
-    {"output_nr", get_output_nr, NULL, "Which result of grad_fn it is.", NULL},
-    {"retains_grad", get_retains_grad, NULL, "Whether a non-leaf keeps its gradient.", NULL},
-    {NULL}};
+static PyGetSetDef getset[] = {{"requires_grad", get_requires_grad, set_requires_grad,
+                                "Whether gradients are computed for it.", NULL},
+                               {"grad", get_grad, set_grad, "The accumulated gradient, or None.", NULL},
+                               {"grad_fn", get_grad_fn, NULL, "The node that made it, or None.", NULL},
+                               {"is_leaf", get_is_leaf, NULL, "Whether gradients stop at it.", NULL},
+                               {"output_nr", get_output_nr, NULL, "Which result of grad_fn it is.", NULL},
+                               {"retains_grad", get_retains_grad, NULL,
+                                "Whether a non-leaf keeps its gradient.", NULL},
+                               {NULL}};
 static PyMethodDef methods[] = {
-    {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True)"},
+    {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS,
+     "requires_grad_(requires_grad=True)"},
     {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL | METH_KEYWORDS,
-     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\nAdds the gradients of this tensor with respect to "
-     "the leaves that it came from to their .grad.\n`gradient` may be left out for a one-element tensor; `inputs` limits the leaves. "
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\nAdds the gradients of "
+     "this tensor with respect to "
+     "the leaves that it came from to their .grad.\n`gradient` may be left out for a one-element tensor; "
+     "`inputs` limits the leaves. "
      "The graph is freed\nafterwards unless `retain_graph` (or `create_graph`) is set."},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a non-leaf in .grad."},
     {"detach_", detach_, METH_NOARGS, "Takes it out of the graph that made it."},
@@ -161,7 +196,8 @@ static nx_tensor **tensors_of(PyObject *sequence, Py_ssize_t n, const char *what
         PyObject *item = PySequence_Fast_GET_ITEM(sequence, i);
         if (item == Py_None) continue;
         if (!nxpy_tensor_check(item)) {
-            PyErr_Format(PyExc_TypeError, "backward: %s must be Tensors, not %s", what, Py_TYPE(item)->tp_name);
+            PyErr_Format(PyExc_TypeError, "backward: %s must be Tensors, not %s", what,
+                         Py_TYPE(item)->tp_name);
             PyMem_Free(tensors);
             return NULL;
         }
@@ -183,16 +219,25 @@ static PyObject *take_all(nx_tensor **tensors, Py_ssize_t n) {
 static PyObject *autograd_run(PyObject *module, PyObject *args) {
     PyObject *roots, *grads, *inputs;
     int retain, create;
-    if (!PyArg_ParseTuple(args, "O!O!ppO:autograd_run", &PyTuple_Type, &roots, &PyTuple_Type, &grads, &retain, &create, &inputs)) return NULL;
-    Py_ssize_t n = PyTuple_GET_SIZE(roots), n_in = inputs == Py_None ? 0 : PyTuple_Check(inputs) ? PyTuple_GET_SIZE(inputs) : -1;
-    if (PyTuple_GET_SIZE(grads) != n || n_in < 0) return PyErr_Format(PyExc_ValueError, "autograd_run: one gradient for each root, inputs a tuple or None");
+    if (!PyArg_ParseTuple(args, "O!O!ppO:autograd_run", &PyTuple_Type, &roots, &PyTuple_Type, &grads, &retain,
+                          &create, &inputs))
+        return NULL;
+    Py_ssize_t n = PyTuple_GET_SIZE(roots), n_in = inputs == Py_None       ? 0
+                                                   : PyTuple_Check(inputs) ? PyTuple_GET_SIZE(inputs)
+                                                                           : -1;
+    if (PyTuple_GET_SIZE(grads) != n || n_in < 0)
+        return PyErr_Format(PyExc_ValueError,
+                            "autograd_run: one gradient for each root, inputs a tuple or None");
     nx_tensor **r = tensors_of(roots, n, "roots"), **g = r ? tensors_of(grads, n, "gradients") : NULL;
     nx_tensor **in = g && n_in ? tensors_of(inputs, n_in, "inputs") : NULL;
     nx_tensor **out = g ? PyMem_Calloc((size_t)n_in + 1, sizeof *out) : NULL;
     PyObject *result = NULL;
     if (out && (in || n_in == 0)) {
-        nx_status status = nx_grad_run(r, g, (int)n, retain, create, inputs == Py_None ? NULL : in, (int)n_in, out);
-        result = status != NX_OK ? nxpy_raise(status) : inputs == Py_None ? Py_NewRef(Py_None) : take_all(out, n_in);
+        nx_status status =
+            nx_grad_run(r, g, (int)n, retain, create, inputs == Py_None ? NULL : in, (int)n_in, out);
+        result = status != NX_OK     ? nxpy_raise(status)
+                 : inputs == Py_None ? Py_NewRef(Py_None)
+                                     : take_all(out, n_in);
     }
     PyMem_Free(r);
     PyMem_Free(g);
@@ -201,29 +246,39 @@ static PyObject *autograd_run(PyObject *module, PyObject *args) {
     return result;
 }
 
-static PyObject *is_grad_enabled(PyObject *module, PyObject *unused) { return PyBool_FromLong(nx_grad_enabled()); }
+static PyObject *is_grad_enabled(PyObject *module, PyObject *unused) {
+    return PyBool_FromLong(nx_grad_enabled());
+}
 static PyObject *set_grad_enabled(PyObject *module, PyObject *on) {
     int truth = PyObject_IsTrue(on);
     if (truth < 0) return NULL;
     nx_grad_set_enabled(truth);
     Py_RETURN_NONE;
 }
-static PyMethodDef functions[] = {
-    {"autograd_run", autograd_run, METH_VARARGS, "autograd_run(roots, grads, retain_graph, create_graph, inputs): backward; inputs None adds into leaves."},
-    {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operators record how to differentiate them."},
-    {"set_grad_enabled", set_grad_enabled, METH_O, "set_grad_enabled(on), for this thread."},
-    {NULL}};
+static PyMethodDef functions[] = {{"autograd_run", autograd_run, METH_VARARGS,
+                                   "autograd_run(roots, grads, retain_graph, create_graph, inputs): "
+                                   "backward; inputs None adds into leaves."},
+                                  {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
+                                   "Whether operators record how to differentiate them."},
+                                  {"set_grad_enabled", set_grad_enabled, METH_O,
+                                   "set_grad_enabled(on), for this thread."},
+                                  {NULL}};
 
 int nxpy_add_autograd(PyObject *module) {
-    if (PyType_Ready(&nxpy_grad_node_type) < 0 || PyModule_AddObjectRef(module, "Node", (PyObject *)&nxpy_grad_node_type) < 0) return -1;
+    if (PyType_Ready(&nxpy_grad_node_type) < 0 ||
+        PyModule_AddObjectRef(module, "Node", (PyObject *)&nxpy_grad_node_type) < 0)
+        return -1;
     for (PyGetSetDef *def = getset; def->name; def++) {
         PyObject *descriptor = PyDescr_NewGetSet(&nxpy_tensor_type, def);
-        if (descriptor == NULL || PyDict_SetItemString(nxpy_tensor_type.tp_dict, def->name, descriptor) < 0) return -1;
+        if (descriptor == NULL || PyDict_SetItemString(nxpy_tensor_type.tp_dict, def->name, descriptor) < 0)
+            return -1;
         Py_DECREF(descriptor);
     }
     for (PyMethodDef *def = methods; def->ml_name; def++) {
         PyObject *descriptor = PyDescr_NewMethod(&nxpy_tensor_type, def);
-        if (descriptor == NULL || PyDict_SetItemString(nxpy_tensor_type.tp_dict, def->ml_name, descriptor) < 0) return -1;
+        if (descriptor == NULL ||
+            PyDict_SetItemString(nxpy_tensor_type.tp_dict, def->ml_name, descriptor) < 0)
+            return -1;
         Py_DECREF(descriptor);
     }
     return PyModule_AddFunctions(module, functions);

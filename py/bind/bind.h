@@ -33,6 +33,8 @@ PyObject *nxpy_tensor_take(nx_tensor *tensor);
 /* The same for a lent tensor. */
 PyObject *nxpy_tensor_wrap(nx_tensor *tensor);
 
+extern PyTypeObject nxpy_device_type, nxpy_size_type, nxpy_word_type; /* word: layouts and memory formats */
+
 /* ---- small values -------------------------------------------------------------------------------------------------- */
 PyObject *nxpy_dtype_object(nx_dtype dtype);              /* narthex.float32; new reference */
 bool nxpy_dtype_check(PyObject *o);

@@ -30,7 +30,8 @@ static PyObject *read_element(const char *at, nx_dtype dtype) {
 
 /* `tensor` itself when the CPU can read it row by row, else a copy that can be. New reference. */
 static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
-    if (nx_tensor_is_fake(tensor)) return nx_fail(NX_RUNTIME, "item: the tensor has no elements while a graph is being captured");
+    if (nx_tensor_is_fake(tensor))
+        return nx_fail(NX_RUNTIME, "item: the tensor has no elements while a graph is being captured");
     if (tensor->a.device.type == 0) {
         *out = nx_tensor_ref(tensor);
         return NX_OK;
@@ -40,7 +41,8 @@ static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
     const nx_op *clone = nx_op_get("aten::clone");
     if (tensor->a.contiguous) dense = nx_tensor_ref(tensor);
     else {
-        NX_TRY(nx_op_call(clone, (nx_value[]){nx_value_tensor(tensor), {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}}, &result));
+        NX_TRY(nx_op_call(clone, (nx_value[]){nx_value_tensor(tensor), {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}},
+                          &result));
         dense = result.tensor;
     }
     nx_status status = nx_tensor_new(dense->a.dtype, dense->a.ndim, dense->a.sizes, NX_CPU, &copy);
@@ -54,7 +56,8 @@ static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
 PyObject *nxpy_tensor_item(PyObject *self, PyObject *unused) {
     nx_tensor *tensor = nxpy_tensor_get(self), *host;
     if (tensor->a.numel != 1) {
-        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)tensor->a.numel);
+        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
+                            (long long)tensor->a.numel);
     }
     NXPY_TRY(readable(tensor, &host));
     PyObject *item = read_element(host->a.data, host->a.dtype);
@@ -81,7 +84,11 @@ PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused) {
 }
 
 /* ---- from Python data ------------------------------------------------------------------------------------------------------ */
-typedef struct shape { int ndim; int64_t size[NX_MAX_DIMS]; bool has_float, has_int; } shape;
+typedef struct shape {
+    int ndim;
+    int64_t size[NX_MAX_DIMS];
+    bool has_float, has_int;
+} shape;
 
 static int find_shape(PyObject *data, int dim, shape *s) {
     if (PyFloat_Check(data)) s->has_float = true;
@@ -91,7 +98,8 @@ static int find_shape(PyObject *data, int dim, shape *s) {
         if (dim >= NX_MAX_DIMS) return PyErr_Format(PyExc_ValueError, "tensor(): too many dimensions"), -1;
         if (dim == s->ndim) s->size[s->ndim++] = n;
         if (s->size[dim] != n) {
-            PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)s->size[dim], dim, n);
+            PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)",
+                         (long long)s->size[dim], dim, n);
             return -1;
         }
         for (Py_ssize_t i = 0; i < n; i++) {
@@ -99,7 +107,9 @@ static int find_shape(PyObject *data, int dim, shape *s) {
         }
         return 0;
     } else if (!PyBool_Check(data)) {
-        PyErr_Format(PyExc_TypeError, "tensor(): data must be a number or nested sequences of numbers, not %s", Py_TYPE(data)->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "tensor(): data must be a number or nested sequences of numbers, not %s",
+                     Py_TYPE(data)->tp_name);
         return -1;
     }
     if (dim != s->ndim) return PyErr_Format(PyExc_TypeError, "tensor(): not a sequence at dim %d", dim), -1;
@@ -123,8 +133,11 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
     static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
     PyObject *data, *dtype = Py_None, *where = Py_None;
     int requires_grad = 0, pinned = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpp:tensor", names, &data, &dtype, &where, &requires_grad, &pinned)) return NULL;
-    if (dtype != Py_None && !nxpy_dtype_check(dtype)) return PyErr_Format(PyExc_TypeError, "tensor(): argument 'dtype' must be torch.dtype");
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpp:tensor", names, &data, &dtype, &where,
+                                     &requires_grad, &pinned))
+        return NULL;
+    if (dtype != Py_None && !nxpy_dtype_check(dtype))
+        return PyErr_Format(PyExc_TypeError, "tensor(): argument 'dtype' must be torch.dtype");
     nx_device device = NX_CPU;
     if (where != Py_None && nxpy_device_from(where, &device) < 0) return NULL;
     shape s = {0};
@@ -137,8 +150,13 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
     int64_t *ints = s.has_float ? NULL : wide->a.data;
     PyObject *result = NULL;
     if (fill_values(data, &floats, &ints) == 0) {
-        nx_value in[7] = {nx_value_tensor(wide), nx_value_dtype(dtype == Py_None ? natural : nxpy_dtype_get(dtype)), NX_VALUE_NONE,
-                          nx_value_device(device), NX_VALUE_NONE, nx_value_bool(false), NX_VALUE_NONE};
+        nx_value in[7] = {nx_value_tensor(wide),
+                          nx_value_dtype(dtype == Py_None ? natural : nxpy_dtype_get(dtype)),
+                          NX_VALUE_NONE,
+                          nx_value_device(device),
+                          NX_VALUE_NONE,
+                          nx_value_bool(false),
+                          NX_VALUE_NONE};
         result = nxpy_call(nx_op_get("aten::_to_copy"), in);
     }
     nx_tensor_unref(wide);
@@ -152,34 +170,54 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
 /* ---- DLPack: sharing memory with other frameworks. Structures as in the specification, version 0.8 ------------------------------ */
 typedef struct dl_tensor {
     void *data;
-    struct { int32_t type, id; } device;
+    struct {
+        int32_t type, id;
+    } device;
     int32_t ndim;
-    struct { uint8_t code, bits; uint16_t lanes; } dtype;
+    struct {
+        uint8_t code, bits;
+        uint16_t lanes;
+    } dtype;
     int64_t *shape, *strides;
     uint64_t byte_offset;
 } dl_tensor;
-typedef struct dl_managed { dl_tensor tensor; void *context; void (*deleter)(struct dl_managed *self); } dl_managed;
+typedef struct dl_managed {
+    dl_tensor tensor;
+    void *context;
+    void (*deleter)(struct dl_managed *self);
+} dl_managed;
 enum { DL_CPU = 1, DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
-static const struct { uint8_t code, bits; } dl_types[NX_N_DTYPES] = {
-    [NX_BOOL] = {DL_BOOL, 8}, [NX_U8] = {DL_UINT, 8}, [NX_I8] = {DL_INT, 8}, [NX_I16] = {DL_INT, 16}, [NX_I32] = {DL_INT, 32},
-    [NX_I64] = {DL_INT, 64}, [NX_F16] = {DL_FLOAT, 16}, [NX_BF16] = {DL_BFLOAT, 16}, [NX_F32] = {DL_FLOAT, 32}, [NX_F64] = {DL_FLOAT, 64}};
+static const struct {
+    uint8_t code, bits;
+} dl_types[NX_N_DTYPES] = {[NX_BOOL] = {DL_BOOL, 8},  [NX_U8] = {DL_UINT, 8},      [NX_I8] = {DL_INT, 8},
+                           [NX_I16] = {DL_INT, 16},   [NX_I32] = {DL_INT, 32},     [NX_I64] = {DL_INT, 64},
+                           [NX_F16] = {DL_FLOAT, 16}, [NX_BF16] = {DL_BFLOAT, 16}, [NX_F32] = {DL_FLOAT, 32},
+                           [NX_F64] = {DL_FLOAT, 64}};
 
 static void delete_ours(dl_managed *managed) {
     nx_tensor_unref(managed->context);
     nx_free(managed);
 }
 static void end_capsule(PyObject *capsule) { /* nobody took it */
-    dl_managed *managed = PyCapsule_IsValid(capsule, "dltensor") ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
+    dl_managed *managed =
+        PyCapsule_IsValid(capsule, "dltensor") ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
     if (managed) managed->deleter(managed);
 }
 
 PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords) {
     nx_tensor *t = nxpy_tensor_get(self);
-    if (nx_tensor_requires_grad(t)) return PyErr_Format(PyExc_BufferError, "__dlpack__: Can't export tensors that require gradient, use tensor.detach()");
-    if (t->a.device.type != 0) return PyErr_Format(PyExc_BufferError, "__dlpack__: only CPU tensors can be shared");
+    if (nx_tensor_requires_grad(t))
+        return PyErr_Format(PyExc_BufferError,
+                            "__dlpack__: Can't export tensors that require gradient, use tensor.detach()");
+    if (t->a.device.type != 0)
+        return PyErr_Format(PyExc_BufferError, "__dlpack__: only CPU tensors can be shared");
     dl_managed *managed = nx_alloc_zeroed(sizeof *managed);
     if (managed == NULL) return nxpy_raise(nx_fail_memory(sizeof *managed));
-    managed->tensor = (dl_tensor){.data = t->a.data, .device = {DL_CPU, 0}, .ndim = t->a.ndim, .shape = t->a.sizes, .strides = t->a.strides,
+    managed->tensor = (dl_tensor){.data = t->a.data,
+                                  .device = {DL_CPU, 0},
+                                  .ndim = t->a.ndim,
+                                  .shape = t->a.sizes,
+                                  .strides = t->a.strides,
                                   .dtype = {dl_types[t->a.dtype].code, dl_types[t->a.dtype].bits, 1}};
     managed->context = nx_tensor_ref(t);
     managed->deleter = delete_ours;
@@ -187,7 +225,9 @@ PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
     if (capsule == NULL) delete_ours(managed);
     return capsule;
 }
-PyObject *nxpy_tensor_dlpack_device(PyObject *self, PyObject *unused) { return Py_BuildValue("(ii)", DL_CPU, 0); }
+PyObject *nxpy_tensor_dlpack_device(PyObject *self, PyObject *unused) {
+    return Py_BuildValue("(ii)", DL_CPU, 0);
+}
 
 static void release_foreign(void *context) {
     dl_managed *managed = context;
@@ -201,20 +241,24 @@ static PyObject *take_capsule(PyObject *capsule) {
     if (managed == NULL) return NULL;
     dl_tensor *t = &managed->tensor;
     int dtype = 0;
-    while (dtype < NX_N_DTYPES && (dl_types[dtype].code != t->dtype.code || dl_types[dtype].bits != t->dtype.bits)) dtype++;
+    while (dtype < NX_N_DTYPES &&
+           (dl_types[dtype].code != t->dtype.code || dl_types[dtype].bits != t->dtype.bits))
+        dtype++;
     if (dtype == NX_N_DTYPES || t->dtype.lanes != 1 || t->device.type != DL_CPU) {
-        return PyErr_Format(PyExc_BufferError, "from_dlpack: dtype (code %d, %d bits) on device type %d is not supported", t->dtype.code,
-                            t->dtype.bits, t->device.type);
+        return PyErr_Format(PyExc_BufferError,
+                            "from_dlpack: dtype (code %d, %d bits) on device type %d is not supported",
+                            t->dtype.code, t->dtype.bits, t->device.type);
     }
     nx_tensor *tensor;
-    NXPY_TRY(nx_tensor_from_memory((char *)t->data + t->byte_offset, (nx_dtype)dtype, t->ndim, t->shape, t->strides, release_foreign, managed,
-                                   &tensor));
+    NXPY_TRY(nx_tensor_from_memory((char *)t->data + t->byte_offset, (nx_dtype)dtype, t->ndim, t->shape,
+                                   t->strides, release_foreign, managed, &tensor));
     PyCapsule_SetName(capsule, "used_dltensor");
     return nxpy_tensor_take(tensor);
 }
 
 static PyObject *from_dlpack(PyObject *module, PyObject *from) {
-    PyObject *capsule = PyCapsule_CheckExact(from) ? Py_NewRef(from) : PyObject_CallMethod(from, "__dlpack__", NULL);
+    PyObject *capsule =
+        PyCapsule_CheckExact(from) ? Py_NewRef(from) : PyObject_CallMethod(from, "__dlpack__", NULL);
     PyObject *result = capsule ? take_capsule(capsule) : NULL;
     Py_XDECREF(capsule);
     return result;
@@ -222,7 +266,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *from) {
 
 /* The same shape, dtype and device without elements. */
 static PyObject *fake_like(PyObject *module, PyObject *like) {
-    if (!nxpy_tensor_check(like)) return PyErr_Format(PyExc_TypeError, "fake_like: expected a Tensor, not %s", Py_TYPE(like)->tp_name);
+    if (!nxpy_tensor_check(like))
+        return PyErr_Format(PyExc_TypeError, "fake_like: expected a Tensor, not %s", Py_TYPE(like)->tp_name);
     const nx_array *a = nx_tensor_array(nxpy_tensor_get(like));
     nx_meta meta = {.dtype = a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
     memcpy(meta.size, a->sizes, sizeof(int64_t) * a->ndim);
@@ -235,7 +280,9 @@ static PyObject *fake_like(PyObject *module, PyObject *like) {
 static PyMethodDef functions[] = {
     {"fake_like", fake_like, METH_O, "fake_like(tensor): its shape, dtype and device without elements."},
     {"tensor", (PyCFunction)(void (*)(void))make_tensor, METH_VARARGS | METH_KEYWORDS,
-     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor from numbers in nested sequences."},
-    {"from_dlpack", from_dlpack, METH_O, "from_dlpack(x): a tensor over x's memory; x offers __dlpack__ or is a capsule."},
+     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor from "
+     "numbers in nested sequences."},
+    {"from_dlpack", from_dlpack, METH_O,
+     "from_dlpack(x): a tensor over x's memory; x offers __dlpack__ or is a capsule."},
     {NULL}};
 int nxpy_add_make(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -29,7 +29,7 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
 /* Calls op and wraps what it returns. */
 PyObject *nxpy_call(const nx_op *op, const nx_value *in);
 
-extern PyTypeObject nxpy_dtype_type, nxpy_device_type, nxpy_size_type, nxpy_generator_type, nxpy_word_type, nxpy_grad_node_type;
+extern PyTypeObject nxpy_dtype_type, nxpy_generator_type, nxpy_grad_node_type;
 /* Layouts and memory formats: named constants. */
 typedef struct nxpy_word { PyObject_HEAD const char *name; uint32_t tag; int value; } nxpy_word;
 typedef struct nxpy_generator { PyObject_HEAD nx_generator *generator; } nxpy_generator;

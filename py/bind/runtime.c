@@ -22,9 +22,14 @@ static PyObject *manual_seed(PyObject *module, PyObject *seed) {
 static PyObject *initial_seed(PyObject *module, PyObject *unused) {
     return PyLong_FromUnsignedLongLong(nx_generator_default()->seed);
 }
-static PyObject *get_default_dtype(PyObject *module, PyObject *unused) { return nxpy_dtype_object(nx_default_dtype()); }
+static PyObject *get_default_dtype(PyObject *module, PyObject *unused) {
+    return nxpy_dtype_object(nx_default_dtype());
+}
 static PyObject *set_default_dtype(PyObject *module, PyObject *dtype) {
-    if (!nxpy_dtype_check(dtype)) return PyErr_Format(PyExc_TypeError, "invalid dtype object: only floating-point types are supported as the default type");
+    if (!nxpy_dtype_check(dtype))
+        return PyErr_Format(
+            PyExc_TypeError,
+            "invalid dtype object: only floating-point types are supported as the default type");
     NXPY_TRY(nx_set_default_dtype(nxpy_dtype_get(dtype)));
     Py_RETURN_NONE;
 }
@@ -64,7 +69,8 @@ static PyObject *device_control(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "ssL:device_control", &type, &name, &value)) return NULL;
     NXPY_TRY(nx_device_parse(type, &device));
     const nx_device_api *api = nx_device_get_api(device.type);
-    if (api->control == NULL) return PyErr_Format(PyExc_RuntimeError, "device_control: %s has no test hooks", type);
+    if (api->control == NULL)
+        return PyErr_Format(PyExc_RuntimeError, "device_control: %s has no test hooks", type);
     NXPY_TRY(api->control(api->context, name, value));
     Py_RETURN_NONE;
 }
@@ -97,19 +103,24 @@ static PyObject *fallbacks_clear(PyObject *module, PyObject *unused) {
 
 /* ---- flags, threads, operators ---------------------------------------------------------------------------------------------- */
 static PyObject *flag_bool(bool value) { return PyBool_FromLong(value); }
-static PyObject *flag_text(const char *value) { return value ? PyUnicode_FromString(value) : Py_NewRef(Py_None); }
+static PyObject *flag_text(const char *value) {
+    return value ? PyUnicode_FromString(value) : Py_NewRef(Py_None);
+}
 static PyObject *flags(PyObject *module, PyObject *unused) {
     PyObject *list = PyList_New(0), *row;
-#define NX_FLAG_ROW(name, type, initial, variable, meaning)                                                                       \
-    row = Py_BuildValue("(ssNs)", #name, variable, _Generic((type){0}, bool: flag_bool, const char *: flag_text)(nx_flag.name), \
-                        meaning);                                                                                                 \
-    if (row == NULL || PyList_Append(list, row) < 0) return NULL;                                                                 \
+#define NX_FLAG_ROW(name, type, initial, variable, meaning)                                                  \
+    row =                                                                                                    \
+        Py_BuildValue("(ssNs)", #name, variable,                                                             \
+                      _Generic((type){0}, bool: flag_bool, const char *: flag_text)(nx_flag.name), meaning); \
+    if (row == NULL || PyList_Append(list, row) < 0) return NULL;                                            \
     Py_DECREF(row);
 #include "base/flags.def"
 #undef NX_FLAG_ROW
     return list;
 }
-static PyObject *get_num_threads(PyObject *module, PyObject *unused) { return PyLong_FromLong(nx_num_threads()); }
+static PyObject *get_num_threads(PyObject *module, PyObject *unused) {
+    return PyLong_FromLong(nx_num_threads());
+}
 static PyObject *set_num_threads(PyObject *module, PyObject *n) {
     long value = PyLong_AsLong(n);
     if (value == -1 && PyErr_Occurred()) return NULL;
@@ -125,9 +136,9 @@ static PyObject *op_info(PyObject *module, PyObject *name) {
     static const char *const kinds[] = {"kernel", "point", "reduce", "view", "composed"};
     static const char *const variants[] = {"functional", "in-place", "out"};
     const nx_op_def *def = op->def;
-    return Py_BuildValue("{ssssssssssszsO}", "name", def->name, "schema", def->schema, "kind", kinds[def->kind], "variant",
-                         variants[def->variant], "source", def->source, "nograd", def->nograd, "differentiable",
-                         def->derivative ? Py_True : Py_False);
+    return Py_BuildValue("{ssssssssssszsO}", "name", def->name, "schema", def->schema, "kind",
+                         kinds[def->kind], "variant", variants[def->variant], "source", def->source, "nograd",
+                         def->nograd, "differentiable", def->derivative ? Py_True : Py_False);
 }
 static PyObject *op_names(PyObject *module, PyObject *unused) {
     PyObject *list = PyList_New(nx_op_count());
@@ -146,8 +157,12 @@ static PyObject *alloc_fail_at(PyObject *module, PyObject *n) {
     nx_alloc_fail_at(value);
     Py_RETURN_NONE;
 }
-static PyObject *alloc_failed(PyObject *module, PyObject *unused) { return PyBool_FromLong(nx_alloc_failed()); }
-static PyObject *alloc_live(PyObject *module, PyObject *unused) { return PyLong_FromLongLong(nx_alloc_live()); }
+static PyObject *alloc_failed(PyObject *module, PyObject *unused) {
+    return PyBool_FromLong(nx_alloc_failed());
+}
+static PyObject *alloc_live(PyObject *module, PyObject *unused) {
+    return PyLong_FromLongLong(nx_alloc_live());
+}
 static PyObject *alloc_watch(PyObject *module, PyObject *on) {
     int truth = PyObject_IsTrue(on);
     if (truth < 0) return NULL;
@@ -164,20 +179,24 @@ static PyMethodDef functions[] = {
     {"device_types", device_types, METH_NOARGS, "['cpu', ...]"},
     {"device_count", device_count, METH_O, "device_count(type)"},
     {"synchronize", synchronize, METH_O, "synchronize(device): waits for its current stream."},
-    {"device_control", device_control, METH_VARARGS, "device_control(type, name, value): a test hook of the device."},
+    {"device_control", device_control, METH_VARARGS,
+     "device_control(type, name, value): a test hook of the device."},
     {"set_device", set_device, METH_O, "set_device(device): current for its type on this thread."},
     {"current_device", current_device, METH_O, "current_device(type)"},
-    {"fallbacks", fallbacks, METH_NOARGS, "Operators that a device lacked and the CPU computed: {name: calls}."},
+    {"fallbacks", fallbacks, METH_NOARGS,
+     "Operators that a device lacked and the CPU computed: {name: calls}."},
     {"fallbacks_clear", fallbacks_clear, METH_NOARGS, "Forgets them."},
     {"flags", flags, METH_NOARGS, "[(name, environment variable, value, meaning), ...]"},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Threads that an operator may use."},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)"},
     {"op_info", op_info, METH_O, "op_info(name): what is known of an operator."},
     {"op_names", op_names, METH_NOARGS, "The names of all operators."},
-    {"alloc_fail_at", alloc_fail_at, METH_O, "alloc_fail_at(n): the n-th allocation from now on fails; 0: none."},
+    {"alloc_fail_at", alloc_fail_at, METH_O,
+     "alloc_fail_at(n): the n-th allocation from now on fails; 0: none."},
     {"alloc_failed", alloc_failed, METH_NOARGS, "Whether it has failed."},
     {"alloc_live", alloc_live, METH_NOARGS, "Blocks that are allocated."},
-    {"alloc_watch", alloc_watch, METH_O, "alloc_watch(on): free lists stand aside, so that alloc_live() is exact."},
+    {"alloc_watch", alloc_watch, METH_O,
+     "alloc_watch(on): free lists stand aside, so that alloc_live() is exact."},
     {NULL}};
 
 int nxpy_add_runtime(PyObject *module) { return PyModule_AddFunctions(module, functions); }

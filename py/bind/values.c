@@ -18,7 +18,8 @@ PyObject *nxpy_value_object(const nx_value *value) {
     case NX_TAG_LIST: {
         PyObject *list = PyList_New(value->n);
         for (int i = 0; list && i < value->n; i++) {
-            PyObject *item = value->tag == NX_TAG_INTS ? PyLong_FromLongLong(value->ints[i]) : nxpy_value_object(&value->list[i]);
+            PyObject *item = value->tag == NX_TAG_INTS ? PyLong_FromLongLong(value->ints[i])
+                                                       : nxpy_value_object(&value->list[i]);
             if (item) PyList_SET_ITEM(list, i, item);
             else Py_CLEAR(list);
         }

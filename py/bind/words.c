@@ -2,21 +2,31 @@
 #include "bind/private.h"
 
 /* ---- dtype: one object each -------------------------------------------------------------------------------- */
-typedef struct dtype_object { PyObject_HEAD nx_dtype dtype; } dtype_object;
+typedef struct dtype_object {
+    PyObject_HEAD nx_dtype dtype;
+} dtype_object;
 static dtype_object *dtypes[NX_N_DTYPES];
 
 static PyObject *dtype_repr(PyObject *self) {
     return PyUnicode_FromFormat("torch.%s", nx_dtype_name(((dtype_object *)self)->dtype));
 }
-static PyObject *dtype_floating(PyObject *self, void *unused) { return PyBool_FromLong(nx_is_float(((dtype_object *)self)->dtype)); }
+static PyObject *dtype_floating(PyObject *self, void *unused) {
+    return PyBool_FromLong(nx_is_float(((dtype_object *)self)->dtype));
+}
 static PyObject *dtype_complex(PyObject *self, void *unused) { Py_RETURN_FALSE; }
 static PyObject *dtype_signed(PyObject *self, void *unused) {
     nx_dtype d = ((dtype_object *)self)->dtype;
     return PyBool_FromLong(d != NX_BOOL && d != NX_U8);
 }
-static PyObject *dtype_itemsize(PyObject *self, void *unused) { return PyLong_FromSize_t(nx_dtype_bytes(((dtype_object *)self)->dtype)); }
-static PyObject *dtype_brief(PyObject *self, void *unused) { return PyUnicode_FromString(nx_dtype_brief(((dtype_object *)self)->dtype)); }
-static PyObject *dtype_reduce(PyObject *self, PyObject *unused) { return PyUnicode_FromString(nx_dtype_name(((dtype_object *)self)->dtype)); }
+static PyObject *dtype_itemsize(PyObject *self, void *unused) {
+    return PyLong_FromSize_t(nx_dtype_bytes(((dtype_object *)self)->dtype));
+}
+static PyObject *dtype_brief(PyObject *self, void *unused) {
+    return PyUnicode_FromString(nx_dtype_brief(((dtype_object *)self)->dtype));
+}
+static PyObject *dtype_reduce(PyObject *self, PyObject *unused) {
+    return PyUnicode_FromString(nx_dtype_name(((dtype_object *)self)->dtype));
+}
 static PyGetSetDef dtype_getset[] = {
     {"is_floating_point", dtype_floating, NULL, "Whether it is a floating point type.", NULL},
     {"is_complex", dtype_complex, NULL, "Whether it is a complex type (there are none).", NULL},
@@ -25,16 +35,23 @@ static PyGetSetDef dtype_getset[] = {
     {"brief", dtype_brief, NULL, "Its name in graph texts: f32.", NULL},
     {NULL}};
 static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {NULL}};
-PyTypeObject nxpy_dtype_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.dtype", .tp_basicsize = sizeof(dtype_object), .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_repr = dtype_repr, .tp_getset = dtype_getset, .tp_methods = dtype_methods, .tp_doc = "The type of a tensor's elements."};
+PyTypeObject nxpy_dtype_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.dtype",
+                                .tp_basicsize = sizeof(dtype_object),
+                                .tp_flags = Py_TPFLAGS_DEFAULT,
+                                .tp_repr = dtype_repr,
+                                .tp_getset = dtype_getset,
+                                .tp_methods = dtype_methods,
+                                .tp_doc = "The type of a tensor's elements."};
 
 PyObject *nxpy_dtype_object(nx_dtype dtype) { return Py_NewRef((PyObject *)dtypes[dtype]); }
 bool nxpy_dtype_check(PyObject *o) { return Py_TYPE(o) == &nxpy_dtype_type; }
 nx_dtype nxpy_dtype_get(PyObject *o) { return ((dtype_object *)o)->dtype; }
 
 /* ---- device ---------------------------------------------------------------------------------------------------- */
-typedef struct device_object { PyObject_HEAD nx_device device; bool has_index; } device_object;
+typedef struct device_object {
+    PyObject_HEAD nx_device device;
+    bool has_index;
+} device_object;
 
 static PyObject *new_device(nx_device device, bool has_index) {
     device_object *o = PyObject_New(device_object, &nxpy_device_type);
@@ -114,10 +131,17 @@ static PyGetSetDef device_getset[] = {{"type", device_type, NULL, "\"cpu\", \"np
                                       {"index", device_index, NULL, "Which one of its type, or None.", NULL},
                                       {NULL}};
 static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {NULL}};
-PyTypeObject nxpy_device_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.device", .tp_basicsize = sizeof(device_object), .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = device_new, .tp_repr = device_repr, .tp_str = device_str, .tp_hash = device_hash, .tp_richcompare = device_compare,
-    .tp_getset = device_getset, .tp_methods = device_methods, .tp_doc = "device(type, index=None): where a tensor's elements are."};
+PyTypeObject nxpy_device_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.device",
+                                 .tp_basicsize = sizeof(device_object),
+                                 .tp_flags = Py_TPFLAGS_DEFAULT,
+                                 .tp_new = device_new,
+                                 .tp_repr = device_repr,
+                                 .tp_str = device_str,
+                                 .tp_hash = device_hash,
+                                 .tp_richcompare = device_compare,
+                                 .tp_getset = device_getset,
+                                 .tp_methods = device_methods,
+                                 .tp_doc = "device(type, index=None): where a tensor's elements are."};
 
 /* ---- Size: a tuple that prints as PyTorch's -------------------------------------------------------------------------- */
 static PyObject *size_repr(PyObject *self) {
@@ -136,9 +160,12 @@ static PyObject *size_numel(PyObject *self, PyObject *unused) {
     return PyLong_FromLongLong(n);
 }
 static PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The product of the sizes."}, {NULL}};
-PyTypeObject nxpy_size_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Size", .tp_base = NULL, .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_repr = size_repr, .tp_methods = size_methods, .tp_doc = "The sizes of a tensor, a tuple of ints."};
+PyTypeObject nxpy_size_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Size",
+                               .tp_base = NULL,
+                               .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                               .tp_repr = size_repr,
+                               .tp_methods = size_methods,
+                               .tp_doc = "The sizes of a tensor, a tuple of ints."};
 
 PyObject *nxpy_size_object(int n, const int64_t *at) {
     PyObject *size = nxpy_size_type.tp_alloc(&nxpy_size_type, n);
@@ -157,9 +184,12 @@ static nxpy_word words[] = {
     {.name = "preserve_format", .tag = NX_TAG_MEMORY_FORMAT, .value = 1},
     {.name = "channels_last", .tag = NX_TAG_MEMORY_FORMAT, .value = 2},
 };
-static PyObject *word_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", ((nxpy_word *)self)->name); }
-PyTypeObject nxpy_word_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.memory_format", .tp_basicsize = sizeof(nxpy_word),
-                               .tp_flags = Py_TPFLAGS_DEFAULT, .tp_repr = word_repr, .tp_str = word_repr};
+static PyObject *word_repr(PyObject *self) {
+    return PyUnicode_FromFormat("torch.%s", ((nxpy_word *)self)->name);
+}
+PyTypeObject nxpy_word_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.memory_format",
+                               .tp_basicsize = sizeof(nxpy_word), .tp_flags = Py_TPFLAGS_DEFAULT,
+                               .tp_repr = word_repr, .tp_str = word_repr};
 
 PyObject *nxpy_word_object(uint32_t tag, int value) {
     for (int i = 0; i < NX_COUNT(words); i++) {
@@ -188,7 +218,8 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *key
         return wrap_generator(generator);
     }
     const nx_device_api *api = nx_device_get_api(device.type);
-    if (api->generator_new == NULL) return PyErr_Format(PyExc_RuntimeError, "Generator: device %s has none", api->name);
+    if (api->generator_new == NULL)
+        return PyErr_Format(PyExc_RuntimeError, "Generator: device %s has none", api->name);
     NXPY_TRY(api->generator_new(api->context, device.index, &generator));
     return wrap_generator(generator);
 }
@@ -197,7 +228,9 @@ static void generator_dealloc(PyObject *self) {
     PyObject_Free(self);
 }
 static PyObject *generator_manual_seed(PyObject *self, PyObject *seed) {
-    if (!PyLong_CheckExact(seed)) return PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s", Py_TYPE(seed)->tp_name);
+    if (!PyLong_CheckExact(seed))
+        return PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s",
+                            Py_TYPE(seed)->tp_name);
     uint64_t value = PyLong_AsUnsignedLongLongMask(seed);
     if (PyErr_Occurred()) return NULL;
     nx_generator_seed(nxpy_generator_get(self), value);
@@ -206,20 +239,30 @@ static PyObject *generator_manual_seed(PyObject *self, PyObject *seed) {
 static PyObject *generator_initial_seed(PyObject *self, PyObject *unused) {
     return PyLong_FromUnsignedLongLong(nxpy_generator_get(self)->seed);
 }
-static PyObject *generator_device(PyObject *self, void *unused) { return nxpy_device_object(nxpy_generator_get(self)->device); }
+static PyObject *generator_device(PyObject *self, void *unused) {
+    return nxpy_device_object(nxpy_generator_get(self)->device);
+}
 static PyMethodDef generator_methods[] = {
-    {"manual_seed", generator_manual_seed, METH_O, "manual_seed(seed): starts the numbers again; returns the generator."},
+    {"manual_seed", generator_manual_seed, METH_O,
+     "manual_seed(seed): starts the numbers again; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed that it was started with."},
     {NULL}};
 static PyGetSetDef generator_getset[] = {{"device", generator_device, NULL, "Where it draws.", NULL}, {NULL}};
-PyTypeObject nxpy_generator_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Generator", .tp_basicsize = sizeof(nxpy_generator), .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = generator_new, .tp_dealloc = generator_dealloc, .tp_methods = generator_methods, .tp_getset = generator_getset,
-    .tp_doc = "Generator(device='cpu'): draws random numbers."};
+PyTypeObject nxpy_generator_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Generator",
+                                    .tp_basicsize = sizeof(nxpy_generator),
+                                    .tp_flags = Py_TPFLAGS_DEFAULT,
+                                    .tp_new = generator_new,
+                                    .tp_dealloc = generator_dealloc,
+                                    .tp_methods = generator_methods,
+                                    .tp_getset = generator_getset,
+                                    .tp_doc = "Generator(device='cpu'): draws random numbers."};
 
 static int add_dtypes(PyObject *module) {
-    static const struct { const char *name; nx_dtype dtype; } also[] = {
-        {"float", NX_F32}, {"double", NX_F64}, {"half", NX_F16}, {"long", NX_I64}, {"int", NX_I32}, {"short", NX_I16}};
+    static const struct {
+        const char *name;
+        nx_dtype dtype;
+    } also[] = {{"float", NX_F32}, {"double", NX_F64}, {"half", NX_F16},
+                {"long", NX_I64},  {"int", NX_I32},    {"short", NX_I16}};
     for (int d = 0; d < NX_N_DTYPES; d++) {
         if ((dtypes[d] = PyObject_New(dtype_object, &nxpy_dtype_type)) == NULL) return -1;
         dtypes[d]->dtype = (nx_dtype)d;
@@ -233,10 +276,12 @@ static int add_dtypes(PyObject *module) {
 
 int nxpy_add_words(PyObject *module) {
     nxpy_size_type.tp_base = &PyTuple_Type;
-    PyTypeObject *types[] = {&nxpy_dtype_type, &nxpy_device_type, &nxpy_size_type, &nxpy_word_type, &nxpy_generator_type};
+    PyTypeObject *types[] = {&nxpy_dtype_type, &nxpy_device_type, &nxpy_size_type, &nxpy_word_type,
+                             &nxpy_generator_type};
     static const char *const names[] = {"dtype", "device", "Size", "memory_format", "Generator"};
     for (int i = 0; i < NX_COUNT(types); i++) {
-        if (PyType_Ready(types[i]) < 0 || PyModule_AddObjectRef(module, names[i], (PyObject *)types[i]) < 0) return -1;
+        if (PyType_Ready(types[i]) < 0 || PyModule_AddObjectRef(module, names[i], (PyObject *)types[i]) < 0)
+            return -1;
     }
     for (int i = 0; i < NX_COUNT(words); i++) {
         PyObject_Init((PyObject *)&words[i], &nxpy_word_type);

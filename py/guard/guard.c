@@ -9,33 +9,16 @@
 #include "guard/private.h"
 
 /* ---- constants ------------------------------------------------------------------------------------------------ */
-static PyTypeObject *device_type, *size_type;
-
-static void learn_types(void) {
-    if (device_type) return;
-    PyObject *device = nxpy_device_object(NX_CPU), *size = nxpy_size_object(0, NULL);
-    if (device && size) {
-        device_type = Py_TYPE(device); /* static or module-level types: they stay */
-        size_type = Py_TYPE(size);
-        Py_INCREF(device_type);
-        Py_INCREF(size_type);
-    }
-    Py_XDECREF(device);
-    Py_XDECREF(size);
-    PyErr_Clear();
-}
-
 static bool is_plain_constant(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     return o == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyFloat_Type || type == &PyBool_Type ||
            type == &PyBytes_Type || type == &PyComplex_Type || o == Py_Ellipsis || o == Py_NotImplemented || nxpy_dtype_check(o) ||
-           type == device_type;
+           type == &nxpy_device_type || type == &nxpy_word_type;
 }
 
 bool nxpy_constant_check(PyObject *o) {
-    learn_types();
     if (is_plain_constant(o)) return true;
-    if (Py_TYPE(o) != &PyTuple_Type && Py_TYPE(o) != size_type) return false;
+    if (Py_TYPE(o) != &PyTuple_Type && Py_TYPE(o) != &nxpy_size_type) return false;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); k++) {
         if (!nxpy_constant_check(PyTuple_GET_ITEM(o, k))) return false;
     }

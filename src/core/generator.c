@@ -11,7 +11,8 @@ static const uint64_t fixed_seed = 67280421310721; /* of a fresh torch.Generator
 
 static void seed_twister(nx_generator *g, uint64_t seed) {
     g->state[0] = (uint32_t)seed;
-    for (uint32_t i = 1; i < N; i++) g->state[i] = 1812433253u * (g->state[i - 1] ^ (g->state[i - 1] >> 30)) + i;
+    for (uint32_t i = 1; i < N; i++)
+        g->state[i] = 1812433253u * (g->state[i - 1] ^ (g->state[i - 1] >> 30)) + i;
     g->left = 1;
     g->next = 0;
 }
