@@ -222,6 +222,8 @@ class Body:
             return Value("dtype", f"(nx_dtype){array}->dtype")
         if name == "device":
             return Value("device", f"{array}->device")
+        if name == "requires_grad" and self.can_call:
+            return Value("bool", f"(({value.c}->keys & NX_KEY(AUTOGRAD)) != 0)")
         raise Problem(expr.at, f"a tensor has no '{name}' (size stride ndim numel dtype device)")
 
     def expr_index(self, expr):
@@ -570,6 +572,13 @@ class Body:
     def call_inverse(self, expr):
         values, args = self.list_argument(expr)
         return self.new_ints("nx__ints_inverse", values, args, values.n)
+
+    def call_broadcast(self, expr):
+        a, b = (self.expr(arg) for arg in expr.args)
+        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
+        self.try_(f"nx__ints_broadcast({c_string(self.operator)}, {a.c}, {as_int(a.n)}, {b.c}, {as_int(b.n)}, "
+                  f"{name}, &{count})")
+        return Value("ints", name, count)
 
     def call_prod(self, expr):
         values, _ = self.list_argument(expr)

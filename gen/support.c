@@ -47,6 +47,20 @@ void nx__ints_join(const int64_t *at, int n, const int64_t *behind, int n_behind
     for (int k = 0; k < n_behind; k++) out[n + k] = behind[k];
 }
 
+nx_status nx__ints_broadcast(const char *op, const int64_t *a, int n_a, const int64_t *b, int n_b, int64_t *out,
+                             int *n) {
+    *n = n_a > n_b ? n_a : n_b;
+    for (int k = 1; k <= *n; k++) { /* from the last dimension on */
+        int64_t x = k <= n_a ? a[n_a - k] : 1, y = k <= n_b ? b[n_b - k] : 1;
+        if (x != y && x != 1 && y != 1) {
+            return nx_fail(NX_RUNTIME, "%s: The size of tensor a (%lld) must match the size of tensor b (%lld) at "
+                           "non-singleton dimension %d", op, (long long)x, (long long)y, *n - k);
+        }
+        out[*n - k] = x == 1 ? y : x;
+    }
+    return NX_OK;
+}
+
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator) {
     bool brackets = separator[0] == ',';
     size_t used = 0;

@@ -17,6 +17,9 @@ void nx__ints_insert(const int64_t *at, int n, int64_t k, int64_t x, int64_t *ou
 void nx__ints_remove(const int64_t *at, int n, int64_t k, int64_t *out);
 void nx__ints_inverse(const int64_t *at, int n, int64_t *out);
 void nx__ints_join(const int64_t *at, int n, const int64_t *behind, int n_behind, int64_t *out);
+/* The size that two sizes broadcast to. */
+NX_MUST_USE nx_status nx__ints_broadcast(const char *op, const int64_t *a, int n_a, const int64_t *b, int n_b,
+                                         int64_t *out, int *n);
 static inline int64_t nx__clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 /* "[2, 3]" with separator ", ", "2x3" with "x". Returns `room`'s text, cut if it does not fit. */
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator);

@@ -57,7 +57,12 @@ static nx_status load_operand(const nx_array *a, operand *out) {
     return NX_OK;
 }
 
-typedef struct product { operand a, b, c; int64_t m, n, k; bool by_rows, is_double; } product;
+typedef struct product {
+    operand a, b, c;
+    int64_t m, n, k;
+    bool by_rows, is_double;
+    double alpha, beta; /* c = alpha*a*b + beta*c; beta 0 does not read c */
+} product;
 
 /* Rows (or columns) begin .. end of the product. */
 static nx_status run_blas(void *arg, int64_t begin, int64_t end) {
@@ -77,11 +82,11 @@ static nx_status run_blas(void *arg, int64_t begin, int64_t end) {
     int trans_a = p->a.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS,
         trans_b = p->b.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
     if (p->is_double) {
-        blas->dgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, 1, (const double *)a, (int)p->a.ld,
-                    (const double *)b, (int)p->b.ld, 0, (double *)c, (int)p->c.ld);
+        blas->dgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, p->alpha, (const double *)a,
+                    (int)p->a.ld, (const double *)b, (int)p->b.ld, p->beta, (double *)c, (int)p->c.ld);
     } else {
-        blas->sgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, 1, (const float *)a, (int)p->a.ld,
-                    (const float *)b, (int)p->b.ld, 0, (float *)c, (int)p->c.ld);
+        blas->sgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, (float)p->alpha, (const float *)a,
+                    (int)p->a.ld, (const float *)b, (int)p->b.ld, (float)p->beta, (float *)c, (int)p->c.ld);
     }
     return NX_OK;
 }
@@ -103,7 +108,7 @@ enum { WORTH_SPLITTING = 1 << 21, PIECE = 64 }; /* multiplications; rows or colu
 static nx_status split_blas(product *p) {
     p->by_rows = p->m >= p->n;
     int64_t n = p->by_rows ? p->m : p->n;
-    if (p->m * p->n < WORTH_SPLITTING / p->k) return run_blas(p, 0, n);
+    if (p->m * p->n < WORTH_SPLITTING / (p->k ? p->k : 1)) return run_blas(p, 0, n);
     return nx_parallel(n, PIECE, run_blas, p);
 }
 
@@ -123,7 +128,8 @@ static void store_packed(const operand *c, const nx_array *out) {
 }
 
 nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out) {
-    product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .is_double = out->dtype == NX_F64};
+    product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .is_double = out->dtype == NX_F64,
+                 .alpha = 1};
     nx_status status = NX_OK;
     if (nx_blas_get() == NULL || p.m == 0 || p.n == 0 || p.k == 0) return nx_gemm_plain(a, b, out);
     bool direct = find_layout(out, &p.c);
@@ -138,6 +144,29 @@ fail:
     nx_free(p.a.packed);
     nx_free(p.b.packed);
     nx_free(p.c.packed);
+    return status;
+}
+
+bool nx_gemm_adds(const nx_array *out) {
+    operand c;
+    bool blas = (out->dtype == NX_F32 || out->dtype == NX_F64) && nx_blas_get() != NULL;
+    return blas && find_layout(out, &c);
+}
+
+nx_status nx_gemm_add(const nx_array *a, const nx_array *b, double alpha, double beta, const nx_array *out) {
+    product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .is_double = out->dtype == NX_F64,
+                 .alpha = alpha, .beta = beta};
+    nx_status status = NX_OK;
+    if (out->numel == 0) return NX_OK;
+    bool turned = find_layout(out, &p.c) && p.c.transposed;
+    NX_TRY_FAIL(load_operand(a, &p.a));
+    NX_TRY_FAIL(load_operand(b, &p.b));
+    if (turned) turn_product(&p);
+    if (fits_int(&p)) status = split_blas(&p);
+    else status = nx_fail(NX_NOT_IMPLEMENTED, "addmm: a size over 2147483647 is not there yet");
+fail:
+    nx_free(p.a.packed);
+    nx_free(p.b.packed);
     return status;
 }
 

@@ -22,5 +22,9 @@ NX_MUST_USE nx_status nx_gemm_plain(const nx_array *a, const nx_array *b,
                                     const nx_array *out); /* every number type */
 NX_MUST_USE nx_status nx_gemm_ref(const nx_array *a, const nx_array *b,
                                   const nx_array *out); /* what the others mean */
+/* Whether nx_gemm_add can write `out`: float32 or float64, rows or columns side by side, and a BLAS was found. */
+bool nx_gemm_adds(const nx_array *out);
+/* out = alpha * a b + beta * out; beta 0 does not read out. */
+NX_MUST_USE nx_status nx_gemm_add(const nx_array *a, const nx_array *b, double alpha, double beta, const nx_array *out);
 
 #endif
