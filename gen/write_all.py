@@ -54,12 +54,12 @@ def write_sibling(world, sibling, files, levels):
         facts["compose"] = f"nx__compose_{name}"
     if kind(entry) == "point":
         names = write_point(world, sibling, files.loops, files.loop_header)
-        write_loop_tables(sibling, "point", names, levels, files.tables)
+        write_loop_tables(world, sibling, "point", names, levels, files.tables)
         facts.update(kernel="nx_point_kernel", point=f"&point_{name}")
     if kind(entry) == "reduce":
         if entry.name == sibling.name:
             files.folds[entry.name] = write_reduce(world, sibling, files.loops, files.loop_header)
-        write_loop_tables(sibling, "reduce", files.folds.get(entry.name, {}), levels, files.tables)
+        write_loop_tables(world, sibling, "reduce", files.folds.get(entry.name, {}), levels, files.tables)
         facts.update(kernel="nx_reduce_kernel", reduce=f"&reduce_{name}")
     kernels = write_kernels(world, sibling, files.kernels, files.prototypes)
     files.declared += [f"nx_kernel_fn {c};" for c in kernels.values() if c != "nx__kernel_nothing"]

@@ -4,6 +4,7 @@ One text serves every instruction-set level: it is compiled once a level, with N
 symbols. Each loop is written for one dtype: integers wrap (they compute unsigned), half types compute in float, bool
 has `or` for + and `and` for *. Contiguous operands have a loop of their own, which the compiler turns into vectors."""
 
+from gen.expr import Body, Value, constant, scope_of
 from gen.model import CLASSES, DTYPES, admitted
 from gen.read import COMPARE
 from gen.syntax import Problem
@@ -320,7 +321,33 @@ def exact_operands(sibling, tensors):
     return sum(1 << k for k, a in enumerate(tensors) if a.name in names)
 
 
-def write_tables(sibling, kind, names, levels, source):
+class FloatBody(Body):
+    """The checks of an entry as they stand when T is a floating dtype and no number is a bool."""
+
+    def is_class(self, expr):
+        value = self.expr(expr.args[0])
+        if value.kind == "dtype" and value.c == "T":
+            return constant(expr.value == "float")
+        if value.kind == "number" and expr.value == "bool":
+            return constant(False)
+        return super().is_class(expr)
+
+
+def likes_floats(world, sibling):
+    """Whether operands of one floating dtype give one result of it without a check that could fail."""
+    entry, result = sibling.entry, sibling.entry.results[0]
+    floats = {"float16", "bfloat16", "float32", "float64"}
+    if len(entry.results) != 1 or result.kind != "T" or result.dtype is not None:
+        return False
+    if entry.one("types") and not floats <= set(admitted(entry)):
+        return False
+    body = FloatBody(world, sibling.base, False)
+    body.scope = scope_of(sibling, world) | {"T": Value("dtype", "T")}
+    body.checks([row for row in entry.rows if row.word in ("let", "check")])
+    return not body.lines
+
+
+def write_tables(world, sibling, kind, names, levels, source):
     """nx_point or nx_reduce of a sibling."""
     rows = []
     for level in levels:
@@ -335,6 +362,7 @@ def write_tables(sibling, kind, names, levels, source):
         source.add(f"""static const nx_point point_{sibling.c_name} = {{
     .n_out = 1, .n_in = {len(tensors)}, .n_constants = {len(scalars)},
     .in_param = {{{operand_params}}}, .constant_param = {{{constant_params}}},
+    .likes_floats = {str(likes_floats(world, sibling)).lower()},
     .exact = {exact_operands(sibling, tensors):#x},
     .loop = {{
 {table}

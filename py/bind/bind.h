@@ -26,7 +26,9 @@ typedef struct nxpy_tensor {
 } nxpy_tensor;
 extern PyTypeObject nxpy_tensor_type;     /* narthex._C.TensorBase; narthex.Tensor is its only direct subclass in use */
 extern PyTypeObject *nxpy_tensor_class;   /* what new tensors are made of: narthex.Tensor once it is registered */
-static inline bool nxpy_tensor_check(PyObject *o) { return PyObject_TypeCheck(o, &nxpy_tensor_type); }
+static inline bool nxpy_tensor_check(PyObject *o) {
+    return Py_IS_TYPE(o, nxpy_tensor_class) || PyObject_TypeCheck(o, &nxpy_tensor_type);
+}
 static inline nx_tensor *nxpy_tensor_get(PyObject *o) { return ((nxpy_tensor *)o)->tensor; } /* lent */
 /* The Python object of `tensor`; takes the caller's reference. New reference; NULL with an exception. */
 PyObject *nxpy_tensor_take(nx_tensor *tensor);

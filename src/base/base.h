@@ -66,7 +66,8 @@ NX_API void nx_alloc_fail_at(int64_t n);           /* the n-th allocation from n
 NX_API bool nx_alloc_failed(void);                 /* whether that failure has happened */
 NX_API int64_t nx_alloc_live(void);                /* blocks not yet freed */
 NX_API void nx_alloc_watch(bool on);               /* tests: free lists stand aside, so that the count is exact */
-bool nx_alloc_watched(void);
+extern _Atomic bool nx__watched;
+static inline bool nx_alloc_watched(void) { return atomic_load_explicit(&nx__watched, memory_order_relaxed); }
 
 /* ---- growing arrays: NX_VEC(int) v = {0}; ---------------------------------------------------------- */
 #define NX_VEC(type) struct { type *at; int n, room; }
@@ -100,6 +101,8 @@ NX_API void nx_set_num_threads(int n);
 
 /* ---- reference counts -------------------------------------------------------------------------------- */
 typedef _Atomic int32_t nx_count;
+/* Of a new object, which no other thread knows yet: a plain `count = 1` would be a locked operation. */
+static inline void nx_count_start(nx_count *count) { atomic_store_explicit(count, 1, memory_order_relaxed); }
 /* Whoever sees the count at 1 is its only owner, so no locked operation is needed then. */
 static inline void nx_count_up(nx_count *count) {
     if (atomic_load_explicit(count, memory_order_relaxed) == 1) atomic_store_explicit(count, 2, memory_order_relaxed);

@@ -8,7 +8,7 @@
 static _Atomic int64_t live_blocks;
 static _Atomic int64_t until_failure; /* 0: not armed */
 static _Atomic bool failure_happened;
-static _Atomic bool watched;
+_Atomic bool nx__watched;
 
 void nx_alloc_fail_at(int64_t n) {
     atomic_store(&failure_happened, false);
@@ -21,8 +21,7 @@ __attribute__((constructor(102))) static void arm_from_environment(void) { /* af
 
 bool nx_alloc_failed(void) { return atomic_load(&failure_happened); }
 int64_t nx_alloc_live(void) { return atomic_load(&live_blocks); }
-void nx_alloc_watch(bool on) { atomic_store(&watched, on); }
-bool nx_alloc_watched(void) { return atomic_load_explicit(&watched, memory_order_relaxed); }
+void nx_alloc_watch(bool on) { atomic_store(&nx__watched, on); }
 
 static bool must_fail(void) {
     if (NX_LIKELY(atomic_load_explicit(&until_failure, memory_order_relaxed) <= 0)) return false;

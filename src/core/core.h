@@ -64,6 +64,8 @@ void nx_meta_contiguous(nx_meta *meta);  /* fills stride from size, row-major */
 size_t nx_meta_bytes(const nx_meta *meta);
 
 NX_MUST_USE nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out);  /* with storage */
+/* Row-major, of the size, dtype and device of `like`. */
+NX_MUST_USE nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out);
 NX_MUST_USE nx_status nx_tensor_new_shape(const nx_array *like, nx_tensor **out);           /* without storage */
 /* A tensor over `storage` (a new reference is taken). */
 NX_MUST_USE nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out);

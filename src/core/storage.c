@@ -31,7 +31,7 @@ static void give_listed(nx_storage *storage) {
 }
 
 static void init(nx_storage *storage, nx_device device, size_t bytes) {
-    storage->refs = 1;
+    nx_count_start(&storage->refs);
     storage->version = 0;
     storage->data = NULL;
     storage->bytes = bytes;

@@ -48,8 +48,13 @@ static nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uint64_t k
         give_listed(tensor);
         return nx_fail_memory(2 * sizeof *dims * (size_t)ndim);
     }
-    tensor->a = (nx_array){.sizes = dims, .strides = dims + ndim, .dtype = (uint8_t)dtype, .ndim = (uint8_t)ndim, .device = device};
-    tensor->refs = 1;
+    tensor->a.data = NULL;
+    tensor->a.sizes = dims;
+    tensor->a.strides = dims + ndim;
+    tensor->a.dtype = (uint8_t)dtype;
+    tensor->a.ndim = (uint8_t)ndim;
+    tensor->a.device = device;
+    nx_count_start(&tensor->refs);
     tensor->keys = keys;
     tensor->storage = NULL;
     tensor->offset = 0;
@@ -86,6 +91,27 @@ nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out) {
     nx_status status = fake ? nx_storage_new_fake(meta->device, bytes, &tensor->storage)
                             : nx_storage_new(meta->device, bytes, &tensor->storage);
     if (status != NX_OK) {
+        nx_tensor_unref(tensor);
+        return status;
+    }
+    tensor->a.data = tensor->storage->data;
+    *out = tensor;
+    return NX_OK;
+}
+
+nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out) {
+    nx_tensor *tensor;
+    NX_TRY(new_bare(like->ndim, like->dtype, like->device, NX_DEVICE_KEY(like->device), &tensor));
+    int64_t stride = 1;
+    for (int d = like->ndim - 1; d >= 0; d--) { /* as nx_meta_contiguous */
+        int64_t size = tensor->a.sizes[d] = like->sizes[d];
+        tensor->a.strides[d] = stride;
+        stride *= size > 1 ? size : 1;
+    }
+    tensor->a.numel = like->numel;
+    tensor->a.contiguous = true;
+    nx_status status = nx_storage_new(like->device, (size_t)like->numel * nx_dtype_bytes(like->dtype), &tensor->storage);
+    if (NX_UNLIKELY(status != NX_OK)) {
         nx_tensor_unref(tensor);
         return status;
     }

@@ -60,6 +60,8 @@ typedef struct nx_point {
     int n_out, n_in, n_constants;
     int8_t in_param[8], constant_param[8];          /* which argument each operand and constant is */
     nx_loop_fn *loop[NX_N_LEVELS][NX_N_DTYPES];     /* by the common dtype of the operands; NULL: not implemented */
+    bool likes_floats;  /* operands of one floating dtype give one result of it, and no check of the entry can then
+                         * fail unless a constant is a bool */
     uint8_t exact;      /* operands by bit: a number or single element there keeps its digits beside a half type (mul's other) */
 } nx_point;
 /* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second

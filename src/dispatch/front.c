@@ -147,24 +147,85 @@ static nx_status launch(const nx_op *op, const nx_value *in, nx_value *out) {
 /* ---- the functions of the table ------------------------------------------------------------------------ */
 /* Most calls: one new result on the CPU. No key is left and the result is on the CPU, so all operands are
  * too. */
-static inline nx_status front_plain(nx_run *run, const nx_value *in, const nx_meta *meta, nx_value *out) {
-    nx_tensor *tensor;
-    NX_TRY(nx_tensor_new_meta(meta, false, &tensor));
+static inline nx_status front_plain(nx_run *run, const nx_value *in, nx_tensor *tensor, nx_value *out) {
     *out = nx_value_tensor(tensor);
     nx_status status = nx__cpu_kernel(run->op)(run, in, out);
     if (NX_UNLIKELY(status != NX_OK)) drop_results(1, out);
     return status;
 }
 
-nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out) {
+static inline bool same_size(const nx_array *a, const nx_array *b) {
+    bool same = a->ndim == b->ndim;
+    for (int d = 0; same && d < a->ndim; d++) same = a->sizes[d] == b->sizes[d];
+    return same;
+}
+
+/* A dimension of size 1 may have any stride, and no stride means anything without elements. */
+static inline bool has_usual_strides(const nx_array *a) {
+    int64_t stride = 1;
+    for (int d = a->ndim - 1; d >= 0; d--) {
+        if (a->strides[d] != stride) return false;
+        stride *= a->sizes[d];
+    }
+    return a->contiguous;
+}
+
+/* One element in every place, as the gradient of a sum. */
+static inline bool is_spread(const nx_array *a) {
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->strides[d] != 0) return false;
+    }
+    return true;
+}
+
+static inline bool is_number(const nx_value *value) { return value->tag >= NX_TAG_INT && value->tag <= NX_TAG_BOOL; }
+
+/* The operand that the result of a point operator will be like, when all have its floating dtype and its size
+ * and are row-major or one element in every place; then no shape rule has to run. NULL: not so. Beside a
+ * number, or something spread, the stride of a dimension of size 1 would have a say in the result's. */
+static inline const nx_array *operand_like(const nx_point *point, const nx_value *in) {
+    const nx_array *like = NULL, *first = NULL;
+    bool usual = true;
+    for (int k = 0; k < point->n_in; k++) {
+        const nx_value *value = &in[point->in_param[k]];
+        const nx_array *a = value->array;
+        if (NX_UNLIKELY(value->tag != NX_TAG_TENSOR)) {
+            if (!is_number(value)) return NULL;
+            usual = false;
+            continue;
+        }
+        if (first == NULL) first = a;
+        if (a->dtype < NX_F16 || a->dtype != first->dtype || !same_size(a, first)) return NULL;
+        if (NX_LIKELY(a->contiguous)) like = like ? like : a;
+        else if (is_spread(a)) usual = false;
+        else return NULL;
+    }
+    for (int k = 0; k < point->n_constants; k++) {
+        if (in[point->constant_param[k]].tag == NX_TAG_BOOL) return NULL;
+    }
+    return like && like->device.type == 0 && (usual || has_usual_strides(like)) ? like : NULL;
+}
+
+static inline nx_status make_like(const nx__op *own, const nx_value *in, const nx_array *like,
+                                  nx_tensor **out) {
+    int written = own->written[0];
+    if (written < 0) return nx_tensor_new_like(like, out);
+    NX_TRY(nx__write_over(&own->op, in, in[written].tensor));
+    *out = nx_tensor_ref(in[written].tensor);
+    return NX_OK;
+}
+
+static nx_status front_general(nx_run *run, bool is_direct, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     const nx_op_def *def = op->def;
     nx_meta metas[NX__MAX_OUT];
+    nx_tensor *tensor;
     if (NX_UNLIKELY(def->meta == NULL)) return def->compose ? def->compose(run, in, out) : fail_meta(op);
     NX_TRY(shape_rule(op, in, metas));
     bool is_plain = nx__op_of(op)->is_plain && metas[0].device.type == 0 && metas[0].view_of < 0;
-    if (NX_LIKELY(is_plain && run->keys == 0 && !metas[0].absent && nx_thread_get()->recorder == NULL)) {
-        return front_plain(run, in, metas, out);
+    if (NX_LIKELY(is_plain && is_direct && !metas[0].absent)) {
+        NX_TRY(nx_tensor_new_meta(metas, false, &tensor));
+        return front_plain(run, in, tensor, out);
     }
     if (NX_UNLIKELY(def->kernel == NULL && def->compose)) return def->compose(run, in, out);
     NX_TRY(make_results(op, in, metas, false, out));
@@ -172,6 +233,20 @@ nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out) {
     nx_status status = launch(op, in, out);
     if (NX_UNLIKELY(status != NX_OK)) drop_results(def->n_out, out);
     return status;
+}
+
+nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx__op *own = nx__op_of(run->op);
+    bool is_direct = run->keys == 0 && nx_thread_get()->recorder == NULL;
+    if (NX_LIKELY(is_direct && own->is_like)) {
+        const nx_array *like = operand_like(own->op.def->point, in);
+        if (NX_LIKELY(like && (own->written[0] < 0 || like == in[own->written[0]].array))) {
+            nx_tensor *tensor;
+            NX_TRY(make_like(own, in, like, &tensor));
+            return front_plain(run, in, tensor, out);
+        }
+    }
+    return front_general(run, is_direct, in, out);
 }
 
 nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out) {

@@ -14,6 +14,7 @@ typedef struct nx__op {
     int8_t written[NX__MAX_OUT];                 /* argument that result k is, -1: a new one */
     int8_t device_param;                         /* -1: none */
     bool is_plain; /* one new result, computed by a kernel where its operands are */
+    bool is_like; /* a point operator with nx_point.likes_floats; new result or in-place */
     char label[48];                              /* for messages: "add_" of "aten::add_.Tensor" */
     nx_kernel_fn *kernel[NX_MAX_DEVICE_TYPES];   /* of other devices, once asked for */
     _Atomic bool asked[NX_MAX_DEVICE_TYPES];
@@ -34,6 +35,9 @@ nx_kernel_fn *nx__device_kernel(const nx_op *op, int type); /* NULL: the device 
  * another size is resized. Counts the write. */
 nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta,
                          nx_tensor *tensor);
+
+/* The same where the result is known to have the tensor's size and dtype. */
+nx_status nx__write_over(const nx_op *op, const nx_value *in, nx_tensor *tensor);
 
 /* fallback.c */
 nx_status nx__run_on_cpu(const nx_run *run, const nx_value *in, nx_value *out);

@@ -97,6 +97,11 @@ static bool is_plain(const nx__op *op) {
            !(def->flags & (NX_OP_COPIES_DEVICES | NX_OP_MUTATES));
 }
 
+static bool is_like(const nx__op *op) {
+    const nx_op_def *def = op->op.def;
+    return (op->is_plain || def->variant == NX_INPLACE) && def->point && def->point->likes_floats && def->kernel;
+}
+
 static nx_status define_locked(const nx_op_def *def) {
     nx__op *other = find_locked(def->name);
     if (other)
@@ -115,6 +120,7 @@ static nx_status define_locked(const nx_op_def *def) {
     *find_slot(def->name) = ops.n;
     read_schema(op);
     op->is_plain = is_plain(op);
+    op->is_like = is_like(op);
     link_siblings(op);
     for (int key = 0; key < NX_N_KEYS; key++) fill_row(op, key);
     return NX_OK;

@@ -139,6 +139,14 @@ static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
     return NX_OK;
 }
 
+nx_status nx__write_over(const nx_op *op, const nx_value *in, nx_tensor *tensor) {
+    if (tensor->storage == NULL) return NX_OK;
+    if (atomic_load_explicit(&tensor->storage->refs, memory_order_relaxed) > 1)
+        NX_TRY(check_inputs_overlap(op, in, tensor));
+    tensor->storage->version++;
+    return NX_OK;
+}
+
 nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta,
                          nx_tensor *tensor) {
     if (!tensor->a.contiguous) NX_TRY(check_own_overlap(op, &tensor->a));

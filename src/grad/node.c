@@ -38,7 +38,7 @@ nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, si
     if (node == NULL) return nx_fail_memory(bytes);
     /* Field by field: gcc clears a struct of this size by `rep stos`, which takes longer than all the
      * rest. */
-    node->node.refs = 1;
+    nx_count_start(&node->node.refs);
     node->node.class = class;
     node->node.sequence = ++nx_thread_get()->grad_sequence;
     node->node.n_inputs = n_inputs;

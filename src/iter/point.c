@@ -50,6 +50,15 @@ static inline bool plain_operand(const nx_value *value, nx_dtype dtype, int64_t 
            value->array->numel == numel;
 }
 
+/* One element in every place, as the gradient of a sum. */
+static inline bool spread_operand(const nx_value *value, nx_dtype dtype) {
+    if (value->tag != NX_TAG_TENSOR || value->array->dtype != dtype) return false;
+    for (int d = 0; d < value->array->ndim; d++) {
+        if (value->array->strides[d] != 0 && value->array->sizes[d] != 1) return false;
+    }
+    return true;
+}
+
 /* A number takes its place as one element of step 0. */
 static inline bool place_number(const nx_point *point, int k, const nx_value *value, nx_dtype dtype,
                                 char *to) {
@@ -73,12 +82,15 @@ static inline bool gather_plain(const nx_point *point, const nx_value *in, const
     }
     for (int k = 0; k < point->n_in; k++, n++) {
         const nx_value *value = &in[point->in_param[k]];
-        ptrs[n] = (char *)&numbers[n];
+        if (NX_LIKELY(plain_operand(value, dtype, numel))) {
+            ptrs[n] = value->array->data;
+            steps[n] = bytes;
+            continue;
+        }
         steps[n] = 0;
-        if (NX_UNLIKELY(place_number(point, k, value, dtype, ptrs[n]))) continue;
-        if (!plain_operand(value, dtype, numel)) return false;
-        ptrs[n] = value->array->data;
-        steps[n] = bytes;
+        if (spread_operand(value, dtype)) ptrs[n] = value->array->data;
+        else if (place_number(point, k, value, dtype, (char *)&numbers[n])) ptrs[n] = (char *)&numbers[n];
+        else return false;
     }
     return true;
 }
