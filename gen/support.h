@@ -58,6 +58,12 @@ NX_MUST_USE nx_status nx__zeros_as(const nx_array *like, const int64_t *size, in
 NX_MUST_USE nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out);
 /* The gradient of an argument gets its dtype, and its size if `sums`. Replaces *grad; NULL stays. */
 NX_MUST_USE nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums);
+/* The tensor at `t`, which then holds none. */
+static inline nx_tensor *nx__hand_on(nx_tensor **t) {
+    nx_tensor *tensor = *t;
+    *t = NULL;
+    return tensor;
+}
 /* Releases the temporaries `t`; after a failure also the gradients. Returns `status`. */
 nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads);
 

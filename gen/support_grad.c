@@ -48,7 +48,7 @@ nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums)
     if (!*grad || argument->tag != NX_TAG_TENSOR) return NX_OK;
     const nx_array *like = argument->array;
     nx_tensor *next;
-    if (sums) {
+    if (sums && !nx__ints_equal(nx_arr(*grad)->sizes, nx_arr(*grad)->ndim, like->sizes, like->ndim)) {
         NX_TRY(nx__sum_to(*grad, like->sizes, like->ndim, &next));
         nx_tensor_unref(*grad);
         *grad = next;
@@ -61,7 +61,9 @@ nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums)
 }
 
 nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads) {
-    for (int k = 0; k < n; k++) nx_tensor_unref(t[k]);
+    for (int k = 0; k < n; k++) {
+        if (t[k]) nx_tensor_unref(t[k]);
+    }
     if (status == NX_OK) return NX_OK;
     for (int k = 0; k < n_grads; k++) {
         nx_tensor_unref(grads[k]);

@@ -354,6 +354,14 @@ def rules_of(sibling):
     return sorted(found, key=lambda pair: pair[0].name)
 
 
+def hand_on(body):
+    """A tensor that is mentioned for the last time is handed on: counting up and later down takes a locked operation."""
+    for k, line in enumerate(body.lines):
+        found = re.search(r"= nx_tensor_ref\((t\[\d+\])\);", line)
+        if found and not any(found[1] in later for later in body.lines[k + 1 :]):
+            body.lines[k] = line.replace(f"nx_tensor_ref({found[1]})", f"nx__hand_on(&{found[1]})")
+
+
 def write_backward(world, sibling, source):
     """The formulas of a sibling. Returns {argument index: (inputs read, results read)}, or None."""
     entry, rules = sibling.entry, rules_of(sibling)
@@ -385,6 +393,7 @@ def write_backward(world, sibling, source):
     for argument, _ in sorted(rules, key=lambda pair: pair[0].index):
         body.try_(f"nx__grad_finish(&grads[{argument.index}], &in[{argument.index}], {sums})")
     n, n_in = max(body.n_tensors, 1), len(sibling.arguments)
+    hand_on(body)
     start = [
         "nx_status status = NX_OK;",
         f"nx_tensor *t[{n}] = {{0}};",

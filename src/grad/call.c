@@ -30,14 +30,14 @@ static bool wants_grad(const nx_value *value) {
             if (wants_grad(&value->list[i])) return true;
         }
     }
-    return value->tag == NX_TAG_TENSOR && nx_tensor_requires_grad(value->tensor);
+    return value->tag == NX_TAG_TENSOR && nx__requires_grad(value->tensor);
 }
 
 static uint64_t differentiable(const nx_derivative *derivative, const nx_value *in) {
     uint64_t needed = 0;
     for (uint64_t rest = derivative ? derivative->inputs : 0; rest; rest &= rest - 1) {
         const nx_value *value = &in[__builtin_ctzll(rest)];
-        if (value->tag == NX_TAG_TENSOR && nx_tensor_requires_grad(value->tensor)) needed |= rest & -rest;
+        if (value->tag == NX_TAG_TENSOR && nx__requires_grad(value->tensor)) needed |= rest & -rest;
     }
     return needed;
 }
@@ -45,11 +45,11 @@ static uint64_t differentiable(const nx_derivative *derivative, const nx_value *
 /* ---- in-place ----------------------------------------------------------------------------------------- */
 static nx_status check_written(const nx_op_def *def, const nx_tensor *self) {
     const nx_tensor *base = self->base;
-    if (nx_tensor_requires_grad(self) && nx_tensor_is_leaf(self)) {
+    if (nx__requires_grad(self) && nx_tensor_is_leaf(self)) {
         return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place "
                        "operation.");
     }
-    if (base && nx_tensor_requires_grad(base) && nx_tensor_is_leaf(base)) {
+    if (base && nx__requires_grad(base) && nx_tensor_is_leaf(base)) {
         return nx_fail(NX_RUNTIME, "a view of a leaf Variable that requires grad is being used in an "
                        "in-place operation.");
     }
@@ -60,7 +60,7 @@ static nx_status check_written(const nx_op_def *def, const nx_tensor *self) {
     /* Other tensors over this memory may be views that would have to get a history as well: they cannot be
      * found. */
     bool shared = self->storage && atomic_load_explicit(&self->storage->refs, memory_order_relaxed) > 1;
-    if (shared && !nx_tensor_requires_grad(self)) {
+    if (shared && !nx__requires_grad(self)) {
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place with a gradient on a tensor whose memory other "
                        "tensors share is not there yet: write before taking views, or use the functional "
                        "form", def->name);
@@ -84,7 +84,7 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
     nx__node *node = NULL;
     NX_TRY(check_written(def, self));
     if (needed == 0) {
-        if (!nx_tensor_requires_grad(self)) return go_below(run, in, out);
+        if (!nx__requires_grad(self)) return go_below(run, in, out);
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a tensor with history is not there yet for this "
                        "operator: use it under torch.no_grad(), or on a new tensor", def->name);
     }
@@ -134,7 +134,7 @@ static nx_status call_out(nx_run *run, const nx_value *in, nx_value *out) {
 /* ---- functional --------------------------------------------------------------------------------------- */
 static bool gets_history(const nx_value *result) {
     bool is_float = result->tag == NX_TAG_TENSOR && nx_is_float((nx_dtype)result->array->dtype);
-    return is_float && !nx_tensor_requires_grad(result->tensor); /* else: an argument handed back as it is */
+    return is_float && !nx__requires_grad(result->tensor); /* else: an argument handed back as it is */
 }
 
 /* Takes `node`. The last result takes the caller's reference: the commonest call counts nothing up and
@@ -160,8 +160,8 @@ static nx_status call_functional(nx_run *run, const nx_value *in, uint64_t neede
         nx_grad_node_unref(&node->node);
         return status;
     }
-    status = nx__operator_save_results(node, out);
-    if (status == NX_OK) status = give_history(node, def->n_out, out);
+    if (node->wanted) status = nx__operator_save_results(node, out);
+    if (NX_LIKELY(status == NX_OK)) status = give_history(node, def->n_out, out);
     else nx_grad_node_unref(&node->node);
     if (status != NX_OK) drop_results(def, out);
     return status;

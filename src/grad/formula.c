@@ -46,8 +46,21 @@ nx_status nx__add_in_place(nx_tensor *a, nx_tensor *b) {
     return NX_OK;
 }
 
+/* The seed of nearly every backward: one number, and nobody who would record the call. */
+static bool is_plain_seed(const nx_tensor *like) {
+    const nx_thread *thread = nx_thread_get();
+    bool is_cpu = (like->keys & ~NX_KEY(AUTOGRAD)) == NX_DEVICE_KEY(NX_CPU);
+    return is_cpu && like->a.numel == 1 && like->a.dtype == NX_F32 && thread->keys_included == 0 &&
+           thread->recorder == NULL;
+}
+
 nx_status nx__ones_like(nx_tensor *like, nx_tensor **out) {
     const nx_value none = NX_VALUE_NONE;
+    if (NX_LIKELY(is_plain_seed(like))) {
+        NX_TRY(nx_tensor_new_like(&like->a, out));
+        *(float *)(*out)->a.data = 1;
+        return NX_OK;
+    }
     return call(OP_ONES_LIKE,
                 (nx_value[]){nx_value_tensor(like), none, none, none, none, format_value(PRESERVE)}, out);
 }

@@ -21,14 +21,26 @@ typedef struct shape {
     int64_t dims[]; /* sizes, then strides */
 } shape;
 
-static size_t shape_bytes(int ndim) { return sizeof(shape) + 2 * sizeof(int64_t) * (size_t)ndim; }
+#define FEW_DIMS 4
+_Static_assert(FEW_DIMS <= NX_INLINE_DIMS, "copied from a tensor as a whole");
+static size_t shape_bytes(int ndim) {
+    return sizeof(shape) + 2 * sizeof(int64_t) * (size_t)(ndim > FEW_DIMS ? ndim : FEW_DIMS);
+}
 
-static shape *put_shape(char **at, const nx_array *a) {
+static shape *put_shape(char **at, const nx_tensor *tensor) {
+    const nx_array *a = &tensor->a;
     shape *s = (shape *)*at;
-    *s = (shape){a->numel, a->dtype, a->ndim, a->contiguous, a->device};
-    for (int d = 0; d < a->ndim; d++) {
-        s->dims[d] = a->sizes[d];
-        s->dims[a->ndim + d] = a->strides[d];
+    s->numel = a->numel;
+    s->dtype = a->dtype;
+    s->ndim = a->ndim;
+    s->contiguous = a->contiguous;
+    s->device = a->device;
+    if (NX_LIKELY(a->ndim <= FEW_DIMS && a->sizes == tensor->dims)) { /* without a loop: strides follow the sizes */
+        memcpy(s->dims, tensor->dims, sizeof(int64_t) * 2 * FEW_DIMS);
+    } else {
+        int64_t *dims = s->dims;
+        for (int d = 0; d < a->ndim; d++) *dims++ = a->sizes[d];
+        for (int d = 0; d < a->ndim; d++) *dims++ = a->strides[d];
     }
     *at += shape_bytes(a->ndim);
     return s;
@@ -36,13 +48,23 @@ static shape *put_shape(char **at, const nx_array *a) {
 
 /* Lives as long as the node; nobody may keep it. */
 static void tensor_of_shape(const shape *s, nx_tensor *out) {
-    memset(out, 0, offsetof(nx_tensor, dims));
-    int64_t *dims = (int64_t *)s->dims;
-    out->a = (nx_array){.sizes = dims, .strides = dims + s->ndim, .numel = s->numel, .dtype = s->dtype,
-                        .ndim = s->ndim,
-                        .contiguous = s->contiguous, .device = s->device};
-    out->refs = 1;
+    /* Field by field, as in nx__node_new. */
+    out->a.data = NULL;
+    out->a.sizes = (int64_t *)s->dims;
+    out->a.strides = (int64_t *)s->dims + s->ndim;
+    out->a.numel = s->numel;
+    out->a.dtype = s->dtype;
+    out->a.ndim = s->ndim;
+    out->a.contiguous = s->contiguous;
+    out->a.device = s->device;
+    nx_count_start(&out->refs);
     out->keys = NX_DEVICE_KEY(s->device);
+    out->storage = NULL;
+    out->offset = 0;
+    out->base = NULL;
+    out->autograd = NULL;
+    out->python = NULL;
+    out->python_owned = out->is_parameter = false;
 }
 
 /* ---- saving ------------------------------------------------------------------------------------------- */
@@ -86,11 +108,13 @@ static void save_whole(nx__node *node, int at, nx_tensor *tensor) {
     node->whole |= UINT64_C(1) << at;
     node->kept |= UINT64_C(1) << at;
     node->node.class = &saving_class;
+    node->destroy = drop_all;
 }
 
 static nx_status keep_value(nx__node *node, int at, const nx_value *value) {
     NX_TRY(nx_value_keep(value, &node->slots[at].value));
     node->kept |= UINT64_C(1) << at;
+    node->destroy = drop_all;
     return NX_OK;
 }
 
@@ -103,7 +127,7 @@ static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t rea
         } else if (reads >> k & 1) {
             save_whole(node, k, original && in[k].tensor == in[0].tensor ? original : in[k].tensor);
         } else {
-            node->slots[k].value = (nx_value){.tag = NX_TAG_TENSOR, .opaque = put_shape(room, in[k].array)};
+            node->slots[k].value = (nx_value){.tag = NX_TAG_TENSOR, .opaque = put_shape(room, in[k].tensor)};
         }
     }
     return NX_OK;
@@ -133,7 +157,6 @@ nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
     node->n_out = def->n_out;
     node->slots = nx__node_more(node);
     for (int k = 0; k < def->n_out; k++) node->slots[def->n_in + k] = (nx__slot){NX_VALUE_NONE, 0};
-    node->destroy = drop_all;
     char *room = (char *)(node->slots + def->n_in + def->n_out);
     nx_status status = save_arguments(node, in, reads_in, original, &room);
     for (uint64_t rest = needed; rest && status == NX_OK; rest &= rest - 1) {
@@ -211,18 +234,16 @@ typedef struct scratch {
     nx_tensor *shapes;          /* tensors that have no storage */
     nx_tensor few[6];
     int n_shapes;
+    uint64_t made;              /* results that were made for this run; the others are lent */
 } scratch;
 
 /* A saved result gets its history back when the backward is itself recorded. */
-static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, nx_tensor **out) {
-    if (!nx_grad_enabled()) {
-        *out = nx_tensor_ref(alias);
-        return NX_OK;
-    }
-    NX_TRY(nx_tensor_alias(alias, out));
-    nx_status status = nx_grad_set_node(*out, &node->node, k);
-    if (status != NX_OK) nx_tensor_unref(*out);
-    return status;
+static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, scratch *s) {
+    s->results[k] = alias;
+    if (!nx_grad_enabled()) return NX_OK;
+    NX_TRY(nx_tensor_alias(alias, &s->results[k]));
+    s->made |= UINT64_C(1) << k;
+    return nx_grad_set_node(s->results[k], &node->node, k);
 }
 
 static nx_status unpack(nx__node *node, scratch *s) {
@@ -241,7 +262,7 @@ static nx_status unpack(nx__node *node, scratch *s) {
         }
         if (at < node->n_in) s->in[at] = value;
         else if (value.tag == NX_TAG_TENSOR)
-            NX_TRY(restore_result(node, at - node->n_in, value.tensor, &s->results[at - node->n_in]));
+            NX_TRY(restore_result(node, at - node->n_in, value.tensor, s));
     }
     return NX_OK;
 }
@@ -249,7 +270,7 @@ static nx_status unpack(nx__node *node, scratch *s) {
 /* A result that is not saved has the shape of its gradient. */
 static void stand_in(const nx__node *node, nx_tensor *const *g, nx_tensor **results) {
     for (int k = 0; k < node->n_out; k++) {
-        if (results[k] == NULL && g[k]) results[k] = nx_tensor_ref(g[k]);
+        if (results[k] == NULL && g[k]) results[k] = g[k];
     }
 }
 
@@ -258,6 +279,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     scratch s;
     s.shapes = s.few;
     s.n_shapes = 0;
+    s.made = 0;
     for (int k = 0; k < own->n_out; k++) s.results[k] = NULL;
     for (int k = 0; k < own->n_in; k++) s.grads[k] = NULL;
     nx_status status;
@@ -271,7 +293,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
         s.grads[k] = NULL;
     }
 fail:
-    for (int k = 0; k < own->n_out; k++) nx_tensor_unref(s.results[k]);
+    for (uint64_t rest = s.made; rest; rest &= rest - 1) nx_tensor_unref(s.results[__builtin_ctzll(rest)]);
     for (int k = 0; k < own->n_in; k++) nx_tensor_unref(s.grads[k]);
     if (s.shapes != s.few) nx_free(s.shapes);
     return status;

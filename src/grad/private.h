@@ -24,6 +24,8 @@ typedef struct nx__node {
     uint64_t kept;                          /* slots with something to drop */
     struct nx__slot *slots;                 /* n_in arguments, then n_out results */
 } nx__node;
+/* As nx_tensor_requires_grad, where a call would cost. */
+static inline bool nx__requires_grad(const nx_tensor *tensor) { return (tensor->keys & NX_KEY(AUTOGRAD)) != 0; }
 static inline nx__node *nx__node_of(nx_grad_node *node) { return (nx__node *)node; }
 
 NX_MUST_USE nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes,

@@ -5,7 +5,7 @@
 
 bool nx_grad_enabled(void) { return !nx_thread_get()->grad_disabled; }
 void nx_grad_set_enabled(bool enabled) { nx_thread_get()->grad_disabled = !enabled; }
-bool nx_tensor_requires_grad(const nx_tensor *tensor) { return (tensor->keys & NX_KEY(AUTOGRAD)) != 0; }
+bool nx_tensor_requires_grad(const nx_tensor *tensor) { return nx__requires_grad(tensor); }
 bool nx_tensor_is_leaf(const nx_tensor *tensor) {
     return tensor->autograd == NULL || tensor->autograd->node == NULL;
 }
@@ -40,7 +40,7 @@ static bool is_stale(const nx_tensor *tensor) {
 
 nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
     *out = (nx_edge){NULL, 0};
-    if (!nx_tensor_requires_grad(tensor)) return NX_OK;
+    if (!nx__requires_grad(tensor)) return NX_OK;
     nx_autograd *autograd = tensor->autograd;
     if (NX_UNLIKELY(tensor->base != NULL) && is_stale(tensor)) {
         return nx_fail(NX_NOT_IMPLEMENTED, "autograd: a view is used whose base was changed in place after "
@@ -60,7 +60,7 @@ nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
 /* ---- non-leaves that keep their gradient: a list at the node that made them --------------------------- */
 nx_status nx_tensor_retain_grad(nx_tensor *tensor) {
     nx_autograd *autograd = tensor->autograd;
-    if (!nx_tensor_requires_grad(tensor))
+    if (!nx__requires_grad(tensor))
         return nx_fail(NX_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
     if (autograd->node == NULL || autograd->retains_grad) return NX_OK;
     autograd->retains_grad = true;
