@@ -1,5 +1,5 @@
 /* Small immutable objects: dtypes, devices, sizes, layouts, memory formats, generators. */
-#include "bind/private.h"
+#include "bind/memory.h"
 
 /* ---- dtype: one object each -------------------------------------------------------------------------------- */
 typedef struct dtype_object {
@@ -200,7 +200,7 @@ PyObject *nxpy_word_object(uint32_t tag, int value) {
 
 /* ---- generators --------------------------------------------------------------------------------------------------------------- */
 nx_generator *nxpy_generator_get(PyObject *o) { return ((nxpy_generator *)o)->generator; }
-static PyObject *wrap_generator(nx_generator *generator) { /* takes it */
+PyObject *nxpy_generator_object(nx_generator *generator) {
     nxpy_generator *o = PyObject_New(nxpy_generator, &nxpy_generator_type);
     if (o == NULL) nx_generator_unref(generator);
     else o->generator = generator;
@@ -215,13 +215,13 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *key
     nx_generator *generator;
     if (device.type == 0) {
         NXPY_TRY(nx_generator_new(&generator));
-        return wrap_generator(generator);
+        return nxpy_generator_object(generator);
     }
     const nx_device_api *api = nx_device_get_api(device.type);
     if (api->generator_new == NULL)
         return PyErr_Format(PyExc_RuntimeError, "Generator: device %s has none", api->name);
     NXPY_TRY(api->generator_new(api->context, device.index, &generator));
-    return wrap_generator(generator);
+    return nxpy_generator_object(generator);
 }
 static void generator_dealloc(PyObject *self) {
     nx_generator_unref(nxpy_generator_get(self));
@@ -246,6 +246,8 @@ static PyMethodDef generator_methods[] = {
     {"manual_seed", generator_manual_seed, METH_O,
      "manual_seed(seed): starts the numbers again; returns the generator."},
     {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed that it was started with."},
+    {"get_state", nxpy_generator_get_state, METH_NOARGS, "Where it stands, as a tensor of bytes."},
+    {"set_state", nxpy_generator_set_state, METH_O, "set_state(state): goes where get_state was called."},
     {NULL}};
 static PyGetSetDef generator_getset[] = {{"device", generator_device, NULL, "Where it draws.", NULL}, {NULL}};
 PyTypeObject nxpy_generator_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Generator",
