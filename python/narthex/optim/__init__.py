@@ -1,0 +1,15 @@
+"""Optimizers and schedules of the learning rate. What is listed here is all there is so far."""
+
+from .._later import keep_whole
+from . import lr_scheduler
+from .adam import Adam
+from .adamw import AdamW
+from .optimizer import Optimizer
+from .sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+keep_whole(globals(), {"Adam": "sqrt div", "AdamW": "sqrt div"})
+
+
+def __getattr__(name: str):
+    raise AttributeError(f"module 'torch.optim' has no attribute '{name}': Narthex has {', '.join(__all__)} so far")

@@ -1,0 +1,258 @@
+"""class Optimizer: parameter groups, their state, saving and loading; a subclass says how one group is stepped.
+
+A state_dict names parameters by their number in the order of the groups, so that it fits another process and PyTorch.
+"""
+
+from collections import OrderedDict, defaultdict
+from copy import deepcopy
+from functools import wraps
+
+from .. import _C
+from ..autograd.grad_mode import enable_grad, no_grad
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+class _HookHandle:
+    """What registering a hook returns: `remove()` takes it out again."""
+
+    _next = 0
+
+    def __init__(self, hooks: dict) -> None:
+        self._hooks, self._id = hooks, _HookHandle._next
+        _HookHandle._next += 1
+
+    def remove(self) -> None:
+        """Takes the hook out; a second call does nothing."""
+        self._hooks.pop(self._id, None)
+
+
+def _with_hooks(step):
+    """Runs the optimizer's hooks before and after `step`."""
+
+    @wraps(step)
+    def run(self, *args, **kwargs):
+        for hook in list(self._optimizer_step_pre_hooks.values()):
+            changed = hook(self, args, kwargs)
+            if changed is None:
+                continue
+            if not (isinstance(changed, tuple) and len(changed) == 2):
+                raise RuntimeError(f"step: a hook must return None or a tuple of (new_args, new_kwargs), got {changed}")
+            args, kwargs = changed
+        result = step(self, *args, **kwargs)
+        for hook in list(self._optimizer_step_post_hooks.values()):
+            hook(self, args, kwargs)
+        return result
+
+    run.hooked = True
+    return run
+
+
+class Optimizer:
+    """Base class. `params`: parameters, (name, parameter) pairs, or dicts of groups with options of their own."""
+
+    def __init__(self, params, defaults: dict) -> None:
+        if isinstance(params, _C.TensorBase):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got Tensor"
+            )
+        self.defaults = defaults
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        self._start_hooks()
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def __init_subclass__(cls, **kwargs) -> None:
+        super().__init_subclass__(**kwargs)
+        step = cls.__dict__.get("step")
+        if step is not None and not hasattr(step, "hooked"):
+            cls.step = _with_hooks(step)
+
+    def _start_hooks(self) -> None:
+        self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks = OrderedDict(), OrderedDict()
+
+    # ---- the groups --------------------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Adds a group {"params": ..., options}; options that it leaves out come from the defaults."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        given = param_group["params"]
+        if isinstance(given, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "sets will change between runs. Please use a list instead."
+            )
+        members = [given] if isinstance(given, _C.TensorBase) else list(given)
+        named = [isinstance(member, tuple) for member in members]
+        if any(named) and not all(named):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        if any(named):
+            param_group["param_names"] = [name for name, _ in members]
+            members = [parameter for _, parameter in members]
+        for parameter in members:
+            self._check_parameter(parameter)
+        param_group["params"] = members
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        self._check_group(param_group)
+        self.param_groups.append(param_group)
+
+    @staticmethod
+    def _check_parameter(parameter) -> None:
+        if not isinstance(parameter, _C.TensorBase):
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(parameter)}")
+        if not (parameter.is_leaf or parameter.retains_grad):
+            raise ValueError("can't optimize a non-leaf Tensor")
+
+    def _check_group(self, group: dict) -> None:
+        members = group["params"]
+        if len({id(parameter) for parameter in members}) != len(members):
+            raise ValueError("optimizer contains a parameter group with duplicate parameters")
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ValueError("all optimizer param groups should be with/without names")
+        before = {id(parameter) for other in self.param_groups for parameter in other["params"]}
+        if any(id(parameter) in before for parameter in members):
+            raise ValueError("some parameters appear in more than one parameter group")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drops the gradients of all parameters, or fills them with zeros."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                if set_to_none:
+                    parameter.grad = None
+                elif parameter.grad.grad_fn is not None:
+                    parameter.grad = parameter.grad.detach().zero_()
+                else:
+                    parameter.grad.requires_grad_(False)
+                    parameter.grad.zero_()
+
+    # ---- a step ------------------------------------------------------------------------------------------------
+
+    @_with_hooks
+    def step(self, closure=None):
+        """Changes the parameters by their gradients. `closure` computes the loss again; its value is returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                self._step_group(group)
+        return loss
+
+    def _step_group(self, group: dict) -> None:
+        raise NotImplementedError(f"{type(self).__name__}: a subclass defines step or _step_group")
+
+    def register_step_pre_hook(self, hook) -> _HookHandle:
+        """`hook(optimizer, args, kwargs)` runs before each step and may return other (args, kwargs)."""
+        handle = _HookHandle(self._optimizer_step_pre_hooks)
+        self._optimizer_step_pre_hooks[handle._id] = hook
+        return handle
+
+    def register_step_post_hook(self, hook) -> _HookHandle:
+        """`hook(optimizer, args, kwargs)` runs after each step."""
+        handle = _HookHandle(self._optimizer_step_post_hooks)
+        self._optimizer_step_post_hooks[handle._id] = hook
+        return handle
+
+    # ---- state -------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict:
+        """{"state": {number: its state}, "param_groups": [{options, "params": [numbers]}]}; nothing is copied."""
+        numbers, groups = {}, []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                numbers.setdefault(id(parameter), len(numbers))
+            packed = {name: value for name, value in group.items() if name != "params"}
+            packed["params"] = [numbers[id(parameter)] for parameter in group["params"]]
+            groups.append(packed)
+        state = {
+            numbers[id(key)] if isinstance(key, _C.TensorBase) else key: value for key, value in self.state.items()
+        }
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Takes over what another optimizer's state_dict() gave; the groups must have the same sizes."""
+        saved = deepcopy(state_dict["param_groups"])
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        by_number = {}
+        for mine, loaded in zip(self.param_groups, saved):
+            if len(mine["params"]) != len(loaded["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                )
+            by_number.update(zip(loaded["params"], mine["params"]))
+        state = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            parameter = by_number.get(key)
+            state[key if parameter is None else parameter] = (
+                deepcopy(value) if parameter is None else _state_for(parameter, value)
+            )
+        for mine, loaded in zip(self.param_groups, saved):
+            loaded["params"] = mine["params"]
+            if "param_names" in mine:
+                loaded["param_names"] = mine["param_names"]
+        self.__setstate__({"state": state, "param_groups": saved})
+
+    def __getstate__(self) -> dict:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        if "_optimizer_step_pre_hooks" not in self.__dict__:
+            self._start_hooks()
+        for group in self.param_groups:
+            for name, default in self.__dict__.get("defaults", {}).items():
+                group.setdefault(name, default)
+
+    def __repr__(self) -> str:
+        parts = []
+        for number, group in enumerate(self.param_groups):
+            lines = [f"    {name}: {group[name]}\n" for name in sorted(group) if name != "params"]
+            parts.append(f"\nParameter Group {number}\n" + "".join(lines))
+        return type(self).__name__ + " (" + "".join(parts) + ")"
+
+
+def _state_for(parameter, value, key=None):
+    """A copy of loaded state: tensors go to the parameter's device and, unless they count steps, to its dtype."""
+    if isinstance(value, _C.TensorBase):
+        if key == "step":
+            return value.clone()
+        dtype = parameter.dtype if parameter.is_floating_point() else value.dtype
+        return value.to(dtype=dtype, device=parameter.device, copy=True)
+    if isinstance(value, dict):
+        return {name: _state_for(parameter, item, name) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_state_for(parameter, item) for item in value)
+    return deepcopy(value)
+
+
+def check_options(name: str, lr, **later) -> None:
+    """Refuses what the optimizers here do not do: tensors as learning rate and the options in `later` that are on."""
+    if isinstance(lr, _C.TensorBase):
+        raise NotImplementedError(f"{name}: lr as a Tensor is not there yet; give a number")
+    for option, value in later.items():
+        if value:
+            raise NotImplementedError(f"{name}: {option}=True is not there yet; leave it out")
+
+
+def check_range(name: str, value, low=0.0) -> None:
+    """ValueError unless low <= value."""
+    if not low <= value:
+        raise ValueError(f"Invalid {name} value: {value}")

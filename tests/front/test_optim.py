@@ -1,0 +1,242 @@
+"""Optimizers and schedules: PyTorch's numbers, states and messages."""
+
+import copy
+import warnings
+
+import narthex as nt
+import pytest
+import torch
+from both import close, needs, over, same
+
+SGD = [
+    {"lr": 0.1},
+    {"lr": 0.05, "momentum": 0.9},
+    {"lr": 0.05, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1},
+    {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
+    {"lr": 0.1, "maximize": True},
+]
+ADAM = [
+    {"lr": 0.01},
+    {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.1},
+    {"lr": 0.02, "amsgrad": True, "maximize": True},
+]
+
+
+def problem(module, start, target):
+    """Parameters w, b and a function that leaves the gradients of a quadratic loss in them."""
+    w = module.nn.Parameter(module.tensor(start))
+    b = module.nn.Parameter(module.tensor([0.5, -0.25]))
+    goal = module.tensor(target)
+
+    def gradients():
+        difference = w @ goal + b
+        (difference * difference).sum().backward()
+
+    return [w, b], gradients
+
+
+def run(module, make, steps=20, after=None):
+    parameters, gradients = problem(module, [[1.0, -2.0], [0.5, 3.0]], [[0.3, 0.1], [-0.2, 0.4]])
+    optimizer = make(module.optim, parameters)
+    for step in range(steps):
+        optimizer.zero_grad(set_to_none=step % 2 == 0)
+        gradients()
+        optimizer.step()
+        if after is not None:
+            optimizer = after(step, parameters, optimizer)
+    return parameters, optimizer
+
+
+def check(make, after=None):
+    mine, my_optimizer = run(nt, make, after=after)
+    theirs, their_optimizer = run(torch, make, after=after)
+    for a, b in zip(mine, theirs):
+        close(a, b, 1e-5, 1e-6)
+    my_state, their_state = my_optimizer.state_dict(), their_optimizer.state_dict()
+    assert my_state["param_groups"] == their_state["param_groups"]
+    assert list(my_state["state"]) == list(their_state["state"])
+    for number, values in their_state["state"].items():
+        assert list(my_state["state"][number]) == list(values)
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor):
+                close(my_state["state"][number][name], value, 1e-5, 1e-6)
+    return my_optimizer, their_optimizer
+
+
+@pytest.mark.parametrize("options", SGD, ids=str)
+def test_sgd(options):
+    check(lambda optim, parameters: optim.SGD(parameters, foreach=False, **options))
+
+
+@needs(nt.optim, "Adam", "AdamW")
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+@pytest.mark.parametrize("options", ADAM, ids=str)
+def test_adam(name, options):
+    check(lambda optim, parameters: getattr(optim, name)(parameters, foreach=False, **options))
+
+
+def test_groups_and_names():
+    def make(optim, parameters):
+        optimizer = optim.SGD([{"params": [parameters[0]], "lr": 0.02, "extra": "kept"}], lr=0.1, foreach=False)
+        optimizer.add_param_group({"params": parameters[1], "momentum": 0.5})
+        return optimizer
+
+    mine, theirs = check(make)
+    assert repr(mine) == repr(theirs)
+    named, _ = run(nt, lambda optim, parameters: optim.SGD([("w", parameters[0]), ("b", parameters[1])], lr=0.1), 1)
+    assert len(named) == 2
+
+
+def test_state_goes_over():
+    """A state_dict loaded after 5 steps, also PyTorch's into Narthex, continues with the same numbers."""
+
+    def make(optim, parameters):
+        return optim.SGD(parameters, lr=0.05, momentum=0.9, foreach=False)
+
+    def after(step, parameters, optimizer):
+        if step != 5:
+            return optimizer
+        again = make(nt.optim if isinstance(parameters[0], nt.Tensor) else torch.optim, parameters)
+        again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        return again
+
+    check(make, after)
+    _, trained = run(torch, make, 5)
+    state = trained.state_dict()
+    for values in state["state"].values():
+        values["momentum_buffer"] = over(values["momentum_buffer"])
+    parameters, _ = problem(nt, [[1.0, -2.0], [0.5, 3.0]], [[0.3, 0.1], [-0.2, 0.4]])
+    mine = make(nt.optim, parameters)
+    mine.load_state_dict(state)
+    assert mine.state[parameters[0]]["momentum_buffer"].tolist() == state["state"][0]["momentum_buffer"].tolist()
+
+
+def test_hooks_closure_zero_grad():
+    (w, b), gradients = problem(nt, [[1.0, -2.0], [0.5, 3.0]], [[0.3, 0.1], [-0.2, 0.4]])
+    optimizer, seen = nt.optim.SGD([w, b], lr=0.1), []
+    handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: seen.append("before"))
+    optimizer.register_step_post_hook(lambda optimizer, args, kwargs: seen.append("after"))
+
+    def closure():
+        optimizer.zero_grad()
+        gradients()
+        return 7.0
+
+    assert optimizer.step(closure) == 7.0 and seen == ["before", "after"]
+    handle.remove()
+    optimizer.step()
+    assert seen == ["before", "after", "after"]
+    optimizer.zero_grad(set_to_none=False)
+    assert w.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    optimizer.zero_grad()
+    assert w.grad is None
+    before = w.tolist()
+    optimizer.step()
+    assert w.tolist() == before
+
+
+@pytest.mark.parametrize(
+    "wrong, error, message",
+    [
+        (lambda t, w: t.optim.SGD([], lr=0.1), ValueError, "optimizer got an empty parameter list"),
+        (lambda t, w: t.optim.SGD(w, lr=0.1), TypeError, "params argument given to the optimizer"),
+        (lambda t, w: t.optim.SGD([w], lr=-1), ValueError, "Invalid learning rate: -1"),
+        (lambda t, w: t.optim.SGD([w], lr=1, momentum=-1), ValueError, "Invalid momentum value: -1"),
+        (lambda t, w: t.optim.SGD([w], lr=1, nesterov=True), ValueError, "Nesterov momentum requires"),
+        (lambda t, w: t.optim.SGD([w * 2], lr=1), ValueError, "can't optimize a non-leaf Tensor"),
+        (lambda t, w: t.optim.SGD([3], lr=1), TypeError, "optimizer can only optimize Tensors"),
+        (lambda t, w: t.optim.SGD([{"params": w}, {"params": w}]), ValueError, "some parameters appear in more than"),
+        (lambda t, w: t.optim.SGD([{"params": {w}}], lr=1), TypeError, "need to be organized in ordered collections"),
+        (lambda t, w: t.optim.SGD([w]).load_state_dict({"state": {}, "param_groups": []}), ValueError, "loaded state"),
+    ],
+)
+def test_errors(wrong, error, message):
+    for module in (nt, torch):
+        with pytest.raises(error, match=message):
+            wrong(module, module.nn.Parameter(module.tensor([1.0])))
+
+
+@pytest.mark.parametrize("option", ["foreach", "differentiable", "fused"])
+def test_options_that_are_not_there(option):
+    with pytest.raises(NotImplementedError, match=option):
+        nt.optim.SGD([nt.nn.Parameter(nt.tensor([1.0]))], lr=0.1, **{option: True})
+    with pytest.raises(AttributeError, match="'LBFGS': Narthex has"):
+        nt.optim.LBFGS  # noqa: B018
+
+
+SCHEDULES = {
+    "LambdaLR": lambda s, o: s.LambdaLR(o, lambda epoch: 0.9**epoch),
+    "LambdaLR two": lambda s, o: s.LambdaLR(o, [lambda epoch: 0.9**epoch, lambda epoch: 1.0 / (epoch + 1)]),
+    "StepLR": lambda s, o: s.StepLR(o, 3, gamma=0.5),
+    "MultiStepLR": lambda s, o: s.MultiStepLR(o, [2, 5, 5], gamma=0.5),
+    "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.8),
+    "ConstantLR": lambda s, o: s.ConstantLR(o, 0.25, 4),
+    "LinearLR": lambda s, o: s.LinearLR(o, 0.1, 1.0, 6),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 7, eta_min=0.01),
+    "CosineAnnealingLR up": lambda s, o: s.CosineAnnealingLR(o, 3),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules(name):
+    """The same rates, to the last bit, over 20 epochs with a reload in the middle."""
+    rates = []
+    for module in (nt, torch):
+        w, b = (module.nn.Parameter(module.tensor([1.0])) for _ in range(2))
+        optimizer = module.optim.SGD([{"params": [w]}, {"params": [b], "lr": 0.3}], lr=0.1)
+        schedule = SCHEDULES[name](module.optim.lr_scheduler, optimizer)
+        seen = [schedule.get_last_lr()]
+        for epoch in range(20):
+            optimizer.step()
+            schedule.step()
+            seen.append([group["lr"] for group in optimizer.param_groups])
+            assert schedule.get_last_lr() == seen[-1]
+            if epoch == 9:
+                state, saved = schedule.state_dict(), optimizer.state_dict()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    schedule = SCHEDULES[name](module.optim.lr_scheduler, optimizer)
+                schedule.load_state_dict(state)
+                optimizer.load_state_dict(saved)
+        rates.append(seen)
+    assert rates[0] == rates[1]
+
+
+def test_schedule_before_optimizer():
+    w = nt.nn.Parameter(nt.tensor([1.0]))
+    schedule = nt.optim.lr_scheduler.StepLR(nt.optim.SGD([w], lr=0.1), 2)
+    with pytest.warns(UserWarning, match="before `optimizer.step"):
+        schedule.step()
+    with pytest.raises(TypeError, match="int is not an Optimizer"):
+        nt.optim.lr_scheduler.StepLR(3, 2)
+
+
+@needs(nt.nn.utils, "clip_grad_norm_")
+@pytest.mark.parametrize("norm_type", [2.0, 1.0, 3.0, float("inf")])
+@pytest.mark.parametrize("limit", [0.5, 100.0])
+def test_clip_grad_norm(norm_type, limit):
+    values = [[[3.0, -4.0], [0.5, 0.0]], [1.0, -2.0]]
+    results = []
+    for module in (nt, torch):
+        parameters = [module.nn.Parameter(module.tensor(value)) for value in values]
+        for parameter in parameters:
+            parameter.grad = parameter.detach() * 2
+        norm = module.nn.utils.clip_grad_norm_(parameters, limit, norm_type)
+        results.append([norm] + [parameter.grad for parameter in parameters])
+    for mine, theirs in zip(*results):
+        close(mine, theirs)
+    bad = nt.nn.Parameter(nt.tensor([1.0]))
+    bad.grad = nt.tensor([float("inf")])
+    with pytest.raises(RuntimeError, match="is non-finite"):
+        nt.nn.utils.clip_grad_norm_(bad, 1.0, error_if_nonfinite=True)
+
+
+@needs(nt.nn.utils, "clip_grad_value_")
+def test_clip_grad_value():
+    results = []
+    for module in (nt, torch):
+        parameter = module.nn.Parameter(module.tensor([1.0, -5.0, 0.25, float("nan")]))
+        parameter.grad = parameter.detach() * 2
+        module.nn.utils.clip_grad_value_([parameter], 1.5)
+        results.append(parameter.grad)
+    same(*results)
