@@ -1,10 +1,11 @@
 """Modules, parameters and the functions over them. What is listed here is all there is so far."""
 
-from . import functional
-from .modules import Identity, Module, ModuleList, Sequential
+from . import functional, init, modules, utils
+from .modules import *
+from .modules import __all__ as _modules
 from .parameter import Parameter
 
-__all__ = ["Identity", "Module", "ModuleList", "Parameter", "Sequential", "functional"]
+__all__ = [*_modules, "Parameter", "functional", "init", "utils"]
 
 
 def __getattr__(name: str):

@@ -1,0 +1,36 @@
+"""Linear: a matrix and an offset."""
+
+import math
+
+from ... import _C
+from .. import functional, init
+from ..parameter import Parameter
+from .module import Module
+
+
+class Linear(Module):
+    """`input @ weight.t() + bias`; weight is (out_features, in_features)."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, device=None, dtype=None) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(_C.empty((out_features, in_features), device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(_C.empty((out_features,), device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new values: uniform on +-1 / sqrt(in_features)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input):
+        return functional.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

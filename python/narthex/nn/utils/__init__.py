@@ -1,0 +1,12 @@
+"""torch.nn.utils: gradients of many parameters at once, and parameters as one vector."""
+
+from ..._later import keep_whole
+from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, get_total_norm
+
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "get_total_norm"]
+_norms = "abs amax div maximum minimum pow sqrt"
+keep_whole(globals(), {name: "maximum minimum" if name == "clip_grad_value_" else _norms for name in list(__all__)})
+
+
+def __getattr__(name: str):
+    raise AttributeError(f"module 'torch.nn.utils' has no attribute '{name}': Narthex has {', '.join(__all__)} so far")
