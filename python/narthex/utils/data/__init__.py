@@ -1,0 +1,24 @@
+"""Datasets, samplers and the loader. What is listed here is all there is so far."""
+
+from ..._later import keep_whole
+from .collate import default_collate, default_convert
+from .dataloader import DataLoader, get_worker_info
+from .dataset import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler
+
+__all__ = [
+    "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler", "Sampler",
+    "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset", "default_collate", "default_convert",
+    "get_worker_info", "random_split",
+]  # fmt: skip
+keep_whole(
+    globals(),
+    {
+        "DataLoader": "random_ randperm randint stack", "RandomSampler": "random_ randperm randint",
+        "SubsetRandomSampler": "randperm", "default_collate": "stack", "random_split": "randperm",
+    },
+)  # fmt: skip
+
+
+def __getattr__(name: str):
+    raise AttributeError(f"module 'torch.utils.data' has no attribute '{name}': Narthex has {', '.join(__all__)}")

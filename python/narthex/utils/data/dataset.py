@@ -1,0 +1,112 @@
+"""Datasets: what a loader takes its samples from."""
+
+import math
+from bisect import bisect_right
+from itertools import accumulate
+
+from ... import _C
+
+
+class Dataset:
+    """A map from keys to samples: a subclass defines __getitem__, and __len__ for the usual samplers."""
+
+    def __getitem__(self, index):
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def __add__(self, other: "Dataset") -> "ConcatDataset":
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset):
+    """A stream of samples: a subclass defines __iter__."""
+
+    def __iter__(self):
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+    def __add__(self, other):
+        raise NotImplementedError("IterableDataset: adding two streams is not there yet; use itertools.chain")
+
+
+class TensorDataset(Dataset):
+    """Samples are tuples (t[i] for each tensor t); all tensors have the same first size."""
+
+    def __init__(self, *tensors) -> None:
+        if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
+            raise AssertionError("Size mismatch between tensors")
+        self.tensors = tensors
+
+    def __getitem__(self, index):
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].size(0)
+
+
+class ConcatDataset(Dataset):
+    """Several datasets one after the other."""
+
+    def __init__(self, datasets) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset")
+        self.cumulative_sizes = list(accumulate(map(len, self.datasets)))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index):
+        if index < 0:
+            if -index > len(self):
+                raise ValueError("absolute value of index should not exceed dataset length")
+            index += len(self)
+        at = bisect_right(self.cumulative_sizes, index)
+        return self.datasets[at][index - (self.cumulative_sizes[at - 1] if at else 0)]
+
+
+class Subset(Dataset):
+    """The samples of `dataset` at `indices`."""
+
+    def __init__(self, dataset, indices) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index):
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: list) -> list:
+        mine = [self.indices[index] for index in indices]
+        if callable(getattr(self.dataset, "__getitems__", None)):
+            return self.dataset.__getitems__(mine)
+        return [self.dataset[index] for index in mine]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def _sizes(n: int, lengths) -> list:
+    """Fractions that add up to 1 become counts: rounded down, the rest dealt out one by one."""
+    if not (math.isclose(sum(lengths), 1) and sum(lengths) <= 1):
+        return list(lengths)
+    for index, part in enumerate(lengths):
+        if part < 0 or part > 1:
+            raise ValueError(f"Fraction at index {index} is not between 0 and 1")
+    sizes = [math.floor(n * part) for part in lengths]
+    for index in range(n - sum(sizes)):
+        sizes[index % len(sizes)] += 1
+    return sizes
+
+
+def random_split(dataset, lengths, generator=None) -> list:
+    """Deals the samples out at random into Subsets of `lengths` (counts, or fractions that add up to 1)."""
+    n = len(dataset)
+    sizes = _sizes(n, lengths)
+    if sum(sizes) != n:
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    order = _C.randperm(n, generator=_C.default_generator if generator is None else generator).tolist()
+    return [Subset(dataset, order[end - size : end]) for end, size in zip(accumulate(sizes), sizes)]

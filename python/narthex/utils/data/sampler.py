@@ -1,0 +1,107 @@
+"""Samplers: the order in which a loader asks for samples. Shuffled orders are PyTorch's for the same seed."""
+
+from itertools import islice
+
+from ... import _C
+
+
+class Sampler:
+    """Base class: __iter__ yields keys (or lists of keys)."""
+
+    def __class_getitem__(cls, item):
+        return cls
+
+    def __iter__(self):
+        raise NotImplementedError(f"{type(self).__name__}: a subclass defines __iter__")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, 2, ..."""
+
+    def __init__(self, data_source) -> None:
+        self.data_source = data_source
+
+    def __iter__(self):
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+def _seeded(generator):
+    """The generator to draw an order from: without one, a fresh one with a seed from the default generator."""
+    if generator is not None:
+        return generator
+    seed = int(_C.empty((), dtype=_C.int64).random_().item())
+    return _C.Generator().manual_seed(seed)
+
+
+class RandomSampler(Sampler):
+    """All keys in random order, or, with `replacement`, `num_samples` keys each drawn from all."""
+
+    def __init__(self, data_source, replacement: bool = False, num_samples=None, generator=None) -> None:
+        self.data_source, self.replacement, self._num_samples = data_source, replacement, num_samples
+        self.generator = generator
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
+
+    @property
+    def num_samples(self) -> int:
+        """How many keys one pass yields."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self):
+        n, left = len(self.data_source), self.num_samples
+        generator = _seeded(self.generator)
+        if self.replacement:
+            # 32 at a time, and a last draw even of none: PyTorch's sequence.
+            while left >= 32:
+                yield from _C.randint(n, (32,), dtype=_C.int64, generator=generator).tolist()
+                left -= 32
+            yield from _C.randint(n, (left,), dtype=_C.int64, generator=generator).tolist()
+            return
+        while left >= n:
+            yield from _C.randperm(n, generator=generator).tolist()
+            left -= n
+        yield from _C.randperm(n, generator=generator).tolist()[:left]
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler):
+    """The given keys in random order."""
+
+    def __init__(self, indices, generator=None) -> None:
+        self.indices, self.generator = indices, generator
+
+    def __iter__(self):
+        generator = _C.default_generator if self.generator is None else self.generator
+        for index in _C.randperm(len(self.indices), generator=generator).tolist():
+            yield self.indices[index]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class BatchSampler(Sampler):
+    """Lists of `batch_size` keys of another sampler; a shorter last list is dropped with `drop_last`."""
+
+    def __init__(self, sampler, batch_size: int, drop_last: bool) -> None:
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
+            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self):
+        keys = iter(self.sampler)
+        while batch := list(islice(keys, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.sampler), self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
