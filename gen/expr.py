@@ -12,8 +12,13 @@ from gen.read import Parser
 from gen.syntax import At, Expr, Problem, pattern_names, tokenize
 
 UNKNOWN = object()
-STATUS = {"RuntimeError": "NX_RUNTIME", "ValueError": "NX_VALUE", "TypeError": "NX_TYPE", "IndexError": "NX_INDEX",
-          "NotImplementedError": "NX_NOT_IMPLEMENTED"}
+STATUS = {
+    "RuntimeError": "NX_RUNTIME",
+    "ValueError": "NX_VALUE",
+    "TypeError": "NX_TYPE",
+    "IndexError": "NX_INDEX",
+    "NotImplementedError": "NX_NOT_IMPLEMENTED",
+}
 
 
 @dataclass
@@ -24,12 +29,12 @@ class Value:
 
     kind: str
     c: str = ""
-    n: str = ""             # ints: their count
-    array: str = ""         # tensor: the C text of its nx_array
-    present: str = ""       # ints that may be absent: the C condition
-    base: str = ""          # value: its type
+    n: str = ""  # ints: their count
+    array: str = ""  # tensor: the C text of its nx_array
+    present: str = ""  # ints that may be absent: the C condition
+    base: str = ""  # value: its type
     const: object = UNKNOWN
-    source: tuple = None    # ("in", k) or ("out", k): reading the elements means saving them
+    source: tuple = None  # ("in", k) or ("out", k): reading the elements means saving them
 
 
 def constant(value):
@@ -76,12 +81,12 @@ class Body:
 
     def __init__(self, world, operator, can_call):
         self.world = world
-        self.operator = operator      # for messages
-        self.can_call = can_call      # tensor level: operators may be called, failure goes to `fail`
+        self.operator = operator  # for messages
+        self.can_call = can_call  # tensor level: operators may be called, failure goes to `fail`
         self.lines, self.declarations = [], []
         self.scope = {}
         self.n_tensors = self.n_names = self.depth = 0
-        self.read = set()             # sources whose elements were read
+        self.read = set()  # sources whose elements were read
 
     # ---- emitting
     def emit(self, line):
@@ -276,9 +281,19 @@ class Body:
 
     def fold(self, expr, left, right):
         a, b, word = left.const, right.const, expr.value
-        table = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "%": lambda: a % b,
-                 "==": lambda: a == b, "!=": lambda: a != b, "<": lambda: a < b, "<=": lambda: a <= b,
-                 ">": lambda: a > b, ">=": lambda: a >= b}
+        table = {
+            "+": lambda: a + b,
+            "-": lambda: a - b,
+            "*": lambda: a * b,
+            "/": lambda: a / b,
+            "%": lambda: a % b,
+            "==": lambda: a == b,
+            "!=": lambda: a != b,
+            "<": lambda: a < b,
+            "<=": lambda: a <= b,
+            ">": lambda: a > b,
+            ">=": lambda: a >= b,
+        }
         return constant(table[word]())
 
     def arithmetic(self, expr, left, right):
@@ -408,7 +423,7 @@ class Body:
     def loop(self, expr, body, check_room=False):
         if expr.n_state or expr.args[0] is not None or len(expr.value) != 1 or not isinstance(expr.value[0][0], str):
             self.refuse(expr, "'each' with state, conditions, tuples or several lists")
-        (name, over), = expr.value
+        ((name, over),) = expr.value
         k = self.declare("int64_t $")
         if over.op == "call" and over.value == "range":
             if len(over.args) != 1:

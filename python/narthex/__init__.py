@@ -10,6 +10,7 @@ from . import _C
 from ._C import (
     Generator,
     Size,
+    default_generator,
     device,
     dtype,
     from_dlpack,
@@ -23,7 +24,8 @@ from ._C import (
     tensor,
 )
 
-__version__ = "0.1.0"
+narthex_version = "0.1.0"
+__version__ = "2.13.0"  # the PyTorch whose programs run here: they compare it
 
 
 def _take_from_extension() -> None:
@@ -74,16 +76,30 @@ class _DynamoNames:
 _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 
 _SUBMODULES = (
-    "_dynamo", "_functorch", "_lazy", "_logging", "_ops", "_tensor_str", "autograd", "bridge", "compiler", "fx", "jit",
-    "library", "nn",
+    "_dynamo", "_functorch", "_lazy", "_logging", "_ops", "_tensor_str", "amp", "autograd", "backends", "bridge",
+    "compiler", "cuda", "fx", "jit", "library", "nn", "optim", "random", "serialization", "utils", "version",
 )  # fmt: skip
 _LAZY = {
+    "as_tensor": "_from_numpy",
+    "autocast": "amp",
     "compile": "_compile",
+    "from_numpy": "_from_numpy",
+    "frombuffer": "_from_numpy",
+    "get_rng_state": "random",
     "include_dir": "_paths",
     "lib_dir": "_paths",
+    "load": "serialization",
     "ops": "_ops",
+    "save": "serialization",
     "set_printoptions": "_tensor_str",
+    "set_rng_state": "random",
 }
+for _name in (
+    "are_deterministic_algorithms_enabled", "get_float32_matmul_precision", "get_num_interop_threads",
+    "is_deterministic_algorithms_warn_only_enabled", "set_default_device", "set_float32_matmul_precision",
+    "set_num_interop_threads", "use_deterministic_algorithms",
+):  # fmt: skip
+    _LAZY[_name] = "_settings"
 
 
 def __getattr__(name: str):
@@ -96,7 +112,7 @@ def __getattr__(name: str):
         globals()[name] = value
         return value
     raise AttributeError(
-        f"module 'torch' has no attribute '{name}': Narthex {__version__} does not have it "
+        f"module 'torch' has no attribute '{name}': Narthex {narthex_version} does not have it "
         "(`narthex op` lists the operators)"
     )
 
@@ -131,11 +147,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
 
-    from . import _dynamo, _functorch, _lazy, _logging, autograd, bridge, compiler, fx, jit, library, nn
+    from . import (
+        _dynamo,
+        _functorch,
+        _lazy,
+        _logging,
+        amp,
+        autograd,
+        backends,
+        bridge,
+        compiler,
+        cuda,
+        fx,
+        jit,
+        library,
+        nn,
+        optim,
+        random,
+        serialization,
+        utils,
+        version,
+    )
     from ._C import *
     from ._compile import compile
+    from ._from_numpy import as_tensor, from_numpy, frombuffer
     from ._ops import ops
     from ._paths import include_dir, lib_dir
+    from ._settings import *
     from ._tensor_str import set_printoptions
+    from .amp import autocast
+    from .random import get_rng_state, set_rng_state
+    from .serialization import load, save
 
     Number = builtins.int | builtins.float

@@ -101,9 +101,9 @@ def main(arguments=None) -> int:
         print(_HELP, end="")
         return 0
     if arguments[0] == "--version":
-        from . import __version__
+        from . import narthex_version
 
-        print(f"narthex {__version__}")
+        print(f"narthex {narthex_version}")
         return 0
     if arguments[0] not in _COMMANDS:
         return _complain(f"{arguments[0]}: no such command; there are {', '.join(_COMMANDS)} (narthex --help)")

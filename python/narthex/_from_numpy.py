@@ -1,0 +1,80 @@
+"""Tensors from numpy arrays and other buffers. numpy itself is imported only by what needs it."""
+
+from . import _C
+from ._tensor import Tensor
+
+
+def from_numpy(ndarray) -> Tensor:
+    """A tensor over the memory of a numpy array."""
+    if type(ndarray).__module__ != "numpy" or not hasattr(ndarray, "__dlpack__"):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if any(step < 0 for step in ndarray.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
+        )
+    if not isinstance(getattr(_C, ndarray.dtype.name, None), _C.dtype) or not ndarray.dtype.isnative:
+        raise TypeError(
+            f"can't convert np.ndarray of type {ndarray.dtype}. The only supported types are: float64, float32, "
+            "float16, int64, int32, int16, int8, uint8, and bool."
+        )
+    if not ndarray.flags.writeable:
+        # An array that must not be written to has no tensor over it: this one is a copy.
+        ndarray = ndarray.copy()
+    return _C.from_dlpack(ndarray)
+
+
+def _plain(data):
+    """`data` with every tensor and array inside as Python numbers."""
+    if isinstance(data, _C.TensorBase):
+        return data.tolist()
+    if isinstance(data, (list, tuple)):
+        return [_plain(item) for item in data]
+    return data.tolist() if type(data).__module__ == "numpy" else data
+
+
+def _dtype_inside(data):
+    """The dtype of the first number in nested sequences if a tensor or numpy says it."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    if isinstance(data, _C.TensorBase):
+        return data.dtype
+    return getattr(_C, data.dtype.name) if type(data).__module__ == "numpy" else None
+
+
+def as_tensor(data, dtype=None, device=None) -> Tensor:
+    """`data` as a tensor: itself, or over the memory of an array, where dtype and device allow it; else a copy."""
+    if type(data).__module__ == "numpy" and hasattr(data, "__array__"):
+        import numpy
+
+        data = from_numpy(numpy.asarray(data))
+    if isinstance(data, _C.TensorBase):
+        return data.to(device=device, dtype=dtype)
+    return _C.tensor(_plain(data), dtype=_dtype_inside(data) if dtype is None else dtype, device=device)
+
+
+def frombuffer(buffer, *, dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector over the memory of a buffer that can be written to (bytearray, array, memoryview)."""
+    bytes_ = memoryview(buffer).cast("B")
+    n_bytes = len(bytes_) - offset
+    if len(bytes_) == 0:
+        raise ValueError(f"both buffer length ({len(bytes_)}) and count ({count}) must not be 0")
+    if offset < 0 or n_bytes <= 0:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({len(bytes_)} bytes) - 1"
+        )
+    if bytes_.readonly:
+        raise NotImplementedError("frombuffer: a buffer that cannot be written to is not there yet; use bytearray(...)")
+    if count < 0 and n_bytes % dtype.itemsize:
+        raise ValueError(
+            f"buffer length ({n_bytes} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"({dtype.itemsize})"
+        )
+    n = n_bytes // dtype.itemsize if count < 0 else count
+    if n * dtype.itemsize > n_bytes:
+        raise ValueError(
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({len(bytes_)} bytes)"
+        )
+    made = _C.tensor_over(bytes_[offset : offset + n * dtype.itemsize], dtype)
+    return made.requires_grad_() if requires_grad else made

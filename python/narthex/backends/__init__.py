@@ -1,0 +1,8 @@
+"""torch.backends: questions about kernels of other libraries, answered as they are here: none of them is there.
+
+Settings are kept, so that they can be read back, and change nothing.
+"""
+
+from . import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+
+__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]

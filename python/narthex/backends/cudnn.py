@@ -1,0 +1,21 @@
+"""Settings of cuDNN, which is not there; they change nothing."""
+
+enabled = True
+benchmark = False
+benchmark_limit = 10
+deterministic = False
+allow_tf32 = True
+
+
+def is_available() -> bool:
+    """False."""
+    return False
+
+
+def version() -> None:
+    """None."""
+
+
+def is_acceptable(tensor) -> bool:
+    """False."""
+    return False
