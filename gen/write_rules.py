@@ -355,7 +355,7 @@ def rules_of(sibling):
 
 
 def hand_on(body):
-    """A tensor that is mentioned for the last time is handed on: counting up and later down takes a locked operation."""
+    """A tensor that is mentioned for the last time is handed on: counting up and later down would be locked."""
     for k, line in enumerate(body.lines):
         found = re.search(r"= nx_tensor_ref\((t\[\d+\])\);", line)
         if found and not any(found[1] in later for later in body.lines[k + 1 :]):

@@ -47,6 +47,11 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
         PyErr_SetString(PyExc_RuntimeError, "data: cannot be set while a graph is being captured");
         return -1;
     }
+    if ((to->keys & NX_KEY(AUTOGRAD)) && !nx_is_float((nx_dtype)from->a.dtype)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "data set to a tensor that requires gradients must be floating point or complex dtype");
+        return -1;
+    }
     nx_status status = nx_tensor_alias(from, &alias);
     if (status != NX_OK) return nxpy_raise(status), -1;
     nx_storage *storage = to->storage;

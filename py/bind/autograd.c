@@ -101,19 +101,6 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
         return -1;
     }
     nx_tensor *grad = value && value != Py_None ? nxpy_tensor_get(value) : NULL;
-    if (grad) {
-        bool fits = grad->a.ndim == SELF->a.ndim &&
-                    memcmp(grad->a.sizes, SELF->a.sizes, sizeof(int64_t) * grad->a.ndim) == 0;
-        if (!fits)
-            return PyErr_SetString(PyExc_RuntimeError, "assigned grad has data of a different size"), -1;
-        if (grad->a.dtype != SELF->a.dtype)
-            return PyErr_SetString(PyExc_RuntimeError, "assigned grad has data of a different type"), -1;
-        if (grad->a.device.type != SELF->a.device.type) {
-            return PyErr_SetString(PyExc_RuntimeError,
-                                   "assigned grad has data located on a different device"),
-                   -1;
-        }
-    }
     nx_status status = nx_tensor_set_grad(SELF, grad);
     return status == NX_OK ? 0 : (nxpy_raise(status), -1);
 }
@@ -128,9 +115,6 @@ static PyObject *get_output_nr(PyObject *self, void *unused) {
     return PyLong_FromLong(SELF->autograd && SELF->autograd->node ? SELF->autograd->output : 0);
 }
 static PyObject *retain_grad(PyObject *self, PyObject *unused) {
-    if (!nx_tensor_requires_grad(SELF)) {
-        return PyErr_Format(PyExc_RuntimeError, "can't retain_grad on Tensor that has requires_grad=False");
-    }
     NXPY_TRY(nx_tensor_retain_grad(SELF));
     Py_RETURN_NONE;
 }
@@ -206,16 +190,6 @@ static nx_tensor **tensors_of(PyObject *sequence, Py_ssize_t n, const char *what
     return tensors;
 }
 
-static PyObject *take_all(nx_tensor **tensors, Py_ssize_t n) {
-    PyObject *tuple = PyTuple_New(n);
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = tensors[i] ? nxpy_tensor_take(tensors[i]) : Py_NewRef(Py_None);
-        if (tuple && item) PyTuple_SET_ITEM(tuple, i, item);
-        else Py_CLEAR(tuple);
-    }
-    return tuple;
-}
-
 static PyObject *autograd_run(PyObject *module, PyObject *args) {
     PyObject *roots, *grads, *inputs;
     int retain, create;
@@ -237,7 +211,7 @@ static PyObject *autograd_run(PyObject *module, PyObject *args) {
             nx_grad_run(r, g, (int)n, retain, create, inputs == Py_None ? NULL : in, (int)n_in, out);
         result = status != NX_OK     ? nxpy_raise(status)
                  : inputs == Py_None ? Py_NewRef(Py_None)
-                                     : take_all(out, n_in);
+                                     : nxpy_tensors_take(out, (int)n_in);
     }
     PyMem_Free(r);
     PyMem_Free(g);

@@ -34,27 +34,9 @@ static PyObject *wrap_value(nxpy_graph *graph, const nx_value *value) {
     return list;
 }
 
-static bool same_value(const nx_value *a, const nx_value *b) {
-    if (a->tag != b->tag) return false;
-    switch (a->tag) {
-    case NX_TAG_NONE: return true;
-    case NX_TAG_FLOAT: return a->f == b->f;
-    case NX_TAG_STR: return strcmp(a->str, b->str) == 0;
-    case NX_TAG_INTS:
-        return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0);
-    case NX_TAG_DEVICE: return a->device.type == b->device.type && a->device.index == b->device.index;
-    case NX_TAG_LIST:
-        for (int i = 0; i < a->n && a->n == b->n; i++) {
-            if (!same_value(&a->list[i], &b->list[i])) return false;
-        }
-        return a->n == b->n;
-    default: return a->i == b->i;
-    }
-}
-
 static bool is_initial(const nx_node *node, int i) {
     const nx_param *param = &node->op->def->params[i];
-    return param->has_initial && same_value(&node->args[i], &param->initial);
+    return param->has_initial && nx_value_equal(&node->args[i], &param->initial);
 }
 
 /* How many arguments are written by position. */

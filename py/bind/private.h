@@ -49,7 +49,6 @@ PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused);
 PyObject *nxpy_tensor_item(PyObject *self, PyObject *unused);
 PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *nxpy_tensor_dlpack_device(PyObject *self, PyObject *unused);
-int nxpy_append_functions_to_tensor(void);
 
 /* compiled.c, for graph.c. The tensors behind `given`, lent; -1 with an exception that names `what`. */
 int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected, nx_tensor **out);

@@ -199,4 +199,15 @@ static PyMethodDef functions[] = {
      "alloc_watch(on): free lists stand aside, so that alloc_live() is exact."},
     {NULL}};
 
-int nxpy_add_runtime(PyObject *module) { return PyModule_AddFunctions(module, functions); }
+/* ---- the interpreter's lock: given away while the library waits, but never inside a trace ------------------- */
+static void *give_lock(void) {
+    return PyGILState_Check() && nx_thread_get()->tracer == NULL ? PyEval_SaveThread() : NULL;
+}
+static void take_lock(void *token) {
+    if (token) PyEval_RestoreThread(token);
+}
+
+int nxpy_add_runtime(PyObject *module) {
+    nx_set_block_hooks(give_lock, take_lock);
+    return PyModule_AddFunctions(module, functions);
+}

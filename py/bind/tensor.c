@@ -86,9 +86,12 @@ static void free_owned(void *python) {
     PyGILState_Release(state);
 }
 
+/* What C still holds is reachable, whatever Python's own counts say: its members are not shown. */
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg) {
-    Py_VISIT(((nxpy_tensor *)self)->dict);
+    const nx_tensor *tensor = ((nxpy_tensor *)self)->tensor;
     if (Py_TYPE(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_VISIT(Py_TYPE(self));
+    if (tensor && atomic_load_explicit(&tensor->refs, memory_order_relaxed) > 1) return 0;
+    Py_VISIT(((nxpy_tensor *)self)->dict);
     return 0;
 }
 static int tensor_clear(PyObject *self) {

@@ -214,7 +214,6 @@ void nxpy__log_event(const char *event, const char *format, ...); /* Py_BuildVal
 #define NXPY_LOG(...) do { if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_event(__VA_ARGS__); } while (0)
 void nxpy__log_start(nxpy_trace *trace);
 void nxpy__log_instruction(nxpy_loop *loop);
-void nxpy__log_line(nxpy_loop *loop);
 void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake);
 void nxpy__log_guards(const nxpy_guards *guards);
 PyObject *nxpy__line_text(PyObject *file, int line); /* the user's line, stripped; new reference */

@@ -3,7 +3,6 @@
 from . import _C
 
 _to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
-_to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
 _MEMORY_FORMAT_KEYS = ("memory_format", "non_blocking", "copy")
 
 

@@ -1,5 +1,6 @@
 /* base: status, memory, vectors, strings, threads. No tensors yet.
- * Also the one list of thread-local state (struct nx_thread) and of process state (struct nx_process). */
+ * Also the one list of thread-local state (struct nx_thread). Process state is what must be there once: the flags below,
+ * the allocator's counters, tables of devices and operators (src/device, src/dispatch), the default generator. */
 #ifndef NX_BASE_H
 #define NX_BASE_H
 
@@ -53,7 +54,6 @@ static inline nx_thread *nx_thread_get(void) { return NX_LIKELY(nx__thread != NU
 
 /* ---- status --------------------------------------------------------------------------------------- */
 const char *nx_status_name(nx_status status);      /* "RUNTIME" */
-const char *nx_status_exception(nx_status status); /* "RuntimeError" */
 nx_status nx_fail_memory(size_t bytes);            /* NX_NO_MEMORY with the size */
 
 /* ---- memory ---------------------------------------------------------------------------------------
@@ -124,6 +124,10 @@ extern nx_flags nx_flag; /* filled once when the library is loaded */
 /* ---- blocking: py/ sets these to release and take the interpreter's lock ------------------------------ */
 extern void *(*nx_before_block)(void);       /* returns a token */
 extern void (*nx_after_block)(void *token);
+static inline void *nx_block_begin(void) { return nx_before_block ? nx_before_block() : NULL; }
+static inline void nx_block_end(void *token) {
+    if (nx_after_block) nx_after_block(token);
+}
 NX_API void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token));
 
 #endif

@@ -61,19 +61,8 @@ static const char *const status_names[NX_N_STATUS] = {
 #include "narthex/errors.def"
 #undef NX_ERROR_ROW
 };
-static const char *const status_exceptions[NX_N_STATUS] = {
-    [NX_OK] = "SystemError",
-#define NX_ERROR_ROW(code, exception, meaning) [NX_##code] = #exception,
-#include "narthex/errors.def"
-#undef NX_ERROR_ROW
-};
-
 const char *nx_status_name(nx_status status) {
     return status >= 0 && status < NX_N_STATUS ? status_names[status] : "UNKNOWN";
-}
-
-const char *nx_status_exception(nx_status status) {
-    return status >= 0 && status < NX_N_STATUS ? status_exceptions[status] : "SystemError";
 }
 
 void *(*nx_before_block)(void);

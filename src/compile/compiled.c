@@ -127,10 +127,20 @@ static nx_status copy_back(const nx_aot *aot, nx_tensor *const *inputs, nx_tenso
     return NX_OK;
 }
 
+/* Outputs that share memory are views of the first of them to autograd: writing one of them in place must not leave the
+ * history of another as it was. */
+static void join_views(nx_tensor *const *out, int i) {
+    for (int k = 0; k < i && out[i]->base == NULL; k++) {
+        nx_tensor *first = out[k];
+        if (first != out[i] && first->storage == out[i]->storage && first->base != out[i])
+            out[i]->base = nx_tensor_ref(first->base ? first->base : first);
+    }
+}
+
 /* Output `i` as the caller gets it: a new reference. */
 static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *const *inputs, nx_tensor *result,
-                             nx_grad_node *node,
-                             nx_tensor **out) {
+                             nx_grad_node *node, nx_tensor **outputs) {
+    nx_tensor **out = &outputs[i];
     const nx__alias *alias = &compiled->aliases[i];
     if (alias->input >= 0) return nx__alias_make(alias, inputs[alias->input], out);
     bool differentiated = node && compiled->aot->output_requires_grad[i];
@@ -138,6 +148,7 @@ static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *cons
     if (result == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: output %d is not a tensor", i);
     if (is_input && differentiated) NX_TRY(nx_tensor_alias(result, out));
     else *out = nx_tensor_ref(result);
+    if (differentiated) join_views(outputs, i);
     nx_status status = differentiated ? nx_grad_set_node(*out, node, i) : NX_OK;
     if (status == NX_OK) return NX_OK;
     nx_tensor_unref(*out);
@@ -157,7 +168,7 @@ static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tens
     NX_TRY_FAIL(copy_back(compiled->aot, inputs, results));
     thread->grad_disabled = disabled;
     for (; made < n && status == NX_OK; made++)
-        status = make_output(compiled, made, inputs, results[made], node, &out[made]);
+        status = make_output(compiled, made, inputs, results[made], node, out);
     thread->grad_disabled = true;
     if (status != NX_OK) made--; /* the last one failed and is not there */
 fail:

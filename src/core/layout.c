@@ -56,11 +56,13 @@ void nx_meta_contiguous(nx_meta *meta) {
     }
 }
 
-/* The bytes that reach from element 0 to the last one; SIZE_MAX when that cannot be counted. */
+/* The bytes from element 0 to the last one behind it; SIZE_MAX when that cannot be counted. What a negative stride
+ * reaches lies before element 0 and is nobody's to write beyond the elements. */
 size_t nx_meta_bytes(const nx_meta *meta) {
     int64_t last = 0, reach;
     for (int d = 0; d < meta->ndim; d++) {
         if (meta->size[d] == 0) return 0;
+        if (meta->stride[d] < 0) continue;
         if (__builtin_mul_overflow(meta->size[d] - 1, meta->stride[d], &reach)) return SIZE_MAX;
         if (__builtin_add_overflow(last, reach, &last)) return SIZE_MAX;
     }

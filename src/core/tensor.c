@@ -180,6 +180,7 @@ nx_status nx_tensor_from_memory(void *data, nx_dtype dtype, int ndim, const int6
         if (strides) meta.stride[d] = strides[d];
     }
     if (strides == NULL) nx_meta_contiguous(&meta);
+    if (nx_meta_bytes(&meta) == SIZE_MAX) return fail_size(&meta);
     nx_storage *storage;
     memory_owner *owner = nx_alloc(sizeof *owner);
     if (owner == NULL) return nx_fail_memory(sizeof *owner);

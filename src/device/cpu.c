@@ -83,9 +83,9 @@ static nx_status capture_end(void *context, nx_stream *stream, const nx_span *sl
 
 /* The thread before us may need the interpreter's lock to go on. */
 static void wait_for_turn(graph *g) {
-    void *token = nx_before_block ? nx_before_block() : NULL;
+    void *token = nx_block_begin();
     while (atomic_flag_test_and_set_explicit(&g->busy, memory_order_acquire)) sched_yield();
-    if (nx_after_block) nx_after_block(token);
+    nx_block_end(token);
 }
 
 static nx_status graph_replay(void *context, void *at, nx_stream *stream, void *const *bases,

@@ -80,9 +80,9 @@ void nx_device_seed_all(uint64_t seed) {
     }
     /* A seed waits for the work before it, which may ask for a generator: not under the lock. */
     pthread_mutex_unlock(&nx__devices.generator_lock);
-    void *token = n && nx_before_block ? nx_before_block() : NULL;
+    void *token = n ? nx_block_begin() : NULL;
     for (int i = 0; i < n; i++) nx_generator_seed(made[i], seed);
-    if (n && nx_after_block) nx_after_block(token);
+    if (n) nx_block_end(token);
 }
 
 void nx_manual_seed(uint64_t seed) { nx_device_seed_all(seed); }

@@ -94,11 +94,11 @@ static nx_status wait_all(nx_device device) {
 nx_status nx_device_synchronize(nx_device device) {
     if (device.type == 0) return NX_OK;
     if (!is_known(device)) return fail_unknown(device);
-    void *token = nx_before_block ? nx_before_block() : NULL;
+    void *token = nx_block_begin();
     pthread_mutex_lock(&nx__devices.lock);
     nx_status status = wait_all(device);
     pthread_mutex_unlock(&nx__devices.lock);
-    if (nx_after_block) nx_after_block(token);
+    nx_block_end(token);
     return status;
 }
 
@@ -109,9 +109,9 @@ static nx_status copy_in(nx_device device, void *to, const void *from, size_t by
     const nx_device_api *api = nx_device_get_api(device.type);
     nx_stream *stream = nx_stream_current(device);
     if (stream == NULL) return nx_thread_get()->error;
-    void *token = bytes > SHORT && nx_before_block ? nx_before_block() : NULL;
+    void *token = bytes > SHORT ? nx_block_begin() : NULL;
     nx_status status = api->copy_in(api->context, stream, to, from, bytes);
-    if (bytes > SHORT && nx_after_block) nx_after_block(token);
+    if (bytes > SHORT) nx_block_end(token);
     return status;
 }
 
@@ -119,9 +119,9 @@ static nx_status copy_out(nx_device device, void *to, const void *from, size_t b
     const nx_device_api *api = nx_device_get_api(device.type);
     nx_stream *stream = nx_stream_current(device);
     if (stream == NULL) return nx_thread_get()->error;
-    void *token = nx_before_block ? nx_before_block() : NULL;
+    void *token = nx_block_begin();
     nx_status status = api->copy_out(api->context, stream, to, from, bytes);
-    if (nx_after_block) nx_after_block(token);
+    nx_block_end(token);
     return status;
 }
 

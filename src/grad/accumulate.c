@@ -27,7 +27,7 @@ static nx_status keep_plain(nx_tensor *g, nx_tensor **out) {
 
 static nx_status accumulate(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
     nx_tensor *leaf = node->context;
-    if (leaf == NULL) return NX_OK;
+    if (leaf == NULL || !nx_tensor_requires_grad(leaf)) return NX_OK; /* switched off since */
     nx_autograd *autograd = leaf->autograd;
     bool recorded = nx_grad_enabled();
     nx_tensor *sum = NULL;

@@ -89,6 +89,7 @@ nx_status nx_grad_take_node(nx_tensor *tensor, nx_grad_node *node, int output) {
         nx_grad_node_unref(node);
         return status;
     }
+    bool retains = autograd->retains_grad; /* an operator that writes in place: its new value keeps its gradient */
     nx__retain_stop(autograd);
     nx_grad_node *before = autograd->node;
     autograd->node = node;
@@ -97,7 +98,7 @@ nx_status nx_grad_take_node(nx_tensor *tensor, nx_grad_node *node, int output) {
     if (tensor->base && tensor->base->autograd) autograd->base_rebased = tensor->base->autograd->rebased;
     tensor->keys |= NX_KEY(AUTOGRAD);
     nx_grad_node_unref(before);
-    return NX_OK;
+    return retains ? nx_tensor_retain_grad(tensor) : NX_OK;
 }
 
 void nx_grad_drop(nx_tensor *tensor) {
