@@ -1,5 +1,5 @@
-"""Calls that take the short way: point operators whose operands are alike need no shape rule. Values, sizes and strides,
-and refusals, must be PyTorch's whichever way a call takes."""
+"""Calls that take the short way: point operators on operands that are alike need no shape rule. Values, sizes,
+strides and refusals must be those of PyTorch whichever way a call takes."""
 
 from __future__ import annotations
 
