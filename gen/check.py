@@ -59,7 +59,7 @@ def check_cases(world, entry):
         for case in row.value:
             if (
                 case["case"] == "set"
-                and case["name"] not in ("shapes", "layouts", "values")
+                and case["name"] not in ("shapes", "layouts", "values", "T")
                 and not entry.param(case["name"])
                 and not any(p.type.base == "options" for p in entry.params)
             ):

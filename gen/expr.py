@@ -176,6 +176,9 @@ class Body:
             {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}[expr.value]
         )
 
+    def expr_string(self, expr):
+        return Value("value", f"nx_value_str({c_string(expr.value)})", base="str")
+
     def expr_name(self, expr):
         name = expr.value
         if name in self.scope:
@@ -187,6 +190,10 @@ class Body:
             return Value("value", f"((nx_value){{.tag = NX_TAG_MEMORY_FORMAT, .i = {format_}}})", base="memory_format")
         if name == "default":
             return Value("dtype", "nx_default_dtype()")
+        if name == "zero" and "g" in self.scope:
+            slot = self.new_tensor()
+            self.try_(f"nx__zeros_like({self.scope['g'].c}, &{slot})")
+            return self.tensor(slot)
         raise Problem(expr.at, f"{self.operator} has no name '{name}' (in scope: {', '.join(sorted(self.scope))})")
 
     def expr_let(self, expr):
@@ -233,6 +240,8 @@ class Body:
 
     def expr_index(self, expr):
         value = self.expr(expr.args[0])
+        if value.kind in ("tuple", "bools"):
+            return self.member(expr, value)
         if value.kind != "ints":
             self.refuse(expr, f"an index into a {value.kind}")
         return Value("int", f"{value.c}[{self.int_text(expr.args[1])}]")
@@ -245,6 +254,17 @@ class Body:
         end = self.int_text(stop) if stop is not None else value.n
         return Value("ints", f"({value.c} + {first})", f"({end} - {first})")
 
+    def member(self, expr, value):
+        """One of an operator's results, or of a list of bools."""
+        at = self.expr(expr.args[1]).const
+        if not isinstance(at, int):
+            raise Problem(expr.at, "which one must be a number here")
+        if value.kind == "bools":
+            return Value("bool", f"({value.c}.list[{at}].i != 0)")
+        if not 0 <= at < int(value.n):
+            raise Problem(expr.at, f"there are {value.n} results, counted from 0")
+        return self.tensor(f"t[{value.const + at}]")
+
     def expr_unary(self, expr):
         value = self.expr(expr.args[0])
         if value.const is not UNKNOWN:
@@ -253,6 +273,8 @@ class Body:
             return Value("bool", f"!({bare(value.c)})")
         if value.kind in ("int", "float"):
             return Value(value.kind, f"-({value.c})")
+        if value.kind == "tensor":
+            return self.call_form(expr, "neg", [value], {})
         self.refuse(expr, f"'-' of a {value.kind}")
 
     def expr_binary(self, expr):
@@ -318,17 +340,30 @@ class Body:
             return constant(absent)
         if value.kind in ("ints?", "value"):
             return Value("bool", f"({value.c}.tag {'==' if absent else '!='} NX_TAG_NONE)")
-        if value.kind == "ints" and value.present:
+        if value.kind in ("ints", "tensor") and value.present:
             return Value("bool", f"!{value.present}" if absent else value.present)
         return constant(not absent)
 
     def compare_number(self, expr, left, right):
         """A Scalar argument against a constant: `alpha == 1`."""
-        number, other = (left, right) if left.kind == "number" else (right, left)
-        if other.const is UNKNOWN or expr.value not in ("==", "!="):
-            self.refuse(expr, "more than == and != of a Scalar and a constant")
-        test = f"(nx__as_float(&{number.c}) == {float(other.const)!r})"
-        return Value("bool", test if expr.value == "==" else f"!{test}")
+        if expr.value in ("+", "-", "*"):
+            return self.compute_number(expr, left, right)
+        if left.kind != "number" or right.const is UNKNOWN or expr.value not in ("==", "!=", "<", "<=", ">", ">="):
+            self.refuse(expr, "more than comparing a Scalar with a constant")
+        return Value("bool", f"(nx__as_float(&{left.c}) {expr.value} {float(right.const)!r})")
+
+    def compute_number(self, expr, left, right):
+        """A Scalar argument and a constant, or two of them: a Scalar again."""
+        def text(value):
+            if value.kind == "number":
+                return value.c
+            if value.const is UNKNOWN:
+                self.refuse(expr, f"'{expr.value}' of a {left.kind} and a {right.kind}")
+            return f"nx_value_{value.kind}({value.c})"
+        name = self.declare("nx_value $")
+        word = {"+": "add", "-": "sub", "*": "mul"}[expr.value]
+        self.emit(f"{name} = nx__number_{word}({text(left)}, {text(right)});")
+        return Value("number", name)
 
     def otherwise(self, expr, left, right):
         """`a ?? b`: the first if it is present."""
@@ -377,11 +412,14 @@ class Body:
 
     def expr_if(self, expr):
         condition = self.expr(expr.args[0])
+        return self.choose(expr, condition, expr.args[1], expr.args[2])
+
+    def choose(self, expr, condition, if_true, if_false):
         if condition.const is not UNKNOWN:
-            return self.expr(expr.args[1] if condition.const else expr.args[2])
+            return self.expr(if_true if condition.const else if_false)
         self.depth += 1
-        yes, yes_lines = self.capture(expr.args[1])
-        no, no_lines = self.capture(expr.args[2])
+        yes, yes_lines = self.capture(if_true)
+        no, no_lines = self.capture(if_false)
         self.depth -= 1
         if yes.kind != no.kind:
             raise Problem(expr.at, f"the two sides differ: a {yes.kind} and a {no.kind}")
@@ -412,7 +450,15 @@ class Body:
         self.refuse(expr, f"a choice between two {kind}s")
 
     def expr_match(self, expr):
-        self.refuse(expr, "'match' at this level")
+        """`match approximate { none: A, tanh: B }`: the last arm is what remains."""
+        subject = self.expr(expr.args[0])
+        if subject.kind != "value" or subject.base != "str":
+            self.refuse(expr, "'match' of anything but a text at this level")
+        if len(expr.value) == 1:
+            return self.expr(expr.args[1])
+        rest = Expr("match", expr.at, [expr.args[0]] + expr.args[2:], expr.value[1:])
+        test = Value("bool", f"(strcmp({subject.c}.str, {c_string(expr.value[0])}) == 0)")
+        return self.choose(expr, test, expr.args[1], rest)
 
     def expr_each(self, expr):
         """A list of integers, one for each element of a range or a list."""
@@ -606,6 +652,14 @@ class Body:
         a, b = (self.int_text(arg) for arg in expr.args)
         return Value("int", f"(({a} + {b} - 1) / {b})")
 
+    def call_count(self, expr):
+        """How many elements of a tensor of that size one result of a reduction over `dim` takes."""
+        size, dims = self.expr(expr.args[0]), self.expr(expr.args[1])
+        name = self.declare("int64_t $")
+        text = "&NX_VALUE_NONE" if dims.kind == "none" else f"&{dims.c}"
+        self.try_(f"nx__count({c_string(self.operator)}, {size.c}, {as_int(size.n)}, {text}, &{name})")
+        return Value("int", name)
+
     def call_int64_if_int(self, expr):
         value = self.expr(expr.args[0])
         return Value("dtype", f"(nx_is_float({value.c}) ? {value.c} : NX_I64)")
@@ -640,11 +694,19 @@ class Body:
         return self.tensor(slot)
 
     def tensor_infix(self, expr, left, right):
-        base = {"+": "add", "*": "mul"}.get(expr.value)
+        """An operator between tensors; a number may stand on either side of + and *, and before -."""
+        names = {"+": "add", "*": "mul", "-": "sub", "/": "div", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt",
+                 ">=": "ge"}
+        base = names.get(expr.value)
         if not base:
             self.refuse(expr, f"'{expr.value}' of tensors")
-        if left.kind != "tensor":
-            left, right = right, left
+        if left.kind != "tensor" and right.kind == "tensor":
+            if expr.value == "-":
+                base, left, right = "rsub", right, left
+            elif expr.value in "+*":
+                left, right = right, left
+            else:
+                self.refuse(expr, f"'{expr.value}' of a {left.kind} and a tensor")
         return self.call_form(expr, base, [left, right], {})
 
     def call_operator(self, expr, base):
@@ -664,9 +726,11 @@ class Body:
             if form.variant == "inplace":
                 self.try_(f"nx_{form.c_name}({', '.join(texts)})")
                 return args[0]
-            slot = self.new_tensor()
+            first, n = self.n_tensors, len(form.sibling.entry.results)
+            self.n_tensors += n
+            slot = f"t[{first}]"
             self.try_(f"nx_{form.c_name}({', '.join(texts + ['&' + slot])})")
-            return self.tensor(slot)
+            return self.tensor(slot) if n == 1 else Value("tuple", n=str(n), const=first)
         raise Problem(expr.at, f"no overload of {base} takes these arguments; " + "; ".join(reasons))
 
     def argument_text(self, param, value):
@@ -679,6 +743,10 @@ class Body:
         if value.kind == "tensor":
             text = self.elements(value)
             return f"nx_value_tensor({text})" if param.number_too else text
+        if param.is_tensor and value.kind == "none":
+            return "NULL"
+        if value.kind == "bools":
+            return value.c
         if param.type.list_of is not None:
             return self.ints_text(param, value)
         if base == "options":
@@ -783,9 +851,12 @@ def bind(form, args, keywords):
 def accepts(param, value):
     base, kind = param.type.base, value.kind
     if param.is_tensor:
-        return kind == "tensor" or (param.number_too and kind == "operand")
+        numbers = ("operand", "number", "int", "float", "bool")
+        return kind == "tensor" or (param.number_too and kind in numbers) or (kind == "none" and param.type.optional)
     if kind == "none":
         return param.type.optional or base == "options"
+    if base == "bool" and param.type.list_of is not None:
+        return kind == "bools"
     if param.type.list_of is not None:
         return kind == "ints" or (kind == "ints?" and param.type.optional)
     table = {
@@ -811,11 +882,16 @@ def argument_value(argument):
         if argument.number_too:
             return Value("operand", c, source=("in", k))
         return Value("tensor", f"{c}.tensor", array=f"{c}.array", source=("in", k))
+    if base == "Tensor" and argument.list_of is None:
+        present = f"({c}.tag == NX_TAG_TENSOR)"
+        return Value("tensor", f"({present} ? {c}.tensor : NULL)", array=f"{c}.array", present=present, source=("in", k))
+    if base == "bool" and argument.list_of is not None:
+        return Value("bools", c)
     if base in ("int", "SymInt") and argument.list_of is not None:
         return Value("ints?", c) if argument.optional else Value("ints", f"{c}.ints", f"{c}.n")
     if base == "Scalar" and not argument.optional:
         return Value("number", c)
-    if argument.optional or base in ("dtype", "device", "layout", "memory_format", "generator"):
+    if argument.optional or base in ("str", "dtype", "device", "layout", "memory_format", "generator"):
         return Value("value", c, base=base)
     if base in ("int", "SymInt"):
         return Value("int", f"{c}.i")

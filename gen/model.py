@@ -143,6 +143,8 @@ def flatten(sibling, params):
     """Arguments in call order: keyword-only ones last, `options` as its four."""
     arguments = []
     is_point = kind(sibling.entry) == "point"
+    # Parameters that are a number in a sibling: Python may give the number to the first one.
+    numbered = {p.name for row in sibling.entry.all("also") for p in row.value["params"] if p.type.inner == "T"}
     for param in params:
         type_ = param.type
         if type_.base == "options":
@@ -151,7 +153,7 @@ def flatten(sibling, params):
                 arguments.append(Argument(param, name, len(arguments), name, None, True, False, True, initial, False))
             continue
         base = {"T": "Tensor", "U": "Tensor", "dim": "int"}.get(type_.base, type_.base)
-        number_too = is_point and type_.base == "T" and bool(arguments) and not param.written
+        number_too = is_point and type_.base == "T" and not param.written and param.name in numbered
         arguments.append(Argument(param, param.name, len(arguments), base, type_.list_of, type_.optional, param.written,
                                   param.keyword_only, param.initial, number_too))
     return arguments
@@ -175,7 +177,7 @@ def initial_text(argument):
 
 def schema(form):
     """The signature as PyTorch prints it, without "aten::"."""
-    entry, parts, star = form.sibling.entry, [], False
+    entry, parts, star, n_written = form.sibling.entry, [], False, 0
     is_view = kind(entry) == "view" or may_alias(entry)
     for argument in form.arguments:
         if argument.keyword_only and not star:
@@ -183,14 +185,15 @@ def schema(form):
             star = True
         text = argument.schema_type()
         if argument.written:
-            text = "Tensor(a!)"
+            text = f"Tensor({chr(ord('a') + n_written)}!)"
+            n_written += 1
         elif is_view and argument.index == 0:
             text = "Tensor(a)"
         text += " " + argument.name
         parts.append(text + ("=" + initial_text(argument) if argument.initial is not None else ""))
     results = []
-    for place in entry.results:
-        mark = "(a!)" if form.variant != "functional" else "(a)" if is_view else ""
+    for k, place in enumerate(entry.results):
+        mark = f"({chr(ord('a') + k)}!)" if form.variant != "functional" else "(a)" if is_view else ""
         results.append(f"Tensor{mark}" + (f" {place.name}" if place.name else ""))
     result = results[0] if not entry.result_is_tuple else "(" + ", ".join(results) + ")"
     return f"{form.name}({', '.join(parts)}) -> {result}"
@@ -216,14 +219,20 @@ def make_forms(sibling):
     if "inplace" in rows:
         params = [written(p) if k == 0 else p for k, p in enumerate(sibling.params)]
         inplace = Form(
-            sibling, f"{base}_" + (f".{overload}" if overload else ""), "inplace", params, words=python_words
+            sibling,
+            rows["inplace"]["name"] or f"{base}_" + (f".{overload}" if overload else ""),
+            "inplace",
+            params,
+            words=python_words,
         )
         main.inplace, inplace.functional = inplace.name, main.name
         sibling.forms.append(inplace)
     if "out" in rows:
         name = rows["out"]["name"] or (overload + "_out" if overload else "out")
-        out = Param("out", sibling.at, Type("T", sibling.at), written=True, keyword_only=True)
-        form = Form(sibling, f"{base}.{name}", "out", sibling.params + [out], words=python_words)
+        n = len(entry.results)
+        names = rows["out"]["outs"] or (["out"] if n == 1 else [f"out{k}" for k in range(n)])
+        outs = [Param(one, sibling.at, Type("T", sibling.at), written=True, keyword_only=True) for one in names]
+        form = Form(sibling, f"{base}.{name}", "out", sibling.params + outs, words=python_words)
         form.functional = main.name
         sibling.forms.append(form)
     for form in sibling.forms:

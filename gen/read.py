@@ -65,6 +65,8 @@ class Parser:
 
     def number(self):
         negative = self.accept("-")
+        if self.accept("inf"):
+            return -float("inf") if negative else float("inf")
         if self.token.kind != "number":
             self.fail(f"expected a number, found '{self.token.text}'")
         value = self.atom().value
@@ -333,7 +335,10 @@ class Parser:
         else:
             word = self.name("a result")
             place = Place(word if word in ("T", "as") else "param", at, [word])
-            if self.peek("("):
+            if self.peek("(") and word == "T":  # the operands in the order in which their strides count
+                self.k += 1
+                place = Place("T", at, self.separated(self.name, close=")"))
+            elif self.peek("("):
                 if word not in ("like", "reduce", "view", "new", "as"):
                     self.fail(f"'{word}' is no kind of result (like, reduce, view, new, as)", at)
                 self.k += 1

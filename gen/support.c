@@ -2,6 +2,17 @@
  * Next: support_grad.c for the helpers of gradient formulas. */
 #include "gen/support.h"
 
+#define NUMBER_RULE(name, op) \
+    nx_value nx__number_##name(nx_value a, nx_value b) { \
+        if (a.tag != NX_TAG_FLOAT && b.tag != NX_TAG_FLOAT) \
+            return nx_value_int((int64_t)((uint64_t)a.i op (uint64_t)b.i)); \
+        return nx_value_float(nx__as_float(&a) op nx__as_float(&b)); \
+    }
+NUMBER_RULE(add, +)
+NUMBER_RULE(sub, -)
+NUMBER_RULE(mul, *)
+#undef NUMBER_RULE
+
 bool nx__ints_equal(const int64_t *a, int n_a, const int64_t *b, int n_b) {
     if (n_a != n_b) return false;
     for (int k = 0; k < n_a; k++)
@@ -94,6 +105,37 @@ nx_status nx__dims_of(const char *op, const nx_value *dims, int ndim, int64_t *o
     return NX_OK;
 }
 
+nx_status nx__count(const char *op, const int64_t *size, int n, const nx_value *dims, int64_t *out) {
+    int64_t at[NX_MAX_DIMS];
+    int count;
+    NX_TRY(nx__dims_of(op, dims, n, at, &count));
+    *out = 1;
+    for (int k = 0; k < count && n > 0; k++) *out *= size[at[k]];
+    return NX_OK;
+}
+
+nx_status nx__check_choice(const char *op, const char *name, const nx_value *value, const char *const *words,
+                           int n_words) {
+    char text[160] = "";
+    size_t used = 0;
+    if (value->tag == NX_TAG_NONE) return NX_OK;
+    for (int k = 0; k < n_words; k++) {
+        if (strcmp(value->str, words[k]) == 0) return NX_OK;
+        if (used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", k ? " or " : "", words[k]);
+    }
+    return nx_fail(NX_RUNTIME, "%s: %s argument must be either %s, not '%s'", op, name, text, value->str);
+}
+
+nx_status nx__fail_argument_dtype(const char *op, const char *name, const nx_array *given, nx_dtype expected) {
+    if (expected == NX_BOOL) {
+        return nx_fail(NX_RUNTIME, "%s: expected %s to be a boolean tensor, but got a tensor with dtype %s; compare it "
+                       "with 0 first", op, name, nx_dtype_kind((nx_dtype)given->dtype));
+    }
+    return nx_fail(NX_RUNTIME, "%s: expected %s to be a tensor of dtype %s, but got dtype %s; convert it with .to()", op,
+                   name, nx_dtype_kind(expected), nx_dtype_kind((nx_dtype)given->dtype));
+}
+
 nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted) {
     if (admitted >> dtype & 1) return NX_OK;
     return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", op, nx_dtype_kind(dtype));
@@ -164,6 +206,8 @@ static nx_status row_major(const char *op, nx_meta *out) {
     for (int k = 0; k < out->ndim; k++) order[k] = out->ndim - 1 - k;
     return dense_strides(op, out, order);
 }
+
+nx_status nx__meta_contiguous(const char *op, nx_meta *out) { return row_major(op, out); }
 
 nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n,
                        nx_value format, nx_meta *out) {

@@ -7,6 +7,10 @@
 
 /* ---- small values --------------------------------------------------------------------------------- */
 static inline double nx__as_float(const nx_value *v) { return v->tag == NX_TAG_FLOAT ? v->f : (double)v->i; }
+/* Sum, difference and product of two Python numbers, as Python has them. */
+nx_value nx__number_add(nx_value a, nx_value b);
+nx_value nx__number_sub(nx_value a, nx_value b);
+nx_value nx__number_mul(nx_value a, nx_value b);
 bool nx__ints_equal(const int64_t *a, int n_a, const int64_t *b, int n_b);
 bool nx__ints_have(const int64_t *at, int n, int64_t x);
 /* A list of n integers into `out`: with two places changed over (nothing happens to an empty list), with place k set to x,
@@ -33,11 +37,19 @@ NX_MUST_USE nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t a
 NX_MUST_USE nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name,
                                            const nx_array *b, const char *b_name);
 NX_MUST_USE nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b);
+/* A text must be one of `words`; NONE where it may be absent. */
+NX_MUST_USE nx_status nx__check_choice(const char *op, const char *name, const nx_value *value, const char *const *words,
+                                       int n_words);
+nx_status nx__fail_argument_dtype(const char *op, const char *name, const nx_array *given, nx_dtype expected);
+/* Elements that one result of a reduction over `dims` takes. */
+NX_MUST_USE nx_status nx__count(const char *op, const int64_t *size, int n, const nx_value *dims, int64_t *out);
 /* layout must be strided or absent, pin_memory false or absent. */
 NX_MUST_USE nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory);
 /* New memory of these sizes, row-major or as `format` says (NONE: row-major). */
 NX_MUST_USE nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size,
                                    int n, nx_value format, nx_meta *out);
+/* The strides become those of row-major order. */
+NX_MUST_USE nx_status nx__meta_contiguous(const char *op, nx_meta *out);
 /* New memory like `array`; NONE and preserve keep the order of its dimensions in memory. */
 NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out);
 /* Exactly `array`: for operators that write it. */

@@ -2,8 +2,7 @@
 
 from gen.model import dissolves, kind
 from gen.syntax import Problem
-from gen.write_loops import HEAD, write_point, write_reduce
-from gen.write_loops import write_tables as write_loop_tables
+from gen.write_loops import HEAD, write_point, write_point_table, write_reduce, write_reduce_table
 from gen.write_python import shape_sets, write_cases, write_functions, write_stubs
 from gen.write_rules import RULES, Source, write_backward, write_compose, write_kernels, write_meta
 from gen.write_tables import param_row, write_def, write_derivative, write_register, write_wrappers
@@ -54,12 +53,12 @@ def write_sibling(world, sibling, files, levels):
         facts["compose"] = f"nx__compose_{name}"
     if kind(entry) == "point":
         names = write_point(world, sibling, files.loops, files.loop_header)
-        write_loop_tables(world, sibling, "point", names, levels, files.tables)
+        write_point_table(world, sibling, names, levels, files.tables)
         facts.update(kernel="nx_point_kernel", point=f"&point_{name}")
     if kind(entry) == "reduce":
         if entry.name == sibling.name:
             files.folds[entry.name] = write_reduce(world, sibling, files.loops, files.loop_header)
-        write_loop_tables(world, sibling, "reduce", files.folds.get(entry.name, {}), levels, files.tables)
+        write_reduce_table(sibling, files.folds.get(entry.name, {}), levels, files.tables)
         facts.update(kernel="nx_reduce_kernel", reduce=f"&reduce_{name}")
     kernels = write_kernels(world, sibling, files.kernels, files.prototypes)
     files.declared += [f"nx_kernel_fn {c};" for c in kernels.values() if c != "nx__kernel_nothing"]

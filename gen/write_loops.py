@@ -4,10 +4,10 @@ One text serves every instruction-set level: it is compiled once a level, with N
 symbols. Each loop is written for one dtype: integers wrap (they compute unsigned), half types compute in float, bool
 has `or` for + and `and` for *. Contiguous operands have a loop of their own, which the compiler turns into vectors."""
 
-from gen.expr import Body, Value, constant, scope_of
+from gen.expr import Body, Value, c_string, constant, scope_of
 from gen.model import CLASSES, DTYPES, admitted
 from gen.read import COMPARE
-from gen.syntax import Problem
+from gen.syntax import Expr, Problem
 
 COMPUTE = {"uint8": "uint32_t", "int8": "uint32_t", "int16": "uint32_t", "int32": "uint32_t", "int64": "uint64_t",
            "bool": "uint8_t", "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}
@@ -16,9 +16,10 @@ SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i3
 
 HEAD = """/* Element loops and folds of one instruction-set level: compiled once a level with NX_LEVEL_NAME set.
  * Generated from ops/. */
-#include "dispatch/dispatch.h"
+#include "kernel/kernel.h"
 
-#include <math.h>
+/* One text for all dtypes asks uint8 whether it is negative. */
+#pragma GCC diagnostic ignored "-Wtype-limits"
 
 #define NX_PASTE_(a, b) a##_##b
 #define NX_PASTE(a, b) NX_PASTE_(a, b)
@@ -40,8 +41,10 @@ static inline uint16_t store_bf16(float x) {
 class Element:
     """Compiles an element expression for one dtype to one C expression."""
 
-    def __init__(self, world, dtype, scope):
+    def __init__(self, world, dtype, scope, arms=None):
         self.world, self.dtype, self.scope = world, dtype, scope
+        self.arms = arms or {}  # {parameter: its value} where a text chooses the loop
+        self.n_names = 0
         self.type = COMPUTE[dtype]
         self.is_float = dtype in CLASSES["float"]
 
@@ -55,6 +58,14 @@ class Element:
         if self.is_float:
             return repr(float(value)) + ("" if self.type == "double" else "f")
         return f"({self.type}){int(value)}"
+
+    def limit(self, word):
+        """The smallest or largest value of the dtype; infinities where there are some."""
+        if self.is_float:
+            return "-INFINITY" if word == "lowest" else "INFINITY"
+        low, high = {"bool": (0, 1), "uint8": (0, 255), "int8": (-128, 127), "int16": (-32768, 32767),
+                     "int32": ("INT32_MIN", "INT32_MAX"), "int64": ("INT64_MIN", "INT64_MAX")}[self.dtype]
+        return f"({self.type}){low if word == 'lowest' else high}"
 
     def text_number(self, expr):
         return self.number(expr.value)
@@ -72,7 +83,7 @@ class Element:
     def text_unary(self, expr):
         inside = self.text(expr.args[0])
         if expr.value == "not":
-            return f"!{inside}"
+            return f"(!{inside})"
         if self.dtype == "bool":
             raise Problem(expr.at, "'-' does not exist for bool: leave bool out of 'types'")
         return f"({self.type})(-{inside})"
@@ -98,29 +109,67 @@ class Element:
         condition, yes, no = (self.text(arg) for arg in expr.args)
         return f"({condition} ? {yes} : {no})"
 
-    def text_let(self, expr):
-        before = dict(self.scope)
-        for name, bound in expr.value:
-            self.scope[name] = self.text(bound)
-        text = self.text(expr.args[0])
+    def bound(self, binds, body):
+        """`body` with names bound to texts: each is computed once, as a local of a statement expression."""
+        before, lines = self.scope, []
+        scope = dict(before)
+        for name, text in binds:
+            if not text.isidentifier():
+                self.n_names += 1
+                local = f"{name}_{self.n_names}"
+                lines.append(f"const {self.type} {local} = {text};")
+                text = local
+            scope[name] = text
+        self.scope = scope
+        text = self.text(body)
         self.scope = before
-        return text
+        return f"({{ {' '.join(lines)} {text}; }})" if lines else text
+
+    def text_let(self, expr):
+        binds = expr.value
+        if len(binds) == 1:
+            (name, first), = binds
+            return self.bound([(name, self.text(first))], expr.args[0])
+        rest = Expr("let", expr.at, expr.args, binds[1:])
+        (name, first) = binds[0]
+        return self.bound([(name, self.text(first))], rest)
 
     def text_match(self, expr):
-        """`match T`: the arm is chosen here, each dtype has its own loop."""
-        if expr.args[0].op != "name" or expr.args[0].value != "T":
+        """`match T`, `match approximate`: the arm is chosen here, each dtype and each text has its own loop."""
+        subject = expr.args[0].value if expr.args[0].op == "name" else None
+        if subject != "T" and subject not in self.arms:
             self.refuse(expr)
         for key, body in zip(expr.value, expr.args[1:]):
-            if key == "else" or self.dtype in CLASSES.get(key, [key]):
+            fits = self.dtype in CLASSES.get(key, [key]) if subject == "T" else key == self.arms[subject]
+            if key == "else" or fits:
                 return self.text(body)
-        raise Problem(expr.at, f"no arm for {self.dtype}")
+        raise Problem(expr.at, f"no arm for {self.dtype if subject == 'T' else self.arms[subject]}")
+
+    def extreme(self, word, expr):
+        """The larger or smaller of two, NaN if one of them is."""
+        sign = Expr("binary", expr.at, [Expr("name", expr.at, [], "a'"), Expr("name", expr.at, [], "b'")], word)
+        a, b = (self.text(arg) for arg in expr.args)
+        sign.value = ">" if word == "max" else "<"
+        before, self.scope = self.scope, {"a'": "a_", "b'": "b_"}
+        test = self.text(sign)
+        self.scope = before
+        nan = " || a_ != a_" if self.is_float else ""
+        return f"({{ const {self.type} a_ = {a}, b_ = {b}; {test}{nan} ? a_ : b_; }})"
 
     def text_call(self, expr):
+        if expr.value in ("lowest", "highest") and len(expr.args) == 1 and expr.args[0].value == "T":
+            return self.limit(expr.value)
         args = [self.text(arg) for arg in expr.args]
         if expr.value == "where" and len(args) == 3:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if expr.value == "conj":
             return args[0]
+        if expr.value in ("min", "max") and len(args) == 2:
+            return self.extreme(expr.value, expr)
+        if expr.value == "isnan":
+            return f"({args[0]} != {args[0]})" if self.is_float else "0"
+        if expr.value == "pow" and not self.is_float:
+            return f"nx_int_pow({args[0]}, {args[1]})"
         prim = self.world.prims.get(expr.value)
         if prim:
             if len(args) != len(prim.params) or self.dtype not in [n for w in prim.types for n in CLASSES.get(w, [w])]:
@@ -133,8 +182,8 @@ class Element:
             raise Problem(expr.at, f"no element function '{expr.value}' (ops/prim.op lists them)")
         if len(args) != len(function.params):
             raise Problem(expr.at, f"{expr.value} takes {len(function.params)} arguments")
-        before, self.scope = self.scope, dict(zip(function.params, args))
-        text = self.text(function.body)
+        before, self.scope = self.scope, {}
+        text = self.bound(list(zip(function.params, args)), function.body)
         self.scope = before
         return text
 
@@ -161,29 +210,56 @@ def constant_text(dtype, k):
 def operands(sibling):
     tensors = [a for a in sibling.arguments if a.base == "Tensor"]
     scalars = [a for a in sibling.arguments if a.base == "Scalar"]
-    others = [a for a in sibling.arguments if a not in tensors and a not in scalars]
+    others = [a for a in sibling.arguments if a not in tensors and a not in scalars and a.base != "str"]
     if others:
         raise Problem(others[0].param.at, f"not yet generated: a point operator with a {others[0].schema_type()}")
-    if len(sibling.entry.results) != 1 or sibling.entry.results[0].dtype is not None:
-        raise Problem(
-            sibling.at, "not yet generated: point operators with several results or with a dtype of their own"
-        )
+    if len(sibling.entry.results) != 1:
+        raise Problem(sibling.at, "not yet generated: point operators with several results")
     return tensors, scalars
 
 
+def result_kind(sibling):
+    """How the loops' dtype follows from T: COMMON (it is T), FLOAT (division), BOOL (comparisons)."""
+    dtype = sibling.entry.results[0].dtype
+    if dtype is None or (dtype.op == "name" and dtype.value == "T"):
+        return "COMMON"
+    if dtype.op == "name" and dtype.value == "bool":
+        return "BOOL"
+    if dtype.op == "call" and dtype.value == "float":
+        return "FLOAT"
+    raise Problem(dtype.at, "not yet generated: a point operator with this result dtype (T, bool, float(T))")
+
+
+def computed(sibling):
+    """The dtypes that have loops."""
+    names = admitted(sibling.entry)
+    return [n for n in names if n in CLASSES["float"]] if result_kind(sibling) == "FLOAT" else names
+
+
+def arms_of(sibling):
+    """The argument whose text chooses the loop, and its texts; (None, [None]) where there is none."""
+    chosen = [a for a in sibling.arguments if a.base == "str"]
+    if len(chosen) > 1 or any(not a.param.type.inner for a in chosen):
+        raise Problem(sibling.at, "not yet generated: more than one str, or one without choices")
+    return (chosen[0], [key for key, _ in chosen[0].param.type.inner]) if chosen else (None, [None])
+
+
 def write_point(world, sibling, source, header):
-    """All loops of a point operator. Returns the rows {dtype: C name without level}."""
+    """All loops of a point operator. Returns the rows {(arm, dtype): C name without level}."""
     tensors, scalars = operands(sibling)
     names = {}
-    for _, dtype, c_type, _ in DTYPES:
-        if dtype not in admitted(sibling.entry):
-            continue
-        scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
-        body = Element(world, dtype, scope).text(sibling.entry.one("point").value)
-        name = f"nx__loop_{sibling.c_name}_{SHORT[dtype]}"
-        source.add(point_loop(name, dtype, c_type, len(tensors), len(scalars), body), sibling.entry.one("point").at)
-        header.append(f"nx_loop_fn {name}_$;")
-        names[dtype] = name
+    argument, arms = arms_of(sibling)
+    for arm in arms:
+        for _, dtype, c_type, _ in DTYPES:
+            if dtype not in computed(sibling):
+                continue
+            scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
+            element = Element(world, dtype, scope, {argument.name: arm} if argument else None)
+            body = element.text(sibling.entry.one("point").value)
+            name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
+            source.add(point_loop(name, dtype, c_type, len(tensors), len(scalars), body), sibling.entry.one("point").at)
+            header.append(f"nx_loop_fn {name}_$;")
+            names[arm, dtype] = name
     return names
 
 
@@ -246,8 +322,9 @@ def write_reduce(world, sibling, source, header):
         raise Problem(row.at, "not yet generated: a reduction with several states or with 'merge'")
     (state, initial), = value["state"]
     step = value["step"]
-    if step.op != "binary" or step.value not in "+*" or [getattr(a, "value", None) for a in step.args] != [state, "x"]:
-        raise Problem(row.at, f"not yet generated: a step other than '{state} + x' and '{state}*x'")
+    known = (step.op == "binary" and step.value in "+*") or (step.op == "call" and step.value in ("max", "min"))
+    if not known or [getattr(a, "value", None) for a in step.args] != [state, "x"]:
+        raise Problem(row.at, f"not yet generated: a step other than {state} + x, {state}*x, max({state}, x), min({state}, x)")
     names = {}
     for _, dtype, c_type, category in DTYPES:
         if dtype not in admitted(sibling.entry):
@@ -337,9 +414,11 @@ def likes_floats(world, sibling):
     """Whether operands of one floating dtype give one result of it without a check that could fail."""
     entry, result = sibling.entry, sibling.entry.results[0]
     floats = {"float16", "bfloat16", "float32", "float64"}
-    if len(entry.results) != 1 or result.kind != "T" or result.dtype is not None:
+    if len(entry.results) != 1 or result.kind != "T" or result.dtype is not None or result.contiguous:
         return False
     if entry.one("types") and not floats <= set(admitted(entry)):
+        return False
+    if any(a.base == "str" or (a.base == "Tensor" and not a.param.in_promotion) for a in sibling.arguments):
         return False
     body = FloatBody(world, sibling.base, False)
     body.scope = scope_of(sibling, world) | {"T": Value("dtype", "T")}
@@ -347,36 +426,52 @@ def likes_floats(world, sibling):
     return not body.lines
 
 
-def write_tables(world, sibling, kind, names, levels, source):
-    """nx_point or nx_reduce of a sibling."""
+def loop_rows(names, levels, indent):
+    """Initialisers of a table [level][dtype]."""
     rows = []
     for level in levels:
-        amp = "&" if kind == "reduce" else ""
-        cells = ", ".join(f"[NX_{code}] = {amp}{names[n]}_{level}" for code, n, _, _ in DTYPES if n in names)
-        rows.append(f"        [NX_LEVEL_{level.upper()}] = {{{cells}}},")
-    table = "\n".join(rows)
-    if kind == "point":
-        tensors, scalars = operands(sibling)
-        operand_params = ", ".join(str(a.index) for a in tensors)
-        constant_params = ", ".join(str(a.index) for a in scalars) or "0"
-        source.add(f"""static const nx_point point_{sibling.c_name} = {{
-    .n_out = 1, .n_in = {len(tensors)}, .n_constants = {len(scalars)},
-    .in_param = {{{operand_params}}}, .constant_param = {{{constant_params}}},
+        cells = ", ".join(f"[NX_{code}] = {names[n]}_{level}" for code, n, _, _ in DTYPES if n in names)
+        rows.append(f"{indent}[NX_LEVEL_{level.upper()}] = {{{cells}}},")
+    return "\n".join(rows)
+
+
+def write_point_table(world, sibling, names, levels, source):
+    tensors, scalars = operands(sibling)
+    argument, arms = arms_of(sibling)
+    name, rows = sibling.c_name, ""
+    if argument:
+        texts = ", ".join(c_string(arm) for arm in arms)
+        source.add(f"static const char *const arms_{name}[] = {{{texts}}};")
+        source.add(f"static nx_loop_fn *const loops_{name}[][NX_N_LEVELS][NX_N_DTYPES] = {{")
+        for arm in arms:
+            of_arm = {dtype: c for (a, dtype), c in names.items() if a == arm}
+            source.add(f"    {{\n{loop_rows(of_arm, levels, '        ')}\n    }},")
+        source.add("};")
+        rows = f"    .arm_param = {argument.index}, .n_arms = {len(arms)}, .arms = arms_{name}, .arm_loop = loops_{name},\n"
+    promoting = [a.index for a in sibling.arguments if a.param.in_promotion]
+    first = {dtype: c for (a, dtype), c in names.items() if a == arms[0]}
+    source.add(f"""static const nx_point point_{name} = {{
+    .n_out = 1, .n_in = {len(tensors)}, .n_constants = {len(scalars)}, .n_promoting = {len(promoting)},
+    .in_param = {{{", ".join(str(a.index) for a in tensors)}}},
+    .constant_param = {{{", ".join(str(a.index) for a in scalars) or "0"}}},
+    .promoting_param = {{{", ".join(map(str, promoting))}}},
     .likes_floats = {str(likes_floats(world, sibling)).lower()},
-    .exact = {exact_operands(sibling, tensors):#x},
-    .loop = {{
-{table}
+    .exact = {exact_operands(sibling, tensors):#x}, .result = NX_POINT_{result_kind(sibling)},
+{rows}    .loop = {{
+{loop_rows(first, levels, "        ")}
     }},
 }};
 """)
-        return
+
+
+def write_reduce_table(sibling, names, levels, source):
     place = sibling.entry.results[0]
     params = [sibling.argument(getattr(arg, "value", None)) for arg in place.args[1:]]
     dim, keepdim = (p.index if p else -1 for p in params)
     source.add(f"""static const nx_reduce reduce_{sibling.c_name} = {{
     .dim_param = {dim}, .keepdim_param = {keepdim},
     .loop = {{
-{table}
+{loop_rows({dtype: "&" + c for dtype, c in names.items()}, levels, "        ")}
     }},
 }};
 """)

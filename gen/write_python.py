@@ -149,6 +149,7 @@ class CaseList:
         case["source"] = f"{self.sibling.at.path}:{(at or self.sibling.at).line}"
         others = self.sibling.forms[1:] if self.sibling.forms[0].variant == "functional" else []
         case["forms"] = {form.variant: form.name for form in others}
+        case["outs"] = [a.name for form in others if form.variant == "out" for a in form.arguments if a.written]
         case["random"] = bool(self.entry.one("random"))
         if case not in self.cases:
             self.cases.append(case)
@@ -158,7 +159,8 @@ class CaseList:
         args, k, named = [], 0, named or {}
         for argument in self.sibling.arguments:
             if argument.base == "Tensor":
-                args.append(tensor(shapes[min(k, len(shapes) - 1)], dtype, layout if k == 0 else "", values))
+                own = argument.param.type.inner or dtype if argument.param.type.base == "Tensor" else dtype
+                args.append(tensor(shapes[min(k, len(shapes) - 1)], own, layout if k == 0 else "", values))
                 k += 1
             elif argument.name in named:
                 if not argument.keyword_only:
@@ -182,23 +184,30 @@ class CaseList:
         for shapes in sets:
             self.make(shapes)
         base = next(s for s in sets if len(s[0]) == 2)
-        for layout in "tseo":
+        for layout in self.given("layouts") or "tseo":
             self.make(base, layout=layout)
-        for dtype in admitted(self.entry):
+        for dtype in self.dtypes:
             self.make(base, dtype=dtype)
-        if kind(self.entry) == "point":
+        if kind(self.entry) == "point" and self.given("values") in (None, ["special"]):
             self.make(base, values="special")
         return base
 
+    def given(self, name):
+        """The words of `cases NAME in …`, or None."""
+        rows = [case for row in self.entry.all("cases") for case in row.value]
+        found = next((c["values"] for c in rows if c["case"] == "set" and c["name"] == name), None)
+        return found and [value["word"] for value in found]
+
     def listed(self):
         rows = [case for row in self.entry.all("cases") for case in row.value]
-        chosen = next((c["values"][0]["word"] for c in rows if c["case"] == "set" and c["name"] == "shapes"), None)
+        chosen = (self.given("shapes") or [None])[0]
+        self.dtypes = self.given("T") or admitted(self.entry)
         base = self.by_kind(chosen)
         for case in rows:
             if case["case"] == "set" and case["name"] != "shapes" and self.sibling.argument(case["name"]):
                 for value in case["values"]:
                     for dtype in ("float32", "int64"):
-                        if dtype in admitted(self.entry):
+                        if dtype in self.dtypes:
                             self.make(base, dtype=dtype, named={case["name"]: literal(value)})
             elif case["case"] != "set" and self.is_main:
                 more = {"meta": True} if case.get("meta") else {}

@@ -4,7 +4,7 @@
 import re
 
 from gen.expr import Body, Value, argument_value, as_int, bare, c_string, free_names, scope_of
-from gen.model import DTYPES, admitted, dissolves, kind
+from gen.model import DTYPE_CODE, DTYPES, admitted, dissolves, kind
 from gen.syntax import Problem
 
 RULES = '#include "gen/rules.h"\n'
@@ -95,9 +95,7 @@ def write_meta(world, sibling, source):
     body.wrap_dims(sibling)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
     place(body, sibling, op)
-    start = [line for line in common_dtype(sibling) or [] if uses(body, "T") or "operands" in line]
-    if not any("operands" in line for line in body.lines):
-        start = [line for line in start if uses(body, "T")]
+    start = [line for line in common_dtype(sibling) or [] if uses(body, "T")]
     source.add(
         function(
             f"nx_status nx__shape_{sibling.c_name}(const nx_value *in, nx_meta *out)", body, start, ["return NX_OK;"]
@@ -116,96 +114,128 @@ def dtype_checks(body, sibling, op):
     names = [c_string(a.name) for a in tensors]
     same = any(row.value[2] for row in entry.all("types"))
     if kind(entry) not in ("point", "as") and not entry.one("device"):
-        for a in tensors[1:]:
+        for a in [a for a in tensors[1:] if not a.optional]:
             body.try_(f"nx__check_same_device({op}, in[{tensors[0].index}].array, in[{a.index}].array)")
     if same:
         for a, name in zip(tensors[1:], names[1:]):
+            if a.optional or a.param.type.base != tensors[0].param.type.base:
+                continue
             body.try_(
                 f"nx__check_same_dtype({op}, in[{tensors[0].index}].array, {names[0]}, in[{a.index}].array, {name})"
             )
     if entry.one("types"):
         bits = sum(1 << k for k, (_, name, _, _) in enumerate(DTYPES) if name in admitted(entry))
         body.try_(f"nx__check_dtype({op}, T, {bits:#x})")
+    for a in tensors:
+        inner = a.param.type.inner if a.param.type.base == "Tensor" else None
+        if inner:
+            expected = "NX_BOOL" if inner == "bool" else f"NX_{DTYPE_CODE[inner]}"
+            condition = f"in[{a.index}].tag == NX_TAG_TENSOR && " if a.optional else ""
+            body.emit(f"if ({condition}in[{a.index}].array->dtype != {expected})")
+            body.emit(f"    return nx__fail_argument_dtype({op}, {c_string(a.name)}, in[{a.index}].array, {expected});")
+    for a in sibling.arguments:
+        if a.base == "str" and a.param.type.inner:
+            words = [key for key, _ in a.param.type.inner]
+            body.try_(f"nx__check_choice({op}, {c_string(a.name)}, &in[{a.index}], "
+                      f"(const char *const[]){{{', '.join(map(c_string, words))}}}, {len(words)})")
     options = sibling.argument("layout"), sibling.argument("pin_memory")
     if all(options):
         body.try_(f"nx__check_options({op}, &in[{options[0].index}], &in[{options[1].index}])")
 
 
 def place(body, sibling, op):
-    """Fills `out` from the result's place."""
+    """Fills `out` from the results' places."""
     entry = sibling.entry
-    if len(entry.results) != 1:
-        raise Problem(entry.at, "not yet generated: several results")
-    result = entry.results[0]
-    if result.condition is not None:
-        raise Problem(result.at, "not yet generated: a result that may be absent")
-    getattr(Places, result.kind)(body, sibling, op, result)
-    if result.dtype is not None and result.kind not in ("new", "sizes"):
-        body.emit(f"out->dtype = {dtype_text(body, result.dtype)};")
-    device = sibling.argument("device")
-    if device and result.kind not in ("new", "sizes"):
-        body.emit(f"if (in[{device.index}].tag == NX_TAG_DEVICE) out->device = in[{device.index}].device;")
+    for k, result in enumerate(entry.results):
+        out = "out" if k == 0 else f"(out + {k})"
+        getattr(Places, result.kind)(body, sibling, op, result, out)
+        if result.dtype is not None and result.kind not in ("new", "sizes"):
+            body.emit(f"{out}->dtype = {dtype_text(body, result.dtype)};")
+        device = sibling.argument("device")
+        if device and result.kind not in ("new", "sizes"):
+            body.emit(f"if (in[{device.index}].tag == NX_TAG_DEVICE) {out}->device = in[{device.index}].device;")
+        if result.condition is not None:
+            body.emit(f"{out}->absent = !({bare(body.expr(result.condition).c)});")
 
 
 class Places:
     """One function a kind of result."""
 
     @staticmethod
-    def T(body, sibling, op, result):
-        args = promoting(sibling)
-        body.emit(f"NX_TRY(nx_meta_broadcast({op}, operands, {len(args)}, out));" if len(args) > 1 else
-                  f"NX_TRY(nx__meta_like({op}, in[{args[0].index}].array, NX_VALUE_NONE, out));")
-        body.emit("out->absent = false;")
-        body.emit("out->view_of = -1;")
-        body.emit("out->offset = 0;")
-        body.emit("out->dtype = T;")
+    def T(body, sibling, op, result, out):
+        tensors = [a for a in sibling.arguments if a.base == "Tensor"]
+        order = result.args if len(result.args) > 1 else [a.name for a in tensors]
+        tensors.sort(key=lambda a: order.index(a.name))
+        if len(tensors) > 1:
+            shapes = body.declare(f"const nx_value *$[{len(tensors)}]")
+            for k, a in enumerate(tensors):
+                body.emit(f"{shapes}[{k}] = &in[{a.index}];")
+            body.emit(f"NX_TRY(nx_meta_broadcast({op}, {shapes}, {len(tensors)}, {out}));")
+        else:
+            body.emit(f"NX_TRY(nx__meta_like({op}, in[{tensors[0].index}].array, NX_VALUE_NONE, {out}));")
+        if result.contiguous:
+            body.emit(f"NX_TRY(nx__meta_contiguous({op}, {out}));")
+        Places.plain(body, out)
+        body.emit(f"{out}->dtype = T;")
 
     @staticmethod
-    def like(body, sibling, op, result):
+    def plain(body, out):
+        body.emit(f"{out}->absent = false;")
+        body.emit(f"{out}->view_of = -1;")
+        body.emit(f"{out}->offset = 0;")
+
+    @staticmethod
+    def like(body, sibling, op, result, out):
         array = body.expr(result.args[0]).array
         format_ = sibling.argument("memory_format")
         text = "(nx_value){.tag = NX_TAG_MEMORY_FORMAT}" if result.contiguous else \
             f"in[{format_.index}]" if format_ else "NX_VALUE_NONE"
-        body.emit(f"NX_TRY(nx__meta_like({op}, {array}, {text}, out));")
+        call = f"NX_TRY(nx__meta_like({op}, {array}, {text}, {out}));"
+        if result.condition is None:
+            return body.emit(call)
+        body.emit(f"if ({bare(body.expr(result.condition).c)}) {call}")  # what it is like may be absent, too
 
     @staticmethod
-    def param(body, sibling, op, result):
+    def param(body, sibling, op, result, out):
         argument = sibling.argument(result.args[0])
         if argument is None:
             raise Problem(result.at, f"{sibling.name} has no parameter '{result.args[0]}'")
-        body.emit(f"nx__meta_same(in[{argument.index}].array, out);")
+        body.emit(f"nx__meta_same(in[{argument.index}].array, {out});")
 
     @staticmethod
-    def new(body, sibling, op, result):
+    def new(body, sibling, op, result, out):
         size = body.expr(result.args[0])
         format_ = body.expr(result.args[1]).c if len(result.args) > 1 else "NX_VALUE_NONE"
-        Places.make(body, sibling, op, result, size, format_)
+        Places.make(body, sibling, op, result, out, size, format_)
 
     @staticmethod
-    def sizes(body, sibling, op, result):
-        Places.make(body, sibling, op, result, body.expr(result.args[0]), "NX_VALUE_NONE")
+    def sizes(body, sibling, op, result, out):
+        Places.make(body, sibling, op, result, out, body.expr(result.args[0]), "NX_VALUE_NONE")
 
     @staticmethod
-    def make(body, sibling, op, result, size, format_):
+    def make(body, sibling, op, result, out, size, format_):
         device, tensor = sibling.argument("device"), next((a for a in sibling.arguments if a.base == "Tensor"), None)
         where = f"in[{tensor.index}].array->device" if tensor else "NX_CPU"
         if device:
             where = f"in[{device.index}].tag == NX_TAG_DEVICE ? in[{device.index}].device : {where}"
         dtype = dtype_text(body, result.dtype) if result.dtype else "T"
-        body.emit(f"NX_TRY(nx__meta_new({op}, {dtype}, {where}, {size.c}, {as_int(size.n)}, {format_}, out));")
+        body.emit(f"NX_TRY(nx__meta_new({op}, {dtype}, {where}, {size.c}, {as_int(size.n)}, {format_}, {out}));")
 
     @staticmethod
-    def reduce(body, sibling, op, result):
+    def reduce(body, sibling, op, result, out):
         x, dim, keepdim = (body.expr(arg) for arg in result.args)
         dims = "&NX_VALUE_NONE" if dim.kind == "none" else f"&{dim.c}"
-        body.declarations.append("bool reduced[NX_MAX_DIMS];")
-        body.emit(f"NX_TRY(nx_meta_reduce({op}, {x.array}, {dims}, {keepdim.c}, out, reduced));")
-        body.emit("out->absent = false;")
-        body.emit("out->view_of = -1;")
-        body.emit("out->offset = 0;")
+        if dim.kind == "int":  # one dimension
+            one = body.declare("int64_t $")
+            body.emit(f"{one} = {dim.c};")
+            dims = f"&(nx_value){{.tag = NX_TAG_INTS, .n = 1, .ints = &{one}}}"
+        if "bool reduced[NX_MAX_DIMS];" not in body.declarations:
+            body.declarations.append("bool reduced[NX_MAX_DIMS];")
+        body.emit(f"NX_TRY(nx_meta_reduce({op}, {x.array}, {dims}, {keepdim.c}, {out}, reduced));")
+        Places.plain(body, out)
 
     @staticmethod
-    def view(body, sibling, op, result):
+    def view(body, sibling, op, result, out):
         argument = sibling.argument(result.args[0].value)
         body.emit(f"nx__meta_view(in[{argument.index}].array, {argument.index}, out);")
         rules = sibling.entry.one("view").value
@@ -246,14 +276,19 @@ def kernel_argument(world, sibling, expr, name):
     if expr is not None and expr.op == "number":
         wrap = "nx_value_float" if isinstance(expr.value, float) else "nx_value_int"
         return "nx_value ", f"{wrap}({expr.value})", []
-    if name == "result" or name in mutated:
-        return "nx_array *", "out[0].array", []
+    results = {place.name or f"result{k}": k for k, place in enumerate(sibling.entry.results)} | {"result": 0}
+    if name in mutated or (name in results and sibling.argument(name) is None):
+        k = 0 if name in mutated else results[name]
+        text = f"out[{k}].array"
+        if name in results and sibling.entry.results[k].condition is not None:
+            text = f"out[{k}].tag == NX_TAG_TENSOR ? {text} : NULL"
+        return "nx_array *", text, []
     argument = sibling.argument(name)
     if argument is None:
         raise Problem(expr.at if expr else sibling.at, f"{sibling.name} has no parameter '{name}'")
     c = f"in[{argument.index}]"
     if argument.base == "Tensor":
-        return "const nx_array *", c + ".array", []
+        return "const nx_array *", f"{c}.tag == NX_TAG_TENSOR ? {c}.array : NULL" if argument.optional else c + ".array", []
     if argument.base == "generator":
         return (
             "nx_generator *",
@@ -267,7 +302,7 @@ def kernel_argument(world, sibling, expr, name):
         wrap = f"NX_TRY(nx_wrap_dim({c_string(sibling.base)}, {c}.i, {count}, &wrapped_{name}));"
         return "int64_t ", f"wrapped_{name}", [f"int wrapped_{name};", wrap]
     value = argument_value(argument)
-    if value.kind in ("number", "value"):
+    if value.kind in ("number", "value", "ints?", "bools"):
         return "nx_value ", c, []
     types = {"int": "int64_t ", "float": "double ", "bool": "bool "}
     if value.kind == "ints":
@@ -279,7 +314,9 @@ def kernel_call(world, sibling, row, prototypes):
     """The statements that call a typed kernel; notes its prototype."""
     name = row["name"]
     if row["args"] is None:
-        names = [a.name for a in sibling.arguments] + ([] if sibling.entry.one("mutate") else ["result"])
+        places = sibling.entry.results
+        results = ["result"] if len(places) == 1 else [place.name or f"result{k}" for k, place in enumerate(places)]
+        names = [a.name for a in sibling.arguments] + ([] if sibling.entry.one("mutate") else results)
         parts = [(None, n) for n in names]
     else:
         parts = [(e, e.value if e.op == "name" else None) for e in row["args"]]
@@ -346,12 +383,13 @@ def rules_of(sibling):
         raise Problem(row.at, "not yet generated: 'grad auto' and 'grad once'")
     found = []
     for rule in row.value["rules"]:
-        if len(rule["targets"]) != 1 or rule["index"]:
-            raise Problem(rule["at"], "not yet generated: a formula for several inputs or for a list")
-        argument = sibling.argument(rule["targets"][0])
-        if argument is not None and argument.base == "Tensor":
-            found.append((argument, rule["formula"]))
-    return sorted(found, key=lambda pair: pair[0].name)
+        if rule["index"]:
+            raise Problem(rule["at"], "not yet generated: a formula for a list")
+        arguments = [sibling.argument(name) for name in rule["targets"]]
+        arguments = [a for a in arguments if a is not None and a.base == "Tensor"]
+        if arguments:
+            found.append((arguments, rule["formula"]))
+    return sorted(found, key=lambda pair: pair[0][0].name)
 
 
 def hand_on(body):
@@ -369,28 +407,20 @@ def write_backward(world, sibling, source):
         return None
     body = Body(world, sibling.base + " backward", True)
     body.scope = scope_of(sibling, world)
-    body.scope["g"] = Value("tensor", "g[0]", array="nx_arr(g[0])")
-    body.scope["result"] = Value("tensor", "results[0]", array="nx_arr(results[0])", source=("out", 0))
+    for k, place in enumerate(entry.results):
+        result = Value("tensor", f"results[{k}]", array=f"nx_arr(results[{k}])", source=("out", k))
+        body.scope[f"g{k}"] = Value("tensor", f"g[{k}]", array=f"nx_arr(g[{k}])")
+        for name in {place.name, f"result{k}"} - {None}:
+            body.scope.setdefault(name, result)
+    body.scope["g"], body.scope["result"] = body.scope["g0"], body.scope["result0"]
     saves = {}
     body.wrap_dims(sibling, set().union(*(free_names(formula) for _, formula in rules)))
-    for argument, formula in rules:
-        body.read = set()
-        body.emit(f"if (needed >> {argument.index} & 1) {{ /* {argument.name} */")
-        body.depth += 1
-        if formula.op == "name" and formula.value == "zero":
-            if not entry.one("mutate"):
-                raise Problem(formula.at, "not yet generated: 'zero' where the input is not overwritten")
-            body.try_(f"nx__zeros_like(g[0], &grads[{argument.index}])")
-        else:
-            value = body.expr(formula)
-            if value.kind != "tensor":
-                raise Problem(formula.at, f"a gradient is a tensor, this is a {value.kind}")
-            body.emit(f"grads[{argument.index}] = nx_tensor_ref({body.elements(value)});")
-        body.depth -= 1
-        body.emit("}")
-        saves[argument.index] = (bits(body.read, "in"), bits(body.read, "out"))
+    for arguments, formula in rules:
+        write_formula(body, entry, arguments, formula)
+        for argument in arguments:
+            saves[argument.index] = (bits(body.read, "in"), bits(body.read, "out"))
     sums = "true" if kind(entry) == "point" else "false"
-    for argument, _ in sorted(rules, key=lambda pair: pair[0].index):
+    for argument in sorted((a for arguments, _ in rules for a in arguments), key=lambda a: a.index):
         body.try_(f"nx__grad_finish(&grads[{argument.index}], &in[{argument.index}], {sums})")
     n, n_in = max(body.n_tensors, 1), len(sibling.arguments)
     hand_on(body)
@@ -409,6 +439,32 @@ def write_backward(world, sibling, source):
     return saves
 
 
+def write_formula(body, entry, arguments, formula):
+    """The gradients that one formula gives: of one input, or of several as a tuple with `mask` for what is needed."""
+    body.read = set()
+    wanted = sum(1 << a.index for a in arguments)
+    test = f"needed >> {arguments[0].index} & 1" if len(arguments) == 1 else f"needed & {wanted:#x}"
+    body.emit(f"if ({test}) {{ /* {', '.join(a.name for a in arguments)} */")
+    body.depth += 1
+    if len(arguments) == 1:
+        value = body.expr(formula)
+        if value.kind != "tensor":
+            raise Problem(formula.at, f"a gradient is a tensor, this is a {value.kind}")
+        body.emit(f"grads[{arguments[0].index}] = nx_tensor_ref({body.elements(value)});")
+    else:
+        mask = body.declare(f"nx_value $[{len(arguments)}]", "mask")
+        for k, a in enumerate(arguments):
+            body.emit(f"{mask}[{k}] = nx_value_bool(needed >> {a.index} & 1);")
+        body.scope["mask"] = Value("bools", f"nx_value_list({mask}, {len(arguments)})")
+        value = body.expr(formula)
+        if value.kind != "tuple" or int(value.n) != len(arguments):
+            raise Problem(formula.at, f"{len(arguments)} gradients are needed, this is a {value.kind} of {value.n or 1}")
+        for k, a in enumerate(arguments):
+            body.emit(f"if (t[{value.const + k}]) grads[{a.index}] = nx_tensor_ref(t[{value.const + k}]);")
+    body.depth -= 1
+    body.emit("}")
+
+
 def bits(read, where):
     return sum(1 << k for side, k in read if side == where)
 
@@ -423,7 +479,7 @@ def write_compose(world, sibling, source):
     value = body.expr(entry.one("as").value)
     if value.kind != "tensor":
         raise Problem(entry.one("as").at, f"the result must be a tensor, this is a {value.kind}")
-    body.emit(f"out[0] = nx_value_tensor(nx_tensor_ref({value.c}));")
+    body.emit(f"out[0] = nx_value_tensor(nx_tensor_ref({body.elements(value)}));")
     n = max(body.n_tensors, 1)
     start = ["nx_status status = NX_OK;", f"nx_tensor *t[{n}] = {{0}};"]
     head = f"nx_status nx__compose_{sibling.c_name}(nx_run *run, const nx_value *in, nx_value *out)"

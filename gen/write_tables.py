@@ -25,6 +25,8 @@ def initial_value(argument):
         return f"{{.tag = NX_TAG_MEMORY_FORMAT, .i = {MEMORY_FORMATS[value]}}}"
     if argument.base == "float":
         return f"{{.tag = NX_TAG_FLOAT, .f = {float(sign * value)!r}}}"
+    if argument.base == "str":
+        return f"{{.tag = NX_TAG_STR, .str = {c_string(str(value))}}}"
     if argument.base == "bool":
         return f"{{.tag = NX_TAG_BOOL, .i = {int(value)}}}"
     if isinstance(value, float):
@@ -180,16 +182,22 @@ def write_wrapper(form, index, header, source):
         param, value = wrapper_param(argument)
         params.append(param)
         values.append(value)
-    gives = form.variant == "functional"
+    gives, n = form.variant == "functional", len(form.sibling.entry.results)
     if gives:
         params.append("nx_tensor **out")
     head = f"nx_status nx_{form.c_name}({', '.join(params)})"
     header.add(f"/* {schema(form)} */\nNX_API NX_MUST_USE {head};")
     take = "*out = result.tensor;" if gives else "nx_tensor_unref(result.tensor); /* the written argument once more */"
+    room, at = "result", "&result"
+    if n > 1:  # `out` has room for all of them
+        room, at = f"result[{n}]", "result"
+        one = "out[k] = result[k].tag == NX_TAG_TENSOR ? result[k].tensor : NULL;" if gives else \
+            "nx_tensor_unref(result[k].tensor); /* the written arguments once more */"
+        take = f"for (int k = 0; k < {n}; k++) {one}"
     source.add(f"""{head} {{
     const nx_value in[] = {{{', '.join(values)}}};
-    nx_value result;
-    NX_TRY(nx_op_call(nx__op_at[{index}], in, &result));
+    nx_value {room};
+    NX_TRY(nx_op_call(nx__op_at[{index}], in, {at}));
     {take}
     return NX_OK;
 }}
@@ -197,8 +205,8 @@ def write_wrapper(form, index, header, source):
 
 
 HEADER = """/* Every operator as a C function; calls go through the dispatcher. Generated from ops/.
- * A Tensor is nx_tensor *, where a number may stand instead and for every Scalar an nx_value. Optional arguments are
- * nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL. In-place and out forms make no tensor. */
+ * A Tensor is nx_tensor *, where a number may stand instead and for every Scalar an nx_value. Several results are filled into
+ * out[0], out[1] ..., NULL where one is absent. Optional arguments are nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL. In-place and out forms make no tensor. */
 #ifndef NARTHEX_OPS_H
 #define NARTHEX_OPS_H
 

@@ -56,12 +56,21 @@ typedef struct nx_derivative {
 typedef union nx_const { double f; int64_t i; } nx_const;
 typedef void nx_loop_fn(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants);
 enum { NX_LEVEL_BASE, NX_LEVEL_V4, NX_N_LEVELS };
+/* Which loop a point operator takes: of the dtype T that its promoting arguments have in common; of T's float type
+ * (division); of T, whose 0 and 1 become bool (comparisons). */
+typedef enum nx_point_result { NX_POINT_COMMON, NX_POINT_FLOAT, NX_POINT_BOOL } nx_point_result;
+typedef nx_loop_fn *nx_loop_row[NX_N_LEVELS][NX_N_DTYPES];
 typedef struct nx_point {
-    int n_out, n_in, n_constants;
+    int n_out, n_in, n_constants, n_promoting;
     int8_t in_param[8], constant_param[8];          /* which argument each operand and constant is */
-    nx_loop_fn *loop[NX_N_LEVELS][NX_N_DTYPES];     /* by the common dtype of the operands; NULL: not implemented */
+    int8_t promoting_param[8];                      /* the arguments, numbers among them, that make T */
+    nx_point_result result;
     bool likes_floats;  /* operands of one floating dtype give one result of it, and no check of the entry can then
                          * fail unless a constant is a bool */
+    nx_loop_row loop;                               /* by that dtype; NULL: not implemented */
+    int arm_param, n_arms;                          /* a text chooses the loop: which argument, its texts, their loops */
+    const char *const *arms;                        /* NULL: none */
+    nx_loop_fn *const (*arm_loop)[NX_N_LEVELS][NX_N_DTYPES];
     uint8_t exact;      /* operands by bit: a number or single element there keeps its digits beside a half type (mul's other) */
 } nx_point;
 /* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second

@@ -12,21 +12,19 @@ nx_loop_fn *nx__point_loop(const nx_node *node) {
     if (def->kind != NX_KIND_POINT || def->variant != NX_FUNCTIONAL || !def->point || def->point->n_out != 1)
         return NULL;
     if (def->flags & (NX_OP_RANDOM | NX_OP_MUTATES) || node->n_results != 1 || !node->fakes[0]) return NULL;
-    const nx_value *args[NX_MAX_OPERANDS];
-    nx_value arrays[NX_MAX_OPERANDS];
-    if (def->point->n_in > NX_MAX_OPERANDS) return NULL;
+    nx_value in[2 * NX_MAX_OPERANDS];
+    if (def->point->n_in > NX_MAX_OPERANDS || def->n_in > NX_COUNT(in)) return NULL;
+    memcpy(in, node->args, sizeof *in * (size_t)def->n_in);
     nx_dtype dtype = node->fakes[0]->a.dtype;
     bool half = dtype == NX_F16 || dtype == NX_BF16;
     for (int k = 0; k < def->point->n_in; k++) {
         const nx_value *arg = &node->args[def->point->in_param[k]];
-        arrays[k] = arg->tag == NX_TAG_NODE ? nx_value_tensor((nx_tensor *)nx__fake_of(arg)) : *arg;
-        args[k] = &arrays[k];
+        nx_value *operand = &in[def->point->in_param[k]];
+        if (arg->tag == NX_TAG_NODE) *operand = nx_value_tensor((nx_tensor *)nx__fake_of(arg));
         /* Beside such an operand the kernel computes in float32 (src/iter/point.c). */
-        if (half && (arg->tag != NX_TAG_NODE || arrays[k].array->dtype != dtype)) return NULL;
+        if (half && (arg->tag != NX_TAG_NODE || operand->array->dtype != dtype)) return NULL;
     }
-    if (nx_promote(args, def->point->n_in) != dtype) return NULL;
-    nx_loop_fn *loop = def->point->loop[nx_level()][dtype];
-    return loop ? loop : def->point->loop[NX_LEVEL_BASE][dtype];
+    return nx_point_dtype(def->point, in) == dtype ? nx_point_loop(def->point, in, dtype) : NULL;
 }
 
 void nx__point_constants(const nx_node *node, nx_const *out) {

@@ -45,6 +45,9 @@ typedef void nx_walk_fn(void *arg, char *const *ptrs, const int64_t *steps, int6
 void nx_walk_run(const nx_walk *walk, nx_walk_fn *inner, void *arg);
 
 /* Kernels for the kinds that are made of loops; run->op->def says which. */
+/* The dtype whose loop a point operator takes, and the loop; NULL: it has none. `in` are all arguments. */
+nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in);
+nx_loop_fn *nx_point_loop(const nx_point *point, const nx_value *in, nx_dtype dtype);
 nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out);
 /* n elements, steps in bytes; the same address is allowed for one dtype, otherwise no overlap. */

@@ -7,9 +7,26 @@
 
 enum { PIECE = 512 };
 
-static nx_loop_fn *find_loop(const nx_point *point, nx_dtype dtype) {
-    nx_loop_fn *loop = point->loop[nx_level()][dtype];
-    return loop ? loop : point->loop[NX_LEVEL_BASE][dtype];
+nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
+    const nx_value *operands[NX_COUNT(point->promoting_param)];
+    for (int k = 0; k < point->n_promoting; k++) operands[k] = &in[point->promoting_param[k]];
+    nx_dtype dtype = nx_promote(operands, point->n_promoting);
+    return point->result == NX_POINT_FLOAT && !nx_is_float(dtype) ? nx_default_dtype() : dtype;
+}
+
+/* A text that is none of the arms has been refused by the shape rule. */
+static nx_loop_fn *const (*rows_of(const nx_point *point, const nx_value *in))[NX_N_DTYPES] {
+    if (NX_LIKELY(point->arms == NULL)) return point->loop;
+    for (int k = 1; k < point->n_arms; k++) {
+        if (strcmp(point->arms[k], in[point->arm_param].str) == 0) return point->arm_loop[k];
+    }
+    return point->arm_loop[0];
+}
+
+nx_loop_fn *nx_point_loop(const nx_point *point, const nx_value *in, nx_dtype dtype) {
+    nx_loop_fn *const (*rows)[NX_N_DTYPES] = rows_of(point, in);
+    nx_loop_fn *loop = rows[nx_level()][dtype];
+    return loop ? loop : rows[NX_LEVEL_BASE][dtype];
 }
 
 static nx_status fail_dtype(const nx_run *run, nx_dtype dtype) {
@@ -160,21 +177,6 @@ static void run_direct(void *arg, char *const *walk_ptrs, const int64_t *walk_st
     call->loop(ptrs, steps, n, call->constants);
 }
 
-/* The common dtype of the operands. A Scalar parameter that takes part in promotion (mul.Scalar's other)
- * shows in the category of the shape rule's dtype. */
-static nx_status common_dtype(const nx_run *run, const nx_point *point, const nx_value *in, nx_dtype *out) {
-    const nx_value *operands[NX_MAX_OPERANDS];
-    nx_meta metas[8];
-    for (int k = 0; k < point->n_in; k++) operands[k] = &in[point->in_param[k]];
-    *out = nx_promote(operands, point->n_in);
-    if (point->n_constants == 0 || run->op->def->n_out > NX_COUNT(metas)) return NX_OK;
-    NX_TRY(run->op->def->meta(in, metas));
-    nx_dtype result = metas[0].dtype;
-    bool higher = (nx_is_float(result) && !nx_is_float(*out)) || (nx_is_int(result) && *out == NX_BOOL);
-    if (higher) *out = result;
-    return NX_OK;
-}
-
 static void add_operand(general *call, nx_walk *walk, const nx_value *value, bool exact) {
     int k = call->n++;
     call->walked[k] = -1;
@@ -214,9 +216,9 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
     if (point->n_out + point->n_in > NX_MAX_OPERANDS || point->n_constants > NX_COUNT(call.constants)) {
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d operands", run->op->def->name, NX_MAX_OPERANDS);
     }
-    NX_TRY(common_dtype(run, point, in, &call.rounding));
+    call.rounding = nx_point_dtype(point, in);
     call.computing = computes_wide(point, in, call.rounding) ? NX_F32 : call.rounding;
-    call.loop = find_loop(point, call.computing);
+    call.loop = nx_point_loop(point, in, call.computing);
     if (call.loop == NULL) return fail_dtype(run, call.rounding);
     nx_walk_start(&walk, out[0].array->ndim, out[0].array->sizes);
     for (int k = 0; k < point->n_out; k++) add_operand(&call, &walk, &out[k], false);
@@ -233,11 +235,11 @@ nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     char *ptrs[16];
     int64_t steps[16], numbers[16];
     nx_const constants[8];
-    if (NX_UNLIKELY(!gather_plain(point, in, out, ptrs, steps, numbers)))
+    if (NX_UNLIKELY(point->result == NX_POINT_BOOL || !gather_plain(point, in, out, ptrs, steps, numbers)))
         return run_general(run, point, in, out);
     nx_dtype dtype = (nx_dtype)out[0].array->dtype;
     int64_t numel = out[0].array->numel;
-    nx_loop_fn *loop = find_loop(point, dtype);
+    nx_loop_fn *loop = nx_point_loop(point, in, dtype);
     if (NX_UNLIKELY(loop == NULL)) return fail_dtype(run, dtype);
     cast_constants(point, in, dtype, constants);
     if (NX_LIKELY(numel < 2 * NX__SPLIT || point->n_out + point->n_in > NX_MAX_OPERANDS)) {

@@ -4,6 +4,7 @@
 #define NX_KERNEL_H
 
 #include "iter/iter.h"
+#include "kernel/element.h"
 
 /* ---- BLAS: found at run time, see blas.c --------------------------------------------------------------- */
 typedef struct nx_blas { /* CBLAS with 32-bit integers */

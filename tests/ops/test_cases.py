@@ -29,6 +29,7 @@ from tests.ops.build import (
 
 ALL = cases()
 GOOD = [case for case in ALL if "error" not in case]
+INPLACE_FORMS = {case["op"]: "aten::" + case["forms"]["inplace"] for case in GOOD if "inplace" in case["forms"]}
 VALUES = [case for case in GOOD if not case.get("meta")]
 EXACT = {
     "copy_",
@@ -141,7 +142,12 @@ def test_gradient(case: dict[str, Any]) -> None:
         assert not ours.requires_grad
         return
     seed = torch.randn(theirs.shape, dtype=theirs.dtype, generator=torch.Generator().manual_seed(1))
-    their_grads = torch.autograd.grad(theirs, their_leaves, seed, allow_unused=True, create_graph=True)
+    try:
+        their_grads = torch.autograd.grad(theirs, their_leaves, seed, allow_unused=True, create_graph=True)
+    except RuntimeError as error:
+        if "is not implemented" not in str(error):
+            raise
+        pytest.skip("PyTorch has no derivative of this derivative; the second gradients of its operator compare it")
     our_grads = nt.autograd.grad(ours, our_leaves, to_ours(seed.clone()), allow_unused=True, create_graph=True)
     for mine, other in zip(our_grads, their_grads):
         assert (mine is None) == (other is None)
@@ -203,7 +209,7 @@ def test_out_form_writes_only_its_result(case: dict[str, Any]) -> None:
     block = torch.full((theirs.numel() + 32,), 77, dtype=torch.float64).to(theirs.dtype)
     out = to_ours(block[16 : 16 + theirs.numel()].view(theirs.shape))
     ours = {name: to_ours(value) for name, value in kwargs.items()}
-    result = call_ours(out_form(case), to_ours(arguments(case)[0]), {**ours, "out": out})
+    result = call_ours(out_form(case), to_ours(arguments(case)[0]), {**ours, case["outs"][0]: out})
     assert result is out
     check_equal(out, theirs, strides=False)
     guard = torch.full((16,), 77, dtype=torch.float64).to(theirs.dtype)
@@ -211,9 +217,7 @@ def test_out_form_writes_only_its_result(case: dict[str, Any]) -> None:
 
 
 def inplace_form(name: str) -> str | None:
-    base, dot, overload = name.partition(".")
-    form = f"{base}_{dot}{overload}"
-    return form if form in set(_C.op_names()) else None
+    return INPLACE_FORMS.get(name)
 
 
 @pytest.mark.parametrize("case", **ids([case for case in VALUES if inplace_form(case["op"])]))

@@ -61,9 +61,12 @@ DEFINE_HALF_LOOPS(BF16)
     {[NX_U8] = name##_U8,     [NX_I8] = name##_I8,   [NX_I16] = name##_I16, \
      [NX_I32] = name##_I32,   [NX_I64] = name##_I64, [NX_F16] = name##_F16, \
      [NX_BF16] = name##_BF16, [NX_F32] = name##_F32, [NX_F64] = name##_F64}
-static const nx_point add_point = {1, 2, 1, {0, 1}, {2}, {LOOP_ROWS(add)}};
-static const nx_point mul_point = {
-    1, 1, 1, {0}, {1}, {LOOP_ROWS(mul)}}; /* its number is a constant: never rounded to a half */
+static const nx_point add_point = {.n_out = 1, .n_in = 2, .n_constants = 1, .n_promoting = 2,
+                                   .in_param = {0, 1}, .constant_param = {2}, .promoting_param = {0, 1},
+                                   .loop = {LOOP_ROWS(add)}};
+static const nx_point mul_point = {.n_out = 1, .n_in = 1, .n_constants = 1, .n_promoting = 2,
+                                   .in_param = {0}, .constant_param = {1}, .promoting_param = {0, 1},
+                                   .loop = {LOOP_ROWS(mul)}}; /* its number is a constant: never rounded to a half */
 
 #define DEFINE_SUM(code, type)                                                                               \
     static void init_##code(void *s) { *(type *)s = 0; }                                                     \
