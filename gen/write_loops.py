@@ -11,6 +11,7 @@ from gen.syntax import Expr, Problem
 
 COMPUTE = {"uint8": "uint32_t", "int8": "uint32_t", "int16": "uint32_t", "int32": "uint32_t", "int64": "uint64_t",
            "bool": "uint8_t", "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}
+BITS = {"bit_and": "x&y", "bit_or": "x|y", "bit_xor": "x^y", "bit_not": "~x"}
 SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "float16": "f16",
          "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
@@ -145,6 +146,14 @@ class Element:
                 return self.text(body)
         raise Problem(expr.at, f"no arm for {self.dtype if subject == 'T' else self.arms[subject]}")
 
+    def bits(self, expr, args):
+        """Of integers bit by bit; of bool as logic."""
+        if self.is_float:
+            raise Problem(expr.at, f"'{expr.value}' does not exist for {self.dtype}: leave it out of 'types'")
+        if len(args) == 1:
+            return f"(!{args[0]})" if self.dtype == "bool" else f"(~{args[0]})"
+        return f"({args[0]} {BITS[expr.value][1]} {args[1]})"
+
     def extreme(self, word, expr):
         """The larger or smaller of two, NaN if one of them is."""
         sign = Expr("binary", expr.at, [Expr("name", expr.at, [], "a'"), Expr("name", expr.at, [], "b'")], word)
@@ -164,6 +173,8 @@ class Element:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if expr.value == "conj":
             return args[0]
+        if expr.value in BITS:
+            return self.bits(expr, args)
         if expr.value in ("min", "max") and len(args) == 2:
             return self.extreme(expr.value, expr)
         if expr.value == "isnan":

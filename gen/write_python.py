@@ -154,9 +154,10 @@ class CaseList:
         if case not in self.cases:
             self.cases.append(case)
 
-    def make(self, shapes, dtype="float32", layout="", values="normal", named=None):
+    def make(self, shapes, dtype=None, layout="", values="normal", named=None):
         """A call on tensors of these shapes; other required arguments get small values."""
         args, k, named = [], 0, named or {}
+        dtype = dtype or ("float32" if "float32" in self.dtypes else self.dtypes[-1])
         for argument in self.sibling.arguments:
             if argument.base == "Tensor":
                 own = argument.param.type.inner or dtype if argument.param.type.base == "Tensor" else dtype
@@ -188,7 +189,7 @@ class CaseList:
             self.make(base, layout=layout)
         for dtype in self.dtypes:
             self.make(base, dtype=dtype)
-        if kind(self.entry) == "point" and self.given("values") in (None, ["special"]):
+        if kind(self.entry) == "point" and "float32" in self.dtypes and self.given("values") in (None, ["special"]):
             self.make(base, values="special")
         return base
 

@@ -1,17 +1,64 @@
-/* The operators of the language on tensors: + * @ and their in-place forms, bool(), int(), float(). */
+/* The operators of the language on tensors: arithmetic, comparisons, bits, their in-place forms, bool(), int(),
+ * float(). A number on the left is turned round (2 + x is x + 2) or has an operator of its own (2 - x is rsub). */
 #include "bind/private.h"
 
-static const nx_op *op_add, *op_mul, *op_matmul, *op_add_in_place, *op_mul_in_place;
+enum { TENSOR, SCALAR, N_OTHERS }; /* what stands on the right */
+/* Every operator: its name here, as tracers write it, as an ATen operator on a tensor and on a number. */
+#define NUMBER_OPS(row)                                                            \
+    row(ADD, "operator.add", "add.Tensor", "add.Tensor")                           \
+    row(SUB, "operator.sub", "sub.Tensor", "sub.Tensor")                           \
+    row(MUL, "operator.mul", "mul.Tensor", "mul.Tensor")                           \
+    row(DIV, "operator.truediv", "div.Tensor", "div.Tensor")                       \
+    row(POW, "operator.pow", NULL, "pow.Tensor_Scalar")                            \
+    row(RSUB, "torch.rsub", NULL, "rsub.Scalar")                                   \
+    row(MATMUL, "operator.matmul", "matmul", NULL)                                 \
+    row(AND, "operator.and_", "bitwise_and.Tensor", "bitwise_and.Scalar")          \
+    row(OR, "operator.or_", "bitwise_or.Tensor", "bitwise_or.Scalar")              \
+    row(XOR, "operator.xor", "bitwise_xor.Tensor", "bitwise_xor.Scalar")           \
+    row(LT, "operator.lt", "lt.Tensor", "lt.Scalar")                               \
+    row(LE, "operator.le", "le.Tensor", "le.Scalar")                               \
+    row(EQ, "operator.eq", "eq.Tensor", "eq.Scalar")                               \
+    row(NE, "operator.ne", "ne.Tensor", "ne.Scalar")                               \
+    row(GT, "operator.gt", "gt.Tensor", "gt.Scalar")                               \
+    row(GE, "operator.ge", "ge.Tensor", "ge.Scalar")                               \
+    row(NEG, "operator.neg", "neg", NULL)                                          \
+    row(ABS, "torch.abs", "abs", NULL)                                             \
+    row(NOT, "operator.invert", "bitwise_not", NULL)                               \
+    row(RECIPROCAL, "torch.reciprocal", "reciprocal", NULL)                        \
+    row(IADD, "operator.iadd", "add_.Tensor", "add_.Tensor")                       \
+    row(ISUB, "operator.isub", "sub_.Tensor", "sub_.Tensor")                       \
+    row(IMUL, "operator.imul", "mul_.Tensor", "mul_.Tensor")                       \
+    row(IDIV, "operator.itruediv", "div_.Tensor", "div_.Tensor")                   \
+    row(IPOW, "operator.ipow", NULL, "pow_.Scalar")                                \
+    row(IAND, "operator.iand", "bitwise_and_.Tensor", "bitwise_and_.Scalar")       \
+    row(IOR, "operator.ior", "bitwise_or_.Tensor", "bitwise_or_.Scalar")           \
+    row(IXOR, "operator.ixor", "bitwise_xor_.Tensor", "bitwise_xor_.Scalar")
+typedef enum number_op {
+#define ROW(name, target, tensor, scalar) name,
+    NUMBER_OPS(ROW)
+#undef ROW
+    N_NUMBER_OPS
+} number_op;
+static const struct { const char *target, *names[N_OTHERS]; } rows[] = {
+#define ROW(name, target, tensor, scalar) {target, {tensor, scalar}},
+    NUMBER_OPS(ROW)
+#undef ROW
+};
+static const nx_op *ops[N_NUMBER_OPS][N_OTHERS];
 
 int nxpy_find_number_ops(void) {
-    op_add = nx_op_get("aten::add.Tensor");
-    op_mul = nx_op_get("aten::mul.Tensor");
-    op_matmul = nx_op_get("aten::matmul");
-    op_add_in_place = nx_op_get("aten::add_.Tensor");
-    op_mul_in_place = nx_op_get("aten::mul_.Tensor");
-    if (op_add && op_mul && op_matmul && op_add_in_place && op_mul_in_place) return 0;
-    PyErr_SetString(PyExc_SystemError, "an operator behind + * or @ is missing");
-    return -1;
+    for (int k = 0; k < N_NUMBER_OPS; k++) {
+        for (int other = 0; other < N_OTHERS; other++) {
+            char name[64];
+            if (rows[k].names[other] == NULL) continue;
+            snprintf(name, sizeof name, "aten::%s", rows[k].names[other]);
+            ops[k][other] = nx_op_get(name);
+            if (ops[k][other]) continue;
+            PyErr_Format(PyExc_SystemError, "%s, which stands behind %s, is missing", name, rows[k].target);
+            return -1;
+        }
+    }
+    return 0;
 }
 
 /* A tensor or a Python number; anything else is somebody else's operator. */
@@ -38,42 +85,92 @@ static PyObject *call_named(const nx_op *op, const nx_value *in, const char *tar
     return result;
 }
 
-static PyObject *add(PyObject *a, PyObject *b) {
-    nx_value in[3];
-    if (!read_operand(a, &in[0]) || !read_operand(b, &in[1])) Py_RETURN_NOTIMPLEMENTED;
-    if (in[0].tag != NX_TAG_TENSOR) { /* 2 + x: addition commutes, and the first argument must be a tensor */
-        nx_value number = in[0];
-        in[0] = in[1];
-        in[1] = number;
+/* a OP b with the tensor in front. */
+static PyObject *call_on(number_op k, const nx_value *left, const nx_value *right) {
+    int other = right->tag == NX_TAG_TENSOR ? TENSOR : SCALAR;
+    if (ops[k][other] == NULL) {
+        return PyErr_Format(PyExc_NotImplementedError, "%s: a %s on the right is not there yet", rows[k].target,
+                            other == TENSOR ? "tensor" : "number");
     }
-    in[2] = nx_value_int(1);
-    return call_named(op_add, in, "operator.add");
+    nx_value in[3] = {*left, *right, nx_value_int(1)}; /* the last is alpha, where there is one */
+    return call_named(ops[k][other], in, rows[k].target);
 }
-static PyObject *multiply(PyObject *a, PyObject *b) {
-    nx_value in[2];
-    if (!read_operand(a, &in[0]) || !read_operand(b, &in[1])) Py_RETURN_NOTIMPLEMENTED;
-    if (in[0].tag != NX_TAG_TENSOR) {
-        nx_value number = in[0];
-        in[0] = in[1];
-        in[1] = number;
-    }
-    return call_named(op_mul, in, "operator.mul");
+
+static PyObject *call_alone(number_op k, PyObject *self) {
+    nx_value in[1] = {nx_value_tensor(nxpy_tensor_get(self))};
+    return call_named(ops[k][TENSOR], in, rows[k].target);
 }
+
+/* A number on the left changes places with the tensor where the operator commutes. */
+static PyObject *commuting(number_op k, PyObject *a, PyObject *b) {
+    nx_value left, right;
+    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    return NX_LIKELY(left.tag == NX_TAG_TENSOR) ? call_on(k, &left, &right) : call_on(k, &right, &left);
+}
+
+static PyObject *in_place(number_op k, PyObject *a, PyObject *b) {
+    nx_value left, right;
+    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    return call_on(k, &left, &right);
+}
+
+static PyObject *subtract(PyObject *a, PyObject *b) {
+    nx_value left, right;
+    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    return left.tag == NX_TAG_TENSOR ? call_on(SUB, &left, &right) : call_on(RSUB, &right, &left);
+}
+
+/* 2 / x: as PyTorch, 2 times one over x. */
+static PyObject *divide(PyObject *a, PyObject *b) {
+    nx_value left, right;
+    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    if (NX_LIKELY(left.tag == NX_TAG_TENSOR)) return call_on(DIV, &left, &right);
+    PyObject *one_over = call_alone(RECIPROCAL, b);
+    PyObject *result = one_over ? commuting(MUL, one_over, a) : NULL;
+    Py_XDECREF(one_over);
+    return result;
+}
+
+static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus) {
+    nx_value left, right;
+    if (modulus != Py_None || !read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    if (left.tag == NX_TAG_TENSOR) return call_on(POW, &left, &right);
+    return PyErr_Format(PyExc_NotImplementedError, "operator.pow: a number to the power of a tensor is not there yet");
+}
+static PyObject *power_in_place(PyObject *a, PyObject *b, PyObject *modulus) {
+    (void)modulus;
+    return in_place(IPOW, a, b);
+}
+
+PyObject *nxpy_tensor_compare(PyObject *a, PyObject *b, int word) {
+    static const number_op of[] = {[Py_LT] = LT, [Py_LE] = LE, [Py_EQ] = EQ, [Py_NE] = NE, [Py_GT] = GT, [Py_GE] = GE};
+    return in_place(of[word], a, b);
+}
+
+#define BINARY(function, rule, k) \
+    static PyObject *function(PyObject *a, PyObject *b) { return rule(k, a, b); }
+BINARY(add, commuting, ADD)
+BINARY(multiply, commuting, MUL)
+BINARY(and, commuting, AND)
+BINARY(or, commuting, OR)
+BINARY(xor, commuting, XOR)
+BINARY(add_in_place, in_place, IADD)
+BINARY(subtract_in_place, in_place, ISUB)
+BINARY(multiply_in_place, in_place, IMUL)
+BINARY(divide_in_place, in_place, IDIV)
+BINARY(and_in_place, in_place, IAND)
+BINARY(or_in_place, in_place, IOR)
+BINARY(xor_in_place, in_place, IXOR)
+#undef BINARY
+
 static PyObject *matrix_multiply(PyObject *a, PyObject *b) {
     if (!nxpy_tensor_check(a) || !nxpy_tensor_check(b)) Py_RETURN_NOTIMPLEMENTED;
-    nx_value in[2] = {nx_value_tensor(nxpy_tensor_get(a)), nx_value_tensor(nxpy_tensor_get(b))};
-    return call_named(op_matmul, in, "operator.matmul");
+    return in_place(MATMUL, a, b);
 }
-static PyObject *add_in_place(PyObject *a, PyObject *b) {
-    nx_value in[3] = {NX_VALUE_NONE, NX_VALUE_NONE, nx_value_int(1)};
-    if (!read_operand(a, &in[0]) || !read_operand(b, &in[1])) Py_RETURN_NOTIMPLEMENTED;
-    return call_named(op_add_in_place, in, "operator.iadd");
-}
-static PyObject *multiply_in_place(PyObject *a, PyObject *b) {
-    nx_value in[2];
-    if (!read_operand(a, &in[0]) || !read_operand(b, &in[1])) Py_RETURN_NOTIMPLEMENTED;
-    return call_named(op_mul_in_place, in, "operator.imul");
-}
+static PyObject *negative(PyObject *self) { return call_alone(NEG, self); }
+static PyObject *positive(PyObject *self) { return Py_NewRef(self); }
+static PyObject *absolute(PyObject *self) { return call_alone(ABS, self); }
+static PyObject *invert(PyObject *self) { return call_alone(NOT, self); }
 
 /* ---- one element as a number --------------------------------------------------------------------------------------- */
 static int truth(PyObject *self) {
@@ -104,6 +201,11 @@ static PyObject *to_index(PyObject *self) {
     return converted(self, PyNumber_Index);
 }
 
-PyNumberMethods nxpy_tensor_numbers = {.nb_add = add, .nb_multiply = multiply, .nb_matrix_multiply = matrix_multiply,
-                                       .nb_inplace_add = add_in_place, .nb_inplace_multiply = multiply_in_place, .nb_bool = truth,
-                                       .nb_float = to_float, .nb_int = to_int, .nb_index = to_index};
+PyNumberMethods nxpy_tensor_numbers = {
+    .nb_add = add, .nb_subtract = subtract, .nb_multiply = multiply, .nb_true_divide = divide, .nb_power = power,
+    .nb_matrix_multiply = matrix_multiply, .nb_and = and, .nb_or = or, .nb_xor = xor, .nb_negative = negative,
+    .nb_positive = positive, .nb_absolute = absolute, .nb_invert = invert, .nb_inplace_add = add_in_place,
+    .nb_inplace_subtract = subtract_in_place, .nb_inplace_multiply = multiply_in_place,
+    .nb_inplace_true_divide = divide_in_place, .nb_inplace_power = power_in_place, .nb_inplace_and = and_in_place,
+    .nb_inplace_or = or_in_place, .nb_inplace_xor = xor_in_place, .nb_bool = truth, .nb_float = to_float,
+    .nb_int = to_int, .nb_index = to_index};

@@ -44,7 +44,8 @@ int nxpy_add_make(PyObject *module);                  /* tensor(), from_dlpack()
 extern PyMethodDef nxpy_tensor_methods[];
 extern PyGetSetDef nxpy_tensor_getset[];
 extern PyNumberMethods nxpy_tensor_numbers;
-int nxpy_find_number_ops(void);                       /* looks up the operators behind + * @ */
+PyObject *nxpy_tensor_compare(PyObject *a, PyObject *b, int word);
+int nxpy_find_number_ops(void);                       /* looks up the operators behind + * @ < and the like */
 PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused);
 PyObject *nxpy_tensor_item(PyObject *self, PyObject *unused);
 PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords);

@@ -156,6 +156,7 @@ PyTypeObject nxpy_tensor_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_new = tensor_new, .tp_dealloc = tensor_dealloc,
     .tp_traverse = tensor_traverse, .tp_clear = tensor_clear, .tp_free = PyObject_GC_Del, .tp_setattro = tensor_setattro,
     .tp_getattro = PyObject_GenericGetAttr, .tp_dictoffset = offsetof(nxpy_tensor, dict), .tp_hash = tensor_hash,
+    .tp_richcompare = nxpy_tensor_compare,
     .tp_weaklistoffset = offsetof(nxpy_tensor, weak), .tp_as_number = &nxpy_tensor_numbers, .tp_as_mapping = &as_mapping,
     .tp_methods = nxpy_tensor_methods, .tp_getset = nxpy_tensor_getset, .tp_doc = "A strided array of elements on a device."};
 
