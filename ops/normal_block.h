@@ -6,12 +6,8 @@
 
 typedef void nx__normal_blocks_fn(float *x, int64_t n_blocks, float mean, float std);
 nx__normal_blocks_fn nx__normal_blocks_base, nx__normal_blocks_v4;
-#if defined(__x86_64__)
+/* By level. A processor family without the v4 level builds that one with the base flags. */
 static nx__normal_blocks_fn *const nx__normal_blocks[NX_N_LEVELS] = {nx__normal_blocks_base,
                                                                      nx__normal_blocks_v4};
-#else
-static nx__normal_blocks_fn *const nx__normal_blocks[NX_N_LEVELS] = {nx__normal_blocks_base,
-                                                                     nx__normal_blocks_base};
-#endif
 
 #endif

@@ -26,8 +26,10 @@ def code_files() -> Iterator[tuple[str, Path]]:
     for top in ("src", "py", "plugins"):
         for path in sorted((ROOT / top).rglob("*.[ch]")):
             yield f"{top}/{path.relative_to(ROOT / top).parts[0]}", path
-    for path in sorted((ROOT / "ops").glob("*.c")):
+    for path in sorted((ROOT / "ops").glob("*.[ch]")):
         yield "src/kernel", path
+    for path in sorted((ROOT / "gen").glob("*.[ch]")):  # what generated files call, formulas of gradients above all
+        yield "src/grad", path
     for path in sorted((ROOT / "include/narthex").glob("*.h")):
         yield "include/narthex", path
 

@@ -197,6 +197,7 @@ void nxpy__recipe_free(nxpy_recipe *recipe);
 int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
                         nxpy_segment **out);
 void nxpy__segment_free(nxpy_segment *segment);
+void nxpy__segment_find_compiled(nxpy_segment *segment);
 /* Computes the graph from values (the guards' slots) and makes what the recipe says: out[recipe.n_values], new references. */
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out);
 nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* NULL: none free, or an exception */
@@ -217,6 +218,11 @@ void nxpy__log_instruction(nxpy_loop *loop);
 void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake);
 void nxpy__log_guards(const nxpy_guards *guards);
 PyObject *nxpy__line_text(PyObject *file, int line); /* the user's line, stripped; new reference */
+void nxpy__lines_forget(void); /* files are read again from here on */
+/* Python code of ours runs in the middle of a trace: not traced, not recorded, its exception not the user's. */
+typedef struct nxpy_aside { uint64_t included, excluded; PyObject *error[3]; } nxpy_aside;
+nxpy_aside nxpy__aside_begin(void);
+void nxpy__aside_end(nxpy_aside aside);
 const char *nxpy__break_name(nxpy_break why);
 const char *nxpy__break_why(nxpy_break why);
 const char *nxpy__break_mend(nxpy_break why);

@@ -23,18 +23,16 @@ const char *nxpy__break_mend(nxpy_break why) { return breaks[why].mend; }
 
 /* ---- calling out ----------------------------------------------------------------------------------------------------- */
 /* Python code of ours runs in the middle of a trace: not traced, not recorded. */
-typedef struct aside { uint64_t included, excluded; PyObject *error[3]; } aside;
-
-static aside aside_begin(void) {
+nxpy_aside nxpy__aside_begin(void) {
     nx_thread *thread = nx_thread_get();
-    aside a = {.included = thread->keys_included, .excluded = thread->keys_excluded};
+    nxpy_aside a = {.included = thread->keys_included, .excluded = thread->keys_excluded};
     PyErr_Fetch(&a.error[0], &a.error[1], &a.error[2]);
     if (nxpy__doing.trace) thread->keys_included = nxpy__doing.trace->included_before;
     nxpy__doing.paused++;
     return a;
 }
 
-static void aside_end(aside a) {
+void nxpy__aside_end(nxpy_aside a) {
     nx_thread *thread = nx_thread_get();
     if (PyErr_Occurred()) PyErr_WriteUnraisable(nxpy__log);
     nxpy__doing.paused--;
@@ -45,7 +43,7 @@ static void aside_end(aside a) {
 
 void nxpy__log_event(const char *event, const char *format, ...) {
     if (!nxpy__log) return;
-    aside a = aside_begin();
+    nxpy_aside a = nxpy__aside_begin();
     va_list list;
     va_start(list, format);
     PyObject *info = Py_VaBuildValue(format, list), *args = info ? Py_BuildValue("(s)", event) : NULL;
@@ -54,7 +52,7 @@ void nxpy__log_event(const char *event, const char *format, ...) {
     Py_XDECREF(result);
     Py_XDECREF(args);
     Py_XDECREF(info);
-    aside_end(a);
+    nxpy__aside_end(a);
 }
 
 PyObject *nxpy__set_log(PyObject *module, PyObject *callable) {
@@ -63,49 +61,6 @@ PyObject *nxpy__set_log(PyObject *module, PyObject *callable) {
     }
     Py_XSETREF(nxpy__log, callable == Py_None ? NULL : Py_NewRef(callable));
     Py_RETURN_NONE;
-}
-
-/* The lines of a source file, kept by its name; an empty list when it cannot be read. Lent. */
-static PyObject *lines_of(PyObject *file) {
-    static PyObject *kept;
-    if (!kept && !(kept = PyDict_New())) return NULL;
-    PyObject *lines = PyDict_GetItemWithError(kept, file);
-    if (lines || PyErr_Occurred()) return lines;
-    PyObject *io = PyImport_ImportModule("io"), *opened = NULL;
-    if (io) opened = PyObject_CallMethod(io, "open", "Osiss", file, "r", -1, "utf-8", "replace");
-    if (opened) {
-        lines = PyObject_CallMethod(opened, "readlines", NULL);
-        Py_XDECREF(PyObject_CallMethod(opened, "close", NULL));
-    }
-    PyErr_Clear();
-    if (!lines) lines = PyList_New(0);
-    if (lines && PyDict_SetItem(kept, file, lines) < 0) Py_CLEAR(lines);
-    Py_XDECREF(opened);
-    Py_XDECREF(io);
-    Py_XDECREF(lines); /* the dict has it */
-    return lines;
-}
-
-/* Sources that lie in no file (notebooks, doctests) are known to linecache, which whoever makes them has loaded.
- * Loading it just to read a file would take longer than a compilation. */
-static PyObject *line_of_linecache(PyObject *file, int line) {
-    PyObject *name = PyUnicode_InternFromString("linecache"), *module = name ? PyImport_GetModule(name) : NULL;
-    PyObject *text = module ? PyObject_CallMethod(module, "getline", "Oi", file, line) : NULL;
-    Py_XDECREF(module);
-    Py_XDECREF(name);
-    return text;
-}
-
-PyObject *nxpy__line_text(PyObject *file, int line) {
-    aside a = aside_begin();
-    PyObject *lines = lines_of(file), *text = NULL, *result = NULL;
-    if (lines && line > 0 && line <= PyList_GET_SIZE(lines)) text = Py_NewRef(PyList_GET_ITEM(lines, line - 1));
-    else if (lines) text = line_of_linecache(file, line);
-    if (text) result = PyObject_CallMethod(text, "strip", NULL);
-    Py_XDECREF(text);
-    PyErr_Clear(); /* a source that cannot be read is an empty line */
-    aside_end(a);
-    return result ? result : PyUnicode_FromString("");
 }
 
 /* ---- events -------------------------------------------------------------------------------------------------------------- */
@@ -177,7 +132,7 @@ static PyObject *argument_object(const nxpy_loop *loop) {
 }
 
 void nxpy__log_instruction(nxpy_loop *loop) {
-    aside a = aside_begin();
+    nxpy_aside a = nxpy__aside_begin();
     PyObject *stack = PyList_New(0), *argument = argument_object(loop);
     for (PyObject **at = loop->view.locals + loop->view.n_locals; stack && at < loop->top; at++) {
         PyObject *text = short_repr(loop->trace, *at);
@@ -189,12 +144,12 @@ void nxpy__log_instruction(nxpy_loop *loop) {
     }
     Py_XDECREF(stack);
     Py_XDECREF(argument);
-    aside_end(a);
+    nxpy__aside_end(a);
 }
 
 void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake) {
     if (!nxpy__log) return;
-    aside a = aside_begin();
+    nxpy_aside a = nxpy__aside_begin();
     nx_text source = {0};
     nxpy_guards_source(&trace->segment->guards, slot, &source);
     const nx_tensor *tensor = nxpy_tensor_get(fake);
@@ -210,7 +165,7 @@ void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fa
     }
     Py_XDECREF(shape);
     nx_text_free(&source);
-    aside_end(a);
+    nxpy__aside_end(a);
 }
 
 void nxpy__log_guards(const nxpy_guards *guards) {

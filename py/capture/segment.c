@@ -135,17 +135,17 @@ static int run_called(nxpy_segment *segment, PyObject **values, PyObject **resul
     return 0;
 }
 
-/* A backend's object may compile at its first run (torchair's does, its logs belong there): from then on it has a
- * CompiledGraph as `_compiled`, which is called in its place. */
-static void take_compiled(nxpy_segment *segment) {
-    segment->called = true;
-    PyObject *inner = PyObject_GetAttrString(segment->call, "_compiled");
+/* When what the backend returned is, or has as `_compiled`, one of our graphs, that is run without Python objects. Asked
+ * after compiling and once more after the first run: torchair's object compiles then, and its logs belong there. */
+void nxpy__segment_find_compiled(nxpy_segment *segment) {
+    PyObject *inner = Py_TYPE(segment->call) == &nxpy_compiled_type ? Py_NewRef(segment->call)
+                                                                    : PyObject_GetAttrString(segment->call, "_compiled");
     if (inner && Py_TYPE(inner) == &nxpy_compiled_type) {
         segment->compiled = ((nxpy_compiled *)inner)->compiled;
         Py_SETREF(segment->call, inner);
         return;
     }
-    if (!inner) PyErr_Clear();
+    PyErr_Clear();
     Py_XDECREF(inner);
 }
 
@@ -154,7 +154,10 @@ static int segment_run(nxpy_segment *segment, PyObject **values, PyObject **resu
     for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
     if (!segment->call) return 0;
     int done = segment->compiled ? run_compiled(segment, values, results) : run_called(segment, values, results);
-    if (!segment->compiled && !segment->called && done == 0) take_compiled(segment);
+    if (NX_UNLIKELY(!segment->compiled && !segment->called && done == 0)) {
+        segment->called = true;
+        nxpy__segment_find_compiled(segment);
+    }
     for (int k = 0; done < 0 && k < segment->n_results; k++) Py_CLEAR(results[k]);
     return done;
 }

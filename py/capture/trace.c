@@ -205,20 +205,6 @@ static PyObject *example_inputs(const nxpy_trace *trace) {
     return list;
 }
 
-/* The nx_compiled in what the backend returned, if it is ours: run without Python objects. */
-static nx_compiled *find_compiled(PyObject *call, PyObject **keep) {
-    if (Py_TYPE(call) == &nxpy_compiled_type) return ((nxpy_compiled *)call)->compiled;
-    PyObject *inner = PyObject_GetAttrString(call, "_compiled");
-    if (!inner) {
-        PyErr_Clear();
-        return NULL;
-    }
-    nx_compiled *compiled = Py_TYPE(inner) == &nxpy_compiled_type ? ((nxpy_compiled *)inner)->compiled : NULL;
-    if (compiled) *keep = inner;
-    else Py_DECREF(inner);
-    return compiled;
-}
-
 static int call_backend(nxpy_trace *trace) {
     nxpy_captured *owner = trace->owner;
     nxpy_segment *segment = trace->segment;
@@ -232,9 +218,7 @@ static int call_backend(nxpy_trace *trace) {
     segment->call = PyObject_CallFunctionObjArgs(owner->backend, segment->graph, inputs, NULL);
     if (!segment->call) goto done;
     NXPY_LOG("backend_done", "{sOsO}", "backend", owner->backend, "name", name);
-    PyObject *keep = NULL;
-    segment->compiled = find_compiled(segment->call, &keep);
-    if (keep) Py_SETREF(segment->call, keep);
+    nxpy__segment_find_compiled(segment);
     if (!segment->compiled && !PyCallable_Check(segment->call)) {
         PyErr_Format(PyExc_TypeError, "torch.compile: the backend returned %R, expected a callable", segment->call);
         goto done;
@@ -360,6 +344,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
 int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
                         nxpy_segment **out) {
     *out = NULL;
+    nxpy__lines_forget();
     if (point->next == 0 && root == owner->roots.at[0] && PyList_SetSlice(owner->graphs, 0, PY_SSIZE_T_MAX, NULL) < 0) return -1;
     for (int tries = 0; tries < 64; tries++) {
         nxpy_trace trace = {.owner = owner, .root = root, .point = point};

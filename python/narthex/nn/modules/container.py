@@ -19,7 +19,8 @@ class Identity(Module):
 
 
 def _position(index, size: int) -> int:
-    index = as_index(index)
+    if not isinstance(index, int):
+        index = as_index(index)
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of range")
     return index % size
