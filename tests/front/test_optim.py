@@ -215,6 +215,10 @@ def test_schedule_before_optimizer():
 @pytest.mark.parametrize("norm_type", [2.0, 1.0, 3.0, float("inf")])
 @pytest.mark.parametrize("limit", [0.5, 100.0])
 def test_clip_grad_norm(norm_type, limit):
+    if norm_type == float("inf") and not hasattr(nt.Tensor, "amax"):
+        with pytest.raises(NotImplementedError, match="amax"):
+            nt.nn.utils.get_total_norm([], norm_type)
+        return
     values = [[[3.0, -4.0], [0.5, 0.0]], [1.0, -2.0]]
     results = []
     for module in (nt, torch):

@@ -37,7 +37,7 @@ def relu(input, inplace: bool = False):
 
 def silu(input, inplace: bool = False):
     """x * sigmoid(x)"""
-    return _in_nn["silu_"](input) if inplace else _in_nn["silu"](input)
+    return _C.op_function("aten::silu_", "torch._C._nn.silu_")(input) if inplace else _in_nn["silu"](input)
 
 
 def tanh(input):

@@ -1,5 +1,6 @@
 """Modules that hold other modules or parameters, and the one that does nothing."""
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from operator import index as as_index
 
@@ -217,13 +218,13 @@ class ModuleDict(Module):
             self[key] = module
 
 
-def _described(value) -> str:
+def _described(value, as_type: bool = False) -> str:
     if not isinstance(value, _C.TensorBase):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(map(str, value.shape))
     place = "" if value.device.type == "cpu" else f" ({value.device})"
-    return f"{kind} containing: [{value.dtype} of size {size}{place}]"
+    return f"{kind} containing: [{value.type() if as_type else value.dtype} of size {size}{place}]"
 
 
 def _as_parameter(value):
@@ -337,14 +338,17 @@ class ParameterDict(Module):
             del self[key]
 
     def update(self, parameters) -> None:
-        """Adds the values of a mapping or of (name, value) pairs."""
-        pairs = parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters
-        for key, value in pairs:
+        """Adds the values of a mapping or of (name, value) pairs; those of a plain dict by name, as in PyTorch."""
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
+            parameters = parameters.items()
+        elif isinstance(parameters, Mapping):
+            parameters = sorted(parameters.items())
+        for key, value in parameters:
             self[key] = value
 
     def extra_repr(self) -> str:
         """A line for each value."""
-        return "\n".join(f"  ({key}): {_described(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_described(value, True)}" for key, value in self.items())
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterDict should not be called.")

@@ -4,7 +4,7 @@ from ..._later import keep_whole
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, get_total_norm
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "get_total_norm"]
-_norms = "abs amax div maximum minimum pow sqrt"
+_norms = "abs div maximum minimum pow sqrt"
 keep_whole(globals(), {name: "maximum minimum" if name == "clip_grad_value_" else _norms for name in list(__all__)})
 
 

@@ -22,6 +22,8 @@ def get_total_norm(tensors, norm_type: float = 2.0, error_if_nonfinite: bool = F
     tensors, p = _as_list(tensors), float(norm_type)
     if p <= 0:
         raise NotImplementedError(f"get_total_norm: norm_type={norm_type} is not there yet; it must be > 0")
+    if math.isinf(p) and not hasattr(_C.TensorBase, "amax"):
+        raise NotImplementedError(f"get_total_norm: norm_type={norm_type} is not there yet; it needs amax")
     if not tensors:
         return _C.tensor(0.0)
     with no_grad():

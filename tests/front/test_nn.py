@@ -1,0 +1,281 @@
+"""Layers, losses, init: values and gradients equal PyTorch's from the same seed; texts and state_dicts are the same."""
+
+import math
+from collections import OrderedDict
+
+import narthex as nt
+import pytest
+import torch
+from both import close, needs, over, same
+
+LAYERS = {
+    "Linear": (lambda n: n.Linear(4, 3), (5, 4)),
+    "Linear no bias": (lambda n: n.Linear(4, 3, bias=False), (5, 4)),
+    "LayerNorm": (lambda n: n.LayerNorm(4), (5, 4)),
+    "LayerNorm no bias": (lambda n: n.LayerNorm((5, 4), eps=1e-3, bias=False), (2, 5, 4)),
+    "LayerNorm plain": (lambda n: n.LayerNorm(4, elementwise_affine=False), (5, 4)),
+    "Dropout": (lambda n: n.Dropout(0.3), (40, 5)),
+    "GELU": (lambda n: n.GELU(), (5, 4)),
+    "GELU tanh": (lambda n: n.GELU(approximate="tanh"), (5, 4)),
+    "ReLU": (lambda n: n.ReLU(), (5, 4)),
+    "SiLU": (lambda n: n.SiLU(), (5, 4)),
+    "Tanh": (lambda n: n.Tanh(), (5, 4)),
+    "Sigmoid": (lambda n: n.Sigmoid(), (5, 4)),
+    "Softmax": (lambda n: n.Softmax(dim=1), (5, 4)),
+    "LogSoftmax": (lambda n: n.LogSoftmax(dim=-1), (5, 4)),
+    "Identity": (lambda n: n.Identity(), (5, 4)),
+}
+
+
+def seeded(module, make):
+    module.manual_seed(3)
+    return make(module.nn)
+
+
+def gradients(module, layer, values, weights):
+    x = module.nn.Parameter(values)
+    result = layer(x)
+    (result * weights).sum().backward()
+    return [result, x.grad] + [parameter.grad for parameter in layer.parameters()]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name):
+    make, shape = LAYERS[name]
+    if not hasattr(nt.nn, name.partition(" ")[0]):
+        pytest.skip(f"torch.nn.{name.partition(' ')[0]} is not there yet")
+    mine, theirs = seeded(nt, make), seeded(torch, make)
+    assert repr(mine) == repr(theirs) and list(mine.state_dict()) == list(theirs.state_dict())
+    for one, other in zip(mine.parameters(), theirs.parameters()):
+        same(one, other)
+    values = torch.randn(shape)
+    weights = torch.randn(theirs(values).shape)
+    for module in (nt, torch):
+        module.manual_seed(4)
+    for one, other in zip(gradients(nt, mine, over(values), over(weights)), gradients(torch, theirs, values, weights)):
+        close(one, other)
+    mine.eval(), theirs.eval()
+    close(mine(over(values)), theirs(values))
+
+
+@needs(nt.nn, "Embedding")
+@pytest.mark.parametrize("options", [{}, {"padding_idx": -2}])
+def test_embedding(options):
+    mine = seeded(nt, lambda n: n.Embedding(6, 3, **options))
+    theirs = seeded(torch, lambda n: n.Embedding(6, 3, **options))
+    assert repr(mine) == repr(theirs)
+    same(mine.weight, theirs.weight)
+    results = []
+    for module, layer in ((nt, mine), (torch, theirs)):
+        result = layer(module.tensor([[1, 4], [4, 0]]))
+        (result * result).sum().backward()
+        results.append((result, layer.weight.grad))
+    for one, other in zip(*results):
+        close(one, other)
+
+
+@needs(nt.nn, "Embedding")
+def test_embedding_options():
+    given = nt.nn.Embedding.from_pretrained(nt.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert not given.weight.requires_grad and given(nt.tensor([1])).tolist() == [[3.0, 4.0]]
+    for wrong in ({"max_norm": 1.0}, {"sparse": True}, {"scale_grad_by_freq": True}):
+        with pytest.raises(NotImplementedError, match=next(iter(wrong))):
+            nt.nn.Embedding(3, 2, **wrong)
+    with pytest.raises(AssertionError, match="Padding_idx"):
+        nt.nn.Embedding(3, 2, padding_idx=3)
+
+
+@needs(nt.nn, "ReLU", "SiLU")
+def test_in_place():
+    for name in ("ReLU", "SiLU"):
+        results = []
+        for module in (nt, torch):
+            x = module.tensor([-1.0, 2.0])
+            layer = getattr(module.nn, name)(inplace=True)
+            assert layer(x) is x and repr(layer) == f"{name}(inplace=True)"
+            results.append(x)
+        close(*results)
+
+
+LOSSES = {
+    "CrossEntropyLoss": [{}, {"reduction": "sum"}, {"reduction": "none"}, {"ignore_index": 2}],
+    "MSELoss": [{}, {"reduction": "sum"}, {"reduction": "none"}, {"size_average": False}],
+    "NLLLoss": [{}, {"reduction": "sum"}, {"ignore_index": 2}],
+}
+
+
+@pytest.mark.parametrize("name, options", [(name, options) for name in LOSSES for options in LOSSES[name]], ids=str)
+@pytest.mark.filterwarnings("ignore:size_average")
+def test_losses(name, options):
+    if not hasattr(nt.nn, name):
+        pytest.skip(f"torch.nn.{name} is not there yet")
+    torch.manual_seed(0)
+    values, results = torch.randn(5, 4), []
+    for module in (nt, torch):
+        x = module.nn.Parameter(over(values) if module is nt else values.clone())
+        target = module.tensor([1, 0, 2, 3, 2]) if name != "MSELoss" else module.ones_like(x)
+        loss = getattr(module.nn, name)(**options)(x, target)
+        (loss * loss).sum().backward()
+        results.append((loss, x.grad))
+    for one, other in zip(*results):
+        close(one, other)
+
+
+F = nt.nn.functional
+
+
+@needs(F, "scaled_dot_product_attention")
+@pytest.mark.parametrize("case", ["plain", "causal", "bool", "float", "scale", "dropout"])
+def test_attention(case):
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(2, 3, 5, 4) for _ in range(3))
+    mask = torch.rand(5, 5).gt(0.4).logical_or(torch.eye(5, dtype=torch.bool))
+    options = {
+        "plain": {}, "causal": {"is_causal": True}, "bool": {"attn_mask": mask},
+        "float": {"attn_mask": torch.randn(5, 5)}, "scale": {"scale": 0.3},
+        "dropout": {"dropout_p": 0.2},
+    }[case]  # fmt: skip
+    results = []
+    for module in (nt, torch):
+        module.manual_seed(5)
+        inputs = [module.nn.Parameter(over(x) if module is nt else x.clone()) for x in (q, k, v)]
+        given = {
+            name: over(value) if module is nt and isinstance(value, torch.Tensor) else value
+            for name, value in options.items()
+        }
+        result = module.nn.functional.scaled_dot_product_attention(*inputs, **given)
+        (result * result).sum().backward()
+        results.append([result] + [x.grad for x in inputs])
+    for one, other in zip(*results):
+        close(one, other, 1e-4, 1e-5)
+    mine = [over(x) for x in (q, k, v)]
+    with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set when is_causal=True"):
+        F.scaled_dot_product_attention(*mine, attn_mask=mine[0], is_causal=True)
+    with pytest.raises(NotImplementedError, match="enable_gqa"):
+        F.scaled_dot_product_attention(*mine, enable_gqa=True)
+
+
+INIT = {
+    "normal_": lambda i, t: i.normal_(t, 1.0, 0.5),
+    "uniform_": lambda i, t: i.uniform_(t, -2.0, 3.0),
+    "constant_": lambda i, t: i.constant_(t, 1.5),
+    "ones_": lambda i, t: i.ones_(t),
+    "zeros_": lambda i, t: i.zeros_(t),
+    "xavier_uniform_": lambda i, t: i.xavier_uniform_(t, gain=2.0),
+    "xavier_normal_": lambda i, t: i.xavier_normal_(t),
+    "kaiming_uniform_": lambda i, t: i.kaiming_uniform_(t, a=math.sqrt(5)),
+    "kaiming_normal_": lambda i, t: i.kaiming_normal_(t, mode="fan_out", nonlinearity="relu"),
+    "trunc_normal_": lambda i, t: i.trunc_normal_(t, std=0.8, a=-1.0, b=1.0),
+    "trunc_normal_ tail": lambda i, t: i.trunc_normal_(t, 0.0, 1.0, 1.5, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", INIT)
+@pytest.mark.parametrize("shape", [(3, 4), (40, 25), (4, 3, 2)])
+def test_init(name, shape):
+    if not hasattr(nt.nn.init, name.partition(" ")[0]):
+        pytest.skip(f"torch.nn.init.{name} is not there yet")
+    results = []
+    for module in (nt, torch):
+        parameter = module.nn.Parameter(module.empty(shape))
+        module.manual_seed(11)
+        assert INIT[name](module.nn.init, parameter) is parameter and parameter.grad_fn is None
+        results.append(parameter)
+    same(*results)
+
+
+@pytest.mark.parametrize(
+    "wrong, error",
+    [
+        (lambda t: t.nn.init.xavier_normal_(t.empty(3)), ValueError),
+        (lambda t: t.nn.init.kaiming_normal_(t.empty(3, 3), mode="fan"), ValueError),
+        (lambda t: t.nn.init.calculate_gain("none"), ValueError),
+        (lambda t: t.nn.init.calculate_gain("leaky_relu", "a"), ValueError),
+        (lambda t: t.nn.ModuleDict(3), TypeError),
+        (lambda t: t.nn.Sequential() + 3, ValueError),
+        (lambda t: t.nn.ParameterList([t.ones_like(t.tensor([1.0]))])(), RuntimeError),
+    ],
+)
+def test_errors(wrong, error):
+    messages = []
+    for module in (nt, torch):
+        with pytest.raises(error) as caught:
+            wrong(module)
+        messages.append(str(caught.value).partition("<")[0])
+    assert messages[0] == messages[1]
+
+
+def both(build):
+    """The texts that `build(module, nn)` makes on either side."""
+    return [[str(part) for part in build(module, module.nn)] for module in (nt, torch)]
+
+
+def test_containers():
+    def build(module, nn):
+        i = nn.Identity
+        s = nn.Sequential(i(), nn.Sequential(i()))
+        yield s + s
+        yield s * 2
+        yield s.insert(1, nn.ModuleList([i()]))
+        yield s.pop(0)
+        yield s.extend([i()]).append(i())
+        yield s[1:]
+        del s[0]
+        yield s
+        s += nn.Sequential(i())
+        yield len(s)
+        named = nn.Sequential(OrderedDict(a=i(), b=nn.ModuleList([i(), i(), i()])))
+        yield named
+        yield named[-1:]
+        parts = nn.ModuleList([i(), i(), nn.Sequential(i())])
+        yield parts
+        parts.insert(1, nn.Sequential())
+        yield parts.pop(-1)
+        yield parts + nn.ModuleList([i()])
+        parts[0] = nn.Sequential(i())
+        yield parts
+        yield parts[1:]
+        d = nn.ModuleDict({"x": i(), "y": nn.ModuleList()})
+        d.update([("z", i())])
+        yield d
+        yield d.pop("x")
+        yield list(d.keys()), len(d), "y" in d, "x" in d, [type(value).__name__ for value in d.values()]
+        d.clear()
+        yield d
+
+    mine, theirs = both(build)
+    assert mine == theirs
+    for wrong in (5, -6):
+        with pytest.raises(IndexError, match="out of range"):
+            nt.nn.Sequential(nt.nn.Identity())[wrong]
+
+
+def test_parameter_containers():
+    def build(module, nn):
+        one, two = module.tensor([1.0]), module.tensor([[1.0, 2.0]])
+        p = nn.ParameterList([nn.Parameter(one), two, "text"])
+        yield p
+        yield p.append(two).extend([one])
+        yield list(p.state_dict()), len(p), type(p[3]).__name__
+        yield p[1:3]
+        p[0] = two
+        yield p[0].shape, [name for name, _ in p.named_parameters()]
+        p += [one]
+        yield p
+        d = nn.ParameterDict({"a": one, "b": nn.Parameter(two), "c": 3})
+        yield d
+        yield d.pop("a").shape, list(d.keys()), "b" in d, d.get("x", 5), len(d), list(d.state_dict())
+        d.update({"e": two})
+        d["f"] = one
+        yield d
+        d.clear()
+        yield len(d)
+
+    mine, theirs = both(build)
+    assert mine == theirs
+
+
+def test_missing_names_say_so():
+    for module, name in ((nt.nn, "Transformer"), (F, "grid_sample"), (nt.nn.init, "dirac_"), (nt.nn.utils, "prune")):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}': Narthex"):
+            getattr(module, name)
