@@ -128,6 +128,35 @@ static int fill_values(PyObject *data, double **floats, int64_t **ints) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* Takes `result`, which may be NULL with an exception. */
+static PyObject *with_grad(PyObject *result, bool requires_grad) {
+    if (result == NULL || !requires_grad) return result;
+    nx_status status = nx_tensor_set_requires_grad(nxpy_tensor_get(result), true);
+    if (status != NX_OK) return Py_DECREF(result), nxpy_raise(status);
+    return result;
+}
+
+/* Data that is no nested list of numbers, with the TypeError set that says so: what Python makes of arrays,
+ * tensors and lists of them; the error stays where it makes nothing. */
+static PyObject *make_from_other(PyObject *data, PyObject *dtype, PyObject *where, bool requires_grad) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return NULL;
+    PyObject *kind, *error, *trace;
+    PyErr_Fetch(&kind, &error, &trace);
+    PyObject *maker = PyImport_ImportModule("narthex._from_numpy");
+    PyObject *made = maker ? PyObject_CallMethod(maker, "tensor_of", "OOO", data, dtype, where) : NULL;
+    Py_XDECREF(maker);
+    if (made == Py_None) {
+        Py_CLEAR(made);
+        PyErr_Restore(kind, error, trace);
+        return NULL;
+    }
+    Py_XDECREF(kind);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+    return with_grad(made, requires_grad);
+}
+
+
 /* Numbers are read as float64 or int64, then the operator _to_copy makes the wanted dtype and device. */
 static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keywords) {
     static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
@@ -141,7 +170,7 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
     nx_device device = NX_CPU;
     if (where != Py_None && nxpy_device_from(where, &device) < 0) return NULL;
     shape s = {0};
-    if (find_shape(data, 0, &s) < 0) return NULL;
+    if (find_shape(data, 0, &s) < 0) return make_from_other(data, dtype, where, requires_grad);
     bool empty = !s.has_float && !s.has_int && s.ndim > 0 && nx_numel(s.ndim, s.size) == 0;
     nx_dtype natural = s.has_float || empty ? nx_default_dtype() : s.has_int ? NX_I64 : NX_BOOL;
     nx_tensor *wide;
@@ -160,11 +189,7 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
         result = nxpy_call(nx_op_get("aten::_to_copy"), in);
     }
     nx_tensor_unref(wide);
-    if (result && requires_grad) {
-        nx_status status = nx_tensor_set_requires_grad(nxpy_tensor_get(result), true);
-        if (status != NX_OK) return Py_DECREF(result), nxpy_raise(status);
-    }
-    return result;
+    return with_grad(result, requires_grad);
 }
 
 /* ---- DLPack: sharing memory with other frameworks. Structures as in the specification, version 0.8 ------------------------------ */

@@ -28,7 +28,7 @@ def _plain(data):
     """`data` with every tensor and array inside as Python numbers."""
     if isinstance(data, _C.TensorBase):
         return data.tolist()
-    if isinstance(data, (list, tuple)):
+    if isinstance(data, (list, tuple, range)):
         return [_plain(item) for item in data]
     return data.tolist() if type(data).__module__ == "numpy" else data
 
@@ -51,6 +51,28 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
     if isinstance(data, _C.TensorBase):
         return data.to(device=device, dtype=dtype)
     return _C.tensor(_plain(data), dtype=_dtype_inside(data) if dtype is None else dtype, device=device)
+
+
+def _has_other(data) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(map(_has_other, data))
+    return isinstance(data, (_C.TensorBase, range)) or type(data).__module__ == "numpy"
+
+
+def tensor_of(data, dtype, device):
+    """What torch.tensor makes of data that is no nested list of numbers: always a copy; None if it is nothing."""
+    if not _has_other(data):
+        return None
+    if isinstance(data, _C.TensorBase):
+        import warnings
+
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+            stacklevel=2,
+        )
+        return data.detach().to(device=device, dtype=dtype, copy=True)
+    return as_tensor(data, dtype, device).to(copy=True)
 
 
 def frombuffer(buffer, *, dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:

@@ -54,6 +54,31 @@ def test_as_tensor():
         same(nt.as_tensor(given), torch.as_tensor(given))
 
 
+@pytest.mark.filterwarnings("ignore:To copy construct")
+def test_tensor_of_arrays():
+    """torch.tensor copies arrays, tensors, ranges and lists of them."""
+
+    def make(t):
+        x = t.tensor([[1.0, 2.0]])
+        source = np.ones((2, 2), dtype=np.int32)
+        copies = [t.tensor(source), t.tensor(x), t.tensor(source, dtype=t.float64, requires_grad=True)]
+        source[0, 0] = 5
+        yield from copies
+        yield t.tensor([t.tensor(1), t.tensor(2)])
+        yield t.tensor([np.float32(1.5), np.float32(2.5)])
+        yield t.tensor([np.arange(2), np.arange(2)])
+        yield t.tensor(range(3))
+        yield t.tensor([range(2), range(2)])
+        yield t.tensor(np.True_)
+
+    for mine, theirs in zip(make(nt), make(torch)):
+        same(mine, theirs)
+        assert mine.requires_grad == theirs.requires_grad
+    for wrong in ("text", {1: 2}, [object()]):
+        with pytest.raises(TypeError, match="nested sequences of numbers"):
+            nt.tensor(wrong)
+
+
 def test_frombuffer():
     data, held = array.array("f", [1.0, 2.0, 3.0]), []
     for module in (nt, torch):
