@@ -30,7 +30,7 @@ fi
 install() { # a file of requirements, once for each content
     local stamp=.venv/$(basename "$1").done
     cmp -s "$1" "$stamp" && return
-    .venv/bin/pip install --quiet --disable-pip-version-check -r "$1"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$1"
     cp "$1" "$stamp"
 }
 install requirements/build.txt
