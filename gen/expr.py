@@ -641,6 +641,14 @@ class Body:
                   f"{name}, &{count})")
         return Value("ints", name, count)
 
+    def call_arange_size(self, expr):
+        """How many numbers lie between two others."""
+        values = [self.expr(arg) for arg in expr.args]
+        texts = [v.c if v.kind == "number" else f"nx_value_int({v.c})" for v in values]
+        name = self.declare("int64_t $")
+        self.try_(f"nx__arange_size({c_string(self.operator)}, {', '.join(texts)}, &{name})")
+        return Value("int", name)
+
     def call_prod(self, expr):
         values, _ = self.list_argument(expr)
         return Value("int", f"nx_numel({as_int(values.n)}, {values.c})")

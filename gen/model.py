@@ -19,6 +19,8 @@ CLASSES = {
 }
 CLASSES["number"] = CLASSES["int"] + CLASSES["float"]
 CLASSES["all"] = CLASSES["bool"] + CLASSES["number"]
+SCALAR_TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
+                "bool": 11, "bfloat16": 15}  # as PyTorch's schemas print dtypes
 MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2}
 OPTIONS = ["dtype", "layout", "device", "pin_memory"]
 SCHEMA_TYPE = {
@@ -165,6 +167,8 @@ def initial_text(argument):
         return initial.value
     if initial.op == "name" and initial.value in MEMORY_FORMATS:
         return str(MEMORY_FORMATS[initial.value])  # as PyTorch prints it
+    if initial.op == "name" and argument.base == "dtype":
+        return str(SCALAR_TYPES[initial.value])
     if initial.op == "unary":
         return "-" + str(initial.args[0].value)
     value = initial.value

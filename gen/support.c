@@ -2,6 +2,8 @@
  * Next: support_grad.c for the helpers of gradient formulas. */
 #include "gen/support.h"
 
+#include <math.h>
+
 #define NUMBER_RULE(name, op) \
     nx_value nx__number_##name(nx_value a, nx_value b) { \
         if (a.tag != NX_TAG_FLOAT && b.tag != NX_TAG_FLOAT) \
@@ -161,6 +163,25 @@ nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_arra
     return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two "
                    "devices, %s and %s! Move one with .to()", op, device_text(text[0], a->device),
                    device_text(text[1], b->device));
+}
+
+nx_status nx__arange_size(const char *op, nx_value start, nx_value end, nx_value step, int64_t *out) {
+    double a = nx__as_float(&start), b = nx__as_float(&end), by = nx__as_float(&step);
+    if (!(by > 0 || by < 0)) return nx_fail(NX_RUNTIME, "%s: step must be nonzero", op);
+    if (!isfinite(a) || !isfinite(b)) return nx_fail(NX_RUNTIME, "%s: unsupported range: %g -> %g", op, a, b);
+    if (by > 0 ? a > b : a < b) {
+        return nx_fail(NX_RUNTIME, "%s: upper bound and lower bound inconsistent with step sign (%g to %g by %g)", op,
+                       a, b, by);
+    }
+    if (start.tag != NX_TAG_FLOAT && end.tag != NX_TAG_FLOAT && step.tag != NX_TAG_FLOAT) {
+        int64_t d = step.i;
+        *out = d > 0 ? (end.i - start.i + d - 1) / d : (start.i - end.i - d - 1) / -d;
+        return NX_OK;
+    }
+    double n = ceil((b - a) / by);
+    if (!(n < 0x1p62)) return nx_fail(NX_RUNTIME, "%s: invalid size, possible overflow?", op);
+    *out = (int64_t)n;
+    return NX_OK;
 }
 
 nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory) {

@@ -43,6 +43,8 @@ NX_MUST_USE nx_status nx__check_choice(const char *op, const char *name, const n
 nx_status nx__fail_argument_dtype(const char *op, const char *name, const nx_array *given, nx_dtype expected);
 /* Elements that one result of a reduction over `dims` takes. */
 NX_MUST_USE nx_status nx__count(const char *op, const int64_t *size, int n, const nx_value *dims, int64_t *out);
+/* How many of start, start + step ... lie before `end`. */
+NX_MUST_USE nx_status nx__arange_size(const char *op, nx_value start, nx_value end, nx_value step, int64_t *out);
 /* layout must be strided or absent, pin_memory false or absent. */
 NX_MUST_USE nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory);
 /* New memory of these sizes, row-major or as `format` says (NONE: row-major). */

@@ -4,6 +4,7 @@ the cases that tests/ runs against PyTorch (cases.json)."""
 import json
 import re
 import zlib
+from keyword import iskeyword
 
 from gen.expr import c_string
 from gen.model import DTYPE_CODE, MEMORY_FORMATS, admitted, kind, schema
@@ -85,6 +86,7 @@ def stub(form, name, indent, is_method):
             parts.insert(0, "self")
             continue
         shown = "input" if argument.name == "self" else argument.name
+        shown += "_" if iskeyword(shown) else ""
         parts.append(f"{shown}: {stub_type(argument)}" + (" = ..." if argument.initial is not None else ""))
     return f"{indent}def {name}({', '.join(parts)}) -> Tensor: ..."
 

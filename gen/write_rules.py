@@ -284,6 +284,14 @@ def kernel_argument(world, sibling, expr, name):
             text = f"out[{k}].tag == NX_TAG_TENSOR ? {text} : NULL"
         return "nx_array *", text, []
     argument = sibling.argument(name)
+    if argument is None and name == "generator":
+        return "nx_generator *", "generator", ["nx_generator *generator;",
+                                               "NX_TRY(nx__run_generator(run, &NX_VALUE_NONE, &generator));"]
+    if argument is None and name in sibling.binds:
+        bound = Body(world, sibling.base, False).expr(sibling.binds[name])
+        param = sibling.entry.param(name)
+        wrapped = param.type.base == "Scalar" and bound.kind in ("int", "float", "bool")
+        return ("nx_value ", f"nx_value_{bound.kind}({bound.c})", []) if wrapped else ("int64_t ", bound.c, [])
     if argument is None:
         raise Problem(expr.at if expr else sibling.at, f"{sibling.name} has no parameter '{name}'")
     c = f"in[{argument.index}]"

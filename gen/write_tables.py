@@ -2,7 +2,7 @@
 wrappers for callers in C (ops.h, calls.c)."""
 
 from gen.expr import c_string
-from gen.model import MEMORY_FORMATS, dissolves, kind, schema
+from gen.model import DTYPE_CODE, MEMORY_FORMATS, dissolves, kind, schema
 from gen.write_rules import Source
 
 TYPES = {"Tensor": "TENSOR", "Scalar": "SCALAR", "generator": "GENERATOR", "memory_format": "MEMORY_FORMAT",
@@ -23,6 +23,8 @@ def initial_value(argument):
         value = {"True": 1, "False": 0}[value]
     if argument.base == "memory_format":
         return f"{{.tag = NX_TAG_MEMORY_FORMAT, .i = {MEMORY_FORMATS[value]}}}"
+    if argument.base == "dtype":
+        return f"{{.tag = NX_TAG_DTYPE, .i = NX_{DTYPE_CODE[value]}}}"
     if argument.base == "float":
         return f"{{.tag = NX_TAG_FLOAT, .f = {float(sign * value)!r}}}"
     if argument.base == "str":

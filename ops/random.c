@@ -91,23 +91,106 @@ static void fill_f64(double *x, int64_t n, const normals *p) {
     block_f64(x + n - BLOCK, p->mean, p->std);
 }
 
+static nx_status check_generator(const nx_run *run, const nx_generator *generator) {
+    if (!generator->class) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: Expected a 'cpu' device type for generator but found another device's",
+                   nx_op_name(run->op));
+}
+
+/* One element after the other, in order of memory. */
+static nx_status fill_in_order(nx_run *run, const nx_array *self, const nx_generator *g, nx_walk_fn *fill,
+                               void *arg) {
+    nx_walk walk;
+    NX_TRY(check_generator(run, g));
+    nx_walk_start(&walk, self->ndim, self->sizes);
+    nx_walk_add(&walk, self);
+    nx_walk_merge(&walk);
+    nx_walk_run(&walk, fill, arg);
+    return NX_OK;
+}
+
 nx_status nx__normal_fill(nx_run *run, nx_array *self, double mean, double std, nx_generator *generator) {
     normals p = {(nx_dtype)self->dtype, mean, std, generator};
-    if (generator->class) {
-        return nx_fail(NX_RUNTIME,
-                       "%s: Expected a 'cpu' device type for generator but found another device's",
-                       nx_op_name(run->op));
-    }
+    NX_TRY(check_generator(run, generator));
     if (self->numel >= BLOCK && self->contiguous) {
         if (p.dtype == NX_F32) fill_f32(self->data, self->numel, &p);
         else if (p.dtype == NX_F64) fill_f64(self->data, self->numel, &p);
         else fill_half(self->data, self->numel, &p);
         return NX_OK;
     }
-    nx_walk walk;
-    nx_walk_start(&walk, self->ndim, self->sizes);
-    nx_walk_add(&walk, self);
-    nx_walk_merge(&walk);
-    nx_walk_run(&walk, fill_singly, &p);
-    return NX_OK;
+    return fill_in_order(run, self, generator, fill_singly, &p);
+}
+
+/* ---- the others: each element by itself ----------------------------------------------------------------- */
+typedef struct draws { nx_dtype dtype; double low, high; int64_t from; uint64_t range; nx_generator *g; } draws;
+
+/* A value that rounds up to `high` becomes `low`. */
+static void fill_uniform(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const draws *p = arg;
+    int64_t bytes = (int64_t)nx_dtype_bytes(p->dtype);
+    float low = (float)p->low, high = (float)p->high;
+    _Alignas(8) char top[8], bottom[8];
+    nx_cast(p->dtype, top, 0, NX_F64, (const char *)&p->high, 0, 1);
+    nx_cast(p->dtype, bottom, 0, NX_F64, (const char *)&p->low, 0, 1);
+    for (int64_t i = 0; i < n; i++) {
+        char *to = ptrs[0] + i * steps[0];
+        if (p->dtype == NX_F64) {
+            double x = __builtin_fma(uniform_53(p->g), p->high - p->low, p->low);
+            memcpy(to, &x, sizeof x);
+        } else {
+            float x = __builtin_fmaf(uniform_24(p->g), high - low, low);
+            nx_cast(p->dtype, to, 0, NX_F32, (const char *)&x, 0, 1);
+        }
+        if (memcmp(to, top, (size_t)bytes) == 0) memcpy(to, bottom, (size_t)bytes);
+    }
+}
+
+nx_status nx__uniform_fill(nx_run *run, nx_array *self, double from, double to, nx_generator *generator) {
+    draws p = {.dtype = (nx_dtype)self->dtype, .low = from, .high = to, .g = generator};
+    return fill_in_order(run, self, generator, fill_uniform, &p);
+}
+
+static void fill_bernoulli(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const draws *p = arg;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t hit = uniform_53(p->g) < p->low;
+        nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_I64, (const char *)&hit, 0, 1);
+    }
+}
+
+nx_status nx__bernoulli_fill(nx_run *run, nx_array *self, double p, nx_generator *generator) {
+    draws all = {.dtype = (nx_dtype)self->dtype, .low = p, .g = generator};
+    return fill_in_order(run, self, generator, fill_bernoulli, &all);
+}
+
+static void fill_exponential(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const draws *p = arg;
+    for (int64_t i = 0; i < n; i++) {
+        double x = -1 / p->low * log1p(-uniform_53(p->g));
+        if (p->dtype != NX_F64) { /* to the half types by way of float32, as PyTorch does */
+            float single = (float)x;
+            nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_F32, (const char *)&single, 0, 1);
+        } else nx_cast(NX_F64, ptrs[0] + i * steps[0], 0, NX_F64, (const char *)&x, 0, 1);
+    }
+}
+
+nx_status nx__exponential_fill(nx_run *run, nx_array *self, double lambd, nx_generator *generator) {
+    draws p = {.dtype = (nx_dtype)self->dtype, .low = lambd, .g = generator};
+    return fill_in_order(run, self, generator, fill_exponential, &p);
+}
+
+/* The width of a draw depends on the range alone. */
+static void fill_range(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const draws *p = arg;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t bits = p->range >= UINT64_C(1) << 28 ? nx_generator_u64(p->g) : nx_generator_u32(p->g);
+        int64_t x = (int64_t)((uint64_t)p->from + bits % p->range);
+        nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_I64, (const char *)&x, 0, 1);
+    }
+}
+
+nx_status nx__random_fill(nx_run *run, nx_array *out, int64_t low, int64_t high, nx_generator *generator) {
+    draws p = {.dtype = (nx_dtype)out->dtype, .from = low, .range = (uint64_t)high - (uint64_t)low,
+               .g = generator};
+    return fill_in_order(run, out, generator, fill_range, &p);
 }
