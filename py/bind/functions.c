@@ -193,5 +193,5 @@ int nxpy_add_functions(PyObject *module) {
         Py_DECREF(function);
     }
     PyType_Modified(&nxpy_tensor_type);
-    return nxpy_find_number_ops();
+    return nxpy_find_number_ops() < 0 ? -1 : nxpy_find_index_ops();
 }

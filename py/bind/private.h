@@ -46,6 +46,10 @@ extern PyGetSetDef nxpy_tensor_getset[];
 extern PyNumberMethods nxpy_tensor_numbers;
 PyObject *nxpy_tensor_compare(PyObject *a, PyObject *b, int word);
 int nxpy_find_number_ops(void);                       /* looks up the operators behind + * @ < and the like */
+/* index.c: x[key], x[key] = value */
+int nxpy_find_index_ops(void);
+PyObject *nxpy_tensor_getitem(PyObject *self, PyObject *key);
+int nxpy_tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
 PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused);
 PyObject *nxpy_tensor_item(PyObject *self, PyObject *unused);
 PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords);

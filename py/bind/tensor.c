@@ -148,7 +148,8 @@ static Py_ssize_t tensor_length(PyObject *self) {
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
     return -1;
 }
-static PyMappingMethods as_mapping = {.mp_length = tensor_length};
+static PyMappingMethods as_mapping = {
+    .mp_length = tensor_length, .mp_subscript = nxpy_tensor_getitem, .mp_ass_subscript = nxpy_tensor_setitem};
 static Py_hash_t tensor_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)self >> 4); }
 
 PyTypeObject nxpy_tensor_type = {

@@ -134,6 +134,20 @@ int op_contains_op(nxpy_loop *loop, int arg) {
     return nxpy__finish(loop, 2, PyBool_FromLong(found != arg));
 }
 
+/* An index that a captured tensor may be asked with: constants, slices of constants, captured tensors, tuples of them. */
+static bool is_index(nxpy_trace *trace, PyObject *key) {
+    if (nxpy_constant_check(key) || nxpy__is_fake(trace, key)) return true;
+    if (PySlice_Check(key)) {
+        const PySliceObject *slice = (PySliceObject *)key;
+        return nxpy_constant_check(slice->start) && nxpy_constant_check(slice->stop) && nxpy_constant_check(slice->step);
+    }
+    if (!PyTuple_CheckExact(key)) return false;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(key); k++) {
+        if (!is_index(trace, PyTuple_GET_ITEM(key, k))) return false;
+    }
+    return true;
+}
+
 int op_binary_subscr(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = USE(2), *key = of ? USE(1) : NULL;
@@ -141,7 +155,7 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     bool plain_key = nxpy_constant_check(key) || PySlice_Check(key);
     if (nxpy_constant_check(of) && plain_key) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     if (nxpy__is_fake(trace, of)) {
-        if (!nxpy_constant_check(key)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "an index that is no constant");
+        if (!is_index(trace, key)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "an index that is no constant");
         return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     }
     if (!is_container(of) && plain_key && !nxpy__is_born(trace, of)) {
@@ -172,6 +186,13 @@ int op_store_subscr(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = USE(2), *key = of ? USE(1) : NULL;
     if (!key) return -1;
+    PyObject *value = USE(3);
+    if (!value) return -1;
+    if (nxpy__is_fake(trace, of) && is_index(trace, key) && (nxpy__is_fake(trace, value) || nxpy_constant_check(value))) {
+        if (PyObject_SetItem(of, key, loop->top[-3]) < 0) return nxpy__stop_error(trace);
+        for (int k = 0; k < 3; k++) Py_DECREF(*--loop->top);
+        return 0;
+    }
     if (!nxpy__is_born(trace, of) || !(PyList_CheckExact(of) || PyDict_CheckExact(of)) || !nxpy_constant_check(key)) {
         return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(of)->tp_name);
     }

@@ -41,7 +41,9 @@ def name_of(case: dict[str, Any]) -> str:
     return f"{case['op'][6:]}({', '.join([text(value) for value in case['args']] + keywords)})"
 
 
-def numbers(count: int, dtype: torch.dtype, values: str, generator: torch.Generator) -> torch.Tensor:
+def numbers(count: int, dtype: torch.dtype, values: str | list[int], generator: torch.Generator) -> torch.Tensor:
+    if isinstance(values, list):  # "in 0..5"
+        return torch.randint(values[0], values[1], (count,), generator=generator).to(dtype)
     if values == "special":
         return torch.tensor([SPECIAL[i % len(SPECIAL)] for i in range(count)], dtype=torch.float64).to(dtype)
     if dtype == torch.bool:

@@ -49,7 +49,7 @@ EXACT = {
 EXACT |= set(
     "transpose permute unsqueeze squeeze select slice alias reshape flatten contiguous view_as expand_as narrow "
     "select_backward slice_backward select_scatter slice_scatter zeros ones full zeros_like full_like eye tril triu "
-    "uniform_ bernoulli_ exponential_ rand randint".split()
+    "uniform_ bernoulli_ exponential_ rand randint embedding".split()
 )
 
 

@@ -1,0 +1,216 @@
+/* x[...] and x[...] = y. Integers, slices, None and ... are views: select, slice and unsqueeze, one after the other.
+ * Tensors and lists of integers among them are gathered last, by index.Tensor and index_put_. A mask of bools is
+ * written by masked_fill_; read, it is an index whose size depends on data, which is not there yet.
+ * In: the key as Python has it. Every intermediate view is owned here; `dim` counts the dimensions of the view so
+ * far that are done. Next: ops/view.op. */
+#include "bind/private.h"
+
+static const nx_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_copy, *op_fill;
+
+int nxpy_find_index_ops(void) {
+    op_select = nx_op_get("aten::select.int");
+    op_slice = nx_op_get("aten::slice.Tensor");
+    op_unsqueeze = nx_op_get("aten::unsqueeze");
+    op_alias = nx_op_get("aten::alias");
+    op_copy = nx_op_get("aten::copy_");
+    op_fill = nx_op_get("aten::fill_.Scalar");
+    if (op_select && op_slice && op_unsqueeze && op_alias && op_copy && op_fill) return 0;
+    PyErr_SetString(PyExc_SystemError, "an operator behind x[...] is missing");
+    return -1;
+}
+
+typedef struct place {
+    nx_tensor *tensor;      /* owned */
+    int dim;
+    int read;               /* dimensions of the indexed tensor that are done, for messages */
+    bool changed;           /* whether it is a view already */
+} place;
+
+static int apply(place *p, const nx_op *op, const nx_value *in) {
+    nx_value out;
+    nx_status status = nx_op_call(op, in, &out);
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    nx_tensor_unref(p->tensor);
+    p->tensor = out.tensor;
+    p->changed = true;
+    return 0;
+}
+
+static int apply_integer(place *p, PyObject *key) {
+    Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
+    if (index == -1 && PyErr_Occurred()) return -1;
+    if (p->tensor->a.ndim == 0) {
+        PyErr_SetString(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                        "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+        return -1;
+    }
+    if (p->dim < p->tensor->a.ndim) {
+        int64_t n = p->tensor->a.sizes[p->dim];
+        if (index < -n || index >= n) {
+            PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for dimension %d with size %lld", index, p->read,
+                         (long long)n);
+            return -1;
+        }
+    }
+    p->read++;
+    return apply(p, op_select, (nx_value[]){nx_value_tensor(p->tensor), nx_value_int(p->dim), nx_value_int(index)});
+}
+
+static int apply_slice(place *p, PyObject *key) {
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(key, &start, &stop, &step) < 0) return -1;
+    if (step <= 0) return PyErr_SetString(PyExc_ValueError, "step must be greater than zero"), -1;
+    int64_t n = p->dim < p->tensor->a.ndim ? p->tensor->a.sizes[p->dim] : 0;
+    bool whole = start == 0 && stop >= n && step == 1 && p->dim < p->tensor->a.ndim;
+    int dim = p->dim++;
+    p->read++;
+    if (whole) return 0;
+    return apply(p, op_slice, (nx_value[]){nx_value_tensor(p->tensor), nx_value_int(dim), nx_value_int(start),
+                                           nx_value_int(stop), nx_value_int(step)});
+}
+
+static int apply_none(place *p) {
+    nx_value in[] = {nx_value_tensor(p->tensor), nx_value_int(p->dim++)};
+    return apply(p, op_unsqueeze, in);
+}
+
+/* How many dimensions an element of the key takes. */
+static int takes(PyObject *key) { return key == Py_None || key == Py_Ellipsis || PyBool_Check(key) ? 0 : 1; }
+
+static int apply_one(place *p, PyObject *key, int n_after) {
+    if (key == Py_None) return apply_none(p);
+    if (key == Py_Ellipsis) {
+        p->read += p->tensor->a.ndim - n_after - p->dim;
+        p->dim = p->tensor->a.ndim - n_after;
+        return 0;
+    }
+    if (PySlice_Check(key)) return apply_slice(p, key);
+    bool plain = !PyBool_Check(key) && !nxpy_tensor_check(key) && PyIndex_Check(key);
+    bool one = nxpy_tensor_check(key) && nxpy_tensor_get(key)->a.ndim == 0 && nx_is_int(nxpy_tensor_get(key)->a.dtype);
+    if (plain || one) return apply_integer(p, key);
+    PyErr_Format(PyExc_NotImplementedError, "x[...]: an index of type %.100s is not there yet: use integers, slices, None "
+                 "and ..., or index_select and gather", Py_TYPE(key)->tp_name);
+    return -1;
+}
+
+static int apply_tuple(place *p, PyObject *key) {
+    int n_after = 0;
+    Py_ssize_t n = PyTuple_GET_SIZE(key);
+    for (Py_ssize_t i = 0; i < n; i++) n_after += takes(PyTuple_GET_ITEM(key, i));
+    if (n_after > p->tensor->a.ndim) {
+        PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->tensor->a.ndim);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *one = PyTuple_GET_ITEM(key, i);
+        n_after -= takes(one);
+        if (apply_one(p, one, n_after) < 0) return -1;
+    }
+    return 0;
+}
+
+/* The view that the key names. */
+static int find_place(PyObject *self, PyObject *key, place *p) {
+    *p = (place){nx_tensor_ref(nxpy_tensor_get(self)), 0, 0, false};
+    int done;
+    if (PyTuple_Check(key)) done = apply_tuple(p, key);
+    else if (takes(key) && p->tensor->a.ndim == 0 && PySlice_Check(key)) {
+        PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
+        done = -1;
+    } else done = apply_one(p, key, 0);
+    if (done < 0) nx_tensor_unref(p->tensor);
+    return done;
+}
+
+PyObject *nxpy_tensor_getitem(PyObject *self, PyObject *key) {
+    if (NX_LIKELY(PyLong_CheckExact(key))) {
+        nx_tensor *t = nxpy_tensor_get(self);
+        int overflow;
+        long long index = PyLong_AsLongLongAndOverflow(key, &overflow);
+        bool fits = !overflow && t->a.ndim > 0 && index >= -t->a.sizes[0] && index < t->a.sizes[0];
+        if (NX_LIKELY(fits))
+            return nxpy_call(op_select, (nx_value[]){nx_value_tensor(t), nx_value_int(0), nx_value_int(index)});
+    }
+    place p;
+    if (find_place(self, key, &p) < 0) return NULL;
+    if (!p.changed && apply(&p, op_alias, (nx_value[]){nx_value_tensor(p.tensor)}) < 0) {
+        nx_tensor_unref(p.tensor);
+        return NULL;
+    }
+    return nxpy_tensor_take(p.tensor);
+}
+
+/* A number is filled in, a tensor is copied, with its leading dimensions of size 1 dropped where it has too many. */
+static int write_value(nx_tensor *to, PyObject *value) {
+    nx_value number, out, in[3] = {nx_value_tensor(to), NX_VALUE_NONE, nx_value_bool(false)};
+    nx_status status;
+    if (nxpy_tensor_check(value)) {
+        nx_tensor *from = nx_tensor_ref(nxpy_tensor_get(value));
+        place p = {from, 0, 0, false};
+        while (p.tensor->a.ndim > to->a.ndim && p.tensor->a.sizes[0] == 1) {
+            if (apply(&p, op_select, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(0), nx_value_int(0)}) < 0) {
+                nx_tensor_unref(p.tensor);
+                return -1;
+            }
+        }
+        in[1] = nx_value_tensor(p.tensor);
+        status = nx_op_call(op_copy, in, &out);
+        nx_tensor_unref(p.tensor);
+    } else {
+        if (PyFloat_Check(value)) number = nx_value_float(PyFloat_AS_DOUBLE(value));
+        else if (PyBool_Check(value)) number = nx_value_bool(value == Py_True);
+        else if (PyLong_Check(value)) number = nx_value_int(PyLong_AsLongLong(value));
+        else return PyErr_Format(PyExc_TypeError, "can't assign a %.100s to a tensor", Py_TYPE(value)->tp_name), -1;
+        if (PyErr_Occurred()) return -1;
+        in[1] = number;
+        status = nx_op_call(op_fill, in, &out);
+    }
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    nx_tensor_unref(out.tensor);
+    return 0;
+}
+
+/* x[mask] = number */
+static int fill_masked(PyObject *self, nx_tensor *mask, PyObject *value) {
+    const nx_op *op = nx_op_get("aten::masked_fill_.Scalar");
+    nx_tensor *t = nxpy_tensor_get(self);
+    if (op == NULL || nxpy_tensor_check(value)) {
+        PyErr_SetString(PyExc_NotImplementedError, "x[mask] = y is there for numbers y only: use where() for tensors");
+        return -1;
+    }
+    if (mask->a.ndim > t->a.ndim) {
+        PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", t->a.ndim);
+        return -1;
+    }
+    for (int d = 0; d < mask->a.ndim; d++) {
+        if (mask->a.sizes[d] == t->a.sizes[d]) continue;
+        PyErr_Format(PyExc_IndexError, "The shape of the mask at index %d does not match the shape of the indexed tensor "
+                     "at index %d: %lld and %lld", d, d, (long long)mask->a.sizes[d], (long long)t->a.sizes[d]);
+        return -1;
+    }
+    place p = {nx_tensor_ref(mask), 0, 0, false};
+    while (p.tensor->a.ndim < t->a.ndim) {
+        if (apply(&p, op_unsqueeze, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(p.tensor->a.ndim)}) < 0) {
+            nx_tensor_unref(p.tensor);
+            return -1;
+        }
+    }
+    nx_value out, number = PyFloat_Check(value) ? nx_value_float(PyFloat_AS_DOUBLE(value)) : nx_value_int(PyLong_AsLongLong(value));
+    nx_status status = PyErr_Occurred() ? NX_PYTHON
+                                        : nx_op_call(op, (nx_value[]){nx_value_tensor(t), nx_value_tensor(p.tensor), number}, &out);
+    nx_tensor_unref(p.tensor);
+    if (PyErr_Occurred()) return -1;
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    nx_tensor_unref(out.tensor);
+    return 0;
+}
+
+int nxpy_tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
+    place p;
+    if (value == NULL) return PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items"), -1;
+    if (nxpy_tensor_check(key) && nxpy_tensor_get(key)->a.dtype == NX_BOOL) return fill_masked(self, nxpy_tensor_get(key), value);
+    if (find_place(self, key, &p) < 0) return -1;
+    int done = write_value(p.tensor, value);
+    nx_tensor_unref(p.tensor);
+    return done;
+}
