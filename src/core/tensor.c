@@ -210,7 +210,7 @@ void nx_tensor_unref(nx_tensor *tensor) {
     if (tensor->python_owned) nx_python_free(tensor->python);
     if (tensor->autograd) nx_autograd_free(tensor->autograd);
     nx_storage_unref(tensor->storage);
-    nx_tensor_unref(tensor->base);
+    if (tensor->base) nx_tensor_unref(tensor->base);
     if (tensor->a.sizes != tensor->dims) nx_free(tensor->a.sizes);
     give_listed(tensor);
 }

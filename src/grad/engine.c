@@ -86,7 +86,7 @@ static nx_status find_or_add(nx__run *run, nx_grad_node *node, int *out) {
 static void drop_gradients(task *t) {
     nx_tensor **g = gradients_of(t);
     for (int k = 0; k < t->node->n_inputs; k++) {
-        nx_tensor_unref(g[k]);
+        if (g[k]) nx_tensor_unref(g[k]);
         g[k] = NULL;
     }
 }
@@ -94,7 +94,7 @@ static void drop_gradients(task *t) {
 static void finish(nx__run *run) {
     for (int i = 0; i < run->n_tasks; i++) {
         drop_gradients(&run->tasks[i]);
-        nx_free(run->tasks[i].many);
+        if (run->tasks[i].many) nx_free(run->tasks[i].many);
         if (!run->use_map) nx__node_of(run->tasks[i].node)->run = NULL;
     }
     if (run->tasks != run->few_tasks) nx_free(run->tasks);
@@ -138,8 +138,15 @@ static nx_status walk_from(nx__run *run, int root) {
         if (next == NULL) continue;
         int found;
         NX_TRY(find_or_add(run, next, &found));
-        run->tasks[found].pending++;
-        if (!run->tasks[found].reached) NX_TRY(push_visit(run, found));
+        task *t = &run->tasks[found];
+        t->pending++;
+        if (t->reached) continue;
+        if (next->n_edges > 0) {
+            NX_TRY(push_visit(run, found));
+        } else { /* a leaf: nothing to walk */
+            t->reached = true;
+            mark(run, t);
+        }
     }
     return NX_OK;
 }
@@ -275,7 +282,9 @@ static nx_status run_task(nx__run *run, int number) {
     drop_gradients(t);
     NX_TRY_FAIL(deliver(run, node, grads));
 fail:
-    for (int e = 0; e < node->n_edges; e++) nx_tensor_unref(grads[e]);
+    for (int e = 0; e < node->n_edges; e++) {
+        if (grads[e]) nx_tensor_unref(grads[e]);
+    }
     if (grads != few) nx_free(grads);
     return status;
 }

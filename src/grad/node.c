@@ -78,7 +78,9 @@ void nx__node_stop(nx_grad_node *node) {
 static void free_node(nx__node *node) {
     nx__node_stop(&node->node);
     if (node->destroy) node->destroy(node);
-    for (int k = 0; k < node->node.n_edges; k++) nx_grad_node_unref(node->node.edges[k].node);
+    for (int k = 0; k < node->node.n_edges; k++) {
+        if (node->node.edges[k].node) nx_grad_node_unref(node->node.edges[k].node);
+    }
     give_listed(node);
 }
 
@@ -162,10 +164,12 @@ typedef struct free_record { struct free_record *next; } free_record;
 static void free_autograd(nx_autograd *autograd) {
     nx_thread *thread = nx_thread_get();
     nx__retain_stop(autograd);
-    nx_tensor_unref(autograd->grad);
-    nx_grad_node_unref(autograd->node);
-    if (autograd->accumulator) autograd->accumulator->context = NULL; /* graphs may still hold it */
-    nx_grad_node_unref(autograd->accumulator);
+    if (autograd->grad) nx_tensor_unref(autograd->grad);
+    if (autograd->node) nx_grad_node_unref(autograd->node);
+    if (autograd->accumulator) {
+        autograd->accumulator->context = NULL; /* graphs may still hold it */
+        nx_grad_node_unref(autograd->accumulator);
+    }
     if (thread->n_free_autograds >= MAX_FREE || nx_alloc_watched()) {
         nx_free(autograd);
         return;

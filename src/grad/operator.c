@@ -294,7 +294,9 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     }
 fail:
     for (uint64_t rest = s.made; rest; rest &= rest - 1) nx_tensor_unref(s.results[__builtin_ctzll(rest)]);
-    for (int k = 0; k < own->n_in; k++) nx_tensor_unref(s.grads[k]);
+    for (int k = 0; k < own->n_in; k++) {
+        if (s.grads[k]) nx_tensor_unref(s.grads[k]);
+    }
     if (s.shapes != s.few) nx_free(s.shapes);
     return status;
 }
