@@ -36,8 +36,8 @@ typedef struct nx_thread {
     nx_stream *stream[NX_MAX_DEVICE_TYPES];        /* current stream of the current device, NULL: default */
     struct nx_recorder *recorder;                  /* CPU launches are recorded here (src/device) */
     struct nx_tracer *tracer;                      /* innermost tracer (src/ir) */
-    void *free_tensors, *free_storages;            /* free lists (src/core) */
-    int n_free_tensors, n_free_storages;
+    void *free_tensors, *free_whole, *free_storages; /* free lists (src/core) */
+    int n_free_tensors, n_free_whole, n_free_storages;
     void *free_nodes, *free_autograds, *dead_nodes; /* free lists, nodes being freed (src/grad) */
     int n_free_nodes, n_free_autograds;
     bool freeing_nodes;

@@ -4,6 +4,7 @@
  * else is lost. The block lives until its thread ends. */
 #include "base/base.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@ _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
-static nx_thread spare_thread;
+/* Shared by threads, so nothing may join its free lists: they count as full. */
+static nx_thread spare_thread = {.n_free_tensors = INT_MAX, .n_free_whole = INT_MAX, .n_free_storages = INT_MAX,
+                                 .n_free_nodes = INT_MAX, .n_free_autograds = INT_MAX};
 void (*nx__thread_end)(nx_thread *thread); /* src/core empties the free lists */
 
 static void free_thread(void *block) {

@@ -4,7 +4,7 @@
 
 #include "core/private.h"
 
-enum { MAX_INLINE = 2048, MAX_LISTED = 256, MAX_FREE = 64 };
+enum { MAX_INLINE = 2048, MAX_FREE = 64 };
 _Static_assert(sizeof(nx_storage) == 64, "an inline payload must be 64-byte aligned");
 
 nx_memory_new_fn *nx_memory_new[NX_MAX_DEVICE_TYPES] = {nx__cache_new};
@@ -13,7 +13,7 @@ nx_memory_free_fn *nx_memory_free[NX_MAX_DEVICE_TYPES] = {nx__cache_free};
 static nx_storage *take_listed(void) {
     nx_thread *thread = nx_thread_get();
     nx_storage *storage = thread->free_storages;
-    if (storage == NULL || nx_alloc_watched()) return nx_alloc(sizeof(nx_storage) + MAX_LISTED);
+    if (storage == NULL || nx_alloc_watched()) return nx_alloc(sizeof(nx_storage) + NX__LISTED_BYTES);
     thread->free_storages = storage->context;
     thread->n_free_storages--;
     return storage;
@@ -42,7 +42,7 @@ static void init(nx_storage *storage, nx_device device, size_t bytes) {
 }
 
 static nx_status new_inline(size_t bytes, nx_storage **out) {
-    nx_storage *storage = bytes <= MAX_LISTED ? take_listed() : nx_alloc(sizeof(nx_storage) + bytes);
+    nx_storage *storage = bytes <= NX__LISTED_BYTES ? take_listed() : nx_alloc(sizeof(nx_storage) + bytes);
     if (storage == NULL) return nx_fail_memory(bytes);
     init(storage, NX_CPU, bytes);
     storage->is_inline = true;
@@ -87,7 +87,7 @@ nx_storage *nx_storage_ref(nx_storage *storage) {
 void nx_storage_unref(nx_storage *storage) {
     if (storage == NULL || !nx_count_down(&storage->refs)) return;
     if (storage->release) storage->release(storage);
-    if (storage->is_inline && storage->bytes <= MAX_LISTED) give_listed(storage);
+    if (storage->is_inline && storage->bytes <= NX__LISTED_BYTES) give_listed(storage);
     else nx_free(storage);
 }
 

@@ -1,5 +1,5 @@
 /* Tensors: making, sharing, freeing. The struct is in core.h. Sizes and strides lie in the tensor up to six dimensions,
- * else in a block of their own. Freed tensors wait in a list of their thread. */
+ * else in a block of their own. Freed tensors wait in lists of their thread, with their storage if that is small. */
 #include "core/private.h"
 
 enum { MAX_FREE = 128 };
@@ -27,16 +27,63 @@ static void give_listed(nx_tensor *tensor) {
     thread->n_free_tensors++;
 }
 
+/* A dead tensor that was the last user of a small storage waits together with it. */
+static bool keep_whole(nx_tensor *tensor) {
+    nx_thread *thread = nx_thread_get();
+    const nx_storage *storage = tensor->storage;
+    if (storage == NULL || !storage->is_inline || storage->bytes > NX__LISTED_BYTES) return false;
+    if (atomic_load_explicit(&storage->refs, memory_order_acquire) != 1 || nx_alloc_watched()) return false;
+    if (thread->n_free_whole >= MAX_FREE) return false;
+    tensor->base = thread->free_whole;
+    thread->free_whole = tensor;
+    thread->n_free_whole++;
+    return true;
+}
+
+static nx_tensor *take_whole(size_t bytes) {
+    nx_thread *thread = nx_thread_get();
+    nx_tensor *tensor = thread->free_whole;
+    if (tensor == NULL || bytes > NX__LISTED_BYTES || nx_alloc_watched()) return NULL;
+    thread->free_whole = tensor->base;
+    thread->n_free_whole--;
+    tensor->storage->version = 0;
+    tensor->storage->bytes = bytes;
+    return tensor;
+}
+
 static void free_thread_lists(nx_thread *thread) {
-    nx__free_storages(thread);
-    for (nx_tensor *tensor = thread->free_tensors, *next; tensor; tensor = next) {
+    nx_tensor *next;
+    for (nx_tensor *tensor = thread->free_whole; tensor; tensor = next) {
+        next = tensor->base;
+        nx_free(tensor->storage);
+        nx_free(tensor);
+    }
+    for (nx_tensor *tensor = thread->free_tensors; tensor; tensor = next) {
         next = tensor->base;
         nx_free(tensor);
     }
-    thread->free_tensors = NULL;
+    thread->free_whole = thread->free_tensors = NULL;
+    thread->n_free_whole = thread->n_free_tensors = 0;
+    nx__free_storages(thread);
 }
 
 __attribute__((constructor)) static void watch_thread_ends(void) { nx__thread_end = free_thread_lists; }
+
+/* Everything but elements, storage and dims. */
+static inline void fill_head(nx_tensor *tensor, int64_t *dims, int ndim, nx_dtype dtype, nx_device device, uint64_t keys) {
+    tensor->a.sizes = dims;
+    tensor->a.strides = dims + ndim;
+    tensor->a.dtype = (uint8_t)dtype;
+    tensor->a.ndim = (uint8_t)ndim;
+    tensor->a.device = device;
+    nx_count_start(&tensor->refs);
+    tensor->keys = keys;
+    tensor->offset = 0;
+    tensor->base = NULL;
+    tensor->autograd = NULL;
+    tensor->python = NULL;
+    tensor->python_owned = tensor->is_parameter = false;
+}
 
 /* A tensor with room for ndim dimensions and nothing else filled in. */
 static nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uint64_t keys, nx_tensor **out) {
@@ -48,20 +95,31 @@ static nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uint64_t k
         give_listed(tensor);
         return nx_fail_memory(2 * sizeof *dims * (size_t)ndim);
     }
+    fill_head(tensor, dims, ndim, dtype, device, keys);
     tensor->a.data = NULL;
-    tensor->a.sizes = dims;
-    tensor->a.strides = dims + ndim;
-    tensor->a.dtype = (uint8_t)dtype;
-    tensor->a.ndim = (uint8_t)ndim;
-    tensor->a.device = device;
-    nx_count_start(&tensor->refs);
-    tensor->keys = keys;
     tensor->storage = NULL;
-    tensor->offset = 0;
-    tensor->base = NULL;
-    tensor->autograd = NULL;
-    tensor->python = NULL;
-    tensor->python_owned = tensor->is_parameter = false;
+    *out = tensor;
+    return NX_OK;
+}
+
+/* The same with a storage of `bytes`. */
+static nx_status new_stored(int ndim, nx_dtype dtype, nx_device device, bool fake, size_t bytes, nx_tensor **out) {
+    nx_tensor *tensor;
+    uint64_t keys = NX_DEVICE_KEY(device) | (fake ? NX_KEY(FAKE) : 0);
+    bool is_small = !fake && device.type == 0 && ndim <= NX_INLINE_DIMS;
+    if (NX_LIKELY(is_small && (tensor = take_whole(bytes)) != NULL)) {
+        fill_head(tensor, tensor->dims, ndim, dtype, device, keys);
+        tensor->a.data = tensor->storage->data;
+        *out = tensor;
+        return NX_OK;
+    }
+    NX_TRY(new_bare(ndim, dtype, device, keys, &tensor));
+    nx_status status = fake ? nx_storage_new_fake(device, bytes, &tensor->storage) : nx_storage_new(device, bytes, &tensor->storage);
+    if (status != NX_OK) {
+        nx_tensor_unref(tensor);
+        return status;
+    }
+    tensor->a.data = tensor->storage->data;
     *out = tensor;
     return NX_OK;
 }
@@ -83,40 +141,25 @@ static nx_status fail_size(const nx_meta *meta) {
 }
 
 nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out) {
-    nx_tensor *tensor;
     size_t bytes = nx_meta_bytes(meta);
     if (bytes == SIZE_MAX) return fail_size(meta);
-    NX_TRY(new_bare(meta->ndim, meta->dtype, meta->device, NX_DEVICE_KEY(meta->device) | (fake ? NX_KEY(FAKE) : 0), &tensor));
-    fill_dims(tensor, meta->size, meta->stride);
-    nx_status status = fake ? nx_storage_new_fake(meta->device, bytes, &tensor->storage)
-                            : nx_storage_new(meta->device, bytes, &tensor->storage);
-    if (status != NX_OK) {
-        nx_tensor_unref(tensor);
-        return status;
-    }
-    tensor->a.data = tensor->storage->data;
-    *out = tensor;
+    NX_TRY(new_stored(meta->ndim, meta->dtype, meta->device, fake, bytes, out));
+    fill_dims(*out, meta->size, meta->stride);
     return NX_OK;
 }
 
 nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out) {
-    nx_tensor *tensor;
-    NX_TRY(new_bare(like->ndim, like->dtype, like->device, NX_DEVICE_KEY(like->device), &tensor));
+    size_t bytes = (size_t)like->numel * nx_dtype_bytes(like->dtype);
+    NX_TRY(new_stored(like->ndim, like->dtype, like->device, false, bytes, out));
+    nx_array *a = &(*out)->a;
     int64_t stride = 1;
     for (int d = like->ndim - 1; d >= 0; d--) { /* as nx_meta_contiguous */
-        int64_t size = tensor->a.sizes[d] = like->sizes[d];
-        tensor->a.strides[d] = stride;
+        int64_t size = a->sizes[d] = like->sizes[d];
+        a->strides[d] = stride;
         stride *= size > 1 ? size : 1;
     }
-    tensor->a.numel = like->numel;
-    tensor->a.contiguous = true;
-    nx_status status = nx_storage_new(like->device, (size_t)like->numel * nx_dtype_bytes(like->dtype), &tensor->storage);
-    if (NX_UNLIKELY(status != NX_OK)) {
-        nx_tensor_unref(tensor);
-        return status;
-    }
-    tensor->a.data = tensor->storage->data;
-    *out = tensor;
+    a->numel = like->numel;
+    a->contiguous = true;
     return NX_OK;
 }
 
@@ -209,8 +252,9 @@ void nx_tensor_unref(nx_tensor *tensor) {
     if (tensor == NULL || !nx_count_down(&tensor->refs)) return;
     if (tensor->python_owned) nx_python_free(tensor->python);
     if (tensor->autograd) nx_autograd_free(tensor->autograd);
-    nx_storage_unref(tensor->storage);
     if (tensor->base) nx_tensor_unref(tensor->base);
     if (tensor->a.sizes != tensor->dims) nx_free(tensor->a.sizes);
+    if (NX_LIKELY(keep_whole(tensor))) return;
+    nx_storage_unref(tensor->storage);
     give_listed(tensor);
 }
