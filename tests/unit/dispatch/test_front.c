@@ -219,6 +219,7 @@ static void test_failed_allocations(void **state) {
         const char *name;
         const nx_value *in;
     } calls[] = {{"test::add", in}, {"test::add", far_in}, {"test::sum", sum_in}};
+    nx_alloc_watch(true);
     for (int k = 0; k < NX_COUNT(calls); k++) {
         bool failed = true;
         for (int n = 1; failed; n++) {
@@ -233,6 +234,7 @@ static void test_failed_allocations(void **state) {
             nx_alloc_fail_at(0);
         }
     }
+    nx_alloc_watch(false);
     nx_tensor_unref(a);
     nx_tensor_unref(b);
     nx_tensor_unref(far);
