@@ -181,7 +181,72 @@ PyObject *nxpy_generator_set_state(PyObject *self, PyObject *from) {
     return Py_NewRef(self);
 }
 
+/* None: the default one. */
+static nx_generator *generator_to_draw(PyObject *o) {
+    if (o == Py_None) return nx_generator_default();
+    if (PyObject_TypeCheck(o, &nxpy_generator_type)) return twister_of(o, "draw");
+    return (void *)PyErr_Format(PyExc_TypeError, "expected a torch.Generator, not %s", Py_TYPE(o)->tp_name);
+}
+
+/* draw_seed(generator): the number that random_() would put into an int64. */
+static PyObject *draw_seed(PyObject *module, PyObject *from) {
+    nx_generator *g = generator_to_draw(from);
+    return g ? PyLong_FromUnsignedLongLong(nx_generator_u64(g) & INT64_MAX) : NULL;
+}
+
+/* Ranges from 2^28 on take 64 bits, as in PyTorch. */
+static uint64_t draw_one(nx_generator *g, uint64_t below) {
+    return below >= (UINT64_C(1) << 28) ? nx_generator_u64(g) % below : nx_generator_u32(g) % below;
+}
+
+/* draw_below(n, count, generator): a list of `count` numbers below n, as randint gives them. */
+static PyObject *draw_below(PyObject *module, PyObject *args) {
+    long long n;
+    Py_ssize_t count;
+    PyObject *from;
+    if (!PyArg_ParseTuple(args, "LnO:draw_below", &n, &count, &from)) return NULL;
+    nx_generator *g = generator_to_draw(from);
+    if (g == NULL) return NULL;
+    if (n <= 0 || count < 0) return PyErr_Format(PyExc_ValueError, "draw_below: n=%lld must be positive", n);
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t i = 0; list && i < count; i++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(draw_one(g, (uint64_t)n));
+        if (number) PyList_SET_ITEM(list, i, number);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* draw_order(n, generator): a list of the numbers below n in the order of randperm: each changes places with
+ * one at or behind it. */
+static PyObject *draw_order(PyObject *module, PyObject *args) {
+    Py_ssize_t n;
+    PyObject *from;
+    if (!PyArg_ParseTuple(args, "nO:draw_order", &n, &from)) return NULL;
+    nx_generator *g = generator_to_draw(from);
+    if (g == NULL) return NULL;
+    if (n >= 214748364) {
+        return PyErr_Format(PyExc_NotImplementedError, "draw_order: more than 214748363 are not there yet");
+    }
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *number = PyLong_FromSsize_t(i);
+        if (number) PyList_SET_ITEM(list, i, number);
+        else Py_CLEAR(list);
+    }
+    for (Py_ssize_t i = 0; list && i < n - 1; i++) {
+        Py_ssize_t other = i + (Py_ssize_t)(nx_generator_u32(g) % (uint64_t)(n - i));
+        PyObject *here = PyList_GET_ITEM(list, i);
+        PyList_SET_ITEM(list, i, PyList_GET_ITEM(list, other));
+        PyList_SET_ITEM(list, other, here);
+    }
+    return list;
+}
+
 static PyMethodDef functions[] = {
+    {"draw_seed", draw_seed, METH_O, "draw_seed(generator): 63 random bits; None: the default generator."},
+    {"draw_below", draw_below, METH_VARARGS, "draw_below(n, count, generator): random numbers below n."},
+    {"draw_order", draw_order, METH_VARARGS, "draw_order(n, generator): the numbers below n, shuffled."},
     {"tensor_over", tensor_over, METH_VARARGS,
      "tensor_over(buffer, dtype): a vector over the memory of a buffer that can be written to."},
     {"tensor_on_storage", tensor_on_storage, METH_VARARGS,

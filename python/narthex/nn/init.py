@@ -131,7 +131,7 @@ def _redraw(tensor, mean: float, std: float, a: float, b: float, generator) -> N
     """Most of the mass is inside: whole tensors are drawn until each place has had a good number."""
     low, high = (_C.tensor(bound, dtype=tensor.dtype).item() for bound in (a, b))
     result = tensor.normal_(mean, std, generator=generator)
-    while (outside := result.lt(low).logical_or(result.gt(high))).any():
+    while (outside := result.lt(low) | result.gt(high)).sum().item() > 0:
         result = _C.where(outside, _C.empty_like(result).normal_(mean, std, generator=generator), result)
     if result is not tensor:
         tensor.copy_(result)
@@ -141,17 +141,18 @@ def _accept(tensor, mean: float, std: float, a: float, b: float, generator) -> N
     """Little of the mass is inside: uniform candidates, each kept with the density's probability."""
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
     result, pending = None, None
-    while pending is None or pending.any():
+    while pending is None or pending.sum().item() > 0:
         candidates = _C.empty_like(tensor).uniform_(a, b, generator=generator)
         result = candidates if pending is None else _C.where(pending, candidates, result)
         density = candidates.sub(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
         refused = _C.empty_like(tensor).uniform_(generator=generator).log_().gt(density)
-        pending = refused if pending is None else refused.logical_and(pending)
+        pending = refused if pending is None else refused & pending
     tensor.copy_(result)
 
 
-_uniform = ("uniform_", "xavier_uniform_", "kaiming_uniform_")
-keep_whole(globals(), {name: "uniform_" for name in _uniform} | {"trunc_normal_": "uniform_ where lt gt any log_"})
+_NEEDS = dict.fromkeys(("uniform_", "xavier_uniform_", "kaiming_uniform_"), "uniform_")
+_NEEDS["trunc_normal_"] = "uniform_ where lt gt bitwise_or bitwise_and sum log"
+keep_whole(globals(), _NEEDS)
 
 
 def __getattr__(name: str):

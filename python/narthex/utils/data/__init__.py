@@ -1,6 +1,5 @@
 """Datasets, samplers and the loader. What is listed here is all there is so far."""
 
-from ..._later import keep_whole
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader, get_worker_info
 from .dataset import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
@@ -11,13 +10,6 @@ __all__ = [
     "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset", "default_collate", "default_convert",
     "get_worker_info", "random_split",
 ]  # fmt: skip
-keep_whole(
-    globals(),
-    {
-        "DataLoader": "random_ randperm randint stack", "RandomSampler": "random_ randperm randint",
-        "SubsetRandomSampler": "randperm", "default_collate": "stack", "random_split": "randperm",
-    },
-)  # fmt: skip
 
 
 def __getattr__(name: str):

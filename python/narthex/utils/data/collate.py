@@ -26,11 +26,26 @@ def default_convert(data):
     return [default_convert(item) for item in data] if isinstance(data, Sequence) else data
 
 
+def _stacked(tensors: list):
+    """One tensor with the given ones along a new first dimension."""
+    first = tensors[0]
+    for number, tensor in enumerate(tensors):
+        if tensor.shape != first.shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 "
+                f"and {list(tensor.shape)} at entry {number}"
+            )
+    whole = _C.empty((len(tensors), *first.shape), dtype=first.dtype, device=first.device)
+    for number, tensor in enumerate(tensors):
+        whole.select(0, number).copy_(tensor)
+    return whole
+
+
 def default_collate(batch):
     """Stacks tensors and arrays, makes tensors of numbers, and goes into dicts, tuples and lists."""
     first = batch[0]
     if isinstance(first, _C.TensorBase):
-        return _C.stack(batch, 0)
+        return _stacked(batch)
     if _is_array(first) and hasattr(first, "__array__"):
         from ..._from_numpy import as_tensor
 
@@ -38,7 +53,7 @@ def default_collate(batch):
             raise TypeError(f"default_collate: batch must contain tensors, numbers or containers; found {first.dtype}")
         if first.ndim == 0 and not hasattr(first, "__setitem__"):
             return as_tensor([item.item() for item in batch], dtype=as_tensor(first).dtype)
-        return _C.stack([as_tensor(item) for item in batch], 0)
+        return _stacked([as_tensor(item) for item in batch])
     if isinstance(first, float):
         return _C.tensor(batch, dtype=_C.float64)
     if isinstance(first, int):

@@ -99,7 +99,7 @@ class DataLoader:
 
     def __iter__(self):
         # The seed that PyTorch would give its workers: drawn, so that later draws are the same as there.
-        _C.empty((), dtype=_C.int64).random_(generator=self.generator)
+        _C.draw_seed(self.generator)
         return self._stream() if self._is_stream else self._mapped()
 
     def _mapped(self):

@@ -108,5 +108,5 @@ def random_split(dataset, lengths, generator=None) -> list:
     sizes = _sizes(n, lengths)
     if sum(sizes) != n:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = _C.randperm(n, generator=_C.default_generator if generator is None else generator).tolist()
+    order = _C.draw_order(n, generator)
     return [Subset(dataset, order[end - size : end]) for end, size in zip(accumulate(sizes), sizes)]

@@ -32,8 +32,7 @@ def _seeded(generator):
     """The generator to draw an order from: without one, a fresh one with a seed from the default generator."""
     if generator is not None:
         return generator
-    seed = int(_C.empty((), dtype=_C.int64).random_().item())
-    return _C.Generator().manual_seed(seed)
+    return _C.Generator().manual_seed(_C.draw_seed(None))
 
 
 class RandomSampler(Sampler):
@@ -56,16 +55,12 @@ class RandomSampler(Sampler):
         n, left = len(self.data_source), self.num_samples
         generator = _seeded(self.generator)
         if self.replacement:
-            # 32 at a time, and a last draw even of none: PyTorch's sequence.
-            while left >= 32:
-                yield from _C.randint(n, (32,), dtype=_C.int64, generator=generator).tolist()
-                left -= 32
-            yield from _C.randint(n, (left,), dtype=_C.int64, generator=generator).tolist()
+            yield from _C.draw_below(n, left, generator)
             return
         while left >= n:
-            yield from _C.randperm(n, generator=generator).tolist()
+            yield from _C.draw_order(n, generator)
             left -= n
-        yield from _C.randperm(n, generator=generator).tolist()[:left]
+        yield from _C.draw_order(n, generator)[:left]
 
     def __len__(self) -> int:
         return self.num_samples
@@ -78,8 +73,7 @@ class SubsetRandomSampler(Sampler):
         self.indices, self.generator = indices, generator
 
     def __iter__(self):
-        generator = _C.default_generator if self.generator is None else self.generator
-        for index in _C.randperm(len(self.indices), generator=generator).tolist():
+        for index in _C.draw_order(len(self.indices), self.generator):
             yield self.indices[index]
 
     def __len__(self) -> int:
