@@ -5,7 +5,8 @@ from gen.model import admits_complex, dissolves, kind, meaning
 from gen.syntax import Problem
 
 TENSOR_FUNCTIONS = {"sum_to": 2, "to_like": 2, "scale": 2, "conj": 1, "expand_reduced": 4, "reshape": 2}
-SIZE_FUNCTIONS = ("dims_of", "len", "range", "inverse", "swap", "set", "insert", "remove", "prod", "clamp", "zeros_as")
+SIZE_FUNCTIONS = ("defined", "dims_of", "len", "range", "inverse", "swap", "set", "insert", "remove", "prod")
+SIZE_FUNCTIONS += ("clamp", "zeros_as")
 
 
 def check_world(world):
@@ -136,7 +137,8 @@ class Linear:
         formula = rule["formula"]
         if is_constant(formula):
             return
-        if self.degree(formula, {"g": 1}) != 1:
+        gradients = {f"g{k}": 1 for k in range(len(self.entry.results))}
+        if self.degree(formula, {"g": 1, **gradients}) != 1:
             raise Problem(formula.at, "the formula is not linear in g: g does not occur")
 
     def degree(self, expr, scope):
@@ -216,12 +218,15 @@ class Linear:
         """Whether the called function is linear in that argument: its own gradient does not read it."""
         if expr.value in TENSOR_FUNCTIONS or expr.value in self.world.functions:
             return
-        for form in self.world.overloads(expr.value):
+        for form in self.world.overloads(expr.value.removeprefix("aten.")):
             entry = form.sibling.entry
             if at >= len(form.params):
                 continue
             name = form.params[at].name
             row = entry.one("grad")
+            claims = [p for r in entry.all("props") for p in r.value if p["name"] == "linear"]
+            if any(a.value == name for p in claims for a in p["args"].args):
+                return
             formulas = [r["formula"] for r in (row.value["rules"] if row else []) if name in r["targets"]]
             if dissolves(entry) or (formulas and not any(reads(f, name) or reads(f, "result") for f in formulas)):
                 return

@@ -86,6 +86,7 @@ class Body:
         self.lines, self.declarations = [], []
         self.scope = {}
         self.n_tensors = self.n_names = self.depth = 0
+        self.zero_like = "g[0]"       # what `zero` has the size of
         self.read = set()  # sources whose elements were read
 
     # ---- emitting
@@ -192,7 +193,7 @@ class Body:
             return Value("dtype", "nx_default_dtype()")
         if name == "zero" and "g" in self.scope:
             slot = self.new_tensor()
-            self.try_(f"nx__zeros_like({self.scope['g'].c}, &{slot})")
+            self.try_(f"nx__zeros_like({self.zero_like}, &{slot})")
             return self.tensor(slot)
         raise Problem(expr.at, f"{self.operator} has no name '{name}' (in scope: {', '.join(sorted(self.scope))})")
 
@@ -284,7 +285,9 @@ class Body:
         if word == "in":
             return self.membership(expr)
         left, right = self.expr(expr.args[0]), self.expr(expr.args[1])
-        if left.kind in ("tensor", "operand") or right.kind in ("tensor", "operand"):
+        if word in ("==", "!=") and "none" in (left.kind, right.kind):
+            return self.compare_none(expr, left if right.kind == "none" else right)
+        if "none" not in (left.kind, right.kind) and {left.kind, right.kind} & {"tensor", "operand"}:
             return self.tensor_infix(expr, left, right)
         if word == "??":
             return self.otherwise(expr, left, right)
@@ -695,6 +698,18 @@ class Body:
         self.try_(f"nx__zeros_as({like.array}, {size.c}, {as_int(size.n)}, &{slot})")
         return self.tensor(slot)
 
+    def call_to(self, expr):
+        """x with another dtype; an optional dtype argument is there."""
+        x, dtype = self.expr(expr.args[0]), self.expr(expr.args[1])
+        slot = self.new_tensor()
+        text = f"(nx_dtype){dtype.c}.i" if dtype.kind == "value" else dtype.c
+        self.try_(f"nx__to_dtype({self.elements(x)}, {text}, &{slot})")
+        return self.tensor(slot)
+
+    def call_defined(self, expr):
+        """Whether the gradient of a result is there; one that is not counts as zero."""
+        return Value("bool", f"({self.expr(expr.args[0]).c} != NULL)")
+
     def call_to_like(self, expr):
         g, like = self.expr(expr.args[0]), self.expr(expr.args[1])
         slot = self.new_tensor()
@@ -703,7 +718,8 @@ class Body:
 
     def tensor_infix(self, expr, left, right):
         """An operator between tensors; a number may stand on either side of + and *, and before -."""
-        names = {"+": "add", "*": "mul", "-": "sub", "/": "div", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt",
+        names = {"+": "add", "*": "mul", "-": "sub", "/": "div", "==": "eq", "!=": "ne", "<": "lt", "<=": "le",
+                 ">": "gt",
                  ">=": "ge"}
         base = names.get(expr.value)
         if not base:
@@ -770,7 +786,7 @@ class Body:
             )
         if value.kind == "none":
             return "NX_VALUE_NONE"
-        if base == "Scalar" or param.number_too or param.type.optional:
+        if base in ("Scalar", "dtype", "device") or param.number_too or param.type.optional:
             wrap = {
                 "int": "nx_value_int",
                 "float": "nx_value_float",
@@ -892,7 +908,8 @@ def argument_value(argument):
         return Value("tensor", f"{c}.tensor", array=f"{c}.array", source=("in", k))
     if base == "Tensor" and argument.list_of is None:
         present = f"({c}.tag == NX_TAG_TENSOR)"
-        return Value("tensor", f"({present} ? {c}.tensor : NULL)", array=f"{c}.array", present=present, source=("in", k))
+        tensor = f"({present} ? {c}.tensor : NULL)"
+        return Value("tensor", tensor, array=f"{c}.array", present=present, source=("in", k))
     if base == "bool" and argument.list_of is not None:
         return Value("bools", c)
     if base in ("int", "SymInt") and argument.list_of is not None:

@@ -175,7 +175,7 @@ def initial_text(argument):
     if argument.base == "bool":
         return "True" if value else "False"
     if argument.base == "float":
-        return f"{float(value)!r}".removesuffix("0") if float(value).is_integer() else repr(float(value))
+        return f"{float(value)!r}".removesuffix("0") if float(value).is_integer() else f"{value:.17g}"
     return f'"{value}"' if initial.op == "name" else str(value)
 
 

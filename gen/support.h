@@ -69,6 +69,7 @@ nx_status nx__kernel_nothing(nx_run *run, const nx_value *in, nx_value *out);
 NX_MUST_USE nx_status nx__sum_to(nx_tensor *g, const int64_t *size, int n, nx_tensor **out);
 NX_MUST_USE nx_status nx__to_like(nx_tensor *g, const nx_array *like, nx_tensor **out); /* dtype and device */
 NX_MUST_USE nx_status nx__zeros_as(const nx_array *like, const int64_t *size, int n, nx_tensor **out); /* dtype and device */
+NX_MUST_USE nx_status nx__to_dtype(nx_tensor *x, nx_dtype dtype, nx_tensor **out);
 NX_MUST_USE nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out);
 /* The gradient of an argument gets its dtype, and its size if `sums`. Replaces *grad; NULL stays. */
 NX_MUST_USE nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums);

@@ -32,6 +32,15 @@ nx_status nx__zeros_as(const nx_array *like, const int64_t *size, int n, nx_tens
     return nx_zeros(size, n, options, out);
 }
 
+nx_status nx__to_dtype(nx_tensor *x, nx_dtype dtype, nx_tensor **out) {
+    if (nx_arr(x)->dtype == dtype) {
+        *out = nx_tensor_ref(x);
+        return NX_OK;
+    }
+    nx_options options = {.dtype = nx_value_dtype(dtype)};
+    return nx__to_copy(x, options, false, NX_VALUE_NONE, out);
+}
+
 nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out) {
     nx_tensor *made;
     NX_TRY(nx_empty_like(g, (nx_options){0}, NX_VALUE_NONE, &made));

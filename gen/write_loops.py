@@ -335,7 +335,8 @@ def write_reduce(world, sibling, source, header):
     step = value["step"]
     known = (step.op == "binary" and step.value in "+*") or (step.op == "call" and step.value in ("max", "min"))
     if not known or [getattr(a, "value", None) for a in step.args] != [state, "x"]:
-        raise Problem(row.at, f"not yet generated: a step other than {state} + x, {state}*x, max({state}, x), min({state}, x)")
+        known = f"{state} + x, {state}*x, max({state}, x), min({state}, x)"
+        raise Problem(row.at, f"not yet generated: a step other than {known}")
     names = {}
     for _, dtype, c_type, category in DTYPES:
         if dtype not in admitted(sibling.entry):
@@ -458,7 +459,8 @@ def write_point_table(world, sibling, names, levels, source):
             of_arm = {dtype: c for (a, dtype), c in names.items() if a == arm}
             source.add(f"    {{\n{loop_rows(of_arm, levels, '        ')}\n    }},")
         source.add("};")
-        rows = f"    .arm_param = {argument.index}, .n_arms = {len(arms)}, .arms = arms_{name}, .arm_loop = loops_{name},\n"
+        rows = f"    .arm_param = {argument.index}, .n_arms = {len(arms)}, .arms = arms_{name},"
+        rows += f" .arm_loop = loops_{name},\n"
     promoting = [a.index for a in sibling.arguments if a.param.in_promotion]
     first = {dtype: c for (a, dtype), c in names.items() if a == arms[0]}
     source.add(f"""static const nx_point point_{name} = {{

@@ -78,6 +78,8 @@ def dtype_text(body, expr):
     if expr.op == "name" and expr.value == "bool":
         return "NX_BOOL"
     value = body.expr(expr)
+    if value.kind == "value" and value.base == "dtype":
+        return f"(nx_dtype){value.c}.i"
     if value.kind != "dtype":
         raise Problem(expr.at, f"a dtype is needed here, this is a {value.kind}")
     return value.c
@@ -298,7 +300,8 @@ def kernel_argument(world, sibling, expr, name):
         raise Problem(expr.at if expr else sibling.at, f"{sibling.name} has no parameter '{name}'")
     c = f"in[{argument.index}]"
     if argument.base == "Tensor":
-        return "const nx_array *", f"{c}.tag == NX_TAG_TENSOR ? {c}.array : NULL" if argument.optional else c + ".array", []
+        array = f"{c}.tag == NX_TAG_TENSOR ? {c}.array : NULL" if argument.optional else c + ".array"
+        return "const nx_array *", array, []
     if argument.base == "generator":
         return (
             "nx_generator *",
@@ -424,6 +427,8 @@ def write_backward(world, sibling, source):
             body.scope.setdefault(name, result)
     body.scope["g"], body.scope["result"] = body.scope["g0"], body.scope["result0"]
     saves = {}
+    asks = any(e.op == "call" and e.value == "defined" for _, formula in rules for e in formula.walk())
+    read_gradients = len(entry.results) if asks else 1
     body.wrap_dims(sibling, set().union(*(free_names(formula) for _, formula in rules)))
     for arguments, formula in rules:
         write_formula(body, entry, arguments, formula)
@@ -438,7 +443,7 @@ def write_backward(world, sibling, source):
         "nx_status status = NX_OK;",
         f"nx_tensor *t[{n}] = {{0}};",
         f"for (int k = 0; k < {n_in}; k++) grads[k] = NULL;",
-        "if (!g[0]) return NX_OK;",
+        f"if ({' && '.join(f'!g[{k}]' for k in range(read_gradients))}) return NX_OK;",
     ]
     head = (
         f"nx_status nx__backward_{sibling.c_name}(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g,\n"
@@ -452,6 +457,8 @@ def write_backward(world, sibling, source):
 def write_formula(body, entry, arguments, formula):
     """The gradients that one formula gives: of one input, or of several as a tuple with `mask` for what is needed."""
     body.read = set()
+    if len(entry.results) > 1:  # any of the gradients may be missing
+        body.zero_like = f"in[{arguments[0].index}].tensor"
     wanted = sum(1 << a.index for a in arguments)
     test = f"needed >> {arguments[0].index} & 1" if len(arguments) == 1 else f"needed & {wanted:#x}"
     body.emit(f"if ({test}) {{ /* {', '.join(a.name for a in arguments)} */")
@@ -468,7 +475,8 @@ def write_formula(body, entry, arguments, formula):
         body.scope["mask"] = Value("bools", f"nx_value_list({mask}, {len(arguments)})")
         value = body.expr(formula)
         if value.kind != "tuple" or int(value.n) != len(arguments):
-            raise Problem(formula.at, f"{len(arguments)} gradients are needed, this is a {value.kind} of {value.n or 1}")
+            given = f"a {value.kind} of {value.n or 1}"
+            raise Problem(formula.at, f"{len(arguments)} gradients are needed, this is {given}")
         for k, a in enumerate(arguments):
             body.emit(f"if (t[{value.const + k}]) grads[{a.index}] = nx_tensor_ref(t[{value.const + k}]);")
     body.depth -= 1

@@ -166,7 +166,7 @@ def wrapper_param(argument):
         "float": ("double", "float"),
         "bool": ("bool", "bool"),
     }
-    if base in plain and not argument.optional:
+    if base in plain and not argument.optional and argument.list_of is None:
         type_, maker = plain[base]
         return f"{type_} {name}", f"nx_value_{maker}({name})"
     return f"nx_value {name}", name
@@ -207,8 +207,9 @@ def write_wrapper(form, index, header, source):
 
 
 HEADER = """/* Every operator as a C function; calls go through the dispatcher. Generated from ops/.
- * A Tensor is nx_tensor *, where a number may stand instead and for every Scalar an nx_value. Several results are filled into
- * out[0], out[1] ..., NULL where one is absent. Optional arguments are nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL. In-place and out forms make no tensor. */
+ * A Tensor is nx_tensor *, where a number may stand instead and for every Scalar an nx_value. Several results are
+ * filled into out[0], out[1] ..., NULL where one is absent. Optional arguments are nx_value, NX_VALUE_NONE when absent;
+ * an optional list or generator is NULL. In-place and out forms make no tensor. */
 #ifndef NARTHEX_OPS_H
 #define NARTHEX_OPS_H
 

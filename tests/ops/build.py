@@ -44,6 +44,8 @@ def name_of(case: dict[str, Any]) -> str:
 def numbers(count: int, dtype: torch.dtype, values: str | list[int], generator: torch.Generator) -> torch.Tensor:
     if isinstance(values, list):  # "in 0..5"
         return torch.randint(values[0], values[1], (count,), generator=generator).to(dtype)
+    if values == "positive":
+        return torch.rand(count, generator=generator, dtype=torch.float64).add(0.5).to(dtype)
     if values == "special":
         return torch.tensor([SPECIAL[i % len(SPECIAL)] for i in range(count)], dtype=torch.float64).to(dtype)
     if dtype == torch.bool:
@@ -122,8 +124,18 @@ def floats(args: list[Any]) -> list[torch.Tensor]:
     return [arg for arg in args if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point]
 
 
+def parts(value: Any) -> list[Any]:
+    """The results of a call that are there."""
+    return [part for part in (value if isinstance(value, (tuple, list)) else [value]) if part is not None]
+
+
 def check_equal(ours: Any, theirs: torch.Tensor, strides: bool = True, exact: bool = False) -> None:
     """Sizes, strides (where they mean something), dtype and numbers."""
+    if isinstance(theirs, (tuple, list)):
+        assert len(parts(ours)) == len(parts(theirs))
+        for mine, other in zip(parts(ours), parts(theirs)):
+            check_equal(mine, other, strides, exact)
+        return
     got = to_theirs(ours)
     assert got.dtype == theirs.dtype, f"dtype {got.dtype}, PyTorch has {theirs.dtype}"
     assert got.shape == theirs.shape, f"shape {tuple(got.shape)}, PyTorch has {tuple(theirs.shape)}"

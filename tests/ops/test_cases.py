@@ -23,6 +23,7 @@ from tests.ops.build import (
     check_equal,
     floats,
     name_of,
+    parts,
     to_ours,
     to_theirs,
 )
@@ -55,6 +56,20 @@ EXACT |= set(
 
 def ids(list_of_cases: list[dict[str, Any]]) -> dict[str, Any]:
     return {"argvalues": list_of_cases, "ids": [name_of(case) for case in list_of_cases]}
+
+
+# Arguments that PyTorch does not differentiate either: weights of losses, statistics.
+CONSTANTS = {
+    "nll_loss_forward": (2,),
+    "nll_loss_nd": (2,),
+    "cross_entropy_loss": (2,),
+    "nll_loss_backward": (3, 6),
+    "native_layer_norm_backward": (3, 4, 6),
+}
+
+
+def base_of(case: dict[str, Any]) -> str:
+    return case["op"].removeprefix("aten::").split(".")[0]
 
 
 def is_exact(case: dict[str, Any]) -> bool:
@@ -117,13 +132,15 @@ def differentiable(case: dict[str, Any]) -> bool:
 
 def leaves(case: dict[str, Any]) -> tuple[list[Any], list[Any], list[torch.Tensor], list[Any], dict[str, Any]]:
     args, kwargs = arguments(case)
-    for leaf in floats(args):
-        leaf.requires_grad_()
+    for k, leaf in enumerate(args):
+        constant = k in CONSTANTS.get(base_of(case), ())
+        if isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point and not constant:
+            leaf.requires_grad_()
     twin = to_ours(arguments(case)[0])
     mine = [ours for ours, theirs in zip(twin, args) if isinstance(theirs, torch.Tensor) and theirs.requires_grad]
     for leaf in mine:
         leaf.requires_grad_()
-    return args, twin, floats(args), mine, kwargs
+    return args, twin, [leaf for leaf in floats(args) if leaf.requires_grad], mine, kwargs
 
 
 def through(case: dict[str, Any], call: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -139,6 +156,7 @@ def test_gradient(case: dict[str, Any]) -> None:
         through(case, call_theirs, args, kwargs),
         through(case, call_ours, twin, {k: to_ours(v) for k, v in kwargs.items()}),
     )
+    ours, theirs = parts(ours)[0], parts(theirs)[0]
     if not theirs.requires_grad:
         assert not ours.requires_grad
         return
@@ -165,9 +183,13 @@ def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves
     weights = [
         torch.randn(other.shape, dtype=other.dtype, generator=torch.Generator().manual_seed(2)) for _, other in pairs
     ]
-    their_second = torch.autograd.grad(
-        sum((g * w).sum() for (_, g), w in zip(pairs, weights)), their_leaves, allow_unused=True
-    )
+    total = sum((g * w).sum() for (_, g), w in zip(pairs, weights))
+    try:
+        their_second = torch.autograd.grad(total, their_leaves, allow_unused=True)
+    except RuntimeError as error:
+        if "Expected a proper Tensor but got None" not in str(error):
+            raise
+        pytest.skip("PyTorch fails in the second gradient of layer_norm without weight or bias")
     total = None
     for (g, _), w in zip(pairs, weights):
         part = (g * to_ours(w.clone())).sum()
@@ -190,6 +212,11 @@ def test_fake_shape(case: dict[str, Any]) -> None:
     if not any(isinstance(value, _C.TensorBase) for value in twin):
         pytest.skip("no tensor argument makes it fake")
     ours = call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
+    for mine, other in zip(parts(ours), parts(theirs), strict=True):
+        check_fake(mine, other)
+
+
+def check_fake(ours: Any, theirs: torch.Tensor) -> None:
     assert ours._is_fake
     assert (tuple(ours.shape), str(ours.dtype)) == (tuple(theirs.shape), str(theirs.dtype))
     if theirs.numel() > 1:
@@ -252,9 +279,10 @@ def test_npu(case: dict[str, Any]) -> None:
     _C.fallbacks_clear()
     there = call_ours(case["op"], npu, {**ours, "device": "npu:0"} if is_factory else ours)
     here = call_ours(case["op"], cpu, ours)
-    assert str(there.device) == "npu:0" and not _C.fallbacks()
-    assert tuple(there.shape) == tuple(here.shape) and there.dtype == here.dtype
-    check_equal(there.to("cpu"), to_theirs(here), strides=False, exact=True)
+    assert not _C.fallbacks()
+    for far, near in zip(parts(there), parts(here), strict=True):
+        assert str(far.device) == "npu:0" and tuple(far.shape) == tuple(near.shape) and far.dtype == near.dtype
+        check_equal(far.to("cpu"), to_theirs(near), strides=False, exact=True)
 
 
 @pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
@@ -272,7 +300,8 @@ def test_compiled(case: dict[str, Any], mode: str) -> None:
     operator = getattr(getattr(nt.ops.aten, packet), overload)
     compiled = nt.compile(lambda *tensors: operator(*tensors, **ours), mode=mode, fullgraph=True)
     got = compiled(*twin)
-    check_equal(got, to_theirs(expected), exact=True)
+    for mine, other in zip(parts(got), parts(expected), strict=True):
+        check_equal(mine, to_theirs(other), exact=True)
     for mine, other in zip(twin, eager):
         if isinstance(other, _C.TensorBase):
             check_equal(mine, to_theirs(other), exact=True)

@@ -1,0 +1,71 @@
+/* Kernels of loss.op: one pass over the rows in float64, whatever the dtype. A row whose class is ignored counts
+ * neither in the sum nor in the weight. */
+#include "gen/kernels.h"
+
+typedef struct nll { const nx_array *target, *weight; int64_t n_rows, n_classes, ignored; } nll;
+
+static nll describe(const nx_array *self, const nx_array *target, const nx_array *weight, int64_t ignored) {
+    return (nll){target, weight, self->ndim == 2 ? self->sizes[0] : 1, self->sizes[self->ndim - 1], ignored};
+}
+
+static double element(const nx_array *a, int64_t offset) {
+    double x;
+    nx_cast(NX_F64, (char *)&x, 0, a->dtype, (const char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype), 0, 1);
+    return x;
+}
+
+static void store(const nx_array *a, int64_t offset, double x) {
+    nx_cast(a->dtype, (char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype), 0, NX_F64, (const char *)&x, 0, 1);
+}
+
+/* The class of a row and its weight; class -1: ignored. */
+static nx_status class_of(const nx_run *run, const nll *l, int64_t row, int64_t *class, double *weight) {
+    int64_t at = ((const int64_t *)l->target->data)[l->target->ndim ? row * l->target->strides[0] : 0];
+    *class = -1;
+    *weight = 0;
+    if (at == l->ignored) return NX_OK;
+    if (at < 0 || at >= l->n_classes) {
+        return nx_fail(NX_INDEX, "%s: Target %lld is out of bounds: there are %lld classes", nx_op_name(run->op),
+                       (long long)at, (long long)l->n_classes);
+    }
+    *class = at;
+    *weight = l->weight ? element(l->weight, at * l->weight->strides[0]) : 1;
+    return NX_OK;
+}
+
+nx_status nx__nll_rows(nx_run *run, const nx_array *self, const nx_array *target, const nx_array *weight,
+                       int64_t reduction, int64_t ignore_index, nx_array *output, nx_array *total_weight) {
+    nll l = describe(self, target, weight, ignore_index);
+    bool each = reduction == 0 && self->ndim == 2;
+    double sum = 0, total = 0;
+    for (int64_t row = 0; row < l.n_rows; row++) {
+        int64_t class;
+        double w, loss = 0;
+        NX_TRY(class_of(run, &l, row, &class, &w));
+        int64_t first = self->ndim == 2 ? row * self->strides[0] : 0;
+        if (class >= 0) loss = -w * element(self, first + class * self->strides[self->ndim - 1]);
+        if (each) store(output, row * output->strides[0], loss);
+        sum += loss;
+        total += w;
+    }
+    store(total_weight, 0, each ? 0 : total);
+    if (!each) store(output, 0, reduction == 1 ? sum / total : sum);
+    return NX_OK;
+}
+
+nx_status nx__nll_backward_rows(nx_run *run, const nx_array *grad_output, const nx_array *self, const nx_array *target,
+                                const nx_array *weight, int64_t reduction, int64_t ignore_index,
+                                const nx_array *total_weight, nx_array *out) {
+    nll l = describe(self, target, weight, ignore_index);
+    bool each = reduction == 0 && self->ndim == 2;
+    double scale = reduction == 1 ? 1 / element(total_weight, 0) : 1;
+    memset(out->data, 0, (size_t)out->numel * nx_dtype_bytes(out->dtype));
+    for (int64_t row = 0; row < l.n_rows; row++) {
+        int64_t class;
+        double w;
+        NX_TRY(class_of(run, &l, row, &class, &w));
+        double g = element(grad_output, each ? row * grad_output->strides[0] : 0);
+        if (class >= 0) store(out, row * l.n_classes + class, -w * g * scale);
+    }
+    return NX_OK;
+}
