@@ -4,10 +4,11 @@ One text serves every instruction-set level: it is compiled once a level, with N
 symbols. Each loop is written for one dtype: integers wrap (they compute unsigned), half types compute in float, bool
 has `or` for + and `and` for *. Contiguous operands have a loop of their own, which the compiler turns into vectors."""
 
-from gen.expr import Body, Value, c_string, constant, scope_of
+from gen.expr import Body, scope_of
 from gen.model import CLASSES, DTYPES, admitted
 from gen.read import COMPARE
 from gen.syntax import Expr, Problem
+from gen.values import Value, c_string, constant
 
 COMPUTE = {"uint8": "uint32_t", "int8": "uint32_t", "int16": "uint32_t", "int32": "uint32_t", "int64": "uint64_t",
            "bool": "uint8_t", "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}

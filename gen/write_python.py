@@ -6,8 +6,8 @@ import re
 import zlib
 from keyword import iskeyword
 
-from gen.expr import c_string
 from gen.model import DTYPE_CODE, MEMORY_FORMATS, admitted, kind, schema
+from gen.values import c_string
 
 MODULES = {"function": "torch", "method": "torch.Tensor", "nn": "torch._C._nn", "linalg": "torch._C._linalg",
            "fft": "torch._C._fft", "special": "torch._C._special"}

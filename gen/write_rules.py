@@ -3,9 +3,10 @@
 
 import re
 
-from gen.expr import Body, Value, argument_value, as_int, bare, c_string, free_names, scope_of
+from gen.expr import Body, argument_value, free_names, scope_of
 from gen.model import DTYPE_CODE, DTYPES, admitted, dissolves, kind
 from gen.syntax import Problem
+from gen.values import Value, as_int, bare, c_string
 
 RULES = '#include "gen/rules.h"\n'
 TYPE_VALUE = {"int64_if_int": "nx_is_float({0}) ? {0} : NX_I64", "int64_if_bool": "{0} == NX_BOOL ? NX_I64 : {0}",

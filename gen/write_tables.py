@@ -1,8 +1,8 @@
 """Writes the tables that the dispatcher reads (tables.c: one nx_op_def a form, nx__register_ops) and the typed
 wrappers for callers in C (ops.h, calls.c)."""
 
-from gen.expr import c_string
 from gen.model import DTYPE_CODE, MEMORY_FORMATS, dissolves, kind, schema
+from gen.values import c_string
 from gen.write_rules import Source
 
 TYPES = {"Tensor": "TENSOR", "Scalar": "SCALAR", "generator": "GENERATOR", "memory_format": "MEMORY_FORMAT",

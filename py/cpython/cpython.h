@@ -14,7 +14,6 @@ typedef PyObject *nxpy_eval_fn(PyThreadState *thread, nxpy_frame *frame, int thr
 const char *nxpy_cpython_problem(void);
 /* The frame hook of PEP 523. NULL: the interpreter's own loop. */
 void nxpy_hook_set(nxpy_eval_fn *fn);
-nxpy_eval_fn *nxpy_hook_get(void);
 PyObject *nxpy_eval_default(PyThreadState *thread, nxpy_frame *frame, int throwing);
 bool nxpy_thread_is_traced(PyThreadState *thread); /* sys.settrace or a profiler is on */
 

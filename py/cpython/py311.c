@@ -28,11 +28,6 @@ void nxpy_hook_set(nxpy_eval_fn *fn) {
     _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), fn ? (_PyFrameEvalFunction)fn : _PyEval_EvalFrameDefault);
 }
 
-nxpy_eval_fn *nxpy_hook_get(void) {
-    _PyFrameEvalFunction fn = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
-    return fn == _PyEval_EvalFrameDefault ? NULL : (nxpy_eval_fn *)fn;
-}
-
 PyObject *nxpy_eval_default(PyThreadState *thread, nxpy_frame *frame, int throwing) {
     return _PyEval_EvalFrameDefault(thread, frame, throwing);
 }

@@ -57,7 +57,8 @@ typedef struct nx_meta {
     int ndim;
     bool absent;                 /* the operator has no such result this time */
     int view_of;                 /* index of the argument that it is a view of, -1: new memory */
-    int64_t offset;              /* of a view, elements from the storage's start */
+    int64_t offset;              /* of a view, elements: from a shape rule behind element 0 of what it views,
+                                    for nx_tensor_new_view from the storage's start */
     int64_t size[NX_MAX_DIMS], stride[NX_MAX_DIMS];
 } nx_meta;
 void nx_meta_contiguous(nx_meta *meta);  /* fills stride from size, row-major */
@@ -66,7 +67,6 @@ size_t nx_meta_bytes(const nx_meta *meta);
 NX_MUST_USE nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out);  /* with storage */
 /* Row-major, of the size, dtype and device of `like`. */
 NX_MUST_USE nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out);
-NX_MUST_USE nx_status nx_tensor_new_shape(const nx_array *like, nx_tensor **out);           /* without storage */
 /* A tensor over `storage` (a new reference is taken). */
 NX_MUST_USE nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out);
 /* Same storage and shape, no autograd, not a view. */
@@ -112,7 +112,7 @@ void nx_generator_unref(nx_generator *generator);
 uint32_t nx_generator_u32(nx_generator *generator);
 uint64_t nx_generator_u64(nx_generator *generator);         /* high half first */
 
-/* ---- dispatch keys are bits of a tensor; their meaning is in dispatch/keys.def -------------------------------- */
+/* ---- dispatch keys are bits of a tensor; their meaning is in core/keys.def -------------------------------- */
 #define NX_KEY_ROW(code, meaning) NX_KEY_AT_##code,
 enum { NX_KEY_AT_DEVICE0 = 0, NX_KEY_AT_LAST_DEVICE = NX_MAX_DEVICE_TYPES - 1,
 #include "core/keys.def"

@@ -174,12 +174,6 @@ nx_status nx_tensor_new(nx_dtype dtype, int ndim, const int64_t *sizes, nx_devic
     return nx_tensor_new_meta(&meta, false, out);
 }
 
-nx_status nx_tensor_new_shape(const nx_array *like, nx_tensor **out) {
-    NX_TRY(new_bare(like->ndim, like->dtype, like->device, NX_DEVICE_KEY(like->device), out));
-    fill_dims(*out, like->sizes, like->strides);
-    return NX_OK;
-}
-
 nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out) {
     nx_tensor *tensor;
     NX_TRY(new_bare(meta->ndim, meta->dtype, meta->device, keys, &tensor));

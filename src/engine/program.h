@@ -143,7 +143,7 @@ struct nx_program {
     int n_patches;
     size_t const_bytes, feature_bytes;
     nx_storage *const_memory, *feature_memory; /* NULL: none yet */
-    bool own_feature, bound;   /* bound: addresses of constants and intermediates are filled in */
+    bool bound;                /* bound: addresses of constants and intermediates are filled in */
     void **base;               /* room for a run: addresses of inputs, then fresh results */
     nx_tensor **made, **given; /* room for a run: fresh results; tensors of the caller for the results */
     nx_stream *stream;         /* of the last run on a device */

@@ -47,8 +47,6 @@ static nx_status accumulate(nx_grad_node *node, nx_tensor *const *g, nx_tensor *
 
 static const nx_grad_class accumulator_class = {"AccumulateGrad", accumulate, NULL};
 
-bool nx__is_accumulator(const nx_grad_node *node) { return node->class == &accumulator_class; }
-
 nx_status nx__accumulator_new(nx_tensor *leaf, nx_grad_node **out) {
     nx__node *node;
     NX_TRY(nx__node_new(&accumulator_class, 1, 0, 0, &node));

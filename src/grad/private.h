@@ -38,7 +38,6 @@ void nx__node_stop(nx_grad_node *node);
 NX_MUST_USE nx_status nx__autograd_of(nx_tensor *tensor, nx_autograd **out);
 void nx__retain_stop(nx_autograd *autograd); /* takes it out of its node's list */
 NX_MUST_USE nx_status nx__accumulator_new(nx_tensor *leaf, nx_grad_node **out);
-bool nx__is_accumulator(const nx_grad_node *node);
 
 /* ---- operator nodes ----------------------------------------------------------------------------------- */
 /* A node for a call of `op` whose arguments in `needed` want gradients. Saves arguments. `original` stands

@@ -1,0 +1,142 @@
+"""Functions of sizes, dtypes and presence that expressions call: one method `call_NAME` each, part of gen.expr.Body."""
+
+from gen.syntax import Problem
+from gen.values import UNKNOWN, Value, as_int, c_string, constant
+
+
+class SizeCalls:
+    """Methods of Body; each takes the call and gives its Value."""
+
+    def call_fits(self, expr):
+        number = self.expr(expr.args[0])
+        if number.const is not UNKNOWN:
+            return constant(not isinstance(number.const, float))
+        return Value("bool", f"({number.c}.tag != NX_TAG_FLOAT)")
+
+    def call_conj(self, expr):
+        return self.expr(expr.args[0])  # no complex dtype exists: conj is its argument
+
+    call_real = call_conj
+
+    def call_len(self, expr):
+        value = self.expr(expr.args[0])
+        if value.kind != "ints":
+            raise Problem(expr.at, f"len() needs a list, this is a {value.kind}")
+        return Value("int", f"(int64_t){as_int(value.n)}")
+
+    def quantifier(self, expr, everywhere):
+        inner = expr.args[0]
+        if inner.op != "each":
+            raise Problem(expr.at, f"{expr.value}() needs 'each … : condition'")
+        name = self.declare("bool $")
+        self.emit(f"{name} = {'true' if everywhere else 'false'};")
+        self.loop(inner, lambda value, k: self.emit(f"{name} {'&=' if everywhere else '|='} {value.c};"))
+        return Value("bool", name)
+
+    def call_all(self, expr):
+        return self.quantifier(expr, True)
+
+    def call_any(self, expr):
+        return self.quantifier(expr, False)
+
+    def call_expandable(self, expr):
+        a, b = (self.expr(arg) for arg in expr.args)
+        return Value("bool", f"nx_expandable({a.c}, {a.n}, {b.c}, {b.n})")
+
+    def call_contiguous(self, expr):
+        return Value("bool", f"{self.expr(expr.args[0]).array}->contiguous")
+
+    def call_infer_size(self, expr):
+        size, numel = self.expr(expr.args[0]), self.expr(expr.args[1])
+        name = self.declare("int64_t $[NX_MAX_DIMS]")
+        self.try_(f"nx__check_ndim({c_string(self.operator)}, {size.n})")
+        self.try_(f"nx_infer_size({c_string(self.operator)}, {size.c}, {size.n}, {numel.c}, {name})")
+        return Value("ints", name, size.n)
+
+    def call_regroup(self, expr):
+        x, size = self.expr(expr.args[0]), self.expr(expr.args[1])
+        name, ok = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("bool $")
+        self.emit(f"{ok} = nx_regroup({x.array}, {size.c}, {size.n}, {name});")
+        return Value("ints", name, size.n, present=ok)
+
+    def call_dims_of(self, expr):
+        """The dimensions that a dim argument names, wrapped; all for None and the empty list."""
+        dims, n = self.expr(expr.args[0]), self.int_text(expr.args[1])
+        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
+        text = "&NX_VALUE_NONE" if dims.kind == "none" else f"&{dims.c}"
+        if dims.kind == "ints":
+            text = f"&(nx_value){{.tag = NX_TAG_INTS, .n = {as_int(dims.n)}, .ints = {dims.c}}}"
+        self.try_(f"nx__dims_of({c_string(self.operator)}, {text}, {as_int(n)}, {name}, &{count})")
+        return Value("ints", name, count)
+
+    # ---- lists of integers
+    def new_ints(self, function, values, args, count):
+        """A new list that a function of gen/support.h makes of another one."""
+        self.try_(f"nx__check_ndim({c_string(self.operator)}, {count})")
+        name = self.declare("int64_t $[NX_MAX_DIMS]")
+        self.emit(f"{function}({', '.join([values.c, as_int(values.n)] + args + [name])});")
+        return Value("ints", name, count)
+
+    def list_argument(self, expr):
+        value = self.expr(expr.args[0])
+        if value.kind != "ints":
+            raise Problem(expr.at, f"{expr.value}() needs a list of integers, this is a {value.kind}")
+        return value, [self.int_text(arg) for arg in expr.args[1:]]
+
+    def call_swap(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_swap", values, args, values.n)
+
+    def call_set(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_set", values, args, values.n)
+
+    def call_insert(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_insert", values, args, f"({values.n} + 1)")
+
+    def call_remove(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_remove", values, args, f"({values.n} - 1)")
+
+    def call_inverse(self, expr):
+        values, args = self.list_argument(expr)
+        return self.new_ints("nx__ints_inverse", values, args, values.n)
+
+    def call_broadcast(self, expr):
+        a, b = (self.expr(arg) for arg in expr.args)
+        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
+        self.try_(f"nx__ints_broadcast({c_string(self.operator)}, {a.c}, {as_int(a.n)}, {b.c}, {as_int(b.n)}, "
+                  f"{name}, &{count})")
+        return Value("ints", name, count)
+
+    def call_arange_size(self, expr):
+        """How many numbers lie between two others."""
+        values = [self.expr(arg) for arg in expr.args]
+        texts = [v.c if v.kind == "number" else f"nx_value_int({v.c})" for v in values]
+        name = self.declare("int64_t $")
+        self.try_(f"nx__arange_size({c_string(self.operator)}, {', '.join(texts)}, &{name})")
+        return Value("int", name)
+
+    def call_prod(self, expr):
+        values, _ = self.list_argument(expr)
+        return Value("int", f"nx_numel({as_int(values.n)}, {values.c})")
+
+    def call_clamp(self, expr):
+        return Value("int", f"nx__clamp({', '.join(self.int_text(arg) for arg in expr.args)})")
+
+    def call_ceil_div(self, expr):
+        a, b = (self.int_text(arg) for arg in expr.args)
+        return Value("int", f"(({a} + {b} - 1) / {b})")
+
+    def call_count(self, expr):
+        """How many elements of a tensor of that size one result of a reduction over `dim` takes."""
+        size, dims = self.expr(expr.args[0]), self.expr(expr.args[1])
+        name = self.declare("int64_t $")
+        text = "&NX_VALUE_NONE" if dims.kind == "none" else f"&{dims.c}"
+        self.try_(f"nx__count({c_string(self.operator)}, {size.c}, {as_int(size.n)}, {text}, &{name})")
+        return Value("int", name)
+
+    def call_int64_if_int(self, expr):
+        value = self.expr(expr.args[0])
+        return Value("dtype", f"(nx_is_float({value.c}) ? {value.c} : NX_I64)")
