@@ -8,11 +8,13 @@ SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
 
-.PHONY: all setup setup-test line test demo bench check-hostile clean
+.PHONY: all setup setup-demo setup-test line test demo bench check-hostile clean
 all: .venv/narthex.done
 
 setup:
 	@tools/setup.sh
+setup-demo:
+	@tools/setup.sh demo
 setup-test:
 	@tools/setup.sh test
 
@@ -31,7 +33,7 @@ build/unit/done: $(SOURCES) $(shell find tests/unit -type f) | setup-test
 	ninja -C build/unit >build/unit/log 2>&1 || { tail -40 build/unit/log; exit 1; }
 	@touch $@
 
-demo: all
+demo: setup-demo all
 	$(PY) -m examples.demo
 
 bench: setup-test all

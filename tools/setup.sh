@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes .venv with what the build needs (and, with "test", what the tests need). Installs missing system packages with
-# apt when it may, and otherwise prints the one line to run. Usage: tools/setup.sh [test]
+# Makes .venv with what the build needs; with "demo", what the examples need as well; with "test", what the tests need,
+# examples included. Installs missing system packages with apt when it may, and otherwise prints the one line to run.
+# Usage: tools/setup.sh [demo|test]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,4 +35,5 @@ install() { # a file of requirements, once for each content
     cp "$1" "$stamp"
 }
 install requirements/build.txt
+[ -z "${1:-}" ] || install requirements/demo.txt
 [ "${1:-}" != test ] || install requirements/test.txt
