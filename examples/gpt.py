@@ -5,7 +5,7 @@
     python examples/gpt.py --resume                           go on from the last checkpoint
     python examples/gpt.py --steps 0 --resume --prompt "def " only continue a prompt
 
-Ordinary PyTorch: it runs under `python` with PyTorch and under `narthex run` without it; `--device npu:0` needs Narthex.
+Ordinary PyTorch: it runs under `python` with PyTorch and under `narthex run` without it; npu:0 needs Narthex.
 The model is GPT-2's: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
 """
 
@@ -126,7 +126,7 @@ class GPT(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
     def forward(self, tokens, targets=None):
-        """tokens: (batch, length) int64. Gives logits, and the mean loss; without targets the last position's logits."""
+        """tokens: (batch, length) int64. Gives logits and the mean loss; without targets the last position's logits."""
         batch, length = tokens.size()
         assert length <= self.config.block_size, f"{length} tokens do not fit in {self.config.block_size}"
         positions = torch.arange(0, length, dtype=torch.long, device=tokens.device)
@@ -180,7 +180,7 @@ def decode(tokens):
 
 
 def prepare_data(folder, limit):
-    """Writes train.bin and val.bin (uint16 tokens) from the standard library's top-level modules; every tenth is held out."""
+    """Writes train.bin and val.bin (uint16 tokens) from the standard library's top-level modules; a tenth is held out."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     parts = {"train": [p for i, p in enumerate(paths) if i % 10], "val": paths[::10]}
@@ -250,7 +250,8 @@ def load_model_state(model, state):
 
 
 def parse_arguments(argv=None):
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    with_defaults = argparse.ArgumentDefaultsHelpFormatter
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0], formatter_class=with_defaults)
     p.add_argument("--device", default="cpu", help="cpu, cuda, or npu:0 under Narthex")
     p.add_argument("--compile", action="store_true", help="train through torch.compile(model)")
     p.add_argument("--mode", default=None, help="torch.compile's mode: default, max-autotune, reduce-overhead")
