@@ -180,7 +180,7 @@ def decode(tokens):
 
 
 def prepare_data(folder, limit):
-    """Writes train.bin and val.bin (uint16 tokens) from the standard library's top-level modules; a tenth is held out."""
+    """Writes train.bin and val.bin (uint16 tokens) from the standard library's modules; a tenth is held out."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     parts = {"train": [p for i, p in enumerate(paths) if i % 10], "val": paths[::10]}
