@@ -57,9 +57,9 @@ static nx_status fail_node(const nx_node *node, const char *what) {
                    node->op ? nx_op_name(node->op) : node->target ? node->target : "?", what);
 }
 
-static const nx_node *view_base(const nx_node *view) {
+static const nx_value *view_base(const nx_node *view) {
     for (int i = 0; i < view->n_args; i++) {
-        if (view->args[i].tag == NX_TAG_NODE) return view->args[i].node;
+        if (view->args[i].tag == NX_TAG_NODE) return &view->args[i];
     }
     return NULL;
 }
@@ -70,11 +70,12 @@ static nx_status number_nodes(nx__lower *l, nx_graph *graph) {
     for (const nx_node *node = graph->first; node; node = node->next) n_values += node->n_results;
     l->n_nodes = n;
     l->nodes = nx_alloc_zeroed(sizeof *l->nodes * (size_t)n);
-    l->first_value = nx_alloc_zeroed(2 * sizeof *l->first_value * (size_t)n);
+    l->first_value = nx_alloc_zeroed(3 * sizeof *l->first_value * (size_t)n);
     l->values = nx_alloc_zeroed(sizeof *l->values * (size_t)n_values);
     if (!l->nodes || !l->first_value || !l->values)
         return nx_fail_memory(sizeof *l->values * (size_t)n_values);
     l->root = l->first_value + n;
+    l->root_result = l->root + n;
     n_values = 0;
     for (nx_node *node = graph->first; node; node = node->next) {
         int at = node->order;
@@ -83,10 +84,11 @@ static nx_status number_nodes(nx__lower *l, nx_graph *graph) {
         l->root[at] = at;
         for (int r = 0; r < node->n_results; r++) l->values[n_values++].buffer = -1;
         if (!nx__is_view(node)) continue;
-        const nx_node *base = view_base(node);
+        const nx_value *base = view_base(node);
         if (base == NULL || node->n_results != 1)
             return fail_node(node, "a view of something that is not a node");
-        l->root[at] = l->root[base->order];
+        l->root[at] = l->root[base->node->order];
+        l->root_result[at] = nx__is_view(base->node) ? l->root_result[base->node->order] : base->n;
     }
     return NX_OK;
 }
@@ -95,8 +97,7 @@ nx__value nx__value_of(const nx__lower *l, const nx_value *ref) {
     const nx_node *node = ref->node;
     int root = l->root[node->order];
     if (root == node->order) return l->values[l->first_value[root] + ref->n];
-    /* A chain of views begins at one result: views of operators with several results are refused above. */
-    nx__value value = l->values[l->first_value[root]];
+    nx__value value = l->values[l->first_value[root] + l->root_result[node->order]];
     const nx_tensor *fake = node->fakes[ref->n];
     if (value.buffer < 0) return value;
     value.offset += (fake->offset - value.fake->offset) * (int64_t)nx_dtype_bytes(fake->a.dtype);

@@ -175,6 +175,7 @@ typedef struct nx__lower {
     nx_node **nodes;           /* by order */
     int *first_value;          /* by order */
     int *root; /* by order: the node whose memory a view's result lies in; other nodes: themselves */
+    int *root_result;          /* by order, of views: which of its results */
     nx__value *values;         /* of all results of all nodes */
     const nx_device_api *api;  /* NULL on the CPU */
     nx_regions regions;

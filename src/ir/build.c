@@ -29,6 +29,7 @@ nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out) {
 
 static nx_node *after_placeholders(const nx_graph *graph) {
     nx_node *node = graph->first;
+    if (graph->last && graph->last->kind == NX_NODE_PLACEHOLDER) return NULL;
     while (node && node->kind == NX_NODE_PLACEHOLDER) node = node->next;
     return node;
 }

@@ -353,14 +353,15 @@ static nx_status map_node(void *context, nx_node *node, int result, nx_value *ou
     return NX_OK;
 }
 
-nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out) {
+nx_status nx_graph_copy_with(nx_graph *graph, const nx_node *node, nx_resolve_fn *resolve, void *context,
+                             nx_node **out) {
     nx_node *copy = NULL;
     nx_value few[32];
     int room = nx_args_room(node->args, node->n_args);
     nx_value *args = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *args * (size_t)room);
     if (args == NULL) return nx_fail_memory(sizeof *args * (size_t)room);
     nx_status status;
-    NX_TRY_FAIL(nx_args_resolve(node->args, node->n_args, map_node, map, args));
+    NX_TRY_FAIL(nx_args_resolve(node->args, node->n_args, resolve, context, args));
     if (nx__name_taken(graph, node->name))
         status =
             nx_graph_append(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
@@ -371,13 +372,21 @@ nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, 
     NX_TRY_FAIL(nx_node_set_fakes(copy, node->fakes, node->n_results));
     NX_TRY_FAIL(nx_node_set_source(copy, node->file, node->line, node->function, node->code));
     if (node->constant) copy->constant = nx_tensor_ref(node->constant);
-    NX_TRY_FAIL(nx_map_set(map, node, copy));
     if (args != few) nx_free(args);
     *out = copy;
     return NX_OK;
 fail:
     if (copy) nx_node_erase(copy);
     if (args != few) nx_free(args);
+    return status;
+}
+
+nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out) {
+    nx_node *copy;
+    NX_TRY(nx_graph_copy_with(graph, node, map_node, map, &copy));
+    nx_status status = nx_map_set(map, node, copy);
+    if (status == NX_OK) *out = copy;
+    else nx_node_erase(copy);
     return status;
 }
 

@@ -76,6 +76,9 @@ nx_node *nx_graph_output_node(const nx_graph *graph);   /* NULL: none yet */
 nx_node *nx_graph_find(const nx_graph *graph, const char *name); /* NULL: no such node */
 /* A copy of `node` at the end of `graph`: its inputs through `map` (old node -> new node), which gains the copy. */
 NX_MUST_USE nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out);
+/* A copy of `node` at the end of `graph`, its inputs replaced by what `resolve` gives. */
+NX_MUST_USE nx_status nx_graph_copy_with(nx_graph *graph, const nx_node *node, nx_resolve_fn *resolve, void *context,
+                                         nx_node **out);
 void nx_graph_swap(nx_graph *a, nx_graph *b);           /* contents change places */
 NX_MUST_USE nx_status nx_graph_copy(const nx_graph *graph, nx_graph **out);
 void nx_graph_number(nx_graph *graph);

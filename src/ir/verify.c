@@ -19,11 +19,12 @@ enum {
     ALL = P | G | CALL | O
 };
 
-typedef struct bad_input { const nx_node *user; bool late, missing; } bad_input;
+typedef struct bad_input { const nx_node *user; bool late, missing, absent; } bad_input;
 static void look_at_input(void *arg, nx_node *input, int result) {
     bad_input *bad = arg;
     bad->late = bad->late || input->order >= bad->user->order;
     bad->missing = bad->missing || result < 0 || result >= input->n_results;
+    bad->absent = bad->absent || (!bad->missing && input->fakes[result] == NULL);
 }
 static bool inputs_before(const nx_node *n) {
     bad_input bad = {.user = n};
@@ -34,6 +35,12 @@ static bool results_exist(const nx_node *n) {
     bad_input bad = {.user = n};
     nx_node_each_input(n, look_at_input, &bad);
     return !bad.missing;
+}
+
+static bool results_there(const nx_node *n) {
+    bad_input bad = {.user = n};
+    nx_node_each_input(n, look_at_input, &bad);
+    return !bad.absent;
 }
 
 static int n_uses(const nx_node *n) {
@@ -66,7 +73,11 @@ static bool returns_nodes(const nx_node *n) {
 static bool never(const nx_node *n) { return false; }
 static bool no_target(const nx_node *n) { return n->target == NULL; }
 static bool is_dissolved(const nx_node *n) { return !(n->op && n->op->def->dissolves); }
-static bool has_shape(const nx_node *n) { return n->n_results == 0 || n->fakes[0] != NULL; }
+static bool has_shape(const nx_node *n) {
+    bool any = n->n_results == 0; /* a mask may leave out some results of a call */
+    for (int k = 0; k < n->n_results; k++) any = any || n->fakes[k];
+    return any;
+}
 
 static bool is_fresh(const nx_value *v) {
     const nx_node *n = v->node;
@@ -106,6 +117,7 @@ static const struct {
     {EVERY, CALL, "a call has as many results as its operator", op_results},
     {EVERY, CALL, "the arguments fit the operator's schema", op_args},
     {FUNCTIONAL, P | G | F, "every result has a shape", has_shape},
+    {FUNCTIONAL, ALL, "a node uses results that are not left out", results_there},
     {FUNCTIONAL, M | U, "there are no calls of methods or modules", never},
     {FUNCTIONAL, F, "a call has an operator", has_op},
     {FUNCTIONAL, F, "a call has no target but its operator", no_target},
@@ -151,7 +163,9 @@ static nx_status check_shapes(const nx_node *node) {
     if (status == NX_NO_MEMORY) return status;
     if (status != NX_OK) return nx_fail(NX_RUNTIME, "verify: %s: %s", node->name, nx_error_message());
     for (int k = 0; k < node->n_results && status == NX_OK; k++) {
-        if (node->fakes[k] == NULL || (fakes[k] && same_shape(node->fakes[k], fakes[k], true))) continue;
+        bool left_out = fakes[k] == NULL || node->graph->level != NX_GRAPH_FUNCTIONAL;
+        if (node->fakes[k] == NULL && left_out) continue;
+        if (node->fakes[k] && fakes[k] && same_shape(node->fakes[k], fakes[k], true)) continue;
         nx_text text = {0};
         if (fakes[k]) {
             nx_text_add(&text, "%s", nx_dtype_brief((nx_dtype)fakes[k]->a.dtype));

@@ -1,7 +1,7 @@
 /* The joint graph cut into forward and backward. What depends on a tangent is backward; what results need
  * is forward; for the rest of what the backward needs, the cut decides what is saved and what is computed
- * a second time. Each value is an arc whose capacity is its bytes; the smallest cut saves the fewest
- * bytes. Only calls that cost about as much as reading their operands are computed again: point operators
+ * a second time. Each result of a call is an arc whose capacity is its bytes, behind the call that makes it;
+ * the smallest cut saves the fewest bytes. Only calls that cost about as much as reading their operands are computed again: point operators
  * and views (PyTorch's compilers that cut likewise also repeat products in some modes; reading one product
  * is always cheaper than a second product here). Random calls never are. Of equally small cuts: an input
  * rather than a computed value (it is alive anyway), a base rather than its view, then the cut nearest to
@@ -22,17 +22,19 @@ enum {
 
 typedef struct splitter {
     const nx_graph *joint;
-    int n_inputs, n_forward;
+    int n_inputs, n_forward, n_values;
     unsigned char *marks; /* by order */
     nx_node **nodes;      /* by order */
+    int *first;           /* by order: its first result among the values */
+    unsigned char *kept;  /* by value: SAVED, USED_BY_BACKWARD */
+    nx_value *copies;     /* by value: what it is in the graph that is being made */
     nx__flow *flow;
     nx_status status;     /* of callbacks */
 } splitter;
 
-static int point_in(const nx_node *node) { return 2 * node->order; }
-static int point_out(const nx_node *node) { return 2 * node->order + 1; }
-static int point_source(const splitter *s) { return 2 * s->joint->n_nodes; }
-static int point_sink(const splitter *s) { return 2 * s->joint->n_nodes + 1; }
+static int value_of(const splitter *s, const nx_node *node, int result) {
+    return s->first[node->order] + result;
+}
 
 /* ---- who needs what ---- */
 typedef struct spread { splitter *s; int from, to; bool any; } spread;
@@ -53,6 +55,12 @@ static void mark_ancestors(splitter *s, int mark) {
     }
 }
 
+/* The backward, which cannot be in the forward's place, reads this result. */
+static void mark_used(void *arg, nx_node *input, int result) {
+    splitter *s = arg;
+    if (!(s->marks[input->order] & DEPENDS)) s->kept[value_of(s, input, result)] |= USED_BY_BACKWARD;
+}
+
 static void mark_nodes(splitter *s) {
     const nx_node *output = nx_graph_output_node(s->joint);
     int n = 0;
@@ -66,17 +74,15 @@ static void mark_nodes(splitter *s) {
             s->marks[i] |= FOR_FORWARD; /* drawn once, in order */
     }
     for (int i = 0; i < output->n_args; i++) {
-        int order = output->args[i].node->order;
-        s->marks[order] |= i < s->n_forward
-                               ? FOR_FORWARD
-                               : FOR_BACKWARD | (s->marks[order] & DEPENDS ? 0 : USED_BY_BACKWARD);
+        const nx_value *v = &output->args[i];
+        s->marks[v->node->order] |= i < s->n_forward ? FOR_FORWARD : FOR_BACKWARD;
+        if (i >= s->n_forward) mark_used(s, v->node, v->n);
     }
     mark_ancestors(s, FOR_FORWARD);
     mark_ancestors(s, FOR_BACKWARD);
     for (int i = 0; i < s->joint->n_nodes; i++) {
-        spread p = {s, 0, USED_BY_BACKWARD, false};
         if ((s->marks[i] & DEPENDS) && (s->marks[i] & FOR_BACKWARD))
-            nx_node_each_input(s->nodes[i], mark_input, &p);
+            nx_node_each_input(s->nodes[i], mark_used, s);
     }
 }
 
@@ -95,41 +101,64 @@ static bool may_repeat(const splitter *s, const nx_node *node) {
 }
 
 /* Elements that differ: what an expanded tensor would take if it were saved. */
-static int64_t saved_bytes(const nx_node *node) {
-    int64_t bytes = 0;
-    for (int k = 0; k < node->n_results; k++) {
-        const nx_array *a = node->fakes[k] ? &node->fakes[k]->a : NULL;
-        int64_t n = a ? (int64_t)nx_dtype_bytes((nx_dtype)a->dtype) : 0;
-        for (int d = 0; a && d < a->ndim; d++) n *= a->strides[d] == 0 ? 1 : a->sizes[d];
-        bytes += n;
-    }
+static int64_t saved_bytes(const nx_tensor *fake) {
+    if (fake == NULL) return 1;
+    int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)fake->a.dtype);
+    for (int d = 0; d < fake->a.ndim; d++) bytes *= fake->a.strides[d] == 0 ? 1 : fake->a.sizes[d];
     return bytes < 1 ? 1 : bytes < (INT64_C(1) << 50) ? bytes : INT64_C(1) << 50;
 }
 
-static int64_t cost_of(const nx_node *node) {
+static int64_t cost_of(const nx_node *node, int result) {
     bool is_view = node->op && node->op->def->kind == NX_KIND_VIEW;
-    return 8 * saved_bytes(node) + (node->kind == NX_NODE_PLACEHOLDER ? 0 : is_view ? 2 : 1);
+    return 8 * saved_bytes(node->fakes[result]) + (node->kind == NX_NODE_PLACEHOLDER ? 0 : is_view ? 2 : 1);
 }
+
+/* A value is an arc from `in` to `out`. A call of one result is where its value's arc begins; the others have
+ * a point of their own, from which their values' arcs are reached. */
+static int point_in(int value) { return 2 * value; }
+static int point_out(int value) { return 2 * value + 1; }
+static int point_of(const splitter *s, const nx_node *node) {
+    return node->n_results == 1 ? point_in(value_of(s, node, 0)) : 2 * s->n_values + node->order;
+}
+static int point_source(const splitter *s) { return 2 * s->n_values + s->joint->n_nodes; }
+static int point_sink(const splitter *s) { return point_source(s) + 1; }
 
 typedef struct joiner { splitter *s; const nx_node *user; } joiner;
 static void join_input(void *arg, nx_node *input, int result) {
     joiner *j = arg;
-    if (j->s->status != NX_OK || !is_free(j->s, input)) return;
-    j->s->status = nx__flow_edge(j->s->flow, point_out(input), point_in(j->user), nx__flow_unlimited);
+    splitter *s = j->s;
+    if (s->status != NX_OK || !is_free(s, input)) return;
+    s->status = nx__flow_edge(s->flow, point_out(value_of(s, input, result)), point_of(s, j->user),
+                              nx__flow_unlimited);
 }
 
 static nx_status add_to_flow(splitter *s, nx_node *node) {
-    NX_TRY(nx__flow_edge(s->flow, point_in(node), point_out(node), cost_of(node)));
-    if (!may_repeat(s, node))
-        NX_TRY(nx__flow_edge(s->flow, point_source(s), point_in(node), nx__flow_unlimited));
-    if (s->marks[node->order] & USED_BY_BACKWARD)
-        NX_TRY(nx__flow_edge(s->flow, point_out(node), point_sink(s), nx__flow_unlimited));
+    int own = point_of(s, node);
+    if (!may_repeat(s, node)) NX_TRY(nx__flow_edge(s->flow, point_source(s), own, nx__flow_unlimited));
+    for (int k = 0; k < node->n_results; k++) {
+        int value = value_of(s, node, k);
+        if (own != point_in(value)) NX_TRY(nx__flow_edge(s->flow, own, point_in(value), nx__flow_unlimited));
+        NX_TRY(nx__flow_edge(s->flow, point_in(value), point_out(value), cost_of(node, k)));
+        if (s->kept[value] & USED_BY_BACKWARD)
+            NX_TRY(nx__flow_edge(s->flow, point_out(value), point_sink(s), nx__flow_unlimited));
+    }
     nx_node_each_input(node, join_input, &(joiner){s, node});
     return s->status;
 }
 
+/* A result behind the cut is saved when the call before it is not behind the cut, and else made again. */
+static void decide(splitter *s, const nx_node *node, const bool *behind) {
+    bool again = behind[point_of(s, node)];
+    for (int k = 0; k < node->n_results; k++) {
+        int value = value_of(s, node, k);
+        if (!behind[point_out(value)]) continue;
+        if (again) s->marks[node->order] |= AGAIN;
+        else s->kept[value] |= SAVED;
+    }
+}
+
 static nx_status cut(splitter *s) {
-    int n_points = 2 * s->joint->n_nodes + 2;
+    int n_points = point_sink(s) + 1;
     bool *behind = NULL;
     nx_status status;
     NX_TRY_FAIL(nx__flow_new(n_points, &s->flow));
@@ -139,13 +168,7 @@ static nx_status cut(splitter *s) {
     if ((behind = nx_alloc((size_t)n_points)) == NULL) NX_TRY_FAIL(nx_fail_memory((size_t)n_points));
     NX_TRY_FAIL(nx__flow_cut(s->flow, point_source(s), point_sink(s), behind));
     for (int i = 0; i < s->joint->n_nodes; i++) {
-        const nx_node *node = s->nodes[i];
-        if (!is_free(s, node) || !behind[point_out(node)]) continue;
-        s->marks[i] |= behind[point_in(node)] ? AGAIN : SAVED;
-        if ((s->marks[i] & SAVED) && node->n_results != 1)
-            NX_TRY_FAIL(nx_fail(NX_NOT_IMPLEMENTED,
-                                "%s: saving one of several results for the backward is not there yet",
-                                node->name));
+        if (is_free(s, s->nodes[i])) decide(s, s->nodes[i], behind);
     }
 fail:
     nx__flow_free(s->flow);
@@ -155,19 +178,35 @@ fail:
 }
 
 /* ---- the two graphs ---- */
-static nx_status finish(nx_graph *graph, const nx_map *map, const nx_value *outputs, int n, splitter *s,
-                        bool with_saved, int *n_saved) {
+static nx_status find_copy(void *context, nx_node *node, int result, nx_value *out) {
+    splitter *s = context;
+    *out = s->copies[value_of(s, node, result)];
+    if (out->tag == NX_TAG_NODE) return NX_OK;
+    return nx_fail(NX_RUNTIME, "split: result %d of %s is not where it is needed", result, node->name);
+}
+
+/* A call, input or constant in the new graph, whose results stand for the old ones unless they are there. */
+static nx_status copy_node(splitter *s, nx_graph *graph, const nx_node *node) {
+    nx_node *copy;
+    NX_TRY(nx_graph_copy_with(graph, node, find_copy, s, &copy));
+    for (int k = 0; k < node->n_results; k++) {
+        nx_value *at = &s->copies[value_of(s, node, k)];
+        if (at->tag == NX_TAG_NONE) *at = nx_value_node(copy, k);
+    }
+    return NX_OK;
+}
+
+static nx_status end_graph(splitter *s, nx_graph *graph, const nx_value *outputs, int n, int *n_saved) {
     NX_VEC(nx_value) results = {0};
     nx_status status = NX_OK;
     for (int i = 0; i < n; i++) {
-        nx_node *node = nx_map_get(map, outputs[i].node);
-        if (node == NULL)
-            NX_TRY_FAIL(nx_fail(NX_RUNTIME, "split: %s is not where it is needed", outputs[i].node->name));
-        NX_TRY_FAIL(nx_vec_push(&results, nx_value_node(node, outputs[i].n)));
+        nx_value copy;
+        NX_TRY_FAIL(find_copy(s, outputs[i].node, outputs[i].n, &copy));
+        NX_TRY_FAIL(nx_vec_push(&results, copy));
     }
-    for (int i = 0; with_saved && i < s->joint->n_nodes; i++) {
-        if (!(s->marks[i] & SAVED)) continue;
-        NX_TRY_FAIL(nx_vec_push(&results, nx_value_node(nx_map_get(map, s->nodes[i]), 0)));
+    for (int i = 0; n_saved && i < s->n_values; i++) {
+        if (!(s->kept[i] & SAVED)) continue;
+        NX_TRY_FAIL(nx_vec_push(&results, s->copies[i]));
         ++*n_saved;
     }
     status = nx_graph_output(graph, results.at, results.n);
@@ -176,57 +215,59 @@ fail:
     return status;
 }
 
+static bool has_saved(const splitter *s, const nx_node *node) {
+    for (int k = 0; k < node->n_results; k++) {
+        if (s->kept[value_of(s, node, k)] & SAVED) return true;
+    }
+    return false;
+}
+
 static nx_status build_forward(splitter *s, nx_graph *graph, int *n_saved) {
     const nx_node *output = nx_graph_output_node(s->joint);
-    nx_map map = {0};
-    nx_node *copy;
-    nx_status status;
     int n = 0;
-    for (int i = 0; i < s->joint->n_nodes; i++)
-        s->marks[i] =
-            (unsigned char)((s->marks[i] & ~WANTED) | (s->marks[i] & (SAVED | FOR_FORWARD) ? WANTED : 0));
+    for (int i = 0; i < s->joint->n_nodes; i++) {
+        bool wanted = (s->marks[i] & FOR_FORWARD) || has_saved(s, s->nodes[i]);
+        s->marks[i] = (unsigned char)((s->marks[i] & ~WANTED) | (wanted ? WANTED : 0));
+    }
     mark_ancestors(s, WANTED);
     for (int i = 0; i < s->joint->n_nodes; i++) {
         const nx_node *node = s->nodes[i];
         bool is_input = node->kind == NX_NODE_PLACEHOLDER && n++ < s->n_inputs;
         bool wanted = (s->marks[i] & WANTED) && !(s->marks[i] & DEPENDS) && node->kind != NX_NODE_OUTPUT;
-        if (is_input || wanted) NX_TRY_FAIL(nx_graph_copy_node(graph, node, &map, &copy));
+        if (is_input || wanted) NX_TRY(copy_node(s, graph, node));
     }
-    NX_TRY_FAIL(finish(graph, &map, output->args, s->n_forward, s, true, n_saved));
-fail:
-    nx_map_free(&map);
-    return status;
+    return end_graph(s, graph, output->args, s->n_forward, n_saved);
 }
 
-static nx_status add_saved(splitter *s, nx_graph *graph, nx_map *map, int mark) {
-    for (int i = 0; i < s->joint->n_nodes; i++) {
-        nx_node *node = s->nodes[i], *input;
-        if (!(s->marks[i] & mark)) continue;
-        NX_TRY(nx_graph_input_like(graph, node->name, node->name, node->fakes[0], &input));
-        NX_TRY(nx_map_set(map, node, input));
-    }
+static nx_status add_input(splitter *s, nx_graph *graph, const nx_node *node, int result) {
+    char name[160];
+    nx_node *input;
+    if (result == 0) snprintf(name, sizeof name, "%s", node->name);
+    else snprintf(name, sizeof name, "%.120s_result%d", node->name, result);
+    NX_TRY(nx_graph_input_like(graph, name, name, node->fakes[result], &input));
+    s->copies[value_of(s, node, result)] = nx_value_node(input, 0);
     return NX_OK;
 }
 
 static nx_status build_backward(splitter *s, nx_graph *graph) {
     const nx_node *output = nx_graph_output_node(s->joint);
-    nx_map map = {0};
-    nx_node *copy;
-    nx_status status;
-    NX_TRY_FAIL(add_saved(s, graph, &map, SAVED));
-    NX_TRY_FAIL(add_saved(s, graph, &map, TANGENT));
+    memset(s->copies, 0, sizeof *s->copies * (size_t)s->n_values);
+    for (int i = 0; i < s->joint->n_nodes; i++) {
+        for (int k = 0; k < s->nodes[i]->n_results; k++) {
+            if (s->kept[value_of(s, s->nodes[i], k)] & SAVED) NX_TRY(add_input(s, graph, s->nodes[i], k));
+        }
+    }
+    for (int i = 0; i < s->joint->n_nodes; i++) {
+        if (s->marks[i] & TANGENT) NX_TRY(add_input(s, graph, s->nodes[i], 0));
+    }
     for (int i = 0; i < s->joint->n_nodes; i++) {
         const nx_node *node = s->nodes[i];
         int m = s->marks[i];
         bool constant = node->kind == NX_NODE_GET_ATTR && (m & FOR_BACKWARD);
         bool call = node->op && ((m & DEPENDS) || (m & AGAIN));
-        if (constant || call) NX_TRY_FAIL(nx_graph_copy_node(graph, node, &map, &copy));
+        if (constant || call) NX_TRY(copy_node(s, graph, node));
     }
-    NX_TRY_FAIL(
-        finish(graph, &map, output->args + s->n_forward, output->n_args - s->n_forward, s, false, NULL));
-fail:
-    nx_map_free(&map);
-    return status;
+    return end_graph(s, graph, output->args + s->n_forward, output->n_args - s->n_forward, NULL);
 }
 
 static nx_status build(splitter *s, nx_graph **forward, nx_graph **backward, int *n_saved) {
@@ -240,26 +281,42 @@ static nx_status build(splitter *s, nx_graph **forward, nx_graph **backward, int
     return nx_pass_dce(*backward);
 }
 
+static nx_status prepare(splitter *s) {
+    size_t n = (size_t)s->joint->n_nodes + 1;
+    nx_graph_number((nx_graph *)s->joint);
+    s->marks = nx_alloc_zeroed(n);
+    s->nodes = nx_alloc(sizeof *s->nodes * n);
+    s->first = nx_alloc(sizeof *s->first * n);
+    if (!s->marks || !s->nodes || !s->first) return nx_fail_memory(sizeof *s->nodes * n);
+    for (nx_node *node = s->joint->first; node; node = node->next) {
+        s->nodes[node->order] = node;
+        s->first[node->order] = s->n_values;
+        s->n_values += node->n_results;
+    }
+    size_t n_values = (size_t)s->n_values + 1;
+    s->kept = nx_alloc_zeroed(n_values);
+    s->copies = nx_alloc_zeroed(sizeof *s->copies * n_values);
+    return s->kept && s->copies ? NX_OK : nx_fail_memory(sizeof *s->copies * n_values);
+}
+
 nx_status nx_pass_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward,
                         nx_graph **backward, int *n_saved) {
     splitter s = {.joint = joint, .n_inputs = n_inputs, .n_forward = n_forward};
     const nx_node *output = nx_graph_output_node(joint);
-    size_t n = (size_t)joint->n_nodes + 1;
     nx_status status;
     *forward = *backward = NULL;
     if (output == NULL || output->n_args < n_forward)
         return nx_fail(NX_RUNTIME, "split: the joint graph lacks results");
-    nx_graph_number((nx_graph *)joint);
-    s.marks = nx_alloc_zeroed(n);
-    s.nodes = nx_alloc(sizeof *s.nodes * n);
-    if (!s.marks || !s.nodes) NX_TRY_FAIL(nx_fail_memory(sizeof *s.nodes * n));
-    for (nx_node *node = joint->first; node; node = node->next) s.nodes[node->order] = node;
+    NX_TRY_FAIL(prepare(&s));
     mark_nodes(&s);
     NX_TRY_FAIL(cut(&s));
     NX_TRY_FAIL(build(&s, forward, backward, n_saved));
 fail:
     nx_free(s.marks);
     nx_free(s.nodes);
+    nx_free(s.first);
+    nx_free(s.kept);
+    nx_free(s.copies);
     if (status != NX_OK) {
         nx_graph_free(*forward);
         nx_graph_free(*backward);
