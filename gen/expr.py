@@ -145,7 +145,7 @@ class Body(SizeCalls):
 
     def expr_list(self, expr):
         values = [self.int_text(part) for part in expr.args]
-        name = self.declare("int64_t $[NX_MAX_DIMS]")
+        name = self.declare("int64_t $[NX_MAX_DIMS]" + ("" if values else " = {0}"))
         for k, text in enumerate(values):
             self.emit(f"{name}[{k}] = {text};")
         return Value("ints", name, str(len(values)))
@@ -317,6 +317,10 @@ class Body(SizeCalls):
             return Value("device", f"({present} ? {left.c}.device : {right.c})")
         if left.base in ("int", "SymInt") and right.kind == "int":
             return Value("int", f"({present} ? {left.c}.i : {right.c})")
+        if left.base == right.kind == "bool":
+            return Value("bool", f"({present} ? {left.c}.i != 0 : {right.c})")
+        if left.base == "float" and right.kind in ("float", "int"):
+            return Value("float", f"({present} ? nx__as_float(&{left.c}) : {right.c})")
         if right.kind == "value" and right.base == left.base:
             return Value("value", f"({present} ? {left.c} : {right.c})", base=left.base)
         self.refuse(expr, f"'??' of a {left.base} and a {right.kind}")

@@ -152,9 +152,11 @@ nx_status nx__uniform_fill(nx_run *run, nx_array *self, double from, double to, 
 
 static void fill_bernoulli(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const draws *p = arg;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t hit = uniform_53(p->g) < p->low;
-        nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_I64, (const char *)&hit, 0, 1);
+    uint8_t hits[256];
+    for (int64_t at = 0, count; at < n; at += count) {
+        count = n - at < NX_COUNT(hits) ? n - at : NX_COUNT(hits);
+        for (int64_t i = 0; i < count; i++) hits[i] = uniform_53(p->g) < p->low;
+        nx_cast(p->dtype, ptrs[0] + at * steps[0], steps[0], NX_BOOL, (const char *)hits, 1, count);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Random numbers: Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as
  * easy as 1, 2, 3", SC 2011). A generator is a key (the seed) and a counter; an operator takes as many counter values as
  * it needs when it runs on its stream, so a replay draws the numbers that the same operators would draw eagerly.
- * Element i of normal_ in logical order is half i % 2 of counter value start + i / 2, whatever the strides. */
+ * Element i in logical order is made of half i % 2 of counter value start + i / 2, whatever the strides. */
 #include "npu.h"
 
 #include <math.h>
@@ -54,24 +54,24 @@ nx_status npu_generator_new(void *context, int index, nx_generator **out) {
     return status;
 }
 
-static nx_status take_counter(const nx_value *value, nx_device device, uint64_t n, uint64_t *key,
+/* Counter values for n elements, two from each, out of the given generator or the device's own (NULL). */
+static nx_status take_counter(const char *op, const nx_value *value, nx_device device, int64_t n, uint64_t *key,
                               uint64_t *start) {
-    nx_generator *g = value->tag == NX_TAG_GENERATOR ? value->generator : nx_device_generator(device);
+    nx_generator *g = value && value->tag == NX_TAG_GENERATOR ? value->generator : nx_device_generator(device);
     state *s = g ? nx_generator_get_state(g) : NULL;
     if (s == NULL) {
-        return nx_fail(NX_RUNTIME, "normal_: Expected a 'npu' device type for generator but found another: pass "
-                       "a generator of this device");
+        return nx_fail(NX_RUNTIME, "%s: Expected a 'npu' device type for generator but found another: pass a generator "
+                       "of this device", op);
     }
     pthread_mutex_lock(&s->lock);
     *key = s->key;
     *start = s->counter;
-    s->counter += n;
+    s->counter += ((uint64_t)n + 1) / 2;
     pthread_mutex_unlock(&s->lock);
     return NX_OK;
 }
 
-/* ---- the kernel of normal_ ----------------------------------------------------------------------------- */
-
+/* ---- elements ------------------------------------------------------------------------------------------ */
 static uint16_t to_bfloat16(float f) {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
@@ -97,18 +97,26 @@ static void store(void *to, uint8_t dtype, double value) {
     case NX_F64: *(double *)to = value; break;
     case NX_F32: *(float *)to = (float)value; break;
     case NX_F16: *(uint16_t *)to = to_float16((float)value); break;
-    default: *(uint16_t *)to = to_bfloat16((float)value); break;
+    case NX_BF16: *(uint16_t *)to = to_bfloat16((float)value); break;
+    case NX_I64: *(int64_t *)to = (int64_t)value; break;
+    case NX_I32: *(int32_t *)to = (int32_t)value; break;
+    case NX_I16: *(int16_t *)to = (int16_t)value; break;
+    default: *(uint8_t *)to = (uint8_t)value; break;
     }
+}
+
+/* Two numbers of [0, 1) of 53 bits. */
+static void uniform_pair(uint64_t key, uint64_t counter, double pair[2]) {
+    uint32_t x[4];
+    philox(key, counter, x);
+    for (int k = 0; k < 2; k++) pair[k] = (double)(((uint64_t)x[2 * k] << 32 | x[2 * k + 1]) >> 11) * 0x1p-53;
 }
 
 /* Two uniform numbers of 53 bits make two normal ones (Box and Muller). */
 static void normal_pair(uint64_t key, uint64_t counter, double pair[2]) {
-    uint32_t x[4];
-    philox(key, counter, x);
+    uniform_pair(key, counter, pair);
     /* Never 0, so that the logarithm is finite. */
-    double u = ((double)(((uint64_t)x[0] << 32 | x[1]) >> 11) + 0.5) * 0x1p-53;
-    double v = (double)(((uint64_t)x[2] << 32 | x[3]) >> 11) * 0x1p-53;
-    double radius = sqrt(-2 * log(u)), angle = 6.283185307179586 * v;
+    double radius = sqrt(-2 * log(pair[0] + 0x1p-54)), angle = 6.283185307179586 * pair[1];
     pair[0] = radius * cos(angle);
     pair[1] = radius * sin(angle);
 }
@@ -128,6 +136,7 @@ static double number(const nx_value *value) {
     return value->tag == NX_TAG_FLOAT ? value->f : (double)value->i;
 }
 
+/* ---- the kernels --------------------------------------------------------------------------------------- */
 nx_status npu_normal(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_array *a = out[0].array;
     if (a->dtype < NX_F16)
@@ -135,13 +144,28 @@ nx_status npu_normal(nx_run *run, const nx_value *in, nx_value *out) {
     double mean = number(&in[1]), std = number(&in[2]);
     if (!(std >= 0)) return nx_fail(NX_RUNTIME, "normal_ expects std >= 0.0, but found std %g", std);
     uint64_t key = 0, counter = 0;
-    TRY(take_counter(&in[3], run->device, ((uint64_t)a->numel + 1) / 2, &key, &counter));
+    TRY(take_counter("normal_", &in[3], run->device, a->numel, &key, &counter));
     int64_t index[NX_MAX_DIMS] = {0}, at = 0;
     size_t bytes = nx_dtype_bytes(a->dtype);
     double pair[2];
     for (int64_t i = 0; i < a->numel; i++) {
         if (i % 2 == 0) normal_pair(key, counter++, pair);
         store((char *)a->data + at * (int64_t)bytes, a->dtype, mean + std * pair[i % 2]);
+        at = a->contiguous ? at + 1 : step(a, index, at);
+    }
+    return NX_OK;
+}
+
+nx_status npu_bernoulli(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_array *a = out[0].array;
+    double p = number(&in[1]), pair[2];
+    uint64_t key = 0, counter = 0;
+    int64_t index[NX_MAX_DIMS] = {0}, at = 0;
+    size_t bytes = nx_dtype_bytes(a->dtype);
+    TRY(take_counter("bernoulli_", &in[2], run->device, a->numel, &key, &counter));
+    for (int64_t i = 0; i < a->numel; i++) {
+        if (i % 2 == 0) uniform_pair(key, counter++, pair);
+        store((char *)a->data + at * (int64_t)bytes, a->dtype, pair[i % 2] < p);
         at = a->contiguous ? at + 1 : step(a, index, at);
     }
     return NX_OK;

@@ -1,7 +1,7 @@
 /* The reference accelerator: the table that the framework reads, kernels by name, faults on demand.
  * A real device in software: its memory cannot be touched by the host, its streams run on threads of their own, it
- * captures and replays. Kernels are the CPU library's, called on the second mapping of the memory; normal_ is its own,
- * because its random numbers are. Read next: memory.c, stream.c, capture.c, generator.c. */
+ * captures and replays. Kernels are the CPU library's, called on the second mapping of the memory; what draws numbers is
+ * its own, because its random numbers are. Read next: memory.c, stream.c, capture.c, generator.c. */
 #include "npu.h"
 
 #include <stdlib.h>
@@ -39,12 +39,21 @@ static int device_count(void *context) { return 1; }
 
 static int compare_names(const void *key, const void *row) { return strcmp(key, *(const char *const *)row); }
 
+/* What draws numbers draws them from this device's generator. */
+static const struct { const char *name; nx_kernel_fn *kernel; } own[] = {
+    {"normal_", npu_normal},
+    {"normal_functional", npu_normal},
+    {"bernoulli_.float", npu_bernoulli},
+};
+
 static nx_kernel_fn *find_kernel(void *context, const char *op_name) {
     if (strncmp(op_name, "aten::", 6) != 0) return NULL;
     const char *name = op_name + 6;
     size_t n = (size_t)npu_n_official;
     if (bsearch(name, npu_official, n, sizeof *npu_official, compare_names) == NULL) return NULL;
-    if (strcmp(name, "normal_") == 0 || strcmp(name, "normal_functional") == 0) return npu_normal;
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++) {
+        if (strcmp(name, own[k].name) == 0) return own[k].kernel;
+    }
     nx_kernel_fn *kernel;
     return nx_op_cpu_kernel(op_name, &kernel) == NX_OK ? kernel : NULL;
 }

@@ -15,6 +15,7 @@ LAYERS = {
     "LayerNorm no bias": (lambda n: n.LayerNorm((5, 4), eps=1e-3, bias=False), (2, 5, 4)),
     "LayerNorm plain": (lambda n: n.LayerNorm(4, elementwise_affine=False), (5, 4)),
     "Dropout": (lambda n: n.Dropout(0.3), (40, 5)),
+    "Dropout inplace": (lambda n: n.Sequential(n.Linear(5, 4), n.Dropout(0.6, True)), (40, 5)),
     "GELU": (lambda n: n.GELU(), (5, 4)),
     "GELU tanh": (lambda n: n.GELU(approximate="tanh"), (5, 4)),
     "ReLU": (lambda n: n.ReLU(), (5, 4)),

@@ -8,7 +8,7 @@ from .._later import keep_whole
 
 # The operators that a function calls; it is there once they are.
 NEEDS = {
-    "cross_entropy": "cross_entropy_loss", "dropout": "dropout", "embedding": "embedding", "gelu": "gelu",
+    "cross_entropy": "cross_entropy_loss", "dropout": "dropout dropout_", "embedding": "embedding", "gelu": "gelu",
     "layer_norm": "layer_norm", "log_softmax": "log_softmax", "mse_loss": "mse_loss", "nll_loss": "nll_loss_nd",
     "relu": "relu relu_", "scaled_dot_product_attention": "softmax dropout masked_fill tril logical_not transpose",
     "sigmoid": "sigmoid", "silu": "silu silu_", "softmax": "softmax", "tanh": "tanh",
@@ -74,8 +74,7 @@ def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False)
     """Zeros elements with probability `p` and scales the others by 1 / (1 - p), when training."""
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    _later("dropout", inplace=inplace)
-    return _C.dropout(input, p, training)
+    return _C.dropout_(input, p, training) if inplace else _C.dropout(input, p, training)
 
 
 def embedding(
