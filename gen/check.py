@@ -4,9 +4,10 @@ finding becomes a Problem with its place. Types of expressions are checked while
 from gen.model import admits_complex, dissolves, kind, meaning
 from gen.syntax import Problem
 
-TENSOR_FUNCTIONS = {"sum_to": 2, "to_like": 2, "scale": 2, "conj": 1, "expand_reduced": 4, "reshape": 2}
+TENSOR_FUNCTIONS = {"sum_to": 2, "to_like": 2, "scale": 2, "conj": 1, "expand_reduced": 4, "reshape": 2,
+                    "cat_part": 4}
 SIZE_FUNCTIONS = ("defined", "dims_of", "len", "range", "inverse", "swap", "set", "insert", "remove", "prod")
-SIZE_FUNCTIONS += ("clamp", "zeros_as")
+SIZE_FUNCTIONS += ("clamp", "zeros_as", "wrap")
 
 
 def check_world(world):
@@ -97,7 +98,7 @@ def float_inputs(entry):
         if not set(words) & {"float", "complex", "number", "all", "half"}:
             integral |= set(letters)
     found = [p for p in entry.params if p.type.base in ("T", "U") and p.type.base not in integral]
-    plain = [p for p in entry.params if p.type.base == "Tensor" and p.type.inner is None and p.type.list_of is None]
+    plain = [p for p in entry.params if p.type.base == "Tensor" and p.type.inner is None]
     return sorted(found + plain, key=entry.params.index)
 
 

@@ -21,7 +21,7 @@ class Body(SizeCalls):
         self.can_call = can_call  # tensor level: operators may be called, failure goes to `fail`
         self.lines, self.declarations = [], []
         self.scope = {}
-        self.n_tensors = self.n_names = self.depth = 0
+        self.n_tensors = self.n_lists = self.n_names = self.depth = 0
         self.zero_like = "g[0]"       # what `zero` has the size of
         self.read = set()  # sources whose elements were read
 
@@ -179,6 +179,8 @@ class Body(SizeCalls):
         value = self.expr(expr.args[0])
         if value.kind in ("tuple", "bools"):
             return self.member(expr, value)
+        if value.kind == "tensors":
+            return self.listed(value, self.int_text(expr.args[1]))
         if value.kind != "ints":
             self.refuse(expr, f"an index into a {value.kind}")
         return Value("int", f"{value.c}[{self.int_text(expr.args[1])}]")
@@ -190,6 +192,11 @@ class Body(SizeCalls):
         first = self.int_text(start) if start is not None else "0"
         end = self.int_text(stop) if stop is not None else value.n
         return Value("ints", f"({value.c} + {first})", f"({end} - {first})")
+
+    def listed(self, values, at):
+        """Element `at` of a list of tensors."""
+        at = f"{values.c}.list[{at}]"
+        return Value("tensor", f"{at}.tensor", array=f"{at}.array", source=values.source)
 
     def member(self, expr, value):
         """One of an operator's results, or of a list of bools."""
@@ -404,10 +411,33 @@ class Body(SizeCalls):
         return self.choose(expr, test, expr.args[1], rest)
 
     def expr_each(self, expr):
-        """A list of integers, one for each element of a range or a list."""
+        """A list of integers or of tensors, one for each element of a range or a list."""
+        if self.can_call and self.gives_tensors(expr):
+            return self.each_tensor(expr)
         name = self.declare("int64_t $[NX_MAX_DIMS]")
         count = self.loop(expr, lambda value, k: self.emit(f"{name}[{k}] = {value.c};"), check_room=True)
         return Value("ints", name, count)
+
+    def gives_tensors(self, expr):
+        """Whether the elements are tensors: what the loop would emit is thrown away."""
+        kept = self.lines, self.declarations, self.n_tensors, self.n_names, set(self.read)
+        self.lines, self.declarations, kinds = [], [], []
+        self.loop(expr, lambda value, k: kinds.append(value.kind))
+        self.lines, self.declarations, self.n_tensors, self.n_names, self.read = kept
+        return kinds == ["tensor"]
+
+    def each_tensor(self, expr):
+        """A list of tensors that is made here; what an element needed on the way is released before the next."""
+        name, first = f"l[{self.n_lists}]", self.n_tensors
+        self.n_lists += 1
+
+        def put(value, k):
+            self.try_(f"nx__list_add(&{name}, {self.elements(value)})")
+            if self.n_tensors > first:
+                self.emit(f"nx__release(t + {first}, {self.n_tensors - first});")
+
+        self.loop(expr, put)
+        return Value("tensors", name)
 
     def loop(self, expr, body, check_room=False):
         if expr.n_state or expr.args[0] is not None or len(expr.value) != 1 or not isinstance(expr.value[0][0], str):
@@ -420,9 +450,10 @@ class Body(SizeCalls):
             count, element = self.int_text(over.args[0]), Value("int", k)
         else:
             values = self.expr(over)
-            if values.kind != "ints":
-                raise Problem(over.at, f"'each' needs a list of integers, this is a {values.kind}")
-            count, element = values.n, Value("int", f"{values.c}[{k}]")
+            if values.kind not in ("ints", "tensors"):
+                raise Problem(over.at, f"'each' needs a list, this is a {values.kind}")
+            count = values.n if values.kind == "ints" else f"{values.c}.n"
+            element = Value("int", f"{values.c}[{k}]") if values.kind == "ints" else self.listed(values, k)
         if check_room:
             self.try_(f"nx__check_ndim({c_string(self.operator)}, {count})")
         before = dict(self.scope)
@@ -576,8 +607,8 @@ class Body(SizeCalls):
             return f"nx_value_tensor({text})" if param.number_too else text
         if param.is_tensor and value.kind == "none":
             return "NULL"
-        if value.kind == "bools":
-            return value.c
+        if value.kind in ("bools", "tensors"):
+            return self.elements(value)
         if param.type.list_of is not None:
             return self.ints_text(param, value)
         if base == "options":
@@ -649,7 +680,14 @@ class Body(SizeCalls):
         value = row.value
         if value["each"] or value["when"]:
             raise Problem(row.at, "not yet generated: a check of every element")
-        condition = self.expr(value["condition"])
+        condition = value["condition"]
+        if condition.op == "call" and condition.value == "all":  # the text may name the element that fails
+            each = condition.args[0]
+            return self.loop(each, lambda holds, k: self.demand(row, holds))
+        self.demand(row, self.expr(condition))
+
+    def demand(self, row, condition):
+        value = row.value
         if condition.const is True:
             return
         self.emit(f"if (!({bare(condition.c)})) {{")
@@ -686,6 +724,8 @@ def accepts(param, value):
         return kind == "tensor" or (param.number_too and kind in numbers) or (kind == "none" and param.type.optional)
     if kind == "none":
         return param.type.optional or base == "options"
+    if base in ("T", "U", "Tensor"):
+        return kind == "tensors"
     if base == "bool" and param.type.list_of is not None:
         return kind == "bools"
     if param.type.list_of is not None:
@@ -717,6 +757,8 @@ def argument_value(argument):
         present = f"({c}.tag == NX_TAG_TENSOR)"
         tensor = f"({present} ? {c}.tensor : NULL)"
         return Value("tensor", tensor, array=f"{c}.array", present=present, source=("in", k))
+    if base == "Tensor":
+        return Value("tensors", c, source=("in", k))
     if base == "bool" and argument.list_of is not None:
         return Value("bools", c)
     if base in ("int", "SymInt") and argument.list_of is not None:

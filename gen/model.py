@@ -51,10 +51,17 @@ class Argument:
     initial: object  # an Expr or None
     number_too: bool
 
+    @property
+    def is_tensor(self):
+        """A tensor, there or not; no list of them."""
+        return self.base == "Tensor" and self.list_of is None
+
     def schema_type(self):
         text = {**SCHEMA_TYPE, "pin_memory": "bool"}.get(self.base, self.base)
+        if self.written:
+            text += "($!)"
         if self.list_of is not None:
-            text += f"[{self.list_of or ''}]"
+            text += f"{'?' * self.param.type.optional_elements}[{self.list_of or ''}]"
         return text + ("?" if self.optional else "")
 
 
@@ -189,7 +196,7 @@ def schema(form):
             star = True
         text = argument.schema_type()
         if argument.written:
-            text = f"Tensor({chr(ord('a') + n_written)}!)"
+            text = text.replace("$", chr(ord("a") + n_written))
             n_written += 1
         elif is_view and argument.index == 0:
             text = "Tensor(a)"

@@ -1,7 +1,7 @@
 """Functions of sizes, dtypes and presence that expressions call: one method `call_NAME` each, part of gen.expr.Body."""
 
 from gen.syntax import Problem
-from gen.values import UNKNOWN, Value, as_int, c_string, constant
+from gen.values import UNKNOWN, Value, as_int, bare, c_string, constant
 
 
 class SizeCalls:
@@ -20,6 +20,8 @@ class SizeCalls:
 
     def call_len(self, expr):
         value = self.expr(expr.args[0])
+        if value.kind == "tensors":
+            return Value("int", f"(int64_t){value.c}.n")
         if value.kind != "ints":
             raise Problem(expr.at, f"len() needs a list, this is a {value.kind}")
         return Value("int", f"(int64_t){as_int(value.n)}")
@@ -38,6 +40,33 @@ class SizeCalls:
 
     def call_any(self, expr):
         return self.quantifier(expr, False)
+
+    def call_find(self, expr):
+        """`find(each i in ...: condition)`: the place of the first element for which it holds, -1 without one."""
+        name = self.declare("int64_t $")
+        self.emit(f"{name} = -1;")
+        self.loop(expr.args[0], lambda value, k: self.emit(f"if ({name} < 0 && {bare(value.c)}) {name} = {k};"))
+        return Value("int", name)
+
+    def call_sum(self, expr):
+        """`sum(each i in ...: integer)`; any other sum is the operator."""
+        if not expr.args or expr.args[0].op != "each":
+            return self.call_operator(expr, "sum")
+        name = self.declare("int64_t $")
+        self.emit(f"{name} = 0;")
+        self.loop(expr.args[0], lambda value, k: self.emit(f"{name} += {value.c};"))
+        return Value("int", name)
+
+    def call_wrap(self, expr):
+        """A dimension counted from the front."""
+        dim, n = (self.int_text(arg) for arg in expr.args)
+        name = self.declare("int $")
+        self.try_(f"nx_wrap_dim({c_string(self.operator)}, {dim}, {as_int(n)}, &{name})")
+        return Value("int", f"(int64_t){name}")
+
+    def call_common_format(self, expr):
+        """channels_last if all tensors of a list lie so, else contiguous."""
+        return Value("value", f"nx__common_format(&{self.expr(expr.args[0]).c})", base="memory_format")
 
     def call_expandable(self, expr):
         a, b = (self.expr(arg) for arg in expr.args)

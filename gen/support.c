@@ -271,6 +271,22 @@ nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, 
     return NX_OK;
 }
 
+static bool is_channels_last(const nx_array *a) {
+    static const int order[] = {1, 3, 2, 0}; /* from the innermost dimension */
+    int64_t expected = 1;
+    for (int k = 0; k < 4 && a->ndim == 4; k++) {
+        if (a->sizes[order[k]] != 1 && a->strides[order[k]] != expected) return false;
+        expected *= a->sizes[order[k]];
+    }
+    return a->ndim == 4 && !a->contiguous;
+}
+
+nx_value nx__common_format(const nx_value *tensors) {
+    bool all = true;
+    for (int k = 0; k < tensors->n; k++) all = all && is_channels_last(tensors->list[k].array);
+    return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = all ? 2 : 0};
+}
+
 void nx__meta_same(const nx_array *array, nx_meta *out) {
     start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
     for (int k = 0; k < array->ndim; k++) out->stride[k] = array->strides[k];

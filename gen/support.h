@@ -54,6 +54,8 @@ NX_MUST_USE nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device dev
 NX_MUST_USE nx_status nx__meta_contiguous(const char *op, nx_meta *out);
 /* New memory like `array`; NONE and preserve keep the order of its dimensions in memory. */
 NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out);
+/* The memory format of a concatenation: channels_last if all tensors of the list lie so. */
+nx_value nx__common_format(const nx_value *tensors);
 /* Exactly `array`: for operators that write it. */
 void nx__meta_same(const nx_array *array, nx_meta *out);
 /* A view of argument `of`; size and stride follow. Offsets count from the viewed array's element 0. */
@@ -79,6 +81,11 @@ static inline nx_tensor *nx__hand_on(nx_tensor **t) {
     *t = NULL;
     return tensor;
 }
+/* Puts a reference to `tensor` behind the others of a list that is made here; starts as {0}. */
+NX_MUST_USE nx_status nx__list_add(nx_value *list, nx_tensor *tensor);
+void nx__drop_lists(nx_value *lists, int n);
+/* Drops n temporaries. */
+void nx__release(nx_tensor **t, int n);
 /* Releases the temporaries `t`; after a failure also the gradients. Returns `status`. */
 nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads);
 

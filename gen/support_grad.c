@@ -69,6 +69,33 @@ nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums)
     return NX_OK;
 }
 
+/* Room for 1, 2, 4 ... */
+nx_status nx__list_add(nx_value *list, nx_tensor *tensor) {
+    nx_value *at = (nx_value *)list->list;
+    if ((list->n & (list->n - 1)) == 0) {
+        size_t bytes = sizeof *at * (size_t)(list->n ? 2 * list->n : 1);
+        nx_value *grown = nx_alloc(bytes);
+        if (grown == NULL) return nx_fail_memory(bytes);
+        if (list->n) memcpy(grown, at, sizeof *at * (size_t)list->n);
+        nx_free(at);
+        at = grown;
+    }
+    at[list->n] = nx_value_tensor(nx_tensor_ref(tensor));
+    *list = nx_value_list(at, list->n + 1);
+    return NX_OK;
+}
+
+void nx__drop_lists(nx_value *lists, int n) {
+    for (int k = 0; k < n; k++) nx_value_drop(&lists[k]);
+}
+
+void nx__release(nx_tensor **t, int n) {
+    for (int k = 0; k < n; k++) {
+        nx_tensor_unref(t[k]);
+        t[k] = NULL;
+    }
+}
+
 nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads) {
     for (int k = 0; k < n; k++) {
         if (t[k]) nx_tensor_unref(t[k]);

@@ -142,7 +142,7 @@ class CaseList:
     def __init__(self, world, sibling, sets):
         self.sibling, self.entry, self.sets = sibling, sibling.entry, sets
         self.cases, self.world = [], world
-        self.tensors = [a for a in sibling.arguments if a.base == "Tensor"]
+        self.tensors = [a for a in sibling.arguments if a.is_tensor]
         self.is_main = sibling.name == self.entry.name
 
     def add(self, args, kwargs=None, at=None, **more):
@@ -161,7 +161,7 @@ class CaseList:
         args, k, named = [], 0, named or {}
         dtype = dtype or ("float32" if "float32" in self.dtypes else self.dtypes[-1])
         for argument in self.sibling.arguments:
-            if argument.base == "Tensor":
+            if argument.is_tensor:
                 own = argument.param.type.inner or dtype if argument.param.type.base == "Tensor" else dtype
                 args.append(tensor(shapes[min(k, len(shapes) - 1)], own, layout if k == 0 else "", values))
                 k += 1

@@ -52,7 +52,7 @@ def function(head, body, start, end):
 
 
 def promoting(sibling):
-    return [a for a in sibling.arguments if a.param.in_promotion and a.list_of is None]
+    return [a for a in sibling.arguments if a.param.in_promotion]
 
 
 def common_dtype(sibling):
@@ -61,7 +61,8 @@ def common_dtype(sibling):
     tensors = [a for a in args if a.base == "Tensor"]
     if not tensors:
         return None
-    if len(args) == 1 or any(row.value[2] for row in sibling.entry.all("types")):
+    same = len(args) == 1 or any(row.value[2] for row in sibling.entry.all("types"))
+    if same and tensors[0].is_tensor:
         return [f"const nx_dtype T = (nx_dtype)in[{tensors[0].index}].array->dtype;"]
     return [f"const nx_value *const operands[] = {{{', '.join(f'&in[{a.index}]' for a in args)}}};",
             f"const nx_dtype T = nx_promote(operands, {len(args)});"]
@@ -113,7 +114,7 @@ def uses(body, name):
 
 def dtype_checks(body, sibling, op):
     entry = sibling.entry
-    tensors = [a for a in sibling.arguments if a.base == "Tensor"]
+    tensors = [a for a in sibling.arguments if a.is_tensor]
     names = [c_string(a.name) for a in tensors]
     same = any(row.value[2] for row in entry.all("types"))
     if kind(entry) not in ("point", "as") and not entry.one("device"):
@@ -220,7 +221,8 @@ class Places:
     @staticmethod
     def make(body, sibling, op, result, out, size, format_):
         device, tensor = sibling.argument("device"), next((a for a in sibling.arguments if a.base == "Tensor"), None)
-        where = f"in[{tensor.index}].array->device" if tensor else "NX_CPU"
+        first = ".list[0]" if tensor and not tensor.is_tensor else ""
+        where = f"in[{tensor.index}]{first}.array->device" if tensor else "NX_CPU"
         if device:
             where = f"in[{device.index}].tag == NX_TAG_DEVICE ? in[{device.index}].device : {where}"
         dtype = dtype_text(body, result.dtype) if result.dtype else "T"
@@ -277,7 +279,8 @@ def view_list(body, name, rule, count):
 # ---- kernels
 def kernel_argument(world, sibling, expr, name):
     """(C type, C text, lines before) of one argument of a typed kernel."""
-    mutated = [n for row in sibling.entry.all("mutate") for n in row.value]
+    lists = [a.name for a in sibling.arguments if a.base == "Tensor" and not a.is_tensor]
+    mutated = [n for row in sibling.entry.all("mutate") for n in row.value if n not in lists]
     if expr is not None and expr.op == "number":
         wrap = "nx_value_float" if isinstance(expr.value, float) else "nx_value_int"
         return "nx_value ", f"{wrap}({expr.value})", []
@@ -300,7 +303,7 @@ def kernel_argument(world, sibling, expr, name):
     if argument is None:
         raise Problem(expr.at if expr else sibling.at, f"{sibling.name} has no parameter '{name}'")
     c = f"in[{argument.index}]"
-    if argument.base == "Tensor":
+    if argument.is_tensor:
         array = f"{c}.tag == NX_TAG_TENSOR ? {c}.array : NULL" if argument.optional else c + ".array"
         return "const nx_array *", array, []
     if argument.base == "generator":
@@ -316,7 +319,7 @@ def kernel_argument(world, sibling, expr, name):
         wrap = f"NX_TRY(nx_wrap_dim({c_string(sibling.base)}, {c}.i, {count}, &wrapped_{name}));"
         return "int64_t ", f"wrapped_{name}", [f"int wrapped_{name};", wrap]
     value = argument_value(argument)
-    if value.kind in ("number", "value", "ints?", "bools"):
+    if value.kind in ("number", "value", "ints?", "bools", "tensors"):
         return "nx_value ", c, []
     types = {"int": "int64_t ", "float": "double ", "bool": "bool "}
     if value.kind == "ints":
@@ -397,12 +400,12 @@ def rules_of(sibling):
         raise Problem(row.at, "not yet generated: 'grad auto' and 'grad once'")
     found = []
     for rule in row.value["rules"]:
-        if rule["index"]:
-            raise Problem(rule["at"], "not yet generated: a formula for a list")
         arguments = [sibling.argument(name) for name in rule["targets"]]
         arguments = [a for a in arguments if a is not None and a.base == "Tensor"]
+        if any(a.is_tensor == bool(rule["index"]) for a in arguments):
+            raise Problem(rule["at"], "name[k]: the gradient of element k of a list; of anything else without [k]")
         if arguments:
-            found.append((arguments, rule["formula"]))
+            found.append((arguments, rule["index"], rule["formula"]))
     return sorted(found, key=lambda pair: pair[0][0].name)
 
 
@@ -428,31 +431,67 @@ def write_backward(world, sibling, source):
             body.scope.setdefault(name, result)
     body.scope["g"], body.scope["result"] = body.scope["g0"], body.scope["result0"]
     saves = {}
-    asks = any(e.op == "call" and e.value == "defined" for _, formula in rules for e in formula.walk())
+    asks = any(e.op == "call" and e.value == "defined" for *_, formula in rules for e in formula.walk())
     read_gradients = len(entry.results) if asks else 1
-    body.wrap_dims(sibling, set().union(*(free_names(formula) for _, formula in rules)))
-    for arguments, formula in rules:
-        write_formula(body, entry, arguments, formula)
+    body.wrap_dims(sibling, set().union(*(free_names(formula) for *_, formula in rules)))
+    n, listed = str(len(sibling.arguments)), None
+    for arguments, index, formula in rules:
+        if index:
+            listed = arguments[0].index
+            if any(a.index > listed for others, *_ in rules for a in others):
+                raise Problem(formula.at, "not yet generated: gradients of a list and of what stands behind it")
+            write_list_formula(body, arguments[0], index, formula, n)
+            n += f" + in[{listed}].n"
+        else:
+            write_formula(body, entry, arguments, formula)
         for argument in arguments:
             saves[argument.index] = (bits(body.read, "in"), bits(body.read, "out"))
     sums = "true" if kind(entry) == "point" else "false"
-    for argument in sorted((a for arguments, _ in rules for a in arguments), key=lambda a: a.index):
+    for argument in sorted((a for arguments, *_ in rules for a in arguments if a.is_tensor), key=lambda a: a.index):
         body.try_(f"nx__grad_finish(&grads[{argument.index}], &in[{argument.index}], {sums})")
-    n, n_in = max(body.n_tensors, 1), len(sibling.arguments)
     hand_on(body)
-    start = [
-        "nx_status status = NX_OK;",
-        f"nx_tensor *t[{n}] = {{0}};",
-        f"for (int k = 0; k < {n_in}; k++) grads[k] = NULL;",
+    start, end = frame(body, "grads", n)
+    start += [
+        f"for (int k = 0; k < {n}; k++) grads[k] = NULL;",
         f"if ({' && '.join(f'!g[{k}]' for k in range(read_gradients))}) return NX_OK;",
     ]
     head = (
         f"nx_status nx__backward_{sibling.c_name}(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g,\n"
         "        uint64_t needed, nx_tensor **grads)"
     )
-    source.add(function(head, body, start, ["\bfail:", f"return nx__grad_end(status, t, {n}, grads, {n_in});"]),
-               entry.one("grad").at)
+    source.add(function(head, body, start, end), entry.one("grad").at)
     return saves
+
+
+def frame(body, grads, n_grads):
+    """First and last lines of a function that makes tensors: they lie in `t`, lists of them in `l`."""
+    n, lists = max(body.n_tensors, 1), body.n_lists
+    start = ["nx_status status = NX_OK;", f"nx_tensor *t[{n}] = {{0}};"]
+    start += [f"nx_value l[{lists}] = {{0}};"] if lists else []
+    end = ["\bfail:"] + ([f"nx__drop_lists(l, {lists});"] if lists else [])
+    return start, end + [f"return nx__grad_end(status, t, {n}, {grads}, {n_grads});"]
+
+
+def write_list_formula(body, argument, index, formula, n_before):
+    """The gradient of each element of a list; those that are wanted have AUTOGRAD among their keys."""
+    body.read = set()
+    source, k = f"in[{argument.index}]", body.declare("int64_t $")
+    body.emit(f"for ({k} = 0; {k} < (needed >> {argument.index} & 1 ? {source}.n : 0); {k}++) {{")
+    body.depth += 1
+    element = f"{source}.list[{k}]"
+    body.emit(f"if ({element}.tag != NX_TAG_TENSOR || !({element}.tensor->keys & NX_KEY(AUTOGRAD))) continue;")
+    first, body.scope[index] = body.n_tensors, Value("int", k)
+    value = body.expr(formula)
+    if value.kind != "tensor":
+        raise Problem(formula.at, f"a gradient is a tensor, this is a {value.kind}")
+    grad = f"grads[{n_before} + {k}]"
+    body.emit(f"{grad} = nx_tensor_ref({body.elements(value)});")
+    body.try_(f"nx__grad_finish(&{grad}, &{element}, false)")
+    if body.n_tensors > first:
+        body.emit(f"nx__release(t + {first}, {body.n_tensors - first});")
+    del body.scope[index]
+    body.depth -= 1
+    body.emit("}")
 
 
 def write_formula(body, entry, arguments, formula):
@@ -499,8 +538,6 @@ def write_compose(world, sibling, source):
     if value.kind != "tensor":
         raise Problem(entry.one("as").at, f"the result must be a tensor, this is a {value.kind}")
     body.emit(f"out[0] = nx_value_tensor(nx_tensor_ref({body.elements(value)}));")
-    n = max(body.n_tensors, 1)
-    start = ["nx_status status = NX_OK;", f"nx_tensor *t[{n}] = {{0}};"]
+    start, end = frame(body, "NULL", "0")
     head = f"nx_status nx__compose_{sibling.c_name}(nx_run *run, const nx_value *in, nx_value *out)"
-    source.add(function(head, body, start, ["\bfail:", f"return nx__grad_end(status, t, {n}, NULL, 0);"]),
-               entry.one("as").at)
+    source.add(function(head, body, start, end), entry.one("as").at)

@@ -41,10 +41,11 @@ def param_row(argument):
     fields = [f".name = {c_string(argument.name)}", f".type = NX_TYPE_{type_}"]
     for name, value in (("optional", argument.optional), ("keyword_only", argument.keyword_only),
                         ("has_initial", argument.initial is not None), ("written", argument.written),
-                        ("number_too", argument.number_too)):
+                        ("number_too", argument.number_too),
+                        ("optional_elements", argument.param.type.optional_elements)):
         if value:
             fields.append(f".{name} = true")
-    if argument.list_of:
+    if argument.list_of and argument.base != "Tensor":
         fields.append(f".int_list_of = {argument.list_of}")
     if argument.initial is not None:
         fields.append(f".initial = {initial_value(argument)}")
@@ -151,7 +152,7 @@ def wrapper_param(argument):
     name, base = argument.name, argument.base
     if base == "Tensor" and argument.number_too:
         return f"nx_value {name}", name
-    if base == "Tensor":
+    if argument.is_tensor:
         return f"nx_tensor *{name}", f"nx_value_tensor({name})"
     if base in ("int", "SymInt") and argument.list_of is not None:
         made = f"nx_value_ints({name}, n_{name})"

@@ -66,21 +66,49 @@ static int read_ints(PyObject *const *items, Py_ssize_t n, nxpy_args *args, nx_v
     return 1;
 }
 
+/* Room for n values: in the buffer while that lasts, then in blocks that nxpy_args_end frees. */
+static nx_value *list_room(nxpy_args *args, Py_ssize_t n) {
+    if (n <= NXPY_MAX_LIST - args->n_list) {
+        args->n_list += (int)n;
+        return args->list + args->n_list - n;
+    }
+    nxpy_block *block = PyMem_Malloc(sizeof *block + sizeof(nx_value) * (size_t)n);
+    if (block == NULL) return (nx_value *)PyErr_NoMemory();
+    block->next = args->blocks;
+    args->blocks = block;
+    return block->values;
+}
+
+void nxpy_args_end(nxpy_args *args) {
+    for (nxpy_block *block = args->blocks, *next; block; block = next) {
+        next = block->next;
+        PyMem_Free(block);
+    }
+}
+
+static int read_element(const nx_param *param, PyObject *o, Py_ssize_t i, nx_value *out) {
+    if (param->type == NX_TYPE_BOOLS) {
+        *out = nx_value_bool(o == Py_True);
+        return PyBool_Check(o);
+    }
+    *out = nxpy_tensor_check(o) ? nx_value_tensor(nxpy_tensor_get(o)) : NX_VALUE_NONE;
+    if (out->tag == NX_TAG_TENSOR || (o == Py_None && param->optional_elements)) return 1;
+    if (i == 0) return 0;
+    PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument '%s', but got %s", i, param->name,
+                 Py_TYPE(o)->tp_name);
+    return -1;
+}
+
 static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_value *out) {
     if (!PyList_Check(o) && !PyTuple_Check(o)) return 0;
     PyObject **items = PySequence_Fast_ITEMS(o);
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    if (n > NXPY_MAX_LIST - args->n_list) return 0;
-    nx_value *at = args->list + args->n_list;
+    nx_value *at = list_room(args, n);
+    if (at == NULL) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (param->type == NX_TYPE_BOOLS && PyBool_Check(items[i]))
-            at[i] = nx_value_bool(items[i] == Py_True);
-        else if (param->type == NX_TYPE_TENSORS && nxpy_tensor_check(items[i]))
-            at[i] = nx_value_tensor(nxpy_tensor_get(items[i]));
-        else if (param->type == NX_TYPE_TENSORS && items[i] == Py_None) at[i] = NX_VALUE_NONE;
-        else return 0;
+        int read = read_element(param, items[i], i, &at[i]);
+        if (read != 1) return read;
     }
-    args->n_list += (int)n;
     *out = nx_value_list(at, (int)n);
     return 1;
 }

@@ -63,7 +63,9 @@ static void add_given(nx_text *text, PyObject *const *given, Py_ssize_t n, PyObj
 
 static PyObject *raise_mismatch(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, const char *why) {
     const nxpy_function_def *def = self->def;
-    if (def->n_overloads == 1) return PyErr_Format(PyExc_TypeError, "%s(): %s", def->name, why);
+    int n_forms = 0;
+    for (int i = 0; i < def->n_overloads; i++) n_forms += self->overloads[i].op->def->variant != NX_OUT;
+    if (n_forms == 1) return PyErr_Format(PyExc_TypeError, "%s(): %s", def->name, why);
     nx_text text = {0};
     nx_text_add(&text, "%s() received an invalid combination of arguments - got (", def->name);
     Py_ssize_t skip = def->is_method ? 1 : 0;
@@ -77,6 +79,17 @@ static PyObject *raise_mismatch(function_object *self, PyObject *const *given, P
     return NULL;
 }
 
+static PyObject *call_fitting(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {
+    for (int i = 0; i < self->def->n_overloads; i++) {
+        int parsed = nxpy_parse(&self->overloads[i], self->def->is_method, given, n, keywords, args, NULL, 0);
+        if (NX_LIKELY(parsed == 1)) return call_overload(self, self->overloads[i].op, args);
+        if (parsed < 0) return NULL;
+    }
+    char why[256] = "";
+    if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, args, why, sizeof why) < 0) return NULL;
+    return raise_mismatch(self, given, n, keywords, why);
+}
+
 static PyObject *call_function(PyObject *callable, PyObject *const *given, size_t flags, PyObject *keywords) {
     function_object *self = (function_object *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(flags);
@@ -84,14 +97,10 @@ static PyObject *call_function(PyObject *callable, PyObject *const *given, size_
         return PyErr_Format(PyExc_TypeError, "unbound method Tensor.%s() needs a tensor argument", self->def->name);
     }
     nxpy_args args;
-    for (int i = 0; i < self->def->n_overloads; i++) {
-        int parsed = nxpy_parse(&self->overloads[i], self->def->is_method, given, n, keywords, &args, NULL, 0);
-        if (NX_LIKELY(parsed == 1)) return call_overload(self, self->overloads[i].op, &args);
-        if (parsed < 0) return NULL;
-    }
-    char why[256] = "";
-    if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, &args, why, sizeof why) < 0) return NULL;
-    return raise_mismatch(self, given, n, keywords, why);
+    args.blocks = NULL;
+    PyObject *result = call_fitting(self, given, n, keywords, &args);
+    if (NX_UNLIKELY(args.blocks != NULL)) nxpy_args_end(&args);
+    return result;
 }
 
 /* ---- the objects ------------------------------------------------------------------------------------------------------ */

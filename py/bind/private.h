@@ -6,14 +6,18 @@
 
 enum { NXPY_MAX_PARAMS = 32, NXPY_MAX_INTS = 256, NXPY_MAX_LIST = 256 };
 
-/* The arguments of one call, converted. Lists of integers and of values lie in the buffers. */
+typedef struct nxpy_block { struct nxpy_block *next; nx_value values[]; } nxpy_block;
+/* The arguments of one call, converted. Lists of integers and of values lie in the buffers, long lists of values in
+ * blocks: nxpy_args_end() frees them. */
 typedef struct nxpy_args {
     nx_value in[NXPY_MAX_PARAMS];
     int n_ints, n_list;
     bool requires_grad;            /* keyword of factories */
     int64_t ints[NXPY_MAX_INTS];
     nx_value list[NXPY_MAX_LIST];
+    nxpy_block *blocks;
 } nxpy_args;
+void nxpy_args_end(nxpy_args *args);
 
 /* One overload with its parameter names interned, so that keywords compare by address. */
 typedef struct nxpy_overload {

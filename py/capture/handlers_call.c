@@ -77,6 +77,26 @@ static bool may_read(nxpy_trace *trace, PyObject *o) {
            PyFunction_Check(o) || PyType_Check(o) || nxpy__is_born(trace, o);
 }
 
+/* A torch function reads the tensors of a list itself: it gets a list of their fakes. Takes and gives a reference at *at. */
+static int use_listed(nxpy_trace *trace, PyObject **at) {
+    bool is_list = PyList_CheckExact(*at), has_tensor = false;
+    if (!is_list && !PyTuple_CheckExact(*at)) return 0;
+    for (Py_ssize_t k = 0; k < Py_SIZE(*at); k++) has_tensor |= nxpy_tensor_check(PySequence_Fast_GET_ITEM(*at, k));
+    if (!has_tensor) return 0;
+    PyObject *fakes = PyList_New(Py_SIZE(*at));
+    if (!fakes) return nxpy__stop_error(trace);
+    for (Py_ssize_t k = 0; k < Py_SIZE(*at); k++) {
+        PyObject *use = nxpy__use(trace, PySequence_Fast_GET_ITEM(*at, k));
+        if (!use) return Py_DECREF(fakes), -1;
+        PyList_SET_ITEM(fakes, k, Py_NewRef(use));
+    }
+    PyObject *same = is_list ? Py_NewRef(fakes) : PyList_AsTuple(fakes);
+    Py_DECREF(fakes);
+    if (!same) return nxpy__stop_error(trace);
+    Py_SETREF(*at, same);
+    return 0;
+}
+
 /* Guards every argument; containers that existed before have their elements noted, since the callee may read them. */
 static int use_arguments(nxpy_loop *loop, PyObject **args, Py_ssize_t n, bool reads) {
     for (Py_ssize_t k = 0; k < n; k++) {
@@ -102,7 +122,11 @@ static int may_call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssi
     }
     if (PyFunction_Check(function)) return 1;
     if (Py_TYPE(function) == &nxpy_captured_type) return 1;
-    if (Py_TYPE(function) == &nxpy_function_type || is_metadata_method(function)) return use_arguments(loop, args, n, false);
+    if (Py_TYPE(function) == &nxpy_function_type || is_metadata_method(function)) {
+        int used = use_arguments(loop, args, n, false);
+        for (Py_ssize_t k = 0; used == 0 && k < n; k++) used = use_listed(trace, &args[k]);
+        return used;
+    }
     PyObject *known = function, *self = NULL;
     if (Py_TYPE(function) == &PyCFunction_Type) {
         PyObject *descriptor = descriptor_of(function);
@@ -176,10 +200,16 @@ int op_call_function_ex(nxpy_loop *loop, int arg) {
     if (python < 0) return -1;
     if (python == 0) { /* C code gets fakes: the arguments move to tuples and dicts of our own */
         PyObject *list = PySequence_List(args), *tuple = NULL, *dict = keywords ? PyDict_Copy(keywords) : NULL, *key, *value;
-        if (list && use_arguments(loop, ((PyListObject *)list)->ob_item, PyList_GET_SIZE(list), true) == 0) tuple = PyList_AsTuple(list);
+        PyObject **items = list ? ((PyListObject *)list)->ob_item : NULL;
+        Py_ssize_t n_items = list ? PyList_GET_SIZE(list) : 0, n_used = 0;
+        if (list && use_arguments(loop, items, n_items, true) == 0) {
+            while (n_used < n_items && use_listed(trace, &items[n_used]) == 0) n_used++;
+            if (n_used == n_items) tuple = PyList_AsTuple(list);
+        }
         for (Py_ssize_t at = 0; tuple && dict && PyDict_Next(keywords, &at, &key, &value);) {
-            PyObject *use = nxpy__use(trace, value);
-            if (!use || PyDict_SetItem(dict, key, use) < 0) Py_CLEAR(tuple);
+            PyObject *use = Py_XNewRef(nxpy__use(trace, value));
+            if (!use || use_listed(trace, &use) < 0 || PyDict_SetItem(dict, key, use) < 0) Py_CLEAR(tuple);
+            Py_XDECREF(use);
         }
         PyObject *result = tuple && (dict || !keywords) ? PyObject_Call(function, tuple, dict) : NULL;
         Py_XDECREF(list);

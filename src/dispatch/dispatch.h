@@ -20,6 +20,7 @@ typedef struct nx_param {
     bool has_initial;    /* may be left out */
     bool written;        /* (a!) */
     bool number_too;     /* a Tensor parameter of a point operator that a Python number may take the place of */
+    bool optional_elements; /* Tensor?[] */
     int8_t int_list_of;  /* int[1]: a single int is allowed; 0 otherwise */
     nx_value initial;
 } nx_param;
@@ -40,6 +41,7 @@ enum { /* nx_op_def.flags */
 typedef nx_status nx_meta_fn(const nx_value *in, nx_meta *out);
 /* Gradients of the inputs whose bit is set in `needed`, as new references in grads[k] (NULL: none). `in` are the
  * call's arguments and `results` its results: those that the formula reads are whole, the others have only a shape.
+ * Of a list the tensors with the key AUTOGRAD want gradients, which stand behind the arguments': grads[n_in + i].
  * `g` has n_out gradients, NULL where undefined. */
 typedef nx_status nx_backward_fn(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g, uint64_t needed, nx_tensor **grads);
 typedef struct nx_derivative {

@@ -45,10 +45,9 @@ fail:
 }
 
 /* ---- on the CPU instead -------------------------------------------------------------------------------- */
-enum { MAX_TWINS = NX__MAX_IN + NX__MAX_OUT };
+typedef struct twin { nx_tensor *theirs, *ours; } twin;
 typedef struct twins { /* the call's tensors and what stands for them on the CPU */
-    int n;
-    nx_tensor *theirs[MAX_TWINS], *ours[MAX_TWINS];
+    NX_VEC(twin) all;
 } twins;
 
 static void describe(const nx_tensor *tensor, nx_device device, int64_t offset, nx_meta *meta) {
@@ -103,18 +102,16 @@ static nx_status make_twin(nx_tensor *tensor, bool filled, nx_tensor **out) {
     return status;
 }
 
-static nx_status twin_of(twins *all, nx_tensor *tensor, bool filled, nx_tensor **out) {
-    for (int i = 0; i < all->n; i++) {
-        if (all->theirs[i] != tensor) continue;
-        *out = all->ours[i];
+static nx_status twin_of(twins *t, nx_tensor *tensor, bool filled, nx_tensor **out) {
+    for (int i = 0; i < t->all.n; i++) {
+        if (t->all.at[i].theirs != tensor) continue;
+        *out = t->all.at[i].ours;
         return NX_OK;
     }
-    if (all->n == MAX_TWINS)
-        return nx_fail(NX_NOT_IMPLEMENTED, "fallback: more than %d tensors in a call", MAX_TWINS);
     NX_TRY(make_twin(tensor, filled, out));
-    all->theirs[all->n] = tensor;
-    all->ours[all->n++] = *out;
-    return NX_OK;
+    nx_status status = nx_vec_push(&t->all, ((twin){tensor, *out}));
+    if (status != NX_OK) nx_tensor_unref(*out);
+    return status;
 }
 
 static nx_status twin_value(twins *all, nx_device device, const nx_value *value, nx_value *list,
@@ -160,11 +157,11 @@ nx_status nx__run_on_cpu(const nx_run *run, const nx_value *in, nx_value *out) {
     for (int i = 0; i < run->op->def->n_in; i++) n_listed += in[i].tag == NX_TAG_LIST ? in[i].n : 0;
     nx_value *lists = n_listed ? nx_alloc(sizeof *lists * (size_t)n_listed) : NULL;
     if (n_listed && lists == NULL) return nx_fail_memory(sizeof *lists * (size_t)n_listed);
-    twins all;
-    all.n = 0;
-    nx_status status = run_twins(run, in, out, &all, lists);
+    twins t = {0};
+    nx_status status = run_twins(run, in, out, &t, lists);
     if (status == NX_OK) atomic_fetch_add(&nx__op_of(run->op)->fallbacks, 1);
-    while (all.n > 0) nx_tensor_unref(all.ours[--all.n]);
+    for (int i = 0; i < t.all.n; i++) nx_tensor_unref(t.all.at[i].ours);
+    nx_vec_free(&t.all);
     nx_free(lists);
     return status;
 }

@@ -54,11 +54,19 @@ static bool overlaps_partly(const nx_tensor *written, const nx_tensor *input) {
     return false;
 }
 
+static bool any_overlaps(const nx_tensor *written, const nx_value *values, int n) {
+    for (int i = 0; i < n; i++) {
+        const nx_value *value = &values[i];
+        if (value->tag == NX_TAG_TENSOR && overlaps_partly(written, value->tensor)) return true;
+        if (value->tag == NX_TAG_LIST && any_overlaps(written, value->list, value->n)) return true;
+    }
+    return false;
+}
+
 static nx_status check_inputs_overlap(const nx_op *op, const nx_value *in, const nx_tensor *written) {
     const nx__op *own = nx__op_of(op);
     for (int i = 0; i < own->n_tensors; i++) {
-        const nx_value *value = &in[own->tensors[i]];
-        if (value->tag != NX_TAG_TENSOR || !overlaps_partly(written, value->tensor)) continue;
+        if (!any_overlaps(written, &in[own->tensors[i]], 1)) continue;
         return nx_fail(
             NX_RUNTIME,
             "%s: unsupported operation: some elements of the input tensor and the written-to tensor refer to "

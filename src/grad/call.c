@@ -37,7 +37,7 @@ static uint64_t differentiable(const nx_derivative *derivative, const nx_value *
     uint64_t needed = 0;
     for (uint64_t rest = derivative ? derivative->inputs : 0; rest; rest &= rest - 1) {
         const nx_value *value = &in[__builtin_ctzll(rest)];
-        if (value->tag == NX_TAG_TENSOR && nx__requires_grad(value->tensor)) needed |= rest & -rest;
+        if (wants_grad(value)) needed |= rest & -rest;
     }
     return needed;
 }

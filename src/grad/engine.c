@@ -232,10 +232,12 @@ static nx_status deliver(nx__run *run, const nx_grad_node *node, nx_tensor **gra
 
 static uint64_t wanted_edges(const nx__run *run, const nx_grad_node *node) {
     uint64_t wanted = 0;
-    for (int e = 0; e < node->n_edges && e < 64; e++) {
+    for (int e = 0; e < node->n_edges; e++) {
+        int argument = nx__edge_argument((const nx__node *)node, e);
         const nx_grad_node *next = node->edges[e].node;
+        if (argument >= 64) break; /* compiled graphs look at their edges themselves */
         if (next && (!run->chosen || is_asked_for(&run->tasks[find_task(run, next)])))
-            wanted |= UINT64_C(1) << e;
+            wanted |= UINT64_C(1) << argument;
     }
     return wanted;
 }

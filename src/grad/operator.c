@@ -1,4 +1,5 @@
-/* Nodes of operators: what a call leaves behind for its derivative.
+/* Nodes of operators: what a call leaves behind for its derivative. Edges: one for each argument up to the last
+ * that is differentiable; if that one is a list, one for each of its tensors.
  * A slot holds one argument or result. Tensors that the needed formulas read are kept whole, with the
  * version that their storage had; of the others only the shape is copied, into the node's own block, and a
  * tensor without storage is put together when the formula runs. A saved result is an alias without history,
@@ -118,10 +119,41 @@ static nx_status keep_value(nx__node *node, int at, const nx_value *value) {
     return NX_OK;
 }
 
+/* Changes when one of the tensors is written. */
+static uint32_t list_version(const nx_value *list) {
+    uint32_t sum = 0;
+    for (int i = 0; i < list->n; i++) sum += list->list[i].tag == NX_TAG_TENSOR ? nx_tensor_version(list->list[i].tensor) : 0;
+    return sum;
+}
+
+/* Bytes of what save_arguments puts into the node's block. */
+static size_t shapes_bytes(const nx_value *value) {
+    if (value->tag == NX_TAG_TENSOR) return shape_bytes(value->array->ndim);
+    size_t bytes = value->tag == NX_TAG_LIST ? sizeof(nx_value) * (size_t)value->n : 0;
+    for (int i = 0; value->tag == NX_TAG_LIST && i < value->n; i++) bytes += shapes_bytes(&value->list[i]);
+    return bytes;
+}
+
+/* The list with a shape for each tensor. */
+static nx_value put_list(char **room, const nx_value *from) {
+    nx_value *to = (nx_value *)*room;
+    *room += sizeof *to * (size_t)from->n;
+    for (int i = 0; i < from->n; i++) {
+        to[i] = from->list[i];
+        if (to[i].tag == NX_TAG_TENSOR) to[i].opaque = put_shape(room, from->list[i].tensor);
+    }
+    return nx_value_list(to, from->n);
+}
+
 static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t reads, nx_tensor *original,
                                 char **room) {
     for (int k = 0; k < node->n_in; k++) {
-        if (in[k].tag != NX_TAG_TENSOR) {
+        if (k == node->list_at && !(reads >> k & 1)) {
+            node->slots[k].value = put_list(room, &in[k]);
+        } else if (in[k].tag == NX_TAG_LIST) {
+            NX_TRY(keep_value(node, k, &in[k]));
+            node->slots[k].version = list_version(&in[k]);
+        } else if (in[k].tag != NX_TAG_TENSOR) {
             if (in[k].tag <= NX_TAG_BOOL) node->slots[k].value = in[k];
             else NX_TRY(keep_value(node, k, &in[k]));
         } else if (reads >> k & 1) {
@@ -133,18 +165,27 @@ static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t rea
     return NX_OK;
 }
 
+static nx_status list_edges(const nx_value *list, nx_edge *edges) {
+    for (int i = 0; i < list->n; i++) {
+        if (list->list[i].tag == NX_TAG_TENSOR) NX_TRY(nx_grad_edge(list->list[i].tensor, &edges[i]));
+    }
+    return NX_OK;
+}
+
 /* Every argument's slot is filled before it is read. Results that the formulas do not read whole are not saved. */
 nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed, nx_tensor *original,
                            nx__node **out) {
     const nx_op_def *def = op->def;
     const nx_derivative *derivative = nx__derivative_of(op);
     int n_edges = 64 - __builtin_clzll(derivative->inputs);
+    int list_at = in[n_edges - 1].tag == NX_TAG_LIST ? n_edges - 1 : -1;
     uint64_t reads_in, reads_out;
     reads_of(derivative, needed, &reads_in, &reads_out);
     size_t more = sizeof(nx__slot) * (size_t)(def->n_in + def->n_out);
     for (int k = 0; k < def->n_in; k++) {
-        if (in[k].tag == NX_TAG_TENSOR && !(reads_in >> k & 1)) more += shape_bytes(in[k].array->ndim);
+        if ((in[k].tag == NX_TAG_TENSOR || k == list_at) && !(reads_in >> k & 1)) more += shapes_bytes(&in[k]);
     }
+    if (NX_UNLIKELY(list_at >= 0)) n_edges += in[list_at].n - 1;
     if (def->n_in + def->n_out > MAX_SLOTS) {
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: %d arguments and results are too many to be differentiated, "
                        "at most %d are possible",
@@ -155,13 +196,15 @@ nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
     node->node.op = op;
     node->n_in = def->n_in;
     node->n_out = def->n_out;
+    node->list_at = list_at;
     node->slots = nx__node_more(node);
     for (int k = 0; k < def->n_out; k++) node->slots[def->n_in + k] = (nx__slot){NX_VALUE_NONE, 0};
     char *room = (char *)(node->slots + def->n_in + def->n_out);
     nx_status status = save_arguments(node, in, reads_in, original, &room);
     for (uint64_t rest = needed; rest && status == NX_OK; rest &= rest - 1) {
         int k = __builtin_ctzll(rest);
-        status = nx_grad_edge(in[k].tensor, &node->node.edges[k]);
+        if (NX_LIKELY(k != list_at)) status = nx_grad_edge(in[k].tensor, &node->node.edges[k]);
+        else status = list_edges(&in[k], &node->node.edges[k]);
     }
     if (status != NX_OK) {
         nx_grad_node_unref(&node->node);
@@ -230,10 +273,13 @@ static nx_status check_version(const nx__node *node, int at) {
 /* Everything that one run of a formula needs on the stack. */
 typedef struct scratch {
     nx_value in[MAX_SLOTS];
-    nx_tensor *results[MAX_SLOTS], *grads[MAX_SLOTS];
+    nx_tensor *results[MAX_SLOTS], *few_grads[MAX_SLOTS];
+    nx_tensor **grads;          /* of the arguments, then of the list's tensors */
+    int n_grads;
     nx_tensor *shapes;          /* tensors that have no storage */
     nx_tensor few[6];
     int n_shapes;
+    void *block;                /* NULL: what is above was room enough */
     uint64_t made;              /* results that were made for this run; the others are lent */
 } scratch;
 
@@ -246,16 +292,51 @@ static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, scratch
     return nx_grad_set_node(s->results[k], &node->node, k);
 }
 
-static nx_status unpack(nx__node *node, scratch *s) {
-    int n = node->n_in + node->n_out, n_shapes = 0;
-    for (int at = 0; at < n; at++)
+static nx_status make_room(const nx__node *node, scratch *s, nx_value **list) {
+    int n_listed = node->list_at >= 0 ? node->slots[node->list_at].value.n : 0, n_shapes = n_listed;
+    for (int at = 0; at < node->n_in + node->n_out; at++)
         n_shapes += node->slots[at].value.tag == NX_TAG_TENSOR && !(node->whole >> at & 1);
-    if (n_shapes > NX_COUNT(s->few)) s->shapes = nx_alloc(sizeof(nx_tensor) * (size_t)n_shapes);
-    if (s->shapes == NULL) return nx_fail_memory(sizeof(nx_tensor) * (size_t)n_shapes);
+    s->n_grads = node->n_in + n_listed;
+    if (NX_LIKELY(n_listed == 0 && n_shapes <= NX_COUNT(s->few))) return NX_OK;
+    size_t bytes = sizeof(nx_tensor) * (size_t)n_shapes + sizeof **list * (size_t)n_listed;
+    bytes += sizeof *s->grads * (size_t)s->n_grads;
+    if ((s->block = nx_alloc_zeroed(bytes)) == NULL) return nx_fail_memory(bytes);
+    s->shapes = s->block;
+    *list = (nx_value *)(s->shapes + n_shapes);
+    s->grads = (nx_tensor **)(*list + n_listed);
+    return NX_OK;
+}
+
+/* The list argument: shapes as tensors; those whose gradient may be wanted have AUTOGRAD among their keys. */
+static nx_value unpack_list(const nx__node *node, const nx_value *from, scratch *s, nx_value *to) {
+    for (int i = 0; i < from->n; i++) {
+        to[i] = from->list[i];
+        if (to[i].tag != NX_TAG_TENSOR) continue;
+        tensor_of_shape(to[i].opaque, &s->shapes[s->n_shapes]);
+        to[i].tensor = &s->shapes[s->n_shapes++];
+        if (node->node.edges[node->list_at + i].node) to[i].tensor->keys |= NX_KEY(AUTOGRAD);
+    }
+    return nx_value_list(to, from->n);
+}
+
+static nx_status check_list_version(const nx__node *node, int at) {
+    if (list_version(&node->slots[at].value) == node->slots[at].version) return NX_OK;
+    return nx_fail(NX_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace "
+                   "operation: a tensor in argument %d of %s", at, nx_op_name(node->node.op));
+}
+
+static nx_status unpack(nx__node *node, scratch *s) {
+    int n = node->n_in + node->n_out;
+    nx_value *list = NULL;
+    NX_TRY(make_room(node, s, &list));
     for (int at = 0; at < n; at++) {
         nx_value value = node->slots[at].value;
         if (value.tag == NX_TAG_TENSOR && node->whole >> at & 1) {
             NX_TRY(check_version(node, at));
+        } else if (value.tag == NX_TAG_LIST && node->kept >> at & 1) {
+            NX_TRY(check_list_version(node, at));
+        } else if (value.tag == NX_TAG_LIST) {
+            value = unpack_list(node, &value, s, list);
         } else if (value.tag == NX_TAG_TENSOR) {
             tensor_of_shape(value.opaque, &s->shapes[s->n_shapes]);
             value.tensor = &s->shapes[s->n_shapes++];
@@ -278,7 +359,10 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     nx__node *own = nx__node_of(node);
     scratch s;
     s.shapes = s.few;
+    s.grads = s.few_grads;
     s.n_shapes = 0;
+    s.n_grads = 0;
+    s.block = NULL;
     s.made = 0;
     for (int k = 0; k < own->n_out; k++) s.results[k] = NULL;
     for (int k = 0; k < own->n_in; k++) s.grads[k] = NULL;
@@ -286,17 +370,18 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     NX_TRY_FAIL(unpack(own, &s));
     stand_in(own, g, s.results);
     NX_TRY_FAIL(nx__derivative_of(node->op)->backward(s.in, s.results, g, own->wanted, s.grads));
-    for (int k = 0; k < node->n_edges; k++) {
-        if (s.grads[k] == NULL || !(own->wanted >> k & 1)) continue;
-        NX_TRY_FAIL(nx__fit(&s.grads[k], s.in[k].array));
-        grads[k] = s.grads[k];
+    for (int e = 0; e < node->n_edges; e++) {
+        int at = nx__edge_argument(own, e), k = at == own->list_at ? own->n_in + e - at : at;
+        if (s.grads[k] == NULL || !(own->wanted >> at & 1)) continue;
+        NX_TRY_FAIL(nx__fit(&s.grads[k], at == own->list_at ? s.in[at].list[e - at].array : s.in[at].array));
+        grads[e] = s.grads[k];
         s.grads[k] = NULL;
     }
 fail:
     for (uint64_t rest = s.made; rest; rest &= rest - 1) nx_tensor_unref(s.results[__builtin_ctzll(rest)]);
-    for (int k = 0; k < own->n_in; k++) {
+    for (int k = 0; k < s.n_grads; k++) {
         if (s.grads[k]) nx_tensor_unref(s.grads[k]);
     }
-    if (s.shapes != s.few) nx_free(s.shapes);
+    nx_free(s.block);
     return status;
 }

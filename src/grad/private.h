@@ -20,6 +20,7 @@ typedef struct nx__node {
     uint64_t wanted;
     /* operator nodes (operator.c) */
     int n_in, n_out;
+    int list_at;                            /* the last differentiable argument if that is a list; -1 */
     uint64_t whole;                         /* slots that hold a tensor; the other tensors are shapes */
     uint64_t kept;                          /* slots with something to drop */
     struct nx__slot *slots;                 /* n_in arguments, then n_out results */
@@ -27,6 +28,11 @@ typedef struct nx__node {
 /* As nx_tensor_requires_grad, where a call would cost. */
 static inline bool nx__requires_grad(const nx_tensor *tensor) { return (tensor->keys & NX_KEY(AUTOGRAD)) != 0; }
 static inline nx__node *nx__node_of(nx_grad_node *node) { return (nx__node *)node; }
+
+/* The argument of an operator node that an edge belongs to. */
+static inline int nx__edge_argument(const nx__node *node, int edge) {
+    return node->list_at >= 0 && edge > node->list_at ? node->list_at : edge;
+}
 
 NX_MUST_USE nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes,
                                    nx__node **out);

@@ -7,7 +7,7 @@
 
 /* ---- promotion: ATen's classes tensor > 0-dim tensor > Python number ----------------------------------- */
 nx_dtype nx_promote_types(nx_dtype a, nx_dtype b);
-/* Common dtype of the given arguments (tensors and numbers). */
+/* Common dtype of the given arguments (tensors, numbers, lists of them). */
 nx_dtype nx_promote(const nx_value *const *args, int n);
 nx_dtype nx_default_dtype(void);
 NX_MUST_USE nx_status nx_set_default_dtype(nx_dtype dtype);

@@ -48,16 +48,20 @@ static int dtype_of_number(const nx_value *value) {
     return value->tag == NX_TAG_BOOL ? NX_BOOL : NOTHING;
 }
 
+static void add_rank(const nx_value *value, int *rank) {
+    if (value->tag == NX_TAG_TENSOR) {
+        int at = value->array->ndim == 0;
+        rank[at] = join(rank[at], value->array->dtype);
+    } else if (value->tag == NX_TAG_LIST) {
+        for (int i = 0; i < value->n; i++) add_rank(&value->list[i], rank);
+    } else {
+        rank[2] = join(rank[2], dtype_of_number(value));
+    }
+}
+
 static nx_dtype promote_ranks(const nx_value *const *args, int n) {
     int rank[3] = {NOTHING, NOTHING, NOTHING};
-    for (int i = 0; i < n; i++) {
-        if (args[i]->tag == NX_TAG_TENSOR) {
-            int at = args[i]->array->ndim == 0;
-            rank[at] = join(rank[at], args[i]->array->dtype);
-        } else {
-            rank[2] = join(rank[2], dtype_of_number(args[i]));
-        }
-    }
+    for (int i = 0; i < n; i++) add_rank(args[i], rank);
     int all = join_ranks(rank[0], join_ranks(rank[1], rank[2]));
     return all == NOTHING ? nx_default_dtype() : (nx_dtype)all;
 }
@@ -65,7 +69,7 @@ static nx_dtype promote_ranks(const nx_value *const *args, int n) {
 /* Whether `value` cannot raise `dtype`, which the first operand has. */
 static inline bool adds_nothing(const nx_value *value, nx_dtype dtype) {
     if (value->tag == NX_TAG_TENSOR) return value->array->dtype == dtype;
-    return dtype >= NX_F16 || (dtype != NX_BOOL && value->tag != NX_TAG_FLOAT);
+    return value->tag != NX_TAG_LIST && (dtype >= NX_F16 || (dtype != NX_BOOL && value->tag != NX_TAG_FLOAT));
 }
 
 nx_dtype nx_promote(const nx_value *const *args, int n) {

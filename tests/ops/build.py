@@ -35,6 +35,8 @@ def name_of(case: dict[str, Any]) -> str:
             kind = "" if value["dtype"] == "float32" else ":" + value["dtype"]
             special = "!" if value["values"] == "special" else ""
             return f"x{value['tensor']}{value['layout']}{kind}{special}".replace(" ", "")
+        if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            return f"[{', '.join(text(item) for item in value)}]"
         return str(next(iter(value.values()))) if isinstance(value, dict) else str(value)
 
     keywords = [f"{name}={text(value)}" for name, value in case["kwargs"].items()]
@@ -120,8 +122,20 @@ def call_ours(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return getattr(getattr(nt.ops.aten, packet), overload)(*args, **kwargs)
 
 
+def flat(args: Any) -> list[Any]:
+    """Arguments with the elements of lists in the place of the lists."""
+    return [item for arg in args for item in (flat(arg) if isinstance(arg, (list, tuple)) else [arg])]
+
+
+def mapped(args: Any, kind: type, change: Any) -> Any:
+    """The same arguments with every tensor of `kind` changed, also in lists."""
+    if isinstance(args, (list, tuple)):
+        return [mapped(arg, kind, change) for arg in args]
+    return change(args) if isinstance(args, kind) else args
+
+
 def floats(args: list[Any]) -> list[torch.Tensor]:
-    return [arg for arg in args if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point]
+    return [arg for arg in flat(args) if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point]
 
 
 def parts(value: Any) -> list[Any]:

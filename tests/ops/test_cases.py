@@ -21,7 +21,9 @@ from tests.ops.build import (
     call_theirs,
     cases,
     check_equal,
+    flat,
     floats,
+    mapped,
     name_of,
     parts,
     to_ours,
@@ -50,7 +52,7 @@ EXACT = {
 EXACT |= set(
     "transpose permute unsqueeze squeeze select slice alias reshape flatten contiguous view_as expand_as narrow "
     "select_backward slice_backward select_scatter slice_scatter zeros ones full zeros_like full_like eye tril triu "
-    "uniform_ bernoulli_ exponential_ rand randint embedding".split()
+    "uniform_ bernoulli_ exponential_ rand randint embedding cat stack".split()
 )
 
 
@@ -98,7 +100,7 @@ def test_value(case: dict[str, Any]) -> None:
         )
         return
     check_equal(ours, theirs, exact=is_exact(case))
-    for mine, other in zip(twin, args):
+    for mine, other in zip(flat(twin), flat(args)):
         if isinstance(other, torch.Tensor):  # arguments are written by both or by neither
             check_equal(mine, other)
 
@@ -119,7 +121,7 @@ def test_error(case: dict[str, Any]) -> None:
 # ---- gradients ---------------------------------------------------------------------------------------------------
 def differentiable(case: dict[str, Any]) -> bool:
     info = _C.op_info(case["op"])
-    tensors = [arg for arg in case["args"] if isinstance(arg, dict) and "tensor" in arg]
+    tensors = [arg for arg in flat(case["args"]) if isinstance(arg, dict) and "tensor" in arg]
     kinds = {arg["dtype"] for arg in tensors}
     return (
         bool(info["differentiable"] or info["kind"] == "composed")
@@ -132,12 +134,13 @@ def differentiable(case: dict[str, Any]) -> bool:
 
 def leaves(case: dict[str, Any]) -> tuple[list[Any], list[Any], list[torch.Tensor], list[Any], dict[str, Any]]:
     args, kwargs = arguments(case)
-    for k, leaf in enumerate(args):
+    for k, arg in enumerate(args):
         constant = k in CONSTANTS.get(base_of(case), ())
-        if isinstance(leaf, torch.Tensor) and leaf.dtype.is_floating_point and not constant:
+        for leaf in [] if constant else floats([arg]):
             leaf.requires_grad_()
     twin = to_ours(arguments(case)[0])
-    mine = [ours for ours, theirs in zip(twin, args) if isinstance(theirs, torch.Tensor) and theirs.requires_grad]
+    pairs = zip(flat(twin), flat(args))
+    mine = [ours for ours, theirs in pairs if isinstance(theirs, torch.Tensor) and theirs.requires_grad]
     for leaf in mine:
         leaf.requires_grad_()
     return args, twin, [leaf for leaf in floats(args) if leaf.requires_grad], mine, kwargs
@@ -210,8 +213,8 @@ def test_fake_shape(case: dict[str, Any]) -> None:
     """The shape rule alone gives what the whole call gives."""
     args, kwargs = arguments(case)
     theirs = call_theirs(case["op"], args, kwargs)
-    twin = [_C.fake_like(value) if isinstance(value, _C.TensorBase) else value for value in to_ours(arguments(case)[0])]
-    if not any(isinstance(value, _C.TensorBase) for value in twin):
+    twin = mapped(to_ours(arguments(case)[0]), _C.TensorBase, _C.fake_like)
+    if not any(isinstance(value, _C.TensorBase) for value in flat(twin)):
         pytest.skip("no tensor argument makes it fake")
     ours = call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
     for mine, other in zip(parts(ours), parts(theirs), strict=True):
@@ -272,12 +275,10 @@ def test_inplace_form(case: dict[str, Any]) -> None:
 def test_npu(case: dict[str, Any]) -> None:
     """The device gives the CPU's numbers, without falling back."""
     args, kwargs = arguments(case)
-    npu = [value.to("npu:0") if isinstance(value, _C.TensorBase) else value for value in to_ours(args)]
-    cpu = [
-        value.to("cpu") if isinstance(value, _C.TensorBase) else value for value in npu
-    ]  # in the memory order of npu's
+    npu = mapped(to_ours(args), _C.TensorBase, lambda value: value.to("npu:0"))
+    cpu = mapped(npu, _C.TensorBase, lambda value: value.to("cpu"))  # in the memory order of npu's
     ours = {name: to_ours(value) for name, value in kwargs.items()}
-    is_factory = not any(isinstance(value, _C.TensorBase) for value in npu)
+    is_factory = not any(isinstance(value, _C.TensorBase) for value in flat(npu))
     _C.fallbacks_clear()
     there = call_ours(case["op"], npu, {**ours, "device": "npu:0"} if is_factory else ours)
     here = call_ours(case["op"], cpu, ours)
@@ -292,7 +293,7 @@ def test_npu(case: dict[str, Any]) -> None:
 def test_compiled(case: dict[str, Any], mode: str) -> None:
     """A graph of this one call gives eager's numbers in both modes; written arguments are written."""
     args, kwargs = arguments(case)
-    if not any(isinstance(value, torch.Tensor) for value in args):
+    if not any(isinstance(value, torch.Tensor) for value in flat(args)):
         pytest.skip("a graph without inputs")
     twin = to_ours(args)
     eager = to_ours(arguments(case)[0])
@@ -304,7 +305,7 @@ def test_compiled(case: dict[str, Any], mode: str) -> None:
     got = compiled(*twin)
     for mine, other in zip(parts(got), parts(expected), strict=True):
         check_equal(mine, to_theirs(other), exact=True)
-    for mine, other in zip(twin, eager):
+    for mine, other in zip(flat(twin), flat(eager)):
         if isinstance(other, _C.TensorBase):
             check_equal(mine, to_theirs(other), exact=True)
 
