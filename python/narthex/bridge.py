@@ -2,27 +2,36 @@
 
 PyTorch captures and differentiates (AOTAutograd); each of its ATen graphs, forward and backward, becomes text of a
 Narthex graph and is compiled by the engine. Tensors go over by DLPack: the memory is PyTorch's on the way in and
-Narthex's on the way out, and nothing is copied. A graph with something that Narthex lacks is run by PyTorch operator by
-operator, and `report()` says which and why.
+Narthex's on the way out, and nothing is copied. Random numbers are drawn where PyTorch's generator stands. What
+Narthex lacks is run by PyTorch between graphs of the engine, and `report()` lists it. A size that PyTorch leaves open
+is filled in at each call: the graph is compiled once for each set of sizes.
 """
 
-from . import _C
+import operator
 
-_SYMBOLIC = "symbolic size; torch.compile(..., dynamic=False) compiles each shape"
+from . import _C
+from ._bridge_graph import (
+    Sizes,
+    Unsupported,
+    Writer,
+    is_random,
+    is_split,
+    is_symbolic,
+    is_tensor,
+    is_view,
+    operator_name,
+    stages,
+    user_line,
+)
+
+MOST_SIZES = 256  # programs that one graph keeps, each for other sizes
+
 _outside: list = []
 _inside = [0]
 
 
-class Unsupported(Exception):
-    """A graph holds something that Narthex lacks: `operators` by name, or another `reason`."""
-
-    def __init__(self, reason: str, operators=()) -> None:
-        super().__init__(reason)
-        self.reason, self.operators = reason, sorted(set(operators))
-
-
 def report() -> list:
-    """What ran outside the engine since the start: a dict for each such graph with its reason and operators."""
+    """What ran outside the engine: a dict for each such node with node, operator, reason and the user's line."""
     return list(_outside)
 
 
@@ -31,113 +40,298 @@ def compiled_graphs() -> int:
     return _inside[0]
 
 
-def _type_text(value) -> str:
-    """`f32[2, 3]{1, 2} cpu`: a torch tensor's type in graph text."""
-    name = str(value.dtype).rpartition(".")[2]
-    dtype = getattr(_C, name, None)
-    if not isinstance(dtype, _C.dtype):
-        raise Unsupported(f"dtype {value.dtype}")
-    if value.device.type != "cpu":
-        raise Unsupported(f"device {value.device}")
-    sizes = list(value.shape)
-    if any(type(size) is not int for size in sizes):
-        raise Unsupported(f"a tensor of {_SYMBOLIC}")
-    text = f"{dtype.brief}{sizes}"
-    if not value.is_contiguous():
-        text += "{" + ", ".join(map(str, value.stride())) + "}"
-    return text + " cpu"
+# ---- one stage -------------------------------------------------------------------------------------------------------
+def _inputs_of(node) -> list:
+    """The nodes whose values the statement of `node` reads."""
+    if node.target is operator.getitem and is_split(node.args[0]):
+        return [node.args[0].args[0]]
+    if is_split(node) or is_symbolic(node.meta.get("val")):
+        return []
+    return node.all_input_nodes
 
 
-def _value_text(value) -> str:
-    import torch
-
-    if isinstance(value, torch.fx.Node):
-        return "%" + value.name
-    if value is None or isinstance(value, (bool, int)):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, (list, tuple)):
-        if all(type(item) is int for item in value):
-            return str(list(value))
-        return "(" + ", ".join(map(_value_text, value)) + ")"
-    if isinstance(value, (torch.dtype, torch.memory_format, torch.layout)):
-        return str(value).rpartition(".")[2]
-    if isinstance(value, torch.device) and value.type == "cpu":
-        return "device(cpu)"
-    raise Unsupported(f"an argument of type {type(value).__name__}: {value}")
+def _boundary(nodes, used_after) -> tuple:
+    """(inputs, outputs) of a stage: tensor nodes from before, and those of its own that others need."""
+    own = set(nodes)
+    inputs = {item: None for node in nodes for item in _inputs_of(node) if item not in own and is_tensor(item)}
+    return list(inputs), [node for node in nodes if node in used_after and is_tensor(node)]
 
 
-def graph_text(gm) -> str:
-    """An ATen graph of torch.fx as text of a Narthex graph. Raises Unsupported."""
-    known = set(_C.op_names())
-    missing = [
-        node.target.name() if hasattr(node.target, "name") else str(node.target)
-        for node in gm.graph.nodes
-        if node.op not in ("placeholder", "output") and getattr(node.target, "name", str)() not in known
-    ]
-    if missing:
-        raise Unsupported("operators that Narthex lacks", missing)
-    lines = ["graph functional {"]
-    for node in gm.graph.nodes:
-        if node.op == "placeholder":
-            value = node.meta.get("val")
-            if not hasattr(value, "stride"):
-                raise Unsupported(
-                    f"input {node.name} is {_SYMBOLIC if hasattr(value, 'node') else type(value).__name__}"
-                )
-            lines.append(f'  %{node.name} = placeholder "{node.name}" : {_type_text(value)}')
-        elif node.op == "output":
-            lines.append("  return (" + ", ".join(_value_text(item) for item in node.args[0]) + ")")
-        else:
-            words = [_value_text(item) for item in node.args]
-            words += [f"{name}={_value_text(item)}" for name, item in node.kwargs.items()]
-            lines.append(f"  %{node.name} = call {node.target.name()}({', '.join(words)})")
+def _stage_text(nodes, inputs, outputs, sizes) -> str:
+    writer, lines = Writer(sizes, inputs), ["graph functional {"]
+    for node in inputs:
+        lines.append(f'  %{node.name} = placeholder "{node.name}" : {writer.type(node.meta["val"])}')
+    for node in nodes:
+        text = writer.statement(node)
+        if text:
+            line = user_line(node)
+            lines.append(f"  %{node.name} = call {text}" + (f"  # {line}" if line else ""))
+    lines.append("  return (" + ", ".join(map(writer.value, outputs)) + ")")
     return "\n".join(lines) + "\n}\n"
 
 
-def _is_tensor(node) -> bool:
-    return hasattr(node, "meta") and hasattr(node.meta.get("val"), "stride")
+def _compile_text(text, mode):
+    return _C.Graph.parse(text).aot(False).compile(mode, _C.device("cpu"))
 
 
-def _compile(gm, example_inputs, mode="max-autotune"):
-    """One ATen graph as a callable on a list of torch tensors."""
+def _torch_stage(nodes, inputs, outputs, sizes):
+    """The stage as a GraphModule of PyTorch that takes the inputs and gives a tuple."""
     import torch
-    from functorch.compile import make_boxed_func
+    from torch.fx.node import map_aggregate
 
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    results = next(node for node in gm.graph.nodes if node.op == "output").args[0]
+    graph, made = torch.fx.Graph(), {}
+    for node in inputs:
+        made[node] = graph.placeholder(node.name)
+
+    def there(item):
+        if isinstance(item, torch.fx.Node):
+            return made[item] if item in made else sizes.number(item.meta["val"])
+        return sizes.number(item)
+
+    for node in nodes:
+        if not is_symbolic(node.meta.get("val")):
+            arguments, keywords = map_aggregate(node.args, there), map_aggregate(node.kwargs, there)
+            made[node] = graph.create_node(node.op, node.target, arguments, keywords, node.name)
+            made[node].meta = node.meta
+    graph.output(tuple(made[node] for node in outputs))
+    return torch.fx.GraphModule({}, graph)
+
+
+def _raise_for_node(error, gm, values) -> None:
+    """A RuntimeError that names the node at which PyTorch fails as well, or the operator that ours names."""
+    import torch
+
+    class Finder(torch.fx.Interpreter):
+        at = None
+
+        def run_node(self, n):
+            self.at = n
+            return super().run_node(n)
+
+    finder = Finder(gm)
+    finder.extra_traceback = False
+    state = torch.get_rng_state()
     try:
-        # Results that are no tensors (a gradient that is None) and inputs handed through never enter the engine.
-        through = [placeholders.index(item) if item in placeholders else None for item in results]
-        computed = [at for at, item in enumerate(results) if through[at] is None and _is_tensor(item)]
-        if not computed:
-            raise Unsupported("nothing is computed")
-        text = graph_text(gm)
-        head, _, tail = text.rpartition("  return ")
-        text = head + "  return (" + ", ".join(_value_text(results[at]) for at in computed) + ")\n}\n"
-        compiled = _C.Graph.parse(text).aot(False).compile(mode, _C.device("cpu"))
-    except (Unsupported, NotImplementedError) as problem:
-        operators = getattr(problem, "operators", [])
-        _outside.append(
-            {"reason": str(problem), "operators": operators, "graph": gm.print_readable(print_output=False)}
-        )
-        return make_boxed_func(gm.forward)
-    _inside[0] += 1
-    from_dlpack, to_torch = _C.from_dlpack, torch.from_dlpack
+        with torch.no_grad():
+            finder.run(*values)
+    except Exception as theirs:
+        node = finder.at
+        line = user_line(node)
+        text = f"narthex: {node.name} = {operator_name(node)}: {theirs}" + (f"\n  at {line}" if line else "")
+        raise RuntimeError(text) from error
+    finally:
+        torch.set_rng_state(state)
+    raise RuntimeError(f"narthex: a graph of {len(gm.graph.nodes)} nodes: {error}") from error
+
+
+class _Inside:
+    """A stage that the engine runs: PyTorch's tensors in, PyTorch's tensors out."""
+
+    def __init__(self, compiled, gm, draws: bool) -> None:
+        self.compiled, self.gm, self.draws = compiled, gm, draws
+
+    def __call__(self, values) -> list:
+        try:
+            given = [_from_torch(value) for value in values]
+            made = self._draw(given) if self.draws else self.compiled(*given)
+        except MemoryError:
+            raise
+        except Exception as error:
+            _raise_for_node(error, self.gm, values)
+        return [_to_torch(value) for value in made]
+
+    def _draw(self, given):
+        """Runs with the state of PyTorch's generator, which then stands where ours does."""
+        import torch
+
+        ours = _C.default_generator
+        ours.set_state(_from_torch(torch.get_rng_state()))
+        made = self.compiled(*given)
+        torch.set_rng_state(_to_torch(ours.get_state()))
+        return made
+
+
+class _Outside:
+    """A stage that PyTorch runs."""
+
+    def __init__(self, gm) -> None:
+        self.run = gm.forward
+
+    def __call__(self, values) -> tuple:
+        return self.run(*values)
+
+
+def _from_torch(value):
+    import torch
+
+    return _C.from_dlpack(torch._C._to_dlpack(value))
+
+
+def _to_torch(value):
+    import torch
+
+    return torch._C._from_dlpack(value.__dlpack__())
+
+
+# ---- a graph for one set of sizes ------------------------------------------------------------------------------------
+def _input_viewed(node):
+    """The placeholder that `node` is a view of with the same element type, or None."""
+    root = node
+    while is_view(root):
+        root = root.args[0].args[0] if root.target is operator.getitem else root.args[0]
+    same = root is not node and root.op == "placeholder" and root.meta["val"].dtype == node.meta["val"].dtype
+    return root if same else None
+
+
+class _Program:
+    """Stages in order over a list of slots, one a value.
+
+    A result that is an input is handed through and one that is a view of an input is taken by PyTorch, which then
+    knows that they share memory; a result that is no tensor (a gradient that is None, a size) is a constant.
+    """
+
+    def __init__(self, gm, sizes: Sizes, mode: str) -> None:
+        self.gm, self.sizes, self.mode = gm, sizes, mode
+        nodes = list(gm.graph.nodes)
+        self.reasons: dict = {}
+        self.sources = [node for node in nodes if node.op in ("placeholder", "get_attr")]
+        self.sources.sort(key=lambda node: node.op == "get_attr")
+        self.constants = [getattr(gm, node.target) for node in self.sources if node.op == "get_attr"]
+        self.calls = [node for node in nodes if node.op not in ("placeholder", "output", "get_attr")]
+        self.results = [item if hasattr(item, "op") else None for item in nodes[-1].args[0]]
+        self.views = {item: _input_viewed(item) for item in self.results if item is not None and is_tensor(item)}
+        writer = Writer(sizes)
+        for node in self.calls:
+            self._classify(node, writer)
+        while not self._plan():
+            pass
+        self._count()
+
+    def _classify(self, node, writer) -> None:
+        source = node.args[0] if node.target is operator.getitem else node
+        try:
+            writer.statement(node)
+        except Unsupported as problem:
+            self.reasons.setdefault(source, str(problem))
+
+    def _plan(self) -> bool:
+        """Fills slots and steps. False: the engine refused a node, which is outside from now on."""
+        self.slot = {node: at for at, node in enumerate(self.sources)}
+        self.steps, order = [], stages(self.calls, self.reasons)
+        wanted = {item for item in self.results if item is not None and not self.views.get(item)}
+        for at, (nodes, inside) in enumerate(order):
+            after = {item for later, _ in order[at + 1 :] for node in later for item in _inputs_of(node)}
+            inputs, outputs = _boundary(nodes, after | wanted)
+            writes = any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in nodes)
+            if not outputs and not writes:
+                continue
+            gm = _torch_stage(nodes, inputs, outputs, self.sizes)
+            step = self._inside(nodes, inputs, outputs, gm) if inside else _Outside(gm)
+            if step is None:
+                return False
+            for node in outputs:
+                self.slot[node] = len(self.slot)
+            self.steps.append((step, [self.slot[node] for node in inputs], [self.slot[node] for node in outputs]))
+        self.returned = [self._returned(item) for item in self.results]
+        self._find_last_uses()
+        return True
+
+    def _inside(self, nodes, inputs, outputs, gm):
+        """The stage compiled; None after the nodes that cannot be are put outside."""
+        try:
+            compiled = _compile_text(_stage_text(nodes, inputs, outputs, self.sizes), self.mode)
+            return _Inside(compiled, gm, any(map(is_random, nodes)))
+        except (NotImplementedError, RuntimeError, TypeError, ValueError) as problem:
+            refused = {node: text for node in nodes if (text := self._refusal(node))}
+            for node in nodes if not refused else refused:
+                source = node.args[0] if node.target is operator.getitem else node
+                self.reasons.setdefault(source, refused.get(node, str(problem)))
+            return None
+
+    def _refusal(self, node) -> str:
+        """Why the engine cannot take a graph of this node alone; "" if it can."""
+        if not Writer(self.sizes).statement(node):
+            return ""
+        inputs = [item for item in _inputs_of(node) if is_tensor(item)]
+        outputs = [node] if is_tensor(node) else [item for item in node.users if item.target is operator.getitem]
+        try:
+            _compile_text(_stage_text([node], inputs, outputs, self.sizes), self.mode)
+        except (NotImplementedError, RuntimeError, TypeError, ValueError) as problem:
+            return str(problem)
+        return ""
+
+    def _returned(self, item):
+        """How a result is had from the slots: (slot, None), (slot, geometry of a view) or (None, constant)."""
+        if item is None:
+            return None, None
+        base = self.views.get(item)
+        if base is None:
+            return (self.slot[item], None) if item in self.slot else (None, self.sizes.number(item.meta["val"]))
+        value, whole = item.meta["val"], base.meta["val"]
+        number = self.sizes.number
+        size, stride = tuple(map(number, value.shape)), tuple(map(number, value.stride()))
+        return self.slot[base], (size, stride, number(value.storage_offset()) - number(whole.storage_offset()))
+
+    def _find_last_uses(self) -> None:
+        """Slots that no step and no result reads any more are emptied, so that their memory is free."""
+        kept, last = {slot for slot, _ in self.returned}, {}
+        for at, (_, inputs, outputs) in enumerate(self.steps):
+            last.update(dict.fromkeys([*inputs, *outputs], at))
+        self.dead = [[slot for slot in last if last[slot] == at and slot not in kept] for at in range(len(self.steps))]
+
+    def _count(self) -> None:
+        """Adds to the report, once a node: a graph has a program for each set of sizes."""
+        told = self.gm.meta.setdefault("narthex_reported", set())
+        for node, reason in self.reasons.items():
+            name = operator_name(node)
+            if node.name not in told:
+                _outside.append({"node": node.name, "operator": name, "reason": reason, "line": user_line(node)})
+            told.add(node.name)
+        _inside[0] += sum(type(step) is _Inside for step, _, _ in self.steps)
+
+    def __call__(self, inputs) -> list:
+        slots = [*inputs, *self.constants] + [None] * (len(self.slot) - len(self.sources))
+        inputs.clear()
+        for (step, from_slots, to_slots), dead in zip(self.steps, self.dead):
+            for slot, value in zip(to_slots, step([slots[at] for at in from_slots])):
+                slots[slot] = value
+            for slot in dead:
+                slots[slot] = None
+        return [self._result(slots, slot, other) for slot, other in self.returned]
+
+    @staticmethod
+    def _result(slots, slot, other):
+        if slot is None:
+            return other
+        value = slots[slot]
+        if other is None:
+            return value
+        size, stride, offset = other
+        return value.as_strided(size, stride, value.storage_offset() + offset)
+
+
+# ---- what PyTorch calls ----------------------------------------------------------------------------------------------
+def _compile(gm, example_inputs, mode="max-autotune"):
+    """One ATen graph as a callable on a list of torch tensors and sizes."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    numbers = [at for at, node in enumerate(placeholders) if is_symbolic(node.meta.get("val"))]
+    shaped = [
+        at for at, node in enumerate(placeholders) if is_tensor(node) and any(map(is_symbolic, node.meta["val"].shape))
+    ]
+    programs = {}
+
+    def make(key, inputs):
+        if len(programs) >= MOST_SIZES:
+            programs.pop(next(iter(programs)))
+        program = programs[key] = _Program(gm, Sizes(placeholders, inputs), mode)
+        return program
 
     def run(inputs):
-        out = compiled(*[from_dlpack(value.detach()) for value in inputs])
-        made = iter(out if isinstance(out, (tuple, list)) else (out,))
-        values = []
-        for at, item in enumerate(results):
-            if through[at] is not None:
-                values.append(inputs[through[at]])
-            else:
-                values.append(to_torch(next(made)) if _is_tensor(item) else item)
-        inputs.clear()
-        return values
+        key = (*[inputs[at] for at in numbers], *[tuple(inputs[at].shape) for at in shaped])
+        return (programs.get(key) or make(key, inputs))(inputs)
 
+    if not numbers and not shaped:
+        make((), [])  # at once, so that compiling is part of the first call's compiling
     run._boxed_call = True
     return run
 

@@ -337,10 +337,10 @@ def c_model_file() -> None:
 @row("n", "torch.compile(f, backend='narthex') in PyTorch, both passes, no copies")
 def bridge() -> None:
     import torch
-    from narthex import _C, bridge
+    from narthex import bridge
 
     crossed: list[tuple[int, int]] = []  # addresses of a tensor on PyTorch's and on Narthex's side
-    into, back = _C.from_dlpack, torch.from_dlpack
+    into, back = bridge._from_torch, bridge._to_torch
 
     def record_into(value):
         made = into(value)
@@ -353,7 +353,7 @@ def bridge() -> None:
         return made
 
     before, outside = bridge.compiled_graphs(), len(bridge.report())
-    _C.from_dlpack, torch.from_dlpack = record_into, record_back
+    bridge._from_torch, bridge._to_torch = record_into, record_back
     try:
         compiled = torch.compile(f, backend="narthex")
         for seed in (0, 1):
@@ -361,7 +361,7 @@ def bridge() -> None:
             theirs = forward_backward(f, inputs(torch, seed=seed))
             assert all(close(a, b) and a.shape == b.shape for a, b in zip(ours, theirs)), f"{ours}\n{theirs}"
     finally:
-        _C.from_dlpack, torch.from_dlpack = into, back
+        bridge._from_torch, bridge._to_torch = into, back
     assert bridge.compiled_graphs() - before == 2, "forward and backward were not both compiled by the engine"
     assert bridge.report()[outside:] == [], bridge.report()[outside:]
     assert len(crossed) > 8 and all(theirs == ours for theirs, ours in crossed), crossed
