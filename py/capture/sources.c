@@ -106,9 +106,21 @@ static nx_status fake_new(const nx_tensor *real, nx_tensor **out) {
     nx_tensor *fake;
     NX_TRY(nx_tensor_new_meta(&meta, true, &fake));
     fake->is_parameter = real->is_parameter;
-    nx_status status = nx_tensor_requires_grad(real) ? nx_tensor_set_requires_grad(fake, true) : NX_OK;
+    nx_status status = NX_OK;
+    if (nx_tensor_requires_grad(real) && nx_tensor_is_leaf(real)) status = nx_tensor_set_requires_grad(fake, true);
+    else if (nx_tensor_requires_grad(real)) status = nx_grad_stand_in(fake, NULL);
     if (status != NX_OK) nx_tensor_unref(fake);
     else *out = fake;
+    return status;
+}
+
+/* The node's own fake, which tells what the input was before the function wrote it. */
+static nx_status add_placeholder(nxpy_trace *trace, const char *name, const char *target, nx_tensor *fake, nx_node **out) {
+    nx_tensor *kept;
+    NX_TRY(nx_fake_like(fake, &kept));
+    nx_status status = nx_tensor_requires_grad(fake) ? nx_tensor_set_requires_grad(kept, true) : NX_OK;
+    if (status == NX_OK) status = nx_graph_input_like(trace->graph, name, target, kept, out);
+    nx_tensor_unref(kept);
     return status;
 }
 
@@ -119,7 +131,7 @@ static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *f
     for (size_t k = 0; k < target->n; k++) nx_text_add(&name, "%c", tolower((unsigned char)target->at[k]));
     nx_status status = target->failed || name.failed ? nx_fail_memory(64) : NX_OK;
     nx_node *node = NULL;
-    if (status == NX_OK) status = nx_graph_input_like(trace->graph, name.at, target->at, fake, &node);
+    if (status == NX_OK) status = add_placeholder(trace, name.at, target->at, fake, &node);
     if (status == NX_OK) status = nx_tracer_bind(&trace->tracer, fake, node, 0);
     nx_text_free(&name);
     return status;

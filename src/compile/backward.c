@@ -86,7 +86,7 @@ static nx_status check_unchanged(const call_record *record) {
 static nx_status gather_tangents(const call_record *record, nx_tensor *const *g, nx_tensor **inputs) {
     const nx_aot *aot = record->compiled->aot;
     const nx_node *placeholder = nx__graph_input_at(aot->backward, record->n);
-    for (int i = 0, at = record->n; i < aot->n_outputs; i++) {
+    for (int i = 0, at = record->n; i < aot->n_outputs + aot->n_mutated; i++) {
         if (!aot->output_requires_grad[i]) continue;
         if (placeholder == NULL || placeholder->kind != NX_NODE_PLACEHOLDER ||
             placeholder->fakes[0] == NULL) {
@@ -148,7 +148,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
 
 /* ---- making ------------------------------------------------------------------------------------------- */
 static bool is_output(const nx_aot *aot, nx_tensor *const *results, const nx_tensor *tensor) {
-    for (int i = 0; i < aot->n_outputs; i++) {
+    for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) {
         if (results[i] == tensor) return true;
     }
     return false;
@@ -178,7 +178,7 @@ nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_
     call_record *record = nx_alloc(bytes);
     if (record == NULL) return nx_fail_memory(bytes);
     *record = (call_record){compiled, 0};
-    status = nx_grad_node_new(&compiled_class, aot->n_outputs, aot->n_inputs, record, &node);
+    status = nx_grad_node_new(&compiled_class, aot->n_outputs + aot->n_mutated, aot->n_inputs, record, &node);
     if (status != NX_OK) {
         nx_free(record);
         return status;

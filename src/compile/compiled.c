@@ -29,6 +29,15 @@ static nx_status describe(nx_compiled *compiled, bool *left_out) {
     return NX_OK;
 }
 
+/* An earlier output is computed as the same value: whether both are one tensor, the graph does not say. */
+static bool shares_value(const nx__plan *plan, int i) {
+    for (int k = 0; k < i; k++) {
+        if (plan->results[k].origin == plan->results[i].origin && plan->results[k].index == plan->results[i].index)
+            return true;
+    }
+    return false;
+}
+
 static nx_status prepare(nx_compiled *compiled) {
     const nx_aot *aot = compiled->aot;
     size_t n_outputs = (size_t)aot->n_outputs + 1, n_saved = (size_t)aot->n_saved + 1,
@@ -47,7 +56,8 @@ static nx_status prepare(nx_compiled *compiled) {
         status = nx__plan_new(aot->forward, left_out, compiled->mode, compiled->device, &compiled->forward);
     if (status == NX_OK) {
         compiled->is_plain = aot->n_mutated == 0 && aot->n_saved == 0;
-        for (int i = 0; i < aot->n_outputs; i++) compiled->is_plain = compiled->is_plain && !left_out[i];
+        for (int i = 0; i < aot->n_outputs; i++)
+            compiled->is_plain = compiled->is_plain && !left_out[i] && !shares_value(compiled->forward, i);
     }
     nx_free(left_out);
     return status;
@@ -96,33 +106,45 @@ nx_status nx_compiled_print(const nx_compiled *compiled, char **out) {
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */
-/* That a written input gets no history, src/pass has seen to. */
 static nx_status check_written(const nx_compiled *compiled, nx_tensor *const *inputs) {
     const nx_aot *aot = compiled->aot;
     for (int i = 0; i < aot->n_mutated; i++) {
         const nx_tensor *written = inputs[aot->mutated[i]];
-        if (!nx_tensor_requires_grad(written)) continue;
-        if (nx_tensor_is_leaf(written)) {
-            return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place "
-                           "operation.");
-        }
-        return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: input %d has history and is changed in place, "
-                       "which is not there yet: return the new value instead", aot->mutated[i]);
+        if (!nx_tensor_requires_grad(written) || !nx_tensor_is_leaf(written)) continue;
+        return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place "
+                       "operation.");
     }
     return NX_OK;
 }
 
-static nx_status copy_back(const nx_aot *aot, nx_tensor *const *inputs, nx_tensor *const *results) {
+static nx_status copy_into(nx_tensor *to, nx_tensor *from) {
     const nx_op *copy;
-    if (aot->n_mutated == 0) return NX_OK;
+    nx_value in[] = {nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)}, same = NX_VALUE_NONE;
     NX_TRY(nx_op_find("aten::copy_", &copy));
+    NX_TRY(nx_op_call(copy, in, &same));
+    nx_value_drop(&same);
+    return NX_OK;
+}
+
+/* New values go into the written inputs; one with a history hands it on, where the caller records. */
+static nx_status copy_back(const nx_aot *aot, nx_tensor *const *inputs, nx_tensor *const *results,
+                           nx_grad_node *node, bool disabled) {
+    nx_thread *thread = nx_thread_get();
     for (int i = 0; i < aot->n_mutated; i++) {
-        nx_tensor *to = inputs[aot->mutated[i]], *from = results[aot->n_outputs + i];
-        nx_value in[] = {nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)},
-            same = NX_VALUE_NONE;
+        int at = aot->n_outputs + i;
+        nx_tensor *to = inputs[aot->mutated[i]], *from = results[at], *with_history = NULL;
         if (from == NULL || from == to) continue;
-        NX_TRY(nx_op_call(copy, in, &same));
-        nx_value_drop(&same);
+        if (node == NULL || !aot->output_requires_grad[at]) {
+            NX_TRY(copy_into(to, from));
+            continue;
+        }
+        NX_TRY(nx_tensor_alias(from, &with_history));
+        nx_status status = nx_grad_set_node(with_history, node, at);
+        thread->grad_disabled = disabled;
+        if (status == NX_OK) status = copy_into(to, with_history);
+        thread->grad_disabled = true;
+        nx_tensor_unref(with_history);
+        if (status != NX_OK) return status;
     }
     return NX_OK;
 }
@@ -142,11 +164,17 @@ static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *cons
                              nx_grad_node *node, nx_tensor **outputs) {
     nx_tensor **out = &outputs[i];
     const nx__alias *alias = &compiled->aliases[i];
+    int same = compiled->aot->same_as_output[i];
+    if (same >= 0) {
+        *out = nx_tensor_ref(outputs[same]);
+        return NX_OK;
+    }
     if (alias->input >= 0) return nx__alias_make(alias, inputs[alias->input], out);
     bool differentiated = node && compiled->aot->output_requires_grad[i];
-    bool is_input = compiled->forward->results[i].origin == NX__INPUT; /* keeps its own history */
+    bool is_another = compiled->forward->results[i].origin == NX__INPUT; /* keeps its own history */
+    for (int k = 0; k < i; k++) is_another = is_another || outputs[k] == result;
     if (result == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: output %d is not a tensor", i);
-    if (is_input && differentiated) NX_TRY(nx_tensor_alias(result, out));
+    if (is_another) NX_TRY(nx_tensor_alias(result, out));
     else *out = nx_tensor_ref(result);
     if (differentiated) join_views(outputs, i);
     nx_status status = differentiated ? nx_grad_set_node(*out, node, i) : NX_OK;
@@ -165,7 +193,7 @@ static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tens
     int made = 0, n = compiled->aot->n_outputs;
     nx_status status = NX_OK;
     if (wants) NX_TRY_FAIL(nx__backward_node(compiled, inputs, results, &node));
-    NX_TRY_FAIL(copy_back(compiled->aot, inputs, results));
+    NX_TRY_FAIL(copy_back(compiled->aot, inputs, results, node, disabled));
     thread->grad_disabled = disabled;
     for (; made < n && status == NX_OK; made++)
         status = make_output(compiled, made, inputs, results[made], node, out);

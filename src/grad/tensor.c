@@ -154,3 +154,19 @@ nx_status nx_tensor_backward(nx_tensor *tensor) {
     nx_tensor *seed = NULL;
     return nx_grad_run(&tensor, &seed, 1, false, false, NULL, 0, NULL);
 }
+
+/* ---- inputs of traces --------------------------------------------------------------------------------- */
+static nx_status pass_on(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+    grads[0] = g[0] && node->edges[0].node ? nx_tensor_ref(g[0]) : NULL;
+    return NX_OK;
+}
+static const nx_grad_class input_class = {"InputBackward", pass_on, NULL};
+
+nx_status nx_grad_stand_in(nx_tensor *tensor, nx_tensor *leaf) {
+    nx_grad_node *node;
+    NX_TRY(nx_grad_node_new(&input_class, 1, 1, NULL, &node));
+    nx_status status = leaf ? nx_grad_edge(leaf, &node->edges[0]) : NX_OK;
+    if (status == NX_OK) status = nx_grad_set_node(tensor, node, 0);
+    nx_grad_node_unref(node);
+    return status;
+}

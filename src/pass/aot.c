@@ -1,8 +1,9 @@
 /* From a captured graph to functional forward and backward graphs, without running anything:
- *   captured --interpret on fakes, recorded at TRACE--> flat operators --functionalise--> functional
- *   functional --interpret again on fakes that require grad, then run their backward, recorded--> joint
+ *   captured --interpret on fakes, recorded at TRACE--> flat operators --functionalise--> forward
+ *   captured --interpret on fakes that require grad, then run their backward, recorded, functionalise--> joint
  * --split--> both. Autograd stands above TRACE, so the joint graph holds the forward's operators and those
- * of the formulas. Between the two, writes are values already, so what autograd sees is free of them.
+ * of the formulas; and it sees the writes as they were written, so that their histories, and what autograd
+ * refuses, are eager mode's.
  * Inputs: arg0_1.. without gradients, primals_1.. and tangents_1.. with, as PyTorch names them. Read next:
  * functionalise.c, split.c. */
 #include "pass/private.h"
@@ -30,6 +31,7 @@ typedef struct trace {
     nx_tracer tracer;
     int n_inputs, n_outputs;
     nx_tensor **inputs, **outputs; /* owned */
+    nx_tensor **leaves;      /* n_inputs: whose gradient an input's is; owned */
 } trace;
 
 static nx_status trace_attribute(void *context, const nx_node *node, nx_tensor **out) {
@@ -75,16 +77,28 @@ fail:
     return status;
 }
 
-static nx_status trace_inputs(trace *t, const nx_graph *source, const char *format,
-                              const bool *requires_grad) {
+/* An input that is written must not be a leaf. */
+static nx_status add_leaf(nx_tensor *input, nx_tensor **leaf) {
+    NX_TRY(nx_fake_like(input, leaf));
+    NX_TRY(nx_tensor_set_requires_grad(*leaf, true));
+    return nx_grad_stand_in(input, *leaf);
+}
+
+/* What a trace knows of the inputs, by index. NULL: gradients are not wanted. */
+typedef struct wishes { const bool *requires_grad, *is_written; } wishes;
+
+static nx_status trace_inputs(trace *t, const nx_graph *source, const char *format, const wishes *wanted) {
     int i = 0;
     for (const nx_node *node = source->first; node; node = node->next) {
         char name[32];
         if (node->kind != NX_NODE_PLACEHOLDER) continue;
-        snprintf(name, sizeof name, format, i + (requires_grad != NULL)); /* arg0_1, primals_1 */
+        bool requires_grad = wanted && wanted->requires_grad[i], written = wanted && wanted->is_written[i];
+        snprintf(name, sizeof name, format, i + (wanted != NULL)); /* arg0_1, primals_1 */
         if (node->fakes[0] == NULL)
             return nx_fail(NX_RUNTIME, "compile: the shape of input %s is not known", node->name);
-        NX_TRY(add_input(t, name, node->fakes[0], requires_grad && requires_grad[i], &t->inputs[i]));
+        NX_TRY(add_input(t, name, node->fakes[0], requires_grad && !written, &t->inputs[i]));
+        if (requires_grad && written) NX_TRY(add_leaf(t->inputs[i], &t->leaves[i]));
+        else t->leaves[i] = nx_tensor_ref(t->inputs[i]);
         i++;
     }
     return NX_OK;
@@ -93,16 +107,17 @@ static nx_status trace_inputs(trace *t, const nx_graph *source, const char *form
 static void trace_end(trace *t) {
     nx_tracer_pop(&t->tracer);
     for (int i = 0; t->inputs && i < t->n_inputs; i++) nx_tensor_unref(t->inputs[i]);
+    for (int i = 0; t->leaves && i < t->n_inputs; i++) nx_tensor_unref(t->leaves[i]);
     for (int i = 0; t->outputs && i < t->n_outputs; i++) nx_tensor_unref(t->outputs[i]);
     nx_free(t->inputs);
+    nx_free(t->leaves);
     nx_free(t->outputs);
     nx_graph_free(t->graph);
 }
 
 /* Interprets `source` on new fakes and records it. Afterwards the tracer is still on; trace_end() in any
  * case. */
-static nx_status trace_begin(trace *t, const nx_graph *source, const char *format,
-                             const bool *requires_grad) {
+static nx_status trace_begin(trace *t, const nx_graph *source, const char *format, const wishes *wanted) {
     const nx_node *output = nx_graph_output_node(source);
     *t = (trace){.tracer = {.key = NX_KEY_AT_TRACE}};
     if (output == NULL) return nx_fail(NX_RUNTIME, "compile: the captured graph has no output");
@@ -110,19 +125,29 @@ static nx_status trace_begin(trace *t, const nx_graph *source, const char *forma
     t->n_outputs = output->n_args;
     t->inputs = nx_alloc_zeroed(sizeof *t->inputs * (size_t)(t->n_inputs + 1));
     t->outputs = nx_alloc_zeroed(sizeof *t->outputs * (size_t)(t->n_outputs + 1));
-    if (!t->inputs || !t->outputs)
+    t->leaves = nx_alloc_zeroed(sizeof *t->leaves * (size_t)(t->n_inputs + 1));
+    if (!t->inputs || !t->outputs || !t->leaves)
         return nx_fail_memory(sizeof *t->inputs * (size_t)(t->n_inputs + t->n_outputs));
     NX_TRY(nx_graph_new(&t->graph));
     t->graph->level = NX_GRAPH_FUNCTIONAL;
     t->tracer.graph = t->graph;
     NX_TRY(nx_tracer_push(&t->tracer));
-    NX_TRY(trace_inputs(t, source, format, requires_grad));
+    NX_TRY(trace_inputs(t, source, format, wanted));
     NX_TRY(nx_graph_retrace(source, t->inputs, t->n_inputs, trace_attribute, t, t->outputs, t->n_outputs));
     for (int i = 0; i < t->n_outputs; i++) {
         if (t->outputs[i] == NULL)
             return nx_fail(NX_RUNTIME, "compile: result %d of the captured graph is not a tensor", i);
     }
     return NX_OK;
+}
+
+/* Which outputs are one tensor: in a functional graph two tensors over one memory may have become one value. */
+static void find_same_outputs(nx_aot *aot, const trace *t) {
+    for (int i = 0; i < t->n_outputs; i++) {
+        int k = 0;
+        while (t->outputs[k] != t->outputs[i]) k++;
+        aot->same_as_output[i] = k < i ? k : -1;
+    }
 }
 
 static nx_status node_of(const trace *t, const nx_tensor *tensor, nx_value *out) {
@@ -132,12 +157,13 @@ static nx_status node_of(const trace *t, const nx_tensor *tensor, nx_value *out)
 }
 
 /* ---- (1) flatten, (2) functionalise ---- */
-static nx_status flatten(const nx_graph *captured, nx_graph **out) {
+static nx_status flatten(nx_aot *aot, const nx_graph *captured, nx_graph **out) {
     trace t;
     calm before = calm_begin(false);
     nx_status status = trace_begin(&t, captured, "arg%d_1", NULL);
     nx_value *results = NULL;
     if (status != NX_OK) goto fail;
+    find_same_outputs(aot, &t);
     results = nx_alloc(sizeof *results * (size_t)(t.n_outputs + 1));
     if (results == NULL) NX_TRY_FAIL(nx_fail_memory(sizeof *results * (size_t)t.n_outputs));
     for (int i = 0; i < t.n_outputs; i++) NX_TRY_FAIL(node_of(&t, t.outputs[i], &results[i]));
@@ -151,51 +177,69 @@ fail:
     return status;
 }
 
-/* The copies into inputs at the end become results behind the others. */
-static nx_status return_written(nx_graph *graph, const nx__aliases *aliases) {
+/* The copies into inputs at the end become results behind the first `n`. */
+static nx_status return_written(nx_graph *graph, int n, int n_mutated) {
     nx_node *output = nx_graph_output_node(graph);
-    int n = output->n_args, n_all = n + aliases->n_mutated;
-    if (aliases->n_mutated == 0) return NX_OK;
+    int n_all = output->n_args + n_mutated;
+    if (n_mutated == 0) return NX_OK;
     nx_value *results = nx_alloc(sizeof *results * (size_t)n_all);
     if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)n_all);
     memcpy(results, output->args, sizeof *results * (size_t)n);
+    memcpy(results + n + n_mutated, output->args + n, sizeof *results * (size_t)(output->n_args - n));
     nx_node *copy = output->previous;
-    for (int i = n_all - 1; i >= n; i--, copy = copy->previous) results[i] = copy->args[1];
+    for (int i = n + n_mutated - 1; i >= n; i--, copy = copy->previous) results[i] = copy->args[1];
     nx_status status = nx_node_set_args(output, results, n_all);
-    for (int i = 0; i < aliases->n_mutated && status == NX_OK; i++) nx_node_erase(output->previous);
+    for (int i = 0; i < n_mutated && status == NX_OK; i++) nx_node_erase(output->previous);
     nx_free(results);
     return status;
 }
 
+static void note_aliases(nx_aot *aot, const nx__aliases *aliases) {
+    aot->n_mutated = aliases->n_mutated;
+    memcpy(aot->mutated, aliases->mutated, sizeof(int) * (size_t)aliases->n_mutated);
+    memcpy(aot->alias_of, aliases->alias_of, sizeof(int) * (size_t)aot->n_outputs);
+    memcpy(aot->same_as_input, aliases->same_as_input, (size_t)aot->n_outputs);
+}
+
+static nx_status functionalise(nx_aot *aot, nx_graph *graph) {
+    nx__aliases aliases = {0};
+    nx_status status = nx__functionalise(graph, &aliases);
+    if (status == NX_OK) {
+        note_aliases(aot, &aliases);
+        status = return_written(graph, aot->n_outputs, aot->n_mutated);
+    }
+    nx__aliases_free(&aliases);
+    return status;
+}
+
 /* ---- (3) the joint graph ---- */
-static nx_status find_roots(nx_aot *aot, const trace *t, const nx__aliases *aliases) {
-    for (int i = 0; i < aot->n_outputs; i++) {
-        /* An output that is an input has that input's history; the compiled graph adds none. */
-        aot->output_requires_grad[i] = nx_tensor_requires_grad(t->outputs[i]) && !aot->same_as_input[i];
+/* Result `i` of the forward: an output, or the last value of a written input. */
+static nx_tensor *forward_result(const nx_aot *aot, const trace *t, int i) {
+    return i < aot->n_outputs ? t->outputs[i] : t->inputs[aot->mutated[i - aot->n_outputs]];
+}
+
+static bool is_in_input(const trace *t, const nx_tensor *tensor) {
+    for (int i = 0; i < t->n_inputs; i++) {
+        if (t->inputs[i]->storage == tensor->storage) return true;
+    }
+    return false;
+}
+
+/* An output in an input's memory has that input's history, one that stands twice has one gradient. */
+static void find_roots(nx_aot *aot, const trace *t) {
+    for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) {
+        const nx_tensor *result = forward_result(aot, t, i);
+        bool differs = i >= aot->n_outputs || (!is_in_input(t, result) && aot->same_as_output[i] < 0);
+        aot->output_requires_grad[i] = nx_tensor_requires_grad(result) && differs;
         aot->n_tangents += aot->output_requires_grad[i];
     }
-    for (int i = 0; i < aot->n_mutated; i++) {
-        bool written_grad = nx_tensor_requires_grad(t->outputs[aot->n_outputs + i]);
-        if (written_grad || nx_tensor_requires_grad(t->inputs[aot->mutated[i]]))
-            return nx_fail(
-                NX_NOT_IMPLEMENTED,
-                "compile: input %d is changed in place to a value that requires grad, which is not there "
-                "yet: return the new value instead, or change it under torch.no_grad()",
-                aot->mutated[i]);
-    }
-    if (aliases->writes_detached && aot->n_tangents)
-        return nx_fail(
-            NX_NOT_IMPLEMENTED,
-            "compile: writing through detach() while gradients are recorded is not there yet: "
-            "write to a copy");
-    return NX_OK;
 }
 
 static nx_status add_tangents(nx_aot *aot, trace *t, nx_tensor **roots, nx_tensor **tangents) {
     int n = 0;
-    for (int i = 0; i < aot->n_outputs; i++) {
+    for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) {
         char name[32];
-        nx_tensor *like = t->outputs[i], *dense = NULL;
+        nx_tensor *like = forward_result(aot, t, i), *dense = NULL;
         if (!aot->output_requires_grad[i]) continue;
         if (!nx_is_dense(&like->a)) { /* of an expanded result: a gradient has its elements one by one */
             nx_meta meta = {.dtype = (nx_dtype)like->a.dtype,
@@ -243,7 +287,7 @@ static nx_status trace_backward(nx_aot *aot, trace *t, const bool *requires_grad
     int n_wanted = 0;
     NX_TRY_FAIL(add_tangents(aot, t, roots, tangents));
     for (int i = 0; i < aot->n_inputs; i++) {
-        if (requires_grad[i]) wanted[n_wanted++] = t->inputs[i];
+        if (requires_grad[i]) wanted[n_wanted++] = t->leaves[i];
     }
     NX_TRY_FAIL(nx_grad_run(roots, tangents, aot->n_tangents, false, false, wanted, n_wanted, found));
     for (int i = 0, k = 0; i < aot->n_inputs; i++) {
@@ -257,17 +301,22 @@ fail:
     return status;
 }
 
-static nx_status make_joint(nx_aot *aot, const nx_graph *functional, const nx__aliases *aliases,
-                            const bool *requires_grad) {
+/* Writes of the user, and of a formula that writes what it has just made. */
+static nx_status functionalise_joint(nx_aot *aot, nx_graph *graph) {
+    NX_TRY(functionalise(aot, graph));
+    return nx_pass_dce(graph);
+}
+
+static nx_status make_joint(nx_aot *aot, const nx_graph *captured, const wishes *wanted) {
     trace t;
     calm before = calm_begin(true);
-    nx_status status = trace_begin(&t, functional, "primals_%d", requires_grad);
+    nx_status status = trace_begin(&t, captured, "primals_%d", wanted);
     if (status != NX_OK) goto fail;
-    NX_TRY_FAIL(find_roots(aot, &t, aliases));
+    find_same_outputs(aot, &t);
+    find_roots(aot, &t);
     if (aot->n_tangents == 0) goto fail; /* nothing to differentiate: no joint graph */
-    NX_TRY_FAIL(trace_backward(aot, &t, requires_grad));
-    NX_TRY_FAIL(nx_pass_functionalise(t.graph)); /* a formula may write what it has just made */
-    NX_TRY_FAIL(nx_pass_dce(t.graph));
+    NX_TRY_FAIL(trace_backward(aot, &t, wanted->requires_grad));
+    NX_TRY_FAIL(functionalise_joint(aot, t.graph));
     aot->joint = t.graph;
     t.graph = NULL;
 fail:
@@ -277,21 +326,37 @@ fail:
 }
 
 /* ---- the whole ---- */
-static nx_status describe(nx_aot *aot, const nx__aliases *aliases) {
+static nx_status prepare(nx_aot *aot, const nx_graph *captured) {
+    const nx_node *output = nx_graph_output_node(captured);
+    if (output == NULL) return nx_fail(NX_RUNTIME, "compile: the captured graph has no output");
+    aot->n_inputs = captured->n_inputs;
+    aot->n_outputs = output->n_args;
     size_t n_outputs = (size_t)aot->n_outputs + 1, n_inputs = (size_t)aot->n_inputs + 1;
     aot->mutated = nx_alloc_zeroed(sizeof(int) * n_inputs);
     aot->grad_of = nx_alloc(sizeof(int) * n_inputs);
     aot->alias_of = nx_alloc_zeroed(sizeof(int) * n_outputs);
     aot->same_as_input = nx_alloc_zeroed(n_outputs);
-    aot->output_requires_grad = nx_alloc_zeroed(n_outputs);
-    if (!aot->mutated || !aot->grad_of || !aot->alias_of || !aot->same_as_input || !aot->output_requires_grad)
+    aot->same_as_output = nx_alloc_zeroed(sizeof(int) * n_outputs);
+    aot->output_requires_grad = nx_alloc_zeroed(n_outputs + n_inputs);
+    if (!aot->mutated || !aot->grad_of || !aot->alias_of || !aot->same_as_input || !aot->same_as_output ||
+        !aot->output_requires_grad)
         return nx_fail_memory(sizeof(int) * (n_inputs + n_outputs));
-    aot->n_mutated = aliases->n_mutated;
-    memcpy(aot->mutated, aliases->mutated, sizeof(int) * (size_t)aliases->n_mutated);
-    memcpy(aot->alias_of, aliases->alias_of, sizeof(int) * (size_t)aot->n_outputs);
-    memcpy(aot->same_as_input, aliases->same_as_input, (size_t)aot->n_outputs);
     for (int i = 0; i < aot->n_inputs; i++) aot->grad_of[i] = -1;
     return NX_OK;
+}
+
+static nx_status make_functional(nx_aot *aot, const nx_graph *captured, nx_graph **out) {
+    NX_TRY(flatten(aot, captured, out));
+    return functionalise(aot, *out);
+}
+
+static nx_status make_differentiable(nx_aot *aot, const nx_graph *captured, const bool *requires_grad) {
+    bool *is_written = nx_alloc_zeroed((size_t)aot->n_inputs + 1);
+    if (is_written == NULL) return nx_fail_memory((size_t)aot->n_inputs + 1);
+    for (int i = 0; i < aot->n_mutated; i++) is_written[aot->mutated[i]] = true;
+    nx_status status = make_joint(aot, captured, &(wishes){requires_grad, is_written});
+    nx_free(is_written);
+    return status;
 }
 
 static nx_status find_requires_grad(const nx_graph *captured, bool **out, bool *any) {
@@ -314,26 +379,25 @@ static nx_status finish(nx_aot *aot) {
     return aot->backward ? nx_pass_run(aot->backward, NULL) : NX_OK;
 }
 
+/* What is written must be known before anything is differentiated. */
 nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out) {
-    nx__aliases aliases = {0};
     nx_graph *functional = NULL;
-    bool *requires_grad = NULL, any = false;
+    bool *requires_grad = NULL, any = false, writes = false;
     nx_status status;
     nx_aot *aot = nx_alloc_zeroed(sizeof *aot);
     if (aot == NULL) return nx_fail_memory(sizeof *aot);
     if (nx_flag.verify) NX_TRY_FAIL(nx_graph_verify(captured));
+    NX_TRY_FAIL(prepare(aot, captured));
     NX_TRY_FAIL(find_requires_grad(captured, &requires_grad, &any));
-    NX_TRY_FAIL(flatten(captured, &functional));
-    NX_TRY_FAIL(nx__functionalise(functional, &aliases));
-    aot->n_inputs = captured->n_inputs;
-    aot->n_outputs = aliases.n_outputs;
-    NX_TRY_FAIL(describe(aot, &aliases));
-    NX_TRY_FAIL(return_written(functional, &aliases));
-    if (grad_mode && any) NX_TRY_FAIL(make_joint(aot, functional, &aliases, requires_grad));
+    NX_TRY_FAIL(nx__find_writes(captured, &writes));
+    bool differentiates = grad_mode && any;
+    if (writes || !differentiates) NX_TRY_FAIL(make_functional(aot, captured, &functional));
+    if (differentiates) NX_TRY_FAIL(make_differentiable(aot, captured, requires_grad));
     if (aot->joint) {
         NX_TRY_FAIL(nx_pass_split(aot->joint, aot->n_inputs, aot->n_outputs + aot->n_mutated, &aot->forward,
                                   &aot->backward, &aot->n_saved));
     } else {
+        if (functional == NULL) NX_TRY_FAIL(make_functional(aot, captured, &functional));
         aot->forward = functional;
         functional = NULL;
     }
@@ -343,7 +407,6 @@ nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out)
 fail:
     nx_aot_free(aot);
     nx_graph_free(functional);
-    nx__aliases_free(&aliases);
     nx_free(requires_grad);
     return status;
 }
@@ -356,6 +419,7 @@ void nx_aot_free(nx_aot *aot) {
     nx_free(aot->mutated);
     nx_free(aot->alias_of);
     nx_free(aot->same_as_input);
+    nx_free(aot->same_as_output);
     nx_free(aot->output_requires_grad);
     nx_free(aot->grad_of);
     nx_free(aot);

@@ -21,7 +21,6 @@ typedef struct worker {
     int *place_of;          /* place of each result */
     NX_VEC(nx_node *) inputs; /* new placeholders, in order; place i is input i */
     const nx_node *node;    /* old node at work */
-    bool writes_detached;
 } worker;
 
 /* ---- emitting into the new graph ---- */
@@ -185,7 +184,6 @@ static nx_status write_place(worker *w, int index, nx_value value) {
         w->versions.at[p->root]++;
     } else {
         nx_value base, above;
-        if (strcmp(p->view->op->def->name, "aten::detach") == 0) w->writes_detached = true;
         NX_TRY(read_place(w, p->parent, &base));
         NX_TRY(invert(w, &(undo){p->view, &base, &value}, &above));
         NX_TRY(write_place(w, p->parent, above));
@@ -284,7 +282,6 @@ static nx_status new_aliases(int n_outputs, int n_inputs, nx__aliases *aliases) 
 
 static nx_status describe(const worker *w, const nx_node *output, nx__aliases *aliases) {
     NX_TRY(new_aliases(output->n_args, w->inputs.n, aliases));
-    aliases->writes_detached = w->writes_detached;
     for (int i = 0; i < output->n_args; i++) {
         int index = place_index(w, output->args[i].node, output->args[i].n), root = w->places.at[index].root;
         aliases->alias_of[i] = root < w->inputs.n ? root : -1;

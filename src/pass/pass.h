@@ -17,7 +17,8 @@ typedef struct nx_aot {
     int *alias_of;           /* n_outputs: the input that an output is or is a view of, -1: none. The forward then returns
                                 nothing useful there for identity: the runtime returns the input itself when same_as_input */
     bool *same_as_input;
-    bool *output_requires_grad; /* n_outputs: has a tangent, in order */
+    int *same_as_output;     /* n_outputs: the earlier output that it is the very tensor of, -1: none */
+    bool *output_requires_grad; /* n_outputs + n_mutated: has a tangent, in order */
     int *grad_of;            /* n_inputs: index of its gradient in backward's results, -1: none */
     int n_grads, n_tangents; /* the runtime gives a tangent the strides of its placeholder's fake */
 } nx_aot;

@@ -10,7 +10,6 @@ typedef struct nx__aliases {
     int *alias_of;          /* n_outputs: input whose memory the result is in, -1 */
     bool *same_as_input;    /* n_outputs: it is that very tensor */
     int *mutated;           /* room for every input; the written ones in order */
-    bool writes_detached;   /* something is written through a detach */
 } nx__aliases;
 void nx__aliases_free(nx__aliases *aliases);
 /* nx_pass_functionalise; `aliases` may be NULL. */

@@ -1,0 +1,191 @@
+"""Writes, aliases and repeated use of compiled functions: results, written inputs, histories, gradients as PyTorch."""
+
+import narthex as nt
+import pytest
+import torch
+
+from tests.front.both import over
+
+MODES = ["max-autotune", "reduce-overhead"]
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+@case
+def input_plus_one(t, x, w):
+    x += 1
+    return x * w
+
+
+@case
+def input_by_views(t, x, w):
+    x.t().mul_(2)
+    part = x.view(-1)
+    part[2:5].add_(1)
+    x[1].zero_()
+    x[0] = 5.0
+    return part.clone(), x + 1, (w * part.view(3, 4)).sum()
+
+
+@case
+def result_in_place(t, x, w):
+    y = (x * w).neg_()
+    y.add_(1)
+    return y, y.masked_fill_(x > 0, 0.5)
+
+
+@case
+def through_detach(t, x, w):
+    y = x * w
+    z = y.detach()
+    z.mul_(2)
+    return y, z
+
+
+@case
+def detached_zero(t, x, w):
+    y = x * w
+    y.detach().zero_()
+    return y
+
+
+@case
+def buffer_from_detached(t, x, w):
+    x.mul_(0.9).add_(w.detach() * 0.1)
+    return x * w
+
+
+@case
+def input_gets_history(t, x, w):
+    x.copy_(w * 2)
+    return x.sum()
+
+
+@case
+def inputs_returned(t, x, w):
+    return x, x.t(), x[0], w, x * w, w.t()
+
+
+@case
+def results_share(t, x, w):
+    y = x * w
+    return y, y.t(), y[0], y, y.view(-1)
+
+
+@case
+def expanded(t, x, w):
+    return (x[0].expand(3, 4) * w).sum(), (x * w)[0].expand(2, 4)
+
+
+def run(t, function, mode, grads):
+    """What three calls give: results, gradients of w and of what x was made of, x itself, who is whose memory."""
+    t.manual_seed(0)
+    w, source = t.randn(3, 4), t.randn(3, 4)
+    w.requires_grad_(grads)
+
+    def call(x, w):
+        return function(t, x, w)
+
+    called = t.compile(call, mode=mode, fullgraph=True) if mode else call
+    seen = []
+    for _ in range(3):
+        x = source.clone()
+        w.grad = None
+        out = called(x, w)
+        out = out if isinstance(out, tuple) else (out,)
+        places = [[a is b, a.data_ptr() == b.data_ptr()] for a in (*out, x, w) for b in (*out, x, w)]
+        wanted = [o for o in (*out, x) if o.requires_grad]
+        if grads and wanted:
+            sum((o * o * (k + 1)).sum() for k, o in enumerate(wanted)).backward()
+        seen.append((places, [o.requires_grad for o in out], [*out, x, *([w.grad] if w.grad is not None else [])]))
+    return seen
+
+
+@pytest.mark.parametrize("grads", [False, True])
+@pytest.mark.parametrize("mode", [None, *MODES])
+@pytest.mark.parametrize("name", CASES)
+def test_writes(name, mode, grads):
+    for mine, theirs in zip(run(nt, CASES[name], mode, grads), run(torch, CASES[name], None, grads), strict=True):
+        assert mine[:2] == theirs[:2]
+        for a, b in zip(mine[2], theirs[2], strict=True):
+            torch.testing.assert_close(over(a), b.detach())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_input_with_history(mode):
+    """An input that is a result of something else, written: the caller's tensor has the new history."""
+
+    def program(t, compiled):
+        t.manual_seed(0)
+        w, b = t.randn(3, requires_grad=True), t.randn(3)
+
+        def f(x, y, w):
+            x.mul_(w)
+            y.add_(x)
+            return x.sum() + 1, y.view(3, 1)
+
+        f, seen = compiled(f), []
+        for _ in range(2):
+            w.grad, x, y = None, w * 2, b.clone()
+            loss, z = f(x, y, w)
+            (loss + (x * y).sum() * 2 + z.sum() * 3).backward()
+            seen += [loss, z, x, y, w.grad]
+        return seen
+
+    mine = program(nt, lambda f: nt.compile(f, mode=mode, fullgraph=True))
+    for a, b in zip(mine, program(torch, lambda f: f), strict=True):
+        torch.testing.assert_close(over(a), b.detach())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_autograd_refuses(mode):
+    x, w = nt.randn(3), nt.randn(3, requires_grad=True)
+
+    def saved_then_written(x, w):
+        y = x * w
+        x.mul_(2)
+        return y + x
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        nt.compile(saved_then_written, mode=mode, fullgraph=True)(x, w).sum().backward()
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        nt.compile(lambda w: w.mul_(2), mode=mode, fullgraph=True)(w)
+
+
+def forward(self, x):
+    y = self.linear(x).tanh()
+    if self.training:
+        self.mean.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
+    return (y - self.mean) * 2
+
+
+def steps(t, mode):
+    """Calls that pile up before one backward, a second backward, weights changed in between, train and eval."""
+    t.manual_seed(3)
+    net = type("Net", (t.nn.Module,), {"forward": forward})()
+    net.linear = t.nn.Linear(4, 4)
+    net.register_buffer("mean", t.zeros(4))
+    call = t.compile(net, mode=mode, fullgraph=True) if mode else net
+    x, seen = t.randn(5, 4), []
+    for i in range(4):
+        net.train(i % 2 == 0)
+        net.zero_grad()
+        total = call(x).sum() + call(x * 2).pow(2).sum()
+        total.backward(retain_graph=True)
+        once = net.linear.weight.grad.clone()
+        total.backward()
+        with t.no_grad():
+            net.linear.weight.add_(net.linear.weight.grad, alpha=-0.01)
+            seen.append(call(x))
+        seen += [total, once, net.linear.weight.grad.clone(), net.linear.bias.grad.clone(), net.mean.clone()]
+    return seen
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_repeated_use(mode):
+    for mine, theirs in zip(steps(nt, mode), steps(torch, None), strict=True):
+        torch.testing.assert_close(over(mine), theirs.detach(), rtol=1e-5, atol=1e-5)
