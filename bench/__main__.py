@@ -1,6 +1,7 @@
 """Runs the rows, both sides as alternating processes, and prints a table with ratios; JSON goes to build/bench.json.
 
-ROW=text picks the rows whose name contains it. A row whose figure is over its budget says so; nothing fails.
+ROW=text picks the rows whose name contains it, ROW=kernels the table of single operators (kernels.py). A row whose
+figure is over its budget says so; nothing fails.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
+from bench import kernels
 from bench.rows import ROWS, Row
 
 SIDE = """
@@ -52,6 +54,8 @@ def text(microseconds: float | None) -> str:
 
 def main() -> int:
     wanted = os.environ.get("ROW", "")
+    if wanted == "kernels":
+        return kernels.main()
     rows = [row for row in ROWS if wanted in row.name]
     if not rows:
         print(f"no row contains {wanted!r}; there are: {', '.join(row.name for row in ROWS)}")

@@ -1,7 +1,9 @@
 /* Kernels of norm.op. Rows, the elements that share a mean, lie side by side once the operands are row-major; each is
- * brought into a buffer of float64 and computed there. The gradients of weight and bias add up over the rows: every
- * thread takes some columns and goes through all rows in order, so the sum does not depend on their number. */
+ * computed by the row kernels of src/kernel/row.c in float, double for float64, in place where it can be, else in a
+ * buffer. The gradients of weight and bias add up over the rows: every thread takes some columns and goes through all
+ * rows in order, so the sum does not depend on their number. */
 #include "gen/kernels.h"
+#include "kernel/kernel.h"
 
 #include <math.h>
 
@@ -16,31 +18,32 @@ static nx_status row_major(const nx_array *a, const nx_array **out, nx_tensor **
     return NX_OK;
 }
 
-static void load(double *to, const nx_array *a, int64_t first, int64_t n) {
+/* n elements from `first` on in the computing type: where they lie if they can stay there, else in the buffer, filled
+ * up with 0. */
+static const void *load(nx_dtype computing, void *buffer, const nx_array *a, int64_t first, int64_t n) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype), width = (int64_t)nx_dtype_bytes(computing);
+    const char *from = (const char *)a->data + first * bytes;
+    if (a->dtype == computing && nx_row_room(n) == n) return from;
+    nx_cast(computing, buffer, width, a->dtype, from, bytes, n);
+    memset((char *)buffer + n * width, 0, (size_t)((nx_row_room(n) - n) * width));
+    return buffer;
+}
+static void store(nx_dtype computing, const void *from, const nx_array *a, int64_t first, int64_t n) {
     int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype);
-    nx_cast(NX_F64, (char *)to, sizeof *to, a->dtype, (const char *)a->data + first * bytes, bytes, n);
+    char *to = (char *)a->data + first * bytes;
+    if (to != from) nx_cast(a->dtype, to, bytes, computing, from, (int64_t)nx_dtype_bytes(computing), n);
 }
-static void store(const nx_array *a, int64_t first, const double *from, int64_t n) {
+static double number_at(const nx_array *a, int64_t at) {
+    double x;
     int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype);
-    nx_cast(a->dtype, (char *)a->data + first * bytes, bytes, NX_F64, (const char *)from, sizeof *from, n);
+    nx_cast(NX_F64, (char *)&x, 0, a->dtype, (const char *)a->data + at * bytes, 0, 1);
+    return x;
 }
-
-enum { STRANDS = 8 };
-static double sum(const double *x, int64_t n) {
-    double s[STRANDS] = {0};
-    int64_t i = 0;
-    for (; i + STRANDS <= n; i += STRANDS)
-        for (int k = 0; k < STRANDS; k++) s[k] += x[i + k];
-    for (; i < n; i++) s[i % STRANDS] += x[i];
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-}
-static double sum_products(const double *x, const double *y, int64_t n) {
-    double s[STRANDS] = {0};
-    int64_t i = 0;
-    for (; i + STRANDS <= n; i += STRANDS)
-        for (int k = 0; k < STRANDS; k++) s[k] += x[i + k] * y[i + k];
-    for (; i < n; i++) s[i % STRANDS] += x[i] * y[i];
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+static nx_dtype computing_dtype(const nx_array *a) { return a->dtype == NX_F64 ? NX_F64 : NX_F32; }
+/* Where a row is computed: in the result itself if its type and its length allow, else in the buffer. */
+static void *place(nx_dtype computing, void *buffer, const nx_array *out, int64_t first, int64_t n) {
+    bool direct = out->dtype == computing && nx_row_room(n) == n;
+    return direct ? (char *)out->data + first * (int64_t)nx_dtype_bytes(computing) : buffer;
 }
 
 typedef struct norm {
@@ -65,24 +68,24 @@ static int64_t grain(const norm *w) { return w->n >= 8192 ? 1 : 8192 / (w->n > 0
 /* ---- forward ------------------------------------------------------------------------------------------- */
 static nx_status forward_rows(void *arg, int64_t begin, int64_t end) {
     const norm *w = arg;
-    int64_t n = w->n;
-    double *x = nx_alloc(3 * (size_t)n * sizeof *x), *weight = x + n, *bias = weight + n;
-    if (x == NULL) return NX_NO_MEMORY;
-    if (w->weight) load(weight, w->weight, 0, n);
-    if (w->bias) load(bias, w->bias, 0, n);
+    nx_dtype computing = computing_dtype(w->x);
+    const nx_rows *rows = nx_rows_get(computing);
+    int64_t n = w->n, room = nx_row_room(n);
+    size_t bytes = (size_t)room * nx_dtype_bytes(computing);
+    char *buffer = nx_alloc(3 * bytes + 1);
+    if (buffer == NULL) return nx_fail_memory(3 * bytes);
+    const void *weight = w->weight ? load(computing, buffer + bytes, w->weight, 0, n) : NULL;
+    const void *bias = w->bias ? load(computing, buffer + 2 * bytes, w->bias, 0, n) : NULL;
     for (int64_t r = begin; r < end; r++) {
-        load(x, w->x, r * n, n);
-        double mean = sum(x, n) / (double)n;
-        for (int64_t i = 0; i < n; i++) x[i] -= mean;
-        double rstd = 1 / sqrt(sum_products(x, x, n) / (double)n + w->eps);
-        for (int64_t i = 0; i < n; i++) x[i] *= rstd;
-        for (int64_t i = 0; w->weight && i < n; i++) x[i] *= weight[i];
-        for (int64_t i = 0; w->bias && i < n; i++) x[i] += bias[i];
-        store(w->out, r * n, x, n);
-        store(w->out_mean, r, &mean, 1);
-        store(w->out_rstd, r, &rstd, 1);
+        double mean, rstd;
+        const void *x = load(computing, buffer, w->x, r * n, n);
+        void *out = place(computing, buffer, w->out, r * n, n);
+        rows->norm(out, x, weight, bias, w->eps, n, room, &mean, &rstd);
+        store(computing, out, w->out, r * n, n);
+        store(NX_F64, &mean, w->out_mean, r, 1);
+        store(NX_F64, &rstd, w->out_rstd, r, 1);
     }
-    nx_free(x);
+    nx_free(buffer);
     return NX_OK;
 }
 
@@ -102,48 +105,56 @@ fail:
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------ */
-/* With h the normalised row and u = g*weight: rstd*(u - mean(u) - h*mean(u*h)). */
 static nx_status backward_rows(void *arg, int64_t begin, int64_t end) {
     const norm *w = arg;
-    int64_t n = w->n;
-    double *h = nx_alloc(3 * (size_t)n * sizeof *h), *g = h + n, *weight = g + n;
-    if (h == NULL) return NX_NO_MEMORY;
-    if (w->weight) load(weight, w->weight, 0, n);
+    nx_dtype computing = computing_dtype(w->x);
+    const nx_rows *rows = nx_rows_get(computing);
+    int64_t n = w->n, room = nx_row_room(n);
+    size_t bytes = (size_t)room * nx_dtype_bytes(computing);
+    char *buffer = nx_alloc(4 * bytes + 1);
+    if (buffer == NULL) return nx_fail_memory(4 * bytes);
+    const void *weight = w->weight ? load(computing, buffer + 2 * bytes, w->weight, 0, n) : NULL;
     for (int64_t r = begin; r < end; r++) {
-        double mean, rstd;
-        load(&mean, w->mean, r, 1);
-        load(&rstd, w->rstd, r, 1);
-        load(h, w->x, r * n, n);
-        load(g, w->g, r * n, n);
-        for (int64_t i = 0; i < n; i++) h[i] = (h[i] - mean) * rstd;
-        for (int64_t i = 0; w->weight && i < n; i++) g[i] *= weight[i];
-        double a = sum(g, n) / (double)n, b = sum_products(g, h, n) / (double)n;
-        for (int64_t i = 0; i < n; i++) g[i] = rstd * (g[i] - a - h[i] * b);
-        store(w->out, r * n, g, n);
+        const void *x = load(computing, buffer, w->x, r * n, n), *g = load(computing, buffer + bytes, w->g, r * n, n);
+        void *out = place(computing, buffer, w->out, r * n, n);
+        rows->norm_backward(out, g, x, weight, number_at(w->mean, r), number_at(w->rstd, r), n, room,
+                            buffer + 3 * bytes);
+        store(computing, out, w->out, r * n, n);
     }
-    nx_free(h);
+    nx_free(buffer);
     return NX_OK;
+}
+
+/* The sums of float rows go on in double every so many rows. */
+enum { ROWS_TOGETHER = 64 };
+
+static void move_sums(nx_dtype computing, void *part, double *total, int64_t n) {
+    for (int64_t i = 0; i < n; i++) total[i] += computing == NX_F64 ? ((double *)part)[i] : ((float *)part)[i];
+    memset(part, 0, (size_t)n * nx_dtype_bytes(computing));
 }
 
 /* Columns begin .. end of the gradients of weight and bias. */
 static nx_status backward_columns(void *arg, int64_t begin, int64_t end) {
     const norm *w = arg;
+    nx_dtype computing = computing_dtype(w->x);
+    const nx_rows *rows = nx_rows_get(computing);
     int64_t n = end - begin;
-    double *x = nx_alloc(4 * (size_t)n * sizeof *x), *g = x + n, *to_weight = g + n, *to_bias = to_weight + n;
-    if (x == NULL) return NX_NO_MEMORY;
-    memset(to_weight, 0, 2 * (size_t)n * sizeof *x);
+    size_t bytes = (size_t)nx_row_room(n) * sizeof(double);
+    char *buffer = nx_alloc(6 * bytes + 1), *weight = buffer + 2 * bytes, *bias = buffer + 3 * bytes;
+    double *total_weight = (double *)(buffer + 4 * bytes), *total_bias = (double *)(buffer + 5 * bytes);
+    if (buffer == NULL) return nx_fail_memory(6 * bytes);
+    memset(weight, 0, 4 * bytes);
     for (int64_t r = 0; r < w->n_rows; r++) {
-        double mean, rstd;
-        load(&mean, w->mean, r, 1);
-        load(&rstd, w->rstd, r, 1);
-        load(x, w->x, r * w->n + begin, n);
-        load(g, w->g, r * w->n + begin, n);
-        for (int64_t i = 0; i < n; i++) to_weight[i] += g[i] * ((x[i] - mean) * rstd);
-        for (int64_t i = 0; i < n; i++) to_bias[i] += g[i];
+        const void *x = load(computing, buffer, w->x, r * w->n + begin, n);
+        const void *g = load(computing, buffer + bytes, w->g, r * w->n + begin, n);
+        rows->norm_columns(weight, bias, g, x, number_at(w->mean, r), number_at(w->rstd, r), n);
+        if ((r + 1) % ROWS_TOGETHER != 0 && r + 1 < w->n_rows) continue;
+        move_sums(computing, weight, total_weight, n);
+        move_sums(computing, bias, total_bias, n);
     }
-    if (w->out_weight) store(w->out_weight, begin, to_weight, n);
-    if (w->out_bias) store(w->out_bias, begin, to_bias, n);
-    nx_free(x);
+    if (w->out_weight) store(NX_F64, total_weight, w->out_weight, begin, n);
+    if (w->out_bias) store(NX_F64, total_bias, w->out_bias, begin, n);
+    nx_free(buffer);
     return NX_OK;
 }
 

@@ -1,9 +1,10 @@
-/* rows: arrays seen as rows along one dimension, brought into buffers of one dtype and back. Shared by kernels that
- * work row by row. Rows count in row-major order of the other dimensions. */
+/* rows: arrays seen as rows along one dimension, in place where they lie side by side in the computing type, else
+ * brought into a buffer and back. Shared by kernels that work row by row. Rows count in row-major order of the other
+ * dimensions. */
 #ifndef NX_OPS_ROWS_H
 #define NX_OPS_ROWS_H
 
-#include "iter/iter.h"
+#include "kernel/kernel.h"
 
 static inline int64_t nx__row_length(const nx_array *a, int dim) { return a->ndim ? a->sizes[dim] : 1; }
 static inline int64_t nx__row_step(const nx_array *a, int dim) {
@@ -11,24 +12,41 @@ static inline int64_t nx__row_step(const nx_array *a, int dim) {
 }
 /* Rows worth a thread. */
 static inline int64_t nx__row_grain(int64_t n) { return n >= 8192 ? 1 : 8192 / (n > 0 ? n : 1); }
+static inline nx_dtype nx__row_computing(const nx_array *a) { return a->dtype == NX_F64 ? NX_F64 : NX_F32; }
 
 static inline char *nx__row_at(const nx_array *a, int dim, int64_t row) {
-    int64_t offset = 0;
+    int64_t offset = 0, bytes = (int64_t)nx_dtype_bytes(a->dtype);
+    if (a->contiguous && dim >= a->ndim - 1) return (char *)a->data + row * nx__row_length(a, dim) * bytes;
     for (int d = a->ndim - 1; d >= 0; d--) {
         if (d == dim) continue;
         offset += row % a->sizes[d] * a->strides[d];
         row /= a->sizes[d];
     }
-    return (char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype);
+    return (char *)a->data + offset * bytes;
 }
 
-static inline void nx__row_load(nx_dtype dtype, void *to, const nx_array *a, int dim, int64_t row) {
-    nx_cast(dtype, to, (int64_t)nx_dtype_bytes(dtype), a->dtype, nx__row_at(a, dim, row), nx__row_step(a, dim),
-            nx__row_length(a, dim));
+/* Whether rows of `a` need no buffer: computing type, side by side, nothing to fill up. */
+static inline bool nx__row_direct(const nx_array *a, int dim, nx_dtype computing) {
+    int64_t n = nx__row_length(a, dim);
+    return a->dtype == computing && nx_row_room(n) == n && nx__row_step(a, dim) == (int64_t)nx_dtype_bytes(computing);
 }
-static inline void nx__row_store(nx_dtype dtype, const void *from, const nx_array *a, int dim, int64_t row) {
-    nx_cast(a->dtype, nx__row_at(a, dim, row), nx__row_step(a, dim), dtype, from, (int64_t)nx_dtype_bytes(dtype),
-            nx__row_length(a, dim));
+
+/* Where row `row` is read: in place if buffer is NULL, else there, filled up with `filler`. */
+static inline const void *nx__row_load(nx_dtype computing, void *buffer, const nx_array *a, int dim, int64_t row,
+                                       double filler) {
+    int64_t n = nx__row_length(a, dim);
+    const char *from = nx__row_at(a, dim, row);
+    if (buffer == NULL) return from;
+    nx_cast(computing, buffer, (int64_t)nx_dtype_bytes(computing), a->dtype, from, nx__row_step(a, dim), n);
+    for (int64_t i = n; i < nx_row_room(n); i++) {
+        if (computing == NX_F64) ((double *)buffer)[i] = filler;
+        else ((float *)buffer)[i] = (float)filler;
+    }
+    return buffer;
+}
+static inline void nx__row_store(nx_dtype computing, const void *buffer, const nx_array *a, int dim, int64_t row) {
+    nx_cast(a->dtype, nx__row_at(a, dim, row), nx__row_step(a, dim), computing, buffer,
+            (int64_t)nx_dtype_bytes(computing), nx__row_length(a, dim));
 }
 
 #endif

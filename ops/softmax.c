@@ -1,97 +1,59 @@
-/* Kernels of softmax.op: each row along one dimension is brought into a buffer of float (double for float64), computed
- * there and cast back, so that every dtype and every stride takes the same way. Rows are independent: they are split
- * over threads. Next: rows.h. */
+/* Kernels of softmax.op: each row along one dimension is computed in float (double for float64) by the row kernels of
+ * src/kernel/row.c, in place where it can be, else in a buffer, so that every dtype and every stride takes the same
+ * way. Rows are independent: they are split over threads. Next: rows.h. */
 #include "gen/kernels.h"
 #include "rows.h"
 
 #include <math.h>
 
 typedef struct softmax {
-    const nx_array *x, *y; /* y: only of a derivative */
+    nx_row_fn *row;
+    const nx_array *a, *b; /* b: only of a derivative */
     nx_array *out;
     int dim;
-    bool logarithm;
+    double filler;
 } softmax;
 
-#define DEFINE(real, exp_, log_, dtype)                                                                          \
-    static void row_##real(real *x, int64_t n, bool logarithm) {                                                 \
-        real top = -INFINITY, sum = 0;                                                                           \
-        for (int64_t i = 0; i < n; i++) top = x[i] > top || x[i] != x[i] ? x[i] : top;                           \
-        if (logarithm) {                                                                                         \
-            for (int64_t i = 0; i < n; i++) sum += exp_(x[i] - top);                                             \
-            sum = log_(sum);                                                                                     \
-            for (int64_t i = 0; i < n; i++) x[i] = x[i] - top - sum;                                             \
-            return;                                                                                              \
-        }                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                        \
-            x[i] = exp_(x[i] - top);                                                                             \
-            sum += x[i];                                                                                         \
-        }                                                                                                        \
-        sum = 1 / sum;                                                                                           \
-        for (int64_t i = 0; i < n; i++) x[i] *= sum;                                                             \
-    }                                                                                                            \
-    static nx_status rows_##real(void *arg, int64_t begin, int64_t end) {                                        \
-        const softmax *s = arg;                                                                                  \
-        int64_t n = nx__row_length(s->out, s->dim);                                                              \
-        real *x = nx_alloc((size_t)n * sizeof *x);                                                               \
-        if (x == NULL) return NX_NO_MEMORY;                                                                      \
-        for (int64_t r = begin; r < end; r++) {                                                                  \
-            nx__row_load(dtype, x, s->x, s->dim, r);                                                             \
-            row_##real(x, n, s->logarithm);                                                                      \
-            nx__row_store(dtype, x, s->out, s->dim, r);                                                          \
-        }                                                                                                        \
-        nx_free(x);                                                                                              \
-        return NX_OK;                                                                                            \
-    }                                                                                                            \
-    /* g - exp(y)*sum(g) for the logarithm, y*(g - sum(g*y)) else */                                             \
-    static void row_backward_##real(real *g, const real *y, int64_t n, bool logarithm) {                         \
-        real sum = 0;                                                                                            \
-        if (logarithm) {                                                                                         \
-            for (int64_t i = 0; i < n; i++) sum += g[i];                                                         \
-            for (int64_t i = 0; i < n; i++) g[i] -= exp_(y[i]) * sum;                                            \
-            return;                                                                                              \
-        }                                                                                                        \
-        for (int64_t i = 0; i < n; i++) sum += g[i] * y[i];                                                      \
-        for (int64_t i = 0; i < n; i++) g[i] = y[i] * (g[i] - sum);                                              \
-    }                                                                                                            \
-    static nx_status rows_backward_##real(void *arg, int64_t begin, int64_t end) {                               \
-        const softmax *s = arg;                                                                                  \
-        int64_t n = nx__row_length(s->out, s->dim);                                                              \
-        real *g = nx_alloc(2 * (size_t)n * sizeof *g), *y = g + n;                                               \
-        if (g == NULL) return NX_NO_MEMORY;                                                                      \
-        for (int64_t r = begin; r < end; r++) {                                                                  \
-            nx__row_load(dtype, g, s->x, s->dim, r);                                                             \
-            nx__row_load(dtype, y, s->y, s->dim, r);                                                             \
-            row_backward_##real(g, y, n, s->logarithm);                                                          \
-            nx__row_store(dtype, g, s->out, s->dim, r);                                                          \
-        }                                                                                                        \
-        nx_free(g);                                                                                              \
-        return NX_OK;                                                                                            \
+static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
+    const softmax *s = arg;
+    nx_dtype computing = nx__row_computing(s->out);
+    int64_t room = nx_row_room(nx__row_length(s->out, s->dim)), bytes = room * (int64_t)nx_dtype_bytes(computing);
+    bool direct = nx__row_direct(s->a, s->dim, computing) && nx__row_direct(s->out, s->dim, computing) &&
+                  (s->b == NULL || nx__row_direct(s->b, s->dim, computing));
+    char *buffer = direct ? NULL : nx_alloc((size_t)(2 * bytes));
+    if (!direct && buffer == NULL) return nx_fail_memory((size_t)(2 * bytes));
+    for (int64_t r = begin; r < end; r++) {
+        const void *a = nx__row_load(computing, buffer, s->a, s->dim, r, s->filler), *b = NULL;
+        if (s->b) b = nx__row_load(computing, buffer ? buffer + bytes : NULL, s->b, s->dim, r, s->filler);
+        s->row(direct ? nx__row_at(s->out, s->dim, r) : buffer, a, b, room);
+        if (!direct) nx__row_store(computing, buffer, s->out, s->dim, r);
     }
-DEFINE(float, expf, logf, NX_F32)
-DEFINE(double, exp, log, NX_F64)
+    nx_free(buffer);
+    return NX_OK;
+}
 
-static nx_status run_rows(const softmax *s, nx_parallel_fn *of_float, nx_parallel_fn *of_double) {
+static nx_status split_rows(const softmax *s) {
     int64_t n = nx__row_length(s->out, s->dim);
     if (s->out->numel == 0) return NX_OK;
-    nx_parallel_fn *body = s->out->dtype == NX_F64 ? of_double : of_float;
-    return nx_parallel(s->out->numel / n, nx__row_grain(n), body, (void *)s);
+    return nx_parallel(s->out->numel / n, nx__row_grain(n), run_rows, (void *)s);
 }
 
 nx_status nx__softmax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *out) {
-    return run_rows(&(softmax){self, NULL, out, (int)dim, false}, rows_float, rows_double);
+    return split_rows(&(softmax){nx_rows_get(out->dtype)->softmax, self, NULL, out, (int)dim, -INFINITY});
 }
 
 nx_status nx__log_softmax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *out) {
-    return run_rows(&(softmax){self, NULL, out, (int)dim, true}, rows_float, rows_double);
+    return split_rows(&(softmax){nx_rows_get(out->dtype)->log_softmax, self, NULL, out, (int)dim, -INFINITY});
 }
 
 nx_status nx__softmax_backward_rows(nx_run *run, const nx_array *grad_output, const nx_array *output, int64_t dim,
                                     nx_array *out) {
-    return run_rows(&(softmax){grad_output, output, out, (int)dim, false}, rows_backward_float, rows_backward_double);
+    nx_row_fn *row = nx_rows_get(out->dtype)->softmax_backward;
+    return split_rows(&(softmax){row, grad_output, output, out, (int)dim, 0});
 }
 
 nx_status nx__log_softmax_backward_rows(nx_run *run, const nx_array *grad_output, const nx_array *output, int64_t dim,
                                         nx_array *out) {
-    return run_rows(&(softmax){grad_output, output, out, (int)dim, true}, rows_backward_float, rows_backward_double);
+    nx_row_fn *row = nx_rows_get(out->dtype)->log_softmax_backward;
+    return split_rows(&(softmax){row, grad_output, output, out, (int)dim, 0});
 }

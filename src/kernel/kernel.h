@@ -28,4 +28,24 @@ bool nx_gemm_adds(const nx_array *out);
 /* out = alpha * a b + beta * out; beta 0 does not read out. */
 NX_MUST_USE nx_status nx_gemm_add(const nx_array *a, const nx_array *b, double alpha, double beta, const nx_array *out);
 
+/* ---- rows, at each instruction-set level: row.c ---------------------------------------------------------- */
+/* A row has n elements of the computing type (float, double) and room for a multiple of NX_ROW_WIDE. What lies behind
+ * the n-th, its filling, is read as the functions say and may be written. `out` may be the first operand. */
+enum { NX_ROW_WIDE = 32 };
+static inline int64_t nx_row_room(int64_t n) { return (n + NX_ROW_WIDE - 1) / NX_ROW_WIDE * NX_ROW_WIDE; }
+typedef void nx_row_fn(void *out, const void *a, const void *b, int64_t room);
+typedef struct nx_rows {
+    nx_row_fn *softmax, *log_softmax;                   /* a: x, filled with -INFINITY; b: nothing */
+    nx_row_fn *softmax_backward, *log_softmax_backward; /* a: gradient, b: result, both filled with 0 */
+    /* x is filled with 0; weight, bias may be NULL. The derivative needs room for a row of its own. */
+    void (*norm)(void *out, const void *x, const void *weight, const void *bias, double eps, int64_t n, int64_t room,
+                 double *mean, double *rstd);
+    void (*norm_backward)(void *out, const void *g, const void *x, const void *weight, double mean, double rstd,
+                          int64_t n, int64_t room, void *scratch);
+    /* Adds a row's part to the gradients of weight and bias. */
+    void (*norm_columns)(void *to_weight, void *to_bias, const void *g, const void *x, double mean, double rstd,
+                         int64_t n);
+} nx_rows;
+const nx_rows *nx_rows_get(nx_dtype dtype); /* those of float64, else of float32 */
+
 #endif
