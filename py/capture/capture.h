@@ -52,6 +52,7 @@ typedef struct nxpy_segment {
     PyObject *graph, *call;     /* nxpy_graph and what the backend made of it; NULL when there is nothing to compute */
     nx_compiled *compiled;      /* of call, lent; NULL: call it as a Python object */
     bool called;                /* as a Python object, at least once */
+    bool ran;                   /* its frame has run it, so that a listener has heard of the first run */
     nxpy_recipe recipe;         /* the return value, or the values of `targets` */
     int *targets;               /* at a break: places in the frame's locals and stack */
     bool returns;
