@@ -52,6 +52,8 @@ bool nx_tensor_requires_grad(const nx_tensor *tensor);
 bool nx_tensor_is_leaf(const nx_tensor *tensor);
 /* Edge into the graph for an input: its node, or its accumulator. node NULL when it needs no gradient. */
 NX_MUST_USE nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out);
+/* The node that made `tensor` (lent; NULL: a leaf). Of a view that is out of date, a new one. */
+NX_MUST_USE nx_status nx_grad_node_of(nx_tensor *tensor, nx_grad_node **out);
 /* As nx_grad_set_node, but takes the caller's reference, also on failure. */
 NX_MUST_USE nx_status nx_grad_take_node(nx_tensor *tensor, nx_grad_node *node, int output);
 /* Makes `tensor` result `output` of `node` (a reference is taken). */
