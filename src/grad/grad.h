@@ -76,6 +76,11 @@ NX_MUST_USE nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, 
  * allow_unused. */
 NX_MUST_USE nx_status nx_grad_check_used(nx_tensor *const *grads, int n);
 
+/* While a graph is traced views are known by the operators that made them; src/ir fills these in. What stands for the
+ * views that lead to `view` (lent; NULL: nothing is traced), and those views taken of `of`. */
+extern const void *(*nx_trace_views)(const nx_tensor *view);
+extern nx_status (*nx_trace_retake)(const void *views, nx_tensor *of, nx_tensor **out);
+
 /* Helpers that generated formulas call (they go through the dispatcher). */
 /* takes nothing; new reference */
 NX_MUST_USE nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out);

@@ -15,7 +15,17 @@ typedef struct geometry {
     int64_t offset;  /* elements from the storage's start */
     int64_t *dims;   /* sizes, then strides; behind the struct that holds this one */
 } geometry;
-typedef struct pair { geometry base, view; } pair;
+typedef struct pair {
+    geometry base, view;
+    const void *traced; /* the views that lead from the one to the other, while a graph is traced; NULL */
+} pair;
+
+const void *(*nx_trace_views)(const nx_tensor *view);
+nx_status (*nx_trace_retake)(const void *views, nx_tensor *of, nx_tensor **out);
+
+static const void *traced_views(const nx_tensor *view) {
+    return nx_thread_get()->tracer && nx_trace_views ? nx_trace_views(view) : NULL;
+}
 
 static size_t pair_bytes(const nx_tensor *base, const nx_tensor *view) {
     return sizeof(pair) + 2 * sizeof(int64_t) * (size_t)(base->a.ndim + view->a.ndim);
@@ -32,6 +42,7 @@ static void describe_pair(const nx_tensor *view, pair *out) {
     int64_t *dims = (int64_t *)(out + 1);
     describe(view->base, dims, &out->base);
     describe(view, dims + 2 * view->base->a.ndim, &out->view);
+    out->traced = traced_views(view);
 }
 
 static void meta_of(const geometry *from, int64_t offset, nx_meta *out) {
@@ -56,6 +67,7 @@ static nx_status new_base(const pair *p, const nx_tensor *like, nx_tensor **out)
 static nx_status view_at(const pair *p, nx_tensor *base, nx_tensor **out) {
     nx_meta meta;
     nx_edge edge;
+    if (p->traced) return nx_trace_retake(p->traced, base, out);
     meta_of(&p->view, base->offset + p->view.offset - p->base.offset, &meta);
     NX_TRY(nx_tensor_new_view(base->storage, &meta, base->keys, base, out));
     nx_status status = nx_grad_edge(*out, &edge);
@@ -140,9 +152,22 @@ bool nx__view_is_stale(const nx_tensor *tensor) {
     return tensor->autograd ? base->autograd->rebased != tensor->autograd->base_rebased : base->autograd->rebased > 0;
 }
 
+/* In a trace the view is taken again, and its history is that of the new one. */
+static nx_status renew_traced(const void *traced, nx_tensor *view) {
+    nx_tensor *again;
+    NX_TRY(nx_trace_retake(traced, view->base, &again));
+    nx_autograd *autograd = again->autograd;
+    nx_status status = NX_OK;
+    if (autograd && autograd->node) status = nx_grad_set_node(view, autograd->node, autograd->output);
+    nx_tensor_unref(again);
+    return status;
+}
+
 nx_status nx__view_renew(nx_tensor *view) {
     nx_edge edge;
     NX_TRY(nx__view_check(view, "its base or another view of its base has been"));
+    const void *traced = traced_views(view);
+    if (traced) return renew_traced(traced, view);
     NX_TRY(nx_grad_edge(view->base, &edge));
     if (edge.node == NULL) return NX_OK;
     nx_status status = new_as_strided(NULL, pair_bytes(view->base, view), edge, view);
@@ -168,6 +193,7 @@ static nx_status move_grads(const nx__node *inner, nx_tensor *part, nx_tensor **
 /* The base's gradient as memory that may be written: its own if nobody else sees it. */
 static nx_status own_gradient(const pair *p, nx_tensor *g, nx_tensor **out) {
     int n = p->base.ndim;
+    if (p->traced) return nx__clone(g, false, out);
     bool usable = !nx_grad_enabled() && nx__is_sole(g) && g->base == NULL && g->a.ndim == n;
     for (int d = 0; usable && d < n; d++)
         usable = g->a.sizes[d] == p->base.dims[d] && g->a.strides[d] == p->base.dims[n + d];
