@@ -154,11 +154,16 @@ bool nx__view_is_stale(const nx_tensor *tensor) {
 
 /* In a trace the view is taken again, and its history is that of the new one. */
 static nx_status renew_traced(const void *traced, nx_tensor *view) {
+    nx_thread *thread = nx_thread_get();
+    bool disabled = thread->grad_disabled;
     nx_tensor *again;
-    NX_TRY(nx_trace_retake(traced, view->base, &again));
-    nx_autograd *autograd = again->autograd;
-    nx_status status = NX_OK;
-    if (autograd && autograd->node) status = nx_grad_set_node(view, autograd->node, autograd->output);
+    nx_grad_node *node;
+    thread->grad_disabled = false; /* also where a backward begins at the view */
+    nx_status status = nx_trace_retake(traced, view->base, &again);
+    thread->grad_disabled = disabled;
+    if (status != NX_OK) return status;
+    status = nx_grad_node_of(again, &node);
+    if (status == NX_OK && node) status = nx_grad_set_node(view, node, again->autograd->output);
     nx_tensor_unref(again);
     return status;
 }

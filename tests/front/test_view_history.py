@@ -121,6 +121,23 @@ def test_random_writes_compiled(seed: int, mode: str) -> None:
         close(mine, theirs, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+def test_written_view_leaves_a_graph(mode: str) -> None:
+    """A view and its base are results of one compiled graph and go on into another."""
+
+    def run(x: Any, module: Any) -> Any:
+        y = x * 2
+        v = y[0:2]
+        v.mul_(3)
+        if module is nt:
+            print(end="")
+        return (v * y[1:]).sum()
+
+    x = leaf(nt)
+    nt.compile(run, mode=mode)(x, nt).backward()
+    assert x.grad.tolist() == [72.0, 72.0, 24.0]
+
+
 def same_error(run: Callable[[Any], Any]) -> None:
     """Both raise, with the same type and text; addresses aside."""
     texts = []
