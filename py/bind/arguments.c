@@ -43,6 +43,7 @@ static int read_int(PyObject *o, int64_t *out) {
 }
 
 static int read_number(PyObject *o, nx_value *out) {
+    if (nxpy_symint_value(o, out)) return 1;
     if (PyFloat_Check(o)) *out = nx_value_float(PyFloat_AS_DOUBLE(o));
     else if (PyBool_Check(o)) *out = nx_value_bool(o == Py_True);
     else {
@@ -54,10 +55,27 @@ static int read_number(PyObject *o, nx_value *out) {
     return 1;
 }
 
+/* A list with sizes in it that a trace does not fix. */
+static int read_sizes(PyObject *const *items, Py_ssize_t n, nxpy_args *args, nx_value *out) {
+    if (n > NXPY_MAX_LIST - args->n_list) return 0;
+    nx_value *at = args->list + args->n_list;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int64_t known;
+        if (nxpy_symint_value(items[i], &at[i])) continue;
+        int read = read_int(items[i], &known);
+        if (read != 1) return read;
+        at[i] = nx_value_int(known);
+    }
+    args->n_list += (int)n;
+    *out = nx_value_list(at, (int)n);
+    return 1;
+}
+
 static int read_ints(PyObject *const *items, Py_ssize_t n, nxpy_args *args, nx_value *out) {
     if (n > NXPY_MAX_INTS - args->n_ints) return 0;
     int64_t *at = args->ints + args->n_ints;
     for (Py_ssize_t i = 0; i < n; i++) {
+        if (NX_UNLIKELY(nxpy_symint_check(items[i]))) return read_sizes(items, n, args, out);
         int read = read_int(items[i], &at[i]);
         if (read != 1) return read;
     }
@@ -146,12 +164,15 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
     case NX_TYPE_SCALAR: return read_number(o, out);
     case NX_TYPE_INT: {
         int64_t i;
+        if (nxpy_symint_value(o, out)) return 1;
         int read = read_int(o, &i);
         if (read == 1) *out = nx_value_int(i);
         return read;
     }
     case NX_TYPE_FLOAT: {
-        int read = PyBool_Check(o) ? 0 : read_number(o, out);
+        PyObject *number = nxpy_symint_check(o) ? PyNumber_Index(o) : Py_NewRef(o); /* fixes it */
+        int read = !number ? -1 : PyBool_Check(o) ? 0 : read_number(number, out);
+        Py_XDECREF(number);
         if (read == 1 && out->tag == NX_TAG_INT) *out = nx_value_float((double)out->i);
         return read;
     }

@@ -4,7 +4,7 @@
 #define SELF nxpy_tensor_get(self)
 
 static PyObject *get_shape(PyObject *self, void *unused) {
-    return nxpy_size_object(SELF->a.ndim, SELF->a.sizes);
+    return nxpy_sizes_read(SELF, NX_INT_SIZE, nxpy_size_object(SELF->a.ndim, SELF->a.sizes));
 }
 static PyObject *get_dtype(PyObject *self, void *unused) { return nxpy_dtype_object(SELF->a.dtype); }
 static PyObject *get_device(PyObject *self, void *unused) { return nxpy_device_object(SELF->a.device); }
@@ -14,6 +14,7 @@ static PyObject *get_itemsize(PyObject *self, void *unused) {
     return PyLong_FromSize_t(nx_dtype_bytes(SELF->a.dtype));
 }
 static PyObject *get_nbytes(PyObject *self, void *unused) {
+    if (nxpy_size_fix(SELF, NX_INT_NUMEL, 0, SELF->a.numel) < 0) return NULL;
     return PyLong_FromLongLong(SELF->a.numel * (long long)nx_dtype_bytes(SELF->a.dtype));
 }
 static PyObject *get_version(PyObject *self, void *unused) {
@@ -75,8 +76,9 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
 static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *at) {
     long long dim;
     const nx_array *a = &SELF->a;
+    nx_int_code code = at == a->sizes ? NX_INT_SIZE : NX_INT_STRIDE;
     if (PyTuple_GET_SIZE(args) == 0) {
-        if (at == a->sizes) return nxpy_size_object(a->ndim, at);
+        if (at == a->sizes) return get_shape(self, NULL);
         PyObject *size = nxpy_size_object(a->ndim, at),
                  *tuple = size ? PyTuple_GetSlice(size, 0, a->ndim) : NULL;
         PyObject *plain = tuple ? PySequence_List(tuple) : NULL;
@@ -84,7 +86,7 @@ static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *a
         Py_XDECREF(tuple);
         PyObject *result = plain ? PyList_AsTuple(plain) : NULL;
         Py_XDECREF(plain);
-        return result;
+        return nxpy_sizes_read(SELF, code, result);
     }
     if (!PyArg_ParseTuple(args, "L", &dim)) return NULL;
     if (a->ndim == 0 || dim < -a->ndim || dim >= a->ndim) {
@@ -93,20 +95,22 @@ static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *a
                             "Dimension out of range (expected to be in range of [%d, %d], but got %lld)", low,
                             high, dim);
     }
-    return PyLong_FromLongLong(at[dim < 0 ? dim + a->ndim : dim]);
+    if (dim < 0) dim += a->ndim;
+    return nxpy_size_read(SELF, code, (int)dim, at[dim]);
 }
 static PyObject *size(PyObject *self, PyObject *args) { return size_or_stride(self, args, SELF->a.sizes); }
 static PyObject *stride(PyObject *self, PyObject *args) {
     return size_or_stride(self, args, SELF->a.strides);
 }
 static PyObject *dim(PyObject *self, PyObject *unused) { return PyLong_FromLong(SELF->a.ndim); }
-static PyObject *numel(PyObject *self, PyObject *unused) { return PyLong_FromLongLong(SELF->a.numel); }
+static PyObject *numel(PyObject *self, PyObject *unused) { return nxpy_size_read(SELF, NX_INT_NUMEL, 0, SELF->a.numel); }
 static PyObject *data_ptr(PyObject *self, PyObject *unused) { return PyLong_FromVoidPtr(SELF->a.data); }
 static PyObject *storage_offset(PyObject *self, PyObject *unused) {
-    return PyLong_FromLongLong(SELF->offset);
+    return nxpy_size_read(SELF, NX_INT_OFFSET, 0, SELF->offset);
 }
 static PyObject *element_size(PyObject *self, PyObject *unused) { return get_itemsize(self, NULL); }
 static PyObject *is_contiguous(PyObject *self, PyObject *unused) {
+    if (nxpy_size_fix(SELF, NX_INT_CONTIGUOUS, 0, SELF->a.contiguous) < 0) return NULL;
     return PyBool_FromLong(SELF->a.contiguous);
 }
 static PyObject *is_floating_point(PyObject *self, PyObject *unused) {

@@ -5,6 +5,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "size/size.h"
+
 #include "compile/compile.h"
 
 /* ---- errors ------------------------------------------------------------------------------------------------ */

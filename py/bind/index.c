@@ -37,6 +37,11 @@ static int apply(place *p, const nx_op *op, const nx_value *in) {
 }
 
 static int apply_integer(place *p, PyObject *key) {
+    nx_value size;
+    if (nxpy_symint_value(key, &size)) {
+        p->read++;
+        return apply(p, op_select, (nx_value[]){nx_value_tensor(p->tensor), nx_value_int(p->dim), size});
+    }
     Py_ssize_t index = PyNumber_AsSsize_t(key, PyExc_IndexError);
     if (index == -1 && PyErr_Occurred()) return -1;
     if (p->tensor->a.ndim == 0) {
@@ -56,12 +61,28 @@ static int apply_integer(place *p, PyObject *key) {
     return apply(p, op_select, (nx_value[]){nx_value_tensor(p->tensor), nx_value_int(p->dim), nx_value_int(index)});
 }
 
+/* With a bound that a trace does not fix; what is left out stays so. */
+static int apply_sizes(place *p, PySliceObject *key) {
+    PyObject *const parts[] = {key->start, key->stop, key->step};
+    nx_value in[] = {nx_value_tensor(p->tensor), nx_value_int(p->dim++), NX_VALUE_NONE, NX_VALUE_NONE, nx_value_int(1)};
+    for (int k = 0; k < 3; k++) {
+        if (parts[k] == Py_None || nxpy_symint_value(parts[k], &in[2 + k])) continue;
+        Py_ssize_t bound = PyNumber_AsSsize_t(parts[k], NULL); /* too large is as large as can be */
+        if (bound == -1 && PyErr_Occurred()) return -1;
+        in[2 + k] = nx_value_int(bound);
+    }
+    p->read++;
+    return apply(p, op_slice, in);
+}
+
 static int apply_slice(place *p, PyObject *key) {
     Py_ssize_t start, stop, step;
+    const PySliceObject *slice = (PySliceObject *)key;
+    if (nxpy_symint_check(slice->start) || nxpy_symint_check(slice->stop)) return apply_sizes(p, (PySliceObject *)key);
     if (PySlice_Unpack(key, &start, &stop, &step) < 0) return -1;
     if (step <= 0) return PyErr_SetString(PyExc_ValueError, "step must be greater than zero"), -1;
     int64_t n = p->dim < p->tensor->a.ndim ? p->tensor->a.sizes[p->dim] : 0;
-    bool whole = start == 0 && stop >= n && step == 1 && p->dim < p->tensor->a.ndim;
+    bool whole = start == 0 && (stop == PY_SSIZE_T_MAX || (stop >= n && !nxpy_size_tracer())) && step == 1 && p->dim < p->tensor->a.ndim;
     int dim = p->dim++;
     p->read++;
     if (whole) return 0;

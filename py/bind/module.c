@@ -7,7 +7,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "narthe
 PyMODINIT_FUNC PyInit__C(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
-    int (*const parts[])(PyObject *) = {nxpy_add_tensor, nxpy_add_memory, nxpy_add_functions, nxpy_add_runtime,
+    int (*const parts[])(PyObject *) = {nxpy_add_size, nxpy_add_tensor, nxpy_add_memory, nxpy_add_functions, nxpy_add_runtime,
                                         nxpy_add_graph, nxpy_add_capture};
     for (int i = 0; i < NX_COUNT(parts); i++) {
         if (parts[i](module) == 0) continue;

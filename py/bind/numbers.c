@@ -71,7 +71,7 @@ static bool read_operand(PyObject *o, nx_value *out) {
         long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
         if (overflow) return false;
         *out = nx_value_int(i);
-    } else return false;
+    } else return nxpy_symint_value(o, out);
     return true;
 }
 

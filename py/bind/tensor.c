@@ -144,7 +144,7 @@ static PyObject *register_tensor_class(PyObject *module, PyObject *type) {
 
 static Py_ssize_t tensor_length(PyObject *self) {
     const nx_array *a = nx_tensor_array(nxpy_tensor_get(self));
-    if (a->ndim > 0) return (Py_ssize_t)a->sizes[0];
+    if (a->ndim > 0) return nxpy_size_fix(nxpy_tensor_get(self), NX_INT_SIZE, 0, a->sizes[0]) < 0 ? -1 : (Py_ssize_t)a->sizes[0];
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
     return -1;
 }

@@ -34,6 +34,8 @@ typedef enum nxpy_make {
     NXPY_MAKE_CELL,   /* of one value */
     NXPY_MAKE_FUNCTION, /* of closure, keyword defaults and defaults; object: (code, globals) */
     NXPY_MAKE_ITERATOR, /* of one sequence, at index n */
+    NXPY_MAKE_SIZE,   /* a torch.Size of the last n values */
+    NXPY_MAKE_INT,    /* integer n of the fit */
     NXPY_MAKE_KEEP,   /* remembers the last value as n */
     NXPY_MAKE_AGAIN   /* what was remembered as n */
 } nxpy_make;
@@ -44,15 +46,32 @@ typedef struct nxpy_recipe {
 } nxpy_recipe;
 
 /* ---- what is kept ------------------------------------------------------------------------------- */
+/* The graph of a segment for inputs of given shapes. A segment whose sizes do not vary has one. */
+typedef struct nxpy_fit {
+    PyObject *call;             /* what the backend made of it, owned; NULL: nothing to compute */
+    nx_compiled *compiled;      /* of call, lent; NULL: call it as a Python object */
+    bool called;                /* as a Python object, at least once */
+    bool refused;               /* the segment does not hold for these shapes: */
+    PyObject *why;              /* the check that failed, owned */
+    int users;                  /* the segment, and runs that are under way */
+    int64_t *ints;              /* what the recipe's INT steps make; owned */
+    int64_t key[];              /* the integers that vary, then sizes and strides of the inputs that do */
+} nxpy_fit;
+enum { NXPY_MAX_FITS = 16 };
+
 typedef struct nxpy_segment {
     nxpy_guards guards;
     int *inputs, n_inputs;      /* slots of the graph's inputs */
     int *held, n_held;          /* slots that must live while the graph runs: inputs and those that the recipe returns */
     int n_results;
-    PyObject *graph, *call;     /* nxpy_graph and what the backend made of it; NULL when there is nothing to compute */
-    nx_compiled *compiled;      /* of call, lent; NULL: call it as a Python object */
-    bool called;                /* as a Python object, at least once */
-    bool ran;                   /* its frame has run it, so that a listener has heard of the first run */
+    PyObject *graph;            /* nxpy_graph; NULL when there is nothing to compute */
+    nxpy_fit *fits[NXPY_MAX_FITS]; /* newest hit first; owned */
+    int n_fits;
+    PyObject *shared;           /* what a backend of the user's own made for all shapes; owned or NULL */
+    int *varying, n_varying;    /* slots of the inputs whose sizes vary */
+    NX_VEC(int) given;          /* slots of the integers that vary */
+    int n_key;                  /* numbers in a fit's key; 0: nothing varies */
+    NX_VEC(nx_node *) sizes;    /* nodes of the graph: the integers that the recipe makes */
     nxpy_recipe recipe;         /* the return value, or the values of `targets` */
     int *targets;               /* at a break: places in the frame's locals and stack */
     bool returns;
@@ -83,7 +102,8 @@ typedef struct nxpy_captured {  /* narthex._C.CapturedFunction */
     PyObject *fn;               /* as given */
     PyObject *function, *self;  /* the Python function in it and what it is bound to; NULL: none */
     PyObject *backend, *name, *dict, *weak;
-    bool fullgraph, warned;
+    bool fullgraph, warned, shares; /* shares: the backend gets one graph for all shapes, see fit.c */
+    int dynamic;                /* 1, 0; -1: sizes that were seen to change */
     int running;                /* calls that are under way: their segments must live */
     NX_VEC(nxpy_root *) roots;  /* the first is `function` */
     PyObject *graphs, *recompiles; /* lists */
@@ -170,6 +190,7 @@ PyObject *nxpy__use(nxpy_trace *trace, PyObject *object);
 int nxpy__admit(nxpy_trace *trace, PyObject *object);
 /* A value fetched by a new row (or the same one as before). 0 or -1. */
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value);
+int nxpy__fetch_int(nxpy_trace *trace, PyObject *name, int64_t n); /* an int in the ROOT place n, whatever its value: its slot */
 int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n); /* adds a checking row once */
 int nxpy__slot_of(nxpy_trace *trace, PyObject *object);                  /* slot of a noted object, making a FIXED row if needed; -1 */
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container);         /* of a list, tuple or dict that existed before */
@@ -189,7 +210,7 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
 typedef struct nxpy_results { NX_VEC(nx_value) nodes; NX_VEC(int) kept; } nxpy_results; /* kept: notes, in order of KEEP */
 int nxpy__recipe_add(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value);
 /* Fills out[recipe->n_values] with new references (NULL for empty ones). -1 with an exception: nothing is left in out. */
-int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, PyObject **out);
+int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const int64_t *ints, PyObject **out);
 void nxpy__recipe_free(nxpy_recipe *recipe);
 
 /* ---- trace.c, segment.c ------------------------------------------------------------------------- */
@@ -198,7 +219,6 @@ void nxpy__recipe_free(nxpy_recipe *recipe);
 int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
                         nxpy_segment **out);
 void nxpy__segment_free(nxpy_segment *segment);
-void nxpy__segment_find_compiled(nxpy_segment *segment);
 /* Computes the graph from values (the guards' slots) and makes what the recipe says: out[recipe.n_values], new references. */
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out);
 nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* NULL: none free, or an exception */
@@ -209,6 +229,20 @@ nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObje
 /* Runs a frame of `root` from its beginning: segments, breaks, and traces where there is none. */
 PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame);
 enum { NXPY_MAX_SLOTS = 4096 };
+
+/* ---- fit.c: the graph of a segment as it runs ------------------------------------------------------ */
+/* The fit for the shapes in `values`, moved to the front. 1; 0: there is none yet; -1: the segment does not hold for them. */
+int nxpy__fit_find(nxpy_segment *segment, PyObject **values);
+/* Makes one, with the hook off. 1; 0: the segment does not hold for these shapes; -1 with an exception. */
+int nxpy__fit_make(nxpy_captured *owner, nxpy_segment *segment, PyObject **values);
+/* The only one of a segment in which nothing varies; `inputs` is the list of fakes. 0, or -1 with an exception. */
+int nxpy__fit_first(nxpy_captured *owner, nxpy_segment *segment, PyObject *inputs);
+void nxpy__fit_drop(nxpy_fit *fit);
+/* Computes the graph: results[n_results] are new references. */
+int nxpy__fit_run(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values, PyObject **results);
+/* A tensor like `real` without elements, that requires grad as it does. */
+nx_status nxpy__fake_new(const nx_tensor *real, nx_tensor **out);
+static inline bool nxpy__is_tuple(PyObject *o) { return PyTuple_CheckExact(o) || Py_IS_TYPE(o, &nxpy_size_type); }
 
 /* ---- log.c -------------------------------------------------------------------------------------- */
 extern PyObject *nxpy__log; /* NULL: none */

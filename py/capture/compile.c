@@ -183,11 +183,6 @@ static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *keyw
         return PyErr_Format(PyExc_TypeError, "torch.compile: got %s and backend %s, expected two callables", Py_TYPE(fn)->tp_name,
                             Py_TYPE(backend)->tp_name);
     }
-    if (dynamic == Py_True) {
-        return PyErr_Format(PyExc_NotImplementedError,
-                            "torch.compile: dynamic=True: symbolic shapes are not there; leave it out, "
-                            "each new shape is compiled for itself");
-    }
     if (check_interpreter() < 0 || nxpy__calls_init(extension) < 0) return NULL;
     nxpy_captured *captured = (nxpy_captured *)type->tp_alloc(type, 0);
     if (!captured) return NULL;
@@ -195,6 +190,11 @@ static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     captured->fn = Py_NewRef(fn);
     captured->backend = Py_NewRef(backend);
     captured->fullgraph = fullgraph;
+    captured->dynamic = dynamic == Py_None ? -1 : PyObject_IsTrue(dynamic);
+    PyObject *shares = PyObject_GetAttrString(backend, "shares_graph");
+    captured->shares = shares ? PyObject_IsTrue(shares) == 1 : true;
+    Py_XDECREF(shares);
+    PyErr_Clear();
     captured->name = name && name != Py_None ? Py_NewRef(name) : PyObject_GetAttrString(fn, "__qualname__");
     if (!captured->name) {
         PyErr_Clear();
@@ -231,8 +231,9 @@ static int captured_traverse(PyObject *object, visitproc visit, void *arg) {
         for (int p = 0; p < root->points.n; p++) {
             for (int s = 0; s < root->points.at[p]->n_segments; s++) {
                 const nxpy_segment *segment = root->points.at[p]->segments[s];
-                Py_VISIT(segment->call);
+                for (int f = 0; f < segment->n_fits; f++) Py_VISIT(segment->fits[f]->call);
                 Py_VISIT(segment->graph);
+                Py_VISIT(segment->shared);
                 int stop = visit_guards(&segment->guards, visit, arg);
                 if (stop) return stop;
             }

@@ -279,7 +279,7 @@ int op_unpack_sequence(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = USE(1);
     if (!of) return -1;
-    if (!(PyTuple_CheckExact(of) || PyList_CheckExact(of) || (PyTuple_Check(of) && nxpy_constant_check(of))) || Py_SIZE(of) != arg) {
+    if (!(nxpy__is_tuple(of) || PyList_CheckExact(of) || (PyTuple_Check(of) && nxpy_constant_check(of))) || Py_SIZE(of) != arg) {
         return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "unpacking %.200s", Py_TYPE(of)->tp_name);
     }
     if (nxpy__note_elements(trace, of) < 0) return -1;

@@ -73,7 +73,7 @@ int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *specia
 
 /* Whether reading it runs no code and changes nothing: an iterator that existed before would be consumed. */
 static bool may_read(nxpy_trace *trace, PyObject *o) {
-    return nxpy_constant_check(o) || nxpy_tensor_check(o) || PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) ||
+    return nxpy_constant_check(o) || nxpy_tensor_check(o) || PyList_CheckExact(o) || nxpy__is_tuple(o) || PyDict_CheckExact(o) ||
            PyFunction_Check(o) || PyType_Check(o) || nxpy__is_born(trace, o);
 }
 

@@ -25,13 +25,16 @@ int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
 }
 
 /* ---- operators ------------------------------------------------------------------------------------------------------ */
-static bool is_container(PyObject *o) { return PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o); }
+static bool is_container(PyObject *o) { return PyList_CheckExact(o) || nxpy__is_tuple(o) || PyDict_CheckExact(o); }
+
+/* A constant, or a size that the trace leaves open. */
+static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symint_check(o); }
 
 /* Whether the slots of both operands are code that we know. */
 static bool knows_operands(nxpy_trace *trace, PyObject *x, PyObject *y) {
     bool fake_x = nxpy__is_fake(trace, x), fake_y = nxpy__is_fake(trace, y);
-    if (fake_x || fake_y) return (fake_x || nxpy_constant_check(x)) && (fake_y || nxpy_constant_check(y));
-    return (nxpy_constant_check(x) || is_container(x)) && (nxpy_constant_check(y) || is_container(y));
+    if (fake_x || fake_y) return (fake_x || is_plain(x)) && (fake_y || is_plain(y));
+    return (is_plain(x) || is_container(x)) && (is_plain(y) || is_container(y));
 }
 
 typedef PyObject *binary_fn(PyObject *x, PyObject *y);
@@ -67,7 +70,7 @@ int op_binary_op(nxpy_loop *loop, int arg) {
 int op_unary(nxpy_loop *loop, int arg) {
     PyObject *x = USE(1);
     if (!x) return -1;
-    if (!nxpy__is_fake(loop->trace, x) && !nxpy_constant_check(x)) {
+    if (!nxpy__is_fake(loop->trace, x) && !is_plain(x)) {
         return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "%.200s", Py_TYPE(x)->tp_name);
     }
     int op = loop->in.op;
@@ -139,7 +142,7 @@ static bool is_index(nxpy_trace *trace, PyObject *key) {
     if (nxpy_constant_check(key) || nxpy__is_fake(trace, key)) return true;
     if (PySlice_Check(key)) {
         const PySliceObject *slice = (PySliceObject *)key;
-        return nxpy_constant_check(slice->start) && nxpy_constant_check(slice->stop) && nxpy_constant_check(slice->step);
+        return is_plain(slice->start) && is_plain(slice->stop) && is_plain(slice->step);
     }
     if (!PyTuple_CheckExact(key)) return false;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(key); k++) {
@@ -260,7 +263,7 @@ int op_build_slice(nxpy_loop *loop, int arg) {
     for (int k = arg; k > 0; k--) {
         PyObject *part = USE(k);
         if (!part) return -1;
-        if (!nxpy_constant_check(part)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a slice of %.200s", Py_TYPE(part)->tp_name);
+        if (!is_plain(part)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a slice of %.200s", Py_TYPE(part)->tp_name);
     }
     return finish_born(loop, arg, PySlice_New(loop->top[-arg], loop->top[1 - arg], arg == 3 ? loop->top[-1] : NULL));
 }
@@ -289,7 +292,7 @@ int op_list_extend(nxpy_loop *loop, int arg) {
     PyObject *list = loop->top[-1 - arg], *from = USE(1);
     if (!from) return -1;
     if (!nxpy__is_born(trace, list)) return nxpy__stop(trace, NXPY_BREAK_STORE, "a list");
-    if (!PyList_CheckExact(from) && !PyTuple_CheckExact(from)) {
+    if (!PyList_CheckExact(from) && !nxpy__is_tuple(from)) {
         return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(from)->tp_name);
     }
     if (nxpy__note_elements(trace, from) < 0) return -1;

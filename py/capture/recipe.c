@@ -76,15 +76,28 @@ static int add_function(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *re
     return done;
 }
 
+/* A size that the trace left open: the fit knows it. */
+static int add_size(nxpy_trace *trace, nxpy_recipe *recipe, PyObject *size) {
+    nx_node *node = nxpy_symint_node(size, &trace->tracer);
+    if (!node) return add_step(recipe, NXPY_MAKE_CONST, 0, PyLong_FromLongLong(((nxpy_symint *)size)->now));
+    if (nx_vec_push(&trace->segment->sizes, node) != NX_OK) {
+        nxpy_raise(NX_NO_MEMORY);
+        return -1;
+    }
+    return add_step(recipe, NXPY_MAKE_INT, trace->segment->sizes.n - 1, NULL);
+}
+
 static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
     PyTypeObject *type = Py_TYPE(value);
-    if (type == &PyTuple_Type || type == &PyList_Type) {
+    if (type == &nxpy_symint_type) return add_size(trace, recipe, value);
+    if (nxpy__is_tuple(value) || type == &PyList_Type) {
         Py_ssize_t n = Py_SIZE(value);
         for (Py_ssize_t k = 0; k < n; k++) {
             int done = add_value(trace, recipe, results, PySequence_Fast_GET_ITEM(value, k), depth + 1);
             if (done != 1) return done;
         }
-        return add_step(recipe, type == &PyTuple_Type ? NXPY_MAKE_TUPLE : NXPY_MAKE_LIST, (int)n, NULL);
+        nxpy_make make = type == &PyTuple_Type ? NXPY_MAKE_TUPLE : type == &PyList_Type ? NXPY_MAKE_LIST : NXPY_MAKE_SIZE;
+        return add_step(recipe, make, (int)n, NULL);
     }
     if (type == &PyDict_Type) return add_dict(trace, recipe, results, value, depth);
     if (type == &PyMethod_Type) {
@@ -164,7 +177,8 @@ static PyObject *make_function(PyObject *fixed, PyObject **parts) {
 }
 
 /* One step on the stack at *top. -1 with an exception. */
-static int run_step(const nxpy_step *step, PyObject **values, PyObject **results, PyObject **kept, PyObject ***top) {
+static int run_step(const nxpy_step *step, PyObject **values, PyObject **results, const int64_t *ints, PyObject **kept,
+                    PyObject ***top) {
     PyObject *made = NULL, **at = *top;
     int used = 0;
     switch ((nxpy_make)step->make) {
@@ -179,14 +193,18 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_CELL: used = 1; made = PyCell_New(at[-1]); break;
     case NXPY_MAKE_ITERATOR: used = 1; made = iterator_at(at[-1], step->n); break;
     case NXPY_MAKE_DICT: used = 2 * step->n; made = make_dict(at - used, step->n); break;
+    case NXPY_MAKE_INT: made = PyLong_FromLongLong(ints[step->n]); break;
     case NXPY_MAKE_TUPLE:
+    case NXPY_MAKE_SIZE:
     case NXPY_MAKE_LIST:
         used = step->n;
-        made = step->make == NXPY_MAKE_TUPLE ? PyTuple_New(used) : PyList_New(used);
+        made = step->make == NXPY_MAKE_TUPLE ? PyTuple_New(used)
+            : step->make == NXPY_MAKE_LIST   ? PyList_New(used)
+                                             : nxpy_size_type.tp_alloc(&nxpy_size_type, used);
         for (int k = 0; made && k < used; k++) {
             PyObject *part = Py_NewRef(at[k - used]);
-            if (step->make == NXPY_MAKE_TUPLE) PyTuple_SET_ITEM(made, k, part);
-            else PyList_SET_ITEM(made, k, part);
+            if (step->make == NXPY_MAKE_LIST) PyList_SET_ITEM(made, k, part);
+            else PyTuple_SET_ITEM(made, k, part);
         }
         break;
     }
@@ -196,7 +214,7 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     return 0;
 }
 
-int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, PyObject **out) {
+int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const int64_t *ints, PyObject **out) {
     int n = recipe->steps.n;
     PyObject *local[64], **stack = local, **top;
     if (2 * n > NX_COUNT(local) && !(stack = nx_alloc(sizeof *stack * 2 * (size_t)n))) {
@@ -206,7 +224,7 @@ int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **re
     PyObject **kept = stack + n;
     int done = 0;
     top = stack;
-    for (int k = 0; done == 0 && k < n; k++) done = run_step(&recipe->steps.at[k], values, results, kept, &top);
+    for (int k = 0; done == 0 && k < n; k++) done = run_step(&recipe->steps.at[k], values, results, ints, kept, &top);
     if (done == 0) memcpy(out, stack, sizeof *out * (size_t)recipe->n_values);
     else while (top > stack) Py_XDECREF(*--top);
     if (stack != local) nx_free(stack);

@@ -16,7 +16,11 @@ void nxpy__segment_free(nxpy_segment *segment) {
     nx_free(segment->targets);
     nxpy__recipe_free(&segment->recipe);
     Py_XDECREF(segment->graph);
-    Py_XDECREF(segment->call);
+    for (int k = 0; k < segment->n_fits; k++) nxpy__fit_drop(segment->fits[k]);
+    Py_XDECREF(segment->shared);
+    nx_free(segment->varying);
+    nx_vec_free(&segment->sizes);
+    nx_vec_free(&segment->given);
     Py_XDECREF(segment->stepper);
     nx_free(segment);
 }
@@ -81,104 +85,34 @@ nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObje
     for (int k = 0; k < point->n_segments; k++) {
         nxpy_segment *segment = point->segments[k];
         if (segment->guards.n_slots > room || nxpy_guards_check(&segment->guards, roots, values) >= 0) continue;
+        if (NX_UNLIKELY(segment->n_key) && nxpy__fit_find(segment, values) != 1) continue;
         for (int j = k; j > 0; j--) point->segments[j] = point->segments[j - 1];
         return point->segments[0] = segment;
     }
     return NULL;
 }
 
-/* ---- the graph of a segment ------------------------------------------------------------------------------------------------ */
-static int run_compiled(nxpy_segment *segment, PyObject **values, PyObject **results) {
-    nx_tensor *local_in[64], *local_out[16], **in = local_in, **out = local_out;
-    int n_in = segment->n_inputs, n_out = segment->n_results, k;
-    nx_status status = NX_OK;
-    if (n_in > NX_COUNT(local_in) && !(in = nx_alloc(sizeof *in * (size_t)n_in))) status = nx_fail_memory(sizeof *in * (size_t)n_in);
-    if (n_out > NX_COUNT(local_out) && !(out = nx_alloc(sizeof *out * (size_t)n_out))) status = nx_fail_memory(sizeof *out * (size_t)n_out);
-    if (status == NX_OK) {
-        for (k = 0; k < n_in; k++) in[k] = nxpy_tensor_get(values[segment->inputs[k]]);
-        for (k = 0; k < n_out; k++) out[k] = NULL;
-        status = nx_compiled_run(segment->compiled, in, n_in, out, n_out);
-    }
-    for (k = 0; status == NX_OK && k < n_out; k++) {
-        if (!(results[k] = nxpy_tensor_take(out[k]))) {
-            while (++k < n_out) nx_tensor_unref(out[k]);
-            status = nxpy_caught();
-            break;
-        }
-    }
-    if (in != local_in) nx_free(in);
-    if (out != local_out) nx_free(out);
-    if (status != NX_OK) nxpy_raise(status);
-    return status == NX_OK ? 0 : -1;
-}
-
-static int run_called(nxpy_segment *segment, PyObject **values, PyObject **results) {
-    PyObject *args = PyTuple_New(segment->n_inputs), *returned = NULL, *fast = NULL;
-    for (int k = 0; args && k < segment->n_inputs; k++) PyTuple_SET_ITEM(args, k, Py_NewRef(values[segment->inputs[k]]));
-    if (args) returned = PyObject_Call(segment->call, args, NULL);
-    Py_XDECREF(args);
-    if (returned && nxpy_tensor_check(returned)) { /* one bare tensor is taken as well */
-        fast = PyTuple_Pack(1, returned);
-    } else if (returned) {
-        fast = PySequence_Fast(returned, "torch.compile: the backend's function must return a tuple or list of tensors");
-    }
-    Py_XDECREF(returned);
-    if (!fast) return -1;
-    if (PySequence_Fast_GET_SIZE(fast) < segment->n_results) {
-        PyErr_Format(PyExc_RuntimeError, "torch.compile: the backend's function returned %zd values, the graph has %d",
-                     PySequence_Fast_GET_SIZE(fast), segment->n_results);
-        Py_DECREF(fast);
-        return -1;
-    }
-    for (int k = 0; k < segment->n_results; k++) results[k] = Py_NewRef(PySequence_Fast_GET_ITEM(fast, k));
-    Py_DECREF(fast);
-    return 0;
-}
-
-/* When what the backend returned is, or has as `_compiled`, one of our graphs, that is run without Python objects. Asked
- * after compiling and once more after the first run: torchair's object compiles then, and its logs belong there. */
-void nxpy__segment_find_compiled(nxpy_segment *segment) {
-    PyObject *inner = Py_TYPE(segment->call) == &nxpy_compiled_type ? Py_NewRef(segment->call)
-                                                                    : PyObject_GetAttrString(segment->call, "_compiled");
-    if (inner && Py_TYPE(inner) == &nxpy_compiled_type) {
-        segment->compiled = ((nxpy_compiled *)inner)->compiled;
-        Py_SETREF(segment->call, inner);
-        return;
-    }
-    PyErr_Clear();
-    Py_XDECREF(inner);
-}
-
-/* Computes the graph: results[n_results] are new references. */
-static int segment_run(nxpy_segment *segment, PyObject **values, PyObject **results) {
-    for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
-    if (!segment->call) return 0;
-    int done = segment->compiled ? run_compiled(segment, values, results) : run_called(segment, values, results);
-    if (NX_UNLIKELY(!segment->compiled && !segment->called && done == 0)) {
-        segment->called = true;
-        nxpy__segment_find_compiled(segment);
-    }
-    for (int k = 0; done < 0 && k < segment->n_results; k++) Py_CLEAR(results[k]);
-    return done;
-}
-
 /* ---- a frame from segment to segment --------------------------------------------------------------------------------------- */
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
     PyObject *local[16], **results = local;
+    nxpy_fit *fit = segment->n_fits ? segment->fits[0] : NULL; /* this one, whatever other threads call meanwhile */
     const nxpy_step *step = segment->recipe.steps.at;
     if (segment->n_results > NX_COUNT(local) && !(results = nx_alloc(sizeof *results * (size_t)segment->n_results))) {
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
     for (int k = 0; k < segment->n_held; k++) Py_XINCREF(values[segment->held[k]]); /* a long run lets other threads in */
-    int done = segment_run(segment, values, results);
+    for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
+    if (fit) fit->users++;
+    int done = fit && fit->call ? nxpy__fit_run(segment, fit, values, results) : 0;
     if (done == 0 && segment->n_results == 1 && segment->recipe.steps.n == 1 && step->make == NXPY_MAKE_RESULT) {
         out[0] = results[0]; /* one tensor */
     } else if (done == 0) {
-        done = nxpy__recipe_run(&segment->recipe, values, results, out);
+        done = nxpy__recipe_run(&segment->recipe, values, results, fit ? fit->ints : NULL, out);
         for (int k = 0; k < segment->n_results; k++) Py_XDECREF(results[k]);
     }
     for (int k = 0; k < segment->n_held; k++) Py_XDECREF(values[segment->held[k]]);
+    if (fit) nxpy__fit_drop(fit);
     if (results != local) nx_free(results);
     return done;
 }
@@ -206,11 +140,28 @@ typedef struct drive_state {
     PyObject *values[NXPY_MAX_SLOTS];
 } drive_state;
 
+/* A segment that holds here but for shapes that it has not seen yet: fitted to them. 1, 0 (none), -1. */
+static int fit_one(drive_state *drive, nxpy_point *point) {
+    for (int k = 0; k < point->n_segments; k++) {
+        nxpy_segment *segment = point->segments[k];
+        if (!segment->n_key || nxpy_guards_check(&segment->guards, drive->view.locals, drive->values) >= 0) continue;
+        if (nxpy__fit_find(segment, drive->values) != 0) continue;
+        nxpy__hook_hold(false); /* the backend runs as it would without us */
+        int done = nxpy__fit_make(drive->owner, segment, drive->values);
+        nxpy__hook_hold(true);
+        if (done != 0) return done;
+    }
+    return 0;
+}
+
 /* A segment whose guards hold here, traced if need be. 1: *out; 0: run uncompiled; -1: an exception. */
 static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     nxpy_point *point = nxpy__point_get(drive->root, nxpy_frame_next(drive->frame), nxpy_frame_depth(drive->frame), true);
     if (!point) return PyErr_Occurred() ? -1 : 0;
     *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
+    int fitted = *out ? 0 : fit_one(drive, point);
+    if (fitted < 0) return -1;
+    if (fitted) *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
     if (*out || point->dead) return *out != NULL;
     if (point->n_segments == NXPY_MAX_SEGMENTS) {
         point->dead = true;
@@ -223,7 +174,11 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     if (point->n_segments > 0) { /* the newest one's reason */
         nxpy_guards *guards = &point->segments[0]->guards;
         int row = nxpy_guards_check(guards, drive->view.locals, drive->values);
-        PyObject *reason = row < 0 ? PyUnicode_FromString("?") : nxpy_guards_explain(guards, row, drive->view.locals);
+        const nxpy_fit *fit = point->segments[0]->n_fits ? point->segments[0]->fits[0] : NULL;
+        PyObject *why = row < 0 && fit ? fit->why : NULL; /* the guards hold: a check of a size failed */
+        PyObject *reason = row >= 0 ? nxpy_guards_explain(guards, row, drive->view.locals)
+                           : why    ? Py_NewRef(why)
+                                    : PyUnicode_FromString("?");
         if (!reason || PyList_Append(drive->owner->recompiles, reason) < 0) return Py_XDECREF(reason), -1;
         NXPY_LOG("recompile", "{sO}", "reason", reason);
         Py_DECREF(reason);
@@ -235,7 +190,10 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     }
     for (int k = point->n_segments++; k > 0; k--) point->segments[k] = point->segments[k - 1];
     point->segments[0] = *out;
-    return nxpy_guards_check(&(*out)->guards, drive->view.locals, drive->values) < 0; /* 0: what it read is not stable */
+    if (nxpy_guards_check(&(*out)->guards, drive->view.locals, drive->values) >= 0) return 0; /* what it read is not stable */
+    if (!(*out)->n_key) return 1;
+    if ((fitted = fit_one(drive, point)) != 1) return fitted;
+    return nxpy_guards_check(&(*out)->guards, drive->view.locals, drive->values) < 0;
 }
 
 /* The breaking instruction, for real. As nxpy_frame_step. */
@@ -254,12 +212,8 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
     PyObject *local[32], **made = local, *result = NULL;
     int n = segment->recipe.n_values;
     if (n > NX_COUNT(local) && !(made = nx_alloc(sizeof *made * (size_t)n))) return nxpy_raise(NX_NO_MEMORY);
-    bool told = nxpy__log && !segment->ran;
     nxpy__hook_hold(false);
-    if (told) nxpy__log_event("run", "{sO}", "name", drive->owner->name);
     int done = nxpy__segment_values(segment, drive->values, made);
-    if (told) nxpy__log_event("ran", "{sO}", "name", drive->owner->name);
-    segment->ran = true;
     nxpy__hook_hold(true);
     if (done == 0 && segment->returns) {
         result = made[0];

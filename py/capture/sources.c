@@ -78,6 +78,13 @@ int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, Py
     return index < 0 ? -1 : note_fetched(trace, trace->segment->guards.rows.at[index].slot, value);
 }
 
+int nxpy__fetch_int(nxpy_trace *trace, PyObject *name, int64_t n) {
+    int index = add_row(trace, (nxpy_row){.code = NXPY_ROW_ROOT, .from = -1, .a = name, .n = n});
+    if (index < 0) return -1;
+    int slot = trace->segment->guards.rows.at[index].slot;
+    return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)&PyLong_Type, 0) < 0 ? -1 : slot;
+}
+
 int nxpy__slot_of(nxpy_trace *trace, PyObject *object) {
     nxpy_note *note = nxpy__note_find(trace, object);
     if (note && note->slot >= 0) return note->slot;
@@ -99,7 +106,7 @@ static void input_name(const char *source, nx_text *out) {
     }
 }
 
-static nx_status fake_new(const nx_tensor *real, nx_tensor **out) {
+nx_status nxpy__fake_new(const nx_tensor *real, nx_tensor **out) {
     nx_meta meta = {.dtype = real->a.dtype, .device = real->a.device, .ndim = real->a.ndim, .view_of = -1};
     memcpy(meta.size, real->a.sizes, sizeof(int64_t) * real->a.ndim);
     memcpy(meta.stride, real->a.strides, sizeof(int64_t) * real->a.ndim);
@@ -125,7 +132,7 @@ static nx_status add_placeholder(nxpy_trace *trace, const char *name, const char
 }
 
 /* The placeholder of a fake and what ties them. */
-static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *fake, nx_text *target) {
+static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *fake, uint64_t varying, nx_text *target) {
     input_name(source, target);
     nx_text name = {0};
     for (size_t k = 0; k < target->n; k++) nx_text_add(&name, "%c", tolower((unsigned char)target->at[k]));
@@ -133,12 +140,28 @@ static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *f
     nx_node *node = NULL;
     if (status == NX_OK) status = add_placeholder(trace, name.at, target->at, fake, &node);
     if (status == NX_OK) status = nx_tracer_bind(&trace->tracer, fake, node, 0);
+    if (status == NX_OK && varying) {
+        node->varying = varying;
+        trace->tracer.varies = true;
+    }
     nx_text_free(&name);
     return status;
 }
 
-static int tensor_row(nxpy_trace *trace, int slot, PyObject *real) {
-    nxpy_tensor_like *like = nxpy_tensor_like_new(real);
+/* Which sizes of an input are left open: those that were others before at this place (dynamic=None), all (True), none. */
+static uint64_t varying_dims(const nxpy_trace *trace, const char *source, PyObject *real) {
+    const nx_array *a = &nxpy_tensor_get(real)->a;
+    uint64_t varying = 0;
+    if (trace->owner->dynamic == 0 || nxpy_tensor_get(real)->is_parameter) return 0;
+    if (trace->owner->dynamic == 1) return a->ndim < 64 ? (UINT64_C(1) << a->ndim) - 1 : UINT64_MAX;
+    for (int k = 0; k < trace->point->n_segments; k++) {
+        varying |= nxpy_guards_varying(&trace->point->segments[k]->guards, source, a);
+    }
+    return varying;
+}
+
+static int tensor_row(nxpy_trace *trace, int slot, PyObject *real, uint64_t varying) {
+    nxpy_tensor_like *like = nxpy_tensor_like_new(real, varying);
     if (!like) return nxpy__stop_error(trace);
     return add_row(trace, (nxpy_row){.code = NXPY_ROW_TENSOR, .from = (int16_t)slot, .a = (PyObject *)Py_TYPE(real), .like = like});
 }
@@ -167,11 +190,13 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
         return NULL;
     }
     int slot = nxpy__slot_of(trace, real);
-    if (slot < 0 || tensor_row(trace, slot, real) < 0) return NULL;
+    if (slot < 0) return NULL;
     nxpy_guards_source(&trace->segment->guards, slot, &source);
-    nx_status status = source.failed ? nx_fail_memory(64) : fake_new(nxpy_tensor_get(real), &fake);
+    uint64_t varying = source.failed ? 0 : varying_dims(trace, source.at, real);
+    if (tensor_row(trace, slot, real, varying) < 0) return nx_text_free(&source), NULL;
+    nx_status status = source.failed ? nx_fail_memory(64) : nxpy__fake_new(nxpy_tensor_get(real), &fake);
     PyObject *object = NULL;
-    if (status == NX_OK) status = place_input(trace, source.at, fake, &target);
+    if (status == NX_OK) status = place_input(trace, source.at, fake, varying, &target);
     if (status == NX_OK) object = nxpy_tensor_take(fake);
     else nx_tensor_unref(fake);
     if (object && take_class(trace, object, real) < 0) Py_CLEAR(object);
@@ -266,15 +291,16 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     }
     if (nxpy_constant_check(object)) return 0;
     PyTypeObject *type = Py_TYPE(object);
+    if (type == &nxpy_symint_type) return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
     if (PyType_Check(object)) return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
     static PyTypeObject *const made[] = {&PyRange_Type, &PyRangeIter_Type, &PyListIter_Type, &PyTupleIter_Type, &PyEnum_Type,
         &PyZip_Type, &PyReversed_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type, &PyDictKeys_Type,
         &PyDictValues_Type, &PyDictItems_Type, &PyDictIterKey_Type, &PyDictIterValue_Type, &PyDictIterItem_Type};
-    bool known = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
+    bool known = type == &PyList_Type || nxpy__is_tuple(object) || type == &PyDict_Type;
     for (int k = 0; k < NX_COUNT(made); k++) known |= type == made[k];
     if (!known) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a result of type %.200s", type->tp_name);
     if (!nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1)) return -1;
-    if (type == &PyList_Type || type == &PyTuple_Type) {
+    if (type == &PyList_Type || nxpy__is_tuple(object)) {
         for (Py_ssize_t k = 0; k < Py_SIZE(object); k++) {
             if (nxpy__admit(trace, PySequence_Fast_GET_ITEM(object, k)) < 0) return -1;
         }

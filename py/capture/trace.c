@@ -158,10 +158,16 @@ static void set_break(nxpy_trace *trace, nxpy_loop *loop) {
 static int prune_inputs(nxpy_trace *trace) {
     nxpy_segment *segment = trace->segment;
     if (!(segment->inputs = nx_alloc(sizeof(int) * (size_t)(trace->inputs.n + 1)))) return nxpy_raise(NX_NO_MEMORY), -1;
+    if (!(segment->varying = nx_alloc(sizeof(int) * (size_t)(trace->inputs.n + 1)))) return nxpy_raise(NX_NO_MEMORY), -1;
     nx_node *node = trace->graph->first;
     for (int k = 0; k < trace->inputs.n && node && node->kind == NX_NODE_PLACEHOLDER; k++) {
         nx_node *next = node->next;
-        if (node->uses) segment->inputs[segment->n_inputs++] = trace->notes.at[trace->inputs.at[k]].slot;
+        int slot = trace->notes.at[trace->inputs.at[k]].slot;
+        if (node->uses && node->varying) {
+            segment->varying[segment->n_varying++] = slot;
+            segment->n_key += 2 * node->fakes[0]->a.ndim;
+        }
+        if (node->uses) segment->inputs[segment->n_inputs++] = slot;
         else nx_node_erase(node);
         node = next;
     }
@@ -207,27 +213,12 @@ static PyObject *example_inputs(const nxpy_trace *trace) {
 
 static int call_backend(nxpy_trace *trace) {
     nxpy_captured *owner = trace->owner;
-    nxpy_segment *segment = trace->segment;
-    PyObject *inputs = example_inputs(trace), *name = PyUnicode_FromFormat("__compiled_fn_%d", owner->n_graphs);
-    int result = -1;
-    if (!inputs || !name || !(segment->graph = nxpy_graph_take(trace->graph))) goto done;
-    NXPY_LOG("graph", "{sOsO}", "graph", segment->graph, "name", name);
-    owner->n_graphs++;
-    if (PyList_Append(owner->graphs, segment->graph) < 0) goto done;
-    NXPY_LOG("call_backend", "{sOsO}", "backend", owner->backend, "name", name);
-    segment->call = PyObject_CallFunctionObjArgs(owner->backend, segment->graph, inputs, NULL);
-    if (!segment->call) goto done;
-    NXPY_LOG("backend_done", "{sOsO}", "backend", owner->backend, "name", name);
-    nxpy__segment_find_compiled(segment);
-    if (!segment->compiled && !PyCallable_Check(segment->call)) {
-        PyErr_Format(PyExc_TypeError, "torch.compile: the backend returned %R, expected a callable", segment->call);
-        goto done;
-    }
-    result = 0;
-done:
+    PyObject *inputs = example_inputs(trace);
+    trace->segment->graph = nxpy_graph_take(trace->graph);
     trace->graph = NULL; /* taken, also on failure */
+    int result = !inputs || !trace->segment->graph || PyList_Append(owner->graphs, trace->segment->graph) < 0
+                     ? -1 : trace->segment->n_key ? 0 /* fitted when it is used */ : nxpy__fit_first(owner, trace->segment, inputs);
     Py_XDECREF(inputs);
-    Py_XDECREF(name);
     return result;
 }
 
@@ -289,11 +280,39 @@ static int unsupported(nxpy_trace *trace) {
 /* The stack's values that are there already: constants are guarded at once, the others when they are used. */
 static int fetch_stack(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy) {
     for (int k = loop->view.n_locals; k < copy->n; k++) {
-        if (!copy->values[k]) continue;
+        if (!copy->values[k] || nxpy_symint_check(loop->view.locals[k])) continue;
         PyObject *name = PyUnicode_FromFormat("___stack%d", k - loop->view.n_locals);
         int done = name ? nxpy__fetch(trace, NXPY_ROW_ROOT, -1, name, NULL, k, copy->values[k]) : -1;
         Py_XDECREF(name);
         if (done < 0) return -1;
+    }
+    return 0;
+}
+
+/* Integers among the frame's values that were others before at this place are left open, as sizes are. */
+static int open_ints(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy) {
+    bool may = trace->owner->dynamic != 0 && !trace->owner->shares;
+    for (int k = 0; may && k < copy->n; k++) {
+        PyObject *value = copy->values[k], *size;
+        bool varies = false;
+        for (int s = 0; value && PyLong_CheckExact(value) && s < trace->point->n_segments; s++) {
+            varies |= nxpy_guards_int_varies(&trace->point->segments[s]->guards, k, value);
+        }
+        int overflow = 0;
+        int64_t now = varies ? PyLong_AsLongLongAndOverflow(value, &overflow) : 0;
+        if (!varies || overflow) continue;
+        bool is_local = k < loop->view.n_locals;
+        PyObject *name = is_local ? Py_NewRef(PyTuple_GET_ITEM(loop->view.code->co_localsplusnames, k))
+                                  : PyUnicode_FromFormat("___stack%d", k - loop->view.n_locals);
+        int slot = name ? nxpy__fetch_int(trace, name, k) : -1;
+        Py_XDECREF(name);
+        if (slot < 0 || nx_vec_push(&trace->segment->given, slot) != NX_OK) return nxpy__stop_error(trace);
+        trace->tracer.varies = true;
+        trace->segment->n_key++;
+        if (!(size = nxpy_size_given(&trace->tracer, trace->segment->given.n - 1, now))) return nxpy__stop_error(trace);
+        Py_SETREF(loop->view.locals[k], size);
+        if (is_local) copy->written[k] = true;
+        if (!nxpy__note_add(trace, size, NXPY_NOTE_BORN, -1)) return -1;
     }
     return 0;
 }
@@ -319,7 +338,8 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     int collects = PyGC_Disable();
     loop.in = nxpy_instr_at(&loop.view, loop.group);
     nxpy__doing.trace = trace;
-    bool ready = nxpy__note_function(trace, loop.view.function) == 0 && fetch_stack(trace, &loop, &copy) == 0;
+    bool ready = nxpy__note_function(trace, loop.view.function) == 0 && open_ints(trace, &loop, &copy) == 0 &&
+                 fetch_stack(trace, &loop, &copy) == 0;
     int ran = ready ? nxpy__loop_run(&loop) : -1;
     nxpy__doing.trace = NULL;
     PyErr_Clear();

@@ -118,7 +118,7 @@ static void explain_dims(const nxpy_tensor_like *like, const nx_array *a, nx_tex
     int ndim = like->ndim;
     for (int k = 0; k < 2 * ndim; k++) {
         int64_t now = k < ndim ? a->sizes[k] : a->strides[k - ndim];
-        if (now == like->dims[k]) continue;
+        if (now == like->dims[k] || nx__tensor_fits(like, a, k % ndim)) continue;
         nx_text_add(text, " %s mismatch at dim %d: expected %lld, got %lld", k < ndim ? "size" : "stride", k % ndim,
                     (long long)like->dims[k], (long long)now);
         return;
@@ -256,6 +256,14 @@ static void print_keys(uint64_t keys, nx_text *text) {
     }
     nx_text_add(text, ")");
 }
+static void print_dims(const nxpy_tensor_like *like, int first, uint64_t unknown, nx_text *text) {
+    nx_text_add(text, "[");
+    for (int k = 0; k < like->ndim; k++) {
+        if (unknown >> k & 1) nx_text_add(text, k ? ", None" : "None");
+        else nx_text_add(text, k ? ", %lld" : "%lld", (long long)like->dims[first + k]);
+    }
+    nx_text_add(text, "]");
+}
 static void print_TENSOR(PRINT_ARGS) {
     const nxpy_tensor_like *like = row->like;
     const char *type = strrchr(like->type->tp_name, '.');
@@ -267,9 +275,9 @@ static void print_TENSOR(PRINT_ARGS) {
     if (like->device.type == 0) nx_text_add(text, "None");
     else nx_text_add(text, "%d", like->device.index);
     nx_text_add(text, ", requires_grad=%s, size=", like->keys & NX_KEY(AUTOGRAD) ? "True" : "False");
-    nx_text_add_ints(text, like->dims, like->ndim);
+    print_dims(like, 0, like->varying, text);
     nx_text_add(text, ", stride=");
-    nx_text_add_ints(text, like->dims + like->ndim, like->ndim);
+    print_dims(like, like->ndim, like->varying ? UINT64_MAX : 0, text);
     nx_text_add(text, ")");
 }
 static void print_FUNCTION(PRINT_ARGS) {
@@ -327,4 +335,33 @@ PyObject *nxpy_guards_print(const nxpy_guards *guards, PyObject *(*line_of)(PyOb
         Py_XDECREF(row);
     }
     return list;
+}
+
+uint64_t nxpy_guards_varying(const nxpy_guards *guards, const char *source, const nx_array *tensor) {
+    uint64_t varying = 0;
+    for (int k = 0; k < guards->rows.n; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->code != NXPY_ROW_TENSOR || row->like->ndim != tensor->ndim) continue;
+        nx_text mine = {0};
+        nxpy_guards_source(guards, row->from, &mine);
+        bool same = !mine.failed && strcmp(mine.at, source) == 0;
+        nx_text_free(&mine);
+        for (int d = 0; same && d < tensor->ndim; d++) {
+            if (tensor->sizes[d] != row->like->dims[d]) varying |= UINT64_C(1) << d;
+        }
+        if (same) varying |= row->like->varying;
+    }
+    return varying;
+}
+
+bool nxpy_guards_int_varies(const nxpy_guards *guards, int64_t n, PyObject *value) {
+    int slot = -1;
+    for (int k = 0; k < guards->rows.n; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->code == NXPY_ROW_ROOT && row->n == n) slot = row->slot;
+        if (slot < 0 || row->from != slot) continue;
+        if (row->code == NXPY_ROW_TYPE && row->a == (PyObject *)&PyLong_Type) return true;
+        if (row->code == NXPY_ROW_EQUALS && PyLong_CheckExact(row->a) && !nxpy_constant_equal(row->a, value)) return true;
+    }
+    return false;
 }

@@ -108,7 +108,7 @@ void nxpy_guards_free(nxpy_guards *guards) {
     guards->n_slots = 0;
 }
 
-nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object) {
+nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object, uint64_t varying) {
     const nx_tensor *tensor = nxpy_tensor_get(object);
     int ndim = tensor->a.ndim;
     nxpy_tensor_like *like = nx_alloc(sizeof *like + sizeof(int64_t) * 2 * (size_t)ndim);
@@ -117,7 +117,7 @@ nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object) {
         return NULL;
     }
     *like = (nxpy_tensor_like){.type = Py_TYPE(object), .keys = tensor->keys, .device = tensor->a.device, .dtype = tensor->a.dtype,
-                               .ndim = (uint8_t)ndim, .is_parameter = tensor->is_parameter};
+                               .ndim = (uint8_t)ndim, .is_parameter = tensor->is_parameter, .varying = varying};
     memcpy(like->dims, tensor->a.sizes, sizeof(int64_t) * (size_t)ndim);
     memcpy(like->dims + ndim, tensor->a.strides, sizeof(int64_t) * (size_t)ndim);
     return like;
@@ -204,6 +204,9 @@ static bool check_KEYS(CHECK_ARGS) {
     }
     return k == n;
 }
+bool nx__tensor_fits(const nxpy_tensor_like *like, const nx_array *a, int dim) {
+    return like->varying && (like->varying >> dim & 1 || a->sizes[dim] == like->dims[dim]);
+}
 static inline bool check_TENSOR(CHECK_ARGS) {
     PyObject *object = values[row->from];
     const nxpy_tensor_like *like = row->like;
@@ -214,7 +217,8 @@ static inline bool check_TENSOR(CHECK_ARGS) {
         tensor->a.device.type != like->device.type || tensor->a.device.index != like->device.index ||
         tensor->is_parameter != like->is_parameter) return false;
     for (int k = 0; k < ndim; k++) {
-        if (tensor->a.sizes[k] != like->dims[k] || tensor->a.strides[k] != like->dims[ndim + k]) return false;
+        bool same = tensor->a.sizes[k] == like->dims[k] && tensor->a.strides[k] == like->dims[ndim + k];
+        if (NX_UNLIKELY(!same) && !nx__tensor_fits(like, &tensor->a, k)) return false;
     }
     return true;
 }

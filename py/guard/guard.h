@@ -17,13 +17,14 @@ typedef enum nxpy_row_code {
     NXPY_N_ROW_CODES
 } nxpy_row_code;
 
-/* What a tensor was like; dims are the sizes, then the strides. */
+/* What a tensor was like; dims are the sizes, then the strides. Of a tensor whose sizes vary the other sizes count alone. */
 typedef struct nxpy_tensor_like {
     PyTypeObject *type;   /* held by the row's `a` */
     uint64_t keys;
     nx_device device;
     uint8_t dtype, ndim;
     bool is_parameter;
+    uint64_t varying;     /* dimensions, by bit, of any size */
     int64_t dims[];
 } nxpy_tensor_like;
 
@@ -59,7 +60,12 @@ int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place);
 int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n);
 void nxpy_guards_free(nxpy_guards *guards);
 /* The description of `tensor` for a TENSOR row: its `like` (nx_free), NULL without memory. */
-nxpy_tensor_like *nxpy_tensor_like_new(PyObject *tensor);
+nxpy_tensor_like *nxpy_tensor_like_new(PyObject *tensor, uint64_t varying);
+/* The dimensions whose size differs from what a TENSOR row of these guards says of the source, or varies there. */
+uint64_t nxpy_guards_varying(const nxpy_guards *guards, const char *source, const nx_array *tensor);
+
+/* Whether these guards want another int than `value` in the ROOT place n, or any. */
+bool nxpy_guards_int_varies(const nxpy_guards *guards, int64_t n, PyObject *value);
 
 /* Fills values[n_slots] (lent references) from roots; -1 when all holds, else the index of the first row that fails.
  * Runs no Python code and sets no exception. */

@@ -21,6 +21,8 @@ class Backend:
 
     def __init__(self, backend, keywords: dict) -> None:
         self.backend, self.keywords = backend, keywords
+        # A graph whose sizes vary: a backend of ours gets one graph of numbers for each shape, another one all at once.
+        self.shares_graph = not getattr(backend, "fits_shapes", False)
 
     def __call__(self, graph, example_inputs):
         from .fx import GraphModule  # loaded by make_backend
@@ -68,7 +70,8 @@ def compile(
 
     backend: "narthex" (default; "inductor" is the same), "eager", "aot_eager", "npu", or a callable that gets a
     GraphModule and example inputs. mode: "default" and "max-autotune" use the graph engine, "reduce-overhead" records
-    and replays. options: none is known so far. dynamic=True raises: shapes are static, a new one is compiled anew.
+    and replays. options: none is known so far. dynamic: sizes of inputs are left open from the start (True), never
+    (False), or as soon as they were seen to change (None).
     """
     if model is None:
 
@@ -87,10 +90,6 @@ def compile(
         return decorate
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    if dynamic:
-        raise NotImplementedError(
-            "compile: dynamic=True: symbolic sizes are not there yet; a new shape is compiled anew"
-        )
     if disable:
         return model
     made = make_backend(backend, mode, options)

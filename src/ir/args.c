@@ -58,17 +58,19 @@ static bool is_number(const nx_value *v) {
 }
 static bool is_node(const nx_value *v) { return v->tag == NX_TAG_NODE || v->tag == NX_TAG_NONE; }
 static bool is_bool(const nx_value *v) { return v->tag == NX_TAG_BOOL; }
+static bool is_size(const nx_value *v) { return v->tag == NX_TAG_NODE && nx_node_int_code(v->node) >= 0; }
+static bool is_int(const nx_value *v) { return v->tag == NX_TAG_INT || is_size(v); }
 
 static bool fits(const nx_param *p, const nx_value *v) {
     if (v->tag == NX_TAG_NONE) return p->optional;
     switch (p->type) {
     case NX_TYPE_TENSOR: return v->tag == NX_TAG_NODE || (p->number_too && is_number(v));
     case NX_TYPE_TENSORS: return all_of(v, is_node);
-    case NX_TYPE_INT: return v->tag == NX_TAG_INT;
-    case NX_TYPE_INTS: return v->tag == NX_TAG_INTS;
+    case NX_TYPE_INT: return is_int(v);
+    case NX_TYPE_INTS: return v->tag == NX_TAG_INTS || all_of(v, is_int);
     case NX_TYPE_FLOAT: return v->tag == NX_TAG_FLOAT;
     case NX_TYPE_BOOL: return v->tag == NX_TAG_BOOL;
-    case NX_TYPE_SCALAR: return is_number(v);
+    case NX_TYPE_SCALAR: return is_number(v) || is_size(v);
     case NX_TYPE_STR: return v->tag == NX_TAG_STR;
     case NX_TYPE_DTYPE: return v->tag == NX_TAG_DTYPE && v->i >= 0 && v->i < NX_N_DTYPES;
     case NX_TYPE_DEVICE:

@@ -26,6 +26,7 @@ struct nx_node {
     int n_results;
     nx_tensor **fakes;       /* n_results, each owned or NULL: shape, dtype, device (may be real constants for get_attr) */
     nx_tensor *constant;     /* get_attr: the tensor; owned */
+    uint64_t varying;        /* placeholder of a captured graph: dimensions, by bit, whose size may be another one each time */
     char *file, *code;       /* the user's line, NULL: unknown */
     int line;
     char *function;          /* the function that the line is in */
@@ -89,6 +90,23 @@ void nx_node_each_input(const nx_node *node, void (*fn)(void *arg, nx_node *inpu
 NX_MUST_USE nx_status nx_fake_new(const nx_meta *meta, int64_t offset, nx_tensor **out);
 NX_MUST_USE nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out);
 
+/* ---- sizes as values (captured graphs only) -------------------------------------------------------------------------- */
+typedef enum nx_int_code {
+#define NX_INT_ROW(code, target, name, n_args) NX_INT_##code,
+#include "ir/ints.def"
+#undef NX_INT_ROW
+} nx_int_code;
+int nx_node_int_code(const nx_node *node); /* an nx_int_code, -1: it gives no integer */
+/* A call that gives an integer; its users have NX_TAG_NODE where an INT is expected, or in a LIST where INTS are. */
+NX_MUST_USE nx_status nx_graph_append_int(nx_graph *graph, nx_int_code code, const nx_value *args, nx_node **out);
+/* Its value for arguments that are known: tensors, INTs. NX_VALUE: there is none, or a check does not hold. */
+NX_MUST_USE nx_status nx_int_compute(nx_int_code code, const nx_value *args, int64_t *out);
+/* The same graph for inputs of these shapes and these integers (INPUT k is given[k]), every integer a number;
+ * ints[n_wanted]: the values of the nodes `wanted`.
+ * NX_VALUE or what an operator says: the graph does not hold for such inputs. */
+NX_MUST_USE nx_status nx_graph_fit(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, const int64_t *given,
+                                   int n_given, nx_node *const *wanted, int n_wanted, int64_t *ints, nx_graph **out);
+
 /* ---- text ------------------------------------------------------------------------------------------------------------ */
 /* nx_graph_print / nx_graph_parse of narthex.h: the .nx form. Python form, as FX prints it: */
 NX_MUST_USE nx_status nx_graph_print_python(const nx_graph *graph, bool shapes, bool source_lines, char **out);
@@ -115,7 +133,13 @@ typedef struct nx_tracer {
     nx_status (*unknown)(struct nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* NULL: error */
     void *context;
     uint64_t included_before;
+    bool varies;                  /* CAPTURE: sizes are read as values, not as numbers */
+    NX_VEC(nx_node *) ints;       /* CAPTURE: the nodes of integers; see nx_value_size() */
+    uint64_t serial;              /* no other tracer of the thread has it */
 } nx_tracer;
+/* An integer of the graph as an argument of a call while a tracer records at CAPTURE: `number` is its place in tracer.ints.
+ * In the place of a list of ints a LIST of such and of plain INTs may stand. Only the recorder ever sees it. */
+static inline nx_value nx_value_size(int64_t now, int number) { return (nx_value){.tag = NX_TAG_INT, .n = number + 1, .i = now}; }
 NX_MUST_USE nx_status nx_tracer_push(nx_tracer *tracer); /* adds its key to the thread's included keys */
 void nx_tracer_pop(nx_tracer *tracer);                   /* and forgets all tensors */
 NX_MUST_USE nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result);

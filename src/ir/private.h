@@ -28,6 +28,10 @@ nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char 
 nx_status nx__args_check(const nx_op *op, const nx_value *args, int n);
 /* Results of a call on the arguments' fakes, by the operator's shape rule; new references in out[n_out]. */
 nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **out);
+/* ---- sizes as values (ints.c) ---- */
+/* In place: the LIST that stands for a list of ints becomes INTS, its numbers in room[n_room]. */
+nx_status nx__ints_plain(const nx_op *op, nx_value *in, int64_t *room, int n_room);
+
 /* "add" of "aten::add.Tensor" into `out`. */
 void nx__op_base(const char *op_name, char *out, size_t room);
 

@@ -7,10 +7,13 @@ typedef struct machine {
     nx_tensor **values;     /* owned; result k of a node at first[order] + k */
     int *first, *uses_left; /* by order */
     nx_value *scratch;      /* arguments, then results of the node at work */
+    nx_value *ints;         /* by order: integers of the graph, NONE elsewhere */
 } machine;
 
 static nx_status get_value(void *context, nx_node *node, int result, nx_value *out) {
     machine *m = context;
+    *out = m->ints[node->order];
+    if (out->tag == NX_TAG_INT) return NX_OK;
     nx_tensor *tensor = m->values[m->first[node->order] + result];
     *out = nx_value_tensor(tensor); /* an absent result is None */
     return NX_OK;
@@ -61,6 +64,8 @@ static nx_status prepare(machine *m, const nx_graph *graph) {
     if ((m->values = nx_alloc_zeroed(bytes)) == NULL) return nx_fail_memory(bytes);
     bytes = sizeof(nx_value) * (size_t)(room + 1);
     if ((m->scratch = nx_alloc(bytes)) == NULL) return nx_fail_memory(bytes);
+    bytes = sizeof(nx_value) * (size_t)(graph->n_nodes + 1);
+    if ((m->ints = nx_alloc_zeroed(bytes)) == NULL) return nx_fail_memory(bytes);
     return NX_OK;
 }
 
@@ -72,9 +77,23 @@ static void release(machine *m, const nx_graph *graph) {
     nx_free(m->first);
     nx_free(m->uses_left);
     nx_free(m->scratch);
+    nx_free(m->ints);
+}
+
+/* An integer of a captured graph. */
+static nx_status run_int(machine *m, const nx_node *node, nx_int_code code) {
+    int64_t value;
+    NX_TRY(nx_args_resolve(node->args, node->n_args, get_value, m, m->scratch));
+    NX_TRY(nx_int_compute(code, m->scratch, &value));
+    m->ints[node->order] = nx_value_int(value);
+    nx_node_each_input(node, finish_use, m);
+    return NX_OK;
 }
 
 static nx_status run_call(machine *m, const nx_node *node) {
+    int64_t sizes[64];
+    int code = node->op ? -1 : nx_node_int_code(node);
+    if (code >= 0) return run_int(m, node, (nx_int_code)code);
     if (node->op == NULL)
         return nx_fail(NX_NOT_IMPLEMENTED, "graph: %s calls %s, which is no operator", node->name,
                        node->target ? node->target : "nothing");
@@ -82,6 +101,7 @@ static nx_status run_call(machine *m, const nx_node *node) {
     nx_value *out = m->scratch, *in = out + n_out;
     memset(out, 0, sizeof *out * (size_t)n_out);
     NX_TRY(nx_args_resolve(node->args, node->n_args, get_value, m, in));
+    NX_TRY(nx__ints_plain(node->op, in, sizes, NX_COUNT(sizes)));
     NX_TRY(nx_op_call(node->op, in, out));
     for (int k = 0; k < n_out; k++) {
         if (out[k].tag == NX_TAG_TENSOR && k < node->n_results)

@@ -11,6 +11,8 @@ nx_status nx_tracer_push(nx_tracer *tracer) {
     nx_thread *thread = nx_thread_get();
     if (tracer->key != NX_KEY_AT_CAPTURE && tracer->key != NX_KEY_AT_TRACE)
         return nx_fail(NX_VALUE, "tracer: key %d is neither CAPTURE nor TRACE", tracer->key);
+    static _Thread_local uint64_t n_pushed;
+    tracer->serial = ++n_pushed;
     tracer->outer = thread->tracer;
     tracer->included_before = thread->keys_included;
     thread->keys_included |= UINT64_C(1) << tracer->key;
@@ -31,6 +33,7 @@ void nx_tracer_pop(nx_tracer *tracer) {
         nx_free(entry);
     }
     nx_map_free(&tracer->nodes);
+    nx_vec_free(&tracer->ints);
 }
 
 nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result) {
@@ -103,6 +106,9 @@ static nx_status to_nodes(const lookup *look, const nx_value *in, int n, nx_valu
             *spare += in[i].n;
             NX_TRY(to_nodes(look, in[i].list, in[i].n, inner, spare));
             to[i] = nx_value_list(inner, in[i].n);
+        } else if (in[i].tag == NX_TAG_INT && in[i].n > 0) {
+            if (in[i].n > look->tracer->ints.n) return nx_fail(NX_RUNTIME, "%s: a size of another trace", look->op->def->name);
+            to[i] = nx_value_node(look->tracer->ints.at[in[i].n - 1], 0);
         } else {
             to[i] = in[i];
         }
@@ -152,6 +158,17 @@ static nx_tracer *serving(const nx_thread *thread) {
     return best;
 }
 
+/* What goes on below: the arguments with numbers for all sizes. */
+static nx_status make_plain(const nx_op *op, const nx_value **in, nx_value *plain, int n_plain, int64_t *sizes, int n_sizes) {
+    if (op->def->n_in > n_plain) return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d arguments", op->def->name, n_plain);
+    for (int i = 0; i < op->def->n_in; i++) {
+        plain[i] = (*in)[i];
+        if (plain[i].tag == NX_TAG_INT) plain[i].n = 0;
+    }
+    *in = plain;
+    return nx__ints_plain(op, plain, sizes, n_sizes);
+}
+
 nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     nx_tracer *tracer = serving(thread);
@@ -162,8 +179,10 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     int room = nx_args_room(in, op->def->n_in);
     nx_value *args = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *args * (size_t)room);
     if (args == NULL) return nx_fail_memory(sizeof *args * (size_t)room);
-    nx_value *spare = args + op->def->n_in;
+    nx_value *spare = args + op->def->n_in, plain[32];
+    int64_t sizes[64];
     nx_status status = to_nodes(&(lookup){tracer, op}, in, op->def->n_in, args, &spare);
+    if (status == NX_OK && tracer->ints.n) status = make_plain(op, &in, plain, NX_COUNT(plain), sizes, NX_COUNT(sizes));
     if (status == NX_OK) {
         uint64_t excluded = thread->keys_excluded;
         thread->keys_excluded = excluded | UINT64_C(1) << tracer->key;

@@ -146,11 +146,6 @@ def test_wrong_construction(wrong):
         _C.CapturedFunction(*wrong)
 
 
-def test_dynamic_is_refused():
-    with pytest.raises(NotImplementedError, match="symbolic shapes are not there"):
-        make(add, dynamic=True)
-
-
 # ---- backends
 
 

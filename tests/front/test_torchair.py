@@ -69,8 +69,6 @@ def test_backend_names():
         nt.compile(lambda x: x, mode="fast")
     with pytest.raises(RuntimeError, match="Either mode or options"):
         nt.compile(lambda x: x, mode="default", options={})
-    with pytest.raises(NotImplementedError, match="dynamic=True"):
-        nt.compile(lambda x: x, dynamic=True)
     assert nt.compile(len, disable=True) is len
 
 

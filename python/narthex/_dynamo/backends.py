@@ -46,6 +46,9 @@ def log_output_code(compiled) -> None:
         logging.artifact("inductor", "output_code", "Output code:\n" + compiled.plan(), compile_id())
 
 
+narthex.fits_shapes = True
+
+
 def eager(gm, example_inputs):
     """Runs the captured graph operator by operator."""
     return gm.forward
@@ -58,11 +61,17 @@ def aot_eager(gm, example_inputs):
     return aot_graphs(gm).compile("eager", graph_device(example_inputs))
 
 
+aot_eager.fits_shapes = True
+
+
 def npu(gm, example_inputs, **options):
     """torchair's backend with its default configuration."""
     from ..compat.torchair import get_npu_backend
 
     return get_npu_backend()(gm, example_inputs, **options)
+
+
+npu.fits_shapes = True
 
 
 _registry = {"narthex": narthex, "inductor": narthex, "eager": eager, "aot_eager": aot_eager, "npu": npu}

@@ -126,7 +126,9 @@ def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
         )
     _check_decompositions(custom_decompositions)
     decompositions = get_npu_default_decompositions()
-    return partial(_npu_backend, compiler_config=compiler_config or CompilerConfig(), decompositions=decompositions)
+    backend = partial(_npu_backend, compiler_config=compiler_config or CompilerConfig(), decompositions=decompositions)
+    backend.fits_shapes = True  # one graph for each shape
+    return backend
 
 
 def get_compiler(compiler_config=None):
