@@ -110,7 +110,7 @@ static nx_status check_written(const nx_compiled *compiled, nx_tensor *const *in
     const nx_aot *aot = compiled->aot;
     for (int i = 0; i < aot->n_mutated; i++) {
         const nx_tensor *written = inputs[aot->mutated[i]];
-        if (!nx_tensor_requires_grad(written) || !nx_tensor_is_leaf(written)) continue;
+        if (aot->keeps_history[i] || !nx_tensor_requires_grad(written) || !nx_tensor_is_leaf(written)) continue;
         return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place "
                        "operation.");
     }

@@ -256,8 +256,9 @@ static nx_status copy_constant(nx__lower *l, nx__value *value) {
     return nx__call_lower(l, clone, in, out);
 }
 
-static nx_status lower_output(nx__lower *l, const nx_value *ref, int at) {
+static nx_status lower_output(nx__lower *l, const nx_node *node, int at) {
     nx_program *p = l->program;
+    const nx_value *ref = &node->args[at];
     nx__output *output = &p->outputs[at];
     if (ref->tag == NX_TAG_NONE) return NX_OK;
     if (ref->tag != NX_TAG_NODE)
@@ -279,7 +280,10 @@ static nx_status lower_output(nx__lower *l, const nx_value *ref, int at) {
     output->kind = input ? (whole ? NX__SAME_INPUT : NX__INPUT_VIEW) : (whole ? NX__FRESH : NX__FRESH_VIEW);
     output->index = buffer->index;
     for (int k = 0; k < at && whole && !input; k++) {
-        if (p->outputs[k].kind == NX__FRESH && p->outputs[k].index == buffer->index) {
+        bool same = node->args[k].node == ref->node && node->args[k].n == ref->n; /* else: a view of it */
+        if (p->outputs[k].kind == NX__FRESH && p->outputs[k].index == buffer->index && !same) {
+            output->kind = NX__FRESH_VIEW;
+        } else if (p->outputs[k].kind == NX__FRESH && p->outputs[k].index == buffer->index) {
             output->kind = NX__SAME_OUTPUT;
             output->index = k;
             break;
@@ -352,7 +356,7 @@ static nx_status lower_nodes(nx__lower *l, const span *spans) {
         case NX_NODE_PLACEHOLDER: NX_TRY(lower_input(l, node, n_inputs++)); break;
         case NX_NODE_GET_ATTR: NX_TRY(lower_constant(l, node)); break;
         case NX_NODE_OUTPUT:
-            for (int k = 0; k < node->n_args; k++) NX_TRY(lower_output(l, &node->args[k], k));
+            for (int k = 0; k < node->n_args; k++) NX_TRY(lower_output(l, node, k));
             break;
         default:
             if (node->op == NULL) return fail_node(node, "not an operator; make the graph functional first");

@@ -59,6 +59,7 @@ NX_MUST_USE nx_status nx_grad_set_node(nx_tensor *tensor, nx_grad_node *node, in
 /* Makes a fresh tensor a result that depends on `leaf` as on itself (NULL: on nothing whose gradient is wanted),
  * for traces, whose inputs must not be leaves where the caller's are none. */
 NX_MUST_USE nx_status nx_grad_stand_in(nx_tensor *tensor, nx_tensor *leaf);
+bool nx_grad_is_stand_in(const nx_tensor *tensor); /* its history is still that one */
 void nx_grad_drop(nx_tensor *tensor);                   /* detach_ */
 NX_MUST_USE nx_status nx_tensor_set_grad(nx_tensor *tensor, nx_tensor *grad); /* NULL clears */
 /* The gradient of a non-leaf is added into its grad as well; on a leaf this does nothing. */

@@ -170,3 +170,8 @@ nx_status nx_grad_stand_in(nx_tensor *tensor, nx_tensor *leaf) {
     nx_grad_node_unref(node);
     return status;
 }
+
+bool nx_grad_is_stand_in(const nx_tensor *tensor) {
+    const nx_grad_node *node = tensor->autograd ? tensor->autograd->node : NULL;
+    return node && node->class == &input_class;
+}

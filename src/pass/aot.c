@@ -225,11 +225,14 @@ static bool is_in_input(const trace *t, const nx_tensor *tensor) {
     return false;
 }
 
-/* An output in an input's memory has that input's history, one that stands twice has one gradient. */
+/* An output in an input's memory has that input's history, one that stands twice has one gradient. A written
+ * input may have kept its history: through detach() only its elements change. */
 static void find_roots(nx_aot *aot, const trace *t) {
     for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) {
         const nx_tensor *result = forward_result(aot, t, i);
-        bool differs = i >= aot->n_outputs || (!is_in_input(t, result) && aot->same_as_output[i] < 0);
+        bool keeps = i >= aot->n_outputs && nx_grad_is_stand_in(result);
+        bool differs = i < aot->n_outputs ? !is_in_input(t, result) && aot->same_as_output[i] < 0 : !keeps;
+        if (i >= aot->n_outputs) aot->keeps_history[i - aot->n_outputs] = keeps;
         aot->output_requires_grad[i] = nx_tensor_requires_grad(result) && differs;
         aot->n_tangents += aot->output_requires_grad[i];
     }
@@ -333,12 +336,13 @@ static nx_status prepare(nx_aot *aot, const nx_graph *captured) {
     aot->n_outputs = output->n_args;
     size_t n_outputs = (size_t)aot->n_outputs + 1, n_inputs = (size_t)aot->n_inputs + 1;
     aot->mutated = nx_alloc_zeroed(sizeof(int) * n_inputs);
+    aot->keeps_history = nx_alloc_zeroed(n_inputs);
     aot->grad_of = nx_alloc(sizeof(int) * n_inputs);
     aot->alias_of = nx_alloc_zeroed(sizeof(int) * n_outputs);
     aot->same_as_input = nx_alloc_zeroed(n_outputs);
     aot->same_as_output = nx_alloc_zeroed(sizeof(int) * n_outputs);
     aot->output_requires_grad = nx_alloc_zeroed(n_outputs + n_inputs);
-    if (!aot->mutated || !aot->grad_of || !aot->alias_of || !aot->same_as_input || !aot->same_as_output ||
+    if (!aot->mutated || !aot->keeps_history || !aot->grad_of || !aot->alias_of || !aot->same_as_input || !aot->same_as_output ||
         !aot->output_requires_grad)
         return nx_fail_memory(sizeof(int) * (n_inputs + n_outputs));
     for (int i = 0; i < aot->n_inputs; i++) aot->grad_of[i] = -1;
@@ -417,6 +421,7 @@ void nx_aot_free(nx_aot *aot) {
     nx_graph_free(aot->forward);
     nx_graph_free(aot->backward);
     nx_free(aot->mutated);
+    nx_free(aot->keeps_history);
     nx_free(aot->alias_of);
     nx_free(aot->same_as_input);
     nx_free(aot->same_as_output);

@@ -72,6 +72,18 @@ static nx_status invert_view(worker *w, const undo *u, nx_value *out) {
     return emit_named(w, "aten::view", in, 2, out);
 }
 
+static nx_status refuse_view(const worker *w, const nx_node *view) {
+    return nx_fail(NX_NOT_IMPLEMENTED,
+                   "%s: writing through %s in a compiled function is not there yet: write to a copy",
+                   w->node->op->def->name, view->op->def->name);
+}
+
+/* Where elements lie in one place several times, the value does not tell which of them was written. */
+static nx_status invert_expand(worker *w, const undo *u, nx_value *out) {
+    bool repeats = fake_of(u->base)->a.numel != fake_of(u->value)->a.numel;
+    return repeats ? refuse_view(w, u->view) : invert_view(w, u, out);
+}
+
 /* The view's own arguments undo it. */
 static nx_status invert_transpose(worker *w, const undo *u, nx_value *out) {
     nx_value in[] = {*u->value, u->view->args[1], u->view->args[2]};
@@ -116,6 +128,7 @@ static const struct {
 } inverses[] = {
     {"aten::t", invert_t},
     {"aten::view", invert_view},
+    {"aten::expand", invert_expand},
     {"aten::detach", invert_same},
     {"aten::alias", invert_same},
     {"aten::transpose.int", invert_transpose},
@@ -131,9 +144,7 @@ static nx_status invert(worker *w, const undo *u, nx_value *out) {
     for (int i = 0; i < NX_COUNT(inverses); i++) {
         if (strcmp(inverses[i].view, name) == 0) return inverses[i].invert(w, u, out);
     }
-    return nx_fail(NX_NOT_IMPLEMENTED,
-                   "%s: writing through %s in a compiled function is not there yet: write to a copy",
-                   w->node->op->def->name, name);
+    return refuse_view(w, u->view);
 }
 
 /* ---- places ---- */
@@ -206,14 +217,25 @@ static nx_status emit_functional(worker *w, const nx_op *op, nx_value *in, int w
     return emit(w, op, in, NULL, out);
 }
 
-/* The written tensor keeps its dtype and size, whatever the functional form promotes to. */
-static nx_status fit_written(worker *w, const nx_op *op, const nx_tensor *before, nx_value *value) {
-    const nx_tensor *fake = fake_of(value);
+static bool same_strides(const nx_array *a, const nx_array *b) {
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->sizes[d] > 1 && a->strides[d] != b->strides[d]) return false;
+    }
+    return true;
+}
+
+/* The written tensor keeps its dtype and layout, whatever the functional form gives; later views rely on it. */
+static nx_status fit_written(worker *w, const nx_op *op, const nx_value *old, nx_value *value) {
+    const nx_tensor *fake = fake_of(value), *before = fake_of(old);
     bool same = fake->a.ndim == before->a.ndim;
     for (int d = 0; same && d < fake->a.ndim; d++) same = fake->a.sizes[d] == before->a.sizes[d];
     if (!same)
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: resizing a tensor in a compiled function is not there yet",
                        op->def->name);
+    if (fake->a.numel > 0 && nx_is_dense(&before->a) && !same_strides(&fake->a, &before->a)) {
+        nx_value in[] = {*old, *value};
+        return emit_named(w, "aten::copy", in, 2, value);
+    }
     if (fake->a.dtype == before->a.dtype) return NX_OK;
     nx_value in[] = {*value, nx_value_dtype((nx_dtype)before->a.dtype)};
     return emit_named(w, "aten::_to_copy", in, 2, value);
@@ -225,10 +247,9 @@ static nx_status do_write(worker *w, const nx_node *node, nx_value *in, int writ
                        "%s: writing several tensors in a compiled function is not there yet",
                        node->op->def->name);
     int index = place_index(w, node->args[written].node, node->args[written].n);
-    const nx_tensor *before = fake_of(&in[written]);
-    nx_value value;
+    nx_value value, old = in[written];
     NX_TRY(emit_functional(w, node->op, in, written, &value));
-    NX_TRY(fit_written(w, node->op, before, &value));
+    NX_TRY(fit_written(w, node->op, &old, &value));
     NX_TRY(write_place(w, index, value));
     w->place_of[w->first[node->order]] = index; /* the result is the written tensor itself */
     return NX_OK;
@@ -305,12 +326,11 @@ static nx_status view_again(worker *w, int index, nx_value *out) {
     return emit(w, p->view->op, in, NULL, out);
 }
 
-/* A result that shares memory with a written input is a chain of views of the input's new value: the
- * caller takes the same views of the real input. */
+/* A result that shares written memory is a chain of views of its newest value, so that results share it as in
+ * eager mode, in eager mode's layout; of an input's the caller takes the same views of the real input. */
 static nx_status result_value(worker *w, const nx_value *result, nx_value *out) {
     int index = place_index(w, result->node, result->n), root = w->places.at[index].root;
-    bool shared = root < w->inputs.n && is_written(w, root);
-    return shared ? view_again(w, index, out) : read_place(w, index, out);
+    return w->versions.at[root] > 0 ? view_again(w, index, out) : read_place(w, index, out);
 }
 
 static nx_status do_output(worker *w, const nx_node *output) {

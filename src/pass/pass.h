@@ -13,6 +13,7 @@ typedef struct nx_aot {
     int n_inputs, n_outputs; /* of the captured graph */
     int n_mutated;           /* results n_outputs.. of forward are copied into inputs mutated[i] */
     int *mutated;
+    bool *keeps_history;     /* n_mutated: the input requires grad and is written through detach() only */
     int n_saved;
     int *alias_of;           /* n_outputs: the input that an output is or is a view of, -1: none. The forward then returns
                                 nothing useful there for identity: the runtime returns the input itself when same_as_input */

@@ -1,0 +1,140 @@
+"""Random functions of tensors: views, point operators, reductions, products, writes, several results, types.
+
+`program(seed)` grows one by running each line eagerly as it is written; a line that the framework refuses is left out,
+so that every program is one that eager mode runs. `shrink()` takes lines and results away while something still holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import narthex as nt
+
+MAX_ELEMENTS = 20000
+SHAPES = ((3, 4), (4,), (3, 1), (1, 4), (), (2, 3, 4), (4, 4), (5,), (2, 1, 4), (7, 300), (0, 4))
+POINT = (
+    "{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / ({y} * {y} + 1)", "t.maximum({x}, {y})", "t.minimum({x}, {y})",
+    "{x} + {n}", "{n} - {x}", "{x} * {n}", "{x} / {k}", "{x}.exp()", "t.tanh({x})", "{x}.sigmoid()", "t.relu({x})",
+    "-{x}", "{x}.abs()", "t.sqrt({x}.abs() + 1)", "{x}.erf()", "{x}.sin() * {x}.cos()", "({x} * {x} + 1).log()",
+    "({x} * {x} + 1).rsqrt()", "t.nn.functional.gelu({x})", "t.nn.functional.silu({x})", "{x} ** 2", "{x} ** 3",
+    "t.where({x} > {y}, {x}, {y})", "t.where({x} > 0, {x}, {n})", "({x} > {y})", "({x} >= 0)",
+    "{x}.add({y}, alpha={k})", "{x}.masked_fill({y} > 0, {n})", "{x}.reciprocal()", "t.zeros_like({x}) + {y}",
+    "t.ones_like({x}) * {y}",
+)  # fmt: skip
+VIEW = (
+    "{x}.t()", "{x}.view(-1)", "{x}.reshape(-1)", "{x}.transpose(0, -1)", "{x}.transpose(-2, -1)",
+    "{x}.unsqueeze({d})", "{x}.squeeze({d})", "{x}[0]", "{x}[-1]", "{x}[..., 1:3]", "{x}[:, 0]", "{x}[::2]",
+    "{x}[1:]", "{x}.expand(3, 4)", "{x}.expand(2, 3, 4)", "{x}.permute(1, 0)", "{x}.permute(2, 0, 1)",
+    "{x}.view(4, -1)", "{x}.view(2, -1)", "{x}.narrow(0, 1, 2)", "{x}.flatten()", "{x}.detach()", "{x}.view_as({x})",
+    "{x}.select(-1, 1)",
+)  # fmt: skip
+REDUCE = (
+    "{x}.sum()", "{x}.sum(0)", "{x}.sum(-1, keepdim=True)", "{x}.mean()", "{x}.mean(-1)", "{x}.mean(0, keepdim=True)",
+    "{x}.sum((0, 1))", "t.softmax({x}, -1)", "t.softmax({x}, 0)", "t.log_softmax({x}, -1)",
+    "t.nn.functional.layer_norm({x}, {x}.shape[-1:])", "t.nn.functional.layer_norm({x}, {x}.shape[-1:], {y}, {x}[0])",
+)  # fmt: skip
+PRODUCT = (
+    "{x} @ {y}", "{x} @ {y}.t()", "{x}.t() @ {y}", "t.nn.functional.linear({x}, {y})", "{x} @ {x}.transpose(-2, -1)",
+    "t.bmm({x}, {y}.transpose(-2, -1))", "t.nn.functional.linear({x}, {y}, {y}[:, 0])", "t.cat([{x}, {y}])",
+    "t.cat([{x}, {y}, {x}], -1)", "t.stack([{x}, {x} + 1], {d})",
+)  # fmt: skip
+OTHER = (
+    "{x}.clone()", "{x}.contiguous()", "{x}.to(t.float64)", "{x}.to(t.float32)", "{x}.to(t.bfloat16)",
+    "{x}.to(t.int64)", "t.randn(3, 4, device=a.device)", "t.randn(4, device=a.device) + {x}",
+    "t.full((3, 4), {n}, device=a.device)", "t.arange(4, device=a.device) * {x}", "t.nn.functional.dropout({x}, 0.5)",
+    "t.tril({x})", "t.zeros(3, 4, device=a.device)",
+    "t.nn.functional.cross_entropy({x}, t.arange(3, device=a.device))", "t.eye(4, device=a.device) + {x}",
+)  # fmt: skip
+WRITE = (
+    "{x}.add_({y})", "{x}.mul_({n})", "{x}.add_(1)", "{x}.copy_({y})", "{x}.zero_()", "{x}.fill_({n})", "{x}.neg_()",
+    "{x}[0] = {y}", "{x}[0] = {n}", "{x}[..., 1:3] = {n}", "{x}[1:] += {n}", "{x}.t().mul_({n})",
+    "{x}.view(-1).add_({n})", "{x}.exp_()", "{x} += {y}", "{x}.masked_fill_({y} > 0, {n})",
+    "{x}.transpose(0, -1)[0].copy_({y})", "{x}.detach().mul_({n})", "{x}.sub_({y}, alpha={k})", "{x}[:, 1].zero_()",
+    "{x}.normal_()", "{x}.unsqueeze(0).mul_({y})",
+)  # fmt: skip
+KINDS = ((POINT, 40), (VIEW, 22), (REDUCE, 9), (PRODUCT, 9), (OTHER, 8), (WRITE, 12))
+
+
+@dataclass(frozen=True)
+class Program:
+    """Lines of a function of t and the inputs; `inputs`: name -> (shape, dtype, requires_grad, transposed)."""
+
+    seed: int
+    inputs: tuple[tuple[str, tuple[int, ...], str, bool, bool], ...]
+    lines: tuple[str, ...]
+    results: tuple[str, ...]
+
+    def text(self) -> str:
+        body = [*self.lines, f"return ({''.join(name + ', ' for name in self.results)})"]
+        return f"def f(t, {', '.join(i[0] for i in self.inputs)}):\n" + "".join(f"    {line}\n" for line in body)
+
+    def arguments(self, device: str = "cpu") -> list[nt.Tensor]:
+        nt.manual_seed(self.seed)
+        return [make_input(*i[1:]).to(device).detach().requires_grad_(i[3]) for i in self.inputs]
+
+
+def make_input(shape, dtype, requires_grad, transposed):
+    x = nt.randn(shape[::-1] if transposed else shape)
+    if transposed:
+        for d in range(len(shape) // 2):
+            x = x.transpose(d, -1 - d)
+    return (x * 3).to(getattr(nt, dtype))
+
+
+def make_inputs(draw):
+    for name in "abcde"[: draw.randint(2, 5)]:
+        shape = draw.choice(SHAPES)
+        dtype = draw.choice(("float32",) * 6 + ("float64", "bfloat16", "int64"))
+        floating = dtype != "int64"
+        yield name, shape, dtype, floating and draw.random() < 0.5, len(shape) > 1 and draw.random() < 0.2
+
+
+def fill(draw, text, names):
+    x = draw.choice(names[-4:]) if draw.random() < 0.6 else draw.choice(names)
+    text = text.replace("{x}", x).replace("{y}", draw.choice(names)).replace("{d}", str(draw.randint(-1, 1)))
+    return text.replace("{n}", str(draw.choice((0.5, -1.25, 2, 3)))).replace("{k}", str(draw.choice((2, -0.5, 3))))
+
+
+def program(seed: int, length: int = 14) -> Program:
+    draw = random.Random(seed)
+    made = Program(seed, tuple(make_inputs(draw)), (), ())
+    scope = {"t": nt} | {i[0]: x for i, x in zip(made.inputs, made.arguments())}
+    names, lines = [i[0] for i in made.inputs], []
+    templates, weights = zip(*KINDS)
+    for _ in range(draw.randint(3, length) * 3):
+        kind = draw.choices(templates, weights)[0]
+        line = fill(draw, draw.choice(kind), names)
+        name = "" if kind is WRITE else f"v{len(lines)}"
+        if try_line(scope, f"{name} = {line}" if name else line, name):
+            lines.append(f"{name} = {line}" if name else line)
+            names += [name] if name else []
+        if len(lines) == length:
+            break
+    results = draw.sample(names, min(len(names), draw.randint(1, 4)))
+    return replace(made, lines=tuple(lines), results=tuple(dict.fromkeys([*results, names[-1]])))
+
+
+def try_line(scope, line, name) -> bool:
+    try:
+        exec(line, scope)
+    except (RuntimeError, IndexError, TypeError, ValueError):  # NotImplementedError is a RuntimeError
+        return False
+    value = scope.get(name)
+    return not name or (isinstance(value, nt.Tensor) and value.numel() <= MAX_ELEMENTS)
+
+
+def shrink(made: Program, holds: Callable[[Program], bool]) -> Program:
+    """The program with as little as possible, so that `holds` is still true of it."""
+    smaller = True
+    while smaller:
+        smaller = False
+        for part in ("lines", "results"):
+            have = getattr(made, part)
+            for i in reversed(range(len(have))):
+                less = have[:i] + have[i + 1 :]
+                candidate = replace(made, **{part: less})
+                if (part == "lines" or less) and holds(candidate):
+                    made, have, smaller = candidate, less, True
+    return made

@@ -1,0 +1,135 @@
+"""Random graphs: compiled in each mode they give eager mode's results, layouts, sharing, written inputs and gradients.
+
+A failure prints the smallest program that still fails; `python -m tests.compile.test_random_graphs SEED` runs one.
+"""
+
+import linecache
+import sys
+import warnings
+
+import narthex as nt
+import numpy as np
+import pytest
+
+from .random_graphs import Program, program, shrink
+
+MODES = ("max-autotune", "reduce-overhead")
+PROGRAMS, BLOCK = 500, 25
+NOT_THERE = (
+    "writing through aten::expand in a compiled function is not there yet",
+    "in-place with a gradient on a tensor whose memory other tensors share is not there yet",
+)
+
+
+def function_of(made: Program):
+    """f as a module's function, with its source where tracebacks find it."""
+    text, file = made.text(), f"<graph {made.seed}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    scope = {}
+    exec(compile(text, file, "exec"), scope)
+    return scope["f"]
+
+
+def elements(x):
+    return x.detach().to(nt.float32 if x.dtype is nt.bfloat16 else x.dtype).cpu().numpy()
+
+
+def described(x):
+    strides = [stride for size, stride in zip(x.shape, x.stride()) if size > 1] if x.numel() else None
+    return x.dtype, tuple(x.shape), strides, x.requires_grad
+
+
+def same(a, b) -> bool:
+    nan = a.dtype.is_floating_point
+    return described(a) == described(b) and np.array_equal(elements(a), elements(b), equal_nan=nan)
+
+
+def close(a, b) -> bool:
+    """Of gradients: what meets at a tensor outside of the compiled function is added in another order."""
+    if a is None or b is None:
+        return a is b
+    x, y = elements(a), elements(b)
+    digits = 3e-2 if a.dtype is nt.bfloat16 else 1e-5
+    scale = np.abs(x[np.isfinite(x)]).max(initial=0.0)
+    return a.dtype is b.dtype and a.shape == b.shape and np.allclose(x, y, digits, digits * scale, equal_nan=True)
+
+
+def outcome(made: Program, function, device: str, calls: int) -> list:
+    """For each call: what was refused, or results, inputs afterwards, who shares memory, gradients."""
+    seen = []
+    for _ in range(calls):
+        inputs = made.arguments(device)
+        nt.manual_seed(made.seed + 1)
+        try:
+            results = function(nt, *inputs)
+            roots = [r for r in results if r.requires_grad]
+            if roots:
+                sum((r.to(nt.float32) * (k + 1)).sum() for k, r in enumerate(roots)).backward()
+        except RuntimeError as error:
+            seen.append(f"{type(error).__name__}: {error}")
+            continue
+        tensors = [*results, *inputs]
+        shared = [a.data_ptr() == b.data_ptr() and a.numel() > 0 for a in tensors for b in tensors]
+        seen.append([shared, tensors, [i.grad for i in inputs]])
+    return seen
+
+
+def differs(made: Program, mode: str, device: str = "cpu", calls: int = 2) -> str | None:
+    """What is wrong with the program compiled, None: nothing."""
+    eager = outcome(made, function_of(made), device, 1) * calls
+    try:
+        compiled = outcome(made, nt.compile(function_of(made), mode=mode, fullgraph=True), device, calls)
+    except Exception as error:  # noqa: BLE001  (whatever it is, eager mode ran)
+        return f"{type(error).__name__}: {error}"
+    for expected, got in zip(eager, compiled):
+        if isinstance(expected, str) or isinstance(got, str):
+            texts = [text for text in (expected, got) if isinstance(text, str)]
+            if len(texts) < 2 and not any(known in texts[0] for known in NOT_THERE):
+                return f"eager {expected}, compiled {got}"
+            continue
+        if expected[0] != got[0]:
+            return "other tensors share memory"
+        for part, agree, name in ((1, same, "results and inputs"), (2, close, "gradients")):
+            for k, (a, b) in enumerate(zip(expected[part], got[part], strict=True)):
+                if not agree(a, b):
+                    return f"tensor {k} of {name} differs:\n{a}\n{b}"
+    return None
+
+
+def fails(made: Program, mode: str, device: str) -> bool:
+    try:
+        return differs(made, mode, device) is not None
+    except Exception:  # noqa: BLE001  (it does not run eagerly any more)
+        return False
+
+
+def check(seed: int, device: str = "cpu") -> None:
+    made = program(seed)
+    for mode in MODES:
+        wrong = differs(made, mode, device)
+        if wrong is not None:
+            least = shrink(made, lambda p: fails(p, mode, device))  # noqa: B023  (used at once)
+            text = f"{mode}, {device}, inputs {least.inputs}\n{least.text()}{differs(least, mode, device)}"
+            pytest.fail(f"python -m tests.compile.test_random_graphs {seed}: {text}", pytrace=False)
+
+
+@pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
+def test_random_graphs(first):
+    for seed in range(first, first + BLOCK):
+        check(seed)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_graphs_on_npu(first):
+    import narthex.compat.torch_npu  # noqa: F401  (loads the plugin)
+
+    for seed in range(first, first + 20):
+        check(seed, "npu:0")
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        print(program(int(argument)).text())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            check(int(argument))
