@@ -24,7 +24,10 @@ static PyObject *node_repr(PyObject *self) {
                                 ((node_object *)self)->node);
 }
 static PyObject *node_name(PyObject *self, PyObject *unused) {
-    return PyUnicode_FromString(nx_grad_node_name(((node_object *)self)->node));
+    const nx_grad_node *node = ((node_object *)self)->node;
+    const char *name = nx_grad_node_name(node);
+    bool is_engines = strcmp(name, "AccumulateGrad") == 0 || strcmp(name, "CopySlices") == 0;
+    return PyUnicode_FromFormat("%s%s", is_engines ? "torch::autograd::" : "", name);
 }
 static PyObject *node_next(PyObject *self, void *unused) {
     nx_grad_node *node = ((node_object *)self)->node;
@@ -105,8 +108,10 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
     return status == NX_OK ? 0 : (nxpy_raise(status), -1);
 }
 static PyObject *get_grad_fn(PyObject *self, void *unused) {
-    if (SELF->autograd == NULL || SELF->autograd->node == NULL) Py_RETURN_NONE;
-    return nxpy_grad_node_object(SELF->autograd->node);
+    nx_grad_node *node;
+    NXPY_TRY(nx_grad_node_of(SELF, &node));
+    if (node == NULL) Py_RETURN_NONE;
+    return nxpy_grad_node_object(node);
 }
 static PyObject *get_is_leaf(PyObject *self, void *unused) {
     return PyBool_FromLong(nx_tensor_is_leaf(SELF));
@@ -121,9 +126,14 @@ static PyObject *retain_grad(PyObject *self, PyObject *unused) {
 static PyObject *get_retains_grad(PyObject *self, void *unused) {
     return PyBool_FromLong(SELF->autograd && SELF->autograd->retains_grad);
 }
+static PyObject *is_view(PyObject *self, PyObject *unused) { return PyBool_FromLong(SELF->base != NULL); }
 static PyObject *detach_(PyObject *self, PyObject *unused) {
     if (SELF->base)
-        return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead.");
+        return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead. If you are using "
+                            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
+                            "gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. "
+                            "To fix this error, please refer to the Optimizer.zero_grad() function in "
+                            "torch/optim/optimizer.py as the solution.");
     nx_grad_drop(SELF);
     return Py_NewRef(self);
 }
@@ -167,6 +177,7 @@ static PyMethodDef methods[] = {
      "the leaves that it came from to their .grad.\n`gradient` may be left out for a one-element tensor; "
      "`inputs` limits the leaves. "
      "The graph is freed\nafterwards unless `retain_graph` (or `create_graph`) is set."},
+    {"_is_view", is_view, METH_NOARGS, "Whether it shows the memory of another tensor, as autograd knows it."},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a non-leaf in .grad."},
     {"detach_", detach_, METH_NOARGS, "Takes it out of the graph that made it."},
     {NULL}};

@@ -72,6 +72,7 @@ typedef struct nxpy_segment {
     NX_VEC(int) given;          /* slots of the integers that vary */
     int n_key;                  /* numbers in a fit's key; 0: nothing varies */
     NX_VEC(nx_node *) sizes;    /* nodes of the graph: the integers that the recipe makes */
+    bool ran;                   /* its frame has run it, so that a listener has heard of the first run */
     nxpy_recipe recipe;         /* the return value, or the values of `targets` */
     int *targets;               /* at a break: places in the frame's locals and stack */
     bool returns;

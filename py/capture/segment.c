@@ -212,8 +212,12 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
     PyObject *local[32], **made = local, *result = NULL;
     int n = segment->recipe.n_values;
     if (n > NX_COUNT(local) && !(made = nx_alloc(sizeof *made * (size_t)n))) return nxpy_raise(NX_NO_MEMORY);
+    bool told = nxpy__log && !segment->ran;
     nxpy__hook_hold(false);
+    if (told) nxpy__log_event("run", "{sO}", "name", drive->owner->name);
     int done = nxpy__segment_values(segment, drive->values, made);
+    if (told) nxpy__log_event("ran", "{sO}", "name", drive->owner->name);
+    segment->ran = true;
     nxpy__hook_hold(true);
     if (done == 0 && segment->returns) {
         result = made[0];

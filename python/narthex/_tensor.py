@@ -188,6 +188,11 @@ class Tensor(_C.TensorBase):
             raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
         return self.transpose(-2, -1)
 
+    def __iter__(self):
+        if self.dim() == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter([self.select(0, at) for at in range(self.size(0))])
+
     def __bool__(self):
         if self.numel() != 1:
             many = "no values" if self.numel() == 0 else "more than one value"

@@ -7,6 +7,9 @@ Narthex: a deep-learning framework and graph compiler with PyTorch's names.
 
   narthex run SCRIPT [ARGUMENTS]      run a PyTorch program: torch, torch_npu and torchair are Narthex
   narthex run -m MODULE [ARGUMENTS]   the same for a module
+  narthex explain SCRIPT [ARGUMENTS]  run it (or -m MODULE) and tell what torch.compile made of it: graphs, breaks and
+                                      how to mend them, recompilations and why, time in each stage, operators that
+                                      fell back; explain --html FILE SCRIPT writes a page to look at instead
   narthex op [NAME]                   list the operators, or print what follows from one (add.Tensor)
   narthex flags                       the environment variables that Narthex reads
   narthex paths                       folders for C programs: include=... and lib=...
@@ -25,19 +28,39 @@ def use_as_torch() -> None:
     install()
 
 
-def _run(arguments: list) -> int:
+def _program(command: str, arguments: list):
+    """(a function that runs the program that the arguments name, its name); an exit status when they name none."""
     from . import _run as runner
 
     if arguments[:1] == ["-m"] and len(arguments) > 1:
-        runner.run_module(arguments[1], arguments[2:])
-    elif arguments and not arguments[0].startswith("-"):
-        try:
-            open(arguments[0], "rb").close()
-        except OSError as error:
-            return _complain(f"run: {arguments[0]}: {error.strerror}")
-        runner.run_script(arguments[0], arguments[1:])
-    else:
-        return _complain("run: name a script, or -m and a module: narthex run train.py --epochs 3")
+        return lambda: runner.run_module(arguments[1], arguments[2:]), arguments[1]
+    if not arguments or arguments[0].startswith("-"):
+        return _complain(f"{command}: name a script, or -m and a module: narthex {command} train.py --epochs 3")
+    try:
+        open(arguments[0], "rb").close()
+    except OSError as error:
+        return _complain(f"{command}: {arguments[0]}: {error.strerror}")
+    return lambda: runner.run_script(arguments[0], arguments[1:]), arguments[0]
+
+
+def _run(arguments: list) -> int:
+    program = _program("run", arguments)
+    if isinstance(program, int):
+        return program
+    program[0]()
+    return 0
+
+
+def _explain(arguments: list) -> int:
+    html = None
+    if arguments[:1] == ["--html"] and len(arguments) > 1:
+        html, arguments = arguments[1], arguments[2:]
+    program = _program("explain", arguments)
+    if isinstance(program, int):
+        return program
+    from ._explain import explain
+
+    explain(*program, html)
     return 0
 
 
@@ -91,7 +114,7 @@ def _complain(text: str) -> int:
     return 2
 
 
-_COMMANDS = {"run": _run, "op": _op, "flags": _flags, "paths": _paths}
+_COMMANDS = {"run": _run, "explain": _explain, "op": _op, "flags": _flags, "paths": _paths}
 
 
 def main(arguments=None) -> int:

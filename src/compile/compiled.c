@@ -155,7 +155,7 @@ static void join_views(nx_tensor *const *out, int i) {
     for (int k = 0; k < i && out[i]->base == NULL; k++) {
         nx_tensor *first = out[k];
         if (first != out[i] && first->storage == out[i]->storage && first->base != out[i])
-            out[i]->base = nx_tensor_ref(first->base ? first->base : first);
+            nx_tensor_set_base(out[i], first);
     }
 }
 

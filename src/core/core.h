@@ -41,8 +41,15 @@ struct nx_tensor {
     void *python;                /* its Python object, NULL; see py/bind */
     bool python_owned;           /* this tensor keeps its Python object alive */
     bool is_parameter;
+    uint8_t taken;               /* of a view: an nx_taken */
+    nx_tensor *next_view;        /* of a base: the first of its listed views; of such a view: the next */
+    nx_tensor **at_view;         /* of a listed view: what points to it; NULL: not listed (views.c) */
     int64_t dims[2 * NX_INLINE_DIMS];
 };
+/* How a view was taken: one that autograd did not follow, or one of several at once, may not be written with gradients. */
+typedef enum nx_taken { NX_TAKEN_PLAINLY, NX_TAKEN_UNRECORDED, NX_TAKEN_WITH_OTHERS } nx_taken;
+/* Adds `keys` to the views of `base` that were taken while it required no gradient. */
+void nx_tensor_key_views(nx_tensor *base, uint64_t keys);
 /* Called before a tensor goes: set by src/grad and py/bind. */
 extern void (*nx_autograd_free)(struct nx_autograd *autograd);
 extern void (*nx_python_free)(void *python);
@@ -69,6 +76,8 @@ NX_MUST_USE nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tens
 NX_MUST_USE nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out);
 /* A tensor over `storage` (a new reference is taken). */
 NX_MUST_USE nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out);
+/* Makes a tensor without a base a view of `base`, whose storage it shares, or of what that is a view of. */
+void nx_tensor_set_base(nx_tensor *view, nx_tensor *base);
 /* Same storage and shape, no autograd, not a view. */
 NX_MUST_USE nx_status nx_tensor_alias(nx_tensor *tensor, nx_tensor **out);
 static inline uint32_t nx_tensor_version(const nx_tensor *t) { return t->storage ? t->storage->version : 0; }

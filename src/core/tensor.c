@@ -83,6 +83,9 @@ static inline void fill_head(nx_tensor *tensor, int64_t *dims, int ndim, nx_dtyp
     tensor->autograd = NULL;
     tensor->python = NULL;
     tensor->python_owned = tensor->is_parameter = false;
+    tensor->taken = NX_TAKEN_PLAINLY;
+    tensor->next_view = NULL;
+    tensor->at_view = NULL;
 }
 
 /* A tensor with room for ndim dimensions and nothing else filled in. */
@@ -174,6 +177,12 @@ nx_status nx_tensor_new(nx_dtype dtype, int ndim, const int64_t *sizes, nx_devic
     return nx_tensor_new_meta(&meta, false, out);
 }
 
+void nx_tensor_set_base(nx_tensor *view, nx_tensor *base) {
+    view->taken = nx_thread_get()->grad_disabled ? NX_TAKEN_UNRECORDED : base->taken;
+    view->base = nx_tensor_ref(base->base ? base->base : base);
+    if (!(view->base->keys & NX_KEY(AUTOGRAD)) && view->a.dtype >= NX_F16) nx__view_list(view);
+}
+
 nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out) {
     nx_tensor *tensor;
     NX_TRY(new_bare(meta->ndim, meta->dtype, meta->device, keys, &tensor));
@@ -181,7 +190,7 @@ nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t 
     tensor->storage = nx_storage_ref(storage);
     tensor->offset = meta->offset;
     if (storage->data) tensor->a.data = (char *)storage->data + meta->offset * (int64_t)nx_dtype_bytes(meta->dtype);
-    if (base) tensor->base = nx_tensor_ref(base->base ? base->base : base);
+    if (base) nx_tensor_set_base(tensor, base);
     *out = tensor;
     return NX_OK;
 }
@@ -246,6 +255,7 @@ void nx_tensor_unref(nx_tensor *tensor) {
     if (tensor == NULL || !nx_count_down(&tensor->refs)) return;
     if (tensor->python_owned) nx_python_free(tensor->python);
     if (tensor->autograd) nx_autograd_free(tensor->autograd);
+    if (tensor->at_view) nx__view_unlist(tensor);
     if (tensor->base) nx_tensor_unref(tensor->base);
     if (tensor->a.sizes != tensor->dims) nx_free(tensor->a.sizes);
     if (NX_LIKELY(keep_whole(tensor))) return;

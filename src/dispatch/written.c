@@ -147,14 +147,22 @@ static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
     return NX_OK;
 }
 
+nx_status nx_fail_unrecorded_view(const char *what) {
+    return nx_fail(NX_RUNTIME, "A view was created in no_grad mode and %s modified inplace with grad mode enabled. Given that this use "
+                   "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and "
+                   "the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both "
+                   "outside (if you want the inplace to be tracked).", what);
+}
+
 /* A view that autograd did not see being taken cannot tell its base that it was written. */
-static nx_status check_view(const nx_op *op, const nx_tensor *tensor) {
+static nx_status check_view(const nx_tensor *tensor) {
     const nx_tensor *base = tensor->base;
     bool unseen = base && (base->keys & NX_KEY(AUTOGRAD)) && !(tensor->keys & NX_KEY(AUTOGRAD));
     if (!unseen || nx_thread_get()->grad_disabled) return NX_OK;
-    return nx_fail(NX_RUNTIME, "%s: a view of a tensor that requires grad, taken while gradients were not recorded, is "
-                   "being used in an in-place operation: take the view with gradients enabled, or write under "
-                   "torch.no_grad()", nx__op_of(op)->label);
+    if (tensor->taken == NX_TAKEN_PLAINLY) {
+        return nx_fail(NX_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    }
+    return nx_fail_unrecorded_view("is being");
 }
 
 static bool is_other_argument(const nx_op *op, const nx_value *in, int param, const nx_tensor *tensor) {
@@ -166,7 +174,7 @@ static bool is_other_argument(const nx_op *op, const nx_value *in, int param, co
 
 nx_status nx__write_over(const nx_op *op, const nx_value *in, nx_tensor *tensor) {
     if (tensor->storage == NULL) return NX_OK;
-    if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(op, tensor));
+    if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(tensor));
     if (atomic_load_explicit(&tensor->storage->refs, memory_order_relaxed) > 1)
         NX_TRY(check_inputs_overlap(op, in, tensor));
     tensor->storage->version++;
@@ -180,7 +188,7 @@ nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const n
     bool fits = same_size(meta, &tensor->a);
     if (!fits && (op->def->variant != NX_OUT || is_other_argument(op, in, param, tensor)))
         return fail_size(op, meta, &tensor->a, "");
-    if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(op, tensor));
+    if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(tensor));
     if (NX_UNLIKELY(meta->dtype != tensor->a.dtype)) NX_TRY(check_dtype(op, meta->dtype, tensor->a.dtype));
     if (!fits) NX_TRY(resize(op, meta, tensor));
     if (tensor->storage) tensor->storage->version++;

@@ -1,6 +1,7 @@
 /* What stands at the AUTOGRAD key: makes a node when the call is to be differentiated, then goes on below.
- * Functional calls: node, call, results become the node's. In-place calls: the written tensor gets the new
- * node as its history. out= forms refuse gradients. An operator without a derivative says in its entry why
+ * Functional calls: node, call, results become the node's. In-place calls: the written tensor, or the one
+ * that it is a view of, gets the new node as its history. out= forms refuse gradients. An operator without a
+ * derivative says in its entry why
  * (`nograd`): its results are then constants. Next: operator.c (what is saved), engine.c (how it is used). */
 #include "grad/private.h"
 
@@ -43,27 +44,16 @@ static uint64_t differentiable(const nx_derivative *derivative, const nx_value *
 }
 
 /* ---- in-place ----------------------------------------------------------------------------------------- */
-static nx_status check_written(const nx_op_def *def, const nx_tensor *self) {
+static nx_status check_written(const nx_tensor *self) {
     const nx_tensor *base = self->base;
-    if (nx__requires_grad(self) && nx_tensor_is_leaf(self)) {
-        return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place "
-                       "operation.");
-    }
-    if (base && nx__requires_grad(base) && nx_tensor_is_leaf(base)) {
+    if (base) NX_TRY(nx__view_check(self, "is being"));
+    if (base && nx__requires_grad(self) && nx_tensor_is_leaf(base)) {
         return nx_fail(NX_RUNTIME, "a view of a leaf Variable that requires grad is being used in an "
                        "in-place operation.");
     }
-    if (base) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a view while gradients are recorded is not there "
-                       "yet: change a copy, or use the functional form", def->name);
-    }
-    /* Other tensors over this memory may be views that would have to get a history as well: they cannot be
-     * found. */
-    bool shared = self->storage && atomic_load_explicit(&self->storage->refs, memory_order_relaxed) > 1;
-    if (shared && !nx__requires_grad(self)) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place with a gradient on a tensor whose memory other "
-                       "tensors share is not there yet: write before taking views, or use the functional "
-                       "form", def->name);
+    if (nx__requires_grad(self) && nx_tensor_is_leaf(self)) {
+        return nx_fail(NX_RUNTIME, "a leaf Variable that requires grad is being used in an in-place "
+                       "operation.");
     }
     return NX_OK;
 }
@@ -77,30 +67,55 @@ static bool reads_written(const nx_op *op, const nx_value *in, uint64_t needed) 
     return false;
 }
 
-static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed, nx_value *out) {
-    const nx_op_def *def = run->op->def;
+/* The node that will be the history of what is written: the operator's own, or, for a view, one around it
+ * for the base. Everything that could fail later for lack of memory is made here, before the operator
+ * writes. */
+static nx_status new_history(const nx_op *op, const nx_value *in, uint64_t needed, nx__node **inner, nx__node **out) {
     nx_tensor *self = in[0].tensor, *original = NULL;
     nx_autograd *autograd;
-    nx__node *node = NULL;
-    NX_TRY(check_written(def, self));
+    NX_TRY(nx__autograd_of(self->base ? self->base : self, &autograd));
+    if (reads_written(op, in, needed)) NX_TRY(nx__clone(self, true, &original));
+    nx_status status = nx__operator_new(op, in, needed, original, inner);
+    nx_tensor_unref(original);
+    if (status != NX_OK) return status;
+    *out = *inner;
+    if (self->base == NULL) return NX_OK;
+    status = nx__slices_new(self, *inner, out);
+    if (status != NX_OK) nx_grad_node_unref(&(*inner)->node);
+    return status;
+}
+
+/* Takes `node`. Views that were taken while the base had no history hear of it. */
+static void rebase(nx_tensor *self, nx__node *node) {
+    nx_tensor *base = self->base ? self->base : self;
+    nx_status status = nx_grad_take_node(base, &node->node, 0);
+    (void)status; /* its record is there: cannot fail */
+    base->autograd->rebased++;
+    if (base->next_view) nx_tensor_key_views(base, NX_KEY(AUTOGRAD));
+    self->keys |= NX_KEY(AUTOGRAD);
+}
+
+static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed, nx_value *out) {
+    const nx_op_def *def = run->op->def;
+    nx_tensor *self = in[0].tensor;
+    nx__node *inner, *node;
+    if (!nx_is_float((nx_dtype)self->a.dtype)) return go_below(run, in, out);
+    if (needed == 0 && !nx__requires_grad(self)) return go_below(run, in, out);
+    NX_TRY(check_written(self));
     if (needed == 0) {
-        if (!nx__requires_grad(self)) return go_below(run, in, out);
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a tensor with history is not there yet for this "
                        "operator: use it under torch.no_grad(), or on a new tensor", def->name);
     }
-    if (!nx_is_float((nx_dtype)self->a.dtype)) return go_below(run, in, out);
-    nx_status status = nx__autograd_of(self, &autograd);
-    if (status != NX_OK) return status;
-    if (reads_written(run->op, in, needed)) NX_TRY(nx__clone(self, true, &original));
-    NX_TRY_FAIL(nx__operator_new(run->op, in, needed, original, &node));
-    NX_TRY_FAIL(go_below(run, in, out));
-    status = nx__operator_save_results(node, out);
-    if (status == NX_OK) status = nx_grad_set_node(self, &node->node, 0);
-    if (status == NX_OK) autograd->rebased++;
-    else drop_results(def, out);
-fail:
-    if (node) nx_grad_node_unref(&node->node);
-    nx_tensor_unref(original);
+    NX_TRY(new_history(run->op, in, needed, &inner, &node));
+    nx_status status = go_below(run, in, out);
+    if (status != NX_OK) {
+        nx_grad_node_unref(&node->node);
+        return status;
+    }
+    status = nx__operator_save_results(inner, out);
+    if (status != NX_OK) nx__node_stop(&node->node); /* written all the same: its old history would be wrong */
+    rebase(self, node);
+    if (status != NX_OK) drop_results(def, out);
     return status;
 }
 

@@ -328,9 +328,11 @@ static nx_status add_root(nx__run *run, const nx_edge *edge, nx_tensor *root, nx
 /* Where the gradients of chosen inputs arrive. A leaf without a node is not part of any graph. */
 static nx_status add_inputs(nx__run *run, nx_tensor *const *inputs, int n) {
     for (int i = 0; i < n; i++) {
-        const nx_autograd *autograd = inputs[i]->autograd;
+        nx_grad_node *node;
         if (!nx_tensor_requires_grad(inputs[i]))
             return nx_fail(NX_RUNTIME, "One of the differentiated Tensors does not require grad");
+        NX_TRY(nx_grad_node_of(inputs[i], &node));
+        const nx_autograd *autograd = inputs[i]->autograd;
         run->inputs[i] = (nx_edge){autograd->node ? autograd->node : autograd->accumulator,
                                    autograd->node ? autograd->output : 0};
         if (run->inputs[i].node == NULL) continue;

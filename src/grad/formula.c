@@ -5,7 +5,8 @@
 #define OPERATORS(X)                                                                              \
     X(ADD, "aten::add.Tensor") X(ADD_IN_PLACE, "aten::add_.Tensor") X(SUM, "aten::sum.dim_IntList") \
     X(VIEW, "aten::view") X(CAST, "aten::_to_copy") X(ONES_LIKE, "aten::ones_like")               \
-    X(CLONE, "aten::clone") X(EMPTY_LIKE, "aten::empty_like") X(COPY, "aten::copy_") X(DETACH, "aten::detach")
+    X(CLONE, "aten::clone") X(EMPTY_LIKE, "aten::empty_like") X(COPY, "aten::copy_") X(ZERO, "aten::zero_")    \
+    X(DETACH, "aten::detach")
 enum {
 #define X(code, name) OP_##code,
     OPERATORS(X)
@@ -70,16 +71,27 @@ nx_status nx__clone(nx_tensor *from, bool preserve_strides, nx_tensor **out) {
                                        format_value(preserve_strides ? PRESERVE : CONTIGUOUS)}, out);
 }
 
+nx_status nx__copy_into(nx_tensor *to, nx_tensor *from) {
+    nx_tensor *same;
+    NX_TRY(call(OP_COPY, (nx_value[]){nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)}, &same));
+    nx_tensor_unref(same);
+    return NX_OK;
+}
+
+nx_status nx__zero(nx_tensor *tensor) {
+    nx_tensor *same;
+    NX_TRY(call(OP_ZERO, (nx_value[]){nx_value_tensor(tensor)}, &same));
+    nx_tensor_unref(same);
+    return NX_OK;
+}
+
 nx_status nx__copy_like(nx_tensor *from, nx_tensor *like, nx_tensor **out) {
     const nx_value none = NX_VALUE_NONE;
-    nx_tensor *made, *same;
+    nx_tensor *made;
     NX_TRY(call(OP_EMPTY_LIKE,
                 (nx_value[]){nx_value_tensor(like), none, none, none, none, format_value(PRESERVE)}, &made));
-    nx_status status = call(OP_COPY,
-                            (nx_value[]){nx_value_tensor(made), nx_value_tensor(from), nx_value_bool(false)},
-                            &same);
-    if (status == NX_OK) nx_tensor_unref(same);
-    else nx_tensor_unref(made);
+    nx_status status = nx__copy_into(made, from);
+    if (status != NX_OK) nx_tensor_unref(made);
     *out = made;
     return status;
 }

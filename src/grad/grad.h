@@ -52,6 +52,8 @@ bool nx_tensor_requires_grad(const nx_tensor *tensor);
 bool nx_tensor_is_leaf(const nx_tensor *tensor);
 /* Edge into the graph for an input: its node, or its accumulator. node NULL when it needs no gradient. */
 NX_MUST_USE nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out);
+/* The node that made `tensor` (lent; NULL: a leaf). Of a view that is out of date, a new one. */
+NX_MUST_USE nx_status nx_grad_node_of(nx_tensor *tensor, nx_grad_node **out);
 /* As nx_grad_set_node, but takes the caller's reference, also on failure. */
 NX_MUST_USE nx_status nx_grad_take_node(nx_tensor *tensor, nx_grad_node *node, int output);
 /* Makes `tensor` result `output` of `node` (a reference is taken). */
@@ -74,6 +76,11 @@ NX_MUST_USE nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, 
 /* An error that names the first entry of `grads` that is NULL: what autograd.grad says without
  * allow_unused. */
 NX_MUST_USE nx_status nx_grad_check_used(nx_tensor *const *grads, int n);
+
+/* While a graph is traced views are known by the operators that made them; src/ir fills these in. What stands for the
+ * views that lead to `view` (lent; NULL: nothing is traced), and those views taken of `of`. */
+extern const void *(*nx_trace_views)(const nx_tensor *view);
+extern nx_status (*nx_trace_retake)(const void *views, nx_tensor *of, nx_tensor **out);
 
 /* Helpers that generated formulas call (they go through the dispatcher). */
 /* takes nothing; new reference */

@@ -51,6 +51,7 @@ nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, si
     node->retained = NULL;
     node->destroy = NULL;
     node->run = NULL;
+    node->outer = NULL;
     node->n_in = node->n_out = 0;
     node->list_at = -1;
     node->whole = node->kept = 0;
@@ -157,6 +158,12 @@ const char *nx_grad_node_name(const nx_grad_node *node) {
     if (is_copy) strcpy(thread->node_name + at, "Backwards");
     else snprintf(thread->node_name + at, sizeof "Backward00", "Backward%d", number_of(node->op) % 100);
     return thread->node_name;
+}
+
+const char *nx__short_name(const nx_grad_node *node, int *n) {
+    const char *name = nx_grad_node_name(node), *suffix = strstr(name, "Backward");
+    *n = suffix ? (int)(suffix - name) : (int)strlen(name);
+    return name;
 }
 
 /* ---- the autograd record of a tensor ------------------------------------------------------------------ */

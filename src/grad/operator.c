@@ -66,6 +66,8 @@ static void tensor_of_shape(const shape *s, nx_tensor *out) {
     out->autograd = NULL;
     out->python = NULL;
     out->python_owned = out->is_parameter = false;
+    out->next_view = NULL;
+    out->at_view = NULL;
 }
 
 /* ---- saving ------------------------------------------------------------------------------------------- */
@@ -245,8 +247,8 @@ static nx_status fail_version(const nx_tensor *saved, uint32_t expected, const n
     char which[96] = "";
     nx_text_add_ints(&sizes, saved->a.sizes, saved->a.ndim);
     if (maker) {
-        const char *name = nx_grad_node_name(maker), *suffix = strstr(name, "Backward");
-        int n = suffix ? (int)(suffix - name) : (int)strlen(name);
+        int n;
+        const char *name = nx__short_name(maker, &n);
         snprintf(which, sizeof which, ", which is output %d of %.*s,", output, n, name);
     }
     const char *device = saved->a.device.type ? nx_device_type_name(saved->a.device.type) : "";
@@ -289,6 +291,7 @@ static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, scratch
     if (!nx_grad_enabled()) return NX_OK;
     NX_TRY(nx_tensor_alias(alias, &s->results[k]));
     s->made |= UINT64_C(1) << k;
+    if (node->outer) return nx__slices_restore(node->outer, s->results[k]);
     return nx_grad_set_node(s->results[k], &node->node, k);
 }
 

@@ -18,6 +18,7 @@ typedef struct nx__node {
     int task;
     /* edges whose gradients the run asks for, by bit (operator nodes) */
     uint64_t wanted;
+    nx_grad_node *outer;                    /* CopySlices around this operator's node, lent; NULL */
     /* operator nodes (operator.c) */
     int n_in, n_out;
     int list_at;                            /* the last differentiable argument if that is a list; -1 */
@@ -51,6 +52,20 @@ NX_MUST_USE nx_status nx__accumulator_new(nx_tensor *leaf, nx_grad_node **out);
 NX_MUST_USE nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
                                        nx_tensor *original, nx__node **out);
 NX_MUST_USE nx_status nx__operator_save_results(nx__node *node, nx_value *out);
+/* ---- views (view.c) ------------------------------------------------------------------------------------- */
+/* An error when `view` was taken so that it cannot follow: "... and `what` modified inplace ...". */
+NX_MUST_USE nx_status nx__view_check(const nx_tensor *view, const char *what);
+/* Its base has a newer history than when the view got its own. */
+bool nx__view_is_stale(const nx_tensor *tensor);
+NX_MUST_USE nx_status nx__view_renew(nx_tensor *view);
+/* The history of view->base after an operator has written `view`. Takes `inner`, the operator's node, when
+ * it succeeds. */
+NX_MUST_USE nx_status nx__slices_new(nx_tensor *view, nx__node *inner, nx__node **out);
+/* Gives a saved result of such an operator, which is the written view, its history again. */
+NX_MUST_USE nx_status nx__slices_restore(nx_grad_node *outer, nx_tensor *result);
+/* "Add" of "AddBackward0": its first n characters. */
+const char *nx__short_name(const nx_grad_node *node, int *n);
+
 /* The derivative of an operator, which its in-place form shares; NULL. */
 static inline const nx_derivative *nx__derivative_of(const nx_op *op) {
     if (op->def->derivative || op->functional == NULL) return op->def->derivative;
@@ -65,6 +80,8 @@ NX_MUST_USE nx_status nx__ones_like(nx_tensor *like, nx_tensor **out);
 NX_MUST_USE nx_status nx__clone(nx_tensor *from, bool preserve_strides, nx_tensor **out);
 /* from's elements, like's strides */
 NX_MUST_USE nx_status nx__copy_like(nx_tensor *from, nx_tensor *like, nx_tensor **out);
+NX_MUST_USE nx_status nx__copy_into(nx_tensor *to, nx_tensor *from);
+NX_MUST_USE nx_status nx__zero(nx_tensor *tensor);
 NX_MUST_USE nx_status nx__detach(nx_tensor *from, nx_tensor **out);
 /* `g` as a gradient of `like`: summed to its size, cast to its dtype, moved to its device. Replaces *g. */
 NX_MUST_USE nx_status nx__fit(nx_tensor **g, const nx_array *like);

@@ -7,6 +7,7 @@ bool nx_grad_enabled(void) { return !nx_thread_get()->grad_disabled; }
 void nx_grad_set_enabled(bool enabled) { nx_thread_get()->grad_disabled = !enabled; }
 bool nx_tensor_requires_grad(const nx_tensor *tensor) { return nx__requires_grad(tensor); }
 bool nx_tensor_is_leaf(const nx_tensor *tensor) {
+    if (tensor->base && nx__view_is_stale(tensor)) return false; /* gets its node when it is used */
     return tensor->autograd == NULL || tensor->autograd->node == NULL;
 }
 nx_tensor *nx_tensor_get_grad(const nx_tensor *tensor) {
@@ -31,21 +32,17 @@ nx_status nx_tensor_set_requires_grad(nx_tensor *tensor, bool requires_grad) {
     return NX_OK;
 }
 
-/* A view whose base has a newer history than when the view was made: what it shows is no longer what its
- * node says. */
-static bool is_stale(const nx_tensor *tensor) {
-    const nx_tensor *base = tensor->base;
-    return base && base->autograd && base->autograd->rebased != tensor->autograd->base_rebased;
+nx_status nx_grad_node_of(nx_tensor *tensor, nx_grad_node **out) {
+    if (tensor->base && nx__view_is_stale(tensor)) NX_TRY(nx__view_renew(tensor));
+    *out = tensor->autograd ? tensor->autograd->node : NULL;
+    return NX_OK;
 }
 
 nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
     *out = (nx_edge){NULL, 0};
     if (!nx__requires_grad(tensor)) return NX_OK;
+    if (NX_UNLIKELY(tensor->base != NULL) && nx__view_is_stale(tensor)) NX_TRY(nx__view_renew(tensor));
     nx_autograd *autograd = tensor->autograd;
-    if (NX_UNLIKELY(tensor->base != NULL) && is_stale(tensor)) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "autograd: a view is used whose base was changed in place after "
-                       "the view was made: take the view again after the change, or change a copy");
-    }
     if (autograd->node) {
         nx_grad_node_ref(autograd->node);
         *out = (nx_edge){autograd->node, autograd->output};
@@ -59,9 +56,11 @@ nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
 
 /* ---- non-leaves that keep their gradient: a list at the node that made them --------------------------- */
 nx_status nx_tensor_retain_grad(nx_tensor *tensor) {
-    nx_autograd *autograd = tensor->autograd;
+    nx_grad_node *node;
     if (!nx__requires_grad(tensor))
         return nx_fail(NX_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
+    NX_TRY(nx_grad_node_of(tensor, &node));
+    nx_autograd *autograd = tensor->autograd;
     if (autograd->node == NULL || autograd->retains_grad) return NX_OK;
     autograd->retains_grad = true;
     autograd->next_retained = nx__node_of(autograd->node)->retained;

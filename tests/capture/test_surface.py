@@ -208,7 +208,7 @@ def test_events_in_order():
     names = [event for event, _ in events]
     assert " ".join(names) == (
         "start create_env line opcode line opcode opcode opcode input fake input fake opcode "
-        "done compile graph call_backend backend_done guards"
+        "done compile graph call_backend backend_done guards run ran"
     )
     opcodes = [(info["name"], info["argrepr"]) for event, info in events if event == "opcode"]
     assert opcodes == [("RESUME", 0), ("LOAD_FAST", "x"), ("LOAD_FAST", "y"), ("BINARY_OP", 0), ("RETURN_VALUE", None)]

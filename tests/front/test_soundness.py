@@ -36,7 +36,7 @@ def test_writing_a_view_that_autograd_did_not_see() -> None:
     y = leaf(1.0, 2.0) * 2
     with nt.no_grad():
         v = y.view(2, 1)
-    with pytest.raises(RuntimeError, match="in-place"):
+    with pytest.raises(RuntimeError, match="no_grad mode"):
         v.mul_(3.0)
     with nt.no_grad():
         v.mul_(3.0)
@@ -53,10 +53,9 @@ def test_compiled_outputs_that_share_memory(mode: str) -> None:
 
     a = leaf(1.0, 2.0)
     y, v = nt.compile(f, mode=mode)(a)
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        v.mul_(3.0)
-        y.sum().backward()
-    assert a.grad is None
+    v[0].mul_(3.0)
+    y.sum().backward()
+    assert y.tolist() == [6.0, 4.0] and a.grad.tolist() == [6.0, 2.0]
 
 
 def test_collector_leaves_what_c_holds() -> None:

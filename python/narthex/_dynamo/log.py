@@ -152,6 +152,14 @@ def _on_recompile(reason) -> None:
     _artifact("recompiles", f"Recompiling: a guard failed:\n    - {reason}")
 
 
+def _on_run(name: str) -> None:
+    """A compiled piece runs for the first time; nothing is said of it."""
+
+
+def _on_ran(name: str) -> None:
+    """It has run."""
+
+
 _HANDLERS = {name[4:]: function for name, function in list(globals().items()) if name.startswith("_on_")}
 
 

@@ -106,21 +106,47 @@ static void test_overwritten(void **state) {
 }
 
 static void test_refused_in_place(void **state) {
-    nx_tensor *x = leaf(SIZES(2, 2), 1), *v = CALL("aten::t", T(x)), *p = mul(x, x),
-        *pt = CALL("aten::t", T(p)), *out;
+    nx_tensor *x = leaf(SIZES(2, 2), 1), *v = CALL("aten::t", T(x)), *p = mul(x, x), *out;
     const nx_value in[] = {T(x), nx_value_int(1), nx_value_int(1)},
         view[] = {T(v), nx_value_int(1), nx_value_int(1)};
     FAILS(call("aten::add_.Tensor", in, &out), RUNTIME, "a leaf Variable that requires grad is being used in "
           "an in-place operation.");
     FAILS(call("aten::add_.Tensor", view, &out), RUNTIME, "a view of a leaf Variable that requires grad is "
           "being used in an in-place operation.");
-    FAILS(call("aten::add_.Tensor", (nx_value[]){T(pt), nx_value_int(1), nx_value_int(1)}, &out),
-          NOT_IMPLEMENTED, "in-place on a view");
     assert_int_equal(nx_tensor_version(x), 0);
-    DROP(CALL("aten::add_.Tensor", T(p), nx_value_int(1), nx_value_int(1))); /* its view is stale now */
-    FAILS(call("aten::mul.Tensor", (nx_value[]){T(pt), T(pt)}, &out), NOT_IMPLEMENTED,
-          "base was changed in place");
-    DROP(x, v, p, pt);
+    nx_grad_set_enabled(false);
+    nx_tensor *unseen = CALL("aten::t", T(p));
+    nx_grad_set_enabled(true);
+    FAILS(call("aten::add_.Tensor", (nx_value[]){T(unseen), nx_value_int(1), nx_value_int(1)}, &out), RUNTIME,
+          "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
+    DROP(x, v, p, unseen);
+}
+
+static nx_tensor *row(nx_tensor *x, int i) { return CALL("aten::select.int", T(x), nx_value_int(0), nx_value_int(i)); }
+
+static void test_written_view(void **state) {
+    nx_tensor *x = leaf(SIZES(2, 2), 1), *y = leaf(SIZES(2), 5), *p = mul(x, x), *before = row(p, 1), *written = row(p, 1);
+    DROP(CALL("aten::mul_.Tensor", T(written), T(y))); /* x^2, its second row times y */
+    assert_string_equal(nx_grad_node_name(p->autograd->node), "CopySlices");
+    assert_false(nx_tensor_is_leaf(before));
+    nx_tensor *s = sum(p), *t = sum(before);
+    OK(nx_tensor_backward(s));
+    assert_values(nx_tensor_get_grad(x), VALUES(2, 4, 30, 48));
+    assert_values(nx_tensor_get_grad(y), VALUES(9, 16));
+    assert_string_equal(nx_grad_node_name(before->autograd->node), "AsStridedBackward0");
+    DROP(x, y, p, before, written, s, t);
+}
+
+static void test_constant_with_views(void **state) {
+    nx_tensor *x = leaf(SIZES(2), 1), *c = counting(SIZES(2, 2), 0), *before = row(c, 1), *other = row(c, 0), *v = row(c, 1);
+    nx_tensor *gone = row(c, 0);
+    DROP(gone);
+    DROP(CALL("aten::copy_", T(v), T(x), nx_value_bool(false)));
+    assert_true(nx_tensor_requires_grad(c) && nx_tensor_requires_grad(before) && nx_tensor_requires_grad(other));
+    nx_tensor *p = mul(before, before), *q = mul(p, other), *s = sum(q);
+    OK(nx_tensor_backward(s));
+    assert_values(nx_tensor_get_grad(x), VALUES(0, 4)); /* 2x times the first row */
+    DROP(x, c, before, other, v, p, q, s);
 }
 
 static void test_refused_out(void **state) {
@@ -198,6 +224,25 @@ static void test_saved_result(void **state) {
     nx_alloc_watch(false);
 }
 
+static nx_status write_view(void) {
+    nx_tensor *x = NULL, *p = NULL, *v = NULL, *before = NULL, *same = NULL, *s = NULL, *t = NULL, *sum = NULL;
+    nx_status status;
+    NX_TRY_FAIL(nx_tensor_new(NX_F32, 2, (int64_t[]){2, 2}, NX_CPU, &x));
+    NX_TRY_FAIL(nx_tensor_set_requires_grad(x, true));
+    NX_TRY_FAIL(call("aten::mul.Tensor", (nx_value[]){T(x), T(x)}, &p));
+    NX_TRY_FAIL(call("aten::t", (nx_value[]){T(p)}, &before));
+    NX_TRY_FAIL(call("aten::select.int", (nx_value[]){T(p), nx_value_int(0), nx_value_int(1)}, &v));
+    NX_TRY_FAIL(call("aten::exp_", (nx_value[]){T(v)}, &same));
+    NX_TRY_FAIL(call("aten::sum", (nx_value[]){T(p), NX_VALUE_NONE}, &s));
+    NX_TRY_FAIL(call("aten::sum", (nx_value[]){T(before), NX_VALUE_NONE}, &t));
+    NX_TRY_FAIL(call("aten::add.Tensor", (nx_value[]){T(s), T(t), nx_value_int(1)}, &sum));
+    NX_TRY_FAIL(nx_tensor_backward(sum));
+fail:
+    DROP(x, p, v, before, same, s, t, sum);
+    return status;
+}
+static void test_written_view_every_allocation_fails(void **state) { fail_every_allocation(write_view); }
+
 /* Results are freed in any order; a graph that is never run is freed as well. */
 static void test_nothing_is_left(void **state) {
     nx_alloc_watch(true);
@@ -238,7 +283,8 @@ int main(void) {
         cmocka_unit_test(test_constant_gets_history), cmocka_unit_test(test_overwritten),
             cmocka_unit_test(test_refused_in_place), cmocka_unit_test(test_refused_out),
         cmocka_unit_test(test_number_operand), cmocka_unit_test(test_saved_result),
-            cmocka_unit_test(test_nothing_is_left),
+            cmocka_unit_test(test_nothing_is_left), cmocka_unit_test(test_written_view),
+        cmocka_unit_test(test_constant_with_views), cmocka_unit_test(test_written_view_every_allocation_fails),
             cmocka_unit_test(test_every_allocation_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
