@@ -741,6 +741,8 @@ def accepts(param, value):
     }
     if base in ("int", "SymInt") and kind == "value":
         return param.type.optional and value.base in ("int", "SymInt")
+    if base in ("float", "bool", "Scalar") and kind == "value":
+        return param.type.optional and value.base == base
     if base in table:
         return kind in table[base]
     return kind == base or (kind == "value" and value.base == base)

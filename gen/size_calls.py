@@ -154,6 +154,9 @@ class SizeCalls:
     def call_clamp(self, expr):
         return Value("int", f"nx__clamp({', '.join(self.int_text(arg) for arg in expr.args)})")
 
+    def call_square_root(self, expr):
+        return Value("float", f"sqrt({self.expr(expr.args[0]).c})")
+
     def call_ceil_div(self, expr):
         a, b = (self.int_text(arg) for arg in expr.args)
         return Value("int", f"(({a} + {b} - 1) / {b})")

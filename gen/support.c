@@ -2,8 +2,6 @@
  * Next: support_grad.c for the helpers of gradient formulas. */
 #include "gen/support.h"
 
-#include <math.h>
-
 #define NUMBER_RULE(name, op) \
     nx_value nx__number_##name(nx_value a, nx_value b) { \
         if (a.tag != NX_TAG_FLOAT && b.tag != NX_TAG_FLOAT) \
@@ -285,6 +283,14 @@ nx_value nx__common_format(const nx_value *tensors) {
     bool all = true;
     for (int k = 0; k < tensors->n; k++) all = all && is_channels_last(tensors->list[k].array);
     return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = all ? 2 : 0};
+}
+
+void nx__meta_swap(int i, int j, nx_meta *out) {
+    int64_t size = out->size[i], stride = out->stride[i];
+    out->size[i] = out->size[j];
+    out->stride[i] = out->stride[j];
+    out->size[j] = size;
+    out->stride[j] = stride;
 }
 
 void nx__meta_same(const nx_array *array, nx_meta *out) {

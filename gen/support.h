@@ -5,6 +5,8 @@
 #include "iter/iter.h"
 #include "gen/ops.h"
 
+#include <math.h>
+
 /* ---- small values --------------------------------------------------------------------------------- */
 static inline double nx__as_float(const nx_value *v) { return v->tag == NX_TAG_FLOAT ? v->f : (double)v->i; }
 /* Sum, difference and product of two Python numbers, as Python has them. */
@@ -56,6 +58,8 @@ NX_MUST_USE nx_status nx__meta_contiguous(const char *op, nx_meta *out);
 NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out);
 /* The memory format of a concatenation: channels_last if all tensors of the list lie so. */
 nx_value nx__common_format(const nx_value *tensors);
+/* Two dimensions change places, in memory they stay where they are. */
+void nx__meta_swap(int i, int j, nx_meta *out);
 /* Exactly `array`: for operators that write it. */
 void nx__meta_same(const nx_array *array, nx_meta *out);
 /* A view of argument `of`; size and stride follow. Offsets count from the viewed array's element 0. */

@@ -35,7 +35,8 @@ def constant(value):
         return Value("bool", "true" if value else "false", const=value)
     if isinstance(value, int):
         return Value("int", str(value), const=value)
-    return Value("float", "INFINITY" if value == float("inf") else repr(value), const=value)
+    infinite = {float("inf"): "INFINITY", float("-inf"): "-INFINITY"}
+    return Value("float", infinite.get(value, repr(value)), const=value)
 
 
 def bare(text):

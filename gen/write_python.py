@@ -153,6 +153,7 @@ class CaseList:
         case["forms"] = {form.variant: form.name for form in others}
         case["outs"] = [a.name for form in others if form.variant == "out" for a in form.arguments if a.written]
         case["random"] = bool(self.entry.one("random"))
+        case["close"] = {row.value[0]: row.value[1] for row in self.entry.all("close")}
         if case not in self.cases:
             self.cases.append(case)
 

@@ -155,10 +155,11 @@ def place(body, sibling, op):
     for k, result in enumerate(entry.results):
         out = "out" if k == 0 else f"(out + {k})"
         getattr(Places, result.kind)(body, sibling, op, result, out)
-        if result.dtype is not None and result.kind not in ("new", "sizes"):
+        made = result.kind in ("new", "sizes", "swapped")
+        if result.dtype is not None and not made:
             body.emit(f"{out}->dtype = {dtype_text(body, result.dtype)};")
         device = sibling.argument("device")
-        if device and result.kind not in ("new", "sizes"):
+        if device and not made:
             body.emit(f"if (in[{device.index}].tag == NX_TAG_DEVICE) {out}->device = in[{device.index}].device;")
         if result.condition is not None:
             body.emit(f"{out}->absent = !({bare(body.expr(result.condition).c)});")
@@ -217,6 +218,12 @@ class Places:
     @staticmethod
     def sizes(body, sibling, op, result, out):
         Places.make(body, sibling, op, result, out, body.expr(result.args[0]), "NX_VALUE_NONE")
+
+    @staticmethod
+    def swapped(body, sibling, op, result, out):
+        size, *dims = (body.expr(arg) for arg in result.args)
+        Places.make(body, sibling, op, result, out, size, "NX_VALUE_NONE")
+        body.emit(f"nx__meta_swap({', '.join(dim.c for dim in dims)}, {out});")
 
     @staticmethod
     def make(body, sibling, op, result, out, size, format_):
@@ -509,10 +516,11 @@ def write_formula(body, entry, arguments, formula):
             raise Problem(formula.at, f"a gradient is a tensor, this is a {value.kind}")
         body.emit(f"grads[{arguments[0].index}] = nx_tensor_ref({body.elements(value)});")
     else:
-        mask = body.declare(f"nx_value $[{len(arguments)}]", "mask")
-        for k, a in enumerate(arguments):
-            body.emit(f"{mask}[{k}] = nx_value_bool(needed >> {a.index} & 1);")
-        body.scope["mask"] = Value("bools", f"nx_value_list({mask}, {len(arguments)})")
+        if "mask" in free_names(formula):
+            mask = body.declare(f"nx_value $[{len(arguments)}]", "mask")
+            for k, a in enumerate(arguments):
+                body.emit(f"{mask}[{k}] = nx_value_bool(needed >> {a.index} & 1);")
+            body.scope["mask"] = Value("bools", f"nx_value_list({mask}, {len(arguments)})")
         value = body.expr(formula)
         if value.kind != "tuple" or int(value.n) != len(arguments):
             given = f"a {value.kind} of {value.n or 1}"

@@ -186,15 +186,18 @@ def write_wrapper(form, index, header, source):
         params.append(param)
         values.append(value)
     gives, n = form.variant == "functional", len(form.sibling.entry.results)
+    to = "results" if any(a.name == "out" for a in form.arguments) else "out"
     if gives:
-        params.append("nx_tensor **out")
+        params.append(f"nx_tensor **{to}")
     head = f"nx_status nx_{form.c_name}({', '.join(params)})"
     header.add(f"/* {schema(form)} */\nNX_API NX_MUST_USE {head};")
-    take = "*out = result.tensor;" if gives else "nx_tensor_unref(result.tensor); /* the written argument once more */"
+    take = "nx_tensor_unref(result.tensor); /* the written argument once more */"
+    if gives:
+        take = f"*{to} = result.tensor;"
     room, at = "result", "&result"
     if n > 1:  # `out` has room for all of them
         room, at = f"result[{n}]", "result"
-        one = "out[k] = result[k].tag == NX_TAG_TENSOR ? result[k].tensor : NULL;" if gives else \
+        one = f"{to}[k] = result[k].tag == NX_TAG_TENSOR ? result[k].tensor : NULL;" if gives else \
             "nx_tensor_unref(result[k].tensor); /* the written arguments once more */"
         take = f"for (int k = 0; k < {n}; k++) {one}"
     source.add(f"""{head} {{

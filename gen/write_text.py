@@ -71,7 +71,8 @@ def describe(world, name):
     rows += [("gradient", line) for line in gradient_lines(world, sibling)]
     rows.append(kernel_line(entry, sibling.c_name))
     rows.append(("c", f"nx_{form.c_name}() in gen/ops.h"))
-    rows.append(("tests", f"{len(CaseList(world, sibling, world.shape_sets).listed())} cases; tolerance default"))
+    close = " ".join(f"{row.value[0]} {row.value[1]}" for row in entry.all("close")) or "default"
+    rows.append(("tests", f"{len(CaseList(world, sibling, world.shape_sets).listed())} cases; tolerance {close}"))
     last = None
     for label, text in rows:
         lines.append(f"{label if label != last else '':10}{text}")

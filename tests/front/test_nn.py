@@ -152,8 +152,6 @@ def test_attention(case):
     mine = [over(x) for x in (q, k, v)]
     with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set when is_causal=True"):
         F.scaled_dot_product_attention(*mine, attn_mask=mine[0], is_causal=True)
-    with pytest.raises(NotImplementedError, match="enable_gqa"):
-        F.scaled_dot_product_attention(*mine, enable_gqa=True)
 
 
 INIT = {

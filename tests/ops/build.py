@@ -143,12 +143,14 @@ def parts(value: Any) -> list[Any]:
     return [part for part in (value if isinstance(value, (tuple, list)) else [value]) if part is not None]
 
 
-def check_equal(ours: Any, theirs: torch.Tensor, strides: bool = True, exact: bool = False) -> None:
-    """Sizes, strides (where they mean something), dtype and numbers."""
+def check_equal(
+    ours: Any, theirs: torch.Tensor, strides: bool = True, exact: bool = False, close: dict[str, float] | None = None
+) -> None:
+    """Sizes, strides (where they mean something), dtype and numbers, within the entry's `close` of that dtype."""
     if isinstance(theirs, (tuple, list)):
         assert len(parts(ours)) == len(parts(theirs))
         for mine, other in zip(parts(ours), parts(theirs)):
-            check_equal(mine, other, strides, exact)
+            check_equal(mine, other, strides, exact, close)
         return
     got = to_theirs(ours)
     assert got.dtype == theirs.dtype, f"dtype {got.dtype}, PyTorch has {theirs.dtype}"
@@ -159,4 +161,7 @@ def check_equal(ours: Any, theirs: torch.Tensor, strides: bool = True, exact: bo
             f"strides {ours.stride()}, PyTorch has {theirs.stride()}"
         )
     tolerance = {"rtol": 0, "atol": 0} if exact or not theirs.dtype.is_floating_point else {}
+    bound = (close or {}).get(str(theirs.dtype).removeprefix("torch."))
+    if bound is not None and not exact:
+        tolerance = {"rtol": bound, "atol": bound}
     torch.testing.assert_close(got, theirs.detach(), equal_nan=True, **tolerance)

@@ -99,7 +99,7 @@ def test_value(case: dict[str, Any]) -> None:
             str(theirs.dtype),
         )
         return
-    check_equal(ours, theirs, exact=is_exact(case))
+    check_equal(ours, theirs, exact=is_exact(case), close=case["close"])
     for mine, other in zip(flat(twin), flat(args)):
         if isinstance(other, torch.Tensor):  # arguments are written by both or by neither
             check_equal(mine, other)
@@ -192,9 +192,9 @@ def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves
     try:
         their_second = torch.autograd.grad(total, their_leaves, allow_unused=True)
     except RuntimeError as error:
-        if "Expected a proper Tensor but got None" not in str(error):
+        if "Expected a proper Tensor but got None" not in str(error) and "is not implemented" not in str(error):
             raise
-        pytest.skip("PyTorch fails in the second gradient of layer_norm without weight or bias")
+        pytest.skip("PyTorch fails in the second gradient (of layer_norm without weight or bias) or has none")
     total = None
     for (g, _), w in zip(pairs, weights):
         part = (g * to_ours(w.clone())).sum()
@@ -278,9 +278,10 @@ def test_npu(case: dict[str, Any]) -> None:
     npu = mapped(to_ours(args), _C.TensorBase, lambda value: value.to("npu:0"))
     cpu = mapped(npu, _C.TensorBase, lambda value: value.to("cpu"))  # in the memory order of npu's
     ours = {name: to_ours(value) for name, value in kwargs.items()}
+    far_ours = {name: mapped(value, _C.TensorBase, lambda tensor: tensor.to("npu:0")) for name, value in ours.items()}
     is_factory = not any(isinstance(value, _C.TensorBase) for value in flat(npu))
     _C.fallbacks_clear()
-    there = call_ours(case["op"], npu, {**ours, "device": "npu:0"} if is_factory else ours)
+    there = call_ours(case["op"], npu, {**far_ours, "device": "npu:0"} if is_factory else far_ours)
     here = call_ours(case["op"], cpu, ours)
     assert not _C.fallbacks()
     for far, near in zip(parts(there), parts(here), strict=True):

@@ -1,6 +1,5 @@
 """Functions that modules are made of. The names that are here are the ones whose operators are there."""
 
-import math
 import warnings
 
 from .. import _C
@@ -8,10 +7,9 @@ from .._later import keep_whole
 
 # The operators that a function calls; it is there once they are.
 NEEDS = {
-    "cross_entropy": "cross_entropy_loss", "dropout": "dropout dropout_", "embedding": "embedding", "gelu": "gelu",
+    "cross_entropy": "cross_entropy_loss", "dropout": "dropout dropout_", "embedding": "embedding",
     "layer_norm": "layer_norm", "log_softmax": "log_softmax", "mse_loss": "mse_loss", "nll_loss": "nll_loss_nd",
-    "relu": "relu relu_", "scaled_dot_product_attention": "softmax dropout masked_fill tril logical_not transpose",
-    "sigmoid": "sigmoid", "silu": "silu silu_", "softmax": "softmax", "tanh": "tanh",
+    "relu": "relu relu_", "sigmoid": "sigmoid", "silu": "silu silu_", "softmax": "softmax", "tanh": "tanh",
 }  # fmt: skip
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 _in_nn = {name.rpartition(".")[2]: f for name, f in _C.functions.items() if name.startswith("torch._C._nn.")}
@@ -22,12 +20,6 @@ def _later(function: str, **given) -> None:
     for name, value in given.items():
         if value:
             raise NotImplementedError(f"{function}: {name}={value!r} is not there yet; leave it out")
-
-
-def linear(input, weight, bias=None):
-    """`input @ weight.t() + bias` for a matrix `input` (n, in), `weight` (out, in) and `bias` (out) or None."""
-    product = input.matmul(weight.t())
-    return product if bias is None else product + bias
 
 
 def relu(input, inplace: bool = False):
@@ -139,32 +131,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "me
     return _in_nn["mse_loss"](input, target, _reduction("mse_loss", reduction, size_average, reduce))
 
 
-def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p: float = 0.0, is_causal: bool = False, scale=None,
-    enable_gqa: bool = False,
-):  # fmt: skip
-    """softmax(query @ key.T * scale + mask) @ value, row by row of the last two dimensions."""
-    _later("scaled_dot_product_attention", enable_gqa=enable_gqa)
-    if is_causal and attn_mask is not None:
-        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
-    # The root of the scale goes to both sides, as in PyTorch: neither product grows large.
-    root = math.sqrt(1.0 / math.sqrt(query.size(-1)) if scale is None else scale)
-    scores = (query * root) @ (key.transpose(-2, -1) * root)
-    if is_causal:
-        rows, columns = query.size(-2), key.size(-2)
-        attn_mask = _C.ones((rows, columns), dtype=_C.bool, device=query.device).tril()
-    if attn_mask is not None and attn_mask.dtype is _C.bool:
-        scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
-    elif attn_mask is not None:
-        scores = scores + attn_mask
-    return _C.dropout(scores.softmax(-1), dropout_p, True) @ value
-
-
 for _name in ("gelu", "linear", "scaled_dot_product_attention"):
-    if _name in _in_nn:
-        globals()[_name] = _in_nn[_name]  # the operator itself, as in PyTorch
-if "gelu" not in _in_nn:
-    gelu = None
+    globals()[_name] = _in_nn[_name]  # the operator itself, as in PyTorch
 keep_whole(globals(), NEEDS)
 
 
