@@ -150,8 +150,7 @@ nx_status nx__addmm_blas(nx_run *run, const nx_array *self, const nx_array *mat1
     bool apart = !overlap(out, mat1) && !overlap(out, mat2) && (in_place || !overlap(out, self));
     if (!apart || mat1->sizes[1] == 0 || !nx_gemm_adds(out))
         return add_wide(nx_gemm_blas, self, mat1, mat2, beta, alpha, out);
-    if (!in_place && as_double(beta) != 0) nx_copy_cast(out, self);
-    return nx_gemm_add(mat1, mat2, as_double(alpha), as_double(beta), out);
+    return nx_gemm_add(self, mat1, mat2, as_double(alpha), as_double(beta), out);
 }
 
 nx_status nx__addmm_plain(nx_run *run, const nx_array *self, const nx_array *mat1, const nx_array *mat2,

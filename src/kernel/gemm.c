@@ -1,9 +1,9 @@
-/* Products of matrices three ways. BLAS for float32 and float64: operands that are row- or column-major go as
- * they are, others are packed by a copy. Plain, for every number type: both operands are packed into panels
+/* Products of matrices three ways. BLAS, or for float32 at level v4 the panels of blocked.c: operands that are row- or
+ * column-major go as they are, others are packed by a copy. Plain, for every number type: both operands are packed into panels
  * of the computing type (float for the halves, int64 for integers, which then wrap on storing) and multiplied
  * in tiles that stay in registers. Ref, the meaning: one sum after the other. Plain and ref add in the same
  * order, so they agree bit for bit. */
-#include "kernel/kernel.h"
+#include "kernel/panel.h"
 
 /* ---- BLAS ---------------------------------------------------------------------------------------------- */
 typedef struct operand {
@@ -62,12 +62,38 @@ typedef struct product {
     int64_t m, n, k;
     bool by_rows, is_double;
     double alpha, beta; /* c = alpha*a*b + beta*c; beta 0 does not read c */
+    const float *row;   /* of multiply_panels: what every row of c begins with, NULL: see beta */
 } product;
 
+/* Vectors are better off with BLAS. */
+static bool suits_panels(const product *p) {
+    return !p->is_double && p->alpha == 1 && (p->beta == 0 || p->beta == 1) && p->m > 1 && p->n > 1 &&
+           nx__blocked_runs();
+}
+
 /* Rows (or columns) begin .. end of the product. */
+static nx_status multiply_panels(const product *p, int64_t begin, int64_t end) {
+    nx__blocked part = {.m = p->m, .n = p->n, .k = p->k, .a = p->a.data, .b = p->b.data, .c = p->c.data, .row = p->row,
+                        .a_row_step = p->a.transposed ? 1 : p->a.ld, .a_k_step = p->a.transposed ? p->a.ld : 1,
+                        .b_k_step = p->b.transposed ? 1 : p->b.ld, .b_column_step = p->b.transposed ? p->b.ld : 1,
+                        .c_row_step = p->c.ld, .add = p->beta == 1};
+    if (p->by_rows) {
+        part.m = end - begin;
+        part.a += begin * part.a_row_step;
+        part.c += begin * part.c_row_step;
+    } else {
+        part.n = end - begin;
+        part.b += begin * part.b_column_step;
+        part.c += begin;
+        part.row += part.row ? begin : 0;
+    }
+    return nx__blocked_multiply(&part);
+}
+
 static nx_status run_blas(void *arg, int64_t begin, int64_t end) {
     const product *p = arg;
     const nx_blas *blas = nx_blas_get();
+    if (suits_panels(p)) return multiply_panels(p, begin, end);
     int64_t bytes = p->is_double ? 8 : 4;
     int m = (int)(p->by_rows ? end - begin : p->m), n = (int)(p->by_rows ? p->n : end - begin), k = (int)p->k;
     const char *a = p->a.data, *b = p->b.data;
@@ -131,7 +157,8 @@ nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out
     product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .is_double = out->dtype == NX_F64,
                  .alpha = 1};
     nx_status status = NX_OK;
-    if (nx_blas_get() == NULL || p.m == 0 || p.n == 0 || p.k == 0) return nx_gemm_plain(a, b, out);
+    if ((nx_blas_get() == NULL && !suits_panels(&p)) || p.m == 0 || p.n == 0 || p.k == 0)
+        return nx_gemm_plain(a, b, out);
     bool direct = find_layout(out, &p.c);
     bool turned = direct && p.c.transposed;
     NX_TRY_FAIL(load_operand(a, &p.a));
@@ -153,12 +180,24 @@ bool nx_gemm_adds(const nx_array *out) {
     return blas && find_layout(out, &c);
 }
 
-nx_status nx_gemm_add(const nx_array *a, const nx_array *b, double alpha, double beta, const nx_array *out) {
+/* A row of elements side by side that every row of the result begins with. */
+static const float *find_row(const nx_array *self, const nx_array *out) {
+    int last = self->ndim - 1;
+    bool is_row = self->dtype == NX_F32 && last >= 0 && self->sizes[last] == out->sizes[1] && self->strides[last] == 1;
+    for (int d = 0; d < last; d++) is_row = is_row && (self->sizes[d] == 1 || self->strides[d] == 0);
+    return is_row ? self->data : NULL;
+}
+
+nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b, double alpha, double beta,
+                      const nx_array *out) {
     product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .is_double = out->dtype == NX_F64,
                  .alpha = alpha, .beta = beta};
     nx_status status = NX_OK;
     if (out->numel == 0) return NX_OK;
-    bool turned = find_layout(out, &p.c) && p.c.transposed;
+    bool turned = find_layout(out, &p.c) && p.c.transposed, in_place = self->data == out->data && beta != 0;
+    if (!in_place && !turned && beta == 1 && suits_panels(&p) && p.k > 0) p.row = find_row(self, out);
+    if (p.row) p.beta = 0;
+    else if (!in_place && beta != 0) nx_copy_cast(out, self);
     NX_TRY_FAIL(load_operand(a, &p.a));
     NX_TRY_FAIL(load_operand(b, &p.b));
     if (turned) turn_product(&p);

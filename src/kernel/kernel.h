@@ -25,8 +25,10 @@ NX_MUST_USE nx_status nx_gemm_ref(const nx_array *a, const nx_array *b,
                                   const nx_array *out); /* what the others mean */
 /* Whether nx_gemm_add can write `out`: float32 or float64, rows or columns side by side, and a BLAS was found. */
 bool nx_gemm_adds(const nx_array *out);
-/* out = alpha * a b + beta * out; beta 0 does not read out. */
-NX_MUST_USE nx_status nx_gemm_add(const nx_array *a, const nx_array *b, double alpha, double beta, const nx_array *out);
+/* out = alpha * a b + beta * self, which is broadcast to out's size; beta 0 does not read it. self may be out, but not
+ * overlap it otherwise. a has columns. */
+NX_MUST_USE nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b, double alpha,
+                                  double beta, const nx_array *out);
 
 /* ---- rows, at each instruction-set level: row.c ---------------------------------------------------------- */
 /* A row has n elements of the computing type (float, double) and room for a multiple of NX_ROW_WIDE. What lies behind

@@ -1,0 +1,154 @@
+/* Products of float32 panels at level v4: up to 12 rows of a with up to 32 packed columns of b, all sums in registers.
+ * Compiled with that level's flags only; blocked.c, which cuts products into panels, asks for the level first. The
+ * vectors are GCC's, whose operations are those of the elements. */
+#include "kernel/panel.h"
+
+typedef float wide __attribute__((vector_size(64)));
+typedef float loose __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t places __attribute__((vector_size(64)));
+enum { WIDE = 16, WIDEST = NX__PANEL_COLUMNS };
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* ---- packing --------------------------------------------------------------------------------------------- */
+/* One round of a transposition: of rows `step` apart, the blocks off the diagonal change places. */
+#define KEEP(j, step) ((j) & (step) ? 16 + (j) - (step) : (j))
+#define MOVE(j, step) ((j) & (step) ? 16 + (j) : (j) + (step))
+#define PLACES(of, s)                                                                                         \
+    (places) {                                                                                                \
+        of(0, s), of(1, s), of(2, s), of(3, s), of(4, s), of(5, s), of(6, s), of(7, s), of(8, s), of(9, s),   \
+            of(10, s), of(11, s), of(12, s), of(13, s), of(14, s), of(15, s)                                  \
+    }
+#define ROUND(x, step)                                                                                        \
+    UNROLL for (int r = 0; r < WIDE; r++) {                                                                   \
+        if (r & (step)) continue;                                                                             \
+        const wide low = __builtin_shuffle(x[r], x[r + (step)], PLACES(KEEP, step));                          \
+        x[r + (step)] = __builtin_shuffle(x[r], x[r + (step)], PLACES(MOVE, step));                           \
+        x[r] = low;                                                                                           \
+    }
+
+/* 16 x 16 elements: to[k*to_step + column] = from[column*from_step + k]. */
+static inline void transpose(float *to, int64_t to_step, const float *from, int64_t from_step) {
+    wide x[WIDE];
+    UNROLL for (int r = 0; r < WIDE; r++) x[r] = *(const loose *)(from + r * from_step);
+    ROUND(x, 1)
+    ROUND(x, 2)
+    ROUND(x, 4)
+    ROUND(x, 8)
+    UNROLL for (int r = 0; r < WIDE; r++) *(loose *)(to + r * to_step) = x[r];
+}
+
+static void pack_plain(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t columns) {
+    for (int64_t i = 0; i < k; i++, to += WIDEST, b += k_step) {
+        for (int64_t j = 0; j < columns; j++) to[j] = b[j * column_step];
+        for (int64_t j = columns; j < WIDEST; j++) to[j] = 0;
+    }
+}
+
+void nx__panel_pack_b(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t columns) {
+    int64_t done = 0;
+    if (column_step == 1 && columns == WIDEST) {
+        for (; done < k; done++, to += WIDEST, b += k_step) {
+            ((wide *)to)[0] = ((const loose *)b)[0];
+            ((wide *)to)[1] = ((const loose *)b)[1];
+        }
+    } else if (k_step == 1 && columns == WIDEST) {
+        for (; done + WIDE <= k; done += WIDE, to += WIDE * WIDEST, b += WIDE) {
+            transpose(to, WIDEST, b, column_step);
+            transpose(to + WIDE, WIDEST, b + WIDE * column_step, column_step);
+        }
+    }
+    pack_plain(to, b, k_step, column_step, k - done, columns);
+}
+
+void nx__panel_pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t rows) {
+    if (row_step == 1 && rows == NX__PANEL_ROWS) {
+        for (int64_t i = 0; i < k; i++, to += rows, a += k_step) memcpy(to, a, NX__PANEL_ROWS * sizeof *to);
+        return;
+    }
+    for (int64_t i = 0; i < k; i++, to += rows, a += k_step) {
+        for (int64_t r = 0; r < rows; r++) to[r] = a[r * row_step];
+    }
+}
+
+/* ---- multiplying ----------------------------------------------------------------------------------------- */
+/* R rows, V vectors of columns. AT(r) is element (r, k) of a, whose pointers NEXT moves on to the next k. */
+#define DEFINE_KERNEL(name, R, V, POINTERS, AT, NEXT)                                                        \
+    static __attribute__((noinline)) void name(const nx__panel *p, float *c, int64_t c_row_step) {           \
+        const float *b = p->b, *row = p->row;                                                                \
+        const int64_t k = p->k, step = p->a_row_step, k_step = p->a_k_step;                                  \
+        wide s[R][V];                                                                                        \
+        POINTERS                                                                                             \
+        (void)step, (void)k_step;                                                                            \
+        UNROLL for (int r = 0; r < R; r++) {                                                                 \
+            __builtin_prefetch(c + r * c_row_step, 1); /* on its way while the sums are made */              \
+            __builtin_prefetch(c + r * c_row_step + WIDE * V - 1, 1);                                        \
+            UNROLL for (int v = 0; v < V; v++) s[r][v] = (wide){0};                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; i < k; i++, b += WIDEST) {                                                       \
+            wide x[V];                                                                                       \
+            UNROLL for (int v = 0; v < V; v++) x[v] = ((const wide *)b)[v];                                  \
+            UNROLL for (int r = 0; r < R; r++) {                                                             \
+                const wide y = AT(r) - (wide){0};                                                            \
+                UNROLL for (int v = 0; v < V; v++) s[r][v] += y * x[v];                                      \
+            }                                                                                                \
+            NEXT                                                                                             \
+        }                                                                                                    \
+        UNROLL for (int r = 0; r < R; r++, c += c_row_step) {                                                \
+            UNROLL for (int v = 0; v < V; v++) {                                                             \
+                if (p->add) s[r][v] += ((const loose *)c)[v];                                                \
+                else if (row) s[r][v] += ((const loose *)row)[v];                                            \
+                ((loose *)c)[v] = s[r][v];                                                                   \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+/* Rows of a side by side in memory order of k: three rows a pointer, so that the addresses fit the registers. */
+#define ROW_POINTERS const float *a0 = p->a, *a1 = a0 + 3 * step, *a2 = a1 + 3 * step, *a3 = a2 + 3 * step;
+#define ROW_AT(r) ((r) < 3 ? a0 : (r) < 6 ? a1 : (r) < 9 ? a2 : a3)[(r) % 3 * step]
+#define ROW_NEXT a0++, a1++, a2++, a3++;
+/* Rows next to each other: packed, or a transposed. */
+#define COLUMN_POINTERS const float *a = p->a;
+#define COLUMN_AT(r) a[r]
+#define COLUMN_NEXT a += k_step;
+#define DEFINE_KERNELS(R)                                                                                     \
+    DEFINE_KERNEL(rows_##R##_1, R, 1, ROW_POINTERS, ROW_AT, ROW_NEXT)                                         \
+    DEFINE_KERNEL(rows_##R##_2, R, 2, ROW_POINTERS, ROW_AT, ROW_NEXT)                                         \
+    DEFINE_KERNEL(columns_##R##_1, R, 1, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT)                             \
+    DEFINE_KERNEL(columns_##R##_2, R, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT)
+DEFINE_KERNELS(12)
+DEFINE_KERNELS(8)
+DEFINE_KERNELS(4)
+DEFINE_KERNELS(2)
+DEFINE_KERNELS(1)
+
+typedef void kernel_fn(const nx__panel *p, float *c, int64_t c_row_step);
+static const struct { int rows; kernel_fn *by_rows[2], *by_columns[2]; } kernels[] = {
+#define KERNEL_ROW(R) {R, {rows_##R##_1, rows_##R##_2}, {columns_##R##_1, columns_##R##_2}},
+    KERNEL_ROW(12) KERNEL_ROW(8) KERNEL_ROW(4) KERNEL_ROW(2) KERNEL_ROW(1)
+};
+
+/* Whole vectors are computed; of the last one the columns that c has are copied. */
+static void multiply_part(const nx__panel *p, kernel_fn *kernel, int rows, int64_t columns) {
+    _Alignas(64) float part[NX__PANEL_ROWS * WIDEST], row[WIDEST] = {0};
+    nx__panel whole = *p;
+    if (p->row) whole.row = memcpy(row, p->row, (size_t)columns * sizeof *row);
+    for (int r = 0; p->add && r < rows; r++)
+        memcpy(part + r * WIDEST, p->c + r * p->c_row_step, (size_t)columns * sizeof *part);
+    kernel(&whole, part, WIDEST);
+    for (int r = 0; r < rows; r++)
+        memcpy(p->c + r * p->c_row_step, part + r * WIDEST, (size_t)columns * sizeof *part);
+}
+
+void nx__panel_multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
+    nx__panel p = *panel;
+    for (int size = 0; rows > 0; size++) {
+        int n = kernels[size].rows;
+        kernel_fn *kernel = (p.a_row_step == 1 ? kernels[size].by_columns : kernels[size].by_rows)[columns > WIDE];
+        for (; rows >= n; rows -= n) {
+            if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step);
+            else multiply_part(&p, kernel, n, columns);
+            p.a += n * p.a_row_step;
+            p.c += n * p.c_row_step;
+        }
+    }
+}
