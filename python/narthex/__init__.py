@@ -111,10 +111,9 @@ def __getattr__(name: str):
         value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(
-        f"module 'torch' has no attribute '{name}': Narthex {narthex_version} does not have it "
-        "(`narthex op` lists the operators)"
-    )
+    from ._absent import absent
+
+    raise absent("torch", name, "`narthex op` lists the operators")
 
 
 def __dir__() -> list:

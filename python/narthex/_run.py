@@ -4,9 +4,12 @@ A meta path finder answers for torch, torch_npu and torchair and everything belo
 Narthex, never with second copies. What Narthex lacks is a ModuleNotFoundError that says so.
 """
 
+import atexit
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+
+from ._absent import asked, tell
 
 # The longest prefix wins.
 _PLACES = (
@@ -37,6 +40,7 @@ class _Finder:
         except ModuleNotFoundError as error:
             if error.name is None or not (real + ".").startswith(error.name + "."):
                 raise
+            asked[name] = None
             raise ModuleNotFoundError(f"No module named '{name}': Narthex does not have it", name=name) from None
         return ModuleSpec(name, _Loader(module), is_package=hasattr(module, "__path__"))
 
@@ -52,14 +56,55 @@ class _Loader:
         module.__spec__ = self.spec  # the import system put ours there
 
 
+class _InChild:
+    """Pickled into what a new interpreter of multiprocessing reads first: there torch is Narthex as well."""
+
+    def __reduce__(self):
+        return install, ()
+
+
+class _SpawnFinder:
+    """Waits for multiprocessing.spawn, whose children are to begin with an _InChild."""
+
+    @classmethod
+    def find_spec(cls, name: str, path=None, target=None):
+        if name != "multiprocessing.spawn":
+            return None
+        from importlib.machinery import PathFinder
+
+        sys.meta_path.remove(cls)
+        spec = PathFinder.find_spec(name, path)
+        execute = spec.loader.exec_module
+
+        def exec_module(module) -> None:
+            execute(module)
+            tell_child(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def tell_child(spawn) -> None:
+    """Makes multiprocessing's new interpreters install() before they import the program."""
+    prepare = spawn.get_preparation_data
+    spawn.get_preparation_data = lambda name: {"narthex": _InChild(), **prepare(name)}
+
+
 def install() -> None:
-    """Makes `import torch` mean Narthex in this process. Fails if PyTorch is loaded already."""
-    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+    """Makes `import torch` mean Narthex in this process and in those of multiprocessing.
+
+    Fails if PyTorch is loaded already.
+    """
+    if _Finder in sys.meta_path:
         return
     loaded = sys.modules.get("torch")
     if loaded is not None and loaded is not sys.modules.get("narthex"):
         raise ImportError("narthex run: PyTorch is already imported in this process")
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _Finder)
+    if "multiprocessing.spawn" in sys.modules:
+        tell_child(sys.modules["multiprocessing.spawn"])
+    else:
+        sys.meta_path.insert(0, _SpawnFinder)
 
 
 def _show_program_only(kind, error, trace) -> None:
@@ -79,6 +124,7 @@ def run_script(path: str, arguments: list) -> None:
     with open(path, "rb") as file:
         source = file.read()
     install()
+    atexit.register(tell)
     sys.excepthook = _show_program_only
     sys.argv = [path, *arguments]
     sys.path[0:1] = [os.path.dirname(os.path.abspath(path))]
@@ -94,6 +140,7 @@ def run_module(name: str, arguments: list) -> None:
     from runpy import run_module
 
     install()
+    atexit.register(tell)
     sys.argv = [name, *arguments]
     sys.path.insert(0, "")
     run_module(name, run_name="__main__", alter_sys=True)

@@ -1,5 +1,7 @@
 """class Tensor: the extension's tensor and the conveniences that are written in Python."""
 
+import copyreg
+
 from . import _C
 
 _to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
@@ -42,6 +44,29 @@ def _to_arguments(args: tuple, kwargs: dict):
 _builtin_int, _builtin_float = int, float
 
 
+def _unpickled(kind, elements: bytearray, dtype: str, shape: tuple, where, requires_grad: bool, is_param: bool):
+    """A tensor of its own from what Tensor.__reduce_ex__ wrote."""
+    dtype = getattr(_C, dtype)
+    made = _C.tensor_over(elements, dtype).view(shape) if elements else _C.empty(shape, dtype=dtype)
+    made = made if where is None else made.to(where)
+    if kind is not Tensor:
+        made = _C.TensorBase.__new__(kind, made, False, is_param)
+    return made.requires_grad_(requires_grad)
+
+
+def _device(text: str):
+    return _C.device(text)
+
+
+def _size(sizes: tuple):
+    return _C.Size(sizes)
+
+
+# By functions of ours: the classes call themselves torch.device and torch.Size, which may be PyTorch's.
+copyreg.pickle(_C.device, lambda device: (_device, (str(device),)))
+copyreg.pickle(_C.Size, lambda size: (_size, (tuple(size),)))
+
+
 class Tensor(_C.TensorBase):
     """A multi-dimensional array of one dtype on one device, which autograd can follow."""
 
@@ -70,6 +95,25 @@ class Tensor(_C.TensorBase):
             copy.grad = self.grad.__deepcopy__(memo)
         memo[id(self)] = copy
         return copy
+
+    def __copy__(self):
+        copy = self.detach()
+        if type(self) is not Tensor:
+            copy = _C.TensorBase.__new__(type(self), copy, False, self._is_param)
+        return copy.requires_grad_(self.requires_grad)
+
+    def __reduce_ex__(self, protocol):
+        if self.requires_grad and not self.is_leaf:
+            raise RuntimeError(
+                "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
+                "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor "
+                "before serializing (e.g., putting it on the queue)."
+            )
+        whole = self.detach().clone().cpu().contiguous()
+        elements = bytearray(_C.storage_bytes(whole)) if self.numel() else bytearray()
+        where = None if self.device.type == "cpu" else str(self.device)
+        kind = str(self.dtype).rpartition(".")[2]
+        return _unpickled, (type(self), elements, kind, tuple(self.shape), where, self.requires_grad, self._is_param)
 
     def register_hook(self, hook):
         """Not there yet: raises NotImplementedError."""

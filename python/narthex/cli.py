@@ -6,7 +6,7 @@ _HELP = """\
 Narthex: a deep-learning framework and graph compiler with PyTorch's names.
 
   narthex run SCRIPT [ARGUMENTS]      run a PyTorch program: torch, torch_npu and torchair are Narthex
-  narthex run -m MODULE [ARGUMENTS]   the same for a module
+  narthex run -m MODULE [ARGUMENTS]   the same for a module; a line at exit names what it asked for in vain
   narthex explain SCRIPT [ARGUMENTS]  run it (or -m MODULE) and tell what torch.compile made of it: graphs, breaks and
                                       how to mend them, recompilations and why, time in each stage, operators that
                                       fell back; explain --html FILE SCRIPT writes a page to look at instead

@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 
 from . import _C, seed
+from ._absent import getter
 from ._C import default_generator, initial_seed, manual_seed
 
 __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
@@ -31,3 +32,6 @@ def fork_rng(devices=None, enabled: bool = True, _caller="fork_rng", _devices_kw
         yield
     finally:
         set_rng_state(state)
+
+
+__getattr__ = getter("torch.random")

@@ -186,10 +186,3 @@ def test_loader_errors(options, error):
     for module in (nt, torch):
         with pytest.raises(error):
             module.utils.data.DataLoader(range(3), **options)
-
-
-@needs(nt.utils.data, "DataLoader")
-def test_loader_options_that_are_not_there():
-    for options in ({"num_workers": 2}, {"pin_memory": True}):
-        with pytest.raises(NotImplementedError, match=next(iter(options))):
-            nt.utils.data.DataLoader(range(3), **options)

@@ -60,6 +60,7 @@ def test_run(tmp_path):
     assert lines[0] == "No module named 'torch.fft_of_tomorrow': Narthex does not have it"
     assert lines[1].startswith("module 'torch' has no attribute 'cuda_of_tomorrow'")
     assert lines[2:] == ["__main__ ['--epochs', '3'] True", "helper narthex"]
+    assert run.stderr == "narthex run: asked for and not there: torch.fft_of_tomorrow, torch.cuda_of_tomorrow\n"
     assert narthex("run", "-m", "helper", cwd=tmp_path).stdout == "helper narthex\n"
 
 

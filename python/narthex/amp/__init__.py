@@ -2,6 +2,8 @@
 
 import warnings
 
+from .._absent import getter
+
 __all__ = ["GradScaler", "autocast", "is_autocast_available"]
 
 
@@ -97,3 +99,6 @@ class GradScaler:
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Nothing."""
+
+
+__getattr__ = getter("torch.amp")

@@ -1,6 +1,7 @@
 """Gradients: backward, grad and the grad-mode switches. The engine is C (src/grad)."""
 
 from .. import _C
+from .._absent import getter
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = ["Function", "backward", "enable_grad", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
@@ -98,3 +99,6 @@ class Function:
         raise NotImplementedError(
             f"{cls.__name__}.apply: torch.autograd.Function is not there yet; write it with operators"
         )
+
+
+__getattr__ = getter("torch.autograd")

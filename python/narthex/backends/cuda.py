@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+from .._absent import getter
+
 matmul = SimpleNamespace(
     allow_tf32=False,
     allow_fp16_reduced_precision_reduction=True,
@@ -57,3 +59,6 @@ def cudnn_sdp_enabled() -> bool:
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Kept only: there is one way in which attention is computed."""
     _fused["cudnn"] = bool(enabled)
+
+
+__getattr__ = getter("torch.backends.cuda")

@@ -1,5 +1,7 @@
 """Settings of cuDNN, which is not there; they change nothing."""
 
+from .._absent import getter
+
 enabled = True
 benchmark = False
 benchmark_limit = 10
@@ -19,3 +21,6 @@ def version() -> None:
 def is_acceptable(tensor) -> bool:
     """False."""
     return False
+
+
+__getattr__ = getter("torch.backends.cudnn")

@@ -1,6 +1,7 @@
 """torch.compiler: what users call around torch.compile."""
 
 from .. import _C
+from .._absent import getter
 
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 
@@ -50,3 +51,6 @@ def set_stance(stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
 def is_compiling() -> bool:
     """True while a frame is being captured."""
     return bool(_C.is_capturing()) if hasattr(_C, "is_capturing") else False
+
+
+__getattr__ = getter("torch.compiler")

@@ -1,5 +1,7 @@
 """torch.cuda, answered as a PyTorch without CUDA does: nothing is there, seeds are accepted, the rest raises."""
 
+from .._absent import absent
+
 _MISSING = "Torch not compiled with CUDA enabled: Narthex has no CUDA device"
 
 
@@ -98,4 +100,4 @@ def __getattr__(name: str):
         from importlib import import_module
 
         return import_module(f"{__name__}.amp")
-    raise AttributeError(f"module 'torch.cuda' has no attribute '{name}': Narthex has no CUDA device")
+    raise absent("torch.cuda", name)

@@ -1,5 +1,6 @@
 """torch.fx: graphs as Python sees them. The graph itself is C (src/ir); Graph and Node are views of it."""
 
+from .._absent import getter
 from .graph import Graph, Node
 from .graph_module import GraphModule
 
@@ -11,3 +12,6 @@ def symbolic_trace(root, concrete_args=None):
     raise NotImplementedError(
         "symbolic_trace is not there yet: capture with torch.compile(f, backend=my_backend) instead"
     )
+
+
+__getattr__ = getter("torch.fx")

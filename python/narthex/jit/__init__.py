@@ -1,5 +1,7 @@
 """torch.jit: not there yet. script and trace raise NotImplementedError; torch.compile is the way to a graph."""
 
+from .._absent import getter
+
 
 def script(obj, *args, **kwargs):
     """Raises NotImplementedError."""
@@ -19,3 +21,6 @@ def is_scripting() -> bool:
 def is_tracing() -> bool:
     """Always False."""
     return False
+
+
+__getattr__ = getter("torch.jit")

@@ -1,5 +1,6 @@
 """Modules, parameters and the functions over them. What is listed here is all there is so far."""
 
+from .._absent import absent
 from . import functional, init, modules, utils
 from .modules import *
 from .modules import __all__ as _modules
@@ -9,4 +10,4 @@ __all__ = [*_modules, "Parameter", "functional", "init", "utils"]
 
 
 def __getattr__(name: str):
-    raise AttributeError(f"module 'torch.nn' has no attribute '{name}': Narthex has {', '.join(__all__)} so far")
+    raise absent("torch.nn", name, f"it has {', '.join(__all__)} so far")

@@ -3,6 +3,7 @@
 import warnings
 
 from .. import _C
+from .._absent import absent
 from .._later import keep_whole
 
 # The operators that a function calls; it is there once they are.
@@ -137,4 +138,4 @@ keep_whole(globals(), NEEDS)
 
 
 def __getattr__(name: str):
-    raise AttributeError(f"module 'torch.nn.functional' has no attribute '{name}': Narthex does not have it yet")
+    raise absent("torch.nn.functional", name)

@@ -4,6 +4,7 @@ import math
 import warnings
 
 from .. import _C
+from .._absent import absent
 from .._later import keep_whole
 from ..autograd.grad_mode import no_grad
 
@@ -156,4 +157,4 @@ keep_whole(globals(), _NEEDS)
 
 
 def __getattr__(name: str):
-    raise AttributeError(f"module 'torch.nn.init' has no attribute '{name}': Narthex does not have it")
+    raise absent("torch.nn.init", name)

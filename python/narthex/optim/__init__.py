@@ -1,5 +1,6 @@
 """Optimizers and schedules of the learning rate. What is listed here is all there is so far."""
 
+from .._absent import absent
 from .._later import keep_whole
 from . import lr_scheduler
 from .adam import Adam
@@ -12,4 +13,4 @@ keep_whole(globals(), {"Adam": "sqrt div", "AdamW": "sqrt div"})
 
 
 def __getattr__(name: str):
-    raise AttributeError(f"module 'torch.optim' has no attribute '{name}': Narthex has {', '.join(__all__)} so far")
+    raise absent("torch.optim", name, f"it has {', '.join(__all__)} so far")

@@ -10,6 +10,7 @@ import warnings
 from bisect import bisect_right
 from functools import wraps
 
+from .._absent import absent
 from .optimizer import Optimizer
 
 __all__ = [
@@ -272,6 +273,4 @@ class CosineAnnealingLR(LRScheduler):
 
 
 def __getattr__(name: str):
-    raise AttributeError(
-        f"module 'torch.optim.lr_scheduler' has no attribute '{name}': Narthex has {', '.join(__all__)} so far"
-    )
+    raise absent("torch.optim.lr_scheduler", name, f"it has {', '.join(__all__)} so far")

@@ -1,9 +1,11 @@
 """torch.utils: what stands beside models. `data` feeds them."""
 
+from .._absent import absent
+
 
 def __getattr__(name: str):
     if name == "data":
         from importlib import import_module
 
         return import_module(f"{__name__}.data")
-    raise AttributeError(f"module 'torch.utils' has no attribute '{name}': Narthex has data so far")
+    raise absent("torch.utils", name)

@@ -1,5 +1,6 @@
 """torch.nn.utils: gradients of many parameters at once, and parameters as one vector."""
 
+from ..._absent import absent
 from ..._later import keep_whole
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, get_total_norm
 
@@ -9,4 +10,4 @@ keep_whole(globals(), {name: "maximum minimum" if name == "clip_grad_value_" els
 
 
 def __getattr__(name: str):
-    raise AttributeError(f"module 'torch.nn.utils' has no attribute '{name}': Narthex has {', '.join(__all__)} so far")
+    raise absent("torch.nn.utils", name, f"it has {', '.join(__all__)} so far")

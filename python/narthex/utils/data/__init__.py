@@ -1,8 +1,10 @@
 """Datasets, samplers and the loader. What is listed here is all there is so far."""
 
+from ..._absent import absent
 from .collate import default_collate, default_convert
-from .dataloader import DataLoader, get_worker_info
+from .dataloader import DataLoader
 from .dataset import ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
+from .fetch import get_worker_info
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler
 
 __all__ = [
@@ -13,4 +15,4 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    raise AttributeError(f"module 'torch.utils.data' has no attribute '{name}': Narthex has {', '.join(__all__)}")
+    raise absent("torch.utils.data", name, f"it has {', '.join(__all__)} so far")

@@ -1,15 +1,10 @@
-"""DataLoader: batches of a dataset in the order of a sampler, loaded by this process."""
-
-from itertools import islice
+"""DataLoader: batches of a dataset in the order of a sampler, loaded by this process or by workers (worker.py)."""
 
 from ... import _C
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
+from .fetch import Ended, make_fetch
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-
-
-def get_worker_info() -> None:
-    """None: there are no worker processes."""
 
 
 class _Endless(Sampler):
@@ -18,14 +13,64 @@ class _Endless(Sampler):
             yield None
 
 
-def _refuse(**later) -> None:
-    for name, value in later.items():
-        if value:
-            raise NotImplementedError(f"DataLoader: {name}={value!r} is not there yet; leave it out")
+def _check_numbers(num_workers, timeout, prefetch_factor, persistent_workers) -> None:
+    if num_workers < 0:
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing."
+            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if num_workers == 0 and persistent_workers:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _context(context, num_workers):
+    """The multiprocessing context that a name or a context stands for; None: the usual one."""
+    if context is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            f"num_workers={num_workers}"
+        )
+    import multiprocessing
+
+    if isinstance(context, str):
+        known = multiprocessing.get_all_start_methods()
+        if context not in known:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {known!r}, but got "
+                f"multiprocessing_context={context!r}"
+            )
+        return multiprocessing.get_context(context)
+    if not isinstance(context, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={context}"
+        )
+    return context
+
+
+def _warn_of_pinning() -> None:
+    from warnings import warn
+
+    warn(
+        "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
+        stacklevel=3,
+    )
 
 
 class DataLoader:
-    """Iterates over batches; each pass starts anew. num_workers must be 0 and pin_memory False so far."""
+    """Iterates over batches; each pass starts anew.
+
+    num_workers > 0: as many processes make the batches, `prefetch_factor` (2) ahead each; `persistent_workers` keeps
+    them from pass to pass. pin_memory: no device needs it, a warning says so.
+    """
 
     def __init__(
         self,
@@ -48,18 +93,14 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        if num_workers < 0:
-            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-        if timeout < 0:
-            raise ValueError("timeout option should be non-negative")
-        if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError("prefetch_factor option could only be specified in multiprocessing: leave it out")
-        if num_workers == 0 and persistent_workers:
-            raise ValueError("persistent_workers option needs num_workers > 0")
-        _refuse(num_workers=num_workers, pin_memory=pin_memory, multiprocessing_context=multiprocessing_context)
-        self.dataset, self.num_workers, self.pin_memory, self.timeout = dataset, 0, False, timeout
-        self.prefetch_factor, self.worker_init_fn, self.generator = None, worker_init_fn, generator
-        self.pin_memory_device, self.persistent_workers, self.in_order = pin_memory_device, False, in_order
+        _check_numbers(num_workers, timeout, prefetch_factor, persistent_workers)
+        if num_workers > 0 and prefetch_factor is None:
+            prefetch_factor = 2
+        self.dataset, self.num_workers, self.pin_memory, self.timeout = dataset, num_workers, pin_memory, timeout
+        self.prefetch_factor, self.worker_init_fn, self.generator = prefetch_factor, worker_init_fn, generator
+        self.pin_memory_device, self.persistent_workers = pin_memory_device, persistent_workers
+        self.multiprocessing_context, self.in_order = _context(multiprocessing_context, num_workers), in_order
+        self._workers = None
         self._is_stream = isinstance(dataset, IterableDataset)
         self._check_samplers(shuffle, sampler, batch_sampler)
         if batch_sampler is not None:
@@ -97,29 +138,37 @@ class DataLoader:
             return _Endless()
         return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
 
+    def _fetch_options(self) -> tuple:
+        return self._is_stream, self.batch_sampler is not None, self.collate_fn, self.drop_last
+
+    def _keys(self):
+        """What a pass asks for, a batch each."""
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
     def __iter__(self):
-        # The seed that PyTorch would give its workers: drawn, so that later draws are the same as there.
-        _C.draw_seed(self.generator)
-        return self._stream() if self._is_stream else self._mapped()
+        if self.pin_memory:
+            _warn_of_pinning()
+        if self.num_workers == 0:
+            # The seed that PyTorch would give its workers: drawn, so that later draws are the same as there.
+            _C.draw_seed(self.generator)
+            return self._alone()
+        from .worker import Workers
 
-    def _mapped(self):
-        if self.batch_sampler is None:
-            for key in self.sampler:
-                yield self.collate_fn(self.dataset[key])
-            return
-        fetch = getattr(self.dataset, "__getitems__", None)
-        for keys in self.batch_sampler:
-            samples = fetch(keys) if fetch else [self.dataset[key] for key in keys]
-            yield self.collate_fn(samples)
+        if not self.persistent_workers:
+            return Workers(self)
+        if self._workers is None or not self._workers.workers:
+            self._workers = Workers(self)
+        else:
+            self._workers.begin_again()
+        return self._workers
 
-    def _stream(self):
-        samples = iter(self.dataset)
-        if self.batch_size is None:
-            yield from map(self.collate_fn, samples)
-            return
-        while batch := list(islice(samples, self.batch_size)):
-            if len(batch) == self.batch_size or not self.drop_last:
-                yield self.collate_fn(batch)
+    def _alone(self):
+        fetch = make_fetch(self.dataset, *self._fetch_options())
+        try:
+            for keys in self._keys():
+                yield fetch(keys)
+        except Ended:
+            pass
 
     def __len__(self) -> int:
         if self._is_stream:
