@@ -1,12 +1,12 @@
 """Modules, parameters and the functions over them. What is listed here is all there is so far."""
 
 from .._absent import absent
-from . import functional, init, modules, utils
+from . import functional, init, modules, parallel, utils
 from .modules import *
 from .modules import __all__ as _modules
 from .parameter import Parameter
 
-__all__ = [*_modules, "Parameter", "functional", "init", "utils"]
+__all__ = [*_modules, "Parameter", "functional", "init", "parallel", "utils"]
 
 
 def __getattr__(name: str):

@@ -1,0 +1,54 @@
+"""torch.distributed: several processes are not there yet. Questions are answered, the rest raises."""
+
+from .._absent import getter
+from .._later import names
+
+_NO_GROUP = "Default process group has not been initialized, please make sure to call init_process_group."
+
+
+def is_available() -> bool:
+    """False, so that a program leaves it alone."""
+    return False
+
+
+def is_initialized() -> bool:
+    """False."""
+    return False
+
+
+def is_nccl_available() -> bool:
+    """False."""
+    return False
+
+
+def is_gloo_available() -> bool:
+    """False."""
+    return False
+
+
+def is_mpi_available() -> bool:
+    """False."""
+    return False
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether torchrun has started this process."""
+    from os import environ
+
+    return environ.get("TORCHELASTIC_RUN_ID") is not None
+
+
+def get_rank(group=None) -> int:
+    """Raises ValueError: there is no process group."""
+    raise ValueError(_NO_GROUP)
+
+
+def get_world_size(group=None) -> int:
+    """Raises ValueError: there is no process group."""
+    raise ValueError(_NO_GROUP)
+
+
+_LATER = ("init_process_group", "destroy_process_group", "all_reduce", "all_gather", "broadcast", "barrier", "reduce")
+globals().update(names("torch.distributed", "run one process", _LATER))
+
+__getattr__ = getter("torch.distributed")
