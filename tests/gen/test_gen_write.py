@@ -100,6 +100,7 @@ def loops(request, root, world, tmp_path_factory):
         f"-I{root}/src",
         f"-I{root}/include",
         f"-DNX_LEVEL_NAME={request.param}",
+        "-DNX_FUSED=0",
         *LEVELS[request.param],
         "-o",
         str(library),
@@ -250,6 +251,7 @@ def test_levels_agree_bit_for_bit(root, world, tmp_path):
                 f"-I{root}/src",
                 f"-I{root}/include",
                 f"-DNX_LEVEL_NAME={level}",
+                "-DNX_FUSED=0",
                 *flags,
                 "-o",
                 str(library),
@@ -308,7 +310,7 @@ def test_an_operator_is_one_entry(root, tmp_path):
             ("meta.c", []),
             ("tables.c", []),
             ("calls.c", []),
-            ("loops.c", ["-DNX_LEVEL_NAME=base"]),
+            ("loops.c", ["-DNX_LEVEL_NAME=base", "-DNX_FUSED=0"]),
         ):
             command = [
                 "gcc",
