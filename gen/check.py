@@ -160,8 +160,10 @@ class Linear:
                 for name in [pattern] if isinstance(pattern, str) else []:
                     scope[name] = self.degree(bound, scope)
             return self.degree(expr.args[0], scope)
-        if op in ("field", "const", "number", "each"):
+        if op in ("field", "const", "number"):
             return 0
+        if op == "each":
+            return self.degree(expr.args[1], scope)
         if op == "binary":
             return self.binary(expr, scope)
         if op == "call":
@@ -170,6 +172,8 @@ class Linear:
 
     def binary(self, expr, scope):
         left, right = (self.degree(part, scope) for part in expr.args)
+        if expr.value == "??":
+            return left
         if expr.value in ("+", "-"):
             if left != right:
                 raise Problem(expr.at, "the formula is not linear in g: a sum of a part with g and one without")
@@ -240,7 +244,7 @@ def reads(formula, name):
     def inside(expr):
         if expr.op == "field":
             return False
-        if expr.op == "call" and expr.value in ("column_major", "to_like", "zeros_as"):
+        if expr.op == "call" and expr.value in ("column_major", "to_like", "zeros_as", "cat_part"):
             return any(inside(arg) for arg in expr.args[:1]) if expr.value == "to_like" else False
         if expr.op == "name":
             return expr.value == name

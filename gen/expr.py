@@ -5,7 +5,7 @@ now, its constant. Choices on constants (a parameter that a sibling leaves out) 
 Tensors that a body makes lie in `t[]`, which the function releases at its end; a body also notes which arguments'
 and results' elements it read, which is what has to be saved for backward."""
 
-from gen.model import DTYPE_CODE, MEMORY_FORMATS
+from gen.model import DTYPE_CODE, MEMORY_FORMATS, gives_list
 from gen.read import Parser
 from gen.size_calls import SizeCalls
 from gen.syntax import At, Expr, Problem, pattern_names, tokenize
@@ -38,6 +38,11 @@ class Body(SizeCalls):
     def new_tensor(self):
         self.n_tensors += 1
         return f"t[{self.n_tensors - 1}]"
+
+    def new_list(self):
+        """Room for a list of tensors that is made here."""
+        self.n_lists += 1
+        return f"l[{self.n_lists - 1}]"
 
     def named(self, name, value):
         """A number that `let` names gets a C variable."""
@@ -179,6 +184,9 @@ class Body(SizeCalls):
         value = self.expr(expr.args[0])
         if value.kind in ("tuple", "bools"):
             return self.member(expr, value)
+        if value.kind == "gradients":
+            at = f"g[{self.int_text(expr.args[1])}]"
+            return Value("tensor", at, array=f"nx_arr({at})", present=f"({at} != NULL)")
         if value.kind == "tensors":
             return self.listed(value, self.int_text(expr.args[1]))
         if value.kind != "ints":
@@ -227,6 +235,8 @@ class Body(SizeCalls):
             return self.logic(expr)
         if word == "in":
             return self.membership(expr)
+        if word == "??" and (given := self.expr(expr.args[0])).kind == "tensor" and given.present:
+            return self.choose(expr, Value("bool", given.present), *expr.args)
         left, right = self.expr(expr.args[0]), self.expr(expr.args[1])
         if word in ("==", "!=") and "none" in (left.kind, right.kind):
             return self.compare_none(expr, left if right.kind == "none" else right)
@@ -397,6 +407,9 @@ class Body(SizeCalls):
         if kind == "tensor":
             slot = self.new_tensor()
             return self.tensor(slot), lambda v: f"{slot} = nx_tensor_ref({self.elements(v)});"
+        if kind == "tensors":
+            name = self.new_list()
+            return Value("tensors", name), lambda v: f"{name} = {v.c}; {v.c} = NX_VALUE_NONE;"
         self.refuse(expr, f"a choice between two {kind}s")
 
     def expr_match(self, expr):
@@ -420,16 +433,15 @@ class Body(SizeCalls):
 
     def gives_tensors(self, expr):
         """Whether the elements are tensors: what the loop would emit is thrown away."""
-        kept = self.lines, self.declarations, self.n_tensors, self.n_names, set(self.read)
+        kept = self.lines, self.declarations, self.n_tensors, self.n_lists, self.n_names, set(self.read)
         self.lines, self.declarations, kinds = [], [], []
         self.loop(expr, lambda value, k: kinds.append(value.kind))
-        self.lines, self.declarations, self.n_tensors, self.n_names, self.read = kept
+        self.lines, self.declarations, self.n_tensors, self.n_lists, self.n_names, self.read = kept
         return kinds == ["tensor"]
 
     def each_tensor(self, expr):
         """A list of tensors that is made here; what an element needed on the way is released before the next."""
-        name, first = f"l[{self.n_lists}]", self.n_tensors
-        self.n_lists += 1
+        name, first = self.new_list(), self.n_tensors
 
         def put(value, k):
             self.try_(f"nx__list_add(&{name}, {self.elements(value)})")
@@ -588,6 +600,10 @@ class Body(SizeCalls):
             if form.variant == "inplace":
                 self.try_(f"nx_{form.c_name}({', '.join(texts)})")
                 return args[0]
+            if gives_list(form.sibling.entry):
+                name = self.new_list()
+                self.try_(f"nx_{form.c_name}({', '.join(texts + ['&' + name])})")
+                return Value("tensors", name)
             first, n = self.n_tensors, len(form.sibling.entry.results)
             self.n_tensors += n
             slot = f"t[{first}]"

@@ -143,6 +143,10 @@ def admits_complex(entry):
     return row is None or any(word in ("complex", "number", "all") for word in row.value[1])
 
 
+def gives_list(entry):
+    return any(place.listed for place in entry.results)
+
+
 def may_alias(entry):
     """A composition that may hand back memory of its argument: `as(self)`."""
     return any(place.kind == "as" and not isinstance(place.args[0], str) for place in entry.results)
@@ -199,13 +203,13 @@ def schema(form):
             text = text.replace("$", chr(ord("a") + n_written))
             n_written += 1
         elif is_view and argument.index == 0:
-            text = "Tensor(a)"
+            text = "Tensor(a -> *)" if gives_list(entry) else "Tensor(a)"
         text += " " + argument.name
         parts.append(text + ("=" + initial_text(argument) if argument.initial is not None else ""))
     results = []
     for k, place in enumerate(entry.results):
         mark = f"({chr(ord('a') + k)}!)" if form.variant != "functional" else "(a)" if is_view else ""
-        results.append(f"Tensor{mark}" + (f" {place.name}" if place.name else ""))
+        results.append(f"Tensor{mark}{'[]' * place.listed}" + (f" {place.name}" if place.name else ""))
     result = results[0] if not entry.result_is_tuple else "(" + ", ".join(results) + ")"
     return f"{form.name}({', '.join(parts)}) -> {result}"
 

@@ -344,6 +344,9 @@ class Parser:
                 self.k += 1
                 call = self.call(Expr("name", at, [], word))
                 place = Place(word, at, call.args, call.keywords)
+        if self.accept("["):  # a list of them
+            self.expect("]")
+            place.listed = True
         place.name = name
         place.contiguous = self.accept("contiguous")
         if self.accept(":"):

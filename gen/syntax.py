@@ -140,6 +140,7 @@ class Place:
     args: list = field(default_factory=list)
     keywords: dict = field(default_factory=dict)
     name: str = None
+    listed: bool = False
     contiguous: bool = False
     dtype: Expr = None
     condition: Expr = None

@@ -1,6 +1,6 @@
 """Puts the writers together: all generated files as {name: text}. Problems that only writing finds join the world's."""
 
-from gen.model import dissolves, kind
+from gen.model import dissolves, gives_list, kind
 from gen.syntax import Problem
 from gen.write_loops import HEAD, write_point, write_point_table, write_reduce, write_reduce_table
 from gen.write_python import shape_sets, write_cases, write_functions, write_stubs
@@ -43,7 +43,7 @@ def write_sibling(world, sibling, files, levels):
     """All that the forms of a sibling share. Returns what its table row mentions."""
     entry, facts = sibling.entry, {}
     name = sibling.c_name
-    if not dissolves(entry):
+    if not dissolves(entry) and not gives_list(entry):
         write_meta(world, sibling, files.meta)
         files.declared.append(f"nx_meta_fn nx__shape_{name};")
         facts["meta"] = True

@@ -4,7 +4,7 @@
 import re
 
 from gen.expr import Body, argument_value, free_names, scope_of
-from gen.model import DTYPE_CODE, DTYPES, admitted, dissolves, kind
+from gen.model import DTYPE_CODE, DTYPES, admitted, dissolves, gives_list, kind
 from gen.syntax import Problem
 from gen.values import Value, as_int, bare, c_string
 
@@ -437,6 +437,8 @@ def write_backward(world, sibling, source):
         for name in {place.name, f"result{k}"} - {None}:
             body.scope.setdefault(name, result)
     body.scope["g"], body.scope["result"] = body.scope["g0"], body.scope["result0"]
+    if gives_list(entry):
+        body.scope["g"] = Value("gradients", "g")
     saves = {}
     asks = any(e.op == "call" and e.value == "defined" for *_, formula in rules for e in formula.walk())
     read_gradients = len(entry.results) if asks else 1
@@ -458,10 +460,9 @@ def write_backward(world, sibling, source):
         body.try_(f"nx__grad_finish(&grads[{argument.index}], &in[{argument.index}], {sums})")
     hand_on(body)
     start, end = frame(body, "grads", n)
-    start += [
-        f"for (int k = 0; k < {n}; k++) grads[k] = NULL;",
-        f"if ({' && '.join(f'!g[{k}]' for k in range(read_gradients))}) return NX_OK;",
-    ]
+    start.append(f"for (int k = 0; k < {n}; k++) grads[k] = NULL;")
+    if not gives_list(entry):
+        start.append(f"if ({' && '.join(f'!g[{k}]' for k in range(read_gradients))}) return NX_OK;")
     head = (
         f"nx_status nx__backward_{sibling.c_name}(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g,\n"
         "        uint64_t needed, nx_tensor **grads)"
@@ -543,9 +544,14 @@ def write_compose(world, sibling, source):
     body.wrap_dims(sibling)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
     value = body.expr(entry.one("as").value)
-    if value.kind != "tensor":
-        raise Problem(entry.one("as").at, f"the result must be a tensor, this is a {value.kind}")
-    body.emit(f"out[0] = nx_value_tensor(nx_tensor_ref({body.elements(value)}));")
+    expected = "tensors" if gives_list(entry) else "tensor"
+    if value.kind != expected:
+        raise Problem(entry.one("as").at, f"the result must be {expected}, this is {value.kind}")
+    if gives_list(entry):
+        body.emit(f"out[0] = {value.c};")
+        body.emit(f"{value.c} = NX_VALUE_NONE;")
+    else:
+        body.emit(f"out[0] = nx_value_tensor(nx_tensor_ref({body.elements(value)}));")
     start, end = frame(body, "NULL", "0")
     head = f"nx_status nx__compose_{sibling.c_name}(nx_run *run, const nx_value *in, nx_value *out)"
     source.add(function(head, body, start, end), entry.one("as").at)

@@ -1,7 +1,7 @@
 """Writes the tables that the dispatcher reads (tables.c: one nx_op_def a form, nx__register_ops) and the typed
 wrappers for callers in C (ops.h, calls.c)."""
 
-from gen.model import DTYPE_CODE, MEMORY_FORMATS, dissolves, kind, schema
+from gen.model import DTYPE_CODE, MEMORY_FORMATS, dissolves, gives_list, kind, schema
 from gen.values import c_string
 from gen.write_rules import Source
 
@@ -76,6 +76,8 @@ def flags(form):
             found.append("NX_OP_COMMUTES")
     if entry.one("device"):
         found.append("NX_OP_COPIES_DEVICES")
+    if gives_list(entry):
+        found.append("NX_OP_LIST")
     if entry.one("data_sized"):
         found.append("NX_OP_DATA_SIZED")
     return " | ".join(found) or "0"
@@ -107,10 +109,11 @@ def write_derivative(sibling, saves, source):
 def write_def(form, facts):
     entry, sibling = form.sibling.entry, form.sibling
     name = sibling.c_name
+    is_views = gives_list(entry) and not dissolves(entry)
     fields = [
         f'.name = "aten::{form.name}"',
         f".schema = {c_string('aten::' + schema(form))}",
-        f".kind = NX_KIND_{KINDS[kind(entry)]}",
+        f".kind = NX_KIND_{'VIEW' if is_views else KINDS[kind(entry)]}",
         f".variant = {VARIANTS[form.variant]}",
         f".flags = {flags(form)}",
         f".n_in = {len(form.arguments)}",
@@ -186,15 +189,23 @@ def write_wrapper(form, index, header, source):
         params.append(param)
         values.append(value)
     gives, n = form.variant == "functional", len(form.sibling.entry.results)
+    listed = gives_list(form.sibling.entry)
     to = "results" if any(a.name == "out" for a in form.arguments) else "out"
     if gives:
-        params.append(f"nx_tensor **{to}")
+        params.append(f"nx_value *{to}" if listed else f"nx_tensor **{to}")
     head = f"nx_status nx_{form.c_name}({', '.join(params)})"
     header.add(f"/* {schema(form)} */\nNX_API NX_MUST_USE {head};")
     take = "nx_tensor_unref(result.tensor); /* the written argument once more */"
     if gives:
         take = f"*{to} = result.tensor;"
     room, at = "result", "&result"
+    if listed:
+        source.add(f"""{head} {{
+    const nx_value in[] = {{{', '.join(values)}}};
+    return nx_op_call(nx__op_at[{index}], in, {to});
+}}
+""")
+        return
     if n > 1:  # `out` has room for all of them
         room, at = f"result[{n}]", "result"
         one = f"{to}[k] = result[k].tag == NX_TAG_TENSOR ? result[k].tensor : NULL;" if gives else \
@@ -212,8 +223,8 @@ def write_wrapper(form, index, header, source):
 
 HEADER = """/* Every operator as a C function; calls go through the dispatcher. Generated from ops/.
  * A Tensor is nx_tensor *, where a number may stand instead and for every Scalar an nx_value. Several results are
- * filled into out[0], out[1] ..., NULL where one is absent. Optional arguments are nx_value, NX_VALUE_NONE when absent;
- * an optional list or generator is NULL. In-place and out forms make no tensor. */
+ * filled into out[0], out[1] ..., NULL where one is absent; a list into a value that nx_value_drop() releases.
+ * Optional arguments are nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL. In-place and out forms make no tensor. */
 #ifndef NARTHEX_OPS_H
 #define NARTHEX_OPS_H
 

@@ -148,6 +148,7 @@ NX_API int nx_op_n_in(const nx_op *op);
 NX_API int nx_op_n_out(const nx_op *op);
 /* Calls an operator through the dispatcher with all its arguments in schema order. */
 NX_API NX_MUST_USE nx_status nx_op_call(const nx_op *op, const nx_value *in, nx_value *out);
+NX_API void nx_value_drop(nx_value *value); /* releases a result: a tensor, or a list of tensors; sets NONE */
 NX_API void nx_manual_seed(uint64_t seed);
 
 /* ---- graphs ------------------------------------------------------------------------------------- */

@@ -16,16 +16,18 @@ static PyObject *wrap_results(const nx_op *op, nx_value *out) {
     int n = op->def->n_out;
     if (NX_LIKELY(n == 1)) {
         if (out[0].tag == NX_TAG_TENSOR) return nxpy_tensor_take(out[0].tensor);
-        return nxpy_value_object(&out[0]);
+        if (out[0].tag != NX_TAG_LIST) return nxpy_value_object(&out[0]);
     }
     if (n == 0) Py_RETURN_NONE;
-    PyObject *tuple = PyTuple_New(n);
-    for (int i = 0; i < n; i++) {
-        PyObject *item = tuple == NULL ? NULL : nxpy_value_object(&out[i]);
-        nx_value_drop(&out[i]);
+    nx_value *results;
+    int n_results = nx_results_of(op, out, &results);
+    PyObject *tuple = PyTuple_New(n_results);
+    for (int i = 0; tuple && i < n_results; i++) {
+        PyObject *item = nxpy_value_object(&results[i]);
         if (item) PyTuple_SET_ITEM(tuple, i, item);
         else Py_CLEAR(tuple);
     }
+    for (int i = 0; i < n; i++) nx_value_drop(&out[i]);
     return tuple;
 }
 

@@ -123,7 +123,8 @@ static PyObject *node_users(PyObject *self, void *unused) {
 /* The fake result; of several a tuple; None when it is not known. */
 static PyObject *node_value(PyObject *self, void *unused) {
     const nx_node *node = node_of(self);
-    if (node->n_results == 1) {
+    bool is_list = node->op && (node->op->def->flags & NX_OP_LIST);
+    if (node->n_results == 1 && !is_list) {
         if (node->fakes[0] == NULL) Py_RETURN_NONE;
         return nxpy_tensor_wrap(node->fakes[0]);
     }

@@ -148,6 +148,17 @@ static Py_ssize_t tensor_length(PyObject *self) {
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
     return -1;
 }
+/* Over the parts along the first dimension, as unbind gives them. */
+static PyObject *tensor_iter(PyObject *self) {
+    const nx_op *unbind;
+    nx_tensor *tensor = nxpy_tensor_get(self);
+    if (tensor->a.ndim == 0) return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
+    NXPY_TRY(nx_op_find("aten::unbind.int", &unbind));
+    PyObject *parts = nxpy_call(unbind, (nx_value[]){nx_value_tensor(tensor), nx_value_int(0)});
+    PyObject *iterator = parts ? PyObject_GetIter(parts) : NULL;
+    Py_XDECREF(parts);
+    return iterator;
+}
 static PyMappingMethods as_mapping = {
     .mp_length = tensor_length, .mp_subscript = nxpy_tensor_getitem, .mp_ass_subscript = nxpy_tensor_setitem};
 static Py_hash_t tensor_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)self >> 4); }
@@ -157,7 +168,7 @@ PyTypeObject nxpy_tensor_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_new = tensor_new, .tp_dealloc = tensor_dealloc,
     .tp_traverse = tensor_traverse, .tp_clear = tensor_clear, .tp_free = PyObject_GC_Del, .tp_setattro = tensor_setattro,
     .tp_getattro = PyObject_GenericGetAttr, .tp_dictoffset = offsetof(nxpy_tensor, dict), .tp_hash = tensor_hash,
-    .tp_richcompare = nxpy_tensor_compare,
+    .tp_richcompare = nxpy_tensor_compare, .tp_iter = tensor_iter,
     .tp_weaklistoffset = offsetof(nxpy_tensor, weak), .tp_as_number = &nxpy_tensor_numbers, .tp_as_mapping = &as_mapping,
     .tp_methods = nxpy_tensor_methods, .tp_getset = nxpy_tensor_getset, .tp_doc = "A strided array of elements on a device."};
 

@@ -235,8 +235,9 @@ int op_get_iter(nxpy_loop *loop, int arg) {
     if (!of) return -1;
     PyTypeObject *type = Py_TYPE(of);
     bool container = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
+    if (nxpy__is_fake(trace, of)) return nxpy__finish(loop, 1, PyObject_GetIter(of));
     if (!container && !nxpy_constant_check(of) && !nxpy__is_born(trace, of)) {
-        int python = nxpy_tensor_check(of) ? 0 : nxpy__python_special(trace, of, "__iter__");
+        int python = nxpy__python_special(trace, of, "__iter__");
         if (python == 1) return nxpy__finish(loop, 1, PyObject_GetIter(of));
         if (python < 0) return -1;
         return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", type->tp_name);
@@ -279,6 +280,12 @@ int op_unpack_sequence(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = USE(1);
     if (!of) return -1;
+    if (nxpy__is_fake(trace, of)) { /* its parts along the first dimension */
+        PyObject *parts = PySequence_Tuple(of);
+        if (!parts || nxpy__admit(trace, parts) < 0) return Py_XDECREF(parts), nxpy__stop_error(trace);
+        Py_SETREF(loop->top[-1], parts);
+        of = parts;
+    }
     if (!(nxpy__is_tuple(of) || PyList_CheckExact(of) || (PyTuple_Check(of) && nxpy_constant_check(of))) || Py_SIZE(of) != arg) {
         return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "unpacking %.200s", Py_TYPE(of)->tp_name);
     }

@@ -192,32 +192,6 @@ class Tensor(_C.TensorBase):
         place = "" if self.device.type == "cpu" else self.device.type + "."
         return f"torch.{place}{names[str(self.dtype).rpartition('.')[2]]}Tensor"
 
-    def split(self, split_size, dim: _builtin_int = 0) -> tuple:
-        """Views of `self` along `dim`: of `split_size` elements each, or of the sizes that it lists."""
-        n = self.size(dim)
-        if isinstance(split_size, (list, tuple)):
-            if sum(split_size) != n:
-                raise RuntimeError(
-                    f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension "
-                    f"{dim}), but got split_sizes={list(split_size)}"
-                )
-            sizes = list(split_size)
-        else:
-            if split_size < 0 or (split_size == 0 and n):
-                raise RuntimeError(f"split expects split_size be positive, but got split_size={split_size}")
-            sizes = [min(split_size, n - at) for at in range(0, n, split_size)] if n else [0]
-        parts, at = [], 0
-        for size in sizes:
-            parts.append(self.narrow(dim, at, size))
-            at += size
-        return tuple(parts)
-
-    def chunk(self, chunks: _builtin_int, dim: _builtin_int = 0) -> tuple:
-        """At most `chunks` views of `self` along `dim`, of one size but for the last."""
-        if chunks <= 0:
-            raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-        return self.split(max((self.size(dim) + chunks - 1) // chunks, 1), dim)
-
     @property
     def T(self):  # noqa: N802  (PyTorch's name)
         """The dimensions in reverse order; of a matrix its transpose."""
@@ -231,11 +205,6 @@ class Tensor(_C.TensorBase):
         if self.dim() < 2:
             raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
         return self.transpose(-2, -1)
-
-    def __iter__(self):
-        if self.dim() == 0:
-            raise TypeError("iteration over a 0-d tensor")
-        return iter([self.select(0, at) for at in range(self.size(0))])
 
     def __bool__(self):
         if self.numel() != 1:

@@ -44,17 +44,20 @@ nx_status nx__alias_find(const nx_aot *aot, int output, nx__alias *out) {
     }
     out->steps = nx_alloc(sizeof *out->steps * (size_t)(n + 1));
     if (out->steps == NULL) return nx_fail_memory(sizeof *out->steps * (size_t)(n + 1));
-    for (out->n_steps = n; n > 0; n--, value = viewed(value->node)) out->steps[n - 1] = value->node;
+    for (out->n_steps = n; n > 0; n--, value = viewed(value->node)) out->steps[n - 1] = *value;
     return NX_OK;
 }
 
-static nx_status take_view(const nx_node *step, nx_tensor *from, nx_tensor **out) {
-    nx_value in[64], result = NX_VALUE_NONE;
+static nx_status take_view(const nx_value *view, nx_tensor *from, nx_tensor **out) {
+    const nx_node *step = view->node;
+    nx_value in[64], result = NX_VALUE_NONE, *results;
     if (step->n_args > NX_COUNT(in)) return nx_fail(NX_RUNTIME, "%s: too many arguments", step->name);
     for (int k = 0; k < step->n_args; k++) in[k] = step->args[k];
     in[0] = nx_value_tensor(from);
     NX_TRY(nx_op_call(step->op, in, &result));
-    *out = result.tensor;
+    nx_results_of(step->op, &result, &results);
+    *out = nx_tensor_ref(results[view->n].tensor);
+    nx_value_drop(&result);
     return NX_OK;
 }
 
@@ -62,7 +65,7 @@ nx_status nx__alias_make(const nx__alias *alias, nx_tensor *input, nx_tensor **o
     nx_tensor *at = nx_tensor_ref(input);
     for (int k = 0; k < alias->n_steps; k++) {
         nx_tensor *view = NULL;
-        nx_status status = take_view(alias->steps[k], at, &view);
+        nx_status status = take_view(&alias->steps[k], at, &view);
         nx_tensor_unref(at);
         if (status != NX_OK) return status;
         at = view;

@@ -89,7 +89,7 @@ void nx_compiled_unref(nx_compiled *compiled) {
     nx__plan_free(compiled->forward);
     nx__plan_free(compiled->backward);
     for (int i = 0; compiled->aliases && i < compiled->aot->n_outputs; i++)
-        nx_free((void *)compiled->aliases[i].steps);
+        nx_free(compiled->aliases[i].steps);
     nx_free(compiled->aliases);
     nx_free(compiled->saved_input);
     nx_free(compiled->is_mutated);

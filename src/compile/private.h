@@ -36,7 +36,7 @@ typedef struct nx__alias {
     int input;
     bool is_same;
     int n_steps;
-    const nx_node **steps;   /* the view operators that lead from the input to the result */
+    nx_value *steps;         /* results of the view operators that lead from the input to the result */
 } nx__alias;
 /* alias.input is -1 for a result that is none. */
 NX_MUST_USE nx_status nx__alias_find(const nx_aot *aot, int output, nx__alias *out);

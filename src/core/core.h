@@ -94,7 +94,7 @@ void nx_array_extent(const nx_array *a, const char **low, const char **high);
 /* ---- values that are kept --------------------------------------------------------------------------------- */
 /* A copy that owns: tensors and generators are referenced, lists and strings copied. */
 NX_MUST_USE nx_status nx_value_keep(const nx_value *value, nx_value *out);
-void nx_value_drop(nx_value *value);      /* releases what keep took; sets NONE */
+/* nx_value_drop of narthex.h releases what keep took. */
 void nx_value_text(const nx_value *value, nx_text *text); /* Python-like; tensors as "tensor" */
 
 /* ---- generators: mt19937 as PyTorch's CPU generator ---------------------------------------------------------- */

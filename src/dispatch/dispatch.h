@@ -34,7 +34,8 @@ enum { /* nx_op_def.flags */
     NX_OP_OVERWRITES = 8,/* a mutating operator that never reads in[0]'s elements */
     NX_OP_COMMUTES = 16,
     NX_OP_COPIES_DEVICES = 32, /* arguments may lie on different devices (copy_) */
-    NX_OP_DATA_SIZED = 64
+    NX_OP_DATA_SIZED = 64,
+    NX_OP_LIST = 128         /* its one result is a list of tensors, as long as the arguments say; views, or composed */
 };
 
 /* Checks the arguments and says what the results will be. Tensors are read as arrays. */
@@ -42,7 +43,7 @@ typedef nx_status nx_meta_fn(const nx_value *in, nx_meta *out);
 /* Gradients of the inputs whose bit is set in `needed`, as new references in grads[k] (NULL: none). `in` are the
  * call's arguments and `results` its results: those that the formula reads are whole, the others have only a shape.
  * Of a list the tensors with the key AUTOGRAD want gradients, which stand behind the arguments': grads[n_in + i].
- * `g` has n_out gradients, NULL where undefined. */
+ * `g` has n_out gradients, of a list one for each tensor; NULL where undefined. */
 typedef nx_status nx_backward_fn(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g, uint64_t needed, nx_tensor **grads);
 typedef struct nx_derivative {
     uint64_t inputs;        /* arguments that can carry gradients */
@@ -131,6 +132,12 @@ nx_status nx__register_ops(void);
 
 /* ---- the call ------------------------------------------------------------------------------------------------ */
 uint64_t nx_keys_of(const nx_op *op, const nx_value *in);     /* of the arguments alone */
+/* The tensors that a call gave: its results, or those of its list. Returns how many. */
+static inline int nx_results_of(const nx_op *op, nx_value *out, nx_value **results) {
+    bool is_list = (op->def->flags & NX_OP_LIST) != 0;
+    *results = is_list ? (nx_value *)out->list : out;
+    return is_list ? out->n : op->def->n_out;
+}
 /* Goes on below key `at`: the highest key of `keys` under it. */
 NX_MUST_USE nx_status nx_redispatch(const nx_op *op, uint64_t keys, int at, const nx_value *in, nx_value *out);
 /* The front: shape rule, allocation (or the written argument), launch. Stands at every device's key. */

@@ -215,12 +215,23 @@ static inline nx_status make_like(const nx__op *own, const nx_value *in, const n
     return NX_OK;
 }
 
+/* Parts of one tensor that were taken at once may not be written while gradients are recorded. */
+static nx_status compose(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_op_def *def = run->op->def;
+    NX_TRY(def->compose(run, in, out));
+    for (int k = 0; def->kind == NX_KIND_VIEW && k < out[0].n; k++) {
+        nx_tensor *part = out[0].list[k].tensor;
+        if (part->taken == NX_TAKEN_PLAINLY) part->taken = NX_TAKEN_WITH_OTHERS;
+    }
+    return NX_OK;
+}
+
 static nx_status front_general(nx_run *run, bool is_direct, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     const nx_op_def *def = op->def;
     nx_meta metas[NX__MAX_OUT];
     nx_tensor *tensor;
-    if (NX_UNLIKELY(def->meta == NULL)) return def->compose ? def->compose(run, in, out) : fail_meta(op);
+    if (NX_UNLIKELY(def->meta == NULL)) return def->compose ? compose(run, in, out) : fail_meta(op);
     NX_TRY(shape_rule(op, in, metas));
     bool is_plain = nx__op_of(op)->is_plain && metas[0].device.type == 0 && metas[0].view_of < 0;
     if (NX_LIKELY(is_plain && is_direct && !metas[0].absent)) {
@@ -252,7 +263,7 @@ nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out) {
 nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     nx_meta metas[NX__MAX_OUT];
-    if (op->def->meta == NULL) return op->def->compose ? op->def->compose(run, in, out) : fail_meta(op);
+    if (op->def->meta == NULL) return op->def->compose ? compose(run, in, out) : fail_meta(op);
     NX_TRY(shape_rule(op, in, metas));
     NX_TRY(make_results(op, in, metas, true, out));
     for (int k = 0; k < op->def->n_out; k++) { /* a view of a real tensor is fake as well */

@@ -85,7 +85,7 @@ static nx_status number_nodes(nx__lower *l, nx_graph *graph) {
         for (int r = 0; r < node->n_results; r++) l->values[n_values++].buffer = -1;
         if (!nx__is_view(node)) continue;
         const nx_value *base = view_base(node);
-        if (base == NULL || node->n_results != 1)
+        if (base == NULL)
             return fail_node(node, "a view of something that is not a node");
         l->root[at] = l->root[base->node->order];
         l->root_result[at] = nx__is_view(base->node) ? l->root_result[base->node->order] : base->n;

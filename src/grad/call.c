@@ -126,8 +126,10 @@ static nx_status call_without(nx_run *run, const nx_value *in, nx_value *out) {
         return nx_fail(NX_RUNTIME, "%s: %s", def->name, def->nograd + 6);
     NX_TRY(go_below(run, in, out));
     if (def->nograd || nx__derivative_of(run->op)) return NX_OK;
-    for (int k = 0; k < def->n_out; k++) {
-        if (out[k].tag != NX_TAG_TENSOR || !nx_is_float((nx_dtype)out[k].array->dtype)) continue;
+    nx_value *results;
+    int n = nx_results_of(run->op, out, &results);
+    for (int k = 0; k < n; k++) {
+        if (results[k].tag != NX_TAG_TENSOR || !nx_is_float((nx_dtype)results[k].array->dtype)) continue;
         drop_results(def, out);
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: its derivative is not implemented: call it under "
                        "torch.no_grad(), or on tensors that do not require grad", def->name);
@@ -154,7 +156,9 @@ static bool gets_history(const nx_value *result) {
 
 /* Takes `node`. The last result takes the caller's reference: the commonest call counts nothing up and
  * down. */
-static nx_status give_history(nx__node *node, int n_out, nx_value *out) {
+static nx_status give_history(nx__node *node, nx_value *out) {
+    int n_out = nx_results_of(node->node.op, out, &out);
+    node->node.n_inputs = n_out;
     nx_status status = NX_OK;
     int k = 0;
     for (; k < n_out - 1 && status == NX_OK; k++) {
@@ -176,7 +180,7 @@ static nx_status call_functional(nx_run *run, const nx_value *in, uint64_t neede
         return status;
     }
     if (node->wanted) status = nx__operator_save_results(node, out);
-    if (NX_LIKELY(status == NX_OK)) status = give_history(node, def->n_out, out);
+    if (NX_LIKELY(status == NX_OK)) status = give_history(node, out);
     else nx_grad_node_unref(&node->node);
     if (status != NX_OK) drop_results(def, out);
     return status;

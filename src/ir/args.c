@@ -132,29 +132,52 @@ static nx_status resolve_fake(void *context, nx_node *node, int result, nx_value
     return NX_OK;
 }
 
+/* Takes the tensors of results[n]. */
+static nx_status take_fakes(nx_value *results, int n, nx__fakes *out) {
+    out->n = n;
+    out->at = n <= NX_COUNT(out->few) ? out->few : nx_alloc(sizeof *out->at * (size_t)n);
+    if (out->at == NULL) return nx_fail_memory(sizeof *out->at * (size_t)n);
+    for (int k = 0; k < n; k++) {
+        out->at[k] = results[k].tag == NX_TAG_TENSOR ? results[k].tensor : NULL;
+        results[k] = NX_VALUE_NONE;
+    }
+    return NX_OK;
+}
+
+void nx__fakes_end(nx__fakes *fakes) {
+    for (int k = 0; k < fakes->n; k++) nx_tensor_unref(fakes->at[k]);
+    if (fakes->at != fakes->few) nx_free(fakes->at);
+}
+
 /* Through the dispatcher under FAKE, not the bare shape rule: composed operators then need no rule of
  * their own. */
-nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **out) {
+static nx_status call_fake(const nx_op *op, const nx_value *in, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     uint64_t included = thread->keys_included, excluded = thread->keys_excluded;
+    thread->keys_included = NX_KEY(FAKE);
+    thread->keys_excluded = NX_KEY(CAPTURE) | NX_KEY(TRACE) | NX_KEY(AUTOGRAD);
+    nx_status status = nx_op_call(op, in, out);
+    thread->keys_included = included;
+    thread->keys_excluded = excluded;
+    return status;
+}
+
+nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx__fakes *out) {
     int n_out = op->def->n_out;
-    nx_value few[32];
+    nx_value few[32], *results;
     int room = nx_args_room(args, n) + n_out;
-    nx_value *results = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *results * (size_t)room);
-    if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)room);
-    memset(results, 0, sizeof *results * (size_t)n_out);
-    nx_value *in = results + n_out;
+    nx_value *call_out = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *call_out * (size_t)room);
+    if (call_out == NULL) return nx_fail_memory(sizeof *call_out * (size_t)room);
+    memset(call_out, 0, sizeof *call_out * (size_t)n_out);
+    nx_value *in = call_out + n_out;
     nx_status status = nx_args_resolve(args, n, resolve_fake, (void *)op, in);
+    if (status == NX_OK) status = call_fake(op, in, call_out);
     if (status == NX_OK) {
-        thread->keys_included = NX_KEY(FAKE);
-        thread->keys_excluded = NX_KEY(CAPTURE) | NX_KEY(TRACE) | NX_KEY(AUTOGRAD);
-        status = nx_op_call(op, in, results);
-        thread->keys_included = included;
-        thread->keys_excluded = excluded;
+        int n_results = nx_results_of(op, call_out, &results);
+        status = take_fakes(results, n_results, out);
+        for (int k = 0; k < n_out; k++) nx_value_drop(&call_out[k]);
     }
-    for (int k = 0; k < n_out && status == NX_OK; k++)
-        out[k] = results[k].tag == NX_TAG_TENSOR ? results[k].tensor : NULL;
-    if (results != few) nx_free(results);
+    if (call_out != few) nx_free(call_out);
     return status;
 }
 

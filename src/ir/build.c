@@ -93,19 +93,17 @@ nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *consta
 
 nx_status nx_graph_call_named(nx_graph *graph, const nx_op *op, const nx_value *in, const char *name,
                               nx_node **out) {
-    nx_tensor *fakes[16] = {0};
+    nx__fakes fakes;
     nx_node *node = NULL;
-    nx_status status;
     if (graph == NULL || op == NULL)
         return nx_fail(NX_VALUE, "graph call: a graph and an operator are needed");
-    if (op->def->n_out > NX_COUNT(fakes))
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d results in a graph", op->def->name,
-                       NX_COUNT(fakes));
     NX_TRY(nx__args_check(op, in, op->def->n_in));
     NX_TRY(nx_graph_append(graph, NX_NODE_CALL_FUNCTION, name, op, NULL, in, op->def->n_in, &node));
-    status = nx__infer(op, node->args, node->n_args, fakes);
-    if (status == NX_OK) status = nx_node_set_fakes(node, fakes, op->def->n_out);
-    for (int k = 0; k < op->def->n_out; k++) nx_tensor_unref(fakes[k]);
+    nx_status status = nx__infer(op, node->args, node->n_args, &fakes);
+    if (status == NX_OK) {
+        status = nx_node_set_fakes(node, fakes.at, fakes.n);
+        nx__fakes_end(&fakes);
+    }
     if (status != NX_OK) {
         nx_node_erase(node);
         return status;

@@ -88,6 +88,7 @@ static void release_node(nx_node *node) {
 }
 
 static int count_results(nx_node_kind kind, const nx_op *op) {
+    if (op && (op->def->flags & NX_OP_LIST)) return 0; /* nx_node_set_fakes tells */
     return kind == NX_NODE_OUTPUT ? 0 : op ? op->def->n_out : 1;
 }
 
@@ -221,6 +222,14 @@ nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args) {
     drop_args(node->args, node->n_args);
     node->args = kept;
     node->n_args = n_args;
+    return NX_OK;
+}
+
+nx_status nx__node_set_count(nx_node *node, int n) {
+    nx_tensor **fakes = nx__arena_new(node->graph, sizeof *fakes * (size_t)n);
+    if (fakes == NULL) return NX_NO_MEMORY;
+    node->fakes = fakes;
+    node->n_results = n;
     return NX_OK;
 }
 

@@ -137,21 +137,22 @@ static nx_status fit_call(fit *f, const nx_node *node) {
     enum { MAX_SIZES = 64 };
     nx_value few[64], *args = few;
     int64_t sizes[MAX_SIZES];
-    nx_tensor *fakes[16] = {0};
+    nx__fakes fakes = {0};
     nx_node *copy = NULL;
     int room = nx_args_room(node->args, node->n_args);
     if (node->op == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "graph: %s calls %s, which is no operator", node->name, node->target);
-    if (node->n_results > NX_COUNT(fakes)) return nx_fail(NX_NOT_IMPLEMENTED, "%s: too many results", node->name);
     if (room > NX_COUNT(few) && !(args = nx_alloc(sizeof *args * (size_t)room))) return nx_fail_memory(sizeof *args * (size_t)room);
     nx_status status = nx_args_resolve(node->args, node->n_args, to_argument, f, args);
     if (status == NX_OK) status = nx__ints_plain(node->op, args, sizes, MAX_SIZES);
     if (status == NX_OK)
         status = nx__graph_append_named(f->graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
-    if (status == NX_OK) status = nx__infer(node->op, copy->args, copy->n_args, fakes);
-    if (status == NX_OK) status = nx_node_set_fakes(copy, fakes, node->n_results);
+    if (status == NX_OK) status = nx__infer(node->op, copy->args, copy->n_args, &fakes);
+    if (status == NX_OK && fakes.n != node->n_results)
+        status = nx_fail(NX_RUNTIME, "graph: %s gives %d tensors for these sizes and gave %d", node->name, fakes.n, node->n_results);
+    if (status == NX_OK) status = nx_node_set_fakes(copy, fakes.at, fakes.n);
     if (status == NX_OK) status = nx_node_set_source(copy, node->file, node->line, node->function, node->code);
     if (status == NX_OK) status = nx_map_set(&f->map, node, copy);
-    for (int k = 0; k < NX_COUNT(fakes); k++) nx_tensor_unref(fakes[k]);
+    nx__fakes_end(&fakes);
     if (args != few) nx_free(args);
     return status;
 }

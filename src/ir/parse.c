@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-enum { MAX_NODES = 1 << 20, MAX_RESULTS = 64 };
+enum { MAX_NODES = 1 << 20, MAX_RESULTS = 1024 };
 
 /* ---- lines ---- */
 static void skip_line(nx__reader *r) { r->at += strcspn(r->at, "\n"); }
@@ -191,7 +191,7 @@ static nx_status read_types(nx__reader *r, nx_node *node) {
         } while (many && nx__accept(r, ','));
         if (many) NX_TRY_FAIL(nx__expect(r, ')'));
     }
-    if (node->op ? n != node->op->def->n_out : !many && n != 1)
+    if (node->op ? !nx__count_fits(node->op, n) : !many && n != 1)
         NX_TRY_FAIL(nx__read_error(r, begin, "%%%s has %d results", node->name, node->n_results));
     status = nx_node_set_fakes(node, fakes, n);
 fail:

@@ -145,13 +145,14 @@ static void add_types(nx_text *text, const nx_node *node) {
     bool known = false;
     for (int k = 0; k < node->n_results; k++) known = known || node->fakes[k];
     if (!known) return;
-    nx_text_add(text, node->n_results == 1 ? " : " : " : (");
+    bool many = node->n_results != 1 || (node->op && (node->op->def->flags & NX_OP_LIST));
+    nx_text_add(text, many ? " : (" : " : ");
     for (int k = 0; k < node->n_results; k++) {
         if (k) nx_text_add(text, ", ");
         if (node->fakes[k]) add_type(text, node->fakes[k]);
         else nx_text_add(text, "none");
     }
-    if (node->n_results != 1) nx_text_add(text, ")");
+    if (many) nx_text_add(text, ")");
 }
 
 static void add_element(nx_text *text, const nx_array *a, int64_t i) {

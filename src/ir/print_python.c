@@ -51,12 +51,16 @@ static void add_string(nx_text *text, const char *s) {
     nx_text_add(text, "%c", quote);
 }
 
+static bool is_sequence(const nx_node *node) {
+    return node->n_results > 1 || (node->op && (node->op->def->flags & NX_OP_LIST));
+}
+
 static void add_value(nx_text *text, const nx_value *v) {
     switch (v->tag) {
     case NX_TAG_STR: add_string(text, v->str); break;
     case NX_TAG_FLOAT: nx__text_float(text, v->f, false); break;
     case NX_TAG_NODE:
-        nx_text_add(text, v->node->n_results > 1 ? "%s[%d]" : "%s", v->node->name, v->n);
+        nx_text_add(text, is_sequence(v->node) ? "%s[%d]" : "%s", v->node->name, v->n);
         break;
     case NX_TAG_DEVICE:
         nx_text_add(text, "device(type='%s'", nx_device_type_name(v->device.type));
@@ -113,7 +117,7 @@ static void add_annotation(printer *p, const nx_tensor *fake) {
 
 static void add_name(printer *p, const nx_node *node) {
     nx_text_add(&p->text, "%s", node->name);
-    if (node->n_results == 1) add_annotation(p, node->fakes[0]);
+    if (node->n_results == 1 && !is_sequence(node)) add_annotation(p, node->fakes[0]);
     nx_text_add(&p->text, " = ");
 }
 

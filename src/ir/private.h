@@ -26,14 +26,26 @@ nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char 
 /* ---- arguments (args.c) ------------------------------------------------------------------------------ */
 /* The tags that `op` accepts; tensors stand as nodes. Text for an error without the operator's name. */
 nx_status nx__args_check(const nx_op *op, const nx_value *args, int n);
-/* Results of a call on the arguments' fakes, by the operator's shape rule; new references in out[n_out]. */
-nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx_tensor **out);
+/* Results of a call on the arguments' fakes, by the operator's shape rule. */
+typedef struct nx__fakes {
+    int n;
+    nx_tensor **at, *few[8];  /* owned; NULL where a result is absent */
+} nx__fakes;
+nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx__fakes *out); /* on failure nothing is left in out */
+void nx__fakes_end(nx__fakes *fakes);
+/* Whether a call has as many results as its operator; those of a list are counted by the call. */
+static inline bool nx__count_fits(const nx_op *op, int n) {
+    return (op->def->flags & NX_OP_LIST) != 0 || n == op->def->n_out;
+}
 /* ---- sizes as values (ints.c) ---- */
 /* In place: the LIST that stands for a list of ints becomes INTS, its numbers in room[n_room]. */
 nx_status nx__ints_plain(const nx_op *op, nx_value *in, int64_t *room, int n_room);
 
 /* "add" of "aten::add.Tensor" into `out`. */
 void nx__op_base(const char *op_name, char *out, size_t room);
+
+/* A node of a list, without fakes so far, gets room for n. */
+nx_status nx__node_set_count(nx_node *node, int n);
 
 /* ---- text ---- */
 void nx__text_float(nx_text *text, double f, bool is_single); /* the shortest that reads back, with a point */

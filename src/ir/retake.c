@@ -21,6 +21,7 @@ static nx_status retake(const void *views, nx_tensor *of, nx_tensor **out) {
         *out = nx_tensor_ref(of);
         return NX_OK;
     }
+    if (node->op->def->flags & NX_OP_LIST) return nx_fail(NX_RUNTIME, "%s: one of several views cannot be written", node->name);
     if (node->n_args > NX_COUNT(in)) return nx_fail(NX_RUNTIME, "%s: too many arguments", node->op->def->name);
     nx_tensor *source;
     NX_TRY(retake(node->args[0].node, of, &source));

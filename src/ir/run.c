@@ -103,11 +103,14 @@ static nx_status run_call(machine *m, const nx_node *node) {
     NX_TRY(nx_args_resolve(node->args, node->n_args, get_value, m, in));
     NX_TRY(nx__ints_plain(node->op, in, sizes, NX_COUNT(sizes)));
     NX_TRY(nx_op_call(node->op, in, out));
-    for (int k = 0; k < n_out; k++) {
-        if (out[k].tag == NX_TAG_TENSOR && k < node->n_results)
-            m->values[m->first[node->order] + k] = out[k].tensor;
-        else nx_value_drop(&out[k]);
+    nx_value *results;
+    int n_results = nx_results_of(node->op, out, &results);
+    for (int k = 0; k < n_results && k < node->n_results; k++) {
+        if (results[k].tag != NX_TAG_TENSOR) continue;
+        m->values[m->first[node->order] + k] = results[k].tensor;
+        results[k] = NX_VALUE_NONE;
     }
+    for (int k = 0; k < n_out; k++) nx_value_drop(&out[k]);
     nx_node_each_input(node, finish_use, m);
     if (m->uses_left[node->order] == 0) { /* nobody wants it */
         m->uses_left[node->order] = 1;

@@ -118,14 +118,15 @@ static nx_status to_nodes(const lookup *look, const nx_value *in, int n, nx_valu
 
 /* A node keeps the shape of a result in a fake of its own: with the tensor it would keep its history
  * alive, and a second tensor over its storage would look like a view to autograd. */
-static nx_status set_shapes(nx_node *node, const nx_value *out) {
-    for (int k = 0; k < node->n_results; k++) {
-        if (out[k].tag == NX_TAG_TENSOR) NX_TRY(nx_fake_like(out[k].tensor, &node->fakes[k]));
+static nx_status set_shapes(nx_node *node, const nx_value *results, int n) {
+    if (n != node->n_results) NX_TRY(nx__node_set_count(node, n));
+    for (int k = 0; k < n; k++) {
+        if (results[k].tag == NX_TAG_TENSOR) NX_TRY(nx_fake_like(results[k].tensor, &node->fakes[k]));
     }
     return NX_OK;
 }
 
-static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value *args, const nx_value *out) {
+static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value *args, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     bool as_written = tracer->key == NX_KEY_AT_CAPTURE && thread->target;
     const char *target = as_written ? thread->target : NULL, *hint = NULL;
@@ -136,7 +137,8 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
         hint = hint && hint[1] ? hint + 1 : target;
     }
     NX_TRY(nx_graph_append(tracer->graph, kind, hint, op, target, args, op->def->n_in, &node));
-    nx_status status = set_shapes(node, out);
+    int n = nx_results_of(op, out, &out);
+    nx_status status = set_shapes(node, out, n);
     if (status == NX_OK)
         status = nx_node_set_source(node, thread->source_file, thread->source_line, thread->source_function,
                                     thread->source_code);

@@ -60,7 +60,7 @@ static bool is_last(const nx_node *n) { return n->next == NULL; }
 static bool is_named(const nx_node *n) { return n->name && nx_graph_find(n->graph, n->name) == n; }
 static bool calls_something(const nx_node *n) { return n->op || n->target; }
 static bool has_op(const nx_node *n) { return n->op != NULL; }
-static bool op_results(const nx_node *n) { return n->op == NULL || n->n_results == n->op->def->n_out; }
+static bool op_results(const nx_node *n) { return n->op == NULL || nx__count_fits(n->op, n->n_results); }
 static bool op_args(const nx_node *n) {
     return n->op == NULL || nx__args_check(n->op, n->args, n->n_args) == NX_OK;
 }
@@ -152,32 +152,39 @@ static void note_unknown(void *arg, nx_node *input, int result) {
     *unknown = *unknown || input->fakes[result] == NULL;
 }
 
+/* `given`: what the operator makes of the arguments' shapes; NULL: the call leaves this result out. */
+static nx_status check_shape(const nx_node *node, const nx_tensor *own, const nx_tensor *given) {
+    bool left_out = given == NULL || node->graph->level != NX_GRAPH_FUNCTIONAL;
+    if ((own == NULL && left_out) || (own && given && same_shape(own, given, true))) return NX_OK;
+    nx_text text = {0};
+    if (given) {
+        nx_text_add(&text, "%s", nx_dtype_brief((nx_dtype)given->a.dtype));
+        nx_text_add_ints(&text, given->a.sizes, given->a.ndim);
+        nx_text_add(&text, " with strides ");
+        nx_text_add_ints(&text, given->a.strides, given->a.ndim);
+    }
+    nx_status status = nx_fail(NX_RUNTIME, "verify: %s: its type is not what the operator gives: %s", node->name,
+                               text.at && !text.failed ? text.at : "no result");
+    nx_text_free(&text);
+    return status;
+}
+
 static nx_status check_shapes(const nx_node *node) {
-    nx_tensor *fakes[16] = {0};
+    nx__fakes fakes;
     bool unknown = false;
-    if (node->op == NULL || node->n_results == 0 || node->n_results > NX_COUNT(fakes)) return NX_OK;
+    if (node->op == NULL || node->n_results == 0) return NX_OK;
     nx_node_each_input(node, note_unknown, &unknown);
     if (unknown)
         return NX_OK; /* captured graphs may hold foreign calls; a functional one has been refused above */
-    nx_status status = nx__infer(node->op, node->args, node->n_args, fakes);
+    nx_status status = nx__infer(node->op, node->args, node->n_args, &fakes);
     if (status == NX_NO_MEMORY) return status;
     if (status != NX_OK) return nx_fail(NX_RUNTIME, "verify: %s: %s", node->name, nx_error_message());
-    for (int k = 0; k < node->n_results && status == NX_OK; k++) {
-        bool left_out = fakes[k] == NULL || node->graph->level != NX_GRAPH_FUNCTIONAL;
-        if (node->fakes[k] == NULL && left_out) continue;
-        if (node->fakes[k] && fakes[k] && same_shape(node->fakes[k], fakes[k], true)) continue;
-        nx_text text = {0};
-        if (fakes[k]) {
-            nx_text_add(&text, "%s", nx_dtype_brief((nx_dtype)fakes[k]->a.dtype));
-            nx_text_add_ints(&text, fakes[k]->a.sizes, fakes[k]->a.ndim);
-            nx_text_add(&text, " with strides ");
-            nx_text_add_ints(&text, fakes[k]->a.strides, fakes[k]->a.ndim);
-        }
-        status = nx_fail(NX_RUNTIME, "verify: %s: its type is not what the operator gives: %s", node->name,
-                         text.at && !text.failed ? text.at : "no result");
-        nx_text_free(&text);
-    }
-    for (int k = 0; k < node->n_results; k++) nx_tensor_unref(fakes[k]);
+    if (fakes.n != node->n_results)
+        status = nx_fail(NX_RUNTIME, "verify: %s: it has %d results, the operator gives %d", node->name,
+                         node->n_results, fakes.n);
+    for (int k = 0; k < node->n_results && status == NX_OK; k++)
+        status = check_shape(node, node->fakes[k], fakes.at[k]);
+    nx__fakes_end(&fakes);
     return status;
 }
 

@@ -10,6 +10,7 @@ typedef struct place {
     int root;               /* index of the place that owns the memory; itself for new memory */
     int parent;             /* place that this is a view of, -1 */
     const nx_node *view;    /* old node that made the view */
+    int result;             /* which of its results */
     nx_value value;         /* newest value in the new graph */
     int version;            /* of the root when it was right */
 } place;
@@ -48,6 +49,7 @@ static const nx_tensor *fake_of(const nx_value *v) { return v->node->fakes[v->n]
 /* ---- inverses: the base's new value from the view's ---- */
 typedef struct undo {
     const nx_node *view;    /* old node that made the view */
+    int result;             /* which of its results */
     const nx_value *base;   /* the viewed tensor's value */
     const nx_value *value;  /* the view's new one */
 } undo;
@@ -122,6 +124,24 @@ static nx_status invert_slice(worker *w, const undo *u, nx_value *out) {
     return scatter(w, "aten::slice_scatter", u, out);
 }
 
+/* One of several parts along a dimension. */
+static nx_status invert_part(worker *w, const undo *u, nx_value *out) {
+    const nx_value *dim = &u->view->args[2];
+    int64_t start = 0;
+    for (int k = 0; k < u->result; k++) {
+        const nx_array *part = &u->view->fakes[k]->a;
+        start += part->sizes[dim->i < 0 ? dim->i + part->ndim : dim->i];
+    }
+    const nx_array *own = &u->view->fakes[u->result]->a;
+    int64_t end = start + own->sizes[dim->i < 0 ? dim->i + own->ndim : dim->i];
+    nx_value in[] = {*u->base, *u->value, *dim, nx_value_int(start), nx_value_int(end), nx_value_int(1)};
+    return emit_named(w, "aten::slice_scatter", in, 6, out);
+}
+static nx_status invert_unbind(worker *w, const undo *u, nx_value *out) {
+    nx_value in[] = {*u->base, *u->value, u->view->args[1], nx_value_int(u->result)};
+    return emit_named(w, "aten::select_scatter", in, 4, out);
+}
+
 static const struct {
     const char *view;
     nx_status (*invert)(worker *w, const undo *u, nx_value *out);
@@ -137,6 +157,9 @@ static const struct {
     {"aten::squeeze.dim", invert_squeeze},
     {"aten::select.int", invert_select},
     {"aten::slice.Tensor", invert_slice},
+    {"aten::split.Tensor", invert_part},
+    {"aten::split_with_sizes", invert_part},
+    {"aten::unbind.int", invert_unbind},
 };
 
 static nx_status invert(worker *w, const undo *u, nx_value *out) {
@@ -150,7 +173,7 @@ static nx_status invert(worker *w, const undo *u, nx_value *out) {
 /* ---- places ---- */
 static nx_status new_place(worker *w, int parent, const nx_node *view, nx_value value, int *out) {
     int index = w->places.n, root = parent < 0 ? index : w->places.at[parent].root;
-    place p = {root, parent, view, value, parent < 0 ? 0 : w->versions.at[root]};
+    place p = {root, parent, view, value.n, value, parent < 0 ? 0 : w->versions.at[root]};
     NX_TRY(nx_vec_push(&w->places, p));
     nx_status status = nx_vec_push(&w->versions, 0);
     if (status != NX_OK) w->places.n--;
@@ -182,7 +205,7 @@ static nx_status read_place(worker *w, int index, nx_value *out) {
         for (int i = 0; i < view->n_args; i++) in[i] = view->args[i];
         NX_TRY(read_place(w, p->parent, &in[0]));
         NX_TRY(emit(w, view->op, in, NULL, &value));
-        p->value = value;
+        p->value = nx_value_node(value.node, p->result);
         p->version = w->versions.at[p->root];
     }
     *out = p->value;
@@ -196,7 +219,7 @@ static nx_status write_place(worker *w, int index, nx_value value) {
     } else {
         nx_value base, above;
         NX_TRY(read_place(w, p->parent, &base));
-        NX_TRY(invert(w, &(undo){p->view, &base, &value}, &above));
+        NX_TRY(invert(w, &(undo){p->view, p->result, &base, &value}, &above));
         NX_TRY(write_place(w, p->parent, above));
     }
     p->value = value;
@@ -323,7 +346,9 @@ static nx_status view_again(worker *w, int index, nx_value *out) {
         return nx_fail(NX_RUNTIME, "%s: too many arguments", p->view->op->def->name);
     for (int i = 0; i < p->view->n_args; i++) in[i] = p->view->args[i];
     NX_TRY(view_again(w, p->parent, &in[0]));
-    return emit(w, p->view->op, in, NULL, out);
+    NX_TRY(emit(w, p->view->op, in, NULL, out));
+    out->n = p->result;
+    return NX_OK;
 }
 
 /* A result that shares written memory is a chain of views of its newest value, so that results share it as in

@@ -52,7 +52,8 @@ EXACT = {
 EXACT |= set(
     "transpose permute unsqueeze squeeze select slice alias reshape flatten contiguous view_as expand_as narrow "
     "select_backward slice_backward select_scatter slice_scatter zeros ones full zeros_like full_like eye tril triu "
-    "uniform_ bernoulli_ exponential_ rand randint embedding cat stack".split()
+    "uniform_ bernoulli_ exponential_ rand randint embedding cat stack split split_with_sizes chunk unbind "
+    "tensor_split".split()
 )
 
 
@@ -161,18 +162,21 @@ def test_gradient(case: dict[str, Any]) -> None:
         through(case, call_theirs, args, kwargs),
         through(case, call_ours, twin, {k: to_ours(v) for k, v in kwargs.items()}),
     )
-    ours, theirs = parts(ours)[0], parts(theirs)[0]
-    if not theirs.requires_grad:
-        assert not ours.requires_grad
+    n = len(theirs) if isinstance(theirs, list) else 1  # all of a list, else the first result
+    ours, theirs = parts(ours)[:n], parts(theirs)[:n]
+    if not any(one.requires_grad for one in theirs):
+        assert not any(one.requires_grad for one in ours)
         return
-    seed = torch.randn(theirs.shape, dtype=theirs.dtype, generator=torch.Generator().manual_seed(1))
+    generator = torch.Generator().manual_seed(1)
+    seed = [torch.randn(one.shape, dtype=one.dtype, generator=generator) for one in theirs]
     try:
         their_grads = torch.autograd.grad(theirs, their_leaves, seed, allow_unused=True, create_graph=True)
     except RuntimeError as error:
         if "is not implemented" not in str(error):
             raise
         pytest.skip("PyTorch has no derivative of this derivative; the second gradients of its operator compare it")
-    our_grads = nt.autograd.grad(ours, our_leaves, to_ours(seed.clone()), allow_unused=True, create_graph=True)
+    our_seed = [to_ours(g.clone()) for g in seed]
+    our_grads = nt.autograd.grad(ours, our_leaves, our_seed, allow_unused=True, create_graph=True)
     for mine, other in zip(our_grads, their_grads):
         assert (mine is None) == (other is None)
         if mine is not None:
