@@ -224,7 +224,8 @@ def write_wrapper(form, index, header, source):
 HEADER = """/* Every operator as a C function; calls go through the dispatcher. Generated from ops/.
  * A Tensor is nx_tensor *, where a number may stand instead and for every Scalar an nx_value. Several results are
  * filled into out[0], out[1] ..., NULL where one is absent; a list into a value that nx_value_drop() releases.
- * Optional arguments are nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL. In-place and out forms make no tensor. */
+ * Optional arguments are nx_value, NX_VALUE_NONE when absent; an optional list or generator is NULL.
+ * In-place and out forms make no tensor. */
 #ifndef NARTHEX_OPS_H
 #define NARTHEX_OPS_H
 
