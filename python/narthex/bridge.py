@@ -8,6 +8,7 @@ is filled in at each call: the graph is compiled once for each set of sizes.
 """
 
 import operator
+import sys
 
 from . import _C
 from ._bridge_graph import (
@@ -162,15 +163,11 @@ class _Outside:
 
 
 def _from_torch(value):
-    import torch
-
-    return _C.from_dlpack(torch._C._to_dlpack(value))
+    return _C.from_dlpack(sys.modules["torch"]._C._to_dlpack(value))
 
 
 def _to_torch(value):
-    import torch
-
-    return torch._C._from_dlpack(value.__dlpack__())
+    return sys.modules["torch"]._C._from_dlpack(value.__dlpack__())
 
 
 # ---- a graph for one set of sizes ------------------------------------------------------------------------------------

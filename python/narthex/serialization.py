@@ -10,6 +10,7 @@ import pickle
 import sys
 import zipfile
 from collections import Counter, OrderedDict, defaultdict
+from contextlib import contextmanager, suppress
 
 from . import _C
 from ._read_pickle import Global, read
@@ -163,7 +164,7 @@ def save(
     """Writes `obj` (tensors, numbers, strings, lists, dicts ... of them) to a path or a binary file.
 
     Tensors that share memory share it again when they are loaded. Modules and optimizers are not written: their
-    state_dict() is.
+    state_dict() is. At a path stands the old file or the whole new one, whenever the program ends.
     """
     if not _use_new_zipfile_serialization:
         raise NotImplementedError("torch.save: _use_new_zipfile_serialization=False is not there; leave it out")
@@ -172,17 +173,47 @@ def save(
     text = io.BytesIO()
     writer = _Writer(text, pickle_protocol)
     writer.dump(obj)
-    is_path = isinstance(f, (str, os.PathLike))
-    root = os.path.splitext(os.path.basename(os.fspath(f)))[0] if is_path else "archive"
-    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
+    if isinstance(f, (str, os.PathLike)):
+        with _replacing(os.fspath(f)) as file:
+            _write(file, os.path.splitext(os.path.basename(os.fspath(f)))[0], text, writer, _disable_byteorder_record)
+    else:
+        _write(f, "archive", text, writer, _disable_byteorder_record)
+
+
+def _write(file, root: str, text: io.BytesIO, writer: _Writer, no_byteorder: bool) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _write_entry(archive, f"{root}/data.pkl", text.getvalue())
         _write_entry(archive, f"{root}/.format_version", b"1")
         _write_entry(archive, f"{root}/.storage_alignment", str(_ALIGNMENT).encode())
-        if not _disable_byteorder_record:
+        if not no_byteorder:
             _write_entry(archive, f"{root}/byteorder", sys.byteorder.encode())
         for storage in writer.storages.values():
             _write_entry(archive, f"{root}/data/{storage.key}", _storage_data(storage.vector))
         _write_entry(archive, f"{root}/version", b"3\n")
+
+
+@contextmanager
+def _replacing(path: str):
+    """A file beside `path` that takes its place when it is whole; `path` itself if it is no ordinary file."""
+    path = os.path.realpath(path)
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            yield file
+        return
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "wb") as file:
+            yield file
+        if os.path.exists(path):
+            os.chmod(part, os.stat(path).st_mode & 0o7777)
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
@@ -277,8 +308,17 @@ class _Archive:
         if self.root + "constants.pkl" in archive.namelist():
             raise RuntimeError("torch.load: this is a TorchScript archive (torch.jit.save), which is not there yet")
         order = self.root + "byteorder"
-        if order in archive.namelist() and archive.read(order).decode() != sys.byteorder:
+        if order in archive.namelist() and self.read(order) != sys.byteorder.encode():
             raise NotImplementedError("torch.load: the file has the other byte order, which is not there yet")
+
+    def read(self, name: str) -> bytes:
+        """The bytes of an entry. What zipfile has against it is a RuntimeError."""
+        try:
+            if self.archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
+                raise RuntimeError("it is compressed, which torch.save never does")
+            return self.archive.read(name)
+        except (KeyError, OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
+            raise RuntimeError(f"torch.load: the file is damaged: {name}: {error or 'it ends too early'}") from error
 
     def storage(self, name) -> _Storage:
         """The storage that the pickle names ("storage", dtype, key, location, number of elements)."""
@@ -287,7 +327,7 @@ class _Archive:
         _, dtype, key, location, n_elements = name
         if key not in self.storages:
             made = _Storage(key, dtype, location, n_elements)
-            data = bytearray(self.archive.read(f"{self.root}data/{key}"))
+            data = bytearray(self.read(f"{self.root}data/{key}"))
             kind = getattr(_C, dtype)
             if len(data) < n_elements * kind.itemsize:
                 raise RuntimeError(
@@ -313,14 +353,30 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         raise NotImplementedError(f"torch.load: pickle_load_args {pickle_load_args} are not there")
     try:
         opened = zipfile.ZipFile(f)
-    except zipfile.BadZipFile:
-        raise NotImplementedError(
-            "torch.load: the file is no zip: either it is damaged, or PyTorch before 1.6 wrote it; "
-            "load and save it again with a newer PyTorch"
-        ) from None
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
+        raise _no_zip(f, error) from None
     with opened as archive:
         source = _Archive(archive, map_location)
-        return read(archive.read(source.root + "data.pkl"), _known, source.storage)
+        return read(source.read(source.root + "data.pkl"), _known, source.storage)
+
+
+def _no_zip(f, error) -> Exception:
+    """What is wrong with a file that zipfile does not open, by its first bytes."""
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            head = file.read(8)
+    else:
+        f.seek(0)
+        head = f.read(8)
+    if head.startswith(b"PK"):
+        return RuntimeError(f"torch.load: the file is cut off or damaged ({error}): save it again or take an older one")
+    if head.startswith(b"\x80"):
+        return NotImplementedError(
+            "torch.load: PyTorch before 1.6 wrote this file, or pickle did; load and save it again with a newer PyTorch"
+        )
+    if not head:
+        return pickle.UnpicklingError("torch.load: the file is empty")
+    return pickle.UnpicklingError(f"torch.load: this is no file of torch.save: it begins with {head!r}")
 
 
 __all__ = ["load", "save"]

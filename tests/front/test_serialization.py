@@ -3,6 +3,10 @@
 import io
 import os
 import pickle
+import random
+import signal
+import subprocess
+import sys
 import zipfile
 from collections import OrderedDict
 
@@ -205,6 +209,72 @@ def test_other_files(tmp_path):
         archive.writestr("x.txt", b"")
     with pytest.raises(RuntimeError, match="no checkpoint"):
         nt.load(file)
+
+
+def saved() -> bytes:
+    file = io.BytesIO()
+    nt.save({"a": nt.arange(10.0), "b": [1, "x", nt.ones(3, 4).t()], "p": nt.nn.Parameter(nt.ones(2))}, file)
+    return file.getvalue()
+
+
+def test_truncated_and_foreign_files(tmp_path):
+    whole, path = saved(), tmp_path / "x.pt"
+    for n in range(4, len(whole), 97):
+        path.write_bytes(whole[:n])
+        with pytest.raises(RuntimeError, match="cut off or damaged"):
+            nt.load(path)
+    for text, match in ((b"", "is empty"), (b"import torch\n", "no file of torch.save: it begins with b'import t'")):
+        path.write_bytes(text)
+        with pytest.raises(pickle.UnpicklingError, match=match):
+            nt.load(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/data.pkl", b"\0" * 1000)
+    with pytest.raises(RuntimeError, match="damaged: x/data.pkl: it is compressed"):
+        nt.load(path)
+
+
+def test_flipped_bytes():
+    """Every damage is told of by an error of these types, or does not matter."""
+    whole, draw = saved(), random.Random(0)
+    told = 0
+    for _ in range(1500):
+        damaged = bytearray(whole)
+        for _ in range(draw.choice((1, 2, 5))):
+            damaged[draw.randrange(len(damaged))] = draw.randrange(256)
+        try:
+            nt.load(io.BytesIO(bytes(damaged)))
+        except (RuntimeError, pickle.UnpicklingError) as error:
+            assert "torch.load" in str(error) or "pickle" in str(error) or "Weights only" in str(error), error
+            told += 1
+    assert told > 500
+
+
+def test_a_killed_save_leaves_the_old_file(tmp_path):
+    path = tmp_path / "x.pt"
+    nt.save({"step": 1}, path)
+    path.chmod(0o640)
+    program = f"""
+import os, signal, narthex as nt
+from narthex import serialization
+def dies(archive, name, data):
+    if "/data/" in name:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(archive, name, data)
+write, serialization._write_entry = serialization._write_entry, dies
+nt.save({{"step": 2, "x": nt.ones(1000)}}, {str(path)!r})
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == -signal.SIGKILL
+    assert nt.load(path) == {"step": 1}
+    with pytest.raises(NotImplementedError):
+        nt.save({"x": [nt.ones(3), nt.nn.Identity()]}, path)
+    nt.save({"step": 3}, path)
+    assert nt.load(path) == {"step": 3} and path.stat().st_mode & 0o777 == 0o640
+    link = tmp_path / "link.pt"
+    link.symlink_to(path)
+    nt.save({"step": 4}, link)
+    assert link.is_symlink() and nt.load(path) == {"step": 4}
+    with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
+        nt.save({}, tmp_path / "none" / "x.pt")
 
 
 @pytest.mark.parametrize(
