@@ -39,6 +39,8 @@ PyObject *nxpy_tensor_wrap(nx_tensor *tensor);
 
 extern PyTypeObject nxpy_device_type, nxpy_size_type, nxpy_word_type; /* word: layouts and memory formats */
 
+extern PyObject *nxpy_fake_error;         /* narthex._C.FakeTensorError, a RuntimeError: a fake was asked for its elements */
+
 /* ---- small values -------------------------------------------------------------------------------------------------- */
 PyObject *nxpy_dtype_object(nx_dtype dtype);              /* narthex.float32; new reference */
 bool nxpy_dtype_check(PyObject *o);

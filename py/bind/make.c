@@ -30,8 +30,10 @@ static PyObject *read_element(const char *at, nx_dtype dtype) {
 
 /* `tensor` itself when the CPU can read it row by row, else a copy that can be. New reference. */
 static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
-    if (nx_tensor_is_fake(tensor))
-        return nx_fail(NX_RUNTIME, "item: the tensor has no elements while a graph is being captured");
+    if (nx_tensor_is_fake(tensor)) {
+        PyErr_SetString(nxpy_fake_error, "item: the tensor has no elements while a graph is being captured");
+        return NX_PYTHON;
+    }
     if (tensor->a.device.type == 0) {
         *out = nx_tensor_ref(tensor);
         return NX_OK;

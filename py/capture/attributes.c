@@ -1,11 +1,15 @@
-/* Attribute lookup as the language does it, with a guard for each thing that decided it.
+/* Attributes read and written as the language does it, with a guard for each thing that decided it.
  *
- * In: an object in use and a name. Out: the attribute, or a function to be called with the object first.
- * What must hold: only lookups whose every step is known are followed (modules, types, instances with the ordinary
- * __getattribute__, properties and __getattr__ written in Python, metadata of tensors); the rest ends the graph. What
- * decides is guarded: the type's own attribute, what the instance holds, and that something is not there.
- * Next: handlers_call.c. */
-#include "capture/capture.h"
+ * In: an object in use and a name. Out: the attribute, or a function to be called with the object first; stores into what
+ * was born in the trace, or effects on what existed before.
+ * What must hold: only lookups whose every step is known are followed (modules, types, functions, super, instances with
+ * the ordinary __getattribute__, descriptors and __getattr__ written in Python, metadata of tensors); the rest ends the
+ * graph. What decides is guarded: the type's own attribute, what the instance holds, and that something is not there.
+ * Tensors, classes and functions are never written.
+ * Next: effects.c, specials.c. */
+#include "capture/handlers.h"
+
+#include <structmember.h>
 
 static int stop_attribute(nxpy_trace *trace, PyObject *object, PyObject *name) {
     return nxpy__stop(trace, NXPY_BREAK_ATTRIBUTE, "%.200s.%U", Py_TYPE(object)->tp_name, name);
@@ -17,6 +21,34 @@ static int give(PyObject *value, PyObject **out) {
     return 0;
 }
 
+/* What C code gave: admitted. */
+static int give_new(nxpy_trace *trace, PyObject *value, PyObject **out) {
+    *out = value;
+    if (!value) return nxpy__stop_error(trace);
+    if (nxpy__admit(trace, value) == 0) return 0;
+    Py_CLEAR(*out);
+    return -1;
+}
+
+static int give_fixed(nxpy_trace *trace, PyObject *value, PyObject **out) {
+    bool known = nxpy_constant_check(value) || nxpy__note_find(trace, value) || nxpy__note_add(trace, value, NXPY_NOTE_FIXED, -1);
+    return known ? give(value, out) : -1;
+}
+
+/* The program asks for what is not there; it may catch that. */
+static int no_attribute(nxpy_trace *trace, PyObject *object, PyObject *name) {
+    if (PyModule_Check(object)) {
+        PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute '%U'", PyModule_GetName(object), name);
+    } else if (PyType_Check(object)) {
+        PyErr_Format(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'", ((PyTypeObject *)object)->tp_name, name);
+    } else {
+        PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(object)->tp_name, name);
+    }
+    return nxpy__stop_error(trace);
+}
+
+static bool is_tuple_getter(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "_collections._tuplegetter") == 0; }
+
 /* What type holds under name, guarded. Lent in *out, NULL when nothing. */
 static int type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject **out) {
     *out = _PyType_Lookup(type, name);
@@ -26,37 +58,25 @@ static int type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyO
         return nxpy__note_add(trace, *out, NXPY_NOTE_FIXED, -1) ? 0 : -1;
     }
     if (nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, *out) < 0) return -1;
+    PyTypeObject *kind = *out ? Py_TYPE(*out) : NULL;
+    bool settled = !kind || kind == &PyMemberDescr_Type || kind == &PyGetSetDescr_Type || is_tuple_getter(*out);
+    if (settled && *out) { /* the very descriptor; what it gives is guarded by whoever reads it */
+        const nxpy_note *note = nxpy__note_find(trace, *out);
+        return note && note->slot >= 0 ? nxpy__check(trace, NXPY_ROW_ID, note->slot, *out, 0) : 0;
+    }
     return *out && !nxpy__use(trace, *out) ? -1 : 0;
 }
 
-/* A function found in a class, seen from an instance (or, with owner NULL, from the class). */
-static int bind(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObject *owner, bool method_too, PyObject **out, bool *bound) {
-    PyTypeObject *type = Py_TYPE(found);
-    *bound = true;
-    if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) {
-        PyObject *inner = PyObject_GetAttrString(found, "__func__");
-        if (!inner) return nxpy__stop_error(trace);
-        bool ok = nxpy__note_find(trace, inner) || nxpy__note_add(trace, inner, NXPY_NOTE_FIXED, -1);
-        *out = !ok ? NULL : type == &PyStaticMethod_Type ? Py_NewRef(inner) : PyMethod_New(inner, (PyObject *)owner);
-        Py_DECREF(inner);
-        return *out && nxpy__admit(trace, *out) == 0 ? 0 : nxpy__stop_error(trace);
-    }
-    bool method = type == &PyFunction_Type || type == &nxpy_function_type || type == &PyMethodDescr_Type || type == &nxpy_captured_type;
-    if (method && !object) return give(found, out);
-    if (method && method_too) return give(found, out) + 1;
-    if (type == &PyMethodDescr_Type) return nxpy__stop(trace, NXPY_BREAK_ATTRIBUTE, "a bound C method");
-    if (method) {
-        *out = PyMethod_New(found, object);
-        return *out && nxpy__admit(trace, *out) == 0 ? 0 : nxpy__stop_error(trace);
-    }
-    *bound = type->tp_descr_get != NULL;
-    return *bound ? nxpy__stop(trace, NXPY_BREAK_ATTRIBUTE, "a descriptor of type %.200s", type->tp_name) : 0;
+int nxpy__type_value(nxpy_trace *trace, PyTypeObject *type, const char *text, PyObject **out) {
+    PyObject *name = PyUnicode_InternFromString(text);
+    int done = name ? type_value(trace, type, name, out) : nxpy__stop_error(trace);
+    Py_XDECREF(name);
+    return done;
 }
 
-/* Lookup that runs Python code of the class: it is inlined by the ordinary call. */
-static int call_getter(nxpy_trace *trace, PyObject *getter, PyObject *object, PyObject *name, PyObject **out) {
-    PyObject *args[] = {object, name};
-    PyObject *value = PyObject_Vectorcall(getter, args, name ? 2 : 1, NULL);
+/* Python code of the class runs: it is inlined by the ordinary call. */
+static int call_getter(nxpy_trace *trace, PyObject *getter, PyObject *const *args, int n, PyObject **out) {
+    PyObject *value = PyObject_Vectorcall(getter, args, (size_t)n, NULL);
     if (!value || trace->stop) {
         Py_XDECREF(value);
         return nxpy__stop_error(trace);
@@ -70,121 +90,300 @@ static int call_getter(nxpy_trace *trace, PyObject *getter, PyObject *object, Py
     return 0;
 }
 
+/* ---- descriptors ------------------------------------------------------------------------------------------------------- */
 static int of_property(nxpy_trace *trace, PyObject *found, PyObject *object, PyObject *name, PyObject **out) {
     PyObject *getter = PyObject_GetAttrString(found, "fget");
     bool python = getter && PyFunction_Check(getter);
-    int result = python ? call_getter(trace, getter, object, NULL, out) : stop_attribute(trace, object, name);
+    int result = python ? call_getter(trace, getter, &object, 1, out) : stop_attribute(trace, object, name);
     Py_XDECREF(getter);
     return result;
+}
+
+/* A descriptor whose class is written in Python. 1: it is none. */
+static int of_user_descriptor(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObject *owner, PyObject **out) {
+    PyObject *getter;
+    if (!PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_HEAPTYPE)) return 1;
+    if (nxpy__type_value(trace, Py_TYPE(found), "__get__", &getter) < 0) return -1;
+    if (!getter || !PyFunction_Check(getter)) return 1;
+    bool known = nxpy__note_find(trace, (PyObject *)owner) || nxpy__note_add(trace, (PyObject *)owner, NXPY_NOTE_FIXED, -1);
+    PyObject *args[] = {found, object ? object : Py_None, (PyObject *)owner};
+    return known ? call_getter(trace, getter, args, 3, out) : -1;
+}
+
+/* Something found in a class, seen from an instance (or, with object NULL, from the class). *bound false: it is no
+ * descriptor. */
+static int bind(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObject *owner, bool method_too, PyObject **out, bool *bound) {
+    PyTypeObject *type = Py_TYPE(found);
+    *bound = true;
+    if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) {
+        PyObject *inner = PyObject_GetAttrString(found, "__func__");
+        if (!inner) return nxpy__stop_error(trace);
+        bool ok = nxpy__note_find(trace, inner) || nxpy__note_add(trace, inner, NXPY_NOTE_FIXED, -1);
+        PyObject *made = !ok ? NULL : type == &PyStaticMethod_Type ? Py_NewRef(inner) : PyMethod_New(inner, (PyObject *)owner);
+        Py_DECREF(inner);
+        return give_new(trace, made, out);
+    }
+    bool method = type == &PyFunction_Type || type == &nxpy_function_type || type == &PyMethodDescr_Type || type == &nxpy_captured_type ||
+                  type == &PyWrapperDescr_Type;
+    if (method && !object) return give(found, out);
+    if (method && method_too) return give(found, out) + 1;
+    if (method) return give_new(trace, PyMethod_New(found, object), out);
+    int user = of_user_descriptor(trace, found, object, owner, out);
+    if (user <= 0) return user;
+    *bound = type->tp_descr_get != NULL;
+    return *bound ? nxpy__stop(trace, NXPY_BREAK_ATTRIBUTE, "a descriptor of type %.200s", type->tp_name) : 0;
+}
+
+/* A field of a C layout, as a row reads it. */
+static int of_field(nxpy_trace *trace, PyObject *object, PyObject *name, Py_ssize_t offset, PyObject **out) {
+    PyObject *value = *(PyObject **)((char *)object + offset);
+    if (!nxpy__is_born(trace, object)) {
+        int slot = nxpy__slot_of(trace, object);
+        if (slot < 0 || nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, value) < 0) return -1;
+    }
+    if (!value) return no_attribute(trace, object, name);
+    return give(value, out);
+}
+
+static int of_tuple_field(nxpy_trace *trace, PyObject *found, PyObject *object, PyObject *name, PyObject **out) {
+    PyObject *reduced = PyObject_CallMethod(found, "__reduce__", NULL); /* (class, (index, doc)) */
+    PyObject *args = reduced ? PyTuple_GetItem(reduced, 1) : NULL, *index = args ? PyTuple_GetItem(args, 0) : NULL;
+    Py_ssize_t at = index ? PyLong_AsSsize_t(index) : -1;
+    Py_XDECREF(reduced);
+    if (at < 0 || at >= Py_SIZE(object)) return stop_attribute(trace, object, name);
+    if (nxpy__note_elements(trace, object) < 0) return -1;
+    return give(PyTuple_GET_ITEM(object, at), out);
+}
+
+/* Descriptors in C that read the instance. 1: not one of them. */
+static int of_c_descriptor(nxpy_trace *trace, PyObject *found, PyObject *object, PyObject *name, PyObject **out) {
+    if (Py_TYPE(found) == &PyMemberDescr_Type) {
+        const PyMemberDef *member = ((PyMemberDescrObject *)found)->d_member;
+        bool object_like = member->type == T_OBJECT_EX || (member->type == T_OBJECT && *(PyObject **)((char *)object + member->offset));
+        if (object_like) return of_field(trace, object, name, member->offset, out);
+    }
+    if (Py_TYPE(found) == &PyGetSetDescr_Type && nxpy__is_exception(object) && nxpy__is_born(trace, object) &&
+        PyUnicode_CompareWithASCIIString(name, "__traceback__") != 0) {
+        return give_new(trace, PyObject_GetAttr(object, name), out);
+    }
+    if (is_tuple_getter(found) && nxpy__plain_tuple(object)) {
+        return of_tuple_field(trace, found, object, name, out);
+    }
+    return 1;
+}
+
+int nxpy__special(nxpy_trace *trace, PyObject *object, const char *text, PyObject **out) {
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *found;
+    bool bound;
+    if (nxpy_tensor_check(object) || nxpy__type_value(trace, type, text, &found) < 0) {
+        return trace->stop ? -1 : nxpy__stop(trace, NXPY_BREAK_ATTRIBUTE, "Tensor.%s", text);
+    }
+    if (!found) {
+        PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the %s protocol", type->tp_name,
+                     strcmp(text, "__enter__") && strcmp(text, "__exit__") ? text : "context manager");
+        return nxpy__stop_error(trace);
+    }
+    int kind = bind(trace, found, object, type, false, out, &bound);
+    return kind < 0 || bound ? kind : give(found, out);
 }
 
 /* ---- by kind ----------------------------------------------------------------------------------------------------------- */
 static int of_tensor(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     static const char *const metadata[] = {"shape", "dtype", "device", "layout", "ndim", "itemsize", "nbytes", "is_cpu", "is_cuda",
-                                           "requires_grad", "_is_param"};
+                                           "requires_grad", "_is_param", "is_leaf"};
     PyTypeObject *type = Py_TYPE(object);
     PyObject *found;
     bool bound;
     if (type_value(trace, type, name, &found) < 0) return -1;
-    if (!found) return stop_attribute(trace, object, name);
+    if (!found) { /* attributes of the tensor itself */
+        const nxpy_note *note = nxpy__note_find(trace, object);
+        PyObject *real = note && note->is_input ? note->real : NULL, *value = real ? nxpy_instance_value(real, name) : NULL;
+        if (real && nxpy__fetch(trace, NXPY_ROW_VALUE, note->slot, name, NULL, 0, value) < 0) return -1;
+        return value ? give(value, out) : no_attribute(trace, object, name);
+    }
     if (Py_TYPE(found) == &PyGetSetDescr_Type) {
         const char *text = PyUnicode_AsUTF8(name);
         for (int k = 0; text && k < NX_COUNT(metadata); k++) {
-            if (strcmp(text, metadata[k])) continue;
-            *out = PyObject_GetAttr(object, name);
-            return *out && nxpy__admit(trace, *out) == 0 ? 0 : nxpy__stop_error(trace);
+            if (strcmp(text, metadata[k]) == 0) return give_new(trace, PyObject_GetAttr(object, name), out);
         }
         return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.%U", name);
     }
     if (Py_TYPE(found) == &PyProperty_Type) return of_property(trace, found, object, name, out);
     int kind = bind(trace, found, object, type, method_too, out, &bound);
-    if (kind < 0 || bound) return kind;
-    return give(found, out);
+    return kind < 0 || bound ? kind : give(found, out);
+}
+
+int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    *out = nxpy_instance_value(object, name);
+    if (nxpy__is_born(trace, object) || nxpy__was_written(trace, object, name)) return 0;
+    int slot = nxpy__slot_of(trace, object);
+    return slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_VALUE, slot, name, NULL, 0, *out);
 }
 
 static int of_module(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
-    int slot = nxpy__slot_of(trace, object);
-    PyObject *value = nxpy_instance_value(object, name);
-    if (slot < 0) return -1;
-    if (!value) return stop_attribute(trace, object, name);
-    if (nxpy__fetch(trace, NXPY_ROW_VALUE, slot, name, NULL, 0, value) < 0) return -1;
-    return give(value, out);
+    PyObject *value, *getter = NULL;
+    if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
+    if (value) return give(value, out);
+    PyObject *found = _PyType_Lookup(Py_TYPE(object), name), *hook = PyUnicode_InternFromString("__getattr__");
+    int done = !hook ? nxpy__stop_error(trace) : found ? stop_attribute(trace, object, name)
+                                                        : nxpy__instance_holds(trace, object, hook, &getter);
+    Py_XDECREF(hook);
+    if (done < 0) return -1;
+    if (getter && PyFunction_Check(getter) && nxpy__use(trace, getter)) return call_getter(trace, getter, &name, 1, out);
+    return getter ? stop_attribute(trace, object, name) : no_attribute(trace, object, name);
+}
+
+static bool is_one_of(PyObject *name, const char *const *names) {
+    for (; *names; names++) {
+        if (PyUnicode_CompareWithASCIIString(name, *names) == 0) return true;
+    }
+    return false;
 }
 
 static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     PyTypeObject *type = (PyTypeObject *)object;
     PyObject *meta = _PyType_Lookup(Py_TYPE(object), name), *found;
-    if (meta && Py_TYPE(meta)->tp_descr_set) return stop_attribute(trace, object, name); /* __dict__, __name__ and such */
-    bool bound;
+    bool bound, heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    if (PyUnicode_CompareWithASCIIString(name, "__name__") == 0) {
+        if (heap) return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_name), out);
+        return give_new(trace, PyObject_GetAttr(object, name), out);
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
+    if (meta && Py_TYPE(meta)->tp_descr_set) return stop_attribute(trace, object, name); /* __dict__, __mro__ and such */
     if (type_value(trace, type, name, &found) < 0) return -1;
-    if (!found) return stop_attribute(trace, object, name);
+    if (!found && meta) { /* of the metaclass */
+        if (type_value(trace, Py_TYPE(object), name, &found) < 0) return -1;
+        int kind = bind(trace, found, object, Py_TYPE(object), false, out, &bound);
+        return kind < 0 || bound ? kind : give(found, out);
+    }
+    if (!found) return no_attribute(trace, object, name);
     int kind = bind(trace, found, NULL, type, false, out, &bound);
-    if (kind < 0 || bound) return kind;
-    return give(found, out);
+    return kind < 0 || bound ? kind : give(found, out);
 }
 
 static bool has_ordinary_lookup(nxpy_trace *trace, PyTypeObject *type) {
-    static PyObject *name;
-    if (!name) name = PyUnicode_InternFromString("__getattribute__");
-    PyObject *found = name ? _PyType_Lookup(type, name) : NULL, *ordinary = name ? _PyType_Lookup(&PyBaseObject_Type, name) : NULL;
-    if (!found || found != ordinary) return false;
-    return nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) == 0 && nxpy__use(trace, found);
+    PyObject *found;
+    if (nxpy__type_value(trace, type, "__getattribute__", &found) < 0 || !found) return false;
+    PyObject *const ordinary[] = {PyDict_GetItemString(PyBaseObject_Type.tp_dict, "__getattribute__"),
+                                  PyDict_GetItemString(((PyTypeObject *)PyExc_BaseException)->tp_dict, "__getattribute__")};
+    return found == ordinary[0] || found == ordinary[1] || type->tp_getattro == PyObject_GenericGetAttr;
 }
 
 static int of_namespace(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    if (nxpy__is_born(trace, object)) return stop_attribute(trace, object, name);
+    if (nxpy__has_written_fields(trace, object)) return nxpy__stop(trace, NXPY_BREAK_STORE, "__dict__ of what was written");
     PyObject *dict = PyObject_GetAttr(object, name);
     int slot = dict ? nxpy__slot_of(trace, object) : -1;
     if (slot < 0 || nxpy_instance_dict(object) != dict || nxpy__fetch(trace, NXPY_ROW_NAMESPACE, slot, NULL, NULL, 0, dict) < 0) {
         Py_XDECREF(dict);
         return trace->stop ? -1 : stop_attribute(trace, object, name);
     }
+    nxpy_note *note = nxpy__note_find(trace, dict);
+    if (note) note->is_namespace = true;
     *out = dict;
     return 0;
 }
 
 static int of_missing(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
-    static PyObject *hook;
-    PyObject *getter;
-    if (!hook) hook = PyUnicode_InternFromString("__getattr__");
-    if (!hook || type_value(trace, Py_TYPE(object), hook, &getter) < 0) return -1;
-    if (!getter || !PyFunction_Check(getter)) return stop_attribute(trace, object, name);
-    return call_getter(trace, getter, object, name, out);
+    PyObject *getter, *args[] = {object, name};
+    if (nxpy__type_value(trace, Py_TYPE(object), "__getattr__", &getter) < 0) return -1;
+    if (!getter) return no_attribute(trace, object, name);
+    if (!PyFunction_Check(getter)) return stop_attribute(trace, object, name);
+    return call_getter(trace, getter, args, 2, out);
 }
 
 static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     PyTypeObject *type = Py_TYPE(object);
     PyObject *found, *value;
-    int slot = nxpy__slot_of(trace, object);
-    if (slot < 0 || !has_ordinary_lookup(trace, type)) return trace->stop ? -1 : stop_attribute(trace, object, name);
+    bool bound;
+    if (!has_ordinary_lookup(trace, type)) return trace->stop ? -1 : stop_attribute(trace, object, name);
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return of_namespace(trace, object, name, out);
-    if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) {
-        if (!nxpy__note_find(trace, (PyObject *)type) && !nxpy__note_add(trace, (PyObject *)type, NXPY_NOTE_FIXED, -1)) return -1;
-        return give((PyObject *)type, out);
-    }
+    if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)type, out);
     if (type_value(trace, type, name, &found) < 0) return -1;
     if (found && Py_TYPE(found) == &PyProperty_Type) return of_property(trace, found, object, name, out);
-    if (found && Py_TYPE(found)->tp_descr_set) return stop_attribute(trace, object, name);
-    value = nxpy_instance_value(object, name);
-    if (nxpy__fetch(trace, NXPY_ROW_VALUE, slot, name, NULL, 0, value) < 0) return -1;
+    if (found && Py_TYPE(found)->tp_descr_set) {
+        int done = of_c_descriptor(trace, found, object, name, out);
+        if (done == 1) done = of_user_descriptor(trace, found, object, type, out);
+        return done == 1 ? stop_attribute(trace, object, name) : done;
+    }
+    if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     if (value) return give(value, out);
     if (!found) return of_missing(trace, object, name, out);
-    bool bound;
     int kind = bind(trace, found, object, type, method_too, out, &bound);
-    if (kind < 0 || bound) return kind;
-    return give(found, out);
+    return kind < 0 || bound ? kind : give(found, out);
+}
+
+/* Functions have no __getattr__: their own fields, then their __dict__. */
+static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    static const struct { const char *name; Py_ssize_t offset; } fields[] = {
+        {"__name__", offsetof(PyFunctionObject, func_name)}, {"__qualname__", offsetof(PyFunctionObject, func_qualname)},
+        {"__doc__", offsetof(PyFunctionObject, func_doc)}, {"__module__", offsetof(PyFunctionObject, func_module)}};
+    for (int k = 0; k < NX_COUNT(fields); k++) {
+        if (PyUnicode_CompareWithASCIIString(name, fields[k].name) == 0) return of_field(trace, object, name, fields[k].offset, out);
+    }
+    if (_PyType_Lookup(&PyFunction_Type, name)) return stop_attribute(trace, object, name);
+    PyObject *value;
+    if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
+    return value ? give(value, out) : no_attribute(trace, object, name);
+}
+
+static int of_method(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    if (PyUnicode_CompareWithASCIIString(name, "__self__") == 0) return give_fixed(trace, PyMethod_GET_SELF(object), out);
+    PyObject *function = PyMethod_GET_FUNCTION(object), *fixed;
+    if (give_fixed(trace, function, &fixed) < 0) return -1;
+    Py_DECREF(fixed); /* its note has it */
+    if (PyUnicode_CompareWithASCIIString(name, "__func__") == 0) return give(function, out);
+    return PyFunction_Check(function) ? of_function(trace, function, name, out) : stop_attribute(trace, object, name);
+}
+
+/* super().name: the classes behind its own in the order of the object's class. */
+static int of_super(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    PyObject *parts[3] = {PyObject_GetAttrString(object, "__thisclass__"), PyObject_GetAttrString(object, "__self__"),
+                          PyObject_GetAttrString(object, "__self_class__")};
+    PyObject *self = parts[1], *order = parts[2] && PyType_Check(parts[2]) ? ((PyTypeObject *)parts[2])->tp_mro : NULL, *found = NULL;
+    int done = !parts[0] || !self || !order ? stop_attribute(trace, object, name) : 0;
+    bool behind = false, bound = false;
+    for (Py_ssize_t k = 0; done == 0 && !found && k < PyTuple_GET_SIZE(order); k++) {
+        PyObject *at = PyTuple_GET_ITEM(order, k), *seen;
+        if (behind) {
+            done = type_value(trace, (PyTypeObject *)at, name, &seen);
+            found = PyDict_GetItemWithError(((PyTypeObject *)at)->tp_dict, name);
+        }
+        behind |= at == parts[0];
+    }
+    if (done == 0 && !found) done = no_attribute(trace, object, name);
+    if (done == 0 && Py_TYPE(found) == &PyProperty_Type) {
+        done = of_property(trace, found, self, name, out);
+    } else if (done == 0) {
+        done = bind(trace, found, self == parts[2] ? NULL : self, (PyTypeObject *)parts[2], false, out, &bound);
+        if (done == 0 && !bound) done = give(found, out);
+    }
+    for (int k = 0; k < 3; k++) Py_XDECREF(parts[k]);
+    return done;
 }
 
 /* Constants, born containers and such: their types are CPython's own. */
 static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
+    static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
     PyObject *found = _PyType_Lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
-    if (data && nxpy_constant_check(object)) { /* device.type, dtype.itemsize: of what never changes */
-        *out = PyObject_GetAttr(object, name);
-        return *out && nxpy__admit(trace, *out) == 0 ? 0 : nxpy__stop_error(trace);
+    if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
+    if (data && (nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object))) { /* of what never changes */
+        return give_new(trace, PyObject_GetAttr(object, name), out);
     }
-    if (!found || Py_TYPE(found) != &PyMethodDescr_Type || !method_too) return stop_attribute(trace, object, name);
+    if (data && nxpy__is_exception(object)) {
+        int done = of_c_descriptor(trace, found, object, name, out);
+        if (done != 1) return done;
+    }
+    if (!found && !is_one_of(name, of_iterators) && Py_TYPE(object)->tp_getattro == PyObject_GenericGetAttr &&
+        Py_TYPE(object)->tp_dictoffset == 0) return no_attribute(trace, object, name);
+    if (!found || Py_TYPE(found) != &PyMethodDescr_Type) {
+        return found && Py_TYPE(found) == &PyWrapperDescr_Type && !method_too ? give_new(trace, PyMethod_New(found, object), out)
+                                                                             : stop_attribute(trace, object, name);
+    }
     if (!nxpy__note_find(trace, found) && !nxpy__note_add(trace, found, NXPY_NOTE_FIXED, -1)) return -1;
-    return give(found, out) + 1;
+    return method_too ? give(found, out) + 1 : give_new(trace, PyMethod_New(found, object), out);
 }
 
 int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
@@ -192,7 +391,89 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
     if (nxpy_tensor_check(object)) return of_tensor(trace, object, name, method_too, out);
     if (PyModule_CheckExact(object)) return of_module(trace, object, name, out);
     if (PyType_Check(object)) return of_type(trace, object, name, out);
+    if (type == &PyFunction_Type) return of_function(trace, object, name, out);
+    if (type == &PyMethod_Type) return of_method(trace, object, name, out);
+    if (type == &PySuper_Type) return of_super(trace, object, name, out);
     if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return of_builtin(trace, object, name, method_too, out);
-    if (nxpy__is_born(trace, object)) return stop_attribute(trace, object, name);
     return of_instance(trace, object, name, method_too, out);
+}
+
+/* ---- writing attributes ---------------------------------------------------------------------------------------------- */
+static int stop_store(nxpy_trace *trace, PyObject *object, PyObject *name) {
+    return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s.%U", Py_TYPE(object)->tp_name, name);
+}
+
+int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value) {
+    PyTypeObject *type = Py_TYPE(object);
+    bool module = PyModule_CheckExact(object), plain = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object);
+    bool partial = type == nxpy__partial_type || nxpy_tensor_check(object) || !PyUnicode_CheckExact(name);
+    if ((!module && !plain) || partial) return stop_store(trace, object, name);
+    PyObject *found = NULL, *text = PyUnicode_Check(name) ? name : NULL;
+    if (!module && text && nxpy__type_value(trace, type, PyUnicode_AsUTF8(text), &found) < 0) return -1;
+    bool slot = found && Py_TYPE(found) == &PyMemberDescr_Type;
+    if (found && Py_TYPE(found)->tp_descr_set && !slot) return stop_store(trace, object, name);
+    if (!value && !slot && !nxpy_instance_value(object, name)) {
+        PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", type->tp_name, name);
+        return nxpy__stop_error(trace);
+    }
+    if (nxpy__is_born(trace, object)) return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
+    return nxpy__write_field(trace, object, name, value);
+}
+
+static int call_setter(nxpy_loop *loop, PyObject *setter, PyObject *const *given, int n) {
+    PyObject *args[] = {Py_NewRef(given[0]), Py_XNewRef(given[1]), n > 2 ? Py_XNewRef(given[2]) : NULL};
+    bool known = nxpy__note_find(loop->trace, setter) || nxpy__note_add(loop->trace, setter, NXPY_NOTE_FIXED, -1);
+    PyObject *result = known ? nxpy__call(loop, setter, args, n, NULL) : NULL;
+    for (int k = 0; k < 3; k++) Py_XDECREF(args[k]);
+    Py_XDECREF(result);
+    return result ? 0 : nxpy__stop_error(loop->trace);
+}
+
+int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyObject *value) {
+    nxpy_trace *trace = loop->trace;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *found, *args[] = {object, name, value};
+    if (PyModule_CheckExact(object)) return nxpy__store_plain(trace, object, name, value);
+    bool instance = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !nxpy_tensor_check(object);
+    if (!instance) return stop_store(trace, object, name);
+    if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;
+    if (found && PyFunction_Check(found)) return call_setter(loop, found, args, value ? 3 : 2);
+    if (type->tp_setattro != PyObject_GenericSetAttr) return stop_store(trace, object, name);
+    if (nxpy__type_value(trace, type, PyUnicode_AsUTF8(name), &found) < 0) return -1;
+    if (found && Py_TYPE(found) == &PyProperty_Type) {
+        PyObject *setter = PyObject_GetAttrString(found, value ? "fset" : "fdel");
+        PyObject *given[] = {object, value};
+        int done = setter && PyFunction_Check(setter) ? call_setter(loop, setter, given, value ? 2 : 1) : stop_store(trace, object, name);
+        Py_XDECREF(setter);
+        return done;
+    }
+    if (found && PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_HEAPTYPE) && Py_TYPE(found)->tp_descr_set) {
+        PyObject *setter, *given[] = {found, object, value};
+        if (nxpy__type_value(trace, Py_TYPE(found), value ? "__set__" : "__delete__", &setter) < 0) return -1;
+        if (setter && PyFunction_Check(setter)) return call_setter(loop, setter, given, value ? 3 : 2);
+    }
+    return nxpy__store_plain(trace, object, name, value);
+}
+
+/* ---- the instructions -------------------------------------------------------------------------------------------------- */
+int op_store_attr(nxpy_loop *loop, int arg) {
+    PyObject *object = USE(1);
+    PyObject *value = object ? loop->top[-2] : NULL;
+    if (!object || nxpy__store_attribute(loop, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), value) < 0) return -1;
+    for (int k = 0; k < 2; k++) Py_DECREF(*--loop->top);
+    return 0;
+}
+
+int op_delete_attr(nxpy_loop *loop, int arg) {
+    PyObject *object = USE(1);
+    if (!object || nxpy__store_attribute(loop, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), NULL) < 0) return -1;
+    Py_DECREF(*--loop->top);
+    return 0;
+}
+
+int op_store_global(nxpy_loop *loop, int arg) {
+    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg);
+    if (nxpy__write_global(loop->trace, loop->view.globals, name, loop->top[-1]) < 0) return -1;
+    Py_DECREF(*--loop->top);
+    return 0;
 }

@@ -33,9 +33,14 @@ typedef enum nxpy_make {
     NXPY_MAKE_METHOD, /* function, self */
     NXPY_MAKE_CELL,   /* of one value */
     NXPY_MAKE_FUNCTION, /* of closure, keyword defaults and defaults; object: (code, globals) */
-    NXPY_MAKE_ITERATOR, /* of one sequence, at index n */
-    NXPY_MAKE_SIZE,   /* a torch.Size of the last n values */
-    NXPY_MAKE_INT,    /* integer n of the fit */
+    NXPY_MAKE_SIZE,     /* a torch.Size of the last n values */
+    NXPY_MAKE_INT,      /* integer n of the fit */
+    NXPY_MAKE_SET,      /* of the last n values */
+    NXPY_MAKE_NAMED,    /* named tuple of class `object` from one tuple */
+    NXPY_MAKE_CALL,     /* object(the last n values) */
+    NXPY_MAKE_STATE,    /* last value.__setstate__(object) */
+    NXPY_MAKE_INSTANCE, /* of class `object`, without attributes */
+    NXPY_MAKE_ATTRIBUTE,/* the last value becomes attribute `object` of the one before */
     NXPY_MAKE_KEEP,   /* remembers the last value as n */
     NXPY_MAKE_AGAIN   /* what was remembered as n */
 } nxpy_make;
@@ -44,6 +49,22 @@ typedef struct nxpy_recipe {
     NX_VEC(nxpy_step) steps;
     int n_kept, n_values;   /* remembered; made at the end */
 } nxpy_recipe;
+
+/* ---- effects (effects.c): what a run changes in objects that existed before ----------------------- */
+typedef enum nxpy_effect_kind {
+    NXPY_EFFECT_FIELD,  /* attribute `key` of an instance or module */
+    NXPY_EFFECT_KEY,    /* of a dict: globals, an instance's __dict__ */
+    NXPY_EFFECT_CELL,
+    NXPY_EFFECT_APPEND, /* values behind the elements that a list had */
+    NXPY_EFFECT_LIST, NXPY_EFFECT_DICT, NXPY_EFFECT_SET /* all that it holds */
+} nxpy_effect_kind;
+typedef struct nxpy_effect { /* in a trace; all owned */
+    uint8_t kind;
+    PyObject *holder, *place; /* what is changed; the dict that holds its attributes, or itself */
+    PyObject *key, *old;      /* old: value, copy of a container; NULL: nothing was there */
+    Py_ssize_t n;             /* APPEND: elements before */
+} nxpy_effect;
+typedef struct nxpy_change { uint8_t kind; PyObject *key; } nxpy_change; /* in a segment; owned */
 
 /* ---- what is kept ------------------------------------------------------------------------------- */
 /* The graph of a segment for inputs of given shapes. A segment whose sizes do not vary has one. */
@@ -74,14 +95,18 @@ typedef struct nxpy_segment {
     NX_VEC(nx_node *) sizes;    /* nodes of the graph: the integers that the recipe makes */
     bool ran;                   /* its frame has run it, so that a listener has heard of the first run */
     nxpy_recipe recipe;         /* the return value, or the values of `targets` */
+    int n_returned;             /* of the recipe's values: the result or the targets; behind them two for each change */
+    NX_VEC(nxpy_change) changes;
     int *targets;               /* at a break: places in the frame's locals and stack */
     bool returns;
+    uint8_t grad_after;         /* the mode that it leaves; 0: the one that it found */
     nxpy_break why;             /* at a break */
     bool enters;                /* the breaking instruction calls a Python function: it may be a root of its own */
     int first, last, depth;     /* at a break: the instruction's units, values on the stack before it */
     PyObject *stepper;          /* see nxpy_frame_step */
 } nxpy_segment;
 
+enum { NXPY_GRAD_OFF = 1, NXPY_GRAD_ON };
 enum { NXPY_MAX_SEGMENTS = 8, NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32, NXPY_MAX_ALIKE = 4 };
 typedef struct nxpy_mark { int unit; nxpy_break why; bool enters; PyObject *text; } nxpy_mark; /* text owned */
 typedef struct nxpy_point {
@@ -121,6 +146,9 @@ typedef struct nxpy_note {
     PyObject *fake;             /* what stands for this tensor in the trace; owned or NULL */
     bool touched, elements;     /* guards on the value exist; its elements are noted */
     bool is_input;
+    bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
+    PyObject *real;             /* FAKE of an input: the tensor; lent */
+    int born_at;                /* BORN: unit of the root's instruction that made it */
 } nxpy_note;
 
 typedef struct nxpy_loop nxpy_loop;
@@ -132,8 +160,10 @@ typedef struct nxpy_trace {
     nx_graph *graph;            /* owned until the segment has it */
     nx_tracer tracer;
     uint64_t included_before;
+    bool grad_at_start;
     NX_VEC(nxpy_note) notes;
     nx_map index;               /* object -> number of its note + 1 */
+    NX_VEC(nxpy_effect) effects;
     NX_VEC(int) inputs;         /* notes of tensors that are graph inputs, in order */
     nxpy_loop *root_loop, *loop;/* the root's, the innermost one */
     nxpy_break stop;            /* sticky: nothing goes on when set */
@@ -142,6 +172,9 @@ typedef struct nxpy_trace {
     PyObject *stop_text;        /* more about it, owned or NULL */
     PyObject *error[3];         /* exception that stopped it */
     int depth;                  /* of inlined calls */
+    int n_handling, raised_at;  /* exceptions that the root is handling; where it raised the outermost of them */
+    const char *unmakeable;     /* what that is */
+    int unmakeable_at;          /* -1, or unit of the root's instruction that made a value which no recipe can make */
     int64_t n_instructions;
     PyObject *file, *function, *code_line; /* user's line now; file and function lent from its code, code_line owned */
     int line;
@@ -177,10 +210,15 @@ void nxpy__hook_hold(bool hold); /* counted */
 
 /* ---- eval.c ------------------------------------------------------------------------------------- */
 extern nxpy_handler *const nxpy__handlers[256];
-int nxpy__loop_run(nxpy_loop *loop);   /* 1: returned, result set; -1: stopped */
+/* 1: returned, result set; -1: stopped, or (not in the root) an exception that the frame does not catch. `throwing`: the
+ * set exception is thrown into the frame. */
+int nxpy__loop_run(nxpy_loop *loop, bool throwing);
 PyObject *nxpy__hook(PyThreadState *thread, nxpy_frame *frame, int throwing);
 int nxpy__stop(nxpy_trace *trace, nxpy_break why, const char *format, ...); /* before any effect; always -1 */
-int nxpy__stop_error(nxpy_trace *trace);  /* the set exception, or memory, stops it; always -1 */
+/* What a handler returns for the set exception, always -1: the program's own may be caught by it, lack of memory and such
+ * stop the trace. */
+int nxpy__stop_error(nxpy_trace *trace);
+nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* for nx_tracer.unknown */
 
 /* ---- sources.c: the side table ------------------------------------------------------------------ */
 nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object);         /* lent until the next note is made */
@@ -195,6 +233,8 @@ int nxpy__fetch_int(nxpy_trace *trace, PyObject *name, int64_t n); /* an int in 
 int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n); /* adds a checking row once */
 int nxpy__slot_of(nxpy_trace *trace, PyObject *object);                  /* slot of a noted object, making a FIXED row if needed; -1 */
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container);         /* of a list, tuple or dict that existed before */
+/* What dict holds under key, guarded by that key alone if it existed before. Lent, NULL when nothing. 0 or -1. */
+int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out);
 bool nxpy__is_born(nxpy_trace *trace, PyObject *object);
 bool nxpy__is_fake(nxpy_trace *trace, PyObject *object);
 int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function);  /* before it is inlined */
@@ -205,6 +245,22 @@ void nxpy__notes_free(nxpy_trace *trace);
  * `object` first (only when method_too); -1: stopped. */
 int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out);
 
+/* A special method of object's class, bound to it. New reference in *out; 0, or -1: stopped, or AttributeError is set. */
+int nxpy__special(nxpy_trace *trace, PyObject *object, const char *name, PyObject **out);
+/* What type or its bases hold under name, guarded; lent, NULL when nothing. 0 or -1. */
+int nxpy__type_value(nxpy_trace *trace, PyTypeObject *type, const char *name, PyObject **out);
+/* What an instance or module itself holds under name, guarded if it existed before; lent, NULL when nothing. 0 or -1. */
+int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out);
+
+/* ---- kinds of objects (sources.c) ---------------------------------------------------------------------- */
+bool nxpy__plain_tuple(PyObject *object);   /* a tuple, or a named tuple that is read as one */
+bool nxpy__is_iterator(PyObject *object);   /* of CPython's own, that a recipe can make again, or a generator */
+bool nxpy__is_exception(PyObject *object);
+bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
+bool nxpy__are_keys(PyObject *tuple);
+extern PyTypeObject *nxpy__partial_type;    /* functools.partial */
+int nxpy__kinds_init(void);
+
 /* ---- recipe.c ----------------------------------------------------------------------------------- */
 /* Adds the steps that make `value`. 1: done; 0: it cannot be made again; -1: an exception. Graph results that it needs
  * are appended to `results`. */
@@ -213,6 +269,22 @@ int nxpy__recipe_add(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
 /* Fills out[recipe->n_values] with new references (NULL for empty ones). -1 with an exception: nothing is left in out. */
 int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const int64_t *ints, PyObject **out);
 void nxpy__recipe_free(nxpy_recipe *recipe);
+
+int nxpy__recipe_add_contents(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *container, Py_ssize_t from);
+
+/* ---- effects.c ---------------------------------------------------------------------------------- */
+/* Each does the change (value NULL: deletes) and remembers how to undo it. 0 or -1. */
+int nxpy__write_field(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value);
+int nxpy__write_global(nxpy_trace *trace, PyObject *globals, PyObject *name, PyObject *value);
+int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value);
+int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value); /* of a list or dict */
+int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends); /* the caller changes it; born ones pass */
+bool nxpy__was_written(nxpy_trace *trace, PyObject *object, PyObject *key); /* key NULL: a cell or container itself */
+bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object);
+Py_ssize_t nxpy__size_before(nxpy_trace *trace, PyObject *list); /* elements that are not the trace's */
+void nxpy__effects_undo(nxpy_trace *trace);
+int nxpy__effects_finish(nxpy_trace *trace, nxpy_results *results); /* into the segment; as nxpy__recipe_add */
+int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made); /* takes made; -1 with an exception */
 
 /* ---- trace.c, segment.c ------------------------------------------------------------------------- */
 /* Traces from the frame's place and compiles. The frame is left as it was. *out NULL: nothing to gain, run uncompiled.

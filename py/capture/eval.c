@@ -52,8 +52,8 @@ int nxpy__stop(nxpy_trace *trace, nxpy_break why, const char *format, ...) {
     return -1;
 }
 
-int nxpy__stop_error(nxpy_trace *trace) {
-    if (trace->stop) return -1;
+/* An exception that the traced program does not catch, or that is none of its own, stops the trace. */
+static int stop_uncaught(nxpy_trace *trace) {
     trace->stop = NXPY_BREAK_EXCEPTION;
     trace->clean = false;
     PyErr_Fetch(&trace->error[0], &trace->error[1], &trace->error[2]);
@@ -62,6 +62,30 @@ int nxpy__stop_error(nxpy_trace *trace) {
     if (!trace->stop_text) PyErr_Clear();
     stop_exception();
     return -1;
+}
+
+int nxpy__stop_error(nxpy_trace *trace) {
+    PyObject *const foreign[] = {PyExc_MemoryError, PyExc_KeyboardInterrupt, PyExc_RecursionError, PyExc_SystemError};
+    bool own = PyErr_Occurred() != NULL;
+    if (trace->stop) {
+        stop_exception();
+        return -1;
+    }
+    if (own && PyErr_ExceptionMatches(nxpy_fake_error)) {
+        PyErr_Clear();
+        nxpy__stop(trace, NXPY_BREAK_METHOD, "the elements of a tensor");
+        trace->clean = false;
+        return -1;
+    }
+    for (int k = 0; own && k < NX_COUNT(foreign); k++) own = !PyErr_ExceptionMatches(foreign[k]);
+    return own ? -1 : stop_uncaught(trace);
+}
+
+nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *node) {
+    nxpy_trace *trace = tracer->context;
+    nxpy__stop(trace, NXPY_BREAK_LEAK, NULL);
+    trace->clean = false;
+    return nxpy_caught();
 }
 
 /* ---- the loop -------------------------------------------------------------------------------------------------------- */
@@ -124,12 +148,43 @@ static int before_instruction(nxpy_loop *loop) {
     return 0;
 }
 
-int nxpy__loop_run(nxpy_loop *loop) {
+/* The set exception of the instruction at work goes to its handler in this frame (0); -1: it has none, or the trace stops. */
+static int catch_exception(nxpy_loop *loop) {
+    nxpy_trace *trace = loop->trace;
+    nxpy_catcher catcher;
+    PyObject *type, *value, *traceback;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "capture: an instruction failed without an exception");
+    loop->kw_names = NULL;
+    if (nxpy__stop_error(trace) < 0 && trace->stop) return -1;
+    if (!nxpy_catcher_find(&loop->view, loop->in.start, &catcher)) return loop == trace->root_loop ? stop_uncaught(trace) : -1;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    if (loop == trace->root_loop && !trace->n_handling) trace->raised_at = loop->group;
+    if (!nxpy__note_find(trace, value) && !nxpy__note_add(trace, value, NXPY_NOTE_BORN, -1)) return Py_DECREF(value), -1;
+    PyObject **cut = loop->view.locals + loop->view.n_locals + catcher.depth;
+    while (loop->top > cut) Py_XDECREF(*--loop->top);
+    if (catcher.pushes_unit) {
+        PyObject *unit = PyLong_FromLong(loop->in.start);
+        if (!unit) return Py_DECREF(value), nxpy__stop_error(trace);
+        *loop->top++ = unit;
+    }
+    *loop->top++ = value;
+    loop->next = catcher.unit;
+    return 0;
+}
+
+int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
     nxpy_trace *trace = loop->trace;
     trace->loop = loop;
     loop->next = nxpy_frame_next(loop->frame);
     loop->top = loop->view.locals + loop->view.n_locals + nxpy_frame_depth(loop->frame);
     int done = 0;
+    if (throwing) { /* into a generator, where it has yielded */
+        loop->in = nxpy_instr_at(&loop->view, loop->next - 1);
+        done = catch_exception(loop);
+    }
     while (done == 0) {
         loop->in = nxpy_instr_at(&loop->view, loop->next);
         loop->next = loop->in.next;
@@ -141,7 +196,7 @@ int nxpy__loop_run(nxpy_loop *loop) {
             trace->loop = loop;
         }
         if (trace->stop) done = -1;
-        else if (done < 0) nxpy__stop_error(trace);
+        else if (done < 0) done = catch_exception(loop);
     }
     /* the frame's owner clears it: it must say what it holds */
     int depth = (int)(loop->top - loop->view.locals) - loop->view.n_locals;
@@ -151,27 +206,64 @@ int nxpy__loop_run(nxpy_loop *loop) {
 }
 
 /* ---- inlined frames ---------------------------------------------------------------------------------------------------- */
-/* Before an inlined frame begins: its function is guarded, its own tuple of arguments is noted. */
+static int note_born(nxpy_trace *trace, PyObject *object) {
+    bool known = !object || nxpy__note_find(trace, object) || nxpy_constant_check(object);
+    return known || nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
+}
+
+/* Before an inlined frame begins: its function is guarded, its own tuple and dict of arguments are noted. */
 static int inline_prepare(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
     PyCodeObject *code = loop->view.code;
-    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+    if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) {
         return nxpy__stop(trace, NXPY_BREAK_GENERATOR, "%U", code->co_name);
     }
-    if (nxpy_frame_next(loop->frame) != 0) return nxpy__stop(trace, NXPY_BREAK_GENERATOR, "resumed: %U", code->co_name);
     if (!(code->co_flags & CO_OPTIMIZED)) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "a class body or exec");
+    PyObject *generator = nxpy_frame_generator(loop->frame);
+    if (generator) { /* prepared when it was made */
+        return nxpy__is_born(trace, generator) ? 0 : nxpy__stop(trace, NXPY_BREAK_GENERATOR, "one that existed before: %U", code->co_name);
+    }
     if (nxpy__note_function(trace, loop->view.function) < 0) return -1;
     int at = code->co_argcount + code->co_kwonlyargcount;
     for (int flag = CO_VARARGS; flag <= CO_VARKEYWORDS; flag <<= 1) {
-        if (!(code->co_flags & flag)) continue;
-        PyObject *pack = loop->view.locals[at++];
-        if (pack && !nxpy__note_find(trace, pack) && !nxpy_constant_check(pack) &&
-            !nxpy__note_add(trace, pack, NXPY_NOTE_BORN, -1)) return -1;
+        if ((code->co_flags & flag) && note_born(trace, loop->view.locals[at++]) < 0) return -1;
     }
     return 0;
 }
 
-static PyObject *run_inlined(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame) {
+/* The interpreter makes the generator; the frame moves into it. */
+static PyObject *make_generator(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame) {
+    PyObject *generator = nxpy_eval_default(thread, frame, 0);
+    nxpy_view view;
+    if (!generator) {
+        nxpy__stop_error(trace);
+        return NULL;
+    }
+    nxpy_frame_view(nxpy_generator_frame(generator), &view);
+    int bad = note_born(trace, generator);
+    for (int k = 0; !bad && k < view.n_locals; k++) {
+        if (view.locals[k] && PyCell_Check(view.locals[k])) bad = note_born(trace, view.locals[k]);
+    }
+    if (bad) Py_CLEAR(generator);
+    return generator;
+}
+
+/* The user's line of the caller, put back when an inlined frame has ended. */
+typedef struct line_state { PyObject *file, *function, *code_line; int line; } line_state;
+
+static void set_line_back(nxpy_trace *trace, line_state was) {
+    nx_thread *mine = nx_thread_get();
+    trace->file = was.file;
+    trace->function = was.function;
+    trace->code_line = was.code_line;
+    trace->line = was.line;
+    mine->source_file = was.file ? PyUnicode_AsUTF8(was.file) : NULL;
+    mine->source_function = was.function ? PyUnicode_AsUTF8(was.function) : NULL;
+    mine->source_code = was.code_line ? PyUnicode_AsUTF8(was.code_line) : NULL;
+    mine->source_line = was.line;
+}
+
+static PyObject *run_inlined(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame, bool throwing) {
     nxpy_link link;
     nxpy_loop loop = {.trace = trace, .frame = frame, .outer = trace->loop};
     if (trace->stop) {
@@ -182,30 +274,20 @@ static PyObject *run_inlined(nxpy_trace *trace, PyThreadState *thread, nxpy_fram
         nxpy__stop_error(trace);
         return NULL;
     }
-    PyObject *file = trace->file, *function = trace->function, *code_line = trace->code_line;
-    int line = trace->line;
+    line_state was = {trace->file, trace->function, trace->code_line, trace->line};
     nxpy_frame_view(frame, &loop.view);
     loop.group = nxpy_frame_next(frame);
     trace->loop = &loop;
     bool run = ++trace->depth > 200 ? nxpy__stop(trace, NXPY_BREAK_DEEP, NULL) == 0 : inline_prepare(&loop) == 0;
-    int done = run ? nxpy__loop_run(&loop) : -1;
+    bool makes = run && (loop.view.code->co_flags & CO_GENERATOR) && !nxpy_frame_generator(frame);
+    int done = run && !makes ? nxpy__loop_run(&loop, throwing) : -1;
     trace->depth--;
     trace->loop = loop.outer;
     nxpy_frame_leave(thread, &link);
-    if (done < 0) {
-        stop_exception();
-        return NULL;
-    }
-    trace->file = file; /* the caller's line again */
-    trace->function = function;
-    trace->code_line = code_line;
-    trace->line = line;
-    nx_thread *mine = nx_thread_get();
-    mine->source_file = PyUnicode_AsUTF8(file);
-    mine->source_function = PyUnicode_AsUTF8(function);
-    mine->source_code = PyUnicode_AsUTF8(code_line);
-    mine->source_line = line;
-    return loop.result;
+    if (makes) return make_generator(trace, thread, frame);
+    if (!trace->stop) set_line_back(trace, was); /* else it tells where */
+    if (done < 0 && trace->stop) stop_exception();
+    return done < 0 ? NULL : loop.result;
 }
 
 /* ---- the hook ------------------------------------------------------------------------------------------------------------ */
@@ -213,10 +295,7 @@ PyObject *nxpy__hook(PyThreadState *thread, nxpy_frame *frame, int throwing) {
     nxpy_doing *doing = &nxpy__doing;
     if (doing->paused || (!doing->trace && !doing->entering)) return nxpy_eval_default(thread, frame, throwing);
     if (doing->trace) {
-        if (!throwing) return run_inlined(doing->trace, thread, frame);
-        nxpy__stop(doing->trace, NXPY_BREAK_GENERATOR, "an exception was thrown into a generator");
-        doing->trace->clean = false;
-        return nxpy_eval_default(thread, frame, throwing);
+        return run_inlined(doing->trace, thread, frame, throwing);
     }
     PyFunctionObject *function = nxpy_frame_function(frame);
     nxpy_captured *owner = doing->entering;

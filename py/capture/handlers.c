@@ -45,7 +45,7 @@ int op_load_const(nxpy_loop *loop, int arg) {
 
 /* ---- locals and cells ------------------------------------------------------------------------------------------------ */
 /* A root's local that is still what it was when the trace began is fetched by the guards. */
-static int fetch_local(nxpy_loop *loop, int index, PyObject *value) {
+int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value) {
     if (!loop->written || loop->written[index]) return 0;
     PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_localsplusnames, index);
     return nxpy__fetch(loop->trace, NXPY_ROW_ROOT, -1, name, NULL, index, value);
@@ -53,8 +53,12 @@ static int fetch_local(nxpy_loop *loop, int index, PyObject *value) {
 
 int op_load_fast(nxpy_loop *loop, int arg) {
     PyObject *value = loop->view.locals[arg];
-    if (!value) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound local variable");
-    if (fetch_local(loop, arg, value) < 0) return -1;
+    if (!value) {
+        PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
+                     PyTuple_GET_ITEM(loop->view.code->co_localsplusnames, arg));
+        return nxpy__stop_error(loop->trace);
+    }
+    if (nxpy__fetch_local(loop, arg, value) < 0) return -1;
     Py_INCREF(value);
     *loop->top++ = value;
     return 0;
@@ -84,7 +88,7 @@ int op_delete_fast(nxpy_loop *loop, int arg) {
 
 int op_make_cell(nxpy_loop *loop, int arg) {
     PyObject *value = loop->view.locals[arg];
-    if (value && fetch_local(loop, arg, value) < 0) return -1;
+    if (value && nxpy__fetch_local(loop, arg, value) < 0) return -1;
     PyObject *cell = PyCell_New(value);
     if (!cell || !nxpy__note_add(loop->trace, cell, NXPY_NOTE_BORN, -1)) {
         Py_XDECREF(cell);
@@ -116,8 +120,8 @@ int op_copy_free_vars(nxpy_loop *loop, int arg) {
 int op_load_deref(nxpy_loop *loop, int arg) {
     PyObject *cell = loop->view.locals[arg], *value = cell && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
     if (!value) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound closure variable");
-    if (fetch_local(loop, arg, cell) < 0) return -1;
-    if (!nxpy__is_born(loop->trace, cell)) {
+    if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
+    if (!nxpy__is_born(loop->trace, cell) && !nxpy__was_written(loop->trace, cell, NULL)) {
         int slot = nxpy__use(loop->trace, cell) ? nxpy__slot_of(loop->trace, cell) : -1;
         if (slot < 0 || nxpy__fetch(loop->trace, NXPY_ROW_CELL, slot, NULL, NULL, 0, value) < 0) return -1;
     }
@@ -128,7 +132,13 @@ int op_load_deref(nxpy_loop *loop, int arg) {
 
 int op_store_deref(nxpy_loop *loop, int arg) {
     PyObject *cell = loop->view.locals[arg];
-    if (!cell || !nxpy__is_born(loop->trace, cell)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a closure variable");
+    if (!cell || !PyCell_Check(cell)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a closure variable");
+    if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
+    if (!nxpy__is_born(loop->trace, cell)) {
+        if (!nxpy__use(loop->trace, cell) || nxpy__write_cell(loop->trace, cell, loop->top[-1]) < 0) return -1;
+        Py_DECREF(*--loop->top);
+        return 0;
+    }
     PyObject *old = PyCell_GET(cell);
     PyCell_SET(cell, *--loop->top);
     Py_XDECREF(old);
@@ -143,11 +153,17 @@ int op_load_global(nxpy_loop *loop, int arg) {
         return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "globals of a class of the user's own");
     }
     PyObject *value = PyDict_GetItemWithError(globals, name);
-    if (PyErr_Occurred() || nxpy__fetch(trace, NXPY_ROW_DICT, -1, name, globals, 0, value) < 0) return nxpy__stop_error(trace);
+    bool written = nxpy__was_written(trace, globals, name);
+    if (PyErr_Occurred()) return nxpy__stop_error(trace);
+    if (!written && nxpy__fetch(trace, NXPY_ROW_DICT, -1, name, globals, 0, value) < 0) return -1;
     if (!value) {
         value = PyDict_GetItemWithError(builtins, name);
-        if (!value) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "no global %U", name);
+        if (PyErr_Occurred()) return nxpy__stop_error(trace);
         if (nxpy__fetch(trace, NXPY_ROW_DICT, -1, name, builtins, 0, value) < 0) return -1;
+        if (!value) {
+            PyErr_Format(PyExc_NameError, "name '%U' is not defined", name);
+            return nxpy__stop_error(trace);
+        }
     }
     if (arg & 1) *loop->top++ = NULL;
     Py_INCREF(value);
@@ -167,29 +183,38 @@ int op_jump_backward(nxpy_loop *loop, int arg) {
     return 0;
 }
 
-/* Truth of what cannot run code of the user's: 0, 1, or -1 stopped. */
-int nxpy__truth(nxpy_trace *trace, PyObject *value) {
-    if (nxpy_tensor_check(value)) return nxpy__stop(trace, NXPY_BREAK_BRANCH, NULL);
-    if (PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) && !nxpy_constant_check(value)) {
-        if (Py_TYPE(value)->tp_as_number && Py_TYPE(value)->tp_as_number->nb_bool) goto unknown;
-        if (Py_TYPE(value)->tp_as_mapping && Py_TYPE(value)->tp_as_mapping->mp_length) goto unknown;
-        if (Py_TYPE(value)->tp_as_sequence && Py_TYPE(value)->tp_as_sequence->sq_length) goto unknown;
-        static const char *const names[] = {"__bool__", "__len__"}; /* that the class gains none */
-        for (int k = 0; k < NX_COUNT(names); k++) {
-            PyObject *name = PyUnicode_InternFromString(names[k]), *type = (PyObject *)Py_TYPE(value);
-            int done = name ? nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, type, 0, _PyType_Lookup(Py_TYPE(value), name)) : -1;
-            Py_XDECREF(name);
-            if (done < 0) return -1;
-        }
-        return 1;
+/* Truth of an instance: by __bool__ or __len__ of Python, which are inlined, or because it has neither. */
+static int truth_of_instance(nxpy_trace *trace, PyObject *value) {
+    static const char *const names[] = {"__bool__", "__len__"};
+    PyObject *found;
+    for (int k = 0; k < NX_COUNT(names); k++) {
+        if (nxpy__type_value(trace, Py_TYPE(value), names[k], &found) < 0) return -1;
+        if (!found) continue;
+        bool known = PyFunction_Check(found) || (nxpy__plain_tuple(value) && k == 1);
+        if (!known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "truth of %.200s", Py_TYPE(value)->tp_name);
+        if (PyTuple_Check(value) && nxpy__note_elements(trace, value) < 0) return -1;
+        int truth = PyObject_IsTrue(value);
+        return truth < 0 || trace->stop ? nxpy__stop_error(trace) : truth;
     }
-    const nxpy_note *note = PyDict_CheckExact(value) ? nxpy__note_find(trace, value) : NULL;
-    bool foreign = note && note->kind == NXPY_NOTE_SOURCE;
-    if (foreign && nxpy__check(trace, NXPY_ROW_LENGTH, note->slot, NULL, PyDict_GET_SIZE(value)) < 0) return -1;
+    return 1;
+}
+
+/* Truth: 0, 1, or -1 (stopped, or an exception). */
+int nxpy__truth(nxpy_trace *trace, PyObject *value) {
+    PyTypeObject *type = Py_TYPE(value);
+    if (nxpy_tensor_check(value)) return nxpy__stop(trace, NXPY_BREAK_BRANCH, NULL);
+    if (PyType_Check(value)) return type == &PyType_Type ? 1 : truth_of_instance(trace, value);
+    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !nxpy_constant_check(value)) return truth_of_instance(trace, value);
+    const nxpy_note *note = nxpy__note_find(trace, value);
+    bool foreign = note && note->kind != NXPY_NOTE_BORN && !note->elements;
+    if (foreign && PyDict_CheckExact(value) && !nxpy__has_written_fields(trace, value)) {
+        int slot = nxpy__slot_of(trace, value);
+        if (slot < 0 || nxpy__check(trace, NXPY_ROW_LENGTH, slot, NULL, PyDict_GET_SIZE(value)) < 0) return -1;
+    } else if (foreign && nxpy__note_elements(trace, value) < 0) {
+        return -1;
+    }
     int truth = PyObject_IsTrue(value);
     return truth < 0 ? nxpy__stop_error(trace) : truth;
-unknown:
-    return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "truth of %.200s", Py_TYPE(value)->tp_name);
 }
 
 static bool jumps_backward(int op) {
@@ -229,26 +254,44 @@ int op_jump_or_pop(nxpy_loop *loop, int arg) {
 }
 
 /* ---- iteration ------------------------------------------------------------------------------------------------------------ */
-int op_get_iter(nxpy_loop *loop, int arg) {
+PyObject *nxpy__iterator(nxpy_loop *loop, PyObject *of) {
     nxpy_trace *trace = loop->trace;
-    PyObject *of = USE(1);
-    if (!of) return -1;
     PyTypeObject *type = Py_TYPE(of);
-    bool container = type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type;
-    if (nxpy__is_fake(trace, of)) return nxpy__finish(loop, 1, PyObject_GetIter(of));
-    if (!container && !nxpy_constant_check(of) && !nxpy__is_born(trace, of)) {
+    bool container = type == &PyList_Type || nxpy__plain_tuple(of) || type == &PyDict_Type || PyAnySet_CheckExact(of);
+    bool born = nxpy__is_born(trace, of), own = born && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    if (nxpy__is_fake(trace, of)) { /* its parts along the first dimension */
+        PyObject *parts = PyObject_GetIter(of);
+        if (parts && nxpy__admit(trace, parts) < 0) Py_CLEAR(parts);
+        if (!parts) nxpy__stop_error(trace);
+        return parts;
+    }
+    if (!container && !nxpy_constant_check(of) && !own && !(born && nxpy__is_iterator(of))) {
         int python = nxpy__python_special(trace, of, "__iter__");
-        if (python == 1) return nxpy__finish(loop, 1, PyObject_GetIter(of));
-        if (python < 0) return -1;
-        return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", type->tp_name);
+        if (python < 0) return NULL;
+        if (python == 0 && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+            nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", type->tp_name);
+            return NULL;
+        }
+        if (python == 0) { /* by __getitem__, or not at all */
+            python = nxpy__python_special(trace, of, "__getitem__");
+            if (python == 0) nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", type->tp_name);
+            if (python != 1) return NULL;
+        }
     }
-    if (nxpy__note_elements(trace, of) < 0) return -1;
+    if (nxpy__note_elements(trace, of) < 0) return NULL;
     PyObject *iterator = PyObject_GetIter(of);
-    if (!iterator) return nxpy__stop_error(trace);
-    if (iterator != of && !nxpy__note_find(trace, iterator) && !nxpy__note_add(trace, iterator, NXPY_NOTE_BORN, -1)) {
-        Py_DECREF(iterator);
-        return -1;
+    if (!iterator || trace->stop) {
+        Py_XDECREF(iterator);
+        nxpy__stop_error(trace);
+        return NULL;
     }
+    if (iterator != of && !nxpy__note_find(trace, iterator) && !nxpy__note_add(trace, iterator, NXPY_NOTE_BORN, -1)) Py_CLEAR(iterator);
+    return iterator;
+}
+
+int op_get_iter(nxpy_loop *loop, int arg) {
+    PyObject *of = USE(1), *iterator = of ? nxpy__iterator(loop, of) : NULL;
+    if (!iterator) return -1;
     Py_SETREF(loop->top[-1], iterator);
     return 0;
 }
@@ -256,7 +299,11 @@ int op_get_iter(nxpy_loop *loop, int arg) {
 int op_for_iter(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *iterator = loop->top[-1];
-    if (!nxpy__is_born(trace, iterator)) return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(iterator)->tp_name);
+    int python = nxpy__is_iterator(iterator) ? 0 : nxpy__python_special(trace, iterator, "__next__");
+    if (python < 0) return -1;
+    if (!python && !(nxpy__is_born(trace, iterator) && nxpy__is_iterator(iterator))) {
+        return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(iterator)->tp_name);
+    }
     PyObject *value = Py_TYPE(iterator)->tp_iternext(iterator);
     if (value) {
         if (!nxpy__note_find(trace, value) && nxpy__admit(trace, value) < 0) {
@@ -276,27 +323,120 @@ int op_for_iter(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+/* What is unpacked, as a list or tuple whose elements are noted. New reference; NULL: stopped, or an exception. */
+static PyObject *unpacked(nxpy_loop *loop, PyObject *of) {
+    if (!PyList_CheckExact(of) && !nxpy__plain_tuple(of)) return nxpy__sequence(loop, of, false);
+    return nxpy__note_elements(loop->trace, of) < 0 ? NULL : Py_NewRef(of);
+}
+
 int op_unpack_sequence(nxpy_loop *loop, int arg) {
+    PyObject *of = USE(1), *parts = of ? unpacked(loop, of) : NULL;
+    if (!parts) return of ? nxpy__stop_error(loop->trace) : -1;
+    Py_ssize_t n = Py_SIZE(parts);
+    if (n != arg) {
+        if (n < arg) PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected %d, got %zd)", arg, n);
+        else PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %d)", arg);
+        Py_DECREF(parts);
+        return nxpy__stop_error(loop->trace);
+    }
+    Py_DECREF(*--loop->top);
+    for (int k = arg - 1; k >= 0; k--) *loop->top++ = Py_NewRef(PySequence_Fast_GET_ITEM(parts, k));
+    Py_DECREF(parts);
+    return 0;
+}
+
+int op_unpack_ex(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
+    Py_ssize_t before = arg & 0xff, after = arg >> 8;
+    PyObject *of = USE(1), *parts = of ? unpacked(loop, of) : NULL;
+    if (!parts) return of ? nxpy__stop_error(trace) : -1;
+    Py_ssize_t n = Py_SIZE(parts), middle = n - before - after;
+    if (middle < 0) {
+        PyErr_Format(PyExc_ValueError, "not enough values to unpack (expected at least %zd, got %zd)", before + after, n);
+        Py_DECREF(parts);
+        return nxpy__stop_error(trace);
+    }
+    PyObject *list = PyList_New(middle);
+    for (Py_ssize_t k = 0; list && k < middle; k++) PyList_SET_ITEM(list, k, Py_NewRef(PySequence_Fast_GET_ITEM(parts, before + k)));
+    if (!list || !nxpy__note_add(trace, list, NXPY_NOTE_BORN, -1)) {
+        Py_XDECREF(list);
+        Py_DECREF(parts);
+        return nxpy__stop_error(trace);
+    }
+    Py_DECREF(*--loop->top);
+    for (Py_ssize_t k = after; k > 0; k--) *loop->top++ = Py_NewRef(PySequence_Fast_GET_ITEM(parts, n - 1 - (after - k)));
+    *loop->top++ = list;
+    for (Py_ssize_t k = before; k > 0; k--) *loop->top++ = Py_NewRef(PySequence_Fast_GET_ITEM(parts, k - 1));
+    Py_DECREF(parts);
+    return 0;
+}
+
+int op_get_len(nxpy_loop *loop, int arg) {
     PyObject *of = USE(1);
-    if (!of) return -1;
-    if (nxpy__is_fake(trace, of)) { /* its parts along the first dimension */
-        PyObject *parts = PySequence_Tuple(of);
-        if (!parts || nxpy__admit(trace, parts) < 0) return Py_XDECREF(parts), nxpy__stop_error(trace);
-        Py_SETREF(loop->top[-1], parts);
-        of = parts;
+    if (!of || nxpy__note_elements(loop->trace, of) < 0) return -1;
+    Py_ssize_t n = PyObject_Size(of);
+    PyObject *size = n < 0 ? NULL : PyLong_FromSsize_t(n);
+    if (!size) return nxpy__stop_error(loop->trace);
+    *loop->top++ = size;
+    return 0;
+}
+
+/* ---- imports --------------------------------------------------------------------------------------------------------------- */
+/* Modules that are loaded already are looked up in sys.modules, guarded; loading one runs its code, which ends the graph. */
+static PyObject *loaded(nxpy_trace *trace, PyObject *name) {
+    PyObject *modules = PyImport_GetModuleDict(), *module = PyDict_GetItemWithError(modules, name);
+    if (!module || !PyModule_CheckExact(module)) {
+        nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U, which is not loaded yet", name);
+        return NULL;
     }
-    if (!(nxpy__is_tuple(of) || PyList_CheckExact(of) || (PyTuple_Check(of) && nxpy_constant_check(of))) || Py_SIZE(of) != arg) {
-        return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "unpacking %.200s", Py_TYPE(of)->tp_name);
+    return nxpy__fetch(trace, NXPY_ROW_DICT, -1, name, modules, 0, module) < 0 ? NULL : module;
+}
+
+static PyObject *absolute_name(nxpy_loop *loop, PyObject *name, long level) {
+    if (level == 0) return Py_NewRef(name);
+    PyObject *package = PyDict_GetItemString(loop->view.globals, "__package__");
+    Py_ssize_t end = package && PyUnicode_Check(package) ? PyUnicode_GET_LENGTH(package) : -1;
+    for (; level > 1 && end > 0; level--) end = PyUnicode_FindChar(package, '.', 0, end, -1);
+    PyObject *base = end > 0 ? PyUnicode_Substring(package, 0, end) : NULL, *full = base;
+    if (base && PyUnicode_GET_LENGTH(name)) {
+        full = PyUnicode_FromFormat("%U.%U", base, name);
+        Py_DECREF(base);
     }
-    if (nxpy__note_elements(trace, of) < 0) return -1;
-    loop->top--;
-    for (int k = arg - 1; k >= 0; k--) {
-        PyObject *value = PySequence_Fast_GET_ITEM(of, k);
-        Py_INCREF(value);
-        *loop->top++ = value;
+    return full;
+}
+
+int op_import_name(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg), *from = loop->top[-1];
+    PyObject *importer = PyDict_GetItemString(loop->view.builtins, "__import__");
+    bool ordinary = importer && Py_TYPE(importer) == &PyCFunction_Type;
+    PyObject *full = ordinary ? absolute_name(loop, name, PyLong_AsLong(loop->top[-2])) : NULL;
+    if (!full) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U", name);
+    PyUnicode_InternInPlace(&full);
+    PyObject *module = loaded(trace, full);
+    Py_ssize_t dot = from == Py_None ? PyUnicode_FindChar(full, '.', 0, PyUnicode_GET_LENGTH(full), 1) : -1;
+    if (module && dot > 0) { /* import a.b binds a */
+        PyObject *top = PyUnicode_Substring(full, 0, dot);
+        if (top) PyUnicode_InternInPlace(&top);
+        module = top ? loaded(trace, top) : NULL;
+        Py_XDECREF(top);
     }
-    Py_DECREF(of);
+    Py_DECREF(full);
+    if (!module) return trace->stop ? -1 : nxpy__stop_error(trace);
+    Py_DECREF(*--loop->top);
+    Py_SETREF(loop->top[-1], Py_NewRef(module));
+    return 0;
+}
+
+int op_import_from(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *module = USE(1), *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg), *value;
+    if (!module) return -1;
+    if (!PyModule_CheckExact(module) || !nxpy_instance_value(module, name)) {
+        return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U", name);
+    }
+    if (nxpy__attribute(trace, module, name, false, &value) < 0) return -1;
+    *loop->top++ = value;
     return 0;
 }
 

@@ -27,6 +27,29 @@ int nxpy__finish(nxpy_loop *loop, int n, PyObject *result);
 int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *special);
 int nxpy__truth(nxpy_trace *trace, PyObject *value);
 
+/* ---- calls: new references; NULL: stopped, or an exception of the program's is set ------------------------------------ */
+/* function(args ..., names[...]=...) as the tracer may do it; entries of args may be replaced by what stands for them. */
+PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names);
+PyObject *nxpy__construct(nxpy_loop *loop, PyTypeObject *type, PyObject **args, Py_ssize_t n, PyObject *kw_names);
+PyObject *nxpy__sequence(nxpy_loop *loop, PyObject *of, bool as_tuple); /* list(of) or tuple(of), admitted */
+PyObject *nxpy__iterator(nxpy_loop *loop, PyObject *of);                /* iter(of), noted */
+/* Functions of C that are more than a row of calls.def (specials.c). */
+typedef PyObject *nxpy_special_fn(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names);
+#define NXPY_CALL_ROW(owner, name, does)
+#define NXPY_SPECIAL_ROW(owner, name, special) nxpy_special_fn nxpy__special_##special;
+#include "capture/calls.def"
+#undef NXPY_CALL_ROW
+#undef NXPY_SPECIAL_ROW
+
+PyObject *nxpy__index(nxpy_trace *trace, PyObject *key); /* of a captured tensor */
+int nxpy__is_printable(nxpy_trace *trace, PyObject *o); /* its text runs no code that is not followed; 0 or -1 */
+
+/* ---- attributes that are written (attributes.c) ---------------------------------------------------------------------------- */
+/* object.name = value, or del with value NULL, by the class's own __setattr__, or by object's. 0 or -1. */
+int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyObject *value);
+int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value);
+int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value); /* a root's local, guarded when it is still the caller's */
+
 #define NXPY_OPCODE_ROW(name, handler, argument) nxpy_handler op_##handler;
 #include "capture/opcodes.def"
 #undef NXPY_OPCODE_ROW

@@ -7,28 +7,62 @@
  * Next: attributes.c for how callables are found. */
 #include "capture/handlers.h"
 
-enum { READS = 1, CHANGES, LOOKS };
-static nx_map calls; /* callable -> what it does; filled once, holds for ever */
+#include <opcode.h>
+
+enum { READS = 1, CHANGES, LOOKS, COMPUTES, APPENDS, TORCH };
+static nx_map calls;    /* callable -> what it does; filled once, holds for ever */
+static nx_map specials; /* callable -> nxpy_special_fn */
+
+/* "" is builtins, "_C" the extension, "a:b" attribute b of module a, anything else an attribute of builtins. New reference. */
+static PyObject *owner_of(const char *name, PyObject *extension) {
+    if (strcmp(name, "_C") == 0) return Py_NewRef(extension);
+    const char *colon = strchr(name, ':');
+    PyObject *text = colon ? PyUnicode_FromStringAndSize(name, colon - name) : PyUnicode_FromString("builtins");
+    PyObject *owner = text ? PyImport_Import(text) : NULL;
+    const char *rest = colon ? colon + 1 : name;
+    if (owner && *rest) Py_SETREF(owner, PyObject_GetAttrString(owner, rest));
+    Py_XDECREF(text);
+    return owner;
+}
+
+static int add_callable(nx_map *map, PyObject *callable, void *value) { /* keeps the callable */
+    if (callable && nx_map_set(map, callable, value) == NX_OK) return 0;
+    if (!PyErr_Occurred()) PyErr_NoMemory();
+    return -1;
+}
+
+/* Every C function of a module. */
+static int add_all(PyObject *module, int does) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(PyModule_GetDict(module), &at, &key, &value);) {
+        if (!PyCFunction_CheckExact(value)) continue;
+        if (add_callable(&calls, Py_NewRef(value), (void *)(intptr_t)does) < 0) return -1;
+    }
+    return 0;
+}
 
 int nxpy__calls_init(PyObject *extension) {
     if (calls.n) return 0;
-    static const struct { const char *owner, *name; int does; } rows[] = {
-#define NXPY_CALL_ROW(owner, name, does) {owner, name, does},
+    static const struct { const char *owner, *name; int does; nxpy_special_fn *special; } rows[] = {
+#define NXPY_CALL_ROW(owner, name, does) {owner, name, does, NULL},
+#define NXPY_SPECIAL_ROW(owner, name, special) {owner, name, 0, nxpy__special_##special},
 #include "capture/calls.def"
 #undef NXPY_CALL_ROW
+#undef NXPY_SPECIAL_ROW
     };
-    PyObject *builtins = PyImport_ImportModule("builtins");
-    for (int k = 0; builtins && k < NX_COUNT(rows); k++) {
-        const char *in = rows[k].owner;
-        PyObject *module = strcmp(in, "_C") == 0 ? extension : builtins;
-        PyObject *owner = module == builtins && *in ? PyObject_GetAttrString(builtins, in) : Py_NewRef(module);
-        PyObject *callable = owner ? PyObject_GetAttrString(owner, rows[k].name) : NULL; /* kept */
-        if (!callable || nx_map_set(&calls, callable, (void *)(intptr_t)rows[k].does) != NX_OK) Py_CLEAR(builtins);
+    for (int k = 0; k < NX_COUNT(rows); k++) {
+        PyObject *owner = owner_of(rows[k].owner, extension), *callable = NULL;
+        bool all = owner && strcmp(rows[k].name, "*") == 0;
+        int done = !owner ? -1 : all ? add_all(owner, rows[k].does) : 0;
+        if (done == 0 && !all) {
+            callable = PyObject_GetAttrString(owner, rows[k].name);
+            done = rows[k].special ? add_callable(&specials, callable, (void *)rows[k].special)
+                                   : add_callable(&calls, callable, (void *)(intptr_t)rows[k].does);
+        }
         Py_XDECREF(owner);
+        if (done < 0) return -1;
     }
-    if (!builtins) return PyErr_Occurred() ? -1 : (PyErr_NoMemory(), -1);
-    Py_DECREF(builtins);
-    return 0;
+    return nxpy__kinds_init();
 }
 
 /* ---- may it be called? ------------------------------------------------------------------------------------------------ */
@@ -50,15 +84,15 @@ static PyObject *descriptor_of(PyObject *function) {
     PyObject *name = PyUnicode_FromString(((PyCFunctionObject *)function)->m_ml->ml_name);
     PyObject *descriptor = name ? _PyType_Lookup(Py_TYPE(self), name) : NULL;
     Py_XDECREF(name);
-    return descriptor;
+    return descriptor && Py_TYPE(descriptor) == &PyMethodDescr_Type ? descriptor : NULL;
 }
 
-static int stop_call(nxpy_trace *trace, PyObject *function) {
+static PyObject *stop_call(nxpy_trace *trace, PyObject *function) {
     PyObject *name = PyObject_GetAttrString(function, "__qualname__");
     if (!name) PyErr_Clear();
     nxpy__stop(trace, NXPY_BREAK_FUNCTION, "%S", name ? name : (PyObject *)Py_TYPE(function));
     Py_XDECREF(name);
-    return -1;
+    return NULL;
 }
 
 int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *special) {
@@ -71,81 +105,233 @@ int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *specia
     return result;
 }
 
-/* Whether reading it runs no code and changes nothing: an iterator that existed before would be consumed. */
-static bool may_read(nxpy_trace *trace, PyObject *o) {
-    return nxpy_constant_check(o) || nxpy_tensor_check(o) || PyList_CheckExact(o) || nxpy__is_tuple(o) || PyDict_CheckExact(o) ||
-           PyFunction_Check(o) || PyType_Check(o) || nxpy__is_born(trace, o);
+/* An instance that C code may walk: each method that it may call for that is Python code or not there, guarded. 1, 0, -1. */
+static int walks_in_python(nxpy_trace *trace, PyObject *o) {
+    static const char *const names[] = {"__iter__", "__len__", "__getitem__", "__length_hint__", "__bool__", "keys"};
+    PyTypeObject *type = Py_TYPE(o);
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_Check(o) || nxpy_tensor_check(o)) return 0;
+    for (int k = 0; k < NX_COUNT(names); k++) {
+        PyObject *name = PyUnicode_InternFromString(names[k]), *found = name ? _PyType_Lookup(type, name) : NULL;
+        bool known = name && (!found || PyFunction_Check(found));
+        int done = known ? nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) : 0;
+        if (done == 0 && found && known && !nxpy__use(trace, found)) done = -1;
+        Py_XDECREF(name);
+        if (done < 0 || !known) return done;
+    }
+    return 1;
 }
 
-/* A torch function reads the tensors of a list itself: it gets a list of their fakes. Takes and gives a reference at *at. */
-static int use_listed(nxpy_trace *trace, PyObject **at) {
-    bool is_list = PyList_CheckExact(*at), has_tensor = false;
-    if (!is_list && !PyTuple_CheckExact(*at)) return 0;
-    for (Py_ssize_t k = 0; k < Py_SIZE(*at); k++) has_tensor |= nxpy_tensor_check(PySequence_Fast_GET_ITEM(*at, k));
-    if (!has_tensor) return 0;
-    PyObject *fakes = PyList_New(Py_SIZE(*at));
-    if (!fakes) return nxpy__stop_error(trace);
-    for (Py_ssize_t k = 0; k < Py_SIZE(*at); k++) {
-        PyObject *use = nxpy__use(trace, PySequence_Fast_GET_ITEM(*at, k));
-        if (!use) return Py_DECREF(fakes), -1;
-        PyList_SET_ITEM(fakes, k, Py_NewRef(use));
+/* Whether reading it runs no code that is not followed, and changes nothing: an iterator that existed before would be
+ * consumed. 1, 0, -1: stopped. */
+static int may_read(nxpy_trace *trace, PyObject *o) {
+    if (nxpy_constant_check(o) || nxpy_tensor_check(o)) return 1;
+    if (PyMethod_Check(o)) { /* the callee would call it */
+        PyObject *function = PyMethod_GET_FUNCTION(o);
+        return PyFunction_Check(function) || Py_TYPE(function) == &nxpy_function_type;
     }
-    PyObject *same = is_list ? Py_NewRef(fakes) : PyList_AsTuple(fakes);
-    Py_DECREF(fakes);
-    if (!same) return nxpy__stop_error(trace);
-    Py_SETREF(*at, same);
+    if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o) || PyFunction_Check(o) ||
+        PyType_Check(o) || Py_TYPE(o) == &nxpy_function_type || nx_map_get(&calls, o)) return 1;
+    if (nxpy__plain_tuple(o)) return 1;
+    if (nxpy__is_born(trace, o) && !PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE)) return 1;
+    if (nxpy__is_born(trace, o) && nxpy__is_iterator(o)) return 1;
+    return walks_in_python(trace, o);
+}
+
+/* A list, tuple or dict with every real tensor in it replaced by its fake: itself when it holds none. New reference. */
+static PyObject *with_fakes(nxpy_trace *trace, PyObject *o, int depth) {
+    if (nxpy_tensor_check(o)) {
+        PyObject *use = nxpy__use(trace, o);
+        return Py_XNewRef(use);
+    }
+    bool container = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o);
+    if (depth > 8 || !container || nxpy_constant_check(o)) return Py_NewRef(o);
+    if (nxpy__note_elements(trace, o) < 0) return NULL;
+    PyObject *copy = PyDict_CheckExact(o) ? PyDict_Values(o) : PySequence_List(o), *result = NULL;
+    bool changed = false;
+    for (Py_ssize_t k = 0; copy && k < PyList_GET_SIZE(copy); k++) {
+        PyObject *old = PyList_GET_ITEM(copy, k), *part = with_fakes(trace, old, depth + 1);
+        if (!part) Py_CLEAR(copy);
+        else if (part != old) changed = true;
+        if (part) PyList_SetItem(copy, k, part);
+    }
+    if (!copy) return NULL;
+    if (!changed) {
+        result = Py_NewRef(o);
+    } else if (PyDict_CheckExact(o)) {
+        PyObject *key, *value;
+        Py_ssize_t n = 0;
+        result = PyDict_New();
+        for (Py_ssize_t at = 0; result && PyDict_Next(o, &at, &key, &value); n++) {
+            if (PyDict_SetItem(result, key, PyList_GET_ITEM(copy, n)) < 0) Py_CLEAR(result);
+        }
+    } else {
+        result = PyTuple_CheckExact(o) ? PyList_AsTuple(copy) : Py_NewRef(copy);
+    }
+    Py_DECREF(copy);
+    if (result && changed && nxpy__admit(trace, result) < 0) Py_CLEAR(result);
+    return result;
+}
+
+/* Guards every argument; containers that existed before have their elements noted, since the callee may read them. A callee
+ * that works on tensors gets their fakes. */
+static int use_arguments(nxpy_trace *trace, PyObject **args, Py_ssize_t n, int does) {
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *use = nxpy__use(trace, args[k]), *given;
+        bool reads = does == READS || does == COMPUTES || ((does == CHANGES || does == APPENDS) && k > 0);
+        int may = !use ? -1 : reads ? may_read(trace, use) : 1;
+        if (may < 0) return -1;
+        if (!may) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(use)->tp_name);
+        if (!(does == APPENDS && k == 0) && nxpy__note_elements(trace, use) < 0) return -1;
+        given = does == COMPUTES || does == TORCH ? with_fakes(trace, use, 0) : Py_NewRef(use);
+        if (!given) return trace->stop ? -1 : nxpy__stop_error(trace);
+        Py_SETREF(args[k], given);
+    }
     return 0;
 }
 
-/* Guards every argument; containers that existed before have their elements noted, since the callee may read them. */
-static int use_arguments(nxpy_loop *loop, PyObject **args, Py_ssize_t n, bool reads) {
-    for (Py_ssize_t k = 0; k < n; k++) {
-        PyObject *use = nxpy__use(loop->trace, args[k]);
-        if (!use) return -1;
-        if (reads && !may_read(loop->trace, use)) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(use)->tp_name);
-        if (nxpy__note_elements(loop->trace, use) < 0) return -1;
-        if (use != args[k]) {
-            Py_INCREF(use);
-            Py_SETREF(args[k], use);
+/* ---- calling ------------------------------------------------------------------------------------------------------------ */
+/* A Python function, or what ends up in one. A trace that stops inside it: the root may let it be a root of its own. */
+static PyObject *call_python(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *result = PyObject_Vectorcall(function, args, (size_t)(n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0)), kw_names);
+    if (result && !trace->stop) return result;
+    Py_XDECREF(result);
+    bool calls_it = loop->in.op == CALL || loop->in.op == CALL_FUNCTION_EX;
+    if (loop == trace->root_loop && calls_it && trace->stop && trace->stop != NXPY_BREAK_EXCEPTION) trace->stop_enters = true;
+    nxpy__stop_error(trace);
+    return NULL;
+}
+
+/* With one or several more arguments in front. */
+static PyObject *call_with(nxpy_loop *loop, PyObject *function, PyObject *const *more, Py_ssize_t n_more, PyObject **args, Py_ssize_t n,
+                           PyObject *kw_names) {
+    PyObject *local[16], **all = local;
+    if (n_more + n > NX_COUNT(local) && !(all = nx_alloc(sizeof *all * (size_t)(n_more + n)))) {
+        nxpy_raise(nx_fail_memory(sizeof *all * (size_t)(n_more + n)));
+        nxpy__stop_error(loop->trace);
+        return NULL;
+    }
+    for (Py_ssize_t k = 0; k < n_more + n; k++) all[k] = Py_NewRef(k < n_more ? more[k] : args[k - n_more]);
+    PyObject *result = nxpy__call(loop, function, all, n_more + n, kw_names);
+    for (Py_ssize_t k = 0; k < n_more + n; k++) Py_DECREF(all[k]);
+    if (all != local) nx_free(all);
+    return result;
+}
+
+/* A C function of calls.def. */
+static PyObject *call_known(nxpy_loop *loop, PyObject *function, int does, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *self = n > 0 ? args[0] : NULL;
+    if ((does == CHANGES || does == APPENDS) && !self) return stop_call(trace, function);
+    bool changes = does == CHANGES || does == APPENDS;
+    if (changes && nxpy__before_change(trace, self, does == APPENDS) < 0) return NULL;
+    if (use_arguments(trace, args, n, does) < 0) return NULL;
+    PyObject *result = PyObject_Vectorcall(function, args, (size_t)(n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0)), kw_names);
+    if (!result) nxpy__stop_error(trace);
+    return result;
+}
+
+/* function(*args, **keywords), their parts noted. */
+static PyObject *call_unpacked(nxpy_loop *loop, PyObject *function, PyObject *args, PyObject *keywords) {
+    PyObject *names = keywords ? PySequence_Tuple(keywords) : NULL, *values = keywords ? PyDict_Values(keywords) : NULL, *result = NULL;
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); k++) {
+        if (PyUnicode_Check(PyTuple_GET_ITEM(names, k))) continue;
+        PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+        Py_CLEAR(names);
+    }
+    if (!keywords || (names && values)) {
+        PyObject *list = PySequence_List(args);
+        if (list && values && PyList_SetSlice(list, n, n, values) < 0) Py_CLEAR(list);
+        if (list) {
+            bool named = names && PyTuple_GET_SIZE(names);
+            result = nxpy__call(loop, function, ((PyListObject *)list)->ob_item, PyList_GET_SIZE(list), named ? names : NULL);
+        }
+        Py_XDECREF(list);
+    }
+    Py_XDECREF(names);
+    Py_XDECREF(values);
+    return result;
+}
+
+static int note_part(nxpy_trace *trace, PyObject *part) {
+    return nxpy_constant_check(part) || nxpy__note_find(trace, part) || nxpy__note_add(trace, part, NXPY_NOTE_FIXED, -1) ? 0 : -1;
+}
+
+/* functools.partial: one that existed before is guarded as the very object, which cannot change. */
+static PyObject *call_partial(nxpy_loop *loop, PyObject *partial, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *parts[3] = {PyObject_GetAttrString(partial, "func"), PyObject_GetAttrString(partial, "args"),
+                          PyObject_GetAttrString(partial, "keywords")};
+    PyObject *result = NULL, *all = NULL, *keywords = NULL, *key, *value;
+    const nxpy_note *note = nxpy__note_find(trace, partial);
+    if (!parts[0] || !parts[1] || !parts[2] || !note) goto done;
+    if (note->kind == NXPY_NOTE_SOURCE && nxpy__check(trace, NXPY_ROW_ID, note->slot, partial, 0) < 0) goto done;
+    if (note_part(trace, parts[0]) < 0) goto done;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(parts[1]); k++) {
+        if (note_part(trace, PyTuple_GET_ITEM(parts[1], k)) < 0) goto done;
+    }
+    for (Py_ssize_t at = 0; PyDict_Next(parts[2], &at, &key, &value);) {
+        if (note_part(trace, value) < 0) goto done;
+    }
+    Py_ssize_t n_names = kw_names ? PyTuple_GET_SIZE(kw_names) : 0;
+    PyObject *more = PyTuple_New(n - n_names);
+    for (Py_ssize_t k = 0; more && k < n - n_names; k++) PyTuple_SET_ITEM(more, k, Py_NewRef(args[k]));
+    all = more ? PySequence_Concat(parts[1], more) : NULL;
+    Py_XDECREF(more);
+    keywords = PyDict_Copy(parts[2]);
+    for (Py_ssize_t k = 0; keywords && k < n_names; k++) {
+        if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(kw_names, k), args[n - n_names + k]) < 0) Py_CLEAR(keywords);
+    }
+    if (all && keywords) result = call_unpacked(loop, parts[0], all, keywords);
+done:
+    for (int k = 0; k < 3; k++) Py_XDECREF(parts[k]);
+    Py_XDECREF(all);
+    Py_XDECREF(keywords);
+    if (!result) nxpy__stop_error(trace);
+    return result;
+}
+
+static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    if (Py_TYPE(function) == &PyCFunction_Type) {
+        PyObject *known = descriptor_of(function), *self = PyCFunction_GET_SELF(function);
+        if (known) {
+            bool noted = nxpy_constant_check(self) || nxpy__note_find(trace, self) || nxpy__note_add(trace, self, NXPY_NOTE_FIXED, -1);
+            return noted ? call_with(loop, known, &self, 1, args, n, kw_names) : NULL;
         }
     }
-    return 0;
+    if (Py_TYPE(function) == nxpy__partial_type) return call_partial(loop, function, args, n, kw_names);
+    nxpy_special_fn *special = (nxpy_special_fn *)nx_map_get(&specials, function);
+    if (special) return special(loop, function, args, n, kw_names);
+    intptr_t does = (intptr_t)nx_map_get(&calls, function);
+    if (does) return call_known(loop, function, (int)does, args, n, kw_names);
+    int python = PyType_Check(function) ? 0 : nxpy__python_special(trace, function, "__call__");
+    if (python < 0) return NULL;
+    if (python) return call_python(loop, function, args, n, kw_names);
+    if (PyType_Check(function)) {
+        python = nxpy__python_special(trace, function, "__call__"); /* of a metaclass */
+        if (python < 0) return NULL;
+        return python ? call_python(loop, function, args, n, kw_names) : nxpy__construct(loop, (PyTypeObject *)function, args, n, kw_names);
+    }
+    return stop_call(trace, function);
 }
 
-/* Whether `function` may be called with args: 0 yes, 1 yes and it is a Python function, -1 stopped. */
-static int may_call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n) {
+PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
+    function = nxpy__use(trace, function);
+    if (!function) return NULL;
     if (Py_TYPE(function) == &PyMethod_Type) {
         PyObject *self = PyMethod_GET_SELF(function), *inner = PyMethod_GET_FUNCTION(function);
-        if (PyFunction_Check(inner)) return nxpy__use(trace, inner) ? 1 : -1;
-        return inner == self ? stop_call(trace, function) : may_call(loop, inner, args, n);
+        bool known = nxpy__note_find(trace, inner) || nxpy__note_add(trace, inner, NXPY_NOTE_FIXED, -1);
+        known = known && (nxpy_constant_check(self) || nxpy__note_find(trace, self) || nxpy__note_add(trace, self, NXPY_NOTE_FIXED, -1));
+        return known ? call_with(loop, inner, &self, 1, args, n, kw_names) : NULL;
     }
-    if (PyFunction_Check(function)) return 1;
-    if (Py_TYPE(function) == &nxpy_captured_type) return 1;
+    if (PyFunction_Check(function) || Py_TYPE(function) == &nxpy_captured_type) return call_python(loop, function, args, n, kw_names);
     if (Py_TYPE(function) == &nxpy_function_type || is_metadata_method(function)) {
-        int used = use_arguments(loop, args, n, false);
-        for (Py_ssize_t k = 0; used == 0 && k < n; k++) used = use_listed(trace, &args[k]);
-        return used;
+        return call_known(loop, function, TORCH, args, n, kw_names);
     }
-    PyObject *known = function, *self = NULL;
-    if (Py_TYPE(function) == &PyCFunction_Type) {
-        PyObject *descriptor = descriptor_of(function);
-        if (descriptor) {
-            known = descriptor;
-            self = PyCFunction_GET_SELF(function);
-        }
-    }
-    intptr_t does = (intptr_t)nx_map_get(&calls, known);
-    if (!does) {
-        int python = nxpy__python_special(trace, function, "__call__");
-        return python ? python : stop_call(trace, function);
-    }
-    if (known == (PyObject *)&PyType_Type && n != 1) return stop_call(trace, function); /* makes a class */
-    if (!self && n > 0) self = args[0];
-    if (does == CHANGES && (!self || !nxpy__is_born(trace, self))) {
-        return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", self ? Py_TYPE(self)->tp_name : "?");
-    }
-    return use_arguments(loop, args, n, does != LOOKS);
+    return call_c(loop, function, args, n, kw_names);
 }
 
 /* ---- the instructions ----------------------------------------------------------------------------------------------------- */
@@ -154,28 +340,12 @@ int op_kw_names(nxpy_loop *loop, int arg) {
     return 0;
 }
 
-/* A trace that stopped inside the callee: the root may let it be a root of its own. */
-static void mark_entered(nxpy_loop *loop, int python) {
-    nxpy_trace *trace = loop->trace;
-    if (loop == trace->root_loop && python == 1 && trace->stop && trace->stop != NXPY_BREAK_EXCEPTION) trace->stop_enters = true;
-}
-
 int op_call(nxpy_loop *loop, int arg) {
-    nxpy_trace *trace = loop->trace;
     bool is_method = loop->top[-arg - 2] != NULL;
-    PyObject *kw_names = loop->kw_names;
-    Py_ssize_t n = arg + is_method;
-    PyObject *function = nxpy__use(trace, loop->top[is_method ? -arg - 2 : -arg - 1]), **args = loop->top - n;
+    PyObject *kw_names = loop->kw_names, *function = loop->top[is_method ? -arg - 2 : -arg - 1];
     loop->kw_names = NULL;
-    int python = function ? may_call(loop, function, args, n) : -1;
-    if (python < 0) return -1;
-    Py_ssize_t n_positional = n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0);
-    PyObject *result = PyObject_Vectorcall(function, args, (size_t)n_positional, kw_names);
-    if (!result) {
-        mark_entered(loop, python);
-        return nxpy__stop_error(trace);
-    }
-    return nxpy__finish(loop, arg + 2, result);
+    PyObject *result = nxpy__call(loop, function, loop->top - arg - is_method, arg + is_method, kw_names);
+    return result ? nxpy__finish(loop, arg + 2, result) : nxpy__stop_error(loop->trace);
 }
 
 int op_call_function_ex(nxpy_loop *loop, int arg) {
@@ -183,46 +353,29 @@ int op_call_function_ex(nxpy_loop *loop, int arg) {
     int has_dict = arg & 1;
     PyObject *keywords = has_dict ? USE(1) : NULL, *args = USE(1 + has_dict);
     if (!args || (has_dict && !keywords)) return -1;
-    PyObject *function = USE(2 + has_dict);
-    if (!function) return -1;
-    if (PyList_CheckExact(args)) {
-        if (nxpy__note_elements(trace, args) < 0) return -1;
-        PyObject *tuple = PyList_AsTuple(args);
-        if (!tuple || nxpy__admit(trace, tuple) < 0) return Py_XDECREF(tuple), nxpy__stop_error(trace);
+    if (!PyTuple_CheckExact(args)) {
+        PyObject *tuple = nxpy__sequence(loop, args, true);
+        if (!tuple) return nxpy__stop_error(trace);
         Py_SETREF(loop->top[-1 - has_dict], tuple);
         args = tuple;
     }
-    if (!PyTuple_CheckExact(args) || (keywords && !PyDict_CheckExact(keywords))) {
-        return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "arguments from %.200s", Py_TYPE(args)->tp_name);
+    if (keywords && !PyDict_CheckExact(keywords)) {
+        return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "arguments from %.200s", Py_TYPE(keywords)->tp_name);
     }
     if (nxpy__note_elements(trace, args) < 0 || (keywords && nxpy__note_elements(trace, keywords) < 0)) return -1;
-    int python = may_call(loop, function, NULL, 0);
-    if (python < 0) return -1;
-    if (python == 0) { /* C code gets fakes: the arguments move to tuples and dicts of our own */
-        PyObject *list = PySequence_List(args), *tuple = NULL, *dict = keywords ? PyDict_Copy(keywords) : NULL, *key, *value;
-        PyObject **items = list ? ((PyListObject *)list)->ob_item : NULL;
-        Py_ssize_t n_items = list ? PyList_GET_SIZE(list) : 0, n_used = 0;
-        if (list && use_arguments(loop, items, n_items, true) == 0) {
-            while (n_used < n_items && use_listed(trace, &items[n_used]) == 0) n_used++;
-            if (n_used == n_items) tuple = PyList_AsTuple(list);
-        }
-        for (Py_ssize_t at = 0; tuple && dict && PyDict_Next(keywords, &at, &key, &value);) {
-            PyObject *use = Py_XNewRef(nxpy__use(trace, value));
-            if (!use || use_listed(trace, &use) < 0 || PyDict_SetItem(dict, key, use) < 0) Py_CLEAR(tuple);
-            Py_XDECREF(use);
-        }
-        PyObject *result = tuple && (dict || !keywords) ? PyObject_Call(function, tuple, dict) : NULL;
-        Py_XDECREF(list);
-        Py_XDECREF(tuple);
-        Py_XDECREF(dict);
-        return nxpy__finish(loop, 3 + has_dict, result);
-    }
-    PyObject *result = PyObject_Call(function, args, keywords);
-    if (!result) {
-        mark_entered(loop, python);
-        return nxpy__stop_error(trace);
-    }
-    return nxpy__finish(loop, 3 + has_dict, result);
+    PyObject *result = call_unpacked(loop, loop->top[-2 - has_dict], args, keywords);
+    return result ? nxpy__finish(loop, 3 + has_dict, result) : nxpy__stop_error(trace);
+}
+
+PyObject *nxpy__sequence(nxpy_loop *loop, PyObject *of, bool as_tuple) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *args[] = {Py_NewRef(of)};
+    PyTypeObject *type = as_tuple ? &PyTuple_Type : &PyList_Type;
+    bool known = nxpy__note_find(trace, (PyObject *)type) || nxpy__note_add(trace, (PyObject *)type, NXPY_NOTE_FIXED, -1);
+    PyObject *result = known ? nxpy__call(loop, (PyObject *)type, args, 1, NULL) : NULL;
+    Py_DECREF(args[0]);
+    if (result && nxpy__admit(trace, result) < 0) Py_CLEAR(result);
+    return result;
 }
 
 int op_make_function(nxpy_loop *loop, int arg) {

@@ -25,17 +25,59 @@ int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
 }
 
 /* ---- operators ------------------------------------------------------------------------------------------------------ */
-static bool is_container(PyObject *o) { return PyList_CheckExact(o) || nxpy__is_tuple(o) || PyDict_CheckExact(o); }
+static bool is_container(PyObject *o) {
+    return PyList_CheckExact(o) || nxpy__plain_tuple(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o);
+}
 
 /* A constant, or a size that the trace leaves open. */
-static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symint_check(o); }
-
-/* Whether the slots of both operands are code that we know. */
-static bool knows_operands(nxpy_trace *trace, PyObject *x, PyObject *y) {
-    bool fake_x = nxpy__is_fake(trace, x), fake_y = nxpy__is_fake(trace, y);
-    if (fake_x || fake_y) return (fake_x || is_plain(x)) && (fake_y || is_plain(y));
-    return (is_plain(x) || is_container(x)) && (is_plain(y) || is_container(y));
+static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symint_check(o);
 }
+
+static bool is_view(PyObject *o) { /* of a dict: sets of its keys or items */
+    return Py_TYPE(o) == &PyDictKeys_Type || Py_TYPE(o) == &PyDictItems_Type || Py_TYPE(o) == &PyDictValues_Type;
+}
+
+/* Whether the operators of o are code that we know. */
+static bool knows_operand(nxpy_trace *trace, PyObject *o) {
+    return nxpy__is_fake(trace, o) || is_plain(o) || is_container(o) || (is_view(o) && nxpy__is_born(trace, o));
+}
+
+static bool is_instance(PyObject *o) {
+    return PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(o) && !nxpy_tensor_check(o) && !nxpy_constant_check(o) &&
+           !nxpy__plain_tuple(o);
+}
+
+/* An instance whose methods of these names are Python code, which is inlined, or not there; all guarded. 1, 0, -1. */
+static int has_python_methods(nxpy_trace *trace, PyObject *o, const char *const *names, int n) {
+    if (!is_instance(o)) return 0;
+    for (int k = 0; k < n; k++) {
+        PyObject *found;
+        if (nxpy__type_value(trace, Py_TYPE(o), names[k], &found) < 0) return -1;
+        if (found && !PyFunction_Check(found)) return 0;
+    }
+    return 1;
+}
+
+/* 0: the operator may run; -1: stopped. */
+static int check_operands(nxpy_trace *trace, PyObject *x, PyObject *y, const char *const *names, int n) {
+    PyObject *const both[] = {x, y};
+    for (int k = 0; k < 2; k++) {
+        if (knows_operand(trace, both[k])) continue;
+        int python = has_python_methods(trace, both[k], names, n);
+        if (python < 0) return -1;
+        if (python) continue;
+        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s and %.100s", Py_TYPE(x)->tp_name, Py_TYPE(y)->tp_name);
+    }
+    return 0;
+}
+
+/* Names of the methods behind each operator: its own, reflected, in place. */
+#define METHODS(name) {"__" name "__", "__r" name "__", "__i" name "__"}
+static const char *const methods[][3] = {
+    [NB_ADD] = METHODS("add"), [NB_AND] = METHODS("and"), [NB_FLOOR_DIVIDE] = METHODS("floordiv"), [NB_LSHIFT] = METHODS("lshift"),
+    [NB_MATRIX_MULTIPLY] = METHODS("matmul"), [NB_MULTIPLY] = METHODS("mul"), [NB_REMAINDER] = METHODS("mod"), [NB_OR] = METHODS("or"),
+    [NB_POWER] = METHODS("pow"), [NB_RSHIFT] = METHODS("rshift"), [NB_SUBTRACT] = METHODS("sub"),
+    [NB_TRUE_DIVIDE] = METHODS("truediv"), [NB_XOR] = METHODS("xor")};
 
 typedef PyObject *binary_fn(PyObject *x, PyObject *y);
 static PyObject *power(PyObject *x, PyObject *y) { return PyNumber_Power(x, y, Py_None); }
@@ -55,24 +97,21 @@ static binary_fn *const binary_fns[] = {
 int op_binary_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *x = USE(2), *y = x ? USE(1) : NULL;
-    if (!y) return -1;
-    if (!knows_operands(trace, x, y)) {
-        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s and %.100s", Py_TYPE(x)->tp_name, Py_TYPE(y)->tp_name);
-    }
-    bool inplace = arg >= NB_INPLACE_ADD;
-    if (inplace && (PyList_CheckExact(x) || PyDict_CheckExact(x)) && !nxpy__is_born(trace, x)) {
-        return nxpy__stop(trace, NXPY_BREAK_STORE, "%.100s", Py_TYPE(x)->tp_name);
-    }
-    if (nxpy__note_elements(trace, x) < 0 || nxpy__note_elements(trace, y) < 0) return -1;
+    if (!y || check_operands(trace, x, y, methods[arg % NB_INPLACE_ADD], 3) < 0) return -1;
+    bool text = PyUnicode_CheckExact(x) && arg % NB_INPLACE_ADD == NB_REMAINDER; /* "%s" % y */
+    if (text && nxpy__is_printable(trace, y) < 0) return -1;
+    if (nxpy__note_elements(trace, y) < 0) return -1;
+    bool changes = arg >= NB_INPLACE_ADD && (PyList_CheckExact(x) || PyDict_CheckExact(x) || PySet_CheckExact(x));
+    if (changes && nxpy__before_change(trace, x, arg == NB_INPLACE_ADD) < 0) return -1;
+    if (!changes && nxpy__note_elements(trace, x) < 0) return -1;
     return nxpy__finish(loop, 2, binary_fns[arg](x, y));
 }
 
 int op_unary(nxpy_loop *loop, int arg) {
     PyObject *x = USE(1);
     if (!x) return -1;
-    if (!nxpy__is_fake(loop->trace, x) && !is_plain(x)) {
-        return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "%.200s", Py_TYPE(x)->tp_name);
-    }
+    static const char *const names[] = {"__neg__", "__invert__", "__pos__"};
+    if (check_operands(loop->trace, x, Py_None, names, 3) < 0) return -1;
     int op = loop->in.op;
     unaryfunc fn = op == UNARY_NEGATIVE ? PyNumber_Negative : op == UNARY_INVERT ? PyNumber_Invert : PyNumber_Positive;
     return nxpy__finish(loop, 1, fn(x));
@@ -85,14 +124,44 @@ int op_unary_not(nxpy_loop *loop, int arg) {
     return nxpy__finish(loop, 1, PyBool_FromLong(!truth));
 }
 
+/* Whether comparing o runs only code that is known: 1, 0, -1. Identity decides for classes, functions and plain instances. */
+static int is_comparable(nxpy_trace *trace, PyObject *o, int depth) {
+    static const char *const names[] = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"};
+    if (is_plain(o) || nxpy__is_fake(trace, o)) return 1;
+    if (nxpy_tensor_check(o) || depth > 8) return 0;
+    if (PyType_Check(o)) return Py_TYPE(o)->tp_richcompare == PyType_Type.tp_richcompare;
+    if (is_container(o)) {
+        if (nxpy__note_elements(trace, o) < 0) return -1;
+        PyObject *parts = PyDict_CheckExact(o) ? PyDict_Values(o) : PySequence_List(o);
+        int done = parts ? 1 : nxpy__stop_error(trace);
+        for (Py_ssize_t k = 0; done == 1 && k < PyList_GET_SIZE(parts); k++) {
+            done = nxpy__use(trace, PyList_GET_ITEM(parts, k)) ? is_comparable(trace, PyList_GET_ITEM(parts, k), depth + 1) : -1;
+        }
+        Py_XDECREF(parts);
+        return done;
+    }
+    const nxpy_note *note = nxpy__note_find(trace, o);
+    bool plain = Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare || !Py_TYPE(o)->tp_richcompare;
+    if (plain && note && note->kind == NXPY_NOTE_SOURCE) return nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0 ? -1 : 1;
+    if (plain && is_instance(o)) return 1;
+    bool method = PyFunction_Check(o) || PyMethod_Check(o) || Py_TYPE(o) == &nxpy_function_type || PyRange_Check(o);
+    for (int k = 0; is_instance(o) && k < NX_COUNT(names); k++) { /* object's own for those that it lacks */
+        PyObject *found;
+        if (nxpy__type_value(trace, Py_TYPE(o), names[k], &found) < 0) return -1;
+        if (found && !PyFunction_Check(found) && Py_TYPE(found) != &PyWrapperDescr_Type) return 0;
+        method |= found && PyFunction_Check(found);
+    }
+    return method;
+}
+
 int op_compare_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *x = USE(2), *y = x ? USE(1) : NULL;
     if (!y) return -1;
-    bool fixed = PyType_Check(x) && PyType_Check(y) && Py_TYPE(x)->tp_richcompare == PyType_Type.tp_richcompare;
-    if (!fixed && (!knows_operands(trace, x, y) || is_container(x) || is_container(y))) {
-        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s and %.100s", Py_TYPE(x)->tp_name, Py_TYPE(y)->tp_name);
-    }
+    int known = is_comparable(trace, x, 0);
+    if (known == 1) known = is_comparable(trace, y, 0);
+    if (known < 0) return -1;
+    if (!known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s and %.100s", Py_TYPE(x)->tp_name, Py_TYPE(y)->tp_name);
     return nxpy__finish(loop, 2, PyObject_RichCompare(x, y, arg));
 }
 
@@ -113,94 +182,150 @@ int op_is_op(nxpy_loop *loop, int arg) {
     return nxpy__finish(loop, 2, result);
 }
 
+/* A key of something that is no tensor: a size that the trace left open is fixed. Lent; NULL: stopped. */
+static PyObject *use_key(nxpy_loop *loop, int k) {
+    PyObject *key = USE(k);
+    if (!key || !nxpy_symint_check(key)) return key;
+    PyObject *number = PyNumber_Index(key);
+    if (!number) return nxpy__stop_error(loop->trace), NULL;
+    Py_SETREF(loop->top[-k], number);
+    return number;
+}
+
 int op_contains_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *x = USE(2), *in = x ? USE(1) : NULL;
-    if (!in) return -1;
-    if (!nxpy_constant_check(x) || !(is_container(in) || nxpy_constant_check(in))) {
-        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s in %.100s", Py_TYPE(x)->tp_name, Py_TYPE(in)->tp_name);
+    PyObject *in = USE(1), *x = !in ? NULL : PyDict_CheckExact(in) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2), *value;
+    if (!x) return -1;
+    int found;
+    if (PyDict_CheckExact(in) && nxpy__is_key(x)) { /* only this key matters */
+        if (nxpy__dict_value(trace, in, x, &value) < 0) return -1;
+        return nxpy__finish(loop, 2, PyBool_FromLong((value != NULL) != arg));
     }
-    if (PyDict_CheckExact(in) && !nxpy__is_born(trace, in) && PyUnicode_CheckExact(x)) { /* only this key matters */
-        int slot = nxpy__slot_of(trace, in);
-        if (slot < 0 || nxpy__fetch(trace, NXPY_ROW_KEY, slot, x, NULL, 0, PyDict_GetItemWithError(in, x)) < 0) return -1;
-    } else if (nxpy__note_elements(trace, in) < 0) {
-        return -1;
+    bool keyed = (PyAnySet_CheckExact(in) || is_view(in)) && nxpy__is_key(x);
+    bool text = nxpy_constant_check(in) || PyRange_Check(in);
+    int known = keyed || (text && nxpy_constant_check(x)) ? 1 : 0;
+    if (!known && (PyList_CheckExact(in) || nxpy__plain_tuple(in))) {
+        known = is_comparable(trace, x, 0);
+        if (known == 1) known = is_comparable(trace, in, 0);
     }
-    if (!PyDict_CheckExact(in) && is_container(in) && !nxpy_constant_check(in)) { /* elements of other kinds have their own __eq__ */
-        for (Py_ssize_t k = 0; k < Py_SIZE(in); k++) {
-            if (nxpy_constant_check(PySequence_Fast_GET_ITEM(in, k))) continue;
-            return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "in a list of other objects");
-        }
+    if (!known && is_instance(in)) {
+        static const char *const names[] = {"__contains__"};
+        known = has_python_methods(trace, in, names, 1);
+        if (known == 1 && !_PyType_Lookup(Py_TYPE(in), PyUnicode_InternFromString(names[0]))) known = 0;
     }
-    int found = PySequence_Contains(in, x);
-    if (found < 0) return nxpy__stop_error(trace);
+    if (known < 0) return -1;
+    if (!known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s in %.100s", Py_TYPE(x)->tp_name, Py_TYPE(in)->tp_name);
+    if (nxpy__note_elements(trace, in) < 0) return -1;
+    found = PySequence_Contains(in, x);
+    if (found < 0 || trace->stop) return nxpy__stop_error(trace);
     return nxpy__finish(loop, 2, PyBool_FromLong(found != arg));
 }
 
-/* An index that a captured tensor may be asked with: constants, slices of constants, captured tensors, tuples of them. */
-static bool is_index(nxpy_trace *trace, PyObject *key) {
-    if (nxpy_constant_check(key) || nxpy__is_fake(trace, key)) return true;
-    if (PySlice_Check(key)) {
-        const PySliceObject *slice = (PySliceObject *)key;
-        return is_plain(slice->start) && is_plain(slice->stop) && is_plain(slice->step);
+/* An index that a captured tensor may be asked with: constants, slices of constants, tensors, lists and tuples of them; real
+ * tensors become their fakes. New reference; NULL: stopped. */
+PyObject *nxpy__index(nxpy_trace *trace, PyObject *key) {
+    if (nxpy_tensor_check(key)) return Py_XNewRef(nxpy__use(trace, key));
+    if (is_plain(key)) return Py_NewRef(key);
+    const PySliceObject *slice = (PySliceObject *)key;
+    if (PySlice_Check(key) && is_plain(slice->start) && is_plain(slice->stop) && is_plain(slice->step)) {
+        return Py_NewRef(key);
     }
-    if (!PyTuple_CheckExact(key)) return false;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(key); k++) {
-        if (!is_index(trace, PyTuple_GET_ITEM(key, k))) return false;
+    if (!PyTuple_CheckExact(key) && !PyList_CheckExact(key)) {
+        nxpy__stop(trace, NXPY_BREAK_OPERATOR, "an index of type %.200s", Py_TYPE(key)->tp_name);
+        return NULL;
     }
-    return true;
+    if (nxpy__note_elements(trace, key) < 0) return NULL;
+    PyObject *list = PySequence_List(key), *result = NULL;
+    for (Py_ssize_t k = 0; list && k < PyList_GET_SIZE(list); k++) {
+        PyObject *part = nxpy__index(trace, PyList_GET_ITEM(list, k));
+        if (part) PyList_SetItem(list, k, part);
+        else Py_CLEAR(list);
+    }
+    if (list) result = PyList_CheckExact(key) ? Py_NewRef(list) : PyList_AsTuple(list);
+    Py_XDECREF(list);
+    return result;
+}
+
+/* One element of a list or tuple that existed before, guarded alone. 0, or -1: stopped. */
+static int note_item(nxpy_trace *trace, PyObject *of, PyObject *key) {
+    Py_ssize_t at = PyLong_AsSsize_t(key);
+    bool plain = at >= 0 && at < Py_SIZE(of) && !nxpy__was_written(trace, of, NULL);
+    const nxpy_note *note = nxpy__note_find(trace, of);
+    PyErr_Clear(); /* a huge one: the lookup itself will say so */
+    if (!plain || !note || note->kind == NXPY_NOTE_BORN || note->elements) return nxpy__note_elements(trace, of);
+    int slot = nxpy__slot_of(trace, of);
+    return slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_ITEM, slot, NULL, NULL, at, PySequence_Fast_GET_ITEM(of, at));
 }
 
 int op_binary_subscr(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *of = USE(2), *key = of ? USE(1) : NULL;
+    PyObject *of = USE(2), *key = !of ? NULL : nxpy__is_fake(trace, of) ? USE(1) : use_key(loop, 1), *value;
     if (!key) return -1;
     bool plain_key = nxpy_constant_check(key) || PySlice_Check(key);
-    if (nxpy_constant_check(of) && plain_key) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    if ((nxpy_constant_check(of) || PyRange_Check(of)) && plain_key) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     if (nxpy__is_fake(trace, of)) {
-        if (!is_index(trace, key)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "an index that is no constant");
-        return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+        PyObject *index = nxpy__index(trace, key);
+        if (!index) return trace->stop ? -1 : nxpy__stop_error(trace);
+        PyObject *result = PyObject_GetItem(of, index);
+        Py_DECREF(index);
+        return nxpy__finish(loop, 2, result);
     }
-    if (!is_container(of) && plain_key && !nxpy__is_born(trace, of)) {
+    if (PyDict_CheckExact(of) && nxpy__is_key(key)) {
+        if (nxpy__dict_value(trace, of, key, &value) < 0) return -1;
+        if (!value) {
+            PyErr_SetObject(PyExc_KeyError, key);
+            return nxpy__stop_error(trace);
+        }
+        return nxpy__finish(loop, 2, Py_NewRef(value));
+    }
+    if (!is_container(of) && !PyType_Check(of)) {
         int python = nxpy__python_special(trace, of, "__getitem__");
         if (python < 0) return -1;
         if (python == 1) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     }
-    if (!is_container(of) || !plain_key) {
+    if (!(PyList_CheckExact(of) || nxpy__plain_tuple(of)) || !plain_key) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s[%.100s]", Py_TYPE(of)->tp_name, Py_TYPE(key)->tp_name);
     }
-    if (PyDict_CheckExact(of) && !nxpy__is_born(trace, of)) {
-        PyObject *value = PyDict_GetItemWithError(of, key);
-        int slot = value ? nxpy__slot_of(trace, of) : nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "no such key");
-        if (slot < 0 || nxpy__fetch(trace, NXPY_ROW_KEY, slot, key, NULL, 0, value) < 0) return -1;
-    } else if (PyLong_CheckExact(key) && !nxpy__is_born(trace, of)) { /* only this element matters */
-        Py_ssize_t at = PyLong_AsSsize_t(key);
-        at = at < 0 ? at + Py_SIZE(of) : at;
-        if (at < 0 || at >= Py_SIZE(of)) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "index out of range");
-        int slot = nxpy__slot_of(trace, of);
-        if (slot < 0 || nxpy__fetch(trace, NXPY_ROW_ITEM, slot, NULL, NULL, at, PySequence_Fast_GET_ITEM(of, at)) < 0) return -1;
-    } else if (nxpy__note_elements(trace, of) < 0) {
-        return -1;
-    }
+    if (PyLong_CheckExact(key) ? note_item(trace, of, key) < 0 : nxpy__note_elements(trace, of) < 0) return -1;
     return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
 }
 
-int op_store_subscr(nxpy_loop *loop, int arg) {
+static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *value) {
     nxpy_trace *trace = loop->trace;
-    PyObject *of = USE(2), *key = of ? USE(1) : NULL;
-    if (!key) return -1;
-    PyObject *value = USE(3);
-    if (!value) return -1;
-    if (nxpy__is_fake(trace, of) && is_index(trace, key) && (nxpy__is_fake(trace, value) || nxpy_constant_check(value))) {
-        if (PyObject_SetItem(of, key, loop->top[-3]) < 0) return nxpy__stop_error(trace);
-        for (int k = 0; k < 3; k++) Py_DECREF(*--loop->top);
-        return 0;
+    if (nxpy__is_fake(trace, of)) {
+        PyObject *index = nxpy__index(trace, key), *use = index ? nxpy__use(trace, value) : NULL;
+        bool plain = use && (nxpy__is_fake(trace, use) || nxpy_constant_check(use));
+        if (use && !plain) nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(of)->tp_name);
+        int done = plain ? PyObject_SetItem(of, index, use) : -1;
+        Py_XDECREF(index);
+        return done < 0 ? nxpy__stop_error(trace) : 0;
     }
-    if (!nxpy__is_born(trace, of) || !(PyList_CheckExact(of) || PyDict_CheckExact(of)) || !nxpy_constant_check(key)) {
-        return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(of)->tp_name);
+    if (is_instance(of)) {
+        int python = nxpy__python_special(trace, of, value ? "__setitem__" : "__delitem__");
+        if (python < 0) return -1;
+        if (python == 1) {
+            int done = value ? PyObject_SetItem(of, key, value) : PyObject_DelItem(of, key);
+            return done < 0 || trace->stop ? nxpy__stop_error(trace) : 0;
+        }
     }
-    if (PyObject_SetItem(of, key, loop->top[-3]) < 0) return nxpy__stop_error(trace);
+    bool dict = PyDict_CheckExact(of) && nxpy__is_key(key);
+    bool list = PyList_CheckExact(of) && (PyLong_CheckExact(key) || (PySlice_Check(key) && (!value || is_container(value))));
+    if (!dict && !list) return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(of)->tp_name);
+    if (value && PySlice_Check(key) && nxpy__note_elements(trace, value) < 0) return -1;
+    return nxpy__write_item(trace, of, key, value);
+}
+
+int op_store_subscr(nxpy_loop *loop, int arg) {
+    PyObject *of = USE(2), *key = !of ? NULL : nxpy__is_fake(loop->trace, of) ? USE(1) : use_key(loop, 1);
+    if (!key || store_item(loop, of, key, loop->top[-3]) < 0) return -1;
     for (int k = 0; k < 3; k++) Py_DECREF(*--loop->top);
+    return 0;
+}
+
+int op_delete_subscr(nxpy_loop *loop, int arg) {
+    PyObject *of = USE(2), *key = of ? use_key(loop, 1) : NULL;
+    if (!key || store_item(loop, of, key, NULL) < 0) return -1;
+    for (int k = 0; k < 2; k++) Py_DECREF(*--loop->top);
     return 0;
 }
 
@@ -240,9 +365,9 @@ int op_build_list(nxpy_loop *loop, int arg) {
 
 int op_build_map(nxpy_loop *loop, int arg) {
     for (int k = 0; k < arg; k++) {
-        PyObject *key = USE(2 * (arg - k));
+        PyObject *key = use_key(loop, 2 * (arg - k));
         if (!key) return -1;
-        if (!nxpy_constant_check(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a dict key that is no constant");
+        if (!nxpy__is_key(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a dict key that is no constant");
     }
     PyObject *dict = PyDict_New();
     for (int k = 0; dict && k < arg; k++) {
@@ -268,6 +393,114 @@ int op_build_slice(nxpy_loop *loop, int arg) {
     return finish_born(loop, arg, PySlice_New(loop->top[-arg], loop->top[1 - arg], arg == 3 ? loop->top[-1] : NULL));
 }
 
+int op_build_set(nxpy_loop *loop, int arg) {
+    for (int k = arg; k > 0; k--) {
+        PyObject *key = use_key(loop, k);
+        if (!key) return -1;
+        if (!nxpy__is_key(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a member of a set that is no constant");
+    }
+    PyObject *set = PySet_New(NULL);
+    for (int k = 0; set && k < arg; k++) {
+        if (PySet_Add(set, loop->top[k - arg]) < 0) Py_CLEAR(set);
+    }
+    return finish_born(loop, arg, set);
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------------------------- */
+int op_format_value(nxpy_loop *loop, int arg) {
+    bool has_spec = (arg & 0x04) != 0;
+    PyObject *spec = has_spec ? loop->top[-1] : NULL, *value = USE(1 + has_spec), *text = NULL;
+    if (!value || nxpy__is_printable(loop->trace, value) < 0) return -1;
+    switch (arg & 0x03) {
+    case 1: text = PyObject_Str(value); break;
+    case 2: text = PyObject_Repr(value); break;
+    case 3: text = PyObject_ASCII(value); break;
+    default: text = Py_NewRef(value);
+    }
+    PyObject *result = text ? PyObject_Format(text, spec) : NULL;
+    Py_XDECREF(text);
+    return nxpy__finish(loop, 1 + has_spec, result);
+}
+
+int op_build_string(nxpy_loop *loop, int arg) {
+    PyObject *empty = PyUnicode_New(0, 0), *result = empty ? _PyUnicode_JoinArray(empty, loop->top - arg, arg) : NULL;
+    Py_XDECREF(empty);
+    return nxpy__finish(loop, arg, result);
+}
+
+/* ---- match ------------------------------------------------------------------------------------------------------------------- */
+int op_match_kind(nxpy_loop *loop, int arg) {
+    PyObject *of = USE(1);
+    if (!of) return -1;
+    bool known = nxpy_constant_check(of) || is_container(of) || nxpy_tensor_check(of) || is_instance(of) || PyRange_Check(of);
+    if (!known) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "match of %.200s", Py_TYPE(of)->tp_name);
+    unsigned long flag = loop->in.op == MATCH_SEQUENCE ? Py_TPFLAGS_SEQUENCE : Py_TPFLAGS_MAPPING;
+    *loop->top++ = PyBool_FromLong(PyType_HasFeature(Py_TYPE(of), flag));
+    return 0;
+}
+
+/* Subject and a tuple of keys: pushes the tuple of values, or None. */
+int op_match_keys(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *of = USE(2), *keys = loop->top[-1], *value;
+    if (!of) return -1;
+    if (!PyDict_CheckExact(of) || !nxpy__are_keys(keys)) {
+        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "match of %.200s", Py_TYPE(of)->tp_name);
+    }
+    PyObject *values = PyTuple_New(PyTuple_GET_SIZE(keys));
+    for (Py_ssize_t k = 0; values && k < PyTuple_GET_SIZE(keys); k++) {
+        if (nxpy__dict_value(trace, of, PyTuple_GET_ITEM(keys, k), &value) < 0) return Py_DECREF(values), -1;
+        if (!value) {
+            Py_SETREF(values, Py_NewRef(Py_None));
+            break;
+        }
+        PyTuple_SET_ITEM(values, k, Py_NewRef(value));
+    }
+    return nxpy__finish(loop, 0, values);
+}
+
+/* The attributes that a class pattern names: a tuple, None (no match), or NULL. New reference. */
+static PyObject *matched_parts(nxpy_loop *loop, PyObject *subject, PyObject *type, PyObject *names, int n_positional) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *positional = NULL, *parts = PyList_New(0), *value;
+    bool self = n_positional && PyType_HasFeature((PyTypeObject *)type, 1UL << 22); /* _Py_TPFLAGS_MATCH_SELF: int, str ... */
+    if (n_positional && !self && nxpy__type_value(trace, (PyTypeObject *)type, "__match_args__", &positional) < 0) Py_CLEAR(parts);
+    if (parts && n_positional && !self && (!positional || !PyTuple_Check(positional) || PyTuple_GET_SIZE(positional) < n_positional)) {
+        nxpy__stop(trace, NXPY_BREAK_OPERATOR, "match of %.200s by position", ((PyTypeObject *)type)->tp_name);
+        Py_CLEAR(parts);
+    }
+    if (parts && self && PyList_Append(parts, subject) < 0) Py_CLEAR(parts);
+    Py_ssize_t n = (self ? 0 : n_positional) + PyTuple_GET_SIZE(names);
+    for (Py_ssize_t k = 0; parts && k < n; k++) {
+        bool by_place = !self && k < n_positional;
+        PyObject *name = by_place ? PyTuple_GET_ITEM(positional, k) : PyTuple_GET_ITEM(names, k - (self ? 0 : n_positional));
+        if (nxpy__attribute(trace, subject, name, false, &value) >= 0) {
+            if (PyList_Append(parts, value) < 0) Py_CLEAR(parts);
+            Py_DECREF(value);
+        } else if (!trace->stop && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            PyErr_Clear();
+            Py_SETREF(parts, Py_NewRef(Py_None));
+            return parts;
+        } else {
+            Py_CLEAR(parts);
+        }
+    }
+    if (parts) Py_SETREF(parts, PyList_AsTuple(parts));
+    return parts;
+}
+
+int op_match_class(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *names = loop->top[-1], *type = USE(2), *subject = type ? USE(3) : NULL;
+    if (!subject) return -1;
+    if (!PyType_Check(type) || Py_TYPE(type) != &PyType_Type) {
+        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "match of a class with a metaclass");
+    }
+    if (!PyType_IsSubtype(Py_TYPE(subject), (PyTypeObject *)type)) return nxpy__finish(loop, 3, Py_NewRef(Py_None));
+    PyObject *parts = matched_parts(loop, subject, type, names, arg);
+    return parts ? nxpy__finish(loop, 3, parts) : nxpy__stop_error(trace);
+}
+
 /* ---- changing what was born ----------------------------------------------------------------------------------------------- */
 int op_list_append(nxpy_loop *loop, int arg) {
     PyObject *list = loop->top[-1 - arg];
@@ -277,11 +510,21 @@ int op_list_append(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+int op_set_add(nxpy_loop *loop, int arg) {
+    PyObject *set = loop->top[-1 - arg], *key = use_key(loop, 1);
+    if (!key) return -1;
+    if (!nxpy__is_born(loop->trace, set)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a set");
+    if (!nxpy__is_key(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a member of a set that is no constant");
+    if (PySet_Add(set, key) < 0) return nxpy__stop_error(loop->trace);
+    Py_DECREF(*--loop->top);
+    return 0;
+}
+
 int op_map_add(nxpy_loop *loop, int arg) {
-    PyObject *dict = loop->top[-2 - arg], *key = USE(2);
+    PyObject *dict = loop->top[-2 - arg], *key = use_key(loop, 2);
     if (!key) return -1;
     if (!nxpy__is_born(loop->trace, dict)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a dict");
-    if (!nxpy_constant_check(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a dict key that is no constant");
+    if (!nxpy__is_key(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a dict key that is no constant");
     if (PyDict_SetItem(dict, key, loop->top[-1]) < 0) return nxpy__stop_error(loop->trace);
     for (int k = 0; k < 2; k++) Py_DECREF(*--loop->top);
     return 0;
@@ -292,11 +535,23 @@ int op_list_extend(nxpy_loop *loop, int arg) {
     PyObject *list = loop->top[-1 - arg], *from = USE(1);
     if (!from) return -1;
     if (!nxpy__is_born(trace, list)) return nxpy__stop(trace, NXPY_BREAK_STORE, "a list");
-    if (!PyList_CheckExact(from) && !nxpy__is_tuple(from)) {
-        return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(from)->tp_name);
-    }
-    if (nxpy__note_elements(trace, from) < 0) return -1;
-    if (PyList_SetSlice(list, PyList_GET_SIZE(list), PyList_GET_SIZE(list), from) < 0) return nxpy__stop_error(trace);
+    PyObject *parts = nxpy__sequence(loop, from, true);
+    int done = parts ? PyList_SetSlice(list, PyList_GET_SIZE(list), PyList_GET_SIZE(list), parts) : -1;
+    Py_XDECREF(parts);
+    if (done < 0) return nxpy__stop_error(trace);
+    Py_DECREF(*--loop->top);
+    return 0;
+}
+
+int op_set_update(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *set = loop->top[-1 - arg], *from = USE(1), *parts = from ? nxpy__sequence(loop, from, true) : NULL;
+    if (!parts) return from ? nxpy__stop_error(trace) : -1;
+    int done = !nxpy__is_born(trace, set)  ? nxpy__stop(trace, NXPY_BREAK_STORE, "a set")
+               : !nxpy__are_keys(parts)    ? nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a member of a set that is no constant")
+                                           : _PySet_Update(set, parts);
+    Py_DECREF(parts);
+    if (done < 0) return nxpy__stop_error(trace);
     Py_DECREF(*--loop->top);
     return 0;
 }

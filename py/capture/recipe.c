@@ -45,20 +45,59 @@ static int add_dict(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *result
     return add_step(recipe, NXPY_MAKE_DICT, (int)PyDict_GET_SIZE(dict), NULL);
 }
 
-/* An iterator says through __reduce__ which sequence it walks and where it is: (iter, (sequence,), index). */
+/* An iterator says through __reduce__ how it is made: (callable, arguments[, state]). */
 static int add_iterator(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *iterator, int depth) {
+    if (PyGen_CheckExact(iterator)) return 0;
     PyObject *reduced = PyObject_CallMethod(iterator, "__reduce__", NULL);
-    if (!reduced) return -1;
-    PyObject *args = PyTuple_GET_SIZE(reduced) == 3 ? PyTuple_GET_ITEM(reduced, 1) : NULL;
-    PyObject *index = args ? PyTuple_GET_ITEM(reduced, 2) : NULL;
-    int done = 0;
-    if (args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1 && PyLong_Check(index)) {
-        PyObject *sequence = PyTuple_GET_ITEM(args, 0);
-        if (PyRange_Check(sequence)) done = add_step(recipe, NXPY_MAKE_CONST, 0, sequence);
-        else done = add_value(trace, recipe, results, sequence, depth + 1);
-        if (done == 1) done = add_step(recipe, NXPY_MAKE_ITERATOR, (int)PyLong_AsLong(index), NULL);
+    if (!reduced) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+        PyErr_Clear(); /* itertools.tee and such have none */
+        return 0;
     }
+    PyObject *args = PyTuple_GET_ITEM(reduced, 1), *state = PyTuple_GET_SIZE(reduced) > 2 ? PyTuple_GET_ITEM(reduced, 2) : Py_None;
+    int done = PyTuple_Check(args) ? 1 : 0;
+    for (Py_ssize_t k = 0; done == 1 && k < PyTuple_GET_SIZE(args); k++) {
+        done = add_value(trace, recipe, results, PyTuple_GET_ITEM(args, k), depth + 1);
+    }
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, (int)PyTuple_GET_SIZE(args), PyTuple_GET_ITEM(reduced, 0));
+    if (done == 1 && state != Py_None) done = nxpy_constant_check(state) ? add_step(recipe, NXPY_MAKE_STATE, 0, state) : 0;
     Py_DECREF(reduced);
+    return done;
+}
+
+static int keep(nxpy_recipe *recipe, nxpy_results *results, int number) {
+    if (nx_vec_push(&results->kept, number) != NX_OK) {
+        nxpy_raise(NX_NO_MEMORY);
+        return -1;
+    }
+    return add_step(recipe, NXPY_MAKE_KEEP, recipe->n_kept++, NULL);
+}
+
+/* An instance that the traced code made: its class without any constructor, then its attributes. It may hold itself. */
+static int add_instance(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *object, int number, int depth) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (type->tp_new == NULL || type->tp_itemsize || type->tp_basicsize > nxpy_instance_size(type)) return 0;
+    PyObject *dict = PyObject_GenericGetDict(object, NULL), *key, *value;
+    if (!dict) return PyErr_Clear(), 0;
+    int done = add_step(recipe, NXPY_MAKE_INSTANCE, 0, (PyObject *)type);
+    if (done == 1) done = keep(recipe, results, number);
+    for (Py_ssize_t at = 0; done == 1 && PyDict_Next(dict, &at, &key, &value);) {
+        done = add_value(trace, recipe, results, value, depth + 1);
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, key);
+    }
+    Py_DECREF(dict);
+    return done;
+}
+
+static int add_partial(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *partial, int depth) {
+    PyObject *parts[3] = {PyObject_GetAttrString(partial, "func"), PyObject_GetAttrString(partial, "args"),
+                          PyObject_GetAttrString(partial, "keywords")};
+    int done = parts[0] && parts[1] && parts[2] ? PyDict_GET_SIZE(parts[2]) == 0 : -1;
+    if (done == 1) done = add_value(trace, recipe, results, parts[0], depth + 1);
+    Py_ssize_t n = done == 1 ? PyTuple_GET_SIZE(parts[1]) : 0;
+    for (Py_ssize_t k = 0; done == 1 && k < n; k++) done = add_value(trace, recipe, results, PyTuple_GET_ITEM(parts[1], k), depth + 1);
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, (int)n + 1, (PyObject *)Py_TYPE(partial));
+    for (int k = 0; k < 3; k++) Py_XDECREF(parts[k]);
     return done;
 }
 
@@ -87,19 +126,38 @@ static int add_size(nxpy_trace *trace, nxpy_recipe *recipe, PyObject *size) {
     return add_step(recipe, NXPY_MAKE_INT, trace->segment->sizes.n - 1, NULL);
 }
 
+static int add_elements(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *sequence, Py_ssize_t from, int depth) {
+    Py_ssize_t n = Py_SIZE(sequence);
+    for (Py_ssize_t k = from; k < n; k++) {
+        int done = add_value(trace, recipe, results, PySequence_Fast_GET_ITEM(sequence, k), depth + 1);
+        if (done != 1) return done;
+    }
+    bool size = Py_TYPE(sequence) == &nxpy_size_type;
+    nxpy_make make = size ? NXPY_MAKE_SIZE : PyTuple_Check(sequence) ? NXPY_MAKE_TUPLE : NXPY_MAKE_LIST;
+    return add_step(recipe, make, (int)(n - from), NULL);
+}
+
+static int add_set(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *set, int depth) {
+    PyObject *key;
+    Py_hash_t hash;
+    for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &key, &hash);) {
+        int done = add_value(trace, recipe, results, key, depth + 1);
+        if (done != 1) return done;
+    }
+    return add_step(recipe, NXPY_MAKE_SET, (int)PySet_GET_SIZE(set), NULL);
+}
+
 static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
     PyTypeObject *type = Py_TYPE(value);
     if (type == &nxpy_symint_type) return add_size(trace, recipe, value);
-    if (nxpy__is_tuple(value) || type == &PyList_Type) {
-        Py_ssize_t n = Py_SIZE(value);
-        for (Py_ssize_t k = 0; k < n; k++) {
-            int done = add_value(trace, recipe, results, PySequence_Fast_GET_ITEM(value, k), depth + 1);
-            if (done != 1) return done;
-        }
-        nxpy_make make = type == &PyTuple_Type ? NXPY_MAKE_TUPLE : type == &PyList_Type ? NXPY_MAKE_LIST : NXPY_MAKE_SIZE;
-        return add_step(recipe, make, (int)n, NULL);
+    if (type == &PyList_Type || nxpy__plain_tuple(value)) {
+        int done = add_elements(trace, recipe, results, value, 0, depth);
+        if (done != 1 || type == &PyList_Type || nxpy__is_tuple(value)) return done;
+        return nxpy_instance_dict(value) ? 0 : add_step(recipe, NXPY_MAKE_NAMED, 0, (PyObject *)type);
     }
     if (type == &PyDict_Type) return add_dict(trace, recipe, results, value, depth);
+    if (type == &PySet_Type) return add_set(trace, recipe, results, value, depth);
+    if (type == nxpy__partial_type) return add_partial(trace, recipe, results, value, depth);
     if (type == &PyMethod_Type) {
         int done = add_value(trace, recipe, results, PyMethod_GET_FUNCTION(value), depth + 1);
         if (done == 1) done = add_value(trace, recipe, results, PyMethod_GET_SELF(value), depth + 1);
@@ -110,9 +168,7 @@ static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         int done = add_value(trace, recipe, results, PyCell_GET(value), depth + 1); /* an empty cell: NULL */
         return done == 1 ? add_step(recipe, NXPY_MAKE_CELL, 0, NULL) : done;
     }
-    if (type == &PyRangeIter_Type || type == &PyListIter_Type || type == &PyTupleIter_Type) {
-        return add_iterator(trace, recipe, results, value, depth);
-    }
+    if (nxpy__is_iterator(value)) return add_iterator(trace, recipe, results, value, depth);
     if (type == &PyRange_Type || type == &PySlice_Type) return add_step(recipe, NXPY_MAKE_CONST, 0, value); /* of constants, immutable */
     return 0;
 }
@@ -121,7 +177,11 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
     if (!value) return add_step(recipe, NXPY_MAKE_NULL, 0, NULL);
     if (depth > MAX_NESTED) return 0;
     const nxpy_note *note = nxpy__note_find(trace, value);
-    if (!note) return nxpy_constant_check(value) ? add_step(recipe, NXPY_MAKE_CONST, 0, value) : 0;
+    if (!note && nxpy_constant_check(value)) return add_step(recipe, NXPY_MAKE_CONST, 0, value);
+    if (!note) { /* made by C code: an iterator inside another, the arguments that one is made of */
+        bool inner = nxpy__is_iterator(value) || PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyRange_Check(value);
+        return inner ? add_parts(trace, recipe, results, value, depth) : 0;
+    }
     if (note->kind == NXPY_NOTE_SOURCE || note->is_input) return add_step(recipe, NXPY_MAKE_SLOT, note->slot, NULL);
     if (note->kind == NXPY_NOTE_FIXED) return add_step(recipe, NXPY_MAKE_CONST, 0, value);
     if (note->kind == NXPY_NOTE_FAKE) return add_result(trace, recipe, results, value);
@@ -129,13 +189,23 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
     for (int k = 0; k < results->kept.n; k++) {
         if (results->kept.at[k] == number) return add_step(recipe, NXPY_MAKE_AGAIN, k, NULL);
     }
-    int done = add_parts(trace, recipe, results, value, depth);
-    if (done != 1) return done;
-    if (nx_vec_push(&results->kept, number) != NX_OK) {
-        nxpy_raise(NX_NO_MEMORY);
-        return -1;
+    int born_at = note->born_at;
+    bool instance = PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(value) && !nxpy__plain_tuple(value) &&
+                    Py_TYPE(value) != nxpy__partial_type && !nxpy__is_iterator(value);
+    int done = instance ? add_instance(trace, recipe, results, value, number, depth) : add_parts(trace, recipe, results, value, depth);
+    if (done == 0 && trace->unmakeable_at < 0) {
+        trace->unmakeable_at = born_at;
+        trace->unmakeable = Py_TYPE(value)->tp_name;
     }
-    return add_step(recipe, NXPY_MAKE_KEEP, recipe->n_kept++, NULL);
+    return done != 1 || instance ? done : keep(recipe, results, number);
+}
+
+int nxpy__recipe_add_contents(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *container, Py_ssize_t from) {
+    int done = PyList_Check(container)   ? add_elements(trace, recipe, results, container, from, 0)
+               : PyDict_Check(container) ? add_dict(trace, recipe, results, container, 0)
+                                         : add_set(trace, recipe, results, container, 0);
+    if (done == 1) recipe->n_values++;
+    return done;
 }
 
 int nxpy__recipe_add(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value) {
@@ -151,12 +221,38 @@ void nxpy__recipe_free(nxpy_recipe *recipe) {
 }
 
 /* ---- running ------------------------------------------------------------------------------------------------------------ */
-static PyObject *iterator_at(PyObject *sequence, int index) {
-    PyObject *iterator = PyObject_GetIter(sequence);
-    PyObject *done = iterator ? PyObject_CallMethod(iterator, "__setstate__", "i", index) : NULL;
-    if (!done) Py_CLEAR(iterator);
-    Py_XDECREF(done);
-    return iterator;
+static PyObject *make_set(PyObject **at, int n) {
+    PyObject *set = PySet_New(NULL);
+    for (int k = 0; set && k < n; k++) {
+        if (PySet_Add(set, at[k]) < 0) Py_CLEAR(set);
+    }
+    return set;
+}
+
+static PyObject *make_instance(PyTypeObject *type) {
+    PyObject *none = PyTuple_New(0), *made = none ? PyBaseObject_Type.tp_new(type, none, NULL) : NULL;
+    Py_XDECREF(none);
+    return made;
+}
+
+static PyObject *make_named(PyObject *type, PyObject *tuple) {
+    PyObject *args = PyTuple_Pack(1, tuple), *made = args ? PyTuple_Type.tp_new((PyTypeObject *)type, args, NULL) : NULL;
+    Py_XDECREF(args);
+    return made;
+}
+
+/* Steps that change the value on top. -1 with an exception. */
+static int run_change(const nxpy_step *step, PyObject ***top) {
+    PyObject **at = *top, *done;
+    int status;
+    if (step->make == NXPY_MAKE_STATE) {
+        done = PyObject_CallMethod(at[-1], "__setstate__", "O", step->object);
+        Py_XDECREF(done);
+        return done ? 0 : -1;
+    }
+    status = PyObject_GenericSetAttr(at[-2], step->object, at[-1]);
+    Py_DECREF(*--*top);
+    return status;
 }
 
 static PyObject *make_dict(PyObject **at, int n) {
@@ -191,7 +287,12 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_METHOD: used = 2; made = PyMethod_New(at[-2], at[-1]); break;
     case NXPY_MAKE_FUNCTION: used = 3; made = make_function(step->object, at - 3); break;
     case NXPY_MAKE_CELL: used = 1; made = PyCell_New(at[-1]); break;
-    case NXPY_MAKE_ITERATOR: used = 1; made = iterator_at(at[-1], step->n); break;
+    case NXPY_MAKE_STATE:
+    case NXPY_MAKE_ATTRIBUTE: return run_change(step, top);
+    case NXPY_MAKE_INSTANCE: made = make_instance((PyTypeObject *)step->object); break;
+    case NXPY_MAKE_NAMED: used = 1; made = make_named(step->object, at[-1]); break;
+    case NXPY_MAKE_CALL: used = step->n; made = PyObject_Vectorcall(step->object, at - used, (size_t)used, NULL); break;
+    case NXPY_MAKE_SET: used = step->n; made = make_set(at - used, used); break;
     case NXPY_MAKE_DICT: used = 2 * step->n; made = make_dict(at - used, step->n); break;
     case NXPY_MAKE_INT: made = PyLong_FromLongLong(ints[step->n]); break;
     case NXPY_MAKE_TUPLE:

@@ -14,6 +14,8 @@ void nxpy__segment_free(nxpy_segment *segment) {
     nx_free(segment->inputs);
     nx_free(segment->held);
     nx_free(segment->targets);
+    for (int k = 0; k < segment->changes.n; k++) Py_XDECREF(segment->changes.at[k].key);
+    nx_vec_free(&segment->changes);
     nxpy__recipe_free(&segment->recipe);
     Py_XDECREF(segment->graph);
     for (int k = 0; k < segment->n_fits; k++) nxpy__fit_drop(segment->fits[k]);
@@ -93,6 +95,24 @@ nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObje
 }
 
 /* ---- a frame from segment to segment --------------------------------------------------------------------------------------- */
+/* The graph's results become what the recipe says. -1 with an exception. */
+static int make_values(nxpy_segment *segment, PyObject **values, PyObject **results, const int64_t *ints, PyObject **out) {
+    PyObject *local[32], **made = out;
+    int n = segment->recipe.n_values;
+    if (!segment->changes.n) return nxpy__recipe_run(&segment->recipe, values, results, ints, out);
+    made = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *made * (size_t)n);
+    if (!made) return nxpy_raise(nx_fail_memory(sizeof *made * (size_t)n)), -1;
+    int done = nxpy__recipe_run(&segment->recipe, values, results, ints, made);
+    if (done == 0) done = nxpy__changes_apply(segment, made + segment->n_returned);
+    else memset(made, 0, sizeof *made * (size_t)n);
+    for (int k = 0; k < segment->n_returned; k++) {
+        if (done == 0) out[k] = made[k];
+        else Py_XDECREF(made[k]);
+    }
+    if (made != local) nx_free(made);
+    return done;
+}
+
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
     PyObject *local[16], **results = local;
     nxpy_fit *fit = segment->n_fits ? segment->fits[0] : NULL; /* this one, whatever other threads call meanwhile */
@@ -108,11 +128,12 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
     if (done == 0 && segment->n_results == 1 && segment->recipe.steps.n == 1 && step->make == NXPY_MAKE_RESULT) {
         out[0] = results[0]; /* one tensor */
     } else if (done == 0) {
-        done = nxpy__recipe_run(&segment->recipe, values, results, fit ? fit->ints : NULL, out);
+        done = make_values(segment, values, results, fit ? fit->ints : NULL, out);
         for (int k = 0; k < segment->n_results; k++) Py_XDECREF(results[k]);
     }
     for (int k = 0; k < segment->n_held; k++) Py_XDECREF(values[segment->held[k]]);
     if (fit) nxpy__fit_drop(fit);
+    if (NX_UNLIKELY(done == 0 && segment->grad_after)) nx_grad_set_enabled(segment->grad_after == NXPY_GRAD_ON);
     if (results != local) nx_free(results);
     return done;
 }
@@ -121,14 +142,14 @@ static void fill_frame(nxpy_segment *segment, nxpy_frame *frame, const nxpy_view
     int before = view->n_locals + nxpy_frame_depth(frame), after = view->n_locals + segment->depth;
     PyObject **old = made; /* changes places with the new values */
     for (int k = before; k < after; k++) view->locals[k] = NULL;
-    for (int k = 0; k < segment->recipe.n_values; k++) {
+    for (int k = 0; k < segment->n_returned; k++) {
         PyObject **place = &view->locals[segment->targets[k]], *was = *place;
         *place = made[k];
         old[k] = was;
     }
     nxpy_frame_set(frame, segment->first, segment->depth);
     for (int k = after; k < before; k++) Py_CLEAR(view->locals[k]);
-    for (int k = 0; k < segment->recipe.n_values; k++) Py_XDECREF(old[k]);
+    for (int k = 0; k < segment->n_returned; k++) Py_XDECREF(old[k]);
 }
 
 typedef struct drive_state {

@@ -10,6 +10,46 @@
 
 #include <ctype.h>
 
+/* ---- kinds of objects ------------------------------------------------------------------------------------------------ */
+PyTypeObject *nxpy__partial_type;
+static PyTypeObject *iterators[32]; /* of itertools; CPython's own have names in C */
+
+int nxpy__kinds_init(void) {
+    static const char *const names[] = {"chain", "islice", "repeat", "product", "count", "zip_longest", "accumulate", "starmap",
+                                        "takewhile", "dropwhile", "pairwise", "combinations", "permutations", "cycle",
+                                        "compress", "filterfalse"};
+    PyObject *functools = PyImport_ImportModule("functools"), *itertools = PyImport_ImportModule("itertools");
+    if (functools) nxpy__partial_type = (PyTypeObject *)PyObject_GetAttrString(functools, "partial"); /* kept */
+    for (int k = 0; itertools && k < NX_COUNT(names); k++) iterators[k] = (PyTypeObject *)PyObject_GetAttrString(itertools, names[k]);
+    Py_XDECREF(functools);
+    Py_XDECREF(itertools);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+bool nxpy__is_iterator(PyObject *object) {
+    static PyTypeObject *const types[] = {&PyRangeIter_Type, &PyListIter_Type, &PyListRevIter_Type, &PyTupleIter_Type, &PyEnum_Type,
+        &PyZip_Type, &PyReversed_Type, &PyMap_Type, &PyFilter_Type, &PyDictIterKey_Type, &PyDictIterValue_Type, &PyDictIterItem_Type,
+        &PyDictRevIterKey_Type, &PyDictRevIterValue_Type, &PyDictRevIterItem_Type, &PySetIter_Type, &PyGen_Type, &PySeqIter_Type,
+        &PyLongRangeIter_Type};
+    for (int k = 0; k < NX_COUNT(types); k++) {
+        if (Py_TYPE(object) == types[k]) return true;
+    }
+    for (int k = 0; iterators[k]; k++) {
+        if (Py_TYPE(object) == iterators[k]) return true;
+    }
+    return false;
+}
+
+bool nxpy__plain_tuple(PyObject *object) {
+    const PyTypeObject *type = Py_TYPE(object), *tuple = &PyTuple_Type;
+    if (nxpy__is_tuple(object)) return true;
+    return PyTuple_Check(object) && type->tp_iter == tuple->tp_iter && type->tp_as_sequence->sq_item == tuple->tp_as_sequence->sq_item &&
+           type->tp_as_sequence->sq_length == tuple->tp_as_sequence->sq_length &&
+           type->tp_as_mapping->mp_subscript == tuple->tp_as_mapping->mp_subscript;
+}
+
+bool nxpy__is_exception(PyObject *object) { return PyExceptionInstance_Check(object); }
+
 /* ---- notes ------------------------------------------------------------------------------------------------------- */
 nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object) {
     intptr_t number = (intptr_t)nx_map_get(&trace->index, object);
@@ -17,7 +57,7 @@ nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object) {
 }
 
 nxpy_note *nxpy__note_add(nxpy_trace *trace, PyObject *object, nxpy_note_kind kind, int slot) {
-    nxpy_note note = {.object = object, .kind = kind, .slot = slot};
+    nxpy_note note = {.object = object, .kind = kind, .slot = slot, .born_at = trace->root_loop ? trace->root_loop->group : -1};
     if (nx_vec_push(&trace->notes, note) != NX_OK) goto fail;
     Py_INCREF(object);
     if (nx_map_set(&trace->index, object, (void *)(intptr_t)trace->notes.n) != NX_OK) goto fail;
@@ -30,6 +70,9 @@ fail:
 
 void nxpy__notes_free(nxpy_trace *trace) {
     for (int k = 0; k < trace->notes.n; k++) {
+        if (PyGen_CheckExact(trace->notes.at[k].object) && trace->notes.at[k].kind == NXPY_NOTE_BORN) {
+            nxpy_generator_drop(trace->notes.at[k].object);
+        }
         Py_XDECREF(trace->notes.at[k].fake);
         Py_DECREF(trace->notes.at[k].object);
     }
@@ -203,6 +246,7 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
     nxpy_note *note = object ? nxpy__note_add(trace, object, NXPY_NOTE_FAKE, slot) : NULL;
     if (note && (status = nx_vec_push(&trace->inputs, trace->notes.n - 1)) == NX_OK) {
         note->is_input = true;
+        note->real = real;
         trace->notes.at[number].fake = object;
         nxpy__log_input(trace, slot, target.at, object);
     } else {
@@ -232,9 +276,9 @@ static int touch(nxpy_trace *trace, PyObject *object, int slot) {
     PyTypeObject *type = Py_TYPE(object);
     if (type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type) {
         if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
-        if (type == &PyDict_Type) return 0; /* its keys are guarded one by one, its length where that matters */
-        return nxpy__check(trace, NXPY_ROW_LENGTH, slot, NULL, PyObject_Size(object));
+        return 0; /* its elements are guarded one by one, its length where that matters */
     }
+    if (PyAnySet_CheckExact(object) || nxpy__is_exception(object)) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     if (type == &PyCell_Type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     /* an instance is what its class and its attributes are, and those are guarded as they are read */
     if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object)) {
@@ -262,25 +306,56 @@ PyObject *nxpy__use(nxpy_trace *trace, PyObject *object) {
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
     nxpy_note *note = nxpy__note_find(trace, container);
     if (!note || note->elements || (note->kind != NXPY_NOTE_SOURCE && note->kind != NXPY_NOTE_FIXED)) return 0;
-    if (!PyList_CheckExact(container) && !PyTuple_CheckExact(container) && !PyDict_CheckExact(container)) return 0;
+    bool sequence = PyList_CheckExact(container) || nxpy__plain_tuple(container);
+    if (!sequence && !PyDict_CheckExact(container) && !PyAnySet_CheckExact(container)) return 0;
     note->elements = true;
+    if (nxpy__has_written_fields(trace, container)) return nxpy__stop(trace, NXPY_BREAK_STORE, "all of a dict that was written");
     int slot = nxpy__slot_of(trace, container);
     if (slot < 0 || !nxpy__use(trace, container)) return -1;
-    if (!PyDict_CheckExact(container)) {
-        for (Py_ssize_t k = 0; k < Py_SIZE(container); k++) {
+    if (sequence) {
+        Py_ssize_t n = nxpy__size_before(trace, container); /* what was appended is the trace's */
+        if (nxpy__check(trace, NXPY_ROW_LENGTH, slot, NULL, n) < 0) return -1;
+        for (Py_ssize_t k = 0; k < n; k++) {
             if (nxpy__fetch(trace, NXPY_ROW_ITEM, slot, NULL, NULL, k, PySequence_Fast_GET_ITEM(container, k)) < 0) return -1;
         }
         return 0;
     }
     PyObject *keys = PySequence_Tuple(container), *key, *value;
     if (!keys) return nxpy__stop_error(trace);
-    int bad = !nxpy_constant_check(keys) ? nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a dict with keys that are no constants")
-                                         : nxpy__check(trace, NXPY_ROW_KEYS, slot, keys, 0);
+    bool set = PyAnySet_CheckExact(container);
+    int bad = !nxpy__are_keys(keys) ? nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a dict or set with keys that are no constants")
+                                    : nxpy__check(trace, set ? NXPY_ROW_MEMBERS : NXPY_ROW_KEYS, slot, keys, 0);
+    for (Py_ssize_t k = 0; !bad && k < PyTuple_GET_SIZE(keys); k++) {
+        key = PyTuple_GET_ITEM(keys, k);
+        if (!nxpy_constant_check(key) && !nxpy__note_find(trace, key) && !nxpy__note_add(trace, key, NXPY_NOTE_FIXED, -1)) bad = -1;
+    }
     Py_DECREF(keys);
-    for (Py_ssize_t at = 0; !bad && PyDict_Next(container, &at, &key, &value);) {
+    for (Py_ssize_t at = 0; !bad && !set && PyDict_Next(container, &at, &key, &value);) {
         bad = nxpy__fetch(trace, NXPY_ROW_KEY, slot, key, NULL, 0, value);
     }
     return bad;
+}
+
+int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out) {
+    const nxpy_note *note = nxpy__note_find(trace, dict);
+    *out = PyDict_GetItemWithError(dict, key);
+    if (!*out && PyErr_Occurred()) return nxpy__stop_error(trace);
+    if (!note || note->kind == NXPY_NOTE_BORN || note->elements || nxpy__was_written(trace, dict, key)) return 0;
+    int slot = nxpy__slot_of(trace, dict);
+    return slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_KEY, slot, key, NULL, 0, *out);
+}
+
+/* A key of dicts and members of sets: a constant, or a class, which is told by its address. */
+bool nxpy__is_key(PyObject *object) {
+    return nxpy_constant_check(object) || (PyType_Check(object) && Py_TYPE(object)->tp_hash == PyType_Type.tp_hash &&
+                                           Py_TYPE(object)->tp_richcompare == PyType_Type.tp_richcompare);
+}
+
+bool nxpy__are_keys(PyObject *tuple) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); k++) {
+        if (!nxpy__is_key(PyTuple_GET_ITEM(tuple, k))) return false;
+    }
+    return true;
 }
 
 int nxpy__admit(nxpy_trace *trace, PyObject *object) {
@@ -292,15 +367,16 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     if (nxpy_constant_check(object)) return 0;
     PyTypeObject *type = Py_TYPE(object);
     if (type == &nxpy_symint_type) return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
-    if (PyType_Check(object)) return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
-    static PyTypeObject *const made[] = {&PyRange_Type, &PyRangeIter_Type, &PyListIter_Type, &PyTupleIter_Type, &PyEnum_Type,
-        &PyZip_Type, &PyReversed_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type, &PyDictKeys_Type,
-        &PyDictValues_Type, &PyDictItems_Type, &PyDictIterKey_Type, &PyDictIterValue_Type, &PyDictIterItem_Type};
-    bool known = type == &PyList_Type || nxpy__is_tuple(object) || type == &PyDict_Type;
+    if (PyType_Check(object) || type == &nxpy_function_type || type == &PyMethodDescr_Type) {
+        return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
+    }
+    static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type, &PyDictKeys_Type,
+        &PyDictValues_Type, &PyDictItems_Type, &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type};
+    bool known = nxpy__is_iterator(object) || type == nxpy__partial_type || nxpy__plain_tuple(object) || nxpy__is_exception(object);
     for (int k = 0; k < NX_COUNT(made); k++) known |= type == made[k];
     if (!known) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a result of type %.200s", type->tp_name);
     if (!nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1)) return -1;
-    if (type == &PyList_Type || nxpy__is_tuple(object)) {
+    if (type == &PyList_Type || PyTuple_Check(object)) {
         for (Py_ssize_t k = 0; k < Py_SIZE(object); k++) {
             if (nxpy__admit(trace, PySequence_Fast_GET_ITEM(object, k)) < 0) return -1;
         }

@@ -45,7 +45,8 @@ static void restore_frame(nxpy_loop *loop, frame_copy *copy) {
 static nx_status begin(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
     NX_TRY(nx_graph_new(&trace->graph));
-    trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE};
+    trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown, .context = trace};
+    trace->grad_at_start = nx_grad_enabled();
     trace->included_before = thread->keys_included;
     nx_status status = nx_tracer_push(&trace->tracer);
     if (status != NX_OK) {
@@ -62,6 +63,7 @@ static void end_recording(nxpy_trace *trace) {
     thread->keys_included = trace->included_before | NX_KEY(CAPTURE); /* as nx_tracer_push left them */
     nx_tracer_pop(&trace->tracer);
     thread->keys_included = trace->included_before;
+    nx_grad_set_enabled(trace->grad_at_start);
     thread->source_file = thread->source_function = thread->source_code = NULL;
     thread->source_line = 0;
 }
@@ -79,7 +81,7 @@ static void trace_free(nxpy_trace *trace) {
 
 /* ---- guards of the whole segment ------------------------------------------------------------------------------------------ */
 static int add_state_rows(nxpy_trace *trace) {
-    nxpy_row rows[] = {{.code = NXPY_ROW_GRAD_MODE, .from = -1, .n = nx_grad_enabled()},
+    nxpy_row rows[] = {{.code = NXPY_ROW_GRAD_MODE, .from = -1, .n = trace->grad_at_start},
                         {.code = NXPY_ROW_DEVICE, .from = -1},
                         {.code = NXPY_ROW_DEFAULT_DTYPE, .from = -1, .n = nx_default_dtype()},
                         {.code = NXPY_ROW_BACKEND, .from = -1, .a = trace->owner->backend, .n = (int64_t)(intptr_t)&trace->owner->backend}};
@@ -237,13 +239,37 @@ static void log_end(nxpy_trace *trace, bool returned) {
                     trace->line, function);
 }
 
+/* What no recipe can make besides values: an exception that is being handled, a generator whose end would run code. */
+static bool state_is_makeable(nxpy_trace *trace) {
+    if (trace->n_handling) {
+        trace->unmakeable_at = trace->raised_at;
+        trace->unmakeable = "an exception that is being handled when the graph ends";
+    }
+    for (int k = 0; k < trace->notes.n && trace->unmakeable_at < 0; k++) {
+        const nxpy_note *note = &trace->notes.at[k];
+        nxpy_view view;
+        nxpy_catcher catcher;
+        if (!PyGen_CheckExact(note->object) || !nxpy_generator_is_suspended(note->object)) continue;
+        nxpy_frame *frame = nxpy_generator_frame(note->object);
+        nxpy_frame_view(frame, &view);
+        if (!nxpy_catcher_find(&view, nxpy_frame_next(frame) - 1, &catcher)) continue;
+        trace->unmakeable_at = note->born_at;
+        trace->unmakeable = "a generator inside try or with";
+    }
+    return trace->unmakeable_at < 0;
+}
+
 /* The segment's end, from the state that the loop stopped in. 1: made; 0: it cannot be; -1: an exception. */
 static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bool returned) {
     nxpy_segment *segment = trace->segment;
     nxpy_results results = {0};
     segment->returns = returned;
+    if (nx_grad_enabled() != trace->grad_at_start) segment->grad_after = nx_grad_enabled() ? NXPY_GRAD_ON : NXPY_GRAD_OFF;
+    if (!state_is_makeable(trace)) return 0;
     if (!returned) set_break(trace, loop);
     int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, loop->top[-1]) : add_targets(trace, loop, copy, &results);
+    segment->n_returned = segment->recipe.n_values;
+    if (done == 1) done = nxpy__effects_finish(trace, &results);
     bool mutates = done == 1 && graph_mutates(trace->graph);
     if (done == 1 && mutates && inputs_share_memory(trace, copy)) done = 0;
     if (done == 1 && (add_state_rows(trace) < 0 || add_pairs_row(trace, NXPY_ROW_DISTINCT) < 0)) done = -1;
@@ -257,12 +283,25 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     return done;
 }
 
-/* A stop with effects: the next try ends before that instruction of the root. 0, or -1 with an exception. */
-static int add_mark(nxpy_trace *trace, nxpy_loop *loop) {
-    nxpy_mark mark = {.unit = loop->group, .why = trace->stop, .enters = trace->stop_enters, .text = trace->stop_text};
+/* The next try ends before that instruction of the root. 0, or -1 with an exception. */
+static int add_mark(nxpy_trace *trace, int unit) {
+    nxpy_mark mark = {.unit = unit, .why = trace->stop, .enters = trace->stop_enters, .text = trace->stop_text};
     if (nx_vec_push(&trace->point->marks, mark) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
     Py_XINCREF(trace->stop_text);
     return 0;
+}
+
+/* A value that lives on cannot be made: the graph ends before it is. 0, 1 (nothing to gain), -1 with an exception. */
+static int mark_unmakeable(nxpy_trace *trace) {
+    if (trace->unmakeable_at < 0) return 1;
+    for (int k = 0; k < trace->point->marks.n; k++) {
+        if (trace->point->marks.at[k].unit == trace->unmakeable_at) return 1;
+    }
+    trace->stop = NXPY_BREAK_REBUILD;
+    trace->stop_enters = false;
+    Py_XSETREF(trace->stop_text, PyUnicode_FromString(trace->unmakeable));
+    if (!trace->stop_text) return -1;
+    return add_mark(trace, trace->unmakeable_at);
 }
 
 static int unsupported(nxpy_trace *trace) {
@@ -336,20 +375,28 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     }
     bool interrupted = false;
     int collects = PyGC_Disable();
+    PyObject *handled = nxpy_handled_swap(thread, NULL);
+    (void)nxpy_handled_swap(thread, Py_XNewRef(handled));
     loop.in = nxpy_instr_at(&loop.view, loop.group);
     nxpy__doing.trace = trace;
     bool ready = nxpy__note_function(trace, loop.view.function) == 0 && open_ints(trace, &loop, &copy) == 0 &&
                  fetch_stack(trace, &loop, &copy) == 0;
-    int ran = ready ? nxpy__loop_run(&loop) : -1;
+    int ran = ready ? nxpy__loop_run(&loop, false) : -1;
     nxpy__doing.trace = NULL;
     PyErr_Clear();
     if (trace->error[0] && PyErr_GivenExceptionMatches(trace->error[0], PyExc_KeyboardInterrupt)) interrupted = true;
     int done = -1;
-    if (!interrupted && (ran == 1 || trace->clean)) done = finish(trace, &loop, &copy, ran == 1);
-    else if (!interrupted) done = !ready ? 1 : add_mark(trace, &loop);
-    bool made = ready && (ran == 1 || trace->clean) && done == 1;
-    if (ran != 1 && ((trace->owner->fullgraph && done >= 0) || interrupted)) done = unsupported(trace);
-    if ((ran == 1 || trace->clean) && done == 0) done = 1; /* cannot be rebuilt: nothing to gain */
+    bool ends = ran == 1 || trace->clean, broken = ran != 1;
+    if (!interrupted && ends) done = finish(trace, &loop, &copy, ran == 1);
+    else if (!interrupted) done = !ready ? 1 : add_mark(trace, loop.group);
+    bool made = ready && ends && done == 1;
+    if (!interrupted && ends && done == 0) {
+        broken = true;
+        done = mark_unmakeable(trace);
+    }
+    if (broken && ((trace->owner->fullgraph && done >= 0) || interrupted)) done = unsupported(trace);
+    Py_XDECREF(nxpy_handled_swap(thread, handled));
+    nxpy__effects_undo(trace);
     nxpy_frame_leave(thread, &link);
     end_recording(trace);
     restore_frame(&loop, &copy);
@@ -367,7 +414,7 @@ int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point
     nxpy__lines_forget();
     if (point->next == 0 && root == owner->roots.at[0] && PyList_SetSlice(owner->graphs, 0, PY_SSIZE_T_MAX, NULL) < 0) return -1;
     for (int tries = 0; tries < 64; tries++) {
-        nxpy_trace trace = {.owner = owner, .root = root, .point = point};
+        nxpy_trace trace = {.owner = owner, .root = root, .point = point, .unmakeable_at = -1};
         nxpy__log_start(&trace);
         int done = trace_once(&trace, thread, frame, out);
         nxpy__hook_hold(false); /* the backend runs as it would without us */

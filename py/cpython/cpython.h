@@ -49,6 +49,19 @@ nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit);
 /* The names of this version's opcodes; NULL for holes. */
 const char *nxpy_opcode_name(int op);
 
+/* Where an exception that the instruction at `unit` raises is caught in its own frame; false: nowhere. */
+typedef struct nxpy_catcher { int unit, depth; bool pushes_unit; } nxpy_catcher; /* the stack is cut to depth first */
+bool nxpy_catcher_find(const nxpy_view *view, int unit, nxpy_catcher *out);
+/* The exception that is being handled, replaced: takes `value` (NULL: none), returns the one before. */
+PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value);
+
+/* ---- generators ----------------------------------------------------------------------------------------- */
+PyObject *nxpy_frame_generator(nxpy_frame *frame);       /* whose frame it is, lent; NULL: no generator's */
+nxpy_frame *nxpy_generator_frame(PyObject *generator);
+void nxpy_generator_suspend(nxpy_frame *frame);          /* the frame has yielded */
+bool nxpy_generator_is_suspended(PyObject *generator);   /* inside its body */
+void nxpy_generator_drop(PyObject *generator);           /* it ends without running any more of its body */
+
 /* Runs the instructions in units [first, last) of a frame in the interpreter's own loop and stops wherever it goes next.
  * `stepper` keeps the code object made for that (first, last), NULL at the first time. Returns a result only when the
  * frame has returned; else NULL, with an exception when the frame has ended with it; `*stopped` tells that it goes on. */
@@ -60,6 +73,7 @@ PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, i
 PyObject *nxpy_instance_value(PyObject *object, PyObject *name);
 /* The __dict__ of an instance or module if it exists already, and its version; NULL: values lie in the instance. */
 PyObject *nxpy_instance_dict(PyObject *object);
+Py_ssize_t nxpy_instance_size(PyTypeObject *type); /* bytes of an instance that has nothing but a __dict__ and weak references */
 static inline uint64_t nxpy_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
 
 #endif

@@ -106,6 +106,49 @@ const char *nxpy_opcode_name(int op) {
     return op >= 0 && op < 256 && names[op] ? names[op] : "?";
 }
 
+/* The table's numbers: six bits a byte, the highest first, 0x40 says that more follow, 0x80 begins an entry. */
+static const uint8_t *read_number(const uint8_t *at, int *out) {
+    int number = *at & 63;
+    while (*at & 64) number = number << 6 | (*++at & 63);
+    *out = number;
+    return at + 1;
+}
+
+bool nxpy_catcher_find(const nxpy_view *view, int unit, nxpy_catcher *out) {
+    const uint8_t *at = (uint8_t *)PyBytes_AS_STRING(view->code->co_exceptiontable);
+    const uint8_t *end = at + PyBytes_GET_SIZE(view->code->co_exceptiontable);
+    while (at < end) {
+        int first, n, rest;
+        at = read_number(at, &first);
+        at = read_number(at, &n);
+        at = read_number(at, &out->unit);
+        at = read_number(at, &rest);
+        out->depth = rest >> 1;
+        out->pushes_unit = rest & 1;
+        if (unit >= first && unit < first + n) return true;
+    }
+    return false;
+}
+
+PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value) {
+    PyObject *before = thread->exc_info->exc_value;
+    thread->exc_info->exc_value = value;
+    return before;
+}
+
+/* ---- generators -------------------------------------------------------------------------------------------- */
+PyObject *nxpy_frame_generator(nxpy_frame *frame) {
+    return frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject *)_PyFrame_GetGenerator(frame) : NULL;
+}
+
+nxpy_frame *nxpy_generator_frame(PyObject *generator) { return (nxpy_frame *)((PyGenObject *)generator)->gi_iframe; }
+void nxpy_generator_suspend(nxpy_frame *frame) { _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED; }
+bool nxpy_generator_is_suspended(PyObject *generator) { return ((PyGenObject *)generator)->gi_frame_state == FRAME_SUSPENDED; }
+
+void nxpy_generator_drop(PyObject *generator) { /* its finaliser then closes nothing, its deallocation clears the frame */
+    if (nxpy_generator_is_suspended(generator)) ((PyGenObject *)generator)->gi_frame_state = FRAME_COMPLETED;
+}
+
 /* A copy of `code` in which all but units [first, last) is RETURN_VALUE. */
 static PyObject *stepper_new(PyCodeObject *code, int first, int last) {
     PyObject *copy = PyObject_CallMethod((PyObject *)code, "replace", NULL); /* not yet specialised */
@@ -172,4 +215,8 @@ PyObject *nxpy_instance_value(PyObject *object, PyObject *name) {
     PyObject *value = _PyDict_GetItem_KnownHash(dict, name, PyObject_Hash(name));
     if (!value && PyErr_Occurred()) PyErr_Clear();
     return value;
+}
+
+Py_ssize_t nxpy_instance_size(PyTypeObject *type) { /* the dict lies before the object */
+    return (Py_ssize_t)(sizeof(PyObject) + (type->tp_weaklistoffset ? sizeof(PyObject *) : 0));
 }

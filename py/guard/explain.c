@@ -43,6 +43,7 @@ void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text) {
         nx_text_add(text, "]");
         break;
     case NXPY_ROW_VALUE:
+    case NXPY_ROW_FIELD:
         nx_text_add(text, ".");
         add_object(text, row->a, false);
         break;
@@ -77,6 +78,7 @@ static void explain_unreadable(EXPLAIN_ARGS) {
 #define explain_NAMESPACE explain_unreadable
 #define explain_ITEM explain_unreadable
 #define explain_KEY explain_unreadable
+#define explain_FIELD explain_unreadable
 #define explain_CELL explain_unreadable
 static void explain_ABSENT(EXPLAIN_ARGS) {
     SUBJECT();
@@ -112,6 +114,11 @@ static void explain_LENGTH(EXPLAIN_ARGS) {
 static void explain_KEYS(EXPLAIN_ARGS) {
     SUBJECT();
     nx_text_add(text, " has other keys than ");
+    add_object(text, row->a, true);
+}
+static void explain_MEMBERS(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " has other members than ");
     add_object(text, row->a, true);
 }
 static void explain_dims(const nxpy_tensor_like *like, const nx_array *a, nx_text *text) {
@@ -211,6 +218,7 @@ static void print_nothing(PRINT_ARGS) {}
 #define print_NAMESPACE print_nothing
 #define print_ITEM print_nothing
 #define print_KEY print_nothing
+#define print_FIELD print_nothing
 #define print_CELL print_nothing
 static void print_ABSENT(PRINT_ARGS) {
     nx_text_add(text, "___is_absent(");
@@ -240,6 +248,7 @@ static void print_KEYS(PRINT_ARGS) {
     nx_text_add(text, ") == ");
     add_object(text, row->a, true);
 }
+#define print_MEMBERS print_KEYS
 static void print_keys(uint64_t keys, nx_text *text) {
     static const char *const above[] = {
 #define NX_KEY_ROW(code, meaning) [NX_KEY_AT_##code] = #code,

@@ -177,6 +177,12 @@ static inline bool check_KEY(CHECK_ARGS) {
     values[row->slot] = dict_lookup(row, of, row->hash);
     return true;
 }
+static inline bool check_FIELD(CHECK_ARGS) {
+    PyObject *object = values[row->from];
+    if (!object) return false;
+    values[row->slot] = *(PyObject **)((char *)object + row->n);
+    return true;
+}
 static inline bool check_CELL(CHECK_ARGS) {
     PyObject *of = values[row->from];
     if (!of || !PyCell_Check(of)) return false;
@@ -200,6 +206,16 @@ static bool check_KEYS(CHECK_ARGS) {
     Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(row->a);
     if (!of || !PyDict_Check(of) || PyDict_GET_SIZE(of) != n) return false;
     while (PyDict_Next(of, &at, &key, NULL)) {
+        if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(row->a, k++))) return false;
+    }
+    return k == n;
+}
+static bool check_MEMBERS(CHECK_ARGS) {
+    PyObject *of = values[row->from], *key;
+    Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(row->a);
+    Py_hash_t hash;
+    if (!of || !PyAnySet_Check(of) || PySet_GET_SIZE(of) != n) return false;
+    while (_PySet_NextEntry(of, &at, &key, &hash)) {
         if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(row->a, k++))) return false;
     }
     return k == n;

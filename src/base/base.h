@@ -44,6 +44,7 @@ typedef struct nx_thread {
     uint64_t grad_sequence;                        /* of the last node made here (src/grad) */
     char node_name[64];                            /* what nx_grad_node_name returned last (src/grad) */
     const char *source_file, *source_code, *source_function; int source_line; /* user's line for nodes recorded now (src/ir), lent */
+    bool source_no_grad;                           /* nodes recorded now are no_grad (src/ir) */
     const char *target;                            /* Python-level name of the call being captured, lent (src/ir) */
     bool target_is_method;
 } nx_thread;

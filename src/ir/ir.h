@@ -29,6 +29,7 @@ struct nx_node {
     uint64_t varying;        /* placeholder of a captured graph: dimensions, by bit, whose size may be another one each time */
     char *file, *code;       /* the user's line, NULL: unknown */
     int line;
+    bool no_grad;            /* gradients are off for it, in a graph that has them: written under torch.no_grad() */
     char *function;          /* the function that the line is in */
     void *data;              /* scratch of whoever works on the graph; NULL between passes */
     int order;               /* position, valid after nx_graph_number() */
@@ -117,7 +118,7 @@ NX_MUST_USE nx_status nx_graph_verify(const nx_graph *graph);
 /* Interprets: each node through the dispatcher. Results are new references. */
 NX_MUST_USE nx_status nx_graph_run(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_tensor **out, int n_out);
 /* The same while a tracer watches: get_attr nodes give what `attribute` says (a new reference), and the user's line of each
- * node stands in the thread while it runs, so that what is recorded keeps it. */
+ * node stands in the thread while it runs, so that what is recorded keeps it, and that it is no_grad. */
 typedef nx_status nx_attribute_fn(void *context, const nx_node *node, nx_tensor **out);
 NX_MUST_USE nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_attribute_fn *attribute,
                                        void *context, nx_tensor **out, int n_out);
@@ -136,6 +137,7 @@ typedef struct nx_tracer {
     bool varies;                  /* CAPTURE: sizes are read as values, not as numbers */
     NX_VEC(nx_node *) ints;       /* CAPTURE: the nodes of integers; see nx_value_size() */
     uint64_t serial;              /* no other tracer of the thread has it */
+    bool no_grad_before;          /* gradients were off when it began */
 } nx_tracer;
 /* An integer of the graph as an argument of a call while a tracer records at CAPTURE: `number` is its place in tracer.ints.
  * In the place of a list of ints a LIST of such and of plain INTs may stand. Only the recorder ever sees it. */

@@ -259,6 +259,8 @@ static nx_status read_definition(nx__reader *r) {
     NX_TRY(nx__read_word(r, false, &name));
     NX_TRY(nx__expect(r, '='));
     NX_TRY(nx__read_word(r, false, &word));
+    bool no_grad = strcmp(word.at, "no_grad") == 0;
+    if (no_grad) NX_TRY(nx__read_word(r, false, &word));
     while (k < NX_COUNT(kinds) && strcmp(kinds[k].word, word.at) != 0) k++;
     if (k == NX_COUNT(kinds))
         return nx__read_error(r, begin, "'%s' is none of placeholder, get_attr, call, method, module",
@@ -266,6 +268,7 @@ static nx_status read_definition(nx__reader *r) {
     bool leaf = kinds[k].kind == NX_NODE_PLACEHOLDER || kinds[k].kind == NX_NODE_GET_ATTR;
     NX_TRY_FAIL(leaf ? nx__read_string(r, &target) : read_call(r, &target, &op, &args));
     NX_TRY_FAIL(add_node(r, kinds[k].kind, name.at, op, target, &args, begin, &node));
+    node->no_grad = no_grad;
     NX_TRY_FAIL(read_types(r, node));
     if (kinds[k].kind == NX_NODE_GET_ATTR) NX_TRY_FAIL(read_attribute(r, node));
     NX_TRY_FAIL(end_statement(r, node));

@@ -7,6 +7,7 @@
  *       return (%add)
  *     }
  * A type is dtype[sizes]{strides, when not row-major}+offset device, "grad" when it requires grad.
+ * A node that is computed without gradients has "no_grad" before its kind.
  * Arguments that have their default are left out. Result k > 0 of a node is %name.k. Lists of ints are [1,
  * 2], other lists (a, b). A constant of up to 64 elements on the CPU stands behind "=" (halves as their
  * bits); of a larger one only name and type are kept. */
@@ -212,7 +213,7 @@ static void add_node(nx_text *text, const nx_node *node) {
         nx_text_add(text, "return ");
         add_args(text, node);
     } else {
-        nx_text_add(text, "%%%s = %s ", node->name, kind_words[node->kind]);
+        nx_text_add(text, "%%%s = %s%s ", node->name, node->no_grad ? "no_grad " : "", kind_words[node->kind]);
         if (node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR) {
             add_string(text, node->target ? node->target : node->name);
         } else {

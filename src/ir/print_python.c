@@ -201,14 +201,23 @@ static void add_signature(printer *p, const nx_graph *graph) {
     nx_text_add(&p->text, "):\n");
 }
 
+/* As dynamo's graphs have it: the mode is set where it changes. */
+static void add_grad_mode(printer *p, const nx_node *node, bool *no_grad) {
+    bool now = node->no_grad && node->kind != NX_NODE_OUTPUT;
+    if (now == *no_grad || node->graph->level != NX_GRAPH_CAPTURED) return;
+    *no_grad = now;
+    nx_text_add(&p->text, "    _set_grad_enabled = torch._C._set_grad_enabled(%s);  _set_grad_enabled = None\n", now ? "False" : "True");
+}
+
 static void add_body(printer *p, const nx_graph *graph) {
-    bool first = true;
+    bool first = true, no_grad = false;
     for (const nx_node *node = graph->first; node; node = node->next) {
         if (node->kind == NX_NODE_PLACEHOLDER) {
             if (is_renamed(node)) nx_text_add(&p->text, "    %s = %s\n", node->name, node->target);
             first = first && !is_renamed(node);
             continue;
         }
+        add_grad_mode(p, node, &no_grad);
         if (node->kind == NX_NODE_OUTPUT) {
             nx_text_add(&p->text, "    return (");
             add_args(&p->text, node, 0);

@@ -144,9 +144,12 @@ static nx_status run_attribute(machine *m, const nx_node *node, nx_attribute_fn 
 static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *inputs,
                            nx_attribute_fn *attribute, void *context, nx_tensor **out, int n_out) {
     nx_thread *thread = nx_thread_get();
+    bool no_grad = thread->grad_disabled;
     int n = 0;
     for (const nx_node *node = graph->first; node; node = node->next) {
+        thread->grad_disabled = no_grad || node->no_grad;
         if (attribute) {
+            thread->source_no_grad = node->no_grad;
             thread->source_file = node->file;
             thread->source_line = node->line;
             thread->source_code = node->code;
@@ -165,6 +168,7 @@ static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *
 nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs,
                            nx_attribute_fn *attribute, void *context, nx_tensor **out, int n_out) {
     nx_thread *thread = nx_thread_get();
+    bool no_grad = thread->grad_disabled, source_no_grad = thread->source_no_grad;
     const char *file = thread->source_file, *code = thread->source_code, *function = thread->source_function;
     int line = thread->source_line;
     machine m = {0};
@@ -175,6 +179,8 @@ nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int 
     }
     nx_status status = prepare(&m, graph);
     if (status == NX_OK) status = run_nodes(&m, graph, inputs, attribute, context, out, n_out);
+    thread->grad_disabled = no_grad;
+    thread->source_no_grad = source_no_grad;
     thread->source_file = file;
     thread->source_line = line;
     thread->source_code = code;

@@ -15,6 +15,7 @@ nx_status nx_tracer_push(nx_tracer *tracer) {
     tracer->serial = ++n_pushed;
     tracer->outer = thread->tracer;
     tracer->included_before = thread->keys_included;
+    tracer->no_grad_before = thread->grad_disabled;
     thread->keys_included |= UINT64_C(1) << tracer->key;
     thread->tracer = tracer;
     return NX_OK;
@@ -138,6 +139,8 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
     }
     NX_TRY(nx_graph_append(tracer->graph, kind, hint, op, target, args, op->def->n_in, &node));
     int n = nx_results_of(op, out, &out);
+    node->no_grad = tracer->key == NX_KEY_AT_CAPTURE ? thread->grad_disabled && !tracer->no_grad_before
+                                                     : thread->source_no_grad;
     nx_status status = set_shapes(node, out, n);
     if (status == NX_OK)
         status = nx_node_set_source(node, thread->source_file, thread->source_line, thread->source_function,

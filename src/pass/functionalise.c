@@ -28,6 +28,7 @@ typedef struct worker {
 static nx_status emit(worker *w, const nx_op *op, const nx_value *in, const char *name, nx_value *out) {
     nx_node *node;
     NX_TRY(nx_graph_call_named(w->graph, op, in, name, &node));
+    node->no_grad = w->node->no_grad;
     NX_TRY(nx_node_set_source(node, w->node->file, w->node->line, w->node->function, w->node->code));
     *out = nx_value_node(node, 0);
     return NX_OK;

@@ -1,0 +1,223 @@
+/* Effects: changes of objects that existed before.
+ *
+ * In: what the traced program writes. Out: the change, done for real, and an entry that tells how to undo it; at the end
+ * of the trace the steps that do it again at every run.
+ * What must hold: every change is undone when the trace ends, however it ends; what was written is read without a guard,
+ * and a guard never sees it, so whatever a reader of the whole object needs is guarded before its first change. A list
+ * that is only appended to is not read by that.
+ * Next: recipe.c, segment.c. */
+#include "capture/capture.h"
+
+/* ---- what was written ---------------------------------------------------------------------------------------------- */
+/* Where the attributes of an instance or module lie: its dict when it has one. */
+static PyObject *place_of(PyObject *object) {
+    PyObject *dict = PyDict_Check(object) ? object : nxpy_instance_dict(object);
+    return dict ? dict : object;
+}
+
+static nxpy_effect *find(nxpy_trace *trace, PyObject *place, PyObject *key) {
+    for (int k = 0; k < trace->effects.n; k++) {
+        nxpy_effect *effect = &trace->effects.at[k];
+        if (effect->place != place) continue;
+        if (effect->key == key || (effect->key && key && nxpy_constant_equal(effect->key, key))) return effect;
+    }
+    return NULL;
+}
+
+bool nxpy__was_written(nxpy_trace *trace, PyObject *object, PyObject *key) {
+    return trace->effects.n && (find(trace, place_of(object), key) || find(trace, object, key));
+}
+
+bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object) {
+    PyObject *place = place_of(object);
+    for (int k = 0; k < trace->effects.n; k++) {
+        if (trace->effects.at[k].place == place && trace->effects.at[k].key) return true;
+    }
+    return false;
+}
+
+Py_ssize_t nxpy__size_before(nxpy_trace *trace, PyObject *list) {
+    const nxpy_effect *effect = trace->effects.n ? find(trace, list, NULL) : NULL;
+    return effect && effect->kind == NXPY_EFFECT_APPEND ? effect->n : Py_SIZE(list);
+}
+
+static int record(nxpy_trace *trace, nxpy_effect effect) {
+    if (nx_vec_push(&trace->effects, effect) != NX_OK) {
+        Py_XDECREF(effect.old);
+        nxpy_raise(NX_NO_MEMORY);
+        return nxpy__stop_error(trace);
+    }
+    Py_INCREF(effect.holder);
+    Py_INCREF(effect.place);
+    Py_XINCREF(effect.key);
+    return 0;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------------- */
+int nxpy__write_field(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value) {
+    PyObject *place = place_of(object), *type_value = _PyType_Lookup(Py_TYPE(object), name);
+    bool slotted = type_value && Py_TYPE(type_value) == &PyMemberDescr_Type;
+    if (!find(trace, place, name)) {
+        PyObject *old = slotted ? PyObject_GenericGetAttr(object, name) : Py_XNewRef(nxpy_instance_value(object, name));
+        if (slotted && !old) PyErr_Clear();
+        if (nxpy__slot_of(trace, object) < 0) return Py_XDECREF(old), -1;
+        nxpy_effect effect = {.kind = NXPY_EFFECT_FIELD, .holder = object, .place = place, .key = name, .old = old};
+        if (record(trace, effect) < 0) return -1;
+    }
+    return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
+}
+
+static int write_key(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject *value) {
+    if (!find(trace, dict, key)) {
+        PyObject *old = PyDict_GetItemWithError(dict, key);
+        nxpy_effect effect = {.kind = NXPY_EFFECT_KEY, .holder = dict, .place = dict, .key = key, .old = Py_XNewRef(old)};
+        if (record(trace, effect) < 0) return -1;
+    }
+    int done = value ? PyDict_SetItem(dict, key, value) : PyDict_DelItem(dict, key);
+    return done < 0 ? nxpy__stop_error(trace) : 0;
+}
+
+int nxpy__write_global(nxpy_trace *trace, PyObject *globals, PyObject *name, PyObject *value) {
+    nxpy_note *note = nxpy__note_find(trace, globals);
+    if (!note && !(note = nxpy__note_add(trace, globals, NXPY_NOTE_FIXED, -1))) return -1;
+    note->is_namespace = true;
+    return write_key(trace, globals, name, value);
+}
+
+int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value) {
+    if (!find(trace, cell, NULL)) {
+        nxpy_effect effect = {.kind = NXPY_EFFECT_CELL, .holder = cell, .place = cell, .old = Py_XNewRef(PyCell_GET(cell))};
+        if (record(trace, effect) < 0) return -1;
+    }
+    PyCell_Set(cell, value);
+    return 0;
+}
+
+int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value) {
+    const nxpy_note *note = nxpy__note_find(trace, container);
+    if (note && note->is_namespace && PyDict_CheckExact(container)) {
+        if (PyUnicode_CheckExact(key)) return write_key(trace, container, key, value);
+        return nxpy__stop(trace, NXPY_BREAK_STORE, "a namespace");
+    }
+    if (nxpy__before_change(trace, container, false) < 0) return -1;
+    int done = value ? PyObject_SetItem(container, key, value) : PyObject_DelItem(container, key);
+    return done < 0 ? nxpy__stop_error(trace) : 0;
+}
+
+int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends) {
+    const nxpy_note *note = nxpy__note_find(trace, container);
+    if (note && note->kind == NXPY_NOTE_BORN) return 0;
+    bool list = PyList_CheckExact(container), dict = PyDict_CheckExact(container);
+    bool known = note && (note->kind == NXPY_NOTE_SOURCE || note->kind == NXPY_NOTE_FIXED) && !note->is_namespace;
+    if (!known || !(list || dict || PySet_CheckExact(container))) {
+        return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(container)->tp_name);
+    }
+    if (nxpy__slot_of(trace, container) < 0) return -1;
+    nxpy_effect *effect = find(trace, container, NULL);
+    if (effect && (effect->kind != NXPY_EFFECT_APPEND || appends)) return 0;
+    if (!effect && list && appends) {
+        nxpy_effect append = {.kind = NXPY_EFFECT_APPEND, .holder = container, .place = container, .n = Py_SIZE(container)};
+        return record(trace, append);
+    }
+    if (nxpy__note_elements(trace, container) < 0) return -1;
+    PyObject *old = list ? PyList_GetSlice(container, 0, nxpy__size_before(trace, container)) : NULL;
+    if (!list) old = dict ? PyDict_Copy(container) : PySet_New(container);
+    if (!old) return nxpy__stop_error(trace);
+    nxpy_effect_kind kind = list ? NXPY_EFFECT_LIST : dict ? NXPY_EFFECT_DICT : NXPY_EFFECT_SET;
+    if (!effect) return record(trace, (nxpy_effect){.kind = kind, .holder = container, .place = container, .old = old});
+    effect->kind = kind; /* appended to so far */
+    effect->old = old;
+    return 0;
+}
+
+/* ---- doing, and undoing ------------------------------------------------------------------------------------------------- */
+static int put_key(PyObject *dict, PyObject *key, PyObject *value) {
+    if (value) return PyDict_SetItem(dict, key, value);
+    int there = PyDict_Contains(dict, key);
+    return there > 0 ? PyDict_DelItem(dict, key) : there;
+}
+
+static int put_field(PyObject *object, PyObject *name, PyObject *value) {
+    if (PyObject_GenericSetAttr(object, name, value) == 0) return 0;
+    if (value || !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+    PyErr_Clear(); /* it is not there already */
+    return 0;
+}
+
+static int put(nxpy_effect_kind kind, PyObject *holder, PyObject *key, PyObject *value) {
+    switch (kind) {
+    case NXPY_EFFECT_FIELD: return put_field(holder, key, value);
+    case NXPY_EFFECT_KEY: return put_key(holder, key, value);
+    case NXPY_EFFECT_CELL: return PyCell_Set(holder, value);
+    case NXPY_EFFECT_APPEND: return PyList_SetSlice(holder, PyList_GET_SIZE(holder), PyList_GET_SIZE(holder), value);
+    case NXPY_EFFECT_LIST: return PyList_SetSlice(holder, 0, PyList_GET_SIZE(holder), value);
+    case NXPY_EFFECT_DICT: PyDict_Clear(holder); return PyDict_Update(holder, value);
+    case NXPY_EFFECT_SET: return PySet_Clear(holder) < 0 ? -1 : _PySet_Update(holder, value);
+    }
+    return 0;
+}
+
+void nxpy__effects_undo(nxpy_trace *trace) {
+    PyObject *error[3];
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    while (trace->effects.n > 0) {
+        nxpy_effect *effect = &trace->effects.at[--trace->effects.n];
+        bool appended = effect->kind == NXPY_EFFECT_APPEND;
+        int done = appended ? PyList_SetSlice(effect->holder, effect->n, PyList_GET_SIZE(effect->holder), NULL)
+                            : put(effect->kind, effect->holder, effect->key, effect->old);
+        if (done < 0) PyErr_WriteUnraisable(effect->holder);
+        Py_DECREF(effect->holder);
+        Py_DECREF(effect->place);
+        Py_XDECREF(effect->key);
+        Py_XDECREF(effect->old);
+    }
+    nx_vec_free(&trace->effects);
+    PyErr_Restore(error[0], error[1], error[2]);
+}
+
+/* ---- in a segment ---------------------------------------------------------------------------------------------------------- */
+/* What the effect leaves in its holder, as one value of the recipe. 1, 0, -1 as nxpy__recipe_add. */
+static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, const nxpy_effect *effect) {
+    PyObject *holder = effect->holder, *value;
+    int done;
+    switch ((nxpy_effect_kind)effect->kind) {
+    case NXPY_EFFECT_FIELD:
+        value = nxpy_instance_value(holder, effect->key);
+        if (value) return nxpy__recipe_add(trace, recipe, results, value);
+        value = PyObject_GenericGetAttr(holder, effect->key); /* in a slot of its layout */
+        if (!value || _PyType_Lookup(Py_TYPE(holder), effect->key) == value) Py_CLEAR(value);
+        PyErr_Clear();
+        done = nxpy__recipe_add(trace, recipe, results, value);
+        Py_XDECREF(value);
+        return done;
+    case NXPY_EFFECT_KEY: return nxpy__recipe_add(trace, recipe, results, PyDict_GetItemWithError(holder, effect->key));
+    case NXPY_EFFECT_CELL: return nxpy__recipe_add(trace, recipe, results, PyCell_GET(holder));
+    case NXPY_EFFECT_APPEND: return nxpy__recipe_add_contents(trace, recipe, results, holder, effect->n);
+    default: return nxpy__recipe_add_contents(trace, recipe, results, holder, 0);
+    }
+}
+
+int nxpy__effects_finish(nxpy_trace *trace, nxpy_results *results) {
+    nxpy_segment *segment = trace->segment;
+    for (int k = 0; k < trace->effects.n; k++) {
+        const nxpy_effect *effect = &trace->effects.at[k];
+        nxpy_change change = {.kind = effect->kind, .key = effect->key};
+        int done = nxpy__recipe_add(trace, &segment->recipe, results, effect->holder);
+        if (done == 1) done = add_value(trace, &segment->recipe, results, effect);
+        if (done != 1) return done;
+        if (nx_vec_push(&segment->changes, change) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
+        Py_XINCREF(change.key);
+    }
+    return 1;
+}
+
+int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made) {
+    int done = 0;
+    for (int k = 0; k < segment->changes.n; k++) {
+        const nxpy_change *change = &segment->changes.at[k];
+        if (done == 0) done = put((nxpy_effect_kind)change->kind, made[2 * k], change->key, made[2 * k + 1]);
+        Py_XDECREF(made[2 * k]);
+        Py_XDECREF(made[2 * k + 1]);
+    }
+    return done;
+}

@@ -1,0 +1,175 @@
+/* Handlers of exceptions, with blocks and generators' own instructions.
+ *
+ * In: a loop at an instruction. Out: as in handlers.c.
+ * What must hold: exceptions of the traced program are real exception objects, born in the trace; the thread's handled
+ * exception is kept as the interpreter keeps it, and counted for the root, since no recipe can make it. eval.c finds the
+ * handler of an exception that an instruction leaves set.
+ * Next: specials.c. */
+#include "capture/handlers.h"
+
+/* ---- raising ------------------------------------------------------------------------------------------------------- */
+int op_load_assertion_error(nxpy_loop *loop, int arg) {
+    PyObject *error = PyExc_AssertionError;
+    if (!nxpy__note_find(loop->trace, error) && !nxpy__note_add(loop->trace, error, NXPY_NOTE_FIXED, -1)) return -1;
+    *loop->top++ = Py_NewRef(error);
+    return 0;
+}
+
+/* The exception object that `raise what` raises. New reference; NULL: stopped or another exception. */
+static PyObject *exception_of(nxpy_loop *loop, PyObject *what) {
+    nxpy_trace *trace = loop->trace;
+    if (PyExceptionClass_Check(what)) {
+        PyObject *made = nxpy__call(loop, what, NULL, 0, NULL);
+        if (made && nxpy__admit(trace, made) < 0) Py_CLEAR(made);
+        return made;
+    }
+    if (!PyExceptionInstance_Check(what)) {
+        PyErr_SetString(PyExc_TypeError, "exceptions must derive from BaseException");
+        nxpy__stop_error(trace);
+    } else if (!nxpy__is_born(trace, what)) {
+        nxpy__stop(trace, NXPY_BREAK_STORE, "raising an exception that existed before");
+    } else {
+        return Py_NewRef(what);
+    }
+    return NULL;
+}
+
+static int raise_again(nxpy_trace *trace, PyThreadState *thread) {
+    PyObject *handled = thread->exc_info->exc_value;
+    if (!handled || handled == Py_None) {
+        PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
+    } else if (!nxpy__is_born(trace, handled)) {
+        return nxpy__stop(trace, NXPY_BREAK_STORE, "raising an exception that existed before");
+    } else {
+        PyErr_SetObject((PyObject *)Py_TYPE(handled), handled);
+    }
+    return nxpy__stop_error(trace);
+}
+
+int op_raise_varargs(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    if (arg == 0) return raise_again(trace, PyThreadState_Get());
+    PyObject *cause = arg == 2 ? USE(1) : NULL, *what = arg == 2 && !cause ? NULL : USE(arg);
+    PyObject *value = what ? exception_of(loop, what) : NULL, *fixed = NULL;
+    if (value && cause) {
+        fixed = cause == Py_None ? Py_NewRef(cause) : exception_of(loop, cause);
+        if (!fixed) Py_CLEAR(value);
+        else PyException_SetCause(value, fixed == Py_None ? (Py_DECREF(fixed), NULL) : fixed);
+    }
+    if (!value) return -1;
+    PyErr_SetObject((PyObject *)Py_TYPE(value), value);
+    Py_DECREF(value);
+    return nxpy__stop_error(trace);
+}
+
+int op_reraise(nxpy_loop *loop, int arg) {
+    PyObject *value = *--loop->top;
+    PyErr_Restore(Py_NewRef(Py_TYPE(value)), value, NULL);
+    return nxpy__stop_error(loop->trace);
+}
+
+/* ---- handling ------------------------------------------------------------------------------------------------------ */
+int op_push_exc_info(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *value = loop->top[-1];
+    if (!nxpy__is_born(trace, value)) return nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "one that was raised before the graph began");
+    PyObject *before = nxpy_handled_swap(PyThreadState_Get(), Py_NewRef(value));
+    loop->top[-1] = before ? before : Py_NewRef(Py_None);
+    if (before && before != Py_None && !nxpy__note_find(trace, before) && !nxpy__note_add(trace, before, NXPY_NOTE_FIXED, -1)) return -1;
+    *loop->top++ = value;
+    trace->n_handling += loop == trace->root_loop;
+    return 0;
+}
+
+int op_pop_except(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    if (loop == trace->root_loop && !trace->n_handling) {
+        return nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "one that was raised before the graph began");
+    }
+    Py_XDECREF(nxpy_handled_swap(PyThreadState_Get(), *--loop->top));
+    trace->n_handling -= loop == trace->root_loop;
+    return 0;
+}
+
+int op_check_exc_match(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *value = loop->top[-2], *classes = USE(1);
+    if (!classes || nxpy__note_elements(trace, classes) < 0) return -1;
+    Py_ssize_t n = PyTuple_Check(classes) ? PyTuple_GET_SIZE(classes) : 1;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *one = PyTuple_Check(classes) ? nxpy__use(trace, PyTuple_GET_ITEM(classes, k)) : classes;
+        if (!one) return -1;
+        if (PyExceptionClass_Check(one)) continue;
+        PyErr_SetString(PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
+        return nxpy__stop_error(trace);
+    }
+    PyObject *result = PyErr_GivenExceptionMatches(value, classes) ? Py_True : Py_False;
+    Py_SETREF(loop->top[-1], Py_NewRef(result));
+    return 0;
+}
+
+/* ---- with ------------------------------------------------------------------------------------------------------------ */
+int op_before_with(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *manager = USE(1), *enter, *leave;
+    if (!manager || nxpy__special(trace, manager, "__enter__", &enter) < 0) return -1;
+    if (nxpy__special(trace, manager, "__exit__", &leave) < 0) {
+        Py_DECREF(enter);
+        return -1;
+    }
+    PyObject *result = nxpy__call(loop, enter, NULL, 0, NULL);
+    Py_DECREF(enter);
+    if (!result) {
+        Py_DECREF(leave);
+        return nxpy__stop_error(trace);
+    }
+    Py_SETREF(loop->top[-1], leave);
+    return nxpy__finish(loop, 0, result);
+}
+
+int op_with_except_start(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *leave = USE(4), *value = loop->top[-1];
+    if (!leave) return -1;
+    PyObject *type = (PyObject *)Py_TYPE(value);
+    if (!nxpy__note_find(trace, type) && !nxpy__note_add(trace, type, NXPY_NOTE_FIXED, -1)) return -1;
+    PyObject *args[] = {Py_NewRef(type), Py_NewRef(value), Py_NewRef(Py_None)}; /* no traceback: frames hold fakes */
+    PyObject *result = nxpy__call(loop, leave, args, 3, NULL);
+    for (int k = 0; k < 3; k++) Py_DECREF(args[k]);
+    return nxpy__finish(loop, 0, result);
+}
+
+/* ---- generators ------------------------------------------------------------------------------------------------------- */
+int op_yield_value(nxpy_loop *loop, int arg) {
+    if (loop == loop->trace->root_loop) return nxpy__stop(loop->trace, NXPY_BREAK_GENERATOR, NULL);
+    loop->result = *--loop->top;
+    nxpy_generator_suspend(loop->frame);
+    return 1;
+}
+
+int op_get_yield_from_iter(nxpy_loop *loop, int arg) {
+    PyObject *of = USE(1);
+    if (!of) return -1;
+    return PyGen_CheckExact(of) ? 0 : op_get_iter(loop, arg);
+}
+
+int op_send(nxpy_loop *loop, int arg) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *receiver = loop->top[-2], *result;
+    if (!nxpy__is_born(trace, receiver)) return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(receiver)->tp_name);
+    PySendResult how = PyIter_Send(receiver, loop->top[-1], &result);
+    if (how == PYGEN_ERROR) return nxpy__stop_error(trace);
+    if (nxpy__admit(trace, result) < 0) {
+        Py_DECREF(result);
+        trace->clean = false;
+        return -1;
+    }
+    Py_DECREF(*--loop->top);
+    if (how == PYGEN_RETURN) {
+        Py_SETREF(loop->top[-1], result);
+        loop->next += arg;
+    } else {
+        *loop->top++ = result;
+    }
+    return 0;
+}

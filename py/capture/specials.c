@@ -1,0 +1,394 @@
+/* Classes that are called, and functions of C that run code of the program or change something, done as the loop does such
+ * things.
+ *
+ * In: arguments from the stack. Out: what the function returns, not yet admitted; instances, born in the trace.
+ * What must hold: the same result and exceptions as the function's own; whatever decides is guarded by the lookups that
+ * are used. calls.def says which functions come here. __new__ and __init__ of Python are inlined, those of C are object's, a
+ * tuple's or an exception's; a class with __del__ is not made, since nobody could say when its instances die.
+ * Next: calls.def. */
+#include "capture/handlers.h"
+
+/* ---- making -------------------------------------------------------------------------------------------------------- */
+/* The arguments as C constructors take them. */
+static int pack(PyObject **args, Py_ssize_t n, PyObject *kw_names, PyObject **tuple, PyObject **dict) {
+    Py_ssize_t n_names = kw_names ? PyTuple_GET_SIZE(kw_names) : 0, n_plain = n - n_names;
+    *dict = n_names ? PyDict_New() : NULL;
+    *tuple = PyTuple_New(n_plain);
+    for (Py_ssize_t k = 0; *tuple && k < n_plain; k++) PyTuple_SET_ITEM(*tuple, k, Py_NewRef(args[k]));
+    for (Py_ssize_t k = 0; *dict && k < n_names; k++) {
+        if (PyDict_SetItem(*dict, PyTuple_GET_ITEM(kw_names, k), args[n_plain + k]) < 0) Py_CLEAR(*dict);
+    }
+    if (*tuple && (*dict || !n_names)) return 0;
+    Py_CLEAR(*tuple);
+    Py_CLEAR(*dict);
+    return -1;
+}
+
+static PyObject *stop_class(nxpy_trace *trace, PyTypeObject *type, const char *why) {
+    nxpy__stop(trace, NXPY_BREAK_FUNCTION, "%.200s%s", type->tp_name, why);
+    return NULL;
+}
+
+static int note_born(nxpy_trace *trace, PyObject *object) {
+    return nxpy__note_find(trace, object) || nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
+}
+
+/* A call of `function` with `first` in front. */
+static PyObject *call_first(nxpy_loop *loop, PyObject *function, PyObject *first, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    PyObject **all = nx_alloc(sizeof *all * (size_t)(n + 1)), *result;
+    if (!all) {
+        nxpy_raise(nx_fail_memory(sizeof *all * (size_t)(n + 1)));
+        nxpy__stop_error(loop->trace);
+        return NULL;
+    }
+    for (Py_ssize_t k = 0; k <= n; k++) all[k] = Py_NewRef(k ? args[k - 1] : first);
+    result = nxpy__call(loop, function, all, n + 1, kw_names);
+    for (Py_ssize_t k = 0; k <= n; k++) Py_DECREF(all[k]);
+    nx_free(all);
+    return result;
+}
+
+static PyObject *make_new(nxpy_loop *loop, PyTypeObject *type, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *found, *tuple, *dict, *made = NULL;
+    if (nxpy__type_value(trace, type, "__new__", &found) < 0) return NULL;
+    if (found && Py_TYPE(found) == &PyStaticMethod_Type) {
+        PyObject *inner = PyObject_GetAttrString(found, "__func__");
+        bool known = inner && (nxpy__note_find(trace, inner) || nxpy__note_add(trace, inner, NXPY_NOTE_FIXED, -1));
+        made = known ? call_first(loop, inner, (PyObject *)type, args, n, kw_names) : NULL;
+        Py_XDECREF(inner);
+        if (made && nxpy__admit(trace, made) < 0) Py_CLEAR(made);
+        return made;
+    }
+    bool exception = PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException);
+    if (type->tp_new != PyBaseObject_Type.tp_new && !exception) return stop_class(trace, type, "");
+    if (pack(args, n, kw_names, &tuple, &dict) == 0) made = type->tp_new(type, tuple, dict);
+    Py_XDECREF(tuple);
+    Py_XDECREF(dict);
+    if (!made) nxpy__stop_error(trace);
+    if (made && note_born(trace, made) < 0) Py_CLEAR(made);
+    return made;
+}
+
+static int run_init(nxpy_loop *loop, PyObject *object, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *found, *tuple, *dict;
+    if (nxpy__type_value(trace, type, "__init__", &found) < 0) return -1;
+    if (found && PyFunction_Check(found)) {
+        PyObject *result = call_first(loop, found, object, args, n, kw_names);
+        if (!result) return -1;
+        bool none = result == Py_None;
+        if (!none) PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(result)->tp_name);
+        Py_DECREF(result);
+        return none ? 0 : nxpy__stop_error(trace);
+    }
+    if (!found || Py_TYPE(found) != &PyWrapperDescr_Type) return stop_class(trace, type, ".__init__"), -1;
+    int done = pack(args, n, kw_names, &tuple, &dict);
+    if (done == 0) done = type->tp_init(object, tuple, dict);
+    Py_XDECREF(tuple);
+    Py_XDECREF(dict);
+    return done < 0 ? nxpy__stop_error(trace) : 0;
+}
+
+PyObject *nxpy__construct(nxpy_loop *loop, PyTypeObject *type, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *found;
+    bool exception = PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException), heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    bool tensor = PyType_IsSubtype(type, &nxpy_tensor_type);
+    if (Py_TYPE(type)->tp_call != PyType_Type.tp_call || (!heap && !exception && type != &PyBaseObject_Type) || tensor) {
+        return stop_class(trace, type, "");
+    }
+    if (nxpy__type_value(trace, type, "__del__", &found) < 0) return NULL;
+    if (found) return stop_class(trace, type, ", a class with __del__");
+    PyObject *object = make_new(loop, type, args, n, kw_names);
+    if (!object || !PyType_IsSubtype(Py_TYPE(object), type)) return object;
+    if (run_init(loop, object, args, n, kw_names) < 0) Py_CLEAR(object);
+    return object;
+}
+
+/* ---- functions ----------------------------------------------------------------------------------------------------------- */
+#define ARGS nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names
+
+static PyObject *stopped(nxpy_loop *loop, PyObject *function) {
+    PyObject *name = PyObject_GetAttrString(function, "__qualname__");
+    if (!name) PyErr_Clear();
+    nxpy__stop(loop->trace, NXPY_BREAK_FUNCTION, "%S", name ? name : function);
+    Py_XDECREF(name);
+    return NULL;
+}
+
+/* The arguments in use; false: stopped. Their number must lie in [least, most] and none may be named. */
+static bool use(ARGS, Py_ssize_t least, Py_ssize_t most) {
+    if (n < least || n > most || kw_names) return stopped(loop, function), false;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *used = nxpy__use(loop->trace, args[k]);
+        if (!used) return false;
+        Py_SETREF(args[k], Py_NewRef(used));
+    }
+    return true;
+}
+#define USE_ALL(least, most) \
+    if (!use(loop, function, args, n, kw_names, least, most)) return NULL
+
+/* ---- attributes ---------------------------------------------------------------------------------------------------- */
+/* 1: *out; 0: there is none; -1: stopped, or another exception. */
+static int look_up(nxpy_loop *loop, PyObject *object, PyObject *name, PyObject **out) {
+    if (!PyUnicode_CheckExact(name)) return nxpy__stop(loop->trace, NXPY_BREAK_ATTRIBUTE, "a name that is no string");
+    PyUnicode_InternInPlace(&(PyObject *){Py_NewRef(name)});
+    if (nxpy__attribute(loop->trace, object, name, false, out) >= 0) return 1;
+    if (loop->trace->stop || !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+    PyErr_Clear();
+    return 0;
+}
+
+PyObject *nxpy__special_hasattr(ARGS) {
+    USE_ALL(2, 2);
+    PyObject *value = NULL;
+    int there = look_up(loop, args[0], args[1], &value);
+    Py_XDECREF(value);
+    return there < 0 ? NULL : PyBool_FromLong(there);
+}
+
+PyObject *nxpy__special_getattr(ARGS) {
+    USE_ALL(2, 3);
+    PyObject *value = NULL;
+    if (n == 2) return nxpy__attribute(loop->trace, args[0], args[1], false, &value) < 0 ? NULL : value;
+    int there = look_up(loop, args[0], args[1], &value);
+    return there < 0 ? NULL : there ? value : Py_NewRef(args[2]);
+}
+
+PyObject *nxpy__special_setattr(ARGS) {
+    USE_ALL(3, 3);
+    return nxpy__store_attribute(loop, args[0], args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+PyObject *nxpy__special_delattr(ARGS) {
+    USE_ALL(2, 2);
+    return nxpy__store_attribute(loop, args[0], args[1], NULL) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+PyObject *nxpy__special_object_setattr(ARGS) {
+    USE_ALL(3, 3);
+    return nxpy__store_plain(loop->trace, args[0], args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+PyObject *nxpy__special_object_delattr(ARGS) {
+    USE_ALL(2, 2);
+    return nxpy__store_plain(loop->trace, args[0], args[1], NULL) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+PyObject *nxpy__special_vars(ARGS) {
+    USE_ALL(1, 1);
+    PyObject *name = PyUnicode_InternFromString("__dict__"), *value = NULL;
+    if (name && nxpy__attribute(loop->trace, args[0], name, false, &value) < 0) value = NULL;
+    Py_XDECREF(name);
+    return value;
+}
+
+/* ---- classes ------------------------------------------------------------------------------------------------------------ */
+PyObject *nxpy__special_type(ARGS) {
+    USE_ALL(1, 1); /* three make a class */
+    PyTypeObject *type = Py_TYPE(args[0]);
+    const nxpy_note *note = nxpy__note_find(loop->trace, args[0]);
+    if (note && note->kind == NXPY_NOTE_SOURCE && !nxpy_constant_check(args[0]) &&
+        nxpy__check(loop->trace, NXPY_ROW_TYPE, note->slot, (PyObject *)type, 0) < 0) return NULL;
+    return Py_NewRef(type);
+}
+
+/* Zero arguments: the compiler's __class__ and the first local of the frame, which the loop has made the thread's. */
+PyObject *nxpy__special_super(ARGS) {
+    USE_ALL(0, 2);
+    PyObject *first = loop->view.locals[0];
+    if (n == 0 && first && !PyCell_Check(first)) {
+        if (nxpy__fetch_local(loop, 0, first) < 0 || !nxpy__use(loop->trace, first)) return NULL;
+    }
+    PyObject *made = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!made) nxpy__stop_error(loop->trace);
+    return made;
+}
+
+PyObject *nxpy__special_isinstance(ARGS) {
+    USE_ALL(2, 2);
+    if (nxpy__note_elements(loop->trace, args[1]) < 0) return NULL;
+    const nxpy_note *note = nxpy__note_find(loop->trace, args[0]);
+    PyObject *type = (PyObject *)Py_TYPE(args[0]);
+    if (note && note->kind == NXPY_NOTE_SOURCE && !PyType_Check(args[0]) &&
+        nxpy__check(loop->trace, NXPY_ROW_TYPE, note->slot, type, 0) < 0) return NULL;
+    /* abc's caches are Python code of no interest: what they answer depends on the class alone */
+    bool abstract = PyType_Check(args[1]) && Py_TYPE(args[1]) != &PyType_Type && strcmp(Py_TYPE(args[1])->tp_name, "ABCMeta") == 0;
+    nxpy__doing.paused += abstract;
+    PyObject *result = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    nxpy__doing.paused -= abstract;
+    if (!result) nxpy__stop_error(loop->trace);
+    return result;
+}
+
+PyObject *nxpy__special_object_new(ARGS) {
+    USE_ALL(1, 64);
+    PyTypeObject *type = (PyTypeObject *)args[0];
+    PyObject *del;
+    if (!PyType_Check(args[0]) || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_IsSubtype(type, &nxpy_tensor_type)) {
+        return stopped(loop, function);
+    }
+    if (nxpy__type_value(loop->trace, type, "__del__", &del) < 0) return NULL;
+    if (del) return stopped(loop, function);
+    PyObject *made = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!made) nxpy__stop_error(loop->trace);
+    else if (!nxpy__note_add(loop->trace, made, NXPY_NOTE_BORN, -1)) Py_CLEAR(made);
+    return made;
+}
+
+PyObject *nxpy__special_tuple_new(ARGS) {
+    USE_ALL(2, 2);
+    if (!PyType_Check(args[0]) || !PyType_IsSubtype((PyTypeObject *)args[0], &PyTuple_Type)) return stopped(loop, function);
+    PyObject *tuple = nxpy__sequence(loop, args[1], true), *call[] = {args[0], tuple};
+    PyObject *made = tuple ? PyObject_Vectorcall(function, call, 2, NULL) : NULL;
+    Py_XDECREF(tuple);
+    if (!made) nxpy__stop_error(loop->trace);
+    else if (!nxpy__note_find(loop->trace, made) && !nxpy__note_add(loop->trace, made, NXPY_NOTE_BORN, -1)) Py_CLEAR(made);
+    return made;
+}
+
+PyObject *nxpy__special_object_init(ARGS) {
+    USE_ALL(1, 1);
+    return Py_NewRef(Py_None);
+}
+
+/* ---- dicts: one key matters ------------------------------------------------------------------------------------------------ */
+PyObject *nxpy__special_dict_get(ARGS) {
+    USE_ALL(2, 3);
+    PyObject *value;
+    if (!PyDict_CheckExact(args[0]) || !nxpy__is_key(args[1])) return stopped(loop, function);
+    if (nxpy__dict_value(loop->trace, args[0], args[1], &value) < 0) return NULL;
+    return Py_NewRef(value ? value : n > 2 ? args[2] : Py_None);
+}
+
+PyObject *nxpy__special_dict_pop(ARGS) {
+    USE_ALL(2, 3);
+    PyObject *value;
+    if (!PyDict_CheckExact(args[0]) || !nxpy__is_key(args[1])) return stopped(loop, function);
+    if (nxpy__dict_value(loop->trace, args[0], args[1], &value) < 0) return NULL;
+    if (!value && n > 2) return Py_NewRef(args[2]);
+    if (!value) {
+        PyErr_SetObject(PyExc_KeyError, args[1]);
+        return nxpy__stop_error(loop->trace), NULL;
+    }
+    Py_INCREF(value);
+    if (nxpy__write_item(loop->trace, args[0], args[1], NULL) < 0) Py_CLEAR(value);
+    return value;
+}
+
+/* ---- iteration ---------------------------------------------------------------------------------------------------------- */
+PyObject *nxpy__special_iter(ARGS) {
+    USE_ALL(1, 1);
+    return nxpy__iterator(loop, args[0]);
+}
+
+PyObject *nxpy__special_next(ARGS) {
+    USE_ALL(1, 2);
+    nxpy_trace *trace = loop->trace;
+    bool known = nxpy__is_born(trace, args[0]) && Py_TYPE(args[0])->tp_iternext;
+    if (!known) {
+        int python = nxpy__python_special(trace, args[0], "__next__");
+        if (python == 0) nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(args[0])->tp_name);
+        if (python != 1) return NULL;
+    }
+    PyObject *value = Py_TYPE(args[0])->tp_iternext(args[0]);
+    if (value) return value;
+    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_StopIteration);
+    if (trace->stop || n < 2 || !PyErr_ExceptionMatches(PyExc_StopIteration)) return nxpy__stop_error(trace), NULL;
+    PyErr_Clear();
+    return Py_NewRef(args[1]);
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------------------------ */
+static int is_printable(nxpy_trace *trace, PyObject *o, int depth) {
+    PyTypeObject *type = Py_TYPE(o);
+    if (nxpy_constant_check(o) || nxpy_symint_check(o)) return 1; /* the text of a size fixes it */
+    if (depth > 8 || nxpy_tensor_check(o)) return 0;
+    if (PyType_Check(o)) return type->tp_repr == PyType_Type.tp_repr;
+    if (nxpy__is_exception(o) && nxpy__is_born(trace, o)) {
+        PyObject *args = PyObject_GetAttrString(o, "args");
+        int done = args ? is_printable(trace, args, depth + 1) : nxpy__stop_error(trace);
+        Py_XDECREF(args);
+        if (done != 1 || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return done;
+    } else if (PyList_CheckExact(o) || nxpy__is_tuple(o)) {
+        if (nxpy__note_elements(trace, o) < 0) return -1;
+        for (Py_ssize_t k = 0; k < Py_SIZE(o); k++) {
+            int done = is_printable(trace, PySequence_Fast_GET_ITEM(o, k), depth + 1);
+            if (done != 1) return done;
+        }
+        return 1;
+    } else if (PyDict_CheckExact(o) || PyAnySet_CheckExact(o)) {
+        PyObject *key, *value;
+        int done = nxpy__note_elements(trace, o) < 0 ? -1 : 1;
+        for (Py_ssize_t at = 0; done == 1 && PyDict_CheckExact(o) && PyDict_Next(o, &at, &key, &value);) {
+            done = is_printable(trace, key, depth + 1);
+            if (done == 1) done = is_printable(trace, value, depth + 1);
+        }
+        return done;
+    } else if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+        return 0;
+    }
+    static const char *const names[] = {"__repr__", "__str__", "__format__"};
+    bool python = false;
+    for (int k = 0; k < NX_COUNT(names); k++) {
+        PyObject *found;
+        if (nxpy__type_value(trace, type, names[k], &found) < 0) return -1;
+        python |= found && PyFunction_Check(found);
+    }
+    return python || nxpy__is_exception(o) ? 1 : 0; /* object's own shows an address */
+}
+
+int nxpy__is_printable(nxpy_trace *trace, PyObject *o) {
+    int done = is_printable(trace, o, 0);
+    return done == 0 ? nxpy__stop(trace, NXPY_BREAK_OPERATOR, "text of %.200s", Py_TYPE(o)->tp_name) : done < 0 ? -1 : 0;
+}
+
+static PyObject *as_text(ARGS) {
+    for (Py_ssize_t k = 0; k < n; k++) {
+        if (nxpy__is_printable(loop->trace, args[k]) < 0) return NULL;
+    }
+    PyObject *text = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!text) nxpy__stop_error(loop->trace);
+    return text;
+}
+
+PyObject *nxpy__special_text(ARGS) {
+    USE_ALL(0, 3);
+    return as_text(loop, function, args, n, kw_names);
+}
+
+PyObject *nxpy__special_str_format(ARGS) {
+    Py_ssize_t n_all = n;
+    for (Py_ssize_t k = 0; k < n_all; k++) {
+        PyObject *used = nxpy__use(loop->trace, args[k]);
+        if (!used || nxpy__is_printable(loop->trace, used) < 0) return NULL;
+    }
+    PyObject *text = PyObject_Vectorcall(function, args, (size_t)(n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0)), kw_names);
+    if (!text) nxpy__stop_error(loop->trace);
+    return text;
+}
+
+PyObject *nxpy__special_hash(ARGS) {
+    USE_ALL(1, 1);
+    if (!nxpy_constant_check(args[0])) return stopped(loop, function);
+    PyObject *value = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!value) nxpy__stop_error(loop->trace);
+    return value;
+}
+
+/* ---- the thread's modes -------------------------------------------------------------------------------------------------- */
+/* Gradients may be off for a part of a graph that has them, not the other way round: the graph is compiled without. */
+PyObject *nxpy__special_set_grad_enabled(ARGS) {
+    USE_ALL(1, 1);
+    int on = nxpy__truth(loop->trace, args[0]);
+    if (on < 0) return NULL;
+    if (on && !loop->trace->grad_at_start) {
+        nxpy__stop(loop->trace, NXPY_BREAK_STATE, "gradients on in a graph that began with them off");
+        return NULL;
+    }
+    nx_grad_set_enabled(on);
+    return Py_NewRef(Py_None);
+}
