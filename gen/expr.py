@@ -336,7 +336,7 @@ class Body(SizeCalls):
             return Value("int", f"({present} ? {left.c}.i : {right.c})")
         if left.base == right.kind == "bool":
             return Value("bool", f"({present} ? {left.c}.i != 0 : {right.c})")
-        if left.base == "float" and right.kind in ("float", "int"):
+        if left.base in ("float", "Scalar") and right.kind in ("float", "int"):
             return Value("float", f"({present} ? nx__as_float(&{left.c}) : {right.c})")
         if right.kind == "value" and right.base == left.base:
             return Value("value", f"({present} ? {left.c} : {right.c})", base=left.base)

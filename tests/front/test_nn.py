@@ -25,6 +25,32 @@ LAYERS = {
     "Softmax": (lambda n: n.Softmax(dim=1), (5, 4)),
     "LogSoftmax": (lambda n: n.LogSoftmax(dim=-1), (5, 4)),
     "Identity": (lambda n: n.Identity(), (5, 4)),
+    "RMSNorm": (lambda n: n.RMSNorm(4), (5, 4)),
+    "RMSNorm plain": (lambda n: n.RMSNorm((5, 4), eps=0.1, elementwise_affine=False), (2, 5, 4)),
+    "GroupNorm": (lambda n: n.GroupNorm(3, 6), (4, 6, 5)),
+    "GroupNorm no bias": (lambda n: n.GroupNorm(2, 6, eps=1e-3, bias=False), (4, 6)),
+    "GroupNorm plain": (lambda n: n.GroupNorm(1, 6, affine=False), (4, 6, 2, 2)),
+    "LeakyReLU": (lambda n: n.LeakyReLU(0.2), (5, 4)),
+    "ELU": (lambda n: n.ELU(0.7), (5, 4)),
+    "SELU": (lambda n: n.SELU(), (5, 4)),
+    "Hardtanh": (lambda n: n.Hardtanh(-0.5, 0.7), (5, 4)),
+    "ReLU6": (lambda n: n.ReLU6(), (5, 4)),
+    "Hardswish": (lambda n: n.Hardswish(), (5, 4)),
+    "Hardsigmoid": (lambda n: n.Hardsigmoid(), (5, 4)),
+    "Mish": (lambda n: n.Mish(), (5, 4)),
+    "Softplus": (lambda n: n.Softplus(2.0, 1.0), (5, 4)),
+    "LogSigmoid": (lambda n: n.LogSigmoid(), (5, 4)),
+    "Softsign": (lambda n: n.Softsign(), (5, 4)),
+    "Tanhshrink": (lambda n: n.Tanhshrink(), (5, 4)),
+    "Softmin": (lambda n: n.Softmin(dim=1), (5, 4)),
+    "LeakyReLU inplace": (lambda n: n.LeakyReLU(inplace=True), None),
+    "ELU inplace": (lambda n: n.ELU(inplace=True), None),
+    "SELU inplace": (lambda n: n.SELU(inplace=True), None),
+    "Hardtanh inplace": (lambda n: n.Hardtanh(inplace=True), None),
+    "ReLU6 inplace": (lambda n: n.ReLU6(inplace=True), None),
+    "Hardswish inplace": (lambda n: n.Hardswish(inplace=True), None),
+    "Hardsigmoid inplace": (lambda n: n.Hardsigmoid(inplace=True), None),
+    "Mish inplace": (lambda n: n.Mish(inplace=True), None),
 }
 
 
@@ -47,6 +73,12 @@ def test_layers(name):
         pytest.skip(f"torch.nn.{name.partition(' ')[0]} is not there yet")
     mine, theirs = seeded(nt, make), seeded(torch, make)
     assert repr(mine) == repr(theirs) and list(mine.state_dict()) == list(theirs.state_dict())
+    if shape is None:  # it writes into what it is given
+        values = torch.randn(5, 4) * 3
+        written = over(values)
+        assert mine(written) is written
+        close(written, theirs(values))
+        return
     for one, other in zip(mine.parameters(), theirs.parameters()):
         same(one, other)
     values = torch.randn(shape)
@@ -278,3 +310,62 @@ def test_missing_names_say_so():
     for module, name in ((nt.nn, "Transformer"), (F, "grid_sample"), (nt.nn.init, "dirac_"), (nt.nn.utils, "prune")):
         with pytest.raises(AttributeError, match=f"has no attribute '{name}': Narthex"):
             getattr(module, name)
+
+
+LOSSES = {
+    "MSELoss": (lambda n, r: n.MSELoss(reduction=r), "plain"),
+    "L1Loss": (lambda n, r: n.L1Loss(reduction=r), "plain"),
+    "SmoothL1Loss": (lambda n, r: n.SmoothL1Loss(reduction=r, beta=0.4), "plain"),
+    "HuberLoss": (lambda n, r: n.HuberLoss(reduction=r, delta=0.4), "plain"),
+    "KLDivLoss": (lambda n, r: n.KLDivLoss(reduction=r), "chances"),
+    "KLDivLoss log": (lambda n, r: n.KLDivLoss(reduction=r, log_target=True), "plain"),
+    "BCEWithLogitsLoss": (lambda n, r: n.BCEWithLogitsLoss(reduction=r), "chances"),
+    "CrossEntropyLoss chances": (lambda n, r: n.CrossEntropyLoss(reduction=r, label_smoothing=0.1), "chances"),
+    "CrossEntropyLoss smooth": (lambda n, r: n.CrossEntropyLoss(reduction=r, label_smoothing=0.1), "classes"),
+    "CrossEntropyLoss": (lambda n, r: n.CrossEntropyLoss(reduction=r, ignore_index=2), "classes"),
+    "NLLLoss": (lambda n, r: n.NLLLoss(reduction=r), "classes"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum", "batchmean"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses(name, reduction):
+    if reduction == "batchmean" and not name.startswith("KLDivLoss"):
+        pytest.skip("of KLDivLoss alone")
+    make, kind = LOSSES[name]
+    torch.manual_seed(2)
+    values = torch.randn(6, 4, 3)
+    target = {"plain": torch.randn(6, 4, 3), "chances": torch.rand(6, 4, 3), "classes": torch.randint(4, (6, 3))}[kind]
+    results = []
+    for module, change in ((nt, over), (torch, torch.clone)):
+        layer, x = make(module.nn, reduction), change(values).requires_grad_()
+        assert repr(layer) == f"{type(layer).__name__}()" and not layer.state_dict()
+        loss = layer(x, change(target))
+        loss.sum().backward()
+        results.append((loss, x.grad))
+    for one, other in zip(*results):
+        close(one, other, 1e-4, 1e-5)
+
+
+def test_weights_of_losses():
+    torch.manual_seed(2)
+    values, target, weight = torch.randn(6, 4), torch.rand(6, 4), torch.rand(6, 4)
+    for name in ("mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy_with_logits"):
+        for reduction in ("none", "mean", "sum"):
+            mine = getattr(F, name)(over(values), over(target), weight=over(weight), reduction=reduction)
+            theirs = getattr(torch.nn.functional, name)(values, target, weight=weight, reduction=reduction)
+            close(mine, theirs)
+    layer = nt.nn.BCEWithLogitsLoss(over(weight), pos_weight=over(weight[0]))
+    theirs = torch.nn.BCEWithLogitsLoss(weight, pos_weight=weight[0])
+    close(layer(over(values), over(target)), theirs(values, target))
+    assert list(layer.state_dict()) == list(theirs.state_dict()) == ["weight", "pos_weight"]
+    for module, change in ((nt, over), (torch, torch.clone)):
+        with pytest.raises(ValueError, match="must be the same as input size"):
+            module.nn.functional.binary_cross_entropy_with_logits(change(values), change(target[0]))
+        with pytest.raises(ValueError, match="Weights and input must have the same size"):
+            module.nn.functional.mse_loss(change(values), change(target), weight=change(weight[0]))
+        with pytest.raises(ValueError, match="is not a valid value for reduction"):
+            module.nn.functional.l1_loss(change(values), change(target), reduction="median")
+        with pytest.warns(UserWarning, match="Using a target size"):
+            module.nn.functional.mse_loss(change(values), change(target[0]))

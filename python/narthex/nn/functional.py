@@ -28,9 +28,66 @@ def relu(input, inplace: bool = False):
     return _C.TensorBase.relu_(input) if inplace else _C.relu(input)
 
 
+def _maybe_in_place(name: str, inplace: bool):
+    """The function `name` of torch._C._nn, or its form that writes into its first argument."""
+    return _C.op_function(f"aten::{name}_", f"torch._C._nn.{name}_") if inplace else _in_nn[name]
+
+
 def silu(input, inplace: bool = False):
     """x * sigmoid(x)"""
-    return _C.op_function("aten::silu_", "torch._C._nn.silu_")(input) if inplace else _in_nn["silu"](input)
+    return _maybe_in_place("silu", inplace)(input)
+
+
+def mish(input, inplace: bool = False):
+    """x * tanh(softplus(x))"""
+    return _maybe_in_place("mish", inplace)(input)
+
+
+def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False):
+    """x, times `negative_slope` where it is negative."""
+    return _maybe_in_place("leaky_relu", inplace)(input, negative_slope)
+
+
+def elu(input, alpha: float = 1.0, inplace: bool = False):
+    """x, or alpha * (exp(x) - 1) where it is negative."""
+    return _maybe_in_place("elu", inplace)(input, alpha)
+
+
+def selu(input, inplace: bool = False):
+    """elu with the constants that keep mean and variance."""
+    return _C.selu_(input) if inplace else _C.selu(input)
+
+
+def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+    """x between `min_val` and `max_val`."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return _maybe_in_place("hardtanh", inplace)(input, min_val, max_val)
+
+
+def relu6(input, inplace: bool = False):
+    """x between 0 and 6."""
+    return _maybe_in_place("relu6", inplace)(input)
+
+
+def hardswish(input, inplace: bool = False):
+    """x * relu6(x + 3) / 6"""
+    return _maybe_in_place("hardswish", inplace)(input)
+
+
+def hardsigmoid(input, inplace: bool = False):
+    """relu6(x + 3) / 6"""
+    return _maybe_in_place("hardsigmoid", inplace)(input)
+
+
+def softsign(input):
+    """x / (1 + |x|)"""
+    return input / (input.abs() + 1)
+
+
+def tanhshrink(input):
+    """x - tanh(x)"""
+    return input - input.tanh()
 
 
 def tanh(input):
@@ -55,6 +112,12 @@ def softmax(input, dim=None, _stacklevel: int = 3, dtype=None):
     """exp(x) / sum(exp(x)) along `dim`."""
     dim = _usual_dim("softmax", input.dim()) if dim is None else dim
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
+
+
+def softmin(input, dim=None, _stacklevel: int = 3, dtype=None):
+    """softmax(-x) along `dim`."""
+    dim = _usual_dim("softmin", input.dim()) if dim is None else dim
+    return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
 
 
 def log_softmax(input, dim=None, _stacklevel: int = 3, dtype=None):
@@ -90,6 +153,16 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-
     return _C.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
+def rms_norm(input, normalized_shape, weight=None, eps: float | None = None):
+    """x over the root of the mean of its squares in the last dimensions, then times `weight`."""
+    return _C.rms_norm(input, normalized_shape, weight, eps)
+
+
+def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5):
+    """Mean 0 and variance 1 in each group of channels, then `weight` and `bias` of each channel."""
+    return _C.group_norm(input, num_groups, weight, bias, eps)
+
+
 def _reduction(name: str, reduction: str, size_average, reduce) -> int:
     """The number of `reduction`; `size_average` and `reduce` are its deprecated forms."""
     if size_average is not None or reduce is not None:
@@ -119,21 +192,86 @@ def nll_loss(
     return _in_nn["nll_loss_nd"](input, target, weight, number, ignore_index)
 
 
-def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
-    """(input - target) ** 2"""
-    _later("mse_loss", weight=weight is not None)
+def _warn_of_sizes(input, target) -> None:
     if target.shape != input.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
             "This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
+            stacklevel=3,
+        )
+
+
+def _weighted_loss(loss, input, target, weight, number: int, mean_of_weights: bool, *options):
+    """`loss` between two tensors; with `weight` its elements times that, and their mean over the sum of the weights."""
+    if weight is None:
+        return loss(input, target, number, *options)
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    weighted = loss(input, target, 0, *options) * weight
+    if number == 0:
+        return weighted
+    if number == 1 and not mean_of_weights:
+        return weighted.mean()
+    return weighted.sum() if number == 2 else weighted.sum() / weight.sum()
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
+    """(input - target) ** 2"""
+    _warn_of_sizes(input, target)
+    number = _reduction("mse_loss", reduction, size_average, reduce)
+    return _weighted_loss(_in_nn["mse_loss"], input, target, weight, number, True)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
+    """|input - target|"""
+    _warn_of_sizes(input, target)
+    number = _reduction("l1_loss", reduction, size_average, reduce)
+    return _weighted_loss(_in_nn["l1_loss"], input, target, weight, number, True)
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0):
+    """A parabola where |input - target| is below `beta`, lines beyond."""
+    _warn_of_sizes(input, target)
+    return _in_nn["smooth_l1_loss"](input, target, _reduction("smooth_l1_loss", reduction, size_average, reduce), beta)
+
+
+def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weight=None):
+    """A parabola where |input - target| is below `delta`, lines of slope `delta` beyond."""
+    _warn_of_sizes(input, target)
+    number = _reduction("huber_loss", reduction, None, None)
+    return _weighted_loss(_in_nn["huber_loss"], input, target, weight, number, False, delta)
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction: str = "mean", log_target: bool = False):
+    """target * (log(target) - input); `reduction` may also be "batchmean"."""
+    old = size_average is not None or reduce is not None
+    if reduction == "mean" and not old:
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+            "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
             stacklevel=2,
         )
-    return _in_nn["mse_loss"](input, target, _reduction("mse_loss", reduction, size_average, reduce))
+    of_batch = reduction == "batchmean" and not old
+    number = _reduction("kl_div", "sum" if of_batch else reduction, size_average, reduce)
+    loss = _C.kl_div(input, target, number, log_target=log_target)
+    return loss / input.shape[0] if of_batch and input.dim() != 0 else loss
 
 
-for _name in ("gelu", "linear", "scaled_dot_product_attention"):
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
+):
+    """Cross entropy between sigmoid(input) and the probabilities `target`."""
+    number = _reduction("binary_cross_entropy_with_logits", reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    return _C.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)
+
+
+for _name in ("gelu", "linear", "scaled_dot_product_attention", "softplus"):
     globals()[_name] = _in_nn[_name]  # the operator itself, as in PyTorch
+logsigmoid = _in_nn["log_sigmoid"]
 keep_whole(globals(), NEEDS)
 
 

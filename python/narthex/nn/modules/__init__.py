@@ -2,19 +2,51 @@
 
 from ..._later import keep_whole
 from ..functional import NEEDS
-from .activation import GELU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh
+from .activation import (
+    ELU,
+    GELU,
+    SELU,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softmin,
+    Softplus,
+    Softsign,
+    Tanh,
+    Tanhshrink,
+)
 from .container import Identity, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .dropout import Dropout
 from .linear import Linear
-from .loss import CrossEntropyLoss, MSELoss, NLLLoss
+from .loss import (
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
 from .module import Module
-from .normalization import LayerNorm
+from .normalization import GroupNorm, LayerNorm, RMSNorm
 from .sparse import Embedding
 
 __all__ = [
-    "GELU", "CrossEntropyLoss", "Dropout", "Embedding", "Identity", "LayerNorm", "Linear", "LogSoftmax", "MSELoss",
-    "Module", "ModuleDict", "ModuleList", "NLLLoss", "ParameterDict", "ParameterList", "ReLU", "Sequential", "SiLU",
-    "Sigmoid", "Softmax", "Tanh",
+    "ELU", "GELU", "SELU", "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "GroupNorm", "Hardsigmoid",
+    "Hardswish", "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear",
+    "LogSigmoid", "LogSoftmax", "MSELoss", "Mish", "Module", "ModuleDict", "ModuleList", "NLLLoss", "ParameterDict",
+    "ParameterList", "RMSNorm", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin",
+    "Softplus", "Softsign", "Tanh", "Tanhshrink",
 ]  # fmt: skip
 keep_whole(
     globals(),

@@ -1,5 +1,7 @@
 """Nonlinearities as modules."""
 
+import warnings
+
 from .. import functional
 from .module import Module
 
@@ -26,6 +28,143 @@ class SiLU(_MaybeInPlace):
 
     def forward(self, input):
         return functional.silu(input, self.inplace)
+
+
+class Mish(_MaybeInPlace):
+    """x * tanh(softplus(x))"""
+
+    def forward(self, input):
+        return functional.mish(input, self.inplace)
+
+
+class SELU(_MaybeInPlace):
+    """elu with the constants that keep mean and variance."""
+
+    def forward(self, input):
+        return functional.selu(input, self.inplace)
+
+
+class _Hard(Module):
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+class Hardswish(_Hard):
+    """x * relu6(x + 3) / 6"""
+
+    def forward(self, input):
+        return functional.hardswish(input, self.inplace)
+
+
+class Hardsigmoid(_Hard):
+    """relu6(x + 3) / 6"""
+
+    def forward(self, input):
+        return functional.hardsigmoid(input, self.inplace)
+
+
+class LeakyReLU(Module):
+    """x, times `negative_slope` where it is negative."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope, self.inplace = negative_slope, inplace
+
+    def forward(self, input):
+        return functional.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The slope, and whether it writes into its input."""
+        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
+
+
+class ELU(Module):
+    """x, or alpha * (exp(x) - 1) where it is negative."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input):
+        return functional.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """alpha, and whether it writes into its input."""
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class Hardtanh(Module):
+    """x between `min_val` and `max_val`; `min_value` and `max_value` are their old names."""
+
+    def __init__(
+        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        for old, name, given in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
+            if given is not None:
+                message = f"keyword argument `{old}` is deprecated and renamed to `{name}`"
+                warnings.warn(message, FutureWarning, stacklevel=2)
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        self.inplace = inplace
+        if self.max_val <= self.min_val:
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
+
+    def forward(self, input):
+        return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The bounds, and whether it writes into its input."""
+        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
+
+
+class ReLU6(Hardtanh):
+    """x between 0 and 6."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        """Whether it writes into its input."""
+        return "inplace=True" if self.inplace else ""
+
+
+class Softplus(Module):
+    """log(1 + exp(beta * x)) / beta; x where beta * x is above `threshold`."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input):
+        return functional.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        """The two numbers."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class LogSigmoid(Module):
+    """log(sigmoid(x))"""
+
+    def forward(self, input):
+        return functional.logsigmoid(input)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)"""
+
+    def forward(self, input):
+        return functional.softsign(input)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)"""
+
+    def forward(self, input):
+        return functional.tanhshrink(input)
 
 
 class GELU(Module):
@@ -85,3 +224,10 @@ class LogSoftmax(Module):
     def extra_repr(self) -> str:
         """The dimension."""
         return f"dim={self.dim}"
+
+
+class Softmin(Softmax):
+    """softmax(-x) along `dim`."""
+
+    def forward(self, input):
+        return functional.softmin(input, self.dim, _stacklevel=5)

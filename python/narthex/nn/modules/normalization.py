@@ -1,4 +1,4 @@
-"""LayerNorm: mean 0 and variance 1 over the last dimensions."""
+"""LayerNorm, RMSNorm, GroupNorm: normalisation within each sample."""
 
 from ... import _C
 from .. import functional, init
@@ -35,5 +35,65 @@ class LayerNorm(Module):
         """The shape and options."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """Divides by the root of the mean of squares in the last dimensions, `normalized_shape`, then times `weight`."""
+
+    def __init__(
+        self, normalized_shape, eps: float | None = None, elementwise_affine: bool = True, device=None, dtype=None
+    ) -> None:
+        super().__init__()
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
+        made = Parameter(_C.empty(shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.register_parameter("weight", made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Ones."""
+        if self.elementwise_affine:
+            init.ones_(self.weight)
+
+    def forward(self, x):
+        return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """The shape and options."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Normalises each of `num_groups` groups of channels, then scales and shifts each channel."""
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device=None, dtype=None, *,
+        bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(_C.empty((num_channels,), device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Ones and zeros."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input):
+        return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Groups, channels and options."""
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
         )
