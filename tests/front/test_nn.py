@@ -312,7 +312,7 @@ def test_missing_names_say_so():
             getattr(module, name)
 
 
-LOSSES = {
+BY_REDUCTION = {
     "MSELoss": (lambda n, r: n.MSELoss(reduction=r), "plain"),
     "L1Loss": (lambda n, r: n.L1Loss(reduction=r), "plain"),
     "SmoothL1Loss": (lambda n, r: n.SmoothL1Loss(reduction=r, beta=0.4), "plain"),
@@ -329,11 +329,11 @@ LOSSES = {
 
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum", "batchmean"])
-@pytest.mark.parametrize("name", LOSSES)
-def test_losses(name, reduction):
+@pytest.mark.parametrize("name", BY_REDUCTION)
+def test_losses_by_reduction(name, reduction):
     if reduction == "batchmean" and not name.startswith("KLDivLoss"):
         pytest.skip("of KLDivLoss alone")
-    make, kind = LOSSES[name]
+    make, kind = BY_REDUCTION[name]
     torch.manual_seed(2)
     values = torch.randn(6, 4, 3)
     target = {"plain": torch.randn(6, 4, 3), "chances": torch.rand(6, 4, 3), "classes": torch.randint(4, (6, 3))}[kind]
