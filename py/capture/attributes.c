@@ -162,8 +162,8 @@ static int of_c_descriptor(nxpy_trace *trace, PyObject *found, PyObject *object,
         bool object_like = member->type == T_OBJECT_EX || (member->type == T_OBJECT && *(PyObject **)((char *)object + member->offset));
         if (object_like) return of_field(trace, object, name, member->offset, out);
     }
-    if (Py_TYPE(found) == &PyGetSetDescr_Type && nxpy__is_exception(object) && nxpy__is_born(trace, object) &&
-        PyUnicode_CompareWithASCIIString(name, "__traceback__") != 0) {
+    bool trace_back = nxpy__is_exception(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0 && ((PyBaseExceptionObject *)object)->traceback;
+    if (Py_TYPE(found) == &PyGetSetDescr_Type && nxpy__is_exception(object) && nxpy__is_born(trace, object) && !trace_back) {
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }
     if (is_tuple_getter(found) && nxpy__plain_tuple(object)) {
@@ -322,8 +322,19 @@ static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyOb
     for (int k = 0; k < NX_COUNT(fields); k++) {
         if (PyUnicode_CompareWithASCIIString(name, fields[k].name) == 0) return of_field(trace, object, name, fields[k].offset, out);
     }
-    if (_PyType_Lookup(&PyFunction_Type, name)) return stop_attribute(trace, object, name);
     PyObject *value;
+    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
+        if (nxpy__is_born(trace, object)) return give_new(trace, PyObject_GenericGetDict(object, NULL), out);
+        return of_namespace(trace, object, name, out);
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0) {
+        value = PyObject_GetAttr(object, name); /* makes the dict */
+        Py_XDECREF(value);
+        if (!value) return nxpy__stop_error(trace);
+        if (nxpy__is_born(trace, object) && nxpy__admit(trace, value) < 0) return -1;
+        return of_field(trace, object, name, offsetof(PyFunctionObject, func_annotations), out);
+    }
+    if (_PyType_Lookup(&PyFunction_Type, name)) return stop_attribute(trace, object, name);
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     return value ? give(value, out) : no_attribute(trace, object, name);
 }
@@ -394,7 +405,7 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
     if (type == &PyFunction_Type) return of_function(trace, object, name, out);
     if (type == &PyMethod_Type) return of_method(trace, object, name, out);
     if (type == &PySuper_Type) return of_super(trace, object, name, out);
-    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return of_builtin(trace, object, name, method_too, out);
+    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || nxpy__is_c_container(object)) return of_builtin(trace, object, name, method_too, out);
     return of_instance(trace, object, name, method_too, out);
 }
 
@@ -434,6 +445,9 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     PyTypeObject *type = Py_TYPE(object);
     PyObject *found, *args[] = {object, name, value};
     if (PyModule_CheckExact(object)) return nxpy__store_plain(trace, object, name, value);
+    if (nxpy__is_born(trace, object) && (PyFunction_Check(object) || (nxpy__is_exception(object) && value))) {
+        return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
+    }
     bool instance = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !nxpy_tensor_check(object);
     if (!instance) return stop_store(trace, object, name);
     if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;

@@ -256,9 +256,13 @@ int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, Py
 bool nxpy__plain_tuple(PyObject *object);   /* a tuple, or a named tuple that is read as one */
 bool nxpy__is_iterator(PyObject *object);   /* of CPython's own, that a recipe can make again, or a generator */
 bool nxpy__is_exception(PyObject *object);
+bool nxpy__is_view(PyObject *object);       /* keys, values or items of a dict */
+bool nxpy__is_c_container(PyObject *object); /* deque, OrderedDict, defaultdict */
+static inline bool nxpy__is_dict(PyObject *o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); } /* that is read as one */
+int nxpy__use_as_key(nxpy_trace *trace, PyObject *object); /* one that existed before is guarded by its identity; 0 or -1 */
 bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
 bool nxpy__are_keys(PyObject *tuple);
-extern PyTypeObject *nxpy__partial_type;    /* functools.partial */
+extern PyTypeObject *nxpy__partial_type, *nxpy__deque_type, *nxpy__default_dict_type;
 int nxpy__kinds_init(void);
 
 /* ---- recipe.c ----------------------------------------------------------------------------------- */

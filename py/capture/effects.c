@@ -29,9 +29,8 @@ bool nxpy__was_written(nxpy_trace *trace, PyObject *object, PyObject *key) {
 }
 
 bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object) {
-    PyObject *place = place_of(object);
     for (int k = 0; k < trace->effects.n; k++) {
-        if (trace->effects.at[k].place == place && trace->effects.at[k].key) return true;
+        if (trace->effects.at[k].place == object && trace->effects.at[k].key) return true;
     }
     return false;
 }

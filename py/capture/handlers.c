@@ -15,7 +15,20 @@ int op_push_null(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+/* Whether the frame's last hold on something with a finaliser may go here: that runs now, not behind the graph. */
+static bool drops_finalised(nxpy_loop *loop, PyObject *value) {
+    const PyTypeObject *type = value ? Py_TYPE(value) : NULL;
+    if (NX_LIKELY(!type || !loop->written || (!type->tp_finalize && !type->tp_del) || PyGen_CheckExact(value))) return false;
+    const nxpy_note *note = nxpy__note_find(loop->trace, value);
+    return !note || note->kind == NXPY_NOTE_SOURCE;
+}
+
+static int stop_drop(nxpy_loop *loop, PyObject *value) {
+    return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "%.200s, which has a finaliser, is let go", Py_TYPE(value)->tp_name);
+}
+
 int op_pop_top(nxpy_loop *loop, int arg) {
+    if (drops_finalised(loop, loop->top[-1])) return stop_drop(loop, loop->top[-1]);
     Py_XDECREF(*--loop->top);
     return 0;
 }
@@ -70,8 +83,9 @@ static void mark_written(nxpy_loop *loop, int index) {
 }
 
 int op_store_fast(nxpy_loop *loop, int arg) {
-    mark_written(loop, arg);
     PyObject *old = loop->view.locals[arg];
+    if (drops_finalised(loop, old)) return stop_drop(loop, old);
+    mark_written(loop, arg);
     loop->view.locals[arg] = *--loop->top;
     Py_XDECREF(old);
     return 0;
@@ -80,6 +94,7 @@ int op_store_fast(nxpy_loop *loop, int arg) {
 int op_delete_fast(nxpy_loop *loop, int arg) {
     PyObject *old = loop->view.locals[arg];
     if (!old) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound local variable");
+    if (drops_finalised(loop, old)) return stop_drop(loop, old);
     mark_written(loop, arg);
     loop->view.locals[arg] = NULL;
     Py_DECREF(old);
@@ -207,7 +222,7 @@ int nxpy__truth(nxpy_trace *trace, PyObject *value) {
     if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !nxpy_constant_check(value)) return truth_of_instance(trace, value);
     const nxpy_note *note = nxpy__note_find(trace, value);
     bool foreign = note && note->kind != NXPY_NOTE_BORN && !note->elements;
-    if (foreign && PyDict_CheckExact(value) && !nxpy__has_written_fields(trace, value)) {
+    if (foreign && nxpy__is_dict(value) && !nxpy__has_written_fields(trace, value)) {
         int slot = nxpy__slot_of(trace, value);
         if (slot < 0 || nxpy__check(trace, NXPY_ROW_LENGTH, slot, NULL, PyDict_GET_SIZE(value)) < 0) return -1;
     } else if (foreign && nxpy__note_elements(trace, value) < 0) {
@@ -257,7 +272,7 @@ int op_jump_or_pop(nxpy_loop *loop, int arg) {
 PyObject *nxpy__iterator(nxpy_loop *loop, PyObject *of) {
     nxpy_trace *trace = loop->trace;
     PyTypeObject *type = Py_TYPE(of);
-    bool container = type == &PyList_Type || nxpy__plain_tuple(of) || type == &PyDict_Type || PyAnySet_CheckExact(of);
+    bool container = type == &PyList_Type || nxpy__plain_tuple(of) || nxpy__is_dict(of) || PyAnySet_CheckExact(of);
     bool born = nxpy__is_born(trace, of), own = born && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
     if (nxpy__is_fake(trace, of)) { /* its parts along the first dimension */
         PyObject *parts = PyObject_GetIter(of);

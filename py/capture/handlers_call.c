@@ -127,9 +127,10 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
     if (nxpy_constant_check(o) || nxpy_tensor_check(o)) return 1;
     if (PyMethod_Check(o)) { /* the callee would call it */
         PyObject *function = PyMethod_GET_FUNCTION(o);
-        return PyFunction_Check(function) || Py_TYPE(function) == &nxpy_function_type;
+        bool born_too = nxpy__is_born(trace, PyMethod_GET_SELF(o)) && (nx_map_get(&calls, function) || nx_map_get(&specials, function));
+        return PyFunction_Check(function) || Py_TYPE(function) == &nxpy_function_type || born_too;
     }
-    if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o) || PyFunction_Check(o) ||
+    if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || nxpy__is_dict(o) || PyAnySet_CheckExact(o) || nxpy__is_exception(o) || PyFunction_Check(o) ||
         PyType_Check(o) || Py_TYPE(o) == &nxpy_function_type || nx_map_get(&calls, o)) return 1;
     if (nxpy__plain_tuple(o)) return 1;
     if (nxpy__is_born(trace, o) && !PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE)) return 1;
@@ -302,6 +303,9 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
         }
     }
     if (Py_TYPE(function) == nxpy__partial_type) return call_partial(loop, function, args, n, kw_names);
+    bool init = Py_TYPE(function) == &PyWrapperDescr_Type && n > 0 && nxpy__is_exception(args[0]) && nxpy__is_born(trace, args[0]) &&
+                strcmp(((PyWrapperDescrObject *)function)->d_base->name, "__init__") == 0;
+    if (init) return call_known(loop, function, CHANGES, args, n, kw_names); /* ValueError.__init__ */
     nxpy_special_fn *special = (nxpy_special_fn *)nx_map_get(&specials, function);
     if (special) return special(loop, function, args, n, kw_names);
     intptr_t does = (intptr_t)nx_map_get(&calls, function);

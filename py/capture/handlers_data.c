@@ -26,20 +26,16 @@ int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
 
 /* ---- operators ------------------------------------------------------------------------------------------------------ */
 static bool is_container(PyObject *o) {
-    return PyList_CheckExact(o) || nxpy__plain_tuple(o) || PyDict_CheckExact(o) || PyAnySet_CheckExact(o);
+    return PyList_CheckExact(o) || nxpy__plain_tuple(o) || nxpy__is_dict(o) || PyAnySet_CheckExact(o);
 }
 
 /* A constant, or a size that the trace leaves open. */
 static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symint_check(o);
 }
 
-static bool is_view(PyObject *o) { /* of a dict: sets of its keys or items */
-    return Py_TYPE(o) == &PyDictKeys_Type || Py_TYPE(o) == &PyDictItems_Type || Py_TYPE(o) == &PyDictValues_Type;
-}
-
 /* Whether the operators of o are code that we know. */
 static bool knows_operand(nxpy_trace *trace, PyObject *o) {
-    return nxpy__is_fake(trace, o) || is_plain(o) || is_container(o) || (is_view(o) && nxpy__is_born(trace, o));
+    return nxpy__is_fake(trace, o) || is_plain(o) || is_container(o) || ((nxpy__is_view(o) || nxpy__is_c_container(o)) && nxpy__is_born(trace, o));
 }
 
 static bool is_instance(PyObject *o) {
@@ -132,7 +128,7 @@ static int is_comparable(nxpy_trace *trace, PyObject *o, int depth) {
     if (PyType_Check(o)) return Py_TYPE(o)->tp_richcompare == PyType_Type.tp_richcompare;
     if (is_container(o)) {
         if (nxpy__note_elements(trace, o) < 0) return -1;
-        PyObject *parts = PyDict_CheckExact(o) ? PyDict_Values(o) : PySequence_List(o);
+        PyObject *parts = nxpy__is_dict(o) ? PyDict_Values(o) : PySequence_List(o);
         int done = parts ? 1 : nxpy__stop_error(trace);
         for (Py_ssize_t k = 0; done == 1 && k < PyList_GET_SIZE(parts); k++) {
             done = nxpy__use(trace, PyList_GET_ITEM(parts, k)) ? is_comparable(trace, PyList_GET_ITEM(parts, k), depth + 1) : -1;
@@ -185,6 +181,7 @@ int op_is_op(nxpy_loop *loop, int arg) {
 /* A key of something that is no tensor: a size that the trace left open is fixed. Lent; NULL: stopped. */
 static PyObject *use_key(nxpy_loop *loop, int k) {
     PyObject *key = USE(k);
+    if (key && nxpy__use_as_key(loop->trace, key) < 0) return NULL;
     if (!key || !nxpy_symint_check(key)) return key;
     PyObject *number = PyNumber_Index(key);
     if (!number) return nxpy__stop_error(loop->trace), NULL;
@@ -194,14 +191,14 @@ static PyObject *use_key(nxpy_loop *loop, int k) {
 
 int op_contains_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *in = USE(1), *x = !in ? NULL : PyDict_CheckExact(in) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2), *value;
+    PyObject *in = USE(1), *x = !in ? NULL : nxpy__is_dict(in) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2), *value;
     if (!x) return -1;
     int found;
-    if (PyDict_CheckExact(in) && nxpy__is_key(x)) { /* only this key matters */
+    if (nxpy__is_dict(in) && nxpy__is_key(x)) { /* only this key matters */
         if (nxpy__dict_value(trace, in, x, &value) < 0) return -1;
         return nxpy__finish(loop, 2, PyBool_FromLong((value != NULL) != arg));
     }
-    bool keyed = (PyAnySet_CheckExact(in) || is_view(in)) && nxpy__is_key(x);
+    bool keyed = (PyAnySet_CheckExact(in) || nxpy__is_view(in)) && nxpy__is_key(x);
     bool text = nxpy_constant_check(in) || PyRange_Check(in);
     int known = keyed || (text && nxpy_constant_check(x)) ? 1 : 0;
     if (!known && (PyList_CheckExact(in) || nxpy__plain_tuple(in))) {
@@ -270,7 +267,8 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
         Py_DECREF(index);
         return nxpy__finish(loop, 2, result);
     }
-    if (PyDict_CheckExact(of) && nxpy__is_key(key)) {
+    if (nxpy__is_c_container(of) && nxpy__is_born(trace, of) && nxpy__is_key(key)) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    if (nxpy__is_dict(of) && nxpy__is_key(key)) {
         if (nxpy__dict_value(trace, of, key, &value) < 0) return -1;
         if (!value) {
             PyErr_SetObject(PyExc_KeyError, key);
@@ -307,6 +305,10 @@ static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *va
             int done = value ? PyObject_SetItem(of, key, value) : PyObject_DelItem(of, key);
             return done < 0 || trace->stop ? nxpy__stop_error(trace) : 0;
         }
+    }
+    if (nxpy__is_c_container(of) && nxpy__is_born(trace, of) && nxpy__is_key(key)) {
+        int done = value ? PyObject_SetItem(of, key, value) : PyObject_DelItem(of, key);
+        return done < 0 ? nxpy__stop_error(trace) : 0;
     }
     bool dict = PyDict_CheckExact(of) && nxpy__is_key(key);
     bool list = PyList_CheckExact(of) && (PyLong_CheckExact(key) || (PySlice_Check(key) && (!value || is_container(value))));

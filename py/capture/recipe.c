@@ -147,6 +147,24 @@ static int add_set(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results
     return add_step(recipe, NXPY_MAKE_SET, (int)PySet_GET_SIZE(set), NULL);
 }
 
+/* Made by its class: OrderedDict(pairs), deque(list, maxlen), defaultdict(factory, pairs). */
+static int add_c_container(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
+    bool deque = Py_TYPE(value) == nxpy__deque_type, ordered = PyODict_CheckExact(value);
+    PyObject *parts = deque ? PySequence_List(value) : ordered ? PyObject_CallMethod(value, "items", NULL) : Py_NewRef(value);
+    PyObject *more = ordered ? NULL : PyObject_GetAttrString(value, deque ? "maxlen" : "default_factory");
+    if (parts && ordered) Py_SETREF(parts, PySequence_List(parts));
+    int done = !parts || (!more && !ordered) ? -1 : 1;
+    if (done == 1 && !deque && !ordered) done = add_value(trace, recipe, results, more, depth + 1);
+    if (done == 1) {
+        done = PyDict_Check(parts) ? add_dict(trace, recipe, results, parts, depth) : add_elements(trace, recipe, results, parts, 0, depth);
+    }
+    if (done == 1 && deque) done = add_step(recipe, NXPY_MAKE_CONST, 0, more);
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, ordered ? 1 : 2, (PyObject *)Py_TYPE(value));
+    Py_XDECREF(parts);
+    Py_XDECREF(more);
+    return done;
+}
+
 static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
     PyTypeObject *type = Py_TYPE(value);
     if (type == &nxpy_symint_type) return add_size(trace, recipe, value);
@@ -156,6 +174,7 @@ static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         return nxpy_instance_dict(value) ? 0 : add_step(recipe, NXPY_MAKE_NAMED, 0, (PyObject *)type);
     }
     if (type == &PyDict_Type) return add_dict(trace, recipe, results, value, depth);
+    if (nxpy__is_c_container(value)) return add_c_container(trace, recipe, results, value, depth);
     if (type == &PySet_Type) return add_set(trace, recipe, results, value, depth);
     if (type == nxpy__partial_type) return add_partial(trace, recipe, results, value, depth);
     if (type == &PyMethod_Type) {
@@ -191,7 +210,7 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
     }
     int born_at = note->born_at;
     bool instance = PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(value) && !nxpy__plain_tuple(value) &&
-                    Py_TYPE(value) != nxpy__partial_type && !nxpy__is_iterator(value);
+                    Py_TYPE(value) != nxpy__partial_type && !nxpy__is_iterator(value) && !nxpy__is_c_container(value);
     int done = instance ? add_instance(trace, recipe, results, value, number, depth) : add_parts(trace, recipe, results, value, depth);
     if (done == 0 && trace->unmakeable_at < 0) {
         trace->unmakeable_at = born_at;
@@ -246,7 +265,7 @@ static int run_change(const nxpy_step *step, PyObject ***top) {
     PyObject **at = *top, *done;
     int status;
     if (step->make == NXPY_MAKE_STATE) {
-        done = PyObject_CallMethod(at[-1], "__setstate__", "O", step->object);
+        done = PyObject_CallMethod(at[-1], "__setstate__", "(O)", step->object);
         Py_XDECREF(done);
         return done ? 0 : -1;
     }

@@ -12,7 +12,34 @@
 
 /* ---- kinds of objects ------------------------------------------------------------------------------------------------ */
 PyTypeObject *nxpy__partial_type;
-static PyTypeObject *iterators[32]; /* of itertools; CPython's own have names in C */
+PyTypeObject *nxpy__deque_type, *nxpy__default_dict_type;
+static PyTypeObject *iterators[40]; /* of itertools and collections; CPython's own have names in C */
+static PyTypeObject *views[3];      /* of OrderedDict */
+static PyObject *tuple_names[3];
+
+/* The type of what object.method() returns, kept. */
+static PyTypeObject *type_of_call(PyObject *object, const char *method) {
+    PyObject *made = object ? PyObject_CallMethod(object, method, NULL) : NULL;
+    PyTypeObject *type = made ? (PyTypeObject *)Py_NewRef(Py_TYPE(made)) : NULL;
+    Py_XDECREF(made);
+    return type;
+}
+
+static void collections_init(int n) {
+    PyObject *collections = PyImport_ImportModule("collections");
+    if (!collections) return;
+    nxpy__deque_type = (PyTypeObject *)PyObject_GetAttrString(collections, "deque"); /* kept */
+    nxpy__default_dict_type = (PyTypeObject *)PyObject_GetAttrString(collections, "defaultdict");
+    PyObject *deque = PyObject_CallMethod(collections, "deque", NULL), *ordered = PyODict_New();
+    iterators[n++] = type_of_call(deque, "__iter__");
+    iterators[n++] = type_of_call(deque, "__reversed__");
+    iterators[n++] = type_of_call(ordered, "__iter__");
+    const char *const names[] = {"keys", "values", "items"};
+    for (int k = 0; k < 3; k++) views[k] = type_of_call(ordered, names[k]);
+    Py_XDECREF(deque);
+    Py_XDECREF(ordered);
+    Py_DECREF(collections);
+}
 
 int nxpy__kinds_init(void) {
     static const char *const names[] = {"chain", "islice", "repeat", "product", "count", "zip_longest", "accumulate", "starmap",
@@ -23,6 +50,9 @@ int nxpy__kinds_init(void) {
     for (int k = 0; itertools && k < NX_COUNT(names); k++) iterators[k] = (PyTypeObject *)PyObject_GetAttrString(itertools, names[k]);
     Py_XDECREF(functools);
     Py_XDECREF(itertools);
+    static const char *const methods[] = {"__iter__", "__len__", "__getitem__"};
+    for (int k = 0; k < NX_COUNT(methods); k++) tuple_names[k] = PyUnicode_InternFromString(methods[k]);
+    if (!PyErr_Occurred()) collections_init(NX_COUNT(names));
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -41,11 +71,22 @@ bool nxpy__is_iterator(PyObject *object) {
 }
 
 bool nxpy__plain_tuple(PyObject *object) {
-    const PyTypeObject *type = Py_TYPE(object), *tuple = &PyTuple_Type;
     if (nxpy__is_tuple(object)) return true;
-    return PyTuple_Check(object) && type->tp_iter == tuple->tp_iter && type->tp_as_sequence->sq_item == tuple->tp_as_sequence->sq_item &&
-           type->tp_as_sequence->sq_length == tuple->tp_as_sequence->sq_length &&
-           type->tp_as_mapping->mp_subscript == tuple->tp_as_mapping->mp_subscript;
+    if (!PyTuple_Check(object)) return false;
+    for (int k = 0; k < NX_COUNT(tuple_names); k++) {
+        if (_PyType_Lookup(Py_TYPE(object), tuple_names[k]) != _PyType_Lookup(&PyTuple_Type, tuple_names[k])) return false;
+    }
+    return true;
+}
+
+bool nxpy__is_view(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    return type == &PyDictKeys_Type || type == &PyDictItems_Type || type == &PyDictValues_Type || type == views[0] || type == views[1] ||
+           type == views[2];
+}
+
+bool nxpy__is_c_container(PyObject *o) {
+    return Py_TYPE(o) == nxpy__deque_type || PyODict_CheckExact(o) || Py_TYPE(o) == nxpy__default_dict_type;
 }
 
 bool nxpy__is_exception(PyObject *object) { return PyExceptionInstance_Check(object); }
@@ -278,13 +319,15 @@ static int touch(nxpy_trace *trace, PyObject *object, int slot) {
         if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
         return 0; /* its elements are guarded one by one, its length where that matters */
     }
-    if (PyAnySet_CheckExact(object) || nxpy__is_exception(object)) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
+    if (PyAnySet_CheckExact(object) || nxpy__is_exception(object) || PyODict_CheckExact(object)) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     if (type == &PyCell_Type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     /* an instance is what its class and its attributes are, and those are guarded as they are read */
     if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object)) {
         return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     }
-    if (!is_known_kind(object)) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", type->tp_name);
+    if (!is_known_kind(object)) {
+        return nxpy__stop(trace, PyCallable_Check(object) ? NXPY_BREAK_FUNCTION : NXPY_BREAK_UNKNOWN, "%.200s", type->tp_name);
+    }
     return nxpy__check(trace, NXPY_ROW_ID, slot, object, 0);
 }
 
@@ -307,7 +350,7 @@ int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
     nxpy_note *note = nxpy__note_find(trace, container);
     if (!note || note->elements || (note->kind != NXPY_NOTE_SOURCE && note->kind != NXPY_NOTE_FIXED)) return 0;
     bool sequence = PyList_CheckExact(container) || nxpy__plain_tuple(container);
-    if (!sequence && !PyDict_CheckExact(container) && !PyAnySet_CheckExact(container)) return 0;
+    if (!sequence && !nxpy__is_dict(container) && !PyAnySet_CheckExact(container)) return 0;
     note->elements = true;
     if (nxpy__has_written_fields(trace, container)) return nxpy__stop(trace, NXPY_BREAK_STORE, "all of a dict that was written");
     int slot = nxpy__slot_of(trace, container);
@@ -345,10 +388,19 @@ int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject 
     return slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_KEY, slot, key, NULL, 0, *out);
 }
 
-/* A key of dicts and members of sets: a constant, or a class, which is told by its address. */
+/* A key of dicts and members of sets: a constant, or what is told by its address: classes, plain instances. */
 bool nxpy__is_key(PyObject *object) {
-    return nxpy_constant_check(object) || (PyType_Check(object) && Py_TYPE(object)->tp_hash == PyType_Type.tp_hash &&
-                                           Py_TYPE(object)->tp_richcompare == PyType_Type.tp_richcompare);
+    const PyTypeObject *type = Py_TYPE(object);
+    if (nxpy_constant_check(object)) return true;
+    if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
+    return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && type->tp_hash == PyBaseObject_Type.tp_hash &&
+           type->tp_richcompare == PyBaseObject_Type.tp_richcompare && !nxpy_tensor_check(object);
+}
+
+int nxpy__use_as_key(nxpy_trace *trace, PyObject *object) {
+    const nxpy_note *note = nxpy__note_find(trace, object);
+    if (nxpy_constant_check(object) || !note || note->kind != NXPY_NOTE_SOURCE) return 0;
+    return nxpy__check(trace, NXPY_ROW_ID, note->slot, object, 0);
 }
 
 bool nxpy__are_keys(PyObject *tuple) {
@@ -370,17 +422,17 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     if (PyType_Check(object) || type == &nxpy_function_type || type == &PyMethodDescr_Type) {
         return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
     }
-    static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type, &PyDictKeys_Type,
-        &PyDictValues_Type, &PyDictItems_Type, &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type};
+    static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type, &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type};
     bool known = nxpy__is_iterator(object) || type == nxpy__partial_type || nxpy__plain_tuple(object) || nxpy__is_exception(object);
     for (int k = 0; k < NX_COUNT(made); k++) known |= type == made[k];
+    known |= nxpy__is_view(object) || nxpy__is_c_container(object);
     if (!known) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a result of type %.200s", type->tp_name);
     if (!nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1)) return -1;
     if (type == &PyList_Type || PyTuple_Check(object)) {
         for (Py_ssize_t k = 0; k < Py_SIZE(object); k++) {
             if (nxpy__admit(trace, PySequence_Fast_GET_ITEM(object, k)) < 0) return -1;
         }
-    } else if (type == &PyDict_Type) {
+    } else if (PyDict_Check(object)) {
         PyObject *key, *value;
         for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
             if (nxpy__admit(trace, key) < 0 || nxpy__admit(trace, value) < 0) return -1;

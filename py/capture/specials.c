@@ -259,7 +259,8 @@ PyObject *nxpy__special_object_init(ARGS) {
 PyObject *nxpy__special_dict_get(ARGS) {
     USE_ALL(2, 3);
     PyObject *value;
-    if (!PyDict_CheckExact(args[0]) || !nxpy__is_key(args[1])) return stopped(loop, function);
+    bool dict = nxpy__is_dict(args[0]) || nxpy__is_c_container(args[0]);
+    if (!dict || !nxpy__is_key(args[1]) || nxpy__use_as_key(loop->trace, args[1]) < 0) return stopped(loop, function);
     if (nxpy__dict_value(loop->trace, args[0], args[1], &value) < 0) return NULL;
     return Py_NewRef(value ? value : n > 2 ? args[2] : Py_None);
 }
@@ -377,6 +378,30 @@ PyObject *nxpy__special_hash(ARGS) {
     PyObject *value = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!value) nxpy__stop_error(loop->trace);
     return value;
+}
+
+/* The exception that is being handled, without a traceback, whose frames hold fakes. */
+PyObject *nxpy__special_exc_info(ARGS) {
+    USE_ALL(0, 0);
+    PyObject *value = PyThreadState_Get()->exc_info->exc_value;
+    if (!value || value == Py_None) return PyTuple_Pack(3, Py_None, Py_None, Py_None);
+    if (!nxpy__is_born(loop->trace, value)) return stopped(loop, function);
+    PyObject *type = (PyObject *)Py_TYPE(value);
+    if (!nxpy__note_find(loop->trace, type) && !nxpy__note_add(loop->trace, type, NXPY_NOTE_FIXED, -1)) return NULL;
+    return PyTuple_Pack(3, type, value, Py_None);
+}
+
+/* Of what existed before it is a constant, guarded. Tensors that are no parameters are others at each call. */
+PyObject *nxpy__special_id(ARGS) {
+    if (n != 1 || kw_names) return stopped(loop, function);
+    PyObject *use = nxpy__use(loop->trace, args[0]);
+    const nxpy_note *note = use ? nxpy__note_find(loop->trace, use) : NULL;
+    PyObject *real = note && note->is_input ? note->real : use;
+    bool told = note && (note->kind == NXPY_NOTE_FIXED || note->kind == NXPY_NOTE_SOURCE || note->is_input);
+    if (!told || (nxpy_tensor_check(real) && !nxpy_tensor_get(real)->is_parameter)) return use ? stopped(loop, function) : NULL;
+    bool fixed = note->kind == NXPY_NOTE_FIXED;
+    if (!fixed && nxpy__check(loop->trace, NXPY_ROW_ID, note->slot, real, 0) < 0) return NULL;
+    return PyLong_FromVoidPtr(real);
 }
 
 /* ---- the thread's modes -------------------------------------------------------------------------------------------------- */

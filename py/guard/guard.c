@@ -201,10 +201,24 @@ static inline bool check_LENGTH(CHECK_ARGS) {
     if (!of) return false;
     return PyDict_Check(of) ? ((PyDictObject *)of)->ma_used == row->n : Py_SIZE(of) == row->n;
 }
+/* In the order that it gives them, which is not that of the dict inside. */
+static bool ordered_keys_are(PyObject *ordered, PyObject *keys) {
+    PyObject *iterator = PyObject_GetIter(ordered), *key;
+    Py_ssize_t k = 0, n = PyTuple_GET_SIZE(keys);
+    bool same = iterator != NULL;
+    while (same && (key = PyIter_Next(iterator))) {
+        same = k < n && nxpy_constant_equal(key, PyTuple_GET_ITEM(keys, k++));
+        Py_DECREF(key);
+    }
+    Py_XDECREF(iterator);
+    PyErr_Clear();
+    return same && k == n;
+}
 static bool check_KEYS(CHECK_ARGS) {
     PyObject *of = values[row->from], *key;
     Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(row->a);
     if (!of || !PyDict_Check(of) || PyDict_GET_SIZE(of) != n) return false;
+    if (NX_UNLIKELY(PyODict_CheckExact(of))) return ordered_keys_are(of, row->a);
     while (PyDict_Next(of, &at, &key, NULL)) {
         if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(row->a, k++))) return false;
     }
