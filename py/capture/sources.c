@@ -319,7 +319,8 @@ static int touch(nxpy_trace *trace, PyObject *object, int slot) {
         if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
         return 0; /* its elements are guarded one by one, its length where that matters */
     }
-    if (PyAnySet_CheckExact(object) || nxpy__is_exception(object) || PyODict_CheckExact(object)) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
+    bool by_type = PyAnySet_CheckExact(object) || nxpy__is_exception(object) || PyODict_CheckExact(object);
+    if (by_type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     if (type == &PyCell_Type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     /* an instance is what its class and its attributes are, and those are guarded as they are read */
     if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object)) {

@@ -3,8 +3,8 @@
  * In: a frame that stands at a point. Out: a segment (guards, graph, recipe) that is compiled, or nothing when there is
  * nothing to gain; the frame as it was.
  * What must hold: whatever happens the frame's values are put back, the tracer is popped and the collector is on again;
- * a stop that is not clean sets a mark and the trace begins again, so a segment never holds half an instruction. While a
- * trace runs nothing that existed before is changed (such instructions are breaks), so there is nothing else to undo.
+ * a stop that is not clean sets a mark and the trace begins again, so a segment never holds half an instruction. What was
+ * changed of what existed before (effects.c) is undone, the thread's exception and grad mode are those of the beginning.
  * Next: segment.c for running what was made. */
 #include "capture/capture.h"
 
