@@ -423,7 +423,8 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     if (PyType_Check(object) || type == &nxpy_function_type || type == &PyMethodDescr_Type) {
         return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
     }
-    static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type, &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type};
+    static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type,
+        &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type};
     bool known = nxpy__is_iterator(object) || type == nxpy__partial_type || nxpy__plain_tuple(object) || nxpy__is_exception(object);
     for (int k = 0; k < NX_COUNT(made); k++) known |= type == made[k];
     known |= nxpy__is_view(object) || nxpy__is_c_container(object);
