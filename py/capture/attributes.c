@@ -162,7 +162,8 @@ static int of_c_descriptor(nxpy_trace *trace, PyObject *found, PyObject *object,
         bool object_like = member->type == T_OBJECT_EX || (member->type == T_OBJECT && *(PyObject **)((char *)object + member->offset));
         if (object_like) return of_field(trace, object, name, member->offset, out);
     }
-    bool trace_back = nxpy__is_exception(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0 && ((PyBaseExceptionObject *)object)->traceback;
+    bool trace_back = nxpy__is_exception(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0 &&
+                      ((PyBaseExceptionObject *)object)->traceback;
     if (Py_TYPE(found) == &PyGetSetDescr_Type && nxpy__is_exception(object) && nxpy__is_born(trace, object) && !trace_back) {
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }
@@ -405,7 +406,8 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
     if (type == &PyFunction_Type) return of_function(trace, object, name, out);
     if (type == &PyMethod_Type) return of_method(trace, object, name, out);
     if (type == &PySuper_Type) return of_super(trace, object, name, out);
-    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || nxpy__is_c_container(object)) return of_builtin(trace, object, name, method_too, out);
+    bool builtin = !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || nxpy__is_c_container(object);
+    if (builtin) return of_builtin(trace, object, name, method_too, out);
     return of_instance(trace, object, name, method_too, out);
 }
 

@@ -130,9 +130,8 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
         bool born_too = nxpy__is_born(trace, PyMethod_GET_SELF(o)) && (nx_map_get(&calls, function) || nx_map_get(&specials, function));
         return PyFunction_Check(function) || Py_TYPE(function) == &nxpy_function_type || born_too;
     }
-    if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || nxpy__is_dict(o) || PyAnySet_CheckExact(o) || nxpy__is_exception(o) || PyFunction_Check(o) ||
-        PyType_Check(o) || Py_TYPE(o) == &nxpy_function_type || nx_map_get(&calls, o)) return 1;
-    if (nxpy__plain_tuple(o)) return 1;
+    if (PyList_CheckExact(o) || nxpy__plain_tuple(o) || nxpy__is_dict(o) || PyAnySet_CheckExact(o) || nxpy__is_exception(o)) return 1;
+    if (PyFunction_Check(o) || PyType_Check(o) || Py_TYPE(o) == &nxpy_function_type || nx_map_get(&calls, o)) return 1;
     if (nxpy__is_born(trace, o) && !PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE)) return 1;
     if (nxpy__is_born(trace, o) && nxpy__is_iterator(o)) return 1;
     return walks_in_python(trace, o);

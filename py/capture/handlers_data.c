@@ -35,7 +35,8 @@ static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symint
 
 /* Whether the operators of o are code that we know. */
 static bool knows_operand(nxpy_trace *trace, PyObject *o) {
-    return nxpy__is_fake(trace, o) || is_plain(o) || is_container(o) || ((nxpy__is_view(o) || nxpy__is_c_container(o)) && nxpy__is_born(trace, o));
+    bool born = (nxpy__is_view(o) || nxpy__is_c_container(o)) && nxpy__is_born(trace, o);
+    return nxpy__is_fake(trace, o) || is_plain(o) || is_container(o) || born;
 }
 
 static bool is_instance(PyObject *o) {
