@@ -306,7 +306,7 @@ class Body(SizeCalls):
             return self.compute_number(expr, left, right)
         if left.kind != "number" or right.const is UNKNOWN or expr.value not in ("==", "!=", "<", "<=", ">", ">="):
             self.refuse(expr, "more than comparing a Scalar with a constant")
-        return Value("bool", f"(nx__as_float(&{left.c}) {expr.value} {float(right.const)!r})")
+        return Value("bool", f"(nx__as_float(&{left.c}) {expr.value} {constant(float(right.const)).c})")
 
     def compute_number(self, expr, left, right):
         """A Scalar argument and a constant, or two of them: a Scalar again."""

@@ -154,6 +154,10 @@ class SizeCalls:
     def call_clamp(self, expr):
         return Value("int", f"nx__clamp({', '.join(self.int_text(arg) for arg in expr.args)})")
 
+    def call_as_float(self, expr):
+        """A Scalar argument as a float."""
+        return Value("float", f"nx__as_float(&{self.expr(expr.args[0]).c})")
+
     def call_square_root(self, expr):
         return Value("float", f"sqrt({self.expr(expr.args[0]).c})")
 

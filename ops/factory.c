@@ -22,6 +22,20 @@ nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) 
     return NX_OK;
 }
 
+/* ---- linspace: from both ends, so that the last one is exact --------------------------------------------- */
+static double as_float(const nx_value *v) { return v->tag == NX_TAG_FLOAT ? v->f : (double)v->i; }
+
+nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {
+    nx_dtype dtype = (nx_dtype)out->dtype;
+    int64_t n = out->numel, bytes = (int64_t)nx_dtype_bytes(dtype);
+    double a = as_float(&start), b = as_float(&end), step = n > 1 ? (b - a) / (double)(n - 1) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        double x = i < (n + 1) / 2 ? a + step * (double)i : b - step * (double)(n - 1 - i);
+        nx_cast(dtype, (char *)out->data + i * bytes, 0, NX_F64, (const char *)&x, 0, 1);
+    }
+    return NX_OK;
+}
+
 /* ---- eye ------------------------------------------------------------------------------------------------ */
 nx_status nx__eye(nx_run *run, nx_array *out) {
     nx_dtype dtype = (nx_dtype)out->dtype;

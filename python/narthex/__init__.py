@@ -84,12 +84,15 @@ _LAZY = {
     "as_tensor": "_from_numpy",
     "autocast": "amp",
     "compile": "_compile",
+    "einsum": "functional",
     "from_numpy": "_from_numpy",
     "frombuffer": "_from_numpy",
     "get_rng_state": "random",
     "include_dir": "_paths",
     "lib_dir": "_paths",
     "load": "serialization",
+    "meshgrid": "functional",
+    "norm": "functional",
     "ops": "_ops",
     "save": "serialization",
     "set_printoptions": "_tensor_str",
@@ -177,6 +180,7 @@ if TYPE_CHECKING:
     from ._settings import *
     from ._tensor_str import set_printoptions
     from .amp import autocast
+    from .functional import einsum, meshgrid, norm
     from .random import get_rng_state, set_rng_state
     from .serialization import load, save
 

@@ -192,6 +192,12 @@ class Tensor(_C.TensorBase):
         place = "" if self.device.type == "cpu" else self.device.type + "."
         return f"torch.{place}{names[str(self.dtype).rpartition('.')[2]]}Tensor"
 
+    def norm(self, p="fro", dim=None, keepdim: bool = False, dtype=None):
+        """torch.norm of this tensor."""
+        from .functional import norm
+
+        return norm(self, p, dim, keepdim, dtype=dtype)
+
     @property
     def T(self):  # noqa: N802  (PyTorch's name)
         """The dimensions in reverse order; of a matrix its transpose."""

@@ -30,6 +30,11 @@ LAYERS = {
     "GroupNorm": (lambda n: n.GroupNorm(3, 6), (4, 6, 5)),
     "GroupNorm no bias": (lambda n: n.GroupNorm(2, 6, eps=1e-3, bias=False), (4, 6)),
     "GroupNorm plain": (lambda n: n.GroupNorm(1, 6, affine=False), (4, 6, 2, 2)),
+    "BatchNorm1d": (lambda n: n.BatchNorm1d(4), (5, 4)),
+    "BatchNorm1d rows": (lambda n: n.BatchNorm1d(4, momentum=None, affine=False), (5, 4, 3)),
+    "BatchNorm1d plain": (lambda n: n.BatchNorm1d(4, eps=0.1, track_running_stats=False), (5, 4)),
+    "BatchNorm2d": (lambda n: n.BatchNorm2d(4, momentum=0.3), (5, 4, 2, 3)),
+    "BatchNorm3d": (lambda n: n.BatchNorm3d(2, bias=False), (3, 2, 2, 2, 3)),
     "LeakyReLU": (lambda n: n.LeakyReLU(0.2), (5, 4)),
     "ELU": (lambda n: n.ELU(0.7), (5, 4)),
     "SELU": (lambda n: n.SELU(), (5, 4)),
@@ -83,9 +88,12 @@ def test_layers(name):
         same(one, other)
     values = torch.randn(shape)
     weights = torch.randn(theirs(values).shape)
+    mine(over(values))  # both see the values once
     for module in (nt, torch):
         module.manual_seed(4)
     for one, other in zip(gradients(nt, mine, over(values), over(weights)), gradients(torch, theirs, values, weights)):
+        close(one, other)
+    for one, other in zip(mine.buffers(), theirs.buffers()):
         close(one, other)
     mine.eval(), theirs.eval()
     close(mine(over(values)), theirs(values))
@@ -369,3 +377,11 @@ def test_weights_of_losses():
             module.nn.functional.l1_loss(change(values), change(target), reduction="median")
         with pytest.warns(UserWarning, match="Using a target size"):
             module.nn.functional.mse_loss(change(values), change(target[0]))
+
+
+def test_batch_norm_refuses_what_it_cannot_normalise():
+    for module in (nt, torch):
+        with pytest.raises(ValueError, match="expected 2D or 3D input .got 4D input."):
+            module.nn.BatchNorm1d(3)(module.zeros(2, 3, 1, 1))
+        with pytest.raises(ValueError, match="Expected more than 1 value per channel when training"):
+            module.nn.BatchNorm1d(3)(module.zeros(1, 3))

@@ -67,6 +67,7 @@ CONSTANTS = {
     "nll_loss_nd": (2,),
     "cross_entropy_loss": (2,),
     "binary_cross_entropy_with_logits": (2, 3),
+    "batch_norm": (3, 4),
     "nll_loss_backward": (3, 6),
     "native_layer_norm_backward": (3, 4, 6),
 }

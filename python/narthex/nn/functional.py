@@ -163,6 +163,18 @@ def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5
     return _C.group_norm(input, num_groups, weight, bias, eps)
 
 
+def batch_norm(
+    input, running_mean, running_var, weight=None, bias=None, training: bool = False, momentum: float = 0.1,
+    eps: float = 1e-5,
+):  # fmt: skip
+    """Mean 0 and variance 1 in each channel: of the batch if `training`, else by the running statistics."""
+    if training:
+        count = input.numel() // max(input.size(1), 1)
+        if count == 1:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
+    return _C.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
+
+
 def _reduction(name: str, reduction: str, size_average, reduce) -> int:
     """The number of `reduction`; `size_average` and `reduce` are its deprecated forms."""
     if size_average is not None or reduce is not None:

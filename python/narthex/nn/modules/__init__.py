@@ -24,6 +24,7 @@ from .activation import (
     Tanh,
     Tanhshrink,
 )
+from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from .container import Identity, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .dropout import Dropout
 from .linear import Linear
@@ -42,11 +43,11 @@ from .normalization import GroupNorm, LayerNorm, RMSNorm
 from .sparse import Embedding
 
 __all__ = [
-    "ELU", "GELU", "SELU", "BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "GroupNorm", "Hardsigmoid",
-    "Hardswish", "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LayerNorm", "LeakyReLU", "Linear",
-    "LogSigmoid", "LogSoftmax", "MSELoss", "Mish", "Module", "ModuleDict", "ModuleList", "NLLLoss", "ParameterDict",
-    "ParameterList", "RMSNorm", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin",
-    "Softplus", "Softsign", "Tanh", "Tanhshrink",
+    "ELU", "GELU", "SELU", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossEntropyLoss",
+    "Dropout", "Embedding", "GroupNorm", "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss", "Identity", "KLDivLoss",
+    "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "Mish", "Module", "ModuleDict",
+    "ModuleList", "NLLLoss", "ParameterDict", "ParameterList", "RMSNorm", "ReLU", "ReLU6", "Sequential", "SiLU",
+    "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softsign", "Tanh", "Tanhshrink",
 ]  # fmt: skip
 keep_whole(
     globals(),

@@ -1,0 +1,159 @@
+"""torch.norm, einsum, meshgrid: what PyTorch too writes in Python. Their names are torch's."""
+
+import math
+import warnings
+
+from . import _C
+
+
+def norm(input, p="fro", dim=None, keepdim: bool = False, out=None, dtype=None):
+    """The root number `p` of the sum of the elements' powers, along `dim` (all dimensions without it)."""
+    if out is not None:
+        raise NotImplementedError("norm: out is not there yet, leave it out")
+    if p == "nuc":
+        raise NotImplementedError("norm: p='nuc' is not there yet: it needs singular values")
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
+    dims = [dim] if isinstance(dim, int) else dim
+    return _C.functions["torch._C._linalg.linalg_vector_norm"](
+        input, 2 if p in ("fro", None) else p, dims, keepdim, dtype=dtype
+    )
+
+
+def meshgrid(*tensors, indexing: str | None = None) -> tuple:
+    """Views of one size: number k varies along dimension k as the k-th vector does. `indexing`: "ij" or "xy"."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2
+        )
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for x in tensors:
+        if x.dim() > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x.dim()}D")
+        if x.dtype != tensors[0].dtype:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+    swapped = indexing == "xy" and len(tensors) > 1
+    order = [1, 0, *range(2, len(tensors))] if swapped else list(range(len(tensors)))
+    size = [tensors[k].numel() for k in order]
+    grids = []
+    for k, x in enumerate(tensors):
+        shape = [1] * len(tensors)
+        shape[order.index(k)] = x.numel()
+        grids.append(x.reshape(shape).expand(size))
+    return tuple(grids)
+
+
+# ---- einsum: labels of dimensions are letters, or numbers for what an ellipsis stands for
+def _labels(term: str, ndim: int, which: int, widest: int) -> list:
+    """The labels of operand `which`; the dots stand for the last of `widest` numbers."""
+    before, dots, behind = term.partition("...")
+    for text in (before, behind):
+        for at, letter in enumerate(text):
+            if not (letter.isascii() and letter.isalpha()):
+                raise RuntimeError(
+                    f"einsum(): invalid subscript given at index {at} in the equation string, subscripts must be in "
+                    "[a-zA-Z]"
+                )
+    named = len(before) + len(behind)
+    if named > ndim or (named < ndim and not dots):
+        but = "" if dots else " and no ellipsis was given"
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({named}) "
+            f"{'is more than' if dots else 'does not match'} the number of dimensions ({ndim}) for operand {which}{but}"
+        )
+    labels = [*before, *range(widest - (ndim - named), widest), *behind]
+    if len(set(labels)) != len(labels):
+        raise NotImplementedError(f"einsum(): a subscript twice in operand {which} is not there yet: take the diagonal")
+    return labels
+
+
+def _parse(equation: str, operands: tuple) -> tuple[list, list]:
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        many = "more" if len(operands) > len(terms) else "fewer"
+        raise RuntimeError(f"einsum(): {many} operands were provided than specified in the equation")
+    hidden = [x.dim() - len(term.replace("...", "")) for term, x in zip(terms, operands) if "..." in term]
+    widest = max(hidden, default=0)
+    labels = [_labels(term, x.dim(), k, widest) for k, (term, x) in enumerate(zip(terms, operands))]
+    letters = [label for term in labels for label in term if isinstance(label, str)]
+    if arrow:
+        before, dots, behind = right.partition("...")
+        result = [*before, *(range(widest) if dots else ()), *behind]
+    else:
+        result = [*range(widest), *sorted(letter for letter in set(letters) if letters.count(letter) == 1)]
+    for label in result:
+        if isinstance(label, str) and label not in letters:
+            raise RuntimeError(
+                f"einsum(): output subscript {label} does not appear in the equation for any input operand"
+            )
+        if result.count(label) > 1:
+            raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+    return labels, result
+
+
+def _sizes(labels: list, operands: tuple) -> dict:
+    """The size of each label; 1 gives way to others."""
+    sizes = {}
+    for k, (term, x) in enumerate(zip(labels, operands)):
+        for label, size in zip(term, x.shape):
+            known = sizes.get(label, 1)
+            if 1 not in (known, size) and known != size:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} has size {size} for operand {k} which does not broadcast with "
+                    f"previously seen size {known}"
+                )
+            sizes[label] = size if known == 1 else known
+    return sizes
+
+
+def _sum_out(x, labels: list, kept: set):
+    """Without the dimensions whose labels nobody needs."""
+    dims = [at for at, label in enumerate(labels) if label not in kept]
+    return (x.sum(dims), [label for label in labels if label in kept]) if dims else (x, labels)
+
+
+def _contract(a, of_a: list, b, of_b: list, kept: set):
+    """The product of two operands, summed over labels that are in both and in none of `kept`; one batched product."""
+    shared = [label for label in of_a if label in of_b]
+    batch, summed = [x for x in shared if x in kept], [x for x in shared if x not in kept]
+    a, of_a = _sum_out(a, of_a, kept | set(shared))
+    b, of_b = _sum_out(b, of_b, kept | set(shared))
+    only_a, only_b = [x for x in of_a if x not in shared], [x for x in of_b if x not in shared]
+    size_a, size_b = dict(zip(of_a, a.shape)), dict(zip(of_b, b.shape))
+    both = {label: max(size_a[label], size_b[label]) if 0 not in (size_a[label], size_b[label]) else 0
+            for label in shared}  # fmt: skip
+
+    def laid_out(x, labels, order, inner, last):
+        """As batches of matrices."""
+        x = x.permute([labels.index(label) for label in order])
+        x = x.expand([both.get(label, size) for label, size in zip(order, x.shape)])
+        return x.reshape([math.prod(both[label] for label in batch), inner, last])
+
+    m, n = math.prod(size_a[x] for x in only_a), math.prod(size_b[x] for x in only_b)
+    k = math.prod(both[x] for x in summed)
+    product = laid_out(a, of_a, batch + only_a + summed, m, k) @ laid_out(b, of_b, batch + summed + only_b, k, n)
+    sizes = [both[x] for x in batch] + [size_a[x] for x in only_a] + [size_b[x] for x in only_b]
+    return product.reshape(sizes), batch + only_a + only_b
+
+
+def einsum(*args):
+    """Sums of products of elements: "ij,jk->ik" is a product of matrices. Operands are taken from left to right."""
+    if not args or not isinstance(args[0], str):
+        raise NotImplementedError("einsum(): lists of subscripts are not there yet: give the equation as a text")
+    operands = tuple(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
+    if not operands:
+        raise ValueError("einsum(): must provide at least one operand")
+    labels, result = _parse(args[0], operands)
+    _sizes(labels, operands)
+    x, of_x = operands[0], labels[0]
+    for at in range(1, len(operands)):
+        later = {label for term in labels[at + 1 :] for label in term}
+        x, of_x = _contract(x, of_x, operands[at], labels[at], later | set(result))
+    x, of_x = _sum_out(x, of_x, set(result))
+    return x.permute([of_x.index(label) for label in result])

@@ -1,0 +1,83 @@
+"""BatchNorm: mean 0 and variance 1 in each channel, over the batch in training, by running statistics else."""
+
+from ... import _C
+from .. import functional, init
+from ..parameter import Parameter
+from .module import Module
+
+
+class _BatchNorm(Module):
+    _dims: tuple = ()  # how many dimensions an input may have
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device=None, dtype=None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
+        self.track_running_stats = track_running_stats
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(_C.empty((num_features,), device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, made)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", _C.zeros((num_features,), device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", _C.ones((num_features,), device=device, dtype=dtype) if tracked else None)
+        count = _C.zeros((), dtype=_C.int64, device=device) if tracked else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batch yet."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Ones and zeros, and statistics from the beginning."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input):
+        if input.dim() not in self._dims:
+            expected = " or ".join(f"{n}D" for n in self._dims)
+            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the mean over all batches so far
+                factor = 1.0 / float(self.num_batches_tracked)
+        of_batch = self.training or (self.running_mean is None and self.running_var is None)
+        use = not self.training or self.track_running_stats
+        return functional.batch_norm(
+            input, self.running_mean if use else None, self.running_var if use else None, self.weight, self.bias,
+            of_batch, factor, self.eps,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """Channels and options."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Of inputs (N, C) and (N, C, L)."""
+
+    _dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Of inputs (N, C, H, W)."""
+
+    _dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Of inputs (N, C, D, H, W)."""
+
+    _dims = (5,)
