@@ -98,6 +98,10 @@ _LAZY = {
     "set_printoptions": "_tensor_str",
     "set_rng_state": "random",
 }
+for _name in ("finfo", "iinfo"):
+    _LAZY[_name] = "_type_info"
+for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
+    _LAZY[_name + "Tensor"] = "_legacy"
 for _name in (
     "are_deterministic_algorithms_enabled", "get_float32_matmul_precision", "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled", "set_default_device", "set_float32_matmul_precision",
@@ -122,6 +126,30 @@ def __getattr__(name: str):
 
 def __dir__() -> list:
     return sorted({*globals(), *_SUBMODULES, *_LAZY})
+
+
+inf, pi, e, newaxis = 1e999, 3.141592653589793, 2.718281828459045, None
+nan = inf - inf
+
+
+def is_floating_point(input) -> bool:
+    """Whether the elements are floating point numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input) -> bool:
+    """False: there are no complex dtypes."""
+    return False
+
+
+def numel(input):
+    """How many elements there are."""
+    return input.numel()
+
+
+def promote_types(type1, type2) -> dtype:
+    """The dtype of a result of tensors of both."""
+    return (_C.zeros(1, dtype=type1) + _C.zeros(1, dtype=type2)).dtype
 
 
 def is_tensor(obj) -> bool:

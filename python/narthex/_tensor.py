@@ -153,6 +153,18 @@ class Tensor(_C.TensorBase):
         """`self.to(torch.bfloat16)`"""
         return self.to(_C.bfloat16)
 
+    def short(self):
+        """`self.to(torch.int16)`"""
+        return self.to(_C.int16)
+
+    def char(self):
+        """`self.to(torch.int8)`"""
+        return self.to(_C.int8)
+
+    def byte(self):
+        """`self.to(torch.uint8)`"""
+        return self.to(_C.uint8)
+
     def int(self):
         """`self.to(torch.int32)`"""
         return self.to(_C.int32)
@@ -164,6 +176,73 @@ class Tensor(_C.TensorBase):
     def bool(self):
         """`self.to(torch.bool)`"""
         return self.to(_C.bool)
+
+    def type_as(self, other):
+        """This tensor with the dtype and on the device of `other`."""
+        return self.to(other)
+
+    def cuda(self, device=None, non_blocking=False, memory_format=None):
+        """Raises AssertionError: there is no CUDA."""
+        raise AssertionError("Torch not compiled with CUDA enabled: Narthex has no CUDA device")
+
+    def pin_memory(self):
+        """Raises RuntimeError: no accelerator needs pinned memory."""
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+    def is_pinned(self, device=None):
+        """False."""
+        return False
+
+    def get_device(self):
+        """The index of the device; -1 on the CPU."""
+        return -1 if self.device.type == "cpu" else self.device.index
+
+    def ndimension(self):
+        """`self.dim()`"""
+        return self.dim()
+
+    def is_complex(self):
+        """False: there are no complex dtypes."""
+        return False
+
+    def is_same_size(self, other):
+        """Whether `other` has the same shape."""
+        return self.shape == other.shape
+
+    def reshape_as(self, other):
+        """`self.reshape(other.shape)`"""
+        return self.reshape(other.shape)
+
+    def _new(self, make, shape, first, dtype, device, requires_grad):
+        if len(shape) == 1 and not isinstance(shape[0], _builtin_int):
+            shape = tuple(shape[0])
+        made = make(shape, *first, dtype=dtype or self.dtype, device=device or self.device)
+        return made.requires_grad_() if requires_grad else made
+
+    def new_empty(self, *size, dtype=None, device=None, requires_grad=False):
+        """A tensor of `size` without defined elements, with this one's dtype and device unless others are given."""
+        return self._new(_C.empty, size, (), dtype, device, requires_grad)
+
+    def new_zeros(self, *size, dtype=None, device=None, requires_grad=False):
+        """Zeros of `size`, with this tensor's dtype and device unless others are given."""
+        return self._new(_C.zeros, size, (), dtype, device, requires_grad)
+
+    def new_ones(self, *size, dtype=None, device=None, requires_grad=False):
+        """Ones of `size`, with this tensor's dtype and device unless others are given."""
+        return self._new(_C.ones, size, (), dtype, device, requires_grad)
+
+    def new_full(
+        self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ):
+        """A tensor of `size` filled with one number, with this one's dtype and device unless others are given."""
+        return self._new(_C.full, (size,), (fill_value,), dtype, device, requires_grad)
+
+    def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+        """A copy of `data`, with this tensor's dtype and device unless others are given."""
+        made = _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device)
+        return made.requires_grad_() if requires_grad else made
+
+    is_sparse = is_quantized = is_meta = is_mkldnn = is_nested = False
 
     def numpy(self, *, force: bool = False):
         """A numpy array over the same memory. numpy is imported here and nowhere else."""

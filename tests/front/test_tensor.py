@@ -4,6 +4,7 @@ import copy
 
 import narthex as nt
 import pytest
+import torch
 
 
 def test_backward_and_grad():
@@ -109,3 +110,50 @@ def test_attributes_and_copies():
     assert y.requires_grad and y.data_ptr() != x.data_ptr()
     with pytest.raises(RuntimeError, match="graph leaves"):
         copy.deepcopy(x * 2)
+
+
+def test_small_questions_and_new_tensors():
+    seen = []
+    for module in (nt, torch):
+        x = module.arange(6.0, dtype=module.float64).reshape(2, 3)
+        made = [x.new_zeros(2, 3), x.new_zeros((2,)), x.new_ones([1, 2], dtype=module.int32), x.new_full((2,), 7)]
+        made += [x.new_tensor([1, 2]), x.new_empty(2, 0), x.new_ones(()), x.byte(), x.char(), x.short()]
+        made += [x.type_as(module.ones(1, dtype=module.int64)), module.arange(6).reshape_as(x)]
+        answers = [x.is_pinned(), x.get_device(), x.ndimension(), x.is_complex(), x.is_sparse, x.is_meta]
+        answers += [module.is_floating_point(x), module.numel(x), x.is_same_size(x.t()), module.inf, module.newaxis]
+        answers += [
+            str(module.promote_types(module.int64, module.float16)),
+            x.new_zeros(1, requires_grad=True).requires_grad,
+        ]
+        answers += [x.is_quantized, module.e, module.pi]
+        for wrong in (x.pin_memory, x.cuda):
+            with pytest.raises((RuntimeError, AssertionError)):
+                wrong()
+        seen.append([[(t.tolist(), str(t.dtype), tuple(t.shape)) for t in made], answers])
+    assert seen[0] == seen[1]
+
+
+def test_limits_of_dtypes():
+    for name in ("float16", "bfloat16", "float32", "float64"):
+        mine, theirs = nt.finfo(getattr(nt, name)), torch.finfo(getattr(torch, name))
+        for field in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution", "dtype"):
+            assert getattr(mine, field) == getattr(theirs, field), (name, field)
+        assert repr(mine) == repr(theirs)
+    for name in ("uint8", "int8", "int16", "int32", "int64"):
+        mine, theirs = nt.iinfo(getattr(nt, name)), torch.iinfo(getattr(torch, name))
+        assert (mine.bits, mine.min, mine.max, repr(mine)) == (theirs.bits, theirs.min, theirs.max, repr(theirs))
+    assert nt.finfo().dtype == "float32"
+    for wrong in (lambda: nt.finfo(nt.int64), lambda: nt.iinfo(nt.float32), lambda: nt.iinfo("int8")):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_constructors_from_before_dtypes():
+    for name in ("FloatTensor", "LongTensor", "ByteTensor", "BoolTensor", "DoubleTensor"):
+        mine, theirs = getattr(nt, name), getattr(torch, name)
+        for arguments in (([1, 0],), ([[1], [0]],), (2, 3), ()):
+            a, b = mine(*arguments), theirs(*arguments)
+            assert tuple(a.shape) == tuple(b.shape) and str(a.dtype) == str(b.dtype)
+            assert arguments[:1] == (2,) or a.tolist() == b.tolist()
+            assert isinstance(a, mine) and isinstance(a, nt.Tensor)
+    assert not isinstance(nt.ones(2), nt.LongTensor)

@@ -63,9 +63,7 @@ class KLDivLoss(_Loss):
 class BCEWithLogitsLoss(_Loss):
     """Cross entropy between sigmoid(input) and the probabilities `target`."""
 
-    def __init__(
-        self, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
-    ) -> None:
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)

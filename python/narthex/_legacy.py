@@ -1,0 +1,33 @@
+"""torch.FloatTensor and its kin: constructors, and names for isinstance, from before dtypes."""
+
+from . import _C
+from ._tensor import Tensor
+
+_DTYPES = {
+    "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8",
+    "BoolTensor": "bool",
+}  # fmt: skip
+
+
+class _Legacy(type):
+    def __instancecheck__(cls, value) -> bool:
+        return isinstance(value, Tensor) and value.dtype is cls.dtype and value.device.type == "cpu"
+
+    def __call__(cls, *args, device=None):
+        """Of sizes: without defined elements; of a sequence, an array or a tensor: its elements."""
+        if len(args) == 1 and not isinstance(args[0], int):
+            data = args[0]
+            if isinstance(data, _C.Size):
+                return _C.empty(tuple(data), dtype=cls.dtype)
+            if isinstance(data, _C.TensorBase):
+                if data.dtype is not cls.dtype:
+                    raise TypeError(f"expected {cls.dtype} (got {data.dtype})")
+                return data.detach()
+            return _C.tensor(data, dtype=cls.dtype)
+        return _C.empty(args or (0,), dtype=cls.dtype)
+
+
+for _class, _dtype in _DTYPES.items():
+    globals()[_class] = _Legacy(_class, (), {"dtype": getattr(_C, _dtype), "__module__": "torch"})
+NAMES = tuple(_DTYPES)
