@@ -9,10 +9,7 @@
 
 /* ---- sources ------------------------------------------------------------------------------------------------------ */
 static const nxpy_row *row_of_slot(const nxpy_guards *guards, int slot) {
-    for (int k = 0; k < guards->rows.n; k++) {
-        if (guards->rows.at[k].slot == slot) return &guards->rows.at[k];
-    }
-    return NULL;
+    return slot >= 0 && slot < guards->n_slots ? &guards->rows.at[guards->row_of_slot.at[slot]] : NULL;
 }
 
 static void add_object(nx_text *text, PyObject *object, bool repr) {

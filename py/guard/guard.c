@@ -75,9 +75,16 @@ int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     Py_XINCREF(row.b);
     row.slot = is_fetch(row.code) ? (int16_t)guards->n_slots : -1;
     row.hash = row.a && (row.code == NXPY_ROW_DICT || row.code == NXPY_ROW_KEY) ? PyObject_Hash(row.a) : 0;
-    nx_status status = row.hash == -1 ? NX_PYTHON : nx_vec_push(&guards->places, place);
+    nx_status status = row.hash == -1 ? NX_PYTHON : NX_OK;
+    while (status == NX_OK && guards->last.n < guards->n_slots + 2) status = nx_vec_push(&guards->last, -1);
+    if (status == NX_OK && row.slot >= 0) status = nx_vec_push(&guards->row_of_slot, guards->rows.n);
+    if (status == NX_OK) {
+        place.before = guards->last.at[row.from + 1];
+        status = nx_vec_push(&guards->places, place);
+    }
     if (status == NX_OK && (status = nx_vec_push(&guards->rows, row)) != NX_OK) guards->places.n--;
     if (status != NX_OK) {
+        guards->row_of_slot.n = guards->n_slots;
         row_release(&row);
         nxpy_raise(status);
         return -1;
@@ -85,13 +92,15 @@ int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     Py_XINCREF(place.file);
     Py_XINCREF(place.function);
     if (row.slot >= 0) guards->n_slots++;
+    guards->last.at[row.from + 1] = guards->rows.n - 1;
     return guards->rows.n - 1;
 }
 
 int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n) {
-    for (int k = 0; k < guards->rows.n; k++) {
+    int last = from + 1 < guards->last.n ? guards->last.at[from + 1] : -1;
+    for (int k = last; k >= 0; k = guards->places.at[k].before) {
         const nxpy_row *row = &guards->rows.at[k];
-        if (row->code == code && row->from == from && row->b == b && row->n == n &&
+        if (row->code == code && row->b == b && row->n == n &&
             (row->a == a || (a && row->a && nxpy_constant_equal(row->a, a)))) return k;
     }
     return -1;
@@ -105,6 +114,8 @@ void nxpy_guards_free(nxpy_guards *guards) {
         Py_XDECREF(guards->places.at[k].function);
     }
     nx_vec_free(&guards->places);
+    nx_vec_free(&guards->last);
+    nx_vec_free(&guards->row_of_slot);
     guards->n_slots = 0;
 }
 

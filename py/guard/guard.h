@@ -45,11 +45,17 @@ typedef struct nxpy_row {
 _Static_assert(sizeof(nxpy_row) == 64, "a row is one cache line: models have hundreds");
 
 /* Where the user's code needed a row. */
-typedef struct nxpy_place { PyObject *file, *function; int line; } nxpy_place; /* owned or NULL */
+typedef struct nxpy_place {
+    PyObject *file, *function; /* owned or NULL */
+    int line;
+    int before;                /* the row before it that has the same parent, -1; nxpy_guards_add says it */
+} nxpy_place;
 
 typedef struct nxpy_guards {
     NX_VEC(nxpy_row) rows;
     NX_VEC(nxpy_place) places; /* of the rows, in order */
+    NX_VEC(int) last;          /* by parent slot plus one: the last row that has it, -1 */
+    NX_VEC(int) row_of_slot;
     int n_slots;
 } nxpy_guards;
 

@@ -104,25 +104,27 @@ static int by_size(const void *a, const void *b) {
     return x->buffer - y->buffer;
 }
 
-static int by_offset(const void *a, const void *b) {
-    const piece *x = *(const piece *const *)a, *y = *(const piece *const *)b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-/* The lowest gap between the pieces that live at the same time. `beside` has room for n. */
-static size_t find_offset(const piece *pieces, int n, const piece *piece_, const piece **beside) {
-    int n_beside = 0;
-    for (int i = 0; i < n; i++) {
-        if (pieces[i].first <= piece_->last && piece_->first <= pieces[i].last)
-            beside[n_beside++] = &pieces[i];
-    }
-    qsort(beside, (size_t)n_beside, sizeof *beside, by_offset);
+/* The lowest gap between the pieces that live at the same time; `placed` are n pieces by offset. */
+static size_t find_offset(const piece *const *placed, int n, const piece *fresh) {
     size_t at = 0;
-    for (int i = 0; i < n_beside; i++) {
-        if (beside[i]->offset >= at + piece_->bytes) break;
-        if (beside[i]->offset + beside[i]->bytes > at) at = beside[i]->offset + beside[i]->bytes;
+    for (int i = 0; i < n; i++) {
+        const piece *other = placed[i];
+        if (other->first > fresh->last || fresh->first > other->last) continue;
+        if (other->offset >= at + fresh->bytes) break;
+        if (other->offset + other->bytes > at) at = other->offset + other->bytes;
     }
     return at;
+}
+
+static void insert(const piece **placed, int n, const piece *fresh) {
+    int low = 0, high = n;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (placed[middle]->offset <= fresh->offset) low = middle + 1;
+        else high = middle;
+    }
+    memmove(placed + low + 1, placed + low, sizeof *placed * (size_t)(n - low));
+    placed[low] = fresh;
 }
 
 static nx_status round_up(size_t bytes, size_t *out) {
@@ -149,10 +151,11 @@ static nx_status collect(const nx_program *p, piece *pieces, int *piece_of, int 
     return NX_OK;
 }
 
-static nx_status place(nx_program *p, piece *pieces, int n, const piece **beside) {
+static nx_status place(nx_program *p, piece *pieces, int n, const piece **placed) {
     qsort(pieces, (size_t)n, sizeof *pieces, by_size);
     for (int i = 0; i < n; i++) {
-        pieces[i].offset = find_offset(pieces, i, &pieces[i], beside);
+        pieces[i].offset = find_offset(placed, i, &pieces[i]);
+        insert(placed, i, &pieces[i]);
         size_t end;
         if (__builtin_add_overflow(pieces[i].offset, pieces[i].bytes, &end) || end > PTRDIFF_MAX) {
             return nx_fail(NX_NO_MEMORY, "compile: the intermediates need more memory than can be addressed");
@@ -173,11 +176,11 @@ nx_status nx__plan_memory(nx_program *p) {
     char *room = nx_alloc(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     piece *pieces = (piece *)room;
-    const piece **beside = (const piece **)(pieces + n_buffers);
-    int *piece_of = (int *)(beside + n_buffers), n = 0;
+    const piece **placed = (const piece **)(pieces + n_buffers);
+    int *piece_of = (int *)(placed + n_buffers), n = 0;
     replace_in_place(p);
     nx_status status = collect(p, pieces, piece_of, &n);
-    if (status == NX_OK) status = place(p, pieces, n, beside);
+    if (status == NX_OK) status = place(p, pieces, n, placed);
     nx_free(room);
     return status;
 }
