@@ -99,6 +99,10 @@ nx_status nx__layer_norm_rows(nx_run *run, const nx_array *input, const int64_t 
     NX_TRY_FAIL(row_major(weight, &w.weight, &w.owned[1]));
     NX_TRY_FAIL(row_major(bias, &w.bias, &w.owned[2]));
     if (w.n_rows) NX_TRY_FAIL(nx_parallel(w.n_rows, grain(&w), forward_rows, &w));
+    for (int64_t r = 0; w.n == 0 && r < result1->numel; r++) { /* rows of nothing: as in PyTorch */
+        store(NX_F64, &(double){0}, result1, r, 1);
+        store(NX_F64, &(double){NAN}, result2, r, 1);
+    }
 fail:
     release(&w);
     return status;

@@ -171,7 +171,7 @@ static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *cons
     }
     if (alias->input >= 0) return nx__alias_make(alias, inputs[alias->input], out);
     bool differentiated = node && compiled->aot->output_requires_grad[i];
-    bool is_another = compiled->forward->results[i].origin == NX__INPUT; /* keeps its own history */
+    bool is_another = compiled->forward->results[i].origin == NX__FROM_INPUT; /* keeps its own history */
     for (int k = 0; k < i; k++) is_another = is_another || outputs[k] == result;
     if (result == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: output %d is not a tensor", i);
     if (is_another) NX_TRY(nx_tensor_alias(result, out));

@@ -28,16 +28,16 @@ static nx_status sort_results(nx__plan *plan, const nx_node *output, const bool 
     for (int i = 0; i < plan->n_results; i++) {
         const nx_value *value = &output->args[i];
         nx__result *result = &plan->results[i];
-        *result = (nx__result){NX__NOTHING, 0};
+        *result = (nx__result){NX__FROM_NOTHING, 0};
         if (left_out && left_out[i]) {
-            result->origin = NX__LEFT_OUT;
+            result->origin = NX__FROM_LEFT_OUT;
         } else if (value->tag == NX_TAG_NODE && value->node->kind == NX_NODE_PLACEHOLDER) {
-            *result = (nx__result){NX__INPUT, nx__graph_input_index(value->node)};
+            *result = (nx__result){NX__FROM_INPUT, nx__graph_input_index(value->node)};
         } else if (value->tag == NX_TAG_NODE) {
             int at = 0;
             while (at < plan->n_computed && !is_same_value(&computed[at], value)) at++;
             if (at == plan->n_computed) computed[plan->n_computed++] = *value;
-            *result = (nx__result){NX__COMPUTED, at};
+            *result = (nx__result){NX__FROM_COMPUTED, at};
         } else if (value->tag != NX_TAG_NONE) {
             return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph is not a tensor", i);
         }
@@ -58,7 +58,7 @@ static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed,
     NX_TRY(sort_results(plan, output, left_out, computed));
     plan->is_direct = plan->n_computed == plan->n_results;
     for (int i = 0; i < plan->n_results && plan->is_direct; i++) {
-        plan->is_direct = plan->results[i].origin == NX__COMPUTED && plan->results[i].index == i;
+        plan->is_direct = plan->results[i].origin == NX__FROM_COMPUTED && plan->results[i].index == i;
     }
     NX_TRY(nx_node_set_args(output, computed, plan->n_computed));
     NX_TRY(nx_pass_dce(plan->graph));
@@ -68,8 +68,8 @@ static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed,
     return nx_program_new(plan->graph, device, &plan->program);
 }
 
-nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
-                       nx__plan **out) {
+nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
+                                 nx__plan **out) {
     const nx_node *output = nx_graph_output_node(graph);
     nx_value *computed = NULL;
     nx_status status;
@@ -98,10 +98,23 @@ fail:
     return status;
 }
 
+nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
+                       nx__plan **out) {
+    nx__plan *plan;
+    nx_status status = NX_OK;
+    NX_TRY(nx__plan_new_unchecked(graph, left_out, mode, device, &plan));
+    bool compared = nx_flag.compare && !plan->is_empty && mode != NX_MODE_EAGER;
+    if (compared) status = nx__check_new(plan->graph, mode, device, &plan->check);
+    if (status == NX_OK) *out = plan;
+    else nx__plan_free(plan);
+    return status;
+}
+
 void nx__plan_free(nx__plan *plan) {
     if (plan == NULL) return;
     if (plan->program) nx_program_free(plan->program);
     if (plan->replay) nx_replay_free(plan->replay);
+    nx__check_free(plan->check);
     if (plan->graph) nx_graph_free(plan->graph);
     nx_free(plan->results);
     nx_free(plan);
@@ -121,12 +134,12 @@ static void spread(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor *co
     for (int i = 0; i < plan->n_results; i++) {
         nx__result from = plan->results[i];
         out[i] = NULL;
-        if (from.origin == NX__INPUT) out[i] = nx_tensor_ref(inputs[from.index]);
-        if (from.origin == NX__COMPUTED) out[i] = nx_tensor_ref(computed[from.index]);
+        if (from.origin == NX__FROM_INPUT) out[i] = nx_tensor_ref(inputs[from.index]);
+        if (from.origin == NX__FROM_COMPUTED) out[i] = nx_tensor_ref(computed[from.index]);
     }
 }
 
-nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
+nx_status nx__plan_run_unchecked(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
     nx_tensor *few[16], **computed = few;
     if (plan->is_direct) return run_graph(plan, inputs, out);
     if (plan->n_computed > NX_COUNT(few)) computed = nx_alloc(sizeof *computed * (size_t)plan->n_computed);
@@ -138,6 +151,11 @@ nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor
     }
     if (computed != few) nx_free(computed);
     return status;
+}
+
+nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
+    if (NX_UNLIKELY(plan->check != NULL)) return nx__check_run(plan->check, plan, inputs, out);
+    return nx__plan_run_unchecked(plan, inputs, out);
 }
 
 int nx__plan_n_launches(const nx__plan *plan) {

@@ -6,11 +6,12 @@
 
 /* ---- plan.c: one functional graph, made runnable ------------------------------------------------------ */
 /* Where a result comes from. */
-typedef enum nx__origin { NX__NOTHING, NX__INPUT, NX__COMPUTED, NX__LEFT_OUT } nx__origin;
+typedef enum nx__origin { NX__FROM_NOTHING, NX__FROM_INPUT, NX__FROM_COMPUTED, NX__FROM_LEFT_OUT } nx__origin;
 /* index: of the input, or among the computed */
 typedef struct nx__result { nx__origin origin; int index; } nx__result;
 /* The graph without what need not be computed: results that are inputs, that stand twice, or that the caller
  * makes itself (left out). */
+typedef struct nx__check nx__check;
 typedef struct nx__plan {
     nx_graph *graph;
     nx_mode mode;
@@ -20,8 +21,9 @@ typedef struct nx__plan {
     nx__result *results;     /* n_results */
     bool is_direct;          /* results are the computed ones, in order */
     bool is_empty;           /* nothing to run */
+    nx__check *check;        /* NARTHEX_VERIFY; NULL: runs are not compared */
 } nx__plan;
-/* left_out: n_results flags, or NULL. */
+/* left_out: n_results flags, or NULL. A plan that is to be compared makes another one of its graph, which is not. */
 NX_MUST_USE nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode,
                                    nx_device device, nx__plan **out);
 void nx__plan_free(nx__plan *plan); /* NULL is allowed */
@@ -30,6 +32,22 @@ NX_MUST_USE nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *input
 int nx__plan_n_launches(const nx__plan *plan);
 nx_node *nx__graph_input_at(const nx_graph *graph, int index);
 int nx__graph_input_index(const nx_node *placeholder);
+
+nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
+                                 nx__plan **out);
+nx_status nx__plan_run_unchecked(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
+
+/* ---- check.c: runs compared with eager mode ----------------------------------------------------------- */
+struct nx__check {
+    nx_graph *graph;         /* the plan's, with the results of every call behind its own */
+    nx__plan *all;           /* that, made runnable */
+    int n_results, n_all;
+    bool draws;              /* random numbers: a second run would have others */
+};
+NX_MUST_USE nx_status nx__check_new(const nx_graph *graph, nx_mode mode, nx_device device, nx__check **out);
+void nx__check_free(nx__check *check); /* NULL is allowed */
+/* As nx__plan_run of the plan that has it. */
+NX_MUST_USE nx_status nx__check_run(const nx__check *check, const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
 
 /* ---- alias.c: results that are an input or a view of one ---------------------------------------------- */
 typedef struct nx__alias {

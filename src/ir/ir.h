@@ -123,6 +123,11 @@ typedef nx_status nx_attribute_fn(void *context, const nx_node *node, nx_tensor 
 NX_MUST_USE nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_attribute_fn *attribute,
                                        void *context, nx_tensor **out, int n_out);
 
+/* The same where a call may be given instead of made: its results (new references) in values, and true in *given. */
+typedef nx_status nx_given_fn(void *context, const nx_node *node, nx_tensor **values, bool *given);
+NX_MUST_USE nx_status nx_graph_run_given(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_given_fn *give,
+                                         void *context, nx_tensor **out, int n_out);
+
 /* ---- recording: what stands at the CAPTURE and TRACE keys ----------------------------------------------------------------- */
 /* While a tracer is on (nx_tracer_push .. nx_tracer_pop), calls at its key are appended to its graph; tensors are known by
  * address (the tracer holds them). A tensor that it does not know becomes what `unknown` says: an error, or a get_attr. */

@@ -8,6 +8,9 @@ typedef struct machine {
     int *first, *uses_left; /* by order */
     nx_value *scratch;      /* arguments, then results of the node at work */
     nx_value *ints;         /* by order: integers of the graph, NONE elsewhere */
+    nx_attribute_fn *attribute;
+    nx_given_fn *give;
+    void *context;          /* of either */
 } machine;
 
 static nx_status get_value(void *context, nx_node *node, int result, nx_value *out) {
@@ -90,10 +93,8 @@ static nx_status run_int(machine *m, const nx_node *node, nx_int_code code) {
     return NX_OK;
 }
 
-static nx_status run_call(machine *m, const nx_node *node) {
+static nx_status call_operator(machine *m, const nx_node *node) {
     int64_t sizes[64];
-    int code = node->op ? -1 : nx_node_int_code(node);
-    if (code >= 0) return run_int(m, node, (nx_int_code)code);
     if (node->op == NULL)
         return nx_fail(NX_NOT_IMPLEMENTED, "graph: %s calls %s, which is no operator", node->name,
                        node->target ? node->target : "nothing");
@@ -111,6 +112,15 @@ static nx_status run_call(machine *m, const nx_node *node) {
         results[k] = NX_VALUE_NONE;
     }
     for (int k = 0; k < n_out; k++) nx_value_drop(&out[k]);
+    return NX_OK;
+}
+
+static nx_status run_call(machine *m, const nx_node *node) {
+    bool given = false;
+    int code = node->op ? -1 : nx_node_int_code(node);
+    if (code >= 0) return run_int(m, node, (nx_int_code)code);
+    if (m->give) NX_TRY(m->give(m->context, node, m->values + m->first[node->order], &given));
+    if (!given) NX_TRY(call_operator(m, node));
     nx_node_each_input(node, finish_use, m);
     if (m->uses_left[node->order] == 0) { /* nobody wants it */
         m->uses_left[node->order] = 1;
@@ -132,23 +142,23 @@ static nx_status run_output(machine *m, const nx_node *node, nx_tensor **out, in
     return NX_OK;
 }
 
-static nx_status run_attribute(machine *m, const nx_node *node, nx_attribute_fn *attribute, void *context) {
+static nx_status run_attribute(machine *m, const nx_node *node) {
     nx_tensor **at = &m->values[m->first[node->order]];
-    if (attribute) return attribute(context, node, at);
+    if (m->attribute) return m->attribute(m->context, node, at);
     if (node->constant == NULL)
         return nx_fail(NX_RUNTIME, "graph: %s has no value (its text held only the type)", node->name);
     *at = nx_tensor_ref(node->constant);
     return NX_OK;
 }
 
-static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *inputs,
-                           nx_attribute_fn *attribute, void *context, nx_tensor **out, int n_out) {
+static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *inputs, nx_tensor **out,
+                           int n_out) {
     nx_thread *thread = nx_thread_get();
     bool no_grad = thread->grad_disabled;
     int n = 0;
     for (const nx_node *node = graph->first; node; node = node->next) {
         thread->grad_disabled = no_grad || node->no_grad;
-        if (attribute) {
+        if (m->attribute) {
             thread->source_no_grad = node->no_grad;
             thread->source_file = node->file;
             thread->source_line = node->line;
@@ -157,7 +167,7 @@ static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *
         }
         switch (node->kind) {
         case NX_NODE_PLACEHOLDER: m->values[m->first[node->order]] = nx_tensor_ref(inputs[n++]); break;
-        case NX_NODE_GET_ATTR: NX_TRY(run_attribute(m, node, attribute, context)); break;
+        case NX_NODE_GET_ATTR: NX_TRY(run_attribute(m, node)); break;
         case NX_NODE_OUTPUT: return run_output(m, node, out, n_out);
         default: NX_TRY(run_call(m, node));
         }
@@ -165,20 +175,19 @@ static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *
     return nx_fail(NX_RUNTIME, "graph: it has no output");
 }
 
-nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs,
-                           nx_attribute_fn *attribute, void *context, nx_tensor **out, int n_out) {
+static nx_status run(machine m, const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
+                     int n_out) {
     nx_thread *thread = nx_thread_get();
     bool no_grad = thread->grad_disabled, source_no_grad = thread->source_no_grad;
     const char *file = thread->source_file, *code = thread->source_code, *function = thread->source_function;
     int line = thread->source_line;
-    machine m = {0};
     if (n_inputs != graph->n_inputs)
         return nx_fail(NX_RUNTIME, "graph: it has %d inputs, %d were given", graph->n_inputs, n_inputs);
     for (int i = 0; i < n_inputs; i++) {
         if (inputs[i] == NULL) return nx_fail(NX_VALUE, "graph: input %d is missing", i);
     }
     nx_status status = prepare(&m, graph);
-    if (status == NX_OK) status = run_nodes(&m, graph, inputs, attribute, context, out, n_out);
+    if (status == NX_OK) status = run_nodes(&m, graph, inputs, out, n_out);
     thread->grad_disabled = no_grad;
     thread->source_no_grad = source_no_grad;
     thread->source_file = file;
@@ -191,5 +200,15 @@ nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int 
 
 nx_status nx_graph_run(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
                        int n_out) {
-    return nx_graph_retrace(graph, inputs, n_inputs, NULL, NULL, out, n_out);
+    return run((machine){0}, graph, inputs, n_inputs, out, n_out);
+}
+
+nx_status nx_graph_retrace(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs,
+                           nx_attribute_fn *attribute, void *context, nx_tensor **out, int n_out) {
+    return run((machine){.attribute = attribute, .context = context}, graph, inputs, n_inputs, out, n_out);
+}
+
+nx_status nx_graph_run_given(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_given_fn *give,
+                             void *context, nx_tensor **out, int n_out) {
+    return run((machine){.give = give, .context = context}, graph, inputs, n_inputs, out, n_out);
 }

@@ -1,5 +1,6 @@
 /* Compiled functions in the three modes: numbers and gradients as eager, written inputs, aliases, errors. */
-#include "compile/compile.h"
+#include "compile/private.h"
+#include "engine/program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -388,6 +389,75 @@ static void test_every_allocation_fails(void **state) {
     }
 }
 
+/* ---- NARTHEX_VERIFY ----------------------------------------------------------------------------------- */
+/* In place of a kernel: the numbers are those of another one. */
+static nx_status wrong_kernel(nx_run *run, const nx_value *in, nx_value *out) {
+    for (int64_t i = 0; i < out[0].array->numel; i++) ((float *)out[0].array->data)[i] = 41;
+    return NX_OK;
+}
+
+static nx_program *break_product(nx_program *program) {
+    for (int i = 0; i < program->steps.n; i++) {
+        nx__step *step = &program->steps.at[i];
+        if (step->tile == NULL && strcmp(step->run.op->def->name, "aten::mm") == 0) step->kernel = wrong_kernel;
+    }
+    return program;
+}
+
+static nx_status run_f(nx_compiled *compiled) {
+    arguments a = new_arguments(false);
+    nx_tensor *out[2] = {NULL};
+    nx_status status = nx_compiled_run(compiled, (nx_tensor *[]){a.x, a.w, a.b}, 3, out, compiled->aot->n_outputs);
+    drop_arguments(&a);
+    for (int i = 0; i < 2; i++) nx_tensor_unref(out[i]);
+    return status;
+}
+
+/* The first node that differs is named, whether its kernel is wrong always or only in the plan itself. */
+static void test_runs_are_compared(void **state) {
+    nx_graph *graph;
+    nx_compiled *compiled;
+    nx_flag.compare = true;
+    for (int m = 1; m < NX_COUNT(modes); m++) {
+        OK(graph_of_f(false, true, &graph));
+        OK(compile_graph(graph, false, modes[m], &compiled));
+        assert_non_null(compiled->forward->check);
+        OK(run_f(compiled));
+        if (modes[m] == NX_MODE_MAX_AUTOTUNE) {
+            break_product(compiled->forward->program);
+            FAILS(run_f(compiled), RUNTIME, "though no call alone differs, the result of ");
+            break_product(compiled->forward->check->all->program);
+            FAILS(run_f(compiled), RUNTIME, "max-autotune, mm (aten::mm) is not what eager mode gives: element [0, 0] "
+                  "of [2, 4] is 41, not -4");
+        }
+        nx_compiled_unref(compiled);
+    }
+    nx_flag.compare = false;
+}
+
+/* Of a recording the kernels are the device's: here eager mode is made to differ, from the sum on. */
+static void test_recordings_are_compared(void **state) {
+    nx_graph *graph;
+    nx_compiled *compiled;
+    nx_flag.compare = true;
+    OK(graph_of_f(false, true, &graph));
+    OK(compile_graph(graph, false, NX_MODE_REDUCE_OVERHEAD, &compiled));
+    for (nx_node *at = compiled->forward->check->graph->first; at; at = at->next) {
+        if (at->op == NULL || strcmp(at->op->def->name, "aten::add.Tensor") != 0) continue;
+        nx_value in[] = {at->args[0], at->args[1], nx_value_int(2)};
+        OK(nx_node_set_args(at, in, 3));
+    }
+    FAILS(run_f(compiled), RUNTIME, "reduce-overhead, add (aten::add.Tensor) is not what eager mode gives");
+    nx_compiled_unref(compiled);
+    nx_flag.compare = false;
+}
+
+static void test_comparing_and_allocations(void **state) {
+    nx_flag.compare = true;
+    test_every_allocation_fails(state);
+    nx_flag.compare = false;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_as_eager), cmocka_unit_test(test_gradients_of_both_results),
@@ -395,6 +465,7 @@ int main(void) {
         cmocka_unit_test(test_changed_saved_value), cmocka_unit_test(test_second_gradient_is_refused),
         cmocka_unit_test(test_written_input_and_aliases),
             cmocka_unit_test(test_view_has_the_history_of_its_input),
-        cmocka_unit_test(test_every_allocation_fails)};
+        cmocka_unit_test(test_every_allocation_fails), cmocka_unit_test(test_runs_are_compared),
+        cmocka_unit_test(test_recordings_are_compared), cmocka_unit_test(test_comparing_and_allocations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
