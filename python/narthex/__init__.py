@@ -77,8 +77,8 @@ _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 
 _SUBMODULES = (
     "_dynamo", "_functorch", "_lazy", "_logging", "_ops", "_tensor_str", "amp", "autograd", "backends", "bridge",
-    "compiler", "cuda", "distributed", "fx", "jit", "library", "nn", "optim", "random", "serialization", "utils",
-    "version",
+    "compiler", "cuda", "distributed", "fx", "jit", "library", "multiprocessing", "nn", "optim", "random",
+    "serialization", "utils", "version",
 )  # fmt: skip
 _LAZY = {
     "as_tensor": "_from_numpy",
@@ -193,6 +193,7 @@ if TYPE_CHECKING:
         fx,
         jit,
         library,
+        multiprocessing,
         nn,
         optim,
         random,

@@ -186,3 +186,62 @@ def test_loader_errors(options, error):
     for module in (nt, torch):
         with pytest.raises(error):
             module.utils.data.DataLoader(range(3), **options)
+
+
+def test_parts_of_a_dataset_for_several_processes():
+    for options in ({}, {"shuffle": False}, {"drop_last": True, "seed": 3}, {"num_replicas": 4, "shuffle": False}):
+        options = {"num_replicas": 3, **options}
+        for n in (10, 9, 2):
+            orders = []
+            for module in (nt, torch):
+                orders.append([])
+                for rank in range(options["num_replicas"]):
+                    sampler = module.utils.data.DistributedSampler(range(n), rank=rank, **options)
+                    orders[-1] += [list(sampler), len(sampler)]
+                    sampler.set_epoch(2)
+                    orders[-1].append(list(sampler))
+            assert orders[0] == orders[1], (options, n)
+    for module in (nt, torch):
+        with pytest.raises(ValueError, match="Invalid rank 3"):
+            module.utils.data.DistributedSampler(range(4), 3, 3)
+        with pytest.raises((RuntimeError, ValueError)):
+            module.utils.data.DistributedSampler(range(4))
+
+
+def test_streams_and_datasets_together():
+    for module in (nt, torch):
+        data = module.utils.data
+
+        class Count(data.IterableDataset):
+            def __init__(self, n):
+                self.n = n
+
+            def __iter__(self):
+                return iter(range(self.n))
+
+            def __len__(self):
+                return self.n
+
+        both = Count(2) + Count(3)
+        assert list(both) == [0, 1, 0, 1, 2] and len(both) == 5 and isinstance(both, data.ChainDataset)
+        stacked = data.StackDataset([1, 2, 3], "abc")
+        assert stacked[1] == (2, "b") and len(stacked) == 3
+        named = data.StackDataset(x=[1, 2], y=[3, 4])
+        assert named[0] == {"x": 1, "y": 3}
+        with pytest.raises(ValueError, match="Size mismatch"):
+            data.StackDataset([1], [1, 2])
+        with pytest.raises(ValueError):
+            data.StackDataset()
+
+
+def test_variable_and_multiprocessing():
+    for module in (nt, torch):
+        x = module.ones(2)
+        made = module.autograd.Variable(x, requires_grad=True)
+        assert made.requires_grad and not x.requires_grad and made.data_ptr() == x.data_ptr()
+        assert isinstance(x, module.autograd.Variable) and not isinstance(3, module.autograd.Variable)
+        import multiprocessing
+
+        assert module.multiprocessing.cpu_count() == multiprocessing.cpu_count()
+        assert module.multiprocessing.get_sharing_strategy() in module.multiprocessing.get_all_sharing_strategies()
+    assert nt.multiprocessing.Process is not None

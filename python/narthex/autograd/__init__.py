@@ -3,6 +3,7 @@
 from .. import _C
 from .._absent import getter
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .variable import Variable as Variable
 
 __all__ = ["Function", "backward", "enable_grad", "grad", "inference_mode", "no_grad", "set_grad_enabled"]
 

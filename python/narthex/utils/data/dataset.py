@@ -27,7 +27,44 @@ class IterableDataset(Dataset):
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
     def __add__(self, other):
-        raise NotImplementedError("IterableDataset: adding two streams is not there yet; use itertools.chain")
+        return ChainDataset([self, other])
+
+
+class ChainDataset(IterableDataset):
+    """Several streams one after the other."""
+
+    def __init__(self, datasets) -> None:
+        self.datasets = datasets
+
+    def __iter__(self):
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(map(len, self.datasets))
+
+
+class StackDataset(Dataset):
+    """Samples are tuples, or dicts when the datasets are given by name, with one sample of each dataset."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        if bool(args) == bool(kwargs):
+            raise ValueError("StackDataset: give datasets either by position or by name, and at least one")
+        self.datasets = args if args else kwargs
+        lengths = {len(dataset) for dataset in (args or kwargs.values())}
+        if len(lengths) > 1:
+            raise ValueError("Size mismatch between datasets")
+        self._length = lengths.pop()
+
+    def __getitem__(self, index):
+        if isinstance(self.datasets, dict):
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
+
+    def __len__(self) -> int:
+        return self._length
 
 
 class TensorDataset(Dataset):
