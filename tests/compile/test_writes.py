@@ -81,6 +81,35 @@ def expanded(t, x, w):
     return (x[0].expand(3, 4) * w).sum(), (x * w)[0].expand(2, 4)
 
 
+@case
+def result_by_views(t, x, w):
+    y = x * w
+    y[0].mul_(3)
+    y[:, 1:3] = w[:, 0:2]
+    y.transpose(0, 1)[1].copy_(w[:, 2][:3])
+    y.unsqueeze(1).squeeze(1)[2] = 1.0
+    y.narrow(0, 1, 1).add_(w[0])
+    return y, y.t(), y.sum(0)
+
+
+@case
+def filled(t, x, w):
+    y = t.zeros(3, 4)
+    y[1] = w[0]
+    y[:, 2] = x[:, 2]
+    z = y.t()
+    z.mul_(2)
+    return y, z
+
+
+@case
+def under_no_grad(t, x, w):
+    with t.no_grad():
+        x.mul_(0.9).add_(w * 0.1)
+        y = w * 2
+    return x * w, y
+
+
 def run(t, function, mode, grads):
     """What three calls give: results, gradients of w and of what x was made of, x itself, who is whose memory."""
     t.manual_seed(0)
