@@ -158,6 +158,10 @@ class SizeCalls:
         """A Scalar argument as a float."""
         return Value("float", f"nx__as_float(&{self.expr(expr.args[0]).c})")
 
+    def call_as_int(self, expr):
+        """A Scalar argument as an integer, cut off."""
+        return Value("int", f"(int64_t)nx__as_float(&{self.expr(expr.args[0]).c})")
+
     def call_square_root(self, expr):
         return Value("float", f"sqrt({self.expr(expr.args[0]).c})")
 

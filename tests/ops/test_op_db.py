@@ -20,6 +20,7 @@ CALLS = {
     "nn.functional.embedding": lambda weight, at, **options: nt.nn.functional.embedding(at, weight, **options),
 }
 OVERLOADS = {
+    "linspace.tensor_overload": "a tensor as start or end",
     "div.floor_rounding": "rounding_mode",
     "div.trunc_rounding": "rounding_mode",
     "masked_fill": "a tensor as value",
@@ -31,10 +32,7 @@ OVERLOADS = {
     "tensor_split": "a tensor as indices",
 }
 # What is wrong, until it is mended.
-WRONG = {
-    "baddbmm": "a fraction as beta or alpha makes floats of integers; PyTorch truncates it",
-    "nn.functional.group_norm": "bfloat16: values in between are rounded; PyTorch rounds once",
-}
+WRONG: dict[str, str] = {}
 # What differs, and why it may.
 APART = {
     "arange": "a float start with an integer dtype is counted in floats by PyTorch, after truncation by us",

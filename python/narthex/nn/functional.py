@@ -169,7 +169,9 @@ def batch_norm(
 ):  # fmt: skip
     """Mean 0 and variance 1 in each channel: of the batch if `training`, else by the running statistics."""
     if training:
-        count = input.numel() // max(input.size(1), 1)
+        count = input.size(0)
+        for size in input.shape[2:]:
+            count *= size
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
     return _C.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
