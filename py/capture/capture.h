@@ -186,6 +186,7 @@ struct nxpy_loop {
     nxpy_trace *trace;
     nxpy_frame *frame;
     nxpy_view view;
+    nxpy_lines lines;
     PyObject **top;             /* next free stack entry */
     PyObject *kw_names;         /* for the next CALL; lent */
     nxpy_instr in;

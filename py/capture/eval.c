@@ -92,7 +92,7 @@ nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *nod
 /* The user's line, for nodes and guards made from here on. */
 static int set_line(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
-    int line = PyCode_Addr2Line(loop->view.code, loop->in.start * (int)sizeof(uint16_t));
+    int line = nxpy_line_at(&loop->lines, loop->view.code, loop->in.start);
     PyObject *file = loop->view.code->co_filename;
     if (trace->line == line && trace->file == file && trace->function == loop->view.code->co_name) return 0;
     nx_thread *thread = nx_thread_get();

@@ -38,6 +38,10 @@ typedef struct nxpy_link { void *words[4]; } nxpy_link;
 int nxpy_frame_enter(PyThreadState *thread, nxpy_frame *frame, nxpy_link *link); /* -1: too deep, with an exception */
 void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link);
 
+/* The line of each instruction, for readers that walk a code object forward and backward in small steps. */
+typedef struct nxpy_lines { PyCodeAddressRange range; bool ready; } nxpy_lines;
+int nxpy_line_at(nxpy_lines *lines, PyCodeObject *code, int unit);
+
 /* ---- instructions ------------------------------------------------------------------------------------------ */
 typedef struct nxpy_instr {
     int op;              /* number in this version's opcode.h, never a specialised form */

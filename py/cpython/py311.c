@@ -75,6 +75,21 @@ void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link) {
     Py_LeaveRecursiveCall();
 }
 
+int nxpy_line_at(nxpy_lines *lines, PyCodeObject *code, int unit) {
+    PyCodeAddressRange *range = &lines->range;
+    int byte = unit * (int)sizeof(_Py_CODEUNIT);
+    if (!lines->ready) { /* before the table's first entry */
+        range->opaque.lo_next = (const uint8_t *)PyBytes_AS_STRING(code->co_linetable);
+        range->opaque.limit = range->opaque.lo_next + PyBytes_GET_SIZE(code->co_linetable);
+        range->opaque.computed_line = code->co_firstlineno;
+        range->ar_start = -1;
+        range->ar_end = 0;
+        range->ar_line = -1;
+        lines->ready = true;
+    }
+    return byte >= range->ar_start && byte < range->ar_end ? range->ar_line : _PyCode_CheckLineNumber(byte, range);
+}
+
 /* ---- instructions ------------------------------------------------------------------------------------------- */
 nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit) {
     const _Py_CODEUNIT *code = _PyCode_CODE(view->code);
