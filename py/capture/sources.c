@@ -450,11 +450,7 @@ static int note_fixed(nxpy_trace *trace, PyObject *object) {
 }
 
 static int function_row(nxpy_trace *trace, PyFunctionObject *function) {
-    const nxpy_guards *guards = &trace->segment->guards;
-    for (int k = 0; k < guards->rows.n; k++) {
-        const nxpy_row *row = &guards->rows.at[k];
-        if (row->code == NXPY_ROW_FUNCTION && row->a == (PyObject *)function) return 0;
-    }
+    if (nxpy_guards_know_function(&trace->segment->guards, (PyObject *)function)) return 0;
     PyObject *defaults = function->func_defaults ? function->func_defaults : Py_None;
     PyObject *state = PyTuple_Pack(3, function->func_code, defaults, function->func_kwdefaults ? function->func_kwdefaults : Py_None);
     if (!state) return nxpy__stop_error(trace);

@@ -70,6 +70,12 @@ static bool is_fetch(int code) {
     return fetch[code];
 }
 
+static int *root_of(const nxpy_guards *guards, PyObject *a) {
+    uint64_t number = a && PyUnicode_CheckExact(a) ? (uint64_t)PyObject_Hash(a) : 0; /* equal constants of others: one place */
+    if (a && !number && !nxpy_constant_check(a)) number = (uint64_t)(uintptr_t)a >> 4;
+    return (int *)&guards->roots[(number ^ number >> 7 ^ number >> 21) % NX_COUNT(guards->roots)];
+}
+
 int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     Py_XINCREF(row.a);
     Py_XINCREF(row.b);
@@ -79,7 +85,7 @@ int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     while (status == NX_OK && guards->last.n < guards->n_slots + 2) status = nx_vec_push(&guards->last, -1);
     if (status == NX_OK && row.slot >= 0) status = nx_vec_push(&guards->row_of_slot, guards->rows.n);
     if (status == NX_OK) {
-        place.before = guards->last.at[row.from + 1];
+        place.before = row.from < 0 ? *root_of(guards, row.a) - 1 : guards->last.at[row.from + 1];
         status = nx_vec_push(&guards->places, place);
     }
     if (status == NX_OK && (status = nx_vec_push(&guards->rows, row)) != NX_OK) guards->places.n--;
@@ -92,18 +98,26 @@ int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     Py_XINCREF(place.file);
     Py_XINCREF(place.function);
     if (row.slot >= 0) guards->n_slots++;
-    guards->last.at[row.from + 1] = guards->rows.n - 1;
+    if (row.from < 0) *root_of(guards, row.a) = guards->rows.n;
+    else guards->last.at[row.from + 1] = guards->rows.n - 1;
     return guards->rows.n - 1;
 }
 
 int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n) {
-    int last = from + 1 < guards->last.n ? guards->last.at[from + 1] : -1;
+    int last = from < 0 ? *root_of(guards, a) - 1 : from + 1 < guards->last.n ? guards->last.at[from + 1] : -1;
     for (int k = last; k >= 0; k = guards->places.at[k].before) {
         const nxpy_row *row = &guards->rows.at[k];
-        if (row->code == code && row->b == b && row->n == n &&
+        if (row->code == code && row->from == from && row->b == b && row->n == n &&
             (row->a == a || (a && row->a && nxpy_constant_equal(row->a, a)))) return k;
     }
     return -1;
+}
+
+bool nxpy_guards_know_function(const nxpy_guards *guards, PyObject *function) {
+    for (int k = *root_of(guards, function) - 1; k >= 0; k = guards->places.at[k].before) {
+        if (guards->rows.at[k].code == NXPY_ROW_FUNCTION && guards->rows.at[k].a == function) return true;
+    }
+    return false;
 }
 
 void nxpy_guards_free(nxpy_guards *guards) {

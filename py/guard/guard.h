@@ -48,13 +48,14 @@ _Static_assert(sizeof(nxpy_row) == 64, "a row is one cache line: models have hun
 typedef struct nxpy_place {
     PyObject *file, *function; /* owned or NULL */
     int line;
-    int before;                /* the row before it that has the same parent, -1; nxpy_guards_add says it */
+    int before;                /* the row before it of the same parent (or place in roots), -1; nxpy_guards_add says it */
 } nxpy_place;
 
 typedef struct nxpy_guards {
     NX_VEC(nxpy_row) rows;
     NX_VEC(nxpy_place) places; /* of the rows, in order */
     NX_VEC(int) last;          /* by parent slot plus one: the last row that has it, -1 */
+    int roots[128];            /* rows without a parent, by what `a` is: the last one plus one, 0 */
     NX_VEC(int) row_of_slot;
     int n_slots;
 } nxpy_guards;
@@ -64,6 +65,8 @@ typedef struct nxpy_guards {
 int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place);
 /* The row that fetches the same, -1: none. */
 int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n);
+/* Whether there is a FUNCTION row of this function. */
+bool nxpy_guards_know_function(const nxpy_guards *guards, PyObject *function);
 void nxpy_guards_free(nxpy_guards *guards);
 /* The description of `tensor` for a TENSOR row: its `like` (nx_free), NULL without memory. */
 nxpy_tensor_like *nxpy_tensor_like_new(PyObject *tensor, uint64_t varying);
