@@ -129,7 +129,7 @@ static nx_status run_backward(const call_record *record, nx_tensor *const *g, nx
 
 static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
     call_record *record = node->context;
-    nx_tensor *few[32], **room = few;
+    nx_tensor *few[512], **room = few;
     if (nx_grad_enabled()) {
         return nx_fail(NX_RUNTIME, "torch.compile with aot_autograd does not currently support double "
                        "backward: run the function without torch.compile, or without create_graph");

@@ -100,9 +100,45 @@ void nx_compiled_unref(nx_compiled *compiled) {
 const nx_aot *nx_compiled_aot(const nx_compiled *compiled) { return compiled->aot; }
 int nx_compiled_n_launches(const nx_compiled *compiled) { return nx__plan_n_launches(compiled->forward); }
 
+static nx_status add_plan(nx_text *text, const nx__plan *plan) {
+    char *own;
+    NX_TRY(plan->program ? nx_program_print(plan->program, &own) : nx_graph_print(plan->graph, &own));
+    nx_text_add(text, "%s", own);
+    if (plan->replay) nx_text_add(text, "recorded: %d launches, %zu bytes of intermediates\n",
+                                  nx_replay_n_launches(plan->replay), nx_replay_pool_bytes(plan->replay));
+    nx_free(own);
+    return NX_OK;
+}
+
+/* What a call leaves in memory until its backward, beside what inputs and outputs take anyway. */
+static void add_kept(nx_text *text, const nx_compiled *compiled) {
+    const nx_aot *aot = compiled->aot;
+    const nx_value *results = nx_graph_output_node(aot->forward)->args;
+    int n_before = aot->n_outputs + aot->n_mutated, n = 0;
+    size_t bytes = 0;
+    for (int i = n_before; i < n_before + aot->n_saved; i++) {
+        bool is_there = results[i].node->kind == NX_NODE_PLACEHOLDER;
+        for (int k = 0; k < aot->n_outputs; k++)
+            is_there = is_there || (results[k].node == results[i].node && results[k].n == results[i].n);
+        if (is_there) continue;
+        const nx_array *a = &results[i].node->fakes[results[i].n]->a;
+        bytes += (size_t)a->numel * nx_dtype_bytes((nx_dtype)a->dtype);
+        n++;
+    }
+    nx_text_add(text, "kept for the backward: %d values, %zu bytes, beside inputs and outputs\n", n, bytes);
+}
+
 nx_status nx_compiled_print(const nx_compiled *compiled, char **out) {
-    if (compiled->forward->program) return nx_program_print(compiled->forward->program, out);
-    return nx_graph_print(compiled->forward->graph, out);
+    nx_text text = {0};
+    nx_status status = add_plan(&text, compiled->forward);
+    if (status == NX_OK && compiled->aot->backward) add_kept(&text, compiled);
+    if (status == NX_OK && compiled->backward) {
+        nx_text_add(&text, "backward: ");
+        status = add_plan(&text, compiled->backward);
+    }
+    if (status == NX_OK) return nx_text_take(&text, out);
+    nx_text_free(&text);
+    return status;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */
@@ -211,7 +247,7 @@ fail:
 
 static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool disabled, bool any_grad,
                           nx_tensor **out) {
-    nx_tensor *few[32], **results = few;
+    nx_tensor *few[256], **results = few;
     int n = compiled->forward->n_results;
     if (!disabled) NX_TRY(check_written(compiled, inputs));
     if (n > NX_COUNT(few)) results = nx_alloc(sizeof *results * (size_t)n);

@@ -140,7 +140,7 @@ static void spread(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor *co
 }
 
 nx_status nx__plan_run_unchecked(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
-    nx_tensor *few[16], **computed = few;
+    nx_tensor *few[256], **computed = few;
     if (plan->is_direct) return run_graph(plan, inputs, out);
     if (plan->n_computed > NX_COUNT(few)) computed = nx_alloc(sizeof *computed * (size_t)plan->n_computed);
     if (computed == NULL) return nx_fail_memory(sizeof *computed * (size_t)plan->n_computed);

@@ -170,6 +170,23 @@ static nx_status place(nx_program *p, piece *pieces, int n, const piece **placed
     return NX_OK;
 }
 
+/* What is alive at each step, from where pieces begin and end. */
+static nx_status find_live(nx_program *p, const piece *pieces, int n) {
+    size_t bytes = sizeof(int64_t) * ((size_t)p->steps.n + 2);
+    int64_t *change = nx_alloc_zeroed(bytes), now = 0;
+    if (change == NULL) return nx_fail_memory(bytes);
+    for (int i = 0; i < n; i++) {
+        change[pieces[i].first] += (int64_t)pieces[i].bytes;
+        change[pieces[i].last + 1] -= (int64_t)pieces[i].bytes;
+    }
+    for (int step = 0; step <= p->steps.n; step++) {
+        now += change[step];
+        if (now > (int64_t)p->live_bytes) p->live_bytes = (size_t)now;
+    }
+    nx_free(change);
+    return NX_OK;
+}
+
 nx_status nx__plan_memory(nx_program *p) {
     size_t n_buffers = (size_t)p->buffers.n,
            bytes = (sizeof(piece) + sizeof(piece *) + sizeof(int)) * n_buffers;
@@ -181,6 +198,7 @@ nx_status nx__plan_memory(nx_program *p) {
     replace_in_place(p);
     nx_status status = collect(p, pieces, piece_of, &n);
     if (status == NX_OK) status = place(p, pieces, n, placed);
+    if (status == NX_OK) status = find_live(p, pieces, n);
     nx_free(room);
     return status;
 }

@@ -105,9 +105,10 @@ static void print_outputs(nx_text *text, const nx_program *p) {
 nx_status nx_program_print(const nx_program *p, char **out) {
     nx_text text = {0};
     nx_text_add(&text,
-                "program on %s:%d: %d steps, %d of them tile programs; const %zu bytes, feature %zu bytes\n",
+                "program on %s:%d: %d steps, %d of them tile programs; const %zu bytes, feature %zu bytes, "
+                "%zu of them alive at once\n",
                 nx_device_type_name(p->device.type), p->device.index, p->steps.n, p->n_tile_programs,
-                p->const_bytes, p->feature_bytes);
+                p->const_bytes, p->feature_bytes, p->live_bytes);
     for (int i = 0; i < p->n_inputs; i++) {
         nx_text_add(&text, "  in%d ", i);
         print_array(&text, &p->inputs[i]);

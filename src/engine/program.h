@@ -142,6 +142,7 @@ struct nx_program {
     nx__patch *patches;        /* done at each run on the CPU */
     int n_patches;
     size_t const_bytes, feature_bytes;
+    size_t live_bytes;         /* the most that intermediates need at one step: no plan has less feature memory */
     nx_storage *const_memory, *feature_memory; /* NULL: none yet */
     bool bound;                /* bound: addresses of constants and intermediates are filled in */
     void **base;               /* room for a run: addresses of inputs, then fresh results */

@@ -3,7 +3,7 @@
  * memory is held until then. */
 #include "replay/private.h"
 
-enum { FEW = 32 }; /* slots that need no allocation of their own */
+enum { FEW = 256 }; /* slots that need no allocation of their own */
 
 typedef struct binding {
     void **bases;            /* inputs, then blocks */

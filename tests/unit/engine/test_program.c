@@ -101,11 +101,29 @@ static void assert_same(const nx_tensor *a, const nx_tensor *b) {
 
 enum { MAX = 16 };
 
+/* Intermediates that live at the same time lie apart, but for one that takes the memory of one that dies there. */
+static void check_memory(const nx_program *p) {
+    for (int i = 0; i < p->buffers.n; i++) {
+        const nx__buffer *a = &p->buffers.at[i];
+        if (a->space != NX__FEATURE || a->bytes == 0) continue;
+        assert_true(a->offset + a->bytes <= p->feature_bytes);
+        for (int k = 0; k < i; k++) {
+            const nx__buffer *b = &p->buffers.at[k];
+            bool together = b->space == NX__FEATURE && b->bytes && a->first <= b->last && b->first <= a->last;
+            bool apart = a->offset >= b->offset + b->bytes || b->offset >= a->offset + a->bytes;
+            if (together && !apart) assert_true(a->in_place_of == k && a->first == b->last);
+        }
+    }
+    assert_true(p->live_bytes <= p->feature_bytes);
+    assert_true(p->feature_bytes <= 2 * p->live_bytes);
+}
+
 /* Compiles, runs twice, and compares both runs with the interpreter. */
 static void check(const nx_graph *graph, nx_summary *summary) {
     nx_program *program;
     nx_tensor *inputs[MAX], *expected[MAX] = {0}, *out[MAX];
     OK(nx_program_new(graph, NX_CPU, &program));
+    check_memory(program);
     for (int i = 0; i < program->n_inputs; i++) inputs[i] = like_input(&program->inputs[i]);
     for (int run = 0; run < 2; run++) {
         OK(nx_graph_run(graph, inputs, program->n_inputs, expected, program->n_outputs));
