@@ -544,10 +544,12 @@ def write_compose(world, sibling, source):
     body.wrap_dims(sibling)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
     value = body.expr(entry.one("as").value)
-    expected = "tensors" if gives_list(entry) else "tensor"
+    expected = "tensors" if gives_list(entry) or not entry.results else "tensor"
     if value.kind != expected:
         raise Problem(entry.one("as").at, f"the result must be {expected}, this is {value.kind}")
-    if gives_list(entry):
+    if not entry.results:
+        pass  # it has written its arguments
+    elif gives_list(entry):
         body.emit(f"out[0] = {value.c};")
         body.emit(f"{value.c} = NX_VALUE_NONE;")
     else:

@@ -199,10 +199,10 @@ def write_wrapper(form, index, header, source):
     if gives:
         take = f"*{to} = result.tensor;"
     room, at = "result", "&result"
-    if listed:
+    if listed or n == 0:
         source.add(f"""{head} {{
     const nx_value in[] = {{{', '.join(values)}}};
-    return nx_op_call(nx__op_at[{index}], in, {to});
+    return nx_op_call(nx__op_at[{index}], in, {to if listed else "NULL"});
 }}
 """)
         return

@@ -142,6 +142,10 @@ static nx_status run_twins(const nx_run *run, const nx_value *in, nx_value *out,
     for (int k = 0; k < def->n_out; k++) {
         if (out[k].tag == NX_TAG_TENSOR) NX_TRY(move_bytes(out[k].tensor, ours_out[k].tensor));
     }
+    for (int i = 0; i < def->n_in && def->n_out == 0; i++) { /* lists that were written */
+        for (int k = 0; def->params[i].written && in[i].tag == NX_TAG_LIST && k < in[i].n; k++)
+            NX_TRY(move_bytes(in[i].list[k].tensor, ours_in[i].list[k].tensor));
+    }
     return NX_OK;
 }
 

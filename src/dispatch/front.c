@@ -65,7 +65,17 @@ static void drop_results(int n, nx_value *out) {
     }
 }
 
+/* What an operator without results writes are the tensors of its lists. */
+static nx_status write_lists(const nx_op *op, const nx_value *in) {
+    for (int i = 0; i < op->def->n_in; i++) {
+        bool written = op->def->params[i].written && in[i].tag == NX_TAG_LIST;
+        for (int k = 0; written && k < in[i].n; k++) NX_TRY(nx__write_listed(in[i].list[k].tensor));
+    }
+    return NX_OK;
+}
+
 static nx_status make_results(const nx_op *op, const nx_value *in, nx_meta *metas, bool fake, nx_value *out) {
+    if (NX_UNLIKELY(op->def->n_out == 0)) return write_lists(op, in);
     for (int k = 0; k < op->def->n_out; k++) {
         nx_status status = make_result(op, in, k, &metas[k], fake, &out[k]);
         if (NX_LIKELY(status == NX_OK)) continue;
@@ -97,8 +107,8 @@ static nx_status check_devices(const nx_op *op, const nx_value *in, nx_device de
         const nx_value *at = value->tag == NX_TAG_LIST ? value->list : value;
         for (int n = value->tag == NX_TAG_LIST ? value->n : 1; n > 0; n--, at++) {
             if (at->tag != NX_TAG_TENSOR || same_device(at->array->device, device)) continue;
-            bool scalar =
-                op->def->kind == NX_KIND_POINT && at->array->ndim == 0 && at->array->device.type == 0;
+            bool beside = op->def->kind == NX_KIND_POINT || op->def->n_out == 0; /* steps of an optimizer */
+            bool scalar = beside && at->array->ndim == 0 && at->array->device.type == 0;
             if (!scalar) return nx_fail_devices(nx__op_of(op)->label, device, at->array->device);
         }
     }
@@ -129,7 +139,7 @@ static nx_tensor *copy_source(const nx_op *op, const nx_value *in) {
 }
 
 static nx_status launch(const nx_op *op, const nx_value *in, nx_value *out) {
-    nx_run run = {op, 0, NULL, result_device(out, op->def->n_out)};
+    nx_run run = {op, 0, NULL, op->def->n_out ? result_device(out, op->def->n_out) : nx_call_device(op, in)};
     nx_kernel_fn *kernel = nx__cpu_kernel(op);
     if (op->def->flags & NX_OP_COPIES_DEVICES) {
         nx_tensor *from = copy_source(op, in);

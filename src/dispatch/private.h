@@ -39,6 +39,9 @@ nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const n
 /* The same where the result is known to have the tensor's size and dtype. */
 nx_status nx__write_over(const nx_op *op, const nx_value *in, nx_tensor *tensor);
 
+/* A tensor of a list that is written, whatever shape it has. */
+nx_status nx__write_listed(nx_tensor *tensor);
+
 /* fallback.c */
 nx_status nx__run_on_cpu(const nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx__copy_between(nx_tensor *to, nx_tensor *from); /* devices, dtypes and layouts may differ */

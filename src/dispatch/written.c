@@ -181,6 +181,12 @@ nx_status nx__write_over(const nx_op *op, const nx_value *in, nx_tensor *tensor)
     return NX_OK;
 }
 
+nx_status nx__write_listed(nx_tensor *tensor) {
+    if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(tensor));
+    if (tensor->storage) tensor->storage->version++;
+    return NX_OK;
+}
+
 nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta,
                          nx_tensor *tensor) {
     if (!tensor->a.contiguous) NX_TRY(check_own_overlap(op, &tensor->a));

@@ -186,11 +186,22 @@ static nx_status call_functional(nx_run *run, const nx_value *in, uint64_t neede
     return status;
 }
 
+/* Operators that write lists have no derivative: what they write may have no history. */
+static nx_status call_lists(nx_run *run, const nx_value *in, nx_value *out) {
+    for (int k = 0; k < run->op->def->n_in; k++) {
+        if (!run->op->def->params[k].written || !wants_grad(&in[k])) continue;
+        return nx_fail(NX_RUNTIME, "%s: a leaf Variable that requires grad is being used in an in-place operation.",
+                       run->op->def->name);
+    }
+    return go_below(run, in, out);
+}
+
 nx_status nx_autograd_call(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op_def *def = run->op->def;
     if (nx_thread_get()->grad_disabled) return go_below(run, in, out);
     uint64_t needed = differentiable(nx__derivative_of(run->op), in);
     if (NX_UNLIKELY(def->variant == NX_OUT)) return call_out(run, in, out);
+    if (NX_UNLIKELY(def->n_out == 0)) return call_lists(run, in, out);
     if (NX_UNLIKELY(def->flags & NX_OP_MUTATES)) return call_in_place(run, in, needed, out);
     if (NX_UNLIKELY(needed == 0)) return call_without(run, in, out);
     return call_functional(run, in, needed, out);

@@ -156,7 +156,42 @@ def test_errors(wrong, error, message):
             wrong(module, module.nn.Parameter(module.tensor([1.0])))
 
 
-@pytest.mark.parametrize("option", ["foreach", "differentiable", "fused"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_ways_that_exclude_each_other(name):
+    for module in (nt, torch):
+        make = getattr(module.optim, name)
+        with pytest.raises(RuntimeError, match="`fused` and `foreach` cannot be `True` together."):
+            make([module.nn.Parameter(module.tensor([1.0]))], lr=0.1, fused=True, foreach=True)
+        with pytest.raises(RuntimeError, match="`fused` does not support `differentiable`"):
+            make([module.nn.Parameter(module.tensor([1.0]))], lr=0.1, fused=True, differentiable=True)
+
+
+@pytest.mark.parametrize("way", [{}, {"foreach": True}, {"foreach": False}, {"fused": True}], ids=str)
+@pytest.mark.parametrize("options", [("SGD", o) for o in SGD] + [("AdamW", o) for o in ADAM], ids=str)
+def test_many_parameters(options, way):
+    """One step for all: of every size, gradients in any order of memory, one parameter without; also on npu:0."""
+    from narthex.compat import torch_npu  # noqa: F401  (adds npu:0)
+
+    name, arguments = options
+    sizes = [(3,), (33, 65), (), (2, 0), (400, 128), (5, 4, 3)]
+    for place in ("cpu", "npu:0"):
+        theirs = [torch.nn.Parameter(torch.randn(size, generator=torch.Generator().manual_seed(7))) for size in sizes]
+        mine = [nt.nn.Parameter(nt.tensor(p.tolist()).reshape(p.shape).to(place)) for p in theirs]
+        optimizers = [module for module in (torch, nt)]
+        pairs = [getattr(m.optim, name)(p, **arguments, **way) for m, p in zip(optimizers, (theirs, mine))]
+        for step in range(3):
+            for k, (p, q) in enumerate(zip(theirs, mine)):
+                g = torch.randn(sizes[k], generator=torch.Generator().manual_seed(10 * step + k))
+                own = nt.tensor(g.tolist()).reshape(g.shape)
+                p.grad = None if k == 0 and step == 1 else g
+                q.grad = None if k == 0 and step == 1 else (own.t().contiguous().t() if g.dim() == 2 else own).to(place)
+            for optimizer in pairs:
+                optimizer.step()
+        for p, q in zip(theirs, mine):
+            close(q.cpu(), p, 2e-6, 1e-7)
+
+
+@pytest.mark.parametrize("option", ["differentiable"])
 def test_options_that_are_not_there(option):
     with pytest.raises(NotImplementedError, match=option):
         nt.optim.SGD([nt.nn.Parameter(nt.tensor([1.0]))], lr=0.1, **{option: True})

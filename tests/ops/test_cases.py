@@ -102,7 +102,10 @@ def test_value(case: dict[str, Any]) -> None:
             str(theirs.dtype),
         )
         return
-    check_equal(ours, theirs, exact=is_exact(case), close=case["close"])
+    if theirs is None:
+        assert ours is None  # it only writes
+    else:
+        check_equal(ours, theirs, exact=is_exact(case), close=case["close"])
     for mine, other in zip(flat(twin), flat(args)):
         if isinstance(other, torch.Tensor):  # arguments are written by both or by neither
             check_equal(mine, other)
@@ -132,6 +135,7 @@ def differentiable(case: dict[str, Any]) -> bool:
         and not any(arg["values"] == "special" for arg in tensors)
         and kinds <= {"float32", "float64", "int64", "int32"}
         and "dtype" not in case["kwargs"]
+        and not base_of(case).startswith("_foreach_")  # what they write may be no leaf
     )
 
 
@@ -312,6 +316,10 @@ def test_compiled(case: dict[str, Any], mode: str) -> None:
     packet, overload = (case["op"].removeprefix("aten::") + ".default").split(".")[:2]
     operator = getattr(getattr(nt.ops.aten, packet), overload)
     compiled = nt.compile(lambda *tensors: operator(*tensors, **ours), mode=mode, fullgraph=True)
+    if base_of(case).startswith("_fused_"):  # an optimizer's step writes lists, which a graph cannot yet
+        with pytest.raises(NotImplementedError, match="writing several tensors"):
+            compiled(*twin)
+        return
     got = compiled(*twin)
     for mine, other in zip(parts(got), parts(expected), strict=True):
         check_equal(mine, to_theirs(other), exact=True)

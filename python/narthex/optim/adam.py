@@ -1,11 +1,14 @@
 """Adam: steps scaled by running means of the gradient and of its square."""
 
 from .. import _C
-from .optimizer import Optimizer, check_options, check_range
+from .optimizer import Optimizer, alike, check_options, check_range, check_ways, is_half
 
 
 class Adam(Optimizer):
-    """Adam with PyTorch's arguments; foreach, fused, capturable, differentiable and tensors as numbers: not yet."""
+    """Adam with PyTorch's arguments; capturable, differentiable and tensors as numbers: not yet.
+
+    A step is one launch for all parameters of a group, whatever `foreach` and `fused` are.
+    """
 
     def __init__(
         self,
@@ -24,7 +27,8 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         name = type(self).__name__
-        check_options(name, lr, foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused)
+        check_ways(foreach, fused, differentiable)
+        check_options(name, lr, capturable=capturable, differentiable=differentiable)
         if any(isinstance(beta, _C.TensorBase) for beta in betas):
             raise NotImplementedError(f"{name}: betas as Tensors are not there yet; give numbers")
         if not 0.0 <= lr:
@@ -62,28 +66,49 @@ class Adam(Optimizer):
         return state
 
     def _step_group(self, group: dict) -> None:
-        lr, decay = group["lr"], group["weight_decay"]
-        beta1, beta2 = group["betas"]
-        for parameter in group["params"]:
-            grad = parameter.grad
-            if grad is None:
-                continue
-            if group["maximize"]:
-                grad = grad * -1
-            state = self._state_of(parameter, group["amsgrad"])
-            mean, square = state["exp_avg"], state["exp_avg_sq"]
-            state["step"].add_(1)
-            step = state["step"].item()
-            if decay != 0 and group["decoupled_weight_decay"]:
-                parameter.mul_(1 - lr * decay)
-            elif decay != 0:
-                grad = grad.add(parameter, alpha=decay)
-            mean.add_(grad.add(mean, alpha=-1), alpha=1 - beta1)
-            square.mul_(beta2).add_(grad * grad, alpha=1 - beta2)
-            if group["amsgrad"]:
-                most = state["max_exp_avg_sq"]
-                most.copy_(_C.maximum(most, square))
-                square = most
-            scale = (1 - beta2**step) ** 0.5
-            below = square.sqrt().div_(scale).add_(group["eps"])
-            parameter.add_(mean.div(below), alpha=-(lr / (1 - beta1**step)))
+        for parameters in alike(group):
+            if not group["fused"] and any(map(is_half, parameters)):
+                for parameter in parameters:
+                    self._step_one(parameter, group)
+            else:
+                self._step_all(parameters, group)
+
+    def _step_all(self, parameters: list, group: dict) -> None:
+        amsgrad, (beta1, beta2) = group["amsgrad"], group["betas"]
+        states = [self._state_of(parameter, amsgrad) for parameter in parameters]
+        steps = [state["step"] for state in states]
+        _C._foreach_add_(steps, 1)
+        step = _C._fused_adamw_ if group["decoupled_weight_decay"] else _C._fused_adam_
+        step(
+            parameters,
+            [parameter.grad for parameter in parameters],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [state["max_exp_avg_sq"] for state in states] if amsgrad else [],
+            steps,
+            lr=group["lr"],
+            beta1=beta1,
+            beta2=beta2,
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=amsgrad,
+            maximize=group["maximize"],
+        )
+
+    def _step_one(self, parameter, group: dict) -> None:
+        """One operator after the other, as half types are rounded."""
+        lr, decay, (beta1, beta2) = group["lr"], group["weight_decay"], group["betas"]
+        grad = -parameter.grad if group["maximize"] else parameter.grad
+        state = self._state_of(parameter, group["amsgrad"])
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        step = state["step"].add_(1).item()
+        if decay != 0 and group["decoupled_weight_decay"]:
+            parameter.mul_(1 - lr * decay)
+        elif decay != 0:
+            grad = grad.add(parameter, alpha=decay)
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        if group["amsgrad"]:
+            square = state["max_exp_avg_sq"].copy_(_C.maximum(state["max_exp_avg_sq"], square))
+        below = square.sqrt().div_((1 - beta2**step) ** 0.5).add_(group["eps"])
+        parameter.addcdiv_(mean, below, value=-(lr / (1 - beta1**step)))

@@ -129,17 +129,18 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients of all parameters, or fills them with zeros."""
+        grads = []
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                if set_to_none:
+                grad = parameter.grad
+                if set_to_none or grad is None:
                     parameter.grad = None
-                elif parameter.grad.grad_fn is not None:
-                    parameter.grad = parameter.grad.detach().zero_()
-                else:
-                    parameter.grad.requires_grad_(False)
-                    parameter.grad.zero_()
+                    continue
+                if grad.grad_fn is not None:
+                    parameter.grad = grad = grad.detach()
+                grads.append(grad.requires_grad_(False))
+        if grads:
+            _C._foreach_zero_(grads)
 
     # ---- a step ------------------------------------------------------------------------------------------------
 
@@ -250,6 +251,28 @@ def check_options(name: str, lr, **later) -> None:
     for option, value in later.items():
         if value:
             raise NotImplementedError(f"{name}: {option}=True is not there yet; leave it out")
+
+
+def check_ways(foreach, fused, differentiable: bool = False) -> None:
+    """Refuses what PyTorch refuses. Here a group is one call of a fused operator however these options stand."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def alike(group: dict) -> list:
+    """The parameters of a group that have gradients, in lists whose members lie on one device."""
+    places = {}
+    for parameter in group["params"]:
+        if parameter.grad is not None:
+            places.setdefault(parameter.device, []).append(parameter)
+    return list(places.values())
+
+
+def is_half(parameter) -> bool:
+    """Of a type whose separate operators round more often than a fused one."""
+    return parameter.dtype is _C.bfloat16 or parameter.dtype is _C.float16
 
 
 def check_range(name: str, value, low=0.0) -> None:

@@ -1,10 +1,14 @@
 """Stochastic gradient descent with momentum."""
 
-from .optimizer import Optimizer, check_options, check_range
+from .. import _C
+from .optimizer import Optimizer, alike, check_options, check_range, check_ways, is_half
 
 
 class SGD(Optimizer):
-    """p -= lr * (grad + weight_decay * p), with `momentum` along a running sum; foreach, fused: not there yet."""
+    """p -= lr * (grad + weight_decay * p), with `momentum` along a running sum.
+
+    A step is one launch for all parameters of a group, whatever `foreach` and `fused` are.
+    """
 
     def __init__(
         self,
@@ -20,7 +24,8 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_options("SGD", lr, foreach=foreach, differentiable=differentiable, fused=fused)
+        check_ways(foreach, fused, differentiable)
+        check_options("SGD", lr, differentiable=differentiable)
         if lr < 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         check_range("momentum", momentum)
@@ -43,21 +48,47 @@ class SGD(Optimizer):
         )
 
     def _step_group(self, group: dict) -> None:
-        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
-        for parameter in group["params"]:
-            change = parameter.grad
-            if change is None:
+        for parameters in alike(group):
+            if not group["fused"] and any(map(is_half, parameters)):
+                for parameter in parameters:
+                    self._step_one(parameter, group)
                 continue
-            if group["maximize"]:
-                change = change * -1
-            if decay != 0:
-                change = change.add(parameter, alpha=decay)
-            if momentum != 0:
-                state = self.state[parameter]
-                running = state.get("momentum_buffer")
-                if running is None:
-                    running = state["momentum_buffer"] = change.detach().clone()
-                else:
-                    running.mul_(momentum).add_(change, alpha=1 - group["dampening"])
-                change = change.add(running, alpha=momentum) if group["nesterov"] else running
-            parameter.add_(change, alpha=-lr)
+            fresh = [p for p in parameters if group["momentum"] != 0 and self.state[p].get("momentum_buffer") is None]
+            for parameter in fresh:
+                self.state[parameter]["momentum_buffer"] = _C.empty_like(parameter)
+            if fresh:
+                self._step_all(fresh, group, True)
+            if len(fresh) < len(parameters):
+                new = {id(parameter) for parameter in fresh}
+                self._step_all([p for p in parameters if id(p) not in new], group, False)
+
+    def _step_all(self, parameters: list, group: dict, is_first: bool) -> None:
+        moves = group["momentum"] != 0
+        _C._fused_sgd_(
+            parameters,
+            [parameter.grad for parameter in parameters],
+            [self.state[parameter]["momentum_buffer"] for parameter in parameters] if moves else [],
+            weight_decay=group["weight_decay"],
+            momentum=group["momentum"],
+            lr=group["lr"],
+            dampening=group["dampening"],
+            nesterov=group["nesterov"],
+            maximize=group["maximize"],
+            is_first_step=is_first,
+        )
+
+    def _step_one(self, parameter, group: dict) -> None:
+        """One operator after the other, as half types are rounded."""
+        momentum, decay = group["momentum"], group["weight_decay"]
+        change = -parameter.grad if group["maximize"] else parameter.grad
+        if decay != 0:
+            change = change.add(parameter, alpha=decay)
+        if momentum != 0:
+            state = self.state[parameter]
+            if state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = change.detach().clone()
+            else:
+                state["momentum_buffer"].mul_(momentum).add_(change, alpha=1 - group["dampening"])
+            running = state["momentum_buffer"]
+            change = change.add(running, alpha=momentum) if group["nesterov"] else running
+        parameter.add_(change, alpha=-group["lr"])
