@@ -7,7 +7,8 @@ from gen.syntax import At, Entry, Expr, File, Function, Group, Param, Place, Pri
 ORDER = {word: k for k, words in enumerate([
     ["also"], ["types"], ["device"], ["let", "check", "error"], ["point", "reduce", "scan", "view", "as"], ["acc"],
     ["data_sized"], ["factory"], ["mutate"], ["random"], ["kernel"], ["ref"], ["scratch"], ["order"], ["inverse"],
-    ["grad"], ["nograd"], ["forms"], ["props"], ["laws"], ["oracle"], ["close"], ["cases"]]) for word in words}
+    ["grad"], ["nograd"], ["autocast"], ["forms"], ["props"], ["laws"], ["oracle"], ["close"], ["cases"],
+]) for word in words}
 RAW = {"random", "device"}
 KEYWORDS = {"let", "in", "if", "then", "else", "match", "each", "with", "and", "or", "not", "None", "True", "False",
             "inf", "nan", "raise"}
@@ -513,6 +514,12 @@ class Parser:
             at, names = self.token.at, self.names()
             return {"at": at, "names": names, "raises": self.accept("raise"), "reason": self.string()}
         return self.separated(clause, ";")
+
+    def row_autocast(self):
+        at, word = self.token.at, self.name()
+        if word not in ("lower", "float32", "promote"):
+            raise Problem(at, f"autocast is lower, float32 or promote, not '{word}'")
+        return word
 
     def row_forms(self):
         forms = []

@@ -131,6 +131,8 @@ def write_def(form, facts):
         fields.append(f".derivative = &derivative_{name}")
     elif not dissolves(entry):
         fields.append(f".nograd = {nograd(form)}")
+    if entry.one("autocast"):
+        fields.append(f".autocast = NX_AUTOCAST_{entry.one('autocast').value.upper()}")
     if form.functional:
         fields.append(f'.functional = "aten::{form.functional}"')
     if form.inplace:

@@ -150,6 +150,38 @@ static PyObject *op_names(PyObject *module, PyObject *unused) {
     return list;
 }
 
+/* ---- autocast ------------------------------------------------------------------------------------------------------ */
+static PyObject *autocast_get(PyObject *module, PyObject *type) {
+    nx_device device;
+    if (nxpy_device_from(type, &device) < 0) return NULL;
+    return Py_BuildValue("(NN)", PyBool_FromLong(nx_autocast_enabled(device.type)),
+                         nxpy_dtype_object(nx_autocast_dtype(device.type)));
+}
+static PyObject *autocast_set(PyObject *module, PyObject *args) {
+    PyObject *type, *dtype;
+    int enabled;
+    nx_device device;
+    if (!PyArg_ParseTuple(args, "OpO:autocast_set", &type, &enabled, &dtype) || nxpy_device_from(type, &device) < 0) return NULL;
+    if (!nxpy_dtype_check(dtype)) return PyErr_Format(PyExc_TypeError, "autocast_set: expected a dtype");
+    nx_autocast_set(device.type, enabled, nxpy_dtype_get(dtype));
+    Py_RETURN_NONE;
+}
+static PyObject *autocast_cache(PyObject *module, PyObject *args) {
+    int enabled = -1;
+    if (!PyArg_ParseTuple(args, "|p:autocast_cache", &enabled)) return NULL;
+    if (enabled >= 0) nx_thread_get()->autocast_uncached = !enabled;
+    return PyBool_FromLong(!nx_thread_get()->autocast_uncached);
+}
+static PyObject *autocast_nesting(PyObject *module, PyObject *args) {
+    int change = 0;
+    if (!PyArg_ParseTuple(args, "|i:autocast_nesting", &change)) return NULL;
+    return PyLong_FromLong(nx_thread_get()->autocast_nesting += change);
+}
+static PyObject *clear_autocast_cache(PyObject *module, PyObject *unused) {
+    nx_autocast_clear();
+    Py_RETURN_NONE;
+}
+
 /* ---- the allocator, for tests ---------------------------------------------------------------------------------------------------- */
 static PyObject *alloc_fail_at(PyObject *module, PyObject *n) {
     long long value = PyLong_AsLongLong(n);
@@ -191,6 +223,11 @@ static PyMethodDef functions[] = {
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)"},
     {"op_info", op_info, METH_O, "op_info(name): what is known of an operator."},
     {"op_names", op_names, METH_NOARGS, "The names of all operators."},
+    {"autocast_get", autocast_get, METH_O, "autocast_get(device_type): (is it on, its dtype)"},
+    {"autocast_set", autocast_set, METH_VARARGS, "autocast_set(device_type, enabled, dtype), for this thread."},
+    {"autocast_cache", autocast_cache, METH_VARARGS, "autocast_cache([enabled]): whether casts of parameters are kept."},
+    {"autocast_nesting", autocast_nesting, METH_VARARGS, "autocast_nesting([change]): autocasts that are entered."},
+    {"clear_autocast_cache", clear_autocast_cache, METH_NOARGS, "Drops the casts that are kept."},
     {"alloc_fail_at", alloc_fail_at, METH_O,
      "alloc_fail_at(n): the n-th allocation from now on fails; 0: none."},
     {"alloc_failed", alloc_failed, METH_NOARGS, "Whether it has failed."},

@@ -83,6 +83,7 @@ static void trace_free(nxpy_trace *trace) {
 static int add_state_rows(nxpy_trace *trace) {
     nxpy_row rows[] = {{.code = NXPY_ROW_GRAD_MODE, .from = -1, .n = trace->grad_at_start},
                         {.code = NXPY_ROW_DEVICE, .from = -1},
+                        {.code = NXPY_ROW_AUTOCAST, .from = -1, .n = nx_thread_autocast(nx_thread_get())},
                         {.code = NXPY_ROW_DEFAULT_DTYPE, .from = -1, .n = nx_default_dtype()},
                         {.code = NXPY_ROW_BACKEND, .from = -1, .a = trace->owner->backend, .n = (int64_t)(intptr_t)&trace->owner->backend}};
     memcpy(&rows[1].n, nx_thread_get()->device_index, sizeof rows[1].n);

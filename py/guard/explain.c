@@ -176,6 +176,9 @@ static void explain_pair(EXPLAIN_ARGS, bool memory) {
 static void explain_DISTINCT(EXPLAIN_ARGS) { explain_pair(guards, row, values, text, false); }
 static void explain_STORAGES(EXPLAIN_ARGS) { explain_pair(guards, row, values, text, true); }
 static void explain_GRAD_MODE(EXPLAIN_ARGS) { nx_text_add(text, "grad mode changed: expected %s", row->n ? "on" : "off"); }
+static void explain_AUTOCAST(EXPLAIN_ARGS) {
+    nx_text_add(text, "autocast changed: it was %s, or on with other dtypes", row->n ? "on" : "off");
+}
 static void explain_DEFAULT_DTYPE(EXPLAIN_ARGS) {
     nx_text_add(text, "the default dtype changed: expected %s", nx_dtype_name((nx_dtype)row->n));
 }
@@ -302,6 +305,7 @@ static void print_slots(PRINT_ARGS, const char *function) {
 static void print_DISTINCT(PRINT_ARGS) { print_slots(guards, row, text, "___check_no_aliasing"); }
 static void print_STORAGES(PRINT_ARGS) { print_slots(guards, row, text, "___check_no_overlap"); }
 static void print_GRAD_MODE(PRINT_ARGS) { nx_text_add(text, "torch.is_grad_enabled() == %s", row->n ? "True" : "False"); }
+static void print_AUTOCAST(PRINT_ARGS) { nx_text_add(text, "autocast state == %#llx", (long long)row->n); }
 static void print_DEFAULT_DTYPE(PRINT_ARGS) {
     nx_text_add(text, "torch.get_default_dtype() == torch.%s", nx_dtype_name((nx_dtype)row->n));
 }

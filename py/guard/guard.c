@@ -303,6 +303,7 @@ static bool check_STORAGES(CHECK_ARGS) {
     return true;
 }
 static inline bool check_GRAD_MODE(CHECK_ARGS) { return nx_thread_get()->grad_disabled == (row->n == 0); }
+static inline bool check_AUTOCAST(CHECK_ARGS) { return nx_thread_autocast(nx_thread_get()) == row->n; }
 static inline bool check_DEFAULT_DTYPE(CHECK_ARGS) { return nx_default_dtype() == (nx_dtype)row->n; }
 static inline bool check_DEVICE(CHECK_ARGS) {
     return memcmp(nx_thread_get()->device_index, &row->n, sizeof row->n) == 0;

@@ -83,6 +83,7 @@ _SUBMODULES = (
 _LAZY = {
     "as_tensor": "_from_numpy",
     "autocast": "amp",
+    "clear_autocast_cache": "_C",
     "compile": "_compile",
     "einsum": "functional",
     "from_numpy": "_from_numpy",
@@ -102,6 +103,11 @@ for _name in ("finfo", "iinfo"):
     _LAZY[_name] = "_type_info"
 for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
     _LAZY[_name + "Tensor"] = "_legacy"
+for _name in (
+    "autocast_decrement_nesting", "autocast_increment_nesting", "get_autocast_dtype", "is_autocast_cache_enabled",
+    "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled",
+):  # fmt: skip
+    _LAZY[_name] = "amp.autocast_mode"
 for _name in (
     "are_deterministic_algorithms_enabled", "get_float32_matmul_precision", "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled", "set_default_device", "set_float32_matmul_precision",

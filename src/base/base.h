@@ -31,6 +31,10 @@ typedef struct nx_thread {
     uint64_t keys_included;     /* dispatch keys added to every call (src/dispatch) */
     uint64_t keys_excluded;     /* dispatch keys removed from every call */
     bool grad_disabled;         /* torch.no_grad (src/grad) */
+    uint8_t autocast_enabled, autocast_dtype[NX_MAX_DEVICE_TYPES]; /* by device type; 0: its initial dtype (src/dispatch) */
+    bool autocast_uncached;
+    int autocast_nesting;
+    struct nx_autocast_cache *autocast_cache;
     bool inside_parallel;       /* a body of nx_parallel runs here */
     int8_t device_index[NX_MAX_DEVICE_TYPES];      /* current device of each type (src/device) */
     nx_stream *stream[NX_MAX_DEVICE_TYPES];        /* current stream of the current device, NULL: default */
@@ -51,6 +55,8 @@ typedef struct nx_thread {
 extern _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec")));
 nx_thread *nx__thread_new(void);
 extern void (*nx__thread_end)(nx_thread *thread); /* src/core: empties the free lists of a thread that ends */
+/* Which device types autocast is on for and with which dtypes, as one number; 0: off. */
+int64_t nx_thread_autocast(const nx_thread *thread);
 static inline nx_thread *nx_thread_get(void) { return NX_LIKELY(nx__thread != NULL) ? nx__thread : nx__thread_new(); }
 
 /* ---- status --------------------------------------------------------------------------------------- */

@@ -75,3 +75,12 @@ void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token)) {
     nx_before_block = before;
     nx_after_block = after;
 }
+
+int64_t nx_thread_autocast(const nx_thread *thread) {
+    int64_t state = thread->autocast_enabled;
+    for (int type = 0; type < NX_MAX_DEVICE_TYPES && thread->autocast_enabled >> type; type++) {
+        if (thread->autocast_enabled >> type & 1) state |= (int64_t)thread->autocast_dtype[type] << (8 + 4 * type);
+    }
+    return state;
+}
+_Static_assert(8 + 4 * NX_MAX_DEVICE_TYPES <= 63, "the state is one number");

@@ -141,7 +141,11 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     if (n > NX_COUNT(few)) room = nx_alloc(sizeof *room * n);
     if (room == NULL) return nx_fail_memory(sizeof *room * n);
     for (size_t i = 0; i < n; i++) room[i] = NULL;
+    nx_thread *thread = nx_thread_get();
+    uint64_t excluded = thread->keys_excluded;
+    thread->keys_excluded = excluded | NX_KEY(AUTOCAST); /* the graph has its own casts */
     nx_status status = run_backward(record, g, room, room + plan->n_inputs, grads);
+    thread->keys_excluded = excluded;
     if (room != few) nx_free(room);
     return status;
 }

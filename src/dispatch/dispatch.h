@@ -26,6 +26,10 @@ typedef struct nx_param {
 } nx_param;
 
 typedef enum nx_kind { NX_KIND_KERNEL, NX_KIND_POINT, NX_KIND_REDUCE, NX_KIND_VIEW, NX_KIND_COMPOSED } nx_kind;
+/* Under autocast: computes in the lower dtype, in float32, in the widest of its arguments. */
+typedef enum nx_autocast_policy {
+    NX_AUTOCAST_NONE, NX_AUTOCAST_LOWER, NX_AUTOCAST_FLOAT32, NX_AUTOCAST_PROMOTE
+} nx_autocast_policy;
 typedef enum nx_variant { NX_FUNCTIONAL, NX_INPLACE, NX_OUT } nx_variant;
 enum { /* nx_op_def.flags */
     NX_OP_MUTATES = 1,   /* writes in[0] (kinds mutate, in-place forms) or the last argument (out forms) */
@@ -109,6 +113,7 @@ typedef struct nx_op_def {
     const nx_reduce *reduce;
     const nx_derivative *derivative; /* NULL: none (not differentiable, or dissolves) */
     const char *nograd;     /* why there is none */
+    nx_autocast_policy autocast;
     const char *functional, *inplace; /* names of the sibling forms, NULL: none */
     const char *source;     /* "ops/point.op:12" */
 } nx_op_def;
@@ -151,6 +156,12 @@ nx_device nx_call_device(const nx_op *op, const nx_value *in);
 
 /* "op: Expected all tensors to be on the same device ..." */
 nx_status nx_fail_devices(const char *op, nx_device a, nx_device b);
+
+/* ---- autocast, of this thread; `type` is a device type ----------------------------------------------------------- */
+bool nx_autocast_enabled(int type);
+nx_dtype nx_autocast_dtype(int type);
+void nx_autocast_set(int type, bool enabled, nx_dtype dtype);
+void nx_autocast_clear(void);     /* drops the casts that are kept */
 
 /* ---- what may be written ---------------------------------------------------------------------------------------- */
 bool nx_can_cast(nx_dtype from, nx_dtype to); /* as out= and in-place results allow */

@@ -1,6 +1,6 @@
 /* The operator table: every operator by number and by name, and its row of functions, one for each dispatch
  * key. A row is filled, from strongest to weakest: by nx_library_impl, by the operator's own nature (an entry
- * that dissolves is its composition everywhere but at CAPTURE), by the key's fallback, else by a function
+ * that dissolves is its composition everywhere below CAPTURE), by the key's fallback, else by a function
  * that goes on to the next key. Operators are never removed, so a `const nx_op *` stays good. Looking up and
  * registering take a lock; calling does not. */
 #include "dispatch/private.h"
@@ -56,7 +56,7 @@ static nx_status grow_slots(void) {
 
 static void fill_row(nx__op *op, int key) {
     if (op->explicit_rows >> key & 1) return;
-    bool composed = op->op.def->dissolves && key != NX_KEY_AT_CAPTURE;
+    bool composed = op->op.def->dissolves && key < NX_KEY_AT_CAPTURE;
     op->op.table[key] = composed ? op->op.def->compose : fallbacks[key];
 }
 

@@ -1,7 +1,7 @@
-/* Views taken again while a graph is traced: of the same operators, but of another tensor. Autograd asks when a view has
- * been written (src/grad/view.c): a trace must see operators that it knows, not tensors put together from addresses.
- * In: the node that stands for a view in the tracer's graph. Its chain of views leads to the tensor that owns the memory;
- * calls that wrote a view stand for it and are passed over. */
+/* Views taken again while a graph is traced: of the same operators, but of another tensor. Autograd asks
+ * when a view has been written (src/grad/view.c): a trace must see operators that it knows, not tensors put
+ * together from addresses. In: the node that stands for a view in the tracer's graph. Its chain of views
+ * leads to the tensor that owns the memory; calls that wrote a view stand for it and are passed over. */
 #include "ir/private.h"
 
 static const void *find_views(const nx_tensor *view) {

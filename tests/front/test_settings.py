@@ -65,9 +65,6 @@ def test_scaler_and_autocast_that_are_off():
         assert not nt.cuda.amp.GradScaler().is_enabled()
     with pytest.warns(UserWarning, match="CUDA is not available"):
         nt.autocast("cuda")
-    for wrong in (lambda: nt.autocast("cpu"), lambda: nt.amp.GradScaler("cpu")):
-        with pytest.raises(NotImplementedError, match="enabled=False"):
-            wrong()
 
 
 def test_settings():
