@@ -6,6 +6,8 @@ what disturbs a machine only ever adds time.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -114,6 +116,116 @@ def replay_operator_npu(torch: Any) -> float:
     return replay_operator(torch, "npu:0")
 
 
+def pointwise_chain(torch: Any) -> float:
+    """gelu(x*y + 1).tanh()*sigmoid(y) - exp(x).clamp(max=3) on 2^20 floats, compiled."""
+    f = torch.nn.functional
+    x, y = torch.randn(1 << 20), torch.randn(1 << 20)
+
+    def chain(x: Any, y: Any) -> Any:
+        return f.gelu(x * y + 1).tanh() * torch.sigmoid(y) - torch.exp(x).clamp(max=3)
+
+    g = torch.compile(chain)
+    g(x, y)
+    return per_call(lambda: g(x, y), 20)
+
+
+def linear_call(torch: Any) -> float:
+    layer, x = torch.nn.Linear(4, 4), torch.randn(4, 4)
+    return per_call(lambda: layer(x), 5000) - loop_cost()
+
+
+def many_linear(torch: Any) -> float:
+    model, x = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(50)]), torch.randn(4, 4)
+    with torch.no_grad():
+        f = torch.compile(model)
+        f(x)
+        return per_call(lambda: f(x), 500)
+
+
+def compile_time_adds(torch: Any) -> float:
+    """The first call of a function of 5,000 additions less a later one."""
+    x, y = torch.randn(4, 4), torch.randn(4, 4)
+
+    def adds(x: Any, y: Any) -> Any:
+        for _ in range(5000):
+            x = x + y
+        return x
+
+    f = torch.compile(adds)
+    return first_call(lambda: f(x, y))
+
+
+def first_call(f: Callable[[], Any]) -> float:
+    """Microseconds of the first call less those of a later one."""
+    start = time.perf_counter_ns()
+    f()
+    return (time.perf_counter_ns() - start) / 1000 - per_call(f, 1, 5)
+
+
+def mlp_step(torch: Any) -> Callable[[], Any]:
+    torch.manual_seed(0)
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y, compiled = torch.randn(32, 64), torch.randint(0, 10, (32,)), torch.compile(model)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        nn.functional.cross_entropy(compiled(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def compile_time_mlp(torch: Any) -> float:
+    return first_call(mlp_step(torch))
+
+
+def gpt_step(torch: Any, mode: str | None) -> Callable[[], Any]:
+    """A training step of examples/gpt.py: 4 layers, 128 wide, 4 heads, 12 x 64 of 65 characters; mode None: eager."""
+    from examples.gpt import GPT, Config
+
+    torch.manual_seed(0)
+    model = GPT(Config(vocab_size=65))
+    optimizer = model.configure_optimizer(0.1, 1e-3, (0.9, 0.95), "cpu")
+    x, y = torch.randint(0, 65, (12, 64)), torch.randint(0, 65, (12, 64))
+    run = torch.compile(model, mode=mode) if mode else model
+
+    def step() -> None:
+        _, loss = run(x, y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def gpt(mode: str | None) -> Callable[[Any], float]:
+    def measured(torch: Any) -> float:
+        step = gpt_step(torch, mode)
+        step()
+        return per_call(step, 1, 100)
+
+    return measured
+
+
+def compile_time_gpt(torch: Any) -> float:
+    return first_call(gpt_step(torch, "default"))
+
+
+def import_time(torch: Any) -> float:
+    """Of a fresh interpreter, less that of one which imports nothing."""
+    name = torch.__name__
+
+    def start(code: str) -> float:
+        begin = time.perf_counter_ns()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return (time.perf_counter_ns() - begin) / 1000
+
+    return min(start(f"import {name}") for _ in range(7)) - min(start("pass") for _ in range(7))
+
+
 @dataclass(frozen=True)
 class Row:
     """name; what it measures; the most that it may take in microseconds; whether PyTorch has a counterpart."""
@@ -134,6 +246,16 @@ ROWS = [
     Row("compiled call of (x * y).sum(), grad, forward", compiled_sum_grad, 0.5),
     Row("compile time of x + y", compile_time_add, 1000, rounds=1),
     Row("compile time of a new shape", new_shape, 1000, rounds=1),
+    Row("nn.Linear(4, 4) call", linear_call, 0.5),
+    Row("50 x Linear(4, 4) compiled, no_grad", many_linear, 6),
+    Row("pointwise chain on 2^20, compiled", pointwise_chain, 2200),
+    Row("compile time of 5,000 additions", compile_time_adds, 30_000, rounds=1),
+    Row("compile time of an MLP's training step", compile_time_mlp, 5000, rounds=1),
+    Row("compile time of nano GPT's training step", compile_time_gpt, 20_000, rounds=1),
+    Row("nano GPT training step, eager", gpt(None), 32_000),
+    Row("nano GPT training step, max-autotune", gpt("max-autotune"), 32_000),
+    Row("nano GPT training step, reduce-overhead", gpt("reduce-overhead"), 32_000),
+    Row("import", import_time, 100_000),
     Row("replay, an operator, cpu", replay_operator, 0.06, counterpart=False),
     Row("replay, an operator, npu:0", replay_operator_npu, 0.15, counterpart=False),
 ]

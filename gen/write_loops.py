@@ -137,14 +137,19 @@ class Element:
         return self.bound([(name, self.text(first))], rest)
 
     def text_match(self, expr):
+        return self.text(self.arm(expr))
+
+    def arm(self, expr):
         """`match T`, `match approximate`: the arm is chosen here, each dtype and each text has its own loop."""
+        if expr.op != "match":
+            return expr
         subject = expr.args[0].value if expr.args[0].op == "name" else None
         if subject != "T" and subject not in self.arms:
             self.refuse(expr)
         for key, body in zip(expr.value, expr.args[1:]):
             fits = self.dtype in CLASSES.get(key, [key]) if subject == "T" else key == self.arms[subject]
             if key == "else" or fits:
-                return self.text(body)
+                return self.arm(body)
         raise Problem(expr.at, f"no arm for {self.dtype if subject == 'T' else self.arms[subject]}")
 
     def bits(self, expr, args):
@@ -256,6 +261,20 @@ def arms_of(sibling):
     return (chosen[0], [key for key, _ in chosen[0].param.type.inner]) if chosen else (None, [None])
 
 
+def names_in(expr):
+    found = {expr.value} if expr.op == "name" else set()
+    return found.union(*(names_in(arg) for arg in expr.args))
+
+
+def unswitch(expr, numbers):
+    """[(condition, expression)]: conditions of numbers alone, which are decided once; the last one's is None."""
+    chooses = expr.op == "if" or (expr.op == "call" and expr.value == "where" and len(expr.args) == 3)
+    if not chooses or not names_in(expr.args[0]) or not names_in(expr.args[0]) <= numbers:
+        return [(None, expr)]
+    condition, yes, no = expr.args
+    return [(condition, yes)] + unswitch(no, numbers)
+
+
 def write_point(world, sibling, source, header):
     """All loops of a point operator. Returns the rows {(arm, dtype): C name without level}."""
     tensors, scalars = operands(sibling)
@@ -267,16 +286,32 @@ def write_point(world, sibling, source, header):
                 continue
             scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
             element = Element(world, dtype, scope, {argument.name: arm} if argument else None)
-            body = element.text(sibling.entry.one("point").value)
+            numbers = {a.name for a in scalars}
+            bodies = [
+                (element.text(condition) if condition else None, element.text(expr))
+                for condition, expr in unswitch(element.arm(sibling.entry.one("point").value), numbers)
+            ]
             name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
-            source.add(point_loop(name, dtype, c_type, len(tensors), len(scalars), body), sibling.entry.one("point").at)
+            text = point_loop(name, dtype, c_type, len(tensors), len(scalars), bodies)
+            source.add(text, sibling.entry.one("point").at)
             header.append(f"nx_loop_fn {name}_$;")
             names[arm, dtype] = name
     return names
 
 
-def point_loop(name, dtype, c_type, n, n_constants, body):
+def point_loop(name, dtype, c_type, n, n_constants, bodies):
+    """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands."""
     constants = "".join(f"    const {COMPUTE[dtype]} c{k} = {constant_text(dtype, k)};\n" for k in range(n_constants))
+    unused = "" if n_constants else "    (void)constants;\n"
+    parameters = "char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants"
+    loops = ""
+    for condition, body in bodies:
+        block = body_loops(dtype, c_type, n, body)
+        loops += f"    if ({condition}) {{\n{block}        return;\n    }}\n" if condition else block
+    return f"void NX_AT_LEVEL({name})({parameters}) {{\n{constants}{unused}{loops}}}\n"
+
+
+def body_loops(dtype, c_type, n, body):
     size = f"(int64_t)sizeof({c_type})"
     arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
     loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n))
@@ -285,11 +320,8 @@ def point_loop(name, dtype, c_type, n, n_constants, body):
         for k in range(n)
     )
     dense = " && ".join(f"steps[{k}] == {size}" for k in range(n + 1))
-    unused = "" if n_constants else "    (void)constants;\n"
     singles = "".join(single_loop(dtype, c_type, n, k, body) for k in range(n) if n > 1)
-    parameters = "char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants"
-    return f"""void NX_AT_LEVEL({name})({parameters}) {{
-{constants}{unused}    if ({dense}) {{
+    return f"""    if ({dense}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
 {arrays}#pragma GCC ivdep
         for (int64_t i = 0; i < n; i++) {{
@@ -302,7 +334,6 @@ def point_loop(name, dtype, c_type, n, n_constants, body):
         {strided}
         *({c_type} *)(ptrs[0] + i * steps[0]) = {store(dtype, c_type, body)};
     }}
-}}
 """
 
 
@@ -395,7 +426,16 @@ static void {short}_done(const void *state, int64_t count, char *out) {{
         for (int k = 0; k < half; k++) s[k] = {apply("s[k]", "s[k + half]")};
     *({c_type} *)out = {store(dtype, c_type, final)};
 }}
-const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}_merge, {short}_done}};
+static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns) {{
+    for (int64_t i = 0; i < n; i++, x += step) {{
+        const {c_type} *at = (const {c_type} *)x;
+        {compute} *s = ({compute} *)states + i % {width} * NX_REDUCE_COLUMNS;
+#pragma GCC ivdep
+        for (int k = 0; k < columns; k++) s[k] = {apply("s[k]", x.format("at[k]"))};
+    }}
+}}
+const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}_merge, {short}_done,
+                                            {short}_columns, {width}}};
 """
 
 

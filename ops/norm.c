@@ -35,9 +35,14 @@ static void store(nx_dtype computing, const void *from, const nx_array *a, int64
 }
 static double number_at(const nx_array *a, int64_t at) {
     double x;
+    if (a->dtype == NX_F32) return ((const float *)a->data)[at];
     int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype);
     nx_cast(NX_F64, (char *)&x, 0, a->dtype, (const char *)a->data + at * bytes, 0, 1);
     return x;
+}
+static void put_number(const nx_array *a, int64_t at, double x) {
+    if (a->dtype == NX_F32) ((float *)a->data)[at] = (float)x;
+    else store(NX_F64, &x, a, at, 1);
 }
 static nx_dtype computing_dtype(const nx_array *a) { return a->dtype == NX_F64 ? NX_F64 : NX_F32; }
 /* Where a row is computed: in the result itself if its type and its length allow, else in the buffer. */
@@ -82,8 +87,8 @@ static nx_status forward_rows(void *arg, int64_t begin, int64_t end) {
         void *out = place(computing, buffer, w->out, r * n, n);
         rows->norm(out, x, weight, bias, w->eps, n, room, &mean, &rstd);
         store(computing, out, w->out, r * n, n);
-        store(NX_F64, &mean, w->out_mean, r, 1);
-        store(NX_F64, &rstd, w->out_rstd, r, 1);
+        put_number(w->out_mean, r, mean);
+        put_number(w->out_rstd, r, rstd);
     }
     nx_free(buffer);
     return NX_OK;

@@ -14,9 +14,12 @@ static inline int64_t nx__row_step(const nx_array *a, int dim) {
 static inline int64_t nx__row_grain(int64_t n) { return n >= 8192 ? 1 : 8192 / (n > 0 ? n : 1); }
 static inline nx_dtype nx__row_computing(const nx_array *a) { return a->dtype == NX_F64 ? NX_F64 : NX_F32; }
 
+/* Whether each row begins where the last one ends. */
+static inline bool nx__row_follows(const nx_array *a, int dim) { return a->contiguous && dim >= a->ndim - 1; }
+
 static inline char *nx__row_at(const nx_array *a, int dim, int64_t row) {
     int64_t offset = 0, bytes = (int64_t)nx_dtype_bytes(a->dtype);
-    if (a->contiguous && dim >= a->ndim - 1) return (char *)a->data + row * nx__row_length(a, dim) * bytes;
+    if (nx__row_follows(a, dim)) return (char *)a->data + row * nx__row_length(a, dim) * bytes;
     for (int d = a->ndim - 1; d >= 0; d--) {
         if (d == dim) continue;
         offset += row % a->sizes[d] * a->strides[d];
@@ -38,10 +41,10 @@ static inline const void *nx__row_load(nx_dtype computing, void *buffer, const n
     const char *from = nx__row_at(a, dim, row);
     if (buffer == NULL) return from;
     nx_cast(computing, buffer, (int64_t)nx_dtype_bytes(computing), a->dtype, from, nx__row_step(a, dim), n);
-    for (int64_t i = n; i < nx_row_room(n); i++) {
-        if (computing == NX_F64) ((double *)buffer)[i] = filler;
-        else ((float *)buffer)[i] = (float)filler;
-    }
+    double *wide = buffer;
+    float *narrow = buffer;
+    for (int64_t i = n; computing == NX_F64 && i < nx_row_room(n); i++) wide[i] = filler;
+    for (int64_t i = n; computing != NX_F64 && i < nx_row_room(n); i++) narrow[i] = (float)filler;
     return buffer;
 }
 static inline void nx__row_store(nx_dtype computing, const void *buffer, const nx_array *a, int dim, int64_t row) {

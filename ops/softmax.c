@@ -22,6 +22,12 @@ static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
                   (s->b == NULL || nx__row_direct(s->b, s->dim, computing));
     char *buffer = direct ? NULL : nx_alloc((size_t)(2 * bytes));
     if (!direct && buffer == NULL) return nx_fail_memory((size_t)(2 * bytes));
+    if (direct && nx__row_follows(s->a, s->dim) && nx__row_follows(s->out, s->dim) &&
+        (s->b == NULL || nx__row_follows(s->b, s->dim))) {
+        for (int64_t at = begin * bytes; at < end * bytes; at += bytes)
+            s->row((char *)s->out->data + at, (char *)s->a->data + at, s->b ? (char *)s->b->data + at : NULL, room);
+        return NX_OK;
+    }
     for (int64_t r = begin; r < end; r++) {
         const void *a = nx__row_load(computing, buffer, s->a, s->dim, r, s->filler), *b = NULL;
         if (s->b) b = nx__row_load(computing, buffer ? buffer + bytes : NULL, s->b, s->dim, r, s->filler);

@@ -87,7 +87,12 @@ typedef struct nx_reduce_loop {
     void (*fold)(void *state, const char *x, int64_t step, int64_t n);
     void (*merge)(void *state, const void *other);
     void (*done)(const void *state, int64_t count, char *out);
+    /* (optional) A state of several numbers, its strands: element i goes to strand i % strands. Folds n rows of
+     * columns that lie side by side into `columns` states at once, given as [strand][NX_REDUCE_COLUMNS]. */
+    void (*fold_columns)(void *states, const char *x, int64_t step, int64_t n, int columns);
+    int strands;
 } nx_reduce_loop;
+enum { NX_REDUCE_COLUMNS = 64 };
 enum { NX_REDUCE_CHUNK = 4096 }; /* eager and tile programs fold and merge in chunks of this many elements */
 typedef struct nx_reduce {
     int dim_param;       /* index of the dim argument, -1: all dimensions */

@@ -1,4 +1,5 @@
-/* Whole arrays into others, dtypes and layouts as they are. */
+/* Whole arrays into others, dtypes and layouts as they are. Where no cast is needed the last two dimensions go as one
+ * plane: rows that lie side by side in both, or a plane that is turned over. */
 #include "iter/private.h"
 
 typedef struct dtypes { nx_dtype to, from; } dtypes;
@@ -6,6 +7,46 @@ typedef struct dtypes { nx_dtype to, from; } dtypes;
 static void copy_inner(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const dtypes *d = arg;
     nx_cast(d->to, ptrs[0], steps[0], d->from, ptrs[1], steps[1], n);
+}
+
+/* ---- planes: the walk over the other dimensions, and what is moved at each place ------------------------------- */
+typedef struct plane { nx__plane_fn *move; int64_t to_step, from_step, rows, columns; } plane;
+
+static void copy_planes(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const plane *p = arg;
+    for (int64_t i = 0; i < n; i++)
+        p->move(ptrs[0] + i * steps[0], p->to_step, ptrs[1] + i * steps[1], p->from_step, p->rows, p->columns);
+}
+
+/* Takes dimension `d` and the last one out of the walk. */
+static plane take_plane(nx_walk *walk, int d, nx__plane_fn *move) {
+    int last = walk->ndim - 1;
+    plane p = {move, walk->step[0][d], walk->step[1][d], walk->size[d], walk->size[last]};
+    for (int k = d; k + 1 < last; k++) {
+        walk->size[k] = walk->size[k + 1];
+        for (int i = 0; i < walk->n; i++) walk->step[i][k] = walk->step[i][k + 1];
+    }
+    walk->ndim -= 2;
+    return p;
+}
+
+static bool copy_by_planes(nx_walk *walk, int64_t bytes) {
+    int last = walk->ndim - 1, d = last - 1;
+    const nx__moves *moves = nx__moves_get();
+    plane p;
+    if (last < 1 || walk->step[0][last] != bytes) return false;
+    if (walk->step[1][last] == bytes) {
+        p = take_plane(walk, d, moves->rows);
+        p.columns *= bytes;
+    } else {
+        int64_t step = walk->step[1][last];
+        while (d >= 0 && walk->step[1][d] != bytes) d--;
+        if (d < 0) return false;
+        p = take_plane(walk, d, moves->turn[bytes]);
+        p.from_step = step;
+    }
+    nx__walk_spread(walk, copy_planes, &p);
+    return true;
 }
 
 void nx_copy_cast(const nx_array *to, const nx_array *from) {
@@ -23,5 +64,6 @@ void nx_copy_cast(const nx_array *to, const nx_array *from) {
     nx_walk_add(&walk, to);
     nx_walk_add(&walk, from);
     nx_walk_merge(&walk);
+    if (both.to == both.from && copy_by_planes(&walk, to_bytes)) return;
     nx__walk_spread(&walk, copy_inner, &both);
 }

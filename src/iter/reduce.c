@@ -2,12 +2,11 @@
  * folds its elements in that order, NX_REDUCE_CHUNK at a time, and merges the chunks' states in order: a
  * fixed order, whatever the number of threads, and the one that tile programs follow. Where the results lie
  * closer together than the elements of one of them (sum over rows), a tile of COLUMNS results is folded side
- * by side: BLOCK rows are turned into columns in a buffer first, so that each cache line is read once and a
- * fold finds its elements side by side. Elements of another dtype than the result's are cast first, in
- * pieces. Next: dispatch.h, nx_reduce_loop. */
+ * by side, row after row: its states stand strand by strand, so that a row is added as a vector. Elements of
+ * another dtype than the result's are cast first, in pieces. Next: dispatch.h, nx_reduce_loop. */
 #include "iter/private.h"
 
-enum { COLUMNS = 64, BLOCK = 64, PADDED = BLOCK + 4 }; /* results side by side, rows turned at a time */
+enum { COLUMNS = NX_REDUCE_COLUMNS, BLOCK = 64 }; /* results side by side, rows cast at a time */
 
 typedef struct axis { int64_t size, step, out_step; } axis; /* steps in bytes; out_step 0 when reduced */
 typedef union state { char bytes[64]; _Alignas(64) double align; } state;
@@ -21,7 +20,8 @@ typedef struct reduction {
     axis kept[NX_MAX_DIMS], reduced[NX_MAX_DIMS]; /* innermost last */
     int64_t count;                    /* elements of one result */
     axis column;                      /* results side by side: the innermost kept axis, or one */
-    int64_t tiles, block;
+    int64_t tiles;
+    bool by_columns, once; /* once: one chunk, which need not be merged */
 } reduction;
 
 /* ---- folding ------------------------------------------------------------------------------------------- */
@@ -36,24 +36,48 @@ static void fold_piece(const reduction *r, state *s, const char *x, int64_t step
     r->loop->fold(s, cast, bytes, n);
 }
 
-typedef struct tile { state total[COLUMNS], part[COLUMNS]; int64_t filled; int n; } tile;
+/* n: results; n_states: states in use, all of them where the results stand side by side. */
+typedef struct tile { state total[COLUMNS], part[COLUMNS]; int64_t filled; int n, n_states; } tile;
 
+/* Strand by strand or not: init and merge do the same to every number of a state. */
 static void close_chunk(const reduction *r, tile *t) {
-    for (int c = 0; c < t->n; c++) {
+    for (int c = 0; c < t->n_states; c++) {
         r->loop->merge(&t->total[c], &t->part[c]);
         r->loop->init(&t->part[c]);
     }
     t->filled = 0;
 }
 
-/* n elements of each column, by way of the buffer: element i of column c stands at [c][i]. */
+/* n elements of each column, which begin a strand. */
 static void fold_columns(const reduction *r, tile *t, const char *x, int64_t step, int64_t n) {
-    _Alignas(64) char turned[COLUMNS * PADDED * 8];
     int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
-    for (int64_t i = 0; i < n; i++) {
-        nx_cast(r->dtype, turned + i * bytes, PADDED * bytes, r->from, x + i * step, r->column.step, t->n);
+    if (r->from == r->dtype && r->column.step == bytes) {
+        r->loop->fold_columns(t->part, x, step, n, t->n);
+        return;
     }
-    for (int c = 0; c < t->n; c++) r->loop->fold(&t->part[c], turned + c * PADDED * bytes, bytes, n);
+    _Alignas(64) char cast[BLOCK * COLUMNS * 8];
+    for (int64_t done = 0, part; done < n; done += part) {
+        part = n - done < BLOCK ? n - done : BLOCK;
+        for (int64_t i = 0; i < part; i++, x += step)
+            nx_cast(r->dtype, cast + i * COLUMNS * bytes, bytes, r->from, x, r->column.step, t->n);
+        r->loop->fold_columns(t->part, cast, COLUMNS * bytes, part, t->n);
+    }
+}
+
+/* The state of one column, gathered. */
+static void take_column(const reduction *r, const state *states, int column, state *out) {
+    size_t bytes = sizeof(state) / (size_t)r->loop->strands;
+    for (int k = 0; k < r->loop->strands; k++)
+        memcpy(out->bytes + (size_t)k * bytes, (const char *)states + (size_t)(k * COLUMNS + column) * bytes, bytes);
+}
+
+static void write_results(const reduction *r, const tile *t, char *out) {
+    const state *states = r->once ? t->part : t->total;
+    for (int c = 0; c < t->n; c++, out += r->column.out_step) {
+        state gathered;
+        if (r->by_columns) take_column(r, states, c, &gathered);
+        r->loop->done(r->by_columns ? &gathered : &states[c], r->count, out);
+    }
 }
 
 /* One run of the innermost reduced axis, for all columns. */
@@ -62,11 +86,10 @@ static void fold_run(const reduction *r, tile *t, const char *x) {
     for (int64_t done = 0, n; done < run->size; done += n) {
         n = run->size - done;
         if (n > NX_REDUCE_CHUNK - t->filled) n = NX_REDUCE_CHUNK - t->filled;
-        if (n > r->block) n = r->block;
-        if (r->block == BLOCK) fold_columns(r, t, x + done * run->step, run->step, n);
+        if (r->by_columns) fold_columns(r, t, x + done * run->step, run->step, n);
         else fold_piece(r, &t->part[0], x + done * run->step, run->step, n);
         t->filled += n;
-        if (t->filled == NX_REDUCE_CHUNK) close_chunk(r, t);
+        if (t->filled == NX_REDUCE_CHUNK && !r->once) close_chunk(r, t);
     }
 }
 
@@ -100,14 +123,15 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
             rest /= r->kept[d].size;
         }
         t.n = r->column.size - first < COLUMNS ? (int)(r->column.size - first) : COLUMNS;
+        t.n_states = r->by_columns ? COLUMNS : t.n;
         t.filled = 0;
-        for (int c = 0; c < t.n; c++) {
-            r->loop->init(&t.total[c]);
+        for (int c = 0; c < t.n_states; c++) {
+            if (!r->once) r->loop->init(&t.total[c]);
             r->loop->init(&t.part[c]);
         }
         if (r->count > 0) fold_tile(r, &t, x);
-        if (t.filled > 0) close_chunk(r, &t);
-        for (int c = 0; c < t.n; c++) r->loop->done(&t.total[c], r->count, out + c * r->column.out_step);
+        if (t.filled > 0 && !r->once) close_chunk(r, &t);
+        write_results(r, &t, out);
     }
     return NX_OK;
 }
@@ -200,12 +224,12 @@ static nx_status split_axes(const nx_reduce *reduce, const nx_value *in, const n
 static void choose_columns(reduction *r) {
     const axis *inner = r->n_kept ? &r->kept[r->n_kept - 1] : NULL;
     r->column = (axis){1, 0, 0};
-    r->block = NX_REDUCE_CHUNK;
-    if (inner && inner->step < r->reduced[r->n_reduced - 1].step) {
+    r->by_columns = inner && inner->step < r->reduced[r->n_reduced - 1].step && r->loop->fold_columns;
+    if (r->by_columns) {
         r->column = *inner;
         r->n_kept--;
-        r->block = BLOCK;
     }
+    r->once = r->count <= NX_REDUCE_CHUNK;
     r->tiles = (r->column.size + COLUMNS - 1) / COLUMNS;
 }
 

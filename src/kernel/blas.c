@@ -27,7 +27,9 @@ static bool open_library(const char *path) {
     void (*set_threads)(int) = (void (*)(int))find_function(library, "openblas_set_num_threads");
     *(void **)&blas.sgemm = find_function(library, "cblas_sgemm");
     *(void **)&blas.dgemm = find_function(library, "cblas_dgemm");
-    if (blas.sgemm && blas.dgemm) {
+    *(void **)&blas.sgemv = find_function(library, "cblas_sgemv");
+    *(void **)&blas.dgemv = find_function(library, "cblas_dgemv");
+    if (blas.sgemm && blas.dgemm && blas.sgemv && blas.dgemv) {
         if (set_threads) set_threads(1);
         return true;
     }

@@ -11,28 +11,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-static inline float nx__float_of(uint32_t bits) { return (union { uint32_t u; float f; }){.u = bits}.f; }
-static inline uint32_t nx__bits_of(float x) { return (union { float f; uint32_t u; }){.f = x}.u; }
-static inline double nx__double_of(uint64_t bits) { return (union { uint64_t u; double f; }){.u = bits}.f; }
-static inline uint64_t nx__long_bits_of(double x) { return (union { double f; uint64_t u; }){.f = x}.u; }
-static inline float nx__fmaf(float a, float b, float c) { return NX_FUSED ? __builtin_fmaf(a, b, c) : a * b + c; }
-static inline double nx__fma(double a, double b, double c) { return NX_FUSED ? __builtin_fma(a, b, c) : a * b + c; }
+/* Always: a call in a loop would keep it from becoming vectors. */
+#define NX_ELEMENT static inline __attribute__((always_inline))
+
+NX_ELEMENT float nx__float_of(uint32_t bits) { return (union { uint32_t u; float f; }){.u = bits}.f; }
+NX_ELEMENT uint32_t nx__bits_of(float x) { return (union { float f; uint32_t u; }){.f = x}.u; }
+NX_ELEMENT double nx__double_of(uint64_t bits) { return (union { uint64_t u; double f; }){.u = bits}.f; }
+NX_ELEMENT uint64_t nx__long_bits_of(double x) { return (union { double f; uint64_t u; }){.f = x}.u; }
+NX_ELEMENT float nx__fmaf(float a, float b, float c) { return NX_FUSED ? __builtin_fmaf(a, b, c) : a * b + c; }
+NX_ELEMENT double nx__fma(double a, double b, double c) { return NX_FUSED ? __builtin_fma(a, b, c) : a * b + c; }
 
 /* A number added to these is rounded to an integer, which then stands in the lowest bits. */
 #define NX__ROUNDERF 0x1.8p23f
 #define NX__ROUNDER 0x1.8p52
 
-/* 2^n for n in -126 .. 127 (-1022 .. 1023). */
-static inline float nx__power_of_twof(float n) {
+/* 2^n for n in -126 .. 127 (-1022 .. 1023), 0 for one less. */
+NX_ELEMENT float nx__power_of_twof(float n) {
     return nx__float_of((nx__bits_of(n + NX__ROUNDERF) << 23) + 0x3f800000);
 }
-static inline double nx__power_of_two(double n) {
+NX_ELEMENT double nx__power_of_two(double n) {
     return nx__double_of((nx__long_bits_of(n + NX__ROUNDER) << 52) + 0x3ff0000000000000);
 }
 
 /* ---- exp: 2^n e^r with |r| <= ln(2)/2 ------------------------------------------------------------------- */
 /* e^x = 2^n (1 + result). */
-static inline float nx__exp_partsf(float x, float *n) {
+NX_ELEMENT float nx__exp_partsf(float x, float *n) {
     *n = nx__fmaf(x, 0x1.715476p+0f, NX__ROUNDERF) - NX__ROUNDERF;
     float r = nx__fmaf(*n, -0x1.7f7d1cp-20f, nx__fmaf(*n, -0x1.62e4p-1f, x)); /* n*0x1.62e4p-1 is exact */
     float p = nx__fmaf(r, 0x1.6a2448p-10f, 0x1.1239d4p-7f);
@@ -41,7 +44,7 @@ static inline float nx__exp_partsf(float x, float *n) {
     p = nx__fmaf(p, r, 0x1.fffffcp-2f);
     return nx__fmaf(p, r * r, r);
 }
-static inline double nx__exp_parts(double x, double *n) {
+NX_ELEMENT double nx__exp_parts(double x, double *n) {
     *n = nx__fma(x, 0x1.71547652b82fep+0, NX__ROUNDER) - NX__ROUNDER;
     double r = nx__fma(*n, -0x1.cf79abc9e3b39p-40, nx__fma(*n, -0x1.62e42fefap-1, x));
     double p = nx__fma(r, 1. / 6227020800, 1. / 479001600);
@@ -58,43 +61,47 @@ static inline double nx__exp_parts(double x, double *n) {
     return nx__fma(p, r * r, r);
 }
 
-/* In two steps, so that what overflows or is subnormal is rounded once. */
-static inline float nx_element_expf(float x) {
+/* In two steps, so that what overflows or is subnormal is rounded once. Far below, where the power of two is 0, the
+ * result is an exact 0 and no underflow: that costs a processor hundreds of cycles, and rows of a softmax are full of
+ * -inf. */
+NX_ELEMENT float nx_element_expf(float x) {
     float n;
     x = x > 89 ? 89 : x; /* NaN stays */
-    x = x < -104 ? -104 : x;
-    float p = 1 + nx__exp_partsf(x, &n), half = (n * 0.5f + NX__ROUNDERF) - NX__ROUNDERF;
-    return p * nx__power_of_twof(half) * nx__power_of_twof(n - half);
+    x = x < -176 ? -176 : x;
+    float p = 1 + nx__exp_partsf(x, &n);
+    int32_t whole = (int32_t)(nx__bits_of(n + NX__ROUNDERF) << 23); /* n and its half where exponents stand */
+    int32_t half = (whole >> 1) & ~0x7fffff;
+    return p * nx__float_of((uint32_t)half + 0x3f800000) * nx__float_of((uint32_t)(whole - half) + 0x3f800000);
 }
-static inline double nx_element_exp(double x) {
+NX_ELEMENT double nx_element_exp(double x) {
     double n;
     x = x > 710 ? 710 : x;
-    x = x < -746 ? -746 : x;
-    double p = 1 + nx__exp_parts(x, &n), half = (n * 0.5 + NX__ROUNDER) - NX__ROUNDER;
+    x = x < -1418.3 ? -1418.3 : x;
+    double p = 1 + nx__exp_parts(x, &n);
+    double half = (n * 0.5 + NX__ROUNDER) - NX__ROUNDER;
     return p * nx__power_of_two(half) * nx__power_of_two(n - half);
 }
 
 /* ---- log: x = 2^e (1 + f) with 1 + f in sqrt(1/2) .. sqrt(2) ---------------------------------------------- */
-static inline float nx_element_logf(float x) {
+NX_ELEMENT float nx_element_logf(float x) {
     bool small = x < 0x1p-126f;
     uint32_t bits = nx__bits_of(small ? x * 0x1p25f : x);
     int32_t exponent = (int32_t)(bits - 0x3f3504f3) >> 23;
     float f = nx__float_of(bits - ((uint32_t)exponent << 23)) - 1, e = (float)exponent - (small ? 25 : 0);
-    float p = nx__fmaf(f, 0x1.14573ep-4f, -0x1.de3bfap-4f), square = f * f;
-    p = nx__fmaf(p, f, 0x1.e6f08cp-4f);
-    p = nx__fmaf(p, f, -0x1.fc220ep-4f);
-    p = nx__fmaf(p, f, 0x1.233766p-3f);
-    p = nx__fmaf(p, f, -0x1.555c4ep-3f);
-    p = nx__fmaf(p, f, 0x1.99a4b6p-3f);
-    p = nx__fmaf(p, f, -0x1.000006p-2f);
-    p = nx__fmaf(p, f, 0x1.555548p-2f);
+    float p = nx__fmaf(f, -0x1.38b4ccp-4f, 0x1.055b46p-3f), square = f * f;
+    p = nx__fmaf(p, f, -0x1.0d8552p-3f);
+    p = nx__fmaf(p, f, 0x1.22da22p-3f);
+    p = nx__fmaf(p, f, -0x1.547244p-3f);
+    p = nx__fmaf(p, f, 0x1.99a008p-3f);
+    p = nx__fmaf(p, f, -0x1.000228p-2f);
+    p = nx__fmaf(p, f, 0x1.555554p-2f);
     p = nx__fmaf(p, square * f, e * 0x1.7f7d1cp-20f);
     float y = nx__fmaf(e, 0x1.62e4p-1f, f + nx__fmaf(square, -0.5f, p));
     y = x < 0 ? NAN : y;
     y = x == 0 ? -INFINITY : y;
     return x < INFINITY ? y : x; /* NaN stays */
 }
-static inline double nx_element_log(double x) {
+NX_ELEMENT double nx_element_log(double x) {
     bool small = x < 0x1p-1022;
     uint64_t bits = nx__long_bits_of(small ? x * 0x1p54 : x) - 0x3fe6a09e667f3bcd + (UINT64_C(1024) << 52);
     double e = nx__double_of(bits >> 52 | 0x4330000000000000) - (0x1p52 + 1024) - (small ? 54 : 0);
@@ -119,7 +126,7 @@ static inline double nx_element_log(double x) {
 }
 
 /* ---- tanh: a polynomial in x^2 up to 0.625, then (e^2|x| - 1)/(e^2|x| + 1) --------------------------------- */
-static inline float nx_element_tanhf(float x) {
+NX_ELEMENT float nx_element_tanhf(float x) {
     float n, a = fabsf(x), z = x * x;
     float near = nx__fmaf(z, 0x1.18e1eep-9f, -0x1.0bf502p-7f);
     near = nx__fmaf(near, z, 0x1.638b5ap-6f);
@@ -132,7 +139,7 @@ static inline float nx_element_tanhf(float x) {
     return a > 0.625f ? copysignf(far, x) : near; /* NaN is near */
 }
 /* By way of e^2|x| - 1, which loses nothing near 0. */
-static inline double nx_element_tanh(double x) {
+NX_ELEMENT double nx_element_tanh(double x) {
     double n, twice = 2 * fabs(x);
     double p = nx__exp_parts(twice > 40 ? 40 : twice, &n), scale = nx__power_of_two(n);
     double less_one = nx__fma(scale, p, scale - 1);
@@ -140,7 +147,7 @@ static inline double nx_element_tanh(double x) {
 }
 
 /* ---- erf: a polynomial in x^2 up to 0.93, then 1 - e^-q(|x|) ------------------------------------------------ */
-static inline float nx_element_erff(float x) {
+NX_ELEMENT float nx_element_erff(float x) {
     float a = fabsf(x), z = x * x, n;
     float near = nx__fmaf(z, 0x1.5cd64ep-14f, -0x1.aa3fc0p-11f);
     near = nx__fmaf(near, z, 0x1.54c808p-8f);
@@ -160,16 +167,80 @@ static inline float nx_element_erff(float x) {
     float far = copysignf(1 - nx__fmaf(scale, p, scale), x);
     return a > 0.93f ? far : near;
 }
-static inline double nx_element_erf(double x) { return erf(x); }
+NX_ELEMENT double nx_element_erf(double x) { return erf(x); }
+
+/* ---- phi, the chance that a normal number is smaller: e^(-x^2/2) p(1/(1 + 0.33|x|)), from the other side above 0 -- */
+NX_ELEMENT float nx_element_bellf(float x) { /* e^(-x^2/2), 0 instead of subnormal numbers */
+    float n, y = -0.5f * x * x;
+    float p = nx__exp_partsf(y < -88 ? -88 : y, &n), scale = nx__power_of_twof(n);
+    return nx__fmaf(scale, p, scale);
+}
+NX_ELEMENT double nx_element_bell(double x) { return nx_element_exp(-0.5 * x * x); }
+NX_ELEMENT float nx_element_phif(float x) {
+    float t = 1 / nx__fmaf(fabsf(x), 0.33f, 1) - 0.625f, p = nx__fmaf(t, 0x1.8a5286p-5f, -0x1.7a0148p-6f);
+    p = nx__fmaf(p, t, -0x1.f5154cp-4f);
+    p = nx__fmaf(p, t, 0x1.5dfcaap-5f);
+    p = nx__fmaf(p, t, 0x1.abd50ap-2f);
+    p = nx__fmaf(p, t, 0x1.4a0aaep-1f);
+    p = nx__fmaf(p, t, 0x1.1ad04cp-1f);
+    p = nx__fmaf(p, t, 0x1.712a18p-3f);
+    float below = p * nx_element_bellf(x);
+    return x < 0 ? below : 1 - below; /* NaN is its own */
+}
+NX_ELEMENT double nx_element_phi(double x) { return 0.5 * (1 + erf(x * 0.7071067811865476)); }
+
+/* ---- sin, cos: |x| = m 2^k, of whose product with 2/pi the bits that count are multiplied as integers --------- */
+NX_ELEMENT uint64_t nx__choose(int32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t e) {
+    uint32_t low = at == 0 ? a : b, high = at == 3 ? d : e;
+    return at < 2 ? low : at == 2 ? c : high;
+}
+/* x is the result plus a multiple of pi/2, whose lowest bits stand in *quadrant; |result| <= pi/4. */
+NX_ELEMENT float nx__quadrantf(float a, uint32_t *quadrant) {
+    int32_t exponent = (int32_t)(nx__bits_of(a) >> 23), place = (exponent < 126 ? 126 : exponent) - 120;
+    int32_t word = place >> 5, shift = place & 31; /* 32 zeros, then 2/pi */
+    uint64_t w = nx__choose(word, 0x00000000, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0) << 32 |
+                 nx__choose(word, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599);
+    uint64_t v = nx__choose(word, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041) << 32 |
+                 nx__choose(word, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab);
+    uint64_t m = (nx__bits_of(a) & 0x7fffff) | 0x800000, high = w << shift | v >> 1 >> (63 - shift);
+    uint64_t turns = m * high + (m * (v << shift >> 32) >> 32), n = (turns + (UINT64_C(1) << 61)) >> 62;
+    float r = (float)((double)(int64_t)(turns - (n << 62)) * 0x1.921fb54442d18p-62);
+    *quadrant = a < 0.5f ? 0 : (uint32_t)n;
+    return a < 0.5f ? a : r;
+}
+NX_ELEMENT float nx__sine(float r, uint32_t quadrant) {
+    float z = r * r, s = nx__fmaf(z, 0x1.6cd1f4p-19f, -0x1.a00f8p-13f), c = nx__fmaf(z, -0x1.241e9cp-22f, 0x1.a010dep-16f);
+    s = nx__fmaf(s, z, 0x1.111108p-7f);
+    s = nx__fmaf(s, z, -0x1.555556p-3f);
+    s = nx__fmaf(s * z, r, r);
+    c = nx__fmaf(c, z, -0x1.6c16b8p-10f);
+    c = nx__fmaf(c, z, 0x1.555556p-5f);
+    c = nx__fmaf(c, z * z, nx__fmaf(z, -0.5f, 1));
+    float y = quadrant & 1 ? c : s;
+    return quadrant & 2 ? -y : y;
+}
+NX_ELEMENT float nx_element_sinf(float x) {
+    uint32_t quadrant;
+    float a = fabsf(x), r = nx__quadrantf(a, &quadrant), y = nx__sine(r, quadrant);
+    y = nx__bits_of(x) >> 31 ? -y : y;
+    return a < INFINITY ? y : NAN;
+}
+NX_ELEMENT float nx_element_cosf(float x) {
+    uint32_t quadrant;
+    float a = fabsf(x), r = nx__quadrantf(a, &quadrant), y = nx__sine(r, quadrant + 1);
+    return a < INFINITY ? y : NAN;
+}
+NX_ELEMENT double nx_element_sin(double x) { return sin(x); }
+NX_ELEMENT double nx_element_cos(double x) { return cos(x); }
 
 /* ---- others -------------------------------------------------------------------------------------------- */
-static inline float nx_element_sigmoidf(float x) { return 1 / (1 + nx_element_expf(-x)); }
-static inline double nx_element_sigmoid(double x) { return 1 / (1 + nx_element_exp(-x)); }
-static inline float nx_element_rsqrtf(float x) { return 1 / sqrtf(x); }
-static inline double nx_element_rsqrt(double x) { return 1 / sqrt(x); }
+NX_ELEMENT float nx_element_sigmoidf(float x) { return 1 / (1 + nx_element_expf(-x)); }
+NX_ELEMENT double nx_element_sigmoid(double x) { return 1 / (1 + nx_element_exp(-x)); }
+NX_ELEMENT float nx_element_rsqrtf(float x) { return 1 / sqrtf(x); }
+NX_ELEMENT double nx_element_rsqrt(double x) { return 1 / sqrt(x); }
 
 /* log2 of a positive x, within 2^-45. */
-static inline double nx__log2f(float x) {
+NX_ELEMENT double nx__log2f(float x) {
     bool small = x < 0x1p-126f;
     uint32_t bits = nx__bits_of(small ? x * 0x1p25f : x);
     int32_t exponent = (int32_t)(bits - 0x3f3504f3) >> 23;
@@ -189,7 +260,7 @@ static inline double nx__log2f(float x) {
 }
 
 /* 2^(e log2 |x|) in double. An odd integer e keeps the sign; with another e a negative x has no power. */
-static inline float nx_element_powf(float x, float e) {
+NX_ELEMENT float nx_element_powf(float x, float e) {
     float a = fabsf(x);
     double p = (double)e * nx__log2f(a);
     p = p > 200 ? 200 : p;
@@ -221,10 +292,10 @@ static inline float nx_element_powf(float x, float e) {
     power = e == 0 ? 1 : power;
     return x == 1 ? 1 : power;
 }
-static inline double nx_element_pow(double x, double e) { return pow(x, e); }
+NX_ELEMENT double nx_element_pow(double x, double e) { return pow(x, e); }
 
 /* x to the power e, wrapping. The shape rule refuses negative exponents. */
-static inline uint64_t nx_int_pow(uint64_t x, uint64_t e) {
+NX_ELEMENT uint64_t nx_int_pow(uint64_t x, uint64_t e) {
     uint64_t y = 1;
     for (; e; e >>= 1, x *= x)
         if (e & 1) y *= x;

@@ -5,7 +5,7 @@
  * order, so they agree bit for bit. */
 #include "kernel/panel.h"
 
-/* ---- BLAS ---------------------------------------------------------------------------------------------- */
+/* ---- BLAS; the halves are cast to float before and back afterwards --------------------------------------- */
 typedef struct operand {
     void *data;
     int64_t ld;
@@ -31,28 +31,29 @@ static bool find_layout(const nx_array *a, operand *out) {
     return false;
 }
 
-static void describe_packed(const nx_array *a, void *data, int64_t *dims, nx_array *out) {
+static void describe_packed(const nx_array *a, nx_dtype dtype, void *data, int64_t *dims, nx_array *out) {
     nx_array_copy(out, a, dims);
     out->data = data;
+    out->dtype = dtype;
     out->strides[0] = a->sizes[1];
     out->strides[1] = 1;
     nx_array_refresh(out);
 }
 
-static nx_status new_packed(const nx_array *a, operand *out) {
-    size_t bytes = nx_dtype_bytes(a->dtype) * (size_t)a->numel;
+static nx_status new_packed(const nx_array *a, nx_dtype dtype, operand *out) {
+    size_t bytes = nx_dtype_bytes(dtype) * (size_t)a->numel;
     out->packed = out->data = nx_alloc(bytes);
     out->ld = a->sizes[1];
     out->transposed = false;
     return out->packed ? NX_OK : nx_fail_memory(bytes);
 }
 
-static nx_status load_operand(const nx_array *a, operand *out) {
+static nx_status load_operand(const nx_array *a, nx_dtype dtype, operand *out) {
     int64_t dims[2 * NX_MAX_DIMS];
     nx_array packed;
-    if (find_layout(a, out)) return NX_OK;
-    NX_TRY(new_packed(a, out));
-    describe_packed(a, out->packed, dims, &packed);
+    if (find_layout(a, out) && a->dtype == dtype) return NX_OK;
+    NX_TRY(new_packed(a, dtype, out));
+    describe_packed(a, dtype, out->packed, dims, &packed);
     nx_copy_cast(&packed, a);
     return NX_OK;
 }
@@ -90,6 +91,27 @@ static nx_status multiply_panels(const product *p, int64_t begin, int64_t end) {
     return nx__blocked_multiply(&part);
 }
 
+/* One column or one row: every element of the matrix is read once, which the general product is slow at. */
+static void multiply_vector(const product *p, int m, int n, const char *a, const char *b, char *c) {
+    const nx_blas *blas = nx_blas_get();
+    bool column = n == 1;
+    const operand *matrix = column ? &p->a : &p->b, *vector = column ? &p->b : &p->a;
+    const char *at = column ? a : b, *x = column ? b : a;
+    /* The matrix as it lies in memory, row by row: whose transpose is wanted when it is column-major or on the right. */
+    int rows = column ? m : (int)p->k, columns = column ? (int)p->k : n;
+    bool transpose = matrix->transposed == column;
+    int stored_rows = matrix->transposed ? columns : rows, stored_columns = matrix->transposed ? rows : columns;
+    int step = vector->transposed == column ? 1 : (int)vector->ld, c_step = column ? (int)p->c.ld : 1;
+    int trans = transpose ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
+    if (p->is_double) {
+        blas->dgemv(NX_BLAS_ROW_MAJOR, trans, stored_rows, stored_columns, p->alpha, (const double *)at,
+                    (int)matrix->ld, (const double *)x, step, p->beta, (double *)c, c_step);
+    } else {
+        blas->sgemv(NX_BLAS_ROW_MAJOR, trans, stored_rows, stored_columns, (float)p->alpha, (const float *)at,
+                    (int)matrix->ld, (const float *)x, step, (float)p->beta, (float *)c, c_step);
+    }
+}
+
 static nx_status run_blas(void *arg, int64_t begin, int64_t end) {
     const product *p = arg;
     const nx_blas *blas = nx_blas_get();
@@ -104,6 +126,10 @@ static nx_status run_blas(void *arg, int64_t begin, int64_t end) {
     } else {
         b += begin * (p->b.transposed ? p->b.ld : 1) * bytes;
         c += begin * bytes;
+    }
+    if (m == 1 || n == 1) {
+        multiply_vector(p, m, n, a, b, c);
+        return NX_OK;
     }
     int trans_a = p->a.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS,
         trans_b = p->b.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
@@ -146,10 +172,10 @@ static bool fits_int(const product *p) {
     return true;
 }
 
-static void store_packed(const operand *c, const nx_array *out) {
+static void store_packed(const operand *c, nx_dtype dtype, const nx_array *out) {
     int64_t dims[2 * NX_MAX_DIMS];
     nx_array packed;
-    describe_packed(out, c->packed, dims, &packed);
+    describe_packed(out, dtype, c->packed, dims, &packed);
     nx_copy_cast(out, &packed);
 }
 
@@ -159,14 +185,15 @@ nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out
     nx_status status = NX_OK;
     if ((nx_blas_get() == NULL && !suits_panels(&p)) || p.m == 0 || p.n == 0 || p.k == 0)
         return nx_gemm_plain(a, b, out);
-    bool direct = find_layout(out, &p.c);
+    nx_dtype computing = out->dtype == NX_F64 ? NX_F64 : NX_F32; /* the halves in float */
+    bool direct = find_layout(out, &p.c) && out->dtype == computing;
     bool turned = direct && p.c.transposed;
-    NX_TRY_FAIL(load_operand(a, &p.a));
-    NX_TRY_FAIL(load_operand(b, &p.b));
-    if (!direct) NX_TRY_FAIL(new_packed(out, &p.c));
+    NX_TRY_FAIL(load_operand(a, computing, &p.a));
+    NX_TRY_FAIL(load_operand(b, computing, &p.b));
+    if (!direct) NX_TRY_FAIL(new_packed(out, computing, &p.c));
     if (turned) turn_product(&p);
     status = fits_int(&p) ? split_blas(&p) : nx_gemm_plain(a, b, out);
-    if (!direct && status == NX_OK && fits_int(&p)) store_packed(&p.c, out);
+    if (!direct && status == NX_OK && fits_int(&p)) store_packed(&p.c, computing, out);
 fail:
     nx_free(p.a.packed);
     nx_free(p.b.packed);
@@ -198,8 +225,8 @@ nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b
     if (!in_place && !turned && beta == 1 && suits_panels(&p) && p.k > 0) p.row = find_row(self, out);
     if (p.row) p.beta = 0;
     else if (!in_place && beta != 0) nx_copy_cast(out, self);
-    NX_TRY_FAIL(load_operand(a, &p.a));
-    NX_TRY_FAIL(load_operand(b, &p.b));
+    NX_TRY_FAIL(load_operand(a, (nx_dtype)out->dtype, &p.a));
+    NX_TRY_FAIL(load_operand(b, (nx_dtype)out->dtype, &p.b));
     if (turned) turn_product(&p);
     if (fits_int(&p)) status = split_blas(&p);
     else status = nx_fail(NX_NOT_IMPLEMENTED, "addmm: a size over 2147483647 is not there yet");

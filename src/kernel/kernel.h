@@ -12,13 +12,17 @@ typedef struct nx_blas { /* CBLAS with 32-bit integers */
                   int lda, const float *b, int ldb, float beta, float *c, int ldc);
     void (*dgemm)(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,
                   int lda, const double *b, int ldb, double beta, double *c, int ldc);
+    void (*sgemv)(int order, int trans, int m, int n, float alpha, const float *a, int lda, const float *x,
+                  int x_step, float beta, float *y, int y_step);
+    void (*dgemv)(int order, int trans, int m, int n, double alpha, const double *a, int lda, const double *x,
+                  int x_step, double beta, double *y, int y_step);
 } nx_blas;
 enum { NX_BLAS_ROW_MAJOR = 101, NX_BLAS_NO_TRANS = 111, NX_BLAS_TRANS = 112 };
 const nx_blas *nx_blas_get(void); /* lent; NULL: none was found */
 
 /* ---- products of matrices; shapes and dtypes have been checked; out may not lie over a or b ------------ */
 NX_MUST_USE nx_status nx_gemm_blas(const nx_array *a, const nx_array *b,
-                                   const nx_array *out); /* float32, float64 */
+                                   const nx_array *out); /* float types */
 NX_MUST_USE nx_status nx_gemm_plain(const nx_array *a, const nx_array *b,
                                     const nx_array *out); /* every number type */
 NX_MUST_USE nx_status nx_gemm_ref(const nx_array *a, const nx_array *b,

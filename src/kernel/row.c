@@ -11,46 +11,48 @@
 
 enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 #define EACH(k, n) for (int k = 0; k < (n); k++)
+/* Says to the compiler that no elements are left over. */
+#define WHOLE(room) ((room) & -(int64_t)WIDE)
 /* Over a row: element i of the results depends on element i of the operands alone. */
 #define ALONG(n) _Pragma("GCC ivdep") for (int64_t i = 0; i < (n); i++)
 
 /* ---- folds of WIDE strands, over n elements, a multiple of WIDE ------------------------------------------ */
-#define DEFINE_FOLDS(real)                                                                                    \
-    static real top_##real(const real *x, int64_t n) {                                                        \
-        real s[WIDE];                                                                                         \
-        EACH(k, WIDE) s[k] = -INFINITY;                                                                       \
-        for (int64_t i = 0; i < n; i += WIDE) EACH(k, WIDE) s[k] = x[i + k] > s[k] ? x[i + k] : s[k];         \
-        EACH(k, 16) s[k] = s[k + 16] > s[k] ? s[k + 16] : s[k];                                               \
-        EACH(k, 8) s[k] = s[k + 8] > s[k] ? s[k + 8] : s[k];                                                  \
-        EACH(k, 4) s[k] = s[k + 4] > s[k] ? s[k + 4] : s[k];                                                  \
-        EACH(k, 2) s[k] = s[k + 2] > s[k] ? s[k + 2] : s[k];                                                  \
-        return s[1] > s[0] ? s[1] : s[0];                                                                     \
-    }                                                                                                         \
-    static real close_##real(real *s) {                                                                       \
-        EACH(k, 16) s[k] += s[k + 16];                                                                        \
-        EACH(k, 8) s[k] += s[k + 8];                                                                          \
-        EACH(k, 4) s[k] += s[k + 4];                                                                          \
-        return (s[0] + s[2]) + (s[1] + s[3]);                                                                 \
-    }                                                                                                         \
-    static double sum_##real(const real *x, int64_t n) {                                                      \
-        double total = 0;                                                                                     \
-        for (int64_t i = 0; i < n;) {                                                                         \
-            int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                      \
-            real s[WIDE] = {0};                                                                               \
-            for (; i < end; i += WIDE) EACH(k, WIDE) s[k] += x[i + k];                                        \
-            total += close_##real(s);                                                                         \
-        }                                                                                                     \
-        return total;                                                                                         \
-    }                                                                                                         \
-    static double sum_products_##real(const real *x, const real *y, int64_t n) {                              \
-        double total = 0;                                                                                     \
-        for (int64_t i = 0; i < n;) {                                                                         \
-            int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                      \
-            real s[WIDE] = {0};                                                                               \
-            for (; i < end; i += WIDE) EACH(k, WIDE) s[k] += x[i + k] * y[i + k];                             \
-            total += close_##real(s);                                                                         \
-        }                                                                                                     \
-        return total;                                                                                         \
+#define DEFINE_FOLDS(real)                                                                                   \
+    static real top_##real(const real *x, int64_t n) {                                                       \
+        real s[WIDE];                                                                                        \
+        EACH(k, WIDE) s[k] = -INFINITY;                                                                      \
+        for (int64_t i = 0; i < n; i += WIDE) EACH(k, WIDE) s[k] = x[i + k] > s[k] ? x[i + k] : s[k];        \
+        EACH(k, 16) s[k] = s[k + 16] > s[k] ? s[k + 16] : s[k];                                              \
+        EACH(k, 8) s[k] = s[k + 8] > s[k] ? s[k + 8] : s[k];                                                 \
+        EACH(k, 4) s[k] = s[k + 4] > s[k] ? s[k + 4] : s[k];                                                 \
+        EACH(k, 2) s[k] = s[k + 2] > s[k] ? s[k + 2] : s[k];                                                 \
+        return s[1] > s[0] ? s[1] : s[0];                                                                    \
+    }                                                                                                        \
+    static real close_##real(real *s) {                                                                      \
+        EACH(k, 16) s[k] += s[k + 16];                                                                       \
+        EACH(k, 8) s[k] += s[k + 8];                                                                         \
+        EACH(k, 4) s[k] += s[k + 4];                                                                         \
+        return (s[0] + s[2]) + (s[1] + s[3]);                                                                \
+    }                                                                                                        \
+    static double sum_##real(const real *x, int64_t n) {                                                     \
+        double total = 0;                                                                                    \
+        for (int64_t i = 0; i < n;) {                                                                        \
+            int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                     \
+            real s[WIDE] = {0};                                                                              \
+            for (; i < end; i += WIDE) EACH(k, WIDE) s[k] += x[i + k];                                       \
+            total += close_##real(s);                                                                        \
+        }                                                                                                    \
+        return total;                                                                                        \
+    }                                                                                                        \
+    static double sum_products_##real(const real *x, const real *y, int64_t n) {                             \
+        double total = 0;                                                                                    \
+        for (int64_t i = 0; i < n;) {                                                                        \
+            int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                     \
+            real s[WIDE] = {0};                                                                              \
+            for (; i < end; i += WIDE) EACH(k, WIDE) s[k] += x[i + k] * y[i + k];                            \
+            total += close_##real(s);                                                                        \
+        }                                                                                                    \
+        return total;                                                                                        \
     }
 
 /* ---- softmax ---------------------------------------------------------------------------------------------- */
@@ -58,9 +60,9 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
     static void softmax_##real(void *result, const void *operand, const void *unused, int64_t room) {        \
         real *out = result;                                                                                  \
         const real *x = operand, top = top_##real(x, room);                                                  \
-        ALONG(room) out[i] = nx_element_exp##f(x[i] - top);                                                  \
+        ALONG(WHOLE(room)) out[i] = nx_element_exp##f(x[i] - top);                                           \
         const real scale = (real)(1 / sum_##real(out, room));                                                \
-        ALONG(room) out[i] *= scale;                                                                         \
+        ALONG(WHOLE(room)) out[i] *= scale;                                                                  \
     }                                                                                                        \
     static void log_softmax_##real(void *result, const void *operand, const void *unused, int64_t room) {    \
         real *out = result, e[CHUNK];                                                                        \
@@ -71,18 +73,18 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
             ALONG(n) e[i] = nx_element_exp##f(x[at + i] - top);                                              \
             sum += sum_##real(e, n);                                                                         \
         }                                                                                                    \
-        const real rest = (real)nx_element_log(sum);                                                         \
-        ALONG(room) out[i] = x[i] - top - rest;                                                              \
+        const real rest = nx_element_log##f((real)sum);                                                      \
+        ALONG(WHOLE(room)) out[i] = x[i] - top - rest;                                                       \
     }                                                                                                        \
     static void softmax_backward_##real(void *result, const void *grad, const void *output, int64_t room) {  \
         real *out = result;                                                                                  \
         const real *g = grad, *y = output, sum = (real)sum_products_##real(g, y, room);                      \
-        ALONG(room) out[i] = y[i] * (g[i] - sum);                                                            \
+        ALONG(WHOLE(room)) out[i] = y[i] * (g[i] - sum);                                                     \
     }                                                                                                        \
     static void log_softmax_backward_##real(void *result, const void *grad, const void *output, int64_t room) {\
         real *out = result;                                                                                  \
         const real *g = grad, *y = output, sum = (real)sum_##real(g, room);                                  \
-        ALONG(room) out[i] = g[i] - nx_element_exp##f(y[i]) * sum;                                           \
+        ALONG(WHOLE(room)) out[i] = g[i] - nx_element_exp##f(y[i]) * sum;                                    \
     }
 
 /* ---- layer norm -------------------------------------------------------------------------------------------- */
@@ -137,7 +139,7 @@ DEFINE_SOFTMAX(double, )
 DEFINE_NORM(float)
 DEFINE_NORM(double)
 
-#define ROWS(real)                                                                                            \
-    {softmax_##real,          log_softmax_##real, softmax_backward_##real, log_softmax_backward_##real,       \
+#define ROWS(real)                                                                                           \
+    {softmax_##real,          log_softmax_##real, softmax_backward_##real, log_softmax_backward_##real,      \
      norm_##real,             norm_backward_##real, norm_columns_##real}
 const nx_rows NX_AT_LEVEL(nx__rows)[2] = {ROWS(float), ROWS(double)};

@@ -50,6 +50,7 @@ typedef struct function {
 static const function functions[] = {
     {"aten::exp", expl, {1.1, 1.5}},       {"aten::log", logl, {1.1, 1.5}},
     {"aten::tanh", tanhl, {2, 3}},         {"aten::erf", erfl, {1.5, 1.5}},
+    {"aten::sin", sinl, {2, 1.5}},         {"aten::cos", cosl, {2, 1.5}},
     {"aten::sigmoid", sigmoid, {2.5, 2.5}}, {"aten::rsqrt", one_over_root, {1.5, 1.5}},
 };
 

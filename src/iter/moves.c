@@ -1,0 +1,135 @@
+/* Elements of one dtype into another, as C converts them: floats to integers cut, anything to bool by != 0,
+ * to the half types by rounding a float to nearest even. Half types convert in bits, so that no instruction
+ * set is needed. One loop for each pair of dtypes. Then elements as they are, in two dimensions at a time.
+ * Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
+#include "iter/private.h"
+
+#define NX_PASTE_(a, b) a##_##b
+#define NX_PASTE(a, b) NX_PASTE_(a, b)
+#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
+
+typedef union bits { float f; uint32_t u; } bits;
+
+/* The exponent is re-biased by a multiplication, which also makes subnormal halves right. */
+static inline float load_f16(uint16_t h) {
+    bits x = {.u = (uint32_t)(h & 0x7fff) << 13};
+    bits scale = {.u = 0x77800000}; /* 2^112 */
+    x.f *= scale.f;
+    if ((h & 0x7c00) == 0x7c00) x.u = (uint32_t)(h & 0x7fff) << 13 | 0x7f800000;
+    x.u |= (uint32_t)(h & 0x8000) << 16;
+    return x.f;
+}
+
+static inline uint16_t store_f16(float f) {
+    bits x = {.f = f};
+    uint32_t sign = x.u >> 16 & 0x8000, a = x.u & 0x7fffffff;
+    bits small = {.u = a};
+    small.f += 0.5f; /* its last place is then the subnormal halves' */
+    uint32_t normal = (a + 0xc8000fff + (a >> 13 & 1)) >> 13;
+    uint32_t h = a < 0x38800000   ? small.u - 0x3f000000
+                 : a < 0x47800000 ? normal
+                 : a > 0x7f800000 ? 0x7e00
+                                  : 0x7c00;
+    return (uint16_t)(sign | h);
+}
+
+static inline float load_bf16(uint16_t h) { return (bits){.u = (uint32_t)h << 16}.f; }
+
+static inline uint16_t store_bf16(float f) {
+    bits x = {.f = f};
+    uint32_t rounded = (x.u + 0x7fff + (x.u >> 16 & 1)) >> 16;
+    return (uint16_t)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
+}
+
+/* code, element type, how an element is read, how a value is written. uint8 goes through int64: a negative
+ * float cut to an unsigned type is undefined in C, and PyTorch takes this way. */
+#define PLAIN(x) (x)
+#define TO_BOOL(v) ((v) != 0)
+#define TO_U8(v) ((uint8_t)(int64_t)(v))
+#define TO_I8(v) ((int8_t)(v))
+#define TO_I16(v) ((int16_t)(v))
+#define TO_I32(v) ((int32_t)(v))
+#define TO_I64(v) ((int64_t)(v))
+#define TO_F16(v) store_f16((float)(v))
+#define TO_BF16(v) store_bf16((float)(v))
+#define TO_F32(v) ((float)(v))
+#define TO_F64(v) ((double)(v))
+#define EACH_TO(X, from, type, load)                                                                       \
+    X(from, type, load, BOOL, uint8_t, TO_BOOL) X(from, type, load, U8, uint8_t, TO_U8)                    \
+    X(from, type, load, I8, int8_t, TO_I8) X(from, type, load, I16, int16_t, TO_I16)                       \
+    X(from, type, load, I32, int32_t, TO_I32) X(from, type, load, I64, int64_t, TO_I64)                    \
+    X(from, type, load, F16, uint16_t, TO_F16) X(from, type, load, BF16, uint16_t, TO_BF16)                \
+    X(from, type, load, F32, float, TO_F32) X(from, type, load, F64, double, TO_F64)
+#define EACH_PAIR(X)                                                                                       \
+    EACH_TO(X, BOOL, uint8_t, PLAIN) EACH_TO(X, U8, uint8_t, PLAIN) EACH_TO(X, I8, int8_t, PLAIN)          \
+    EACH_TO(X, I16, int16_t, PLAIN) EACH_TO(X, I32, int32_t, PLAIN) EACH_TO(X, I64, int64_t, PLAIN)        \
+    EACH_TO(X, F16, uint16_t, load_f16) EACH_TO(X, BF16, uint16_t, load_bf16)                              \
+    EACH_TO(X, F32, float, PLAIN) EACH_TO(X, F64, double, PLAIN)
+
+#define DEFINE_CAST(from_code, from_type, load, to_code, to_type, store)                                   \
+    static void cast_##from_code##_##to_code(char *to, int64_t to_step, const char *from, int64_t from_step,\
+                                             int64_t n) {                                                   \
+        if (to_step == sizeof(to_type) && from_step == sizeof(from_type)) {                                \
+            to_type *t = (to_type *)to;                                                                    \
+            const from_type *f = (const from_type *)from;                                                  \
+            for (int64_t i = 0; i < n; i++) t[i] = (to_type)store(load(f[i]));                             \
+        } else {                                                                                           \
+            for (int64_t i = 0; i < n; i++, to += to_step, from += from_step)                              \
+                *(to_type *)to = (to_type)store(load(*(const from_type *)from));                           \
+        }                                                                                                  \
+    }
+EACH_PAIR(DEFINE_CAST)
+
+#define DEFINE_MOVE(bits)                                                                                  \
+    static void move_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {   \
+        for (int64_t i = 0; i < n; i++, to += to_step, from += from_step) {                                 \
+            *(uint##bits##_t *)to = *(const uint##bits##_t *)from;                                          \
+        }                                                                                                   \
+    }
+DEFINE_MOVE(8)
+DEFINE_MOVE(16)
+DEFINE_MOVE(32)
+DEFINE_MOVE(64)
+
+/* ---- two dimensions ------------------------------------------------------------------------------------ */
+typedef uint64_t line __attribute__((vector_size(64), aligned(1), may_alias));
+
+static void move_rows(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes) {
+    bool lines = bytes % (int64_t)sizeof(line) == 0;
+    for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) {
+        for (int64_t i = 0; lines && i < bytes; i += (int64_t)sizeof(line)) *(line *)(to + i) = *(const line *)(from + i);
+        if (!lines) memcpy(to, from, (size_t)bytes);
+    }
+}
+
+enum { TURNED = 16 }; /* rows and columns at a time, whose lines stay in the first-level cache */
+#define DEFINE_TURN(bits)                                                                                   \
+    static void turn_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows,   \
+                            int64_t columns) {                                                              \
+        for (int64_t r = 0; r < rows; r += TURNED) {                                                        \
+            for (int64_t c = 0; c < columns; c += TURNED) {                                                 \
+                int64_t r_end = rows - r < TURNED ? rows : r + TURNED;                                      \
+                int64_t c_end = columns - c < TURNED ? columns : c + TURNED;                                \
+                for (int64_t i = r; i < r_end; i++) {                                                       \
+                    uint##bits##_t *line = (uint##bits##_t *)(to + i * to_step);                            \
+                    for (int64_t k = c; k < c_end; k++)                                                     \
+                        line[k] = ((const uint##bits##_t *)(from + k * from_step))[i];                      \
+                }                                                                                           \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+DEFINE_TURN(8)
+DEFINE_TURN(16)
+DEFINE_TURN(32)
+DEFINE_TURN(64)
+
+const nx__moves NX_AT_LEVEL(nx__moves) = {
+    .cast = {
+#define CAST_ROW(from_code, from_type, load, to_code, to_type, store) \
+    [NX_##from_code][NX_##to_code] = cast_##from_code##_##to_code,
+        EACH_PAIR(CAST_ROW)
+    },
+    .move = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64},
+    .rows = move_rows,
+    .turn = {[1] = turn_8, [2] = turn_16, [4] = turn_32, [8] = turn_64},
+};
