@@ -141,6 +141,31 @@ def test_pass_that_is_left_ends_its_workers():
     assert not any(process.is_alive() for process in processes)
 
 
+class Collecting(nt.utils.data.Dataset):
+    """Collects garbage in the worker, where copies of the parent's loaders may lie."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        gc.collect()
+        return i
+
+
+def test_a_forked_copy_of_a_loader_ends_nothing():
+    other = iter(nt.utils.data.DataLoader(range(100), num_workers=2))
+    next(other)
+    cycle = [other]
+    cycle.append(cycle)
+    gc.disable()
+    try:
+        del other, cycle  # garbage that the next workers take along
+        assert len(list(nt.utils.data.DataLoader(Collecting(), num_workers=2))) == 6
+    finally:
+        gc.enable()
+        gc.collect()
+
+
 def test_persistent_workers_stay():
     loader = nt.utils.data.DataLoader(range(8), 2, num_workers=2, persistent_workers=True)
     list(loader)

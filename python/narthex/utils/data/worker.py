@@ -5,10 +5,12 @@ a `Failure`, or None when the worker's stream has ended. A worker leaves when it
 The parent keeps `prefetch_factor` batches a worker on the way and hands them out in the order of the numbers.
 """
 
+import os
 import sys
 from itertools import cycle
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
+from time import monotonic
 
 from ... import _C
 from . import fetch as fetching
@@ -167,7 +169,7 @@ class Workers:
     def __init__(self, loader) -> None:
         import multiprocessing
 
-        self.loader, self.workers = loader, []
+        self.loader, self.workers, self.owner = loader, [], os.getpid()
         base_seed = _C.draw_seed(loader.generator)
         context = loader.multiprocessing_context or multiprocessing
         for id in range(loader.num_workers):
@@ -262,8 +264,6 @@ class Workers:
 
     def close(self, at_once: bool = False) -> None:
         """Ends the workers: asks them, and after a while makes them."""
-        from time import monotonic
-
         workers, self.workers, self.on_the_way, self.ready = self.workers, [], {}, {}
         until = monotonic() + (0 if at_once else LOOK_SECONDS)
         for worker in workers:
@@ -277,5 +277,6 @@ class Workers:
             worker.keys.close()
 
     def __del__(self) -> None:
-        if self.workers:
+        # A forked child has a copy that ends nothing; before the interpreter ends, multiprocessing ends its daemons.
+        if self.workers and self.owner == os.getpid() and not sys.is_finalizing():
             self.close()
