@@ -117,6 +117,18 @@ def random_step() -> list[Any]:
     return numbers(torch.randn(3, 4), torch.randn(20))
 
 
+def attention_step() -> list[Any]:
+    """Tiles that are copied and tiles that are not, both ways; dropout; a cross entropy."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 2, 5, 4, requires_grad=True)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    y = attend(x, x, x, is_causal=True) + attend(x, x, x, dropout_p=0.5)
+    half = x.detach().bfloat16()
+    loss = torch.nn.functional.cross_entropy(y.view(10, 4), torch.tensor([0, 1, 2, 3] * 2 + [1, 3]), label_smoothing=0.1)
+    loss.backward()
+    return numbers(loss, x.grad, attend(half, half, half, torch.ones(5, 5).tril().bfloat16()).float())
+
+
 def program(name: str) -> list[Any]:
     """One of the two end-to-end programs, seeded, in this process; its log goes nowhere."""
     install()
@@ -131,6 +143,7 @@ SCENARIOS: dict[str, Callable[[], list[Any]]] = {
     "eager, cpu": lambda: forward_backward(f, "cpu"),
     "eager, npu": lambda: forward_backward(f, "npu:0"),
     "random numbers": random_step,
+    "attention and dropout": attention_step,
     "compiled, max-autotune, cpu": lambda: compiled("cpu", "max-autotune"),
     "compiled, reduce-overhead, cpu": lambda: compiled("cpu", "reduce-overhead"),
     "compiled, max-autotune, npu": lambda: compiled("npu:0", "max-autotune"),
