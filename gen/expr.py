@@ -148,6 +148,16 @@ class Body(SizeCalls):
         self.scope = before
         return value
 
+    def expr_tuple(self, expr):
+        """Several tensors side by side: the results of a composition."""
+        values = [self.expr(part) for part in expr.args]
+        first, self.n_tensors = self.n_tensors, self.n_tensors + len(values)
+        for k, (part, value) in enumerate(zip(expr.args, values)):
+            if value.kind != "tensor":
+                self.refuse(part, f"a {value.kind} among several results")
+            self.emit(f"t[{first + k}] = nx_tensor_ref({self.elements(value)});")
+        return Value("tuple", n=str(len(values)), const=first)
+
     def expr_list(self, expr):
         values = [self.int_text(part) for part in expr.args]
         name = self.declare("int64_t $[NX_MAX_DIMS]" + ("" if values else " = {0}"))

@@ -544,7 +544,9 @@ def write_compose(world, sibling, source):
     body.wrap_dims(sibling)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
     value = body.expr(entry.one("as").value)
-    expected = "tensors" if gives_list(entry) or not entry.results else "tensor"
+    expected = "tuple" if entry.result_is_tuple and len(entry.results) > 1 else "tensor"
+    if gives_list(entry) or not entry.results:
+        expected = "tensors"
     if value.kind != expected:
         raise Problem(entry.one("as").at, f"the result must be {expected}, this is {value.kind}")
     if not entry.results:
@@ -552,6 +554,9 @@ def write_compose(world, sibling, source):
     elif gives_list(entry):
         body.emit(f"out[0] = {value.c};")
         body.emit(f"{value.c} = NX_VALUE_NONE;")
+    elif value.kind == "tuple":
+        for k in range(len(entry.results)):
+            body.emit(f"out[{k}] = nx_value_tensor(nx_tensor_ref(t[{value.const + k}]));")
     else:
         body.emit(f"out[0] = nx_value_tensor(nx_tensor_ref({body.elements(value)}));")
     start, end = frame(body, "NULL", "0")

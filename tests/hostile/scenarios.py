@@ -124,7 +124,8 @@ def attention_step() -> list[Any]:
     attend = torch.nn.functional.scaled_dot_product_attention
     y = attend(x, x, x, is_causal=True) + attend(x, x, x, dropout_p=0.5)
     half = x.detach().bfloat16()
-    loss = torch.nn.functional.cross_entropy(y.view(10, 4), torch.tensor([0, 1, 2, 3] * 2 + [1, 3]), label_smoothing=0.1)
+    classes = torch.tensor([0, 1, 2, 3] * 2 + [1, 3])
+    loss = torch.nn.functional.cross_entropy(y.view(10, 4), classes, label_smoothing=0.1)
     loss.backward()
     return numbers(loss, x.grad, attend(half, half, half, torch.ones(5, 5).tril().bfloat16()).float())
 
