@@ -279,12 +279,9 @@ static nx_status do_write(worker *w, const nx_node *node, nx_value *in, int writ
     return NX_OK;
 }
 
-static nx_status do_call(worker *w, const nx_node *node) {
+static nx_status call_resolved(worker *w, const nx_node *node, nx_value *in) {
     const nx_op *op = node->op;
-    nx_value in[256], value;
-    if (op == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "functionalise: %s calls no operator", node->name);
-    if (nx_args_room(node->args, node->n_args) > NX_COUNT(in))
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: too many arguments in a compiled function", op->def->name);
+    nx_value value;
     NX_TRY(nx_args_resolve(node->args, node->n_args, resolve, w, in));
     int written = nx_op_written(op);
     if (written >= 0) return do_write(w, node, in, written);
@@ -295,6 +292,17 @@ static nx_status do_call(worker *w, const nx_node *node) {
         NX_TRY(new_place(w, parent, is_view ? node : NULL, nx_value_node(value.node, k),
                          &w->place_of[w->first[node->order] + k]));
     return NX_OK;
+}
+
+static nx_status do_call(worker *w, const nx_node *node) {
+    nx_value few[64], *in = few;
+    if (node->op == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "functionalise: %s calls no operator", node->name);
+    int room = nx_args_room(node->args, node->n_args);
+    if (room > NX_COUNT(few)) in = nx_alloc(sizeof *in * (size_t)room);
+    if (in == NULL) return nx_fail_memory(sizeof *in * (size_t)room);
+    nx_status status = call_resolved(w, node, in);
+    if (in != few) nx_free(in);
+    return status;
 }
 
 static nx_status do_leaf(worker *w, const nx_node *node) {

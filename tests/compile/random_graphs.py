@@ -21,19 +21,25 @@ POINT = (
     "({x} * {x} + 1).rsqrt()", "t.nn.functional.gelu({x})", "t.nn.functional.silu({x})", "{x} ** 2", "{x} ** 3",
     "t.where({x} > {y}, {x}, {y})", "t.where({x} > 0, {x}, {n})", "({x} > {y})", "({x} >= 0)",
     "{x}.add({y}, alpha={k})", "{x}.masked_fill({y} > 0, {n})", "{x}.reciprocal()", "t.zeros_like({x}) + {y}",
-    "t.ones_like({x}) * {y}",
+    "t.ones_like({x}) * {y}", "{x}.clamp(-1, 1)", "t.clamp({x}, min={n})", "t.nn.functional.elu({x})",
+    "t.nn.functional.softplus({x})", "t.lerp({x}, {y}, 0.25)", "t.nn.functional.leaky_relu({x}, 0.1)",
+    "t.logical_not({x})", "{x}.isnan()", "{x}.sign()", "{x}.floor()",
 )  # fmt: skip
 VIEW = (
     "{x}.t()", "{x}.view(-1)", "{x}.reshape(-1)", "{x}.transpose(0, -1)", "{x}.transpose(-2, -1)",
     "{x}.unsqueeze({d})", "{x}.squeeze({d})", "{x}[0]", "{x}[-1]", "{x}[..., 1:3]", "{x}[:, 0]", "{x}[::2]",
     "{x}[1:]", "{x}.expand(3, 4)", "{x}.expand(2, 3, 4)", "{x}.permute(1, 0)", "{x}.permute(2, 0, 1)",
     "{x}.view(4, -1)", "{x}.view(2, -1)", "{x}.narrow(0, 1, 2)", "{x}.flatten()", "{x}.detach()", "{x}.view_as({x})",
-    "{x}.select(-1, 1)",
+    "{x}.select(-1, 1)", "t.chunk({x}, 2)[0]", "{x}.split(2)[1]", "{x}.unbind(0)[-1]", "{x}.split([1, 2], -1)[1]",
+    "t.chunk({x}, 2, -1)[1]", "{x}.tensor_split(2)[0]",
 )  # fmt: skip
 REDUCE = (
     "{x}.sum()", "{x}.sum(0)", "{x}.sum(-1, keepdim=True)", "{x}.mean()", "{x}.mean(-1)", "{x}.mean(0, keepdim=True)",
     "{x}.sum((0, 1))", "t.softmax({x}, -1)", "t.softmax({x}, 0)", "t.log_softmax({x}, -1)",
     "t.nn.functional.layer_norm({x}, {x}.shape[-1:])", "t.nn.functional.layer_norm({x}, {x}.shape[-1:], {y}, {x}[0])",
+    "{x}.var()", "{x}.var(-1, correction=0)", "{x}.max(-1)[0]", "{x}.max()", "{x}.argmax(-1)", "{x}.amax(0)",
+    "{x}.cumsum(-1)", "{x}.topk(2)[0]", "{x}.sort(-1)[0]", "{x}.prod()", "{x}.any()", "{x}.std(0)",
+    "t.logsumexp({x}, -1)", "{x}.min(0)[1]", "{x}.norm()",
 )  # fmt: skip
 PRODUCT = (
     "{x} @ {y}", "{x} @ {y}.t()", "{x}.t() @ {y}", "t.nn.functional.linear({x}, {y})", "{x} @ {x}.transpose(-2, -1)",
@@ -46,13 +52,22 @@ OTHER = (
     "t.full((3, 4), {n}, device=a.device)", "t.arange(4, device=a.device) * {x}", "t.nn.functional.dropout({x}, 0.5)",
     "t.tril({x})", "t.zeros(3, 4, device=a.device)",
     "t.nn.functional.cross_entropy({x}, t.arange(3, device=a.device))", "t.eye(4, device=a.device) + {x}",
+    "{x}.gather(-1, t.zeros_like({x}, dtype=t.int64))", "{x}.index_select(0, t.arange(2, device=a.device))",
+    "{x}[t.arange(2, device=a.device)]", "t.nn.functional.embedding(t.arange(3, device=a.device), {x})",
+    "t.nn.functional.mse_loss({x}, {x} * 2)", "{x}.repeat(2, 1)",
+    "t.nn.functional.scaled_dot_product_attention({x}, {x}, {x})", "{x}.masked_select({x} > 0)",
+    "t.nn.functional.one_hot(t.arange(3, device=a.device), 4)", "{x}.flip(0)", "{x}.roll(1)",
+    "t.nn.functional.pad({x}, (1, 1))",
 )  # fmt: skip
 WRITE = (
     "{x}.add_({y})", "{x}.mul_({n})", "{x}.add_(1)", "{x}.copy_({y})", "{x}.zero_()", "{x}.fill_({n})", "{x}.neg_()",
     "{x}[0] = {y}", "{x}[0] = {n}", "{x}[..., 1:3] = {n}", "{x}[1:] += {n}", "{x}.t().mul_({n})",
     "{x}.view(-1).add_({n})", "{x}.exp_()", "{x} += {y}", "{x}.masked_fill_({y} > 0, {n})",
     "{x}.transpose(0, -1)[0].copy_({y})", "{x}.detach().mul_({n})", "{x}.sub_({y}, alpha={k})", "{x}[:, 1].zero_()",
-    "{x}.normal_()", "{x}.unsqueeze(0).mul_({y})",
+    "{x}.normal_()", "{x}.unsqueeze(0).mul_({y})", "{x}.clamp_(-1, 1)", "{x}.chunk(2)[0].mul_({n})",
+    "{x}.index_fill_(0, t.arange(1, device=a.device), {n})", "{x}[{x} > 1] = {n}",
+    "{x}[t.arange(2, device=a.device)] = {n}", "{x}.split(2)[1].add_({n})",
+    "{x}.scatter_(0, t.zeros_like({x}, dtype=t.int64), {n})",
 )  # fmt: skip
 KINDS = ((POINT, 40), (VIEW, 22), (REDUCE, 9), (PRODUCT, 9), (OTHER, 8), (WRITE, 12))
 
@@ -119,7 +134,7 @@ def program(seed: int, length: int = 14) -> Program:
 def try_line(scope, line, name) -> bool:
     try:
         exec(line, scope)
-    except (RuntimeError, IndexError, TypeError, ValueError):  # NotImplementedError is a RuntimeError
+    except (RuntimeError, IndexError, TypeError, ValueError, AttributeError):  # NotImplementedError is a RuntimeError
         return False
     value = scope.get(name)
     return not name or (isinstance(value, nt.Tensor) and value.numel() <= MAX_ELEMENTS)

@@ -59,7 +59,8 @@ def outcome(made: Program, function, device: str, calls: int) -> list:
         nt.manual_seed(made.seed + 1)
         try:
             results = function(nt, *inputs)
-            roots = [r for r in results if r.requires_grad]
+            written = [i for i in inputs if not i.is_leaf]
+            roots = [r for r in [*results, *written] if r.requires_grad]
             if roots:
                 sum((r.to(nt.float32) * (k + 1)).sum() for k, r in enumerate(roots)).backward()
         except RuntimeError as error:

@@ -218,3 +218,17 @@ def steps(t, mode):
 def test_repeated_use(mode):
     for mine, theirs in zip(steps(nt, mode), steps(torch, None), strict=True):
         torch.testing.assert_close(over(mine), theirs.detach(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_many_pieces(mode):
+    """The gradient of one piece of 300 is a cat of 300, in a graph that writes as well."""
+
+    def f(x):
+        y = nt.zeros(2)
+        y[0] = 3.0
+        return (x.split(2)[7] * y).sum()
+
+    x = nt.randn(600, requires_grad=True)
+    nt.compile(f, mode=mode, fullgraph=True)(x).backward()
+    assert x.grad.tolist() == [3.0 if i == 14 else 0.0 for i in range(600)]
