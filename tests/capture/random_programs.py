@@ -1,4 +1,5 @@
-"""Random functions over tensors, numbers, lists, dicts, objects, loops, branches, closures and exceptions.
+"""Random functions over tensors, numbers, lists, dicts, objects, loops, branches, closures, generators, contexts and
+exceptions.
 
 `source(seed)` is the text of f(x, y, o, d). Statements that end a graph (prints, stores, branches on data, exceptions)
 come as often as those that are captured.
@@ -9,11 +10,17 @@ import random
 EXPRESSIONS = (
     "{t} + {t}", "{t} * {i}", "torch.add({t}, {t}, alpha={i})", "helper({t}, {i})", "helper({t}, {i}, {t}, z={t})",
     "o.pure({t})", "o.pure({t}, k={i})", "o.step({t})", "noisy({t})", "({t} if {i} > {i} else {t})",
+    "sum(q * {i} for q in ({t}, {t}))", "Pair({t}, k={i}).total()", "next(iter(count({t}, {i})))",
+    "{t} + len('%d-%d' % ({i}, {i}))", "max(map(lambda q: q.shape[0], [{t}, {t}])) + {t}", "{t} + len(d)",
+    "{t} * getattr(o, 'w', {i})", "{t} + len(o.items)",
     "(lambda q: q + {t})({t})", "sum([{t}, {t}], {t})", "{t}.clone()", "({t} * 1).add_({t})", "[{t}, {t}][{bit}]",
 )  # fmt: skip
 SIMPLE = (
     "out.append({i})", "o.v = {i}", "x, y = y, {t}", "x += {t}", "y.mul_(2)", "x = d['a'] + {t}", "d['k'] = {t}",
-    "pass", "lst = [{t}, {t}, {i}]", "lst.append({t})", "lst[0] = {t}", "o.items = lst", "x = lst[0] + 0",
+    "pass", "lst = [{t}, {t}, {i}]", "lst.append({t})", "lst[0] = {t}", "o.items = lst",
+    "o.items.append({t})", "o.w = o.v + {i}", "d.setdefault('s', {t})", "G_LIST.append({i})", "p = Pair({t})",
+    "o.pair = Pair({t}, {i})", "lst = [*lst, *count({t}, 1)]", "lst.append(lst.pop(0))", "print(end='')",
+    "G_LIST[0] += {i}", "d.pop('k', None)", "x = d.get('k', {t}) + 0", "o.v += len(G_LIST)", "x = lst[0] + 0",
 )  # fmt: skip
 CONDITIONS = ("{i} > {i}", "{t}.sum().item() > {n}", "{t} is {t}", "isinstance({t}, torch.Tensor)", "o.v > {i}")
 FAILURES = ("raise ValueError(3)", "x = x + ones(7)", "pass", "x = d['absent']")
@@ -64,7 +71,10 @@ class Writer:
                 "else:",
                 *self.nested(depth, tensors, numbers),
             ]
-        if kind < 0.92:
+        if kind < 0.88:
+            opened = self.random.choice(["torch.no_grad()", "scope(out)", "o"])
+            return [f"with {opened}:", *self.nested(depth, tensors, numbers)]
+        if kind < 0.94:
             tried = [*self.nested(depth, tensors, numbers), "    " + self.random.choice(FAILURES)]
             return ["try:", *tried, "except (ValueError, RuntimeError, KeyError) as e:", "    x = x + len(e.args)"]
         return [

@@ -1,5 +1,6 @@
 """Random programs: compiled equals eager in result, arguments, stores, order of effects. A failure prints its seed."""
 
+import contextlib
 import linecache
 import random
 import warnings
@@ -24,6 +25,36 @@ class Item:
     def pure(self, x, k=2):
         return x * k + self.v
 
+    def __enter__(self):
+        self.v += 1
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.v += 1 if kind is None else 2
+        return False
+
+
+class Pair:
+    def __init__(self, x, k=1):
+        self.x, self.k = x, k
+
+    def total(self):
+        return self.x + self.k
+
+
+def count(x, n):
+    for k in range(n + 1):
+        yield x + k
+
+
+@contextlib.contextmanager
+def scope(out):
+    out.append("in")
+    try:
+        yield
+    finally:
+        out.append("out")
+
 
 def namespace(seed):
     """The globals of program `seed`, with its f."""
@@ -38,7 +69,8 @@ def namespace(seed):
         out.append("noisy")
         return x + 1
 
-    names = {"torch": torch, "ones": ones, "out": out, "helper": helper, "noisy": noisy, "G_K": 3}
+    names = {"torch": torch, "ones": ones, "out": out, "helper": helper, "noisy": noisy, "G_K": 3, "G_LIST": [],
+             "Pair": Pair, "count": count, "scope": scope}
     text, file = random_programs.source(seed), f"<program {seed}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     exec(compile(text, file, "exec"), names)
@@ -48,7 +80,9 @@ def namespace(seed):
 def plain(value):
     """A value as numbers and strings, so that two runs can be compared."""
     if isinstance(value, torch.Tensor):
-        return "tensor", value.tolist()
+        return "tensor", value.tolist(), value.requires_grad
+    if isinstance(value, Pair):
+        return "pair", plain([value.x, value.k])
     if isinstance(value, (list, tuple)):
         return type(value).__name__, [plain(part) for part in value]
     if isinstance(value, dict):
@@ -56,15 +90,17 @@ def plain(value):
     return value
 
 
-def outcome(names, function):
+def outcome(names, function, grad=False):
     names["out"].clear()
-    names["G_T"] = ones(2)
+    names["G_LIST"][:] = [1, 2]
+    names["G_T"] = ones(2).requires_grad_(grad)
     x, y, o, d = ramp(2), ones(2), Item(), {"a": ones(2)}
     try:
         result = function(x, y, o, d)
-    except (RuntimeError, ValueError, KeyError, UnboundLocalError) as error:
+    except (RuntimeError, ValueError, KeyError, UnboundLocalError, IndexError, TypeError) as error:
         result = type(error).__name__, str(error)
-    return plain([result, x, y, o.v, o.items, d, names["out"]])
+    left = [x, y, {key: part for key, part in vars(o).items()}, d, names["out"], names["G_LIST"]]
+    return plain([result, left, torch.is_grad_enabled()])
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
@@ -78,5 +114,6 @@ def test_random_programs(first, stop_at):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # after eight compilations: eager
                 for call in range(3):
-                    expected, got = outcome(names, names["f"]), outcome(names, capture)
+                    grad = seed % 3 == 0
+                    expected, got = outcome(names, names["f"], grad), outcome(names, capture, grad)
                     assert got == expected, f"seed {seed}, stop {stop}, call {call}\n{text}"
