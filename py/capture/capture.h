@@ -161,6 +161,7 @@ typedef struct nxpy_trace {
     nx_tracer tracer;
     uint64_t included_before;
     bool grad_at_start;
+    int nesting_at_start;       /* of autocasts */
     NX_VEC(nxpy_note) notes;
     nx_map index;               /* object -> number of its note + 1 */
     NX_VEC(nxpy_effect) effects;

@@ -417,3 +417,23 @@ PyObject *nxpy__special_set_grad_enabled(ARGS) {
     nx_grad_set_enabled(on);
     return Py_NewRef(Py_None);
 }
+
+/* Autocast may be entered and left where that changes nothing: one that is off, or as it is already. */
+PyObject *nxpy__special_autocast(ARGS) {
+    USE_ALL(0, 3);
+    nx_thread *thread = nx_thread_get();
+    int64_t state = nx_thread_autocast(thread);
+    bool uncached = thread->autocast_uncached;
+    if (state) { /* the casts that are kept belong to the caller */
+        nxpy__stop(loop->trace, NXPY_BREAK_STATE, "autocast");
+        return NULL;
+    }
+    PyObject *result = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!result) return nxpy__stop_error(loop->trace), NULL;
+    if (nx_thread_autocast(thread) == state && thread->autocast_uncached == uncached) return result;
+    Py_DECREF(result);
+    thread->autocast_enabled = 0;
+    thread->autocast_uncached = uncached;
+    nxpy__stop(loop->trace, NXPY_BREAK_STATE, "autocast");
+    return NULL;
+}

@@ -47,6 +47,7 @@ static nx_status begin(nxpy_trace *trace) {
     NX_TRY(nx_graph_new(&trace->graph));
     trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown, .context = trace};
     trace->grad_at_start = nx_grad_enabled();
+    trace->nesting_at_start = thread->autocast_nesting;
     trace->included_before = thread->keys_included;
     nx_status status = nx_tracer_push(&trace->tracer);
     if (status != NX_OK) {
@@ -64,6 +65,7 @@ static void end_recording(nxpy_trace *trace) {
     nx_tracer_pop(&trace->tracer);
     thread->keys_included = trace->included_before;
     nx_grad_set_enabled(trace->grad_at_start);
+    thread->autocast_nesting = trace->nesting_at_start;
     thread->source_file = thread->source_function = thread->source_code = NULL;
     thread->source_line = 0;
 }
@@ -266,7 +268,7 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     nxpy_results results = {0};
     segment->returns = returned;
     if (nx_grad_enabled() != trace->grad_at_start) segment->grad_after = nx_grad_enabled() ? NXPY_GRAD_ON : NXPY_GRAD_OFF;
-    if (!state_is_makeable(trace)) return 0;
+    if (!state_is_makeable(trace) || nx_thread_get()->autocast_nesting != trace->nesting_at_start) return 0;
     if (!returned) set_break(trace, loop);
     int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, loop->top[-1]) : add_targets(trace, loop, copy, &results);
     segment->n_returned = segment->recipe.n_values;
