@@ -126,6 +126,58 @@ static PyObject *retain_grad(PyObject *self, PyObject *unused) {
 static PyObject *get_retains_grad(PyObject *self, void *unused) {
     return PyBool_FromLong(SELF->autograd && SELF->autograd->retains_grad);
 }
+/* ---- hooks: a dict of functions for each tensor and kind, called in the order of their registration -------------------- */
+static nx_status fail_size(PyObject *function) {
+    PyObject *name = PyObject_GetAttrString(function, "__name__");
+    if (name == NULL) PyErr_Clear();
+    PyErr_Format(PyExc_RuntimeError, "hook '%S' has changed the size of value", name ? name : function);
+    Py_XDECREF(name);
+    return nxpy_caught();
+}
+static nx_status replace_gradient(PyObject *function, PyObject *result, nx_tensor **g) {
+    if (!nxpy_tensor_check(result)) {
+        PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", Py_TYPE(result)->tp_name);
+        return nxpy_caught();
+    }
+    nx_tensor *made = nxpy_tensor_get(result);
+    bool same = made->a.ndim == (*g)->a.ndim;
+    for (int d = 0; same && d < made->a.ndim; d++) same = made->a.sizes[d] == (*g)->a.sizes[d];
+    if (!same) return fail_size(function);
+    nx_tensor_ref(made);
+    nx_tensor_unref(*g);
+    *g = made;
+    return NX_OK;
+}
+static nx_status call_functions(nx_grad_hook *hook, nx_tensor **value) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *functions = PyDict_Values(hook->context);
+    nx_status status = functions ? NX_OK : nxpy_caught();
+    for (Py_ssize_t i = 0; status == NX_OK && i < PyList_GET_SIZE(functions); i++) {
+        PyObject *function = PyList_GET_ITEM(functions, i), *object = nxpy_tensor_wrap(*value);
+        PyObject *result = object ? PyObject_CallOneArg(function, object) : NULL;
+        if (result == NULL) status = nxpy_caught();
+        else if (result != Py_None && hook->kind == NX_HOOK_GRADIENT) status = replace_gradient(function, result, value);
+        Py_XDECREF(result);
+        Py_XDECREF(object);
+    }
+    Py_XDECREF(functions);
+    PyGILState_Release(state);
+    return status;
+}
+static void drop_functions(void *context) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)context);
+    PyGILState_Release(state);
+}
+static PyObject *hooks_of(PyObject *self, PyObject *accumulated) {
+    nx_grad_hook *hook;
+    NXPY_TRY(nx_grad_hook_of(SELF, PyObject_IsTrue(accumulated) ? NX_HOOK_ACCUMULATED : NX_HOOK_GRADIENT, &hook));
+    if (hook->context == NULL && (hook->context = PyDict_New()) == NULL) return NULL;
+    hook->call = call_functions;
+    hook->free = drop_functions;
+    return Py_NewRef(hook->context);
+}
+
 static PyObject *is_view(PyObject *self, PyObject *unused) { return PyBool_FromLong(SELF->base != NULL); }
 static PyObject *detach_(PyObject *self, PyObject *unused) {
     if (SELF->base)
@@ -177,6 +229,7 @@ static PyMethodDef methods[] = {
      "the leaves that it came from to their .grad.\n`gradient` may be left out for a one-element tensor; "
      "`inputs` limits the leaves. "
      "The graph is freed\nafterwards unless `retain_graph` (or `create_graph`) is set."},
+    {"_hooks_of", hooks_of, METH_O, "_hooks_of(accumulated): the dict of its hooks."},
     {"_is_view", is_view, METH_NOARGS, "Whether it shows the memory of another tensor, as autograd knows it."},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a non-leaf in .grad."},
     {"detach_", detach_, METH_NOARGS, "Takes it out of the graph that made it."},

@@ -116,8 +116,25 @@ class Tensor(_C.TensorBase):
         return _unpickled, (type(self), elements, kind, tuple(self.shape), where, self.requires_grad, self._is_param)
 
     def register_hook(self, hook):
-        """Not there yet: raises NotImplementedError."""
-        raise NotImplementedError("register_hook: hooks on tensors are not there yet; put them on the module")
+        """`hook(grad)` is called with this tensor's gradient and may return another; the handle's `remove()` ends it.
+
+        It belongs to the value that the tensor has now: a later write in place gives it a new one.
+        """
+        from .utils.hooks import RemovableHandle
+
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        return RemovableHandle.of(self._hooks_of(False), hook)
+
+    def register_post_accumulate_grad_hook(self, hook):
+        """`hook(tensor)` is called after a backward has added to this leaf's `.grad`."""
+        from .utils.hooks import RemovableHandle
+
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.grad_fn is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return RemovableHandle.of(self._hooks_of(True), hook)
 
     def to(self, *args, **kwargs):
         """This tensor with another dtype or on another device: itself if nothing changes and `copy` is not set."""

@@ -266,12 +266,32 @@ static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
     return NX_OK;
 }
 
+static nx_status call_hooks(task *t) {
+    for (nx_grad_hook *hook = nx__node_of(t->node)->hooks; hook; hook = hook->next) {
+        nx_tensor **g = &gradients_of(t)[hook->output];
+        if (hook->kind == NX_HOOK_GRADIENT && hook->context && *g) NX_TRY(hook->call(hook, g));
+    }
+    return NX_OK;
+}
+
+/* The node is a leaf's: its context is the leaf, NULL when that has gone. */
+static nx_status tell_accumulated(const nx_grad_node *node) {
+    for (nx_grad_hook *hook = nx__node_of((nx_grad_node *)node)->hooks; hook; hook = hook->next) {
+        nx_tensor *leaf = node->context;
+        if (hook->kind == NX_HOOK_ACCUMULATED && hook->context && leaf) NX_TRY(hook->call(hook, &leaf));
+    }
+    return NX_OK;
+}
+
 static nx_status run_task(nx__run *run, int number) {
     task *t = &run->tasks[number];
     nx_grad_node *node = t->node;
     nx_tensor *few[8], **grads = few;
     nx_status status = NX_OK;
-    capture(run, t);
+    bool has_hooks = nx__node_of(node)->hooks != NULL;
+    if (t->runs) capture(run, t); /* as PyTorch: a node that goes on is asked for before its hooks */
+    if (NX_UNLIKELY(has_hooks)) NX_TRY(call_hooks(t));
+    if (!t->runs) capture(run, t);
     if (NX_UNLIKELY(nx__node_of(node)->retained != NULL)) NX_TRY(keep_retained(t));
     if (!t->runs) {
         drop_gradients(t);
@@ -282,6 +302,7 @@ static nx_status run_task(nx__run *run, int number) {
     for (int e = 0; e < node->n_edges; e++) grads[e] = NULL;
     NX_TRY_FAIL(apply_node(run, t, grads));
     drop_gradients(t);
+    if (NX_UNLIKELY(has_hooks)) NX_TRY_FAIL(tell_accumulated(node));
     NX_TRY_FAIL(deliver(run, node, grads));
 fail:
     for (int e = 0; e < node->n_edges; e++) {

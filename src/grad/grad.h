@@ -82,6 +82,21 @@ NX_MUST_USE nx_status nx_grad_check_used(nx_tensor *const *grads, int n);
 extern const void *(*nx_trace_views)(const nx_tensor *view);
 extern nx_status (*nx_trace_retake)(const void *views, nx_tensor *of, nx_tensor **out);
 
+/* What is called for a tensor during backward: with its gradient before it goes on, which the hook may replace (it takes
+ * a new reference and gives the old one up), or with a leaf that has just got its gradient. */
+typedef enum nx_hook_kind { NX_HOOK_GRADIENT, NX_HOOK_ACCUMULATED } nx_hook_kind;
+typedef struct nx_grad_hook {
+    struct nx_grad_hook *next;      /* of the node */
+    nx_hook_kind kind;
+    int output;                     /* which result of the node */
+    void *context;                  /* NULL: a hook that does nothing yet */
+    nx_status (*call)(struct nx_grad_hook *hook, nx_tensor **value);
+    void (*free)(void *context);
+} nx_grad_hook;
+/* The hook of that kind at `tensor`, which needs a gradient; made without a context if there is none. Lent: it lives as
+ * long as the node that made the tensor, or as the leaf. */
+NX_MUST_USE nx_status nx_grad_hook_of(nx_tensor *tensor, nx_hook_kind kind, nx_grad_hook **out);
+
 /* Helpers that generated formulas call (they go through the dispatcher). */
 /* takes nothing; new reference */
 NX_MUST_USE nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out);

@@ -52,6 +52,7 @@ nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, si
     node->destroy = NULL;
     node->run = NULL;
     node->outer = NULL;
+    node->hooks = NULL;
     node->n_in = node->n_out = 0;
     node->list_at = -1;
     node->whole = node->kept = 0;
@@ -80,6 +81,11 @@ void nx__node_stop(nx_grad_node *node) {
 static void free_node(nx__node *node) {
     nx__node_stop(&node->node);
     if (node->destroy) node->destroy(node);
+    for (nx_grad_hook *hook = node->hooks, *next; hook; hook = next) {
+        next = hook->next;
+        if (hook->context) hook->free(hook->context);
+        nx_free(hook);
+    }
     for (int k = 0; k < node->node.n_edges; k++) {
         if (node->node.edges[k].node) nx_grad_node_unref(node->node.edges[k].node);
     }

@@ -18,6 +18,7 @@ typedef struct nx__node {
     int task;
     /* edges whose gradients the run asks for, by bit (operator nodes) */
     uint64_t wanted;
+    nx_grad_hook *hooks;                    /* owned */
     nx_grad_node *outer;                    /* CopySlices around this operator's node, lent; NULL */
     /* operator nodes (operator.c) */
     int n_in, n_out;

@@ -154,6 +154,23 @@ nx_status nx_tensor_backward(nx_tensor *tensor) {
     return nx_grad_run(&tensor, &seed, 1, false, false, NULL, 0, NULL);
 }
 
+/* ---- hooks -------------------------------------------------------------------------------------------- */
+nx_status nx_grad_hook_of(nx_tensor *tensor, nx_hook_kind kind, nx_grad_hook **out) {
+    nx_edge edge;
+    NX_TRY(nx_grad_edge(tensor, &edge));
+    if (edge.node == NULL) return nx_fail(NX_RUNTIME, "cannot register a hook on a tensor that doesn't require gradient");
+    nx_grad_hook **at = &nx__node_of(edge.node)->hooks;
+    nx_grad_node_unref(edge.node); /* the tensor holds it */
+    while (*at && ((*at)->kind != kind || (*at)->output != edge.input)) at = &(*at)->next;
+    if (*at == NULL) {
+        if ((*at = nx_alloc_zeroed(sizeof **at)) == NULL) return nx_fail_memory(sizeof **at);
+        (*at)->kind = kind;
+        (*at)->output = edge.input;
+    }
+    *out = *at;
+    return NX_OK;
+}
+
 /* ---- inputs of traces --------------------------------------------------------------------------------- */
 static nx_status pass_on(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
     grads[0] = g[0] && node->edges[0].node ? nx_tensor_ref(g[0]) : NULL;
