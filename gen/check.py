@@ -215,7 +215,7 @@ class Linear:
         self.linear_in(expr, at)
         if expr.value not in TENSOR_FUNCTIONS or expr.value == "scale":
             for k, arg in enumerate(expr.args):
-                if k != at:
+                if k != at and not (expr.value == "where" and k == 0):  # a condition is no factor
                     self.conjugated(arg)
         return 1
 

@@ -767,7 +767,9 @@ def accepts(param, value):
     }
     if base in ("int", "SymInt") and kind == "value":
         return param.type.optional and value.base in ("int", "SymInt")
-    if base in ("float", "bool", "Scalar") and kind == "value":
+    if base == "Scalar" and kind == "value":
+        return value.base == "Scalar"  # the formula has asked whether it is there
+    if base in ("float", "bool") and kind == "value":
         return param.type.optional and value.base == base
     if base in table:
         return kind in table[base]

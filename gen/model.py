@@ -180,6 +180,8 @@ def initial_text(argument):
         return str(MEMORY_FORMATS[initial.value])  # as PyTorch prints it
     if initial.op == "name" and argument.base == "dtype":
         return str(SCALAR_TYPES[initial.value])
+    if initial.op == "list":
+        return "[" + ", ".join(str(part.value) for part in initial.args) + "]"
     if initial.op == "unary":
         return "-" + str(initial.args[0].value)
     value = initial.value

@@ -13,6 +13,11 @@ class SizeCalls:
             return constant(not isinstance(number.const, float))
         return Value("bool", f"({number.c}.tag != NX_TAG_FLOAT)")
 
+    def call_log_of(self, expr):
+        """The natural logarithm of a number."""
+        number = self.expr(expr.args[0])
+        return Value("float", f"log(nx__as_float(&{number.c}))")
+
     def call_conj(self, expr):
         return self.expr(expr.args[0])  # no complex dtype exists: conj is its argument
 
@@ -97,6 +102,11 @@ class SizeCalls:
             text = f"&(nx_value){{.tag = NX_TAG_INTS, .n = {as_int(dims.n)}, .ints = {dims.c}}}"
         self.try_(f"nx__dims_of({c_string(self.operator)}, {text}, {as_int(n)}, {name}, &{count})")
         return Value("ints", name, count)
+
+    def call_is_empty(self, expr):
+        """Whether a dim argument is a list without elements, which is not the same as None."""
+        value = self.expr(expr.args[0])
+        return Value("bool", f"({value.c}.tag == NX_TAG_INTS && {value.c}.n == 0)")
 
     # ---- lists of integers
     def new_ints(self, function, values, args, count):

@@ -13,6 +13,9 @@ from gen.values import Value, c_string, constant
 COMPUTE = {"uint8": "uint32_t", "int8": "uint32_t", "int16": "uint32_t", "int32": "uint32_t", "int64": "uint64_t",
            "bool": "uint8_t", "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}
 BITS = {"bit_and": "x&y", "bit_or": "x|y", "bit_xor": "x^y", "bit_not": "~x"}
+ABSENT = "None"  # the arm of a text that is absent
+DIVISIONS = ("truncdiv", "floordiv", "remainder", "fmod")  # of integers they fail where the divisor is 0
+SHIFTS = ("shift_left", "shift_right")
 SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "float16": "f16",
          "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
@@ -72,6 +75,11 @@ class Element:
     def text_number(self, expr):
         return self.number(expr.value)
 
+    def signed(self, text):
+        """An integer as what its dtype says, in 64 bits."""
+        narrow = {"uint8": "uint8_t", "bool": "uint8_t", "int64": "int64_t"}.get(self.dtype, "int32_t")
+        return f"(int64_t)({narrow}){text}"
+
     def text_const(self, expr):
         if not self.is_float or expr.value in ("None", "True", "False"):
             self.refuse(expr)
@@ -92,6 +100,8 @@ class Element:
 
     def text_binary(self, expr):
         word = expr.value
+        if word == "??":
+            return self.text(absent_limit(expr)[0])
         a, b = (self.text(arg) for arg in expr.args)
         if word in COMPARE:
             signed = {"uint32_t": "int32_t", "uint64_t": "int64_t"}.get(self.type, self.type)
@@ -160,6 +170,17 @@ class Element:
             return f"(!{args[0]})" if self.dtype == "bool" else f"(~{args[0]})"
         return f"({args[0]} {BITS[expr.value][1]} {args[1]})"
 
+    def divide(self, expr, args):
+        """Quotients that are whole, remainders, shifts: functions of kernel/element.h."""
+        if self.dtype == "bool":
+            raise Problem(expr.at, f"'{expr.value}' does not exist for bool: leave it out of 'types'")
+        if self.is_float:
+            return f"nx_{expr.value}{'' if self.type == 'double' else 'f'}({', '.join(args)})"
+        if expr.value in SHIFTS:
+            bits = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}[self.dtype]
+            return f"({self.type})nx_int_{expr.value}({', '.join(map(self.signed, args))}, {bits})"
+        return f"({self.type})nx_int_{expr.value}({', '.join(map(self.signed, args))})"
+
     def extreme(self, word, expr):
         """The larger or smaller of two, NaN if one of them is."""
         sign = Expr("binary", expr.at, [Expr("name", expr.at, [], "a'"), Expr("name", expr.at, [], "b'")], word)
@@ -183,10 +204,12 @@ class Element:
             return self.bits(expr, args)
         if expr.value in ("min", "max") and len(args) == 2:
             return self.extreme(expr.value, expr)
+        if expr.value in DIVISIONS or (expr.value in SHIFTS and not self.is_float):
+            return self.divide(expr, args)
         if expr.value == "isnan":
             return f"({args[0]} != {args[0]})" if self.is_float else "0"
         if expr.value == "pow" and not self.is_float:
-            return f"nx_int_pow({args[0]}, {args[1]})"
+            return f"({self.type})nx_int_pow({self.signed(args[0])}, {self.signed(args[1])})"
         prim = self.world.prims.get(expr.value)
         if prim:
             if len(args) != len(prim.params) or self.dtype not in [n for w in prim.types for n in CLASSES.get(w, [w])]:
@@ -224,9 +247,17 @@ def constant_text(dtype, k):
 
 
 # ---- point
+def absent_limit(expr):
+    """`min ?? lowest(T)`: a number and what stands in its place where it is absent, "lowest" or "highest"."""
+    name, limit = expr.args
+    if name.op != "name" or limit.op != "call" or limit.value not in ("lowest", "highest"):
+        raise Problem(expr.at, "in an element '??' has a number before it and lowest(T) or highest(T) behind it")
+    return name, limit.value
+
+
 def operands(sibling):
     tensors = [a for a in sibling.arguments if a.base == "Tensor"]
-    scalars = [a for a in sibling.arguments if a.base == "Scalar"]
+    scalars = [a for a in sibling.arguments if a.base in ("Scalar", "int") and a.list_of is None]
     others = [a for a in sibling.arguments if a not in tensors and a not in scalars and a.base != "str"]
     if others:
         raise Problem(others[0].param.at, f"not yet generated: a point operator with a {others[0].schema_type()}")
@@ -244,13 +275,16 @@ def result_kind(sibling):
         return "BOOL"
     if dtype.op == "call" and dtype.value == "float":
         return "FLOAT"
+    if dtype.op == "if" and [part.value for part in dtype.args] == ["==", "float", "T"]:
+        return "ARM"  # float(T) where the text that chooses the loop is absent
     raise Problem(dtype.at, "not yet generated: a point operator with this result dtype (T, bool, float(T))")
 
 
-def computed(sibling):
+def computed(sibling, arm=None):
     """The dtypes that have loops."""
-    names = admitted(sibling.entry)
-    return [n for n in names if n in CLASSES["float"]] if result_kind(sibling) == "FLOAT" else names
+    names, kind = admitted(sibling.entry), result_kind(sibling)
+    floats = kind == "FLOAT" or (kind == "ARM" and arm == ABSENT)
+    return [n for n in names if n in CLASSES["float"] or (not floats and n != "bool") or not (floats or kind == "ARM")]
 
 
 def arms_of(sibling):
@@ -258,7 +292,9 @@ def arms_of(sibling):
     chosen = [a for a in sibling.arguments if a.base == "str"]
     if len(chosen) > 1 or any(not a.param.type.inner for a in chosen):
         raise Problem(sibling.at, "not yet generated: more than one str, or one without choices")
-    return (chosen[0], [key for key, _ in chosen[0].param.type.inner]) if chosen else (None, [None])
+    if not chosen:
+        return None, [None]
+    return chosen[0], [ABSENT] * chosen[0].optional + [key for key, _ in chosen[0].param.type.inner]
 
 
 def names_in(expr):
@@ -282,7 +318,7 @@ def write_point(world, sibling, source, header):
     argument, arms = arms_of(sibling)
     for arm in arms:
         for _, dtype, c_type, _ in DTYPES:
-            if dtype not in computed(sibling):
+            if dtype not in computed(sibling, arm):
                 continue
             scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
             element = Element(world, dtype, scope, {argument.name: arm} if argument else None)
@@ -301,7 +337,9 @@ def write_point(world, sibling, source, header):
 
 def point_loop(name, dtype, c_type, n, n_constants, bodies):
     """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands."""
-    constants = "".join(f"    const {COMPUTE[dtype]} c{k} = {constant_text(dtype, k)};\n" for k in range(n_constants))
+    constants = "".join(
+        f"    const {COMPUTE[dtype]} c{k} = {constant_text(dtype, k)};\n    (void)c{k};\n" for k in range(n_constants)
+    )
     unused = "" if n_constants else "    (void)constants;\n"
     parameters = "char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants"
     loops = ""
@@ -357,6 +395,14 @@ def single_loop(dtype, c_type, n, single, body):
 
 
 # ---- reduce
+def folded(entry):
+    """The dtypes that have folds: those of the result."""
+    dtype = entry.results[0].dtype
+    names = {e.value for e in dtype.walk() if e.op == "name"} if dtype else {"T"}
+    fixed = names & {name for _, name, _, _ in DTYPES}
+    return fixed if fixed and not names & {"T", "dtype"} else set(admitted(entry))
+
+
 def write_reduce(world, sibling, source, header):
     """Folds of `reduce (a = init) step a op x done E`: the state in strands, which the compiler makes vectors."""
     row = sibling.entry.one("reduce")
@@ -371,7 +417,7 @@ def write_reduce(world, sibling, source, header):
         raise Problem(row.at, f"not yet generated: a step other than {known}")
     names = {}
     for _, dtype, c_type, category in DTYPES:
-        if dtype not in admitted(sibling.entry):
+        if dtype not in folded(sibling.entry):
             continue
         # Integers add up in 64 bits: the lower bits are those of the narrow sum. bool keeps its own `or` and `and`.
         inner = "int64" if category == "i" else dtype
@@ -463,6 +509,26 @@ class FloatBody(Body):
         return super().is_class(expr)
 
 
+def absent_tops(sibling, scalars):
+    """Numbers, by bit, that are the highest value of the dtype where they are absent."""
+    limits = [absent_limit(e) for e in sibling.entry.one("point").value.walk() if e.op == "binary" and e.value == "??"]
+    tops = {name.value for name, limit in limits if limit == "highest"}
+    missing = [a for a in scalars if a.optional and a.name not in {name.value for name, _ in limits}]
+    if missing:
+        raise Problem(missing[0].param.at, f"'{missing[0].name}' may be absent: write '{missing[0].name} ?? lowest(T)'")
+    return sum(1 << k for k, a in enumerate(scalars) if a.name in tops)
+
+
+def divisor(sibling):
+    """1 + the argument that whole division divides by, which must not be 0 among integers; 0: none."""
+    divided = [e for e in sibling.entry.one("point").value.walk() if e.op == "call" and e.value in DIVISIONS]
+    names = {e.args[1].value for e in divided}
+    found = [a.index for a in sibling.arguments if a.name in names]
+    if len(names) > 1 or len(found) != len(names):
+        raise Problem(sibling.at, "not yet generated: a whole quotient by anything but one argument")
+    return found[0] + 1 if found else 0
+
+
 def likes_floats(world, sibling):
     """Whether operands of one floating dtype give one result of it without a check that could fail."""
     entry, result = sibling.entry, sibling.entry.results[0]
@@ -470,6 +536,8 @@ def likes_floats(world, sibling):
     if len(entry.results) != 1 or result.kind != "T" or result.dtype is not None or result.contiguous:
         return False
     if entry.one("types") and not floats <= set(admitted(entry)):
+        return False
+    if any(a.base == "Scalar" and a.optional for a in sibling.arguments):
         return False
     if any(a.base == "str" or (a.base == "Tensor" and not a.param.in_promotion) for a in sibling.arguments):
         return False
@@ -510,7 +578,8 @@ def write_point_table(world, sibling, names, levels, source):
     .constant_param = {{{", ".join(str(a.index) for a in scalars) or "0"}}},
     .promoting_param = {{{", ".join(map(str, promoting))}}},
     .likes_floats = {str(likes_floats(world, sibling)).lower()},
-    .exact = {exact_operands(sibling, tensors):#x}, .result = NX_POINT_{result_kind(sibling)},
+    .exact = {exact_operands(sibling, tensors):#x}, .tops = {absent_tops(sibling, scalars):#x},
+    .divisor = {divisor(sibling)}, .result = NX_POINT_{result_kind(sibling)},
 {rows}    .loop = {{
 {loop_rows(first, levels, "        ")}
     }},

@@ -159,7 +159,8 @@ class CaseList:
 
     def make(self, shapes, dtype=None, layout="", values="normal", named=None):
         """A call on tensors of these shapes; other required arguments get small values."""
-        args, k, named = [], 0, named or {}
+        args, k, named = [], 0, {**self.usual, **(named or {})}
+        kwargs = {a.name: named[a.name] for a in self.sibling.arguments if a.keyword_only and a.name in named}
         dtype = dtype or ("float32" if "float32" in self.dtypes else self.dtypes[-1])
         for argument in self.sibling.arguments:
             if argument.is_tensor:
@@ -170,13 +171,17 @@ class CaseList:
                 if not argument.keyword_only:
                     args.append(named[argument.name])
             elif argument.initial is None:
-                args.append(None if argument.optional else {"Scalar": 2, "bool": True}.get(argument.base, 1))
+                value = None if argument.optional else {"Scalar": 2, "bool": True}.get(argument.base, 1)
+                if argument.keyword_only:
+                    kwargs[argument.name] = value
+                else:
+                    args.append(value)
             elif not argument.keyword_only:
                 rest = [a for a in self.sibling.arguments[argument.index:] if a.name in named and not a.keyword_only]
                 if not rest:
                     break
-                args.append(argument.initial.value)
-        kwargs = {a.name: named[a.name] for a in self.sibling.arguments if a.keyword_only and a.name in named}
+                initial = argument.initial
+                args.append({"None": None}.get(initial.value) if initial.op == "const" else initial.value)
         self.add(args, kwargs)
 
     def by_kind(self, chosen):
@@ -206,6 +211,9 @@ class CaseList:
         rows = [case for row in self.entry.all("cases") for case in row.value]
         chosen = (self.given("shapes") or [None])[0]
         self.dtypes = self.given("T") or admitted(self.entry)
+        optional = {a.name for a in self.sibling.arguments if a.base == "Scalar" and a.optional}
+        sets = [case for case in reversed(rows) if case["case"] == "set" and case["name"] in optional]
+        self.usual = {case["name"]: literal(case["values"][0]) for case in sets}  # where an operator wants one of them
         base = self.by_kind(chosen)
         for case in rows:
             if case["case"] == "set" and case["name"] != "shapes" and self.sibling.argument(case["name"]):

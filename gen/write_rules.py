@@ -6,7 +6,7 @@ import re
 from gen.expr import Body, argument_value, free_names, scope_of
 from gen.model import DTYPE_CODE, DTYPES, admitted, dissolves, gives_list, kind
 from gen.syntax import Problem
-from gen.values import Value, as_int, bare, c_string
+from gen.values import UNKNOWN, Value, as_int, bare, c_string
 
 RULES = '#include "gen/rules.h"\n'
 TYPE_VALUE = {"int64_if_int": "nx_is_float({0}) ? {0} : NX_I64", "int64_if_bool": "{0} == NX_BOOL ? NX_I64 : {0}",
@@ -77,6 +77,12 @@ def dtype_text(body, expr):
         if left.kind != "value":
             raise Problem(expr.at, "what stands before '??' may not be absent")
         return f"({left.c}.tag != NX_TAG_NONE ? (nx_dtype){left.c}.i : {dtype_text(body, expr.args[1])})"
+    if expr.op == "if":
+        condition = body.expr(expr.args[0])
+        if condition.const is not UNKNOWN:
+            return dtype_text(body, expr.args[1 if condition.const else 2])
+        yes, no = (dtype_text(body, part) for part in expr.args[1:])
+        return f"({bare(condition.c)} ? {yes} : {no})"
     if expr.op == "name" and expr.value == "bool":
         return "NX_BOOL"
     value = body.expr(expr)
@@ -239,6 +245,8 @@ class Places:
     def reduce(body, sibling, op, result, out):
         x, dim, keepdim = (body.expr(arg) for arg in result.args)
         dims = "&NX_VALUE_NONE" if dim.kind == "none" else f"&{dim.c}"
+        if dim.kind == "ints":
+            dims = f"&(nx_value){{.tag = NX_TAG_INTS, .n = {as_int(dim.n)}, .ints = {dim.c}}}"
         if dim.kind == "int":  # one dimension
             one = body.declare("int64_t $")
             body.emit(f"{one} = {dim.c};")

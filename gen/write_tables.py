@@ -2,6 +2,7 @@
 wrappers for callers in C (ops.h, calls.c)."""
 
 from gen.model import DTYPE_CODE, MEMORY_FORMATS, dissolves, gives_list, kind, schema
+from gen.syntax import Problem
 from gen.values import c_string
 from gen.write_rules import Source
 
@@ -17,6 +18,10 @@ def initial_value(argument):
     initial = argument.initial
     if initial is None or (initial.op == "const" and initial.value == "None"):
         return "{.tag = NX_TAG_NONE}"
+    if initial.op == "list":
+        if initial.args:
+            raise Problem(initial.at, "not yet generated: a list that is left out and not empty")
+        return "{.tag = NX_TAG_INTS, .n = 0}"
     sign = -1 if initial.op == "unary" else 1
     value = initial.args[0].value if initial.op == "unary" else initial.value
     if initial.op == "const":
@@ -120,6 +125,9 @@ def write_def(form, facts):
         f".n_out = {len(entry.results)}",
         f".params = params_{form.c_name}",
     ]
+    names = [place.name for place in entry.results]
+    if len(names) > 1 and all(names):
+        fields.append(f".result_names = (const char *const[]){{{', '.join(map(c_string, names))}}}")
     if facts.get("meta"):
         fields.append(f".meta = nx__shape_{name}")
     for word in ("kernel", "ref", "compose", "point", "reduce"):

@@ -1,9 +1,10 @@
-/* Kernels of index.op. Indices of any integer type and layout are first laid out as int64, side by side. */
+/* Kernels of index.op. Indices of any integer type and layout are first laid out as int64, side by side. One that is
+ * out of range fails before it is followed; what was written before it stays written. Results that begin as a copy of
+ * `self` are `self` itself in in-place forms. */
 #include "gen/kernels.h"
-#include "iter/iter.h"
+#include "packed.h"
 
-/* `from` row by row in `dtype`, in new memory: nx_free. NULL when there is none. */
-static void *new_packed(const nx_array *from, nx_dtype dtype) {
+void *nx__packed_new(const nx_array *from, nx_dtype dtype) {
     int64_t dims[2 * NX_MAX_DIMS];
     nx_array packed;
     void *data = nx_alloc((size_t)from->numel * nx_dtype_bytes(dtype) + 1);
@@ -42,7 +43,7 @@ static void copy_rows(const nx_array *out, const nx_array *weight, const int64_t
 }
 
 nx_status nx__embedding_rows(nx_run *run, nx_array *out, const nx_array *weight, const nx_array *indices) {
-    int64_t n = indices->numel, *at = new_packed(indices, NX_I64);
+    int64_t n = indices->numel, *at = nx__packed_new(indices, NX_I64);
     if (at == NULL) return nx_fail_memory((size_t)n * sizeof *at);
     nx_status status = check_range(run, at, n, weight->sizes[0]);
     if (status == NX_OK) copy_rows(out, weight, at, n);
@@ -77,8 +78,8 @@ nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *gra
                                  int64_t padding_idx) {
     nx_dtype dtype = (nx_dtype)out->dtype;
     int64_t n = indices->numel, bytes = out->sizes[1] * (int64_t)nx_dtype_bytes(dtype);
-    int64_t *at = new_packed(indices, NX_I64);
-    char *packed = grad_output->contiguous ? NULL : new_packed(grad_output, dtype);
+    int64_t *at = nx__packed_new(indices, NX_I64);
+    char *packed = grad_output->contiguous ? NULL : nx__packed_new(grad_output, dtype);
     const char *rows = packed ? packed : grad_output->data;
     nx_status status = NX_OK;
     if (at == NULL || (packed == NULL && !grad_output->contiguous))
@@ -92,5 +93,249 @@ nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *gra
     }
     nx_free(at);
     nx_free(packed);
+    return status;
+}
+
+/* ---- gather and scatter ----------------------------------------------------------------------------------- */
+/* They go through the rows of `index` along `dim`; each row lies at the same coordinates of the other
+ * dimensions in all operands, whose sizes may be larger. */
+typedef struct places {
+    const nx_array *index;
+    int64_t *at;           /* the index, packed; owned */
+    int dim;
+    int64_t n, step, rows; /* of a row: length, step in `at`; how many rows */
+    int64_t limit;         /* size of the dimension that is followed */
+} places;
+
+static nx_status fail_index(const nx_run *run, int64_t at, int dim, int64_t limit) {
+    return nx_fail(NX_RUNTIME, "%s: index %lld is out of bounds for dimension %d with size %lld", nx_op_name(run->op),
+                   (long long)at, dim, (long long)limit);
+}
+
+static nx_status places_start(places *p, const nx_array *index, int dim, const nx_array *followed) {
+    p->index = index;
+    p->dim = dim;
+    p->n = index->ndim ? index->sizes[dim] : 1;
+    p->rows = p->n ? index->numel / p->n : 0;
+    p->limit = followed->ndim ? followed->sizes[dim] : 1;
+    p->step = 1;
+    for (int d = dim + 1; d < index->ndim; d++) p->step *= index->sizes[d];
+    p->at = nx__packed_new(index, NX_I64);
+    return p->at ? NX_OK : nx_fail_memory((size_t)index->numel * sizeof *p->at);
+}
+
+/* Where row `row` of the index begins in `a`, in bytes. */
+static char *row_in(const places *p, const nx_array *a, int64_t row) {
+    int64_t offset = 0;
+    for (int d = p->index->ndim - 1; d >= 0; d--) {
+        if (d == p->dim) continue;
+        if (d < a->ndim) offset += row % p->index->sizes[d] * a->strides[d];
+        row /= p->index->sizes[d];
+    }
+    return (char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype);
+}
+
+static const int64_t *row_of_index(const places *p, int64_t row) {
+    return p->at + row / p->step * p->step * p->n + row % p->step;
+}
+
+static int64_t step_in(const places *p, const nx_array *a) {
+    return a->ndim ? a->strides[p->dim] * (int64_t)nx_dtype_bytes(a->dtype) : 0;
+}
+
+/* to[i] = from[i] by way of the index: it says where to read (gather) or where to write (scatter). */
+#define DEFINE_MOVE(bits)                                                                                             \
+    static nx_status move_##bits(const nx_run *run, const places *p, const int64_t *at, char *to, int64_t to_step,    \
+                                 const char *from, int64_t from_step, bool writes) {                                  \
+        for (int64_t i = 0; i < p->n; i++) {                                                                          \
+            int64_t k = at[i * p->step];                                                                              \
+            if (k < 0 || k >= p->limit) return fail_index(run, k, p->dim, p->limit);                                  \
+            int64_t there = writes ? k : i, here = writes ? i : k;                                                    \
+            *(uint##bits##_t *)(to + there * to_step) = *(const uint##bits##_t *)(from + here * from_step);           \
+        }                                                                                                             \
+        return NX_OK;                                                                                                 \
+    }
+DEFINE_MOVE(8)
+DEFINE_MOVE(16)
+DEFINE_MOVE(32)
+DEFINE_MOVE(64)
+
+/* `number`: one element stands for all of `from`. */
+static nx_status move_all(const nx_run *run, const places *p, const nx_array *to, const nx_array *from,
+                          const char *number, bool writes) {
+    size_t bytes = nx_dtype_bytes(to->dtype);
+    for (int64_t row = 0; row < p->rows; row++) {
+        const int64_t *at = row_of_index(p, row);
+        char *there = row_in(p, to, row);
+        const char *here = number ? number : row_in(p, from, row);
+        int64_t step = number ? 0 : step_in(p, from);
+        nx_status status = bytes == 1   ? move_8(run, p, at, there, step_in(p, to), here, step, writes)
+                           : bytes == 2 ? move_16(run, p, at, there, step_in(p, to), here, step, writes)
+                           : bytes == 4 ? move_32(run, p, at, there, step_in(p, to), here, step, writes)
+                                        : move_64(run, p, at, there, step_in(p, to), here, step, writes);
+        if (status != NX_OK) return status;
+    }
+    return NX_OK;
+}
+
+/* `out` as a copy of `self`, unless it is self. */
+static void begin_with(const nx_array *out, const nx_array *self) {
+    if (out->data != self->data) nx_copy_cast(out, self);
+}
+
+nx_status nx__gather_elements(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
+    places p;
+    NX_TRY(places_start(&p, index, (int)dim, self));
+    nx_status status = move_all(run, &p, out, self, NULL, false);
+    nx_free(p.at);
+    return status;
+}
+
+nx_status nx__scatter_elements(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index,
+                               const nx_array *src, nx_array *out) {
+    places p;
+    NX_TRY(places_start(&p, index, (int)dim, self));
+    begin_with(out, self);
+    nx_status status = move_all(run, &p, out, src, NULL, true);
+    nx_free(p.at);
+    return status;
+}
+
+nx_status nx__scatter_number(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_value value,
+                             nx_array *out) {
+    places p;
+    _Alignas(8) char number[8];
+    bool is_float = value.tag == NX_TAG_FLOAT;
+    nx_cast((nx_dtype)out->dtype, number, 0, is_float ? NX_F64 : NX_I64, (const char *)&value.i, 0, 1);
+    NX_TRY(places_start(&p, index, (int)dim, self));
+    begin_with(out, self);
+    nx_status status = move_all(run, &p, out, NULL, number, true);
+    nx_free(p.at);
+    return status;
+}
+
+/* ---- sums ----------------------------------------------------------------------------------------------------- */
+typedef struct adding { nx_dtype dtype; double f; int64_t i; } adding; /* alpha as a float and as an integer */
+
+static adding adding_of(const nx_array *a, nx_value alpha) {
+    bool is_float = alpha.tag == NX_TAG_FLOAT;
+    return (adding){(nx_dtype)a->dtype, is_float ? alpha.f : (double)alpha.i, is_float ? (int64_t)alpha.f : alpha.i};
+}
+
+static void add_half(const adding *a, char *to, const char *from) {
+    float x, y;
+    nx_cast(NX_F32, (char *)&x, 0, a->dtype, to, 0, 1);
+    nx_cast(NX_F32, (char *)&y, 0, a->dtype, from, 0, 1);
+    x += (float)a->f * y;
+    nx_cast(a->dtype, to, 0, NX_F32, (const char *)&x, 0, 1);
+}
+
+/* to += alpha*from; half types are rounded after each addition, integers wrap. */
+static void add_run(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const adding *a = arg;
+    char *to = ptrs[0];
+    const char *from = ptrs[1];
+#define EACH(type, sum)                                                  \
+    for (int64_t i = 0; i < n; i++, to += steps[0], from += steps[1]) {  \
+        type *t = (type *)to;                                            \
+        const type x = *(const type *)from;                              \
+        *t = (type)(sum);                                                \
+    }                                                                    \
+    break
+    switch (a->dtype) {
+    case NX_BOOL: EACH(uint8_t, *t | (x && a->i));
+    case NX_U8: case NX_I8: EACH(uint8_t, *t + (uint64_t)a->i * x);
+    case NX_I16: EACH(uint16_t, *t + (uint64_t)a->i * x);
+    case NX_I32: EACH(uint32_t, *t + (uint64_t)a->i * x);
+    case NX_I64: EACH(uint64_t, *t + (uint64_t)a->i * x);
+    case NX_F32: EACH(float, *t + (float)a->f * x);
+    case NX_F64: EACH(double, *t + a->f * x);
+    default:
+        for (int64_t i = 0; i < n; i++, to += steps[0], from += steps[1]) add_half(a, to, from);
+    }
+#undef EACH
+}
+
+static nx_status add_to_places(const nx_run *run, const places *p, const adding *a, const nx_array *out,
+                         const nx_array *src, int64_t row) {
+    const int64_t *at = row_of_index(p, row), none[2] = {0, 0};
+    char *to = row_in(p, out, row), *from = row_in(p, src, row);
+    for (int64_t i = 0; i < p->n; i++) {
+        int64_t k = at[i * p->step];
+        if (k < 0 || k >= p->limit) return fail_index(run, k, p->dim, p->limit);
+        add_run((void *)a, (char *const[]){to + k * step_in(p, out), from + i * step_in(p, src)}, none, 1);
+    }
+    return NX_OK;
+}
+
+nx_status nx__scatter_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
+                           nx_array *out) {
+    places p;
+    adding a = adding_of(out, nx_value_int(1));
+    NX_TRY(places_start(&p, index, (int)dim, self));
+    begin_with(out, self);
+    nx_status status = NX_OK;
+    for (int64_t row = 0; row < p.rows && status == NX_OK; row++) status = add_to_places(run, &p, &a, out, src, row);
+    nx_free(p.at);
+    return status;
+}
+
+/* ---- parts of a dimension --------------------------------------------------------------------------------------- */
+/* Part k of dimension `dim`: `part` looks into `a`. */
+static void part_of(const nx_array *a, int dim, int64_t k, nx_array *part, int64_t *dims) {
+    nx_array_copy(part, a, dims);
+    if (a->ndim == 0) return;
+    part->data = (char *)a->data + k * a->strides[dim] * (int64_t)nx_dtype_bytes(a->dtype);
+    part->sizes[dim] = 1;
+    nx_array_refresh(part);
+}
+
+nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
+    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS], limit = self->ndim ? self->sizes[dim] : 1;
+    int64_t *at = nx__packed_new(index, NX_I64);
+    if (at == NULL) return nx_fail_memory((size_t)index->numel * sizeof *at);
+    nx_status status = NX_OK;
+    for (int64_t i = 0; i < index->numel && status == NX_OK; i++) {
+        nx_array to, from;
+        if (at[i] < 0 || at[i] >= limit) {
+            status = nx_fail(NX_INDEX, "%s: index out of range in self: index %lld, but dimension %lld has size %lld",
+                             nx_op_name(run->op), (long long)at[i], (long long)dim, (long long)limit);
+            break;
+        }
+        if (out->numel == 0) continue;
+        part_of(out, (int)dim, i, &to, to_dims);
+        part_of(self, (int)dim, at[i], &from, from_dims);
+        nx_copy_cast(&to, &from);
+    }
+    nx_free(at);
+    return status;
+}
+
+static void add_part(const nx_array *out, const nx_array *source, int dim, int64_t to_at, int64_t from_at,
+                     const adding *a) {
+    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
+    nx_array to, from;
+    nx_walk walk;
+    part_of(out, dim, to_at, &to, to_dims);
+    part_of(source, dim, from_at, &from, from_dims);
+    nx_walk_start(&walk, to.ndim, to.sizes);
+    nx_walk_add(&walk, &to);
+    nx_walk_add(&walk, &from);
+    nx_walk_merge(&walk);
+    nx_walk_run(&walk, add_run, (void *)a);
+}
+
+nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *source,
+                         nx_value alpha, nx_array *out) {
+    int64_t limit = self->ndim ? self->sizes[dim] : 1, *at = nx__packed_new(index, NX_I64);
+    adding a = adding_of(out, alpha);
+    if (at == NULL) return nx_fail_memory((size_t)index->numel * sizeof *at);
+    begin_with(out, self);
+    nx_status status = NX_OK;
+    for (int64_t i = 0; i < index->numel && status == NX_OK; i++) {
+        if (at[i] < 0 || at[i] >= limit) status = fail_index(run, at[i], (int)dim, limit);
+        else if (out->numel) add_part(out, source, (int)dim, at[i], i, &a);
+    }
+    nx_free(at);
     return status;
 }

@@ -2,9 +2,10 @@
  * which draw differently: sixteen and more row-major elements go by blocks of sixteen (Box-Muller on the
  * whole block, in float32 with a fixed pattern of fused multiply-adds), everything else one by one in order
  * of memory, in float64 with a second normal kept by the generator. float64 blocks take log, sin and cos from
- * the C library. Next: normal_block.c. */
+ * the C library. Next: normal_block.c, order.h. */
 #include "gen/kernels.h"
 #include "normal_block.h"
+#include "order.h"
 
 #include <math.h>
 
@@ -195,4 +196,132 @@ nx_status nx__random_fill(nx_run *run, nx_array *out, int64_t low, int64_t high,
     draws p = {.dtype = (nx_dtype)out->dtype, .from = low, .range = (uint64_t)high - (uint64_t)low,
                .g = generator};
     return fill_in_order(run, out, generator, fill_range, &p);
+}
+
+/* ---- multinomial: PyTorch's places from the same seed --------------------------------------------------- */
+/* One draw a row, and draws without replacement, divide each probability by an exponential number of its own
+ * and take the largest quotients; otherwise a uniform number is looked up in the running sum of the row. */
+typedef struct draw {
+    const nx_array *p;
+    nx_array *out;
+    int64_t n, rows, samples;
+    nx_dtype dtype; /* computed in: float32 for the half types */
+} draw;
+
+static nx_status check_row(const nx_run *run, const double *x, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!(x[i] >= 0 && x[i] < INFINITY)) {
+            return nx_fail(NX_RUNTIME, "%s: probability tensor contains either `inf`, `nan` or element < 0",
+                           nx_op_name(run->op));
+        }
+        sum += x[i];
+    }
+    if (sum > 0) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: invalid multinomial distribution (sum of probabilities <= 0)", nx_op_name(run->op));
+}
+
+static nx_status check_rows(const nx_run *run, const draw *d, double *x) {
+    for (int64_t row = 0; row < d->rows; row++) {
+        nx__order_load(NX_F64, x, d->p, d->p->ndim - 1, row);
+        NX_TRY(check_row(run, x, d->n));
+    }
+    return NX_OK;
+}
+
+static void store(const draw *d, int64_t row, const int64_t *at) {
+    nx__row_store(NX_I64, at, d->out, d->out->ndim - 1, row);
+}
+
+/* ---- the largest quotients ------------------------------------------------------------------------------------------ */
+/* An array in the memory order of `p`, without gaps. */
+static void dense_like(const nx_array *p, nx_array *q, int64_t *dims) {
+    nx_array_copy(q, p, dims);
+    bool columns = p->ndim == 2 && p->strides[0] < p->strides[1] && p->sizes[0] > 1 && p->sizes[1] > 1;
+    q->strides[p->ndim - 1] = columns ? p->sizes[0] : 1;
+    if (p->ndim == 2) q->strides[0] = columns ? 1 : p->sizes[1];
+    nx_array_refresh(q);
+}
+
+#define DEFINE(real, code)                                                                                       \
+    static void take_largest_##real(const draw *d, const nx_array *q, int64_t row, real *x, real *y, int64_t *at) { \
+        int dim = d->p->ndim - 1;                                                                                \
+        nx__order_load(code, x, d->p, dim, row);                                                                   \
+        nx__order_load(code, y, q, dim, row);                                                                      \
+        for (int64_t i = 0; i < d->n; i++) x[i] /= y[i];                                                         \
+        nx__row_store(code, x, q, dim, row); /* rounds the half types */                                         \
+        nx__order_load(code, x, q, dim, row);                                                                      \
+        if (d->samples == 1) at[0] = nx__order_best_##real(x, d->n, false);                                      \
+        else nx__order_first_##real(x, d->n, d->samples, true, at);                                              \
+    }
+DEFINE(float, NX_F32)
+DEFINE(double, NX_F64)
+#undef DEFINE
+
+static nx_status draw_largest(nx_run *run, const draw *d, nx_generator *generator, double *x, int64_t *at) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array q;
+    size_t bytes = (size_t)d->p->numel * nx_dtype_bytes(d->p->dtype);
+    dense_like(d->p, &q, dims);
+    if ((q.data = nx_alloc(bytes + 1)) == NULL) return nx_fail_memory(bytes);
+    nx_status status = nx__exponential_fill(run, &q, 1, generator);
+    for (int64_t row = 0; row < d->rows && status == NX_OK; row++) {
+        if (d->dtype == NX_F64) take_largest_double(d, &q, row, x, x + d->n, at);
+        else take_largest_float(d, &q, row, (float *)x, (float *)(x + d->n), at);
+        store(d, row, at);
+    }
+    nx_free(q.data);
+    return status;
+}
+
+/* ---- by the running sum --------------------------------------------------------------------------------------------- */
+#define DEFINE(real, code)                                                                                       \
+    static void sum_row_##real(const draw *d, int64_t row, real *x) {                                            \
+        nx__order_load(code, x, d->p, d->p->ndim - 1, row);                                                        \
+        for (int64_t i = 1; i < d->n; i++) x[i] += x[i - 1];                                                     \
+        real total = x[d->n - 1];                                                                                \
+        for (int64_t i = 0; i < d->n; i++) x[i] /= total;                                                        \
+        x[d->n - 1] = 1;                                                                                         \
+    }
+DEFINE(float, NX_F32)
+DEFINE(double, NX_F64)
+#undef DEFINE
+
+/* The first place whose sum reaches u. */
+static int64_t look_up(const draw *d, const double *x, double u) {
+    int64_t low = 0, high = d->n;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        double sum = d->dtype == NX_F64 ? x[middle] : ((const float *)x)[middle];
+        if (sum < u) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static void draw_each(const draw *d, nx_generator *generator, double *x, int64_t *at) {
+    for (int64_t row = 0; row < d->rows; row++) {
+        if (d->dtype == NX_F64) sum_row_double(d, row, x);
+        else sum_row_float(d, row, (float *)x);
+        for (int64_t i = 0; i < d->samples; i++) {
+            at[i] = look_up(d, x, uniform_53(generator));
+        }
+        store(d, row, at);
+    }
+}
+
+nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_samples, bool replacement,
+                               nx_generator *generator, nx_array *out) {
+    int64_t n = self->sizes[self->ndim - 1], rows = self->ndim == 2 ? self->sizes[0] : 1;
+    draw d = {self, out, n, rows, num_samples, self->dtype == NX_F64 ? NX_F64 : NX_F32};
+    size_t bytes = (size_t)n * 16 + (size_t)num_samples * 8;
+    NX_TRY(check_generator(run, generator));
+    double *x = nx_alloc(bytes);
+    if (x == NULL) return nx_fail_memory(bytes);
+    int64_t *at = (int64_t *)(x + 2 * n);
+    nx_status status = check_rows(run, &d, x);
+    if (status == NX_OK && (num_samples == 1 || !replacement)) status = draw_largest(run, &d, generator, x, at);
+    else if (status == NX_OK) draw_each(&d, generator, x, at);
+    nx_free(x);
+    return status;
 }

@@ -3,6 +3,8 @@
  * trace records, the thread is told under which name the user knows the call. */
 #include "bind/private.h"
 
+#include <structmember.h>
+
 typedef struct function_object {
     PyObject_HEAD
     vectorcallfunc call;
@@ -10,6 +12,45 @@ typedef struct function_object {
     nxpy_overload *overloads;
     PyObject *name;
 } function_object;
+
+/* ---- results with names: torch.return_types.max(values=..., indices=...) ----------------------------------------------- */
+static PyTypeObject **named_types; /* by the operator's index, made at the first such result */
+
+static PyObject *named_repr(PyObject *self) {
+    PyObject *text = PyUnicode_FromFormat("%s(", Py_TYPE(self)->tp_name);
+    for (Py_ssize_t i = 0; text && i < PyTuple_GET_SIZE(self); i++) {
+        const char *name = Py_TYPE(self)->tp_members[i].name;
+        PyObject *before = text;
+        text = PyUnicode_FromFormat("%U%s\n%s=%R", before, i ? "," : "", name, PyTuple_GET_ITEM(self, i));
+        Py_DECREF(before);
+    }
+    PyObject *whole = text ? PyUnicode_FromFormat("%U)", text) : NULL;
+    Py_XDECREF(text);
+    return whole;
+}
+
+static PyTypeObject *named_type(const nx_op *op) {
+    PyStructSequence_Field fields[9] = {{NULL}};
+    char name[96];
+    if (named_types == NULL && (named_types = PyMem_Calloc((size_t)nx_op_count(), sizeof *named_types)) == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    PyTypeObject **type = &named_types[op->index];
+    if (*type) return *type;
+    for (int i = 0; i < op->def->n_out; i++) fields[i].name = op->def->result_names[i];
+    const char *base = strstr(op->def->name, "::") + 2;
+    snprintf(name, sizeof name, "torch.return_types.%.*s", (int)strcspn(base, "."), base);
+    PyStructSequence_Desc desc = {.name = name, .fields = fields, .n_in_sequence = op->def->n_out};
+    if ((*type = PyStructSequence_NewType(&desc)) == NULL) return NULL;
+    (*type)->tp_repr = (*type)->tp_str = named_repr;
+    return *type;
+}
+
+static PyObject *new_named(const nx_op *op) {
+    PyTypeObject *type = named_type(op);
+    return type ? PyStructSequence_New(type) : NULL;
+}
 
 /* ---- calling ------------------------------------------------------------------------------------------------------ */
 static PyObject *wrap_results(const nx_op *op, nx_value *out) {
@@ -21,7 +62,7 @@ static PyObject *wrap_results(const nx_op *op, nx_value *out) {
     if (n == 0) Py_RETURN_NONE;
     nx_value *results;
     int n_results = nx_results_of(op, out, &results);
-    PyObject *tuple = PyTuple_New(n_results);
+    PyObject *tuple = op->def->result_names ? new_named(op) : PyTuple_New(n_results);
     for (int i = 0; tuple && i < n_results; i++) {
         PyObject *item = nxpy_value_object(&results[i]);
         if (item) PyTuple_SET_ITEM(tuple, i, item);

@@ -9,7 +9,11 @@ enum { TENSOR, SCALAR, N_OTHERS }; /* what stands on the right */
     row(SUB, "operator.sub", "sub.Tensor", "sub.Tensor")                           \
     row(MUL, "operator.mul", "mul.Tensor", "mul.Tensor")                           \
     row(DIV, "operator.truediv", "div.Tensor", "div.Tensor")                       \
-    row(POW, "operator.pow", NULL, "pow.Tensor_Scalar")                            \
+    row(POW, "operator.pow", "pow.Tensor_Tensor", "pow.Tensor_Scalar")             \
+    row(FLOORDIV, "operator.floordiv", "floor_divide", "floor_divide.Scalar")      \
+    row(MOD, "operator.mod", "remainder.Tensor", "remainder.Scalar")               \
+    row(LSHIFT, "operator.lshift", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")    \
+    row(RSHIFT, "operator.rshift", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")  \
     row(RSUB, "torch.rsub", NULL, "rsub.Scalar")                                   \
     row(MATMUL, "operator.matmul", "matmul", NULL)                                 \
     row(AND, "operator.and_", "bitwise_and.Tensor", "bitwise_and.Scalar")          \
@@ -29,7 +33,11 @@ enum { TENSOR, SCALAR, N_OTHERS }; /* what stands on the right */
     row(ISUB, "operator.isub", "sub_.Tensor", "sub_.Tensor")                       \
     row(IMUL, "operator.imul", "mul_.Tensor", "mul_.Tensor")                       \
     row(IDIV, "operator.itruediv", "div_.Tensor", "div_.Tensor")                   \
-    row(IPOW, "operator.ipow", NULL, "pow_.Scalar")                                \
+    row(IPOW, "operator.ipow", "pow_.Tensor", "pow_.Scalar")                       \
+    row(IFLOORDIV, "operator.ifloordiv", "floor_divide_.Tensor", "floor_divide_.Scalar")               \
+    row(IMOD, "operator.imod", "remainder_.Tensor", "remainder_.Scalar")           \
+    row(ILSHIFT, "operator.ilshift", "bitwise_left_shift_.Tensor", "bitwise_left_shift_.Tensor_Scalar")   \
+    row(IRSHIFT, "operator.irshift", "bitwise_right_shift_.Tensor", "bitwise_right_shift_.Tensor_Scalar") \
     row(IAND, "operator.iand", "bitwise_and_.Tensor", "bitwise_and_.Scalar")       \
     row(IOR, "operator.ior", "bitwise_or_.Tensor", "bitwise_or_.Scalar")           \
     row(IXOR, "operator.ixor", "bitwise_xor_.Tensor", "bitwise_xor_.Scalar")
@@ -44,7 +52,7 @@ static const struct { const char *target, *names[N_OTHERS]; } rows[] = {
     NUMBER_OPS(ROW)
 #undef ROW
 };
-static const nx_op *ops[N_NUMBER_OPS][N_OTHERS];
+static const nx_op *ops[N_NUMBER_OPS][N_OTHERS], *op_rpow;
 
 int nxpy_find_number_ops(void) {
     for (int k = 0; k < N_NUMBER_OPS; k++) {
@@ -58,7 +66,10 @@ int nxpy_find_number_ops(void) {
             return -1;
         }
     }
-    return 0;
+    op_rpow = nx_op_get("aten::pow.Scalar");
+    if (op_rpow) return 0;
+    PyErr_SetString(PyExc_SystemError, "aten::pow.Scalar, which stands behind operator.pow, is missing");
+    return -1;
 }
 
 /* A tensor or a Python number; anything else is somebody else's operator. */
@@ -135,7 +146,17 @@ static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus) {
     nx_value left, right;
     if (modulus != Py_None || !read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
     if (left.tag == NX_TAG_TENSOR) return call_on(POW, &left, &right);
-    return PyErr_Format(PyExc_NotImplementedError, "operator.pow: a number to the power of a tensor is not there yet");
+    return call_named(op_rpow, (nx_value[]){left, right}, "operator.pow");
+}
+
+/* A number on the left is an operand like a tensor: 7 // x. */
+static PyObject *ordered(number_op k, PyObject *a, PyObject *b) {
+    nx_value left, right;
+    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    if (left.tag == NX_TAG_TENSOR) return call_on(k, &left, &right);
+    if (ops[k][TENSOR]->def->params[0].number_too)
+        return call_named(ops[k][TENSOR], (nx_value[]){left, right}, rows[k].target);
+    return PyErr_Format(PyExc_NotImplementedError, "%s: a number on the left is not there yet", rows[k].target);
 }
 static PyObject *power_in_place(PyObject *a, PyObject *b, PyObject *modulus) {
     (void)modulus;
@@ -154,6 +175,14 @@ BINARY(multiply, commuting, MUL)
 BINARY(and, commuting, AND)
 BINARY(or, commuting, OR)
 BINARY(xor, commuting, XOR)
+BINARY(floor_divide, ordered, FLOORDIV)
+BINARY(modulo, ordered, MOD)
+BINARY(shift_left, ordered, LSHIFT)
+BINARY(shift_right, ordered, RSHIFT)
+BINARY(floor_divide_in_place, in_place, IFLOORDIV)
+BINARY(modulo_in_place, in_place, IMOD)
+BINARY(shift_left_in_place, in_place, ILSHIFT)
+BINARY(shift_right_in_place, in_place, IRSHIFT)
 BINARY(add_in_place, in_place, IADD)
 BINARY(subtract_in_place, in_place, ISUB)
 BINARY(multiply_in_place, in_place, IMUL)
@@ -207,5 +236,8 @@ PyNumberMethods nxpy_tensor_numbers = {
     .nb_positive = positive, .nb_absolute = absolute, .nb_invert = invert, .nb_inplace_add = add_in_place,
     .nb_inplace_subtract = subtract_in_place, .nb_inplace_multiply = multiply_in_place,
     .nb_inplace_true_divide = divide_in_place, .nb_inplace_power = power_in_place, .nb_inplace_and = and_in_place,
+    .nb_floor_divide = floor_divide, .nb_remainder = modulo, .nb_lshift = shift_left, .nb_rshift = shift_right,
+    .nb_inplace_floor_divide = floor_divide_in_place, .nb_inplace_remainder = modulo_in_place,
+    .nb_inplace_lshift = shift_left_in_place, .nb_inplace_rshift = shift_right_in_place,
     .nb_inplace_or = or_in_place, .nb_inplace_xor = xor_in_place, .nb_bool = truth, .nb_float = to_float,
     .nb_int = to_int, .nb_index = to_index};

@@ -65,7 +65,10 @@ typedef void nx_loop_fn(char *const *ptrs, const int64_t *steps, int64_t n, cons
 enum { NX_LEVEL_BASE, NX_LEVEL_V4, NX_N_LEVELS };
 /* Which loop a point operator takes: of the dtype T that its promoting arguments have in common; of T's float type
  * (division); of T, whose 0 and 1 become bool (comparisons). */
-typedef enum nx_point_result { NX_POINT_COMMON, NX_POINT_FLOAT, NX_POINT_BOOL } nx_point_result;
+typedef enum nx_point_result {
+    NX_POINT_COMMON, NX_POINT_FLOAT, NX_POINT_BOOL,
+    NX_POINT_ARM /* FLOAT where the text that chooses the loop is absent, else COMMON */
+} nx_point_result;
 typedef nx_loop_fn *nx_loop_row[NX_N_LEVELS][NX_N_DTYPES];
 typedef struct nx_point {
     int n_out, n_in, n_constants, n_promoting;
@@ -78,8 +81,12 @@ typedef struct nx_point {
     int arm_param, n_arms;                          /* a text chooses the loop: which argument, its texts, their loops */
     const char *const *arms;                        /* NULL: none */
     nx_loop_fn *const (*arm_loop)[NX_N_LEVELS][NX_N_DTYPES];
+    uint8_t tops;       /* constants by bit: where one is absent it is the dtype's highest value; the others the lowest */
+    uint8_t divisor;    /* 1 + the argument that may hold no 0 when integers are computed; 0: none */
     uint8_t exact;      /* operands by bit: a number or single element there keeps its digits beside a half type (mul's other) */
 } nx_point;
+/* Then its loop must not be run without the check that nx_point_kernel makes. */
+static inline bool nx_point_may_fail(const nx_point *point, nx_dtype dtype) { return point->divisor && dtype < NX_F16; }
 /* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second
  * state to the first; done writes one result element; count is the number of elements folded. */
 typedef struct nx_reduce_loop {

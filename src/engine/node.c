@@ -16,6 +16,7 @@ nx_loop_fn *nx__point_loop(const nx_node *node) {
     if (def->point->n_in > NX_MAX_OPERANDS || def->n_in > NX_COUNT(in)) return NULL;
     memcpy(in, node->args, sizeof *in * (size_t)def->n_in);
     nx_dtype dtype = node->fakes[0]->a.dtype;
+    if (nx_point_may_fail(def->point, dtype)) return NULL;
     bool half = dtype == NX_F16 || dtype == NX_BF16;
     for (int k = 0; k < def->point->n_in; k++) {
         const nx_value *arg = &node->args[def->point->in_param[k]];
@@ -30,7 +31,7 @@ nx_loop_fn *nx__point_loop(const nx_node *node) {
 void nx__point_constants(const nx_node *node, nx_const *out) {
     const nx_point *point = node->op->def->point;
     for (int k = 0; k < point->n_constants; k++) {
-        nx_const_cast(&out[k], &node->args[point->constant_param[k]], node->fakes[0]->a.dtype);
+        nx_point_constant(point, k, &node->args[point->constant_param[k]], node->fakes[0]->a.dtype, &out[k]);
     }
 }
 

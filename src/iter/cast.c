@@ -2,6 +2,8 @@
  * Next: copy.c, which walks whole arrays. */
 #include "iter/private.h"
 
+#include <math.h>
+
 /* A processor family without level v4 builds that one with the base flags. */
 const nx__moves *nx__moves_get(void) {
     static const nx__moves *const moves[NX_N_LEVELS] = {&nx__moves_base, &nx__moves_v4};
@@ -25,6 +27,20 @@ void nx_const_cast(nx_const *to, const nx_value *number, nx_dtype computing) {
     else if (nx_is_float(computing)) to->f = (float)f;
     else if (computing == NX_BOOL) to->i = is_float ? f != 0 : number->i != 0;
     else to->i = is_float ? (int64_t)f : number->i;
+}
+
+void nx_point_constant(const nx_point *point, int k, const nx_value *number, nx_dtype computing, nx_const *to) {
+    bool top = point->tops >> k & 1;
+    if (NX_LIKELY(number->tag != NX_TAG_NONE)) {
+        nx_const_cast(to, number, computing);
+    } else if (nx_is_float(computing)) {
+        to->f = top ? INFINITY : -INFINITY;
+    } else if (computing <= NX_U8) {
+        to->i = !top ? 0 : computing == NX_BOOL ? 1 : UINT8_MAX;
+    } else {
+        int64_t highest = INT64_MAX >> (64 - 8 * (int)nx_dtype_bytes(computing));
+        to->i = top ? highest : -highest - 1;
+    }
 }
 
 void nx__number_store(nx_dtype dtype, const nx_value *number, char *to) {

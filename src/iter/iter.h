@@ -56,6 +56,8 @@ void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, 
 /* Elements of `from` cast into `to`, which has the broadcast size. */
 void nx_copy_cast(const nx_array *to, const nx_array *from);
 int nx_level(void);                                           /* the level in use */
+/* Constant k of a point operator, the dtype's limit where `number` is NONE. */
+void nx_point_constant(const nx_point *point, int k, const nx_value *number, nx_dtype computing, nx_const *to);
 void nx_const_cast(nx_const *to, const nx_value *number,
                    nx_dtype computing); /* half types compute in float: .f */
 

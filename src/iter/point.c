@@ -11,12 +11,15 @@ nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
     const nx_value *operands[NX_COUNT(point->promoting_param)];
     for (int k = 0; k < point->n_promoting; k++) operands[k] = &in[point->promoting_param[k]];
     nx_dtype dtype = nx_promote(operands, point->n_promoting);
-    return point->result == NX_POINT_FLOAT && !nx_is_float(dtype) ? nx_default_dtype() : dtype;
+    bool divides = point->result == NX_POINT_FLOAT ||
+                   (point->result == NX_POINT_ARM && in[point->arm_param].tag == NX_TAG_NONE);
+    return divides && !nx_is_float(dtype) ? nx_default_dtype() : dtype;
 }
 
 /* A text that is none of the arms has been refused by the shape rule. */
 static nx_loop_fn *const (*rows_of(const nx_point *point, const nx_value *in))[NX_N_DTYPES] {
     if (NX_LIKELY(point->arms == NULL)) return point->loop;
+    if (in[point->arm_param].tag != NX_TAG_STR) return point->arm_loop[0];
     for (int k = 1; k < point->n_arms; k++) {
         if (strcmp(point->arms[k], in[point->arm_param].str) == 0) return point->arm_loop[k];
     }
@@ -40,8 +43,33 @@ static inline void cast_constants(const nx_point *point, const nx_value *in, nx_
         const nx_value *number = &in[point->constant_param[c]];
         bool one = number->tag == NX_TAG_INT && number->i == 1; /* alpha, mostly */
         if (NX_LIKELY(one && computing >= NX_F16)) constants[c].f = 1;
-        else nx_const_cast(&constants[c], number, computing);
+        else nx_point_constant(point, c, number, computing, &constants[c]);
     }
+}
+
+/* ---- whole division of integers ------------------------------------------------------------------------ */
+static void find_zero(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const nx_dtype *dtype = ((void **)arg)[0];
+    bool *found = ((void **)arg)[1];
+    int64_t x;
+    for (int64_t i = 0; i < n && !*found; i++) {
+        nx_cast(NX_I64, (char *)&x, 0, *dtype, ptrs[0] + i * steps[0], 0, 1);
+        *found = x == 0;
+    }
+}
+
+static nx_status check_divisor(const nx_run *run, const nx_value *by) {
+    bool found = false;
+    if (by->tag == NX_TAG_TENSOR) {
+        nx_walk walk;
+        nx_dtype dtype = (nx_dtype)by->array->dtype;
+        nx_walk_start(&walk, by->array->ndim, by->array->sizes);
+        nx_walk_add(&walk, by->array);
+        nx_walk_merge(&walk);
+        nx_walk_run(&walk, find_zero, (void *[]){&dtype, &found});
+    } else found = by->i == 0; /* a float would have made it a division of floats */
+    if (!found) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: ZeroDivisionError: an integer is divided by 0", nx_op_name(run->op));
 }
 
 /* ---- plain --------------------------------------------------------------------------------------------- */
@@ -235,6 +263,8 @@ nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     char *ptrs[16];
     int64_t steps[16], numbers[16];
     nx_const constants[8];
+    if (NX_UNLIKELY(point->divisor) && nx_point_may_fail(point, nx_point_dtype(point, in)) && out[0].array->numel)
+        NX_TRY(check_divisor(run, &in[point->divisor - 1]));
     if (NX_UNLIKELY(point->result == NX_POINT_BOOL || !gather_plain(point, in, out, ptrs, steps, numbers)))
         return run_general(run, point, in, out);
     nx_dtype dtype = (nx_dtype)out[0].array->dtype;

@@ -294,12 +294,54 @@ NX_ELEMENT float nx_element_powf(float x, float e) {
 }
 NX_ELEMENT double nx_element_pow(double x, double e) { return pow(x, e); }
 
-/* x to the power e, wrapping. The shape rule refuses negative exponents. */
-NX_ELEMENT uint64_t nx_int_pow(uint64_t x, uint64_t e) {
-    uint64_t y = 1;
+/* Quotients rounded to a whole number, towards 0 or down, and what they leave: fmod has the sign of a, remainder that
+ * of b. The division itself is exact up to fmod, so that a quotient just below a whole number is not rounded up. */
+#define NX_DEFINE_DIVISIONS(real, f)                                              \
+    NX_ELEMENT real nx_truncdiv##f(real a, real b) { return trunc##f(a / b); } \
+    NX_ELEMENT real nx_fmod##f(real a, real b) { return fmod##f(a, b); }       \
+    NX_ELEMENT real nx_remainder##f(real a, real b) {                          \
+        real left = fmod##f(a, b);                                                \
+        return left != 0 && (b < 0) != (left < 0) ? left + b : left;              \
+    }                                                                             \
+    NX_ELEMENT real nx_floordiv##f(real a, real b) {                           \
+        if (b == 0) return a / b;                                                 \
+        real left = fmod##f(a, b), whole = (a - left) / b;                        \
+        if (left != 0 && (b < 0) != (left < 0)) whole -= 1;                       \
+        if (whole == 0) return copysign##f(0, a / b);                             \
+        real down = floor##f(whole);                                              \
+        return whole - down > (real)0.5 ? down + 1 : down;                        \
+    }
+NX_DEFINE_DIVISIONS(double, )
+NX_DEFINE_DIVISIONS(float, f)
+#undef NX_DEFINE_DIVISIONS
+
+/* Of integers. Where b is 0 the kernel has failed before; -1 is taken apart because INT64_MIN / -1 traps. */
+NX_ELEMENT int64_t nx_int_truncdiv(int64_t a, int64_t b) {
+    return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
+NX_ELEMENT int64_t nx_int_fmod(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+NX_ELEMENT int64_t nx_int_remainder(int64_t a, int64_t b) {
+    int64_t left = nx_int_fmod(a, b);
+    return left != 0 && (b < 0) != (left < 0) ? left + b : left;
+}
+NX_ELEMENT int64_t nx_int_floordiv(int64_t a, int64_t b) {
+    return nx_int_truncdiv(a, b) - (nx_int_fmod(a, b) != 0 && (a < 0) != (b < 0));
+}
+/* By as many places as there are or more, or by a negative number: all bits go. */
+NX_ELEMENT int64_t nx_int_shift_left(int64_t a, int64_t by, int bits) {
+    return by < 0 || by >= bits ? 0 : (int64_t)((uint64_t)a << by);
+}
+NX_ELEMENT int64_t nx_int_shift_right(int64_t a, int64_t by, int bits) {
+    return a >> (by < 0 || by >= bits ? 63 : by);
+}
+
+/* x to the power e, wrapping. A negative power of anything but 1 and -1 is 0. */
+NX_ELEMENT int64_t nx_int_pow(int64_t base, int64_t e) {
+    uint64_t x = (uint64_t)base, y = 1;
+    if (e < 0) return base == 1 ? 1 : base == -1 ? (e % 2 ? -1 : 1) : 0;
     for (; e; e >>= 1, x *= x)
         if (e & 1) y *= x;
-    return y;
+    return (int64_t)y;
 }
 
 #endif

@@ -21,7 +21,8 @@ typedef struct fuser {
 /* ---- what may be a member ---- */
 static bool is_point(const nx_node *node) {
     return node->op && node->op->def->kind == NX_KIND_POINT && node->op->def->point && node->n_results == 1 &&
-           nx__is_pure(node) && node->fakes[0] && node->fakes[0]->a.numel > 0;
+           nx__is_pure(node) && node->fakes[0] && node->fakes[0]->a.numel > 0 &&
+           !nx_point_may_fail(node->op->def->point, node->fakes[0]->a.dtype);
 }
 
 static bool same_size(const nx_tensor *a, const nx_tensor *b) {

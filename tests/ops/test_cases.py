@@ -251,15 +251,18 @@ def out_form(case: dict[str, Any]) -> str | None:
 def test_out_form_writes_only_its_result(case: dict[str, Any]) -> None:
     """out= lies inside a larger block whose other numbers must stay."""
     args, kwargs = arguments(case)
-    theirs = call_theirs(case["op"], args, kwargs)
-    block = torch.full((theirs.numel() + 32,), 77, dtype=torch.float64).to(theirs.dtype)
-    out = to_ours(block[16 : 16 + theirs.numel()].view(theirs.shape))
+    torch.manual_seed(3)
+    theirs = parts(call_theirs(case["op"], args, kwargs))
+    blocks = [torch.full((part.numel() + 32,), 77, dtype=torch.float64).to(part.dtype) for part in theirs]
+    outs = [to_ours(block[16 : 16 + part.numel()].view(part.shape)) for block, part in zip(blocks, theirs)]
     ours = {name: to_ours(value) for name, value in kwargs.items()}
-    result = call_ours(out_form(case), to_ours(arguments(case)[0]), {**ours, case["outs"][0]: out})
-    assert result is out
-    check_equal(out, theirs, strides=False)
-    guard = torch.full((16,), 77, dtype=torch.float64).to(theirs.dtype)
-    assert torch.equal(block[:16], guard) and torch.equal(block[-16:], guard)
+    nt.manual_seed(3)
+    result = call_ours(out_form(case), to_ours(arguments(case)[0]), {**ours, **dict(zip(case["outs"], outs))})
+    for written, out, part, block in zip(parts(result), outs, theirs, blocks, strict=True):
+        assert written is out
+        check_equal(out, part, strides=False)
+        guard = torch.full((16,), 77, dtype=torch.float64).to(part.dtype)
+        assert torch.equal(block[:16], guard) and torch.equal(block[-16:], guard)
 
 
 def inplace_form(name: str) -> str | None:

@@ -1,0 +1,280 @@
+/* Kernels of order.op. Each row along one dimension is brought into a buffer of float, double or int64_t, in which every
+ * dtype is exact, is looked through there, and what was found is cast back; rows are independent and are split over
+ * threads. The first k come from a heap of k, the whole order from merging. Running sums of float32 are kept in double
+ * and rounded at each element, as PyTorch does. Next: order.h, rows.h. */
+#include "gen/kernels.h"
+#include "order.h"
+#include "packed.h"
+
+typedef struct job {
+    const nx_array *self;
+    nx_array *values, *indices; /* NULL: not wanted */
+    int dim;
+    bool least, descending, all; /* all: every element in order, by merging */
+    int64_t k;
+} job;
+
+/* ---- one row, for each type that is compared --------------------------------------------------------------------- */
+#define COMES_BEFORE(a, b) ((a) < (b) || ((b) != (b) && (a) == (a)))
+#define DEFINE(real)                                                                                             \
+    int64_t nx__order_best_##real(const real *x, int64_t n, bool least) {                                        \
+        int64_t best = 0;                                                                                        \
+        for (int64_t i = 1; i < n && x[best] == x[best]; i++) {                                                  \
+            if ((least ? x[i] < x[best] : x[i] > x[best]) || x[i] != x[i]) best = i;                             \
+        }                                                                                                        \
+        return best;                                                                                             \
+    }                                                                                                            \
+    static bool before_##real(const real *x, int64_t i, int64_t j, bool descending) {                            \
+        real a = descending ? x[j] : x[i], b = descending ? x[i] : x[j];                                         \
+        return COMES_BEFORE(a, b) || (!COMES_BEFORE(b, a) && i < j);                                             \
+    }                                                                                                            \
+    /* The one that comes last stands on top; the entry at `hole` goes down to its place among n. */              \
+    static void sink_##real(const real *x, int64_t *at, int64_t n, int64_t hole, bool descending) {              \
+        int64_t moving = at[hole];                                                                               \
+        for (int64_t child; (child = 2 * hole + 1) < n; hole = child) {                                          \
+            if (child + 1 < n && before_##real(x, at[child], at[child + 1], descending)) child++;                \
+            if (!before_##real(x, moving, at[child], descending)) break;                                         \
+            at[hole] = at[child];                                                                                \
+        }                                                                                                        \
+        at[hole] = moving;                                                                                       \
+    }                                                                                                            \
+    void nx__order_first_##real(const real *x, int64_t n, int64_t k, bool descending, int64_t *at) {             \
+        for (int64_t i = 0; i < k; i++) at[i] = i;                                                               \
+        for (int64_t i = k / 2 - 1; i >= 0; i--) sink_##real(x, at, k, i, descending);                           \
+        for (int64_t i = k; i < n; i++) {                                                                        \
+            if (!before_##real(x, i, at[0], descending)) continue;                                               \
+            at[0] = i;                                                                                           \
+            sink_##real(x, at, k, 0, descending);                                                                \
+        }                                                                                                        \
+        for (int64_t end = k - 1; end > 0; end--) {                                                              \
+            int64_t last = at[0];                                                                                \
+            at[0] = at[end];                                                                                     \
+            at[end] = last;                                                                                      \
+            sink_##real(x, at, end, 0, descending);                                                              \
+        }                                                                                                        \
+    }                                                                                                            \
+    /* Merges ever longer runs from one half of `at` into the other; returns the half that holds the result. */    \
+    static int64_t *merge_##real(const real *x, int64_t n, int64_t *at, bool descending) {                       \
+        int64_t *from = at, *to = at + n;                                                                        \
+        for (int64_t i = 0; i < n; i++) from[i] = i;                                                             \
+        for (int64_t run = 1; run < n; run *= 2) {                                                               \
+            for (int64_t first = 0; first < n; first += 2 * run) {                                               \
+                int64_t middle = first + run < n ? first + run : n, end = middle + run < n ? middle + run : n;   \
+                for (int64_t i = first, j = middle, k = first; k < end; k++) {                                   \
+                    bool left = i < middle && (j >= end || !before_##real(x, from[j], from[i], descending));     \
+                    to[k] = from[left ? i++ : j++];                                                              \
+                }                                                                                                \
+            }                                                                                                    \
+            int64_t *swapped = from;                                                                             \
+            from = to;                                                                                           \
+            to = swapped;                                                                                        \
+        }                                                                                                        \
+        return from;                                                                                             \
+    }
+DEFINE(float)
+DEFINE(double)
+DEFINE(int64_t)
+#undef DEFINE
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+static void store_row(const nx_array *out, int dim, int64_t row, nx_dtype dtype, const void *from, int64_t n) {
+    nx_cast((nx_dtype)out->dtype, nx__row_at(out, dim, row), nx__row_step(out, dim), dtype, from,
+            (int64_t)nx_dtype_bytes(dtype), n);
+}
+
+/* x and y have room for a row, `at` for two. */
+#define DEFINE(real, code)                                                                                       \
+    static void order_row_##real(const job *j, int64_t row, real *x, real *y, int64_t *at) {                     \
+        int64_t n = nx__row_length(j->self, j->dim);                                                             \
+        nx__order_load(code, x, j->self, j->dim, row);                                                             \
+        if (j->all) at = merge_##real(x, n, at, j->descending);                                                  \
+        else if (j->k > 0) nx__order_first_##real(x, n, j->k, j->descending, at);                                \
+        for (int64_t i = 0; i < j->k; i++) y[i] = x[at[i]];                                                      \
+        store_row(j->values, j->dim, row, code, y, j->k);                                                        \
+        store_row(j->indices, j->dim, row, NX_I64, at, j->k);                                                    \
+    }                                                                                                            \
+    static void best_row_##real(const job *j, int64_t row, real *x) {                                            \
+        nx__order_load(code, x, j->self, j->dim, row);                                                             \
+        int64_t best = nx__order_best_##real(x, nx__row_length(j->self, j->dim), j->least);                      \
+        ((int64_t *)j->indices->data)[row] = best;                                                               \
+        if (j->values == NULL) return;                                                                           \
+        char *to = (char *)j->values->data + row * (int64_t)nx_dtype_bytes(j->values->dtype);                    \
+        nx_cast((nx_dtype)j->values->dtype, to, 0, code, (const char *)&x[best], 0, 1);                          \
+    }
+DEFINE(float, NX_F32)
+DEFINE(double, NX_F64)
+DEFINE(int64_t, NX_I64)
+#undef DEFINE
+
+static nx_status order_rows(void *arg, int64_t begin, int64_t end) {
+    const job *j = arg;
+    int64_t n = nx__row_length(j->self, j->dim);
+    char *room = nx_alloc((size_t)n * 32);
+    if (room == NULL) return nx_fail_memory((size_t)n * 32);
+    void *y = room + n * 8;
+    int64_t *at = (int64_t *)(room + n * 16);
+    nx_dtype dtype = nx__order_dtype(j->self->dtype);
+    for (int64_t row = begin; row < end; row++) {
+        if (dtype == NX_F32) order_row_float(j, row, (float *)room, y, at);
+        else if (dtype == NX_F64) order_row_double(j, row, (double *)room, y, at);
+        else order_row_int64_t(j, row, (int64_t *)room, y, at);
+    }
+    nx_free(room);
+    return NX_OK;
+}
+
+static nx_status best_rows(void *arg, int64_t begin, int64_t end) {
+    const job *j = arg;
+    size_t bytes = (size_t)nx__row_length(j->self, j->dim) * 8;
+    void *x = nx_alloc(bytes);
+    if (x == NULL) return nx_fail_memory(bytes);
+    nx_dtype dtype = nx__order_dtype(j->self->dtype);
+    for (int64_t row = begin; row < end; row++) {
+        if (dtype == NX_F32) best_row_float(j, row, x);
+        else if (dtype == NX_F64) best_row_double(j, row, x);
+        else best_row_int64_t(j, row, x);
+    }
+    nx_free(x);
+    return NX_OK;
+}
+
+static nx_status run_rows(const job *j, nx_parallel_fn *rows) {
+    int64_t n = nx__row_length(j->self, j->dim);
+    if (j->self->numel == 0) return NX_OK;
+    return nx_parallel(j->self->numel / n, nx__row_grain(n), rows, (void *)j);
+}
+
+nx_status nx__sort_rows(nx_run *run, const nx_array *self, int64_t dim, bool descending, nx_array *values,
+                        nx_array *indices) {
+    job j = {.self = self, .values = values, .indices = indices, .dim = (int)dim, .descending = descending, .all = true,
+             .k = nx__row_length(self, (int)dim)};
+    return run_rows(&j, order_rows);
+}
+
+nx_status nx__topk_rows(nx_run *run, const nx_array *self, int64_t k, int64_t dim, bool largest, nx_array *values,
+                        nx_array *indices) {
+    job j = {.self = self, .values = values, .indices = indices, .dim = (int)dim, .descending = largest, .k = k};
+    return k == 0 ? NX_OK : run_rows(&j, order_rows);
+}
+
+/* ---- the extreme element ----------------------------------------------------------------------------------------------- */
+/* Results are row-major, in the order of the rows; an out= of other strides is filled from rows of our own. */
+static nx_status find_best(const job *j) {
+    bool plain = j->indices->contiguous && (j->values == NULL || j->values->contiguous);
+    if (plain) return run_rows(j, best_rows);
+    job aside = *j;
+    nx_array *wanted[2] = {j->indices, j->values}, own[2];
+    int64_t dims[2][2 * NX_MAX_DIMS];
+    nx_status status = NX_OK;
+    int n = j->values ? 2 : 1;
+    for (int k = 0; k < 2; k++) own[k].data = NULL;
+    for (int k = 0; k < n && status == NX_OK; k++) {
+        nx_array_copy(&own[k], wanted[k], dims[k]);
+        own[k].data = nx__packed_new(wanted[k], (nx_dtype)wanted[k]->dtype);
+        if (own[k].data == NULL) status = nx_fail_memory((size_t)wanted[k]->numel * 8);
+        int64_t step = 1;
+        for (int d = own[k].ndim - 1; d >= 0; step *= own[k].sizes[d--]) own[k].strides[d] = step;
+        nx_array_refresh(&own[k]);
+    }
+    aside.indices = &own[0];
+    if (n == 2) aside.values = &own[1];
+    if (status == NX_OK) status = run_rows(&aside, best_rows);
+    for (int k = 0; k < n; k++) {
+        if (status == NX_OK) nx_copy_cast(wanted[k], &own[k]);
+        nx_free(own[k].data);
+    }
+    return status;
+}
+
+nx_status nx__max_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
+    return find_best(&(job){.self = self, .values = values, .indices = indices, .dim = (int)dim});
+}
+
+nx_status nx__min_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
+    return find_best(&(job){.self = self, .values = values, .indices = indices, .dim = (int)dim, .least = true});
+}
+
+/* Without a dimension all elements are one row. */
+static nx_status find_place(nx_run *run, const nx_array *self, nx_value dim, nx_array *out, bool least) {
+    job j = {.self = self, .indices = out, .least = least};
+    if (dim.tag != NX_TAG_NONE) {
+        NX_TRY(nx_wrap_dim(nx_op_name(run->op), dim.i, self->ndim, &j.dim));
+        return find_best(&j);
+    }
+    nx_dtype dtype = nx__order_dtype(self->dtype);
+    void *x = nx__packed_new(self, dtype);
+    if (x == NULL) return nx_fail_memory((size_t)self->numel * 8);
+    *(int64_t *)out->data = dtype == NX_F32   ? nx__order_best_float(x, self->numel, least)
+                            : dtype == NX_F64 ? nx__order_best_double(x, self->numel, least)
+                                              : nx__order_best_int64_t(x, self->numel, least);
+    nx_free(x);
+    return NX_OK;
+}
+
+nx_status nx__argmax_rows(nx_run *run, const nx_array *self, nx_value dim, nx_array *out) {
+    return find_place(run, self, dim, out, false);
+}
+
+nx_status nx__argmin_rows(nx_run *run, const nx_array *self, nx_value dim, nx_array *out) {
+    return find_place(run, self, dim, out, true);
+}
+
+/* ---- running sums, and the other direction ------------------------------------------------------------------------------ */
+typedef struct scan { const nx_array *self; nx_array *out; int dim; nx_dtype in; } scan;
+
+#define DEFINE(name, real, code)                                                                                 \
+    static void scan_row_##name(const scan *s, int64_t row, real *x) {                                           \
+        int64_t n = nx__row_length(s->out, s->dim);                                                              \
+        nx__order_load(code, x, s->self, s->dim, row);                                                             \
+        for (int64_t i = 1; i < n; i++) x[i] += x[i - 1];                                                        \
+        nx__row_store(code, x, s->out, s->dim, row);                                                             \
+    }
+DEFINE(float, float, NX_F32)
+DEFINE(double, double, NX_F64)
+DEFINE(uint64_t, uint64_t, NX_I64)
+#undef DEFINE
+
+static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
+    const scan *s = arg;
+    size_t bytes = (size_t)nx__row_length(s->out, s->dim) * 8;
+    void *x = nx_alloc(bytes);
+    if (x == NULL) return nx_fail_memory(bytes);
+    for (int64_t row = begin; row < end; row++) {
+        if (s->in == NX_F32) scan_row_float(s, row, x);
+        else if (s->in == NX_F64) scan_row_double(s, row, x);
+        else scan_row_uint64_t(s, row, x);
+    }
+    nx_free(x);
+    return NX_OK;
+}
+
+/* In place the sums have self's dtype, whatever a new result would have; another one cannot be asked for. */
+nx_status nx__cumsum_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
+    if (out->dtype == NX_BOOL)
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for 'Bool' in place", nx_op_name(run->op));
+    if (dtype.tag == NX_TAG_DTYPE && dtype.i != out->dtype) {
+        return nx_fail(NX_RUNTIME, "%s: Bad in-place call: input tensor dtype %s and output tensor dtype %s should match",
+                       nx_op_name(run->op), nx_dtype_kind((nx_dtype)out->dtype), nx_dtype_kind((nx_dtype)dtype.i));
+    }
+    bool half = out->dtype == NX_F16 || out->dtype == NX_BF16;
+    nx_dtype in = half ? NX_F32 : nx_is_float((nx_dtype)out->dtype) ? NX_F64 : NX_I64;
+    scan s = {self, out, (int)dim, in};
+    int64_t n = nx__row_length(out, (int)dim);
+    return out->numel == 0 ? NX_OK : nx_parallel(out->numel / n, nx__row_grain(n), scan_rows, &s);
+}
+
+nx_status nx__flip_copy(nx_run *run, const nx_array *self, const int64_t *flipped, int n_flipped, nx_array *out) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array turned;
+    nx_array_copy(&turned, self, dims);
+    if (self->numel == 0) return NX_OK;
+    for (int k = 0; k < n_flipped && self->ndim > 0; k++) {
+        int d;
+        NX_TRY(nx_wrap_dim(nx_op_name(run->op), flipped[k], self->ndim, &d));
+        turned.data = (char *)turned.data + (self->sizes[d] - 1) * self->strides[d] * (int64_t)nx_dtype_bytes(self->dtype);
+        turned.strides[d] = -self->strides[d];
+    }
+    nx_array_refresh(&turned);
+    nx_copy_cast(out, &turned);
+    return NX_OK;
+}

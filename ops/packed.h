@@ -1,0 +1,10 @@
+/* packed: operands laid out row by row in one dtype, for kernels that follow indices. */
+#ifndef NX_OPS_PACKED_H
+#define NX_OPS_PACKED_H
+
+#include "iter/iter.h"
+
+/* `from` row by row in `dtype`, in new memory: nx_free. NULL when there is none. */
+void *nx__packed_new(const nx_array *from, nx_dtype dtype);
+
+#endif
