@@ -1,7 +1,7 @@
 # make        set up .venv, build, install Narthex into it
 # make line   f in every way that Narthex runs a program: one row a way
 # make test   all tests (installs PyTorch as the oracle)
-# make demo   f in every way, without PyTorch
+# make demo   a GPT trained on real text, compiled and eagerly; its text from Python and from C; without PyTorch
 # Further: make bench, make check-hostile, make clean.
 PY := .venv/bin/python
 SHELL := bash

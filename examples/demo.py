@@ -1,122 +1,110 @@
-"""f(x, w, b) = (x @ w.t() * b + b).sum() and its gradients, in every way that Narthex runs a program.
+"""Trains examples/gpt.py on real text, compiled and eagerly, and continues a prompt from Python and from C.
 
-Needs no PyTorch. Prints a row for each way: the value, how far value and gradients are from eager on the CPU, what the
-first call took (with capture and compilation) and what a later one takes. Then a training run, and the graph from C.
+    python -m examples.demo             all of it: about two minutes
+    python -m examples.demo --steps 50  less of it
+
+Leaves the plot of the losses, the checkpoint and the model file in build/demo. Then runs the two programs for npu:0.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import statistics
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import narthex as torch
-from narthex.compat import torch_npu  # noqa: F401  (adds npu:0)
-
-C_PROGRAM = Path(__file__).resolve().parent / "c/line.c"
-
-
-def f(x: Any, w: Any, b: Any) -> Any:
-    return (x @ w.t() * b + b).sum()
+HERE = Path(__file__).resolve().parent
+OUT = HERE.parent / "build/demo"
+PROGRAMS = HERE.parent / "tests/line/programs"
+PROMPT = "def read(self"
+NARTHEX = [sys.executable, "-m", "narthex", "run"]
 
 
-def make_inputs(device: str) -> list[Any]:
-    torch.manual_seed(0)
-    return [torch.randn(*shape).to(device).requires_grad_() for shape in ((3, 4), (5, 4), (5,))]
+def say(text: str) -> None:
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
 
 
-def value_and_gradients(function: Callable[..., Any], inputs: list[Any]) -> list[float]:
-    for tensor in inputs:
-        tensor.grad = None
-    loss = function(*inputs)
-    loss.backward()
-    return [loss.item(), *(number for tensor in inputs for number in tensor.grad.view(-1).tolist())]
+def train(name: str, steps: int, *options: str) -> dict[str, Any]:
+    """Runs examples/gpt.py as a program of its own; what it measured."""
+    command = [*NARTHEX, str(HERE / "gpt.py"), "--out", str(OUT / name), "--data", str(OUT / "data")]
+    command += ["--steps", str(steps), "--eval-every", str(max(1, steps // 6)), "--prompt", PROMPT]
+    command += ["--temperature", "0", *options]
+    subprocess.run(command, check=True)
+    return json.loads((OUT / name / "history.json").read_text())
 
 
-def microseconds(call: Callable[[], Any], n: int) -> float:
-    start = time.perf_counter_ns()
-    for _ in range(n):
-        call()
-    return (time.perf_counter_ns() - start) / n / 1000
+def plot(history: dict[str, Any], path: Path) -> None:
+    """Losses of every step, and of training and held-out text where they were evaluated: as PNG and in the terminal."""
+    import matplotlib
+    import plotext
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    at, on_train, on_held = zip(*history["evaluated"])
+    figure, axes = pyplot.subplots(figsize=(8, 4.5))
+    axes.plot(history["loss"], color="0.8", label="each step")
+    axes.plot(at, on_train, marker="o", label="training text")
+    axes.plot(at, on_held, marker="s", label="held-out text")
+    axes.set(xlabel="step", ylabel="loss (nats a character)", title="A GPT on the standard library's source")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plotext.plot_size(90, 18)
+    plotext.theme("clear")
+    plotext.plot(list(at), list(on_train), label="training text")
+    plotext.plot(list(at), list(on_held), label="held-out text")
+    plotext.xlabel("step")
+    plotext.title("loss")
+    plotext.show()
 
 
-def show_way(name: str, function: Callable[..., Any], device: str, expected: list[float] | None) -> list[float]:
-    inputs = make_inputs(device)
-    first = microseconds(lambda: value_and_gradients(function, inputs), 1)
-    numbers = value_and_gradients(function, inputs)
-    later = microseconds(lambda: function(*inputs), 200)
-    difference = max(abs(a - b) for a, b in zip(numbers, expected or numbers))
-    print(f"  {name:34} {numbers[0]:10.6f} {difference:12.1e} {first / 1000:9.2f} ms {later:9.2f} us", flush=True)
-    assert difference < 1e-5, f"{name} differs from eager"
-    return numbers
+def generate_from_c(model: Path, count: int) -> str:
+    """Builds examples/c/generate.c against the installed library and runs it."""
+    from narthex import include_dir, lib_dir
+
+    program = OUT / "generate"
+    linked = [f"-I{include_dir()}", f"-L{lib_dir()}", f"-Wl,-rpath,{lib_dir()}", "-lnarthex"]
+    subprocess.run(["cc", "-O2", str(HERE / "c/generate.c"), *linked, "-o", str(program)], check=True)
+    command = [str(program), str(model), "64", PROMPT, str(count)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.rstrip("\n")
 
 
-def show_training(device: str, mode: str) -> None:
-    inputs = make_inputs(device)
-    function = torch.compile(f, mode=mode)
-    losses = []
-    for _ in range(5):
-        loss = function(*inputs)
-        loss.backward()
-        losses.append(loss.item())
-        with torch.no_grad():
-            for p in inputs:
-                p.add_(p.grad, alpha=-0.02)
-                p.grad = None
-    print(f"  {device}, {mode}: " + " -> ".join(f"{loss:.3f}" for loss in losses), flush=True)
-    assert losses == sorted(losses, reverse=True), "training must lower the value"
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=600, help="of training, each way (600)")
+    args = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    OUT.mkdir(parents=True, exist_ok=True)
+    model = OUT / "gpt.nxm"
 
+    say("Training compiled: torch.compile(model)")
+    compiled = train("compiled", args.steps, "--compile", "--sample", "120", "--export", str(model))
+    plot(compiled, OUT / "loss.png")
+    print(f"plot: {OUT / 'loss.png'}")
 
-def show_c() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        program, model = Path(folder) / "line", Path(folder) / "f.nxm"
-        include, lib = torch.include_dir(), torch.lib_dir()
-        subprocess.run(
-            [
-                "cc",
-                str(C_PROGRAM),
-                f"-I{include}",
-                f"-L{lib}",
-                f"-Wl,-rpath,{lib}",
-                "-lnarthex",
-                "-lm",
-                "-o",
-                str(program),
-            ],
-            check=True,
-        )
-        for arguments in ([], ["save", str(model)], ["run", str(model)]):
-            output = subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
-            print(
-                "\n".join(
-                    f"  $ ./line {' '.join(arguments[:1])}" if i == 0 else f"  {line}"
-                    for i, line in enumerate(["", *output.splitlines()])
-                )
-            )
-    print(flush=True)
+    say("The same steps eagerly")
+    eager = train("eager", args.steps, "--sample", "0")
+    apart = max(abs(a - b) / a for a, b in zip(eager["loss"], compiled["loss"]))
+    step, step_eager = statistics.median(compiled["seconds"]), statistics.median(eager["seconds"])
+    print(f"compiling took {1000 * (compiled['seconds'][0] - step):.0f} ms")
+    times = f"{1000 * step:.1f} ms compiled, {1000 * step_eager:.1f} ms eagerly"
+    print(f"a step takes {times}: {step_eager / step:.2f} times as fast")
+    print(f"the losses of the two differ by at most {apart:.1e} of their value")
 
+    say("The trained model continues a prompt from C")
+    print(generate_from_c(model, 120))
 
-def main() -> int:
-    print("f(x, w, b) = (x @ w.t() * b + b).sum()\n")
-    print(f"  {'way':34} {'value':>10} {'difference':>12} {'first call':>12} {'later':>12}")
-    expected = show_way("eager, cpu", f, "cpu", None)
-    show_way("eager, npu:0", f, "npu:0", expected)
-    for device in ("cpu", "npu:0"):
-        for mode in ("max-autotune", "reduce-overhead"):
-            show_way(f"compiled, {mode}, {device}", torch.compile(f, mode=mode), device, expected)
-    print("\nTraining: forward and backward compiled, p.add_(p.grad, alpha=-0.02)\n")
-    for device in ("cpu", "npu:0"):
-        for mode in ("max-autotune", "reduce-overhead"):
-            show_training(device, mode)
-    print("\nFrom C, without Python: cc examples/c/line.c -lnarthex\n")
-    show_c()
-    assert "torch" not in sys.modules, "the demo must not need PyTorch"
-    return 0
+    for program in sorted(PROGRAMS.glob("*.py")):
+        log = OUT / f"{program.stem}.log"
+        say(f"npu:0: {program.name} (its log: {log})")
+        with log.open("w") as file:
+            subprocess.run([*NARTHEX, str(program)], check=True, stderr=file)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -136,7 +136,7 @@ class GPT(nn.Module):
             x = block(x)
         x = self.transformer.norm(x)
         if targets is None:
-            return self.head(x[:, [-1], :]), None
+            return self.head(x[:, -1:, :]), None
         logits = self.head(x)
         loss = F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
         return logits, loss
@@ -164,10 +164,34 @@ def generate(model, tokens, count, block_size, temperature=1.0, top_k=None):
             logits = logits / temperature
             if top_k is not None:
                 v, _ = torch.topk(logits, min(top_k, logits.size(-1)))
-                logits[logits < v[:, [-1]]] = -float("inf")
+                logits[logits < v[:, -1:]] = -float("inf")
             following = torch.multinomial(F.softmax(logits, dim=-1), num_samples=1)
         tokens = torch.cat((tokens, following), dim=1)
     return tokens
+
+
+class NextToken(nn.Module):
+    """For a program without Python: the likeliest token behind place `last` of a window of block_size tokens.
+
+    Attention looks back only, so what stands behind that place does not matter.
+    """
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens, last):
+        logits, _ = self.model(tokens, tokens)
+        return logits[0].index_select(0, last).argmax(-1)
+
+
+def export_model(model, config, path):
+    """Writes the graph with its weights. Under Narthex it is a model file that examples/c/generate.c loads."""
+    model.eval()
+    window = torch.zeros(1, config.block_size, dtype=torch.long)
+    with torch.no_grad():
+        program = torch.export.export(NextToken(model.to("cpu")), (window, torch.zeros(1, dtype=torch.long)))
+    torch.export.save(program, path)
 
 
 def encode(text):
@@ -280,6 +304,7 @@ def parse_arguments(argv=None):
     p.add_argument("--sample", type=int, default=200, help="characters of the sample")
     p.add_argument("--temperature", type=float, default=0.8, help="0 takes the likeliest character")
     p.add_argument("--top-k", type=int, default=20)
+    p.add_argument("--export", type=Path, default=None, help="write the trained model to this file")
     args = p.parse_args(argv)
     args.decay_steps = args.decay_steps or args.steps
     args.data = args.data or args.out / "data"
@@ -311,8 +336,10 @@ def train(model, optimizer, config, args, step, history, autocast):
     for now in range(step, args.steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(now, args)
+        began = time.perf_counter()
         loss = train_step(model, optimizer, scaler, args, autocast).item()
         history["loss"].append(loss)
+        history["seconds"].append(time.perf_counter() - began)
         rate = (now + 1 - step) * tokens_a_step / (time.perf_counter() - start)
         bar.set_postfix_str(f"loss {loss:.4f}, {rate:,.0f} tokens/s", refresh=False)
         bar.update()
@@ -334,10 +361,11 @@ def main(argv=None):
     torch.set_float32_matmul_precision("high")
     device_type = args.device.split(":")[0]
     autocast = torch.amp.autocast(device_type=device_type, dtype=torch.bfloat16) if args.autocast else nullcontext()
+    args.out.mkdir(parents=True, exist_ok=True)
     if not (args.data / "val.bin").exists():
         prepare_data(args.data, args.data_limit)
 
-    step, history, checkpoint = 0, {"loss": [], "evaluated": []}, None
+    step, history, checkpoint = 0, {"loss": [], "seconds": [], "evaluated": []}, None
     config = Config(**{k: getattr(args, k) for k in asdict(Config()) if k != "vocab_size"})
     if args.resume:
         checkpoint = torch.load(args.out / "checkpoint.pt", map_location="cpu", weights_only=True)
@@ -352,13 +380,14 @@ def main(argv=None):
     running = torch.compile(model, mode=args.mode) if args.compile else model
 
     train(running, optimizer, config, args, step, history, autocast)
-    args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "history.json").write_text(json.dumps(history))
     if args.sample:
         running.eval()
         prompt = torch.tensor([encode(args.prompt)], dtype=torch.long, device=args.device)
         drawn = generate(running, prompt, args.sample, config.block_size, args.temperature, args.top_k)
         print(decode(drawn[0].tolist()))
+    if args.export:
+        export_model(model, config, args.export)
 
 
 if __name__ == "__main__":

@@ -170,3 +170,80 @@ nx_status npu_bernoulli(nx_run *run, const nx_value *in, nx_value *out) {
     }
     return NX_OK;
 }
+
+/* ---- places by weights ----------------------------------------------------------------------------------- */
+static double load(const void *from, uint8_t dtype) {
+    if (dtype == NX_F64) return *(const double *)from;
+    if (dtype == NX_F32) return *(const float *)from;
+    uint16_t bits = *(const uint16_t *)from;
+    if (dtype == NX_BF16) {
+        uint32_t wide = (uint32_t)bits << 16;
+        float f;
+        memcpy(&f, &wide, sizeof f);
+        return f;
+    }
+    int exponent = bits >> 10 & 31, digits = bits & 1023;
+    double f = exponent == 0    ? ldexp(digits, -24)
+               : exponent == 31 ? (digits ? NAN : INFINITY)
+                                : ldexp(1024 + digits, exponent - 25);
+    return bits >> 15 ? -f : f;
+}
+
+/* One row of weights; their sum in *total. */
+static nx_status load_weights(const nx_array *a, int64_t row, double *weights, int64_t n, double *total) {
+    int last = a->ndim - 1;
+    size_t bytes = nx_dtype_bytes(a->dtype);
+    *total = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i * a->strides[last] + (a->ndim == 2 ? row * a->strides[0] : 0);
+        weights[i] = load((const char *)a->data + at * (int64_t)bytes, a->dtype);
+        if (!(weights[i] >= 0 && weights[i] < INFINITY))
+            return nx_fail(NX_RUNTIME, "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
+        *total += weights[i];
+    }
+    if (*total > 0) return NX_OK;
+    return nx_fail(NX_RUNTIME, "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
+/* The place at which the running sum passes u of the total; never one without weight. */
+static int64_t place_of(const double *weights, int64_t n, double u, double total) {
+    double sum = 0;
+    int64_t last = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (weights[i] <= 0) continue;
+        sum += weights[i];
+        last = i;
+        if (u * total < sum) break;
+    }
+    return last;
+}
+
+/* Uniform number i * samples + k is draw k of row i. Without replacement a place that was drawn loses its weight; when
+ * none is left, the places without weight follow in their order. */
+nx_status npu_multinomial(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_array *a = in[0].array, *to = out[0].array;
+    int64_t n = a->sizes[a->ndim - 1], rows = a->ndim == 2 ? a->sizes[0] : 1, samples = in[1].i, drawn = 0;
+    uint64_t key = 0, counter = 0;
+    double pair[2] = {0, 0}, total;
+    TRY(take_counter("multinomial", &in[3], run->device, rows * samples, &key, &counter));
+    double *weights = malloc(sizeof *weights * (size_t)(n ? n : 1));
+    if (weights == NULL) return nx_fail(NX_NO_MEMORY, "multinomial: no host memory for %lld weights", (long long)n);
+    nx_status status = NX_OK;
+    for (int64_t row = 0; row < rows && status == NX_OK; row++) {
+        status = load_weights(a, row, weights, n, &total);
+        for (int64_t k = 0; k < samples && status == NX_OK; k++, drawn++) {
+            if (drawn % 2 == 0) uniform_pair(key, counter++, pair);
+            int64_t place = place_of(weights, n, pair[drawn % 2], total);
+            if (!in[2].i && weights[place] <= 0) { /* all weight is gone; drawn places are marked by -1 */
+                for (place = 0; weights[place] < 0; place++) continue;
+            }
+            int64_t at = k * to->strides[to->ndim - 1] + (to->ndim == 2 ? row * to->strides[0] : 0);
+            ((int64_t *)to->data)[at] = place;
+            if (in[2].i) continue;
+            total -= weights[place] > 0 ? weights[place] : 0;
+            weights[place] = -1;
+        }
+    }
+    free(weights);
+    return status;
+}

@@ -44,6 +44,7 @@ static const struct { const char *name; nx_kernel_fn *kernel; } own[] = {
     {"normal_", npu_normal},
     {"normal_functional", npu_normal},
     {"bernoulli_.float", npu_bernoulli},
+    {"multinomial", npu_multinomial},
 };
 
 static nx_kernel_fn *find_kernel(void *context, const char *op_name) {

@@ -57,7 +57,8 @@ void npu_graph_destroy(void *context, void *graph);
 /* ---- generator.c --------------------------------------------------------------------------------------- */
 nx_status npu_generator_new(void *context, int index, nx_generator **out);
 nx_status npu_normal(nx_run *run, const nx_value *in, nx_value *out);
-nx_status npu_bernoulli(nx_run *run, const nx_value *in, nx_value *out); /* the kernel of normal_ */
+nx_status npu_bernoulli(nx_run *run, const nx_value *in, nx_value *out);
+nx_status npu_multinomial(nx_run *run, const nx_value *in, nx_value *out);
 
 /* ---- npu.c --------------------------------------------------------------------------------------------- */
 nx_status npu_check(void);      /* NX_OK, or why the device cannot be used: lost, or used before a fork */

@@ -293,6 +293,55 @@ static PyObject *graph_aot(PyObject *self, PyObject *args, PyObject *keywords) {
     return nxpy_aot_new((nxpy_graph *)self, grad_mode);
 }
 
+/* with_constants(values): a copy in which input k is the tensor values[k]; where that is an int, it is input number values[k]
+ * of the copy. */
+static PyObject *graph_with_constants(PyObject *self, PyObject *values) {
+    nx_graph *graph = get_graph(self), *copy;
+    PyObject *list = PySequence_Fast(values, "with_constants: a list of tensors and ints is needed");
+    if (list == NULL) return NULL;
+    int n = (int)PySequence_Fast_GET_SIZE(list), n_kept = 0;
+    nx_tensor **tensors = nx_alloc_zeroed((sizeof *tensors + sizeof(int)) * (size_t)(n + 1));
+    int *order = (int *)(tensors + n + 1); /* behind them */
+    nx_status status = tensors ? NX_OK : nx_fail_memory(sizeof *tensors * (size_t)n);
+    if (status == NX_OK && n != graph->n_inputs)
+        status = nx_fail(NX_VALUE, "with_constants: the graph has %d inputs, %d values were given", graph->n_inputs, n);
+    for (int k = 0; status == NX_OK && k < n; k++) {
+        PyObject *value = PySequence_Fast_GET_ITEM(list, k);
+        long place = PyLong_CheckExact(value) ? PyLong_AsLong(value) : -1;
+        if (nxpy_tensor_check(value)) tensors[k] = nxpy_tensor_get(value);
+        else if (place >= 0 && place < n) order[place] = k, n_kept++;
+        else status = nx_fail(NX_TYPE, "with_constants: value %d is neither a tensor nor a place", k);
+    }
+    if (status == NX_OK) status = nx_graph_with_constants(graph, tensors, order, n_kept, &copy);
+    nx_free(tensors);
+    Py_DECREF(list);
+    return status == NX_OK ? nxpy_graph_take(copy) : nxpy_raise(status);
+}
+
+/* save_model(path, device): compiles the graph with the engine and writes it as a model file. */
+static PyObject *graph_save_model(PyObject *self, PyObject *args) {
+    const char *path;
+    PyObject *where;
+    nx_device device;
+    nx_session *session;
+    nx_aot *aot;
+    if (!PyArg_ParseTuple(args, "sO:save_model", &path, &where) || nxpy_device_from(where, &device) < 0) return NULL;
+    NXPY_TRY(nx_session_new(device, &session));
+    nx_status status = nx_aot_compile(get_graph(self), false, &aot);
+    if (status == NX_OK && aot->n_mutated) {
+        status = nx_fail(NX_NOT_IMPLEMENTED, "a graph that writes into its inputs is not saved as a model file");
+        nx_aot_free(aot);
+    } else if (status == NX_OK) {
+        status = nx_session_add_graph(session, 0, aot->forward);
+        if (status == NX_OK) status = nx_session_compile_graph(session, 0);
+        if (status == NX_OK) status = nx_session_save(session, 0, path);
+        nx_aot_free(aot);
+    }
+    nx_session_free(session);
+    NXPY_TRY(status);
+    Py_RETURN_NONE;
+}
+
 static void graph_dealloc(PyObject *self) {
     nxpy_graph *o = (nxpy_graph *)self;
     if (o->weak) PyObject_ClearWeakRefs(self);
@@ -308,6 +357,10 @@ static PyMethodDef graph_methods[] = {
     {"verify", graph_verify, METH_NOARGS, "Raises RuntimeError if the graph is not well formed."},
     {"aot", (PyCFunction)(void (*)(void))graph_aot, METH_VARARGS | METH_KEYWORDS,
      "aot(grad_mode): functional forward and, with gradients, backward graph."},
+    {"with_constants", graph_with_constants, METH_O,
+     "with_constants(values): a copy in which input k is the tensor values[k], or its input number values[k]."},
+    {"save_model", graph_save_model, METH_VARARGS,
+     "save_model(path, device): compiled by the engine, as a model file that C programs load."},
     {NULL}};
 static PyGetSetDef graph_getset[] = {
     {"nodes", graph_nodes, NULL, "Views of the nodes, in order.", NULL},

@@ -118,12 +118,22 @@ static int add_function(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *re
 /* A size that the trace left open: the fit knows it. */
 static int add_size(nxpy_trace *trace, nxpy_recipe *recipe, PyObject *size) {
     nx_node *node = nxpy_symint_node(size, &trace->tracer);
-    if (!node) return add_step(recipe, NXPY_MAKE_CONST, 0, PyLong_FromLongLong(((nxpy_symint *)size)->now));
+    if (!node) return nxpy__stop(trace, NXPY_BREAK_LEAK, "a size of another trace");
     if (nx_vec_push(&trace->segment->sizes, node) != NX_OK) {
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
     return add_step(recipe, NXPY_MAKE_INT, trace->segment->sizes.n - 1, NULL);
+}
+
+/* Its bounds may be sizes. */
+static int add_slice(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PySliceObject *slice, int depth) {
+    PyObject *const parts[] = {slice->start, slice->stop, slice->step};
+    for (int k = 0; k < 3; k++) {
+        int done = add_value(trace, recipe, results, parts[k], depth + 1);
+        if (done != 1) return done;
+    }
+    return add_step(recipe, NXPY_MAKE_CALL, 3, (PyObject *)&PySlice_Type);
 }
 
 static int add_elements(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *sequence, Py_ssize_t from, int depth) {
@@ -188,7 +198,8 @@ static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         return done == 1 ? add_step(recipe, NXPY_MAKE_CELL, 0, NULL) : done;
     }
     if (nxpy__is_iterator(value)) return add_iterator(trace, recipe, results, value, depth);
-    if (type == &PyRange_Type || type == &PySlice_Type) return add_step(recipe, NXPY_MAKE_CONST, 0, value); /* of constants, immutable */
+    if (type == &PyRange_Type) return add_step(recipe, NXPY_MAKE_CONST, 0, value); /* of constants, immutable */
+    if (type == &PySlice_Type) return add_slice(trace, recipe, results, (PySliceObject *)value, depth);
     return 0;
 }
 

@@ -18,6 +18,10 @@ static bool is_plain_constant(PyObject *o) {
 
 bool nxpy_constant_check(PyObject *o) {
     if (is_plain_constant(o)) return true;
+    if (PySlice_Check(o)) {
+        const PySliceObject *slice = (PySliceObject *)o;
+        return is_plain_constant(slice->start) && is_plain_constant(slice->stop) && is_plain_constant(slice->step);
+    }
     if (Py_TYPE(o) != &PyTuple_Type && Py_TYPE(o) != &nxpy_size_type) return false;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); k++) {
         if (!nxpy_constant_check(PyTuple_GET_ITEM(o, k))) return false;
@@ -45,6 +49,10 @@ bool nxpy_constant_equal(PyObject *x, PyObject *y) {
         return memcmp(&a, &b, sizeof a) == 0;
     }
     if (PyTuple_Check(x)) return tuples_equal(x, y);
+    if (PySlice_Check(x)) {
+        const PySliceObject *a = (PySliceObject *)x, *b = (PySliceObject *)y;
+        return nxpy_constant_equal(a->start, b->start) && nxpy_constant_equal(a->stop, b->stop) && nxpy_constant_equal(a->step, b->step);
+    }
     int equal = PyObject_RichCompareBool(x, y, Py_EQ);
     if (equal < 0) PyErr_Clear();
     return equal > 0;

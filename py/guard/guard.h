@@ -88,7 +88,7 @@ void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text);
 
 /* Same type and value, for constants; runs no Python code. */
 bool nxpy_constant_equal(PyObject *x, PyObject *y);
-/* None, numbers, strings, bytes, dtypes, devices, sizes, and tuples of constants. */
+/* None, numbers, strings, bytes, dtypes, devices, sizes, slices and tuples of constants. */
 bool nxpy_constant_check(PyObject *object);
 
 #endif

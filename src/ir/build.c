@@ -130,3 +130,48 @@ nx_status nx_graph_output(nx_graph *graph, const nx_value *results, int n) {
     }
     return nx_graph_append(graph, NX_NODE_OUTPUT, "output", NULL, NULL, results, n, &node);
 }
+
+static const nx_node *input_number(const nx_graph *graph, int number) {
+    const nx_node *node = graph->first;
+    while (node && node->kind == NX_NODE_PLACEHOLDER && number-- > 0) node = node->next;
+    return node && node->kind == NX_NODE_PLACEHOLDER ? node : NULL;
+}
+
+static nx_status copy_inputs(const nx_graph *graph, const int *order, int n, nx_map *map, nx_graph *copy) {
+    nx_node *made;
+    for (int k = 0; k < n; k++) {
+        const nx_node *node = order[k] < 0 ? NULL : input_number(graph, order[k]);
+        if (node == NULL || nx_map_get(map, node))
+            return nx_fail(NX_VALUE, "graph: %d is no input, or stands there twice", order[k]);
+        NX_TRY(nx_graph_input_like(copy, node->name, node->target, node->fakes[0], &made));
+        NX_TRY(nx_map_set(map, node, made));
+    }
+    return NX_OK;
+}
+
+nx_status nx_graph_with_constants(const nx_graph *graph, nx_tensor *const *values, const int *order, int n,
+                                  nx_graph **out) {
+    nx_map map = {0};
+    nx_graph *copy;
+    nx_node *made;
+    int k = 0;
+    NX_TRY(nx_graph_new(&copy));
+    copy->level = graph->level;
+    nx_status status = copy_inputs(graph, order, n, &map, copy);
+    for (const nx_node *node = graph->first; node && status == NX_OK; node = node->next) {
+        nx_tensor *value = node->kind == NX_NODE_PLACEHOLDER ? values[k++] : NULL;
+        if (nx_map_get(&map, node)) continue;
+        if (node->kind != NX_NODE_PLACEHOLDER) {
+            status = nx_graph_copy_node(copy, node, &map, &made);
+        } else if (value == NULL) {
+            status = nx_fail(NX_VALUE, "graph: input %s has neither a place nor a value", node->name);
+        } else {
+            status = nx_graph_constant(copy, node->name, value, &made);
+            if (status == NX_OK) status = nx_map_set(&map, node, made);
+        }
+    }
+    nx_map_free(&map);
+    if (status == NX_OK) *out = copy;
+    else nx_graph_free(copy);
+    return status;
+}

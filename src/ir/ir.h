@@ -74,6 +74,10 @@ bool nx_value_equal(const nx_value *a, const nx_value *b); /* the same kind and 
 int nx_op_written(const nx_op *op);                     /* the argument that it writes, -1: none */
 /* A get_attr with a value of its own (referenced). */
 NX_MUST_USE nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *constant, nx_node **out);
+/* A copy whose inputs are inputs order[n] of the other, each once, and in which any other input k is the constant
+ * values[k] (referenced). */
+NX_MUST_USE nx_status nx_graph_with_constants(const nx_graph *graph, nx_tensor *const *values, const int *order, int n,
+                                              nx_graph **out);
 nx_node *nx_graph_output_node(const nx_graph *graph);   /* NULL: none yet */
 nx_node *nx_graph_find(const nx_graph *graph, const char *name); /* NULL: no such node */
 /* A copy of `node` at the end of `graph`: its inputs through `map` (old node -> new node), which gains the copy. */

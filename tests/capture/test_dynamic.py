@@ -107,6 +107,15 @@ def test_sizes_live_over_a_break():
     assert counts[1:] == [counts[1]] * 3
 
 
+def test_slices_live_over_a_break():
+    def function(x):
+        rows = slice(None, x.size(1) - 1)
+        print("", end="")
+        return x[:, rows]
+
+    entries_over(function, [3, 4, 5, 2])  # a slice that was made before is a constant of the second graph
+
+
 def test_layouts_change_with_sizes():
     compiled = torch.compile(lambda x: (x + 1).sum(0))
     rows, steps = torch.randn(2, 3), torch.randn(4, 10)[::2, ::3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"])
 TOPS = ("ops", "gen", "src", "py", "python", "plugins", "include", "tests", "docs", "examples", "bench", "tools")
-SELF = {"make test", "make check-hostile", "make bench", "make"}  # run by this test's caller, or by hand
+SELF = {"make test", "make check-hostile", "make bench", "make demo", "make"}  # run by this test's caller, or by hand
 
 
 def code_of(document: Path) -> list[str]:
@@ -48,6 +49,20 @@ def test_named_files_exist(document: Path) -> None:
     assert not missing, f"{document.name} names {missing}"
 
 
+def test_named_tests_exist() -> None:
+    missing = []
+    for document in DOCUMENTS:
+        for code in code_of(document):
+            file, _, name = code.partition("::")
+            if (
+                name
+                and file.endswith(".py")
+                and not re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE)
+            ):
+                missing.append(f"{document.name}: {code}")
+    assert not missing, missing
+
+
 def test_named_functions_exist() -> None:
     source = source_text()
     missing = []
@@ -75,3 +90,34 @@ def test_commands_run(document: str, command: str) -> None:
     environment = {**os.environ, "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"}
     run = subprocess.run(command, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, f"{document}: $ {command}\n{run.stdout[-2000:]}\n{run.stderr[-2000:]}"
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
+
+
+# Design documents show what the language looks like; their blocks are no programs.
+PROGRAMS = [
+    path for path in DOCUMENTS if path.name not in ("architecture.md", "add-an-operator.md", "operator-language.md")
+]
+
+
+@pytest.mark.parametrize("document", [path for path in PROGRAMS if blocks(path, "python")], ids=lambda path: path.name)
+def test_python_runs(document: Path) -> None:
+    """The blocks of a document, one after the other, in one process."""
+    code = "\n".join(blocks(document, "python"))
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, f"{document.name}\n{run.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("document", [path for path in PROGRAMS if blocks(path, "c")], ids=lambda path: path.name)
+def test_c_runs(document: Path, tmp_path: Path) -> None:
+    from narthex import include_dir, lib_dir
+
+    for number, code in enumerate(blocks(document, "c")):
+        source, program = tmp_path / f"{number}.c", tmp_path / str(number)
+        source.write_text(code)
+        linked = [f"-I{include_dir()}", f"-L{lib_dir()}", f"-Wl,-rpath,{lib_dir()}", "-lnarthex"]
+        subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", source, *linked, "-o", program], check=True)
+        run = subprocess.run([program], capture_output=True, text=True, timeout=60)
+        assert run.returncode == 0 and run.stdout == "4\n", f"{document.name}: {run.stdout}{run.stderr}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,25 @@ def step(device: str, mode: str | None) -> list[Any]:
 def new_shape() -> list[Any]:
     function = torch.compile(fresh(f))
     return numbers(function(*inputs("cpu", 3, False)), function(*inputs("cpu", 6, False)))
+
+
+def sized(x: Any, k: int) -> Any:
+    rows = x.size(0)
+    return x[: rows - 1].reshape(-1) * rows, x.shape, k + rows
+
+
+def sizes_as_values() -> list[Any]:
+    """Sizes and an integer that are left open; a shape that is fitted twice and one that is refused."""
+    function = torch.compile(fresh(sized))
+    results = [function(inputs("cpu", rows, False)[0], rows) for rows in (3, 6, 2, 6)]
+    return [[result[0].tolist(), list(result[1]), result[2]] for result in results]
+
+
+def exported() -> list[Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        program = torch.export.export(fresh(f), tuple(inputs("cpu", 3, False)))
+        torch.export.save(program, f"{folder}/f.nxm")
+        return numbers(*program.graph_module(*inputs("cpu", 3, False)))
 
 
 def scaled(x: Any, y: Any) -> Any:
@@ -150,6 +170,8 @@ SCENARIOS: dict[str, Callable[[], list[Any]]] = {
     "compiled, max-autotune, npu": lambda: compiled("npu:0", "max-autotune"),
     "compiled, reduce-overhead, npu": lambda: compiled("npu:0", "reduce-overhead"),
     "a new shape": new_shape,
+    "sizes as values": sizes_as_values,
+    "a model file": exported,
     "a changed global": changed_global,
     "a graph break": graph_break,
     "graph text": graph_text,
