@@ -79,9 +79,21 @@ PyObject *nxpy_call(const nx_op *op, const nx_value *in) {
     return wrap_results(op, out);
 }
 
+/* Operators that give their own argument back, or a new tensor, as its shape is: that is fixed where sizes are left open. */
+static int fix_identity(const nx_op *op, const nx_value *in) {
+    nx_tensor *x = in[0].tensor;
+    if (strcmp(op->def->name, "aten::contiguous") == 0) return nxpy_size_fix(x, NX_INT_CONTIGUOUS, 0, x->a.contiguous);
+    if (strncmp(op->def->name, "aten::dropout", 13) != 0) return 0;
+    PyObject *numel = nxpy_size_read(x, NX_INT_NUMEL, 0, x->a.numel);
+    int some = numel ? PyObject_IsTrue(numel) : -1; /* leaves the check */
+    Py_XDECREF(numel);
+    return some < 0 ? -1 : 0;
+}
+
 static PyObject *call_overload(function_object *self, const nx_op *op, nxpy_args *args) {
     nx_thread *thread = nx_thread_get();
     if (NX_UNLIKELY(thread->tracer != NULL)) {
+        if (NX_UNLIKELY(thread->tracer->varies) && fix_identity(op, args->in) < 0) return NULL;
         thread->target = self->def->is_method ? self->def->name : self->def->target;
         thread->target_is_method = self->def->is_method;
     }

@@ -169,7 +169,8 @@ static int write_value(nx_tensor *to, PyObject *value) {
         nx_tensor *from = nx_tensor_ref(nxpy_tensor_get(value));
         place p = {from, 0, 0, false};
         while (p.tensor->a.ndim > to->a.ndim && p.tensor->a.sizes[0] == 1) {
-            if (apply(&p, op_select, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(0), nx_value_int(0)}) < 0) {
+            if (nxpy_size_fix(p.tensor, NX_INT_SIZE, 0, 1) < 0 ||
+                apply(&p, op_select, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(0), nx_value_int(0)}) < 0) {
                 nx_tensor_unref(p.tensor);
                 return -1;
             }
@@ -204,6 +205,7 @@ static int fill_masked(PyObject *self, nx_tensor *mask, PyObject *value) {
         return -1;
     }
     for (int d = 0; d < mask->a.ndim; d++) {
+        if (nxpy_size_fix(mask, NX_INT_SIZE, d, mask->a.sizes[d]) < 0 || nxpy_size_fix(t, NX_INT_SIZE, d, t->a.sizes[d]) < 0) return -1;
         if (mask->a.sizes[d] == t->a.sizes[d]) continue;
         PyErr_Format(PyExc_IndexError, "The shape of the mask at index %d does not match the shape of the indexed tensor "
                      "at index %d: %lld and %lld", d, d, (long long)mask->a.sizes[d], (long long)t->a.sizes[d]);

@@ -157,6 +157,12 @@ static int catch_exception(nxpy_loop *loop) {
     loop->kw_names = NULL;
     if (nxpy__stop_error(trace) < 0 && trace->stop) return -1;
     if (!nxpy_catcher_find(&loop->view, loop->in.start, &catcher)) return loop == trace->root_loop ? stop_uncaught(trace) : -1;
+    if (trace->tracer.varies && loop->in.op != RAISE_VARARGS && loop->in.op != RERAISE) {
+        PyErr_Clear(); /* a call that failed left nothing in the graph that would tell whether it fails for other sizes */
+        nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "an error that may depend on sizes is caught");
+        trace->clean = false;
+        return -1;
+    }
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
     Py_XDECREF(type);

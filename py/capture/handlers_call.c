@@ -68,7 +68,7 @@ int nxpy__calls_init(PyObject *extension) {
 /* ---- may it be called? ------------------------------------------------------------------------------------------------ */
 static bool is_metadata_method(PyObject *function) {
     static const char *const names[] = {"size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "is_contiguous",
-                                        "is_floating_point", "storage_offset", "__len__"};
+                                        "is_floating_point", "__len__"};
     if (Py_TYPE(function) != &PyMethodDescr_Type || !PyType_IsSubtype(PyDescr_TYPE(function), &nxpy_tensor_type)) return false;
     const char *name = ((PyMethodDescrObject *)function)->d_method->ml_name;
     for (int k = 0; k < NX_COUNT(names); k++) {

@@ -495,6 +495,7 @@ static PyObject *matched_parts(nxpy_loop *loop, PyObject *subject, PyObject *typ
 int op_match_class(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *names = loop->top[-1], *type = USE(2), *subject = type ? USE(3) : NULL;
+    if (subject && nxpy_symint_check(subject)) subject = use_key(loop, 3); /* its number is what has the class */
     if (!subject) return -1;
     if (!PyType_Check(type) || Py_TYPE(type) != &PyType_Type) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "match of a class with a metaclass");

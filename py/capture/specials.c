@@ -189,7 +189,7 @@ PyObject *nxpy__special_vars(ARGS) {
 /* ---- classes ------------------------------------------------------------------------------------------------------------ */
 PyObject *nxpy__special_type(ARGS) {
     USE_ALL(1, 1); /* three make a class */
-    PyTypeObject *type = Py_TYPE(args[0]);
+    PyTypeObject *type = nxpy_symint_check(args[0]) ? &PyLong_Type : Py_TYPE(args[0]);
     const nxpy_note *note = nxpy__note_find(loop->trace, args[0]);
     if (note && note->kind == NXPY_NOTE_SOURCE && !nxpy_constant_check(args[0]) &&
         nxpy__check(loop->trace, NXPY_ROW_TYPE, note->slot, (PyObject *)type, 0) < 0) return NULL;

@@ -133,6 +133,16 @@ static nx_status fit_int(fit *f, const nx_node *node, nx_int_code code) {
     return NX_OK;
 }
 
+/* The trace knew how many results there are, of how many dimensions and of what dtype, and Python code may have asked. */
+static nx_status check_kinds(const nx_node *node, const nx__fakes *fakes) {
+    bool same = fakes->n == node->n_results;
+    for (int k = 0; same && k < fakes->n; k++) {
+        const nx_tensor *was = node->fakes[k], *is = fakes->at[k];
+        same = !was || !is ? was == is : was->a.ndim == is->a.ndim && was->a.dtype == is->a.dtype;
+    }
+    return same ? NX_OK : nx_fail(NX_VALUE, "%s gives results of another kind for these sizes", node->name);
+}
+
 static nx_status fit_call(fit *f, const nx_node *node) {
     enum { MAX_SIZES = 64 };
     nx_value few[64], *args = few;
@@ -146,9 +156,11 @@ static nx_status fit_call(fit *f, const nx_node *node) {
     if (status == NX_OK) status = nx__ints_plain(node->op, args, sizes, MAX_SIZES);
     if (status == NX_OK)
         status = nx__graph_append_named(f->graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
-    if (status == NX_OK) status = nx__infer(node->op, copy->args, copy->n_args, &fakes);
-    if (status == NX_OK && fakes.n != node->n_results)
-        status = nx_fail(NX_RUNTIME, "graph: %s gives %d tensors for these sizes and gave %d", node->name, fakes.n, node->n_results);
+    if (status == NX_OK) {
+        copy->no_grad = node->no_grad;
+        status = nx__infer(node->op, copy->args, copy->n_args, &fakes);
+    }
+    if (status == NX_OK) status = check_kinds(node, &fakes);
     if (status == NX_OK) status = nx_node_set_fakes(copy, fakes.at, fakes.n);
     if (status == NX_OK) status = nx_node_set_source(copy, node->file, node->line, node->function, node->code);
     if (status == NX_OK) status = nx_map_set(&f->map, node, copy);

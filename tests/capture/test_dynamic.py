@@ -215,3 +215,118 @@ def test_isinstance_and_text():
         return x + len(str(t)) + (1 if isinstance(t, int) else 100)
 
     assert entries_over(function, [3, 4])[-1] == 2
+
+
+# ---- what a trace must not take for granted
+
+
+def test_no_grad_stays_in_the_graph():
+    def function(x):
+        with torch.no_grad():
+            y = x * x.shape[0]
+        return x * y, y
+
+    compiled = torch.compile(function)
+    for n in (2, 3, 4):
+        x = torch.ones(n, requires_grad=True)
+        product, factor = compiled(x)
+        product.sum().backward()
+        assert not factor.requires_grad and x.grad.tolist() == [float(n)] * n
+
+
+@pytest.mark.parametrize("rows", [(1, 3, 1), (3, 1, 3)])
+def test_the_number_of_dimensions_is_checked(rows):
+    def function(x):
+        y = x.squeeze(0)
+        return (y + 1 if y.dim() == 1 else y - 1), y.shape, y.size(-1)
+
+    compiled = torch.compile(function, dynamic=True)
+    for n in rows:
+        x = torch.ones(n, 2)
+        assert same(compiled(x), function(x))
+
+
+def caught_view(x):
+    try:
+        return x.view(4, -1)
+    except RuntimeError:
+        return x * 0
+
+
+def caught_index(x):
+    try:
+        return x[4]
+    except IndexError:
+        return x[0] * 10
+
+
+@pytest.mark.parametrize("function", [caught_view, caught_index])
+def test_a_caught_error_may_not_come_again(function):
+    compiled = torch.compile(function, dynamic=True)
+    for n in (3, 8, 3, 5):
+        x = torch.ones(n, 2)
+        assert same(compiled(x), function(x))
+
+
+def test_contiguous_gives_its_argument_or_a_copy():
+    def function(x):
+        y = x.contiguous()
+        return y, y is x, y.stride()
+
+    compiled = torch.compile(function, dynamic=True)
+    for n in (1, 3, 1, 4):
+        x = torch.ones(6, n).t()
+        y, is_same, stride = compiled(x)
+        expected = function(x)
+        assert (is_same, stride, y is x) == (expected[1], expected[2], expected[0] is x)
+
+
+def test_dropout_of_nothing_and_of_something():
+    def function(x):
+        torch.nn.functional.dropout(x, 1.0)
+        return x * 1
+
+    compiled = torch.compile(function, dynamic=True)
+    for n in (0, 2, 3):
+        assert compiled(torch.ones(n)).tolist() == [1.0] * n
+
+
+def test_a_size_is_an_int():
+    def function(x):
+        match x.shape[0]:
+            case int():
+                y = x - 1
+            case _:
+                y = x + 100
+        return y + (1 if type(x.shape[0]) is int else 100)
+
+    compiled = torch.compile(function, dynamic=True)
+    for n in (2, 3):
+        assert compiled(torch.ones(n)).tolist() == [1.0] * n
+
+
+def test_writes_that_eager_refuses():
+    def whole(x):
+        y = torch.zeros(6)
+        y[:] = x
+        return y
+
+    def masked(x, mask):
+        y = x.clone()
+        y[mask] = 0
+        return y
+
+    compiled = torch.compile(whole, dynamic=True)
+    assert compiled(torch.ones(1, 6)).tolist() == [1.0] * 6
+    with pytest.raises(RuntimeError):
+        compiled(torch.ones(3, 6))
+    compiled = torch.compile(masked, dynamic=True)
+    assert compiled(torch.ones(1, 6), torch.ones(1, 6) > 0).sum().item() == 0
+    with pytest.raises(IndexError):
+        compiled(torch.ones(3, 6), torch.ones(1, 6) > 0)
+
+
+def test_the_offset_is_the_tensors_own():
+    compiled = torch.compile(lambda x: x * x.storage_offset())
+    whole = torch.ones(9)
+    assert compiled(whole[2:5]).tolist() == [2.0] * 3 and compiled(whole[4:7]).tolist() == [4.0] * 3
