@@ -15,6 +15,7 @@ PyObject *nxpy_grad_node_object(nx_grad_node *node) {
     o->node = node;
     return (PyObject *)o;
 }
+nx_grad_node *nxpy_grad_node_get(PyObject *object) { return ((node_object *)object)->node; }
 static void node_dealloc(PyObject *self) {
     nx_grad_node_unref(((node_object *)self)->node);
     PyObject_Free(self);

@@ -1,5 +1,23 @@
-/* narthex._C: the extension module. Each part adds its names. */
+/* narthex._C: the extension module. Each part adds its names. Statuses as Python exceptions, and back. */
 #include "bind/memory.h"
+
+static PyObject *exception_of(nx_status status) {
+    switch (status) {
+#define NX_ERROR_ROW(code, exception, meaning) \
+    case NX_##code: return PyExc_##exception;
+#include "narthex/errors.def"
+#undef NX_ERROR_ROW
+    default: return PyExc_SystemError;
+    }
+}
+
+PyObject *nxpy_raise(nx_status status) {
+    if (status == NX_PYTHON && PyErr_Occurred()) return NULL;
+    PyErr_SetString(exception_of(status), nx_error_message());
+    return NULL;
+}
+
+nx_status nxpy_caught(void) { return nx_fail(NX_PYTHON, "a Python exception was raised"); }
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "narthex._C", .m_size = -1,
                                         .m_doc = "Narthex's C side. Use the package narthex instead."};

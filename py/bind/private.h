@@ -39,11 +39,13 @@ typedef struct nxpy_word { PyObject_HEAD const char *name; uint32_t tag; int val
 typedef struct nxpy_generator { PyObject_HEAD nx_generator *generator; } nxpy_generator;
 nx_generator *nxpy_generator_get(PyObject *o);
 PyObject *nxpy_word_object(uint32_t tag, int value);
+nx_grad_node *nxpy_grad_node_get(PyObject *object);    /* of an nxpy_grad_node_type; lent */
 PyObject *nxpy_grad_node_object(nx_grad_node *node);  /* lent node; new reference */
 const char *nxpy_type_text(PyObject *o);              /* "Tensor", "int" ... as PyTorch's messages name it */
 
 int nxpy_add_words(PyObject *module);
 int nxpy_add_autograd(PyObject *module);
+int nxpy_add_function(PyObject *module);              /* nodes that call back into Python */
 int nxpy_add_make(PyObject *module);                  /* tensor(), from_dlpack() */
 extern PyMethodDef nxpy_tensor_methods[];
 extern PyGetSetDef nxpy_tensor_getset[];

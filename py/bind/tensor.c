@@ -187,5 +187,5 @@ int nxpy_add_tensor(PyObject *module) {
     if (PyType_Ready(&nxpy_tensor_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "TensorBase", (PyObject *)&nxpy_tensor_type) < 0) return -1;
     if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_words(module) < 0) return -1;
-    return nxpy_add_autograd(module) < 0 || nxpy_add_make(module) < 0 ? -1 : 0;
+    return nxpy_add_autograd(module) < 0 || nxpy_add_function(module) < 0 || nxpy_add_make(module) < 0 ? -1 : 0;
 }

@@ -171,7 +171,7 @@ static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const
     return NX_OK;
 }
 
-static const nx_grad_class compiled_class = {"CompiledFunctionBackward", apply, release};
+static const nx_grad_class compiled_class = {"CompiledFunctionBackward", apply, release, NULL};
 
 nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results,
                             nx_grad_node **out) {

@@ -45,7 +45,7 @@ static nx_status accumulate(nx_grad_node *node, nx_tensor *const *g, nx_tensor *
     return NX_OK;
 }
 
-static const nx_grad_class accumulator_class = {"AccumulateGrad", accumulate, NULL};
+static const nx_grad_class accumulator_class = {"AccumulateGrad", accumulate, NULL, NULL};
 
 nx_status nx__accumulator_new(nx_tensor *leaf, nx_grad_node **out) {
     nx__node *node;

@@ -86,13 +86,21 @@ static nx_status new_history(const nx_op *op, const nx_value *in, uint64_t neede
 }
 
 /* Takes `node`. Views that were taken while the base had no history hear of it. */
-static void rebase(nx_tensor *self, nx__node *node) {
+static void rebase(nx_tensor *self, nx_grad_node *node, int output) {
     nx_tensor *base = self->base ? self->base : self;
-    nx_status status = nx_grad_take_node(base, &node->node, 0);
+    nx_status status = nx_grad_take_node(base, node, output);
     (void)status; /* its record is there: cannot fail */
     base->autograd->rebased++;
     if (base->next_view) nx_tensor_key_views(base, NX_KEY(AUTOGRAD));
     self->keys |= NX_KEY(AUTOGRAD);
+}
+
+nx_status nx_grad_set_written(nx_tensor *tensor, nx_grad_node *node, int output) {
+    nx_autograd *autograd;
+    NX_TRY(nx__autograd_of(tensor, &autograd));
+    nx_grad_node_ref(node);
+    rebase(tensor, node, output);
+    return NX_OK;
 }
 
 static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed, nx_value *out) {
@@ -114,7 +122,7 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
     }
     status = nx__operator_save_results(inner, out);
     if (status != NX_OK) nx__node_stop(&node->node); /* written all the same: its old history would be wrong */
-    rebase(self, node);
+    rebase(self, &node->node, 0);
     if (status != NX_OK) drop_results(def, out);
     return status;
 }

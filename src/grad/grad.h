@@ -15,6 +15,7 @@ typedef struct nx_grad_class {
     nx_status (*apply)(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads);
     /* drops what is saved; called once, after backward or at the end */
     void (*release)(nx_grad_node *node);
+    void (*end)(nx_grad_node *node);  /* drops the context, as the last thing; NULL: nothing to drop */
 } nx_grad_class;
 struct nx_grad_node {
     nx_count refs;
@@ -62,6 +63,11 @@ NX_MUST_USE nx_status nx_grad_set_node(nx_tensor *tensor, nx_grad_node *node, in
  * for traces, whose inputs must not be leaves where the caller's are none. */
 NX_MUST_USE nx_status nx_grad_stand_in(nx_tensor *tensor, nx_tensor *leaf);
 bool nx_grad_is_stand_in(const nx_tensor *tensor); /* its history is still that one */
+/* `tensor`, which is no view, has been written by what `node` stands for: it and its views get a new history. */
+NX_MUST_USE nx_status nx_grad_set_written(nx_tensor *tensor, nx_grad_node *node, int output);
+/* An error when `saved` has been written since its version was `expected`; it is result `output` of `maker` (NULL). */
+NX_MUST_USE nx_status nx_grad_check_version(const nx_tensor *saved, uint32_t expected, const nx_grad_node *maker,
+                                            int output);
 void nx_grad_drop(nx_tensor *tensor);                   /* detach_ */
 NX_MUST_USE nx_status nx_tensor_set_grad(nx_tensor *tensor, nx_tensor *grad); /* NULL clears */
 /* The gradient of a non-leaf is added into its grad as well; on a leaf this does nothing. */

@@ -81,6 +81,7 @@ void nx__node_stop(nx_grad_node *node) {
 static void free_node(nx__node *node) {
     nx__node_stop(&node->node);
     if (node->destroy) node->destroy(node);
+    if (node->node.class->end) node->node.class->end(&node->node);
     for (nx_grad_hook *hook = node->hooks, *next; hook; hook = next) {
         next = hook->next;
         if (hook->context) hook->free(hook->context);

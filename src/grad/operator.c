@@ -103,8 +103,8 @@ static void drop_all(nx__node *node) { drop_slots(node, node->kept); }
 static void release_whole(nx_grad_node *node) { drop_slots(nx__node_of(node), nx__node_of(node)->whole); }
 
 static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads);
-static const nx_grad_class operator_class = {"Operator", apply, NULL}; /* saves nothing that backward frees */
-static const nx_grad_class saving_class = {"Operator", apply, release_whole};
+static const nx_grad_class operator_class = {"Operator", apply, NULL, NULL}; /* saves nothing that backward frees */
+static const nx_grad_class saving_class = {"Operator", apply, release_whole, NULL};
 
 static void save_whole(nx__node *node, int at, nx_tensor *tensor) {
     node->slots[at] = (nx__slot){nx_value_tensor(nx_tensor_ref(tensor)), nx_tensor_version(tensor)};
@@ -270,6 +270,11 @@ static nx_status check_version(const nx__node *node, int at) {
     if (at >= node->n_in) return fail_version(saved, expected, &node->node, at - node->n_in);
     return fail_version(saved, expected, saved->autograd ? saved->autograd->node : NULL,
                         saved->autograd ? saved->autograd->output : 0);
+}
+
+nx_status nx_grad_check_version(const nx_tensor *saved, uint32_t expected, const nx_grad_node *maker, int output) {
+    if (nx_tensor_version(saved) == expected) return NX_OK;
+    return fail_version(saved, expected, maker, output);
 }
 
 /* Everything that one run of a formula needs on the stack. */

@@ -176,7 +176,7 @@ static nx_status pass_on(nx_grad_node *node, nx_tensor *const *g, nx_tensor **gr
     grads[0] = g[0] && node->edges[0].node ? nx_tensor_ref(g[0]) : NULL;
     return NX_OK;
 }
-static const nx_grad_class input_class = {"InputBackward", pass_on, NULL};
+static const nx_grad_class input_class = {"InputBackward", pass_on, NULL, NULL};
 
 nx_status nx_grad_stand_in(nx_tensor *tensor, nx_tensor *leaf) {
     nx_grad_node *node;

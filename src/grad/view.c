@@ -112,7 +112,7 @@ fail:
     nx_tensor_unref(folded);
     return status;
 }
-static const nx_grad_class as_strided_class = {"AsStridedBackward0", lay_into_zeros, NULL};
+static const nx_grad_class as_strided_class = {"AsStridedBackward0", lay_into_zeros, NULL, NULL};
 
 static nx_status new_as_strided(const pair *p, size_t bytes, nx_edge base, nx_tensor *view) {
     nx__node *node;
@@ -237,7 +237,7 @@ fail:
 
 static void release_inner(nx_grad_node *node) { nx__node_stop(&((slices *)node->context)->inner->node); }
 static void drop_inner(nx__node *node) { nx_grad_node_unref(&((slices *)node->node.context)->inner->node); }
-static const nx_grad_class copy_slices_class = {"CopySlices", split_gradient, release_inner};
+static const nx_grad_class copy_slices_class = {"CopySlices", split_gradient, release_inner, NULL};
 
 nx_status nx__slices_new(nx_tensor *view, nx__node *inner, nx__node **out) {
     nx_edge base = {NULL, 0};

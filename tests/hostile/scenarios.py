@@ -33,6 +33,28 @@ def f(x: Any, w: Any, b: Any) -> Any:
     return (x @ w.t() * b + b).sum()
 
 
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y = x * x
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return g * 2 * x + g * (y - y.detach())
+
+
+def function() -> list[Any]:
+    """A node in Python: what it saves, its gradient and the gradient of that."""
+    (x, _, _) = inputs("cpu")
+    loss = Square.apply(x * 2).sum()
+    (g,) = torch.autograd.grad(loss, x, create_graph=True)
+    g.sum().backward()
+    return numbers(loss, g, x.grad)
+
+
 def numbers(*tensors: Any) -> list[Any]:
     return [tensor.tolist() for tensor in tensors]
 
@@ -161,6 +183,7 @@ def program(name: str) -> list[Any]:
 
 
 SCENARIOS: dict[str, Callable[[], list[Any]]] = {
+    "eager, autograd.Function": function,
     "eager, cpu": lambda: forward_backward(f, "cpu"),
     "eager, npu": lambda: forward_backward(f, "npu:0"),
     "random numbers": random_step,

@@ -2,6 +2,7 @@
 
 from .. import _C
 from .._absent import getter
+from .function import Function as Function
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .variable import Variable as Variable
 
@@ -89,17 +90,6 @@ def grad(
             "Set allow_unused=True if this is the desired behavior."
         )
     return tuple(gradients)
-
-
-class Function:
-    """Not there yet: a subclass can be defined, `apply` raises NotImplementedError."""
-
-    @classmethod
-    def apply(cls, *args, **kwargs):
-        """Raises NotImplementedError."""
-        raise NotImplementedError(
-            f"{cls.__name__}.apply: torch.autograd.Function is not there yet; write it with operators"
-        )
 
 
 __getattr__ = getter("torch.autograd")

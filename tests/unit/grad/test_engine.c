@@ -154,7 +154,7 @@ static nx_status run_inner(nx_grad_node *node, nx_tensor *const *g, nx_tensor **
     return NX_OK;
 }
 static void test_backward_inside_backward(void **state) {
-    static const nx_grad_class class = {"Inner", run_inner, NULL};
+    static const nx_grad_class class = {"Inner", run_inner, NULL, NULL};
     nx_tensor *x = leaf(SIZES(1), 3), *p = mul(x, x), *y = counting(SIZES(1), 9);
     nx_grad_node *node;
     OK(nx_grad_node_new(&class, 1, 1, NULL, &node));

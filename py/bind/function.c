@@ -1,0 +1,149 @@
+/* Nodes of the backward graph whose gradients are computed by Python: what narthex.autograd.Function is made of.
+ * A node holds a callable, call(node, *gradients), which returns one gradient or None for each edge, and the list of
+ * what it saves, which is emptied when the graph is freed. Everything else (checks, contexts) is in
+ * python/narthex/autograd/function.py. */
+#include "bind/private.h"
+
+typedef struct function {
+    nx_grad_class class;  /* of this node alone: it carries the name */
+    PyObject *call, *saved;
+    char name[];
+} function;
+
+static nx_status keep_gradients(PyObject *result, int n, nx_tensor **grads) {
+    if (!PyTuple_Check(result) || PyTuple_GET_SIZE(result) != n)
+        return nx_fail(NX_RUNTIME, "a node in Python must return a tuple of %d gradients", n);
+    for (int e = 0; e < n; e++) {
+        PyObject *item = PyTuple_GET_ITEM(result, e);
+        if (item != Py_None && !nxpy_tensor_check(item))
+            return nx_fail(NX_RUNTIME, "expected Variable or None (got %s)", Py_TYPE(item)->tp_name);
+        grads[e] = item == Py_None ? NULL : nx_tensor_ref(nxpy_tensor_get(item));
+    }
+    return NX_OK;
+}
+static nx_status call_python(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    function *f = node->context;
+    PyObject *args = PyTuple_New(node->n_inputs + 1), *result = NULL;
+    PyObject *first = args ? nxpy_grad_node_object(node) : NULL;
+    bool whole = first != NULL;
+    if (first) PyTuple_SET_ITEM(args, 0, first);
+    for (int k = 0; whole && k < node->n_inputs; k++) {
+        PyObject *item = g[k] ? nxpy_tensor_wrap(g[k]) : Py_NewRef(Py_None);
+        if (item) PyTuple_SET_ITEM(args, k + 1, item);
+        else whole = false;
+    }
+    if (whole) result = PyObject_CallObject(f->call, args);
+    nx_status status = result ? keep_gradients(result, node->n_edges, grads) : nxpy_caught();
+    Py_XDECREF(result);
+    Py_XDECREF(args);
+    PyGILState_Release(state);
+    return status;
+}
+static void empty_saved(nx_grad_node *node) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *saved = ((function *)node->context)->saved, *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyList_SetSlice(saved, 0, PyList_GET_SIZE(saved), NULL) < 0) PyErr_WriteUnraisable(saved);
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+}
+static void end(nx_grad_node *node) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    function *f = node->context;
+    Py_XDECREF(f->saved);
+    Py_DECREF(f->call);
+    nx_free(f);
+    PyGILState_Release(state);
+}
+
+static nx_status new_node(PyObject *inputs, const char *name, PyObject *call, nx_grad_node **out) {
+    size_t bytes = sizeof(function) + strlen(name) + 1;
+    int n = (int)PyTuple_GET_SIZE(inputs);
+    function *f = nx_alloc(bytes);
+    if (f == NULL) return nx_fail_memory(bytes);
+    strcpy(f->name, name);
+    f->class = (nx_grad_class){f->name, call_python, NULL, end};
+    f->saved = NULL;
+    f->call = Py_NewRef(call);
+    nx_status status = nx_grad_node_new(&f->class, 0, n, f, out);
+    if (status != NX_OK) {
+        Py_DECREF(call);
+        nx_free(f);
+        return status;
+    }
+    for (int e = 0; e < n && status == NX_OK; e++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, e);
+        if (nxpy_tensor_check(item)) status = nx_grad_edge(nxpy_tensor_get(item), &(*out)->edges[e]);
+    }
+    if (status != NX_OK) nx_grad_node_unref(*out);
+    return status;
+}
+static PyObject *function_node(PyObject *module, PyObject *args) {
+    PyObject *inputs, *call;
+    const char *name;
+    nx_grad_node *node;
+    if (!PyArg_ParseTuple(args, "sO!O:function_node", &name, &PyTuple_Type, &inputs, &call)) return NULL;
+    NXPY_TRY(new_node(inputs, name, call, &node));
+    PyObject *object = nxpy_grad_node_object(node);
+    nx_grad_node_unref(node);
+    return object;
+}
+
+/* The node of an argument of the functions below: one that function_node made. */
+static nx_grad_node *own_node(PyObject *object) {
+    nx_grad_node *node = Py_IS_TYPE(object, &nxpy_grad_node_type) ? nxpy_grad_node_get(object) : NULL;
+    if (node && node->class->apply == call_python) return node;
+    PyErr_SetString(PyExc_TypeError, "expected a node that function_node made");
+    return NULL;
+}
+static PyObject *function_saves(PyObject *module, PyObject *args) {
+    PyObject *object, *saved;
+    if (!PyArg_ParseTuple(args, "OO!:function_saves", &object, &PyList_Type, &saved)) return NULL;
+    nx_grad_node *node = own_node(object);
+    if (node == NULL) return NULL;
+    function *f = node->context;
+    Py_XSETREF(f->saved, Py_NewRef(saved));
+    f->class.release = empty_saved;
+    Py_RETURN_NONE;
+}
+static PyObject *function_result(PyObject *module, PyObject *args) {
+    PyObject *tensor, *object;
+    int output, written;
+    if (!PyArg_ParseTuple(args, "O!Oip:function_result", &nxpy_tensor_type, &tensor, &object, &output, &written))
+        return NULL;
+    nx_grad_node *node = own_node(object);
+    if (node == NULL) return NULL;
+    if (output >= node->n_inputs) node->n_inputs = output + 1;
+    NXPY_TRY(written ? nx_grad_set_written(nxpy_tensor_get(tensor), node, output)
+                     : nx_grad_set_node(nxpy_tensor_get(tensor), node, output));
+    Py_RETURN_NONE;
+}
+static PyObject *check_version(PyObject *module, PyObject *args) {
+    PyObject *tensor, *object;
+    unsigned expected;
+    int output;
+    if (!PyArg_ParseTuple(args, "O!IOi:check_version", &nxpy_tensor_type, &tensor, &expected, &object, &output))
+        return NULL;
+    nx_tensor *saved = nxpy_tensor_get(tensor);
+    nx_grad_node *node = NULL;
+    if (object != Py_None && (node = own_node(object)) == NULL) return NULL;
+    if (node == NULL && saved->autograd) {
+        node = saved->autograd->node;
+        output = saved->autograd->output;
+    }
+    NXPY_TRY(nx_grad_check_version(saved, expected, node, output));
+    Py_RETURN_NONE;
+}
+static PyMethodDef functions[] = {
+    {"function_node", function_node, METH_VARARGS,
+     "function_node(name, inputs, call): a node whose gradients call(node, *gradients) computes."},
+    {"function_saves", function_saves, METH_VARARGS,
+     "function_saves(node, saved): the list is emptied when the graph is freed."},
+    {"function_result", function_result, METH_VARARGS,
+     "function_result(tensor, node, output, written): the tensor is that result; written: in place."},
+    {"check_version", check_version, METH_VARARGS,
+     "check_version(saved, expected, node, output): raises when the tensor has been written since."},
+    {NULL}};
+
+int nxpy_add_function(PyObject *module) { return PyModule_AddFunctions(module, functions); }

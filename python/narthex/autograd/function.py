@@ -1,0 +1,321 @@
+"""torch.autograd.Function: an operator whose forward and backward are written in Python.
+
+`apply` runs forward without recording and makes one node (py/bind/function.c), whose call runs backward. The context is
+an ordinary object; the node holds it through that call, and it holds no tensor that holds the node: a saved result is
+kept without its history, which it gets again when it is read.
+"""
+
+from __future__ import annotations
+
+from .. import _C
+from .grad_mode import no_grad
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+_FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+
+
+def _is_tensor(value) -> bool:
+    return isinstance(value, _C.TensorBase)
+
+
+def _at(tensors, wanted) -> int:
+    """Where `wanted` itself stands in `tensors`, or -1."""
+    return next((k for k, tensor in enumerate(tensors) if tensor is wanted), -1)
+
+
+class FunctionCtx:
+    """What forward and backward share. Attributes may be set on it freely."""
+
+    needs_input_grad: tuple = ()
+    materialize_grads = True
+    _to_save: tuple = ()
+    _dirty: tuple = ()
+    _constant: tuple = ()
+    _n_saved = 0
+    _saved: list | None = None  # (tensor or None, its version, result number or -1); emptied when the graph is freed
+    _results: tuple = ()  # (shape, dtype, device) of each result, None for what is no tensor
+    _node = None  # while backward runs
+
+    def save_for_backward(self, *tensors) -> None:
+        """Keeps tensors for backward, which finds them in `saved_tensors`."""
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and not _is_tensor(tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {index} is of type "
+                    f"{type(tensor).__name__}"
+                )
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors) -> None:
+        """Forward-mode differentiation is not there: raises NotImplementedError."""
+        raise NotImplementedError("save_for_forward: forward-mode differentiation is not there")
+
+    def mark_dirty(self, *tensors) -> None:
+        """Says which arguments forward has written in place."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors) -> None:
+        """Says which results have no gradient."""
+        self._constant = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward gets zeros (True) or None for a result that nothing depends on."""
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """What save_for_backward was given; RuntimeError once the graph is freed."""
+        if self._saved is None:
+            return tuple(self._to_save)
+        if not self._saved and self._n_saved:
+            raise RuntimeError(_FREED)
+        return tuple(self._unpack(*entry) for entry in self._saved)
+
+    def _unpack(self, tensor, version: int, result: int):
+        if tensor is None:
+            return None
+        _C.check_version(tensor, version, self._node if result >= 0 else None, max(result, 0))
+        if result < 0:
+            return tensor
+        alias = tensor.detach()
+        if self._node is not None and self._results[result][3]:
+            _C.function_result(alias, self._node, result, False)
+        return alias
+
+    def _pack(self, node, args: tuple, results: tuple) -> None:
+        """After forward: tensors to save, results among them without the history that leads back to this node."""
+        saved = []
+        for tensor in self._to_save:
+            is_argument = _at(args, tensor) >= 0 and _at(self._dirty, tensor) < 0
+            at = -1 if tensor is None or is_argument else _at(results, tensor)
+            kept = tensor.detach() if at >= 0 else tensor
+            saved.append((kept, 0 if tensor is None else kept._version, at))
+        self._saved, self._n_saved = saved, len(saved)
+        if saved:
+            _C.function_saves(node, saved)
+
+
+class _Backward:
+    """What a node calls: runs `backward` of the class and checks what it returns."""
+
+    def __init__(self, cls, ctx, inputs: tuple) -> None:
+        self.cls, self.ctx = cls, ctx
+        self.inputs = [(x.shape, x.dtype, x.device) if _is_tensor(x) else None for x in inputs]
+
+    def __call__(self, node, *grads) -> tuple:
+        cls, ctx = self.cls, self.ctx
+        ctx._node = node
+        try:
+            if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
+                raise RuntimeError(
+                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                    "implement one of them."
+                )
+            function = cls.vjp if cls.vjp is not Function.vjp else cls.backward
+            given = function(ctx, *self._materialized(grads))
+        finally:
+            ctx._node = None
+        given = given if isinstance(given, tuple) else (given,)
+        n = len(self.inputs)
+        if len(given) < n or any(g is not None for g in given[n:]):
+            raise RuntimeError(
+                f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {n}, got "
+                f"{len(given)})"
+            )
+        return tuple(self._fit(k, g) for k, g in enumerate(given[:n]))
+
+    def _materialized(self, grads: tuple) -> list:
+        """A gradient for every result; zeros where there is none, if they are wanted."""
+        all_grads = []
+        grads += (None,) * (len(self.ctx._results) - len(grads))
+        for grad, result in zip(grads, self.ctx._results):
+            if grad is None and result is not None and self.ctx.materialize_grads:
+                from .. import zeros
+
+                grad = zeros(result[0], dtype=result[1], device=result[2])
+            all_grads.append(grad)
+        return all_grads
+
+    def _fit(self, k: int, grad):
+        """`grad` as a gradient of argument k: summed to its shape, of its dtype."""
+        if grad is None:
+            return None
+        if not _is_tensor(grad):
+            raise RuntimeError(f"expected Variable or None (got {type(grad).__name__})")
+        if self.inputs[k] is None:
+            raise RuntimeError(
+                f"function {self.cls.__name__}Backward returned a gradient different than None at position {k + 1}, "
+                "but the corresponding forward input was not a Variable"
+            )
+        if not self.ctx.needs_input_grad[k]:
+            return None
+        shape, dtype, device = self.inputs[k]
+        name = f"Function {self.cls.__name__}Backward returned an invalid gradient at index {k}"
+        if grad.device != device:
+            raise RuntimeError(f"{name} - expected device {device} but got {grad.device}")
+        if grad.shape != shape:
+            fits = len(shape) <= grad.ndim and all(a in (1, b) for a, b in zip(shape[::-1], grad.shape[::-1]))
+            if not fits:
+                raise RuntimeError(f"{name} - got {list(grad.shape)} but expected shape compatible with {list(shape)}")
+            extra = grad.ndim - len(shape)
+            dims = [d for d in range(grad.ndim) if d < extra or shape[d - extra] != grad.shape[d]]
+            grad = grad.sum(dims, keepdim=True).reshape(shape)
+        return grad if grad.dtype == dtype else grad.to(dtype)
+
+
+def _written(result, inputs: tuple, n_results: int) -> None:
+    """Raises when the history of a result that forward has written cannot be replaced."""
+    if result.requires_grad and result.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    if not result._is_view():
+        return
+    if n_results > 1:
+        raise RuntimeError(
+            "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
+            "more than one Tensor. This is not supported by the current autograd engine. You should either make sure "
+            "the input is not a view (using .clone() for example) or make your Function only return one Tensor "
+            "(potentially splitting it into two Functions: one doing the inplace that returns a single Tensor and a "
+            "second one that does the other operations). You can ask on the forum https://discuss.pytorch.org/ if you "
+            "need help to do this change."
+        )
+    raise NotImplementedError(
+        "autograd.Function: mark_dirty of a view is not there yet: give apply a tensor of its own (.clone()), or "
+        "return a new tensor"
+    )
+
+
+def _result(ctx, node, k: int, result, inputs: tuple, n: int):
+    """Result k as the caller gets it, with or without the node as its history."""
+    is_input, is_dirty = _at(inputs, result) >= 0, _at(ctx._dirty, result) >= 0
+    is_float = result.is_floating_point() or result.is_complex()
+    if node is None or _at(ctx._constant, result) >= 0 or not is_float:
+        if not result.requires_grad:
+            return result.view(result.shape) if is_input and not is_dirty else result
+        return result.detach() if is_input or result._is_view() else result.detach_()
+    if is_dirty:
+        _written(result, inputs, n)
+    elif is_input:
+        with no_grad():  # a view that may not be written, as what forward itself takes a view of
+            result = result.view(result.shape)
+    _C.function_result(result, node, k, is_dirty)
+    return result
+
+
+def _setup_is_defined(cls) -> bool:
+    return cls.setup_context is not Function.setup_context
+
+
+def _forward(cls, ctx, args: tuple, kwargs: dict):
+    """What forward returns; the context is filled."""
+    with no_grad():
+        if not _setup_is_defined(cls):
+            return cls.forward(ctx, *args, **kwargs)
+        results = cls.forward(*args, **kwargs)
+        cls.setup_context(ctx, args, results)
+        return results
+
+
+def _apply(cls, args: tuple, kwargs: dict):
+    ctx = FunctionCtx()
+    ctx.needs_input_grad = tuple(_is_tensor(a) and a.requires_grad for a in args)
+    if _setup_is_defined(cls):
+        from inspect import signature
+
+        bound = signature(cls.forward).bind(*args, **kwargs)
+        bound.apply_defaults()
+        args, kwargs = bound.args, bound.kwargs
+        ctx.needs_input_grad = tuple(_is_tensor(a) and a.requires_grad for a in args)
+    node = None
+    if _C.is_grad_enabled() and any(ctx.needs_input_grad):
+        node = _C.function_node(f"{cls.__name__}Backward", args, _Backward(cls, ctx, args))
+    try:
+        return _run_forward(cls, ctx, node, args, kwargs)
+    finally:  # results among them would hold the node, which holds the context
+        ctx._to_save = ctx._dirty = ctx._constant = ()
+
+
+def _run_forward(cls, ctx, node, args: tuple, kwargs: dict):
+    """What apply returns: forward's results with the node as their history (None: without)."""
+    given = _forward(cls, ctx, args, kwargs)
+    results = given if isinstance(given, tuple) else (given,)
+    if any(_at(results, tensor) < 0 for tensor in ctx._dirty):
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
+        )
+    n = sum(map(_is_tensor, results))
+    made = tuple(_result(ctx, node, k, r, args, n) if _is_tensor(r) else r for k, r in enumerate(results))
+    if node is not None:
+        ctx._results = tuple((r.shape, r.dtype, r.device, r.requires_grad) if _is_tensor(r) else None for r in made)
+        ctx._pack(node, args, results)
+    return made if isinstance(given, tuple) else made[0]
+
+
+class Function:
+    """Base of operators written in Python: static `forward` and `backward`, called by `apply`."""
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        """forward(ctx, *args), or forward(*args) beside a setup_context."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple, output):
+        """Fills the context after a forward that does not take it."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):
+        """One gradient for each argument of forward, None for what has none."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    vjp = staticmethod(lambda ctx, *grad_outputs: Function.backward(ctx, *grad_outputs))
+
+    @classmethod
+    def apply(cls, *args, **kwargs):
+        """Calls forward and makes its results depend on the arguments through backward. Splits a captured graph."""
+        from .._dynamo import disable
+
+        return disable(_apply)(cls, args, kwargs)
+
+
+def once_differentiable(function):
+    """Decorates a backward whose own gradient is not right: asking for that raises."""
+
+    from functools import wraps
+
+    @wraps(function)
+    def wrapper(ctx, *grads):
+        with no_grad():
+            given = function(ctx, *grads)
+        if not _C.is_grad_enabled() or not any(_is_tensor(g) and g.requires_grad for g in grads):
+            return given
+        results = given if isinstance(given, tuple) else (given,)
+        made = tuple(None if r is None else r.detach() for r in results)
+        node = _C.function_node("Error", tuple(r.detach().requires_grad_() for r in made if r is not None), _refuse)
+        for k, result in enumerate(made):
+            if result is not None:
+                _C.function_result(result, node, k, False)
+        return made
+
+    return wrapper
+
+
+def _refuse(node, *grads):
+    raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
