@@ -164,6 +164,13 @@ class SizeCalls:
     def call_clamp(self, expr):
         return Value("int", f"nx__clamp({', '.join(self.int_text(arg) for arg in expr.args)})")
 
+    def call_index_size(self, expr):
+        """The size of x[indices]: a list of tensors and None, one for each leading dimension."""
+        x, indices = (self.expr(arg) for arg in expr.args)
+        name = self.declare("nx_indexed $")
+        self.try_(f"nx_index_shape({c_string(self.operator)}, {x.array}, &{indices.c}, &{name})")
+        return Value("ints", f"{name}.size", f"{name}.ndim")
+
     def call_as_float(self, expr):
         """A Scalar argument as a float."""
         return Value("float", f"nx__as_float(&{self.expr(expr.args[0]).c})")

@@ -311,18 +311,22 @@ nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const 
     return status;
 }
 
+static void add_arrays(const nx_array *to, const nx_array *from, const adding *a) {
+    nx_walk walk;
+    nx_walk_start(&walk, to->ndim, to->sizes);
+    nx_walk_add(&walk, to);
+    nx_walk_add(&walk, from);
+    nx_walk_merge(&walk);
+    nx_walk_run(&walk, add_run, (void *)a);
+}
+
 static void add_part(const nx_array *out, const nx_array *source, int dim, int64_t to_at, int64_t from_at,
                      const adding *a) {
     int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
     nx_array to, from;
-    nx_walk walk;
     part_of(out, dim, to_at, &to, to_dims);
     part_of(source, dim, from_at, &from, from_dims);
-    nx_walk_start(&walk, to.ndim, to.sizes);
-    nx_walk_add(&walk, &to);
-    nx_walk_add(&walk, &from);
-    nx_walk_merge(&walk);
-    nx_walk_run(&walk, add_run, (void *)a);
+    add_arrays(&to, &from, a);
 }
 
 nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *source,
@@ -337,5 +341,118 @@ nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const n
         else if (out->numel) add_part(out, source, (int)dim, at[i], i, &a);
     }
     nx_free(at);
+    return status;
+}
+
+/* ---- x[indices] --------------------------------------------------------------------------------------------- */
+/* The indices, broadcast together, name places of the indexed tensor; a place is a part over the dimensions that
+ * have no index. First the places' offsets are worked out and checked, then each part is copied or added. Next:
+ * src/iter/index.c. */
+typedef struct spots {
+    nx_indexed s;
+    int64_t n, *offset; /* places; of each in the indexed tensor, in bytes; owned */
+} spots;
+
+/* Adds to each place what one index, for dimension `dim` of x, says. Messages count the indices, as PyTorch's do. */
+static nx_status add_index(spots *p, const nx_array *x, int dim, const nx_array *index, int nth) {
+    int64_t *at = nx__packed_new(index, NX_I64), size = x->sizes[dim];
+    int64_t bytes = x->strides[dim] * (int64_t)nx_dtype_bytes(x->dtype);
+    if (at == NULL) return nx_fail_memory((size_t)index->numel * sizeof *at);
+    nx_status status = NX_OK;
+    for (int64_t i = 0; i < p->n && status == NX_OK; i++) {
+        int64_t from = 0, step = 1, left = i;
+        for (int d = p->s.n_joint - 1, k = index->ndim - 1; k >= 0; d--, k--) {
+            if (index->sizes[k] != 1) from += left % p->s.joint[d] * step;
+            step *= index->sizes[k];
+            left /= p->s.joint[d];
+        }
+        int64_t k = at[from];
+        if (k < -size || k >= size)
+            status = nx_fail(NX_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)k, nth,
+                             (long long)size);
+        else p->offset[i] += (k < 0 ? k + size : k) * bytes;
+    }
+    nx_free(at);
+    return status;
+}
+
+/* The caller frees `offset`, also after a failure. */
+static nx_status spots_find(spots *p, const nx_run *run, const nx_array *x, const nx_value *indices) {
+    p->offset = NULL;
+    p->n = 1;
+    NX_TRY(nx_index_shape(nx_op_name(run->op), x, indices, &p->s));
+    for (int d = 0; d < p->s.n_joint; d++) p->n *= p->s.joint[d];
+    size_t bytes = (size_t)p->n * sizeof *p->offset;
+    p->offset = nx_alloc(bytes + 1);
+    if (p->offset == NULL) return nx_fail_memory(bytes);
+    memset(p->offset, 0, bytes);
+    for (int d = 0, nth = 0; d < indices->n; d++)
+        if (indices->list[d].tag == NX_TAG_TENSOR) NX_TRY(add_index(p, x, d, indices->list[d].array, nth++));
+    return NX_OK;
+}
+
+/* Part i of x, which is indexed. */
+static void part_of_indexed(const spots *p, const nx_array *x, int64_t i, nx_array *part, int64_t *dims) {
+    nx_array_copy(part, x, dims);
+    part->ndim = p->s.n_rest;
+    part->data = (char *)x->data + p->offset[i];
+    for (int d = 0; d < p->s.n_rest; d++) {
+        part->sizes[d] = x->sizes[p->s.rest[d]];
+        part->strides[d] = x->strides[p->s.rest[d]];
+    }
+    nx_array_refresh(part);
+}
+
+/* Part i of y, which is expanded to the size of the result. */
+static void part_of_result(const spots *p, const nx_array *x, const nx_array *y, int64_t i, nx_array *part,
+                           int64_t *dims) {
+    int missing = p->s.ndim - y->ndim;
+    int64_t offset = 0;
+    *part = *y;
+    part->sizes = dims; /* it may have more dimensions than y */
+    part->strides = dims + NX_MAX_DIMS;
+    for (int d = p->s.start + p->s.n_joint - 1; d >= p->s.start; d--) {
+        if (d >= missing && y->sizes[d - missing] != 1) offset += i % p->s.joint[d - p->s.start] * y->strides[d - missing];
+        i /= p->s.joint[d - p->s.start];
+    }
+    part->ndim = p->s.n_rest;
+    part->data = (char *)y->data + offset * (int64_t)nx_dtype_bytes(y->dtype);
+    for (int k = 0; k < p->s.n_rest; k++) {
+        int d = (k < p->s.start ? k : k + p->s.n_joint) - missing;
+        part->sizes[k] = x->sizes[p->s.rest[k]];
+        part->strides[k] = d < 0 || y->sizes[d] == 1 ? 0 : y->strides[d];
+    }
+    nx_array_refresh(part);
+}
+
+nx_status nx__index_elements(nx_run *run, const nx_array *self, nx_value indices, nx_array *out) {
+    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
+    spots p;
+    nx_status status = spots_find(&p, run, self, &indices);
+    for (int64_t i = 0; i < p.n && out->numel && status == NX_OK; i++) {
+        nx_array to, from;
+        part_of_result(&p, self, out, i, &to, to_dims);
+        part_of_indexed(&p, self, i, &from, from_dims);
+        nx_copy_cast(&to, &from);
+    }
+    nx_free(p.offset);
+    return status;
+}
+
+nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value indices, const nx_array *values,
+                                 bool accumulate, nx_array *out) {
+    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
+    spots p;
+    adding one = adding_of(out, nx_value_int(1));
+    nx_status status = spots_find(&p, run, out, &indices);
+    if (status == NX_OK && out->data != self->data) nx_copy_cast(out, self);
+    for (int64_t i = 0; i < p.n && out->numel && status == NX_OK; i++) {
+        nx_array to, from;
+        part_of_indexed(&p, out, i, &to, to_dims);
+        part_of_result(&p, out, values, i, &from, from_dims);
+        if (accumulate) add_arrays(&to, &from, &one);
+        else nx_copy_cast(&to, &from);
+    }
+    nx_free(p.offset);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "bind/private.h"
 
 static const nx_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_copy, *op_fill;
+static const nx_op *op_index, *op_index_put, *op_stack, *op_full;
 
 int nxpy_find_index_ops(void) {
     op_select = nx_op_get("aten::select.int");
@@ -14,7 +15,12 @@ int nxpy_find_index_ops(void) {
     op_alias = nx_op_get("aten::alias");
     op_copy = nx_op_get("aten::copy_");
     op_fill = nx_op_get("aten::fill_.Scalar");
-    if (op_select && op_slice && op_unsqueeze && op_alias && op_copy && op_fill) return 0;
+    op_index = nx_op_get("aten::index.Tensor");
+    op_index_put = nx_op_get("aten::index_put_");
+    op_stack = nx_op_get("aten::stack");
+    op_full = nx_op_get("aten::full");
+    bool views = op_select && op_slice && op_unsqueeze && op_alias && op_copy && op_fill;
+    if (views && op_index && op_index_put && op_stack && op_full) return 0;
     PyErr_SetString(PyExc_SystemError, "an operator behind x[...] is missing");
     return -1;
 }
@@ -24,7 +30,14 @@ typedef struct place {
     int dim;
     int read;               /* dimensions of the indexed tensor that are done, for messages */
     bool changed;           /* whether it is a view already */
+    int n_indices;          /* tensors of indices: of the leading dimensions of `tensor`, NONE where there is none */
+    nx_value indices[NX_MAX_DIMS]; /* owned */
 } place;
+
+static void place_end(place *p) {
+    nx_tensor_unref(p->tensor);
+    for (int k = 0; k < p->n_indices; k++) nx_value_drop(&p->indices[k]);
+}
 
 static int apply(place *p, const nx_op *op, const nx_value *in) {
     nx_value out;
@@ -95,6 +108,66 @@ static int apply_none(place *p) {
     return apply(p, op_unsqueeze, in);
 }
 
+/* ---- tensors and lists as indices ------------------------------------------------------------------------- */
+/* A new tensor without dimensions, or of no elements; an operator makes it, so that a graph can hold it. */
+static nx_tensor *new_filled(nx_value number, nx_dtype dtype, nx_device device, bool empty) {
+    static const int64_t none = 0;
+    nx_value out, in[] = {nx_value_ints(&none, empty), number, nx_value_dtype(dtype), NX_VALUE_NONE,
+                          {.tag = NX_TAG_DEVICE, .device = device}, NX_VALUE_NONE};
+    nx_status status = nx_op_call(op_full, in, &out);
+    return status == NX_OK ? out.tensor : (nxpy_raise(status), NULL);
+}
+
+static nx_tensor *index_of(PyObject *key, nx_device device);
+
+static nx_tensor *index_of_list(PyObject *list, nx_device device) {
+    Py_ssize_t n = PyList_GET_SIZE(list), done = 0;
+    if (n == 0) return new_filled(nx_value_int(0), NX_I64, device, true);
+    nx_value *parts = PyMem_Malloc(sizeof *parts * (size_t)n), out = NX_VALUE_NONE;
+    if (parts == NULL) return (nx_tensor *)PyErr_NoMemory();
+    for (; done < n; done++) {
+        nx_tensor *part = index_of(PyList_GET_ITEM(list, done), device);
+        if (part == NULL) goto end;
+        parts[done] = nx_value_tensor(part);
+    }
+    nx_status status = nx_op_call(op_stack, (nx_value[]){nx_value_list(parts, (int)n), nx_value_int(0)}, &out);
+    if (status != NX_OK) nxpy_raise(status), out = NX_VALUE_NONE;
+end:
+    for (Py_ssize_t k = 0; k < done; k++) nx_tensor_unref(parts[k].tensor);
+    PyMem_Free(parts);
+    return out.tag == NX_TAG_TENSOR ? out.tensor : NULL;
+}
+
+/* A tensor of indices from an element of a key; a new reference. */
+static nx_tensor *index_of(PyObject *key, nx_device device) {
+    nx_value size;
+    bool is_tensor = nxpy_tensor_check(key);
+    nx_dtype dtype = is_tensor ? (nx_dtype)nxpy_tensor_get(key)->a.dtype : NX_I64;
+    if (is_tensor && dtype != NX_BOOL && dtype != NX_U8) return nx_tensor_ref(nxpy_tensor_get(key));
+    if (PyList_Check(key)) return index_of_list(key, device);
+    if (nxpy_symint_value(key, &size)) return new_filled(size, NX_I64, device, false);
+    if (!is_tensor && !PyBool_Check(key) && PyIndex_Check(key)) {
+        Py_ssize_t number = PyNumber_AsSsize_t(key, PyExc_IndexError);
+        return number == -1 && PyErr_Occurred() ? NULL : new_filled(nx_value_int(number), NX_I64, device, false);
+    }
+    PyErr_Format(PyExc_NotImplementedError, "x[...]: an index of type %.100s%s is not there yet: use integers, slices, None, "
+                 "... and tensors or lists of integers, or where() and masked_fill()", Py_TYPE(key)->tp_name,
+                 is_tensor ? " that is a mask" : "");
+    return NULL;
+}
+
+static int add_index(place *p, PyObject *key) {
+    if (p->dim >= p->tensor->a.ndim)
+        return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->tensor->a.ndim), -1;
+    nx_tensor *index = index_of(key, p->tensor->a.device);
+    if (index == NULL) return -1;
+    while (p->n_indices < p->dim) p->indices[p->n_indices++] = NX_VALUE_NONE;
+    p->indices[p->n_indices++] = nx_value_tensor(index);
+    p->dim++;
+    p->read++;
+    return 0;
+}
+
 /* How many dimensions an element of the key takes. */
 static int takes(PyObject *key) { return key == Py_None || key == Py_Ellipsis || PyBool_Check(key) ? 0 : 1; }
 
@@ -109,9 +182,7 @@ static int apply_one(place *p, PyObject *key, int n_after) {
     bool plain = !PyBool_Check(key) && !nxpy_tensor_check(key) && PyIndex_Check(key);
     bool one = nxpy_tensor_check(key) && nxpy_tensor_get(key)->a.ndim == 0 && nx_is_int(nxpy_tensor_get(key)->a.dtype);
     if (plain || one) return apply_integer(p, key);
-    PyErr_Format(PyExc_NotImplementedError, "x[...]: an index of type %.100s is not there yet: use integers, slices, None "
-                 "and ..., or index_select and gather", Py_TYPE(key)->tp_name);
-    return -1;
+    return add_index(p, key);
 }
 
 static int apply_tuple(place *p, PyObject *key) {
@@ -130,16 +201,29 @@ static int apply_tuple(place *p, PyObject *key) {
     return 0;
 }
 
-/* The view that the key names. */
+/* A short list that holds more than numbers is read as a tuple, as PyTorch does. */
+static bool list_is_tuple(PyObject *key) {
+    if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(key); k++) {
+        PyObject *one = PyList_GET_ITEM(key, k);
+        if (one == Py_None || one == Py_Ellipsis || PySlice_Check(one) || PySequence_Check(one)) return true;
+    }
+    return false;
+}
+
+/* The view that the key names, and the tensors of indices that stand in the key. */
 static int find_place(PyObject *self, PyObject *key, place *p) {
-    *p = (place){nx_tensor_ref(nxpy_tensor_get(self)), 0, 0, false};
+    *p = (place){.tensor = nx_tensor_ref(nxpy_tensor_get(self))};
     int done;
-    if (PyTuple_Check(key)) done = apply_tuple(p, key);
+    PyObject *tuple = list_is_tuple(key) ? PyList_AsTuple(key) : Py_NewRef(key);
+    if (tuple == NULL) done = -1;
+    else if (PyTuple_Check(tuple)) done = apply_tuple(p, tuple);
     else if (takes(key) && p->tensor->a.ndim == 0 && PySlice_Check(key)) {
         PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
         done = -1;
     } else done = apply_one(p, key, 0);
-    if (done < 0) nx_tensor_unref(p->tensor);
+    Py_XDECREF(tuple);
+    if (done < 0) place_end(p);
     return done;
 }
 
@@ -154,39 +238,72 @@ PyObject *nxpy_tensor_getitem(PyObject *self, PyObject *key) {
     }
     place p;
     if (find_place(self, key, &p) < 0) return NULL;
-    if (!p.changed && apply(&p, op_alias, (nx_value[]){nx_value_tensor(p.tensor)}) < 0) {
-        nx_tensor_unref(p.tensor);
-        return NULL;
-    }
-    return nxpy_tensor_take(p.tensor);
+    int done = 0;
+    if (p.n_indices) done = apply(&p, op_index, (nx_value[]){nx_value_tensor(p.tensor), nx_value_list(p.indices, p.n_indices)});
+    else if (!p.changed) done = apply(&p, op_alias, (nx_value[]){nx_value_tensor(p.tensor)});
+    nx_tensor *result = done < 0 ? NULL : nx_tensor_ref(p.tensor);
+    place_end(&p);
+    return result ? nxpy_tensor_take(result) : NULL;
 }
 
-/* A number is filled in, a tensor is copied, with its leading dimensions of size 1 dropped where it has too many. */
-static int write_value(nx_tensor *to, PyObject *value) {
-    nx_value number, out, in[3] = {nx_value_tensor(to), NX_VALUE_NONE, nx_value_bool(false)};
-    nx_status status;
-    if (nxpy_tensor_check(value)) {
-        nx_tensor *from = nx_tensor_ref(nxpy_tensor_get(value));
-        place p = {from, 0, 0, false};
-        while (p.tensor->a.ndim > to->a.ndim && p.tensor->a.sizes[0] == 1) {
-            if (nxpy_size_fix(p.tensor, NX_INT_SIZE, 0, 1) < 0 ||
-                apply(&p, op_select, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(0), nx_value_int(0)}) < 0) {
-                nx_tensor_unref(p.tensor);
-                return -1;
-            }
-        }
-        in[1] = nx_value_tensor(p.tensor);
-        status = nx_op_call(op_copy, in, &out);
-        nx_tensor_unref(p.tensor);
-    } else {
-        if (PyFloat_Check(value)) number = nx_value_float(PyFloat_AS_DOUBLE(value));
-        else if (PyBool_Check(value)) number = nx_value_bool(value == Py_True);
-        else if (PyLong_Check(value)) number = nx_value_int(PyLong_AsLongLong(value));
-        else return PyErr_Format(PyExc_TypeError, "can't assign a %.100s to a tensor", Py_TYPE(value)->tp_name), -1;
-        if (PyErr_Occurred()) return -1;
-        in[1] = number;
-        status = nx_op_call(op_fill, in, &out);
+/* A Python number as a value. 0, or -1 with an exception. */
+static int number_of(PyObject *value, nx_value *out) {
+    if (nxpy_symint_value(value, out)) return 0;
+    if (PyFloat_Check(value)) *out = nx_value_float(PyFloat_AS_DOUBLE(value));
+    else if (PyBool_Check(value)) *out = nx_value_bool(value == Py_True);
+    else if (PyLong_Check(value)) *out = nx_value_int(PyLong_AsLongLong(value));
+    else return PyErr_Format(PyExc_TypeError, "can't assign a %.100s to a tensor", Py_TYPE(value)->tp_name), -1;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* A tensor to write into one of `ndim` dimensions: leading dimensions of size 1 are dropped where it has too many.
+ * A new reference; NULL with an exception. */
+static nx_tensor *drop_leading(nx_tensor *from, int ndim) {
+    place p = {.tensor = nx_tensor_ref(from)};
+    while (p.tensor->a.ndim > ndim && p.tensor->a.sizes[0] == 1) {
+        if (nxpy_size_fix(p.tensor, NX_INT_SIZE, 0, 1) == 0 &&
+            apply(&p, op_select, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(0), nx_value_int(0)}) == 0) continue;
+        place_end(&p);
+        return NULL;
     }
+    return p.tensor;
+}
+
+/* A number is filled in, a tensor is copied. */
+static int write_value(nx_tensor *to, PyObject *value) {
+    nx_value out, in[3] = {nx_value_tensor(to), NX_VALUE_NONE, nx_value_bool(false)};
+    nx_tensor *from = NULL;
+    if (!nxpy_tensor_check(value)) {
+        if (number_of(value, &in[1]) < 0) return -1;
+    } else {
+        from = drop_leading(nxpy_tensor_get(value), to->a.ndim);
+        if (from == NULL) return -1;
+        in[1] = nx_value_tensor(from);
+    }
+    nx_status status = nx_op_call(from ? op_copy : op_fill, in, &out);
+    nx_tensor_unref(from);
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    nx_tensor_unref(out.tensor);
+    return 0;
+}
+
+/* The same where tensors of indices name the places. */
+static int put_value(place *p, PyObject *value) {
+    nx_value out, number, list = nx_value_list(p->indices, p->n_indices);
+    nx_tensor *to = p->tensor, *from;
+    if (nxpy_tensor_check(value)) {
+        nx_indexed shape;
+        nx_status found = nx_index_shape("index_put_", &to->a, &list, &shape);
+        if (found != NX_OK) return nxpy_raise(found), -1;
+        from = drop_leading(nxpy_tensor_get(value), shape.ndim);
+    } else {
+        if (number_of(value, &number) < 0) return -1;
+        from = new_filled(number, (nx_dtype)to->a.dtype, to->a.device, false);
+    }
+    if (from == NULL) return -1;
+    nx_value in[] = {nx_value_tensor(to), list, nx_value_tensor(from), nx_value_bool(false)};
+    nx_status status = nx_op_call(op_index_put, in, &out);
+    nx_tensor_unref(from);
     if (status != NX_OK) return nxpy_raise(status), -1;
     nx_tensor_unref(out.tensor);
     return 0;
@@ -211,7 +328,7 @@ static int fill_masked(PyObject *self, nx_tensor *mask, PyObject *value) {
                      "at index %d: %lld and %lld", d, d, (long long)mask->a.sizes[d], (long long)t->a.sizes[d]);
         return -1;
     }
-    place p = {nx_tensor_ref(mask), 0, 0, false};
+    place p = {.tensor = nx_tensor_ref(mask)};
     while (p.tensor->a.ndim < t->a.ndim) {
         if (apply(&p, op_unsqueeze, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(p.tensor->a.ndim)}) < 0) {
             nx_tensor_unref(p.tensor);
@@ -233,7 +350,7 @@ int nxpy_tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     if (value == NULL) return PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items"), -1;
     if (nxpy_tensor_check(key) && nxpy_tensor_get(key)->a.dtype == NX_BOOL) return fill_masked(self, nxpy_tensor_get(key), value);
     if (find_place(self, key, &p) < 0) return -1;
-    int done = write_value(p.tensor, value);
-    nx_tensor_unref(p.tensor);
+    int done = p.n_indices ? put_value(&p, value) : write_value(p.tensor, value);
+    place_end(&p);
     return done;
 }

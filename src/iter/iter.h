@@ -61,4 +61,17 @@ void nx_point_constant(const nx_point *point, int k, const nx_value *number, nx_
 void nx_const_cast(nx_const *to, const nx_value *number,
                    nx_dtype computing); /* half types compute in float: .f */
 
+/* ---- x[indices] ----------------------------------------------------------------------------------------- */
+/* `indices` is a list of tensors and NONE, one for each leading dimension of x. */
+typedef struct nx_indexed {
+    int n_joint, n_rest;         /* dimensions that the indices broadcast to; dimensions of x without an index */
+    int start;                   /* before which of the latter the former come: where they were, or in front */
+    int64_t joint[NX_MAX_DIMS];
+    int rest[NX_MAX_DIMS];
+    int ndim;                    /* the result's */
+    int64_t size[NX_MAX_DIMS];
+} nx_indexed;
+/* Refuses what is no index; looks at no element. */
+NX_MUST_USE nx_status nx_index_shape(const char *op, const nx_array *x, const nx_value *indices, nx_indexed *out);
+
 #endif

@@ -53,8 +53,9 @@ def test_what_cannot_be_indexed() -> None:
         nt.tensor(1.0)[0]
     with pytest.raises(ValueError, match="step must be greater than zero"):
         nt.tensor([1.0])[::-1]
-    with pytest.raises(NotImplementedError, match="index of type list"):
-        nt.tensor([1.0])[[0]]
+    for key in (nt.tensor([True]), [True]):
+        with pytest.raises(NotImplementedError, match="x\\[...\\]: an index of type (Tensor that is a mask|bool)"):
+            nt.tensor([1.0])[key]
     with pytest.raises(TypeError, match="can't assign a str"):
         nt.tensor([1.0])[0] = "x"
 
@@ -87,3 +88,74 @@ def test_from_the_start() -> None:
     """A 0-dim tensor of integers is an index."""
     ours, theirs = pair(4, 5)
     assert torch.equal(torch.from_dlpack(ours[nt.tensor(2)]), theirs[torch.tensor(2)])
+
+
+def tensor_keys(m: Any) -> list[Any]:
+    """Tensors and lists among slices, integers and None, of either library."""
+    t, every = m.tensor, slice(None)
+    return [
+        t([2, 0, -1]), [2, 0, -1], (every, [-1], every), (every, t([0, -1]), None), ([0, 1], [1, 2]), (0, t([0, 1])),
+        (t([0, 1]), every, t([[1], [2]])), (t([0, 1]), 0), (Ellipsis, t([0, 1])), (None, t([0, 1])), [],
+        (slice(1, 3), t([0, 1]), slice(None, None, 2)), (t([0, 1]), None, t([1, 2])), [[0, 1], [1, 2]],
+        (t([0, 1]), 0, t([1, 2])), (t(1), t([0, 1])), t([0, 1]).int(), (every, t([[0, 1], [2, 3]]), t([1, 2])),
+    ]  # fmt: skip
+
+
+N_KEYS = len(tensor_keys(torch))
+
+
+@pytest.mark.parametrize("k", range(N_KEYS))
+def test_read_tensors(k: int) -> None:
+    ours, theirs = pair(4, 5, 6)
+    mine, other = ours[tensor_keys(nt)[k]], theirs[tensor_keys(torch)[k]]
+    assert torch.equal(torch.from_dlpack(mine), other) and mine.stride() == other.stride()
+
+
+@pytest.mark.parametrize("k", range(N_KEYS))
+def test_write_tensors(k: int) -> None:
+    ours, theirs = pair(4, 5, 6)
+    mine, other = tensor_keys(nt)[k], tensor_keys(torch)[k]
+    ours[mine], theirs[other] = 3, 3
+    assert torch.equal(torch.from_dlpack(ours), theirs)
+    values = torch.arange(1, 1 + theirs[other].shape[-1]).float()[None]
+    ours[mine], theirs[other] = nt.from_dlpack(values), values
+    assert torch.equal(torch.from_dlpack(ours), theirs)
+
+
+def out_of_bounds(m: Any) -> list[Any]:
+    t = m.tensor
+    return [t([[9]]), (slice(None), t([-9])), (0, t([9])), ([0, 1], [1, 2], [0, 1, 2]), t([0.0]), (0, 0, 0, t([1]))]
+
+
+@pytest.mark.parametrize("k", range(len(out_of_bounds(torch))))
+def test_tensors_out_of_bounds(k: int) -> None:
+    ours, theirs = pair(4, 5, 6)
+    with pytest.raises(IndexError) as expected:
+        theirs[out_of_bounds(torch)[k]]
+    with pytest.raises(IndexError) as caught:
+        ours[out_of_bounds(nt)[k]]
+    assert str(caught.value) == str(expected.value)
+
+
+def by_tensors(x: Any, at: Any) -> Any:
+    y = x[:, [-1], :] * 2
+    z = x[at] * 1.0
+    z[:, [0, 2]] = 7
+    z[[1], at] = x[0, at]
+    return y.sum() + (z * z).sum() + x[:, at, None].sum()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("mode", ["eager", "max-autotune", "reduce-overhead"])
+def test_gradient_by_tensors(mode: str, dynamic: bool | None) -> None:
+    called = by_tensors if mode == "eager" else nt.compile(by_tensors, mode=mode, fullgraph=True, dynamic=dynamic)
+    for n in (4, 5, 6):
+        ours, theirs = pair(n, 5, 6)
+        ours.requires_grad_()
+        theirs.requires_grad_()
+        mine = called(ours, nt.tensor([1, -1]))
+        mine.backward()
+        other = by_tensors(theirs, torch.tensor([1, -1]))
+        other.backward()
+        torch.testing.assert_close(torch.from_dlpack(mine.detach()), other.detach())
+        torch.testing.assert_close(torch.from_dlpack(ours.grad), theirs.grad)
