@@ -54,6 +54,25 @@ void nx_tensor_key_views(nx_tensor *base, uint64_t keys);
 extern void (*nx_autograd_free)(struct nx_autograd *autograd);
 extern void (*nx_python_free)(void *python);
 
+/* A tensor that nobody knows yet: every field but elements, sizes' values, storage and what follows from them. The one list
+ * of a tensor's fields; field by field, since clearing the whole would cost as much as an operator's bookkeeping. */
+static inline void nx_tensor_start(nx_tensor *tensor, int64_t *dims, int ndim, nx_dtype dtype, nx_device device, uint64_t keys) {
+    tensor->a.sizes = dims;
+    tensor->a.strides = dims + ndim;
+    tensor->a.dtype = (uint8_t)dtype;
+    tensor->a.ndim = (uint8_t)ndim;
+    tensor->a.device = device;
+    nx_count_start(&tensor->refs);
+    tensor->keys = keys;
+    tensor->offset = 0;
+    tensor->base = NULL;
+    tensor->autograd = NULL;
+    tensor->python = NULL;
+    tensor->python_owned = tensor->is_parameter = false;
+    tensor->taken = NX_TAKEN_PLAINLY;
+    tensor->next_view = NULL;
+    tensor->at_view = NULL;
+}
 static inline nx_array *nx_arr(nx_tensor *t) { return &t->a; }
 static inline bool nx_tensor_is_fake(const nx_tensor *t);
 

@@ -69,25 +69,6 @@ static void free_thread_lists(nx_thread *thread) {
 
 __attribute__((constructor)) static void watch_thread_ends(void) { nx__thread_end = free_thread_lists; }
 
-/* Everything but elements, storage and dims. */
-static inline void fill_head(nx_tensor *tensor, int64_t *dims, int ndim, nx_dtype dtype, nx_device device, uint64_t keys) {
-    tensor->a.sizes = dims;
-    tensor->a.strides = dims + ndim;
-    tensor->a.dtype = (uint8_t)dtype;
-    tensor->a.ndim = (uint8_t)ndim;
-    tensor->a.device = device;
-    nx_count_start(&tensor->refs);
-    tensor->keys = keys;
-    tensor->offset = 0;
-    tensor->base = NULL;
-    tensor->autograd = NULL;
-    tensor->python = NULL;
-    tensor->python_owned = tensor->is_parameter = false;
-    tensor->taken = NX_TAKEN_PLAINLY;
-    tensor->next_view = NULL;
-    tensor->at_view = NULL;
-}
-
 /* A tensor with room for ndim dimensions and nothing else filled in. */
 static nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uint64_t keys, nx_tensor **out) {
     if (ndim > NX_MAX_DIMS) return nx_fail(NX_RUNTIME, "tensor: %d dimensions, at most %d are possible", ndim, NX_MAX_DIMS);
@@ -98,7 +79,7 @@ static nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uint64_t k
         give_listed(tensor);
         return nx_fail_memory(2 * sizeof *dims * (size_t)ndim);
     }
-    fill_head(tensor, dims, ndim, dtype, device, keys);
+    nx_tensor_start(tensor, dims, ndim, dtype, device, keys);
     tensor->a.data = NULL;
     tensor->storage = NULL;
     *out = tensor;
@@ -111,7 +92,7 @@ static nx_status new_stored(int ndim, nx_dtype dtype, nx_device device, bool fak
     uint64_t keys = NX_DEVICE_KEY(device) | (fake ? NX_KEY(FAKE) : 0);
     bool is_small = !fake && device.type == 0 && ndim <= NX_INLINE_DIMS;
     if (NX_LIKELY(is_small && (tensor = take_whole(bytes)) != NULL)) {
-        fill_head(tensor, tensor->dims, ndim, dtype, device, keys);
+        nx_tensor_start(tensor, tensor->dims, ndim, dtype, device, keys);
         tensor->a.data = tensor->storage->data;
         *out = tensor;
         return NX_OK;

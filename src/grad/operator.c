@@ -49,25 +49,11 @@ static shape *put_shape(char **at, const nx_tensor *tensor) {
 
 /* Lives as long as the node; nobody may keep it. */
 static void tensor_of_shape(const shape *s, nx_tensor *out) {
-    /* Field by field, as in nx__node_new. */
+    nx_tensor_start(out, (int64_t *)s->dims, s->ndim, (nx_dtype)s->dtype, s->device, NX_DEVICE_KEY(s->device));
     out->a.data = NULL;
-    out->a.sizes = (int64_t *)s->dims;
-    out->a.strides = (int64_t *)s->dims + s->ndim;
     out->a.numel = s->numel;
-    out->a.dtype = s->dtype;
-    out->a.ndim = s->ndim;
     out->a.contiguous = s->contiguous;
-    out->a.device = s->device;
-    nx_count_start(&out->refs);
-    out->keys = NX_DEVICE_KEY(s->device);
     out->storage = NULL;
-    out->offset = 0;
-    out->base = NULL;
-    out->autograd = NULL;
-    out->python = NULL;
-    out->python_owned = out->is_parameter = false;
-    out->next_view = NULL;
-    out->at_view = NULL;
 }
 
 /* ---- saving ------------------------------------------------------------------------------------------- */
