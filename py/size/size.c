@@ -105,12 +105,12 @@ static int check(nx_tracer *tracer, nx_int_code code, nx_value left, nx_value ri
     return status == NX_OK ? 0 : -1;
 }
 
+/* Of a live one. */
+static nx_value node_of(const nxpy_symint *size) { return nx_value_node(size->tracer->ints.at[size->number], 0); }
+
 static PyObject *fix(PyObject *o) {
     const nxpy_symint *size = (nxpy_symint *)o;
-    if (is_live(size)) {
-        nx_value node = nx_value_node(size->tracer->ints.at[size->number], 0);
-        if (check(size->tracer, NX_INT_EQ, node, nx_value_int(size->now)) < 0) return NULL;
-    }
+    if (is_live(size) && check(size->tracer, NX_INT_EQ, node_of(size), nx_value_int(size->now)) < 0) return NULL;
     return PyLong_FromLongLong(size->now);
 }
 
@@ -131,7 +131,7 @@ static bool read_operand(PyObject *o, operand *out) {
     if (nxpy_symint_check(o)) {
         const nxpy_symint *size = (nxpy_symint *)o;
         if (!is_live(size)) return false;
-        *out = (operand){size->now, nx_value_node(size->tracer->ints.at[size->number], 0)};
+        *out = (operand){size->now, node_of(size)};
         return true;
     }
     if (!PyLong_CheckExact(o)) return false;
@@ -144,6 +144,13 @@ static bool read_operand(PyObject *o, operand *out) {
 static PyObject *plain(PyObject *o) { return nxpy_symint_check(o) ? fix(o) : Py_NewRef(o); }
 
 static bool is_number(PyObject *o) { return nxpy_symint_check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o); }
+
+/* What `fn` makes of the number. */
+static PyObject *on_fixed(PyObject *o, unaryfunc fn) {
+    PyObject *number = fix(o), *result = number ? fn(number) : NULL;
+    Py_XDECREF(number);
+    return result;
+}
 
 static PyObject *on_plain(PyObject *a, PyObject *b, binaryfunc fn) {
     if (!is_number(a) || !is_number(b)) Py_RETURN_NOTIMPLEMENTED; /* a tensor knows what to do */
@@ -189,25 +196,14 @@ static PyObject *negative(PyObject *o) {
     const nxpy_symint *size = (nxpy_symint *)o;
     nx_node *node;
     if (!is_live(size)) return PyLong_FromLongLong(-size->now);
-    nx_status status = append(size->tracer, NX_INT_NEG, (nx_value[]){nx_value_node(size->tracer->ints.at[size->number], 0)}, &node);
+    nx_status status = append(size->tracer, NX_INT_NEG, (nx_value[]){node_of(size)}, &node);
     return status == NX_OK ? new_size(size->tracer, node, -size->now) : raise(status);
 }
 static PyObject *positive(PyObject *o) { return Py_NewRef(o); }
-static PyObject *absolute(PyObject *o) {
-    PyObject *number = fix(o), *result = number ? PyNumber_Absolute(number) : NULL;
-    Py_XDECREF(number);
-    return result;
-}
-static PyObject *invert(PyObject *o) {
-    PyObject *number = fix(o), *result = number ? PyNumber_Invert(number) : NULL;
-    Py_XDECREF(number);
-    return result;
-}
-static PyObject *to_float(PyObject *o) {
-    PyObject *number = fix(o), *result = number ? PyNumber_Float(number) : NULL;
-    Py_XDECREF(number);
-    return result;
-}
+static PyObject *absolute(PyObject *o) { return on_fixed(o, PyNumber_Absolute); }
+static PyObject *invert(PyObject *o) { return on_fixed(o, PyNumber_Invert); }
+static PyObject *to_float(PyObject *o) { return on_fixed(o, PyNumber_Float); }
+static PyObject *text(PyObject *o) { return on_fixed(o, PyObject_Str); }
 
 /* Answers for now and leaves what it answered as a check: the comparison itself or its opposite. */
 static PyObject *compare(PyObject *a, PyObject *b, int op) {
@@ -231,21 +227,14 @@ static PyObject *compare(PyObject *a, PyObject *b, int op) {
 
 static int truth(PyObject *o) {
     const nxpy_symint *size = (nxpy_symint *)o;
-    if (is_live(size)) {
-        nx_value node = nx_value_node(size->tracer->ints.at[size->number], 0);
-        if (check(size->tracer, size->now ? NX_INT_NE : NX_INT_EQ, node, nx_value_int(0)) < 0) return -1;
-    }
+    nx_int_code code = size->now ? NX_INT_NE : NX_INT_EQ;
+    if (is_live(size) && check(size->tracer, code, node_of(size), nx_value_int(0)) < 0) return -1;
     return size->now != 0;
 }
 
 static Py_hash_t hash(PyObject *o) {
     PyObject *number = fix(o);
     Py_hash_t result = number ? PyObject_Hash(number) : -1;
-    Py_XDECREF(number);
-    return result;
-}
-static PyObject *text(PyObject *o) {
-    PyObject *number = fix(o), *result = number ? PyObject_Str(number) : NULL;
     Py_XDECREF(number);
     return result;
 }
