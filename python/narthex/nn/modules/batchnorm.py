@@ -1,12 +1,11 @@
 """BatchNorm: mean 0 and variance 1 in each channel, over the batch in training, by running statistics else."""
 
 from ... import _C
-from .. import functional, init
-from ..parameter import Parameter
-from .module import Module
+from .. import functional
+from .affine import Affine
 
 
-class _BatchNorm(Module):
+class _BatchNorm(Affine):
     _dims: tuple = ()  # how many dimensions an input may have
 
     def __init__(
@@ -16,9 +15,7 @@ class _BatchNorm(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(_C.empty((num_features,), device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, made)
+        self._add_affine((num_features,), affine, affine and bias, device, dtype)
         tracked = track_running_stats
         self.register_buffer("running_mean", _C.zeros((num_features,), device=device, dtype=dtype) if tracked else None)
         self.register_buffer("running_var", _C.ones((num_features,), device=device, dtype=dtype) if tracked else None)
@@ -36,10 +33,7 @@ class _BatchNorm(Module):
     def reset_parameters(self) -> None:
         """Ones and zeros, and statistics from the beginning."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def forward(self, input):
         if input.dim() not in self._dims:

@@ -3,10 +3,11 @@
 from ... import _C
 from .. import functional, init
 from ..parameter import Parameter
+from .affine import Affine
 from .module import Module
 
 
-class LayerNorm(Module):
+class LayerNorm(Affine):
     """Normalises over the last dimensions, `normalized_shape`, then scales by `weight` and adds `bias`."""
 
     def __init__(
@@ -16,17 +17,8 @@ class LayerNorm(Module):
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            made = Parameter(_C.empty(shape, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, made)
+        self._add_affine(shape, elementwise_affine, elementwise_affine and bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Ones and zeros."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input):
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -65,7 +57,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(Affine):
     """Normalises each of `num_groups` groups of channels, then scales and shifts each channel."""
 
     def __init__(
@@ -76,17 +68,8 @@ class GroupNorm(Module):
         if num_channels % num_groups != 0:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(_C.empty((num_channels,), device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, made)
+        self._add_affine((num_channels,), affine, affine and bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Ones and zeros."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input):
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
