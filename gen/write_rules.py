@@ -3,7 +3,8 @@
 
 import re
 
-from gen.expr import Body, argument_value, free_names, scope_of
+from gen.bind import argument_value
+from gen.expr import Body, free_names, scope_of
 from gen.model import DTYPE_CODE, DTYPES, admitted, dissolves, gives_list, kind
 from gen.syntax import Problem
 from gen.values import UNKNOWN, Value, as_int, bare, c_string
