@@ -8,7 +8,7 @@ import narthex as torch
 import pytest
 from narthex import _C
 
-from . import features
+from . import features, features_flow  # noqa: F401  (adds cases to features)
 from .conftest import compiled, run_graph
 
 IDS = [row[0].__name__ for row in features.CASES]
