@@ -1,0 +1,31 @@
+"""What the tests say at the end of a run beside their outcomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+WAYS = ("value", "gradient", "fake", "compiled")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """PyTorch's own samples (tests/ops/test_op_db.py): how many operators pass each way, and why others do not."""
+    reports = [
+        report for of in terminalreporter.stats.values() for report in of if getattr(report, "when", "") == "call"
+    ]
+    rows = sorted(value for report in reports for name, value in report.user_properties if name == "op_db")
+    if not rows:
+        return
+    counts: Counter[str] = Counter()
+    for _, ways, _ in rows:
+        counts.update(way for way, good in ways.items() if good)
+        if all(ways.values()):
+            counts["four" if "gradient" in ways else "three"] += 1
+    terminalreporter.section("op_db: entries of PyTorch's that pass")
+    each = ", ".join(f"{way} {counts[way]}" for way in WAYS)
+    terminalreporter.write_line(f"of {len(rows)}: {each}")
+    terminalreporter.write_line(f"all four ways: {counts['four']}; all three ways, no gradient: {counts['three']}")
+    for name, ways, reason in rows:
+        if not all(ways.values()):
+            bad = " ".join(way for way in WAYS if not ways.get(way, True))
+            terminalreporter.write_line(f"  {name}: {bad}: {reason or 'unexpected'}")

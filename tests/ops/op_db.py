@@ -1,0 +1,256 @@
+"""PyTorch's own samples of its operators (op_db), and four ways to run an entry by Narthex against them:
+
+value: Narthex equals PyTorch; gradient: so do the gradients of its results; fake: on fake tensors the same call says
+the sizes, strides and dtypes that the real call gives; compiled: a full graph of the call, and of its backward, gives
+what the eager call gives. A way is a function that raises where Narthex does not do as it should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import narthex as nt
+import torch
+from narthex import _C
+
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
+MOST = {torch.float32: 24}  # samples of a dtype
+OTHERS = 8  # of the dtypes beside the first
+SEED = 42  # random operators get the same on both sides
+NO_VALUES = ("empty", "empty_like", "new_empty")
+# Called otherwise than by the operator's own signature.
+CALLS: dict[str, Callable[..., Any]] = {
+    "__getitem__": lambda x, at: x[at],
+    "__radd__": lambda x, y: y + x,
+    "__rmul__": lambda x, y: y * x,
+    "__rsub__": lambda x, y: y - x,
+    "__rpow__": lambda x, y: y**x,
+    "__rmod__": lambda x, y: y % x,
+    "__rmatmul__": lambda x, y: y @ x,
+    "__rand__": lambda x, y: y & x,
+    "__ror__": lambda x, y: y | x,
+    "__rxor__": lambda x, y: y ^ x,
+    "where": lambda x, condition, other: nt.where(condition, x, other),
+    "nn.functional.embedding": lambda weight, at, **options: nt.nn.functional.embedding(at, weight, **options),
+    "zero_": lambda x: nt.zero_(x * 1),
+    "item": lambda x: x.item(),
+}
+THEIRS: dict[str, Callable[..., Any]] = {"zero_": lambda x: torch.zero_(x * 1)}
+
+
+class Other(Exception):
+    """A sample with something that has no counterpart in Narthex at all."""
+
+
+def at(root: Any, name: str) -> Any:
+    """What is called `a.b` in `root`, None if it is not there."""
+    for part in name.split("."):
+        try:
+            root = getattr(root, part)
+        except (AttributeError, NotImplementedError):
+            return None
+    return root
+
+
+def find(name: str) -> Callable[..., Any] | None:
+    """Narthex's function of op_db's name: of the module, a method, a property or an operator by its ATen name."""
+    if name in CALLS:
+        return CALLS[name]
+    value = at(nt, name)
+    if callable(value) and not isinstance(value, type):
+        return value
+    value = None if "." in name else at(nt.Tensor, name)
+    if callable(value):
+        return value
+    if value is not None:
+        return lambda x: getattr(x, name)
+    return at(nt.ops.aten, name.removeprefix("ops.aten."))
+
+
+def identity(op: Any) -> str:
+    """`div.floor_rounding`"""
+    return op.name + ("." + op.variant_test_name if op.variant_test_name else "")
+
+
+def over(value: Any) -> Any:
+    """`value` with Narthex's tensors over the same memory."""
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.dtype.is_complex or value.is_neg():
+            raise Other
+        made = _C.from_dlpack(torch._C._to_dlpack(value))
+        return made.requires_grad_() if value.requires_grad else made
+    if isinstance(value, (torch.dtype, torch.memory_format, torch.layout)):
+        name = str(value).rpartition(".")[2]
+        if not hasattr(nt, name):
+            raise Other
+        return getattr(nt, name)
+    if isinstance(value, torch.device):
+        return nt.device(str(value))
+    if isinstance(value, dict):
+        return {name: over(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (list if isinstance(value, list) else tuple)(map(over, value))
+    if value is None or isinstance(value, (bool, int, float, str, slice)) or value is Ellipsis:
+        return value
+    raise Other
+
+
+def tensors(value: Any) -> list[Any]:
+    """The tensors in `value`, in order."""
+    if isinstance(value, (torch.Tensor, _C.TensorBase)):
+        return [value]
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [tensor for item in values for tensor in tensors(item)]
+
+
+def changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """`value` with `change` of every tensor in the place of that tensor."""
+    if isinstance(value, _C.TensorBase):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: changed(item, change) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (list if isinstance(value, list) else tuple)(changed(item, change) for item in value)
+    return value
+
+
+class Sample:
+    """One call, here and there: the arguments share their memory."""
+
+    def __init__(self, op: Any, dtype: torch.dtype, given: Any) -> None:
+        self.name, self.dtype = op.name, dtype
+        self.there = ([given.input, *given.args], dict(given.kwargs))
+        self.here = over(self.there)
+        self.function = find(op.name)
+        self.function_there = THEIRS.get(op.name, op.op)
+        self.text = given.summary() if hasattr(given, "summary") else str(given)
+
+    def call(self, arguments: Any = None) -> Any:
+        args, keywords = arguments or self.here
+        nt.manual_seed(SEED)
+        return self.function(*args, **keywords)
+
+    def call_there(self) -> Any:
+        torch.manual_seed(SEED)
+        return self.function_there(*self.there[0], **self.there[1])
+
+
+def samples(op: Any, dtype: torch.dtype) -> Iterator[Sample]:
+    """Those that PyTorch itself computes on the CPU and that can be said to Narthex."""
+    torch.manual_seed(0)
+    wants = dtype.is_floating_point and dtype.itemsize >= 4 and op.supports_autograd
+    for given, _ in zip(op.sample_inputs("cpu", dtype, requires_grad=wants), range(MOST.get(dtype, OTHERS))):
+        try:
+            sample = Sample(op, dtype, given)
+            sample.call_there()
+        except (Other, RuntimeError):
+            continue
+        yield sample
+
+
+# ---- the four ways ---------------------------------------------------------------------------------------------------
+TOLERANCES = {
+    torch.float32: {"rtol": 1e-4, "atol": 5e-5},
+    torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-2},
+    torch.float16: {"rtol": 1.6e-2, "atol": 1e-2},
+}
+
+
+def close(mine: Any, theirs: torch.Tensor, **tolerance: float) -> None:
+    torch.testing.assert_close(
+        torch.from_dlpack(mine.detach()), theirs.detach(), equal_nan=True, check_stride=False, **tolerance
+    )
+
+
+def run_value(sample: Sample) -> None:
+    theirs, mine = sample.call_there(), sample.call()
+    if not tensors(theirs):
+        assert mine == theirs or mine != mine and theirs != theirs
+        return
+    mine, theirs = tensors(mine), tensors(theirs)
+    assert len(mine) == len(theirs)
+    for ours, wanted in zip(mine, theirs):
+        assert tuple(ours.shape) == tuple(wanted.shape) and str(ours.dtype) == str(wanted.dtype)
+        if sample.name not in NO_VALUES:
+            close(ours, wanted, **TOLERANCES.get(sample.dtype, {}))
+
+
+def weights_of(results: list[Any]) -> list[torch.Tensor]:
+    """The same random numbers for results of the same sizes."""
+    generator = torch.Generator().manual_seed(1)
+    dtype = lambda one: getattr(torch, str(one.dtype).rpartition(".")[2])  # noqa: E731
+    return [torch.randn(tuple(one.shape), generator=generator).to(dtype(one)) for one in results]
+
+
+def gradients(module: Any, results: Any, arguments: Any) -> tuple[list[int], list[Any]]:
+    """Which results have a gradient, and what each argument that wants one gets of all of them."""
+    results, inputs = tensors(results), [one for one in tensors(arguments) if one.requires_grad]
+    where = [k for k, one in enumerate(results) if one.requires_grad]
+    outputs = [results[k] for k in where]
+    weights = weights_of(outputs)
+    weights = weights if module is torch else list(map(over, weights))
+    return where, list(module.autograd.grad(outputs, inputs, weights, allow_unused=True)) if where else []
+
+
+def is_zero(tensor: Any) -> bool:
+    return tensor is None or not torch.from_dlpack(tensor.detach()).any()
+
+
+def run_gradient(sample: Sample) -> None:
+    where, theirs = gradients(torch, sample.call_there(), sample.there)
+    where_here, mine = gradients(nt, sample.call(), sample.here)
+    assert where_here == where, f"results {where_here} have a gradient, in PyTorch {where}"
+    for ours, wanted in zip(mine, theirs):
+        if ours is None or wanted is None:  # PyTorch and we may each say zero by None
+            assert is_zero(ours) and is_zero(wanted)
+        else:
+            close(ours, wanted, rtol=1e-3, atol=1e-4)
+
+
+def run_fake(sample: Sample) -> None:
+    real = tensors(sample.call())
+    fake = tensors(sample.call(changed(sample.here, _C.fake_like)))
+    assert len(fake) == len(real)
+    takes = bool(tensors(sample.here))
+    for said, meant in zip(fake, real):
+        assert said._is_fake or not takes
+        assert (tuple(said.shape), str(said.dtype)) == (tuple(meant.shape), str(meant.dtype))
+        counts = [d for d in range(meant.ndim) if meant.shape[d] > 1] if meant.numel() > 1 else []
+        assert [said.stride()[d] for d in counts] == [meant.stride()[d] for d in counts]
+
+
+def equal(mine: Any, expected: Any) -> None:
+    """Of the same function run in two ways: no other tolerance than that of sums in another order."""
+    torch.testing.assert_close(
+        torch.from_dlpack(mine.detach()), torch.from_dlpack(expected.detach()), equal_nan=True, rtol=1e-5, atol=1e-6
+    )
+
+
+def run_compiled(sample: Sample) -> None:
+    eager = sample.call()
+
+    def function(args: Any, keywords: Any) -> Any:
+        return sample.function(*args, **keywords)
+
+    compiled = nt.compile(function, fullgraph=True)
+    nt.manual_seed(SEED)
+    got = compiled(*sample.here)
+    if not tensors(eager):
+        assert got == eager or got != got and eager != eager
+    assert len(tensors(got)) == len(tensors(eager))
+    for ours, wanted in zip(tensors(got), tensors(eager)):
+        assert tuple(ours.shape) == tuple(wanted.shape) and ours.dtype == wanted.dtype
+        if sample.name not in NO_VALUES:
+            equal(ours, wanted)
+    where, expected = gradients(nt, eager, sample.here)
+    where_compiled, found = gradients(nt, got, sample.here)
+    assert where_compiled == where
+    for ours, wanted in zip(found, expected):
+        if ours is None or wanted is None:
+            assert is_zero(ours) and is_zero(wanted)
+        else:
+            equal(ours, wanted)
+
+
+WAYS = {"value": run_value, "gradient": run_gradient, "fake": run_fake, "compiled": run_compiled}
