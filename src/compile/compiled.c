@@ -195,6 +195,15 @@ static void join_views(nx_tensor *const *out, int i) {
     }
 }
 
+/* The tensor goes when that fails. */
+static nx_status give_history(nx_grad_node *node, int i, nx_tensor **out) {
+    nx_status status = nx_grad_set_node(*out, node, i);
+    if (status == NX_OK) return NX_OK;
+    nx_tensor_unref(*out);
+    *out = NULL;
+    return status;
+}
+
 /* Output `i` as the caller gets it: a new reference. */
 static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *const *inputs, nx_tensor *result,
                              nx_grad_node *node, nx_tensor **outputs) {
@@ -205,19 +214,19 @@ static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *cons
         *out = nx_tensor_ref(outputs[same]);
         return NX_OK;
     }
-    if (alias->input >= 0) return nx__alias_make(alias, inputs[alias->input], out);
     bool differentiated = node && compiled->aot->output_requires_grad[i];
+    if (alias->input >= 0) { /* differentiated: detached from the input and written */
+        NX_TRY(nx__alias_make(alias, inputs[alias->input], out));
+        return differentiated ? give_history(node, i, out) : NX_OK;
+    }
     bool is_another = compiled->forward->results[i].origin == NX__FROM_INPUT; /* keeps its own history */
     for (int k = 0; k < i; k++) is_another = is_another || outputs[k] == result;
     if (result == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: output %d is not a tensor", i);
     if (is_another) NX_TRY(nx_tensor_alias(result, out));
     else *out = nx_tensor_ref(result);
-    if (differentiated) join_views(outputs, i);
-    nx_status status = differentiated ? nx_grad_set_node(*out, node, i) : NX_OK;
-    if (status == NX_OK) return NX_OK;
-    nx_tensor_unref(*out);
-    *out = NULL;
-    return status;
+    if (!differentiated) return NX_OK;
+    join_views(outputs, i);
+    return give_history(node, i, out);
 }
 
 /* From the forward's results to the outputs. Recording is off on entry and as the caller had it while views

@@ -218,20 +218,23 @@ static nx_tensor *forward_result(const nx_aot *aot, const trace *t, int i) {
     return i < aot->n_outputs ? t->outputs[i] : t->inputs[aot->mutated[i - aot->n_outputs]];
 }
 
-static bool is_in_input(const trace *t, const nx_tensor *tensor) {
+/* The output is an input or a view of one. What was detached from an input lies in its memory only: it has a history of
+ * its own once it is written. */
+static bool has_history_of_input(const trace *t, const nx_tensor *tensor) {
+    const nx_tensor *owner = tensor->base ? tensor->base : tensor;
     for (int i = 0; i < t->n_inputs; i++) {
-        if (t->inputs[i]->storage == tensor->storage) return true;
+        if (t->inputs[i] == owner) return true;
     }
     return false;
 }
 
-/* An output in an input's memory has that input's history, one that stands twice has one gradient. A written
+/* An output that is a view of an input has that input's history, one that stands twice has one gradient. A written
  * input may have kept its history: through detach() only its elements change. */
 static void find_roots(nx_aot *aot, const trace *t) {
     for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) {
         const nx_tensor *result = forward_result(aot, t, i);
         bool keeps = i >= aot->n_outputs && nx_grad_is_stand_in(result);
-        bool differs = i < aot->n_outputs ? !is_in_input(t, result) && aot->same_as_output[i] < 0 : !keeps;
+        bool differs = i < aot->n_outputs ? !has_history_of_input(t, result) && aot->same_as_output[i] < 0 : !keeps;
         if (i >= aot->n_outputs) aot->keeps_history[i - aot->n_outputs] = keeps;
         aot->output_requires_grad[i] = nx_tensor_requires_grad(result) && differs;
         aot->n_tangents += aot->output_requires_grad[i];

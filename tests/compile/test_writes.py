@@ -54,6 +54,20 @@ def detached_zero(t, x, w):
 
 
 @case
+def detached_and_returned(t, x, w):
+    v = x.detach()
+    v.copy_(w)
+    return v, x * 2
+
+
+@case
+def detached_leaf_by_views(t, x, w):
+    v = w.detach()
+    v.view(-1)[2:5].mul_(w.view(-1)[:3] * 2)
+    return v.t(), v[0], x * 2
+
+
+@case
 def buffer_from_detached(t, x, w):
     x.mul_(0.9).add_(w.detach() * 0.1)
     return x * w
