@@ -15,6 +15,7 @@ typedef struct region {
 } region;
 typedef struct fuser {
     int *group, *stage;           /* by order: region, -1; stage of nodes outside regions */
+    int effects;                  /* stage of the last call that draws or writes: the next one comes behind it */
     NX_VEC(region) regions;
 } fuser;
 
@@ -120,6 +121,9 @@ static nx_status place_node(fuser *f, nx_node *node) {
     }
     outside o = outside_of(f, node, c.best);
     nx_node_each_input(node, note_use, &o);
+    bool has_effect = node->op && !nx__is_pure(node);
+    if (has_effect && o.stage < f->effects) o.stage = f->effects;
+    if (has_effect) f->effects = o.stage + 1;
     f->group[node->order] = c.best;
     f->stage[node->order] = o.stage + 1;
     if (c.best < 0) return NX_OK;
