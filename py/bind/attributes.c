@@ -34,10 +34,10 @@ static PyObject *get_base(PyObject *self, void *unused) {
 }
 static PyObject *get_data(PyObject *self, void *unused) {
     nx_tensor *alias;
-    NXPY_TRY(nx_tensor_alias(SELF, &alias));
+    NXPY_TRY(nx_tensor_apart(SELF, 0, &alias));
     return nxpy_tensor_take(alias);
 }
-/* x.data = y: x keeps its identity and history and takes over y's elements and shape. */
+/* x.data = y: x keeps its identity, history and version and takes over y's elements and shape. */
 static int set_data(PyObject *self, PyObject *value, void *unused) {
     if (value == NULL || !nxpy_tensor_check(value)) {
         PyErr_SetString(PyExc_TypeError, "data must be set to a Tensor");
@@ -53,7 +53,7 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
                         "data set to a tensor that requires gradients must be floating point or complex dtype");
         return -1;
     }
-    nx_status status = nx_tensor_alias(from, &alias);
+    nx_status status = nx_tensor_apart(from, nx_tensor_version(to), &alias);
     if (status != NX_OK) return nxpy_raise(status), -1;
     nx_storage *storage = to->storage;
     int64_t *block = to->a.sizes != to->dims ? to->a.sizes : NULL;
@@ -125,7 +125,7 @@ PyGetSetDef nxpy_tensor_getset[] = {
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
-    {"data", get_data, set_data, "The same elements without autograd history.", NULL},
+    {"data", get_data, set_data, "The same elements without autograd history, with a version of their own.", NULL},
     {"is_cpu", get_is_cpu, NULL, "Whether the elements are on the CPU.", NULL},
     {"is_cuda", get_is_cuda, NULL, "Always False.", NULL},
     {"_version", get_version, NULL, "How often the elements were written in place.", NULL},

@@ -104,7 +104,7 @@ static PyObject *tensor_on_storage(PyObject *module, PyObject *args) {
 static PyObject *storage_key(PyObject *module, PyObject *of) {
     nx_tensor *tensor = tensor_of(of, "storage_key");
     if (tensor == NULL) return NULL;
-    nx_storage *storage = tensor->storage;
+    const nx_storage *storage = nx_storage_memory(tensor->storage);
     Py_ssize_t bytes = storage ? (Py_ssize_t)storage->bytes : 0;
     return Py_BuildValue("Kn", (unsigned long long)(uintptr_t)storage, bytes);
 }

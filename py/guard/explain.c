@@ -164,7 +164,7 @@ static void explain_pair(EXPLAIN_ARGS, bool memory) {
     for (int64_t k = 1; k < row->n; k++) {
         for (int64_t j = 0; j < k; j++) {
             PyObject *x = values[row->slots[j]], *y = values[row->slots[k]];
-            if (memory ? nxpy_tensor_get(x)->storage != nxpy_tensor_get(y)->storage : x != y) continue;
+            if (memory ? nxpy_memory_of(x) != nxpy_memory_of(y) : x != y) continue;
             nxpy_guards_source(guards, row->slots[j], text);
             nx_text_add(text, " and ");
             nxpy_guards_source(guards, row->slots[k], text);

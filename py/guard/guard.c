@@ -303,9 +303,9 @@ static bool check_DISTINCT(CHECK_ARGS) {
 }
 static bool check_STORAGES(CHECK_ARGS) {
     for (int64_t k = 1; k < row->n; k++) {
-        const nx_storage *mine = nxpy_tensor_get(values[row->slots[k]])->storage;
+        const nx_storage *mine = nxpy_memory_of(values[row->slots[k]]);
         for (int64_t j = 0; j < k; j++) {
-            if (mine && nxpy_tensor_get(values[row->slots[j]])->storage == mine) return false;
+            if (mine && nxpy_memory_of(values[row->slots[j]]) == mine) return false;
         }
     }
     return true;

@@ -14,7 +14,8 @@ typedef struct nx_storage {
     bool is_inline;    /* data lies in this block */
     void (*release)(struct nx_storage *storage); /* frees data; NULL: nothing to free */
     void *context;     /* for release */
-    char fill[16];     /* makes 64 bytes, so that an inline payload is aligned */
+    struct nx_storage *shown; /* whose memory this one shows, with a version of its own; owned; NULL: it is its own */
+    char fill[8];      /* makes 64 bytes, so that an inline payload is aligned */
 } nx_storage;
 
 /* Memory of `device`. src/device fills these two pointers for device types > 0 at load. */
@@ -25,6 +26,10 @@ extern nx_memory_free_fn *nx_memory_free[NX_MAX_DEVICE_TYPES];
 
 NX_MUST_USE nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out);
 NX_MUST_USE nx_status nx_storage_new_fake(nx_device device, size_t bytes, nx_storage **out);
+/* The memory of `of` with a version of its own: tensors here do not hear of writes there. */
+NX_MUST_USE nx_status nx_storage_share(nx_storage *of, nx_storage **out);
+/* Equal for storages that are one memory. */
+static inline const nx_storage *nx_storage_memory(const nx_storage *s) { return s && s->shown ? s->shown : s; }
 nx_storage *nx_storage_ref(nx_storage *storage);
 void nx_storage_unref(nx_storage *storage);
 
@@ -42,6 +47,7 @@ struct nx_tensor {
     bool python_owned;           /* this tensor keeps its Python object alive */
     bool is_parameter;
     uint8_t taken;               /* of a view: an nx_taken */
+    uint32_t rebased;            /* times a write has replaced the history; of a view: its base's count when its own was made */
     nx_tensor *next_view;        /* of a base: the first of its listed views; of such a view: the next */
     nx_tensor **at_view;         /* of a listed view: what points to it; NULL: not listed (views.c) */
     int64_t dims[2 * NX_INLINE_DIMS];
@@ -70,6 +76,7 @@ static inline void nx_tensor_start(nx_tensor *tensor, int64_t *dims, int ndim, n
     tensor->python = NULL;
     tensor->python_owned = tensor->is_parameter = false;
     tensor->taken = NX_TAKEN_PLAINLY;
+    tensor->rebased = 0;
     tensor->next_view = NULL;
     tensor->at_view = NULL;
 }
@@ -99,6 +106,8 @@ NX_MUST_USE nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *met
 void nx_tensor_set_base(nx_tensor *view, nx_tensor *base);
 /* Same storage and shape, no autograd, not a view. */
 NX_MUST_USE nx_status nx_tensor_alias(nx_tensor *tensor, nx_tensor **out);
+/* As nx_tensor_alias, but with a version of its own, from `version` on: neither hears of the other's writes. */
+NX_MUST_USE nx_status nx_tensor_apart(nx_tensor *tensor, uint32_t version, nx_tensor **out);
 static inline uint32_t nx_tensor_version(const nx_tensor *t) { return t->storage ? t->storage->version : 0; }
 
 /* ---- layout --------------------------------------------------------------------------------------------- */

@@ -39,6 +39,7 @@ static void init(nx_storage *storage, nx_device device, size_t bytes) {
     storage->is_inline = false;
     storage->release = NULL;
     storage->context = NULL;
+    storage->shown = NULL;
 }
 
 static nx_status new_inline(size_t bytes, nx_storage **out) {
@@ -76,6 +77,16 @@ nx_status nx_storage_new_fake(nx_device device, size_t bytes, nx_storage **out) 
     if (storage == NULL) return nx_fail_memory(sizeof *storage);
     init(storage, device, bytes);
     *out = storage;
+    return NX_OK;
+}
+
+static void release_shown(nx_storage *storage) { nx_storage_unref(storage->shown); }
+
+nx_status nx_storage_share(nx_storage *of, nx_storage **out) {
+    NX_TRY(nx_storage_new_fake(of->device, of->bytes, out));
+    (*out)->data = of->data;
+    (*out)->shown = nx_storage_ref(of->shown ? of->shown : of);
+    (*out)->release = release_shown;
     return NX_OK;
 }
 

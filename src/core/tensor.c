@@ -159,9 +159,14 @@ nx_status nx_tensor_new(nx_dtype dtype, int ndim, const int64_t *sizes, nx_devic
 }
 
 void nx_tensor_set_base(nx_tensor *view, nx_tensor *base) {
-    view->taken = nx_thread_get()->grad_disabled ? NX_TAKEN_UNRECORDED : base->taken;
-    view->base = nx_tensor_ref(base->base ? base->base : base);
-    if (!(view->base->keys & NX_KEY(AUTOGRAD)) && view->a.dtype >= NX_F16) nx__view_list(view);
+    bool unrecorded = nx_thread_get()->grad_disabled, is_float = view->a.dtype >= NX_F16;
+    nx_tensor *root = base->base ? base->base : base;
+    view->taken = unrecorded ? NX_TAKEN_UNRECORDED : base->taken;
+    view->base = nx_tensor_ref(root);
+    view->rebased = root->rebased;
+    if (!is_float) return;
+    if (!(root->keys & NX_KEY(AUTOGRAD))) nx__view_list(view);
+    else if (unrecorded) view->keys |= NX_KEY(AUTOGRAD); /* else src/grad sets it, with the history */
 }
 
 nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out) {
@@ -184,6 +189,21 @@ nx_status nx_tensor_alias(nx_tensor *from, nx_tensor **out) {
     tensor->offset = from->offset;
     tensor->a.data = from->a.data;
     *out = tensor;
+    return NX_OK;
+}
+
+nx_status nx_tensor_apart(nx_tensor *from, uint32_t version, nx_tensor **out) {
+    nx_storage *storage = NULL;
+    NX_TRY(nx_tensor_alias(from, out));
+    if (from->storage == NULL) return NX_OK;
+    nx_status status = nx_storage_share(from->storage, &storage);
+    if (status != NX_OK) {
+        nx_tensor_unref(*out);
+        return status;
+    }
+    storage->version = version;
+    nx_storage_unref((*out)->storage);
+    (*out)->storage = storage;
     return NX_OK;
 }
 

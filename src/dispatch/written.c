@@ -39,7 +39,8 @@ static nx_status check_own_overlap(const nx_op *op, const nx_array *a) {
 }
 
 static bool overlaps_partly(const nx_tensor *written, const nx_tensor *input) {
-    if (written == input || written->storage != input->storage || written->storage == NULL) return false;
+    if (written == input || nx_storage_memory(written->storage) != nx_storage_memory(input->storage)) return false;
+    if (written->storage == NULL) return false;
     if (written->a.numel == 0 || input->a.numel == 0 || !nx_is_dense(&written->a) || !nx_is_dense(&input->a))
         return false;
     int64_t begin = written->offset * (int64_t)nx_dtype_bytes(written->a.dtype);
@@ -109,7 +110,7 @@ static nx_status resize(const nx_op *op, const nx_meta *meta, nx_tensor *tensor)
     if (bytes > tensor->storage->bytes) {
         nx_storage *grown;
         bool fake = nx_tensor_is_fake(tensor);
-        if (tensor->base || tensor->offset || atomic_load(&tensor->storage->refs) > 1) {
+        if (tensor->base || tensor->offset || tensor->storage->shown || atomic_load(&tensor->storage->refs) > 1) {
             return fail_size(op, meta, &tensor->a,
                              " and cannot grow, because other tensors share its storage");
         }
@@ -175,7 +176,7 @@ static bool is_other_argument(const nx_op *op, const nx_value *in, int param, co
 nx_status nx__write_over(const nx_op *op, const nx_value *in, nx_tensor *tensor) {
     if (tensor->storage == NULL) return NX_OK;
     if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(tensor));
-    if (atomic_load_explicit(&tensor->storage->refs, memory_order_relaxed) > 1)
+    if (atomic_load_explicit(&tensor->storage->refs, memory_order_relaxed) > 1 || tensor->storage->shown)
         NX_TRY(check_inputs_overlap(op, in, tensor));
     tensor->storage->version++;
     return NX_OK;

@@ -117,12 +117,12 @@ static inline nx_status take_inputs(nx_program *p, nx_tensor *const *inputs) {
 }
 
 static bool shares_memory(const nx_program *p, nx_tensor *const *inputs, int at) {
-    const nx_storage *storage = p->given[at]->storage;
+    const nx_storage *memory = nx_storage_memory(p->given[at]->storage);
     for (int i = 0; i < p->n_inputs; i++) {
-        if (inputs[i]->storage == storage) return true;
+        if (nx_storage_memory(inputs[i]->storage) == memory) return true;
     }
     for (int k = 0; k < p->n_outputs; k++) {
-        if (k != at && p->given[k] && p->given[k]->storage == storage) return true;
+        if (k != at && p->given[k] && nx_storage_memory(p->given[k]->storage) == memory) return true;
     }
     return false;
 }

@@ -354,6 +354,8 @@ static nx_status add_inputs(nx__run *run, nx_tensor *const *inputs, int n) {
             return nx_fail(NX_RUNTIME, "One of the differentiated Tensors does not require grad");
         NX_TRY(nx_grad_node_of(inputs[i], &node));
         const nx_autograd *autograd = inputs[i]->autograd;
+        run->inputs[i] = (nx_edge){NULL, 0};
+        if (autograd == NULL) continue; /* a view that nobody recorded */
         run->inputs[i] = (nx_edge){autograd->node ? autograd->node : autograd->accumulator,
                                    autograd->node ? autograd->output : 0};
         if (run->inputs[i].node == NULL) continue;

@@ -111,7 +111,7 @@ bool nx__same_size(const nx_array *a, const nx_array *b) {
 /* A view counts together with its base, which holds the storage as well. */
 bool nx__is_sole(const nx_tensor *tensor) {
     if (atomic_load_explicit(&tensor->refs, memory_order_relaxed) != 1 || tensor->python ||
-        tensor->storage == NULL) return false;
+        tensor->storage == NULL || tensor->storage->shown) return false;
     int32_t holders = atomic_load_explicit(&tensor->storage->refs, memory_order_relaxed);
     const nx_tensor *base = tensor->base;
     if (base == NULL) return holders == 1;

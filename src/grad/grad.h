@@ -42,8 +42,6 @@ typedef struct nx_autograd {          /* of a tensor */
     /* of a leaf that a graph has used; owned, knows the leaf as its context */
     nx_grad_node *accumulator;
     bool retains_grad;
-    uint32_t rebased;                 /* times an in-place operator has replaced the history of this tensor */
-    uint32_t base_rebased;            /* of a view: its base's count when the view was made */
     struct nx_autograd *next_retained;/* of node's results that retain their gradient (lent) */
 } nx_autograd;
 

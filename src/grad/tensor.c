@@ -1,6 +1,7 @@
 /* What a tensor says about its gradient: requires_grad, grad, is it a leaf, where its history starts,
  * backward().
- * The AUTOGRAD key of a tensor is set exactly when it requires grad. Next: engine.c. */
+ * The AUTOGRAD key of a tensor is set exactly when it requires grad. A view that was not recorded requires grad when its
+ * base does, as in PyTorch, and is a leaf whose gradient goes nowhere. Next: engine.c. */
 #include "grad/private.h"
 
 bool nx_grad_enabled(void) { return !nx_thread_get()->grad_disabled; }
@@ -28,7 +29,8 @@ nx_status nx_tensor_set_requires_grad(nx_tensor *tensor, bool requires_grad) {
     if (requires_grad) NX_TRY(nx__autograd_of(tensor, &autograd));
     if (autograd) autograd->requires_grad = requires_grad;
     if (requires_grad) tensor->keys |= NX_KEY(AUTOGRAD);
-    else tensor->keys &= ~NX_KEY(AUTOGRAD);
+    if (requires_grad && tensor->next_view) nx_tensor_key_views(tensor, NX_KEY(AUTOGRAD));
+    if (!requires_grad) tensor->keys &= ~NX_KEY(AUTOGRAD);
     return NX_OK;
 }
 
@@ -43,11 +45,13 @@ nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
     if (!nx__requires_grad(tensor)) return NX_OK;
     if (NX_UNLIKELY(tensor->base != NULL) && nx__view_is_stale(tensor)) NX_TRY(nx__view_renew(tensor));
     nx_autograd *autograd = tensor->autograd;
+    if (autograd == NULL) return NX_OK; /* a view that nobody recorded: its gradient goes nowhere */
     if (autograd->node) {
         nx_grad_node_ref(autograd->node);
         *out = (nx_edge){autograd->node, autograd->output};
         return NX_OK;
     }
+    if (!autograd->requires_grad) return NX_OK;
     if (autograd->accumulator == NULL) NX_TRY(nx__accumulator_new(tensor, &autograd->accumulator));
     nx_grad_node_ref(autograd->accumulator);
     out->node = autograd->accumulator;
@@ -61,7 +65,7 @@ nx_status nx_tensor_retain_grad(nx_tensor *tensor) {
         return nx_fail(NX_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
     NX_TRY(nx_grad_node_of(tensor, &node));
     nx_autograd *autograd = tensor->autograd;
-    if (autograd->node == NULL || autograd->retains_grad) return NX_OK;
+    if (autograd == NULL || autograd->node == NULL || autograd->retains_grad) return NX_OK;
     autograd->retains_grad = true;
     autograd->next_retained = nx__node_of(autograd->node)->retained;
     nx__node_of(autograd->node)->retained = autograd;
@@ -94,7 +98,7 @@ nx_status nx_grad_take_node(nx_tensor *tensor, nx_grad_node *node, int output) {
     autograd->node = node;
     autograd->output = output;
     autograd->requires_grad = false;
-    if (tensor->base && tensor->base->autograd) autograd->base_rebased = tensor->base->autograd->rebased;
+    if (tensor->base) tensor->rebased = tensor->base->rebased;
     tensor->keys |= NX_KEY(AUTOGRAD);
     nx_grad_node_unref(before);
     return retains ? nx_tensor_retain_grad(tensor) : NX_OK;

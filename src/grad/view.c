@@ -66,13 +66,11 @@ static nx_status new_base(const pair *p, const nx_tensor *like, nx_tensor **out)
 /* The view's place in `base`, which has the layout of p->base. */
 static nx_status view_at(const pair *p, nx_tensor *base, nx_tensor **out) {
     nx_meta meta;
-    nx_edge edge;
     if (p->traced) return nx_trace_retake(p->traced, base, out);
     meta_of(&p->view, base->offset + p->view.offset - p->base.offset, &meta);
     NX_TRY(nx_tensor_new_view(base->storage, &meta, base->keys, base, out));
-    nx_status status = nx_grad_edge(*out, &edge);
-    if (status == NX_OK) nx_grad_node_unref(edge.node);
-    else nx_tensor_unref(*out);
+    nx_status status = nx__requires_grad(base) ? nx__view_renew(*out) : NX_OK;
+    if (status != NX_OK) nx_tensor_unref(*out);
     return status;
 }
 
@@ -148,8 +146,7 @@ nx_status nx__view_check(const nx_tensor *view, const char *what) {
 
 bool nx__view_is_stale(const nx_tensor *tensor) {
     const nx_tensor *base = tensor->base;
-    if (base == NULL || base->autograd == NULL || !nx__requires_grad(tensor)) return false;
-    return tensor->autograd ? base->autograd->rebased != tensor->autograd->base_rebased : base->autograd->rebased > 0;
+    return base && nx__requires_grad(tensor) && base->rebased != tensor->rebased;
 }
 
 /* In a trace the view is taken again, and its history is that of the new one. */

@@ -61,7 +61,7 @@ static nx_status make_inputs(recording *r, const nx_graph *graph) {
 
 static int find_input(const recording *r, const nx_storage *storage) {
     for (int i = 0; i < r->replay->n_inputs; i++) {
-        if (r->inputs[i]->storage == storage) return i;
+        if (nx_storage_memory(r->inputs[i]->storage) == nx_storage_memory(storage)) return i;
     }
     return -1;
 }

@@ -163,6 +163,12 @@ ERRORS: dict[str, Callable[[Any], Any]] = {
     "item of a leaf": lambda m: leaf(m).__setitem__(0, 1),
     "view without gradients": lambda m: unrecorded(leaf(m) * 1, m).mul_(2),
     "view without gradients of a constant": lambda m: unrecorded(m.zeros(3), m).mul_(leaf(m)[0:2]),
+    "one of a split": lambda m: (leaf(m) * 1).split(2)[0].mul_(2),
+    "one of a split by sizes": lambda m: (leaf(m) * 1).split([1, 2])[1].zero_(),
+    "one of an unbind of a leaf": lambda m: leaf(m).unbind()[2].add_(1),
+    "one of a chunk of a constant": lambda m: m.zeros(3).chunk(3)[1].mul_(leaf(m)[0:1]),
+    "row of an iteration": lambda m: [row.mul_(2) for row in (leaf(m) * 1).view(3, 1)],
+    "one of a split whose base is written": lambda m: (x := leaf(m) * 1, x.split(2), x.mul_(2))[1][0].grad_fn,
     "detach_ of a view": lambda m: (leaf(m) * 1)[0:2].detach_(),
 }
 
@@ -233,6 +239,63 @@ def test_detached_shares_versions() -> None:
         assert y._version == d._version == 1
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
+
+
+def test_data_has_a_version_of_its_own() -> None:
+    for module in (nt, torch):
+        x = leaf(module)
+        y = x * 1
+        z = y * y
+        y.data[0:2].add_(1)
+        d = y.data
+        assert (y._version, d._version, d.add_(1)._version, y.data._version) == (0, 0, 1, 0)
+        z.sum().backward()
+        assert x.grad.tolist() == [2 * v for v in y.tolist()] and y.data_ptr() == d.data_ptr()
+        x.data = module.zeros(3)
+        x.data.fill_(7.0)
+        assert x.tolist() == [7.0] * 3 and x._version == 0 and x.requires_grad
+
+
+def test_tensors_that_share_memory_through_data() -> None:
+    x = nt.arange(6.0)
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        x.data[1:].add_(x[:-1])
+
+    @nt.compile
+    def write(a, b):
+        a.add_(1)
+        return a + b
+
+    y = nt.zeros(3)
+    assert write(y, y.data).tolist() == [2.0] * 3 and write(y, nt.zeros(3)).tolist() == [2.0] * 3
+
+
+VIEWS_OF = {
+    "a leaf": lambda m: unrecorded(leaf(m), m),
+    "a result": lambda m: unrecorded(leaf(m) * 2, m),
+    "a result that was written": lambda m: unrecorded((leaf(m) * 2).mul_(2), m),
+    "a constant that became a leaf": lambda m: (x := m.zeros(3), unrecorded(x, m), x.requires_grad_())[1],
+    "a constant that became a leaf, recorded": lambda m: (x := m.zeros(3), x[0:2], x.requires_grad_())[1],
+    "a constant": lambda m: unrecorded(m.zeros(3), m),
+    "integers": lambda m: unrecorded(m.zeros(3, dtype=m.int64), m),
+    "a result, a leaf itself": lambda m: unrecorded(leaf(m) * 2, m).requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS_OF)
+def test_view_that_was_not_recorded(name: str) -> None:
+    seen = []
+    for module in (nt, torch):
+        v = VIEWS_OF[name](module)
+        used = v * 2
+        found = [v.requires_grad, v.is_leaf, v.grad_fn, used.requires_grad, used.is_leaf]
+        if used.requires_grad:
+            used.sum().backward()
+            found += [v.grad is None or v.grad.tolist()]
+            again = (v * 2).sum()
+            found += [g if g is None else g.tolist() for g in module.autograd.grad(again, [v], allow_unused=True)]
+        seen.append(found)
+    assert seen[0] == seen[1]
 
 
 def test_retained_gradient_of_a_written_view() -> None:
