@@ -26,7 +26,7 @@ PyMODINIT_FUNC PyInit__C(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
     int (*const parts[])(PyObject *) = {nxpy_add_size, nxpy_add_tensor, nxpy_add_memory, nxpy_add_functions, nxpy_add_runtime,
-                                        nxpy_add_graph, nxpy_add_capture};
+                                        nxpy_add_graph, nxpy_add_modules, nxpy_add_capture};
     for (int i = 0; i < NX_COUNT(parts); i++) {
         if (parts[i](module) == 0) continue;
         Py_DECREF(module);

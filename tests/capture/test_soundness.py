@@ -334,14 +334,19 @@ CHANGES = {
     "ordered dict": lambda net: net.names.update(bcd=2),
     "order of a dict": lambda net: (net.names.update(bcd=2), net.names.move_to_end("a")),
     "forward": lambda net: setattr(net, "forward", lambda x: x * 7),
+    "hook": lambda net: net.register_forward_hook(lambda module, args, result: result * 3),
     "method of the class": lambda net: (setattr(Net, "extra", 2), vars(net).pop("extra", None)),
 }
 
 
+CALLS = {"called": lambda net: lambda x: net(x), "called by C code": lambda net: lambda x: next(map(net, [x]))}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_module_that_changes(change):
+def test_module_that_changes(change, call):
     net = Net()
-    capture = make(lambda x: net(x))
+    capture = make(call(net))
     try:
         for _ in range(2):
             assert same(capture(ones(2)), net(ones(2)))

@@ -71,6 +71,10 @@ class Module:
         """What a call computes; subclasses define it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
+    def __init_subclass__(cls, **kwargs) -> None:
+        super().__init_subclass__(**kwargs)
+        _C.quicken_module(cls)
+
     # ---- calls and hooks -------------------------------------------------------------------------------------
 
     def __call__(self, *args, **kwargs):
@@ -437,3 +441,6 @@ class Module:
         if not children and len(lines) <= 1:
             return head + "".join(lines) + ")"
         return head + "\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+_C.define_module(Module)
