@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { QUERIES = 64, KEYS = 128 }; /* of a tile */
+enum { QUERIES = 64, FEW_QUERIES = 32, FEW = 128, KEYS = 128 }; /* of a tile; of one where there are at most FEW */
 
 typedef struct attention {
     const nx_array *q, *k, *v, *mask; /* mask: NULL or broadcast to the scores */
@@ -19,7 +19,7 @@ typedef struct attention {
     const nx_blas *blas;
     nx_dtype computing;
     int64_t bytes;                    /* of a computed number */
-    int64_t n_queries, n_keys, width, n_blocks, repeat; /* repeat: heads of q for one of k */
+    int64_t n_queries, n_keys, width, block, n_blocks, repeat; /* block: queries of a tile; repeat: heads of q for one of k */
     double scale;
     bool causal;
 } attention;
@@ -32,44 +32,90 @@ static char *address(const nx_array *a, int64_t batch, int64_t head, int64_t row
     return (char *)a->data + offset * (int64_t)nx_dtype_bytes((nx_dtype)a->dtype);
 }
 
+static bool is_direct(const attention *w, const nx_array *a) { return a->dtype == w->computing && a->strides[3] == 1; }
+
+static void load_row(const attention *w, const nx_array *a, const char *from, char *to) {
+    if (is_direct(w, a)) memcpy(to, from, (size_t)(w->width * w->bytes));
+    else
+        nx_cast(w->computing, to, w->bytes, (nx_dtype)a->dtype, from,
+                a->strides[3] * (int64_t)nx_dtype_bytes((nx_dtype)a->dtype), w->width);
+}
+
 /* In place where they lie so, else copied into `room`. */
 static matrix load(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t first, int64_t n,
                    char *room) {
-    if (a->dtype == w->computing && a->strides[3] == 1 && a->strides[2] >= a->sizes[3])
+    if (is_direct(w, a) && a->strides[2] >= a->sizes[3])
         return (matrix){address(a, batch, head, first), a->strides[2]};
-    int64_t step = a->strides[3] * (int64_t)nx_dtype_bytes((nx_dtype)a->dtype);
-    for (int64_t i = 0; i < n; i++) {
-        nx_cast(w->computing, room + i * w->width * w->bytes, w->bytes, (nx_dtype)a->dtype,
-                address(a, batch, head, first + i), step, w->width);
-    }
+    for (int64_t i = 0; i < n; i++)
+        load_row(w, a, address(a, batch, head, first + i), room + i * w->width * w->bytes);
     return (matrix){room, w->width};
 }
 
-static void store(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t first, int64_t n,
-                  const char *from) {
-    int64_t step = a->strides[3] * (int64_t)nx_dtype_bytes((nx_dtype)a->dtype);
-    for (int64_t i = 0; i < n; i++) {
-        nx_cast((nx_dtype)a->dtype, address(a, batch, head, first + i), step, w->computing,
-                from + i * w->width * w->bytes, w->bytes, w->width);
-    }
+/* The queries of a tile, times the scale. */
+static matrix load_scaled(const attention *w, int64_t batch, int64_t head, int64_t first, int64_t n, char *room) {
+    for (int64_t i = 0; i < n; i++)
+        load_row(w, w->q, address(w->q, batch, head, first + i), room + i * w->width * w->bytes);
+    w->rows->scale(room, room, w->scale, n * w->width);
+    return (matrix){room, w->width};
 }
 
-static void multiply(const attention *w, bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha,
-                     matrix a, matrix b, double beta, char *out, int64_t ld_out) {
-    int t_a = trans_a ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS, t_b = trans_b ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
-    if (w->blas == NULL || a.ld > INT32_MAX || b.ld > INT32_MAX) {
-        w->rows->multiply(trans_a, trans_b, m, n, k, alpha, a.at, a.ld, b.at, b.ld, beta, out, ld_out);
-    } else if (w->computing == NX_F64) {
-        w->blas->dgemm(NX_BLAS_ROW_MAJOR, t_a, t_b, (int)m, (int)n, (int)k, alpha, (const double *)a.at, (int)a.ld,
-                       (const double *)b.at, (int)b.ld, beta, (double *)out, (int)ld_out);
-    } else {
-        w->blas->sgemm(NX_BLAS_ROW_MAJOR, t_a, t_b, (int)m, (int)n, (int)k, (float)alpha, (const float *)a.at,
-                       (int)a.ld, (const float *)b.at, (int)b.ld, (float)beta, (float *)out, (int)ld_out);
+/* A row of the result: the computed one, which is written as well, times a factor. */
+static void store_row(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t row, char *from, double by) {
+    char *to = address(a, batch, head, row);
+    bool direct = is_direct(w, a);
+    w->rows->scale(direct ? to : from, from, by, w->width);
+    if (direct) return;
+    nx_cast((nx_dtype)a->dtype, to, a->strides[3] * (int64_t)nx_dtype_bytes((nx_dtype)a->dtype), w->computing, from,
+            w->bytes, w->width);
+}
+
+static void store(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t n, char *from, double by) {
+    for (int64_t i = 0; i < n; i++) store_row(w, a, batch, head, i, from + i * w->width * w->bytes, by);
+}
+
+/* out = a b, or with `add` out += a b; `trans` operands are given transposed. room: of room_for_products(). */
+typedef struct product { bool trans_a, trans_b; int64_t m, n, k; bool add; } product;
+
+static nx_status multiply(const attention *w, product p, matrix a, matrix b, char *out, int64_t ld_out, float *room) {
+    int t_a = p.trans_a ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS, t_b = p.trans_b ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
+    if (room) {
+        const nx_product panels = {.m = p.m, .n = p.n, .k = p.k, .a = (const float *)a.at, .b = (const float *)b.at,
+                                   .a_row_step = p.trans_a ? 1 : a.ld, .a_k_step = p.trans_a ? a.ld : 1,
+                                   .b_k_step = p.trans_b ? 1 : b.ld, .b_column_step = p.trans_b ? b.ld : 1,
+                                   .c = (float *)out, .c_row_step = ld_out, .add = p.add, .room = room};
+        return nx_product_run(&panels);
     }
+    if (w->blas == NULL || p.n == 0 || p.k == 0 || a.ld > INT32_MAX || b.ld > INT32_MAX) {
+        w->rows->multiply(p.trans_a, p.trans_b, p.m, p.n, p.k, a.at, a.ld, b.at, b.ld, p.add, out, ld_out);
+    } else if (w->computing == NX_F64) {
+        w->blas->dgemm(NX_BLAS_ROW_MAJOR, t_a, t_b, (int)p.m, (int)p.n, (int)p.k, 1, (const double *)a.at, (int)a.ld,
+                       (const double *)b.at, (int)b.ld, p.add, (double *)out, (int)ld_out);
+    } else {
+        w->blas->sgemm(NX_BLAS_ROW_MAJOR, t_a, t_b, (int)p.m, (int)p.n, (int)p.k, 1, (const float *)a.at, (int)a.ld,
+                       (const float *)b.at, (int)b.ld, p.add, (float *)out, (int)ld_out);
+    }
+    return NX_OK;
+}
+
+/* In numbers of the computing type; 0: products need none. */
+static size_t room_for_products(const attention *w) {
+    if (w->computing != NX_F32 || w->width == 0 || !nx_product_runs()) return 0;
+    size_t scores = nx_product_room(KEYS, w->width), others = nx_product_room(w->width, KEYS);
+    return ((scores > others ? scores : others) + 15) / 16 * 16;
 }
 
 /* ---- a tile of scores ----------------------------------------------------------------------------------- */
-typedef struct tile { int64_t batch, head, query, n, key, m; } tile; /* n queries from `query` on, m keys from `key` */
+/* n queries from `query` on, m keys from `key` on; rows of the tile are `step` numbers apart. */
+typedef struct tile { int64_t batch, head, query, n, key, m, step; } tile;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t whole_strands(int64_t n) { return (n + NX__STRANDS - 1) / NX__STRANDS * NX__STRANDS; }
+
+/* The next keys of `end`. */
+static void set_keys(tile *t, int64_t end) {
+    t->m = least(KEYS, end - t->key);
+    t->step = whole_strands(t->m);
+}
 
 static void add_mask(const attention *w, const tile *t, char *scores, char *room) {
     const nx_array *a = w->mask;
@@ -82,19 +128,20 @@ static void add_mask(const attention *w, const tile *t, char *scores, char *room
     for (int64_t i = 0; i < t->n; i++) {
         const char *from = (const char *)a->data + (offset + i * step[2]) * bytes;
         nx_cast(w->computing, room, w->bytes, (nx_dtype)a->dtype, from, step[3] * bytes, t->m);
-        w->rows->add(scores + i * t->m * w->bytes, room, t->m);
+        w->rows->add(scores + i * t->step * w->bytes, room, t->m);
     }
 }
 
-/* query key' * scale + mask; a row of `room` takes a row of the mask. */
-static void score(const attention *w, const tile *t, matrix q, matrix k, char *scores, char *room) {
-    multiply(w, false, true, t->n, t->m, w->width, w->scale, q, k, 0, scores, t->m);
-    if (w->mask) add_mask(w, t, scores, room);
-    for (int64_t i = 0; w->causal && i < t->n; i++) {
-        int64_t seen = t->query + i + 1 - t->key; /* keys of this tile that row i may see */
-        if (seen < 0) seen = 0;
-        if (seen < t->m) w->rows->fill(scores + (i * t->m + seen) * w->bytes, -INFINITY, t->m - seen);
+/* query key' + mask, of scaled queries; what a row must not see is -INFINITY. `row` takes a row of the mask. */
+static nx_status score(const attention *w, const tile *t, matrix q, matrix k, char *scores, char *row, float *room) {
+    NX_TRY(multiply(w, (product){false, true, t->n, t->m, w->width, false}, q, k, scores, t->step, room));
+    if (w->mask) add_mask(w, t, scores, row);
+    for (int64_t i = 0; i < t->n; i++) {
+        int64_t seen = w->causal ? t->query + i + 1 - t->key : t->m; /* keys of this tile that row i may see */
+        seen = seen < 0 ? 0 : least(seen, t->m);
+        if (seen < t->step) w->rows->fill(scores + (i * t->step + seen) * w->bytes, -INFINITY, t->step - seen);
     }
+    return NX_OK;
 }
 
 /* The keys that a block of queries sees. */
@@ -102,56 +149,56 @@ static int64_t last_key(const attention *w, int64_t query_end) {
     return w->causal && query_end < w->n_keys ? query_end : w->n_keys;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* ---- forward -------------------------------------------------------------------------------------------- */
-typedef struct forward { char *q, *k, *v, *scores, *y, *room; double *top, *sum; } forward;
+typedef struct forward { char *q, *k, *v, *scores, *y, *row; double *top, *sum; float *room; } forward;
 
-static void forward_block(const attention *w, const forward *f, tile t) {
+static nx_status forward_block(const attention *w, const forward *f, tile t) {
     int64_t kv = t.head / w->repeat, end = last_key(w, t.query + t.n);
-    matrix q = load(w, w->q, t.batch, t.head, t.query, t.n, f->q);
-    memset(f->y, 0, (size_t)(t.n * w->width * w->bytes));
+    matrix q = load_scaled(w, t.batch, t.head, t.query, t.n, f->q);
+    if (end == 0) memset(f->y, 0, (size_t)(t.n * w->width * w->bytes));
     for (int64_t i = 0; i < t.n; i++) f->top[i] = -INFINITY, f->sum[i] = 0;
     for (t.key = 0; t.key < end; t.key += KEYS) {
-        t.m = least(KEYS, end - t.key);
-        score(w, &t, q, load(w, w->k, t.batch, kv, t.key, t.m, f->k), f->scores, f->room);
-        for (int64_t i = 0; i < t.n; i++) {
-            w->rows->soften(f->scores + i * t.m * w->bytes, t.m, &f->top[i], &f->sum[i],
-                            f->y + i * w->width * w->bytes, w->width);
-        }
-        multiply(w, false, false, t.n, w->width, t.m, 1, (matrix){f->scores, t.m},
-                 load(w, w->v, t.batch, kv, t.key, t.m, f->v), 1, f->y, w->width);
+        set_keys(&t, end);
+        NX_TRY(score(w, &t, q, load(w, w->k, t.batch, kv, t.key, t.m, f->k), f->scores, f->row, f->room));
+        w->rows->soften(f->scores, t.n, t.step, f->top, f->sum, t.key ? f->y : NULL, w->width);
+        NX_TRY(multiply(w, (product){false, false, t.n, w->width, t.m, t.key > 0}, (matrix){f->scores, t.step},
+                        load(w, w->v, t.batch, kv, t.key, t.m, f->v), f->y, w->width, f->room));
     }
-    for (int64_t i = 0; i < t.n; i++) { /* a row without keys gives zeros */
-        double lse = f->sum[i] == 0 ? 0 : f->top[i] + log(f->sum[i]);
-        w->rows->scale(f->y + i * w->width * w->bytes, f->sum[i] == 0 ? 0 : 1 / f->sum[i], w->width);
-        nx_cast((nx_dtype)w->out_lse->dtype, address(w->out_lse, t.batch, t.head, t.query + i), 0, NX_F64,
-                (const char *)&lse, 0, 1);
-    }
-    store(w, w->out, t.batch, t.head, t.query, t.n, f->y);
+    w->rows->finish(f->top, f->sum, t.n); /* a row without keys gives zeros */
+    const nx_array *lse = w->out_lse;
+    nx_cast((nx_dtype)lse->dtype, address(lse, t.batch, t.head, t.query),
+            lse->strides[2] * (int64_t)nx_dtype_bytes((nx_dtype)lse->dtype), NX_F64, (const char *)f->top,
+            sizeof(double), t.n);
+    for (int64_t i = 0; i < t.n; i++)
+        store_row(w, w->out, t.batch, t.head, t.query + i, f->y + i * w->width * w->bytes, f->sum[i]);
+    return NX_OK;
 }
 
 static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
     const attention *w = arg;
-    int64_t n = least(QUERIES, w->n_queries), m = least(KEYS, w->n_keys);
-    size_t numbers = (size_t)(2 * n * w->width + 2 * m * w->width + n * m + m), bytes = (size_t)w->bytes;
-    forward f = {.q = nx_alloc(numbers * bytes + 2 * (size_t)n * sizeof(double) + 64)};
-    if (f.q == NULL) return nx_fail_memory(numbers * bytes);
-    f.y = f.q + (size_t)(n * w->width) * bytes;
-    f.k = f.y + (size_t)(n * w->width) * bytes;
-    f.v = f.k + (size_t)(m * w->width) * bytes;
-    f.scores = f.v + (size_t)(m * w->width) * bytes;
-    f.room = f.scores + (size_t)(n * m) * bytes;
-    f.top = (double *)(f.q + (numbers * bytes + 7) / 8 * 8);
+    size_t n = (size_t)least(w->block, w->n_queries), m = (size_t)whole_strands(least(KEYS, w->n_keys));
+    size_t width = (size_t)w->width;
+    size_t room = room_for_products(w), numbers = room + (2 * n + 2 * m) * width + n * m + m, bytes = (size_t)w->bytes;
+    nx_status status = NX_OK;
+    char *at = nx_alloc(numbers * bytes + 2 * n * sizeof(double) + 8);
+    if (at == NULL) return nx_fail_memory(numbers * bytes);
+    forward f = {.room = room ? (float *)at : NULL, .q = at + room * bytes};
+    f.y = f.q + n * width * bytes;
+    f.k = f.y + n * width * bytes;
+    f.v = f.k + m * width * bytes;
+    f.scores = f.v + m * width * bytes;
+    f.row = f.scores + n * m * bytes;
+    f.top = (double *)(at + (numbers * bytes + 7) / 8 * 8);
     f.sum = f.top + n;
     for (int64_t unit = begin; unit < end; unit++) {
-        tile t = {.query = unit % w->n_blocks * QUERIES, .head = unit / w->n_blocks % w->q->sizes[1],
+        tile t = {.query = unit % w->n_blocks * w->block, .head = unit / w->n_blocks % w->q->sizes[1],
                   .batch = unit / w->n_blocks / w->q->sizes[1]};
-        t.n = least(QUERIES, w->n_queries - t.query);
-        forward_block(w, &f, t);
+        t.n = least(w->block, w->n_queries - t.query);
+        NX_TRY_FAIL(forward_block(w, &f, t));
     }
-    nx_free(f.q);
-    return NX_OK;
+fail:
+    nx_free(at);
+    return status;
 }
 
 static void prepare(attention *w, const nx_value *scale) {
@@ -159,7 +206,8 @@ static void prepare(attention *w, const nx_value *scale) {
     w->n_keys = w->k->sizes[2];
     w->width = w->q->sizes[3];
     w->repeat = w->q->sizes[1] / w->k->sizes[1];
-    w->n_blocks = (w->n_queries + QUERIES - 1) / QUERIES;
+    w->block = w->n_queries <= FEW ? FEW_QUERIES : QUERIES;
+    w->n_blocks = (w->n_queries + w->block - 1) / w->block;
     w->computing = w->q->dtype == NX_F64 ? NX_F64 : NX_F32;
     w->bytes = (int64_t)nx_dtype_bytes(w->computing);
     w->blas = nx_blas_get();
@@ -178,82 +226,88 @@ nx_status nx__attention_forward(nx_run *run, const nx_array *query, const nx_arr
     if (logsumexp->numel == 0) return NX_OK;
     prepare(&w, &scale);
     return nx_parallel(query->sizes[0] * query->sizes[1] * w.n_blocks,
-                       grain(least(QUERIES, w.n_queries) * w.n_keys * w.width), forward_blocks, &w);
+                       grain(least(w.block, w.n_queries) * w.n_keys * w.width), forward_blocks, &w);
 }
 
 /* ---- backward: one head of key and value at a time ------------------------------------------------------- */
 typedef struct backward {
-    char *q, *k, *v, *g, *y;          /* tiles in the computing type, where they have to be copied */
-    char *weights, *slopes, *room;    /* a tile of weights, of their gradients, a row of the mask */
-    char *to_q, *to_k, *to_v;         /* gradients of a whole head */
+    char *q, *k, *v, *g, *y;          /* tiles in the computing type: queries scaled, others where they have to be copied */
+    char *weights, *slopes, *row;     /* a tile of weights, of their gradients, a row of the mask */
+    char *to_q, *to_k, *to_v;         /* gradients of a whole head; of scaled queries */
     double *lse, *inner;              /* of a block of queries; inner: products of gradient and result, by row */
+    float *room;
 } backward;
 
 static void load_rows_of(const attention *w, const backward *f, const tile *t, matrix g) {
     matrix y = load(w, w->y, t->batch, t->head, t->query, t->n, f->y);
+    nx_cast(NX_F64, (char *)f->lse, sizeof(double), (nx_dtype)w->lse->dtype, address(w->lse, t->batch, t->head, t->query),
+            w->lse->strides[2] * (int64_t)nx_dtype_bytes((nx_dtype)w->lse->dtype), t->n);
     for (int64_t i = 0; i < t->n; i++) {
-        nx_cast(NX_F64, (char *)&f->lse[i], 0, (nx_dtype)w->lse->dtype, address(w->lse, t->batch, t->head, t->query + i),
-                0, 1);
         f->inner[i] = w->rows->dot(g.at + i * g.ld * w->bytes, y.at + i * y.ld * w->bytes, w->width);
     }
 }
 
-static void backward_block(const attention *w, const backward *f, tile t) {
-    int64_t kv = t.head / w->repeat, end = last_key(w, t.query + t.n), row = w->width * w->bytes;
-    matrix q = load(w, w->q, t.batch, t.head, t.query, t.n, f->q), g = load(w, w->g, t.batch, t.head, t.query, t.n, f->g);
+static nx_status backward_block(const attention *w, const backward *f, tile t) {
+    int64_t kv = t.head / w->repeat, end = last_key(w, t.query + t.n), row = w->width * w->bytes, width = w->width;
+    matrix q = load_scaled(w, t.batch, t.head, t.query, t.n, f->q), g = load(w, w->g, t.batch, t.head, t.query, t.n, f->g);
     load_rows_of(w, f, &t, g);
     for (t.key = 0; t.key < end; t.key += KEYS) {
-        t.m = least(KEYS, end - t.key);
+        set_keys(&t, end);
         matrix k = load(w, w->k, t.batch, kv, t.key, t.m, f->k), v = load(w, w->v, t.batch, kv, t.key, t.m, f->v);
-        matrix weights = {f->weights, t.m}, slopes = {f->slopes, t.m};
-        score(w, &t, q, k, f->weights, f->room);
-        for (int64_t i = 0; i < t.n; i++) w->rows->exp_less(f->weights + i * t.m * w->bytes, t.m, f->lse[i]);
-        multiply(w, true, false, t.m, w->width, t.n, 1, weights, g, 1, f->to_v + t.key * row, w->width);
-        multiply(w, false, true, t.n, t.m, w->width, 1, g, v, 0, f->slopes, t.m);
-        for (int64_t i = 0; i < t.n; i++) {
-            int64_t at = i * t.m * w->bytes;
-            w->rows->mix(f->slopes + at, f->weights + at, f->inner[i], w->scale, t.m);
-        }
-        multiply(w, false, false, t.n, w->width, t.m, 1, slopes, k, 1, f->to_q + t.query * row, w->width);
-        multiply(w, true, false, t.m, w->width, t.n, 1, slopes, q, 1, f->to_k + t.key * row, w->width);
+        matrix weights = {f->weights, t.step}, slopes = {f->slopes, t.step};
+        const product to_keys = {true, false, t.m, width, t.n, true}, to_scores = {false, true, t.n, t.m, width, false};
+        NX_TRY(score(w, &t, q, k, f->weights, f->row, f->room));
+        w->rows->exp_less(f->weights, t.n, t.step, f->lse);
+        NX_TRY(multiply(w, to_keys, weights, g, f->to_v + t.key * row, width, f->room));
+        NX_TRY(multiply(w, to_scores, g, v, f->slopes, t.step, f->room));
+        w->rows->mix(f->slopes, f->weights, t.n, t.step, f->inner);
+        NX_TRY(multiply(w, (product){false, false, t.n, width, t.m, t.key > 0}, slopes, k, f->to_q + t.query * row, width,
+                        f->room));
+        NX_TRY(multiply(w, to_keys, slopes, q, f->to_k + t.key * row, width, f->room));
     }
+    if (end == 0) memset(f->to_q + t.query * row, 0, (size_t)(t.n * row));
+    return NX_OK;
 }
 
-static void backward_head(const attention *w, const backward *f, int64_t batch, int64_t kv) {
+static nx_status backward_head(const attention *w, const backward *f, int64_t batch, int64_t kv) {
     size_t row = (size_t)(w->width * w->bytes);
     memset(f->to_k, 0, (size_t)w->n_keys * row);
     memset(f->to_v, 0, (size_t)w->n_keys * row);
     for (int64_t head = kv * w->repeat; head < (kv + 1) * w->repeat; head++) {
-        memset(f->to_q, 0, (size_t)w->n_queries * row);
-        for (int64_t query = 0; query < w->n_queries; query += QUERIES)
-            backward_block(w, f, (tile){batch, head, query, least(QUERIES, w->n_queries - query), 0, 0});
-        store(w, w->out_q, batch, head, 0, w->n_queries, f->to_q);
+        for (int64_t query = 0; query < w->n_queries; query += w->block)
+            NX_TRY(backward_block(w, f, (tile){batch, head, query, least(w->block, w->n_queries - query), 0, 0}));
+        store(w, w->out_q, batch, head, w->n_queries, f->to_q, w->scale);
     }
-    store(w, w->out_k, batch, kv, 0, w->n_keys, f->to_k);
-    store(w, w->out_v, batch, kv, 0, w->n_keys, f->to_v);
+    store(w, w->out_k, batch, kv, w->n_keys, f->to_k, 1);
+    store(w, w->out_v, batch, kv, w->n_keys, f->to_v, 1);
+    return NX_OK;
 }
 
 static nx_status backward_heads(void *arg, int64_t begin, int64_t end) {
     const attention *w = arg;
-    size_t n = (size_t)least(QUERIES, w->n_queries), m = (size_t)least(KEYS, w->n_keys), bytes = (size_t)w->bytes;
-    size_t width = (size_t)w->width;
-    size_t numbers = (3 * n + 2 * m + (size_t)w->n_queries + 2 * (size_t)w->n_keys) * width + 2 * n * m + m;
-    backward f = {.lse = nx_alloc(2 * n * sizeof(double) + numbers * bytes)};
-    if (f.lse == NULL) return nx_fail_memory(2 * n * sizeof(double) + numbers * bytes);
+    size_t n = (size_t)least(w->block, w->n_queries), m = (size_t)whole_strands(least(KEYS, w->n_keys));
+    size_t bytes = (size_t)w->bytes;
+    size_t width = (size_t)w->width, room = room_for_products(w);
+    size_t numbers = room + (3 * n + 2 * m + (size_t)w->n_queries + 2 * (size_t)w->n_keys) * width + 2 * n * m + m;
+    nx_status status = NX_OK;
+    char *first = nx_alloc(numbers * bytes + 2 * n * sizeof(double) + 8), *at = first + room * bytes;
+    if (first == NULL) return nx_fail_memory(numbers * bytes);
+    backward f = {.room = room ? (float *)first : NULL, .lse = (double *)(first + (numbers * bytes + 7) / 8 * 8)};
     f.inner = f.lse + n;
-    char *at = (char *)(f.inner + n);
     struct { char **to; size_t n; } parts[] = {
         {&f.q, n * width}, {&f.g, n * width}, {&f.y, n * width}, {&f.k, m * width}, {&f.v, m * width},
-        {&f.weights, n * m}, {&f.slopes, n * m}, {&f.room, m}, {&f.to_q, (size_t)w->n_queries * width},
+        {&f.weights, n * m}, {&f.slopes, n * m}, {&f.row, m}, {&f.to_q, (size_t)w->n_queries * width},
         {&f.to_k, (size_t)w->n_keys * width}, {&f.to_v, (size_t)w->n_keys * width}};
     for (int k = 0; k < NX_COUNT(parts); k++) {
         *parts[k].to = at;
         at += parts[k].n * bytes;
     }
+    memset(f.slopes, 0, n * m * bytes); /* what lies behind the keys of a row counts for nothing, but must be numbers */
     for (int64_t unit = begin; unit < end; unit++)
-        backward_head(w, &f, unit / w->k->sizes[1], unit % w->k->sizes[1]);
-    nx_free(f.lse);
-    return NX_OK;
+        NX_TRY_FAIL(backward_head(w, &f, unit / w->k->sizes[1], unit % w->k->sizes[1]));
+fail:
+    nx_free(first);
+    return status;
 }
 
 nx_status nx__attention_backward(nx_run *run, const nx_array *grad_out, const nx_array *query, const nx_array *key,

@@ -8,18 +8,27 @@
 #define NX_PASTE(a, b) NX_PASTE_(a, b)
 #define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
 
-enum { STRANDS = 16 };
+enum { STRANDS = NX__STRANDS };
+
+/* s[0] = all of s taken together by `of`, in halves. */
+#define HALVE(s, of)                                                                                             \
+    for (int k = 0; k < 8; k++) s[k] = of(s[k], s[k + 8]);                                                       \
+    for (int k = 0; k < 4; k++) s[k] = of(s[k], s[k + 4]);                                                       \
+    for (int k = 0; k < 2; k++) s[k] = of(s[k], s[k + 2]);                                                       \
+    s[0] = of(s[0], s[1]);
+#define LARGER(a, b) ((b) > (a) ? (b) : (a))
+#define SUM(a, b) ((a) + (b))
 
 #define DEFINE_PRODUCT(real)                                                                                     \
-    static void multiply_##real(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha,       \
-                                const void *first, int64_t ld_a, const void *second, int64_t ld_b, double beta,  \
+    static void multiply_##real(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,                     \
+                                const void *first, int64_t ld_a, const void *second, int64_t ld_b, bool add,    \
                                 void *result, int64_t ld_out) {                                                  \
         const real *a = first, *b = second;                                                                      \
         for (int64_t i = 0; i < m; i++) {                                                                        \
             real *out = (real *)result + i * ld_out;                                                             \
-            for (int64_t j = 0; j < n; j++) out[j] = beta == 0 ? 0 : (real)beta * out[j];                        \
+            for (int64_t j = 0; j < n && !add; j++) out[j] = 0;                                                  \
             for (int64_t p = 0; p < k; p++) {                                                                    \
-                const real x = (real)alpha * (trans_a ? a[p * ld_a + i] : a[i * ld_a + p]);                      \
+                const real x = trans_a ? a[p * ld_a + i] : a[i * ld_a + p];                                      \
                 if (trans_b)                                                                                     \
                     for (int64_t j = 0; j < n; j++) out[j] += x * b[j * ld_b + p];                               \
                 else                                                                                             \
@@ -29,47 +38,59 @@ enum { STRANDS = 16 };
     }
 
 #define DEFINE_ROWS(real, f)                                                                                     \
-    static real top_##real(const real *x, int64_t n, real top) {                                                 \
+    static inline real top_##real(const real *x, int64_t m, real top) {                                          \
         real s[STRANDS];                                                                                         \
-        int64_t i = 0;                                                                                           \
         for (int k = 0; k < STRANDS; k++) s[k] = top;                                                            \
-        for (; i + STRANDS <= n; i += STRANDS)                                                                   \
-            for (int k = 0; k < STRANDS; k++) s[k] = x[i + k] > s[k] ? x[i + k] : s[k];                          \
-        for (; i < n; i++) s[0] = x[i] > s[0] ? x[i] : s[0];                                                     \
-        for (int k = 0; k < STRANDS; k++) top = s[k] > top ? s[k] : top;                                         \
-        return top;                                                                                              \
+        for (int64_t i = 0; i < m; i += STRANDS)                                                                 \
+            for (int k = 0; k < STRANDS; k++) s[k] = LARGER(s[k], x[i + k]);                                     \
+        HALVE(s, LARGER)                                                                                         \
+        return s[0];                                                                                             \
     }                                                                                                            \
-    static double sum_##real(const real *x, int64_t n) {                                                         \
+    static inline real soften_row_##real(real *x, int64_t m, real less) {                                        \
         real s[STRANDS] = {0};                                                                                   \
-        double sum = 0;                                                                                          \
-        int64_t i = 0;                                                                                           \
-        for (; i + STRANDS <= n; i += STRANDS)                                                                   \
-            for (int k = 0; k < STRANDS; k++) s[k] += x[i + k];                                                  \
-        for (; i < n; i++) s[i % STRANDS] += x[i];                                                               \
-        for (int k = 0; k < STRANDS; k++) sum += s[k];                                                           \
-        return sum;                                                                                              \
+        for (int64_t i = 0; i < m; i += STRANDS)                                                                 \
+            for (int k = 0; k < STRANDS; k++) {                                                                  \
+                x[i + k] = nx_element_exp##f(x[i + k] - less);                                                   \
+                s[k] += x[i + k];                                                                                \
+            }                                                                                                    \
+        HALVE(s, SUM)                                                                                            \
+        return s[0];                                                                                             \
     }                                                                                                            \
-    static void exp_less_##real(void *row, int64_t n, double less) {                                             \
-        real *x = row;                                                                                           \
-        const real by = (real)less;                                                                              \
-        for (int64_t i = 0; i < n; i++) x[i] = nx_element_exp##f(x[i] - by);                                            \
-    }                                                                                                            \
-    static void scale_##real(void *row, double by, int64_t n) {                                                  \
-        real *x = row;                                                                                           \
+    static void scale_##real(void *to, const void *row, double by, int64_t n) {                                  \
+        real *y = to;                                                                                            \
+        const real *x = row;                                                                                     \
         const real factor = (real)by;                                                                            \
-        for (int64_t i = 0; i < n; i++) x[i] *= factor;                                                          \
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;                                                    \
     }                                                                                                            \
-    /* A row that is -INFINITY so far has the sum 0; what it is taken from must be finite, or it would be NaN. */ \
-    static void soften_##real(void *row, int64_t n, double *top, double *sum, void *y, int64_t n_y) {            \
-        const double now = top_##real(row, n, (real)*top), less = now == -INFINITY ? 0 : now;                    \
-        exp_less_##real(row, n, less);                                                                           \
-        if (*top != now) {                                                                                       \
-            const double factor = nx_element_exp(*top - less);                                                              \
-            *sum *= factor;                                                                                      \
-            scale_##real(y, factor, n_y);                                                                        \
-            *top = now;                                                                                          \
+    /* A row that is -INFINITY so far has the sum 0; what it is taken from must be finite, or it would be NaN. */\
+    static void soften_##real(void *rows, int64_t n, int64_t m, double *top, double *sum, void *y, int64_t width) {\
+        for (int64_t row = 0; row < n; row++) {                                                                  \
+            real *x = (real *)rows + row * m;                                                                    \
+            const double now = top_##real(x, m, (real)top[row]), less = now == -INFINITY ? 0 : now;              \
+            if (y && top[row] != now) {                                                                          \
+                const double factor = nx_element_exp(top[row] - less);                                           \
+                sum[row] *= factor;                                                                              \
+                scale_##real((real *)y + row * width, (real *)y + row * width, factor, width);                   \
+            }                                                                                                    \
+            top[row] = now;                                                                                      \
+            sum[row] += soften_row_##real(x, m, (real)less);                                                     \
         }                                                                                                        \
-        *sum += sum_##real(row, n);                                                                              \
+    }                                                                                                            \
+    static void exp_less_##real(void *rows, int64_t n, int64_t m, const double *less) {                          \
+        for (int64_t row = 0; row < n; row++) {                                                                  \
+            real *x = (real *)rows + row * m;                                                                    \
+            const real by = (real)less[row];                                                                     \
+            for (int64_t i = 0; i < m; i += STRANDS)                                                             \
+                for (int k = 0; k < STRANDS; k++) x[i + k] = nx_element_exp##f(x[i + k] - by);                   \
+        }                                                                                                        \
+    }                                                                                                            \
+    static void mix_##real(void *gradient, const void *part, int64_t n, int64_t m, const double *less) {         \
+        for (int64_t row = 0; row < n; row++) {                                                                  \
+            real *g = (real *)gradient + row * m;                                                                \
+            const real *p = (const real *)part + row * m, by = (real)less[row];                                  \
+            for (int64_t i = 0; i < m; i += STRANDS)                                                             \
+                for (int k = 0; k < STRANDS; k++) g[i + k] = p[i + k] * (g[i + k] - by);                         \
+        }                                                                                                        \
     }                                                                                                            \
     static void add_##real(void *row, const void *other, int64_t n) {                                            \
         real *x = row;                                                                                           \
@@ -80,28 +101,30 @@ enum { STRANDS = 16 };
         real *x = row;                                                                                           \
         for (int64_t i = 0; i < n; i++) x[i] = (real)value;                                                      \
     }                                                                                                            \
-    static void mix_##real(void *gradient, const void *part, double less, double scale, int64_t n) {             \
-        real *g = gradient;                                                                                      \
-        const real *p = part, by = (real)less, factor = (real)scale;                                             \
-        for (int64_t i = 0; i < n; i++) g[i] = p[i] * (g[i] - by) * factor;                                      \
-    }                                                                                                            \
     static double dot_##real(const void *first, const void *second, int64_t n) {                                 \
         const real *x = first, *y = second;                                                                      \
         real s[STRANDS] = {0};                                                                                   \
-        double sum = 0;                                                                                          \
         int64_t i = 0;                                                                                           \
         for (; i + STRANDS <= n; i += STRANDS)                                                                   \
             for (int k = 0; k < STRANDS; k++) s[k] += x[i + k] * y[i + k];                                       \
         for (; i < n; i++) s[i % STRANDS] += x[i] * y[i];                                                        \
-        for (int k = 0; k < STRANDS; k++) sum += s[k];                                                           \
-        return sum;                                                                                              \
+        HALVE(s, SUM)                                                                                            \
+        return s[0];                                                                                             \
     }
+
+static void finish(double *top, double *sum, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const double all = sum[i], lse = top[i] + nx_element_log(all);
+        top[i] = all == 0 ? 0 : lse;
+        sum[i] = all == 0 ? 0 : 1 / all;
+    }
+}
 
 DEFINE_PRODUCT(float)
 DEFINE_PRODUCT(double)
 DEFINE_ROWS(float, f)
 DEFINE_ROWS(double, )
 
-#define ROWS(real)                                                                                               \
-    {multiply_##real, soften_##real, exp_less_##real, add_##real, scale_##real, fill_##real, mix_##real, dot_##real}
+#define ROWS(real)                                                                                                         \
+    {multiply_##real, soften_##real, finish, exp_less_##real, mix_##real, add_##real, scale_##real, fill_##real, dot_##real}
 const nx__attention_rows NX_AT_LEVEL(nx__attention_rows)[2] = {ROWS(float), ROWS(double)};

@@ -1,71 +1,90 @@
-/* Products of float32 matrices of any size out of panels (panel.c). Blocks of b, DEPTH by COLUMNS, are packed; each
- * strip of rows of a then meets all panels of the block while it stays in the first-level cache. Strips are read where
- * they lie, unless their lines would fall on top of each other there. Sums go on from one block of DEPTH to the next
- * in c, so that a row of the result does not depend on how the rows are split over threads. */
+/* Products of float32 matrices of any size out of panels (panel.c). Blocks of b, DEPTH by COLUMNS, are packed panel by
+ * panel; each panel stays in the first-level cache while all rows of a meet it. Where the lines of a would fall on top of
+ * each other there, a strip of rows is packed instead and meets all panels. Sums go on from one block of DEPTH to the
+ * next in c, so that a row of the result does not depend on how the rows are split over threads. */
 #include "kernel/panel.h"
 
 enum { DEPTH = 256, COLUMNS = 512, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
 
 typedef struct blocks {
-    const nx__blocked *p;
+    const nx_product *p;
     float *b, *strip;        /* room for packed panels and for a packed strip */
     int64_t first_k, k, first_column, columns;
 } blocks;
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static bool must_pack(const nx__blocked *p) {
+static bool must_pack(const nx_product *p) {
     if (p->a_k_step == 1) return p->a_row_step % BAD_STEP == 0;
     return p->a_row_step != 1 || p->a_k_step % BAD_STEP == 0;
 }
 
-static void pack_block(const blocks *w) {
-    const nx__blocked *p = w->p;
-    for (int64_t j = 0; j < w->columns; j += NX__PANEL_COLUMNS) {
-        const float *from = p->b + w->first_k * p->b_k_step + (w->first_column + j) * p->b_column_step;
-        nx__panel_pack_b(w->b + j * w->k, from, p->b_k_step, p->b_column_step, w->k,
-                         min64(NX__PANEL_COLUMNS, w->columns - j));
-    }
+/* The panel that begins at column j of the block, with rows from `row` on. */
+static nx__panel panel_at(const blocks *w, int64_t row, int64_t j) {
+    const nx_product *p = w->p;
+    int64_t column = w->first_column + j;
+    bool starts = p->start && w->first_k + w->k == p->k;
+    return (nx__panel){.a = p->a + row * p->a_row_step + w->first_k * p->a_k_step,
+                       .a_row_step = p->a_row_step,
+                       .a_k_step = p->a_k_step,
+                       .b = p->b + w->first_k * p->b_k_step + column * p->b_column_step,
+                       .b_k_step = p->b_k_step,
+                       .b_column_step = p->b_column_step,
+                       .packed = w->b + j * w->k,
+                       .is_packed = row > 0,
+                       .k = w->k,
+                       .c = p->c + row * p->c_row_step + column,
+                       .c_row_step = p->c_row_step,
+                       .start = starts ? p->start + row * p->start_row_step + column : NULL,
+                       .start_row_step = starts ? p->start_row_step : 0,
+                       .add = p->add || w->first_k > 0};
 }
 
 static void multiply_strip(const blocks *w, int64_t row, int64_t rows) {
-    const nx__blocked *p = w->p;
-    nx__panel panel = {.a = p->a + row * p->a_row_step + w->first_k * p->a_k_step,
-                       .a_row_step = p->a_row_step,
-                       .a_k_step = p->a_k_step,
-                       .k = w->k,
-                       .c_row_step = p->c_row_step,
-                       .add = p->add || w->first_k > 0};
-    if (must_pack(p)) {
-        nx__panel_pack_a(w->strip, panel.a, p->a_row_step, p->a_k_step, w->k, rows);
+    const nx_product *p = w->p;
+    for (int64_t j = 0; j < w->columns; j += NX__PANEL_COLUMNS) {
+        nx__panel panel = panel_at(w, row, j);
+        if (j == 0) nx__panel_pack_a(w->strip, panel.a, p->a_row_step, p->a_k_step, w->k, rows);
         panel.a = w->strip;
         panel.a_row_step = 1;
         panel.a_k_step = rows;
-    }
-    for (int64_t j = 0; j < w->columns; j += NX__PANEL_COLUMNS) {
-        panel.b = w->b + j * w->k;
-        panel.c = p->c + row * p->c_row_step + w->first_column + j;
-        panel.row = p->row ? p->row + w->first_column + j : NULL;
         nx__panel_multiply(&panel, rows, min64(NX__PANEL_COLUMNS, w->columns - j));
     }
 }
 
-nx_status nx__blocked_multiply(const nx__blocked *p) {
-    int64_t depth = min64(p->k, DEPTH), columns = min64(p->n, COLUMNS);
-    columns = (columns + NX__PANEL_COLUMNS - 1) / NX__PANEL_COLUMNS * NX__PANEL_COLUMNS;
-    size_t bytes = sizeof(float) * (size_t)(depth * (columns + NX__PANEL_ROWS));
-    blocks w = {.p = p, .b = nx_alloc(bytes)};
-    if (w.b == NULL) return nx_fail_memory(bytes);
-    w.strip = w.b + depth * columns;
+static void multiply_block(const blocks *w) {
+    const nx_product *p = w->p;
+    if (must_pack(p)) {
+        for (int64_t row = 0; row < p->m; row += NX__PANEL_ROWS)
+            multiply_strip(w, row, min64(NX__PANEL_ROWS, p->m - row));
+        return;
+    }
+    for (int64_t j = 0; j < w->columns; j += NX__PANEL_COLUMNS) {
+        nx__panel panel = panel_at(w, 0, j);
+        panel.packed = w->b; /* done with before the next one */
+        nx__panel_multiply(&panel, p->m, min64(NX__PANEL_COLUMNS, w->columns - j));
+    }
+}
+
+bool nx_product_runs(void) { return nx_level() == NX_LEVEL_V4; }
+
+size_t nx_product_room(int64_t n, int64_t k) {
+    int64_t columns = (min64(n, COLUMNS) + NX__PANEL_COLUMNS - 1) / NX__PANEL_COLUMNS * NX__PANEL_COLUMNS;
+    return (size_t)(min64(k, DEPTH) * (columns + NX__PANEL_ROWS));
+}
+
+nx_status nx_product_run(const nx_product *p) {
+    size_t room = nx_product_room(p->n, p->k);
+    blocks w = {.p = p, .b = p->room ? p->room : nx_alloc(sizeof(float) * room)};
+    if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
+    w.strip = w.b + room - min64(p->k, DEPTH) * NX__PANEL_ROWS;
     for (w.first_column = 0; w.first_column < p->n; w.first_column += w.columns) {
         w.columns = min64(COLUMNS, p->n - w.first_column);
         for (w.first_k = 0; w.first_k < p->k; w.first_k += w.k) {
             w.k = min64(DEPTH, p->k - w.first_k);
-            pack_block(&w);
-            for (int64_t row = 0; row < p->m; row += NX__PANEL_ROWS)
-                multiply_strip(&w, row, min64(NX__PANEL_ROWS, p->m - row));
+            multiply_block(&w);
         }
     }
-    nx_free(w.b);
+    if (p->room == NULL) nx_free(w.b);
     return NX_OK;
 }

@@ -63,32 +63,35 @@ typedef struct product {
     int64_t m, n, k;
     bool by_rows, is_double;
     double alpha, beta; /* c = alpha*a*b + beta*c; beta 0 does not read c */
-    const float *row;   /* of multiply_panels: what every row of c begins with, NULL: see beta */
+    const float *start; /* of multiply_panels: added to the product, NULL: see beta */
+    int64_t start_row_step;
 } product;
 
 /* Vectors are better off with BLAS. */
 static bool suits_panels(const product *p) {
     return !p->is_double && p->alpha == 1 && (p->beta == 0 || p->beta == 1) && p->m > 1 && p->n > 1 &&
-           nx__blocked_runs();
+           nx_product_runs();
 }
 
 /* Rows (or columns) begin .. end of the product. */
 static nx_status multiply_panels(const product *p, int64_t begin, int64_t end) {
-    nx__blocked part = {.m = p->m, .n = p->n, .k = p->k, .a = p->a.data, .b = p->b.data, .c = p->c.data, .row = p->row,
-                        .a_row_step = p->a.transposed ? 1 : p->a.ld, .a_k_step = p->a.transposed ? p->a.ld : 1,
-                        .b_k_step = p->b.transposed ? 1 : p->b.ld, .b_column_step = p->b.transposed ? p->b.ld : 1,
-                        .c_row_step = p->c.ld, .add = p->beta == 1};
+    nx_product part = {.m = p->m, .n = p->n, .k = p->k, .a = p->a.data, .b = p->b.data, .c = p->c.data,
+                       .a_row_step = p->a.transposed ? 1 : p->a.ld, .a_k_step = p->a.transposed ? p->a.ld : 1,
+                       .b_k_step = p->b.transposed ? 1 : p->b.ld, .b_column_step = p->b.transposed ? p->b.ld : 1,
+                       .c_row_step = p->c.ld, .start = p->start, .start_row_step = p->start_row_step,
+                       .add = p->beta == 1};
     if (p->by_rows) {
         part.m = end - begin;
         part.a += begin * part.a_row_step;
         part.c += begin * part.c_row_step;
+        part.start += part.start ? begin * part.start_row_step : 0;
     } else {
         part.n = end - begin;
         part.b += begin * part.b_column_step;
         part.c += begin;
-        part.row += part.row ? begin : 0;
+        part.start += part.start ? begin : 0;
     }
-    return nx__blocked_multiply(&part);
+    return nx_product_run(&part);
 }
 
 /* One column or one row: every element of the matrix is read once, which the general product is slow at. */
@@ -207,12 +210,15 @@ bool nx_gemm_adds(const nx_array *out) {
     return blas && find_layout(out, &c);
 }
 
-/* A row of elements side by side that every row of the result begins with. */
-static const float *find_row(const nx_array *self, const nx_array *out) {
+/* Whether rows of elements side by side, or one for all rows of the result, are what is added. */
+static bool find_start(const nx_array *self, const nx_array *out, product *p) {
     int last = self->ndim - 1;
-    bool is_row = self->dtype == NX_F32 && last >= 0 && self->sizes[last] == out->sizes[1] && self->strides[last] == 1;
-    for (int d = 0; d < last; d++) is_row = is_row && (self->sizes[d] == 1 || self->strides[d] == 0);
-    return is_row ? self->data : NULL;
+    bool many = self->ndim == 2 && self->sizes[0] == out->sizes[0];
+    bool fits = self->dtype == NX_F32 && last >= 0 && self->sizes[last] == out->sizes[1] && self->strides[last] == 1;
+    if (!fits) return false;
+    p->start = self->data;
+    p->start_row_step = many ? self->strides[0] : 0;
+    return true;
 }
 
 nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b, double alpha, double beta,
@@ -222,8 +228,7 @@ nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b
     nx_status status = NX_OK;
     if (out->numel == 0) return NX_OK;
     bool turned = find_layout(out, &p.c) && p.c.transposed, in_place = self->data == out->data && beta != 0;
-    if (!in_place && !turned && beta == 1 && suits_panels(&p) && p.k > 0) p.row = find_row(self, out);
-    if (p.row) p.beta = 0;
+    if (!in_place && !turned && beta == 1 && suits_panels(&p) && p.k > 0 && find_start(self, out, &p)) p.beta = 0;
     else if (!in_place && beta != 0) nx_copy_cast(out, self);
     NX_TRY_FAIL(load_operand(a, (nx_dtype)out->dtype, &p.a));
     NX_TRY_FAIL(load_operand(b, (nx_dtype)out->dtype, &p.b));

@@ -34,6 +34,24 @@ bool nx_gemm_adds(const nx_array *out);
 NX_MUST_USE nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b, double alpha,
                                   double beta, const nx_array *out);
 
+/* ---- float32 products in panels that stay in registers (blocked.c), on processors of level v4 ------------- */
+/* c = a b + start, with `add` c += a b + start. Steps count elements; those of the rows of c and of start, 1 from column to
+ * column. c lies over neither a nor b nor start. Rows of the result do not depend on how many there are. */
+typedef struct nx_product {
+    int64_t m, n, k;         /* none is 0 */
+    const float *a, *b;
+    int64_t a_row_step, a_k_step, b_k_step, b_column_step;
+    float *c;
+    int64_t c_row_step;
+    const float *start;      /* NULL: 0; added last */
+    int64_t start_row_step;  /* 0: one row for all */
+    bool add;
+    float *room;             /* nx_product_room(n, k) numbers, at a multiple of 64; NULL: allocated for the call */
+} nx_product;
+bool nx_product_runs(void);
+size_t nx_product_room(int64_t n, int64_t k);
+NX_MUST_USE nx_status nx_product_run(const nx_product *p);
+
 /* ---- rows, at each instruction-set level: row.c ---------------------------------------------------------- */
 /* A row has n elements of the computing type (float, double) and room for a multiple of NX_ROW_WIDE. What lies behind
  * the n-th, its filling, is read as the functions say and may be written. `out` may be the first operand. */

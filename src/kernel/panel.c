@@ -71,35 +71,38 @@ void nx__panel_pack_a(float *to, const float *a, int64_t row_step, int64_t k_ste
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------------------- */
-/* R rows, V vectors of columns. AT(r) is element (r, k) of a, whose pointers NEXT moves on to the next k. */
-#define DEFINE_KERNEL(name, R, V, POINTERS, AT, NEXT)                                                        \
-    static __attribute__((noinline)) void name(const nx__panel *p, float *c, int64_t c_row_step) {           \
-        const float *b = p->b, *row = p->row;                                                                \
-        const int64_t k = p->k, step = p->a_row_step, k_step = p->a_k_step;                                  \
-        wide s[R][V];                                                                                        \
-        POINTERS                                                                                             \
-        (void)step, (void)k_step;                                                                            \
-        UNROLL for (int r = 0; r < R; r++) {                                                                 \
-            __builtin_prefetch(c + r * c_row_step, 1); /* on its way while the sums are made */              \
-            __builtin_prefetch(c + r * c_row_step + WIDE * V - 1, 1);                                        \
-            UNROLL for (int v = 0; v < V; v++) s[r][v] = (wide){0};                                          \
-        }                                                                                                    \
-        for (int64_t i = 0; i < k; i++, b += WIDEST) {                                                       \
-            wide x[V];                                                                                       \
-            UNROLL for (int v = 0; v < V; v++) x[v] = ((const wide *)b)[v];                                  \
-            UNROLL for (int r = 0; r < R; r++) {                                                             \
-                const wide y = AT(r) - (wide){0};                                                            \
-                UNROLL for (int v = 0; v < V; v++) s[r][v] += y * x[v];                                      \
-            }                                                                                                \
-            NEXT                                                                                             \
-        }                                                                                                    \
-        UNROLL for (int r = 0; r < R; r++, c += c_row_step) {                                                \
-            UNROLL for (int v = 0; v < V; v++) {                                                             \
-                if (p->add) s[r][v] += ((const loose *)c)[v];                                                \
-                else if (row) s[r][v] += ((const loose *)row)[v];                                            \
-                ((loose *)c)[v] = s[r][v];                                                                   \
-            }                                                                                                \
-        }                                                                                                    \
+/* R rows, V vectors of columns. AT(r) is element (r, k) of a, whose pointers NEXT moves on to the next k; so do LOAD and
+ * MOVE for b. */
+#define DEFINE_KERNEL(name, R, V, POINTERS, AT, NEXT, LOAD, MOVE)                                             \
+    static __attribute__((noinline)) void name(const nx__panel *p, float *c, int64_t c_row_step,              \
+                                               const float *start, int64_t start_row_step) {                  \
+        const float *b = p->is_packed ? p->packed : p->b;                                                     \
+        float *packed = p->packed;                                                                            \
+        const int64_t k = p->k, step = p->a_row_step, k_step = p->a_k_step, b_step = p->b_k_step;             \
+        wide s[R][V];                                                                                         \
+        POINTERS                                                                                              \
+        (void)step, (void)k_step, (void)b_step, (void)packed;                                                 \
+        UNROLL for (int r = 0; r < R; r++) {                                                                  \
+            __builtin_prefetch(c + r * c_row_step, 1); /* on its way while the sums are made */               \
+            __builtin_prefetch(c + r * c_row_step + WIDE * V - 1, 1);                                         \
+            UNROLL for (int v = 0; v < V; v++) s[r][v] = (wide){0};                                           \
+        }                                                                                                     \
+        _Pragma("GCC unroll 4") for (int64_t i = 0; i < k; i++) {                                             \
+            wide x[V];                                                                                        \
+            UNROLL for (int v = 0; v < V; v++) { LOAD(v) }                                                    \
+            UNROLL for (int r = 0; r < R; r++) {                                                              \
+                const wide y = AT(r) - (wide){0};                                                             \
+                UNROLL for (int v = 0; v < V; v++) s[r][v] += y * x[v];                                       \
+            }                                                                                                 \
+            NEXT MOVE                                                                                         \
+        }                                                                                                     \
+        UNROLL for (int r = 0; r < R; r++, c += c_row_step, start += start_row_step) {                        \
+            UNROLL for (int v = 0; v < V; v++) {                                                              \
+                if (p->add) s[r][v] += ((const loose *)c)[v];                                                 \
+                if (p->start) s[r][v] += ((const loose *)start)[v];                                           \
+                ((loose *)c)[v] = s[r][v];                                                                    \
+            }                                                                                                 \
+        }                                                                                                     \
     }
 
 /* Rows of a side by side in memory order of k: three rows a pointer, so that the addresses fit the registers. */
@@ -110,18 +113,25 @@ void nx__panel_pack_a(float *to, const float *a, int64_t row_step, int64_t k_ste
 #define COLUMN_POINTERS const float *a = p->a;
 #define COLUMN_AT(r) a[r]
 #define COLUMN_NEXT a += k_step;
-#define DEFINE_KERNELS(R)                                                                                     \
-    DEFINE_KERNEL(rows_##R##_1, R, 1, ROW_POINTERS, ROW_AT, ROW_NEXT)                                         \
-    DEFINE_KERNEL(rows_##R##_2, R, 2, ROW_POINTERS, ROW_AT, ROW_NEXT)                                         \
-    DEFINE_KERNEL(columns_##R##_1, R, 1, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT)                             \
-    DEFINE_KERNEL(columns_##R##_2, R, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT)
+/* b packed; or its rows as they lie, which are packed on the way. */
+#define PACKED_LOAD(v) x[v] = ((const wide *)b)[v];
+#define PACKED_MOVE b += WIDEST;
+#define PLAIN_LOAD(v) ((wide *)packed)[v] = x[v] = ((const loose *)b)[v];
+#define PLAIN_MOVE b += b_step, packed += WIDEST;
+#define DEFINE_KERNELS(R)                                                                                         \
+    DEFINE_KERNEL(rows_##R##_1, R, 1, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)                   \
+    DEFINE_KERNEL(rows_##R##_2, R, 2, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)                   \
+    DEFINE_KERNEL(columns_##R##_1, R, 1, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)       \
+    DEFINE_KERNEL(columns_##R##_2, R, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)
 DEFINE_KERNELS(12)
 DEFINE_KERNELS(8)
 DEFINE_KERNELS(4)
 DEFINE_KERNELS(2)
 DEFINE_KERNELS(1)
+DEFINE_KERNEL(rows_packing, 12, 2, ROW_POINTERS, ROW_AT, ROW_NEXT, PLAIN_LOAD, PLAIN_MOVE)
+DEFINE_KERNEL(columns_packing, 12, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PLAIN_LOAD, PLAIN_MOVE)
 
-typedef void kernel_fn(const nx__panel *p, float *c, int64_t c_row_step);
+typedef void kernel_fn(const nx__panel *p, float *c, int64_t c_row_step, const float *start, int64_t start_row_step);
 static const struct { int rows; kernel_fn *by_rows[2], *by_columns[2]; } kernels[] = {
 #define KERNEL_ROW(R) {R, {rows_##R##_1, rows_##R##_2}, {columns_##R##_1, columns_##R##_2}},
     KERNEL_ROW(12) KERNEL_ROW(8) KERNEL_ROW(4) KERNEL_ROW(2) KERNEL_ROW(1)
@@ -129,26 +139,43 @@ static const struct { int rows; kernel_fn *by_rows[2], *by_columns[2]; } kernels
 
 /* Whole vectors are computed; of the last one the columns that c has are copied. */
 static void multiply_part(const nx__panel *p, kernel_fn *kernel, int rows, int64_t columns) {
-    _Alignas(64) float part[NX__PANEL_ROWS * WIDEST], row[WIDEST] = {0};
-    nx__panel whole = *p;
-    if (p->row) whole.row = memcpy(row, p->row, (size_t)columns * sizeof *row);
-    for (int r = 0; p->add && r < rows; r++)
-        memcpy(part + r * WIDEST, p->c + r * p->c_row_step, (size_t)columns * sizeof *part);
-    kernel(&whole, part, WIDEST);
-    for (int r = 0; r < rows; r++)
-        memcpy(p->c + r * p->c_row_step, part + r * WIDEST, (size_t)columns * sizeof *part);
+    _Alignas(64) float part[NX__PANEL_ROWS * WIDEST], start[NX__PANEL_ROWS * WIDEST];
+    size_t bytes = (size_t)columns * sizeof *part;
+    for (int r = 0; r < rows; r++) {
+        if (p->add) memcpy(part + r * WIDEST, p->c + r * p->c_row_step, bytes);
+        if (p->start) memcpy(start + r * WIDEST, p->start + r * p->start_row_step, bytes);
+    }
+    kernel(p, part, WIDEST, start, WIDEST);
+    for (int r = 0; r < rows; r++) memcpy(p->c + r * p->c_row_step, part + r * WIDEST, bytes);
+}
+
+static void move_down(nx__panel *p, int rows) {
+    p->a += rows * p->a_row_step;
+    p->c += rows * p->c_row_step;
+    if (p->start) p->start += rows * p->start_row_step;
+}
+
+/* Makes p->packed from b; where b's rows are whole, while the first rows of a are multiplied. Returns how many. */
+static int pack(nx__panel *p, int64_t rows, int64_t columns) {
+    bool plain = p->b_column_step == 1 && columns == WIDEST && rows >= NX__PANEL_ROWS;
+    if (plain) (p->a_row_step == 1 ? columns_packing : rows_packing)(p, p->c, p->c_row_step, p->start, p->start_row_step);
+    else nx__panel_pack_b(p->packed, p->b, p->b_k_step, p->b_column_step, p->k, columns);
+    p->is_packed = true;
+    return plain ? NX__PANEL_ROWS : 0;
 }
 
 void nx__panel_multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     nx__panel p = *panel;
+    int done = p.is_packed ? 0 : pack(&p, rows, columns);
+    move_down(&p, done);
+    rows -= done;
     for (int size = 0; rows > 0; size++) {
         int n = kernels[size].rows;
         kernel_fn *kernel = (p.a_row_step == 1 ? kernels[size].by_columns : kernels[size].by_rows)[columns > WIDE];
         for (; rows >= n; rows -= n) {
-            if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step);
+            if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step, p.start, p.start_row_step);
             else multiply_part(&p, kernel, n, columns);
-            p.a += n * p.a_row_step;
-            p.c += n * p.c_row_step;
+            move_down(&p, n);
         }
     }
 }

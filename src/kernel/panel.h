@@ -11,29 +11,21 @@ void nx__panel_pack_b(float *to, const float *b, int64_t k_step, int64_t column_
 /* rows x k of a as [k][rows]. */
 void nx__panel_pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t rows);
 
-/* c[row][column] = start + sum over k of a[row][k]*b[k][column], in order of k. */
+/* c = a b + start, with `add` c += a b + start; sums in order of k, start last. */
 typedef struct nx__panel {
     const float *a;          /* steps count elements; one of them is 1 */
     int64_t a_row_step, a_k_step;
-    const float *b;          /* packed */
+    const float *b;          /* as it lies */
+    int64_t b_k_step, b_column_step;
+    float *packed;           /* room for k x NX__PANEL_COLUMNS; with is_packed it holds b already */
+    bool is_packed;
     int64_t k;
     float *c;
     int64_t c_row_step;
-    const float *row;        /* start: this row for every row of c; NULL: 0, or with `add` what c holds */
+    const float *start;      /* NULL: 0 */
+    int64_t start_row_step;
     bool add;
 } nx__panel;
 void nx__panel_multiply(const nx__panel *p, int64_t rows, int64_t columns);
-
-/* c = a b, from `row` or with `add` from c, at any size but m, n or k = 0 (blocked.c). Steps count elements; those of
- * the rows of c, 1 from column to column. c lies over neither a nor b. */
-typedef struct nx__blocked {
-    int64_t m, n, k;
-    const float *a, *b, *row;
-    float *c;
-    int64_t a_row_step, a_k_step, b_k_step, b_column_step, c_row_step;
-    bool add;
-} nx__blocked;
-NX_MUST_USE nx_status nx__blocked_multiply(const nx__blocked *p);
-static inline bool nx__blocked_runs(void) { return nx_level() == NX_LEVEL_V4; }
 
 #endif

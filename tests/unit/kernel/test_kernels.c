@@ -73,6 +73,33 @@ static void test_products(void **state) {
     }
 }
 
+/* self + a b for every way in which self can lie: rows, columns, gaps, one row, one column, the result itself. */
+static void check_sum(const int64_t *mnk, int layout, int way) {
+    int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+    nx_tensor *a = matrix(NX_F32, m, k, layout % 2), *b = matrix(NX_F32, k, n, layout / 2 % 2);
+    nx_tensor *out = matrix(NX_F32, m, n, layout / 4), *self = matrix(NX_F32, way == 3 ? 1 : m, way == 4 ? 1 : n, way % 3);
+    nx_tensor *first = matrix(NX_F32, m, n, layout / 4);
+    OK(nx_gemm_add(way == 5 ? &out->a : &self->a, &a->a, &b->a, 1, 1, &out->a));
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double want = way == 5 ? element(first, i * n + j) : element(self, way == 3 ? j : way == 4 ? i : i * n + j);
+            for (int64_t l = 0; l < k; l++) want += element(a, i * k + l) * element(b, l * n + j);
+            assert_true(element(out, i * n + j) == want);
+        }
+    }
+    nx_tensor *all[] = {a, b, out, self, first};
+    for (int i = 0; i < NX_COUNT(all); i++) nx_tensor_unref(all[i]);
+}
+
+static void test_sums_with_products(void **state) {
+    static const int64_t shapes[][3] = {{13, 33, 4}, {2, 2, 3}, {27, 64, 300}, {12, 530, 5}, {40, 31, 513}};
+    for (int s = 0; s < NX_COUNT(shapes); s++) {
+        for (int layout = 0; layout < 8; layout++) {
+            for (int way = 0; way < 6; way++) check_sum(shapes[s], layout, way);
+        }
+    }
+}
+
 static void test_product_over_an_operand(void **state) {
     nx_tensor *a = counted(NX_F32, 2, SIZES(2, 2), 1);
     OK(compute("aten::mm.out", (nx_value[]){nx_value_tensor(a), nx_value_tensor(a), nx_value_tensor(a)}));
@@ -189,7 +216,8 @@ static void test_single_normals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),           cmocka_unit_test(test_product_over_an_operand),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_sums_with_products),           cmocka_unit_test(test_product_over_an_operand),
         cmocka_unit_test(test_failed_allocations), cmocka_unit_test(test_fill),
         cmocka_unit_test(test_blocks_of_normals),  cmocka_unit_test(test_normals_of_other_dtypes),
         cmocka_unit_test(test_single_normals),
