@@ -170,12 +170,17 @@ static void drop_functions(void *context) {
     Py_DECREF((PyObject *)context);
     PyGILState_Release(state);
 }
+int nxpy_visit_hook(const nx_grad_hook *hook, const nxpy_visitor *visitor) {
+    bool is_ours = hook->context && hook->call == call_functions;
+    return is_ours ? visitor->visit(hook->context, visitor->arg) : 0;
+}
 static PyObject *hooks_of(PyObject *self, PyObject *accumulated) {
     nx_grad_hook *hook;
     NXPY_TRY(nx_grad_hook_of(SELF, PyObject_IsTrue(accumulated) ? NX_HOOK_ACCUMULATED : NX_HOOK_GRADIENT, &hook));
     if (hook->context == NULL && (hook->context = PyDict_New()) == NULL) return NULL;
     hook->call = call_functions;
     hook->free = drop_functions;
+    nxpy_tensor_track(self);
     return Py_NewRef(hook->context);
 }
 

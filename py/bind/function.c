@@ -57,6 +57,13 @@ static void end(nx_grad_node *node) {
     PyGILState_Release(state);
 }
 
+int nxpy_visit_function(const nx_grad_node *node, const nxpy_visitor *visitor) {
+    if (node->class->apply != call_python) return 0;
+    const function *f = node->context;
+    int result = visitor->visit(f->call, visitor->arg);
+    return result || f->saved == NULL ? result : visitor->visit(f->saved, visitor->arg);
+}
+
 static nx_status new_node(PyObject *inputs, const char *name, PyObject *call, nx_grad_node **out) {
     size_t bytes = sizeof(function) + strlen(name) + 1;
     int n = (int)PyTuple_GET_SIZE(inputs);
@@ -117,6 +124,7 @@ static PyObject *function_result(PyObject *module, PyObject *args) {
     if (output >= node->n_inputs) node->n_inputs = output + 1;
     NXPY_TRY(written ? nx_grad_set_written(nxpy_tensor_get(tensor), node, output)
                      : nx_grad_set_node(nxpy_tensor_get(tensor), node, output));
+    nxpy_tensor_track(tensor);
     Py_RETURN_NONE;
 }
 static PyObject *check_version(PyObject *module, PyObject *args) {

@@ -41,6 +41,11 @@ nx_generator *nxpy_generator_get(PyObject *o);
 PyObject *nxpy_word_object(uint32_t tag, int value);
 nx_grad_node *nxpy_grad_node_get(PyObject *object);    /* of an nxpy_grad_node_type; lent */
 PyObject *nxpy_grad_node_object(nx_grad_node *node);  /* lent node; new reference */
+/* For the collector: shows what a node or hook of src/grad holds of Python. */
+typedef struct nxpy_visitor { visitproc visit; void *arg; } nxpy_visitor;
+int nxpy_visit_function(const nx_grad_node *node, const nxpy_visitor *visitor);
+int nxpy_visit_hook(const nx_grad_hook *hook, const nxpy_visitor *visitor);
+void nxpy_tensor_track(PyObject *tensor);             /* the collector follows it from now on */
 const char *nxpy_type_text(PyObject *o);              /* "Tensor", "int" ... as PyTorch's messages name it */
 
 int nxpy_add_words(PyObject *module);

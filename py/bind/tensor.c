@@ -3,7 +3,8 @@
  * When Python lets go of an object that has state of its own (attributes, weak references, a subclass) and C still holds
  * the tensor, the object stays and the tensor owns it (tensor->python_owned); when Python meets the tensor again the
  * ownership turns back. An object without state is simply made again. Dead plain objects wait in a list.
- * The collector follows an object only once it has attributes, since no cycle can run through it before. */
+ * The collector follows an object only once it has attributes, hooks or a history in Python, since no cycle can run through
+ * it before. */
 #include "bind/private.h"
 
 enum { MAX_FREE = 128 };
@@ -86,22 +87,29 @@ static void free_owned(void *python) {
     PyGILState_Release(state);
 }
 
-/* What C still holds is reachable, whatever Python's own counts say: its members are not shown. */
+static int visit_owned(const nx_grad_node *node, const nx_grad_hook *hook, void *visitor) {
+    return hook ? nxpy_visit_hook(hook, visitor) : nxpy_visit_function(node, visitor);
+}
+/* What C still holds is reachable, whatever Python's own counts say: its members are not shown. Of the graph behind the tensor
+ * that is shown which goes with it; the rest is not, so that a cycle through several tensors of one graph may stay. */
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg) {
     const nx_tensor *tensor = ((nxpy_tensor *)self)->tensor;
     if (Py_TYPE(self)->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_VISIT(Py_TYPE(self));
     if (tensor && atomic_load_explicit(&tensor->refs, memory_order_relaxed) > 1) return 0;
     Py_VISIT(((nxpy_tensor *)self)->dict);
-    return 0;
+    return tensor ? nx_grad_each_owned(tensor, visit_owned, &(nxpy_visitor){visit, arg}) : 0;
 }
 static int tensor_clear(PyObject *self) {
     nxpy_tensor *o = (nxpy_tensor *)self;
     if (o->tensor == NULL || atomic_load(&o->tensor->refs) == 1) Py_CLEAR(o->dict);
     return 0;
 }
+void nxpy_tensor_track(PyObject *tensor) {
+    if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
+}
 static int tensor_setattro(PyObject *self, PyObject *name, PyObject *value) {
     if (PyObject_GenericSetAttr(self, name, value) < 0) return -1;
-    if (((nxpy_tensor *)self)->dict && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+    if (((nxpy_tensor *)self)->dict) nxpy_tensor_track(self);
     return 0;
 }
 

@@ -100,6 +100,10 @@ typedef struct nx_grad_hook {
 /* The hook of that kind at `tensor`, which needs a gradient; made without a context if there is none. Lent: it lives as
  * long as the node that made the tensor, or as the leaf. */
 NX_MUST_USE nx_status nx_grad_hook_of(nx_tensor *tensor, nx_hook_kind kind, nx_grad_hook **out);
+/* For a collector of cycles: shows the nodes that go when `tensor` goes (hook NULL), and the hooks at them, until visit
+ * gives something else than 0, which is returned. */
+typedef int nx_grad_visit(const nx_grad_node *node, const nx_grad_hook *hook, void *context);
+int nx_grad_each_owned(const nx_tensor *tensor, nx_grad_visit *visit, void *context);
 
 /* Helpers that generated formulas call (they go through the dispatcher). */
 /* takes nothing; new reference */

@@ -108,6 +108,31 @@ void nx_grad_node_unref(nx_grad_node *node) {
     thread->freeing_nodes = false;
 }
 
+/* ---- what a tensor owns ------------------------------------------------------------------------------- */
+static void push_sole(nx_grad_node *node, nx__node **stack) {
+    if (node == NULL || atomic_load_explicit(&node->refs, memory_order_relaxed) != 1) return;
+    nx__node_of(node)->next = *stack; /* free while the node lives */
+    *stack = nx__node_of(node);
+}
+
+/* A node that is held once is met once, so that no marks are needed. */
+int nx_grad_each_owned(const nx_tensor *tensor, nx_grad_visit *visit, void *context) {
+    nx__node *stack = NULL;
+    if (tensor->autograd == NULL) return 0;
+    push_sole(tensor->autograd->node, &stack);
+    push_sole(tensor->autograd->accumulator, &stack);
+    int result = 0;
+    while (stack && result == 0) {
+        nx__node *own = stack;
+        stack = own->next;
+        result = visit(&own->node, NULL, context);
+        for (const nx_grad_hook *hook = own->hooks; hook && result == 0; hook = hook->next)
+            result = visit(&own->node, hook, context);
+        for (int e = 0; e < own->node.n_edges; e++) push_sole(own->node.edges[e].node, &stack);
+    }
+    return result;
+}
+
 /* ---- names -------------------------------------------------------------------------------------------- */
 /* Length of "add" in "aten::add_.Tensor", and where it starts: leading and trailing underscores do not
  * count. */

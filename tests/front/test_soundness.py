@@ -77,6 +77,72 @@ def test_collector_takes_cycles_that_nobody_holds() -> None:
     assert alive() is None
 
 
+def own_hook() -> nt.Tensor:
+    x = leaf(1.0)
+    x.register_hook(lambda g: x * g)
+    return x
+
+
+def own_hook_of_a_result() -> nt.Tensor:
+    y = leaf(1.0) * 2
+    y.register_hook(lambda g: print(y, g))
+    return y
+
+
+def own_hook_after_accumulation() -> nt.Tensor:
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda _: x.grad.zero_())
+    x.sum().backward()
+    return x
+
+
+class Keeps(nt.autograd.Function):
+    """Its context holds its result, by an attribute of another object."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.box = [x * 2]
+        return ctx.box[0]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@pytest.mark.parametrize(
+    "make", [own_hook, own_hook_of_a_result, own_hook_after_accumulation, lambda: Keeps.apply(leaf(1.0))]
+)
+def test_collector_takes_cycles_through_the_graph(make) -> None:
+    made = make()
+    alive = weakref.ref(made)
+    gc.collect()
+    assert alive() is made
+    later = made * 3 if made.grad_fn else None
+    del made
+    gc.collect()
+    assert later is None or later.grad_fn.next_functions[0][0] is not None
+    if later is not None:
+        later.sum().backward()
+    del later
+    gc.collect()
+    assert alive() is None
+
+
+def test_collector_leaves_what_a_graph_holds() -> None:
+    called = []
+
+    def hooked():
+        y = leaf(1.0) * 2
+        y.register_hook(lambda g: called.append(y.tolist()))
+        return y * 3
+
+    z = hooked()
+    gc.collect()
+    z.backward()
+    assert called == [[2.0]]
+
+
 def test_retained_gradient_survives_writing_in_place() -> None:
     y = leaf(1.0, 2.0) * 2
     y.retain_grad()
