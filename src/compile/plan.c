@@ -53,6 +53,21 @@ static bool has_calls(const nx_graph *graph) {
     return false;
 }
 
+/* The first node that lies on another device than the graph's, NULL: none. Numbers of the CPU, as tensors of no dimension,
+ * may stand beside tensors of any device, and the engine computes with them. */
+static const nx_node *find_apart(const nx_graph *graph, nx_device device, nx_mode mode) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        bool is_given = node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR;
+        bool may_be_number = is_given || (mode == NX_MODE_MAX_AUTOTUNE && node->op && node->op->def->kind == NX_KIND_POINT);
+        for (int r = 0; r < node->n_results; r++) {
+            const nx_tensor *fake = node->fakes[r];
+            if (fake == NULL || (fake->a.device.type == device.type && fake->a.device.index == device.index)) continue;
+            if (!(may_be_number && fake->a.device.type == 0 && fake->a.ndim == 0)) return node;
+        }
+    }
+    return NULL;
+}
+
 static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed, nx_device device) {
     nx_node *output = nx_graph_output_node(plan->graph);
     NX_TRY(sort_results(plan, output, left_out, computed));
@@ -64,6 +79,9 @@ static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed,
     NX_TRY(nx_pass_dce(plan->graph));
     plan->is_empty = plan->n_computed == 0 && !has_calls(plan->graph);
     if (plan->is_empty || plan->mode == NX_MODE_EAGER) return NX_OK;
+    NX_TRY(nx_pass_place(plan->graph, device));
+    plan->apart = find_apart(plan->graph, device, plan->mode);
+    if (plan->apart) return NX_OK;
     if (plan->mode == NX_MODE_REDUCE_OVERHEAD) return nx_replay_new(plan->graph, device, &plan->replay);
     return nx_program_new(plan->graph, device, &plan->program);
 }

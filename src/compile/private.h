@@ -21,6 +21,7 @@ typedef struct nx__plan {
     nx__result *results;     /* n_results */
     bool is_direct;          /* results are the computed ones, in order */
     bool is_empty;           /* nothing to run */
+    const nx_node *apart;    /* computes on another device than the graph: the interpreter runs it all; NULL */
     nx__check *check;        /* NARTHEX_VERIFY; NULL: runs are not compared */
 } nx__plan;
 /* left_out: n_results flags, or NULL. A plan that is to be compared makes another one of its graph, which is not. */

@@ -39,6 +39,9 @@ NX_MUST_USE nx_status nx_pass_cse(nx_graph *graph);           /* equal calls bec
 /* The pipeline of pass.def on a functional graph: runs, verifies when asked. letters NULL: all. */
 NX_MUST_USE nx_status nx_pass_run(nx_graph *graph, const char *letters);
 
+/* Lets calls on the CPU that depend on nothing outside, and whose values go to `device`, compute there. */
+NX_MUST_USE nx_status nx_pass_place(nx_graph *graph, nx_device device);
+
 /* Fusion groups for the engine: each node gets group[node->order] >= 0 when it belongs to a fused region. */
 enum { NX_REGION_MAX_NODES = 64, NX_REGION_MAX_INPUTS = 16 };
 typedef struct nx_regions { int n; int *of_node; } nx_regions;

@@ -1,0 +1,80 @@
+"""Graphs on two devices: what the CPU makes from nothing moves, other graphs run call by call; results are eager's."""
+
+import narthex as nt
+import narthex.compat.torch_npu  # noqa: F401  (adds npu:0)
+import pytest
+
+MODES = ("max-autotune", "reduce-overhead")
+
+
+def mask(t, x, c):
+    allowed = t.tril(t.ones(4, 4)).to(x.device)
+    return x.masked_fill(allowed == 0, float("-inf")).softmax(-1)
+
+
+def positions(t, x, c):
+    places = t.arange(4, dtype=t.float32).unsqueeze(0).expand(4, 4)
+    return x + places.to("npu:0") * 2 + t.zeros(4).to("npu:0")
+
+
+def number(t, x, c):
+    return x * t.full((), 2.5) + c.to("npu:0").sum()
+
+
+def input_of_the_cpu(t, x, c):
+    return x * c.to("npu:0"), c * 2
+
+
+def result_on_the_cpu(t, x, c):
+    places = t.arange(4)
+    return (x * places.to("npu:0")).cpu() + 1, places * 2
+
+
+def drawn_on_the_cpu(t, x, c):
+    return x + t.randn(4, 4).to("npu:0")
+
+
+def both_written(t, x, c):
+    c.mul_(2)
+    y = x * 1
+    y[0] = c.to("npu:0")
+    return y.sum(), c
+
+
+MOVES = (mask, positions)
+STAYS = (number, input_of_the_cpu, result_on_the_cpu, drawn_on_the_cpu, both_written)
+
+
+def run(function, called):
+    nt.manual_seed(0)
+    x, c = nt.randn(4, 4).to("npu:0").requires_grad_(), nt.arange(4.0)
+    results = called(nt, x, c)
+    results = results if isinstance(results, tuple) else (results,)
+    results[0].sum().backward()
+    return [*results, c, x.grad]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", MOVES + STAYS)
+def test_equals_eager(function, mode):
+    compiled = nt.compile(function, mode=mode, fullgraph=True)
+    for _ in range(2):
+        for mine, eager in zip(run(function, compiled), run(function, function), strict=True):
+            assert mine.device == eager.device and mine.dtype is eager.dtype
+            assert (mine.cpu() - eager.cpu()).abs().max().item() <= 1e-6
+
+
+@pytest.mark.parametrize("function", MOVES + STAYS)
+def test_plan_says_how_it_runs(function):
+    plans = []
+
+    def backend(gm, example_inputs):
+        compiled = gm.graph._c.aot(False).compile("max-autotune", nt.device("npu:0"))
+        plans.append(compiled.plan())
+        return compiled
+
+    with nt.no_grad():
+        nt.compile(function, backend=backend)(nt, nt.randn(4, 4).to("npu:0"), nt.arange(4.0))
+    assert len(plans) == 1
+    assert ("runs call by call: " in plans[0]) == (function in STAYS)
+    assert ("_to_copy" in plans[0]) == (function in STAYS or function is positions)
