@@ -25,7 +25,7 @@ static nx_status multiply(gemm_fn *gemm, const nx_array *a, const nx_array *b, c
 }
 
 nx_status nx__mm_blas(nx_run *run, const nx_array *self, const nx_array *mat2, nx_array *out) {
-    return multiply(nx_gemm_blas, self, mat2, out);
+    return nx_gemm_tiny(NULL, self, mat2, out) ? NX_OK : multiply(nx_gemm_blas, self, mat2, out);
 }
 
 nx_status nx__mm_plain(nx_run *run, const nx_array *self, const nx_array *mat2, nx_array *out) {
@@ -146,6 +146,8 @@ fail:
 
 nx_status nx__addmm_blas(nx_run *run, const nx_array *self, const nx_array *mat1, const nx_array *mat2,
                          nx_value beta, nx_value alpha, nx_array *out) {
+    bool zero = as_double(beta) == 0, plain = as_double(alpha) == 1 && (zero || as_double(beta) == 1);
+    if (plain && nx_gemm_tiny(zero ? NULL : self, mat1, mat2, out)) return NX_OK;
     bool in_place = self->data == out->data && self->numel == out->numel;
     bool apart = !overlap(out, mat1) && !overlap(out, mat2) && (in_place || !overlap(out, self));
     if (!apart || mat1->sizes[1] == 0 || !nx_gemm_adds(out))

@@ -27,6 +27,9 @@ NX_MUST_USE nx_status nx_gemm_plain(const nx_array *a, const nx_array *b,
                                     const nx_array *out); /* every number type */
 NX_MUST_USE nx_status nx_gemm_ref(const nx_array *a, const nx_array *b,
                                   const nx_array *out); /* what the others mean */
+/* out = a b, or self + a b, self being broadcast, when that is a matter of a few float32 numbers; else false and nothing
+ * is written. Whatever may lie over whatever. */
+bool nx_gemm_tiny(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out);
 /* Whether nx_gemm_add can write `out`: float32 or float64, rows or columns side by side, and a BLAS was found. */
 bool nx_gemm_adds(const nx_array *out);
 /* out = alpha * a b + beta * self, which is broadcast to out's size; beta 0 does not read it. self may be out, but not

@@ -179,3 +179,27 @@ void nx__panel_multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
         }
     }
 }
+
+/* W columns at a time: their sums do not wait for each other. */
+#define DEFINE_TINY(name, W)                                                                                  \
+    static inline void name(float *sums, const float *x, int64_t x_step, const float *b, int64_t b_step,      \
+                            int64_t column_step, int64_t k) {                                                 \
+        float sum[W] = {0};                                                                                   \
+        for (int64_t i = 0; i < k; i++, x += x_step, b += b_step) {                                           \
+            for (int c = 0; c < W; c++) sum[c] += *x * b[c * column_step];                                    \
+        }                                                                                                     \
+        for (int c = 0; c < W; c++) sums[c] = sum[c];                                                         \
+    }
+DEFINE_TINY(tiny_1, 1)
+DEFINE_TINY(tiny_4, 4)
+
+void nx__panel_tiny(float *sums, const nx_array *a, const nx_array *b) {
+    const int64_t m = a->sizes[0], n = b->sizes[1], k = a->sizes[1];
+    const int64_t a_step = a->strides[1], b_step = b->strides[0], column_step = b->strides[1];
+    const float *x = a->data, *y = b->data;
+    for (int64_t i = 0; i < m; i++, sums += n, x += a->strides[0]) {
+        int64_t j = 0;
+        for (; j + 4 <= n; j += 4) tiny_4(sums + j, x, a_step, y + j * column_step, b_step, column_step, k);
+        for (; j < n; j++) tiny_1(sums + j, x, a_step, y + j * column_step, b_step, column_step, k);
+    }
+}

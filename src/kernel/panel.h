@@ -28,4 +28,7 @@ typedef struct nx__panel {
 } nx__panel;
 void nx__panel_multiply(const nx__panel *p, int64_t rows, int64_t columns);
 
+/* sums[m][n] = a b, element by element: what is so small that packing would take longer. The same bits. */
+void nx__panel_tiny(float *sums, const nx_array *a, const nx_array *b);
+
 #endif

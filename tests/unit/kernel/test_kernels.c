@@ -59,6 +59,10 @@ static void check_product(product *multiply, nx_dtype dtype, const int64_t *mnk,
     nx_tensor_unref(out);
 }
 
+static nx_status multiply_tiny(const nx_array *a, const nx_array *b, const nx_array *out) {
+    return nx_gemm_tiny(NULL, a, b, out) ? NX_OK : nx_gemm_plain(a, b, out);
+}
+
 static void test_products(void **state) {
     static const int64_t shapes[][3] = {{1, 1, 1},  {3, 5, 4}, {17, 33, 9}, {5, 1, 16},
                                         {1, 20, 3}, {4, 4, 0}, {0, 3, 2}};
@@ -67,6 +71,7 @@ static void test_products(void **state) {
             for (int layout = 0; layout < 27; layout++) {
                 check_product(nx_gemm_plain, (nx_dtype)dtype, shapes[s], layout);
                 check_product(nx_gemm_ref, (nx_dtype)dtype, shapes[s], layout);
+                check_product(multiply_tiny, (nx_dtype)dtype, shapes[s], layout);
                 if (dtype >= NX_F32) check_product(nx_gemm_blas, (nx_dtype)dtype, shapes[s], layout);
             }
         }
@@ -74,12 +79,13 @@ static void test_products(void **state) {
 }
 
 /* self + a b for every way in which self can lie: rows, columns, gaps, one row, one column, the result itself. */
-static void check_sum(const int64_t *mnk, int layout, int way) {
+static void check_sum(const int64_t *mnk, int layout, int way, bool tiny) {
     int64_t m = mnk[0], n = mnk[1], k = mnk[2];
     nx_tensor *a = matrix(NX_F32, m, k, layout % 2), *b = matrix(NX_F32, k, n, layout / 2 % 2);
     nx_tensor *out = matrix(NX_F32, m, n, layout / 4), *self = matrix(NX_F32, way == 3 ? 1 : m, way == 4 ? 1 : n, way % 3);
     nx_tensor *first = matrix(NX_F32, m, n, layout / 4);
-    OK(nx_gemm_add(way == 5 ? &out->a : &self->a, &a->a, &b->a, 1, 1, &out->a));
+    const nx_array *from = way == 5 ? &out->a : &self->a;
+    if (!tiny || !nx_gemm_tiny(from, &a->a, &b->a, &out->a)) OK(nx_gemm_add(from, &a->a, &b->a, 1, 1, &out->a));
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++) {
             double want = way == 5 ? element(first, i * n + j) : element(self, way == 3 ? j : way == 4 ? i : i * n + j);
@@ -95,8 +101,27 @@ static void test_sums_with_products(void **state) {
     static const int64_t shapes[][3] = {{13, 33, 4}, {2, 2, 3}, {27, 64, 300}, {12, 530, 5}, {40, 31, 513}};
     for (int s = 0; s < NX_COUNT(shapes); s++) {
         for (int layout = 0; layout < 8; layout++) {
-            for (int way = 0; way < 6; way++) check_sum(shapes[s], layout, way);
+            for (int way = 0; way < 12; way++) check_sum(shapes[s], layout, way / 2, way % 2);
         }
+    }
+}
+
+/* Whoever splits a product into small ones sees no difference. */
+static void test_tiny_products_have_the_same_bits(void **state) {
+    static const int64_t shapes[][3] = {{4, 4, 4}, {2, 9, 7}, {5, 3, 16}};
+    if (!nx_product_runs()) return;
+    for (int s = 0; s < NX_COUNT(shapes); s++) {
+        int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+        nx_tensor *a = matrix(NX_F32, m, k, s), *b = matrix(NX_F32, k, n, 1 - s % 2), *self = matrix(NX_F32, 1, n, 0);
+        nx_tensor *tiny = matrix(NX_F32, m, n, 0), *large = matrix(NX_F32, m, n, 0), *all[] = {a, b, self, tiny, large};
+        for (int t = 0; t < 3; t++) {
+            float *at = all[t]->storage->data;
+            for (size_t i = 0; i < all[t]->storage->bytes / sizeof *at; i++) at[i] = 1 / (at[i] + 7.3f);
+        }
+        OK(nx_gemm_add(&self->a, &a->a, &b->a, 1, 1, &large->a));
+        assert_true(nx_gemm_tiny(&self->a, &a->a, &b->a, &tiny->a));
+        assert_memory_equal(tiny->a.data, large->a.data, (size_t)(m * n) * sizeof(float));
+        for (int i = 0; i < NX_COUNT(all); i++) nx_tensor_unref(all[i]);
     }
 }
 
@@ -216,7 +241,7 @@ static void test_single_normals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_products),           cmocka_unit_test(test_tiny_products_have_the_same_bits),
         cmocka_unit_test(test_sums_with_products),           cmocka_unit_test(test_product_over_an_operand),
         cmocka_unit_test(test_failed_allocations), cmocka_unit_test(test_fill),
         cmocka_unit_test(test_blocks_of_normals),  cmocka_unit_test(test_normals_of_other_dtypes),
