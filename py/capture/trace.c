@@ -96,14 +96,15 @@ static int add_state_rows(nxpy_trace *trace) {
 }
 
 static int add_pairs_row(nxpy_trace *trace, nxpy_row_code code) {
-    int n = trace->inputs.n, *slots = n > 1 ? nx_alloc(sizeof *slots * (size_t)n) : NULL;
+    int n = trace->inputs.n;
     if (n < 2) return 0;
-    if (!slots) {
+    nxpy_apart *apart = nx_alloc(sizeof *apart * (size_t)n);
+    if (!apart) {
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
-    for (int k = 0; k < n; k++) slots[k] = trace->notes.at[trace->inputs.at[k]].slot;
-    nxpy_row row = {.code = (uint8_t)code, .from = -1, .n = n, .slots = slots};
+    for (int k = 0; k < n; k++) apart[k] = (nxpy_apart){.slot = trace->notes.at[trace->inputs.at[k]].slot};
+    nxpy_row row = {.code = (uint8_t)code, .from = -1, .n = n, .apart = apart};
     return nxpy_guards_add(&trace->segment->guards, row, (nxpy_place){0}) < 0 ? -1 : 0;
 }
 

@@ -163,11 +163,11 @@ static void explain_FUNCTION(EXPLAIN_ARGS) {
 static void explain_pair(EXPLAIN_ARGS, bool memory) {
     for (int64_t k = 1; k < row->n; k++) {
         for (int64_t j = 0; j < k; j++) {
-            PyObject *x = values[row->slots[j]], *y = values[row->slots[k]];
+            PyObject *x = values[row->apart[j].slot], *y = values[row->apart[k].slot];
             if (memory ? nxpy_memory_of(x) != nxpy_memory_of(y) : x != y) continue;
-            nxpy_guards_source(guards, row->slots[j], text);
+            nxpy_guards_source(guards, row->apart[j].slot, text);
             nx_text_add(text, " and ");
-            nxpy_guards_source(guards, row->slots[k], text);
+            nxpy_guards_source(guards, row->apart[k].slot, text);
             nx_text_add(text, memory ? " share memory" : " are the same tensor");
             return;
         }
@@ -298,7 +298,7 @@ static void print_slots(PRINT_ARGS, const char *function) {
     nx_text_add(text, "%s(", function);
     for (int64_t k = 0; k < row->n; k++) {
         nx_text_add(text, k ? ", " : "");
-        nxpy_guards_source(guards, row->slots[k], text);
+        nxpy_guards_source(guards, row->apart[k].slot, text);
     }
     nx_text_add(text, ")");
 }

@@ -88,7 +88,7 @@ int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     Py_XINCREF(row.a);
     Py_XINCREF(row.b);
     row.slot = is_fetch(row.code) ? (int16_t)guards->n_slots : -1;
-    row.hash = row.a && (row.code == NXPY_ROW_DICT || row.code == NXPY_ROW_KEY) ? PyObject_Hash(row.a) : 0;
+    row.hash = row.a && (row.code == NXPY_ROW_DICT || row.code == NXPY_ROW_KEY || row.code == NXPY_ROW_VALUE) ? PyObject_Hash(row.a) : 0;
     nx_status status = row.hash == -1 ? NX_PYTHON : NX_OK;
     while (status == NX_OK && guards->last.n < guards->n_slots + 2) status = nx_vec_push(&guards->last, -1);
     if (status == NX_OK && row.slot >= 0) status = nx_vec_push(&guards->row_of_slot, guards->rows.n);
@@ -158,10 +158,10 @@ nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object, uint64_t varying) {
 
 /* ---- fetching --------------------------------------------------------------------------------------------------- */
 /* Looks `a` up in `dict`, once for each state of the dict. */
-static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict, Py_hash_t hash) {
+static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict) {
     uint64_t version = nxpy_dict_version(dict);
     if (NX_LIKELY(version == row->version)) return row->seen;
-    PyObject *value = _PyDict_GetItem_KnownHash(dict, row->a, hash);
+    PyObject *value = _PyDict_GetItem_KnownHash(dict, row->a, row->hash);
     if (!value && PyErr_Occurred()) {
         PyErr_Clear();
         return NULL;
@@ -174,14 +174,14 @@ static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict, Py_hash_t has
 static inline bool check_ROOT(CHECK_ARGS) { return (values[row->slot] = roots[row->n]) != NULL; }
 static inline bool check_FIXED(CHECK_ARGS) { return (values[row->slot] = row->a) != NULL; }
 static inline bool check_DICT(CHECK_ARGS) {
-    values[row->slot] = dict_lookup(row, row->b, row->hash);
+    values[row->slot] = dict_lookup(row, row->b);
     return true;
 }
 static inline bool check_VALUE(CHECK_ARGS) {
     PyObject *object = values[row->from], *dict;
     if (!object) return false;
     dict = nxpy_instance_dict(object);
-    values[row->slot] = dict ? dict_lookup(row, dict, PyObject_Hash(row->a)) : nxpy_instance_value(object, row->a);
+    values[row->slot] = dict ? dict_lookup(row, dict) : nxpy_instance_value(object, row->a);
     return true;
 }
 static inline bool check_TYPE_VALUE(CHECK_ARGS) {
@@ -207,7 +207,7 @@ static inline bool check_ITEM(CHECK_ARGS) {
 static inline bool check_KEY(CHECK_ARGS) {
     PyObject *of = values[row->from];
     if (!of || !PyDict_Check(of)) return false;
-    values[row->slot] = dict_lookup(row, of, row->hash);
+    values[row->slot] = dict_lookup(row, of);
     return true;
 }
 static inline bool check_FIELD(CHECK_ARGS) {
@@ -247,15 +247,22 @@ static bool ordered_keys_are(PyObject *ordered, PyObject *keys) {
     PyErr_Clear();
     return same && k == n;
 }
-static bool check_KEYS(CHECK_ARGS) {
-    PyObject *of = values[row->from], *key;
-    Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(row->a);
-    if (!of || !PyDict_Check(of) || PyDict_GET_SIZE(of) != n) return false;
-    if (NX_UNLIKELY(PyODict_CheckExact(of))) return ordered_keys_are(of, row->a);
-    while (PyDict_Next(of, &at, &key, NULL)) {
-        if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(row->a, k++))) return false;
+static bool keys_are(PyObject *dict, PyObject *keys) {
+    PyObject *key;
+    Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(keys);
+    while (PyDict_Next(dict, &at, &key, NULL)) {
+        if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(keys, k++))) return false;
     }
     return k == n;
+}
+static bool check_KEYS(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of || !PyDict_Check(of) || PyDict_GET_SIZE(of) != PyTuple_GET_SIZE(row->a)) return false;
+    if (NX_UNLIKELY(PyODict_CheckExact(of))) return ordered_keys_are(of, row->a); /* its order has no version */
+    if (NX_LIKELY(nxpy_dict_version(of) == row->version)) return true;
+    if (!keys_are(of, row->a)) return false;
+    row->version = nxpy_dict_version(of);
+    return true;
 }
 static bool check_MEMBERS(CHECK_ARGS) {
     PyObject *of = values[row->from], *key;
@@ -292,24 +299,30 @@ static inline bool check_FUNCTION(CHECK_ARGS) {
     PyObject *kwdefaults = function->func_kwdefaults ? function->func_kwdefaults : Py_None;
     return function->func_code == was[0] && defaults == was[1] && kwdefaults == was[2];
 }
-static bool check_DISTINCT(CHECK_ARGS) {
-    for (int64_t k = 1; k < row->n; k++) {
-        PyObject *mine = values[row->slots[k]];
-        for (int64_t j = 0; j < k; j++) {
-            if (values[row->slots[j]] == mine) return false;
-        }
+static inline const void *address_of(const nxpy_row *row, PyObject *const *values, int64_t k) {
+    PyObject *tensor = values[row->apart[k].slot];
+    return row->code == NXPY_ROW_STORAGES ? (const void *)nxpy_memory_of(tensor) : tensor;
+}
+static bool is_alone(const nxpy_row *row, PyObject *const *values, int64_t k) {
+    const void *mine = address_of(row, values, k);
+    for (int64_t j = 0; mine && j < row->n; j++) {
+        if (j != k && address_of(row, values, j) == mine) return false;
     }
     return true;
 }
-static bool check_STORAGES(CHECK_ARGS) {
-    for (int64_t k = 1; k < row->n; k++) {
-        const nx_storage *mine = nxpy_memory_of(values[row->slots[k]]);
-        for (int64_t j = 0; j < k; j++) {
-            if (mine && nxpy_memory_of(values[row->slots[j]]) == mine) return false;
-        }
+/* Only what lies elsewhere than at the last check that held is compared with all others. */
+static bool are_apart(nxpy_row *row, PyObject *const *values) {
+    bool moved = false;
+    for (int64_t k = 0; k < row->n; k++) {
+        if (NX_LIKELY(address_of(row, values, k) == row->apart[k].was)) continue;
+        if (!is_alone(row, values, k)) return false;
+        moved = true;
     }
+    for (int64_t k = 0; moved && k < row->n; k++) row->apart[k].was = address_of(row, values, k);
     return true;
 }
+static bool check_DISTINCT(CHECK_ARGS) { return are_apart(row, values); }
+static bool check_STORAGES(CHECK_ARGS) { return are_apart(row, values); }
 static inline bool check_GRAD_MODE(CHECK_ARGS) { return nx_thread_get()->grad_disabled == (row->n == 0); }
 static inline bool check_AUTOCAST(CHECK_ARGS) { return nx_thread_autocast(nx_thread_get()) == row->n; }
 static inline bool check_DEFAULT_DTYPE(CHECK_ARGS) { return nx_default_dtype() == (nx_dtype)row->n; }

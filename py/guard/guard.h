@@ -28,6 +28,12 @@ typedef struct nxpy_tensor_like {
     int64_t dims[];
 } nxpy_tensor_like;
 
+/* A tensor that shall be another one than others, or lie elsewhere. */
+typedef struct nxpy_apart {
+    const void *was;      /* its address, or that of its memory, when it last was so; NULL: never yet */
+    int slot;
+} nxpy_apart;
+
 typedef struct nxpy_row {
     uint8_t code;
     int16_t from, slot;   /* parent slot, -1: none; slot that a fetch fills, -1: a check */
@@ -38,7 +44,7 @@ typedef struct nxpy_row {
     PyObject *seen;       /* what that lookup gave: valid while the version is the same; lent */
     union {
         nxpy_tensor_like *like; /* TENSOR */
-        int *slots;       /* n of them: DISTINCT, STORAGES */
+        nxpy_apart *apart; /* n of them: DISTINCT, STORAGES */
         void *block;      /* either, to be freed */
     };
 } nxpy_row;
@@ -60,7 +66,7 @@ typedef struct nxpy_guards {
     int n_slots;
 } nxpy_guards;
 
-/* Adds a row like `row`, whose a and b get a reference each, and whose like or slots are taken, also on failure. A fetch
+/* Adds a row like `row`, whose a and b get a reference each, and whose like or apart are taken, also on failure. A fetch
  * gets the next slot. `place` is copied. Returns the row's index, -1 with a Python exception without memory. */
 int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place);
 /* The row that fetches the same, -1: none. */
