@@ -35,6 +35,7 @@ class OpOverloadPacket:
 
     def __init__(self, namespace: str, name: str) -> None:
         self._namespace, self.__name__ = namespace, name
+        self._known: list = []  # overloads, as far as calls have asked
 
     def overloads(self) -> list:
         """The overloads' names; "default" is the one without a name."""
@@ -43,11 +44,14 @@ class OpOverloadPacket:
         return [name[len(prefix) + 1 :] or "default" for name in names]
 
     def __call__(self, *args, **kwargs):
-        for overload in self.overloads():
+        for overload in self._known:
             try:
                 return getattr(self, overload)(*args, **kwargs)
             except TypeError as error:
                 failure = error
+        known, self._known = self._known, self.overloads()  # a plugin may have added some
+        if known != self._known:
+            return self(*args, **kwargs)
         raise failure
 
     def __getattr__(self, name: str):
