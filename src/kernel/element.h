@@ -25,24 +25,26 @@ NX_ELEMENT double nx__fma(double a, double b, double c) { return NX_FUSED ? __bu
 #define NX__ROUNDERF 0x1.8p23f
 #define NX__ROUNDER 0x1.8p52
 
-/* 2^n for n in -126 .. 127 (-1022 .. 1023), 0 for one less. */
-NX_ELEMENT float nx__power_of_twof(float n) {
-    return nx__float_of((nx__bits_of(n + NX__ROUNDERF) << 23) + 0x3f800000);
-}
+/* 2^n for n in -1022 .. 1023, 0 for one less. */
 NX_ELEMENT double nx__power_of_two(double n) {
     return nx__double_of((nx__long_bits_of(n + NX__ROUNDER) << 52) + 0x3ff0000000000000);
 }
 
 /* ---- exp: 2^n e^r with |r| <= ln(2)/2 ------------------------------------------------------------------- */
-/* e^x = 2^n (1 + result). */
-NX_ELEMENT float nx__exp_partsf(float x, float *n) {
-    *n = nx__fmaf(x, 0x1.715476p+0f, NX__ROUNDERF) - NX__ROUNDERF;
-    float r = nx__fmaf(*n, -0x1.7f7d1cp-20f, nx__fmaf(*n, -0x1.62e4p-1f, x)); /* n*0x1.62e4p-1 is exact */
+/* e^r - 1. */
+NX_ELEMENT float nx__exp_restf(float r) {
     float p = nx__fmaf(r, 0x1.6a2448p-10f, 0x1.1239d4p-7f);
     p = nx__fmaf(p, r, 0x1.5558f2p-5f);
     p = nx__fmaf(p, r, 0x1.555492p-3f);
     p = nx__fmaf(p, r, 0x1.fffffcp-2f);
     return nx__fmaf(p, r * r, r);
+}
+/* e^x = 2^n (1 + result). The rounder may have an integer added, which the lowest bits of `rounded` have then too:
+ * with the exponents' bias 127 they are 2^n once they stand where exponents do. */
+NX_ELEMENT float nx__exp_partsf(float x, float rounder, uint32_t *rounded) {
+    float t = nx__fmaf(x, 0x1.715476p+0f, rounder), n = t - rounder;
+    *rounded = nx__bits_of(t);
+    return nx__exp_restf(nx__fmaf(n, -0x1.7f7d1cp-20f, nx__fmaf(n, -0x1.62e4p-1f, x))); /* n*0x1.62e4p-1 is exact */
 }
 NX_ELEMENT double nx__exp_parts(double x, double *n) {
     *n = nx__fma(x, 0x1.71547652b82fep+0, NX__ROUNDER) - NX__ROUNDER;
@@ -61,17 +63,16 @@ NX_ELEMENT double nx__exp_parts(double x, double *n) {
     return nx__fma(p, r * r, r);
 }
 
-/* In two steps, so that what overflows or is subnormal is rounded once. Far below, where the power of two is 0, the
- * result is an exact 0 and no underflow: that costs a processor hundreds of cycles, and rows of a softmax are full of
- * -inf. */
+/* In two steps, so that what overflows or is subnormal is rounded once: the halves of n + 254 stand where exponents do.
+ * Far below, where a half is 0, the result is an exact 0 and no underflow: that costs a processor hundreds of cycles,
+ * and rows of a softmax are full of -inf. */
 NX_ELEMENT float nx_element_expf(float x) {
-    float n;
+    uint32_t n;
     x = x > 89 ? 89 : x; /* NaN stays */
     x = x < -176 ? -176 : x;
-    float p = 1 + nx__exp_partsf(x, &n);
-    int32_t whole = (int32_t)(nx__bits_of(n + NX__ROUNDERF) << 23); /* n and its half where exponents stand */
-    int32_t half = (whole >> 1) & ~0x7fffff;
-    return p * nx__float_of((uint32_t)half + 0x3f800000) * nx__float_of((uint32_t)(whole - half) + 0x3f800000);
+    float p = 1 + nx__exp_partsf(x, NX__ROUNDERF + 254, &n);
+    uint32_t half = n >> 1 << 23;
+    return p * nx__float_of(half) * nx__float_of((n << 23) - half);
 }
 NX_ELEMENT double nx_element_exp(double x) {
     double n;
@@ -125,20 +126,14 @@ NX_ELEMENT double nx_element_log(double x) {
     return x < INFINITY ? y : x;
 }
 
-/* ---- tanh: a polynomial in x^2 up to 0.625, then (e^2|x| - 1)/(e^2|x| + 1) --------------------------------- */
+/* ---- tanh: m/(m + 1) with m = (e^2|x| - 1)/2, which loses nothing near 0; elsewhere 1 - 1/(m + 1) -------------- */
 NX_ELEMENT float nx_element_tanhf(float x) {
-    float n, a = fabsf(x), z = x * x;
-    float near = nx__fmaf(z, 0x1.18e1eep-9f, -0x1.0bf502p-7f);
-    near = nx__fmaf(near, z, 0x1.638b5ap-6f);
-    near = nx__fmaf(near, z, -0x1.b9ee90p-5f);
-    near = nx__fmaf(near, z, 0x1.111066p-3f);
-    near = nx__fmaf(near, z, -0x1.555554p-2f);
-    near = nx__fmaf(near * z, x, x);
-    float p = nx__exp_partsf(2 * (a > 10 ? 10 : a), &n), scale = nx__power_of_twof(n);
-    float far = 1 - 2 / (nx__fmaf(scale, p, scale) + 1);
-    return a > 0.625f ? copysignf(far, x) : near; /* NaN is near */
+    uint32_t n;
+    float a = fabsf(x);
+    float p = nx__exp_partsf(2 * (a > 10 ? 10 : a), NX__ROUNDERF + 126, &n), half = nx__float_of(n << 23);
+    float m = nx__fmaf(half, p, half - 0.5f), q = 1 / (m + 1);
+    return copysignf(m < 0.8f ? nx__fmaf(-m, m * q, m) : 1 - q, x); /* as m - m tanh: the rounding of q counts less */
 }
-/* By way of e^2|x| - 1, which loses nothing near 0. */
 NX_ELEMENT double nx_element_tanh(double x) {
     double n, twice = 2 * fabs(x);
     double p = nx__exp_parts(twice > 40 ? 40 : twice, &n), scale = nx__power_of_two(n);
@@ -148,7 +143,8 @@ NX_ELEMENT double nx_element_tanh(double x) {
 
 /* ---- erf: a polynomial in x^2 up to 0.93, then 1 - e^-q(|x|) ------------------------------------------------ */
 NX_ELEMENT float nx_element_erff(float x) {
-    float a = fabsf(x), z = x * x, n;
+    uint32_t n;
+    float a = fabsf(x), z = x * x;
     float near = nx__fmaf(z, 0x1.5cd64ep-14f, -0x1.aa3fc0p-11f);
     near = nx__fmaf(near, z, 0x1.54c808p-8f);
     near = nx__fmaf(near, z, -0x1.b80e94p-6f);
@@ -163,7 +159,7 @@ NX_ELEMENT float nx_element_erff(float x) {
     q = nx__fmaf(q, a, 0x1.b32574p-4f);
     q = nx__fmaf(q, a, 0x1.45328ep-1f);
     q = nx__fmaf(q, a, 0x1.0778dcp-3f);
-    float p = nx__exp_partsf(nx__fmaf(q, -a, -a), &n), scale = nx__power_of_twof(n);
+    float p = nx__exp_partsf(nx__fmaf(q, -a, -a), NX__ROUNDERF + 127, &n), scale = nx__float_of(n << 23);
     float far = copysignf(1 - nx__fmaf(scale, p, scale), x);
     return a > 0.93f ? far : near;
 }
@@ -171,8 +167,9 @@ NX_ELEMENT double nx_element_erf(double x) { return erf(x); }
 
 /* ---- phi, the chance that a normal number is smaller: e^(-x^2/2) p(1/(1 + 0.33|x|)), from the other side above 0 -- */
 NX_ELEMENT float nx_element_bellf(float x) { /* e^(-x^2/2), 0 instead of subnormal numbers */
-    float n, y = -0.5f * x * x;
-    float p = nx__exp_partsf(y < -88 ? -88 : y, &n), scale = nx__power_of_twof(n);
+    uint32_t n;
+    float y = -0.5f * x * x;
+    float p = nx__exp_partsf(y < -88 ? -88 : y, NX__ROUNDERF + 127, &n), scale = nx__float_of(n << 23);
     return nx__fmaf(scale, p, scale);
 }
 NX_ELEMENT double nx_element_bell(double x) { return nx_element_exp(-0.5 * x * x); }
@@ -234,10 +231,32 @@ NX_ELEMENT double nx_element_sin(double x) { return sin(x); }
 NX_ELEMENT double nx_element_cos(double x) { return cos(x); }
 
 /* ---- others -------------------------------------------------------------------------------------------- */
-NX_ELEMENT float nx_element_sigmoidf(float x) { return 1 / (1 + nx_element_expf(-x)); }
+/* 1/(1 + e^-x) with halves of both terms, so that 2^n stays a number until 1/2^n is subnormal. */
+NX_ELEMENT float nx_element_sigmoidf(float x) {
+    uint32_t n;
+    x = x > 87 ? 87 : x;
+    x = x < -89.7f ? -89.7f : x;
+    float p = 1 + nx__exp_partsf(-x, NX__ROUNDERF + 126, &n);
+    return 0.5f / nx__fmaf(nx__float_of(n << 23), p, 0.5f);
+}
 NX_ELEMENT double nx_element_sigmoid(double x) { return 1 / (1 + nx_element_exp(-x)); }
 NX_ELEMENT float nx_element_rsqrtf(float x) { return 1 / sqrtf(x); }
 NX_ELEMENT double nx_element_rsqrt(double x) { return 1 / sqrt(x); }
+
+/* The larger and the smaller of two, the first NaN if there is one, b if they are equal. Chosen by their bits: where two
+ * follow each other, conditions would be threaded into branches, which do not become vectors. */
+NX_ELEMENT float nx__bits_choosef(bool first, float a, float b) {
+    uint32_t mask = -(uint32_t)first;
+    return nx__float_of((nx__bits_of(a) & mask) | (nx__bits_of(b) & ~mask));
+}
+NX_ELEMENT double nx__bits_choose(bool first, double a, double b) {
+    uint64_t mask = -(uint64_t)first;
+    return nx__double_of((nx__long_bits_of(a) & mask) | (nx__long_bits_of(b) & ~mask));
+}
+NX_ELEMENT float nx_largerf(float a, float b) { return nx__bits_choosef((a > b) | (a != a), a, b); }
+NX_ELEMENT double nx_larger(double a, double b) { return nx__bits_choose((a > b) | (a != a), a, b); }
+NX_ELEMENT float nx_smallerf(float a, float b) { return nx__bits_choosef((a < b) | (a != a), a, b); }
+NX_ELEMENT double nx_smaller(double a, double b) { return nx__bits_choose((a < b) | (a != a), a, b); }
 
 /* log2 of a positive x, within 2^-45. */
 NX_ELEMENT double nx__log2f(float x) {
