@@ -105,6 +105,9 @@ typedef nx_status nx_parallel_fn(void *arg, int64_t begin, int64_t end);
 nx_status nx_parallel(int64_t n, int64_t grain, nx_parallel_fn *body, void *arg);
 NX_API int nx_num_threads(void);
 NX_API void nx_set_num_threads(int n);
+/* The threads behind it: pool_openmp.c, or pool_pthread.c, as meson's option `threads` says. One caller at a time. */
+int nx__pool_threads(void);
+nx_status nx__pool_run(int64_t n, int pieces, nx_parallel_fn *body, void *arg);
 
 /* ---- reference counts -------------------------------------------------------------------------------- */
 typedef _Atomic int32_t nx_count;

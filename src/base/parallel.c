@@ -1,10 +1,9 @@
-/* The only parallel region of the library. libgomp makes a pool for each thread that asks, so one caller at a time
- * gets the pool and every other one (a stream, a session, a nested call) runs serially. Pieces are cut by n, grain and
- * the thread count alone, so results do not depend on who got the pool. After a fork the child runs serially, because
- * libgomp's threads do not exist there. */
+/* Work in pieces. libgomp makes a pool for each thread that asks, so one caller at a time gets the pool and every other
+ * one (a stream, a session, a nested call) runs serially. Pieces are cut by n, grain and the thread count alone, so
+ * results do not depend on who got the pool. After a fork the child runs serially, because libgomp's threads do not
+ * exist there. Next: pool_openmp.c, the only parallel region of the library. */
 #include "base/base.h"
 
-#include <omp.h>
 #include <pthread.h>
 
 static atomic_flag pool_taken = ATOMIC_FLAG_INIT;
@@ -16,7 +15,7 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL
 
 int nx_num_threads(void) {
     int n = atomic_load(&n_threads);
-    return n > 0 ? n : omp_get_max_threads();
+    return n > 0 ? n : nx__pool_threads();
 }
 
 void nx_set_num_threads(int n) { atomic_store(&n_threads, n); }
@@ -24,24 +23,6 @@ void nx_set_num_threads(int n) { atomic_store(&n_threads, n); }
 static nx_status run_serially(int64_t n, int pieces, nx_parallel_fn *body, void *arg) {
     for (int p = 0; p < pieces; p++) NX_TRY(body(arg, n * p / pieces, n * (p + 1) / pieces));
     return NX_OK;
-}
-
-static nx_status run_in_pool(int64_t n, int pieces, nx_parallel_fn *body, void *arg) {
-    nx_status first = NX_OK;
-    char message[sizeof nx_thread_get()->message];
-#pragma omp parallel for num_threads(pieces) schedule(static, 1)
-    for (int p = 0; p < pieces; p++) {
-        nx_thread *thread = nx_thread_get();
-        thread->inside_parallel = true;
-        nx_status status = body(arg, n * p / pieces, n * (p + 1) / pieces);
-        thread->inside_parallel = false;
-#pragma omp critical(nx_parallel_failure)
-        if (status != NX_OK && first == NX_OK) {
-            first = status;
-            memcpy(message, thread->message, sizeof message);
-        }
-    }
-    return first == NX_OK ? NX_OK : nx_fail(first, "%s", message);
 }
 
 nx_status nx_parallel(int64_t n, int64_t grain, nx_parallel_fn *body, void *arg) {
@@ -52,7 +33,7 @@ nx_status nx_parallel(int64_t n, int64_t grain, nx_parallel_fn *body, void *arg)
     if (nx_thread_get()->inside_parallel || atomic_load(&forked) || atomic_flag_test_and_set(&pool_taken)) {
         return run_serially(n, pieces, body, arg);
     }
-    nx_status status = run_in_pool(n, pieces, body, arg);
+    nx_status status = nx__pool_run(n, pieces, body, arg);
     atomic_flag_clear(&pool_taken);
     return status;
 }
