@@ -101,6 +101,7 @@ static const nx_device_api api = {
     .graph_destroy = npu_graph_destroy,
     .generator_new = npu_generator_new,
     .control = control,
+    .stream_wait = npu_stream_wait,
 };
 
 NX_API nx_device_entry_fn narthex_device;

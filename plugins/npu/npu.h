@@ -28,6 +28,7 @@ nx_status npu_memory_set_limit(size_t bytes);
 nx_status npu_stream_new(void *context, int index, nx_stream **out);
 void npu_stream_free(void *context, nx_stream *stream);
 nx_status npu_stream_synchronize(void *context, nx_stream *stream);
+nx_status npu_stream_wait(void *context, nx_stream *stream, int64_t microseconds, bool *done);
 nx_status npu_launch(void *context, nx_stream *stream, nx_launch *launch);
 nx_status npu_copy_in(void *context, nx_stream *stream, void *to, const void *from, size_t bytes);
 nx_status npu_copy_out(void *context, nx_stream *stream, void *to, const void *from, size_t bytes);

@@ -99,18 +99,22 @@ static void *run_stream(void *arg) {
     return NULL;
 }
 
-/* Under the lock. */
-static void sleep_until(nx_stream *s, uint64_t target) {
+/* Under the lock. `end`: when to give up; NULL: never. */
+static void sleep_until(nx_stream *s, uint64_t target, const struct timespec *end) {
+    int late = 0;
     atomic_fetch_add_explicit(&s->n_waiting, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    while (now_done(s) < target) pthread_cond_wait(&s->progress, &s->lock);
+    while (now_done(s) < target && late == 0) {
+        if (end) late = pthread_cond_clockwait(&s->progress, &s->lock, CLOCK_MONOTONIC, end);
+        else pthread_cond_wait(&s->progress, &s->lock);
+    }
     atomic_fetch_sub_explicit(&s->n_waiting, 1, memory_order_relaxed);
 }
 
 static void wait_until(nx_stream *s, uint64_t target) {
     if (spin(&s->done, target)) return;
     pthread_mutex_lock(&s->lock);
-    sleep_until(s, target);
+    sleep_until(s, target, NULL);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -118,7 +122,7 @@ nx_status npu_stream_give(nx_stream *s, npu_work work) {
     TRY(npu_check());
     pthread_mutex_lock(&s->lock);
     uint64_t given; /* read again after each sleep: another thread may have given work meanwhile */
-    while ((given = now_given(s)) - now_done(s) >= ROOM) sleep_until(s, given - ROOM / 2);
+    while ((given = now_given(s)) - now_done(s) >= ROOM) sleep_until(s, given - ROOM / 2, NULL);
     s->work[given % ROOM] = work;
     atomic_store_explicit(&s->given, given + 1, memory_order_release);
     if (s->asleep) pthread_cond_signal(&s->more);
@@ -221,6 +225,23 @@ nx_status npu_stream_synchronize(void *context, nx_stream *s) {
     if (npu_is_child()) return npu_check();
     TRY(refuse_in_capture(s, "synchronize"));
     return wait_and_tell(s);
+}
+
+nx_status npu_stream_wait(void *context, nx_stream *s, int64_t microseconds, bool *done) {
+    if (npu_is_child()) return npu_check();
+    uint64_t target = now_given(s);
+    if (!spin(&s->done, target)) {
+        struct timespec end;
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        int64_t ns = end.tv_nsec + 1000 * microseconds;
+        end.tv_sec += ns / 1000000000;
+        end.tv_nsec = ns % 1000000000;
+        pthread_mutex_lock(&s->lock);
+        sleep_until(s, target, &end);
+        pthread_mutex_unlock(&s->lock);
+    }
+    *done = now_done(s) >= target;
+    return NX_OK;
 }
 
 /* ---- launches ------------------------------------------------------------------------------------------ */

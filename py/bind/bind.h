@@ -14,6 +14,10 @@
 PyObject *nxpy_raise(nx_status status);
 /* The other way: a Python exception is set; passes it through C as NX_PYTHON. */
 nx_status nxpy_caught(void);
+/* Whether Ctrl-C was pressed; KeyboardInterrupt is then set. With the interpreter's lock. */
+bool nxpy_interrupted(void);
+/* Clears an error that means nothing here. Ctrl-C means something everywhere: it is raised again later. */
+void nxpy_forget_error(void);
 #define NXPY_TRY(expr)                                                  \
     do {                                                                \
         nx_status nxpy_try_ = (expr);                                   \

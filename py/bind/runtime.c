@@ -1,6 +1,8 @@
 /* The process: seeds, default dtype, devices, threads, flags, what tests need of the allocator. */
 #include "bind/private.h"
 
+#include <signal.h>
+
 static PyObject *manual_seed(PyObject *module, PyObject *seed) {
     PyObject *number = PyNumber_Long(seed);
     if (number == NULL) return NULL;
@@ -244,7 +246,41 @@ static void take_lock(void *token) {
     if (token) PyEval_RestoreThread(token);
 }
 
+/* ---- Ctrl-C ------------------------------------------------------------------------------------------------- */
+static bool raises_interrupt(void) {
+    PyObject *module = PyImport_ImportModule("_signal");
+    PyObject *own = module ? PyObject_GetAttrString(module, "default_int_handler") : NULL;
+    PyObject *now = own ? PyObject_CallMethod(module, "getsignal", "i", SIGINT) : NULL;
+    bool same = now && now == own;
+    PyErr_Clear();
+    Py_XDECREF(now);
+    Py_XDECREF(own);
+    Py_XDECREF(module);
+    return same;
+}
+
+/* A handler of the user's own runs when the call at work returns: it may call the library, which is not done here. */
+bool nxpy_interrupted(void) {
+    if (NX_LIKELY(!PyOS_InterruptOccurred())) return false;
+    if (raises_interrupt()) {
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        return true;
+    }
+    PyErr_SetInterrupt();
+    return false;
+}
+
+void nxpy_forget_error(void) {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
+    PyErr_Clear();
+}
+
+static nx_status poll(void) {
+    if (!PyGILState_Check() || nx_thread_get()->tracer != NULL || !nxpy_interrupted()) return NX_OK;
+    return nxpy_caught();
+}
+
 int nxpy_add_runtime(PyObject *module) {
-    nx_set_block_hooks(give_lock, take_lock);
+    nx_set_block_hooks(give_lock, take_lock, poll);
     return PyModule_AddFunctions(module, functions);
 }

@@ -94,7 +94,7 @@ static bool try_fast(nxpy_captured *captured, PyObject *const *args, Py_ssize_t 
     }
     Py_XDECREF(b.tuple);
     Py_XDECREF(b.dict);
-    if (!fits) PyErr_Clear();
+    if (!fits) nxpy_forget_error();
     return hit;
 }
 
@@ -155,7 +155,7 @@ static void find_function(nxpy_captured *captured) {
         self = fn;
         fn = name ? _PyType_Lookup(Py_TYPE(fn), name) : NULL;
         Py_XDECREF(name);
-        PyErr_Clear();
+        nxpy_forget_error();
     }
     if (!fn || !PyFunction_Check(fn)) return;
     if (((PyCodeObject *)PyFunction_GET_CODE(fn))->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return;
@@ -194,7 +194,7 @@ static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     PyObject *shares = PyObject_GetAttrString(backend, "shares_graph");
     captured->shares = shares ? PyObject_IsTrue(shares) == 1 : true;
     Py_XDECREF(shares);
-    PyErr_Clear();
+    nxpy_forget_error();
     captured->name = name && name != Py_None ? Py_NewRef(name) : PyObject_GetAttrString(fn, "__qualname__");
     if (!captured->name) {
         PyErr_Clear();

@@ -59,7 +59,7 @@ static int stop_uncaught(nxpy_trace *trace) {
     PyErr_Fetch(&trace->error[0], &trace->error[1], &trace->error[2]);
     PyErr_NormalizeException(&trace->error[0], &trace->error[1], &trace->error[2]);
     trace->stop_text = trace->error[1] ? PyObject_Str(trace->error[1]) : NULL;
-    if (!trace->stop_text) PyErr_Clear();
+    if (!trace->stop_text) nxpy_forget_error();
     stop_exception();
     return -1;
 }
@@ -144,6 +144,7 @@ static int before_instruction(nxpy_loop *loop) {
     }
     if (NX_UNLIKELY(trace->n_instructions + 1 == nxpy__stop_at)) return nxpy__stop(trace, NXPY_BREAK_TEST, NULL);
     if (++trace->n_instructions > 10000000) return nxpy__stop(trace, NXPY_BREAK_LONG, NULL);
+    if (NX_UNLIKELY(trace->n_instructions % 1024 == 0) && nxpy_interrupted()) return nxpy__stop_error(trace);
     if (!nxpy__handlers[op]) return nxpy__stop(trace, NXPY_BREAK_OPCODE, "%s", nxpy_opcode_name(op));
     return 0;
 }

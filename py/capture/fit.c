@@ -84,7 +84,7 @@ static void find_compiled(nxpy_fit *fit) {
         Py_SETREF(fit->call, inner);
         return;
     }
-    PyErr_Clear();
+    nxpy_forget_error();
     Py_XDECREF(inner);
 }
 

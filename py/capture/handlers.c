@@ -194,7 +194,6 @@ int op_jump_forward(nxpy_loop *loop, int arg) {
 
 int op_jump_backward(nxpy_loop *loop, int arg) {
     loop->next -= arg;
-    if ((loop->trace->n_instructions & 1023) == 0 && PyErr_CheckSignals() < 0) return nxpy__stop_error(loop->trace);
     return 0;
 }
 

@@ -84,7 +84,7 @@ void nxpy__log_start(nxpy_trace *trace) {
     if (!nxpy__log) return;
     PyCodeObject *code = (PyCodeObject *)trace->root->code;
     PyObject *stack = nxpy__stack_summary(PyThreadState_Get());
-    if (!stack) PyErr_Clear();
+    if (!stack) nxpy_forget_error();
     nxpy__log_event("start", "{sOsOsisOsO}", "code", code, "filename", code->co_filename, "line", code->co_firstlineno, "name",
                     code->co_name, "stack", stack ? stack : Py_None);
     Py_XDECREF(stack);
@@ -190,13 +190,16 @@ static PyObject *lines_of(PyObject *file) {
     PyObject *io = PyImport_ImportModule("io"), *opened = NULL;
     if (io) opened = PyObject_CallMethod(io, "open", "Osiss", file, "r", -1, "utf-8", "replace");
     if (opened) {
+        PyObject *error[3];
         lines = PyObject_CallMethod(opened, "readlines", NULL);
+        PyErr_Fetch(&error[0], &error[1], &error[2]);
         Py_XDECREF(PyObject_CallMethod(opened, "close", NULL));
+        if (error[0]) PyErr_Restore(error[0], error[1], error[2]);
     }
-    PyErr_Clear();
+    Py_CLEAR(opened);
+    nxpy_forget_error(); /* with the file gone: what its destructor meets is lost */
     if (!lines) lines = PyList_New(0);
     if (lines && PyDict_SetItem(kept, file, lines) < 0) Py_CLEAR(lines);
-    Py_XDECREF(opened);
     Py_XDECREF(io);
     Py_XDECREF(lines); /* the dict has it */
     return lines;
@@ -219,7 +222,7 @@ PyObject *nxpy__line_text(PyObject *file, int line) {
     else if (lines) text = line_of_linecache(file, line);
     if (text) result = PyObject_CallMethod(text, "strip", NULL);
     Py_XDECREF(text);
-    PyErr_Clear(); /* a source that cannot be read is an empty line */
+    nxpy_forget_error(); /* a source that cannot be read is an empty line */
     nxpy__aside_end(a);
     return result ? result : PyUnicode_FromString("");
 }

@@ -387,7 +387,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
                  fetch_stack(trace, &loop, &copy) == 0;
     int ran = ready ? nxpy__loop_run(&loop, false) : -1;
     nxpy__doing.trace = NULL;
-    PyErr_Clear();
+    nxpy_forget_error();
     if (trace->error[0] && PyErr_GivenExceptionMatches(trace->error[0], PyExc_KeyboardInterrupt)) interrupted = true;
     int done = -1;
     bool ends = ran == 1 || trace->clean, broken = ran != 1;

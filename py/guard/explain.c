@@ -17,7 +17,7 @@ static void add_object(nx_text *text, PyObject *object, bool repr) {
     const char *utf8 = string ? PyUnicode_AsUTF8(string) : NULL;
     nx_text_add(text, "%s", utf8 ? utf8 : "?");
     Py_XDECREF(string);
-    PyErr_Clear();
+    nxpy_forget_error();
 }
 
 void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text) {

@@ -54,7 +54,7 @@ bool nxpy_constant_equal(PyObject *x, PyObject *y) {
         return nxpy_constant_equal(a->start, b->start) && nxpy_constant_equal(a->stop, b->stop) && nxpy_constant_equal(a->step, b->step);
     }
     int equal = PyObject_RichCompareBool(x, y, Py_EQ);
-    if (equal < 0) PyErr_Clear();
+    if (equal < 0) nxpy_forget_error();
     return equal > 0;
 }
 
@@ -163,7 +163,7 @@ static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict) {
     if (NX_LIKELY(version == row->version)) return row->seen;
     PyObject *value = _PyDict_GetItem_KnownHash(dict, row->a, row->hash);
     if (!value && PyErr_Occurred()) {
-        PyErr_Clear();
+        nxpy_forget_error();
         return NULL;
     }
     row->version = version;
@@ -244,7 +244,7 @@ static bool ordered_keys_are(PyObject *ordered, PyObject *keys) {
         Py_DECREF(key);
     }
     Py_XDECREF(iterator);
-    PyErr_Clear();
+    nxpy_forget_error();
     return same && k == n;
 }
 static bool keys_are(PyObject *dict, PyObject *keys) {

@@ -131,13 +131,19 @@ typedef struct nx_flags {
 } nx_flags;
 extern nx_flags nx_flag; /* filled once when the library is loaded */
 
-/* ---- blocking: py/ sets these to release and take the interpreter's lock ------------------------------ */
+/* ---- blocking and stopping: py/ sets these -------------------------------------------------------------
+ * Before and after a wait the interpreter's lock is released and taken. Between the parts of long work nx_poll() asks
+ * whether the user wants the program to stop (Ctrl-C); not NX_OK: the work ends as if its next part had failed. */
 extern void *(*nx_before_block)(void);       /* returns a token */
 extern void (*nx_after_block)(void *token);
 static inline void *nx_block_begin(void) { return nx_before_block ? nx_before_block() : NULL; }
 static inline void nx_block_end(void *token) {
     if (nx_after_block) nx_after_block(token);
 }
-NX_API void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token));
+extern nx_status (*nx_poll_hook)(void);
+static inline nx_status nx_poll(void) { return nx_poll_hook ? nx_poll_hook() : NX_OK; }
+NX_API void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token), nx_status (*poll)(void));
+/* How much lies between two polls: a call costs about as much as 1024 elements. */
+enum { NX_POLL_CALL = 1 << 10, NX_POLL_ELEMENTS = 1 << 16 };
 
 #endif

@@ -70,10 +70,12 @@ const char *nx_status_name(nx_status status) {
 
 void *(*nx_before_block)(void);
 void (*nx_after_block)(void *token);
+nx_status (*nx_poll_hook)(void);
 
-void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token)) {
+void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token), nx_status (*poll)(void)) {
     nx_before_block = before;
     nx_after_block = after;
+    nx_poll_hook = poll;
 }
 
 int64_t nx_thread_autocast(const nx_thread *thread) {

@@ -17,6 +17,8 @@ typedef struct slot {
 
 struct nx_launch_list {
     NX_VEC(nx_launch *) launches;
+    NX_VEC(int) parts; /* a run polls between them: the number of launches up to the end of each but the last */
+    int64_t elements;  /* of the last part */
     bool bound;
     int n_slots;
     slot *slots;      /* one block, their patches behind them */
@@ -33,14 +35,27 @@ void nx_launch_list_free(nx_launch_list *list) {
     if (list == NULL) return;
     for (int i = 0; i < list->launches.n; i++) nx_launch_free(list->launches.at[i]);
     nx_vec_free(&list->launches);
+    nx_vec_free(&list->parts);
     nx_free(list->slots);
     nx_free(list);
+}
+
+/* A new part begins when the last one is long. */
+static nx_status count_elements(nx_launch_list *list, const nx_launch *launch) {
+    if (list->elements >= NX_POLL_ELEMENTS) {
+        NX_TRY(nx_vec_push(&list->parts, list->launches.n));
+        list->elements = 0;
+    }
+    list->elements += NX_POLL_CALL;
+    for (int k = 0; k < launch->n_arrays; k++) list->elements += launch->arrays[k].numel;
+    return NX_OK;
 }
 
 nx_status nx_launch_list_append(nx_launch_list *list, nx_launch *launch) {
     nx_status status =
         list->bound ? nx_fail(NX_RUNTIME, "launch list: nothing can be appended after nx_launch_list_bind()")
-                    : nx_vec_push(&list->launches, launch);
+                    : count_elements(list, launch);
+    if (status == NX_OK) status = nx_vec_push(&list->launches, launch);
     if (status != NX_OK) nx_launch_free(launch);
     return status;
 }
@@ -117,14 +132,23 @@ static void move_slot(slot *slot, void *base) {
     slot->base = base;
 }
 
-nx_status nx_launch_list_run(nx_launch_list *list, void *const *bases) {
-    for (int s = 0; s < list->n_slots; s++) {
-        if (list->slots[s].base != bases[s]) move_slot(&list->slots[s], bases[s]);
-    }
-    nx_launch **at = list->launches.at, **end = at + list->launches.n;
+static nx_status run_part(nx_launch **at, nx_launch **end) {
     for (; at < end; at++) {
         nx_status status = (*at)->kernel(&(*at)->run, (*at)->in, (*at)->out);
         if (NX_UNLIKELY(status != NX_OK)) return nx__launch_failed(*at, status);
     }
     return NX_OK;
+}
+
+nx_status nx_launch_list_run(nx_launch_list *list, void *const *bases) {
+    for (int s = 0; s < list->n_slots; s++) {
+        if (list->slots[s].base != bases[s]) move_slot(&list->slots[s], bases[s]);
+    }
+    nx_launch **all = list->launches.at;
+    int begin = 0;
+    for (int i = 0; i < list->parts.n; begin = list->parts.at[i++]) {
+        NX_TRY(run_part(all + begin, all + list->parts.at[i]));
+        NX_TRY(nx_poll());
+    }
+    return run_part(all + begin, all + list->launches.n);
 }

@@ -1,6 +1,9 @@
 /* Streams and copies: default streams made at first use, the list of all streams of a device, waiting, and elements
- * moved between devices. Whatever waits gives the interpreter's lock away meanwhile. */
+ * moved between devices. Whatever waits gives the interpreter's lock away meanwhile, and asks from time to time whether
+ * the user wants to stop: the work goes on, only the wait ends. */
 #include "device/private.h"
+
+enum { WAIT_US = 20000 }; /* between two polls */
 
 static bool is_known(nx_device device) {
     return device.type >= 0 && device.type < NX_MAX_DEVICE_TYPES && nx__devices.type[device.type].api &&
@@ -76,6 +79,14 @@ nx_status nx_stream_set_current(nx_device device, nx_stream *stream) {
     return NX_OK;
 }
 
+/* One wait for a while; *done stays as it is when the work is done. */
+static nx_status wait_a_while(const nx_device_api *api, nx_stream *stream, bool *done) {
+    bool this_one = true;
+    if (api->stream_wait) NX_TRY(api->stream_wait(api->context, stream, WAIT_US, &this_one));
+    *done = *done && this_one;
+    return NX_OK;
+}
+
 /* Waits for every stream of the device, also after one has failed; the first failure is told. */
 static nx_status wait_all(nx_device device) {
     nx__device_type *row = &nx__devices.type[device.type];
@@ -91,15 +102,31 @@ static nx_status wait_all(nx_device device) {
     return first == NX_OK ? NX_OK : nx_fail(first, "%s", message);
 }
 
-nx_status nx_device_synchronize(nx_device device) {
-    if (device.type == 0) return NX_OK;
-    if (!is_known(device)) return fail_unknown(device);
+/* One round of nx_device_synchronize(): the lock is not held while the interpreter's is taken. */
+static nx_status synchronize_a_while(nx_device device, bool *done) {
+    nx__device_type *row = &nx__devices.type[device.type];
+    nx_status status = NX_OK;
     void *token = nx_block_begin();
     pthread_mutex_lock(&nx__devices.lock);
-    nx_status status = wait_all(device);
+    *done = true;
+    for (int i = 0; i < row->streams.n && *done && status == NX_OK; i++) {
+        if (row->streams.at[i].index == device.index)
+            status = wait_a_while(row->api, row->streams.at[i].stream, done);
+    }
+    if (*done && status == NX_OK) status = wait_all(device);
     pthread_mutex_unlock(&nx__devices.lock);
     nx_block_end(token);
     return status;
+}
+
+nx_status nx_device_synchronize(nx_device device) {
+    if (device.type == 0) return NX_OK;
+    if (!is_known(device)) return fail_unknown(device);
+    for (bool done = false; !done;) {
+        NX_TRY(synchronize_a_while(device, &done));
+        if (!done) NX_TRY(nx_poll());
+    }
+    return NX_OK;
 }
 
 /* ---- copies -------------------------------------------------------------------------------------------- */
@@ -119,10 +146,16 @@ static nx_status copy_out(nx_device device, void *to, const void *from, size_t b
     const nx_device_api *api = nx_device_get_api(device.type);
     nx_stream *stream = nx_stream_current(device);
     if (stream == NULL) return nx_thread_get()->error;
-    void *token = nx_block_begin();
-    nx_status status = api->copy_out(api->context, stream, to, from, bytes);
-    nx_block_end(token);
-    return status;
+    for (bool done = false; !done;) {
+        void *token = nx_block_begin();
+        done = true;
+        nx_status status = nx_capture_active(device) ? NX_OK : wait_a_while(api, stream, &done);
+        if (done && status == NX_OK) status = api->copy_out(api->context, stream, to, from, bytes);
+        nx_block_end(token);
+        if (status == NX_OK && !done) status = nx_poll();
+        if (status != NX_OK) return status;
+    }
+    return NX_OK;
 }
 
 /* Between two devices that know nothing of each other: through host memory. */

@@ -45,6 +45,7 @@ void nx_program_free(nx_program *p) {
     nx_storage_unref(p->const_memory);
     nx_storage_unref(p->feature_memory);
     nx_vec_free(&p->steps);
+    nx_vec_free(&p->parts);
     nx_vec_free(&p->buffers);
     nx_vec_free(&p->references);
     nx__program_memory_free(&p->arena);
@@ -313,6 +314,21 @@ static nx_status make_patches(nx_program *p) {
     return NX_OK;
 }
 
+static nx_status cut_parts(nx_program *p) {
+    int64_t elements = 0;
+    for (int i = 0; i < p->steps.n; i++) {
+        const nx__step *step = &p->steps.at[i];
+        if (elements >= NX_POLL_ELEMENTS) {
+            NX_TRY(nx_vec_push(&p->parts, i));
+            elements = 0;
+        }
+        elements += NX_POLL_CALL;
+        for (int k = 0; k < step->n_in; k++)
+            elements += step->in[k].tag == NX_TAG_TENSOR ? step->in[k].array->numel : 0;
+    }
+    return NX_OK;
+}
+
 /* ---- fusing ---------------------------------------------------------------------------------- */
 /* Fusing moves nodes, so that it works on a copy. */
 static nx_status fuse_copy(const nx_graph *graph, nx_graph **copy, nx_regions *regions) {
@@ -394,6 +410,7 @@ nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **o
     NX_TRY_FAIL(lower_nodes(&l, spans));
     NX_TRY_FAIL(nx__plan_memory(p));
     NX_TRY_FAIL(make_patches(p));
+    NX_TRY_FAIL(cut_parts(p));
     for (int i = 0; i < p->buffers.n; i++) p->buffers.at[i].fake = NULL;
     if (p->n_constants) NX_TRY_FAIL(nx__program_set_const_base(p, NULL, 0));
     nx_free(spans);

@@ -137,6 +137,7 @@ struct nx_program {
     int *constant_buffers;
     int n_constants, n_tile_programs;
     NX_VEC(nx__step) steps;
+    NX_VEC(int) parts;         /* a run on the CPU polls between them: the steps up to the end of each but the last */
     NX_VEC(nx__buffer) buffers;
     NX_VEC(nx__reference) references;
     nx__patch *patches;        /* done at each run on the CPU */

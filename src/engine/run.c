@@ -194,8 +194,8 @@ static nx_status give_results(nx_program *p, nx_tensor *const *inputs, nx_tensor
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
-static inline nx_status call_steps(nx_program *p) {
-    for (const nx__step *step = p->steps.at, *end = step + p->steps.n; step < end; step++) {
+static inline nx_status call_part(const nx__step *step, const nx__step *end) {
+    for (; step < end; step++) {
         nx__direct *direct = step->direct;
         if (direct) {
             direct->loop(direct->ptrs, direct->steps, direct->n, direct->constants);
@@ -205,6 +205,16 @@ static inline nx_status call_steps(nx_program *p) {
         NX_TRY(step->kernel(&run, step->in, step->out));
     }
     return NX_OK;
+}
+
+static inline nx_status call_steps(nx_program *p) {
+    const nx__step *all = p->steps.at;
+    int begin = 0;
+    for (int i = 0; i < p->parts.n; begin = p->parts.at[i++]) {
+        NX_TRY(call_part(all + begin, all + p->parts.at[i]));
+        NX_TRY(nx_poll());
+    }
+    return call_part(all + begin, all + p->steps.n);
 }
 
 static void bind_launches(nx_program *p, nx_tensor *const *inputs) {

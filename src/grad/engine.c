@@ -378,7 +378,17 @@ static nx_status run_all(nx__run *run, const nx_edge *roots, int n_roots) {
         for (int k = 0; k < run->n_ready; k++) again = again || run->ready[k] == at;
         if (run->tasks[at].pending == 0 && !again) push_ready(run, at);
     }
-    while (run->n_ready > 0) NX_TRY(run_task(run, pop_ready(run)));
+    int64_t elements = 0;
+    while (run->n_ready > 0) {
+        int next = pop_ready(run);
+        const nx_tensor *g = gradients_of(&run->tasks[next])[0];
+        elements += NX_POLL_CALL + (g ? g->a.numel : 0);
+        if (NX_UNLIKELY(elements > NX_POLL_ELEMENTS)) {
+            NX_TRY(nx_poll());
+            elements = 0;
+        }
+        NX_TRY(run_task(run, next));
+    }
     return NX_OK;
 }
 

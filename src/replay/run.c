@@ -90,7 +90,11 @@ static nx_status start(const nx_replay *replay, const binding *b) {
 static nx_status run(const nx_replay *replay, nx_tensor *const *inputs, binding *b, nx_tensor **out) {
     for (int k = 0; k < replay->n_results; k++) out[k] = NULL;
     nx_status status = bind(replay, inputs, b, out);
-    if (NX_LIKELY(status == NX_OK)) status = start(replay, b);
+    if (NX_LIKELY(status == NX_OK)) {
+        status = start(replay, b);
+        for (int i = 0; replay->has_written && i < replay->n_inputs; i++) /* also when it failed half-way */
+            inputs[i]->storage->version += replay->inputs[i].is_written;
+    }
     for (int s = 0; replay->has_shared && s < replay->n_blocks; s++) {
         if (replay->blocks[s].is_shared) nx_storage_unref(b->storages[replay->n_inputs + s]);
     }
@@ -102,8 +106,6 @@ static nx_status run(const nx_replay *replay, nx_tensor *const *inputs, binding 
         }
         return status;
     }
-    for (int i = 0; replay->has_written && i < replay->n_inputs; i++)
-        inputs[i]->storage->version += replay->inputs[i].is_written;
     return NX_OK;
 }
 
