@@ -533,6 +533,13 @@ def divisor(sibling):
     return found[0] + 1 if found else 0
 
 
+def cost(world, expr):
+    """What the functions in an element expression cost, counted in additions (ops/prim.op); of a choice, all arms."""
+    calls = [e.value for e in expr.walk() if e.op == "call"]
+    return sum(world.prims[name].cost for name in calls if name in world.prims) + sum(
+        cost(world, world.functions[name].body) for name in calls if name in world.functions)
+
+
 def likes_floats(world, sibling):
     """Whether operands of one floating dtype give one result of it without a check that could fail."""
     entry, result = sibling.entry, sibling.entry.results[0]
@@ -583,7 +590,7 @@ def write_point_table(world, sibling, names, levels, source):
     .promoting_param = {{{", ".join(map(str, promoting))}}},
     .likes_floats = {str(likes_floats(world, sibling)).lower()},
     .exact = {exact_operands(sibling, tensors):#x}, .tops = {absent_tops(sibling, scalars):#x},
-    .divisor = {divisor(sibling)}, .result = NX_POINT_{result_kind(sibling)},
+    .divisor = {divisor(sibling)}, .cost = {cost(world, sibling.entry.one("point").value)}, .result = NX_POINT_{result_kind(sibling)},
 {rows}    .loop = {{
 {loop_rows(first, levels, "        ")}
     }},

@@ -10,12 +10,13 @@
 
 enum { STRANDS = NX__STRANDS };
 
+/* Keeps a loop over strands a loop until it is turned into vectors. */
+#define WHOLE _Pragma("GCC unroll 1")
 /* s[0] = all of s taken together by `of`, in halves. */
 #define HALVE(s, of)                                                                                             \
-    for (int k = 0; k < 8; k++) s[k] = of(s[k], s[k + 8]);                                                       \
-    for (int k = 0; k < 4; k++) s[k] = of(s[k], s[k + 4]);                                                       \
-    for (int k = 0; k < 2; k++) s[k] = of(s[k], s[k + 2]);                                                       \
-    s[0] = of(s[0], s[1]);
+    WHOLE for (int k = 0; k < 8; k++) s[k] = of(s[k], s[k + 8]);                                                 \
+    WHOLE for (int k = 0; k < 4; k++) s[k] = of(s[k], s[k + 4]);                                                 \
+    s[0] = of(of(s[0], s[2]), of(s[1], s[3]));
 #define LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define SUM(a, b) ((a) + (b))
 
@@ -40,16 +41,16 @@ enum { STRANDS = NX__STRANDS };
 #define DEFINE_ROWS(real, f)                                                                                     \
     static inline real top_##real(const real *x, int64_t m, real top) {                                          \
         real s[STRANDS];                                                                                         \
-        for (int k = 0; k < STRANDS; k++) s[k] = top;                                                            \
+        WHOLE for (int k = 0; k < STRANDS; k++) s[k] = top;                                                      \
         for (int64_t i = 0; i < m; i += STRANDS)                                                                 \
-            for (int k = 0; k < STRANDS; k++) s[k] = LARGER(s[k], x[i + k]);                                     \
+            WHOLE for (int k = 0; k < STRANDS; k++) s[k] = LARGER(s[k], x[i + k]);                               \
         HALVE(s, LARGER)                                                                                         \
         return s[0];                                                                                             \
     }                                                                                                            \
     static inline real soften_row_##real(real *x, int64_t m, real less) {                                        \
         real s[STRANDS] = {0};                                                                                   \
         for (int64_t i = 0; i < m; i += STRANDS)                                                                 \
-            for (int k = 0; k < STRANDS; k++) {                                                                  \
+            WHOLE for (int k = 0; k < STRANDS; k++) {                                                            \
                 x[i + k] = nx_element_exp##f(x[i + k] - less);                                                   \
                 s[k] += x[i + k];                                                                                \
             }                                                                                                    \
@@ -81,7 +82,7 @@ enum { STRANDS = NX__STRANDS };
             real *x = (real *)rows + row * m;                                                                    \
             const real by = (real)less[row];                                                                     \
             for (int64_t i = 0; i < m; i += STRANDS)                                                             \
-                for (int k = 0; k < STRANDS; k++) x[i + k] = nx_element_exp##f(x[i + k] - by);                   \
+                WHOLE for (int k = 0; k < STRANDS; k++) x[i + k] = nx_element_exp##f(x[i + k] - by);             \
         }                                                                                                        \
     }                                                                                                            \
     static void mix_##real(void *gradient, const void *part, int64_t n, int64_t m, const double *less) {         \
@@ -89,7 +90,7 @@ enum { STRANDS = NX__STRANDS };
             real *g = (real *)gradient + row * m;                                                                \
             const real *p = (const real *)part + row * m, by = (real)less[row];                                  \
             for (int64_t i = 0; i < m; i += STRANDS)                                                             \
-                for (int k = 0; k < STRANDS; k++) g[i + k] = p[i + k] * (g[i + k] - by);                         \
+                WHOLE for (int k = 0; k < STRANDS; k++) g[i + k] = p[i + k] * (g[i + k] - by);                   \
         }                                                                                                        \
     }                                                                                                            \
     static void add_##real(void *row, const void *other, int64_t n) {                                            \
@@ -106,7 +107,7 @@ enum { STRANDS = NX__STRANDS };
         real s[STRANDS] = {0};                                                                                   \
         int64_t i = 0;                                                                                           \
         for (; i + STRANDS <= n; i += STRANDS)                                                                   \
-            for (int k = 0; k < STRANDS; k++) s[k] += x[i + k] * y[i + k];                                       \
+            WHOLE for (int k = 0; k < STRANDS; k++) s[k] += x[i + k] * y[i + k];                                 \
         for (; i < n; i++) s[i % STRANDS] += x[i] * y[i];                                                        \
         HALVE(s, SUM)                                                                                            \
         return s[0];                                                                                             \

@@ -83,6 +83,7 @@ typedef struct nx_point {
     nx_loop_fn *const (*arm_loop)[NX_N_LEVELS][NX_N_DTYPES];
     uint8_t tops;       /* constants by bit: where one is absent it is the dtype's highest value; the others the lowest */
     uint8_t divisor;    /* 1 + the argument that may hold no 0 when integers are computed; 0: none */
+    uint16_t cost;      /* of the functions in it, for an element, in additions; of arms together */
     uint8_t exact;      /* operands by bit: a number or single element there keeps its digits beside a half type (mul's other) */
 } nx_point;
 /* Then its loop must not be run without the check that nx_point_kernel makes. */

@@ -1,8 +1,8 @@
 /* The joint graph cut into forward and backward. What depends on a tangent is backward; what results need
  * is forward; for the rest of what the backward needs, the cut decides what is saved and what is computed
  * a second time. Each result of a call is an arc whose capacity is its bytes, behind the call that makes it;
- * the smallest cut saves the fewest bytes. Only calls that cost about as much as reading their operands are computed again: point operators
- * and views (PyTorch's compilers that cut likewise also repeat products in some modes; reading one product
+ * the smallest cut saves the fewest bytes. Only calls that cost about as much as reading their operands are computed again: cheap point
+ * operators and views (PyTorch's compilers that cut likewise also repeat products in some modes; reading one product
  * is always cheaper than a second product here). Random calls never are. Of equally small cuts: an input
  * rather than a computed value (it is alive anyway), a base rather than its view, then the cut nearest to
  * the backward, which repeats least. So t(t(weight)) is not saved, as PyTorch's default does: the weight
@@ -19,6 +19,9 @@ enum {
     USED_BY_BACKWARD = 64,
     WANTED = 128
 };
+
+/* Additions: a point operator whose functions cost more (gelu, pow) takes longer than writing and reading its result. */
+enum { WORTH_SAVING = 30 };
 
 typedef struct splitter {
     const nx_graph *joint;
@@ -97,7 +100,8 @@ static bool is_free(const splitter *s, const nx_node *node) {
 static bool may_repeat(const splitter *s, const nx_node *node) {
     if (node->op == NULL || !nx__is_pure(node)) return false;
     if (!(s->marks[node->order] & FOR_FORWARD)) return true; /* not repeated: computed in the backward only */
-    return node->op->def->kind == NX_KIND_POINT || node->op->def->kind == NX_KIND_VIEW;
+    if (node->op->def->kind == NX_KIND_VIEW) return true;
+    return node->op->def->kind == NX_KIND_POINT && node->op->def->point && node->op->def->point->cost <= WORTH_SAVING;
 }
 
 /* Elements that differ: what an expanded tensor would take if it were saved. */
