@@ -590,7 +590,8 @@ def write_point_table(world, sibling, names, levels, source):
     .promoting_param = {{{", ".join(map(str, promoting))}}},
     .likes_floats = {str(likes_floats(world, sibling)).lower()},
     .exact = {exact_operands(sibling, tensors):#x}, .tops = {absent_tops(sibling, scalars):#x},
-    .divisor = {divisor(sibling)}, .cost = {cost(world, sibling.entry.one("point").value)}, .result = NX_POINT_{result_kind(sibling)},
+    .divisor = {divisor(sibling)}, .cost = {cost(world, sibling.entry.one("point").value)},
+    .result = NX_POINT_{result_kind(sibling)},
 {rows}    .loop = {{
 {loop_rows(first, levels, "        ")}
     }},

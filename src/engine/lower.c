@@ -363,6 +363,17 @@ static nx_status prepare(nx__lower *l, nx_graph *graph) {
     return NX_OK;
 }
 
+/* Of a sum that was lowered with the product before it. */
+static bool has_value(const nx__lower *l, const nx_node *node) {
+    return node->n_results == 1 && l->values[l->first_value[node->order]].buffer >= 0;
+}
+
+static nx_status lower_node(nx__lower *l, const nx_node *node) {
+    bool done;
+    NX_TRY(nx__sum_lower(l, node, &done));
+    return done ? NX_OK : nx__node_lower(l, node);
+}
+
 static nx_status lower_nodes(nx__lower *l, const span *spans) {
     int n_inputs = 0;
     for (int i = 0; i < l->n_nodes; i++) {
@@ -376,8 +387,8 @@ static nx_status lower_nodes(nx__lower *l, const span *spans) {
             break;
         default:
             if (node->op == NULL) return fail_node(node, "not an operator; make the graph functional first");
-            if (nx__is_view(node)) break;
-            if (region < 0) NX_TRY(nx__node_lower(l, node));
+            if (nx__is_view(node) || has_value(l, node)) break;
+            if (region < 0) NX_TRY(lower_node(l, node));
             else if (i == spans[region].last) NX_TRY(lower_region(l, &spans[region], region));
         }
     }

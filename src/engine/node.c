@@ -1,8 +1,7 @@
 /* One operator of a graph as one step: its kernel, its arguments with operands in place of node references.
- * On the CPU a point operator on whole contiguous operands becomes a bare call of its loop ("direct").
- * Next: region.c for several operators in one step. */
+ * On the CPU a point operator on whole contiguous operands becomes a bare call of its loop ("direct"). A sum that
+ * alone takes a product becomes one step with it. Next: region.c for several operators in one step. */
 #include "engine/program.h"
-
 
 enum { MAX_DIRECT = 65535 }; /* elements; above, the kernel may split the work over threads */
 
@@ -40,6 +39,10 @@ uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype) {
     nx_cast(dtype, (char *)&bits, 0, number->tag == NX_TAG_FLOAT ? NX_F64 : NX_I64, (const char *)&number->i,
             0, 1);
     return bits;
+}
+
+static bool same_device(const nx_array *a, const nx_array *b) {
+    return a->device.type == b->device.type && a->device.index == b->device.index;
 }
 
 /* ---- operands and arguments ------------------------------------------------------------------ */
@@ -277,4 +280,69 @@ nx_status nx__node_lower(nx__lower *l, const nx_node *node) {
     NX_TRY(def->flags & NX_OP_MUTATES ? lower_written(l, node, &step) : lower_results(l, node, &step));
     NX_TRY(make_direct(l, node, &step));
     return nx_vec_push(&p->steps, step);
+}
+
+/* ---- a product and its sum ------------------------------------------------------------------- */
+/* Whether `a` has the elements of `b` one behind the other as b has. */
+static bool same_row(const nx_array *a, const nx_array *b) {
+    return a->contiguous && b->contiguous && a->numel == b->numel && a->dtype == b->dtype && same_device(a, b);
+}
+
+/* The call that alone takes a product, views of the whole between them. NULL: there are several. */
+static const nx_node *only_user(const nx_node *product) {
+    const nx_node *at = product;
+    while (at->uses && at->uses->next == NULL) {
+        const nx_node *user = at->uses->user;
+        if (!nx__is_view(user) || !user->fakes[0]) return user;
+        if (!same_row(&user->fakes[0]->a, &product->fakes[0]->a)) return NULL;
+        at = user;
+    }
+    return NULL;
+}
+
+/* Whether `sum` is add(product, other) or add(other, product) of equal sizes, whose other operand is there already. */
+static bool find_addend(const nx__lower *l, const nx_node *product, const nx_node *sum, nx__value *addend) {
+    if (sum == NULL || sum->op == NULL || strcmp(sum->op->def->name, "aten::add.Tensor") != 0) return false;
+    const nx_value *alpha = &sum->args[2];
+    if (alpha->tag != NX_TAG_INT || alpha->i != 1 || (l->regions.n && l->regions.of_node[sum->order] >= 0)) return false;
+    for (int k = 0; k < 2; k++) {
+        const nx_value *other = &sum->args[k], *own = &sum->args[1 - k];
+        if (other->tag != NX_TAG_NODE || own->tag != NX_TAG_NODE) return false;
+        if (l->nodes[l->root[own->node->order]] != product) continue;
+        *addend = nx__value_of(l, other);
+        return addend->buffer >= 0 && same_row(&addend->fake->a, &product->fakes[0]->a) &&
+               same_row(&sum->fakes[0]->a, &product->fakes[0]->a);
+    }
+    return false;
+}
+
+/* The sum is computed where the product stands; what is written between them might be its operand. */
+static bool writes_between(const nx__lower *l, const nx_node *product, const nx_node *sum) {
+    for (int i = product->order + 1; i < sum->order; i++) {
+        if (l->nodes[i]->op && l->nodes[i]->op->def->flags & NX_OP_MUTATES) return true;
+    }
+    return false;
+}
+
+nx_status nx__sum_lower(nx__lower *l, const nx_node *product, bool *done) {
+    nx__value addend;
+    nx_value in[5], out;
+    *done = false;
+    if (nx_flag.reference || strcmp(product->op->def->name, "aten::mm") != 0 || product->fakes[0] == NULL) return NX_OK;
+    const nx_array *layout = &product->fakes[0]->a;
+    const nx_node *sum = only_user(product);
+    bool rounds_once = layout->dtype == NX_F32 || layout->dtype == NX_F64; /* halves would be rounded before the sum too */
+    if (!rounds_once || !find_addend(l, product, sum, &addend) || writes_between(l, product, sum)) return NX_OK;
+    const nx_op *op = nx_op_get("aten::addmm");
+    if (op == NULL) return NX_OK;
+    if (l->api && l->api->find_kernel(l->api->context, op->def->name) == NULL) return NX_OK;
+    in[0] = nx_value_tensor(nx__operand_new(l, layout, addend.buffer, addend.offset));
+    if (in[0].tensor == NULL) return NX_NO_MEMORY;
+    for (int k = 0; k < 2; k++) NX_TRY(lower_reference(l, product, &product->args[k], &in[1 + k]));
+    for (int k = 3; k < 5; k++) in[k] = op->def->params[k].initial;
+    NX_TRY(nx__buffer_new(l, sum, 0));
+    out = nx_value_tensor(nx__operand_new(l, layout, l->program->buffers.n - 1, 0));
+    if (out.tensor == NULL) return NX_NO_MEMORY;
+    *done = true;
+    return nx__call_lower(l, op, in, &out);
 }

@@ -194,6 +194,9 @@ nx_tensor *nx__operand_new(nx__lower *lower, const nx_array *layout, int buffer,
 nx_status nx__buffer_new(nx__lower *lower, const nx_node *node, int result);
 /* One step for one operator. */
 nx_status nx__node_lower(nx__lower *lower, const nx_node *node);
+/* One step for a product of matrices and the only call that takes it, a sum. *done false: there is no such sum, nothing was
+ * done; else the sum has its value, and the product none. */
+nx_status nx__sum_lower(nx__lower *lower, const nx_node *product, bool *done);
 /* A call of `op` on an operand into a new buffer: copies of constants that are results. */
 nx_status nx__call_lower(nx__lower *lower, const nx_op *op, const nx_value *in, nx_value *out);
 /* The loop of a point operator in its computing dtype, which is that of its result; NULL: none. */

@@ -66,3 +66,63 @@ def test_a_replay_allocates_nothing(mode):
         forward()
     assert allocations(forward) == 0
     assert allocations(step) <= 1
+
+
+def compiled_plan(f, *inputs):
+    """The plan of f, compiled for the engine, and its results."""
+    made = []
+
+    def backend(gm, example_inputs):
+        made.append(gm.graph._c.aot(any(x.requires_grad for x in inputs)).compile("max-autotune", nt.device("cpu")))
+        return made[0]
+
+    results = nt.compile(f, backend=backend)(*inputs)
+    return made[0].plan(), results
+
+
+@pytest.mark.parametrize("k", [3, 300])
+def test_a_product_and_its_sum_are_one_step(k):
+    """x + a @ b has the bits of eager mode, from either side and through views."""
+    a, b, x = nt.randn(24, k), nt.randn(k, 40), nt.randn(2, 12, 40)
+    for f in (
+        lambda a, b, x: x + (a @ b).view(2, 12, 40),
+        lambda a, b, x: (a @ b).view(2, 12, 40) + x,
+        lambda a, b, x: (x + nt.nn.functional.linear(a.view(2, 12, k), b.t())).relu().sum(),
+    ):
+        plan, result = compiled_plan(f, a, b, x)
+        assert bool((result == f(a, b, x)).all())
+        assert "aten::mm(" not in plan or "tile" in plan
+
+
+def test_a_product_and_its_sum_stay_apart():
+    """Where the product is wanted, the sum is broadcast or weighted, or what is added is written in between."""
+    a, b, x = nt.randn(6, 5), nt.randn(5, 4), nt.randn(6, 4)
+
+    def written(a, b, x):
+        y = a @ b
+        x.mul_(2)
+        return y + x, x
+
+    for f in (
+        lambda a, b, x: (lambda y: (y + x, y))(a @ b),
+        lambda a, b, x: (a @ b + x[:1],),
+        lambda a, b, x: (nt.add(a @ b, x, alpha=2),),
+        written,
+    ):
+        want = f(a, b, x.clone())
+        plan, results = compiled_plan(f, a, b, x.clone())
+        assert all(bool((r == w).all()) for r, w in zip(results, want))
+
+
+def test_dear_point_operators_are_saved():
+    """The backward reads what gelu gave; it has no second gelu."""
+    x, w = nt.randn(8, 8, requires_grad=True), nt.randn(8, 8, requires_grad=True)
+    made = []
+
+    def backend(gm, example_inputs):
+        made.append(gm.graph._c.aot(True).compile("max-autotune", nt.device("cpu")))
+        return made[0]
+
+    nt.compile(lambda x, w: (nt.nn.functional.gelu(x) @ w).sum(), backend=backend)(x, w).backward()
+    forward, backward = made[0].plan().split("backward: program")
+    assert "aten::gelu(" in forward and "aten::gelu(" not in backward
