@@ -45,6 +45,16 @@ def small_backward(torch: Any) -> float:
     return per_call(lambda: (x * y).sum().backward(), 3000)
 
 
+def small_index(torch: Any) -> float:
+    x = torch.randn(4, 4)
+    return per_call(lambda: x[1], 20000) - loop_cost()
+
+
+def small_softmax(torch: Any) -> float:
+    x, softmax = torch.randn(4, 4), torch.nn.functional.softmax
+    return per_call(lambda: softmax(x, -1), 20000) - loop_cost()
+
+
 def compiled_add(torch: Any) -> float:
     x, y = torch.randn(4, 4), torch.randn(4, 4)
     f = torch.compile(lambda x, y: x + y)
@@ -241,6 +251,8 @@ ROWS = [
     Row("x + y on 4x4", small_add, 0.08),
     Row("x + y on 4x4, requires_grad", small_add_grad, 0.12),
     Row("(x * y).sum().backward() on 4x4", small_backward, 0.8),
+    Row("x[1] on 4x4", small_index, 0.08),
+    Row("F.softmax(x, -1) on 4x4", small_softmax, 0.15),
     Row("compiled call of x + y", compiled_add, 0.2),
     Row("compiled call of x + y, reduce-overhead", compiled_add_replayed, 0.2),
     Row("compiled call of (x * y).sum(), grad, forward", compiled_sum_grad, 0.5),
