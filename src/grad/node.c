@@ -8,7 +8,7 @@
 
 #include <ctype.h>
 
-enum { NODE_BYTES = 512, MAX_FREE = 256 };
+enum { NODE_BYTES = 768, MAX_FREE = 256 }; /* bytes: an operator of three tensors and two numbers, addmm above all */
 
 /* ---- blocks ------------------------------------------------------------------------------------------- */
 static nx__node *take_listed(void) {
