@@ -205,32 +205,13 @@ fail:
 }
 
 /* ---- tiny ------------------------------------------------------------------------------------------------ */
-enum { TINY = 256 }; /* multiplications; more of them pay for a look at layouts and for packing */
-
 static bool is_float(const nx_array *a) { return a->dtype == NX_F32; }
 
-/* A step of self, which is broadcast to two dimensions. */
-static int64_t broadcast_step(const nx_array *self, int dim) {
-    int at = self->ndim - 2 + dim;
-    return at < 0 || self->sizes[at] == 1 ? 0 : self->strides[at];
-}
-
 bool nx_gemm_tiny(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out) {
-    const int64_t m = a->sizes[0], n = b->sizes[1], k = a->sizes[1];
-    float sums[TINY], *at = sums;
-    if (m > TINY || n > TINY || k > TINY || m * n > TINY || m * n * k > TINY || !nx_product_runs()) return false;
+    const int64_t m = a->sizes[0], n = b->sizes[1], k = a->sizes[1], most = NX__PANEL_TINY;
+    if (m > most || n > most || k > most || m * n > most || m * n * k > most || !nx_product_runs()) return false;
     if (!is_float(a) || !is_float(b) || !is_float(out) || (self && !is_float(self))) return false;
-    nx__panel_tiny(sums, a, b);
-    const int64_t down = self ? broadcast_step(self, 0) : 0, right = self ? broadcast_step(self, 1) : 0;
-    for (int64_t i = 0; self && i < m; i++) {
-        const float *from = (const float *)self->data + i * down;
-        for (int64_t j = 0; j < n; j++, from += right) *at++ += *from;
-    }
-    at = sums;
-    for (int64_t i = 0; i < m; i++) {
-        float *to = (float *)out->data + i * out->strides[0];
-        for (int64_t j = 0; j < n; j++, to += out->strides[1]) *to = *at++;
-    }
+    nx__panel_tiny(self, a, b, out);
     return true;
 }
 

@@ -180,26 +180,58 @@ void nx__panel_multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     }
 }
 
-/* W columns at a time: their sums do not wait for each other. */
-#define DEFINE_TINY(name, W)                                                                                  \
-    static inline void name(float *sums, const float *x, int64_t x_step, const float *b, int64_t b_step,      \
-                            int64_t column_step, int64_t k) {                                                 \
-        float sum[W] = {0};                                                                                   \
-        for (int64_t i = 0; i < k; i++, x += x_step, b += b_step) {                                           \
-            for (int c = 0; c < W; c++) sum[c] += *x * b[c * column_step];                                    \
-        }                                                                                                     \
-        for (int c = 0; c < W; c++) sums[c] = sum[c];                                                         \
-    }
-DEFINE_TINY(tiny_1, 1)
-DEFINE_TINY(tiny_4, 4)
+/* ---- a few numbers ----------------------------------------------------------------------------------------- */
+typedef struct tiny {
+    const float *a, *b, *self; /* self NULL: nothing is added */
+    int64_t k, row_step, a_step, b_step, column_step, down, right;
+    float *sums;
+    int64_t n;
+} tiny;
 
-void nx__panel_tiny(float *sums, const nx_array *a, const nx_array *b) {
-    const int64_t m = a->sizes[0], n = b->sizes[1], k = a->sizes[1];
-    const int64_t a_step = a->strides[1], b_step = b->strides[0], column_step = b->strides[1];
-    const float *x = a->data, *y = b->data;
-    for (int64_t i = 0; i < m; i++, sums += n, x += a->strides[0]) {
-        int64_t j = 0;
-        for (; j + 4 <= n; j += 4) tiny_4(sums + j, x, a_step, y + j * column_step, b_step, column_step, k);
-        for (; j < n; j++) tiny_1(sums + j, x, a_step, y + j * column_step, b_step, column_step, k);
+/* rows x columns of the sums, which do not wait for each other. */
+static inline __attribute__((always_inline)) void tiny_block(const tiny *t, int64_t i, int64_t j, const int rows, const int columns) {
+    const float *a = t->a + i * t->row_step, *b = t->b + j * t->column_step;
+    float s[2][4] = {{0}};
+    for (int64_t q = 0; q < t->k; q++, a += t->a_step, b += t->b_step) {
+        UNROLL for (int c = 0; c < columns; c++) {
+            const float y = b[c * t->column_step];
+            UNROLL for (int r = 0; r < rows; r++) s[r][c] = __builtin_fmaf(a[r * t->row_step], y, s[r][c]);
+        }
     }
+    UNROLL for (int r = 0; r < rows; r++) {
+        const float *from = t->self ? t->self + (i + r) * t->down + j * t->right : NULL;
+        UNROLL for (int c = 0; c < columns; c++) t->sums[(i + r) * t->n + j + c] = from ? s[r][c] + from[c * t->right] : s[r][c];
+    }
+}
+
+static inline __attribute__((always_inline)) void tiny_rows(const tiny *t, int64_t i, const int rows) {
+    int64_t j = 0;
+    for (; j + 4 <= t->n; j += 4) tiny_block(t, i, j, rows, 4);
+    for (; j < t->n; j++) tiny_block(t, i, j, rows, 1);
+}
+
+/* A step of self, which is broadcast to two dimensions. */
+static int64_t broadcast_step(const nx_array *self, int dim) {
+    int at = self->ndim - 2 + dim;
+    return at < 0 || self->sizes[at] == 1 ? 0 : self->strides[at];
+}
+
+void nx__panel_tiny(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out) {
+    float sums[NX__PANEL_TINY], *to = out->data;
+    const int64_t m = a->sizes[0], n = b->sizes[1];
+    tiny t = {.a = a->data, .b = b->data, .k = a->sizes[1], .row_step = a->strides[0], .a_step = a->strides[1],
+              .b_step = b->strides[0], .column_step = b->strides[1], .sums = sums, .n = n};
+    if (self) {
+        t.self = self->data;
+        t.down = broadcast_step(self, 0);
+        t.right = broadcast_step(self, 1);
+    }
+    int64_t i = 0;
+    for (; i + 2 <= m; i += 2) tiny_rows(&t, i, 2);
+    for (; i < m; i++) tiny_rows(&t, i, 1);
+    if (out->contiguous) {
+        for (int64_t at = 0; at < m * n; at++) to[at] = sums[at];
+        return;
+    }
+    for (int64_t at = 0; at < m * n; at++) to[at / n * out->strides[0] + at % n * out->strides[1]] = sums[at];
 }

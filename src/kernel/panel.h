@@ -28,7 +28,9 @@ typedef struct nx__panel {
 } nx__panel;
 void nx__panel_multiply(const nx__panel *p, int64_t rows, int64_t columns);
 
-/* sums[m][n] = a b, element by element: what is so small that packing would take longer. The same bits. */
-void nx__panel_tiny(float *sums, const nx_array *a, const nx_array *b);
+/* out = a b, or self + a b, element by element: for at most NX__PANEL_TINY multiplications and elements packing would take
+ * longer. The same bits. self is broadcast; whatever may lie over whatever. */
+enum { NX__PANEL_TINY = 256 };
+void nx__panel_tiny(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out);
 
 #endif
