@@ -46,10 +46,12 @@ def measure(side: str, row: Row) -> float | None:
     return float(figures[0])
 
 
-def text(microseconds: float | None) -> str:
-    if microseconds is None:
+def text(figure: float | None, unit: str) -> str:
+    if figure is None:
         return "-"
-    return f"{microseconds:.3f} us" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
+    if unit != "us":
+        return f"{figure:.1f} {unit}"
+    return f"{figure:.3f} us" if figure < 1000 else f"{figure / 1000:.1f} ms"
 
 
 def main() -> int:
@@ -61,24 +63,22 @@ def main() -> int:
         print(f"no row contains {wanted!r}; there are: {', '.join(row.name for row in ROWS)}")
         return 1
     results = []
-    print(
-        f"{platform.processor() or platform.machine()}, {date.today()}, one thread; best of batches, median"
-    )
+    print(f"{platform.processor() or platform.machine()}, {date.today()}, one thread; best of batches, median")
     print(f"{'':46} {'PyTorch':>12} {'Narthex':>12} {'ratio':>8} {'budget':>12}")
     for row in rows:
         figures: dict[str, list[float]] = {"torch": [], "narthex": []}
-        for _ in range(row.rounds):
-            for side in ("torch", "narthex") if row.counterpart else ("narthex",):
+        for i in range(3):
+            for side in ("torch", "narthex") if row.counterpart and i < row.rounds else ("narthex",):
                 if (figure := measure(side, row)) is not None:
                     figures[side].append(figure)
         theirs, ours = (statistics.median(figures[side]) if figures[side] else None for side in ("torch", "narthex"))
         ratio = f"{theirs / ours:.1f}x" if theirs and ours else ""
         verdict = "" if ours is not None and ours <= row.budget else "  over"
-        print(
-            f"{row.name:46} {text(theirs):>12} {text(ours):>12} {ratio:>8} {text(row.budget):>12}{verdict}", flush=True
-        )
+        cells = [f"{text(figure, row.unit):>12}" for figure in (theirs, ours)]
+        cells += [f"{ratio:>8}", f"{text(row.budget, row.unit):>12}{verdict}"]
+        print(f"{row.name:46}", *cells, flush=True)
         results.append(
-            {"row": row.name, "torch_us": theirs, "narthex_us": ours, "budget_us": row.budget, "runs": figures}
+            {"row": row.name, "unit": row.unit, "torch": theirs, "narthex": ours, "budget": row.budget, "runs": figures}
         )
     Path("build").mkdir(exist_ok=True)
     Path("build/bench.json").write_text(json.dumps({"date": str(date.today()), "rows": results}, indent=1))
