@@ -49,10 +49,15 @@ typedef struct nx_generator_calls {
     size_t size;                              /* sizeof(nx_generator_calls) of the plugin's build */
     void (*seed)(void *state, uint64_t seed); /* in order with the work that was given before */
     void (*free)(void *state);
+    void (*get)(void *state, uint64_t words[2]);       /* where it stands after the work that was given before */
+    void (*set)(void *state, const uint64_t words[2]); /* goes where get was called; in order as seed */
 } nx_generator_calls;
 /* Takes `state` on success. */
 NX_API NX_MUST_USE nx_status nx_generator_new_device(const nx_generator_calls *calls, void *state, nx_generator **out);
 NX_API void *nx_generator_get_state(nx_generator *generator);     /* lent; NULL for the CPU's */
+/* Of a device's generator; they wait for its work. */
+NX_API void nx_generator_get_words(nx_generator *generator, uint64_t words[2]);
+NX_API void nx_generator_set_words(nx_generator *generator, const uint64_t words[2]);
 /* The generator that an operator draws from when it is given none; lent; NULL: the device has none. */
 NX_API nx_generator *nx_device_generator(nx_device device);
 

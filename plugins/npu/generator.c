@@ -39,13 +39,32 @@ static void seed(void *at, uint64_t key) {
     pthread_mutex_unlock(&s->lock);
 }
 
+static void get_words(void *at, uint64_t words[2]) {
+    state *s = at;
+    npu_wait_for_all_streams();
+    pthread_mutex_lock(&s->lock);
+    words[0] = s->key;
+    words[1] = s->counter;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void set_words(void *at, const uint64_t words[2]) {
+    state *s = at;
+    npu_wait_for_all_streams();
+    pthread_mutex_lock(&s->lock);
+    s->key = words[0];
+    s->counter = words[1];
+    s->seeded = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void free_state(void *at) {
     pthread_mutex_destroy(&((state *)at)->lock);
     free(at);
 }
 
 nx_status npu_generator_new(void *context, int index, nx_generator **out) {
-    static const nx_generator_calls calls = {sizeof calls, seed, free_state};
+    static const nx_generator_calls calls = {sizeof calls, seed, free_state, get_words, set_words};
     state *s = calloc(1, sizeof *s);
     if (s == NULL) return nx_fail(NX_NO_MEMORY, "npu: no host memory for a generator");
     pthread_mutex_init(&s->lock, NULL);

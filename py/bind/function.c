@@ -1,4 +1,5 @@
 /* Nodes of the backward graph whose gradients are computed by Python: what narthex.autograd.Function is made of.
+ * Also what saved tensors go through (torch.autograd.graph).
  * A node holds a callable, call(node, *gradients), which returns one gradient or None for each edge, and the list of
  * what it saves, which is emptied when the graph is freed. Everything else (checks, contexts) is in
  * python/narthex/autograd/function.py. */
@@ -143,7 +144,105 @@ static PyObject *check_version(PyObject *module, PyObject *args) {
     NXPY_TRY(nx_grad_check_version(saved, expected, node, output));
     Py_RETURN_NONE;
 }
+/* ---- saved tensors through hooks: the thread has a tuple (pack, unpack) -------------------------------------------------- */
+typedef struct packed {
+    nx_packed base;
+    PyObject *unpack, *value;
+} packed;
+
+static nx_status fail_unpacked(const PyObject *result) {
+    PyErr_Format(PyExc_TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type %s",
+                 Py_TYPE(result)->tp_name);
+    return nxpy_caught();
+}
+static nx_status unpack_value(nx_packed *base, nx_tensor **out) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *result = PyObject_CallOneArg(((packed *)base)->unpack, ((packed *)base)->value);
+    nx_status status = NX_OK;
+    if (result == NULL) status = nxpy_caught();
+    else if (!nxpy_tensor_check(result)) status = fail_unpacked(result);
+    else *out = nx_tensor_ref(nxpy_tensor_get(result));
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return status;
+}
+static void free_value(nx_packed *base) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF(((packed *)base)->unpack);
+    Py_DECREF(((packed *)base)->value);
+    nx_free(base);
+    PyGILState_Release(state);
+}
+static nx_status call_pack(PyObject *pack, nx_tensor *tensor, PyObject **out) {
+    uint32_t version = nx_tensor_version(tensor);
+    PyObject *object = nxpy_tensor_wrap(tensor);
+    *out = object ? PyObject_CallOneArg(pack, object) : NULL;
+    Py_XDECREF(object);
+    if (*out && nx_tensor_version(tensor) != version) {
+        Py_CLEAR(*out);
+        PyErr_SetString(PyExc_RuntimeError,
+                        "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+                        "cannot be modified by in-place operations as this can lead to unexpected side-effects. Please open an "
+                        "issue if you need to perform in-place operations on the input to a pack hook.");
+    }
+    return *out ? NX_OK : nxpy_caught();
+}
+static nx_status pack_value(void *hooks, nx_tensor *tensor, nx_packed **out) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *pair = Py_NewRef(hooks), *value = NULL;
+    bool recorded = nx_grad_enabled();
+    nx_grad_set_enabled(false);
+    nx_status status = call_pack(PyTuple_GET_ITEM(pair, 0), tensor, &value);
+    nx_grad_set_enabled(recorded);
+    packed *made = status == NX_OK ? nx_alloc(sizeof *made) : NULL;
+    if (made) *made = (packed){{unpack_value, free_value}, Py_NewRef(PyTuple_GET_ITEM(pair, 1)), value};
+    else if (status == NX_OK) status = nx_fail_memory(sizeof *made);
+    if (made == NULL) Py_XDECREF(value);
+    *out = made ? &made->base : NULL;
+    Py_DECREF(pair);
+    PyGILState_Release(state);
+    return status;
+}
+static PyObject *swap_saved_hooks(PyObject *module, PyObject *hooks) {
+    nx_thread *thread = nx_thread_get();
+    if (hooks != Py_None && !(PyTuple_Check(hooks) && PyTuple_GET_SIZE(hooks) == 2))
+        return PyErr_Format(PyExc_TypeError, "swap_saved_hooks: expected (pack, unpack) or None");
+    PyObject *before = thread->saved_hooks ? thread->saved_hooks : Py_NewRef(Py_None);
+    thread->saved_hooks = hooks == Py_None ? NULL : Py_NewRef(hooks);
+    return before;
+}
+static void free_saved(PyObject *capsule) { nx_saved_free(PyCapsule_GetPointer(capsule, "saved")); }
+static PyObject *save_packed(PyObject *module, PyObject *args) {
+    PyObject *tensor, *capsule;
+    int is_result;
+    nx_saved *saved;
+    if (!PyArg_ParseTuple(args, "O!p:save_packed", &nxpy_tensor_type, &tensor, &is_result)) return NULL;
+    NXPY_TRY(nx_saved_new(nxpy_tensor_get(tensor), is_result, &saved));
+    if (saved == NULL) Py_RETURN_NONE;
+    if ((capsule = PyCapsule_New(saved, "saved", free_saved)) == NULL) nx_saved_free(saved);
+    return capsule;
+}
+static PyObject *take_packed(PyObject *module, PyObject *capsule) {
+    const nx_saved *saved = PyCapsule_GetPointer(capsule, "saved");
+    nx_tensor *tensor;
+    if (saved == NULL) return NULL;
+    NXPY_TRY(nx_saved_take(saved, &tensor));
+    return nxpy_tensor_take(tensor);
+}
+static PyObject *saved_hooks(PyObject *module, PyObject *unused) {
+    void *hooks = nx_thread_get()->saved_hooks;
+    return Py_NewRef(hooks ? hooks : Py_None);
+}
+static PyObject *grad_run(PyObject *module, PyObject *unused) {
+    const nx_thread *thread = nx_thread_get();
+    return Py_BuildValue("KN", (unsigned long long)thread->grad_run, PyBool_FromLong(thread->grad_run_chosen));
+}
 static PyMethodDef functions[] = {
+    {"swap_saved_hooks", swap_saved_hooks, METH_O, "swap_saved_hooks(hooks): what this thread's saved tensors go through now."},
+    {"saved_hooks", saved_hooks, METH_NOARGS, "(pack, unpack) of this thread, or None."},
+    {"save_packed", save_packed, METH_VARARGS, "save_packed(tensor, is_result): what take_packed wants; None without hooks."},
+    {"take_packed", take_packed, METH_O, "take_packed(saved): the tensor, unpacked."},
+    {"grad_run", grad_run, METH_NOARGS, "(number of the backward that runs, 0: none; whether it was asked for inputs)."},
     {"function_node", function_node, METH_VARARGS,
      "function_node(name, inputs, call): a node whose gradients call(node, *gradients) computes."},
     {"function_saves", function_saves, METH_VARARGS,
@@ -154,4 +253,7 @@ static PyMethodDef functions[] = {
      "check_version(saved, expected, node, output): raises when the tensor has been written since."},
     {NULL}};
 
-int nxpy_add_function(PyObject *module) { return PyModule_AddFunctions(module, functions); }
+int nxpy_add_function(PyObject *module) {
+    nx_grad_pack = pack_value;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -120,16 +120,35 @@ static PyObject *storage_bytes(PyObject *module, PyObject *of) {
 }
 
 /* ---- generators ---------------------------------------------------------------------------------------- */
-static nx_generator *twister_of(PyObject *self, const char *what) {
+static nx_generator *twister_of(PyObject *self) {
     nx_generator *g = nxpy_generator_get(self);
     if (g->class == NULL) return g;
-    PyErr_Format(PyExc_NotImplementedError, "Generator.%s: only the CPU's has a state so far", what);
+    PyErr_SetString(PyExc_NotImplementedError, "Generator.draw: only the CPU's draws for Python so far");
     return NULL;
 }
 
+enum { WORDS_BYTES = 2 * sizeof(uint64_t) };
+static PyObject *get_words(nx_generator *g) {
+    const int64_t n = WORDS_BYTES;
+    nx_tensor *state;
+    uint64_t words[2];
+    NXPY_TRY(nx_tensor_new(NX_U8, 1, &n, NX_CPU, &state));
+    nx_generator_get_words(g, words);
+    memcpy(state->a.data, words, WORDS_BYTES);
+    return nxpy_tensor_take(state);
+}
+static PyObject *set_words(PyObject *self, const nx_tensor *state) {
+    uint64_t words[2];
+    if (state->a.numel != WORDS_BYTES)
+        return PyErr_Format(PyExc_RuntimeError, "RNG state is wrong size: expected the %d bytes of get_state", WORDS_BYTES);
+    memcpy(words, state->a.data, WORDS_BYTES);
+    nx_generator_set_words(nxpy_generator_get(self), words);
+    return Py_NewRef(self);
+}
+
 PyObject *nxpy_generator_get_state(PyObject *self, PyObject *unused) {
-    nx_generator *g = twister_of(self, "get_state");
-    if (g == NULL) return NULL;
+    nx_generator *g = nxpy_generator_get(self);
+    if (g->class) return get_words(g);
     const int64_t n = STATE_BYTES;
     nx_tensor *state;
     NXPY_TRY(nx_tensor_new(NX_U8, 1, &n, NX_CPU, &state));
@@ -148,14 +167,14 @@ PyObject *nxpy_generator_get_state(PyObject *self, PyObject *unused) {
 }
 
 PyObject *nxpy_generator_set_state(PyObject *self, PyObject *from) {
-    nx_generator *g = twister_of(self, "set_state");
-    if (g == NULL) return NULL;
+    nx_generator *g = nxpy_generator_get(self);
     const nx_tensor *state = tensor_of(from, "Generator.set_state");
     if (state == NULL) return NULL;
     bool real = state->a.device.type == 0 && !nx_tensor_is_fake(state);
     if (!real || state->a.dtype != NX_U8 || !state->a.contiguous) {
         return PyErr_Format(PyExc_TypeError, "RNG state must be a torch.ByteTensor");
     }
+    if (g->class) return set_words(self, state);
     const char *at = state->a.data;
     int32_t left, seeded, has_normal;
     uint32_t next;
@@ -184,7 +203,7 @@ PyObject *nxpy_generator_set_state(PyObject *self, PyObject *from) {
 /* None: the default one. */
 static nx_generator *generator_to_draw(PyObject *o) {
     if (o == Py_None) return nx_generator_default();
-    if (PyObject_TypeCheck(o, &nxpy_generator_type)) return twister_of(o, "draw");
+    if (PyObject_TypeCheck(o, &nxpy_generator_type)) return twister_of(o);
     return (void *)PyErr_Format(PyExc_TypeError, "expected a torch.Generator, not %s", Py_TYPE(o)->tp_name);
 }
 

@@ -1,4 +1,5 @@
 /* The process: seeds, default dtype, devices, threads, flags, what tests need of the allocator. */
+#include "bind/memory.h"
 #include "bind/private.h"
 
 #include <signal.h>
@@ -57,6 +58,13 @@ static PyObject *device_count(PyObject *module, PyObject *type) {
     if (nxpy_device_from(type, &device) < 0) return NULL;
     const nx_device_api *api = nx_device_get_api(device.type);
     return PyLong_FromLong(api->device_count(api->context));
+}
+static PyObject *device_generator(PyObject *module, PyObject *of) {
+    nx_device device;
+    if (nxpy_device_from(of, &device) < 0) return NULL;
+    nx_generator *generator = nx_device_generator(device);
+    if (generator == NULL) return PyErr_Format(PyExc_RuntimeError, "device_generator: %R has no generator", of);
+    return nxpy_generator_object(nx_generator_ref(generator));
 }
 static PyObject *synchronize(PyObject *module, PyObject *where) {
     nx_device device;
@@ -212,6 +220,7 @@ static PyMethodDef functions[] = {
     {"load_plugin", load_plugin, METH_O, "load_plugin(path): adds the devices of a shared library."},
     {"device_types", device_types, METH_NOARGS, "['cpu', ...]"},
     {"device_count", device_count, METH_O, "device_count(type)"},
+    {"device_generator", device_generator, METH_O, "device_generator(device): what its operators draw from."},
     {"synchronize", synchronize, METH_O, "synchronize(device): waits for its current stream."},
     {"device_control", device_control, METH_VARARGS,
      "device_control(type, name, value): a test hook of the device."},

@@ -263,10 +263,10 @@ class Tensor(_C.TensorBase):
 
     def numpy(self, *, force: bool = False):
         """A numpy array over the same memory. numpy is imported here and nowhere else."""
-        source = self
+        source = self.detach() if self.requires_grad else self
         if force:
             source = self.detach().cpu()
-        elif self.requires_grad:
+        elif self.requires_grad and _C.is_grad_enabled():
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         elif self.device.type != "cpu":
             raise TypeError(

@@ -5,7 +5,7 @@
  * saved as a copy. */
 #include "compile/private.h"
 
-typedef struct saved { nx_tensor *tensor; uint32_t version; } saved;
+typedef struct saved { nx_tensor *tensor; uint32_t version; nx_packed *packed; } saved; /* a tensor, or packed by hooks */
 typedef struct call_record {
     nx_compiled *compiled;
     int n;
@@ -15,7 +15,10 @@ typedef struct call_record {
 static void release(nx_grad_node *node) {
     call_record *record = node->context;
     if (record == NULL) return;
-    for (int i = 0; i < record->n; i++) nx_tensor_unref(record->values[i].tensor);
+    for (int i = 0; i < record->n; i++) {
+        nx_tensor_unref(record->values[i].tensor);
+        if (record->values[i].packed) record->values[i].packed->free(record->values[i].packed);
+    }
     nx_compiled_unref(record->compiled);
     nx_free(record);
     node->context = NULL;
@@ -68,7 +71,7 @@ static nx_status fit_tangent(nx_tensor *g, const nx_array *expected, nx_tensor *
 static nx_status check_unchanged(const call_record *record) {
     for (int i = 0; i < record->n; i++) {
         const saved *value = &record->values[i];
-        if (nx_tensor_version(value->tensor) == value->version) continue;
+        if (value->packed || nx_tensor_version(value->tensor) == value->version) continue;
         nx_text sizes = {0};
         nx_text_add_ints(&sizes, value->tensor->a.sizes, value->tensor->a.ndim);
         nx_status status = nx_fail(
@@ -114,8 +117,13 @@ static nx_status run_backward(const call_record *record, nx_tensor *const *g, nx
                               nx_tensor **results, nx_tensor **grads) {
     const nx_compiled *compiled = record->compiled;
     const nx_aot *aot = compiled->aot;
-    for (int i = 0; i < record->n; i++) inputs[i] = nx_tensor_ref(record->values[i].tensor);
-    nx_status status = gather_tangents(record, g, inputs);
+    nx_status status = NX_OK;
+    for (int i = 0; i < record->n && status == NX_OK; i++) {
+        const saved *value = &record->values[i];
+        if (value->packed) status = value->packed->unpack(value->packed, &inputs[i]);
+        else inputs[i] = nx_tensor_ref(value->tensor);
+    }
+    if (status == NX_OK) status = gather_tangents(record, g, inputs);
     if (status == NX_OK) status = nx__plan_run(compiled->backward, inputs, results);
     for (int i = 0; i < compiled->backward->n_inputs; i++) nx_tensor_unref(inputs[i]);
     if (status != NX_OK) return status;
@@ -191,7 +199,14 @@ nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_
     for (; record->n < aot->n_saved; record->n++) {
         nx_tensor *value;
         NX_TRY_FAIL(save_value(compiled, record->n, inputs, results, &value));
-        record->values[record->n] = (saved){value, nx_tensor_version(value)};
+        saved *kept = &record->values[record->n];
+        *kept = (saved){value, nx_tensor_version(value), NULL};
+        status = nx_saved_pack(value, &kept->packed);
+        if (status != NX_OK || kept->packed) {
+            nx_tensor_unref(value);
+            kept->tensor = NULL;
+        }
+        if (status != NX_OK) goto fail;
     }
     for (int i = 0; i < aot->n_inputs; i++) {
         if (aot->grad_of[i] >= 0) NX_TRY_FAIL(nx_grad_edge(inputs[i], &node->edges[i]));

@@ -22,7 +22,8 @@ static void free_state(nx_generator *g) {
 static const nx_generator_class device_class = {seed_state, free_state};
 
 nx_status nx_generator_new_device(const nx_generator_calls *calls, void *state, nx_generator **out) {
-    if (calls->size < sizeof *calls || calls->seed == NULL || calls->free == NULL) {
+    if (calls->size < sizeof *calls || calls->seed == NULL || calls->free == NULL ||
+        calls->get == NULL || calls->set == NULL) {
         return nx_fail(NX_RUNTIME, "generator: the calls have the wrong size or an empty slot: build the plugin "
                        "against this library's headers");
     }
@@ -38,6 +39,20 @@ nx_status nx_generator_new_device(const nx_generator_calls *calls, void *state, 
 
 void *nx_generator_get_state(nx_generator *generator) {
     return generator->class == &device_class ? ((device_generator *)generator)->state : NULL;
+}
+
+void nx_generator_get_words(nx_generator *generator, uint64_t words[2]) {
+    device_generator *own = (device_generator *)generator;
+    void *token = nx_block_begin();
+    own->calls.get(own->state, words);
+    nx_block_end(token);
+}
+
+void nx_generator_set_words(nx_generator *generator, const uint64_t words[2]) {
+    device_generator *own = (device_generator *)generator;
+    void *token = nx_block_begin();
+    own->calls.set(own->state, words);
+    nx_block_end(token);
 }
 
 /* Under the lock. Without manual_seed a device starts with a seed of its own choice, as the CPU does. */

@@ -429,7 +429,9 @@ nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots,
     int few_next[FEW_EDGES], *next = few_next;
     nx__run run; /* filled by run_engine; its inline rooms need no clearing */
     nx_thread *thread = nx_thread_get();
-    bool disabled = thread->grad_disabled;
+    static _Atomic uint64_t n_runs;
+    uint64_t outer = thread->grad_run;
+    bool disabled = thread->grad_disabled, outer_chosen = thread->grad_run_chosen;
     nx_status status = NX_OK;
     if (inputs == NULL) n_inputs = 0;
     int n = n_roots + n_inputs;
@@ -446,10 +448,14 @@ nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots,
     run.next_capture = next;
     run.out = out;
     thread->grad_disabled = !create_graph;
+    thread->grad_run = ++n_runs;
+    thread->grad_run_chosen = inputs != NULL;
     NX_TRY_FAIL(find_roots(roots, n_roots, edges));
     status = run_engine(&run, edges, roots, g, n_roots, inputs, n_inputs);
 fail:
     thread->grad_disabled = disabled;
+    thread->grad_run = outer;
+    thread->grad_run_chosen = outer_chosen;
     for (int i = 0; i < n_inputs && status != NX_OK; i++) {
         nx_tensor_unref(out[i]);
         out[i] = NULL;

@@ -105,6 +105,25 @@ NX_MUST_USE nx_status nx_grad_hook_of(nx_tensor *tensor, nx_hook_kind kind, nx_g
 typedef int nx_grad_visit(const nx_grad_node *node, const nx_grad_hook *hook, void *context);
 int nx_grad_each_owned(const nx_tensor *tensor, nx_grad_visit *visit, void *context);
 
+/* A saved tensor in a form of the user's own. */
+typedef struct nx_packed {
+    nx_status (*unpack)(struct nx_packed *packed, nx_tensor **out); /* a new reference */
+    void (*free)(struct nx_packed *packed);
+} nx_packed;
+/* What packs tensors for nodes made on this thread, with its saved_hooks; set by their owner (py/bind). */
+extern nx_status (*nx_grad_pack)(void *hooks, nx_tensor *tensor, nx_packed **out);
+/* `tensor`, which a node is about to save, packed by the thread's hooks; *out is NULL when there are none, or while a graph is
+ * traced. */
+NX_MUST_USE nx_status nx_saved_pack(nx_tensor *tensor, nx_packed **out);
+
+/* The same, together with the tensor's place in the graph. NULL: there are no hooks. A result of the node that saves it gets its
+ * history from that node. */
+typedef struct nx_saved { nx_packed *packed; nx_edge edge; } nx_saved;
+NX_MUST_USE nx_status nx_saved_new(nx_tensor *tensor, bool is_result, nx_saved **out);
+/* A new reference; with its history when gradients are recorded. */
+NX_MUST_USE nx_status nx_saved_take(const nx_saved *saved, nx_tensor **out);
+void nx_saved_free(nx_saved *saved);
+
 /* Helpers that generated formulas call (they go through the dispatcher). */
 /* takes nothing; new reference */
 NX_MUST_USE nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out);

@@ -55,7 +55,7 @@ nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, si
     node->hooks = NULL;
     node->n_in = node->n_out = 0;
     node->list_at = -1;
-    node->whole = node->kept = 0;
+    node->whole = node->kept = node->packed = 0;
     for (int k = 0; k < n_edges; k++) node->node.edges[k] = (nx_edge){NULL, 0};
     *out = node;
     return NX_OK;

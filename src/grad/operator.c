@@ -78,8 +78,12 @@ bool nx__operator_reads(const nx_derivative *derivative, uint64_t needed, int ar
 }
 
 static void drop_slots(nx__node *node, uint64_t which) {
-    for (uint64_t rest = which; rest; rest &= rest - 1)
-        nx_value_drop(&node->slots[__builtin_ctzll(rest)].value);
+    for (uint64_t rest = which; rest; rest &= rest - 1) {
+        nx_value *value = &node->slots[__builtin_ctzll(rest)].value;
+        if (NX_UNLIKELY(node->packed & rest & -rest)) nx_saved_free((void *)value->opaque);
+        else nx_value_drop(value);
+    }
+    node->packed &= ~which;
     node->whole &= ~which;
     node->kept &= ~which;
 }
@@ -92,12 +96,20 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
 static const nx_grad_class operator_class = {"Operator", apply, NULL, NULL}; /* saves nothing that backward frees */
 static const nx_grad_class saving_class = {"Operator", apply, release_whole, NULL};
 
-static void save_whole(nx__node *node, int at, nx_tensor *tensor) {
-    node->slots[at] = (nx__slot){nx_value_tensor(nx_tensor_ref(tensor)), nx_tensor_version(tensor)};
+static nx_status save_whole(nx__node *node, int at, nx_tensor *tensor) {
+    nx_saved *saved = NULL;
+    if (NX_UNLIKELY(nx_thread_get()->saved_hooks != NULL)) NX_TRY(nx_saved_new(tensor, at >= node->n_in, &saved));
+    if (NX_LIKELY(saved == NULL)) {
+        node->slots[at] = (nx__slot){nx_value_tensor(nx_tensor_ref(tensor)), nx_tensor_version(tensor)};
+    } else {
+        node->slots[at].value = (nx_value){.tag = NX_TAG_OPAQUE, .opaque = saved};
+        node->packed |= UINT64_C(1) << at;
+    }
     node->whole |= UINT64_C(1) << at;
     node->kept |= UINT64_C(1) << at;
     node->node.class = &saving_class;
     node->destroy = drop_all;
+    return NX_OK;
 }
 
 static nx_status keep_value(nx__node *node, int at, const nx_value *value) {
@@ -145,7 +157,7 @@ static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t rea
             if (in[k].tag <= NX_TAG_BOOL) node->slots[k].value = in[k];
             else NX_TRY(keep_value(node, k, &in[k]));
         } else if (reads >> k & 1) {
-            save_whole(node, k, original && in[k].tensor == in[0].tensor ? original : in[k].tensor);
+            NX_TRY(save_whole(node, k, original && in[k].tensor == in[0].tensor ? original : in[k].tensor));
         } else {
             node->slots[k].value = (nx_value){.tag = NX_TAG_TENSOR, .opaque = put_shape(room, in[k].tensor)};
         }
@@ -220,8 +232,9 @@ nx_status nx__operator_save_results(nx__node *node, nx_value *out) {
         if (!(node->wanted >> k & 1) || out[k].tag != NX_TAG_TENSOR) continue;
         nx_tensor *alias;
         NX_TRY(alias_of(out[k].tensor, &alias));
-        save_whole(node, at, alias);
+        nx_status status = save_whole(node, at, alias);
         nx_tensor_unref(alias);
+        if (status != NX_OK) return status;
     }
     return NX_OK;
 }
@@ -274,6 +287,8 @@ typedef struct scratch {
     int n_shapes;
     void *block;                /* NULL: what is above was room enough */
     uint64_t made;              /* results that were made for this run; the others are lent */
+    uint64_t unpacked;          /* slots whose tensors were unpacked for this run */
+    nx_tensor *taken[MAX_SLOTS];/* those tensors */
 } scratch;
 
 /* A saved result gets its history back when the backward is itself recorded. */
@@ -319,13 +334,22 @@ static nx_status check_list_version(const nx__node *node, int at) {
                    "operation: a tensor in argument %d of %s", at, nx_op_name(node->node.op));
 }
 
+static nx_status take_packed(nx__node *node, int at, scratch *s, nx_value *out) {
+    NX_TRY(nx_saved_take(node->slots[at].value.opaque, &s->taken[at]));
+    s->unpacked |= UINT64_C(1) << at;
+    *out = nx_value_tensor(s->taken[at]);
+    return NX_OK;
+}
+
 static nx_status unpack(nx__node *node, scratch *s) {
     int n = node->n_in + node->n_out;
     nx_value *list = NULL;
     NX_TRY(make_room(node, s, &list));
     for (int at = 0; at < n; at++) {
         nx_value value = node->slots[at].value;
-        if (value.tag == NX_TAG_TENSOR && node->whole >> at & 1) {
+        if (NX_UNLIKELY(node->packed >> at & 1)) {
+            NX_TRY(take_packed(node, at, s, &value));
+        } else if (value.tag == NX_TAG_TENSOR && node->whole >> at & 1) {
             NX_TRY(check_version(node, at));
         } else if (value.tag == NX_TAG_LIST && node->kept >> at & 1) {
             NX_TRY(check_list_version(node, at));
@@ -357,7 +381,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     s.n_shapes = 0;
     s.n_grads = 0;
     s.block = NULL;
-    s.made = 0;
+    s.made = s.unpacked = 0;
     for (int k = 0; k < own->n_out; k++) s.results[k] = NULL;
     for (int k = 0; k < own->n_in; k++) s.grads[k] = NULL;
     nx_status status;
@@ -373,6 +397,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     }
 fail:
     for (uint64_t rest = s.made; rest; rest &= rest - 1) nx_tensor_unref(s.results[__builtin_ctzll(rest)]);
+    for (uint64_t rest = s.unpacked; rest; rest &= rest - 1) nx_tensor_unref(s.taken[__builtin_ctzll(rest)]);
     for (int k = 0; k < s.n_grads; k++) {
         if (s.grads[k]) nx_tensor_unref(s.grads[k]);
     }

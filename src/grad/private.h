@@ -25,6 +25,7 @@ typedef struct nx__node {
     int list_at;                            /* the last differentiable argument if that is a list; -1 */
     uint64_t whole;                         /* slots that hold a tensor; the other tensors are shapes */
     uint64_t kept;                          /* slots with something to drop */
+    uint64_t packed;                        /* of the whole ones: those that hold an nx_saved */
     struct nx__slot *slots;                 /* n_in arguments, then n_out results */
 } nx__node;
 /* As nx_tensor_requires_grad, where a call would cost. */

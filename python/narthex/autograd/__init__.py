@@ -1,7 +1,7 @@
 """Gradients: backward, grad and the grad-mode switches. The engine is C (src/grad)."""
 
 from .. import _C
-from .._absent import getter
+from .._absent import absent
 from .function import Function as Function
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .variable import Variable as Variable
@@ -92,4 +92,20 @@ def grad(
     return tuple(gradients)
 
 
-__getattr__ = getter("torch.autograd")
+_MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "variable")
+_LATER = {"detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode"}
+
+
+def _is_checkpoint_valid() -> bool:
+    """Whether the backward that runs goes on to every leaf."""
+    return not _C.grad_run()[1]
+
+
+def __getattr__(name: str):
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    raise absent("torch.autograd", name)

@@ -38,7 +38,8 @@ class FunctionCtx:
     _dirty: tuple = ()
     _constant: tuple = ()
     _n_saved = 0
-    _saved: list | None = None  # (tensor or None, its version, result number or -1); emptied when the graph is freed
+    # (tensor, None, or what hooks made of it; its version; result number or -1); emptied when the graph is freed
+    _saved: list | None = None
     _results: tuple = ()  # (shape, dtype, device) of each result, None for what is no tensor
     _node = None  # while backward runs
 
@@ -80,7 +81,12 @@ class FunctionCtx:
     def _unpack(self, tensor, version: int, result: int):
         if tensor is None:
             return None
+        if not _is_tensor(tensor):
+            return self._with_history(_C.take_packed(tensor), result)
         _C.check_version(tensor, version, self._node if result >= 0 else None, max(result, 0))
+        return self._with_history(tensor, result)
+
+    def _with_history(self, tensor, result: int):
         if result < 0:
             return tensor
         alias = tensor.detach()
@@ -95,7 +101,8 @@ class FunctionCtx:
             is_argument = _at(args, tensor) >= 0 and _at(self._dirty, tensor) < 0
             at = -1 if tensor is None or is_argument else _at(results, tensor)
             kept = tensor.detach() if at >= 0 else tensor
-            saved.append((kept, 0 if tensor is None else kept._version, at))
+            packed = None if tensor is None else _C.save_packed(kept, at >= 0)
+            saved.append((kept if packed is None else packed, 0 if tensor is None else kept._version, at))
         self._saved, self._n_saved = saved, len(saved)
         if saved:
             _C.function_saves(node, saved)

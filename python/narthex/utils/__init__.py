@@ -4,8 +4,8 @@ from .._absent import absent
 
 
 def __getattr__(name: str):
-    if name in ("data", "hooks"):
+    if name in ("checkpoint", "data", "hooks"):
         from importlib import import_module
 
-        return import_module(f"{__name__}.data")
+        return import_module(f"{__name__}.{name}")
     raise absent("torch.utils", name)

@@ -47,6 +47,16 @@ def manual_seed(seed: int) -> None:
 manual_seed_all = manual_seed
 
 
+def get_rng_state(device="npu"):
+    """Where the device's generator stands: 16 bytes as a tensor."""
+    return _C.device_generator(_C.device("npu", _index(device))).get_state()
+
+
+def set_rng_state(new_state, device="npu") -> None:
+    """Puts the device's generator where get_rng_state was called."""
+    _C.device_generator(_C.device("npu", _index(device))).set_state(new_state)
+
+
 def get_device_name(device=None) -> str:
     """What the device calls itself."""
     return f"Narthex reference accelerator npu:{_index(device)}"
