@@ -70,6 +70,7 @@ nx_status nx_fail_memory(size_t bytes);            /* NX_NO_MEMORY with the size
  * Every allocation of the library goes through here, so that tests can fail the N-th and count what is left. */
 void *nx_alloc(size_t bytes);                      /* NULL without memory; 64-byte aligned from 64 bytes on */
 void *nx_alloc_zeroed(size_t bytes);
+void nx_alloc_populate(void *at, size_t bytes);    /* brings pages into memory that are written to soon */
 void *nx_realloc(void *block, size_t old_bytes, size_t bytes);
 char *nx_strdup(const char *text);
 NX_API void nx_alloc_fail_at(int64_t n);           /* the n-th allocation from now on fails (1 = next); 0: none. All threads */

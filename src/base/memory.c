@@ -4,6 +4,9 @@
 #include "base/base.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+
+enum { PAGE_BYTES = 4096 };
 
 static _Atomic int64_t live_blocks;
 static _Atomic int64_t until_failure; /* 0: not armed */
@@ -41,6 +44,14 @@ void *nx_alloc(size_t bytes) {
     block[-1] = begin;
     atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
     return block;
+}
+
+/* The pages between the first and the last, which may not be the block's alone. A system that cannot do it refuses, and
+ * the pages come when they are written to. */
+void nx_alloc_populate(void *at, size_t bytes) {
+    uintptr_t from = ((uintptr_t)at + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    uintptr_t to = ((uintptr_t)at + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
+    if (from < to) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
 }
 
 void *nx_alloc_zeroed(size_t bytes) {
