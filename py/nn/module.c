@@ -8,7 +8,7 @@
 #include "bind/bind.h"
 #include "core/core.h"
 
-enum { FEW = 8, N_PLACES = 3 }; /* arguments; dictionaries that __getattr__ looks into */
+enum { FEW = 8, N_PLACES = 3, N_KEPT = 256 }; /* arguments; dictionaries that __getattr__ looks into; last results */
 static const char *const place_names[N_PLACES] = {"_parameters", "_buffers", "_modules"};
 static PyObject *places[N_PLACES], *has_hooks, *forward, *call_name, *getattr_name, *getattribute_name; /* interned */
 static PyObject *python_call, *python_getattr; /* of Module */
@@ -26,37 +26,69 @@ static PyObject *call_method(PyObject *function, PyObject *self, PyObject *args,
     }
     for (Py_ssize_t k = 0; k < n; k++) stack[1 + k] = PyTuple_GET_ITEM(args, k);
     Py_INCREF(function); /* the call may take it out of its class */
-    result = PyObject_VectorcallDict(function, stack, (size_t)n + 1, kwargs);
+    if (kwargs) result = PyObject_VectorcallDict(function, stack, (size_t)n + 1, kwargs);
+    else result = PyObject_Vectorcall(function, stack, (size_t)n + 1, NULL);
     Py_DECREF(function);
     return result;
 }
 
 static PyObject *module_getattr(PyObject *self, PyObject *name);
 
+/* Whether an instance has no hooks and no forward of its own. No two states of dicts have one version, so that a dict that
+ * was found to be plain need not be looked into again. */
+static bool is_plain(PyObject *self) {
+    static uint64_t plain_versions[N_KEPT];
+    PyObject *dict = nxpy_instance_dict(self);
+    uint64_t version = dict ? nxpy_dict_version(dict) : 0, *kept = &plain_versions[version % N_KEPT];
+    if (NX_LIKELY(dict && *kept == version)) return true;
+    bool plain = nxpy_instance_value(self, has_hooks) == Py_False && !nxpy_instance_value(self, forward);
+    if (plain && dict) *kept = version;
+    return plain;
+}
+
 /* Attributes are read in the ordinary way, there are no hooks, and forward is a function of the class: it is called. */
 static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
     PyObject *function = _PyType_Lookup(Py_TYPE(self), forward);
-    bool plain = Py_TYPE(self)->tp_getattro == module_getattr && function && PyFunction_Check(function) && !is_traced() &&
-                 nxpy_instance_value(self, has_hooks) == Py_False && !nxpy_instance_value(self, forward);
-    return call_method(plain ? function : python_call, self, args, kwargs);
+    bool quick = Py_TYPE(self)->tp_getattro == module_getattr && function && PyFunction_Check(function) && !is_traced() &&
+                 is_plain(self);
+    return call_method(quick ? function : python_call, self, args, kwargs);
+}
+
+/* What was found last: `value` under `name` in `members`, which the instance's dict holds while it has its version. */
+typedef struct found {
+    uint64_t version, members_version;
+    PyObject *name;            /* owned: another string may not come to lie there */
+    PyObject *members, *value; /* lent */
+} found;
+
+static void keep_found(found *kept, PyObject *dict, PyObject *name, PyObject *members, PyObject *value) {
+    PyObject *before = kept->name;
+    *kept = (found){nxpy_dict_version(dict), nxpy_dict_version(members), Py_NewRef(name), members, value};
+    Py_XDECREF(before); /* a string: nothing runs */
 }
 
 /* Borrowed; NULL without an exception when no dictionary holds it, or one is not there or not an ordinary one. */
 static PyObject *find_member(PyObject *self, PyObject *name) {
-    PyObject *value = NULL;
+    static found all[N_KEPT];
+    PyObject *value = NULL, *dict = nxpy_instance_dict(self), *members = NULL;
+    found *kept = dict ? &all[(nxpy_dict_version(dict) ^ (uintptr_t)name >> 4) % N_KEPT] : NULL;
+    if (NX_LIKELY(kept && kept->name == name && kept->version == nxpy_dict_version(dict) &&
+                  kept->members_version == nxpy_dict_version(kept->members))) return kept->value;
+    value = nxpy_instance_value(self, name);
+    if (value) return value;
     for (int k = 0; !value && k < N_PLACES; k++) {
-        PyObject *dict = nxpy_instance_value(self, places[k]);
-        if (!dict || (!PyDict_CheckExact(dict) && !PyODict_CheckExact(dict))) return NULL;
-        value = PyDict_GetItemWithError(dict, name);
+        members = nxpy_instance_value(self, places[k]);
+        if (!members || (!PyDict_CheckExact(members) && !PyODict_CheckExact(members))) return NULL;
+        value = PyDict_GetItemWithError(members, name);
         if (!value && PyErr_Occurred()) PyErr_Clear(); /* Module.__getattr__ meets it again */
     }
+    if (value && kept) keep_found(kept, dict, name, members, value);
     return value;
 }
 
 static PyObject *module_getattr(PyObject *self, PyObject *name) {
     if (PyUnicode_CheckExact(name) && !_PyType_Lookup(Py_TYPE(self), name) && !is_traced()) {
-        PyObject *value = nxpy_instance_value(self, name);
-        if (!value) value = find_member(self, name);
+        PyObject *value = find_member(self, name);
         if (value) return Py_NewRef(value);
     } else {
         PyObject *value = PyObject_GenericGetAttr(self, name);

@@ -149,6 +149,33 @@ def test_attributes(lib):
 
 
 @BOTH
+def test_what_was_found_before_is_looked_for_again_after_a_change(lib):
+    layers = [lib.nn.Linear(2, 3) for _ in range(3)]
+    for _ in range(3):
+        for layer in layers:
+            assert layer.weight is layer._parameters["weight"] and layer.bias is layer._parameters["bias"]
+    first, second, third = layers
+    new = lib.nn.Parameter(lib.ones(3, 2))
+    first.weight = new
+    second._parameters["weight"] = new
+    third._parameters = {"weight": new, "bias": None}
+    for layer in layers:
+        assert layer.weight is new and layer(lib.ones(1, 2)).shape == (1, 3)
+    first.__dict__["weight"] = 1
+    del second.weight
+    third._parameters.clear()
+    assert first.weight == 1
+    for layer in (second, third):
+        with pytest.raises(AttributeError, match="'Linear' object has no attribute 'weight'"):
+            layer.weight  # noqa: B018
+    for k in range(600):  # more than are remembered
+        layer = lib.nn.Module()
+        layer.register_buffer("x", lib.ones(1) * k)
+        layer.register_buffer(f"x{k}", lib.ones(1))
+        assert layer.x.item() == k and getattr(layer, f"x{k}").item() == 1 and layer.x.item() == k
+
+
+@BOTH
 def test_before_init(lib):
     class Forgets(lib.nn.Module):
         def __init__(self):
