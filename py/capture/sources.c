@@ -185,8 +185,8 @@ int nxpy__slot_of(nxpy_trace *trace, PyObject *object) {
 /* "L['x']" -> "L_x_": what dynamo calls the input. */
 static void input_name(const char *source, nx_text *out) {
     for (const char *c = source; *c; c++) {
-        if (isalnum((unsigned char)*c)) nx_text_add(out, "%c", *c);
-        else if (out->n && out->at[out->n - 1] != '_') nx_text_add(out, "_");
+        if (isalnum((unsigned char)*c)) nx_text_add_char(out, *c);
+        else if (out->n && out->at[out->n - 1] != '_') nx_text_add_char(out, '_');
     }
 }
 
@@ -219,7 +219,7 @@ static nx_status add_placeholder(nxpy_trace *trace, const char *name, const char
 static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *fake, uint64_t varying, nx_text *target) {
     input_name(source, target);
     nx_text name = {0};
-    for (size_t k = 0; k < target->n; k++) nx_text_add(&name, "%c", tolower((unsigned char)target->at[k]));
+    for (size_t k = 0; k < target->n; k++) nx_text_add_char(&name, (char)tolower((unsigned char)target->at[k]));
     nx_status status = target->failed || name.failed ? nx_fail_memory(64) : NX_OK;
     nx_node *node = NULL;
     if (status == NX_OK) status = add_placeholder(trace, name.at, target->at, fake, &node);

@@ -98,6 +98,7 @@ void nx_map_free(nx_map *map);
 /* A growing string. After a failed append `failed` stays set and the rest is ignored. */
 typedef struct nx_text { char *at; size_t n, room; bool failed; } nx_text;
 void nx_text_add(nx_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void nx_text_add_char(nx_text *text, char c);
 void nx_text_add_ints(nx_text *text, const int64_t *at, int n); /* "[2, 3]" */
 nx_status nx_text_take(nx_text *text, char **out);              /* the caller's; NX_NO_MEMORY if an append failed */
 void nx_text_free(nx_text *text);

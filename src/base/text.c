@@ -19,18 +19,25 @@ static bool make_room(nx_text *text, size_t more) {
     return true;
 }
 
+/* Written a second time where the first found too little room. */
 void nx_text_add(nx_text *text, const char *format, ...) {
-    va_list args;
+    va_list args, again;
     va_start(args, format);
-    va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    size_t left = text->room - text->n;
+    int n = vsnprintf(left ? text->at + text->n : NULL, left, format, args);
     va_end(args);
     if (n >= 0 && make_room(text, (size_t)n)) {
-        vsnprintf(text->at + text->n, (size_t)n + 1, format, again);
+        if ((size_t)n >= left) vsnprintf(text->at + text->n, (size_t)n + 1, format, again);
         text->n += (size_t)n;
     }
     va_end(again);
+}
+
+void nx_text_add_char(nx_text *text, char c) {
+    if (!make_room(text, 1)) return;
+    text->at[text->n++] = c;
+    text->at[text->n] = '\0';
 }
 
 void nx_text_add_ints(nx_text *text, const int64_t *at, int n) {

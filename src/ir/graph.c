@@ -128,7 +128,10 @@ static void unlink_node(nx_graph *graph, nx_node *node) {
     *(node->next ? &node->next->previous : &graph->last) = node->previous;
 }
 
-static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, const char *hint, bool exact,
+/* How a node gets its name from a text: one of name.c. */
+typedef nx_status name_fn(nx_graph *graph, const char *from, nx_node *node);
+
+static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, const char *hint, name_fn *name,
                            const nx_op *op, const char *target, const nx_value *args, int n_args,
                            nx_node **out) {
     char base[200];
@@ -143,14 +146,12 @@ static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, c
     }
     NX_TRY(new_node(graph, kind, op, target, args, n_args, &node));
     if (hint == NULL) hint = target ? target : "output";
-    nx_status status =
-        exact ? nx__name_claim(graph, hint, &node->name) : nx__name_make(graph, hint, &node->name);
+    nx_status status = name(graph, hint, node);
     if (status != NX_OK) {
         nx_node_each_input(node, drop_use, node);
         release_node(node);
         return status;
     }
-    nx__name_set_node(graph, node->name, node);
     link_node(graph, node, where);
     node->order = graph->n_nodes++;
     if (kind == NX_NODE_PLACEHOLDER) graph->n_inputs++;
@@ -160,17 +161,17 @@ static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, c
 
 nx_status nx_graph_append(nx_graph *graph, nx_node_kind kind, const char *name_hint, const nx_op *op,
                           const char *target, const nx_value *args, int n_args, nx_node **out) {
-    return make_node(graph, NULL, kind, name_hint, false, op, target, args, n_args, out);
+    return make_node(graph, NULL, kind, name_hint, nx__name_make, op, target, args, n_args, out);
 }
 
 nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char *name, const nx_op *op,
                                  const char *target, const nx_value *args, int n_args, nx_node **out) {
-    return make_node(graph, NULL, kind, name, true, op, target, args, n_args, out);
+    return make_node(graph, NULL, kind, name, nx__name_claim, op, target, args, n_args, out);
 }
 
 nx_status nx_graph_insert_before(nx_node *where, nx_node_kind kind, const char *name_hint, const nx_op *op,
                                  const char *target, const nx_value *args, int n_args, nx_node **out) {
-    return make_node(where->graph, where, kind, name_hint, false, op, target, args, n_args, out);
+    return make_node(where->graph, where, kind, name_hint, nx__name_make, op, target, args, n_args, out);
 }
 
 void nx_node_erase(nx_node *node) {
@@ -371,13 +372,8 @@ nx_status nx_graph_copy_with(nx_graph *graph, const nx_node *node, nx_resolve_fn
     if (args == NULL) return nx_fail_memory(sizeof *args * (size_t)room);
     nx_status status;
     NX_TRY_FAIL(nx_args_resolve(node->args, node->n_args, resolve, context, args));
-    if (nx__name_taken(graph, node->name))
-        status =
-            nx_graph_append(graph, node->kind, node->name, node->op, node->target, args, node->n_args, &copy);
-    else
-        status = nx__graph_append_named(graph, node->kind, node->name, node->op, node->target, args,
-                                        node->n_args, &copy);
-    if (status != NX_OK) goto fail;
+    NX_TRY_FAIL(make_node(graph, NULL, node->kind, node->name, nx__name_claim_or_make, node->op, node->target, args,
+                          node->n_args, &copy));
     NX_TRY_FAIL(nx_node_set_fakes(copy, node->fakes, node->n_results));
     copy->no_grad = node->no_grad;
     NX_TRY_FAIL(nx_node_set_source(copy, node->file, node->line, node->function, node->code));

@@ -122,16 +122,13 @@ static int64_t split_number(const char *name, char *base) {
     return number;
 }
 
-static nx_status mark_used(nx_graph *graph, const char *name, char **out) {
-    entry *e;
-    NX_TRY(get_entry(graph, name, &e));
+static void take(entry *e, nx_node *node) {
     e->used = true;
-    e->node = NULL;
-    *out = e->name;
-    return NX_OK;
+    e->node = node;
+    node->name = e->name;
 }
 
-nx_status nx__name_make(nx_graph *graph, const char *hint, char **out) {
+nx_status nx__name_make(nx_graph *graph, const char *hint, nx_node *node) {
     table *names = NULL;
     entry *e;
     char candidate[MAX_NAME + 64], base[MAX_NAME + 32];
@@ -147,18 +144,31 @@ nx_status nx__name_make(nx_graph *graph, const char *hint, char **out) {
     while (is_used(names, candidate))
         snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
     e->count = number;
-    return mark_used(graph, candidate, out);
+    NX_TRY(get_entry(graph, candidate, &e));
+    take(e, node);
+    return NX_OK;
 }
 
-nx_status nx__name_claim(nx_graph *graph, const char *exact, char **out) {
+static nx_status claim(nx_graph *graph, const char *exact, nx_node *node, bool *taken) {
     table *names = NULL;
+    entry *e;
     NX_TRY(get_table(graph, &names));
-    if (is_used(names, exact)) return nx_fail(NX_RUNTIME, "graph: the name %s is taken", exact);
-    return mark_used(graph, exact, out);
+    NX_TRY(get_entry(graph, exact, &e));
+    *taken = e->used;
+    if (!e->used) take(e, node);
+    return NX_OK;
 }
 
-bool nx__name_taken(const nx_graph *graph, const char *name) {
-    return graph->name_table && is_used(graph->name_table, name);
+nx_status nx__name_claim(nx_graph *graph, const char *exact, nx_node *node) {
+    bool taken;
+    NX_TRY(claim(graph, exact, node, &taken));
+    return taken ? nx_fail(NX_RUNTIME, "graph: the name %s is taken", exact) : NX_OK;
+}
+
+nx_status nx__name_claim_or_make(nx_graph *graph, const char *exact, nx_node *node) {
+    bool taken;
+    NX_TRY(claim(graph, exact, node, &taken));
+    return taken ? nx__name_make(graph, exact, node) : NX_OK;
 }
 
 void nx__name_set_node(nx_graph *graph, const char *name, nx_node *node) {

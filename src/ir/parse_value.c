@@ -134,7 +134,7 @@ nx_status nx__read_string(nx__reader *r, char **out) {
         } else {
             r->at++;
         }
-        nx_text_add(&text, "%c", c);
+        nx_text_add_char(&text, c);
     }
     r->at++;
     return nx_text_take(&text, out);

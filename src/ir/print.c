@@ -42,7 +42,7 @@ static void add_string(nx_text *text, const char *s) {
     for (; *s; s++) {
         if (*s == '"' || *s == '\\') nx_text_add(text, "\\%c", *s);
         else if ((unsigned char)*s < 32 || *s == 127) nx_text_add(text, "\\x%02x", *s);
-        else nx_text_add(text, "%c", *s);
+        else nx_text_add_char(text, *s);
     }
     nx_text_add(text, "\"");
 }
@@ -184,7 +184,7 @@ static void add_constant(nx_text *text, const nx_tensor *t) {
 
 /* On one line, whatever the user's names hold. */
 static void add_plain(nx_text *text, const char *s) {
-    for (; *s; s++) nx_text_add(text, "%c", (unsigned char)*s < 32 ? ' ' : *s);
+    for (; *s; s++) nx_text_add_char(text, (unsigned char)*s < 32 ? ' ' : *s);
 }
 
 static void add_source(nx_text *text, const nx_node *node) {

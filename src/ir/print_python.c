@@ -41,14 +41,14 @@ static const char *find_form(const form *forms, int n, const char *target) {
 
 static void add_string(nx_text *text, const char *s) {
     char quote = strchr(s, '\'') && !strchr(s, '"') ? '"' : '\'';
-    nx_text_add(text, "%c", quote);
+    nx_text_add_char(text, quote);
     for (; *s; s++) {
         if (*s == quote || *s == '\\') nx_text_add(text, "\\%c", *s);
         else if (*s == '\n') nx_text_add(text, "\\n");
         else if ((unsigned char)*s < 32 || *s == 127) nx_text_add(text, "\\x%02x", *s);
-        else nx_text_add(text, "%c", *s);
+        else nx_text_add_char(text, *s);
     }
-    nx_text_add(text, "%c", quote);
+    nx_text_add_char(text, quote);
 }
 
 static bool is_sequence(const nx_node *node) {
@@ -104,7 +104,7 @@ static void add_args(nx_text *text, const nx_node *node, int first) {
 static void add_form(nx_text *text, const char *format, const nx_node *node) {
     for (const char *c = format; *c; c++) {
         if (*c == '%' && (c[1] == '0' || c[1] == '1')) add_value(text, &node->args[*++c - '0']);
-        else nx_text_add(text, "%c", *c);
+        else nx_text_add_char(text, *c);
     }
 }
 

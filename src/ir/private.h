@@ -12,10 +12,10 @@ char *nx__arena_text(nx_graph *graph, const char *text);       /* likewise */
 void nx__arena_free(nx_graph *graph);
 
 /* ---- names (name.c): unique in a graph, numbered as FX numbers them --------------------------------- */
-/* A new name made from `hint`; the graph's string, lives as long as the graph. */
-nx_status nx__name_make(nx_graph *graph, const char *hint, char **out);
-nx_status nx__name_claim(nx_graph *graph, const char *exact, char **out); /* fails when it is taken */
-bool nx__name_taken(const nx_graph *graph, const char *name);
+/* node->name becomes a new name made from `hint`, the graph's string. */
+nx_status nx__name_make(nx_graph *graph, const char *hint, nx_node *node);
+nx_status nx__name_claim(nx_graph *graph, const char *exact, nx_node *node); /* fails when it is taken */
+nx_status nx__name_claim_or_make(nx_graph *graph, const char *exact, nx_node *node);
 void nx__name_set_node(nx_graph *graph, const char *name, nx_node *node); /* NULL: the name stays taken */
 void nx__names_free(nx_graph *graph);
 
