@@ -83,7 +83,7 @@ static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed,
     plan->apart = find_apart(plan->graph, device, plan->mode);
     if (plan->apart) return NX_OK;
     if (plan->mode == NX_MODE_REDUCE_OVERHEAD) return nx_replay_new(plan->graph, device, &plan->replay);
-    return nx_program_new(plan->graph, device, &plan->program);
+    return nx_program_new_from_own(plan->graph, device, &plan->program);
 }
 
 nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,

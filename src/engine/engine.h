@@ -9,6 +9,8 @@
 /* The compiled form of one graph, without a session around it: what src/compile keeps of a function. */
 typedef struct nx_program nx_program;
 NX_MUST_USE nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out);
+/* The same of a graph that is the caller's alone: its nodes may stand in another order afterwards, also after a failure. */
+NX_MUST_USE nx_status nx_program_new_from_own(nx_graph *graph, nx_device device, nx_program **out);
 void nx_program_free(nx_program *program);
 void nx_program_get_summary(const nx_program *program, nx_summary *out);
 /* As nx_session_run. The caller has checked shapes, dtypes and devices of inputs (guards). */

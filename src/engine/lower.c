@@ -330,16 +330,14 @@ static nx_status cut_parts(nx_program *p) {
 }
 
 /* ---- fusing ---------------------------------------------------------------------------------- */
-/* Fusing moves nodes, so that it works on a copy. */
-static nx_status fuse_copy(const nx_graph *graph, nx_graph **copy, nx_regions *regions) {
+/* Whether there is something to fuse: fusing moves nodes. */
+static bool may_fuse(const nx_graph *graph) {
     int n_points = 0;
     for (const nx_node *node = graph->first; node; node = node->next) {
         if (node->op == NULL) continue;
         n_points += node->op->def->kind == NX_KIND_POINT || node->op->def->kind == NX_KIND_REDUCE;
     }
-    if (n_points < 2 || nx_flag.reference) return NX_OK;
-    NX_TRY(nx_graph_copy(graph, copy));
-    return nx_pass_fuse(*copy, regions);
+    return n_points >= 2 && !nx_flag.reference;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -402,10 +400,9 @@ static void free_lower(nx__lower *l) {
     nx_free(l->values);
 }
 
-nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out) {
+static nx_status lower(nx_graph *graph, nx_device device, bool fuse, nx_program **out) {
     nx__lower l = {0};
     span *spans = NULL;
-    nx_graph *fused = NULL;
     nx_status status;
     nx_program *p = l.program = nx_alloc_zeroed(sizeof *p);
     if (p == NULL) return nx_fail_memory(sizeof *p);
@@ -414,9 +411,8 @@ nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **o
         status = nx_fail(NX_RUNTIME, "compile: device type %d is not loaded", device.type);
         goto fail;
     }
-    NX_TRY_FAIL(fuse_copy(graph, &fused, &l.regions));
-    /* Lowering numbers the nodes and uses their scratch field; what the graph says stays as it is. */
-    NX_TRY_FAIL(prepare(&l, fused ? fused : (nx_graph *)graph));
+    if (fuse) NX_TRY_FAIL(nx_pass_fuse(graph, &l.regions));
+    NX_TRY_FAIL(prepare(&l, graph));
     NX_TRY_FAIL(find_regions(&l, &spans));
     NX_TRY_FAIL(lower_nodes(&l, spans));
     NX_TRY_FAIL(nx__plan_memory(p));
@@ -426,13 +422,25 @@ nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **o
     if (p->n_constants) NX_TRY_FAIL(nx__program_set_const_base(p, NULL, 0));
     nx_free(spans);
     free_lower(&l);
-    nx_graph_free(fused);
     *out = p;
     return NX_OK;
 fail:
     nx_free(spans);
     free_lower(&l);
-    nx_graph_free(fused);
     nx_program_free(p);
+    return status;
+}
+
+nx_status nx_program_new_from_own(nx_graph *graph, nx_device device, nx_program **out) {
+    return lower(graph, device, may_fuse(graph), out);
+}
+
+/* Without fusing, nodes are numbered and their scratch field is used; what the graph says stays as it is. */
+nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out) {
+    nx_graph *own;
+    if (!may_fuse(graph)) return lower((nx_graph *)graph, device, false, out);
+    NX_TRY(nx_graph_copy(graph, &own));
+    nx_status status = lower(own, device, true, out);
+    nx_graph_free(own);
     return status;
 }
