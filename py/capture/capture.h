@@ -80,6 +80,15 @@ typedef struct nxpy_fit {
 } nxpy_fit;
 enum { NXPY_MAX_FITS = 16 };
 
+/* What autocast does on a thread. */
+typedef struct nxpy_autocast {
+    uint8_t enabled, dtype[NX_MAX_DEVICE_TYPES];
+    bool uncached;
+    int nesting;
+} nxpy_autocast;
+nxpy_autocast nxpy__autocast_now(void);
+void nxpy__autocast_put(const nxpy_autocast *state);
+
 typedef struct nxpy_segment {
     nxpy_guards guards;
     int *inputs, n_inputs;      /* slots of the graph's inputs */
@@ -100,6 +109,8 @@ typedef struct nxpy_segment {
     int *targets;               /* at a break: places in the frame's locals and stack */
     bool returns;
     uint8_t grad_after;         /* the mode that it leaves; 0: the one that it found */
+    bool sets_autocast;         /* it leaves another autocast than it found */
+    nxpy_autocast autocast_after; /* then: that one; nesting: by how much more */
     nxpy_break why;             /* at a break */
     bool enters;                /* the breaking instruction calls a Python function: it may be a root of its own */
     int first, last, depth;     /* at a break: the instruction's units, values on the stack before it */
@@ -161,7 +172,8 @@ typedef struct nxpy_trace {
     nx_tracer tracer;
     uint64_t included_before;
     bool grad_at_start;
-    int nesting_at_start;       /* of autocasts */
+    nxpy_autocast autocast_at_start;
+    int64_t autocast_guard;     /* the same as guards know it */
     NX_VEC(nxpy_note) notes;
     nx_map index;               /* object -> number of its note + 1 */
     NX_VEC(nxpy_effect) effects;

@@ -113,6 +113,12 @@ static int make_values(nxpy_segment *segment, PyObject **values, PyObject **resu
     return done;
 }
 
+static void set_autocast(const nxpy_autocast *after) {
+    nxpy_autocast state = *after;
+    state.nesting += nx_thread_get()->autocast_nesting;
+    nxpy__autocast_put(&state);
+}
+
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
     PyObject *local[16], **results = local;
     nxpy_fit *fit = segment->n_fits ? segment->fits[0] : NULL; /* this one, whatever other threads call meanwhile */
@@ -134,6 +140,7 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
     for (int k = 0; k < segment->n_held; k++) Py_XDECREF(values[segment->held[k]]);
     if (fit) nxpy__fit_drop(fit);
     if (NX_UNLIKELY(done == 0 && segment->grad_after)) nx_grad_set_enabled(segment->grad_after == NXPY_GRAD_ON);
+    if (NX_UNLIKELY(done == 0 && segment->sets_autocast)) set_autocast(&segment->autocast_after);
     if (results != local) nx_free(results);
     return done;
 }

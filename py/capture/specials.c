@@ -418,22 +418,32 @@ PyObject *nxpy__special_set_grad_enabled(ARGS) {
     return Py_NewRef(Py_None);
 }
 
-/* Autocast may be entered and left where that changes nothing: one that is off, or as it is already. */
+/* Autocast is switched for real while the trace runs: its casts are calls of the graph. The trace's end puts it back. */
 PyObject *nxpy__special_autocast(ARGS) {
     USE_ALL(0, 3);
-    nx_thread *thread = nx_thread_get();
-    int64_t state = nx_thread_autocast(thread);
-    bool uncached = thread->autocast_uncached;
-    if (state) { /* the casts that are kept belong to the caller */
-        nxpy__stop(loop->trace, NXPY_BREAK_STATE, "autocast");
-        return NULL;
-    }
     PyObject *result = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!result) return nxpy__stop_error(loop->trace), NULL;
-    if (nx_thread_autocast(thread) == state && thread->autocast_uncached == uncached) return result;
-    Py_DECREF(result);
-    thread->autocast_enabled = 0;
-    thread->autocast_uncached = uncached;
-    nxpy__stop(loop->trace, NXPY_BREAK_STATE, "autocast");
-    return NULL;
+    return result;
+}
+
+nxpy_autocast nxpy__autocast_now(void) {
+    const nx_thread *thread = nx_thread_get();
+    nxpy_autocast now;
+    memset(&now, 0, sizeof now); /* compared as bytes */
+    now.enabled = thread->autocast_enabled;
+    memcpy(now.dtype, thread->autocast_dtype, sizeof now.dtype);
+    now.uncached = thread->autocast_uncached;
+    now.nesting = thread->autocast_nesting;
+    return now;
+}
+
+void nxpy__autocast_put(const nxpy_autocast *state) {
+    nx_thread *thread = nx_thread_get();
+    memcpy(thread->autocast_dtype, state->dtype, sizeof state->dtype);
+    thread->autocast_enabled = state->enabled;
+    if (state->enabled) thread->keys_included |= NX_KEY(AUTOCAST);
+    else thread->keys_included &= ~NX_KEY(AUTOCAST);
+    thread->autocast_uncached = state->uncached;
+    thread->autocast_nesting = state->nesting;
+    if (state->nesting == 0) nx_autocast_clear();
 }

@@ -47,7 +47,8 @@ static nx_status begin(nxpy_trace *trace) {
     NX_TRY(nx_graph_new(&trace->graph));
     trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown, .context = trace};
     trace->grad_at_start = nx_grad_enabled();
-    trace->nesting_at_start = thread->autocast_nesting;
+    trace->autocast_at_start = nxpy__autocast_now();
+    trace->autocast_guard = nx_thread_autocast(thread);
     trace->included_before = thread->keys_included;
     nx_status status = nx_tracer_push(&trace->tracer);
     if (status != NX_OK) {
@@ -63,9 +64,9 @@ static void end_recording(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
     thread->keys_included = trace->included_before | NX_KEY(CAPTURE); /* as nx_tracer_push left them */
     nx_tracer_pop(&trace->tracer);
+    nxpy__autocast_put(&trace->autocast_at_start);
     thread->keys_included = trace->included_before;
     nx_grad_set_enabled(trace->grad_at_start);
-    thread->autocast_nesting = trace->nesting_at_start;
     thread->source_file = thread->source_function = thread->source_code = NULL;
     thread->source_line = 0;
 }
@@ -85,7 +86,7 @@ static void trace_free(nxpy_trace *trace) {
 static int add_state_rows(nxpy_trace *trace) {
     nxpy_row rows[] = {{.code = NXPY_ROW_GRAD_MODE, .from = -1, .n = trace->grad_at_start},
                         {.code = NXPY_ROW_DEVICE, .from = -1},
-                        {.code = NXPY_ROW_AUTOCAST, .from = -1, .n = nx_thread_autocast(nx_thread_get())},
+                        {.code = NXPY_ROW_AUTOCAST, .from = -1, .n = trace->autocast_guard},
                         {.code = NXPY_ROW_DEFAULT_DTYPE, .from = -1, .n = nx_default_dtype()},
                         {.code = NXPY_ROW_BACKEND, .from = -1, .a = trace->owner->backend, .n = (int64_t)(intptr_t)&trace->owner->backend}};
     memcpy(&rows[1].n, nx_thread_get()->device_index, sizeof rows[1].n);
@@ -263,13 +264,20 @@ static bool state_is_makeable(nxpy_trace *trace) {
     return trace->unmakeable_at < 0;
 }
 
+static void note_autocast(const nxpy_trace *trace, nxpy_segment *segment) {
+    segment->autocast_after = nxpy__autocast_now();
+    segment->sets_autocast = memcmp(&segment->autocast_after, &trace->autocast_at_start, sizeof(nxpy_autocast)) != 0;
+    segment->autocast_after.nesting -= trace->autocast_at_start.nesting;
+}
+
 /* The segment's end, from the state that the loop stopped in. 1: made; 0: it cannot be; -1: an exception. */
 static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bool returned) {
     nxpy_segment *segment = trace->segment;
     nxpy_results results = {0};
     segment->returns = returned;
     if (nx_grad_enabled() != trace->grad_at_start) segment->grad_after = nx_grad_enabled() ? NXPY_GRAD_ON : NXPY_GRAD_OFF;
-    if (!state_is_makeable(trace) || nx_thread_get()->autocast_nesting != trace->nesting_at_start) return 0;
+    note_autocast(trace, segment);
+    if (!state_is_makeable(trace)) return 0;
     if (!returned) set_break(trace, loop);
     int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, loop->top[-1]) : add_targets(trace, loop, copy, &results);
     segment->n_returned = segment->recipe.n_values;

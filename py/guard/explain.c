@@ -175,9 +175,9 @@ static void explain_pair(EXPLAIN_ARGS, bool memory) {
 }
 static void explain_DISTINCT(EXPLAIN_ARGS) { explain_pair(guards, row, values, text, false); }
 static void explain_STORAGES(EXPLAIN_ARGS) { explain_pair(guards, row, values, text, true); }
-static void explain_GRAD_MODE(EXPLAIN_ARGS) { nx_text_add(text, "grad mode changed: expected %s", row->n ? "on" : "off"); }
+static void explain_GRAD_MODE(EXPLAIN_ARGS) { nx_text_add(text, "grad mode changed: expected %s", row->n & 0xff ? "on" : "off"); }
 static void explain_AUTOCAST(EXPLAIN_ARGS) {
-    nx_text_add(text, "autocast changed: it was %s, or on with other dtypes", row->n ? "on" : "off");
+    nx_text_add(text, "autocast changed: it was %s, or on with other dtypes", row->n & 0xff ? "on" : "off");
 }
 static void explain_DEFAULT_DTYPE(EXPLAIN_ARGS) {
     nx_text_add(text, "the default dtype changed: expected %s", nx_dtype_name((nx_dtype)row->n));

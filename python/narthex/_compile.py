@@ -38,7 +38,7 @@ class Backend:
 
 def make_backend(backend, mode=None, options=None) -> Backend:
     """The Backend of a name or a callable with torch.compile's mode and options."""
-    from . import _functorch, fx  # noqa: F401  (so that the first call does not have to load them)
+    from . import _functorch, amp, autocast, fx  # noqa: F401  (loaded later otherwise, which capture does not follow)  # noqa: F401  (so that the first call does not have to load them)
     from ._dynamo import backends
 
     if isinstance(backend, str):

@@ -58,7 +58,7 @@ typedef struct nx_thread {
 extern _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec")));
 nx_thread *nx__thread_new(void);
 extern void (*nx__thread_end)(nx_thread *thread); /* src/core: empties the free lists of a thread that ends */
-/* Which device types autocast is on for and with which dtypes, as one number; 0: off. */
+/* Which device types autocast is on for, and the dtypes that were set, as one number. */
 int64_t nx_thread_autocast(const nx_thread *thread);
 static inline nx_thread *nx_thread_get(void) { return NX_LIKELY(nx__thread != NULL) ? nx__thread : nx__thread_new(); }
 

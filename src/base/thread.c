@@ -79,10 +79,11 @@ void nx_set_block_hooks(void *(*before)(void), void (*after)(void *token), nx_st
 }
 
 int64_t nx_thread_autocast(const nx_thread *thread) {
-    int64_t state = thread->autocast_enabled;
-    for (int type = 0; type < NX_MAX_DEVICE_TYPES && thread->autocast_enabled >> type; type++) {
-        if (thread->autocast_enabled >> type & 1) state |= (int64_t)thread->autocast_dtype[type] << (8 + 4 * type);
-    }
-    return state;
+    uint64_t dtypes; /* one in each byte: they are moved together to four bits each */
+    memcpy(&dtypes, thread->autocast_dtype, sizeof dtypes);
+    dtypes = (dtypes | dtypes >> 4) & UINT64_C(0x00FF00FF00FF00FF);
+    dtypes = (dtypes | dtypes >> 8) & UINT64_C(0x0000FFFF0000FFFF);
+    dtypes = (dtypes | dtypes >> 16) & UINT64_C(0x00000000FFFFFFFF);
+    return thread->autocast_enabled | (int64_t)(dtypes << 8);
 }
-_Static_assert(8 + 4 * NX_MAX_DEVICE_TYPES <= 63, "the state is one number");
+_Static_assert(sizeof ((nx_thread *)0)->autocast_dtype == sizeof(uint64_t), "the state is one number");

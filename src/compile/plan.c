@@ -116,15 +116,18 @@ fail:
     return status;
 }
 
+/* A recording runs the graph, which has its own casts: none of the caller's autocast. */
 nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
                        nx__plan **out) {
+    nx_thread *thread = nx_thread_get();
+    uint64_t excluded = thread->keys_excluded;
     nx__plan *plan;
-    nx_status status = NX_OK;
-    NX_TRY(nx__plan_new_unchecked(graph, left_out, mode, device, &plan));
-    bool compared = nx_flag.compare && !plan->is_empty && mode != NX_MODE_EAGER;
-    if (compared) status = nx__check_new(plan->graph, mode, device, &plan->check);
+    thread->keys_excluded = excluded | NX_KEY(AUTOCAST);
+    nx_status status = nx__plan_new_unchecked(graph, left_out, mode, device, &plan);
+    bool compared = status == NX_OK && nx_flag.compare && !plan->is_empty && mode != NX_MODE_EAGER;
+    if (compared && (status = nx__check_new(plan->graph, mode, device, &plan->check)) != NX_OK) nx__plan_free(plan);
+    thread->keys_excluded = excluded;
     if (status == NX_OK) *out = plan;
-    else nx__plan_free(plan);
     return status;
 }
 

@@ -10,17 +10,18 @@ typedef struct kept { nx_tensor *parameter, *cast; uint32_t version; } kept;
 struct nx_autocast_cache { NX_VEC(kept) casts; nx_map index; /* parameter -> its place in casts + 1 */ };
 
 /* ---- the thread's state ------------------------------------------------------------------------------------ */
+static nx_dtype initial_dtype(int type) { return type == 0 ? NX_BF16 : NX_F16; }
+
 nx_dtype nx_autocast_dtype(int type) {
     uint8_t dtype = nx_thread_get()->autocast_dtype[type];
-    if (dtype) return (nx_dtype)dtype;
-    return type == 0 ? NX_BF16 : NX_F16;
+    return dtype ? (nx_dtype)dtype : initial_dtype(type);
 }
 
 bool nx_autocast_enabled(int type) { return nx_thread_get()->autocast_enabled >> type & 1; }
 
 void nx_autocast_set(int type, bool enabled, nx_dtype dtype) {
     nx_thread *thread = nx_thread_get();
-    thread->autocast_dtype[type] = (uint8_t)dtype;
+    thread->autocast_dtype[type] = dtype == initial_dtype(type) ? 0 : (uint8_t)dtype;
     thread->autocast_enabled = (uint8_t)((thread->autocast_enabled & ~(1 << type)) | enabled << type);
     if (thread->autocast_enabled) thread->keys_included |= NX_KEY(AUTOCAST);
     else thread->keys_included &= ~NX_KEY(AUTOCAST);

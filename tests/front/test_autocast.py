@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import narthex as nt
@@ -113,6 +114,117 @@ def test_inside_a_compiled_function(mode: str) -> None:
     low, full = nt.compile(run, mode=mode)(x, x)
     assert low.dtype is nt.bfloat16 and full.dtype is nt.float32
     close(low, over(run(x, x)[0]), 0, 0)
+
+
+# ---- switched inside of a compiled function --------------------------------------------------------------------------
+def for_a_part(x: Any, w: Any) -> Any:
+    with nt.autocast("cpu", nt.bfloat16):
+        y = x @ w
+    return y, x @ w
+
+
+def nested(x: Any, w: Any) -> Any:
+    with nt.autocast("cpu", nt.bfloat16):
+        a = x @ w
+        with nt.autocast("cpu", nt.float16):
+            b = x @ w
+        with nt.autocast("cpu", enabled=False):
+            c = x @ w
+        d = nt.nn.functional.softmax(a, -1)
+    return a, b, c, d
+
+
+def left_by_an_exception(x: Any, w: Any) -> Any:
+    try:
+        with nt.amp.autocast("cpu", nt.bfloat16):
+            y = x @ w
+            raise ValueError
+    except ValueError:
+        pass
+    return y, x @ w
+
+
+@nt.autocast("cpu", nt.bfloat16)
+def decorated(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+def calls_decorated(x: Any, w: Any) -> Any:
+    return decorated(x, w), x @ w
+
+
+def left_on(x: Any, w: Any) -> Any:
+    nt.set_autocast_enabled("cpu", True)
+    y = x @ w
+    return y
+
+
+LAYER = nt.nn.Linear(3, 3)
+
+
+def with_parameters(x: Any, w: Any) -> Any:
+    with nt.autocast("cpu", nt.bfloat16):
+        return LAYER(x), LAYER(LAYER(x)) @ w
+
+
+def broken_inside(x: Any, w: Any) -> Any:
+    with nt.autocast("cpu", nt.bfloat16):
+        y = x @ w
+        for _ in range(2):
+            print(end="")
+            y = y @ w
+        print(end="")
+    return y, x @ w
+
+
+SWITCHES = [for_a_part, nested, left_by_an_exception, calls_decorated, left_on, with_parameters]
+
+
+def state() -> tuple:
+    return nt._C.autocast_get("cpu"), nt._C.autocast_nesting(0), nt._C.autocast_cache()
+
+
+def outcome(function: Callable[..., Any], x: Any, w: Any, outer: bool) -> tuple[list, tuple]:
+    with nt.autocast("cpu", nt.bfloat16) if outer else nullcontext():
+        results = function(x, w)
+        after = state()
+        nt.set_autocast_enabled("cpu", outer)
+    results = results if isinstance(results, tuple) else (results,)
+    (gradient,) = nt.autograd.grad(sum(r.float().sum() for r in results), x)
+    return [*results, gradient], after
+
+
+@pytest.mark.parametrize("outer", [False, True])
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+@pytest.mark.parametrize("function", [*SWITCHES, broken_inside])
+def test_switched_inside(function: Callable[..., Any], mode: str, outer: bool) -> None:
+    nt.manual_seed(0)
+    x, w = nt.randn(3, 3, requires_grad=True), nt.randn(3, 3)
+    compiled = nt.compile(function, mode=mode, fullgraph=function is not broken_inside)
+    before = state()
+    for _ in range(3):
+        mine, mine_after = outcome(compiled, x, w, outer)
+        eager, eager_after = outcome(function, x, w, outer)
+        assert mine_after == eager_after and state() == before
+        for a, b in zip(mine, eager, strict=True):
+            assert a.dtype is b.dtype
+            close(a, over(b), HALF, HALF)
+    assert function is broken_inside or compiled.entries == 1
+
+
+def test_dtype_that_is_set_is_guarded() -> None:
+    def run(x: Any) -> Any:
+        with nt.autocast("cpu"):
+            return x @ x
+
+    function, x = nt.compile(run, fullgraph=True), nt.ones(2, 2)
+    assert function(x).dtype is nt.bfloat16 and function(x).dtype is nt.bfloat16 and function.entries == 1
+    nt.set_autocast_dtype("cpu", nt.float16)
+    try:
+        assert function(x).dtype is nt.float16
+    finally:
+        nt.set_autocast_dtype("cpu", nt.bfloat16)
+    assert function(x).dtype is nt.bfloat16 and function.entries == 2
 
 
 def test_compiled_function_is_guarded() -> None:
