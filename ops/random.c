@@ -2,9 +2,9 @@
  * which draw differently: sixteen and more row-major elements go by blocks of sixteen (Box-Muller on the
  * whole block, in float32 with a fixed pattern of fused multiply-adds), everything else one by one in order
  * of memory, in float64 with a second normal kept by the generator. float64 blocks take log, sin and cos from
- * the C library. Next: normal_block.c, order.h. */
+ * the C library. Next: random_block.c, order.h. */
 #include "gen/kernels.h"
-#include "normal_block.h"
+#include "random_block.h"
 #include "order.h"
 
 #include <math.h>
@@ -40,14 +40,23 @@ static void fill_singly(void *arg, char *const *ptrs, const int64_t *steps, int6
     }
 }
 
-/* ---- float32 by blocks, see normal_block.c ------------------------------------------------------------- */
+/* ---- float32 by blocks, see random_block.c ------------------------------------------------------------- */
 static void block_f32(float *x, int64_t n_blocks, const normals *p) {
     nx__normal_blocks[nx_level()](x, n_blocks, (float)p->mean, (float)p->std);
 }
 
-static void draw_f32(nx_generator *g, float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) x[i] = uniform_24(g);
+enum { DRAWS = 512 }; /* made at once */
+
+static void draw_range(nx_generator *g, float *x, int64_t n, float low, float high) {
+    uint32_t bits[DRAWS];
+    for (int64_t at = 0, count; at < n; at += count) {
+        count = n - at < DRAWS ? n - at : DRAWS;
+        nx_generator_fill(g, bits, count);
+        nx__uniform_block[nx_level()](x + at, bits, count, low, high);
+    }
 }
+
+static void draw_f32(nx_generator *g, float *x, int64_t n) { draw_range(g, x, n, 0, 1); }
 
 /* A tail is made of sixteen new numbers that end with the last element. */
 static void fill_f32(float *x, int64_t n, const normals *p) {
@@ -131,6 +140,10 @@ static void fill_uniform(void *arg, char *const *ptrs, const int64_t *steps, int
     int64_t bytes = (int64_t)nx_dtype_bytes(p->dtype);
     float low = (float)p->low, high = (float)p->high;
     _Alignas(8) char top[8], bottom[8];
+    if (p->dtype == NX_F32 && steps[0] == bytes) {
+        draw_range(p->g, (float *)ptrs[0], n, low, high);
+        return;
+    }
     nx_cast(p->dtype, top, 0, NX_F64, (const char *)&p->high, 0, 1);
     nx_cast(p->dtype, bottom, 0, NX_F64, (const char *)&p->low, 0, 1);
     for (int64_t i = 0; i < n; i++) {

@@ -148,6 +148,7 @@ nx_generator *nx_generator_ref(nx_generator *generator);
 void nx_generator_unref(nx_generator *generator);
 uint32_t nx_generator_u32(nx_generator *generator);
 uint64_t nx_generator_u64(nx_generator *generator);         /* high half first */
+void nx_generator_fill(nx_generator *generator, uint32_t *out, int64_t n); /* what n calls of nx_generator_u32 give */
 
 /* ---- dispatch keys are bits of a tensor; their meaning is in core/keys.def -------------------------------- */
 #define NX_KEY_ROW(code, meaning) NX_KEY_AT_##code,

@@ -25,22 +25,46 @@ void nx_generator_seed(nx_generator *g, uint64_t seed) {
     else seed_twister(g, seed);
 }
 
+static inline uint32_t twist(uint32_t high, uint32_t low, uint32_t with) {
+    uint32_t mixed = (high & 0x80000000u) | (low & 0x7fffffffu);
+    return with ^ (mixed >> 1) ^ (-(mixed & 1) & 0x9908b0dfu);
+}
+
 static void refill(nx_generator *g) {
-    for (int i = 0; i < N; i++) {
-        uint32_t mixed = (g->state[i] & 0x80000000u) | (g->state[(i + 1) % N] & 0x7fffffffu);
-        g->state[i] = g->state[(i + M) % N] ^ (mixed >> 1) ^ ((mixed & 1) ? 0x9908b0dfu : 0);
-    }
+    uint32_t *s = g->state;
+    for (int i = 0; i < N - M; i++) s[i] = twist(s[i], s[i + 1], s[i + M]);
+    for (int i = N - M; i < N - 1; i++) s[i] = twist(s[i], s[i + 1], s[i + M - N]);
+    s[N - 1] = twist(s[N - 1], s[0], s[M - 1]);
     g->left = N;
     g->next = 0;
 }
 
-uint32_t nx_generator_u32(nx_generator *g) {
-    if (--g->left == 0) refill(g);
-    uint32_t y = g->state[g->next++];
+static inline uint32_t temper(uint32_t y) {
     y ^= y >> 11;
     y ^= (y << 7) & 0x9d2c5680u;
     y ^= (y << 15) & 0xefc60000u;
     return y ^ (y >> 18);
+}
+
+uint32_t nx_generator_u32(nx_generator *g) {
+    if (--g->left == 0) refill(g);
+    return temper(g->state[g->next++]);
+}
+
+void nx_generator_fill(nx_generator *g, uint32_t *out, int64_t n) {
+    while (n > 0) {
+        if (g->left == 1) {
+            refill(g);
+            g->left++; /* the first number of a state is not counted */
+        }
+        int count = n < g->left - 1 ? (int)n : g->left - 1;
+        const uint32_t *from = g->state + g->next;
+        for (int i = 0; i < count; i++) out[i] = temper(from[i]);
+        g->left -= count;
+        g->next += count;
+        out += count;
+        n -= count;
+    }
 }
 
 uint64_t nx_generator_u64(nx_generator *g) {

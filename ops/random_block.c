@@ -1,18 +1,20 @@
 /* Blocks of sixteen uniform numbers into sixteen normal ones (Box-Muller), in float32 with the bits that
  * PyTorch's AVX2 kernel has: Cephes' polynomials (Stephen Moshier; known in this form from sse_mathfun, zlib
  * licence) and a fixed pattern of fused multiply-adds, which must be fused at every level, whatever the
- * processor has. Numbers 0..7 of a block give the radius, 8..15 the angle. Compiled once a level with
- * NX_LEVEL_NAME set; random.c calls it. */
-#include "normal_block.h"
+ * processor has. Numbers 0..7 of a block give the radius, 8..15 the angle. Also drawn bits into uniform numbers of a
+ * range. Compiled once a level with NX_LEVEL_NAME set; random.c calls it. */
+#include "random_block.h"
 
 #include <math.h>
 
+#define UNROLL _Pragma("GCC unroll 8")
 #define NX_PASTE_(a, b) a##_##b
 #define NX_PASTE(a, b) NX_PASTE_(a, b)
 #define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
 
 typedef union bits { float f; uint32_t u; int32_t i; } bits;
 static inline float from_bits(uint32_t u) { return (bits){.u = u}.f; }
+static inline uint32_t to_bits(float f) { return (bits){.f = f}.u; }
 
 /* x in (0, 1] */
 static inline float block_log(float x) {
@@ -20,11 +22,12 @@ static inline float block_log(float x) {
                                  0xbe2aae50, 0x3e4cceac, 0xbe7ffffc, 0x3eaaaaaa};
     bits b = {.f = x};
     float e = (float)((int32_t)(b.u >> 23) - 126), m = from_bits((b.u & 0x7fffff) | 0x3f000000);
-    bool low = m < from_bits(0x3f3504f3); /* sqrt(1/2) */
-    float t = low ? (m - 1) + m : m - 1;
-    e = low ? e - 1 : e;
+    /* Below sqrt(1/2) 1, else 0: without a branch, which would keep the loop from becoming vectors. */
+    float low = from_bits(-(uint32_t)(m < from_bits(0x3f3504f3)) & 0x3f800000);
+    float t = (m - 1) + low * m;
+    e = e - low;
     float z = t * t, y = from_bits(0x3d9021bb);
-    for (int i = 0; i < NX_COUNT(c); i++) y = __builtin_fmaf(y, t, from_bits(c[i]));
+    UNROLL for (int i = 0; i < NX_COUNT(c); i++) y = __builtin_fmaf(y, t, from_bits(c[i]));
     y = y * t;
     y = __builtin_fmaf(y, z, e * from_bits(0xb95e8083));
     y = y - 0.5f * z;
@@ -48,19 +51,28 @@ static inline void block_sincos(float theta, float *sine, float *cosine) {
     s = __builtin_fmaf(s, z, from_bits(0xbe2aaaa3));
     s = s * z;
     s = __builtin_fmaf(s, x, x);
-    *sine = j & 2 ? c : s;
-    *cosine = j & 2 ? s : c;
-    *sine = j & 4 ? -*sine : *sine;
-    *cosine = (j - 2) & 4 ? *cosine : -*cosine;
+    uint32_t swap = -((uint32_t)j >> 1 & 1), both = to_bits(s) ^ to_bits(c);
+    *sine = from_bits(to_bits(s) ^ (both & swap) ^ ((uint32_t)j & 4) << 29);
+    *cosine = from_bits(to_bits(c) ^ (both & swap) ^ (~(uint32_t)(j - 2) & 4) << 29);
 }
 
 void NX_AT_LEVEL(nx__normal_blocks)(float *x, int64_t n_blocks, float mean, float std) {
     for (; n_blocks > 0; n_blocks--, x += 16) {
-        for (int i = 0; i < 8; i++) {
+#pragma GCC ivdep
+#pragma GCC unroll 1
+        for (int i = 0; i < 8; i++) { /* stays a loop until it is turned into vectors */
             float sine, cosine, radius = sqrtf(-2 * block_log(1 - x[i]));
             block_sincos(x[i + 8] * from_bits(0x40c90fdb), &sine, &cosine);
             x[i] = __builtin_fmaf(radius * cosine, std, mean);
             x[i + 8] = __builtin_fmaf(radius * sine, std, mean);
         }
+    }
+}
+
+void NX_AT_LEVEL(nx__uniform_block)(float *x, const uint32_t *bits, int64_t n, float low, float high) {
+    const float range = high - low;
+    for (int64_t i = 0; i < n; i++) {
+        float y = __builtin_fmaf((float)(int32_t)(bits[i] & 0xffffff) * 0x1p-24f, range, low);
+        x[i] = y == high ? low : y;
     }
 }
