@@ -1,57 +1,113 @@
-"""`make check-hostile`: failing allocations, then the address and undefined-behaviour sanitizers over the same rows."""
+"""`make check-hostile`: failing allocations, Ctrl-C, the sanitizers over the C tests and the operator suite.
+
+Two builds of its own, made on the first run: build/asan (address and undefined behaviour) and build/tsan (threads;
+without OpenMP, see src/base/pool_pthread.c). Ends with one line.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+ASAN, TSAN = ROOT / "build/asan", ROOT / "build/tsan"
+SITE = ASAN / "site"
+PYTHON = [sys.executable, "-m"]
+# Work is for two processors at least; what PyTorch computes beside us needs no more threads than that.
+WORKERS = str(min(4, os.cpu_count() or 1))
+PYTEST = [*PYTHON, "pytest", "-q", "-n", WORKERS, "-p", "no:cacheprovider", "--no-header"]
+# Folders whose tests start threads, or whose code threads share.
+THREADED = ("base", "core", "device", "dispatch", "engine", "replay", "compile", "grad")
 
 
-def run(title: str, command: list[str], **environment: str) -> bool:
-    print(f"== {title}", flush=True)
-    result = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment})
-    print(f"== {title}: {'passed' if result.returncode == 0 else f'FAILED ({result.returncode})'}\n", flush=True)
-    return result.returncode == 0
+def setup(build: Path, *options: str) -> list[str]:
+    """The command that makes a build folder, once."""
+    fixed = ["-Db_lundef=false", "-Dunit=true", "--buildtype=debugoptimized"]
+    again = ["--reconfigure"] if (build / "meson-info").exists() else []
+    return ["meson", "setup", *again, str(build), *fixed, *options]
 
 
-def build_sanitized() -> Path:
-    """A second build with the sanitizers, installed into build/asan/site; returns that folder."""
-    build, site = ROOT / "build/asan", ROOT / "build/asan/site"
-    if not (build / "meson-info").exists():
-        options = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dunit=true", "--buildtype=debugoptimized"]
-        folders = [f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}"]
-        subprocess.run(
-            ["meson", "setup", str(build), *options, *folders], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
-        )
-    subprocess.run(["meson", "install", "-C", str(build), "--quiet"], cwd=ROOT, check=True)
-    return site
+def unit_tests(build: Path, *folders: str) -> list[str]:
+    """All C unit tests of a build, or those of some folders, as meson names them."""
+    names = sorted(path.relative_to(ROOT / "tests/unit") for path in (ROOT / "tests/unit").glob("*/test_*.c"))
+    wanted = ["_".join(name.with_suffix("").parts) for name in names if not folders or name.parts[0] in folders]
+    return ["meson", "test", "-C", str(build), "--print-errorlogs", "--timeout-multiplier", "10", *wanted]
 
 
-def main() -> int:
-    passed = [run("failing allocations", [sys.executable, "-m", "tests.hostile.allocations"])]
-    passed.append(
-        run("failing allocations, inside PyTorch", [sys.executable, "-m", "tests.hostile.allocations", "bridge"])
-    )
-    site = build_sanitized()
-    passed.append(run("failing allocations, C program", [sys.executable, "-m", "tests.hostile.c_program", str(site)]))
-    runtime = subprocess.run(
-        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    sanitized = {
-        "LD_PRELOAD": runtime,
-        "PYTHONPATH": str(site),
+def without_random_addresses() -> list[str]:
+    """The thread sanitizer of gcc 12 and older does not start where the system spreads addresses widely."""
+    plain = ["setarch", "-R"]
+    try:
+        return plain if subprocess.run([*plain, "true"], capture_output=True).returncode == 0 else []
+    except FileNotFoundError:
+        return []
+
+
+def sanitized() -> dict[str, str]:
+    """The environment in which Python loads the sanitized library."""
+    found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    return {
+        "LD_PRELOAD": found.stdout.strip(),
+        "PYTHONPATH": str(SITE),
         "PYTHONMALLOC": "malloc",
+        "OMP_NUM_THREADS": "2",
         "ASAN_OPTIONS": "detect_leaks=0:allow_user_segv_handler=1:detect_stack_use_after_return=0",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     }
-    passed.append(run("sanitizers: f in every way", [sys.executable, "-m", "tests.hostile.sanitized"], **sanitized))
-    unit = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": sanitized["UBSAN_OPTIONS"]}
-    passed.append(run("sanitizers: C unit tests", ["meson", "test", "-C", "build/asan", "--print-errorlogs"], **unit))
-    return 0 if all(passed) else 1
+
+
+Step = tuple[str, list[str], dict[str, str]]
+
+
+def steps() -> Iterator[Step]:
+    """Title, command, environment. A build stands before what needs it."""
+    hostile = [*PYTHON, "tests.hostile.allocations"]
+    yield "failing allocations: f in every way", hostile, {}
+    yield "failing allocations: training steps of a GPT", [*hostile, "gpt"], {}
+    yield "failing allocations: inside PyTorch", [*hostile, "bridge"], {}
+    yield "Ctrl-C: training steps of a GPT", [*PYTHON, "tests.hostile.interrupts", "60"], {}
+
+    folders = [f"-Dpython.platlibdir={SITE}", f"-Dpython.purelibdir={SITE}"]
+    yield "sanitizers: set up", setup(ASAN, "-Db_sanitize=address,undefined", *folders), {}
+    yield "sanitizers: build", ["meson", "install", "-C", str(ASAN), "--quiet"], {}
+    yield "sanitizers: failing allocations of the C program", [*PYTHON, "tests.hostile.c_program", str(SITE)], {}
+    asan = sanitized()
+    leaks = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": asan["UBSAN_OPTIONS"]}
+    yield "sanitizers: C tests", unit_tests(ASAN), leaks
+    yield "sanitizers: f in every way, a GPT", [*PYTHON, "tests.hostile.sanitized"], asan
+    damaged = [*PYTEST, "tests/front/test_serialization.py", "-k", "damaged or flipped or truncated or executed"]
+    yield "sanitizers: damaged checkpoints", damaged, asan
+    # test_values_again runs the suite twice more in processes of its own
+    operators = [*PYTEST, "tests/ops/test_cases.py", "-k", "not test_values_again"]
+    yield "sanitizers: operator suite", operators, asan
+
+    tsan = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
+    yield "thread sanitizer: set up", setup(TSAN, "-Db_sanitize=thread", "-Dthreads=pthread", "-Dc_args=-Wno-tsan"), {}
+    yield "thread sanitizer: C tests", [*without_random_addresses(), *unit_tests(TSAN, *THREADED)], tsan
+
+
+def main(wanted: list[str]) -> int:
+    began = time.monotonic()
+    failed: list[str] = []
+    count = 0
+    for title, command, environment in steps():
+        if wanted and not any(text in title for text in wanted):
+            continue
+        print(f"== {title}", flush=True)
+        start = time.monotonic()
+        result = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}).returncode
+        print(f"== {title}: {'FAILED' if result else 'passed'}, {time.monotonic() - start:.0f} s\n", flush=True)
+        count += 1
+        failed += [title] if result else []
+    minutes = (time.monotonic() - began) / 60
+    outcome = f"FAILED: {'; '.join(failed)}" if failed else "all passed"
+    print(f"check-hostile: {count} parts in {minutes:.0f} minutes, {outcome}", flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,9 @@
-"""Fails every allocation of every scenario once.
+"""Fails every allocation of every scenario once, of scenarios with very many a part, evenly spread.
 
 For each N: the N-th allocation of the library fails. The run must then raise MemoryError, or recover and give the right
 numbers; nothing may stay allocated that was not before; and the next run must be right.
+
+    python -m tests.hostile.allocations [gpt | bridge] [words of a scenario's name ...]
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from narthex import _C
 
 from tests.hostile.scenarios import SCENARIOS
 
-LIMIT = 20000
+MOST = 4000  # runs with a failure in one scenario
 
 
 def blocks_left() -> int:
@@ -28,6 +30,27 @@ def blocks_left() -> int:
     return _C.alloc_live()
 
 
+def fails(run: Callable[[], list[Any]], n: int) -> bool:
+    """Whether a run has an n-th allocation; it fails then."""
+    _C.alloc_fail_at(n)
+    with contextlib.suppress(Exception):
+        run()
+    failed = _C.alloc_failed()
+    _C.alloc_fail_at(0)
+    return failed
+
+
+def count(run: Callable[[], list[Any]]) -> int:
+    """How many allocations a run makes that goes well."""
+    low, high = 0, 1
+    while fails(run, high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fails(run, middle) else (low, middle)
+    return low
+
+
 def sweep(name: str, run: Callable[[], list[Any]]) -> list[str]:
     """The faults that were found, as lines."""
     for _ in range(3):
@@ -36,12 +59,15 @@ def sweep(name: str, run: Callable[[], list[Any]]) -> list[str]:
     gc.freeze()  # what is alive now stays alive: later collections pass it by
     _C.alloc_watch(True)
     faults: list[str] = []
+    total = count(run)
+    apart = -(-total // MOST)
     run()
     live = blocks_left()
-    raised = recovered = n = 0
+    raised = recovered = 0
     started = time.monotonic()
-    while n < LIMIT and len(faults) < 10:
-        n += 1
+    for n in range(1, total + 1, apart):
+        if len(faults) >= 10:
+            break
         error: BaseException | None = None
         got = None
         _C.alloc_fail_at(n)
@@ -51,10 +77,8 @@ def sweep(name: str, run: Callable[[], list[Any]]) -> list[str]:
             error = caught.with_traceback(None)
         failed = _C.alloc_failed()
         _C.alloc_fail_at(0)
-        if not failed:
-            break
         if error is None:
-            recovered += 1
+            recovered += failed
             if got != expected:
                 faults.append(f"N={n}: no error and wrong numbers")
         else:
@@ -70,7 +94,7 @@ def sweep(name: str, run: Callable[[], list[Any]]) -> list[str]:
     _C.alloc_watch(False)
     seconds = time.monotonic() - started
     print(
-        f"{name:40} {n - 1:5} allocations failed: {raised} raised, {recovered} recovered, "
+        f"{name:50} {raised + recovered:4} of {total:5} allocations failed: {raised} raised, {recovered} recovered, "
         f"{len(faults)} faults, {seconds:.1f} s",
         flush=True,
     )
@@ -80,8 +104,14 @@ def sweep(name: str, run: Callable[[], list[Any]]) -> list[str]:
 def main(wanted: list[str]) -> int:
     faults: list[str] = []
     scenarios = SCENARIOS
-    if wanted == ["bridge"]:  # in a process of its own: here `torch` is PyTorch
+    if wanted[:1] == ["bridge"]:  # in a process of its own: here `torch` is PyTorch
         from tests.hostile.bridge import SCENARIOS as scenarios
+
+        wanted = wanted[1:]
+    elif wanted[:1] == ["gpt"]:
+        from tests.hostile.gpt import scenarios as make
+
+        scenarios, wanted = make(), wanted[1:]
     for name, run in scenarios.items():
         if not wanted or any(text in name for text in wanted):
             faults += sweep(name, run)

@@ -6,10 +6,11 @@ import gc
 
 import narthex
 
+from tests.hostile.gpt import scenarios
 from tests.hostile.scenarios import SCENARIOS
 
 print("using", narthex.__file__)
-for name, run in SCENARIOS.items():
+for name, run in {**SCENARIOS, **scenarios()}.items():
     assert run() == run(), name
     gc.collect()
     print(f"{name}: ok", flush=True)
