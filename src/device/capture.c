@@ -23,8 +23,10 @@ nx_status nx_capture_begin(nx_device device) {
     recorder->device = device;
     recorder->stream = stream;
     thread->recorder = recorder;
+    nx__stream_set_captures(device, stream, true);
     nx_status status = api->capture_begin(api->context, stream);
     if (status == NX_OK) return NX_OK;
+    nx__stream_set_captures(device, stream, false);
     thread->recorder = NULL;
     nx_free(recorder);
     return status;
@@ -39,6 +41,7 @@ nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, vo
     const nx_device_api *api = nx_device_get_api(device.type);
     void *made;
     nx_status status = api->capture_end(api->context, recorder->stream, slots, n_slots, &made);
+    nx__stream_set_captures(device, recorder->stream, false);
     if (status == NX_OK && recorder->failed) {
         api->graph_destroy(api->context, made);
         status = nx_fail(NX_RUNTIME, "capture: a launch could not be recorded, so there is no graph");

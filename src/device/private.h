@@ -14,7 +14,8 @@ typedef struct nx__device_type {
     int n_devices;
     _Atomic(nx_stream *) stream[NX__MAX_DEVICES];       /* default streams, made at first use */
     _Atomic(nx_generator *) generator[NX__MAX_DEVICES]; /* default generators, made at first use */
-    NX_VEC(struct nx__stream_row { nx_stream *stream; int index; }) streams; /* all streams; under lock */
+    /* all streams; under lock. While a thread captures on one, others do not wait for it. */
+    NX_VEC(struct nx__stream_row { nx_stream *stream; int index; bool captures; }) streams;
 } nx__device_type;
 
 /* The registry: process state, filled as plugins load. */
@@ -42,6 +43,7 @@ struct nx_recorder {
 
 nx_status nx__device_self_test(nx_device device); /* the type is known to the table, not yet counted */
 nx_status nx__record(struct nx_recorder *recorder, nx_launch *launch); /* notes a launch that is about to be recorded */
+void nx__stream_set_captures(nx_device device, const nx_stream *stream, bool captures);
 nx_status nx__launch_failed(const nx_launch *launch, nx_status status); /* names the operator in the message */
 /* Index in launch->holds of the storage that array k lies in, -1: none. */
 int nx__launch_hold_of(const nx_launch *launch, int k);

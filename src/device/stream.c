@@ -20,7 +20,7 @@ static nx_status new_stream(nx_device device, nx_stream **out) {
     nx__device_type *row = &nx__devices.type[device.type];
     nx_stream *stream;
     NX_TRY(row->api->stream_new(row->api->context, device.index, &stream));
-    nx_status status = nx_vec_push(&row->streams, ((struct nx__stream_row){stream, device.index}));
+    nx_status status = nx_vec_push(&row->streams, ((struct nx__stream_row){stream, device.index, false}));
     if (status == NX_OK) *out = stream;
     else row->api->stream_free(row->api->context, stream);
     return status;
@@ -79,6 +79,21 @@ nx_status nx_stream_set_current(nx_device device, nx_stream *stream) {
     return NX_OK;
 }
 
+void nx__stream_set_captures(nx_device device, const nx_stream *stream, bool captures) {
+    nx__device_type *row = &nx__devices.type[device.type];
+    pthread_mutex_lock(&nx__devices.lock);
+    for (int i = 0; i < row->streams.n; i++) {
+        if (row->streams.at[i].stream == stream) row->streams.at[i].captures = captures;
+    }
+    pthread_mutex_unlock(&nx__devices.lock);
+}
+
+/* Another thread's capture is none of the caller's work; within its own the device refuses to wait. */
+static bool is_waited_for(const struct nx__stream_row *row, nx_device device) {
+    const struct nx_recorder *recorder = nx_thread_get()->recorder;
+    return row->index == device.index && (!row->captures || (recorder && recorder->stream == row->stream));
+}
+
 /* One wait for a while; *done stays as it is when the work is done. */
 static nx_status wait_a_while(const nx_device_api *api, nx_stream *stream, bool *done) {
     bool this_one = true;
@@ -93,7 +108,7 @@ static nx_status wait_all(nx_device device) {
     nx_status first = NX_OK;
     char message[sizeof nx_thread_get()->message];
     for (int i = 0; i < row->streams.n; i++) {
-        if (row->streams.at[i].index != device.index) continue;
+        if (!is_waited_for(&row->streams.at[i], device)) continue;
         nx_status status = row->api->stream_synchronize(row->api->context, row->streams.at[i].stream);
         if (status == NX_OK || first != NX_OK) continue;
         first = status;
@@ -110,7 +125,7 @@ static nx_status synchronize_a_while(nx_device device, bool *done) {
     pthread_mutex_lock(&nx__devices.lock);
     *done = true;
     for (int i = 0; i < row->streams.n && *done && status == NX_OK; i++) {
-        if (row->streams.at[i].index == device.index)
+        if (is_waited_for(&row->streams.at[i], device))
             status = wait_a_while(row->api, row->streams.at[i].stream, done);
     }
     if (*done && status == NX_OK) status = wait_all(device);

@@ -202,6 +202,26 @@ fail:
     return status;
 }
 
+/* All threads draw from the device's generator: which numbers a thread gets is not said, that there are some is. */
+static nx_status draw(float *out) {
+    nx_tensor *t, *same = NULL, *sum = NULL, *finite = NULL;
+    float n = 0;
+    nx_status status = ramp(npu, 1, (int64_t[]){5000}, &t);
+    if (status != NX_OK) return status;
+    nx_value in[] = {T(t), nx_value_float(0), nx_value_float(1), NX_VALUE_NONE};
+    NX_TRY_FAIL(call("aten::normal_", in, &same));
+    NX_TRY_FAIL(call("aten::abs", (nx_value[]){T(t)}, &finite));
+    NX_TRY_FAIL(call("aten::sum", (nx_value[]){T(finite), NX_VALUE_NONE}, &sum));
+    NX_TRY_FAIL(item(sum, &n));
+    *out = n > 3500 && n < 4500; /* 5000 * sqrt(2 / pi) = 3989 */
+fail:
+    nx_tensor_unref(sum);
+    nx_tensor_unref(finite);
+    nx_tensor_unref(same);
+    nx_tensor_unref(t);
+    return status;
+}
+
 typedef nx_status job(float *out);
 static nx_status eager_cpu(float *out) { return train(NX_CPU, NULL, out); }
 static nx_status eager_npu(float *out) { return train(npu, NULL, out); }
@@ -212,7 +232,7 @@ static nx_status replay_npu(float *out) { return train_in(npu, NX_MODE_REDUCE_OV
 static nx_status stream_npu(float *out) { return on_own_stream(npu, out); }
 static nx_status stream_cpu(float *out) { return on_own_stream(NX_CPU, out); }
 static job *const jobs[] = {eager_cpu,  eager_npu,  engine_cpu, engine_npu, replay_cpu,
-                            replay_npu, stream_npu, stream_cpu, run_shared};
+                            replay_npu, stream_npu, stream_cpu, run_shared, draw};
 static float expected[NX_COUNT(jobs)];
 
 typedef struct worker {
