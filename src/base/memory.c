@@ -56,7 +56,7 @@ void nx_alloc_populate(void *at, size_t bytes) {
 
 void *nx_alloc_zeroed(size_t bytes) {
     void *block = nx_alloc(bytes);
-    return block ? memset(block, 0, bytes ? bytes : 1) : NULL;
+    return block ? memset(block, 0, bytes) : NULL;
 }
 
 void nx_free(void *block) {
