@@ -20,7 +20,7 @@ PYTHON = [sys.executable, "-m"]
 # Work is for two processors at least; what PyTorch computes beside us needs no more threads than that.
 WORKERS = str(min(4, os.cpu_count() or 1))
 PYTEST = [*PYTHON, "pytest", "-q", "-n", WORKERS, "-p", "no:cacheprovider", "--no-header"]
-# What threads share: devices, replays, the engine; not the reader of model files, which is one thread's.
+# What threads share: devices, replays, the engine; not the reader of model files, which is one thread's and long.
 THREADED = ("device/test_*", "replay/test_*", "compile/test_*", "engine/test_device", "engine/test_program")
 
 
@@ -49,10 +49,13 @@ def without_random_addresses() -> list[str]:
 
 
 def sanitized() -> dict[str, str]:
-    """The environment in which Python loads the sanitized library."""
-    found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    """The environment in which Python loads the sanitized library. PyTorch beside it throws, and the sanitizer's
+    runtime finds what throws only when it is there from the start."""
+    names = ("libasan.so", "libstdc++.so.6")
+    ask = [["gcc", f"-print-file-name={name}"] for name in names]
+    found = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() for command in ask]
     return {
-        "LD_PRELOAD": found.stdout.strip(),
+        "LD_PRELOAD": " ".join(found),
         "PYTHONPATH": str(SITE),
         "PYTHONMALLOC": "malloc",
         "OMP_NUM_THREADS": "2",

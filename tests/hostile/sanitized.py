@@ -10,7 +10,7 @@ from tests.hostile.gpt import scenarios
 from tests.hostile.scenarios import SCENARIOS
 
 print("using", narthex.__file__)
-for name, run in {**SCENARIOS, **scenarios()}.items():
+for name, run in {**scenarios(), **SCENARIOS}.items():
     assert run() == run(), name
     gc.collect()
     print(f"{name}: ok", flush=True)
