@@ -9,6 +9,7 @@ typedef struct entry {
     int64_t count;   /* number last given to this base */
     bool used;       /* is a node's name (otherwise only a base) */
     bool reserved;   /* is one of Python's words */
+    uint32_t hash;   /* of the name */
     nx_node *node;   /* whose name it is, NULL when that node is gone */
 } entry;
 typedef struct table { entry *at; int room, n; } table;
@@ -41,33 +42,44 @@ static bool is_reserved(const char *name) {
     return false;
 }
 
-static size_t slot_of(const table *names, const char *name) {
+static uint32_t hash_of(const char *name) {
     uint64_t hash = UINT64_C(14695981039346656037);
     for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-    size_t mask = (size_t)names->room - 1, at = (size_t)(hash ^ hash >> 32) & mask;
-    while (names->at[at].name && strcmp(names->at[at].name, name) != 0) at = (at + 1) & mask;
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* name NULL: the first free slot, for a name that the table lacks. */
+static size_t slot_of(const table *names, const char *name, uint32_t hash) {
+    size_t mask = (size_t)names->room - 1, at = hash & mask;
+    for (; names->at[at].name; at = (at + 1) & mask) {
+        if (name && names->at[at].hash == hash && strcmp(names->at[at].name, name) == 0) break;
+    }
     return at;
 }
 
-static nx_status grow(table *names) {
+/* Room for `more` names: until they are there, entries stay where they are. */
+static nx_status make_room(table *names, int more) {
+    if (2 * (names->n + more) <= names->room) return NX_OK;
     table larger = {.room = names->room ? 2 * names->room : 32, .n = names->n};
     size_t bytes = sizeof(entry) * (size_t)larger.room;
     larger.at = nx_alloc_zeroed(bytes);
     if (larger.at == NULL) return nx_fail_memory(bytes);
     for (int i = 0; i < names->room; i++) {
-        if (names->at[i].name) larger.at[slot_of(&larger, names->at[i].name)] = names->at[i];
+        if (names->at[i].name) larger.at[slot_of(&larger, NULL, names->at[i].hash)] = names->at[i];
     }
     nx_free(names->at);
     *names = larger;
     return NX_OK;
 }
 
-/* Finds or makes the entry of `name`. Lent until the next call. */
+/* Finds or makes the entry of `name`. Lent until the next call, unless there is room for more. */
 static nx_status get_entry(nx_graph *graph, const char *name, entry **out) {
     table *names = graph->name_table;
-    if (2 * (names->n + 1) > names->room) NX_TRY(grow(names));
-    entry *e = &names->at[slot_of(names, name)];
+    uint32_t hash = hash_of(name);
+    NX_TRY(make_room(names, 1));
+    entry *e = &names->at[slot_of(names, name, hash)];
     if (e->name == NULL) {
+        e->hash = hash;
         if ((e->name = nx__arena_text(graph, name)) == NULL) return NX_NO_MEMORY;
         e->reserved = is_reserved(name);
         names->n++;
@@ -77,13 +89,8 @@ static nx_status get_entry(nx_graph *graph, const char *name, entry **out) {
 }
 
 static const entry *find_entry(const table *names, const char *name) {
-    const entry *e = names && names->room ? &names->at[slot_of(names, name)] : NULL;
+    const entry *e = names && names->room ? &names->at[slot_of(names, name, hash_of(name))] : NULL;
     return e && e->name ? e : NULL;
-}
-
-static bool is_used(const table *names, const char *name) {
-    const entry *e = find_entry(names, name);
-    return e && e->used;
 }
 
 static nx_status get_table(nx_graph *graph, table **out) {
@@ -130,21 +137,24 @@ static void take(entry *e, nx_node *node) {
 
 nx_status nx__name_make(nx_graph *graph, const char *hint, nx_node *node) {
     table *names = NULL;
-    entry *e;
+    entry *e, *of_base;
     char candidate[MAX_NAME + 64], base[MAX_NAME + 32];
     NX_TRY(get_table(graph, &names));
     clean(hint, candidate);
     int64_t number = split_number(candidate, base);
-    NX_TRY(get_entry(graph, base, &e));
-    if (number < 0 || is_used(names, candidate)) {
-        number = e->count;
-        if (e->reserved && strcmp(candidate, base) == 0)
-            snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
-    }
-    while (is_used(names, candidate))
-        snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
-    e->count = number;
+    NX_TRY(make_room(names, 3));
+    NX_TRY(get_entry(graph, base, &of_base));
     NX_TRY(get_entry(graph, candidate, &e));
+    if (number < 0 || e->used) {
+        number = of_base->count;
+        bool shadows = of_base->reserved && strcmp(candidate, base) == 0;
+        while (shadows || e->used) {
+            snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
+            NX_TRY(get_entry(graph, candidate, &e));
+            shadows = false;
+        }
+    }
+    of_base->count = number;
     take(e, node);
     return NX_OK;
 }
