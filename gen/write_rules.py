@@ -428,7 +428,7 @@ def rules_of(sibling):
 def hand_on(body):
     """A tensor that is mentioned for the last time is handed on: counting up and later down would be locked."""
     for k, line in enumerate(body.lines):
-        found = re.search(r"= nx_tensor_ref\((t\[\d+\])\);", line)
+        found = re.search(r"nx_tensor_ref\((t\[\d+\])\)+;", line)
         if found and not any(found[1] in later for later in body.lines[k + 1 :]):
             body.lines[k] = line.replace(f"nx_tensor_ref({found[1]})", f"nx__hand_on(&{found[1]})")
 
@@ -568,6 +568,8 @@ def write_compose(world, sibling, source):
             body.emit(f"out[{k}] = nx_value_tensor(nx_tensor_ref(t[{value.const + k}]));")
     else:
         body.emit(f"out[0] = nx_value_tensor(nx_tensor_ref({body.elements(value)}));")
+    if not any("for (" in line for line in body.lines):  # where the last mention is not the last use
+        hand_on(body)
     start, end = frame(body, "NULL", "0")
     head = f"nx_status nx__compose_{sibling.c_name}(nx_run *run, const nx_value *in, nx_value *out)"
     source.add(function(head, body, start, end), entry.one("as").at)
