@@ -106,6 +106,8 @@ class SizeCalls:
     def call_is_empty(self, expr):
         """Whether a dim argument is a list without elements, which is not the same as None."""
         value = self.expr(expr.args[0])
+        if value.kind == "ints":
+            return Value("bool", f"({as_int(value.n)} == 0)")
         return Value("bool", f"({value.c}.tag == NX_TAG_INTS && {value.c}.n == 0)")
 
     # ---- lists of integers
@@ -137,6 +139,14 @@ class SizeCalls:
     def call_remove(self, expr):
         values, args = self.list_argument(expr)
         return self.new_ints("nx__ints_remove", values, args, f"({values.n} - 1)")
+
+    def call_without_ones(self, expr):
+        """A list without the elements at those of some dimensions at which a second list has a 1."""
+        values, size, dims = (self.expr(arg) for arg in expr.args)
+        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
+        lists = f"{values.c}, {size.c}, {as_int(values.n)}, {dims.c}, {as_int(dims.n)}"
+        self.emit(f"{count} = nx__ints_without_ones({lists}, {name});")
+        return Value("ints", name, count)
 
     def call_inverse(self, expr):
         values, args = self.list_argument(expr)
@@ -177,7 +187,8 @@ class SizeCalls:
 
     def call_as_int(self, expr):
         """A Scalar argument as an integer, cut off."""
-        return Value("int", f"(int64_t)nx__as_float(&{self.expr(expr.args[0]).c})")
+        value = self.expr(expr.args[0])
+        return value if value.kind == "int" else Value("int", f"(int64_t)nx__as_float(&{value.c})")
 
     def call_square_root(self, expr):
         return Value("float", f"sqrt({self.expr(expr.args[0]).c})")

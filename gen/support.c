@@ -49,6 +49,16 @@ void nx__ints_remove(const int64_t *at, int n, int64_t k, int64_t *out) {
     for (int i = (int)k + 1; i < n; i++) out[i - 1] = at[i];
 }
 
+int nx__ints_without_ones(const int64_t *at, const int64_t *size, int n, const int64_t *dims, int n_dims, int64_t *out) {
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        bool named = false;
+        for (int k = 0; k < n_dims; k++) named |= dims[k] == i;
+        if (!named || size[i] != 1) out[kept++] = at[i];
+    }
+    return kept;
+}
+
 void nx__ints_inverse(const int64_t *at, int n, int64_t *out) {
     for (int k = 0; k < n; k++) out[at[k]] = k;
 }

@@ -21,6 +21,7 @@ void nx__ints_swap(const int64_t *at, int n, int64_t i, int64_t j, int64_t *out)
 void nx__ints_set(const int64_t *at, int n, int64_t k, int64_t x, int64_t *out);
 void nx__ints_insert(const int64_t *at, int n, int64_t k, int64_t x, int64_t *out);
 void nx__ints_remove(const int64_t *at, int n, int64_t k, int64_t *out);
+int nx__ints_without_ones(const int64_t *at, const int64_t *size, int n, const int64_t *dims, int n_dims, int64_t *out);
 void nx__ints_inverse(const int64_t *at, int n, int64_t *out);
 void nx__ints_join(const int64_t *at, int n, const int64_t *behind, int n_behind, int64_t *out);
 /* The size that two sizes broadcast to. */

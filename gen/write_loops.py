@@ -201,6 +201,9 @@ class Element:
             return f"({args[0]} ? {args[1]} : {args[2]})"
         if expr.value == "conj":
             return args[0]
+        if expr.value == "rounded":  # to the dtype itself, where that is narrower than what computes
+            halves = {"bfloat16": f"load_bf16(store_bf16({args[0]}))", "float16": f"((float)(_Float16)({args[0]}))"}
+            return halves.get(self.dtype, args[0])
         if expr.value in BITS:
             return self.bits(expr, args)
         if expr.value in ("min", "max") and len(args) == 2:

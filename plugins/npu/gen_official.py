@@ -1,13 +1,21 @@
-"""Turns the list `official:` of a native_functions.yaml into a sorted C table of operator names."""
+"""Turns the lists `official:` and `kinds:` of a native_functions.yaml into a sorted C table of operator names."""
 import re
 import sys
 
 import yaml
 
 
-def names_of(path: str) -> list[str]:
+def names_of_kinds(surface: str, kinds: list[str]) -> list[str]:
+    """Those whose line in ops.txt ends with one of the kinds, as `aten::abs(Tensor self) -> Tensor  point grad` does."""
+    with open(surface, encoding="utf-8") as file:
+        rows = [re.fullmatch(r"aten::([\w.]+)\(.*  (\w+) \w+", line.strip()) for line in file]
+    return [row[1] for row in rows if row and row[2] in kinds]
+
+
+def names_of(path: str, surface: str) -> list[str]:
     with open(path, encoding="utf-8") as file:
-        official = yaml.safe_load(file).get("official") or []
+        listed = yaml.safe_load(file)
+    official = listed.get("official") or []
     # An entry is a name, or a mapping whose `func` is a name or a whole schema.
     names = [(row["func"] if isinstance(row, dict) else row).split("(")[0].strip() for row in official]
     for name in names:
@@ -16,11 +24,11 @@ def names_of(path: str) -> list[str]:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         sys.exit(f"{path}: listed twice: {', '.join(doubled)}")
-    return sorted(names)
+    return sorted({*names, *names_of_kinds(surface, listed.get("kinds") or [])})
 
 
-def main(path: str, out: str) -> None:
-    names = names_of(path)
+def main(path: str, surface: str, out: str) -> None:
+    names = names_of(path, surface)
     rows = "".join(f'    "{name}",\n' for name in names)
     with open(out, "w", encoding="utf-8") as file:
         file.write(f'#include "npu.h"\n\nconst char *const npu_official[] = {{\n{rows}}};\n')

@@ -35,7 +35,7 @@ class OpOverloadPacket:
 
     def __init__(self, namespace: str, name: str) -> None:
         self._namespace, self.__name__ = namespace, name
-        self._known: list = []  # overloads, as far as calls have asked
+        self._known = self.overloads()  # what calls try; a call being captured asks for no names
 
     def overloads(self) -> list:
         """The overloads' names; "default" is the one without a name."""

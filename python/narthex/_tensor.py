@@ -41,6 +41,19 @@ def _to_arguments(args: tuple, kwargs: dict):
     return device, dtype, bool(copy), flags["memory_format"]
 
 
+def _memory_format_of(tensor):
+    """The order of the dimensions in memory that the strides suggest: channels_last or, without a sign of it, rows."""
+    if tensor.ndim != 4 or tensor.stride(1) == 0:
+        return _C.contiguous_format
+    least = 0
+    for dim in (1, 3, 2, 0):
+        size, stride = tensor.shape[dim], tensor.stride(dim)
+        if size == 0 or stride < least or (dim == 0 and least == tensor.stride(1)):
+            return _C.contiguous_format
+        least = stride * size
+    return _C.channels_last
+
+
 _builtin_int, _builtin_float = int, float
 
 
@@ -139,60 +152,60 @@ class Tensor(_C.TensorBase):
     def to(self, *args, **kwargs):
         """This tensor with another dtype or on another device: itself if nothing changes and `copy` is not set."""
         device, dtype, copy, memory_format = _to_arguments(args, dict(kwargs))
-        if memory_format is not None and memory_format is not _C.preserve_format:
-            raise NotImplementedError(
-                f"to: memory_format={memory_format} is not there yet; only torch.preserve_format is"
-            )
         if device is not None and device.index is None and device.type != "cpu":
             device = _C.current_device(device.type)
         same = (device is None or device == self.device) and (dtype is None or dtype is self.dtype)
-        if same and not copy:
+        if memory_format is None or memory_format is _C.preserve_format:
+            if same and not copy:
+                return self
+            return _to_copy(self, dtype=dtype or self.dtype, device=device or self.device)
+        if same and not copy and _memory_format_of(self) is memory_format:
             return self
-        return _to_copy(self, dtype=dtype or self.dtype, device=device or self.device)
+        return _to_copy(self, dtype=dtype or self.dtype, device=device or self.device, memory_format=memory_format)
 
     def cpu(self):
         """This tensor in the host's memory."""
         return self.to(_C.device("cpu"))
 
-    def float(self):
-        """`self.to(torch.float32)`"""
-        return self.to(_C.float32)
+    def float(self, memory_format=None):
+        """`self.to(torch.float32, memory_format=memory_format)`"""
+        return self.to(_C.float32, memory_format=memory_format)
 
-    def double(self):
-        """`self.to(torch.float64)`"""
-        return self.to(_C.float64)
+    def double(self, memory_format=None):
+        """`self.to(torch.float64, memory_format=memory_format)`"""
+        return self.to(_C.float64, memory_format=memory_format)
 
-    def half(self):
-        """`self.to(torch.float16)`"""
-        return self.to(_C.float16)
+    def half(self, memory_format=None):
+        """`self.to(torch.float16, memory_format=memory_format)`"""
+        return self.to(_C.float16, memory_format=memory_format)
 
-    def bfloat16(self):
-        """`self.to(torch.bfloat16)`"""
-        return self.to(_C.bfloat16)
+    def bfloat16(self, memory_format=None):
+        """`self.to(torch.bfloat16, memory_format=memory_format)`"""
+        return self.to(_C.bfloat16, memory_format=memory_format)
 
-    def short(self):
-        """`self.to(torch.int16)`"""
-        return self.to(_C.int16)
+    def short(self, memory_format=None):
+        """`self.to(torch.int16, memory_format=memory_format)`"""
+        return self.to(_C.int16, memory_format=memory_format)
 
-    def char(self):
-        """`self.to(torch.int8)`"""
-        return self.to(_C.int8)
+    def char(self, memory_format=None):
+        """`self.to(torch.int8, memory_format=memory_format)`"""
+        return self.to(_C.int8, memory_format=memory_format)
 
-    def byte(self):
-        """`self.to(torch.uint8)`"""
-        return self.to(_C.uint8)
+    def byte(self, memory_format=None):
+        """`self.to(torch.uint8, memory_format=memory_format)`"""
+        return self.to(_C.uint8, memory_format=memory_format)
 
-    def int(self):
-        """`self.to(torch.int32)`"""
-        return self.to(_C.int32)
+    def int(self, memory_format=None):
+        """`self.to(torch.int32, memory_format=memory_format)`"""
+        return self.to(_C.int32, memory_format=memory_format)
 
-    def long(self):
-        """`self.to(torch.int64)`"""
-        return self.to(_C.int64)
+    def long(self, memory_format=None):
+        """`self.to(torch.int64, memory_format=memory_format)`"""
+        return self.to(_C.int64, memory_format=memory_format)
 
-    def bool(self):
-        """`self.to(torch.bool)`"""
-        return self.to(_C.bool)
+    def bool(self, memory_format=None):
+        """`self.to(torch.bool, memory_format=memory_format)`"""
+        return self.to(_C.bool, memory_format=memory_format)
 
     def type_as(self, other):
         """This tensor with the dtype and on the device of `other`."""

@@ -193,5 +193,7 @@ def test_plugins_of_the_environment():
 
 def test_listed_operators_exist():
     path = pathlib.Path(__file__).parents[2] / "plugins/npu/npu_native_functions.yaml"
-    listed = yaml.safe_load(path.read_text())["official"]
-    assert set("aten::" + name for name in listed) <= set(_C.op_names())
+    listed = yaml.safe_load(path.read_text())
+    assert set("aten::" + name for name in listed["official"]) <= set(_C.op_names())
+    kinds = {line.split()[-2] for line in (path.parents[2] / "ops.txt").read_text().splitlines()[1:]}
+    assert set(listed["kinds"]) <= kinds

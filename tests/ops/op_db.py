@@ -35,6 +35,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "nn.functional.embedding": lambda weight, at, **options: nt.nn.functional.embedding(at, weight, **options),
     "zero_": lambda x: nt.zero_(x * 1),
     "item": lambda x: x.item(),
+    "einsum": lambda tensors, equation: nt.einsum(equation, tensors),
 }
 THEIRS: dict[str, Callable[..., Any]] = {"zero_": lambda x: torch.zero_(x * 1)}
 
