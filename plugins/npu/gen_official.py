@@ -6,9 +6,10 @@ import yaml
 
 
 def names_of_kinds(surface: str, kinds: list[str]) -> list[str]:
-    """Those whose line in ops.txt ends with one of the kinds, as `aten::abs(Tensor self) -> Tensor  point grad` does."""
+    """Those whose line in ops.txt says one of the kinds: `aten::abs(Tensor self) -> Tensor  point grad`."""
+    pattern = re.compile(r"aten::([\w.]+)\(.*  (\w+) \w+")
     with open(surface, encoding="utf-8") as file:
-        rows = [re.fullmatch(r"aten::([\w.]+)\(.*  (\w+) \w+", line.strip()) for line in file]
+        rows = [pattern.fullmatch(line.strip()) for line in file]
     return [row[1] for row in rows if row and row[2] in kinds]
 
 

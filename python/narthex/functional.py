@@ -49,12 +49,15 @@ def meshgrid(*tensors, indexing: str | None = None) -> tuple:
 
 
 # ---- einsum: labels of dimensions are letters, or numbers for what an ellipsis stands for
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
 def _labels(term: str, ndim: int, which: int, widest: int) -> list:
     """The labels of operand `which`; the dots stand for the last of `widest` numbers."""
     before, dots, behind = term.partition("...")
     for text in (before, behind):
         for at, letter in enumerate(text):
-            if not (letter.isascii() and letter.isalpha()):
+            if letter not in _LETTERS:
                 raise RuntimeError(
                     f"einsum(): invalid subscript given at index {at} in the equation string, subscripts must be in "
                     "[a-zA-Z]"
@@ -66,10 +69,7 @@ def _labels(term: str, ndim: int, which: int, widest: int) -> list:
             f"einsum(): the number of subscripts in the equation ({named}) "
             f"{'is more than' if dots else 'does not match'} the number of dimensions ({ndim}) for operand {which}{but}"
         )
-    labels = [*before, *range(widest - (ndim - named), widest), *behind]
-    if len(set(labels)) != len(labels):
-        raise NotImplementedError(f"einsum(): a subscript twice in operand {which} is not there yet: take the diagonal")
-    return labels
+    return [*before, *range(widest - (ndim - named), widest), *behind]
 
 
 def _parse(equation: str, operands: tuple) -> tuple[list, list]:
@@ -112,6 +112,23 @@ def _sizes(labels: list, operands: tuple) -> dict:
     return sizes
 
 
+def _diagonals(x, labels: list, which: int):
+    """Of operand `which` the elements where dimensions of the same label have the same index; it comes first."""
+    for label in list(labels):
+        while labels.count(label) > 1:
+            a = labels.index(label)
+            b = labels.index(label, a + 1)
+            if x.shape[a] != x.shape[b]:
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for operand {which} but the sizes don't match, "
+                    f"{x.shape[b]} != {x.shape[a]}"
+                )
+            rest = [at for at in range(len(labels)) if at not in (a, b)]
+            at = _C.arange(x.shape[a], device=x.device)
+            x, labels = x.permute([a, b, *rest])[at, at], [label, *(labels[at] for at in rest)]
+    return x, labels
+
+
 def _sum_out(x, labels: list, kept: set):
     """Without the dimensions whose labels nobody needs."""
     dims = [at for at, label in enumerate(labels) if label not in kept]
@@ -150,6 +167,8 @@ def einsum(*args):
     if not operands:
         raise ValueError("einsum(): must provide at least one operand")
     labels, result = _parse(args[0], operands)
+    single = [_diagonals(x, term, k) for k, (x, term) in enumerate(zip(operands, labels))]
+    operands, labels = [x for x, _ in single], [term for _, term in single]
     _sizes(labels, operands)
     x, of_x = operands[0], labels[0]
     for at in range(1, len(operands)):

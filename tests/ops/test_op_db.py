@@ -31,7 +31,6 @@ ROWS = {
     "__getitem__": (ALL, "a mask is not there yet", "how much a mask picks, only data says"),
     "all": (NO_GRADIENT, "dim=[] is not there yet", "an empty list of dimensions"),
     "any": (NO_GRADIENT, "dim=[] is not there yet", "an empty list of dimensions"),
-    "einsum": (ALL, "a subscript twice in operand", "a diagonal of an operand"),
     "index_put": (ALL, "a mask of bools among the indices is not there yet", "how much a mask picks, only data says"),
     "item": ("fake compiled", "item", "a number of the data: there is none on a fake tensor; capture ends the graph"),
     "linspace.tensor_overload": (NO_GRADIENT, "must be Number, not Tensor", "a tensor as start or end"),
