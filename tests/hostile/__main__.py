@@ -20,8 +20,9 @@ PYTHON = [sys.executable, "-m"]
 # Work is for two processors at least; what PyTorch computes beside us needs no more threads than that.
 WORKERS = str(min(4, os.cpu_count() or 1))
 PYTEST = [*PYTHON, "pytest", "-q", "-n", WORKERS, "-p", "no:cacheprovider", "--no-header"]
-# What threads share: memory, devices, replays, the engine; not the reader of model files, which is one thread's and long.
-THREADED = ("core/test_*", "device/test_*", "replay/test_*", "compile/test_*", "engine/test_device", "engine/test_program")
+# What threads share: memory, devices, replays, the engine; not the reader of model files, one thread's and long.
+ENGINE = ("engine/test_device", "engine/test_program")
+THREADED = ("core/test_*", "device/test_*", "replay/test_*", "compile/test_*", *ENGINE)
 
 
 def setup(build: Path, *options: str) -> list[str]:
