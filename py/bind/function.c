@@ -1,5 +1,5 @@
 /* Nodes of the backward graph whose gradients are computed by Python: what narthex.autograd.Function is made of.
- * Also what saved tensors go through (torch.autograd.graph).
+ * Also what saved tensors go through (torch.autograd.graph), and anomaly mode.
  * A node holds a callable, call(node, *gradients), which returns one gradient or None for each edge, and the list of
  * what it saves, which is emptied when the graph is freed. Everything else (checks, contexts) is in
  * python/narthex/autograd/function.py. */
@@ -237,7 +237,64 @@ static PyObject *grad_run(PyObject *module, PyObject *unused) {
     const nx_thread *thread = nx_thread_get();
     return Py_BuildValue("KN", (unsigned long long)thread->grad_run, PyBool_FromLong(thread->grad_run_chosen));
 }
+/* ---- anomaly mode: narthex.autograd.anomaly_mode does what is to be done -------------------------------------------------- */
+static PyObject *anomaly_call(const char *name, PyObject *args) {
+    PyObject *module = args ? PyImport_ImportModule("narthex.autograd.anomaly_mode") : NULL;
+    PyObject *function = module ? PyObject_GetAttrString(module, name) : NULL;
+    PyObject *result = function ? PyObject_CallObject(function, args) : NULL;
+    Py_XDECREF(function);
+    Py_XDECREF(module);
+    Py_XDECREF(args);
+    return result;
+}
+static void *anomaly_note(void) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *note = anomaly_call("_note", PyTuple_New(0));
+    if (note == NULL) PyErr_Clear(); /* the node goes without */
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+    return note;
+}
+static void anomaly_free(void *note) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)note);
+    PyGILState_Release(state);
+}
+static PyObject *gradients_object(nx_tensor *const *grads, int n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int e = 0; tuple && e < n; e++) {
+        PyObject *item = grads[e] ? nxpy_tensor_wrap(grads[e]) : Py_NewRef(Py_None);
+        if (item) PyTuple_SET_ITEM(tuple, e, item);
+        else Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+static nx_status anomaly_check(const char *name, void *note, nx_tensor *const *grads, int n) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *given = grads ? gradients_object(grads, n) : Py_NewRef(Py_None);
+    PyObject *args = given ? Py_BuildValue("sON", name, note ? (PyObject *)note : Py_None, given) : NULL;
+    PyObject *result = anomaly_call("_check", args);
+    nx_status status = NX_OK;
+    if (type) PyErr_Restore(type, value, trace);
+    else if (result == NULL && grads) status = nxpy_caught();
+    else if (result == NULL) PyErr_Clear();
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return status;
+}
+static PyObject *set_anomaly(PyObject *module, PyObject *on) {
+    int truth = PyObject_IsTrue(on);
+    if (truth < 0) return NULL;
+    bool before = nx_thread_get()->anomaly;
+    nx_thread_get()->anomaly = truth;
+    return PyBool_FromLong(before);
+}
 static PyMethodDef functions[] = {
+    {"set_anomaly", set_anomaly, METH_O, "set_anomaly(on): anomaly mode of this thread; what it was before."},
     {"swap_saved_hooks", swap_saved_hooks, METH_O, "swap_saved_hooks(hooks): what this thread's saved tensors go through now."},
     {"saved_hooks", saved_hooks, METH_NOARGS, "(pack, unpack) of this thread, or None."},
     {"save_packed", save_packed, METH_VARARGS, "save_packed(tensor, is_result): what take_packed wants; None without hooks."},
@@ -255,5 +312,8 @@ static PyMethodDef functions[] = {
 
 int nxpy_add_function(PyObject *module) {
     nx_grad_pack = pack_value;
+    nx_anomaly_note = anomaly_note;
+    nx_anomaly_check = anomaly_check;
+    nx_anomaly_free = anomaly_free;
     return PyModule_AddFunctions(module, functions);
 }

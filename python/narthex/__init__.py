@@ -98,6 +98,8 @@ _LAZY = {
     "get_rng_state": "random",
     "include_dir": "_paths",
     "lib_dir": "_paths",
+    "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
+    "is_anomaly_enabled": "autograd.anomaly_mode",
     "load": "serialization",
     "meshgrid": "functional",
     "norm": "functional",

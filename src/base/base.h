@@ -48,6 +48,7 @@ typedef struct nx_thread {
     uint64_t grad_sequence;                        /* of the last node made here (src/grad) */
     uint64_t grad_run;                             /* the backward that runs here, 0: none; no two have one number (src/grad) */
     bool grad_run_chosen;                          /* it was asked for certain inputs (src/grad) */
+    bool anomaly;                                  /* nodes note where they are made, backward checks them (src/grad) */
     void *saved_hooks;                             /* what saved tensors go through, NULL: nothing; its owner's (src/grad) */
     char node_name[64];                            /* what nx_grad_node_name returned last (src/grad) */
     const char *source_file, *source_code, *source_function; int source_line; /* user's line for nodes recorded now (src/ir), lent */

@@ -249,6 +249,25 @@ static bool has_any(const nx_tensor *const *g, int n) {
     return false;
 }
 
+void *(*nx_anomaly_note)(void);
+nx_status (*nx_anomaly_check)(const char *name, void *note, nx_tensor *const *grads, int n);
+void (*nx_anomaly_free)(void *note);
+
+/* An error of the node itself stays, whatever the check says of it. */
+static nx_status check_anomaly(nx_grad_node *node, nx_tensor *const *grads, nx_status status) {
+    nx_thread *thread = nx_thread_get();
+    char message[sizeof thread->message];
+    if (thread->tracer) return status;
+    void *note = nx__node_of(node)->made_at;
+    if (status == NX_OK) return nx_anomaly_check(nx_grad_node_name(node), note, grads, node->n_edges);
+    memcpy(message, thread->message, sizeof message);
+    nx_status checked = nx_anomaly_check(nx_grad_node_name(node), note, NULL, 0);
+    (void)checked; /* it warns; what has failed already is said instead */
+    memcpy(thread->message, message, sizeof message);
+    thread->error = status;
+    return status;
+}
+
 static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
     nx_grad_node *node = t->node;
     nx_tensor **g = gradients_of(t);
@@ -261,7 +280,9 @@ static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
                        "need to access saved tensors after calling backward.");
     }
     nx__node_of(node)->wanted = wanted_edges(run, node);
-    NX_TRY(node->class->apply(node, g, grads));
+    nx_status status = node->class->apply(node, g, grads);
+    if (NX_UNLIKELY(nx_thread_get()->anomaly)) status = check_anomaly(node, grads, status);
+    if (status != NX_OK) return status;
     if (!run->retain_graph) nx__node_stop(node);
     return NX_OK;
 }

@@ -105,6 +105,12 @@ NX_MUST_USE nx_status nx_grad_hook_of(nx_tensor *tensor, nx_hook_kind kind, nx_g
 typedef int nx_grad_visit(const nx_grad_node *node, const nx_grad_hook *hook, void *context);
 int nx_grad_each_owned(const nx_tensor *tensor, nx_grad_visit *visit, void *context);
 
+/* Anomaly mode, set by py/bind: what a node that is made now keeps (NULL: nothing; freed by the last one); what looks at a node
+ * that has run, and may turn its success into an error. grads is NULL when it has failed: that stays. */
+extern void *(*nx_anomaly_note)(void);
+extern nx_status (*nx_anomaly_check)(const char *name, void *note, nx_tensor *const *grads, int n);
+extern void (*nx_anomaly_free)(void *note);
+
 /* A saved tensor in a form of the user's own. */
 typedef struct nx_packed {
     nx_status (*unpack)(struct nx_packed *packed, nx_tensor **out); /* a new reference */

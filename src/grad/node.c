@@ -40,7 +40,9 @@ nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, si
      * rest. */
     nx_count_start(&node->node.refs);
     node->node.class = class;
-    node->node.sequence = ++nx_thread_get()->grad_sequence;
+    nx_thread *thread = nx_thread_get();
+    node->node.sequence = ++thread->grad_sequence;
+    node->made_at = NX_UNLIKELY(thread->anomaly) && thread->tracer == NULL ? nx_anomaly_note() : NULL;
     node->node.n_inputs = n_inputs;
     node->node.n_edges = n_edges;
     node->node.edges = (nx_edge *)(node + 1);
@@ -81,6 +83,7 @@ void nx__node_stop(nx_grad_node *node) {
 static void free_node(nx__node *node) {
     nx__node_stop(&node->node);
     if (node->destroy) node->destroy(node);
+    if (NX_UNLIKELY(node->made_at != NULL)) nx_anomaly_free(node->made_at);
     if (node->node.class->end) node->node.class->end(&node->node);
     for (nx_grad_hook *hook = node->hooks, *next; hook; hook = next) {
         next = hook->next;

@@ -253,11 +253,13 @@ static nx_status fail_version(const nx_tensor *saved, uint32_t expected, const n
     const char *device = saved->a.device.type ? nx_device_type_name(saved->a.device.type) : "";
     nx_status status = nx_fail(
         NX_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace "
-            "operation: [torch.%s%s%sTensor %s]%s is at version %u; expected version %u instead. Hint: "
-            "enable anomaly detection to find the operation that failed to compute its gradient, with "
-            "torch.autograd.set_detect_anomaly(True, check_nan=False).", device, *device ? "." : "",
+            "operation: [torch.%s%s%sTensor %s]%s is at version %u; expected version %u instead. Hint: %s", device, *device ? "." : "",
         nx_dtype_kind((nx_dtype)saved->a.dtype), sizes.failed ? "" : sizes.at, which,
-            nx_tensor_version(saved), expected);
+            nx_tensor_version(saved), expected,
+            nx_thread_get()->anomaly ? "the backtrace further above shows the operation that failed to compute its gradient. The "
+            "variable in question was changed in there or anywhere later. Good luck!"
+            : "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True, check_nan=False).");
     nx_text_free(&sizes);
     return status;
 }

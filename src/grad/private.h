@@ -19,6 +19,7 @@ typedef struct nx__node {
     /* edges whose gradients the run asks for, by bit (operator nodes) */
     uint64_t wanted;
     nx_grad_hook *hooks;                    /* owned */
+    void *made_at;                          /* what anomaly mode noted, NULL; owned */
     nx_grad_node *outer;                    /* CopySlices around this operator's node, lent; NULL */
     /* operator nodes (operator.c) */
     int n_in, n_out;
