@@ -688,7 +688,9 @@ def read_prim(parser):
     while not parser.accept(")"):
         types.append(parser.name("a dtype"))
     parser.expect("c")
-    prim = Prim(name, at, params, types, parser.name(), None, 1)
+    prim = Prim(name, at, params, types, parser.name(), None, None, 1)
+    if parser.accept("near"):
+        prim.near = parser.number()
     if parser.accept("d"):
         prim.derivative = parser.expr()
     if parser.accept("cost"):

@@ -205,13 +205,15 @@ class Group:
 
 @dataclass
 class Prim:
-    """`prim name(params: types)  c NAME  [d EXPR]  [cost N]`: a function of elements; `y` in d is its result."""
+    """`prim name(params: types)  c NAME  [near N]  [d EXPR]  [cost N]`: a function of elements; `y` in d is its result.
+    Of floats up to N, both signs, NAME_near has the same bits and is faster."""
 
     name: str
     at: At
     params: list
     types: list
     c: str
+    near: object
     derivative: object
     cost: int
 

@@ -26,6 +26,7 @@ HEAD = """/* Element loops and folds of one instruction-set level: compiled once
 /* One text for all dtypes asks uint8 whether it is negative. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
+enum { NX_NEAR_PIECE = 1024 }; /* elements that are looked at together before a function of near ones is taken */
 #define NX_PASTE_(a, b) a##_##b
 #define NX_PASTE(a, b) NX_PASTE_(a, b)
 #define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
@@ -49,7 +50,7 @@ class Element:
     def __init__(self, world, dtype, scope, arms=None):
         self.world, self.dtype, self.scope = world, dtype, scope
         self.arms = arms or {}  # {parameter: its value} where a text chooses the loop
-        self.n_names = 0
+        self.n_names, self.near = 0, False
         self.type = COMPUTE[dtype]
         self.is_float = dtype in CLASSES["float"]
 
@@ -220,7 +221,8 @@ class Element:
                 raise Problem(
                     expr.at, f"{expr.value} takes {len(prim.params)} of {' '.join(prim.types)}, not {self.dtype}"
                 )
-            return f"{prim.c}{'' if self.type == 'double' or not self.is_float else 'f'}({', '.join(args)})"
+            suffix = "" if self.type == "double" or not self.is_float else "f"
+            return f"{prim.c}{'_near' if self.near else ''}{suffix}({', '.join(args)})"
         function = self.world.functions.get(expr.value)
         if not function:
             raise Problem(expr.at, f"no element function '{expr.value}' (ops/prim.op lists them)")
@@ -332,14 +334,24 @@ def write_point(world, sibling, source, header):
                 for condition, expr in unswitch(element.arm(sibling.entry.one("point").value), numbers)
             ]
             name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
-            text = point_loop(name, dtype, c_type, len(tensors), len(scalars), bodies)
+            near = near_body(world, element, sibling.entry.one("point").value)
+            text = point_loop(name, dtype, c_type, len(tensors), len(scalars), bodies, near)
             source.add(text, sibling.entry.one("point").at)
             header.append(f"nx_loop_fn {name}_$;")
             names[arm, dtype] = name
     return names
 
 
-def point_loop(name, dtype, c_type, n, n_constants, bodies):
+def near_body(world, element, expr):
+    """Of a prim of the operand that has `near`, in float: (N, the text that computes elements up to N); else None."""
+    prim = world.prims.get(expr.value) if expr.op == "call" and [a.op for a in expr.args] == ["name"] else None
+    if not prim or prim.near is None or element.type != "float":
+        return None
+    element.near = True
+    return element.number(prim.near), element.text(expr)
+
+
+def point_loop(name, dtype, c_type, n, n_constants, bodies, near):
     """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands."""
     constants = "".join(
         f"    const {COMPUTE[dtype]} c{k} = {constant_text(dtype, k)};\n    (void)c{k};\n" for k in range(n_constants)
@@ -348,12 +360,12 @@ def point_loop(name, dtype, c_type, n, n_constants, bodies):
     parameters = "char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants"
     loops = ""
     for condition, body in bodies:
-        block = body_loops(dtype, c_type, n, body)
+        block = body_loops(dtype, c_type, n, body, near)
         loops += f"    if ({condition}) {{\n{block}        return;\n    }}\n" if condition else block
     return f"void NX_AT_LEVEL({name})({parameters}) {{\n{constants}{unused}{loops}}}\n"
 
 
-def body_loops(dtype, c_type, n, body):
+def body_loops(dtype, c_type, n, body, near):
     size = f"(int64_t)sizeof({c_type})"
     arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
     loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n))
@@ -365,7 +377,7 @@ def body_loops(dtype, c_type, n, body):
     singles = "".join(single_loop(dtype, c_type, n, k, body) for k in range(n) if n > 1)
     return f"""    if ({dense}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}#pragma GCC ivdep
+{arrays}{near_loop(dtype, c_type, loads, near) if near else ""}#pragma GCC ivdep
         for (int64_t i = 0; i < n; i++) {{
             {loads}
             out[i] = {store(dtype, c_type, body)};
@@ -376,6 +388,26 @@ def body_loops(dtype, c_type, n, body):
         {strided}
         *({c_type} *)(ptrs[0] + i * steps[0]) = {store(dtype, c_type, body)};
     }}
+"""
+
+
+def near_loop(dtype, c_type, loads, near):
+    """Elements from the front on, in pieces, as long as all of a piece are near; the loop behind it does the rest."""
+    limit, body = near
+    return f"""        for (int64_t end; n > 0; n -= end, in0 += end, out += end) {{
+            int far = 0;
+            end = n < NX_NEAR_PIECE ? n : NX_NEAR_PIECE;
+            for (int64_t i = 0; i < end; i++) {{
+                {loads}
+                far |= !(fabsf(x0) <= {limit});
+            }}
+            if (far) break;
+#pragma GCC ivdep
+            for (int64_t i = 0; i < end; i++) {{
+                {loads}
+                out[i] = {store(dtype, c_type, body)};
+            }}
+        }}
 """
 
 

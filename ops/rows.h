@@ -28,12 +28,6 @@ static inline char *nx__row_at(const nx_array *a, int dim, int64_t row) {
     return (char *)a->data + offset * bytes;
 }
 
-/* Whether rows of `a` need no buffer: computing type, side by side, nothing to fill up. */
-static inline bool nx__row_direct(const nx_array *a, int dim, nx_dtype computing) {
-    int64_t n = nx__row_length(a, dim);
-    return a->dtype == computing && nx_row_room(n) == n && nx__row_step(a, dim) == (int64_t)nx_dtype_bytes(computing);
-}
-
 /* Where row `row` is read: in place if buffer is NULL, else there, filled up with `filler`. */
 static inline const void *nx__row_load(nx_dtype computing, void *buffer, const nx_array *a, int dim, int64_t row,
                                        double filler) {

@@ -1,65 +1,105 @@
-/* Kernels of softmax.op: each row along one dimension is computed in float (double for float64) by the row kernels of
- * src/kernel/row.c, in place where it can be, else in a buffer, so that every dtype and every stride takes the same
- * way. Rows are independent: they are split over threads. Next: rows.h. */
+/* Kernels of softmax.op, in float (double for float64) by the row kernels of src/kernel/row.c. Where the operands are
+ * row-major in the computing type, rows are taken as they lie: one behind the other, or side by side when `dim` is not the
+ * last dimension; else one by one through a buffer, so that every dtype and every stride has the same bits. Rows are
+ * independent: they are split over threads. Next: rows.h. */
 #include "gen/kernels.h"
 #include "rows.h"
 
-#include <math.h>
+enum { GATHERED = 1 << 20 }; /* bytes that the caches hold */
 
 typedef struct softmax {
-    nx_row_fn *row;
+    const nx_row_fns *fns;
     const nx_array *a, *b; /* b: only of a derivative */
     nx_array *out;
     int dim;
-    double filler;
+    int64_t n, inner; /* elements of a row; rows side by side */
 } softmax;
 
-static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
+static nx_status run_buffered(void *arg, int64_t begin, int64_t end) {
     const softmax *s = arg;
     nx_dtype computing = nx__row_computing(s->out);
-    int64_t room = nx_row_room(nx__row_length(s->out, s->dim)), bytes = room * (int64_t)nx_dtype_bytes(computing);
-    bool direct = nx__row_direct(s->a, s->dim, computing) && nx__row_direct(s->out, s->dim, computing) &&
-                  (s->b == NULL || nx__row_direct(s->b, s->dim, computing));
-    char *buffer = direct ? NULL : nx_alloc((size_t)(2 * bytes));
-    if (!direct && buffer == NULL) return nx_fail_memory((size_t)(2 * bytes));
-    if (direct && nx__row_follows(s->a, s->dim) && nx__row_follows(s->out, s->dim) &&
-        (s->b == NULL || nx__row_follows(s->b, s->dim))) {
-        for (int64_t at = begin * bytes; at < end * bytes; at += bytes)
-            s->row((char *)s->out->data + at, (char *)s->a->data + at, s->b ? (char *)s->b->data + at : NULL, room);
-        return NX_OK;
-    }
+    int64_t bytes = nx_row_room(s->n) * (int64_t)nx_dtype_bytes(computing);
+    char *buffer = nx_alloc((size_t)(2 * bytes));
+    if (buffer == NULL) return nx_fail_memory((size_t)(2 * bytes));
     for (int64_t r = begin; r < end; r++) {
-        const void *a = nx__row_load(computing, buffer, s->a, s->dim, r, s->filler), *b = NULL;
-        if (s->b) b = nx__row_load(computing, buffer ? buffer + bytes : NULL, s->b, s->dim, r, s->filler);
-        s->row(direct ? nx__row_at(s->out, s->dim, r) : buffer, a, b, room);
-        if (!direct) nx__row_store(computing, buffer, s->out, s->dim, r);
+        const void *b = NULL;
+        nx__row_load(computing, buffer, s->a, s->dim, r, 0);
+        if (s->b) b = nx__row_load(computing, buffer + bytes, s->b, s->dim, r, 0);
+        s->fns->rows(buffer, buffer, b, s->n, 1);
+        nx__row_store(computing, buffer, s->out, s->dim, r);
     }
     nx_free(buffer);
     return NX_OK;
 }
 
-static nx_status split_rows(const softmax *s) {
-    int64_t n = nx__row_length(s->out, s->dim);
-    if (s->out->numel == 0) return NX_OK;
-    return nx_parallel(s->out->numel / n, nx__row_grain(n), run_rows, (void *)s);
+static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
+    const softmax *s = arg;
+    int64_t at = begin * s->n * (int64_t)nx_dtype_bytes(s->out->dtype);
+    s->fns->rows((char *)s->out->data + at, (char *)s->a->data + at, s->b ? (char *)s->b->data + at : NULL, s->n,
+                 end - begin);
+    return NX_OK;
 }
 
-nx_status nx__softmax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *out) {
-    return split_rows(&(softmax){nx_rows_get(out->dtype)->softmax, self, NULL, out, (int)dim, -INFINITY});
+static int64_t strips_of(const softmax *s) { return (s->inner + NX_ROW_LANES - 1) / NX_ROW_LANES; }
+
+static void move_strip(const softmax *s, char *to, int64_t to_step, const char *from, int64_t from_step, int64_t bytes) {
+    for (int64_t i = 0; i < s->n; i++) memcpy(to + i * to_step, from + i * from_step, (size_t)bytes);
 }
 
-nx_status nx__log_softmax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *out) {
-    return split_rows(&(softmax){nx_rows_get(out->dtype)->log_softmax, self, NULL, out, (int)dim, -INFINITY});
+/* Strips of NX_ROW_LANES rows side by side. A large one is brought together first: lines far from each other share few
+ * places in the caches, and each would be fetched at every pass. */
+static nx_status run_strips(void *arg, int64_t begin, int64_t end) {
+    const softmax *s = arg;
+    int64_t strips = strips_of(s), width = (int64_t)nx_dtype_bytes(s->out->dtype), step = s->inner * width;
+    int64_t narrow = NX_ROW_LANES * width, bytes = s->n * narrow;
+    bool gathers = s->n * step > GATHERED && bytes <= GATHERED;
+    char *buffer = gathers ? nx_alloc((size_t)(2 * bytes)) : NULL;
+    for (int64_t k = begin; k < end; k++) {
+        int64_t lane = k % strips * NX_ROW_LANES, left = s->inner - lane;
+        int64_t at = k / strips * s->n * step + lane * width;
+        int lanes = left < NX_ROW_LANES ? (int)left : NX_ROW_LANES;
+        char *out = (char *)s->out->data + at;
+        const char *a = (const char *)s->a->data + at, *b = s->b ? (const char *)s->b->data + at : a;
+        if (buffer) {
+            move_strip(s, buffer, narrow, a, step, lanes * width);
+            if (s->b) move_strip(s, buffer + bytes, narrow, b, step, lanes * width);
+            s->fns->columns(buffer, buffer, s->b ? buffer + bytes : buffer, s->n, NX_ROW_LANES, lanes);
+            move_strip(s, out, step, buffer, narrow, lanes * width);
+        } else s->fns->columns(out, a, b, s->n, s->inner, lanes);
+    }
+    nx_free(buffer);
+    return NX_OK;
 }
 
-nx_status nx__softmax_backward_rows(nx_run *run, const nx_array *grad_output, const nx_array *output, int64_t dim,
+static bool lies_plain(const nx_array *a, nx_dtype computing) { return a->contiguous && a->dtype == computing; }
+
+static nx_status run(const nx_row_fns *fns, const nx_array *a, const nx_array *b, int64_t dim, nx_array *out) {
+    nx_dtype computing = nx__row_computing(out);
+    softmax s = {fns, a, b, out, (int)dim, nx__row_length(out, (int)dim), 1};
+    if (out->numel == 0) return NX_OK;
+    for (int d = s.dim + 1; d < out->ndim; d++) s.inner *= out->sizes[d];
+    bool plain = lies_plain(a, computing) && lies_plain(out, computing) && (b == NULL || lies_plain(b, computing));
+    int64_t rows = out->numel / s.n, grain = nx__row_grain(s.n);
+    if (plain && s.inner == 1) return nx_parallel(rows, grain, run_rows, &s);
+    if (plain && s.inner >= NX_ROW_LANES / 4)
+        return nx_parallel(rows / s.inner * strips_of(&s), (grain + NX_ROW_LANES - 1) / NX_ROW_LANES, run_strips, &s);
+    return nx_parallel(rows, grain, run_buffered, &s);
+}
+
+nx_status nx__softmax_rows(nx_run *unused, const nx_array *self, int64_t dim, nx_array *out) {
+    return run(&nx_rows_get(out->dtype)->softmax, self, NULL, dim, out);
+}
+
+nx_status nx__log_softmax_rows(nx_run *unused, const nx_array *self, int64_t dim, nx_array *out) {
+    return run(&nx_rows_get(out->dtype)->log_softmax, self, NULL, dim, out);
+}
+
+nx_status nx__softmax_backward_rows(nx_run *unused, const nx_array *grad_output, const nx_array *output, int64_t dim,
                                     nx_array *out) {
-    nx_row_fn *row = nx_rows_get(out->dtype)->softmax_backward;
-    return split_rows(&(softmax){row, grad_output, output, out, (int)dim, 0});
+    return run(&nx_rows_get(out->dtype)->softmax_backward, grad_output, output, dim, out);
 }
 
-nx_status nx__log_softmax_backward_rows(nx_run *run, const nx_array *grad_output, const nx_array *output, int64_t dim,
+nx_status nx__log_softmax_backward_rows(nx_run *unused, const nx_array *grad_output, const nx_array *output, int64_t dim,
                                         nx_array *out) {
-    nx_row_fn *row = nx_rows_get(out->dtype)->log_softmax_backward;
-    return split_rows(&(softmax){row, grad_output, output, out, (int)dim, 0});
+    return run(&nx_rows_get(out->dtype)->log_softmax_backward, grad_output, output, dim, out);
 }

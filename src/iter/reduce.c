@@ -136,6 +136,20 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* Rows begin .. end that are a chunk or less, each into one element. */
+static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
+    const reduction *r = arg;
+    const char *x = r->x + begin * r->kept[0].step;
+    char *out = r->out + begin * r->kept[0].out_step;
+    for (int64_t k = begin; k < end; k++, x += r->kept[0].step, out += r->kept[0].out_step) {
+        state s;
+        r->loop->init(&s);
+        r->loop->fold(&s, x, r->reduced[0].step, r->count);
+        r->loop->done(&s, r->count, out);
+    }
+    return NX_OK;
+}
+
 /* The common case: everything into one element, in row-major order. */
 static void run_flat(const reduction *r, int64_t n) {
     state total, part;
@@ -258,5 +272,7 @@ nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     if (n == 1 && r.column.size == 1 && r.n_reduced == 1 && r.count >= 2 * NX__SPLIT && run_long(&r))
         return NX_OK;
     int64_t work = r.count * (r.column.size < COLUMNS ? r.column.size : COLUMNS);
-    return nx_parallel(n, work >= NX__SPLIT ? 1 : NX__SPLIT / (work > 0 ? work : 1), run_tiles, &r);
+    bool short_rows = r.once && !r.by_columns && r.n_kept == 1 && r.n_reduced == 1 && r.from == r.dtype;
+    return nx_parallel(n, work >= NX__SPLIT ? 1 : NX__SPLIT / (work > 0 ? work : 1), short_rows ? run_rows : run_tiles,
+                       &r);
 }

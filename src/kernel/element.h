@@ -205,6 +205,12 @@ NX_ELEMENT float nx__quadrantf(float a, uint32_t *quadrant) {
     *quadrant = a < 0.5f ? 0 : (uint32_t)n;
     return a < 0.5f ? a : r;
 }
+/* The same up to 10^6: pi/2 in two parts, of which the first has 33 bits, so that its products are exact. */
+NX_ELEMENT float nx__near_quadrantf(float a, uint32_t *quadrant) {
+    double t = a * 0x1.45f306dc9c883p-1 + NX__ROUNDER, n = t - NX__ROUNDER;
+    *quadrant = (uint32_t)nx__long_bits_of(t);
+    return (float)((a - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34);
+}
 NX_ELEMENT float nx__sine(float r, uint32_t quadrant) {
     float z = r * r, s = nx__fmaf(z, 0x1.6cd1f4p-19f, -0x1.a00f8p-13f), c = nx__fmaf(z, -0x1.241e9cp-22f, 0x1.a010dep-16f);
     s = nx__fmaf(s, z, 0x1.111108p-7f);
@@ -216,15 +222,27 @@ NX_ELEMENT float nx__sine(float r, uint32_t quadrant) {
     float y = quadrant & 1 ? c : s;
     return quadrant & 2 ? -y : y;
 }
+NX_ELEMENT float nx_element_sin_nearf(float x) {
+    uint32_t quadrant;
+    float r = nx__near_quadrantf(fabsf(x), &quadrant);
+    return nx__float_of(nx__bits_of(nx__sine(r, quadrant)) ^ (nx__bits_of(x) & 0x80000000));
+}
+NX_ELEMENT float nx_element_cos_nearf(float x) {
+    uint32_t quadrant;
+    float r = nx__near_quadrantf(fabsf(x), &quadrant);
+    return nx__sine(r, quadrant + 1);
+}
 NX_ELEMENT float nx_element_sinf(float x) {
     uint32_t quadrant;
-    float a = fabsf(x), r = nx__quadrantf(a, &quadrant), y = nx__sine(r, quadrant);
+    float a = fabsf(x), r = nx__quadrantf(a, &quadrant), y = nx__sine(r, quadrant), near = nx_element_sin_nearf(x);
     y = nx__bits_of(x) >> 31 ? -y : y;
+    y = a <= 1e6f ? near : y;
     return a < INFINITY ? y : NAN;
 }
 NX_ELEMENT float nx_element_cosf(float x) {
     uint32_t quadrant;
-    float a = fabsf(x), r = nx__quadrantf(a, &quadrant), y = nx__sine(r, quadrant + 1);
+    float a = fabsf(x), r = nx__quadrantf(a, &quadrant), y = nx__sine(r, quadrant + 1), near = nx_element_cos_nearf(x);
+    y = a <= 1e6f ? near : y;
     return a < INFINITY ? y : NAN;
 }
 NX_ELEMENT double nx_element_sin(double x) { return sin(x); }

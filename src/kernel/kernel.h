@@ -56,14 +56,19 @@ size_t nx_product_room(int64_t n, int64_t k);
 NX_MUST_USE nx_status nx_product_run(const nx_product *p);
 
 /* ---- rows, at each instruction-set level: row.c ---------------------------------------------------------- */
-/* A row has n elements of the computing type (float, double) and room for a multiple of NX_ROW_WIDE. What lies behind
- * the n-th, its filling, is read as the functions say and may be written. `out` may be the first operand. */
-enum { NX_ROW_WIDE = 32 };
+/* Rows of n elements of the computing type (float, double). `out` may be the first operand. */
+enum { NX_ROW_WIDE = 32, NX_ROW_LANES = 64 };
 static inline int64_t nx_row_room(int64_t n) { return (n + NX_ROW_WIDE - 1) / NX_ROW_WIDE * NX_ROW_WIDE; }
-typedef void nx_row_fn(void *out, const void *a, const void *b, int64_t room);
+typedef struct nx_row_fns {
+    /* `count` rows, one behind the other, elements side by side. */
+    void (*rows)(void *out, const void *a, const void *b, int64_t n, int64_t count);
+    /* At most NX_ROW_LANES rows side by side, whose elements lie `step` elements apart. */
+    void (*columns)(void *out, const void *a, const void *b, int64_t n, int64_t step, int lanes);
+} nx_row_fns;
 typedef struct nx_rows {
-    nx_row_fn *softmax, *log_softmax;                   /* a: x, filled with -INFINITY; b: nothing */
-    nx_row_fn *softmax_backward, *log_softmax_backward; /* a: gradient, b: result, both filled with 0 */
+    nx_row_fns softmax, log_softmax;                   /* a: x; b is not read */
+    nx_row_fns softmax_backward, log_softmax_backward; /* a: gradient, b: result */
+    /* Rows with room for a multiple of NX_ROW_WIDE: what lies behind the n-th, its filling, is read and written. */
     /* x is filled with 0; weight, bias may be NULL. The derivative needs room for a row of its own. */
     void (*norm)(void *out, const void *x, const void *weight, const void *bias, double eps, int64_t n, int64_t room,
                  double *mean, double *rstd);

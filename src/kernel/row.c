@@ -1,8 +1,7 @@
-/* Rows of numbers side by side: softmax, its logarithm, layer norm and their derivatives, one row a call. Compiled once
- * a level with NX_LEVEL_NAME set; kernels reach them through nx_rows_get(). A row has n elements and is filled up to
- * `room`, a multiple of NX_ROW_WIDE, so that everything is vectors; the filling is read and written. Sums run in
- * NX_ROW_WIDE strands, which are added up in float64 every CHUNK elements. Everything stands
- * here twice, for float and for double. Next: element.h; kernel.h says what each function does. */
+/* Rows of numbers: softmax, its logarithm, layer norm and their derivatives. Compiled once a level with NX_LEVEL_NAME set;
+ * kernels reach them through nx_rows_get(). Sums run in NX_ROW_WIDE strands, which are added up in float64 every CHUNK
+ * elements, so that a row has the same bits whether its elements lie side by side or rows do. Everything stands here
+ * twice, for float and for double. Next: element.h; kernel.h says what each function does. */
 #include "kernel/kernel.h"
 
 #define NX_PASTE_(a, b) a##_##b
@@ -16,12 +15,14 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 /* Over a row: element i of the results depends on element i of the operands alone. */
 #define ALONG(n) _Pragma("GCC ivdep") for (int64_t i = 0; i < (n); i++)
 
-/* ---- folds of WIDE strands, over n elements, a multiple of WIDE ------------------------------------------ */
+/* ---- folds of WIDE strands, over n elements; those of sums, a multiple of WIDE ---------------------------- */
 #define DEFINE_FOLDS(real)                                                                                   \
     static real top_##real(const real *x, int64_t n) {                                                       \
         real s[WIDE];                                                                                        \
+        const int64_t whole = WHOLE(n);                                                                      \
         EACH(k, WIDE) s[k] = -INFINITY;                                                                      \
-        for (int64_t i = 0; i < n; i += WIDE) EACH(k, WIDE) s[k] = x[i + k] > s[k] ? x[i + k] : s[k];        \
+        for (int64_t i = 0; i < whole; i += WIDE) EACH(k, WIDE) s[k] = x[i + k] > s[k] ? x[i + k] : s[k];    \
+        ALONG(n - whole) s[i] = x[whole + i] > s[i] ? x[whole + i] : s[i];                                   \
         EACH(k, 16) s[k] = s[k + 16] > s[k] ? s[k + 16] : s[k];                                              \
         EACH(k, 8) s[k] = s[k + 8] > s[k] ? s[k + 8] : s[k];                                                 \
         EACH(k, 4) s[k] = s[k + 4] > s[k] ? s[k + 4] : s[k];                                                 \
@@ -56,35 +57,101 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
     }
 
 /* ---- softmax ---------------------------------------------------------------------------------------------- */
-#define DEFINE_SOFTMAX(real, f)                                                                              \
-    static void softmax_##real(void *result, const void *operand, const void *unused, int64_t room) {        \
-        real *out = result;                                                                                  \
-        const real *x = operand, top = top_##real(x, room);                                                  \
-        ALONG(WHOLE(room)) out[i] = nx_element_exp##f(x[i] - top);                                           \
-        const real scale = (real)(1 / sum_##real(out, room));                                                \
-        ALONG(WHOLE(room)) out[i] *= scale;                                                                  \
-    }                                                                                                        \
-    static void log_softmax_##real(void *result, const void *operand, const void *unused, int64_t room) {    \
-        real *out = result, e[CHUNK];                                                                        \
-        const real *x = operand, top = top_##real(x, room);                                                  \
-        double sum = 0;                                                                                      \
-        for (int64_t at = 0, n; at < room; at += n) {                                                        \
-            n = room - at < CHUNK ? room - at : CHUNK;                                                       \
-            ALONG(n) e[i] = nx_element_exp##f(x[at + i] - top);                                              \
-            sum += sum_##real(e, n);                                                                         \
+/* Each of the four functions in three steps: terms that are added up along the row, what follows from their sum, and the
+ * results. a, b: elements of the operands; e: the term, which stands in the result; top: the row's largest element. */
+#define KEEP(out, e) ((out) = (e))
+#define DROP(out, e) ((void)0)
+#define TERM_softmax(f, a, b, top) nx_element_exp##f((a) - (top))
+#define REST_softmax(real, f, sum) ((real)(1 / (sum)))
+#define RESULT_softmax(f, a, b, e, top, rest) ((e) * (rest))
+#define TERM_log_softmax TERM_softmax
+#define REST_log_softmax(real, f, sum) nx_element_log##f((real)(sum))
+#define RESULT_log_softmax(f, a, b, e, top, rest) ((a) - (top) - (rest))
+#define TERM_softmax_backward(f, a, b, top) ((a) * (b))
+#define REST_softmax_backward(real, f, sum) ((real)(sum))
+#define RESULT_softmax_backward(f, a, b, e, top, rest) ((b) * ((a) - (rest)))
+#define TERM_log_softmax_backward(f, a, b, top) (a)
+#define REST_log_softmax_backward REST_softmax_backward
+#define RESULT_log_softmax_backward(f, a, b, e, top, rest) ((a) - nx_element_exp##f(b) * (rest))
+
+/* GROUP rows take each step together, so that the steps between the long ones are vectors and wait for nothing. */
+enum { GROUP = 16 };
+#define DEFINE_SOFTMAX(name, real, f, HAS_TOP, STORE)                                                        \
+    static double name##_sum_##real(real *out, const real *a, const real *b, int64_t n, real top) {          \
+        double total = 0;                                                                                    \
+        for (int64_t at = 0, end; at < n; at = end) {                                                        \
+            end = n - at < CHUNK ? n : at + CHUNK;                                                           \
+            real s[WIDE] = {0};                                                                              \
+            for (; at + WIDE <= end; at += WIDE) {                                                           \
+                ALONG(WIDE) {                                                                                \
+                    const real e = TERM_##name(f, a[at + i], b[at + i], top);                                \
+                    STORE(out[at + i], e);                                                                   \
+                    s[i] += e;                                                                               \
+                }                                                                                            \
+            }                                                                                                \
+            ALONG(end - at) {                                                                                \
+                const real e = TERM_##name(f, a[at + i], b[at + i], top);                                    \
+                STORE(out[at + i], e);                                                                       \
+                s[i] += e;                                                                                   \
+            }                                                                                                \
+            total += close_##real(s);                                                                        \
         }                                                                                                    \
-        const real rest = nx_element_log##f((real)sum);                                                      \
-        ALONG(WHOLE(room)) out[i] = x[i] - top - rest;                                                       \
+        return total;                                                                                        \
     }                                                                                                        \
-    static void softmax_backward_##real(void *result, const void *grad, const void *output, int64_t room) {  \
-        real *out = result;                                                                                  \
-        const real *g = grad, *y = output, sum = (real)sum_products_##real(g, y, room);                      \
-        ALONG(WHOLE(room)) out[i] = y[i] * (g[i] - sum);                                                     \
+    static void name##_group_##real(real *out, const real *a, const real *b, int64_t n, int64_t count) {     \
+        real top[GROUP] = {0}, rest[GROUP];                                                                  \
+        double sum[GROUP];                                                                                   \
+        EACH(r, GROUP) sum[r] = 1;                                                                           \
+        for (int r = 0; HAS_TOP && r < count; r++) top[r] = top_##real(a + r * n, n);                        \
+        for (int r = 0; r < count; r++)                                                                      \
+            sum[r] = name##_sum_##real(out + r * n, a + r * n, b + r * n, n, top[r]);                        \
+        EACH(r, GROUP) rest[r] = REST_##name(real, f, sum[r]);                                               \
+        for (int r = 0; r < count; r++, a += n, b += n, out += n)                                            \
+            ALONG(n) out[i] = RESULT_##name(f, a[i], b[i], out[i], top[r], rest[r]);                         \
     }                                                                                                        \
-    static void log_softmax_backward_##real(void *result, const void *grad, const void *output, int64_t room) {\
+    static void name##_rows_##real(void *result, const void *first, const void *second, int64_t n,           \
+                                   int64_t count) {                                                          \
         real *out = result;                                                                                  \
-        const real *g = grad, *y = output, sum = (real)sum_##real(g, room);                                  \
-        ALONG(WHOLE(room)) out[i] = g[i] - nx_element_exp##f(y[i]) * sum;                                    \
+        const real *a = first, *b = second ? second : first;                                                 \
+        for (int64_t r = 0; r < count; r += GROUP)                                                           \
+            name##_group_##real(out + r * n, a + r * n, b + r * n, n, count - r < GROUP ? count - r : GROUP);\
+    }                                                                                                        \
+    /* As many rows side by side as there are lanes; strands are added as along a row. */                    \
+    static inline __attribute__((always_inline)) void name##_lanes_##real(                                   \
+        real *out, const real *a, const real *b, int64_t n, int64_t step, int lanes) {                       \
+        real top[NX_ROW_LANES] = {0}, rest[NX_ROW_LANES], s[WIDE][NX_ROW_LANES];                             \
+        double sum[NX_ROW_LANES] = {0};                                                                      \
+        EACH(l, NX_ROW_LANES) top[l] = HAS_TOP ? -INFINITY : 0;                                              \
+        for (int64_t i = 0; HAS_TOP && i < n; i++)                                                           \
+            _Pragma("GCC unroll 1") EACH(l, lanes) top[l] = a[i * step + l] > top[l] ? a[i * step + l] : top[l];\
+        for (int64_t i = 0; i < n;) {                                                                        \
+            int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                     \
+            memset(s, 0, sizeof s);                                                                          \
+            for (; i < end; i++) {                                                                           \
+                real *strand = s[i % WIDE];                                                                  \
+                _Pragma("GCC ivdep") EACH(l, lanes) {                                                        \
+                    const int64_t at = i * step + l;                                                         \
+                    const real e = TERM_##name(f, a[at], b[at], top[l]);                                     \
+                    STORE(out[at], e);                                                                       \
+                    strand[l] += e;                                                                          \
+                }                                                                                            \
+            }                                                                                                \
+            for (int half = WIDE / 2; half > 2; half /= 2)                                                   \
+                EACH(k, half) EACH(l, NX_ROW_LANES) s[k][l] += s[k + half][l];                               \
+            EACH(l, NX_ROW_LANES) sum[l] += (s[0][l] + s[2][l]) + (s[1][l] + s[3][l]);                       \
+        }                                                                                                    \
+        EACH(l, NX_ROW_LANES) rest[l] = REST_##name(real, f, sum[l]);                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            _Pragma("GCC ivdep") EACH(l, lanes) {                                                            \
+                const int64_t at = i * step + l;                                                             \
+                out[at] = RESULT_##name(f, a[at], b[at], out[at], top[l], rest[l]);                          \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void name##_columns_##real(void *result, const void *first, const void *second, int64_t n,        \
+                                      int64_t step, int lanes) {                                             \
+        if (lanes == NX_ROW_LANES) name##_lanes_##real(result, first, second, n, step, NX_ROW_LANES);        \
+        else name##_lanes_##real(result, first, second, n, step, lanes);                                     \
     }
 
 /* ---- layer norm -------------------------------------------------------------------------------------------- */
@@ -134,12 +201,20 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 
 DEFINE_FOLDS(float)
 DEFINE_FOLDS(double)
-DEFINE_SOFTMAX(float, f)
-DEFINE_SOFTMAX(double, )
+#define DEFINE_SOFTMAXES(real, f)                                                                            \
+    DEFINE_SOFTMAX(softmax, real, f, true, KEEP)                                                             \
+    DEFINE_SOFTMAX(log_softmax, real, f, true, DROP)                                                         \
+    DEFINE_SOFTMAX(softmax_backward, real, f, false, DROP)                                                   \
+    DEFINE_SOFTMAX(log_softmax_backward, real, f, false, DROP)
+DEFINE_SOFTMAXES(float, f)
+DEFINE_SOFTMAXES(double, )
 DEFINE_NORM(float)
 DEFINE_NORM(double)
 
 #define ROWS(real)                                                                                           \
-    {softmax_##real,          log_softmax_##real, softmax_backward_##real, log_softmax_backward_##real,      \
-     norm_##real,             norm_backward_##real, norm_columns_##real}
+    {.softmax = {softmax_rows_##real, softmax_columns_##real},                                               \
+     .log_softmax = {log_softmax_rows_##real, log_softmax_columns_##real},                                   \
+     .softmax_backward = {softmax_backward_rows_##real, softmax_backward_columns_##real},                    \
+     .log_softmax_backward = {log_softmax_backward_rows_##real, log_softmax_backward_columns_##real},        \
+     .norm = norm_##real, .norm_backward = norm_backward_##real, .norm_columns = norm_columns_##real}
 const nx_rows NX_AT_LEVEL(nx__rows)[2] = {ROWS(float), ROWS(double)};

@@ -90,6 +90,30 @@ static void test_functions(void **state) {
     }
 }
 
+/* A piece without far elements goes another way: its elements have the bits that they have beside a far one. */
+static void check_near(nx_loop_fn *loop) {
+    static const float far[] = {0x1p60f, INFINITY, NAN};
+    float from[PIECE], near[PIECE], beside[PIECE];
+    int64_t steps[2] = {4, 4};
+    for (int64_t piece = 0; piece < PIECES; piece++) {
+        for (int i = 0; i < PIECE; i++) {
+            float x = (float)sample(false, piece * PIECE + i);
+            from[i] = fabsf(x) <= 1e6f ? x : (float)ldexp((double)mix((uint64_t)i), -64) * 1e6f;
+        }
+        loop((char *const[]){(char *)near, (char *)from}, steps, PIECE, NULL);
+        from[0] = far[piece % NX_COUNT(far)];
+        loop((char *const[]){(char *)beside, (char *)from}, steps, PIECE, NULL);
+        assert_memory_equal(near + 1, beside + 1, sizeof near - sizeof *near);
+    }
+}
+
+static void test_near(void **state) {
+    for (int level = 0; level <= nx_level(); level++) {
+        check_near(nx_op_get("aten::sin")->def->point->loop[level][NX_F32]);
+        check_near(nx_op_get("aten::cos")->def->point->loop[level][NX_F32]);
+    }
+}
+
 static void check_pow(nx_loop_fn *loop, const float *x, float e, int n) {
     float got[PIECE];
     const nx_const exponent = {.f = e};
@@ -116,6 +140,7 @@ static void test_pow(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_pow)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_near),
+                                       cmocka_unit_test(test_pow)};
     return cmocka_run_group_tests(tests, define_hand_ops, NULL);
 }
