@@ -92,7 +92,7 @@ def grad(
     return tuple(gradients)
 
 
-_MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "variable")
+_MODULES = ("anomaly_mode", "function", "grad_mode", "graph", "variable")
 _LATER = {"detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode"}
 
 
