@@ -1,7 +1,7 @@
 /* The autograd node of a call of a compiled graph: values that the forward saved, and the backward graph
  * that turns them and the outputs' gradients into the inputs' gradients. The backward is compiled at its
  * first call, in the forward's mode.
- * Saved values are checked to be unchanged, as eager mode does; an input that the call itself overwrites is
+ * Saved values are checked to be unchanged, as eager mode does; what lies in an input that the call itself overwrites is
  * saved as a copy. */
 #include "compile/private.h"
 
@@ -166,6 +166,14 @@ static bool is_output(const nx_aot *aot, nx_tensor *const *results, const nx_ten
     return false;
 }
 
+/* Whether the call itself writes the memory that `tensor` shows: that of an input which is copied back. */
+static bool will_be_written(const nx_compiled *compiled, nx_tensor *const *inputs, const nx_tensor *tensor) {
+    for (int i = 0; i < compiled->aot->n_inputs; i++) {
+        if (compiled->is_mutated[i] && inputs[i]->storage == tensor->storage) return true;
+    }
+    return false;
+}
+
 /* An output is saved by another name, without history: it will belong to the node that saves it. */
 static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const *inputs,
                             nx_tensor *const *results, nx_tensor **out) {
@@ -174,6 +182,7 @@ static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const
     nx_tensor *result = results[aot->n_outputs + aot->n_mutated + i];
     if (input >= 0 && compiled->is_mutated[input]) return new_filled(&inputs[input]->a, inputs[input], out);
     if (result == NULL) return nx_fail(NX_RUNTIME, "compiled graph: saved value %d is not there", i);
+    if (will_be_written(compiled, inputs, result)) return new_filled(&result->a, result, out);
     if (input < 0 && is_output(aot, results, result)) return nx_tensor_alias(result, out);
     *out = nx_tensor_ref(result);
     return NX_OK;

@@ -246,3 +246,21 @@ def test_many_pieces(mode):
     x = nt.randn(600, requires_grad=True)
     nt.compile(f, mode=mode, fullgraph=True)(x).backward()
     assert x.grad.tolist() == [3.0 if i == 14 else 0.0 for i in range(600)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_saved_view_of_an_input_that_is_written(mode):
+    """The backward makes y again from what a view of an input held before the same call wrote to that input."""
+
+    def f(t, b, d):
+        v = b.select(-1, 1)
+        y = v.add(d, alpha=3)
+        v[1:] += 2
+        return (y**3).sum() + (d**2).sum()
+
+    def run(t, wrap):
+        b, d = t.arange(6.0).view(3, 2), t.arange(15.0).view(5, 3).requires_grad_()
+        wrap(lambda b, d: f(t, b, d))(b, d).backward()
+        return d.grad.tolist(), b.tolist()
+
+    assert run(nt, lambda g: nt.compile(g, mode=mode)) == run(torch, lambda g: g)
