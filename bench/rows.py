@@ -194,14 +194,30 @@ def compile_time_mlp(torch: Any) -> float:
     return first_call(mlp_step(torch))
 
 
-def gpt_step(torch: Any, mode: str | None) -> Callable[[], Any]:
-    """A training step of examples/gpt.py: 4 layers, 128 wide, 4 heads, 12 x 64 of 65 characters; mode None: eager."""
+def new_gpt(torch: Any, rows: int, **config: Any) -> tuple[Any, Any, Any]:
+    """A model of examples/gpt.py and a batch of as many rows of tokens."""
     from examples.gpt import GPT, Config
 
     torch.manual_seed(0)
-    model = GPT(Config(vocab_size=65))
+    model = GPT(Config(**config))
+    shape = rows, model.config.block_size
+    return model, *(torch.randint(0, model.config.vocab_size, shape) for _ in range(2))
+
+
+def nano_gpt(torch: Any) -> tuple[Any, Any, Any]:
+    """4 layers, 128 wide, 4 heads, 12 x 64 of 65 characters."""
+    return new_gpt(torch, 12, vocab_size=65)
+
+
+def gpt2(torch: Any) -> tuple[Any, Any, Any]:
+    """GPT-2 with 124 million parameters, and 1 x 256 tokens."""
+    return new_gpt(torch, 1, vocab_size=50257, block_size=256, layers=12, heads=12, width=768, bias=True)
+
+
+def training_step(torch: Any, made: Callable[[Any], tuple[Any, Any, Any]], mode: str | None) -> Callable[[], Any]:
+    """A step of what `made` gives; mode None: eager."""
+    model, x, y = made(torch)
     optimizer = model.configure_optimizer(0.1, 1e-3, (0.9, 0.95), "cpu")
-    x, y = torch.randint(0, 65, (12, 64)), torch.randint(0, 65, (12, 64))
     run = torch.compile(model, mode=mode) if mode else model
 
     def step() -> None:
@@ -214,17 +230,17 @@ def gpt_step(torch: Any, mode: str | None) -> Callable[[], Any]:
     return step
 
 
-def gpt(mode: str | None) -> Callable[[Any], float]:
+def training(made: Callable[[Any], tuple[Any, Any, Any]], mode: str | None, batches: int) -> Callable[[Any], float]:
     def measured(torch: Any) -> float:
-        step = gpt_step(torch, mode)
+        step = training_step(torch, made, mode)
         step()
-        return per_call(step, 1, 100)
+        return per_call(step, 1, batches)
 
     return measured
 
 
 def compile_time_gpt(torch: Any) -> float:
-    return first_call(gpt_step(torch, "default"))
+    return first_call(training_step(torch, nano_gpt, "default"))
 
 
 def import_time(torch: Any) -> float:
@@ -237,34 +253,6 @@ def import_time(torch: Any) -> float:
         return (time.perf_counter_ns() - begin) / 1000
 
     return min(start(f"import {name}") for _ in range(7)) - min(start("pass") for _ in range(7))
-
-
-def gpt2(torch: Any) -> tuple[Any, Any, Any]:
-    """GPT-2 with 124 million parameters, made of examples/gpt.py, and a batch of 1 x 256 tokens."""
-    from examples.gpt import GPT, Config
-
-    torch.manual_seed(0)
-    model = GPT(Config(vocab_size=50257, block_size=256, layers=12, heads=12, width=768, bias=True))
-    return model, *(torch.randint(0, 50257, (1, 256)) for _ in range(2))
-
-
-def gpt2_training(mode: str | None) -> Callable[[Any], float]:
-    def measured(torch: Any) -> float:
-        model, x, y = gpt2(torch)
-        optimizer = model.configure_optimizer(0.1, 1e-3, (0.9, 0.95), "cpu")
-        run = torch.compile(model, mode=mode) if mode else model
-
-        def step() -> None:
-            _, loss = run(x, y)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-
-        step()
-        return per_call(step, 1, 5)
-
-    return measured
 
 
 def gpt2_prefill(torch: Any) -> float:
@@ -329,11 +317,11 @@ ROWS = [
     Row("compile time of 5,000 additions", compile_time_adds, 30_000, rounds=1),
     Row("compile time of an MLP's training step", compile_time_mlp, 5000, rounds=1),
     Row("compile time of nano GPT's training step", compile_time_gpt, 20_000, rounds=1),
-    Row("nano GPT training step, eager", gpt(None), 32_000),
-    Row("nano GPT training step, max-autotune", gpt("max-autotune"), 32_000),
-    Row("nano GPT training step, reduce-overhead", gpt("reduce-overhead"), 32_000),
-    Row("GPT-2 124M training step, eager", gpt2_training(None), 1_650_000, rounds=1),
-    Row("GPT-2 124M training step, max-autotune", gpt2_training("max-autotune"), 1_650_000, rounds=1),
+    Row("nano GPT training step, eager", training(nano_gpt, None, 100), 32_000),
+    Row("nano GPT training step, max-autotune", training(nano_gpt, "max-autotune", 100), 32_000),
+    Row("nano GPT training step, reduce-overhead", training(nano_gpt, "reduce-overhead", 100), 32_000),
+    Row("GPT-2 124M training step, eager", training(gpt2, None, 5), 1_650_000, rounds=1),
+    Row("GPT-2 124M training step, max-autotune", training(gpt2, "max-autotune", 5), 1_650_000, rounds=1),
     Row("GPT-2 124M prefill of 256 tokens, compiled", gpt2_prefill, 430_000, rounds=1),
     Row("import", import_time, 100_000),
     Row("resident memory after import", memory_after_import, 40, unit="MB"),
