@@ -1,4 +1,5 @@
 /* Compiled functions in the three modes: numbers and gradients as eager, written inputs, aliases, errors. */
+#include "../calls.h"
 #include "compile/private.h"
 #include "engine/program.h"
 
@@ -45,14 +46,6 @@ static nx_status node(nx_graph *graph, const char *name, const nx_value *in, nx_
     const nx_op *op;
     NX_TRY(nx_op_find(name, &op));
     return nx_graph_call(graph, op, in, out);
-}
-static nx_status call(const char *name, const nx_value *in, nx_tensor **out) {
-    const nx_op *op;
-    nx_value result = NX_VALUE_NONE;
-    NX_TRY(nx_op_find(name, &op));
-    NX_TRY(nx_op_call(op, in, &result));
-    *out = result.tensor;
-    return NX_OK;
 }
 static void assert_equal(const nx_tensor *a, const nx_tensor *b) {
     assert_non_null(a);

@@ -1,5 +1,6 @@
 /* The user wants to stop (nx_poll): long work ends between its parts as if a part had failed, nothing is lost, and the
  * next run is right. Every poll of a run is the one that stops it once. */
+#include "../calls.h"
 #include "compile/private.h"
 
 #include <setjmp.h>
@@ -24,15 +25,6 @@ static nx_status poll(void) {
     return polls == stop_at ? nx_fail(NX_PYTHON, "stopped") : NX_OK;
 }
 
-static nx_status call(const char *name, const nx_value *in, nx_tensor **out) {
-    const nx_op *op;
-    nx_value result = NX_VALUE_NONE;
-    NX_TRY(nx_op_find(name, &op));
-    NX_TRY(nx_op_call(op, in, &result));
-    *out = result.tensor;
-    return NX_OK;
-}
-
 static nx_tensor *ramp(nx_device device, bool requires_grad) {
     nx_tensor *host, *t;
     int64_t sizes[] = {ROWS, COLUMNS};
@@ -49,12 +41,9 @@ static nx_tensor *ramp(nx_device device, bool requires_grad) {
     return t;
 }
 
-static float item(nx_tensor *tensor) {
-    nx_tensor *host;
-    OK(nx_tensor_new(NX_F32, 0, NULL, NX_CPU, &host));
-    OK(nx_device_copy(host, tensor));
-    float value = *(float *)host->a.data;
-    nx_tensor_unref(host);
+static float number(nx_tensor *tensor) {
+    float value;
+    OK(item(tensor, &value));
     return value;
 }
 
@@ -113,7 +102,7 @@ static nx_status train(nx_compiled *compiled, nx_tensor *x, numbers *out) {
     if (status == NX_OK) {
         nx_value in[] = {T(nx_tensor_get_grad(x)), NX_VALUE_NONE};
         OK(call("aten::sum", in, &sum));
-        *out = (numbers){item(loss), item(sum)};
+        *out = (numbers){number(loss), number(sum)};
     }
     nx_tensor_unref(sum);
     nx_tensor_unref(loss);
@@ -192,7 +181,7 @@ static void test_wait_ends(void **state) {
         nx_status status = which ? nx_device_copy(host, t) : nx_device_synchronize(npu);
         nx_set_block_hooks(NULL, NULL, NULL);
         assert_int_equal(status, NX_PYTHON);
-        assert_true(item(t) == 4);
+        assert_true(number(t) == 4);
         nx_tensor_unref(t);
     }
     nx_tensor_unref(host);

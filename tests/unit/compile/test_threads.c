@@ -1,6 +1,7 @@
 /* Several threads train and run at once, on the CPU and on the reference accelerator: eager, in both compiled modes,
  * through a session that they share, with streams and random numbers of their own. Numbers are those of one thread.
  * Under the thread sanitizer (make check-hostile) this is where races would show. */
+#include "../calls.h"
 #include "compile/private.h"
 
 #include <setjmp.h>
@@ -23,15 +24,6 @@ static nx_session *session;                /* all threads run its graph SHARED *
 static nx_tensor *shared_weights[2];       /* on the CPU and on npu:0, read by all threads */
 
 /* ---- tensors ------------------------------------------------------------------------------------------ */
-static nx_status call(const char *name, const nx_value *in, nx_tensor **out) {
-    const nx_op *op;
-    nx_value result = NX_VALUE_NONE;
-    NX_TRY(nx_op_find(name, &op));
-    NX_TRY(nx_op_call(op, in, &result));
-    *out = result.tensor;
-    return NX_OK;
-}
-
 static nx_status ramp(nx_device device, int ndim, const int64_t *sizes, nx_tensor **out) {
     nx_tensor *host;
     NX_TRY(nx_tensor_new(NX_F32, ndim, sizes, NX_CPU, &host));
@@ -40,15 +32,6 @@ static nx_status ramp(nx_device device, int ndim, const int64_t *sizes, nx_tenso
     if (device.type == 0) return NX_OK;
     nx_status status = nx_tensor_new(NX_F32, ndim, sizes, device, out);
     if (status == NX_OK) status = nx_device_copy(*out, host);
-    nx_tensor_unref(host);
-    return status;
-}
-
-static nx_status item(nx_tensor *tensor, float *out) {
-    nx_tensor *host;
-    NX_TRY(nx_tensor_new(NX_F32, 0, NULL, NX_CPU, &host));
-    nx_status status = nx_device_copy(host, tensor);
-    if (status == NX_OK) *out = *(float *)host->a.data;
     nx_tensor_unref(host);
     return status;
 }
