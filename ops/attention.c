@@ -108,12 +108,11 @@ static size_t room_for_products(const attention *w) {
 /* n queries from `query` on, m keys from `key` on; rows of the tile are `step` numbers apart. */
 typedef struct tile { int64_t batch, head, query, n, key, m, step; } tile;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t whole_strands(int64_t n) { return (n + NX__STRANDS - 1) / NX__STRANDS * NX__STRANDS; }
 
 /* The next keys of `end`. */
 static void set_keys(tile *t, int64_t end) {
-    t->m = least(KEYS, end - t->key);
+    t->m = nx_least(KEYS, end - t->key);
     t->step = whole_strands(t->m);
 }
 
@@ -138,7 +137,7 @@ static nx_status score(const attention *w, const tile *t, matrix q, matrix k, ch
     if (w->mask) add_mask(w, t, scores, row);
     for (int64_t i = 0; i < t->n; i++) {
         int64_t seen = w->causal ? t->query + i + 1 - t->key : t->m; /* keys of this tile that row i may see */
-        seen = seen < 0 ? 0 : least(seen, t->m);
+        seen = seen < 0 ? 0 : nx_least(seen, t->m);
         if (seen < t->step) w->rows->fill(scores + (i * t->step + seen) * w->bytes, -INFINITY, t->step - seen);
     }
     return NX_OK;
@@ -176,7 +175,7 @@ static nx_status forward_block(const attention *w, const forward *f, tile t) {
 
 static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
     const attention *w = arg;
-    size_t n = (size_t)least(w->block, w->n_queries), m = (size_t)whole_strands(least(KEYS, w->n_keys));
+    size_t n = (size_t)nx_least(w->block, w->n_queries), m = (size_t)whole_strands(nx_least(KEYS, w->n_keys));
     size_t width = (size_t)w->width;
     size_t room = room_for_products(w), numbers = room + (2 * n + 2 * m) * width + n * m + m, bytes = (size_t)w->bytes;
     nx_status status = NX_OK;
@@ -193,7 +192,7 @@ static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; unit++) {
         tile t = {.query = unit % w->n_blocks * w->block, .head = unit / w->n_blocks % w->q->sizes[1],
                   .batch = unit / w->n_blocks / w->q->sizes[1]};
-        t.n = least(w->block, w->n_queries - t.query);
+        t.n = nx_least(w->block, w->n_queries - t.query);
         NX_TRY_FAIL(forward_block(w, &f, t));
     }
 fail:
@@ -226,7 +225,7 @@ nx_status nx__attention_forward(nx_run *run, const nx_array *query, const nx_arr
     if (logsumexp->numel == 0) return NX_OK;
     prepare(&w, &scale);
     return nx_parallel(query->sizes[0] * query->sizes[1] * w.n_blocks,
-                       grain(least(w.block, w.n_queries) * w.n_keys * w.width), forward_blocks, &w);
+                       grain(nx_least(w.block, w.n_queries) * w.n_keys * w.width), forward_blocks, &w);
 }
 
 /* ---- backward: one head of key and value at a time ------------------------------------------------------- */
@@ -275,7 +274,7 @@ static nx_status backward_head(const attention *w, const backward *f, int64_t ba
     memset(f->to_v, 0, (size_t)w->n_keys * row);
     for (int64_t head = kv * w->repeat; head < (kv + 1) * w->repeat; head++) {
         for (int64_t query = 0; query < w->n_queries; query += w->block)
-            NX_TRY(backward_block(w, f, (tile){batch, head, query, least(w->block, w->n_queries - query), 0, 0}));
+            NX_TRY(backward_block(w, f, (tile){batch, head, query, nx_least(w->block, w->n_queries - query), 0, 0}));
         store(w, w->out_q, batch, head, w->n_queries, f->to_q, w->scale);
     }
     store(w, w->out_k, batch, kv, w->n_keys, f->to_k, 1);
@@ -285,7 +284,7 @@ static nx_status backward_head(const attention *w, const backward *f, int64_t ba
 
 static nx_status backward_heads(void *arg, int64_t begin, int64_t end) {
     const attention *w = arg;
-    size_t n = (size_t)least(w->block, w->n_queries), m = (size_t)whole_strands(least(KEYS, w->n_keys));
+    size_t n = (size_t)nx_least(w->block, w->n_queries), m = (size_t)whole_strands(nx_least(KEYS, w->n_keys));
     size_t bytes = (size_t)w->bytes;
     size_t width = (size_t)w->width, room = room_for_products(w);
     size_t numbers = room + (3 * n + 2 * m + (size_t)w->n_queries + 2 * (size_t)w->n_keys) * width + 2 * n * m + m;

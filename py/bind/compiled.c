@@ -156,8 +156,7 @@ static nx_compiled *get_compiled(PyObject *self) { return ((nxpy_compiled *)self
 
 static int check_input(const nx_array *given, const nx_array *expected, int i) {
     bool fits = given->dtype == expected->dtype && given->ndim == expected->ndim &&
-        given->device.type == expected->device.type &&
-                given->device.index == expected->device.index;
+        nx_device_same(given->device, expected->device);
     for (int d = 0; d < expected->ndim && fits; d++) {
         fits = given->sizes[d] == expected->sizes[d] &&
             (given->sizes[d] <= 1 || given->strides[d] == expected->strides[d]);

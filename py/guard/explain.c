@@ -140,7 +140,7 @@ static void explain_TENSOR(EXPLAIN_ARGS) {
     uint64_t keys = tensor->keys ^ like->keys;
     if (tensor->a.dtype != like->dtype) {
         nx_text_add(text, " dtype mismatch: expected %s, got %s", nx_dtype_name(like->dtype), nx_dtype_name(tensor->a.dtype));
-    } else if (tensor->a.device.type != like->device.type || tensor->a.device.index != like->device.index) {
+    } else if (!nx_device_same(tensor->a.device, like->device)) {
         nx_text_add(text, " device mismatch: expected type %d index %d, got type %d index %d", like->device.type, like->device.index,
                     tensor->a.device.type, tensor->a.device.index);
     } else if (keys & NX_KEY(AUTOGRAD)) {

@@ -284,7 +284,7 @@ static inline bool check_TENSOR(CHECK_ARGS) {
     const nx_tensor *tensor = nxpy_tensor_get(object);
     int ndim = tensor->a.ndim;
     if (tensor->keys != like->keys || tensor->a.dtype != like->dtype || ndim != like->ndim ||
-        tensor->a.device.type != like->device.type || tensor->a.device.index != like->device.index ||
+        !nx_device_same(tensor->a.device, like->device) ||
         tensor->is_parameter != like->is_parameter) return false;
     for (int k = 0; k < ndim; k++) {
         bool same = tensor->a.sizes[k] == like->dims[k] && tensor->a.strides[k] == like->dims[ndim + k];

@@ -21,6 +21,7 @@
         if ((status = (expr)) != NX_OK) goto fail; \
     } while (0)
 #define NX_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+static inline int64_t nx_least(int64_t a, int64_t b) { return a < b ? a : b; }
 #define NX_LIKELY(x) __builtin_expect(!!(x), 1)
 #define NX_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -149,11 +149,9 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     if (n > NX_COUNT(few)) room = nx_alloc(sizeof *room * n);
     if (room == NULL) return nx_fail_memory(sizeof *room * n);
     for (size_t i = 0; i < n; i++) room[i] = NULL;
-    nx_thread *thread = nx_thread_get();
-    uint64_t excluded = thread->keys_excluded;
-    thread->keys_excluded = excluded | NX_KEY(AUTOCAST); /* the graph has its own casts */
+    uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST)); /* the graph has its own casts */
     nx_status status = run_backward(record, g, room, room + plan->n_inputs, grads);
-    thread->keys_excluded = excluded;
+    nx_keys_restore(excluded);
     if (room != few) nx_free(room);
     return status;
 }
@@ -166,10 +164,11 @@ static bool is_output(const nx_aot *aot, nx_tensor *const *results, const nx_ten
     return false;
 }
 
-/* Whether the call itself writes the memory that `tensor` shows: that of an input which is copied back. */
+/* Whether the call itself writes the memory that `tensor` lies in: that of an input which is copied back. */
 static bool will_be_written(const nx_compiled *compiled, nx_tensor *const *inputs, const nx_tensor *tensor) {
+    const nx_storage *memory = nx_storage_memory(tensor->storage);
     for (int i = 0; i < compiled->aot->n_inputs; i++) {
-        if (compiled->is_mutated[i] && inputs[i]->storage == tensor->storage) return true;
+        if (compiled->is_mutated[i] && nx_storage_memory(inputs[i]->storage) == memory) return true;
     }
     return false;
 }

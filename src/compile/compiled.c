@@ -276,7 +276,6 @@ nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n
     nx_thread *thread = nx_thread_get();
     const nx_aot *aot = compiled->aot;
     bool disabled = thread->grad_disabled, any_grad = false;
-    uint64_t excluded = thread->keys_excluded;
     if (NX_UNLIKELY(n_inputs != aot->n_inputs || n_outputs != aot->n_outputs)) {
         return nx_fail(NX_TYPE, "compiled graph: %d inputs and room for %d outputs were given, it has %d and "
                        "%d", n_inputs, n_outputs,
@@ -285,10 +284,10 @@ nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n
     for (int i = 0; i < n_inputs && !disabled; i++) any_grad = any_grad || nx_tensor_requires_grad(inputs[i]);
     bool plain = compiled->is_plain && !(any_grad && aot->backward);
     thread->grad_disabled = true; /* the graph has its own backward */
-    thread->keys_excluded = excluded | NX_KEY(AUTOCAST); /* and its own casts */
+    uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST)); /* and its own casts */
     nx_status status = plain ? nx__plan_run(compiled->forward, inputs, out)
         : run_full(compiled, inputs, disabled, any_grad, out);
     thread->grad_disabled = disabled;
-    thread->keys_excluded = excluded;
+    nx_keys_restore(excluded);
     return status;
 }

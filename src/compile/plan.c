@@ -61,7 +61,7 @@ static const nx_node *find_apart(const nx_graph *graph, nx_device device, nx_mod
         bool may_be_number = is_given || (mode == NX_MODE_MAX_AUTOTUNE && node->op && node->op->def->kind == NX_KIND_POINT);
         for (int r = 0; r < node->n_results; r++) {
             const nx_tensor *fake = node->fakes[r];
-            if (fake == NULL || (fake->a.device.type == device.type && fake->a.device.index == device.index)) continue;
+            if (fake == NULL || nx_device_same(fake->a.device, device)) continue;
             if (!(may_be_number && fake->a.device.type == 0 && fake->a.ndim == 0)) return node;
         }
     }
@@ -119,14 +119,12 @@ fail:
 /* A recording runs the graph, which has its own casts: none of the caller's autocast. */
 nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
                        nx__plan **out) {
-    nx_thread *thread = nx_thread_get();
-    uint64_t excluded = thread->keys_excluded;
+    uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST));
     nx__plan *plan;
-    thread->keys_excluded = excluded | NX_KEY(AUTOCAST);
     nx_status status = nx__plan_new_unchecked(graph, left_out, mode, device, &plan);
     bool compared = status == NX_OK && nx_flag.compare && !plan->is_empty && mode != NX_MODE_EAGER;
     if (compared && (status = nx__check_new(plan->graph, mode, device, &plan->check)) != NX_OK) nx__plan_free(plan);
-    thread->keys_excluded = excluded;
+    nx_keys_restore(excluded);
     if (status == NX_OK) *out = plan;
     return status;
 }

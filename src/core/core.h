@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+static inline bool nx_device_same(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
+
 /* ---- storage: a block of device memory that tensors share -------------------------------------------- */
 typedef struct nx_storage {
     nx_count refs;
@@ -159,5 +161,13 @@ enum { NX_KEY_AT_DEVICE0 = 0, NX_KEY_AT_LAST_DEVICE = NX_MAX_DEVICE_TYPES - 1,
 #define NX_KEY(code) (UINT64_C(1) << NX_KEY_AT_##code)
 #define NX_DEVICE_KEY(device) (UINT64_C(1) << (device).type)
 static inline bool nx_tensor_is_fake(const nx_tensor *t) { return (t->keys & NX_KEY(FAKE)) != 0; }
+/* Calls of this thread pass by the kernels of `keys` as well, until nx_keys_restore() is given what this returns. */
+static inline uint64_t nx_keys_exclude(uint64_t keys) {
+    nx_thread *thread = nx_thread_get();
+    uint64_t before = thread->keys_excluded;
+    thread->keys_excluded = before | keys;
+    return before;
+}
+static inline void nx_keys_restore(uint64_t before) { nx_thread_get()->keys_excluded = before; }
 
 #endif

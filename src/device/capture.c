@@ -3,8 +3,6 @@
  * they mention; the launches themselves are kept by the device. */
 #include "device/private.h"
 
-static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
-
 nx_status nx_capture_begin(nx_device device) {
     nx_thread *thread = nx_thread_get();
     const nx_device_api *api = nx_device_get_api(device.type);
@@ -35,7 +33,7 @@ nx_status nx_capture_begin(nx_device device) {
 nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, void **graph) {
     nx_thread *thread = nx_thread_get();
     struct nx_recorder *recorder = thread->recorder;
-    if (recorder == NULL || !same_device(recorder->device, device)) {
+    if (recorder == NULL || !nx_device_same(recorder->device, device)) {
         return nx_fail(NX_RUNTIME, "capture: none is active on this device");
     }
     const nx_device_api *api = nx_device_get_api(device.type);
@@ -74,7 +72,7 @@ void nx_capture_destroy(nx_device device, void *graph) {
 
 bool nx_capture_active(nx_device device) {
     const struct nx_recorder *recorder = nx_thread_get()->recorder;
-    return recorder && same_device(recorder->device, device) && recorder->stream == nx_stream_current(device);
+    return recorder && nx_device_same(recorder->device, device) && recorder->stream == nx_stream_current(device);
 }
 
 int nx_capture_n_launches(void) {

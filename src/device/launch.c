@@ -230,11 +230,9 @@ static nx_status fail_beside_capture(const nx_run *run, const struct nx_recorder
         nx_device_type_name(recorder->device.type), recorder->device.index);
 }
 
-static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
-
 static nx_status launch_on(nx_kernel_fn *kernel, const nx_run *run, struct nx_recorder *recorder,
                            const nx_value *in, int n_in, const nx_value *out, int n_out) {
-    if (recorder && !same_device(recorder->device, run->device)) return fail_beside_capture(run, recorder);
+    if (recorder && !nx_device_same(recorder->device, run->device)) return fail_beside_capture(run, recorder);
     const nx_device_api *api = nx_device_get_api(run->device.type);
     if (api == NULL) return nx_fail(NX_RUNTIME, "launch: device type %d is not loaded", run->device.type);
     nx_stream *stream = nx_stream_current(run->device);

@@ -145,17 +145,15 @@ static nx_status cast_values(worker *w, const nx_op *op, const nx_value *in, int
 
 static nx_status call_cast(nx_run *run, int type, const nx_value *in, nx_value *out) {
     const nx_op_def *def = run->op->def;
-    nx_thread *thread = nx_thread_get();
     worker w = {.n = def->n_in, .type = type, .dtype = nx_autocast_dtype(type)};
     if (def->n_in > ROOM) return nx_fail(NX_NOT_IMPLEMENTED, "%s: too many arguments for autocast", def->name);
     bool is_wide = def->autocast == NX_AUTOCAST_FLOAT32 ||
         (def->autocast == NX_AUTOCAST_PROMOTE && has_float32(in, def->n_in, type));
     if (is_wide) w.dtype = NX_F32;
-    uint64_t excluded = thread->keys_excluded;
-    thread->keys_excluded = excluded | NX_KEY(AUTOCAST);
+    uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST));
     nx_status status = cast_values(&w, run->op, in, def->n_in, w.in);
     if (status == NX_OK) status = nx_op_call(run->op, w.in, out);
-    thread->keys_excluded = excluded;
+    nx_keys_restore(excluded);
     for (int i = 0; i < w.n_made; i++) nx_tensor_unref(w.made[i]);
     return status;
 }

@@ -4,8 +4,6 @@
  * written.c, fallback.c. */
 #include "dispatch/private.h"
 
-static inline bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
-
 static nx_status shape_rule(const nx_op *op, const nx_value *in, nx_meta *metas) {
     const nx_op_def *def = op->def;
     for (int k = 0; k < def->n_out; k++) {
@@ -106,7 +104,7 @@ static nx_status check_devices(const nx_op *op, const nx_value *in, nx_device de
         const nx_value *value = &in[own->tensors[i]];
         const nx_value *at = value->tag == NX_TAG_LIST ? value->list : value;
         for (int n = value->tag == NX_TAG_LIST ? value->n : 1; n > 0; n--, at++) {
-            if (at->tag != NX_TAG_TENSOR || same_device(at->array->device, device)) continue;
+            if (at->tag != NX_TAG_TENSOR || nx_device_same(at->array->device, device)) continue;
             bool beside = op->def->kind == NX_KIND_POINT || op->def->n_out == 0; /* steps of an optimizer */
             bool scalar = beside && at->array->ndim == 0 && at->array->device.type == 0;
             if (!scalar) return nx_fail_devices(nx__op_of(op)->label, device, at->array->device);
@@ -143,7 +141,7 @@ static nx_status launch(const nx_op *op, const nx_value *in, nx_value *out) {
     nx_kernel_fn *kernel = nx__cpu_kernel(op);
     if (op->def->flags & NX_OP_COPIES_DEVICES) {
         nx_tensor *from = copy_source(op, in);
-        if (from && !same_device(from->a.device, run.device)) return nx__copy_between(out[0].tensor, from);
+        if (from && !nx_device_same(from->a.device, run.device)) return nx__copy_between(out[0].tensor, from);
     } else if (nx__op_of(op)->device_param < 0) { /* ones_like(x, device=...) may leave x's device */
         NX_TRY(check_devices(op, in, run.device));
     }

@@ -41,10 +41,6 @@ uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype) {
     return bits;
 }
 
-static bool same_device(const nx_array *a, const nx_array *b) {
-    return a->device.type == b->device.type && a->device.index == b->device.index;
-}
-
 /* ---- operands and arguments ------------------------------------------------------------------ */
 nx_tensor *nx__operand_new(nx__lower *l, const nx_array *layout, int buffer, int64_t offset) {
     nx_program *p = l->program;
@@ -285,7 +281,8 @@ nx_status nx__node_lower(nx__lower *l, const nx_node *node) {
 /* ---- a product and its sum ------------------------------------------------------------------- */
 /* Whether `a` has the elements of `b` one behind the other as b has. */
 static bool same_row(const nx_array *a, const nx_array *b) {
-    return a->contiguous && b->contiguous && a->numel == b->numel && a->dtype == b->dtype && same_device(a, b);
+    return a->contiguous && b->contiguous && a->numel == b->numel && a->dtype == b->dtype &&
+           nx_device_same(a->device, b->device);
 }
 
 /* The call that alone takes a product, views of the whole between them. NULL: there are several. */

@@ -52,8 +52,6 @@ static bool leaves(const builder *b, const nx_node *node) {
     return false;
 }
 
-static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
-
 /* ---- what may stand in a program ------------------------------------------------------------- */
 static bool same_sizes(const nx_array *a, const nx_array *b) {
     return a->ndim == b->ndim && memcmp(a->sizes, b->sizes, sizeof *a->sizes * a->ndim) == 0;
@@ -62,7 +60,7 @@ static bool same_sizes(const nx_array *a, const nx_array *b) {
 static bool fits_point(const builder *b, const nx_node *node) {
     return nx__point_loop(node) && same_sizes(&node->fakes[0]->a, b->space) &&
            node->op->def->point->n_in <= NX__MAX_TILE_INS &&
-           same_device(node->fakes[0]->a.device, b->l->program->device);
+           nx_device_same(node->fakes[0]->a.device, b->l->program->device);
 }
 
 static const nx_reduce_loop *fold_loop(const nx_node *node) {
@@ -143,7 +141,7 @@ static bool add_read(builder *b, const nx_value *ref) {
         is_member(b, b->l->nodes[b->l->root[ref->node->order]]))
         return false;
     nx__value value = nx__value_of(b->l, ref);
-    if (value.buffer < 0 || !same_device(value.fake->a.device, b->l->program->device)) return false;
+    if (value.buffer < 0 || !nx_device_same(value.fake->a.device, b->l->program->device)) return false;
     if (value.fake->a.ndim > b->space->ndim) return false;
     for (int i = 0; i < b->n_arrays; i++) {
         if (b->arrays[i].value.fake == value.fake) return true;

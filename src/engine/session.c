@@ -232,8 +232,7 @@ static nx_status fail_tensor(const char *what, int index, const nx_array *given,
 static nx_status check_tensor(const char *what, int index, const nx_tensor *tensor, nx_dtype dtype, int ndim,
                               const int64_t *sizes, nx_device device) {
     const nx_array *a = &tensor->a;
-    bool same = a->dtype == dtype && a->ndim == ndim && a->device.type == device.type &&
-                a->device.index == device.index;
+    bool same = a->dtype == dtype && a->ndim == ndim && nx_device_same(a->device, device);
     for (int d = 0; d < ndim && same; d++) same = a->sizes[d] == sizes[d];
     if (!same) return fail_tensor(what, index, a, dtype, ndim, sizes, device);
     if (tensor->storage == NULL || nx_tensor_is_fake(tensor))

@@ -26,8 +26,6 @@ typedef struct worker {
     char *fold;
 } worker;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* ---- addresses ------------------------------------------------------------------------------- */
 /* Offset in bytes of row `row` (all dimensions but the last). */
 static int64_t row_offset(const nx__tile *tile, const nx__tile_array *array, int64_t row) {
@@ -76,12 +74,12 @@ static void move_to(worker *w, int64_t at) {
  * each time. */
 static void repeat_row(char *to, const char *row, const nx__tile_array *array, int64_t step, int64_t column,
                        int64_t last, int64_t n) {
-    int64_t bytes = (int64_t)nx_dtype_bytes(array->dtype), done = min64(n, last),
-            first = min64(done, last - column);
+    int64_t bytes = (int64_t)nx_dtype_bytes(array->dtype), done = nx_least(n, last),
+            first = nx_least(done, last - column);
     nx_cast(array->dtype, to, bytes, array->dtype, row + column * step, step, first);
     nx_cast(array->dtype, to + first * bytes, bytes, array->dtype, row, step, done - first);
     for (int64_t part; done < n; done += part) {
-        part = min64(done, n - done);
+        part = nx_least(done, n - done);
         memcpy(to + done * bytes, to, (size_t)(part * bytes));
     }
 }
@@ -105,7 +103,7 @@ static void load(worker *w, const nx__tile_instr *instr, int64_t at, int64_t n) 
         return;
     }
     for (int64_t done = 0, part; done < n; done += part, row++, column = 0) {
-        part = min64(n - done, last - column);
+        part = nx_least(n - done, last - column);
         const char *from = w->m->base[instr->in[0]] + row_offset(tile, array, row) + column * step;
         nx_cast(array->dtype, to + done * bytes, bytes, array->dtype, from, step, part);
     }
@@ -147,8 +145,8 @@ static void run_range(worker *w, int64_t begin, int64_t end) {
     const nx__tile *tile = w->m->tile;
     int64_t last = tile->size[tile->ndim - 1];
     for (int64_t at = begin, n; at < end; at += n) {
-        n = min64(tile->elements, end - at);
-        if (tile->cut_rows && tile->ndim > 1) n = min64(n, last - at % last);
+        n = nx_least(tile->elements, end - at);
+        if (tile->cut_rows && tile->ndim > 1) n = nx_least(n, last - at % last);
         run_tile(w, at, n);
     }
 }
@@ -160,8 +158,8 @@ static void fold_chunk(worker *w, const nx__tile_instr *instr, int64_t begin, in
     int64_t last = tile->size[tile->ndim - 1], bytes = (int64_t)nx_dtype_bytes(instr->dtype);
     int buffer = tile->n_arrays + tile->n_registers + tile->n_numbers;
     for (int64_t at = begin, n; at < end; at += n) {
-        n = min64(tile->elements, end - at);
-        if (tile->cut_rows && tile->ndim > 1) n = min64(n, last - at % last);
+        n = nx_least(tile->elements, end - at);
+        if (tile->cut_rows && tile->ndim > 1) n = nx_least(n, last - at % last);
         w->ptr[buffer] = w->fold + (at - begin) * bytes;
         run_tile(w, at, n);
     }
@@ -179,7 +177,7 @@ static void fold_row(worker *w, const nx__tile_instr *instr, int64_t row) {
     fold_state total, part;
     instr->fold->init(&total);
     for (int64_t at = begin; at < end; at += NX_REDUCE_CHUNK) {
-        fold_chunk(w, instr, at, min64(at + NX_REDUCE_CHUNK, end), &part);
+        fold_chunk(w, instr, at, nx_least(at + NX_REDUCE_CHUNK, end), &part);
         instr->fold->merge(&total, &part);
     }
     instr->fold->done(&total, tile->inner,
@@ -200,7 +198,7 @@ static void run_part(const machine *m, part what, int64_t begin, int64_t end, ch
     } else {
         for (int64_t k = begin; k < end; k++) {
             int64_t from = k * NX_REDUCE_CHUNK;
-            fold_chunk(&w, last, from, min64(from + NX_REDUCE_CHUNK, m->tile->inner),
+            fold_chunk(&w, last, from, nx_least(from + NX_REDUCE_CHUNK, m->tile->inner),
                        m->states + k * STATE_BYTES);
         }
     }

@@ -6,11 +6,9 @@
 #include "grad/private.h"
 
 static nx_status go_below(nx_run *run, const nx_value *in, nx_value *out) {
-    nx_thread *thread = nx_thread_get();
-    uint64_t excluded = thread->keys_excluded;
-    thread->keys_excluded = excluded | NX_KEY(AUTOGRAD);
+    uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOGRAD));
     nx_status status = nx_redispatch(run->op, run->keys, NX_KEY_AT_AUTOGRAD, in, out);
-    thread->keys_excluded = excluded;
+    nx_keys_restore(excluded);
     return status;
 }
 

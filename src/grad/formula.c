@@ -162,7 +162,7 @@ nx_status nx__fit(nx_tensor **g, const nx_array *like) {
         replace(g, fitted);
         a = &fitted->a;
     }
-    bool same_device = a->device.type == like->device.type && a->device.index == like->device.index;
+    bool same_device = nx_device_same(a->device, like->device);
     if (a->dtype == like->dtype && same_device) return NX_OK;
     const nx_value none = NX_VALUE_NONE;
     nx_value device = same_device ? none : nx_value_device(like->device);

@@ -124,7 +124,7 @@ static nx_status check_grad(const nx_tensor *tensor, const nx_tensor *grad) {
                        "'%s': the gradient must have the tensor's dtype", nx_dtype_name(g->dtype),
                        nx_dtype_name(a->dtype));
     }
-    if (g->device.type != a->device.type || g->device.index != a->device.index) {
+    if (!nx_device_same(g->device, a->device)) {
         return nx_fail(NX_RUNTIME, "assigned grad has data located on a different device");
     }
     if (nx__same_size(a, g)) return NX_OK;

@@ -110,7 +110,7 @@ bool nx_value_equal(const nx_value *a, const nx_value *b) {
     case NX_TAG_STR: return strcmp(a->str, b->str) == 0;
     case NX_TAG_INTS:
         return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof(int64_t) * (size_t)a->n) == 0);
-    case NX_TAG_DEVICE: return a->device.type == b->device.type && a->device.index == b->device.index;
+    case NX_TAG_DEVICE: return nx_device_same(a->device, b->device);
     case NX_TAG_NODE: return a->node == b->node && a->n == b->n;
     case NX_TAG_TENSOR: case NX_TAG_GENERATOR: case NX_TAG_OPAQUE: return a->opaque == b->opaque;
     case NX_TAG_LIST:

@@ -138,7 +138,7 @@ static nx_status check_rules(const nx_graph *graph, const nx_node *node) {
 
 static bool same_shape(const nx_tensor *a, const nx_tensor *b, bool strides) {
     if (a->a.dtype != b->a.dtype || a->a.ndim != b->a.ndim ||
-        memcmp(&a->a.device, &b->a.device, sizeof(nx_device)) != 0)
+        !nx_device_same(a->a.device, b->a.device))
         return false;
     for (int d = 0; d < a->a.ndim; d++) {
         if (a->a.sizes[d] != b->a.sizes[d]) return false;

@@ -158,7 +158,7 @@ static nx_status join_device(const char *op, const operands *all, nx_meta *meta)
     bool loose = all->n && all->at[0]->ndim == 0 && meta->device.type == 0;
     for (int k = 1; k < all->n; k++) {
         nx_device device = all->at[k]->device;
-        if (device.type == meta->device.type && device.index == meta->device.index) {
+        if (nx_device_same(device, meta->device)) {
             loose = loose && all->at[k]->ndim == 0;
         } else if (loose) {
             meta->device = device;
@@ -179,7 +179,7 @@ static const nx_array *first_tensor(const nx_value *const *args, int n) {
 
 /* Whether `b` is row-major, on the device of `a` and of its size. */
 static inline bool is_twin(const nx_array *a, const nx_array *b) {
-    bool near = b->device.type == a->device.type && b->device.index == a->device.index;
+    bool near = nx_device_same(b->device, a->device);
     return near && b->contiguous && same_size(a, b);
 }
 

@@ -12,8 +12,6 @@ typedef struct blocks {
     int64_t first_k, k, first_column, columns;
 } blocks;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static bool must_pack(const nx_product *p) {
     if (p->a_k_step == 1) return p->a_row_step % BAD_STEP == 0;
     return p->a_row_step != 1 || p->a_k_step % BAD_STEP == 0;
@@ -48,7 +46,7 @@ static void multiply_strip(const blocks *w, int64_t row, int64_t rows) {
         panel.a = w->strip;
         panel.a_row_step = 1;
         panel.a_k_step = rows;
-        nx__panel_multiply(&panel, rows, min64(NX__PANEL_COLUMNS, w->columns - j));
+        nx__panel_multiply(&panel, rows, nx_least(NX__PANEL_COLUMNS, w->columns - j));
     }
 }
 
@@ -56,32 +54,32 @@ static void multiply_block(const blocks *w) {
     const nx_product *p = w->p;
     if (must_pack(p)) {
         for (int64_t row = 0; row < p->m; row += NX__PANEL_ROWS)
-            multiply_strip(w, row, min64(NX__PANEL_ROWS, p->m - row));
+            multiply_strip(w, row, nx_least(NX__PANEL_ROWS, p->m - row));
         return;
     }
     for (int64_t j = 0; j < w->columns; j += NX__PANEL_COLUMNS) {
         nx__panel panel = panel_at(w, 0, j);
         panel.packed = w->b; /* done with before the next one */
-        nx__panel_multiply(&panel, p->m, min64(NX__PANEL_COLUMNS, w->columns - j));
+        nx__panel_multiply(&panel, p->m, nx_least(NX__PANEL_COLUMNS, w->columns - j));
     }
 }
 
 bool nx_product_runs(void) { return nx_level() == NX_LEVEL_V4; }
 
 size_t nx_product_room(int64_t n, int64_t k) {
-    int64_t columns = (min64(n, COLUMNS) + NX__PANEL_COLUMNS - 1) / NX__PANEL_COLUMNS * NX__PANEL_COLUMNS;
-    return (size_t)(min64(k, DEPTH) * (columns + NX__PANEL_ROWS));
+    int64_t columns = (nx_least(n, COLUMNS) + NX__PANEL_COLUMNS - 1) / NX__PANEL_COLUMNS * NX__PANEL_COLUMNS;
+    return (size_t)(nx_least(k, DEPTH) * (columns + NX__PANEL_ROWS));
 }
 
 nx_status nx_product_run(const nx_product *p) {
     size_t room = nx_product_room(p->n, p->k);
     blocks w = {.p = p, .b = p->room ? p->room : nx_alloc(sizeof(float) * room)};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
-    w.strip = w.b + room - min64(p->k, DEPTH) * NX__PANEL_ROWS;
+    w.strip = w.b + room - nx_least(p->k, DEPTH) * NX__PANEL_ROWS;
     for (w.first_column = 0; w.first_column < p->n; w.first_column += w.columns) {
-        w.columns = min64(COLUMNS, p->n - w.first_column);
+        w.columns = nx_least(COLUMNS, p->n - w.first_column);
         for (w.first_k = 0; w.first_k < p->k; w.first_k += w.k) {
-            w.k = min64(DEPTH, p->k - w.first_k);
+            w.k = nx_least(DEPTH, p->k - w.first_k);
             multiply_block(&w);
         }
     }

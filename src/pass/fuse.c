@@ -27,7 +27,7 @@ static bool is_point(const nx_node *node) {
 }
 
 static bool same_size(const nx_tensor *a, const nx_tensor *b) {
-    if (a->a.ndim != b->a.ndim || memcmp(&a->a.device, &b->a.device, sizeof(nx_device)) != 0) return false;
+    if (a->a.ndim != b->a.ndim || !nx_device_same(a->a.device, b->a.device)) return false;
     for (int d = 0; d < a->a.ndim; d++) {
         if (a->a.sizes[d] != b->a.sizes[d]) return false;
     }

@@ -18,7 +18,7 @@ typedef struct mover {
 static bool on_device(const nx_node *node, nx_device device) {
     for (int r = 0; r < node->n_results; r++) {
         const nx_tensor *fake = node->fakes[r];
-        if (fake == NULL || fake->a.device.type != device.type || fake->a.device.index != device.index) return false;
+        if (fake == NULL || !nx_device_same(fake->a.device, device)) return false;
     }
     return node->n_results > 0;
 }

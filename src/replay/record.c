@@ -20,8 +20,6 @@ static void fill_meta(nx_meta *meta, const nx_array *a) {
     }
 }
 
-static bool same_device(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
-
 /* A tensor that stands for the placeholder during the interpretation. */
 static nx_status make_input(nx_replay *replay, int i, const nx_node *placeholder, nx_tensor **out) {
     const nx_tensor *fake = placeholder->n_results ? placeholder->fakes[0] : NULL;
@@ -29,7 +27,7 @@ static nx_status make_input(nx_replay *replay, int i, const nx_node *placeholder
     nx_meta meta;
     fill_meta(&meta, &fake->a);
     nx__replay_input *input = &replay->inputs[i];
-    if (!same_device(meta.device, replay->device)) {
+    if (!nx_device_same(meta.device, replay->device)) {
         if (meta.device.type != 0 || meta.ndim != 0) {
             return nx_fail(
                 NX_NOT_IMPLEMENTED,

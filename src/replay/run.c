@@ -18,8 +18,7 @@ static nx_status fail_input(const nx_replay *replay, int i, const char *what) {
 static nx_status bind_input(const nx_replay *replay, int i, nx_tensor *tensor, binding *b) {
     const nx__replay_input *input = &replay->inputs[i];
     if (NX_UNLIKELY(tensor->a.dtype != input->dtype)) return fail_input(replay, i, "has another dtype");
-    if (NX_UNLIKELY(tensor->a.device.type != replay->device.type ||
-                    tensor->a.device.index != replay->device.index)) {
+    if (NX_UNLIKELY(!nx_device_same(tensor->a.device, replay->device))) {
         if (!input->is_moved || tensor->a.device.type != 0)
             return fail_input(replay, i, "lies on another device");
         NX_TRY(nx_tensor_new(input->dtype, 0, NULL, replay->device, &b->moved[i]));
