@@ -204,21 +204,46 @@ static inline __attribute__((always_inline)) void tiny_block(const tiny *t, int6
     }
 }
 
-static inline __attribute__((always_inline)) void tiny_rows(const tiny *t, int64_t i, const int rows) {
-    int64_t j = 0;
+static inline __attribute__((always_inline)) void tiny_rows(const tiny *t, int64_t i, int64_t j, const int rows) {
     for (; j + 4 <= t->n; j += 4) tiny_block(t, i, j, rows, 4);
     for (; j < t->n; j++) tiny_block(t, i, j, rows, 1);
 }
 
 /* A step of self, which is broadcast to two dimensions. */
-static int64_t broadcast_step(const nx_array *self, int dim) {
+static inline int64_t broadcast_step(const nx_array *self, int dim) {
     int at = self->ndim - 2 + dim;
     return at < 0 || self->sizes[at] == 1 ? 0 : self->strides[at];
 }
 
-void nx__panel_tiny(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out) {
+typedef float four __attribute__((vector_size(16)));
+typedef float loose_four __attribute__((vector_size(16), aligned(4), may_alias));
+static inline four load_four(const float *from, int64_t step) {
+    if (NX_LIKELY(step == 1)) return *(const loose_four *)from;
+    return (four){from[0], from[step], from[2 * step], from[3 * step]};
+}
+
+/* 4 x 4 of the sums, from row i and column j, all before one of them is stored. */
+static __attribute__((noinline)) void tiny_fours(const nx_array *self, const nx_array *a, const nx_array *b, int64_t i, int64_t j,
+                                                 float *to, int64_t to_step) {
+    const int64_t row_step = a->strides[0], a_step = a->strides[1], b_step = b->strides[0], column_step = b->strides[1];
+    const float *x = (const float *)a->data + i * row_step, *y = (const float *)b->data + j * column_step;
+    four s[4] = {{0}};
+    for (int64_t q = a->sizes[1]; q > 0; q--, x += a_step, y += b_step) {
+        const four row = load_four(y, column_step);
+        UNROLL for (int r = 0; r < 4; r++) s[r] += (x[r * row_step] - (four){0}) * row;
+    }
+    if (self) {
+        const int64_t down = broadcast_step(self, 0), right = broadcast_step(self, 1);
+        const float *from = (const float *)self->data + i * down + j * right;
+        UNROLL for (int r = 0; r < 4; r++) s[r] += load_four(from + r * down, right);
+    }
+    UNROLL for (int r = 0; r < 4; r++) *(loose_four *)(to + r * to_step) = s[r];
+}
+
+/* Whatever the sizes; out may lie over what is read. */
+static __attribute__((noinline)) void tiny_any(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out) {
     float sums[NX__PANEL_TINY], *to = out->data;
-    const int64_t m = a->sizes[0], n = b->sizes[1];
+    const int64_t m = a->sizes[0], n = b->sizes[1], whole = n / 4 * 4;
     tiny t = {.a = a->data, .b = b->data, .k = a->sizes[1], .row_step = a->strides[0], .a_step = a->strides[1],
               .b_step = b->strides[0], .column_step = b->strides[1], .sums = sums, .n = n};
     if (self) {
@@ -227,11 +252,22 @@ void nx__panel_tiny(const nx_array *self, const nx_array *a, const nx_array *b, 
         t.right = broadcast_step(self, 1);
     }
     int64_t i = 0;
-    for (; i + 2 <= m; i += 2) tiny_rows(&t, i, 2);
-    for (; i < m; i++) tiny_rows(&t, i, 1);
+    for (; i + 4 <= m; i += 4) {
+        for (int64_t j = 0; j < whole; j += 4) tiny_fours(self, a, b, i, j, sums + i * n + j, n);
+        tiny_rows(&t, i, whole, 2);
+        tiny_rows(&t, i + 2, whole, 2);
+    }
+    for (; i + 2 <= m; i += 2) tiny_rows(&t, i, 0, 2);
+    for (; i < m; i++) tiny_rows(&t, i, 0, 1);
     if (out->contiguous) {
         for (int64_t at = 0; at < m * n; at++) to[at] = sums[at];
         return;
     }
     for (int64_t at = 0; at < m * n; at++) to[at / n * out->strides[0] + at % n * out->strides[1]] = sums[at];
+}
+
+void nx__panel_tiny(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out) {
+    bool is_block = a->sizes[0] == 4 && b->sizes[1] == 4 && out->strides[1] == 1;
+    if (is_block) tiny_fours(self, a, b, 0, 0, out->data, out->strides[0]);
+    else tiny_any(self, a, b, out);
 }

@@ -98,7 +98,7 @@ static void check_sum(const int64_t *mnk, int layout, int way, bool tiny) {
 }
 
 static void test_sums_with_products(void **state) {
-    static const int64_t shapes[][3] = {{13, 33, 4}, {2, 2, 3}, {27, 64, 300}, {12, 530, 5}, {40, 31, 513}};
+    static const int64_t shapes[][3] = {{13, 33, 4}, {2, 2, 3}, {4, 4, 6}, {9, 6, 3}, {27, 64, 300}, {12, 530, 5}, {40, 31, 513}};
     for (int s = 0; s < NX_COUNT(shapes); s++) {
         for (int layout = 0; layout < 8; layout++) {
             for (int way = 0; way < 12; way++) check_sum(shapes[s], layout, way / 2, way % 2);
@@ -108,11 +108,11 @@ static void test_sums_with_products(void **state) {
 
 /* Whoever splits a product into small ones sees no difference. */
 static void test_tiny_products_have_the_same_bits(void **state) {
-    static const int64_t shapes[][3] = {{4, 4, 4}, {2, 9, 7}, {5, 3, 16}};
+    static const int64_t shapes[][3] = {{4, 4, 4}, {2, 9, 7}, {5, 3, 16}, {4, 4, 5}, {8, 4, 7}, {1, 6, 12}, {12, 2, 3}};
     if (!nx_product_runs()) return;
     for (int s = 0; s < NX_COUNT(shapes); s++) {
         int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
-        nx_tensor *a = matrix(NX_F32, m, k, s), *b = matrix(NX_F32, k, n, 1 - s % 2), *self = matrix(NX_F32, 1, n, 0);
+        nx_tensor *a = matrix(NX_F32, m, k, s % 3), *b = matrix(NX_F32, k, n, 1 - s % 2), *self = matrix(NX_F32, 1, n, 0);
         nx_tensor *tiny = matrix(NX_F32, m, n, 0), *large = matrix(NX_F32, m, n, 0), *all[] = {a, b, self, tiny, large};
         for (int t = 0; t < 3; t++) {
             float *at = all[t]->storage->data;
