@@ -269,6 +269,10 @@ static void order_by_stride(const nx_array *a, int *order) {
 nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out) {
     start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
     if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 2) return channels_last(op, out);
+    if (array->contiguous && array->numel > 0) { /* it exists: nothing can overflow */
+        nx_meta_contiguous(out);
+        return NX_OK;
+    }
     if (array->contiguous || (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 0)) return row_major(op, out);
     if (!nx_is_dense(array)) {
         int order[NX_MAX_DIMS];

@@ -11,7 +11,7 @@ static inline int64_t nx__row_step(const nx_array *a, int dim) {
     return a->ndim ? a->strides[dim] * (int64_t)nx_dtype_bytes(a->dtype) : 0;
 }
 /* Rows worth a thread. */
-static inline int64_t nx__row_grain(int64_t n) { return n >= 8192 ? 1 : 8192 / (n > 0 ? n : 1); }
+static inline int64_t nx__row_grain(int64_t n) { return n >= 8192 ? 1 : 8192 / (n > 0 ? (int)n : 1); }
 static inline nx_dtype nx__row_computing(const nx_array *a) { return a->dtype == NX_F64 ? NX_F64 : NX_F32; }
 
 /* Whether each row begins where the last one ends. */

@@ -31,12 +31,16 @@ static bool is_integer(PyObject *o) {
 
 /* 1, 0 (no integer), -1 (too large). */
 static int read_int(PyObject *o, int64_t *out) {
-    if (!is_integer(o)) return 0;
-    PyObject *index = PyLong_CheckExact(o) ? Py_NewRef(o) : PyNumber_Index(o);
-    if (index == NULL) return -1;
-    *out = PyLong_AsLongLong(index);
-    Py_DECREF(index);
-    if (*out != -1 || !PyErr_Occurred()) return 1;
+    if (NX_LIKELY(PyLong_CheckExact(o))) {
+        *out = PyLong_AsLongLong(o);
+    } else {
+        if (!is_integer(o)) return 0;
+        PyObject *index = PyNumber_Index(o);
+        if (index == NULL) return -1;
+        *out = PyLong_AsLongLong(index);
+        Py_DECREF(index);
+    }
+    if (NX_LIKELY(*out != -1) || !PyErr_Occurred()) return 1;
     PyErr_Clear();
     PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long");
     return -1;
@@ -164,7 +168,7 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
     case NX_TYPE_SCALAR: return read_number(o, out);
     case NX_TYPE_INT: {
         int64_t i;
-        if (nxpy_symint_value(o, out)) return 1;
+        if (!PyLong_CheckExact(o) && nxpy_symint_value(o, out)) return 1;
         int read = read_int(o, &i);
         if (read == 1) *out = nx_value_int(i);
         return read;

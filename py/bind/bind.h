@@ -71,6 +71,8 @@ extern const nxpy_function_def nxpy_function_defs[];
 extern const int nxpy_n_function_defs;
 /* Builtin function objects of this type call one nxpy_function_def; capture lets calls of them through to the dispatcher. */
 extern PyTypeObject nxpy_function_type;
+/* The Python function that a shortcut to an operator stands for, lent; NULL: of anything else. */
+PyObject *nxpy_function_meaning(PyObject *function);
 
 /* ---- graphs (py/bind/graph.c) ------------------------------------------------------------------------------------------- */
 typedef struct nxpy_graph { PyObject_HEAD nx_graph *graph; PyObject *attributes; PyObject *weak; } nxpy_graph; /* narthex._C.Graph */

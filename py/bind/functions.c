@@ -11,6 +11,8 @@ typedef struct function_object {
     const nxpy_function_def *def;
     nxpy_overload *overloads;
     PyObject *name;
+    PyObject *python;       /* a shortcut: what it means, NULL */
+    Py_ssize_t n_shared;    /* arguments by position that both take alike */
 } function_object;
 
 /* ---- results with names: torch.return_types.max(values=..., indices=...) ----------------------------------------------- */
@@ -145,6 +147,25 @@ static PyObject *call_fitting(function_object *self, PyObject *const *given, Py_
     return raise_mismatch(self, given, n, keywords, why);
 }
 
+/* What fits no overload is the Python function's, and so is every call while a trace records, which shows what that calls. */
+static PyObject *call_shortcut(PyObject *callable, PyObject *const *given, size_t flags, PyObject *keywords) {
+    function_object *self = (function_object *)callable;
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    nxpy_args args;
+    PyObject *result = NULL;
+    args.blocks = NULL;
+    bool quick = n <= self->n_shared && nx_thread_get()->tracer == NULL;
+    int parsed = quick ? nxpy_parse(self->overloads, false, given, n, keywords, &args, NULL, 0) : 0;
+    if (NX_LIKELY(parsed == 1)) result = nxpy_call(self->overloads->op, args.in);
+    else if (parsed == 0) result = PyObject_Vectorcall(self->python, given, (size_t)n, keywords);
+    if (NX_UNLIKELY(args.blocks != NULL)) nxpy_args_end(&args);
+    return result;
+}
+
+PyObject *nxpy_function_meaning(PyObject *function) {
+    return Py_TYPE(function) == &nxpy_function_type ? ((function_object *)function)->python : NULL;
+}
+
 static PyObject *call_function(PyObject *callable, PyObject *const *given, size_t flags, PyObject *keywords) {
     function_object *self = (function_object *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(flags);
@@ -160,11 +181,13 @@ static PyObject *call_function(PyObject *callable, PyObject *const *given, size_
 
 /* ---- the objects ------------------------------------------------------------------------------------------------------ */
 static PyObject *bind_method(PyObject *self, PyObject *instance, PyObject *owner) {
-    if (instance == NULL || instance == Py_None || !((function_object *)self)->def->is_method) return Py_NewRef(self);
+    const function_object *function = (function_object *)self;
+    if (instance == NULL || instance == Py_None || !(function->def->is_method || function->python)) return Py_NewRef(self);
     return PyMethod_New(self, instance);
 }
 static PyObject *function_repr(PyObject *self) {
     const nxpy_function_def *def = ((function_object *)self)->def;
+    if (((function_object *)self)->python) return PyObject_Repr(((function_object *)self)->python);
     return PyUnicode_FromFormat(def->is_method ? "<method '%s' of 'torch._C.TensorBase' objects>" : "<built-in method %s of type object>",
                                 def->name);
 }
@@ -174,11 +197,16 @@ static PyObject *function_doc(PyObject *self, void *unused) {
     const char *doc = ((function_object *)self)->def->doc;
     return PyUnicode_FromString(doc ? doc : "");
 }
+static PyObject *function_wrapped(PyObject *self, void *unused) {
+    PyObject *python = ((function_object *)self)->python;
+    return python ? Py_NewRef(python) : PyErr_Format(PyExc_AttributeError, "an operator's function wraps nothing");
+}
 static PyObject *function_reduce(PyObject *self, PyObject *unused) { return Py_NewRef(((function_object *)self)->name); }
 static PyGetSetDef function_getset[] = {{"__name__", function_name, NULL, NULL, NULL},
                                         {"__qualname__", function_name, NULL, NULL, NULL},
                                         {"__module__", function_module, NULL, NULL, NULL},
                                         {"__doc__", function_doc, NULL, NULL, NULL},
+                                        {"__wrapped__", function_wrapped, NULL, NULL, NULL},
                                         {NULL}};
 static PyMethodDef function_methods[] = {{"__reduce__", function_reduce, METH_NOARGS, NULL}, {NULL}};
 PyTypeObject nxpy_function_type = {
@@ -208,6 +236,7 @@ static PyObject *new_function(const nxpy_function_def *def) {
     if (o == NULL) return NULL;
     o->call = call_function;
     o->def = def;
+    o->python = NULL;
     o->name = PyUnicode_InternFromString(def->name);
     o->overloads = PyMem_Calloc((size_t)def->n_overloads, sizeof *o->overloads);
     if (o->name == NULL || o->overloads == NULL) return PyErr_NoMemory();
@@ -219,22 +248,51 @@ static PyObject *new_function(const nxpy_function_def *def) {
     return (PyObject *)o;
 }
 
-/* An operator by its schema alone, torch.ops.aten.add.Tensor. The object and what it points to live as long as the process. */
-static PyObject *op_function(PyObject *module, PyObject *args) {
-    const char *name, *target;
-    if (!PyArg_ParseTuple(args, "ss:op_function", &name, &target)) return NULL;
-    const nx_op *op = nx_op_get(name);
-    if (op == NULL) return PyErr_Format(PyExc_AttributeError, "no operator %s", name);
+/* A function of one operator that no `forms` asked for. It and what it points to live as long as the process. */
+static PyObject *new_of_operator(const char *operator, const char *name, const char *target, const char *module, const char *doc) {
+    const nx_op *op = nx_op_get(operator);
+    if (op == NULL) return PyErr_Format(PyExc_AttributeError, "no operator %s", operator);
     struct { nxpy_function_def def; const char *overloads[1]; char target[]; } *own = PyMem_Calloc(1, sizeof *own + strlen(target) + 1);
     if (own == NULL) return PyErr_NoMemory();
     strcpy(own->target, target);
     own->overloads[0] = op->def->name;
-    own->def = (nxpy_function_def){.name = op->def->name, .target = own->target, .module = schema_module, .n_overloads = 1,
-                                   .overloads = own->overloads, .doc = op->def->schema};
+    own->def = (nxpy_function_def){.name = name ? name : op->def->name, .target = own->target, .module = module, .n_overloads = 1,
+                                   .overloads = own->overloads, .doc = doc ? doc : op->def->schema};
     return new_function(&own->def);
+}
+
+/* An operator by its schema alone, torch.ops.aten.add.Tensor. */
+static PyObject *op_function(PyObject *module, PyObject *args) {
+    const char *name, *target;
+    if (!PyArg_ParseTuple(args, "ss:op_function", &name, &target)) return NULL;
+    return new_of_operator(name, NULL, target, schema_module, NULL);
+}
+
+static const char *text_of(PyObject *function, const char *attribute) { /* as long as the function lives */
+    PyObject *text = PyObject_GetAttrString(function, attribute);
+    const char *at = text ? PyUnicode_AsUTF8(text) : NULL;
+    Py_XDECREF(text);
+    return at;
+}
+
+static PyObject *shortcut(PyObject *module, PyObject *args) {
+    PyObject *python;
+    const char *operator;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "O!sn:shortcut", &PyFunction_Type, &python, &operator, &n)) return NULL;
+    const char *name = text_of(python, "__name__"), *place = text_of(python, "__module__"), *doc = text_of(python, "__doc__");
+    if (!name || !place || !doc) return NULL;
+    function_object *o = (function_object *)new_of_operator(operator, name, name, place, doc);
+    if (o == NULL) return NULL;
+    o->python = Py_NewRef(python);
+    o->n_shared = n;
+    o->call = call_shortcut;
+    return (PyObject *)o;
 }
 static PyMethodDef functions[] = {
     {"op_function", op_function, METH_VARARGS, "op_function(name, target): the operator as a function of its schema's arguments."},
+    {"shortcut", shortcut, METH_VARARGS,
+     "shortcut(f, operator, n): f, whose calls go straight to the operator where their arguments fit that, at most n by position."},
     {NULL}};
 
 /* Methods go into the tensor type, functions into the module under their name; they live as long as the process. */

@@ -330,6 +330,11 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         known = known && (nxpy_constant_check(self) || nxpy__note_find(trace, self) || nxpy__note_add(trace, self, NXPY_NOTE_FIXED, -1));
         return known ? call_with(loop, inner, &self, 1, args, n, kw_names) : NULL;
     }
+    PyObject *meaning = nxpy_function_meaning(function);
+    if (meaning) {
+        if (!nxpy__note_find(trace, meaning) && !nxpy__note_add(trace, meaning, NXPY_NOTE_FIXED, -1)) return NULL;
+        return call_python(loop, meaning, args, n, kw_names);
+    }
     if (PyFunction_Check(function) || Py_TYPE(function) == &nxpy_captured_type) return call_python(loop, function, args, n, kw_names);
     if (Py_TYPE(function) == &nxpy_function_type || is_metadata_method(function)) {
         return call_known(loop, function, TORCH, args, n, kw_names);

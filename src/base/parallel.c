@@ -26,7 +26,7 @@ static nx_status run_serially(int64_t n, int pieces, nx_parallel_fn *body, void 
 }
 
 nx_status nx_parallel(int64_t n, int64_t grain, nx_parallel_fn *body, void *arg) {
-    if (n <= 0) return NX_OK;
+    if (n <= grain) return n > 0 ? body(arg, 0, n) : NX_OK;
     int64_t most = (n + grain - 1) / grain;
     int pieces = most < nx_num_threads() ? (int)most : nx_num_threads();
     if (pieces <= 1) return body(arg, 0, n);

@@ -74,9 +74,65 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 #define REST_log_softmax_backward REST_softmax_backward
 #define RESULT_log_softmax_backward(f, a, b, e, top, rest) ((a) - nx_element_exp##f(b) * (rest))
 
+/* Rows that fit into a vector: as many as it holds, each in `width` lanes, the last of which may be filling. Lane i meets
+ * lane i ^ 8, 4, 2, 1 in turn, which adds up the elements in the order of the strands. */
+typedef float wide_float __attribute__((vector_size(64)));
+typedef double wide_double __attribute__((vector_size(64)));
+typedef int32_t lanes_float __attribute__((vector_size(64)));
+typedef int64_t lanes_double __attribute__((vector_size(64)));
+#define CHOOSE(test, a, b) (wide)(((lanes)(a) & (test)) | ((lanes)(b) & ~(test)))
+#define MEET(v, by) __builtin_shuffle(v, lane ^ (by))
+#define MEET_LARGER(by) top = CHOOSE(MEET(top, by) > top, MEET(top, by), top)
+#define MEET_SUM(by) sum += MEET(sum, by)
+#define MEET_ALL(WITH)                                                                                       \
+    {                                                                                                        \
+        if (width > 8) WITH(8);                                                                              \
+        if (width > 4) WITH(4);                                                                              \
+        WITH(2);                                                                                             \
+        WITH(1);                                                                                             \
+    }
+#define DEFINE_SHORT(name, real, f, HAS_TOP)                                                                 \
+    static inline __attribute__((always_inline)) void name##_short_##real(                                   \
+        real *out, const real *a, const real *b, const int n, const int width, int64_t left) {               \
+        enum { LANES = 64 / sizeof(real) };                                                                  \
+        typedef wide_##real wide;                                                                            \
+        typedef lanes_##real lanes;                                                                          \
+        const int step = LANES / width * n;                                                                  \
+        const wide zero = {0}, filler = zero + (real)(HAS_TOP ? -INFINITY : 0);                              \
+        lanes lane;                                                                                          \
+        EACH(k, LANES) lane[k] = k;                                                                          \
+        const lanes is_filling = (lane & (width - 1)) >= n, from = lane / width * n + (lane & (width - 1));  \
+        const lanes row = lane * ((1 << 16) / n + 1) >> 16, to = lane + row * (width - n); /* lane / n */    \
+        for (; left > 0; left -= step, out += step, a += step, b += step) {                                  \
+            union { wide v; real at[LANES]; } x = {zero}, y = {zero}, tops = {zero}, e, rest;                \
+            if (left >= LANES) memcpy(&x, a, sizeof x);                                                      \
+            else EACH(k, left) x.at[k] = a[k];                                                               \
+            if (!HAS_TOP && left >= LANES) memcpy(&y, b, sizeof y);                                          \
+            else if (!HAS_TOP) EACH(k, left) y.at[k] = b[k];                                                 \
+            x.v = CHOOSE(is_filling, filler, __builtin_shuffle(x.v, from));                                  \
+            y.v = CHOOSE(is_filling, zero, __builtin_shuffle(y.v, from));                                    \
+            if (HAS_TOP) {                                                                                   \
+                wide top = CHOOSE(x.v == x.v, x.v, filler);                                                  \
+                MEET_ALL(MEET_LARGER)                                                                        \
+                tops.v = top;                                                                                \
+            }                                                                                                \
+            (void)tops; /* not read without HAS_TOP */                                                       \
+            EACH(k, LANES) e.at[k] = TERM_##name(f, x.at[k], y.at[k], tops.at[k]);                           \
+            wide sum = zero + e.v;                                                                           \
+            MEET_ALL(MEET_SUM)                                                                               \
+            rest.v = sum;                                                                                    \
+            EACH(k, LANES) rest.at[k] = REST_##name(real, f, rest.at[k]);                                    \
+            EACH(k, LANES) e.at[k] = RESULT_##name(f, x.at[k], y.at[k], e.at[k], tops.at[k], rest.at[k]);    \
+            e.v = __builtin_shuffle(e.v, to);                                                                \
+            if (step == LANES && left >= LANES) memcpy(out, &e, sizeof e);                                   \
+            else EACH(k, left < step ? left : step) out[k] = e.at[k];                                        \
+        }                                                                                                    \
+    }
+
 /* GROUP rows take each step together, so that the steps between the long ones are vectors and wait for nothing. */
 enum { GROUP = 16 };
 #define DEFINE_SOFTMAX(name, real, f, HAS_TOP, STORE)                                                        \
+    DEFINE_SHORT(name, real, f, HAS_TOP)                                                                     \
     static double name##_sum_##real(real *out, const real *a, const real *b, int64_t n, real top) {          \
         double total = 0;                                                                                    \
         for (int64_t at = 0, end; at < n; at = end) {                                                        \
@@ -113,7 +169,11 @@ enum { GROUP = 16 };
                                    int64_t count) {                                                          \
         real *out = result;                                                                                  \
         const real *a = first, *b = second ? second : first;                                                 \
-        for (int64_t r = 0; r < count; r += GROUP)                                                           \
+        if (n == 4) name##_short_##real(out, a, b, 4, 4, count * n);                                         \
+        else if (n <= 4) name##_short_##real(out, a, b, (int)n, 4, count * n);                               \
+        else if (n <= 8) name##_short_##real(out, a, b, (int)n, 8, count * n);                               \
+        else if (n * sizeof(real) <= 64) name##_short_##real(out, a, b, (int)n, 16, count * n);              \
+        else for (int64_t r = 0; r < count; r += GROUP)                                                      \
             name##_group_##real(out + r * n, a + r * n, b + r * n, n, count - r < GROUP ? count - r : GROUP);\
     }                                                                                                        \
     /* As many rows side by side as there are lanes; strands are added as along a row. */                    \

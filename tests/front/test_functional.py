@@ -1,4 +1,7 @@
-"""torch.norm, einsum and meshgrid beside PyTorch's; statistics of a compiled batch norm."""
+"""torch.norm, einsum and meshgrid beside PyTorch's; statistics of a compiled batch norm; softmax as a shortcut."""
+
+import inspect
+import pickle
 
 import narthex as nt
 import pytest
@@ -88,3 +91,47 @@ def test_compiled_batch_norm_keeps_its_statistics(mode):
         same(layers[0](x), over(compiled(x)))
         for one, other in zip(layers[0].buffers(), layers[1].buffers()):
             same(one, over(other))
+
+
+# ---- functions whose usual calls go straight to an operator
+CALLS = {
+    "by position": lambda f, x, m: f(x, -1),
+    "by name": lambda f, x, m: f(x, dim=0),
+    "all by name": lambda f, x, m: f(dim=1, input=x, dtype=m.float64),
+    "fourth by position": lambda f, x, m: f(x, 1, 3, m.float64),
+    "third is no dtype": lambda f, x, m: f(x, 1, m.float64),
+    "absent dtype": lambda f, x, m: f(x, 1, dtype=None),
+    "stack level": lambda f, x, m: f(x, 1, _stacklevel=5),
+    "no dim": lambda f, x, m: f(x),
+    "no dim by name": lambda f, x, m: f(x, dim=None, dtype=m.float64),
+}
+WRONG_CALLS = [
+    lambda f, x: f(), lambda f, x: f(x, "a"), lambda f, x: f(x, 5), lambda f, x: f(x, 1, dim=1), lambda f, x: f(3, 1),
+    lambda f, x: f(x, 1, 3, None, 4), lambda f, x: f(x, dims=1), lambda f, x: f(x.long(), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.filterwarnings("ignore:Implicit dimension")
+def test_shortcut(name):
+    mine, theirs = getattr(nt.nn.functional, name), getattr(torch.nn.functional, name)
+    x = torch.randn(2, 3)
+    for call in CALLS.values():
+        close(call(mine, over(x), nt), call(theirs, x, torch))
+    for call in WRONG_CALLS:
+        with pytest.raises(Exception) as expected:
+            call(theirs, x)
+        with pytest.raises(expected.type):
+            call(mine, over(x))
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension")
+def test_shortcut_is_a_function():
+    softmax = nt.nn.functional.softmax
+    assert list(inspect.signature(softmax).parameters) == ["input", "dim", "_stacklevel", "dtype"]
+    assert (softmax.__name__, softmax.__module__) == ("softmax", "narthex.nn.functional")
+    assert pickle.loads(pickle.dumps(softmax)) is softmax
+    x = nt.randn(2, 3)
+    for call in CALLS.values():
+        captured = nt.compile(lambda x, call=call: call(softmax, x, nt) + 1, backend="eager")
+        same(captured(x), over(call(softmax, x, nt) + 1))

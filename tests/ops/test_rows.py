@@ -7,8 +7,10 @@ import torch
 from tests.front.both import close, over
 
 NAMES = ["_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"]
-# Rows shorter and longer than a strand and a chunk; few rows side by side, a strip, more; one too large for the caches.
-SIZES = [(1, 64), (5, 33), (65, 1), (64, 5), (33, 20), (1030, 70), (2100, 130)]
+# Rows that fit into a vector, several at a time or not, and as many as fill one or not; rows shorter and longer than a
+# strand and a chunk; few rows side by side, a strip, more; one too large for the caches.
+SIZES = [(1, 3), (2, 1), (3, 19), (4, 2), (4, 5), (5, 3), (7, 7), (8, 1), (8, 9), (11, 4), (16, 17), (17, 5)]
+SIZES += [(1, 64), (5, 33), (65, 1), (64, 5), (33, 20), (1030, 70), (2100, 130)]
 
 
 def run(m, name, x, dim):
@@ -32,7 +34,7 @@ def test_layouts(name, dtype):
         close(side_by_side, run(torch, name, given, 1), atol=1e-5)
 
 
-@pytest.mark.parametrize("n", [3, 32, 65])
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 8, 13, 16, 32, 65])
 def test_special(n):
     x = nt.randn(2, n, 20)
     x[:, 0] = float("-inf")

@@ -108,6 +108,12 @@ def _usual_dim(name: str, n_dims: int) -> int:
     return 0 if n_dims in (0, 1, 3) else 1
 
 
+def _shortcut(operator: str, n: int):
+    """For a function whose first `n` arguments, and what it takes by name, mean what they mean to the operator."""
+    return lambda function: _C.shortcut(function, f"aten::{operator}", n)
+
+
+@_shortcut("softmax.int", 2)
 def softmax(input, dim=None, _stacklevel: int = 3, dtype=None):
     """exp(x) / sum(exp(x)) along `dim`."""
     dim = _usual_dim("softmax", input.dim()) if dim is None else dim
@@ -120,6 +126,7 @@ def softmin(input, dim=None, _stacklevel: int = 3, dtype=None):
     return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
 
 
+@_shortcut("log_softmax.int", 2)
 def log_softmax(input, dim=None, _stacklevel: int = 3, dtype=None):
     """log(softmax(x)) along `dim`, computed at once."""
     dim = _usual_dim("log_softmax", input.dim()) if dim is None else dim
