@@ -25,8 +25,20 @@ const char *nxpy_type_text(PyObject *o) {
     return Py_TYPE(o)->tp_name;
 }
 
+bool nxpy_is_numpy_array(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") == 0; }
+
 static bool is_integer(PyObject *o) {
-    return PyLong_Check(o) || (!PyFloat_Check(o) && !nxpy_tensor_check(o) && PyIndex_Check(o));
+    return PyLong_Check(o) || (!PyFloat_Check(o) && !nxpy_tensor_check(o) && PyIndex_Check(o) && !nxpy_is_numpy_array(o));
+}
+
+/* numpy's float64 is a Python float, its integers are indices; these are neither. */
+bool nxpy_numpy_number(PyObject *o, nx_value *out) {
+    const char *name = Py_TYPE(o)->tp_name;
+    if (strncmp(name, "numpy.", 6) != 0) return false;
+    if (strncmp(name + 6, "bool", 4) == 0) *out = nx_value_float(PyObject_IsTrue(o) == 1); /* as PyTorch */
+    else if (strncmp(name + 6, "float", 5) == 0) *out = nx_value_float(PyFloat_AsDouble(o));
+    else return false;
+    return true;
 }
 
 /* 1, 0 (no integer), -1 (too large). */
@@ -50,6 +62,7 @@ static int read_number(PyObject *o, nx_value *out) {
     if (nxpy_symint_value(o, out)) return 1;
     if (PyFloat_Check(o)) *out = nx_value_float(PyFloat_AS_DOUBLE(o));
     else if (PyBool_Check(o)) *out = nx_value_bool(o == Py_True);
+    else if (!PyLong_Check(o) && nxpy_numpy_number(o, out)) return 1;
     else {
         int64_t i;
         int read = read_int(o, &i);

@@ -92,8 +92,13 @@ typedef struct shape {
     bool has_float, has_int;
 } shape;
 
+/* numpy's float64 is a Python float that says its dtype: it is left to make_from_other(). */
+static bool is_plain_float(PyObject *data) {
+    return PyFloat_CheckExact(data) || (PyFloat_Check(data) && strncmp(Py_TYPE(data)->tp_name, "numpy.", 6) != 0);
+}
+
 static int find_shape(PyObject *data, int dim, shape *s) {
-    if (PyFloat_Check(data)) s->has_float = true;
+    if (is_plain_float(data)) s->has_float = true;
     else if (PyLong_Check(data) && !PyBool_Check(data)) s->has_int = true;
     else if (PyList_Check(data) || PyTuple_Check(data)) {
         Py_ssize_t n = PySequence_Fast_GET_SIZE(data);

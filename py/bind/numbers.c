@@ -52,7 +52,7 @@ static const struct { const char *target, *names[N_OTHERS]; } rows[] = {
     NUMBER_OPS(ROW)
 #undef ROW
 };
-static const nx_op *ops[N_NUMBER_OPS][N_OTHERS], *op_rpow;
+static const nx_op *ops[N_NUMBER_OPS][N_OTHERS], *op_rpow, *op_full;
 
 int nxpy_find_number_ops(void) {
     for (int k = 0; k < N_NUMBER_OPS; k++) {
@@ -67,9 +67,19 @@ int nxpy_find_number_ops(void) {
         }
     }
     op_rpow = nx_op_get("aten::pow.Scalar");
-    if (op_rpow) return 0;
-    PyErr_SetString(PyExc_SystemError, "aten::pow.Scalar, which stands behind operator.pow, is missing");
+    op_full = nx_op_get("aten::full");
+    if (op_rpow && op_full) return 0;
+    PyErr_SetString(PyExc_SystemError, "aten::pow.Scalar or aten::full, which numbers on the left need, is missing");
     return -1;
+}
+
+/* A number of numpy's; its arrays have the operators for themselves. */
+static bool read_numpy(PyObject *o, nx_value *out) {
+    if (nxpy_numpy_number(o, out)) return true;
+    if (strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) != 0 || !PyIndex_Check(o) || nxpy_is_numpy_array(o)) return false;
+    Py_ssize_t i = PyNumber_AsSsize_t(o, NULL);
+    *out = nx_value_int(i);
+    return true;
 }
 
 /* A tensor or a Python number; anything else is somebody else's operator. */
@@ -82,7 +92,7 @@ static bool read_operand(PyObject *o, nx_value *out) {
         long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
         if (overflow) return false;
         *out = nx_value_int(i);
-    } else return nxpy_symint_value(o, out);
+    } else return nxpy_symint_value(o, out) || read_numpy(o, out);
     return true;
 }
 
@@ -149,14 +159,27 @@ static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus) {
     return call_named(op_rpow, (nx_value[]){left, right}, "operator.pow");
 }
 
-/* A number on the left is an operand like a tensor: 7 // x. */
+/* number // x where the operator takes no number there: a tensor of the dtype in which the number takes part in promotion. */
+static PyObject *call_with_scalar_tensor(number_op k, nx_value number, const nx_value *right) {
+    nx_dtype dtype = (nx_dtype)right->tensor->a.dtype;
+    if (number.tag == NX_TAG_FLOAT && dtype < NX_F16) dtype = nx_default_dtype();
+    else if (number.tag == NX_TAG_INT && dtype == NX_BOOL) dtype = NX_I64;
+    nx_value left, make[] = {nx_value_ints(NULL, 0), number, nx_value_dtype(dtype), NX_VALUE_NONE,
+                             {.tag = NX_TAG_DEVICE, .device = right->tensor->a.device}, NX_VALUE_NONE};
+    NXPY_TRY(nx_op_call(op_full, make, &left));
+    PyObject *result = call_named(ops[k][TENSOR], (nx_value[]){left, *right}, rows[k].target);
+    nx_value_drop(&left);
+    return result;
+}
+
+/* A number on the left is an operand like a tensor: 7 % x. */
 static PyObject *ordered(number_op k, PyObject *a, PyObject *b) {
     nx_value left, right;
     if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
     if (left.tag == NX_TAG_TENSOR) return call_on(k, &left, &right);
     if (ops[k][TENSOR]->def->params[0].number_too)
         return call_named(ops[k][TENSOR], (nx_value[]){left, right}, rows[k].target);
-    return PyErr_Format(PyExc_NotImplementedError, "%s: a number on the left is not there yet", rows[k].target);
+    return call_with_scalar_tensor(k, left, &right);
 }
 static PyObject *power_in_place(PyObject *a, PyObject *b, PyObject *modulus) {
     (void)modulus;
@@ -165,7 +188,13 @@ static PyObject *power_in_place(PyObject *a, PyObject *b, PyObject *modulus) {
 
 PyObject *nxpy_tensor_compare(PyObject *a, PyObject *b, int word) {
     static const number_op of[] = {[Py_LT] = LT, [Py_LE] = LE, [Py_EQ] = EQ, [Py_NE] = NE, [Py_GT] = GT, [Py_GE] = GE};
-    return in_place(of[word], a, b);
+    if (NX_LIKELY(!nxpy_is_numpy_array(b))) return in_place(of[word], a, b);
+    PyObject *maker = PyImport_ImportModule("narthex._from_numpy");
+    PyObject *other = maker ? PyObject_CallMethod(maker, "from_numpy", "O", b) : NULL;
+    PyObject *result = other ? in_place(of[word], a, other) : NULL;
+    Py_XDECREF(maker);
+    Py_XDECREF(other);
+    return result;
 }
 
 #define BINARY(function, rule, k) \

@@ -20,7 +20,7 @@ static PyObject *manual_seed(PyObject *module, PyObject *seed) {
     }
     Py_DECREF(number);
     nx_manual_seed(bits);
-    Py_RETURN_NONE;
+    return PyObject_GetAttrString(module, "default_generator");
 }
 static PyObject *initial_seed(PyObject *module, PyObject *unused) {
     return PyLong_FromUnsignedLongLong(nx_generator_default()->seed);
@@ -213,7 +213,7 @@ static PyObject *alloc_watch(PyObject *module, PyObject *on) {
 }
 
 static PyMethodDef functions[] = {
-    {"manual_seed", manual_seed, METH_O, "manual_seed(seed): all devices draw the same numbers again."},
+    {"manual_seed", manual_seed, METH_O, "manual_seed(seed): all devices draw the same numbers again; the CPU's generator."},
     {"initial_seed", initial_seed, METH_NOARGS, "The seed of the CPU's generator."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new floating point tensors."},
     {"set_default_dtype", set_default_dtype, METH_O, "set_default_dtype(dtype)"},

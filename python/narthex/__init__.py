@@ -182,9 +182,9 @@ def typename(obj) -> str:
 
 def seed() -> int:
     """Seeds every generator from the system's entropy and returns the seed."""
-    from os import urandom
+    from random import SystemRandom
 
-    value = int.from_bytes(urandom(8), "little")
+    value = SystemRandom().getrandbits(64)
     manual_seed(value)
     return value
 

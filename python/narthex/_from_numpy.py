@@ -24,6 +24,40 @@ def from_numpy(ndarray) -> Tensor:
     return _C.from_dlpack(ndarray)
 
 
+class _Memory:
+    """What numpy makes an array over; it keeps the tensor."""
+
+    def __init__(self, tensor) -> None:
+        self.tensor, size = tensor, tensor.element_size()
+        kind = (
+            "b"
+            if tensor.dtype is _C.bool
+            else "f"
+            if tensor.is_floating_point()
+            else "u"
+            if tensor.dtype is _C.uint8
+            else "i"
+        )
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
+            "shape": tuple(tensor.shape),
+            "strides": tuple(step * size for step in tensor.stride()),
+            "data": (tensor.data_ptr(), False),
+        }
+
+
+def array_over(tensor):
+    """A numpy array over the memory of a tensor on the CPU, which may be written to."""
+    import numpy
+
+    if tensor.dtype is _C.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+    if tensor.numel() == 0:
+        return numpy.empty(tuple(tensor.shape), str(tensor.dtype).rpartition(".")[2])
+    return numpy.asarray(_Memory(tensor))
+
+
 def _plain(data):
     """`data` with every tensor and array inside as Python numbers."""
     if isinstance(data, _C.TensorBase):

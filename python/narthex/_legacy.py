@@ -1,4 +1,4 @@
-"""torch.FloatTensor and its kin: constructors, and names for isinstance, from before dtypes."""
+"""torch.Tensor(...), torch.FloatTensor and its kin: constructors, and names for isinstance, from before dtypes."""
 
 from . import _C
 from ._tensor import Tensor
@@ -16,16 +16,21 @@ class _Legacy(type):
 
     def __call__(cls, *args, device=None):
         """Of sizes: without defined elements; of a sequence, an array or a tensor: its elements."""
-        if len(args) == 1 and not isinstance(args[0], int):
-            data = args[0]
-            if isinstance(data, _C.Size):
-                return _C.empty(tuple(data), dtype=cls.dtype)
-            if isinstance(data, _C.TensorBase):
-                if data.dtype is not cls.dtype:
-                    raise TypeError(f"expected {cls.dtype} (got {data.dtype})")
-                return data.detach()
-            return _C.tensor(data, dtype=cls.dtype)
-        return _C.empty(args or (0,), dtype=cls.dtype)
+        return tensor_like_before(cls.dtype, args)
+
+
+def tensor_like_before(dtype, args: tuple):
+    """What the constructor for `dtype` makes: no defined elements of sizes, else those of a sequence or tensor."""
+    if len(args) == 1 and not isinstance(args[0], int):
+        data = args[0]
+        if isinstance(data, _C.Size):
+            return _C.empty(tuple(data), dtype=dtype)
+        if isinstance(data, _C.TensorBase):
+            if data.dtype is not dtype:
+                raise TypeError(f"expected {dtype} (got {data.dtype})")
+            return data.detach()
+        return _C.tensor(data, dtype=dtype)
+    return _C.empty(args or (0,), dtype=dtype)
 
 
 for _class, _dtype in _DTYPES.items():

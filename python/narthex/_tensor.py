@@ -83,6 +83,14 @@ copyreg.pickle(_C.Size, lambda size: (_size, (tuple(size),)))
 class Tensor(_C.TensorBase):
     """A multi-dimensional array of one dtype on one device, which autograd can follow."""
 
+    def __new__(cls, *args, **keywords):
+        """Tensor(2, 3) has no defined elements, Tensor([1, 2]) those numbers, both of the default dtype."""
+        if keywords or (cls is not Tensor and args and isinstance(args[0], _C.TensorBase)):
+            return _C.TensorBase.__new__(cls, *args, **keywords)
+        from ._legacy import tensor_like_before
+
+        return _C.TensorBase.__new__(cls, tensor_like_before(_C.get_default_dtype(), args), False)
+
     def __repr__(self, *, tensor_contents=None) -> str:
         from ._tensor_str import tensor_text
 
@@ -286,9 +294,26 @@ class Tensor(_C.TensorBase):
                 f"can't convert {self.device} device type tensor to numpy. "
                 "Use Tensor.cpu() to copy the tensor to host memory first."
             )
-        import numpy
+        from ._from_numpy import array_over
 
-        return numpy.from_dlpack(source)
+        return array_over(source)
+
+    __array_priority__ = 1000  # numpy's operators ask a tensor on the right first
+
+    def __array__(self, dtype=None, copy=None):
+        """What numpy's functions read: an array over the same memory where `dtype` and `copy` allow it."""
+        array = self.numpy()
+        if dtype is None or array.dtype == dtype:
+            return array.copy() if copy else array
+        if copy is False:
+            raise ValueError(f"numpy(): {self.dtype} cannot be read as {dtype} without a copy")
+        return array.astype(dtype)
+
+    def __array_wrap__(self, array, context=None, return_scalar=False):
+        """What numpy's functions return for a tensor: a tensor over their array."""
+        from ._from_numpy import from_numpy
+
+        return from_numpy(array.astype("uint8") if array.dtype == bool else array)
 
     def type(self, dtype=None):
         """The name of the element type ("torch.FloatTensor"), or a tensor with elements of `dtype`."""

@@ -152,3 +152,14 @@ def test_disabled_function_splits_the_graph():
     assert Owner().method(x).tolist() == (x * 3).tolist() == nt.compile(Owner().method)(x).tolist()
     assert nt.compile(function, backend=backend)(x).tolist() == function(x).tolist()
     assert apart.__name__ == "apart" and len(graphs) == 2 and not any("* 3" in gm.code for gm in graphs)
+
+
+def test_dynamo_reset_forgets_every_compiled_function():
+    function, module = nt.compile(lambda x: x + 1), nt.compile(nt.nn.Linear(2, 2))
+    for _ in range(2):
+        function(nt.ones(2))
+        module(nt.ones(2))
+        assert function.entries == 1
+        nt._dynamo.reset()
+        assert function.entries == 0
+    nt.compiler.reset()

@@ -157,3 +157,30 @@ def test_constructors_from_before_dtypes():
             assert arguments[:1] == (2,) or a.tolist() == b.tolist()
             assert isinstance(a, mine) and isinstance(a, nt.Tensor)
     assert not isinstance(nt.ones(2), nt.LongTensor)
+
+
+def test_constructor_from_before_dtypes():
+    assert nt.Tensor([1, 2]).dtype is nt.float32 and nt.Tensor([[1, 2]]).tolist() == [[1.0, 2.0]]
+    assert nt.Tensor(2, 3).shape == (2, 3) and nt.Tensor().shape == (0,) and type(nt.Tensor(2)) is nt.Tensor
+    x = nt.ones(2)
+    assert nt.Tensor(x).data_ptr() == x.data_ptr()
+    with pytest.raises(TypeError, match="expected torch.float32"):
+        nt.Tensor(nt.ones(2, dtype=nt.int64))
+
+
+@pytest.mark.parametrize("number", [7, -7, 7.5, True])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_a_number_floor_divided_by_a_tensor(number, dtype, shape):
+    values = [2, -3, 4] if shape else 2
+    mine = number // nt.tensor(values, dtype=getattr(nt, dtype))
+    theirs = number // torch.tensor(values, dtype=getattr(torch, dtype))
+    assert str(mine.dtype) == str(theirs.dtype) and mine.tolist() == theirs.tolist()
+    compiled = nt.compile(lambda x: number // x)(nt.tensor(values, dtype=getattr(nt, dtype)))
+    assert str(compiled.dtype) == str(theirs.dtype) and compiled.tolist() == theirs.tolist()
+
+
+def test_seeds():
+    assert nt.manual_seed(3) is nt.default_generator and nt.initial_seed() == 3
+    number = nt.seed()
+    assert isinstance(number, int) and nt.initial_seed() == number

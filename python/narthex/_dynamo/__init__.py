@@ -14,11 +14,13 @@ __all__ = [
 
 def reset() -> None:
     """Forgets every compiled function, so that the next call captures again."""
+    import gc
+
     from .. import _C
 
-    if not hasattr(_C, "capture_reset"):
-        raise NotImplementedError("_dynamo.reset: compile the function again with torch.compile instead")
-    _C.capture_reset()
+    for each in gc.get_objects():
+        if type(each) is _C.CapturedFunction:
+            each.reset()
 
 
 class _Apart(partial):
