@@ -37,7 +37,8 @@ class Graph:
         for file, line in self.lines:
             first, last = spans.get(file, (line, line))
             spans[file] = min(first, line), max(last, line)
-        return ", ".join(f"{f}:{a}" if a == b else f"{f}:{a}-{b}" for f, (a, b) in spans.items()) or "no user's line"
+        named = ((_short(file), first, last) for file, (first, last) in spans.items())
+        return ", ".join(f"{f}:{a}" if a == b else f"{f}:{a}-{b}" for f, a, b in named) or "no user's line"
 
 
 class Recorder:
@@ -147,6 +148,17 @@ class _TimedAot:
         return getattr(self._aot, name)
 
 
+def _short(file) -> str:
+    """The name of a file as it is read best: from the folder we are in, or from the package's."""
+    from os import getcwd
+
+    package = __file__.rpartition("/")[0].rpartition("/")[0] + "/"
+    for folder in (getcwd().rstrip("/") + "/", package):
+        if str(file).startswith(folder) and "/site-packages/" not in str(file)[len(folder) :]:
+            return str(file)[len(folder) :]
+    return str(file)
+
+
 def _source(file, line) -> str:
     from linecache import getline
 
@@ -198,16 +210,18 @@ class Report:
             lines += [f"  {where}: {source}", f"    {why}{often}", f"    to mend it: {mend}"]
         lines += ["", "Recompilations"] if self.recompiled else []
         for each in self.recompiled:
-            lines.append(f"  {each.name} at {each.file}:{each.line}: {each.recompiled_for}")
+            lines.append(f"  {each.name} at {_short(each.file)}:{each.line}: {each.recompiled_for}")
         lines += ["", "Left uncompiled"] if self.left_alone else []
-        lines += [f"  {each.name} at {each.file}:{each.line}" for each in self.left_alone]
+        lines += [f"  {each.name} at {_short(each.file)}:{each.line}" for each in self.left_alone]
         lines += ["", "Operators that the device lacks, computed on the CPU"] if self.fallbacks else []
         lines += [f"  {name}: {_count(calls, 'call')}" for name, calls in self.fallbacks.items()]
         return "\n".join([*lines, "", "Time: " + _spent(self.total), ""])
 
     def _break_rows(self) -> Counter:
         stops = [each.stopped for each in self.breaks]
-        return Counter((f"{s['file']}:{s['line']}", _source(s["file"], s["line"]), s["why"], s["mend"]) for s in stops)
+        return Counter(
+            (f"{_short(s['file'])}:{s['line']}", _source(s["file"], s["line"]), s["why"], s["mend"]) for s in stops
+        )
 
     @staticmethod
     def _graph_lines(each) -> list:
@@ -215,7 +229,7 @@ class Report:
         common = ", ".join(f"{name} {n}" if n > 1 else name for name, n in graph.calls.most_common(6))
         more = len(graph.calls) - 6
         return [
-            f"  {graph.name} of {each.name} at {each.file}:{each.line}",
+            f"  {graph.name} of {each.name} at {_short(each.file)}:{each.line}",
             f"    {_count(graph.calls.total(), 'node')} from {graph.where()}: {common}"
             + (f", and {more} other kinds" if more > 0 else ""),
             f"    {_count(graph.inputs, 'input')}, {_count(each.guards, 'guard')}; {_spent(each.times)}",
@@ -230,9 +244,9 @@ class Report:
             parts.append(f"<h3>{head}</h3><p>{'<br>'.join(rest)}</p>{code}")
         rows = [(*row, times) for row, times in self._break_rows().items()]
         parts.append(_table("Graph breaks", ("where", "line", "why", "to mend it", "times"), rows))
-        rows = [(each.name, f"{each.file}:{each.line}", each.recompiled_for) for each in self.recompiled]
+        rows = [(each.name, f"{_short(each.file)}:{each.line}", each.recompiled_for) for each in self.recompiled]
         parts.append(_table("Recompilations", ("function", "where", "guard that failed"), rows))
-        rows = [(each.name, f"{each.file}:{each.line}") for each in self.left_alone]
+        rows = [(each.name, f"{_short(each.file)}:{each.line}") for each in self.left_alone]
         parts.append(_table("Left uncompiled", ("function", "where"), rows))
         parts.append(_table("Operators computed on the CPU", ("operator", "calls"), list(self.fallbacks.items())))
         return _PAGE.format(title=escape(title), body="\n".join(parts))

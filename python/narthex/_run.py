@@ -108,12 +108,21 @@ def install() -> None:
 
 
 def _show_program_only(kind, error, trace) -> None:
-    """sys.excepthook: the traceback from the program's own first frame on."""
-    own = __file__.rpartition("/")[0] + "/"
+    """sys.excepthook: the traceback from the program's own first frame on; what a tensor was asked for is noted."""
+    starts, own = (run_script.__code__, run_module.__code__), (__file__, "<frozen runpy>")
     shown = trace
-    while shown is not None and shown.tb_frame.f_code.co_filename.startswith((own, "<frozen ")):
+    while shown is not None and shown.tb_frame.f_code not in starts:
         shown = shown.tb_next
-    sys.__excepthook__(kind, error.with_traceback(shown or trace), shown or trace)
+    while shown is not None and shown.tb_frame.f_code.co_filename in own:
+        shown = shown.tb_next
+    if shown is None and not issubclass(kind, SyntaxError):
+        shown = trace  # not of the program
+    if isinstance(error, AttributeError) and error.name is not None:
+        from ._tensor import Tensor
+
+        if type(error.obj) is Tensor or error.obj is Tensor:
+            asked[f"torch.Tensor.{error.name}"] = None
+    sys.__excepthook__(kind, error.with_traceback(shown), shown)
 
 
 def run_script(path: str, arguments: list) -> None:
@@ -137,10 +146,19 @@ def run_script(path: str, arguments: list) -> None:
 
 def run_module(name: str, arguments: list) -> None:
     """Runs a module as `python -m name arguments` does."""
-    from runpy import run_module
+    import runpy
 
     install()
     atexit.register(tell)
+    sys.excepthook = _show_program_only
     sys.argv = [name, *arguments]
     sys.path.insert(0, "")
-    run_module(name, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+    except ImportError as error:
+        last = error.__traceback__
+        while last.tb_next is not None:
+            last = last.tb_next
+        if last.tb_frame.f_code.co_filename != "<frozen runpy>":
+            raise
+        raise SystemExit(f"narthex run: {error}") from None  # there is no such module

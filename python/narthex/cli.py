@@ -10,13 +10,15 @@ Narthex: a deep-learning framework and graph compiler with PyTorch's names.
   narthex explain SCRIPT [ARGUMENTS]  run it (or -m MODULE) and tell what torch.compile made of it: graphs, breaks and
                                       how to mend them, recompilations and why, time in each stage, operators that
                                       fell back; explain --html FILE SCRIPT writes a page to look at instead
-  narthex op [NAME]                   list the operators, or print what follows from one (add.Tensor)
+  narthex op [NAME]                   list the operators, or those of a name with their schemas (add), or tell about one
+                                      (add.Tensor)
   narthex flags                       the environment variables that Narthex reads
   narthex paths                       folders for C programs: include=... and lib=...
   narthex --version
   narthex --help                      this text
 
-In a program of your own `import narthex as torch` does what `narthex run` does for others'.
+In a program of your own: `import narthex as torch`; its parts are narthex.nn, narthex.optim and so on. Where the rest
+of the program says `import torch`, call narthex.cli.use_as_torch() first.
 To compile inside PyTorch: torch.compile(model, backend="narthex").
 """
 
@@ -75,22 +77,33 @@ def _op(arguments: list) -> int:
     from . import _C
 
     _end_with_the_reader()
+    names = _C.op_names()
     if not arguments:
-        print("\n".join(_C.op_names()))
+        print("\n".join(names))
         return 0
     for name in arguments:
         full = name if "::" in name else "aten::" + name
-        if full not in _C.op_names():
-            base = full.partition(".")[0]
-            near = [other for other in _C.op_names() if other.partition(".")[0] == base]
-            return _complain(
-                f"op: there is no {full}" + (f"; there are {', '.join(near)}" if near else "; `narthex op` lists all")
-            )
+        if full not in names:
+            overloads = [other for other in names if other.partition(".")[0] == full]
+            if not overloads:
+                return _complain(f"op: there is no {full}{_near(full, names)}")
+            print("\n".join(_C.op_info(other)["schema"] for other in overloads))
+            continue
         for key, value in _C.op_info(full).items():
             if isinstance(value, (list, tuple)):
                 value = ", ".join(map(str, value))
-            print(f"{key:12} {value}".rstrip())
+            print(f"{key:14} {value}".rstrip())
     return 0
+
+
+def _near(name: str, names: list) -> str:
+    """What a wrong name may have meant: its operator's overloads, or operators that are called much the same."""
+    from difflib import get_close_matches
+
+    base = name.partition(".")[0]
+    bases = {other.partition(".")[0] for other in names}
+    near = [other for other in names if other.partition(".")[0] == base] or get_close_matches(base, bases, 3)
+    return f"; there are {', '.join(near)}" if near else "; `narthex op` lists all"
 
 
 def _flags(arguments: list) -> int:

@@ -24,6 +24,8 @@ def test_flags_and_op():
     assert "NARTHEX_REF" in flags and "NARTHEX_PLUGINS" in flags
     assert "aten::add.Tensor" in narthex("op").stdout.split()
     assert "Tensor self, Tensor other" in narthex("op", "add.Tensor").stdout
+    assert len(narthex("op", "add").stdout.splitlines()) > 2
+    assert "aten::relu" in narthex("op", "relo").stderr
     wrong = narthex("op", "add.Nothing")
     assert wrong.returncode == 2 and "aten::add.Tensor" in wrong.stderr
 
@@ -71,6 +73,25 @@ def test_exit_status_and_traceback(tmp_path):
     run = narthex("run", str(tmp_path / "fails.py"))
     assert run.returncode == 1 and run.stderr.endswith("ValueError: mine\n")
     assert "fails.py" in run.stderr.splitlines()[1] and "narthex/cli.py" not in run.stderr
+
+
+def test_the_traceback_is_the_programs(tmp_path):
+    """From the installed command, too, whose own frames stand before those of the package."""
+    (tmp_path / "narthex").write_text("from narthex.cli import main\nraise SystemExit(main())\n")
+    (tmp_path / "fails.py").write_text("import torch\n\ntorch.ones(3).nothing_of_the_kind()\n")
+    (tmp_path / "broken.py").write_text("x = (\n")
+
+    def error(*arguments: str) -> str:
+        command = [sys.executable, str(tmp_path / "narthex"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path).stderr
+
+    for way in (["run", "fails.py"], ["run", "-m", "fails"], ["explain", "fails.py"]):
+        first, where, *_, last, asked = error(*way).splitlines()
+        assert first.startswith("Traceback") and where.endswith('fails.py", line 3, in <module>'), way
+        assert last == "AttributeError: 'Tensor' object has no attribute 'nothing_of_the_kind'"
+        assert asked == "narthex run: asked for and not there: torch.Tensor.nothing_of_the_kind"
+    assert error("run", "broken.py").startswith(f'  File "{tmp_path}/broken.py", line 1')
+    assert error("run", "-m", "nowhere") == "narthex run: No module named nowhere\n"
 
 
 @pytest.mark.parametrize("name", ["torch_npu", "torchair", "torch_npu.dynamo.torchair"])
