@@ -190,6 +190,14 @@ class SizeCalls:
         value = self.expr(expr.args[0])
         return value if value.kind == "int" else Value("int", f"(int64_t)nx__as_float(&{value.c})")
 
+    def call_number(self, expr):
+        """The one element of a tensor of int64; the host waits for it, and a fake has none."""
+        if not self.can_call:
+            raise Problem(expr.at, "number() reads an element, which a shape rule has not")
+        x, name = self.expr(expr.args[0]), self.declare("int64_t $")
+        self.try_(f"nx__number_of({c_string(self.operator)}, {self.elements(x)}, &{name})")
+        return Value("int", name)
+
     def call_square_root(self, expr):
         return Value("float", f"sqrt({self.expr(expr.args[0]).c})")
 

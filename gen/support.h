@@ -78,6 +78,8 @@ NX_MUST_USE nx_status nx__to_like(nx_tensor *g, const nx_array *like, nx_tensor 
 NX_MUST_USE nx_status nx__zeros_as(const nx_array *like, const int64_t *size, int n, nx_tensor **out); /* dtype and device */
 NX_MUST_USE nx_status nx__to_dtype(nx_tensor *x, nx_dtype dtype, nx_tensor **out);
 NX_MUST_USE nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out);
+/* The one element of a contiguous tensor of int64, wherever it lies. */
+NX_MUST_USE nx_status nx__number_of(const char *op, nx_tensor *x, int64_t *out);
 /* The gradient of an argument gets its dtype, and its size if `sums`. Replaces *grad; NULL stays. */
 NX_MUST_USE nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums);
 /* The tensor at `t`, which then holds none. */

@@ -1,5 +1,5 @@
 /* Helpers of generated gradient formulas: they go through the dispatcher, so that formulas can be captured
- * and differentiated again. Results are new references. */
+ * and differentiated again. Results are new references, or a number. */
 #include "gen/support.h"
 #include "grad/grad.h"
 
@@ -51,6 +51,20 @@ nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out) {
     }
     *out = made;
     return NX_OK;
+}
+
+nx_status nx__number_of(const char *op, nx_tensor *x, int64_t *out) {
+    nx_tensor *copy = NULL;
+    if (nx_tensor_is_fake(x)) return nx_fail(NX_DATA, "%s: the result's size depends on elements, and there are none", op);
+    if (nx_arr(x)->device.type == 0) {
+        *out = *(const int64_t *)nx_arr(x)->data;
+        return NX_OK;
+    }
+    NX_TRY(nx_tensor_new(NX_I64, 0, NULL, NX_CPU, &copy));
+    nx_status status = nx_device_copy(copy, x);
+    if (status == NX_OK) *out = *(const int64_t *)nx_arr(copy)->data;
+    nx_tensor_unref(copy);
+    return status;
 }
 
 nx_status nx__grad_finish(nx_tensor **grad, const nx_value *argument, bool sums) {

@@ -85,6 +85,8 @@ def flags(form):
         found.append("NX_OP_LIST")
     if entry.one("data_sized"):
         found.append("NX_OP_DATA_SIZED")
+    if any(a.list_of is not None and a.param.type.inner == "index" for a in form.arguments):
+        found.append("NX_OP_MASKS")
     return " | ".join(found) or "0"
 
 

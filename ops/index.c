@@ -456,3 +456,41 @@ nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value ind
     nx_free(p.offset);
     return status;
 }
+
+/* ---- nonzero_static ------------------------------------------------------------------------------------- */
+/* Elements in rows, each row in pieces of which it is known at once what is not 0. */
+enum { PIECE = 256 };
+typedef struct search { int64_t *at, found, size; int ndim; } search;
+
+static void add_places(search *p, const nx_array *self, const int64_t *index, const char *row) {
+    bool set[PIECE];
+    int last = self->ndim - 1;
+    int64_t n = self->ndim ? self->sizes[last] : 1, step = self->ndim ? self->strides[last] : 0;
+    int64_t bytes = (int64_t)nx_dtype_bytes(self->dtype);
+    for (int64_t begin = 0; begin < n; begin += PIECE) {
+        int64_t count = n - begin < PIECE ? n - begin : PIECE;
+        nx_cast(NX_BOOL, (char *)set, 1, self->dtype, row + begin * step * bytes, step * bytes, count);
+        for (int64_t i = 0; i < count && p->found < p->size; i++) {
+            if (!set[i]) continue;
+            int64_t *to = p->at + p->found++ * p->ndim;
+            for (int d = 0; d < last; d++) to[d] = index[d];
+            if (last >= 0) to[last] = begin + i;
+        }
+    }
+}
+
+nx_status nx__nonzero_places(nx_run *run, const nx_array *self, int64_t fill_value, nx_array *out) {
+    int64_t index[NX_MAX_DIMS] = {0}, offset = 0, bytes = (int64_t)nx_dtype_bytes(self->dtype);
+    search p = {out->data, 0, out->sizes[0], self->ndim};
+    for (int d = 0; d >= 0 && self->numel > 0 && p.found < p.size;) {
+        add_places(&p, self, index, (const char *)self->data + offset * bytes);
+        for (d = self->ndim - 2; d >= 0; d--) {
+            offset += self->strides[d];
+            if (++index[d] < self->sizes[d]) break;
+            offset -= index[d] * self->strides[d];
+            index[d] = 0;
+        }
+    }
+    for (int64_t i = p.found * p.ndim; i < p.size * p.ndim; i++) p.at[i] = fill_value;
+    return NX_OK;
+}

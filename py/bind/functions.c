@@ -289,15 +289,114 @@ static PyObject *shortcut(PyObject *module, PyObject *args) {
     o->call = call_shortcut;
     return (PyObject *)o;
 }
+
+/* ---- equal, allclose, nonzero: more than a call of one operator; their answers depend on elements, so a trace ends there */
+/* A tensor that operator `name` gives, as a Python object. */
+static PyObject *made_by(const char *name, const nx_value *in) {
+    const nx_op *op;
+    NXPY_TRY(nx_op_find(name, &op));
+    return nxpy_call(op, in);
+}
+
+static int expect_tensors(const char *function, PyObject *input, PyObject *other) {
+    PyObject *const given[] = {input, other};
+    for (int k = 0; k < 2; k++) {
+        if (nxpy_tensor_check(given[k])) continue;
+        PyErr_Format(PyExc_TypeError, "%s(): argument '%s' (position %d) must be Tensor, not %s", function, k ? "other" : "input", k + 1,
+                     nxpy_type_text(given[k]));
+        return -1;
+    }
+    return 0;
+}
+
+/* Whether all elements are True, of a tensor that is taken over. */
+static PyObject *all_true(PyObject *tensor) {
+    PyObject *all = tensor ? made_by("aten::all", (nx_value[]){nx_value_tensor(nxpy_tensor_get(tensor))}) : NULL;
+    PyObject *result = all ? nxpy_tensor_item(all, NULL) : NULL;
+    Py_XDECREF(all);
+    Py_XDECREF(tensor);
+    return result;
+}
+
+static PyObject *equal(PyObject *module, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"input", "other", NULL};
+    PyObject *input, *other;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:equal", names, &input, &other)) return NULL;
+    if (expect_tensors("equal", input, other) < 0) return NULL;
+    nx_tensor *a = nxpy_tensor_get(input), *b = nxpy_tensor_get(other);
+    bool same_size = a->a.ndim == b->a.ndim;
+    for (int d = 0; same_size && d < a->a.ndim; d++) same_size = a->a.sizes[d] == b->a.sizes[d];
+    if (!same_size) Py_RETURN_FALSE;
+    return all_true(made_by("aten::eq.Tensor", (nx_value[]){nx_value_tensor(a), nx_value_tensor(b)}));
+}
+
+static PyObject *allclose(PyObject *module, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"input", "other", "rtol", "atol", "equal_nan", NULL};
+    PyObject *a, *b;
+    double relative = 1e-5, absolute = 1e-8;
+    int nan = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|ddp:allclose", names, &a, &b, &relative, &absolute, &nan)) return NULL;
+    if (expect_tensors("allclose", a, b) < 0) return NULL;
+    return all_true(made_by("aten::isclose", (nx_value[]){nx_value_tensor(nxpy_tensor_get(a)), nx_value_tensor(nxpy_tensor_get(b)),
+                                                          nx_value_float(relative), nx_value_float(absolute), nx_value_bool(nan)}));
+}
+
+static PyObject *nonzero(PyObject *module, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"input", "as_tuple", "out", NULL};
+    PyObject *x, *out = Py_None;
+    int as_tuple = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|$pO:nonzero", names, &nxpy_tensor_type, &x, &as_tuple, &out)) return NULL;
+    if (out != Py_None) return PyErr_Format(PyExc_NotImplementedError, "nonzero: out is not there yet: leave it out");
+    return made_by(as_tuple ? "aten::nonzero_numpy" : "aten::nonzero", (nx_value[]){nx_value_tensor(nxpy_tensor_get(x))});
+}
+
+/* The same as methods: the tensor in front of the other arguments. */
+static PyObject *with_self(PyObject *self, PyObject *args, PyObject *keywords, PyCFunctionWithKeywords function) {
+    PyObject *first = PyTuple_Pack(1, self), *all = first ? PySequence_Concat(first, args) : NULL;
+    PyObject *result = all ? function(NULL, all, keywords) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(all);
+    return result;
+}
+#define NXPY_AS_METHOD(name) \
+    static PyObject *name##_method(PyObject *self, PyObject *args, PyObject *keywords) { return with_self(self, args, keywords, name); }
+NXPY_AS_METHOD(equal)
+NXPY_AS_METHOD(allclose)
+NXPY_AS_METHOD(nonzero)
+#undef NXPY_AS_METHOD
+
+#define NXPY_BY_KEYWORD(function) (PyCFunction)(void (*)(void))function, METH_VARARGS | METH_KEYWORDS
+static const char equal_doc[] = "equal(input, other): whether two tensors have the same size and equal elements.";
+static const char allclose_doc[] =
+    "allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False): whether |input - other| <= atol + rtol*|other| everywhere.";
+static const char nonzero_doc[] = "nonzero(input, *, as_tuple=False): the places of the elements that are not 0, a row each; "
+                                  "as_tuple: a vector for each dimension.";
+static PyMethodDef methods[] = {{"equal", NXPY_BY_KEYWORD(equal_method), equal_doc},
+                                {"allclose", NXPY_BY_KEYWORD(allclose_method), allclose_doc},
+                                {"nonzero", NXPY_BY_KEYWORD(nonzero_method), nonzero_doc}};
 static PyMethodDef functions[] = {
     {"op_function", op_function, METH_VARARGS, "op_function(name, target): the operator as a function of its schema's arguments."},
     {"shortcut", shortcut, METH_VARARGS,
      "shortcut(f, operator, n): f, whose calls go straight to the operator where their arguments fit that, at most n by position."},
+    {"equal", NXPY_BY_KEYWORD(equal), equal_doc},
+    {"allclose", NXPY_BY_KEYWORD(allclose), allclose_doc},
+    {"nonzero", NXPY_BY_KEYWORD(nonzero), nonzero_doc},
     {NULL}};
+#undef NXPY_BY_KEYWORD
+
+static int add_methods(void) {
+    for (int k = 0; k < NX_COUNT(methods); k++) {
+        PyObject *method = PyDescr_NewMethod(&nxpy_tensor_type, &methods[k]);
+        int done = method ? PyDict_SetItemString(nxpy_tensor_type.tp_dict, methods[k].ml_name, method) : -1;
+        Py_XDECREF(method);
+        if (done < 0) return -1;
+    }
+    return 0;
+}
 
 /* Methods go into the tensor type, functions into the module under their name; they live as long as the process. */
 int nxpy_add_functions(PyObject *module) {
-    if (PyType_Ready(&nxpy_function_type) < 0 || PyModule_AddFunctions(module, functions) < 0) return -1;
+    if (PyType_Ready(&nxpy_function_type) < 0 || PyModule_AddFunctions(module, functions) < 0 || add_methods() < 0) return -1;
     PyObject *by_module = PyDict_New();
     if (by_module == NULL || PyModule_AddObjectRef(module, "functions", by_module) < 0) return -1;
     for (int i = 0; i < nxpy_n_function_defs; i++) {

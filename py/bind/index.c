@@ -1,12 +1,12 @@
 /* x[...] and x[...] = y. Integers, slices, None and ... are views: select, slice and unsqueeze, one after the other.
- * Tensors and lists of integers among them are gathered last, by index.Tensor and index_put_. A mask of bools is
- * written by masked_fill_; read, it is an index whose size depends on data, which is not there yet.
+ * Tensors and lists among them are gathered last, by index.Tensor and index_put_; how much a mask of bools picks only its
+ * elements say, so a trace ends there, but one number for all that a mask picks is written by masked_fill_.
  * In: the key as Python has it. Every intermediate view is owned here; `dim` counts the dimensions of the view so
  * far that are done. Next: ops/view.op. */
 #include "bind/private.h"
 
 static const nx_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_copy, *op_fill;
-static const nx_op *op_index, *op_index_put, *op_stack, *op_full;
+static const nx_op *op_index, *op_index_put, *op_stack, *op_full, *op_masked_fill[2];
 
 int nxpy_find_index_ops(void) {
     op_select = nx_op_get("aten::select.int");
@@ -19,8 +19,11 @@ int nxpy_find_index_ops(void) {
     op_index_put = nx_op_get("aten::index_put_");
     op_stack = nx_op_get("aten::stack");
     op_full = nx_op_get("aten::full");
+    op_masked_fill[0] = nx_op_get("aten::masked_fill_.Scalar");
+    op_masked_fill[1] = nx_op_get("aten::masked_fill_.Tensor");
     bool views = op_select && op_slice && op_unsqueeze && op_alias && op_copy && op_fill;
-    if (views && op_index && op_index_put && op_stack && op_full) return 0;
+    bool indices = op_index && op_index_put && op_stack && op_full && op_masked_fill[0] && op_masked_fill[1];
+    if (views && indices) return 0;
     PyErr_SetString(PyExc_SystemError, "an operator behind x[...] is missing");
     return -1;
 }
@@ -31,6 +34,8 @@ typedef struct place {
     int read;               /* dimensions of the indexed tensor that are done, for messages */
     bool changed;           /* whether it is a view already */
     int n_indices;          /* tensors of indices: of the leading dimensions of `tensor`, NONE where there is none */
+    int n_indexed;          /* the dimensions that they and the NONEs stand for: a mask for as many as it has */
+    bool masked;            /* a mask is among them */
     nx_value indices[NX_MAX_DIMS]; /* owned */
 } place;
 
@@ -109,10 +114,9 @@ static int apply_none(place *p) {
 }
 
 /* ---- tensors and lists as indices ------------------------------------------------------------------------- */
-/* A new tensor without dimensions, or of no elements; an operator makes it, so that a graph can hold it. */
-static nx_tensor *new_filled(nx_value number, nx_dtype dtype, nx_device device, bool empty) {
-    static const int64_t none = 0;
-    nx_value out, in[] = {nx_value_ints(&none, empty), number, nx_value_dtype(dtype), NX_VALUE_NONE,
+/* A new tensor without dimensions, or with one of `size`; an operator makes it, so that a graph can hold it. */
+static nx_tensor *new_filled(nx_value number, nx_dtype dtype, nx_device device, const int64_t *size) {
+    nx_value out, in[] = {nx_value_ints(size, size != NULL), number, nx_value_dtype(dtype), NX_VALUE_NONE,
                           {.tag = NX_TAG_DEVICE, .device = device}, NX_VALUE_NONE};
     nx_status status = nx_op_call(op_full, in, &out);
     return status == NX_OK ? out.tensor : (nxpy_raise(status), NULL);
@@ -122,7 +126,7 @@ static nx_tensor *index_of(PyObject *key, nx_device device);
 
 static nx_tensor *index_of_list(PyObject *list, nx_device device) {
     Py_ssize_t n = PyList_GET_SIZE(list), done = 0;
-    if (n == 0) return new_filled(nx_value_int(0), NX_I64, device, true);
+    if (n == 0) return new_filled(nx_value_int(0), NX_I64, device, &(int64_t){0});
     nx_value *parts = PyMem_Malloc(sizeof *parts * (size_t)n), out = NX_VALUE_NONE;
     if (parts == NULL) return (nx_tensor *)PyErr_NoMemory();
     for (; done < n; done++) {
@@ -141,35 +145,64 @@ end:
 /* A tensor of indices from an element of a key; a new reference. */
 static nx_tensor *index_of(PyObject *key, nx_device device) {
     nx_value size;
-    bool is_tensor = nxpy_tensor_check(key);
-    nx_dtype dtype = is_tensor ? (nx_dtype)nxpy_tensor_get(key)->a.dtype : NX_I64;
-    if (is_tensor && dtype != NX_BOOL && dtype != NX_U8) return nx_tensor_ref(nxpy_tensor_get(key));
+    if (nxpy_tensor_check(key)) return nx_tensor_ref(nxpy_tensor_get(key));
     if (PyList_Check(key)) return index_of_list(key, device);
-    if (nxpy_symint_value(key, &size)) return new_filled(size, NX_I64, device, false);
-    if (!is_tensor && !PyBool_Check(key) && PyIndex_Check(key)) {
+    if (PyBool_Check(key)) return new_filled(nx_value_bool(key == Py_True), NX_BOOL, device, NULL);
+    if (nxpy_symint_value(key, &size)) return new_filled(size, NX_I64, device, NULL);
+    if (PyIndex_Check(key)) {
         Py_ssize_t number = PyNumber_AsSsize_t(key, PyExc_IndexError);
-        return number == -1 && PyErr_Occurred() ? NULL : new_filled(nx_value_int(number), NX_I64, device, false);
+        return number == -1 && PyErr_Occurred() ? NULL : new_filled(nx_value_int(number), NX_I64, device, NULL);
     }
-    PyErr_Format(PyExc_NotImplementedError, "x[...]: an index of type %.100s%s is not there yet: use integers, slices, None, "
-                 "... and tensors or lists of integers, or where() and masked_fill()", Py_TYPE(key)->tp_name,
-                 is_tensor ? " that is a mask" : "");
+    PyErr_Format(PyExc_NotImplementedError, "x[...]: an index of type %.100s is not there yet: use integers, slices, None, "
+                 "..., bools, and tensors or lists of integers and bools", Py_TYPE(key)->tp_name);
     return NULL;
 }
 
-static int add_index(place *p, PyObject *key) {
-    if (p->dim >= p->tensor->a.ndim)
-        return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->tensor->a.ndim), -1;
-    nx_tensor *index = index_of(key, p->tensor->a.device);
-    if (index == NULL) return -1;
-    while (p->n_indices < p->dim) p->indices[p->n_indices++] = NX_VALUE_NONE;
+static bool is_mask(const nx_tensor *index) { return index->a.dtype == NX_BOOL || index->a.dtype == NX_U8; }
+
+static int warn_of_bytes(const nx_tensor *index) {
+    if (index->a.dtype != NX_U8 || nx_tensor_is_fake(index)) return 0;
+    return PyErr_WarnEx(PyExc_UserWarning,
+                        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1);
+}
+
+/* Takes over `index`, which stands for the next n dimensions. */
+static int put_index(place *p, nx_tensor *index, int n) {
+    if (p->dim + n > p->tensor->a.ndim || p->n_indices + p->dim - p->n_indexed >= NX_MAX_DIMS) {
+        PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", p->tensor->a.ndim);
+        nx_tensor_unref(index);
+        return -1;
+    }
+    for (; p->n_indexed < p->dim; p->n_indexed++) p->indices[p->n_indices++] = NX_VALUE_NONE;
     p->indices[p->n_indices++] = nx_value_tensor(index);
-    p->dim++;
-    p->read++;
+    p->masked |= is_mask(index);
+    p->n_indexed = p->dim += n;
+    p->read += n;
     return 0;
 }
 
+static int add_index(place *p, PyObject *key) {
+    nx_tensor *index = index_of(key, p->tensor->a.device);
+    if (index == NULL) return -1;
+    if (warn_of_bytes(index) < 0) return nx_tensor_unref(index), -1;
+    return put_index(p, index, is_mask(index) ? index->a.ndim : 1);
+}
+
+/* One bool for everything there is: a new dimension, taken once or not at all. */
+static int apply_bool(place *p, PyObject *key) {
+    int all = PyObject_IsTrue(key);
+    if (all < 0) return -1;
+    nx_value in[] = {nx_value_tensor(p->tensor), nx_value_int(p->dim)};
+    if (apply(p, op_unsqueeze, in) < 0) return -1;
+    nx_tensor *index = new_filled(nx_value_int(0), NX_I64, p->tensor->a.device, &(int64_t){all});
+    return index ? put_index(p, index, 1) : -1;
+}
+
 /* How many dimensions an element of the key takes. */
-static int takes(PyObject *key) { return key == Py_None || key == Py_Ellipsis || PyBool_Check(key) ? 0 : 1; }
+static int takes(PyObject *key) {
+    if (nxpy_tensor_check(key)) return is_mask(nxpy_tensor_get(key)) ? nxpy_tensor_get(key)->a.ndim : 1;
+    return key == Py_None || key == Py_Ellipsis || PyBool_Check(key) ? 0 : 1;
+}
 
 static int apply_one(place *p, PyObject *key, int n_after) {
     if (key == Py_None) return apply_none(p);
@@ -179,8 +212,10 @@ static int apply_one(place *p, PyObject *key, int n_after) {
         return 0;
     }
     if (PySlice_Check(key)) return apply_slice(p, key);
-    bool plain = !PyBool_Check(key) && !nxpy_tensor_check(key) && PyIndex_Check(key);
-    bool one = nxpy_tensor_check(key) && nxpy_tensor_get(key)->a.ndim == 0 && nx_is_int(nxpy_tensor_get(key)->a.dtype);
+    bool scalar = nxpy_tensor_check(key) && nxpy_tensor_get(key)->a.ndim == 0;
+    if (PyBool_Check(key) || (scalar && is_mask(nxpy_tensor_get(key)))) return apply_bool(p, key);
+    bool plain = !nxpy_tensor_check(key) && PyIndex_Check(key);
+    bool one = scalar && nx_is_int(nxpy_tensor_get(key)->a.dtype);
     if (plain || one) return apply_integer(p, key);
     return add_index(p, key);
 }
@@ -292,13 +327,13 @@ static int put_value(place *p, PyObject *value) {
     nx_value out, number, list = nx_value_list(p->indices, p->n_indices);
     nx_tensor *to = p->tensor, *from;
     if (nxpy_tensor_check(value)) {
-        nx_indexed shape;
-        nx_status found = nx_index_shape("index_put_", &to->a, &list, &shape);
+        nx_indexed shape = {.ndim = 0}; /* behind masks: all leading dimensions of size 1 go */
+        nx_status found = p->masked ? NX_OK : nx_index_shape("index_put_", &to->a, &list, &shape);
         if (found != NX_OK) return nxpy_raise(found), -1;
         from = drop_leading(nxpy_tensor_get(value), shape.ndim);
     } else {
         if (number_of(value, &number) < 0) return -1;
-        from = new_filled(number, (nx_dtype)to->a.dtype, to->a.device, false);
+        from = new_filled(number, (nx_dtype)to->a.dtype, to->a.device, NULL);
     }
     if (from == NULL) return -1;
     nx_value in[] = {nx_value_tensor(to), list, nx_value_tensor(from), nx_value_bool(false)};
@@ -309,46 +344,48 @@ static int put_value(place *p, PyObject *value) {
     return 0;
 }
 
-/* x[mask] = number */
-static int fill_masked(PyObject *self, nx_tensor *mask, PyObject *value) {
-    const nx_op *op = nx_op_get("aten::masked_fill_.Scalar");
-    nx_tensor *t = nxpy_tensor_get(self);
-    if (op == NULL || nxpy_tensor_check(value)) {
-        PyErr_SetString(PyExc_NotImplementedError, "x[mask] = y is there for numbers y only: use where() for tensors");
-        return -1;
-    }
-    if (mask->a.ndim > t->a.ndim) {
-        PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", t->a.ndim);
-        return -1;
-    }
-    for (int d = 0; d < mask->a.ndim; d++) {
+/* x[mask] = number, or a tensor of one element: a new reference in *number. 1, 0: more elements, -1 with an exception. */
+static int single_number(PyObject *value, nx_value *number) {
+    if (!nxpy_tensor_check(value)) return number_of(value, number) < 0 ? -1 : 1;
+    nx_tensor *one = drop_leading(nxpy_tensor_get(value), 0);
+    if (one == NULL) return -1;
+    if (one->a.ndim > 0) return nx_tensor_unref(one), 0;
+    *number = nx_value_tensor(one);
+    return 1;
+}
+
+/* 1, 0: the value is more than one number, -1. */
+static int fill_masked(nx_tensor *t, nx_tensor *mask, PyObject *value) {
+    nx_value number = NX_VALUE_NONE, out;
+    for (int d = 0; d < mask->a.ndim && d < t->a.ndim; d++)
         if (nxpy_size_fix(mask, NX_INT_SIZE, d, mask->a.sizes[d]) < 0 || nxpy_size_fix(t, NX_INT_SIZE, d, t->a.sizes[d]) < 0) return -1;
-        if (mask->a.sizes[d] == t->a.sizes[d]) continue;
-        PyErr_Format(PyExc_IndexError, "The shape of the mask at index %d does not match the shape of the indexed tensor "
-                     "at index %d: %lld and %lld", d, d, (long long)mask->a.sizes[d], (long long)t->a.sizes[d]);
-        return -1;
-    }
-    place p = {.tensor = nx_tensor_ref(mask)};
-    while (p.tensor->a.ndim < t->a.ndim) {
-        if (apply(&p, op_unsqueeze, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(p.tensor->a.ndim)}) < 0) {
-            nx_tensor_unref(p.tensor);
-            return -1;
-        }
-    }
-    nx_value out, number = PyFloat_Check(value) ? nx_value_float(PyFloat_AS_DOUBLE(value)) : nx_value_int(PyLong_AsLongLong(value));
-    nx_status status = PyErr_Occurred() ? NX_PYTHON
-                                        : nx_op_call(op, (nx_value[]){nx_value_tensor(t), nx_value_tensor(p.tensor), number}, &out);
-    nx_tensor_unref(p.tensor);
-    if (PyErr_Occurred()) return -1;
+    nx_status status = nx_mask_check(&t->a, 0, &mask->a);
     if (status != NX_OK) return nxpy_raise(status), -1;
-    nx_tensor_unref(out.tensor);
-    return 0;
+    int done = single_number(value, &number);
+    if (done != 1) return done;
+    place p = {.tensor = nx_tensor_ref(mask)};
+    while (done == 1 && p.tensor->a.ndim < t->a.ndim) {
+        if (apply(&p, op_unsqueeze, (nx_value[]){nx_value_tensor(p.tensor), nx_value_int(p.tensor->a.ndim)}) < 0) done = -1;
+    }
+    if (done == 1) {
+        const nx_op *op = op_masked_fill[number.tag == NX_TAG_TENSOR];
+        status = nx_op_call(op, (nx_value[]){nx_value_tensor(t), nx_value_tensor(p.tensor), number}, &out);
+        if (status == NX_OK) nx_tensor_unref(out.tensor);
+        else done = -1, nxpy_raise(status);
+    }
+    nx_tensor_unref(p.tensor);
+    if (number.tag == NX_TAG_TENSOR) nx_tensor_unref(number.tensor);
+    return done;
 }
 
 int nxpy_tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     place p;
     if (value == NULL) return PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items"), -1;
-    if (nxpy_tensor_check(key) && nxpy_tensor_get(key)->a.dtype == NX_BOOL) return fill_masked(self, nxpy_tensor_get(key), value);
+    nx_tensor *mask = nxpy_tensor_check(key) ? nxpy_tensor_get(key) : NULL;
+    if (mask && mask->a.dtype == NX_BOOL && mask->a.ndim > 0) {
+        int filled = fill_masked(nxpy_tensor_get(self), mask, value);
+        if (filled != 0) return filled < 0 ? -1 : 0;
+    }
     if (find_place(self, key, &p) < 0) return -1;
     int done = p.n_indices ? put_value(&p, value) : write_value(p.tensor, value);
     place_end(&p);

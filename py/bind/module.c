@@ -13,7 +13,7 @@ static PyObject *exception_of(nx_status status) {
 
 PyObject *nxpy_raise(nx_status status) {
     if (status == NX_PYTHON && PyErr_Occurred()) return NULL;
-    PyErr_SetString(exception_of(status), nx_error_message());
+    PyErr_SetString(status == NX_DATA ? nxpy_fake_error : exception_of(status), nx_error_message());
     return NULL;
 }
 

@@ -146,9 +146,10 @@ static PyObject *op_info(PyObject *module, PyObject *name) {
     static const char *const kinds[] = {"kernel", "point", "reduce", "view", "composed"};
     static const char *const variants[] = {"functional", "in-place", "out"};
     const nx_op_def *def = op->def;
-    return Py_BuildValue("{ssssssssssszsO}", "name", def->name, "schema", def->schema, "kind",
+    return Py_BuildValue("{ssssssssssszsOsO}", "name", def->name, "schema", def->schema, "kind",
                          kinds[def->kind], "variant", variants[def->variant], "source", def->source, "nograd",
-                         def->nograd, "differentiable", def->derivative ? Py_True : Py_False);
+                         def->nograd, "differentiable", def->derivative ? Py_True : Py_False,
+                         "data_sized", def->flags & NX_OP_DATA_SIZED ? Py_True : Py_False);
 }
 static PyObject *op_names(PyObject *module, PyObject *unused) {
     PyObject *list = PyList_New(nx_op_count());

@@ -72,8 +72,16 @@ int nxpy__stop_error(nxpy_trace *trace) {
         return -1;
     }
     if (own && PyErr_ExceptionMatches(nxpy_fake_error)) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyObject *said = value ? PyObject_Str(value) : NULL;
         PyErr_Clear();
-        nxpy__stop(trace, NXPY_BREAK_METHOD, "the elements of a tensor");
+        if (said) nxpy__stop(trace, NXPY_BREAK_METHOD, "the elements of a tensor; %U", said);
+        else nxpy__stop(trace, NXPY_BREAK_METHOD, "the elements of a tensor");
+        Py_XDECREF(said);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
         trace->clean = false;
         return -1;
     }

@@ -38,7 +38,8 @@ enum { /* nx_op_def.flags */
     NX_OP_OVERWRITES = 8,/* a mutating operator that never reads in[0]'s elements */
     NX_OP_COMMUTES = 16,
     NX_OP_COPIES_DEVICES = 32, /* arguments may lie on different devices (copy_) */
-    NX_OP_DATA_SIZED = 64,
+    NX_OP_DATA_SIZED = 64,   /* a result's size depends on elements: no graph can hold it */
+    NX_OP_MASKS = 256,       /* a list of indices may hold masks: integers take their place at a device's key */
     NX_OP_LIST = 128         /* its one result is a list of tensors, as long as the arguments say; views, or composed */
 };
 
@@ -166,6 +167,9 @@ nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out); /* at F
 NX_MUST_USE nx_status nx_op_meta(const nx_op *op, const nx_value *in, nx_meta *out);
 /* Device that a call computes on: of the first tensor, of the device argument, else the CPU. */
 nx_device nx_call_device(const nx_op *op, const nx_value *in);
+
+/* A mask among indices, before dimension `dim` of x, must have x's sizes from there on. */
+NX_MUST_USE nx_status nx_mask_check(const nx_array *x, int dim, const nx_array *mask);
 
 /* "op: Expected all tensors to be on the same device ..." */
 nx_status nx_fail_devices(const char *op, nx_device a, nx_device b);

@@ -46,4 +46,7 @@ nx_status nx__write_listed(nx_tensor *tensor);
 nx_status nx__run_on_cpu(const nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx__copy_between(nx_tensor *to, nx_tensor *from); /* devices, dtypes and layouts may differ */
 
+/* mask.c: nx_front for an operator with a list of indices. */
+nx_status nx__front_masks(nx_run *run, const nx_value *in, nx_value *out);
+
 #endif

@@ -23,8 +23,7 @@ static const char *sizes_text(char *room, size_t bytes, const nx_value *indices)
 
 static nx_status check_index(const nx_array *index) {
     if (index->dtype == NX_BOOL || index->dtype == NX_U8)
-        return nx_fail(NX_NOT_IMPLEMENTED, "index: a mask of bools among the indices is not there yet: use where() or "
-                       "masked_fill()");
+        return nx_fail(NX_DATA, "index: how much a mask picks only its elements say, and there are none");
     if (index->dtype == NX_I64 || index->dtype == NX_I32) return NX_OK;
     return nx_fail(NX_INDEX, "tensors used as indices must be long, int, byte or bool tensors");
 }

@@ -647,6 +647,34 @@ def asks_item(x):
     return x * 2
 
 
+@breaks("METHOD", "x = x[x > 2]")
+def reads_by_mask(x):
+    x = x + 1
+    x = x[x > 2]
+    return x * 2
+
+
+@breaks("METHOD", "y = x.masked_select(x > 2)")
+def selects_by_mask(x):
+    x = x + 1
+    y = x.masked_select(x > 2)
+    return x * 2, y
+
+
+@breaks("FUNCTION", "at = x.nonzero()")
+def asks_for_places(x):
+    x = x - 1
+    at = x.nonzero()
+    return x * 2, at
+
+
+@breaks("FUNCTION", "same = torch.equal(x, x - 1)")
+def compares_all(x):
+    x = x + 1
+    same = torch.equal(x, x - 1)
+    return x * 2, same
+
+
 @breaks("BRANCH", "if x.sum() > 3:")
 def branches_on_data(x):
     if x.sum() > 3:

@@ -26,14 +26,18 @@ class Expected(NamedTuple):
 
 ALL = "value gradient fake compiled"
 NO_GRADIENT = "value fake compiled"  # of what has none
+DATA = "how many there are, only elements say; capture ends the graph"
 NEW = "what new_* of a fake tensor gives is not fake"
 ROWS = {
-    "__getitem__": (ALL, "a mask is not there yet", "how much a mask picks, only data says"),
+    "__getitem__": ("fake compiled", "elements", DATA),
+    "allclose": ("fake compiled", "captur", "a number of the data, as of item"),
+    "equal": ("fake compiled", "captur", "a number of the data, as of item"),
     "all": (NO_GRADIENT, "dim=[] is not there yet", "an empty list of dimensions"),
     "any": (NO_GRADIENT, "dim=[] is not there yet", "an empty list of dimensions"),
-    "index_put": (ALL, "a mask of bools among the indices is not there yet", "how much a mask picks, only data says"),
+    "index_put": ("fake compiled", "elements", DATA),
     "item": ("fake compiled", "item", "a number of the data: there is none on a fake tensor; capture ends the graph"),
     "linspace.tensor_overload": (NO_GRADIENT, "must be Number, not Tensor", "a tensor as start or end"),
+    "masked_select": ("fake compiled", "elements", DATA),
     "narrow": (ALL, "must be int, not Tensor", "a tensor as start"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
     "new_empty": ("fake", "AssertionError", NEW),
@@ -42,6 +46,7 @@ ROWS = {
     "new_zeros": ("fake", "AssertionError", NEW),
     "nn.functional.embedding": ("value", "is not there yet; leave it out", "scale_grad_by_freq, sparse, and max_norm"),
     "nn.functional.kl_div": ("compiled", "does not know (warn)", "reduction='mean' warns; capture cannot"),
+    "nonzero": ("fake compiled", "nonzero", DATA),
     "norm.nuc": (ALL, "p='nuc' is not there yet", "it needs singular values"),
     "repeat_interleave": (ALL, "must be int, not Tensor", "a tensor as repeats"),
     "scatter": ("value", "reduce=str", "reduce"),

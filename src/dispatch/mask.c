@@ -1,0 +1,85 @@
+/* Masks among the indices of x[...]: at a device's key each mask of bools (or bytes) gives way to the integers of its
+ * places, a tensor for each of its dimensions; then the front goes on as if they had been given. How many they are
+ * only the mask's elements say, so on fakes the shape rule refuses masks. In: a call whose first argument is indexed.
+ * Next: src/iter/index.c, ops/index.c. */
+#include "dispatch/private.h"
+
+typedef struct indices { nx_value at[NX_MAX_DIMS]; int n; } indices; /* owned */
+
+static void indices_end(indices *p) {
+    for (int k = 0; k < p->n; k++) nx_value_drop(&p->at[k]);
+}
+
+static bool is_mask(const nx_value *index) {
+    return index->tag == NX_TAG_TENSOR && (index->array->dtype == NX_BOOL || index->array->dtype == NX_U8);
+}
+
+static nx_status add(indices *p, const nx_array *x, nx_tensor *index) {
+    if (p->n == NX_MAX_DIMS) return nx_fail(NX_INDEX, "too many indices for tensor of dimension %d", x->ndim);
+    p->at[p->n++] = index ? nx_value_tensor(nx_tensor_ref(index)) : NX_VALUE_NONE;
+    return NX_OK;
+}
+
+static void sizes_text(char *room, size_t bytes, const nx_array *a) {
+    size_t used = (size_t)snprintf(room, bytes, "[");
+    for (int d = 0; d < a->ndim && used < bytes; d++)
+        used += (size_t)snprintf(room + used, bytes - used, "%s%lld", d ? ", " : "", (long long)a->sizes[d]);
+    if (used < bytes) snprintf(room + used, bytes - used, "]");
+}
+
+nx_status nx_mask_check(const nx_array *x, int dim, const nx_array *mask) {
+    char text[2][256];
+    if (dim + mask->ndim > x->ndim)
+        return nx_fail(NX_INDEX, "too many indices for tensor of dimension %d", x->ndim);
+    for (int d = 0; d < mask->ndim; d++) {
+        if (mask->sizes[d] == x->sizes[dim + d]) continue;
+        sizes_text(text[0], sizeof text[0], mask);
+        sizes_text(text[1], sizeof text[1], x);
+        return nx_fail(NX_INDEX, "The shape of the mask %s at index %d does not match the shape of the indexed tensor "
+                       "%s at index %d", text[0], d, text[1], dim + d);
+    }
+    return NX_OK;
+}
+
+static nx_status add_mask(indices *p, const nx_array *x, nx_tensor *mask) {
+    const nx_op *places_of = nx_op_get("aten::nonzero_numpy");
+    nx_value places;
+    if (mask->a.ndim == 0) return NX_OK; /* PyTorch's list, too, loses it */
+    NX_TRY(nx_mask_check(x, p->n, &mask->a));
+    if (places_of == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "index: a mask needs aten::nonzero_numpy");
+    NX_TRY(nx_op_call(places_of, (nx_value[]){nx_value_tensor(mask)}, &places));
+    nx_status status = NX_OK;
+    for (int k = 0; k < places.n && status == NX_OK; k++) status = add(p, x, places.list[k].tensor);
+    nx_value_drop(&places);
+    return status;
+}
+
+static nx_status expand(indices *p, const nx_array *x, const nx_value *given) {
+    for (int k = 0; k < given->n; k++) {
+        nx_tensor *index = given->list[k].tag == NX_TAG_TENSOR ? given->list[k].tensor : NULL;
+        NX_TRY(is_mask(&given->list[k]) ? add_mask(p, x, index) : add(p, x, index));
+    }
+    return NX_OK;
+}
+
+static int indices_param(const nx_op_def *def) {
+    for (int i = 0; i < def->n_in; i++)
+        if (def->params[i].type == NX_TYPE_TENSORS) return i;
+    return 0;
+}
+
+nx_status nx__front_masks(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_op_def *def = run->op->def;
+    int at = indices_param(def);
+    bool masks = false;
+    for (int k = 0; in[at].tag == NX_TAG_LIST && k < in[at].n; k++) masks |= is_mask(&in[at].list[k]);
+    if (!masks) return nx_front(run, in, out);
+    indices own = {.n = 0};
+    nx_value call[NX__MAX_IN];
+    memcpy(call, in, sizeof *in * (size_t)def->n_in);
+    nx_status status = expand(&own, in[0].array, &in[at]);
+    call[at] = nx_value_list(own.at, own.n);
+    if (status == NX_OK) status = nx_front(run, call, out);
+    indices_end(&own);
+    return status;
+}
