@@ -14,7 +14,7 @@ PyObject *nxpy__unsupported;
 static PyObject *extension; /* narthex._C, lent: it lives as long as the process */
 
 /* ---- arguments as the frame would have them ------------------------------------------------------------------------------ */
-enum { MAX_BOUND = 64, FAST_SLOTS = 128 };
+enum { MAX_BOUND = 64, FAST_SLOTS = 1024 }; /* lie on the stack of a call that hits */
 typedef struct bound {
     PyObject *at[MAX_BOUND];  /* lent, but for the tuple and the dict */
     PyObject *tuple, *dict;
@@ -73,7 +73,8 @@ static bool bind_arguments(bound *b, const PyFunctionObject *function, PyObject 
 
 /* ---- the call --------------------------------------------------------------------------------------------------------------- */
 /* A hit that returns: *out. False: there is none. */
-static bool try_fast(nxpy_captured *captured, PyObject *const *args, Py_ssize_t n, PyObject *names, PyObject **out) {
+static __attribute__((noinline)) bool try_fast(nxpy_captured *captured, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                                               PyObject **out) {
     nxpy_root *root = captured->roots.n ? captured->roots.at[0] : NULL;
     nxpy_point *point = root && root->points.n ? root->points.at[0] : NULL;
     if (!point || !point->n_segments || point->next != 0) return false;

@@ -86,7 +86,7 @@ nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make) {
 nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, int room) {
     for (int k = 0; k < point->n_segments; k++) {
         nxpy_segment *segment = point->segments[k];
-        if (segment->guards.n_slots > room || nxpy_guards_check(&segment->guards, roots, values) >= 0) continue;
+        if (segment->guards.n_slots > room || !nxpy_guards_hold(&segment->guards, roots, values)) continue;
         if (NX_UNLIKELY(segment->n_key) && nxpy__fit_find(segment, values) != 1) continue;
         for (int j = k; j > 0; j--) point->segments[j] = point->segments[j - 1];
         return point->segments[0] = segment;
@@ -172,7 +172,7 @@ typedef struct drive_state {
 static int fit_one(drive_state *drive, nxpy_point *point) {
     for (int k = 0; k < point->n_segments; k++) {
         nxpy_segment *segment = point->segments[k];
-        if (!segment->n_key || nxpy_guards_check(&segment->guards, drive->view.locals, drive->values) >= 0) continue;
+        if (!segment->n_key || !nxpy_guards_hold(&segment->guards, drive->view.locals, drive->values)) continue;
         if (nxpy__fit_find(segment, drive->values) != 0) continue;
         nxpy__hook_hold(false); /* the backend runs as it would without us */
         int done = nxpy__fit_make(drive->owner, segment, drive->values);
@@ -219,6 +219,7 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     for (int k = point->n_segments++; k > 0; k--) point->segments[k] = point->segments[k - 1];
     point->segments[0] = *out;
     if (nxpy_guards_check(&(*out)->guards, drive->view.locals, drive->values) >= 0) return 0; /* what it read is not stable */
+    nxpy_guards_arrange(&(*out)->guards, drive->values);
     if (!(*out)->n_key) return 1;
     if ((fitted = fit_one(drive, point)) != 1) return fitted;
     return nxpy_guards_check(&(*out)->guards, drive->view.locals, drive->values) < 0;

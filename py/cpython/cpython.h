@@ -77,6 +77,8 @@ PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, i
 PyObject *nxpy_instance_value(PyObject *object, PyObject *name);
 /* The __dict__ of an instance or module if it exists already, and its version; NULL: values lie in the instance. */
 PyObject *nxpy_instance_dict(PyObject *object);
+/* Where the pointer to that __dict__ lies, from the address of an instance of `type`; 0: nowhere that is known. */
+int nxpy_instance_dict_offset(PyTypeObject *type);
 Py_ssize_t nxpy_instance_size(PyTypeObject *type); /* bytes of an instance that has nothing but a __dict__ and weak references */
 static inline uint64_t nxpy_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
 

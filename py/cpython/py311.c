@@ -219,6 +219,11 @@ PyObject *nxpy_instance_dict(PyObject *object) {
     return *(PyObject **)((char *)object + type->tp_dictoffset);
 }
 
+int nxpy_instance_dict_offset(PyTypeObject *type) { /* NULL lies there while the values lie in the instance */
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) return -3 * (int)sizeof(PyObject *);
+    return type->tp_dictoffset > 0 && type->tp_dictoffset < INT_MAX ? (int)type->tp_dictoffset : 0;
+}
+
 PyObject *nxpy_instance_value(PyObject *object, PyObject *name) {
     PyTypeObject *type = Py_TYPE(object);
     if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {

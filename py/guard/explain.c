@@ -2,8 +2,8 @@
  *
  * In: rows of guard.c. Out: an explanation of one failure ("L['x'] size mismatch at dim 0: expected 3, got 5"), the
  * list that logs print, and sources as the user would write them.
- * What must hold: a row of guards.def has all three functions, or this file and guard.c do not compile; explaining
- * asks guard.c whether the row holds and never decides by itself.
+ * What must hold: a row of guards.def has all three functions, or this file and check.c do not compile; explaining
+ * asks check.c whether the row holds and never decides by itself.
  * Next: py/capture/log.c. */
 #include "guard/private.h"
 

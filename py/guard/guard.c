@@ -1,11 +1,7 @@
-/* Guards: making rows and checking them.
+/* Guards: making rows.
  *
- * In: rows recorded by the tracer; at each call, the roots (arguments, or a frame's locals and stack).
- * Out: whether everything the trace relied on is still so, and the values it read, in slots.
- * What must hold: a check allocates nothing, runs no Python code and leaves no exception; whatever goes wrong means
- * that the guard failed. Lookups are remembered under the version of the dict or type, so that a change of another
- * global costs one lookup and no recompilation.
- * Next: explain.c for the text of the same rows. */
+ * In: rows recorded by the tracer. Out: rows, their places in the user's code, and what a call needs to check them.
+ * Next: check.c for what a call does, explain.c for the text of the same rows. */
 #include "guard/private.h"
 
 /* ---- constants ------------------------------------------------------------------------------------------------ */
@@ -138,6 +134,7 @@ void nxpy_guards_free(nxpy_guards *guards) {
     nx_vec_free(&guards->places);
     nx_vec_free(&guards->last);
     nx_vec_free(&guards->row_of_slot);
+    nx__guard_steps_free(guards);
     guards->n_slots = 0;
 }
 
@@ -151,206 +148,20 @@ nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object, uint64_t varying) {
     }
     *like = (nxpy_tensor_like){.type = Py_TYPE(object), .keys = tensor->keys, .device = tensor->a.device, .dtype = tensor->a.dtype,
                                .ndim = (uint8_t)ndim, .is_parameter = tensor->is_parameter, .varying = varying};
+    nx_array counts; /* the members of a head that do */
+    memset(&counts, 0, sizeof counts);
+    counts.dtype = counts.ndim = UINT8_MAX;
+    memset(&counts.device, UINT8_MAX, sizeof counts.device);
+    bool told = varying != 0; /* strides follow from sizes, or do not matter */
+    if (!varying) {
+        memset(&counts.contiguous, UINT8_MAX, sizeof counts.contiguous);
+        told = tensor->a.contiguous;
+        for (int d = 0; d < ndim; d++) told = told && tensor->a.sizes[d] > 1;
+    }
+    like->head = nx__array_head(&tensor->a);
+    like->head_mask = nx__array_head(&counts);
+    like->n_strides = told ? 0 : (uint8_t)ndim;
     memcpy(like->dims, tensor->a.sizes, sizeof(int64_t) * (size_t)ndim);
     memcpy(like->dims + ndim, tensor->a.strides, sizeof(int64_t) * (size_t)ndim);
     return like;
-}
-
-/* ---- fetching --------------------------------------------------------------------------------------------------- */
-/* Looks `a` up in `dict`, once for each state of the dict. */
-static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict) {
-    uint64_t version = nxpy_dict_version(dict);
-    if (NX_LIKELY(version == row->version)) return row->seen;
-    PyObject *value = _PyDict_GetItem_KnownHash(dict, row->a, row->hash);
-    if (!value && PyErr_Occurred()) {
-        nxpy_forget_error();
-        return NULL;
-    }
-    row->version = version;
-    return row->seen = value;
-}
-
-#define CHECK_ARGS nxpy_row *row, PyObject *const *roots, PyObject **values
-static inline bool check_ROOT(CHECK_ARGS) { return (values[row->slot] = roots[row->n]) != NULL; }
-static inline bool check_FIXED(CHECK_ARGS) { return (values[row->slot] = row->a) != NULL; }
-static inline bool check_DICT(CHECK_ARGS) {
-    values[row->slot] = dict_lookup(row, row->b);
-    return true;
-}
-static inline bool check_VALUE(CHECK_ARGS) {
-    PyObject *object = values[row->from], *dict;
-    if (!object) return false;
-    dict = nxpy_instance_dict(object);
-    values[row->slot] = dict ? dict_lookup(row, dict) : nxpy_instance_value(object, row->a);
-    return true;
-}
-static inline bool check_TYPE_VALUE(CHECK_ARGS) {
-    PyTypeObject *type = (PyTypeObject *)row->b;
-    bool valid = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
-    if (NX_LIKELY(valid && row->version == type->tp_version_tag)) {
-        values[row->slot] = row->seen;
-        return true;
-    }
-    values[row->slot] = row->seen = _PyType_Lookup(type, row->a);
-    row->version = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
-    return true;
-}
-static inline bool check_NAMESPACE(CHECK_ARGS) {
-    return values[row->from] && (values[row->slot] = nxpy_instance_dict(values[row->from])) != NULL;
-}
-static inline bool check_ITEM(CHECK_ARGS) {
-    PyObject *of = values[row->from];
-    if (!of || !(PyList_Check(of) || PyTuple_Check(of)) || row->n >= Py_SIZE(of)) return false;
-    values[row->slot] = PySequence_Fast_GET_ITEM(of, row->n);
-    return true;
-}
-static inline bool check_KEY(CHECK_ARGS) {
-    PyObject *of = values[row->from];
-    if (!of || !PyDict_Check(of)) return false;
-    values[row->slot] = dict_lookup(row, of);
-    return true;
-}
-static inline bool check_FIELD(CHECK_ARGS) {
-    PyObject *object = values[row->from];
-    if (!object) return false;
-    values[row->slot] = *(PyObject **)((char *)object + row->n);
-    return true;
-}
-static inline bool check_CELL(CHECK_ARGS) {
-    PyObject *of = values[row->from];
-    if (!of || !PyCell_Check(of)) return false;
-    values[row->slot] = PyCell_GET(of);
-    return true;
-}
-
-/* ---- checking ---------------------------------------------------------------------------------------------------- */
-static inline bool check_ABSENT(CHECK_ARGS) { return values[row->from] == NULL; }
-static inline bool check_SAME(CHECK_ARGS) { return values[row->from] == values[row->n]; }
-static inline bool check_ID(CHECK_ARGS) { return values[row->from] == row->a; }
-static inline bool check_TYPE(CHECK_ARGS) { return values[row->from] && Py_TYPE(values[row->from]) == (PyTypeObject *)row->a; }
-static inline bool check_EQUALS(CHECK_ARGS) { return nxpy_constant_equal(values[row->from], row->a); }
-static inline bool check_LENGTH(CHECK_ARGS) {
-    PyObject *of = values[row->from];
-    if (!of) return false;
-    return PyDict_Check(of) ? ((PyDictObject *)of)->ma_used == row->n : Py_SIZE(of) == row->n;
-}
-/* In the order that it gives them, which is not that of the dict inside. */
-static bool ordered_keys_are(PyObject *ordered, PyObject *keys) {
-    PyObject *iterator = PyObject_GetIter(ordered), *key;
-    Py_ssize_t k = 0, n = PyTuple_GET_SIZE(keys);
-    bool same = iterator != NULL;
-    while (same && (key = PyIter_Next(iterator))) {
-        same = k < n && nxpy_constant_equal(key, PyTuple_GET_ITEM(keys, k++));
-        Py_DECREF(key);
-    }
-    Py_XDECREF(iterator);
-    nxpy_forget_error();
-    return same && k == n;
-}
-static bool keys_are(PyObject *dict, PyObject *keys) {
-    PyObject *key;
-    Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(keys);
-    while (PyDict_Next(dict, &at, &key, NULL)) {
-        if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(keys, k++))) return false;
-    }
-    return k == n;
-}
-static bool check_KEYS(CHECK_ARGS) {
-    PyObject *of = values[row->from];
-    if (!of || !PyDict_Check(of) || PyDict_GET_SIZE(of) != PyTuple_GET_SIZE(row->a)) return false;
-    if (NX_UNLIKELY(PyODict_CheckExact(of))) return ordered_keys_are(of, row->a); /* its order has no version */
-    if (NX_LIKELY(nxpy_dict_version(of) == row->version)) return true;
-    if (!keys_are(of, row->a)) return false;
-    row->version = nxpy_dict_version(of);
-    return true;
-}
-static bool check_MEMBERS(CHECK_ARGS) {
-    PyObject *of = values[row->from], *key;
-    Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(row->a);
-    Py_hash_t hash;
-    if (!of || !PyAnySet_Check(of) || PySet_GET_SIZE(of) != n) return false;
-    while (_PySet_NextEntry(of, &at, &key, &hash)) {
-        if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(row->a, k++))) return false;
-    }
-    return k == n;
-}
-bool nx__tensor_fits(const nxpy_tensor_like *like, const nx_array *a, int dim) {
-    return like->varying && (like->varying >> dim & 1 || a->sizes[dim] == like->dims[dim]);
-}
-static inline bool check_TENSOR(CHECK_ARGS) {
-    PyObject *object = values[row->from];
-    const nxpy_tensor_like *like = row->like;
-    if (!object || Py_TYPE(object) != like->type) return false;
-    const nx_tensor *tensor = nxpy_tensor_get(object);
-    int ndim = tensor->a.ndim;
-    if (tensor->keys != like->keys || tensor->a.dtype != like->dtype || ndim != like->ndim ||
-        !nx_device_same(tensor->a.device, like->device) ||
-        tensor->is_parameter != like->is_parameter) return false;
-    for (int k = 0; k < ndim; k++) {
-        bool same = tensor->a.sizes[k] == like->dims[k] && tensor->a.strides[k] == like->dims[ndim + k];
-        if (NX_UNLIKELY(!same) && !nx__tensor_fits(like, &tensor->a, k)) return false;
-    }
-    return true;
-}
-static inline bool check_FUNCTION(CHECK_ARGS) {
-    const PyFunctionObject *function = (PyFunctionObject *)row->a;
-    PyObject *const was[] = {PyTuple_GET_ITEM(row->b, 0), PyTuple_GET_ITEM(row->b, 1), PyTuple_GET_ITEM(row->b, 2)};
-    PyObject *defaults = function->func_defaults ? function->func_defaults : Py_None;
-    PyObject *kwdefaults = function->func_kwdefaults ? function->func_kwdefaults : Py_None;
-    return function->func_code == was[0] && defaults == was[1] && kwdefaults == was[2];
-}
-static inline const void *address_of(const nxpy_row *row, PyObject *const *values, int64_t k) {
-    PyObject *tensor = values[row->apart[k].slot];
-    return row->code == NXPY_ROW_STORAGES ? (const void *)nxpy_memory_of(tensor) : tensor;
-}
-static bool is_alone(const nxpy_row *row, PyObject *const *values, int64_t k) {
-    const void *mine = address_of(row, values, k);
-    for (int64_t j = 0; mine && j < row->n; j++) {
-        if (j != k && address_of(row, values, j) == mine) return false;
-    }
-    return true;
-}
-/* Only what lies elsewhere than at the last check that held is compared with all others. */
-static bool are_apart(nxpy_row *row, PyObject *const *values) {
-    bool moved = false;
-    for (int64_t k = 0; k < row->n; k++) {
-        if (NX_LIKELY(address_of(row, values, k) == row->apart[k].was)) continue;
-        if (!is_alone(row, values, k)) return false;
-        moved = true;
-    }
-    for (int64_t k = 0; moved && k < row->n; k++) row->apart[k].was = address_of(row, values, k);
-    return true;
-}
-static bool check_DISTINCT(CHECK_ARGS) { return are_apart(row, values); }
-static bool check_STORAGES(CHECK_ARGS) { return are_apart(row, values); }
-static inline bool check_GRAD_MODE(CHECK_ARGS) { return nx_thread_get()->grad_disabled == (row->n == 0); }
-static inline bool check_AUTOCAST(CHECK_ARGS) { return nx_thread_autocast(nx_thread_get()) == row->n; }
-static inline bool check_DEFAULT_DTYPE(CHECK_ARGS) { return nx_default_dtype() == (nx_dtype)row->n; }
-static inline bool check_DEVICE(CHECK_ARGS) {
-    return memcmp(nx_thread_get()->device_index, &row->n, sizeof row->n) == 0;
-}
-_Static_assert(sizeof ((nx_thread *)0)->device_index == sizeof(int64_t), "a row's n holds the current devices");
-static inline bool check_BACKEND(CHECK_ARGS) { return *(PyObject **)(intptr_t)row->n == row->a; } /* where its owner keeps it */
-
-bool nx__guard_row_holds(nxpy_row *row, PyObject *const *roots, PyObject **values) {
-    switch (row->code) {
-#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: return check_##code(row, roots, values);
-#include "guard/guards.def"
-#undef NXPY_GUARD_ROW
-    default: return false;
-    }
-}
-
-int nxpy_guards_check(nxpy_guards *guards, PyObject *const *roots, PyObject **values) {
-    nxpy_row *row = guards->rows.at;
-    for (int k = 0; k < guards->rows.n; k++, row++) {
-        bool holds = false;
-        switch (row->code) {
-#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: holds = check_##code(row, roots, values); break;
-#include "guard/guards.def"
-#undef NXPY_GUARD_ROW
-        }
-        if (NX_UNLIKELY(!holds)) return k;
-    }
-    return -1;
 }

@@ -24,7 +24,9 @@ typedef struct nxpy_tensor_like {
     nx_device device;
     uint8_t dtype, ndim;
     bool is_parameter;
+    uint8_t n_strides;    /* that are compared: 0 where the rest says what they are, and where sizes vary */
     uint64_t varying;     /* dimensions, by bit, of any size */
+    uint64_t head, head_mask; /* nx__array_head, and its bits that count */
     int64_t dims[];
 } nxpy_tensor_like;
 
@@ -57,6 +59,29 @@ typedef struct nxpy_place {
     int before;                /* the row before it of the same parent (or place in roots), -1; nxpy_guards_add says it */
 } nxpy_place;
 
+/* What a call checks: a row that stands by itself, or one of these. */
+typedef enum nxpy_guard_step_code {
+    NXPY_STEP_ROOTS = NXPY_N_ROW_CODES, /* n ROOT rows from slot `from`, root `first` on */
+    NXPY_STEP_STATE,                    /* the thread's state */
+    NXPY_STEP_TYPE,                     /* the state of the type `of` */
+    NXPY_STEP_DICT,                     /* the dict in slot `from`, or `of` */
+    NXPY_STEP_INSTANCE                  /* the object in slot `from`: of type `of`, its dict is at `offset` */
+} nxpy_guard_step_code;
+typedef struct nxpy_guard_step {
+    uint8_t code;
+    int16_t from;         /* -1: no slot */
+    int first, n;         /* of a watch: its rows in `watched`; else `first` is the row */
+    int offset;
+    void *of;             /* lent by a row */
+    uint64_t version;     /* of what is watched when its rows last held, 0: they did not */
+} nxpy_guard_step;
+typedef struct nxpy_state {
+    bool grad_disabled;
+    uint8_t autocast_enabled, autocast_dtype[NX_MAX_DEVICE_TYPES];
+    int8_t device_index[NX_MAX_DEVICE_TYPES];
+    nx_dtype dtype;       /* the default one */
+} nxpy_state;
+
 typedef struct nxpy_guards {
     NX_VEC(nxpy_row) rows;
     NX_VEC(nxpy_place) places; /* of the rows, in order */
@@ -64,6 +89,11 @@ typedef struct nxpy_guards {
     int roots[128];            /* rows without a parent, by what `a` is: the last one plus one, 0 */
     NX_VEC(int) row_of_slot;
     int n_slots;
+    NX_VEC(nxpy_guard_step) steps;   /* none: the rows are checked */
+    int *watched;              /* rows of the watches */
+    PyObject **seen;           /* by slot: what a row of a watch fetched; lent, valid while its version is; NULL: there are none */
+    nxpy_state state;          /* when the rows of the state last held */
+    bool state_known;
 } nxpy_guards;
 
 /* Adds a row like `row`, whose a and b get a reference each, and whose like or apart are taken, also on failure. A fetch
@@ -85,6 +115,11 @@ bool nxpy_guards_int_varies(const nxpy_guards *guards, int64_t n, PyObject *valu
 /* Fills values[n_slots] (lent references) from roots; -1 when all holds, else the index of the first row that fails.
  * Runs no Python code and sets no exception. */
 int nxpy_guards_check(nxpy_guards *guards, PyObject *const *roots, PyObject **values);
+/* The same by steps, once there are any: most of what a model's rows say follows from the versions of a few dicts. */
+bool nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **values);
+/* Makes steps of rows to which nothing is added any more; `values` is what a check that held has filled. Without memory
+ * there are none. */
+void nxpy_guards_arrange(nxpy_guards *guards, PyObject *const *values);
 /* Why row `index` failed just now: "L['x'] size mismatch at dim 0: expected 3, got 5". New reference. */
 PyObject *nxpy_guards_explain(nxpy_guards *guards, int index, PyObject *const *roots);
 /* The checking rows as a list of (text, code line, where), in order. New reference. `line_of(file, line)` gives the code. */

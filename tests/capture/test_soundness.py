@@ -6,6 +6,7 @@ import functools
 import gc
 import threading
 import weakref
+from random import Random
 
 import narthex as torch
 import pytest
@@ -447,3 +448,43 @@ def test_list_that_is_only_appended_to_is_not_guarded():
         capture(ones(1) * n, seen)
         assert len(seen) == n and seen[-1].tolist() == [2 * n]
     assert capture.entries == 1
+
+
+class Part:
+    factor = 10
+
+    def __init__(self):
+        self.by, self.sizes, self.table, self.hook = 1, (2, 3), {"k": 5}, None
+
+    def apply(self, x):
+        return x * self.by * self.factor + self.sizes[0] + self.table["k"] + (self.hook is None)
+
+
+class Other(Part):
+    factor = 20
+
+
+def change_part(part, n):
+    """One of a few changes and back, so that a few graphs serve for all."""
+    if n == 0:
+        part.by = 3 - part.by
+    elif n == 1:
+        part.table = dict(part.table)
+    elif n == 2:
+        part.__class__ = Other if type(part) is Part else Part
+    elif n == 3:
+        vars(part)["unread"] = vars(part).get("unread", 0) + 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_objects_that_take_turns(seed):
+    """Which dict is read, and what it holds, changes between calls; often one check fails behind others that held."""
+    parts, random = {"first": Part(), "second": Part()}, Random(seed)
+    capture = make(lambda x, name: parts[name].apply(x))
+    for _ in range(300):
+        name = random.choice(list(parts))
+        change_part(parts[name], random.randrange(12))
+        assert capture(ones(1), name).tolist() == parts[name].apply(ones(1)).tolist(), f"seed {seed}"
+        if random.random() < 0.05:
+            parts[name] = Part()
+    assert 1 < capture.entries <= 8

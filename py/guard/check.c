@@ -1,0 +1,294 @@
+/* Guards: checking rows, and the steps that a call takes instead.
+ *
+ * In: rows; at each call, the roots (arguments, or a frame's locals and stack).
+ * Out: whether everything the trace relied on is still so, and the values it read, in slots.
+ * What must hold: a check allocates nothing, runs no Python code and leaves no exception; whatever goes wrong means
+ * that the guard failed. Lookups are remembered under the version of the dict or type, so that a change of another
+ * global costs one lookup and no recompilation.
+ * A model has hundreds of rows, and most of them follow from the state of a few dicts. So rows become fewer steps, with the
+ * same verdict: a watch is a dict (or a type, or the thread's state) with the rows that cannot change while its version is
+ * the same; they are checked again when it is another. What their slots held then lies in guards->seen.
+ * Next: explain.c for the text of the rows. */
+#include "guard/private.h"
+
+/* ---- fetching --------------------------------------------------------------------------------------------------- */
+/* Looks `a` up in `dict`, once for each state of the dict. */
+static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict) {
+    uint64_t version = nxpy_dict_version(dict);
+    if (NX_LIKELY(version == row->version)) return row->seen;
+    PyObject *value = _PyDict_GetItem_KnownHash(dict, row->a, row->hash);
+    if (!value && PyErr_Occurred()) {
+        nxpy_forget_error();
+        return NULL;
+    }
+    row->version = version;
+    return row->seen = value;
+}
+
+#define CHECK_ARGS nxpy_row *row, PyObject *const *roots, PyObject **values
+static inline bool check_ROOT(CHECK_ARGS) { return (values[row->slot] = roots[row->n]) != NULL; }
+static inline bool check_FIXED(CHECK_ARGS) { return (values[row->slot] = row->a) != NULL; }
+static inline bool check_DICT(CHECK_ARGS) {
+    values[row->slot] = dict_lookup(row, row->b);
+    return true;
+}
+static inline bool check_VALUE(CHECK_ARGS) {
+    PyObject *object = values[row->from], *dict;
+    if (!object) return false;
+    dict = nxpy_instance_dict(object);
+    values[row->slot] = dict ? dict_lookup(row, dict) : nxpy_instance_value(object, row->a);
+    return true;
+}
+static inline bool check_TYPE_VALUE(CHECK_ARGS) {
+    PyTypeObject *type = (PyTypeObject *)row->b;
+    bool valid = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
+    if (NX_LIKELY(valid && row->version == type->tp_version_tag)) {
+        values[row->slot] = row->seen;
+        return true;
+    }
+    values[row->slot] = row->seen = _PyType_Lookup(type, row->a);
+    row->version = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+    return true;
+}
+static inline bool check_NAMESPACE(CHECK_ARGS) {
+    return values[row->from] && (values[row->slot] = nxpy_instance_dict(values[row->from])) != NULL;
+}
+static inline bool check_ITEM(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of || !(PyList_Check(of) || PyTuple_Check(of)) || row->n >= Py_SIZE(of)) return false;
+    values[row->slot] = PySequence_Fast_GET_ITEM(of, row->n);
+    return true;
+}
+static inline bool check_KEY(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of || !PyDict_Check(of)) return false;
+    values[row->slot] = dict_lookup(row, of);
+    return true;
+}
+static inline bool check_FIELD(CHECK_ARGS) {
+    PyObject *object = values[row->from];
+    if (!object) return false;
+    values[row->slot] = *(PyObject **)((char *)object + row->n);
+    return true;
+}
+static inline bool check_CELL(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of || !PyCell_Check(of)) return false;
+    values[row->slot] = PyCell_GET(of);
+    return true;
+}
+
+/* ---- checking ---------------------------------------------------------------------------------------------------- */
+static inline bool check_ABSENT(CHECK_ARGS) { return values[row->from] == NULL; }
+static inline bool check_SAME(CHECK_ARGS) { return values[row->from] == values[row->n]; }
+static inline bool check_ID(CHECK_ARGS) { return values[row->from] == row->a; }
+static inline bool check_TYPE(CHECK_ARGS) { return values[row->from] && Py_TYPE(values[row->from]) == (PyTypeObject *)row->a; }
+static inline bool check_EQUALS(CHECK_ARGS) { return nxpy_constant_equal(values[row->from], row->a); }
+static inline bool check_LENGTH(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of) return false;
+    return PyDict_Check(of) ? ((PyDictObject *)of)->ma_used == row->n : Py_SIZE(of) == row->n;
+}
+/* In the order that it gives them, which is not that of the dict inside. */
+static bool ordered_keys_are(PyObject *ordered, PyObject *keys) {
+    PyObject *iterator = PyObject_GetIter(ordered), *key;
+    Py_ssize_t k = 0, n = PyTuple_GET_SIZE(keys);
+    bool same = iterator != NULL;
+    while (same && (key = PyIter_Next(iterator))) {
+        same = k < n && nxpy_constant_equal(key, PyTuple_GET_ITEM(keys, k++));
+        Py_DECREF(key);
+    }
+    Py_XDECREF(iterator);
+    nxpy_forget_error();
+    return same && k == n;
+}
+static bool keys_are(PyObject *dict, PyObject *keys) {
+    PyObject *key;
+    Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(keys);
+    while (PyDict_Next(dict, &at, &key, NULL)) {
+        if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(keys, k++))) return false;
+    }
+    return k == n;
+}
+static bool check_KEYS(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (!of || !PyDict_Check(of) || PyDict_GET_SIZE(of) != PyTuple_GET_SIZE(row->a)) return false;
+    if (NX_UNLIKELY(PyODict_CheckExact(of))) return ordered_keys_are(of, row->a); /* its order has no version */
+    if (NX_LIKELY(nxpy_dict_version(of) == row->version)) return true;
+    if (!keys_are(of, row->a)) return false;
+    row->version = nxpy_dict_version(of);
+    return true;
+}
+static bool check_MEMBERS(CHECK_ARGS) {
+    PyObject *of = values[row->from], *key;
+    Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(row->a);
+    Py_hash_t hash;
+    if (!of || !PyAnySet_Check(of) || PySet_GET_SIZE(of) != n) return false;
+    while (_PySet_NextEntry(of, &at, &key, &hash)) {
+        if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(row->a, k++))) return false;
+    }
+    return k == n;
+}
+bool nx__tensor_fits(const nxpy_tensor_like *like, const nx_array *a, int dim) {
+    return like->varying && (like->varying >> dim & 1 || a->sizes[dim] == like->dims[dim]);
+}
+static inline bool check_TENSOR(CHECK_ARGS) {
+    PyObject *object = values[row->from];
+    const nxpy_tensor_like *like = row->like;
+    if (!object || Py_TYPE(object) != like->type) return false;
+    const nx_tensor *tensor = nxpy_tensor_get(object);
+    const nx_array *a = &tensor->a;
+    if (tensor->keys != like->keys || ((nx__array_head(a) ^ like->head) & like->head_mask) != 0 ||
+        tensor->is_parameter != like->is_parameter) return false;
+    for (int k = 0; k < like->ndim; k++) {
+        if (NX_UNLIKELY(a->sizes[k] != like->dims[k]) && !nx__tensor_fits(like, a, k)) return false;
+    }
+    for (int k = 0; k < like->n_strides; k++) {
+        if (NX_UNLIKELY(a->strides[k] != like->dims[like->ndim + k])) return false;
+    }
+    return true;
+}
+static inline bool check_FUNCTION(CHECK_ARGS) {
+    const PyFunctionObject *function = (PyFunctionObject *)row->a;
+    PyObject *const was[] = {PyTuple_GET_ITEM(row->b, 0), PyTuple_GET_ITEM(row->b, 1), PyTuple_GET_ITEM(row->b, 2)};
+    PyObject *defaults = function->func_defaults ? function->func_defaults : Py_None;
+    PyObject *kwdefaults = function->func_kwdefaults ? function->func_kwdefaults : Py_None;
+    return function->func_code == was[0] && defaults == was[1] && kwdefaults == was[2];
+}
+static inline const void *address_of(const nxpy_row *row, PyObject *const *values, int64_t k) {
+    PyObject *tensor = values[row->apart[k].slot];
+    return row->code == NXPY_ROW_STORAGES ? (const void *)nxpy_memory_of(tensor) : tensor;
+}
+static bool is_alone(const nxpy_row *row, PyObject *const *values, int64_t k) {
+    const void *mine = address_of(row, values, k);
+    for (int64_t j = 0; mine && j < row->n; j++) {
+        if (j != k && address_of(row, values, j) == mine) return false;
+    }
+    return true;
+}
+/* Only what lies elsewhere than at the last check that held is compared with all others. */
+static bool are_apart(nxpy_row *row, PyObject *const *values) {
+    bool moved = false;
+    if (row->n == 2) return address_of(row, values, 0) != address_of(row, values, 1) || !address_of(row, values, 0);
+    for (int64_t k = 0; k < row->n; k++) {
+        if (NX_LIKELY(address_of(row, values, k) == row->apart[k].was)) continue;
+        if (!is_alone(row, values, k)) return false;
+        moved = true;
+    }
+    for (int64_t k = 0; moved && k < row->n; k++) row->apart[k].was = address_of(row, values, k);
+    return true;
+}
+static bool check_DISTINCT(CHECK_ARGS) { return are_apart(row, values); }
+static bool check_STORAGES(CHECK_ARGS) { return are_apart(row, values); }
+static inline bool check_GRAD_MODE(CHECK_ARGS) { return nx_thread_get()->grad_disabled == (row->n == 0); }
+static inline bool check_AUTOCAST(CHECK_ARGS) { return nx_thread_autocast(nx_thread_get()) == row->n; }
+static inline bool check_DEFAULT_DTYPE(CHECK_ARGS) { return nx_default_dtype() == (nx_dtype)row->n; }
+static inline bool check_DEVICE(CHECK_ARGS) {
+    return memcmp(nx_thread_get()->device_index, &row->n, sizeof row->n) == 0;
+}
+_Static_assert(sizeof ((nx_thread *)0)->device_index == sizeof(int64_t), "a row's n holds the current devices");
+static inline bool check_BACKEND(CHECK_ARGS) { return *(PyObject **)(intptr_t)row->n == row->a; } /* where its owner keeps it */
+
+bool nx__guard_row_holds(nxpy_row *row, PyObject *const *roots, PyObject **values) {
+    switch (row->code) {
+#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: return check_##code(row, roots, values);
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+    default: return false;
+    }
+}
+
+int nxpy_guards_check(nxpy_guards *guards, PyObject *const *roots, PyObject **values) {
+    nxpy_row *row = guards->rows.at;
+    for (int k = 0; k < guards->rows.n; k++, row++) {
+        bool holds = false;
+        switch (row->code) {
+#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: holds = check_##code(row, roots, values); break;
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+        }
+        if (NX_UNLIKELY(!holds)) return k;
+    }
+    return -1;
+}
+
+/* ---- steps: checking -------------------------------------------------------------------------------------------------- */
+static inline bool same_state(const nxpy_state *was) {
+    const nx_thread *thread = nx_thread_get();
+    return thread->grad_disabled == was->grad_disabled && thread->autocast_enabled == was->autocast_enabled &&
+           nx_default_dtype() == was->dtype && memcmp(thread->autocast_dtype, was->autocast_dtype, sizeof was->autocast_dtype) == 0 &&
+           memcmp(thread->device_index, was->device_index, sizeof was->device_index) == 0;
+}
+
+static void take_state(nxpy_state *state) {
+    const nx_thread *thread = nx_thread_get();
+    *state = (nxpy_state){.grad_disabled = thread->grad_disabled, .autocast_enabled = thread->autocast_enabled,
+                          .dtype = nx_default_dtype()};
+    memcpy(state->autocast_dtype, thread->autocast_dtype, sizeof state->autocast_dtype);
+    memcpy(state->device_index, thread->device_index, sizeof state->device_index);
+}
+
+/* The version of what a step watches as it is now; 0, which none has: it cannot be told. */
+static inline uint64_t watched_version(const nxpy_guard_step *step, PyObject *const *values) {
+    PyObject *of = step->from < 0 ? step->of : values[step->from];
+    if (!of) return 0;
+    switch (step->code) {
+    case NXPY_STEP_TYPE:
+        return PyType_HasFeature((PyTypeObject *)of, Py_TPFLAGS_VALID_VERSION_TAG) ? ((PyTypeObject *)of)->tp_version_tag : 0;
+    case NXPY_STEP_INSTANCE:
+        of = Py_TYPE(of) == (PyTypeObject *)step->of ? *(PyObject **)((char *)of + step->offset) : NULL;
+        return of ? nxpy_dict_version(of) : 0;
+    default: return PyDict_Check(of) ? nxpy_dict_version(of) : 0;
+    }
+}
+
+/* The rows of a watch once more. While they are checked, and when one of them fails, nothing is known of it. */
+static __attribute__((noinline)) bool watch_again(nxpy_guards *guards, nxpy_guard_step *step, PyObject *const *roots, PyObject **values) {
+    const int *rows = guards->watched + step->first;
+    step->version = 0;
+    guards->state_known &= step->code != NXPY_STEP_STATE;
+    for (int k = 0; k < step->n; k++) {
+        if (!nx__guard_row_holds(&guards->rows.at[rows[k]], roots, values)) return false;
+    }
+    for (int k = 0; k < step->n; k++) {
+        int slot = guards->rows.at[rows[k]].slot;
+        if (slot >= 0) guards->seen[slot] = values[slot];
+    }
+    if (step->code == NXPY_STEP_STATE) {
+        take_state(&guards->state);
+        guards->state_known = true;
+    } else {
+        step->version = watched_version(step, values);
+    }
+    return true;
+}
+
+static inline bool watch_holds(nxpy_guards *guards, nxpy_guard_step *step, PyObject *const *roots, PyObject **values) {
+    uint64_t version = watched_version(step, values);
+    if (NX_LIKELY(version == step->version && version != 0)) return true;
+    return watch_again(guards, step, roots, values);
+}
+
+bool nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **values) {
+    if (NX_UNLIKELY(guards->steps.n == 0)) return nxpy_guards_check(guards, roots, values) < 0;
+    if (guards->seen) memcpy(values, guards->seen, sizeof *values * (size_t)guards->n_slots);
+    for (nxpy_guard_step *step = guards->steps.at, *end = step + guards->steps.n; step < end; step++) {
+        bool holds = true;
+        switch (step->code) {
+        case NXPY_STEP_ROOTS:
+            for (int k = 0; k < step->n; k++) holds &= (values[step->from + k] = roots[step->first + k]) != NULL;
+            break;
+        case NXPY_STEP_STATE:
+            holds = NX_LIKELY(guards->state_known && same_state(&guards->state)) || watch_again(guards, step, roots, values);
+            break;
+        case NXPY_STEP_TYPE: case NXPY_STEP_DICT: case NXPY_STEP_INSTANCE: holds = watch_holds(guards, step, roots, values); break;
+#define NXPY_GUARD_ROW(code, kind, meaning) \
+    case NXPY_ROW_##code: holds = check_##code(&guards->rows.at[step->first], roots, values); break;
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+        default: __builtin_unreachable();
+        }
+        if (NX_UNLIKELY(!holds)) return false;
+    }
+    return true;
+}
