@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 OUT = HERE.parent / "build/demo"
 PROGRAMS = HERE.parent / "tests/line/programs"
 PROMPT = "def read(self"
+TEMPERATURE = "0.8"
 NARTHEX = [sys.executable, "-m", "narthex", "run"]
 
 
@@ -32,7 +33,7 @@ def train(name: str, steps: int, *options: str) -> dict[str, Any]:
     """Runs examples/gpt.py as a program of its own; what it measured."""
     command = [*NARTHEX, str(HERE / "gpt.py"), "--out", str(OUT / name), "--data", str(OUT / "data")]
     command += ["--steps", str(steps), "--eval-every", str(max(1, steps // 6)), "--prompt", PROMPT]
-    command += ["--temperature", "0", *options]
+    command += ["--temperature", TEMPERATURE, "--lr", "3e-3", *options]
     subprocess.run(command, check=True)
     return json.loads((OUT / name / "history.json").read_text())
 
@@ -70,7 +71,7 @@ def generate_from_c(model: Path, count: int) -> str:
     program = OUT / "generate"
     linked = [f"-I{include_dir()}", f"-L{lib_dir()}", f"-Wl,-rpath,{lib_dir()}", "-lnarthex"]
     subprocess.run(["cc", "-O2", str(HERE / "c/generate.c"), *linked, "-o", str(program)], check=True)
-    command = [str(program), str(model), "64", PROMPT, str(count)]
+    command = [str(program), str(model), "64", PROMPT, str(count), TEMPERATURE]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.rstrip("\n")
 
 
@@ -83,7 +84,7 @@ def main() -> None:
     model = OUT / "gpt.nxm"
 
     say("Training compiled: torch.compile(model)")
-    compiled = train("compiled", args.steps, "--compile", "--sample", "120", "--export", str(model))
+    compiled = train("compiled", args.steps, "--compile", "--sample", "240", "--export", str(model))
     plot(compiled, OUT / "loss.png")
     print(f"plot: {OUT / 'loss.png'}")
 
@@ -91,13 +92,13 @@ def main() -> None:
     eager = train("eager", args.steps, "--sample", "0")
     apart = max(abs(a - b) / a for a, b in zip(eager["loss"], compiled["loss"]))
     step, step_eager = statistics.median(compiled["seconds"]), statistics.median(eager["seconds"])
-    print(f"compiling took {1000 * (compiled['seconds'][0] - step):.0f} ms")
+    print(f"the first compiled step, with the compilation, took {1000 * compiled['seconds'][0]:.0f} ms")
     times = f"{1000 * step:.1f} ms compiled, {1000 * step_eager:.1f} ms eagerly"
     print(f"a step takes {times}: {step_eager / step:.2f} times as fast")
     print(f"the losses of the two differ by at most {apart:.1e} of their value")
 
-    say("The trained model continues a prompt from C")
-    print(generate_from_c(model, 120))
+    say("The trained model continues the prompt from C, with the same characters")
+    print(generate_from_c(model, 240))
 
     for program in sorted(PROGRAMS.glob("*.py")):
         log = OUT / f"{program.stem}.log"

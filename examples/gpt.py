@@ -170,8 +170,8 @@ def generate(model, tokens, count, block_size, temperature=1.0, top_k=None):
     return tokens
 
 
-class NextToken(nn.Module):
-    """For a program without Python: the likeliest token behind place `last` of a window of block_size tokens.
+class LastLogits(nn.Module):
+    """For a program without Python: the logits of what follows place `last` of a window of block_size tokens.
 
     Attention looks back only, so what stands behind that place does not matter.
     """
@@ -182,7 +182,7 @@ class NextToken(nn.Module):
 
     def forward(self, tokens, last):
         logits, _ = self.model(tokens, tokens)
-        return logits[0].index_select(0, last).argmax(-1)
+        return logits[0].index_select(0, last)
 
 
 def export_model(model, config, path):
@@ -190,7 +190,7 @@ def export_model(model, config, path):
     model.eval()
     window = torch.zeros(1, config.block_size, dtype=torch.long)
     with torch.no_grad():
-        program = torch.export.export(NextToken(model.to("cpu")), (window, torch.zeros(1, dtype=torch.long)))
+        program = torch.export.export(LastLogits(model.to("cpu")), (window, torch.zeros(1, dtype=torch.long)))
     torch.export.save(program, path)
 
 
@@ -331,7 +331,7 @@ def train_step(model, optimizer, scaler, args, autocast):
 def train(model, optimizer, config, args, step, history, autocast):
     tokens_a_step = args.accumulate * args.batch_size * args.block_size
     scaler = torch.amp.GradScaler(args.device.split(":")[0], enabled=False)
-    bar = tqdm(total=args.steps, initial=step, unit="step", dynamic_ncols=True)
+    bar = tqdm(total=args.steps, initial=step, unit="step", dynamic_ncols=True, disable=None)  # none in a log
     start = time.perf_counter()
     for now in range(step, args.steps):
         for group in optimizer.param_groups:
@@ -371,7 +371,7 @@ def main(argv=None):
         checkpoint = torch.load(args.out / "checkpoint.pt", map_location="cpu", weights_only=True)
         config, step, history = Config(**checkpoint["config"]), checkpoint["step"], checkpoint["history"]
     model = GPT(config).to(args.device)
-    print(f"{model.num_parameters():,} parameters on {args.device}, PyTorch {torch.__version__}")
+    print(f"{model.num_parameters():,} parameters on {args.device}, {torch.__name__}")
     optimizer = model.configure_optimizer(args.weight_decay, args.lr, (0.9, 0.99), device_type)
     if checkpoint:
         load_model_state(model, checkpoint["model"])
@@ -384,6 +384,7 @@ def main(argv=None):
     if args.sample:
         running.eval()
         prompt = torch.tensor([encode(args.prompt)], dtype=torch.long, device=args.device)
+        torch.manual_seed(args.seed)  # the text is the model's alone, however long it was trained here
         drawn = generate(running, prompt, args.sample, config.block_size, args.temperature, args.top_k)
         print(decode(drawn[0].tolist()))
     if args.export:

@@ -1,8 +1,10 @@
 /* A trained model continues a text, without Python: the graph that examples/gpt.py --export wrote is loaded, its memory is
- * planned and taken here, and the likeliest character is appended again and again.
- *     ./generate MODEL WINDOW PROMPT COUNT        WINDOW: the model's block_size
- * Prints PROMPT and the COUNT characters behind it: those of `generate` in gpt.py at temperature 0. Build: make. */
+ * planned and taken here, it runs once for each character, and operators pick the character from what it gives.
+ *     ./generate MODEL WINDOW PROMPT COUNT [TEMPERATURE [TOP_K [SEED]]]        WINDOW: the model's block_size
+ * Prints PROMPT and the COUNT characters behind it: those of `generate` in gpt.py. TEMPERATURE 0, as without it, takes the
+ * likeliest; TOP_K and SEED are 20 and 1337, as in gpt.py. Build: make. */
 #include <narthex/narthex.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,44 +43,90 @@ static nx_session *load(const char *path, void **weights, void **features) {
     return session;
 }
 
+/* An operator with all its arguments in schema order (ops.txt); results belong to the caller. */
+static void call(const char *name, const nx_value *in, nx_value *out) {
+    const nx_op *op;
+    must(nx_op_find(name, &op));
+    must(nx_op_call(op, in, out));
+}
+
+/* The likeliest of the logits (1, n). */
+static nx_value pick(nx_tensor *logits) {
+    nx_value token;
+    call("aten::argmax", (nx_value[]){nx_value_tensor(logits), nx_value_int(-1), nx_value_bool(true)}, &token);
+    return token;
+}
+
+/* One drawn among the top_k likeliest. */
+static nx_value draw(nx_tensor *logits, double temperature, int64_t top_k) {
+    enum { SCALED, TOP, TOP_PLACES, LEAST, LOW, KEPT, CHANCES, N };
+    nx_value v[N], token, last = nx_value_int(-1), yes = nx_value_bool(true), no = nx_value_bool(false);
+    call("aten::div.Scalar", (nx_value[]){nx_value_tensor(logits), nx_value_float(temperature)}, &v[SCALED]);
+    call("aten::topk", (nx_value[]){v[SCALED], nx_value_int(top_k), last, yes, yes}, &v[TOP]);
+    call("aten::amin", (nx_value[]){v[TOP], nx_value_ints((int64_t[]){-1}, 1), yes}, &v[LEAST]);
+    call("aten::lt.Tensor", (nx_value[]){v[SCALED], v[LEAST]}, &v[LOW]);
+    call("aten::masked_fill.Scalar", (nx_value[]){v[SCALED], v[LOW], nx_value_float(-INFINITY)}, &v[KEPT]);
+    call("aten::softmax.int", (nx_value[]){v[KEPT], last, NX_VALUE_NONE}, &v[CHANCES]);
+    call("aten::multinomial", (nx_value[]){v[CHANCES], nx_value_int(1), no, NX_VALUE_NONE}, &token);
+    for (int i = 0; i < N; i++) nx_value_drop(&v[i]);
+    return token;
+}
+
+typedef struct options {
+    double temperature;
+    int64_t top_k;
+} options;
+
 /* The token behind the last of n tokens; the window sees its `size` newest. */
-static int64_t next_token(nx_session *session, const int64_t *tokens, int64_t n, nx_tensor *window, nx_tensor *last) {
+static int64_t next_token(nx_session *session, const int64_t *tokens, int64_t n, nx_tensor *window, nx_tensor *last, options o) {
     const nx_array *a = nx_tensor_array(window);
     int64_t size = a->numel, seen = n < size ? n : size;
     memcpy(a->data, tokens + n - seen, sizeof *tokens * (size_t)seen);
     *(int64_t *)nx_tensor_array(last)->data = seen - 1;
-    nx_tensor *inputs[] = {window, last}, *out[] = {NULL};
-    must(nx_session_run(session, GRAPH, NULL, inputs, 2, out, 1));
-    int64_t token = *(const int64_t *)nx_tensor_array(out[0])->data;
-    nx_tensor_unref(out[0]);
-    return token;
+    nx_tensor *inputs[] = {window, last}, *logits[] = {NULL};
+    must(nx_session_run(session, GRAPH, NULL, inputs, 2, logits, 1));
+    nx_value token = o.temperature == 0 ? pick(logits[0]) : draw(logits[0], o.temperature, o.top_k);
+    int64_t number = *(const int64_t *)nx_tensor_array(token.tensor)->data;
+    nx_value_drop(&token);
+    nx_tensor_unref(logits[0]);
+    return number;
+}
+
+/* The tokens of the prompt, with room for `end`; NULL if the model does not know a character. */
+static int64_t *read_prompt(const char *prompt, int64_t end) {
+    int64_t *tokens = must_have(calloc((size_t)end, sizeof *tokens));
+    for (int64_t i = 0; prompt[i]; i++) {
+        tokens[i] = token_of(prompt[i]);
+        if (tokens[i] >= 0 && tokens[i] < N_CHARACTERS) continue;
+        fprintf(stderr, "generate: the model does not know character %lld of the prompt\n", (long long)i);
+        free(tokens);
+        return NULL;
+    }
+    return tokens;
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) {
-        fprintf(stderr, "use: %s MODEL WINDOW PROMPT COUNT (WINDOW: the model's block_size)\n", argv[0]);
+    if (argc < 5 || argc > 8) {
+        fprintf(stderr, "use: %s MODEL WINDOW PROMPT COUNT [TEMPERATURE [TOP_K [SEED]]] (WINDOW: the model's block_size)\n",
+                argv[0]);
         return 2;
     }
     int64_t size = atoll(argv[2]), n = (int64_t)strlen(argv[3]), end = n + atoll(argv[4]);
-    if (size < 1 || n < 1 || end < n) {
-        fprintf(stderr, "generate: a window, a prompt and a count are needed\n");
+    options o = {argc > 5 ? atof(argv[5]) : 0, argc > 6 ? atoll(argv[6]) : 20};
+    nx_manual_seed(argc > 7 ? strtoull(argv[7], NULL, 10) : 1337);
+    if (size < 1 || n < 1 || end < n || o.temperature < 0) {
+        fprintf(stderr, "generate: a window, a prompt and a count are needed, and no temperature below 0\n");
         return 2;
     }
+    int64_t *tokens = read_prompt(argv[3], end);
+    if (tokens == NULL) return 2;
     void *weights, *features;
     nx_session *session = load(argv[1], &weights, &features);
     nx_tensor *window, *last;
     must(nx_tensor_new(NX_I64, 2, (int64_t[]){1, size}, NX_CPU, &window));
     must(nx_tensor_new(NX_I64, 1, (int64_t[]){1}, NX_CPU, &last));
     memset(nx_tensor_array(window)->data, 0, sizeof(int64_t) * (size_t)size);
-    int64_t *tokens = must_have(calloc((size_t)end, sizeof *tokens));
-    for (int64_t i = 0; i < n; i++) {
-        tokens[i] = token_of(argv[3][i]);
-        if (tokens[i] < 0 || tokens[i] >= N_CHARACTERS) {
-            fprintf(stderr, "generate: the model does not know character %lld of the prompt\n", (long long)i);
-            return 2;
-        }
-    }
-    for (int64_t i = n; i < end; i++) tokens[i] = next_token(session, tokens, i, window, last);
+    for (int64_t i = n; i < end; i++) tokens[i] = next_token(session, tokens, i, window, last, o);
     for (int64_t i = 0; i < end; i++) putchar(character_of(tokens[i]));
     putchar('\n');
     free(tokens);

@@ -123,17 +123,20 @@ def test_checkpoints_are_pytorchs(folder):
     assert max(abs(a - b) for a, b in zip(ours["loss"], theirs["loss"])) < 1e-4
 
 
-def test_from_c_the_same_tokens(folder):
+@pytest.mark.parametrize("temperature, top_k", [("0", "20"), ("0.8", "20"), ("1.2", "5")])
+def test_from_c_the_same_tokens(folder, temperature, top_k):
     from narthex import include_dir, lib_dir
 
     model, program = folder / "gpt.nxm", folder / "generate"
-    options = ("--steps", "60", "--eval-every", "60", "--sample", "80", "--temperature", "0", "--prompt", "def f(")
+    options = ["--steps", "60", "--eval-every", "60", "--sample", "80", "--prompt", "def f("]
+    options += ["--temperature", temperature, "--top-k", top_k]
     _, printed = run("narthex", folder, "exported", *options, "--export", str(model))
     linked = [f"-I{include_dir()}", f"-L{lib_dir()}", f"-Wl,-rpath,{lib_dir()}", "-lnarthex"]
     subprocess.run(
         ["cc", "-Wall", "-Wextra", "-Werror", str(ROOT / "examples/c/generate.c"), *linked, "-o", program], check=True
     )
-    done = subprocess.run([program, model, "32", "def f(", "80"], capture_output=True, text=True, check=True)
+    drawn = [program, model, "32", "def f(", "80", temperature, top_k]
+    done = subprocess.run(drawn, capture_output=True, text=True, check=True)
     assert done.stdout == printed[printed.index("def f(") :]
 
 
