@@ -93,6 +93,9 @@ def _op(arguments: list) -> int:
             if isinstance(value, (list, tuple)):
                 value = ", ".join(map(str, value))
             print(f"{key:14} {value}".rstrip())
+        others = [other for other in names if other.partition(".")[0] == full.partition(".")[0] and other != full]
+        if others:
+            print(f"{'overloads':14} {', '.join(others)}")
     return 0
 
 
