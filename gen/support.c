@@ -146,14 +146,12 @@ nx_status nx__fail_argument_dtype(const char *op, const char *name, const nx_arr
                    name, nx_dtype_kind(expected), nx_dtype_kind((nx_dtype)given->dtype));
 }
 
-nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted) {
-    if (admitted >> dtype & 1) return NX_OK;
+nx_status nx__fail_dtype(const char *op, nx_dtype dtype) {
     return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", op, nx_dtype_kind(dtype));
 }
 
-nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b,
-                               const char *b_name) {
-    if (a->dtype == b->dtype) return NX_OK;
+nx_status nx__fail_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b,
+                              const char *b_name) {
     return nx_fail(NX_RUNTIME, "%s: expected %s and %s to have the same dtype, but got: %s and %s; convert "
                    "one with .to()", op, a_name, b_name, nx_dtype_kind(a->dtype), nx_dtype_kind(b->dtype));
 }
@@ -165,8 +163,7 @@ static const char *device_text(char room[48], nx_device device) {
     return room;
 }
 
-nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b) {
-    if (a->device.type == b->device.type && a->device.index == b->device.index) return NX_OK;
+nx_status nx__fail_same_device(const char *op, const nx_array *a, const nx_array *b) {
     char text[2][48];
     return nx_fail(NX_RUNTIME, "%s: Expected all tensors to be on the same device, but found at least two "
                    "devices, %s and %s! Move one with .to()", op, device_text(text[0], a->device),
@@ -210,14 +207,17 @@ static void start_meta(nx_meta *out, nx_dtype dtype, nx_device device, const int
     for (int k = 0; k < n; k++) out->size[k] = size[k];
 }
 
+static nx_status fail_elements(const char *op) {
+    return nx_fail(NX_RUNTIME, "%s: the tensor has more elements than memory can hold", op);
+}
+
 /* Dimensions from the innermost in memory to the outermost. */
 static nx_status dense_strides(const char *op, nx_meta *out, const int *order) {
     int64_t step = 1;
     for (int k = 0; k < out->ndim; k++) {
         out->stride[order[k]] = step;
         int64_t size = out->size[order[k]] > 1 ? out->size[order[k]] : 1;
-        if (__builtin_mul_overflow(step, size, &step))
-            return nx_fail(NX_RUNTIME, "%s: the tensor has more elements than memory can hold", op);
+        if (__builtin_mul_overflow(step, size, &step)) return fail_elements(op);
     }
     return NX_OK;
 }
@@ -231,9 +231,12 @@ static nx_status channels_last(const char *op, nx_meta *out) {
 }
 
 static nx_status row_major(const char *op, nx_meta *out) {
-    int order[NX_MAX_DIMS];
-    for (int k = 0; k < out->ndim; k++) order[k] = out->ndim - 1 - k;
-    return dense_strides(op, out, order);
+    int64_t step = 1;
+    for (int d = out->ndim - 1; d >= 0; d--) {
+        out->stride[d] = step;
+        if (__builtin_mul_overflow(step, out->size[d] > 1 ? out->size[d] : 1, &step)) return fail_elements(op);
+    }
+    return NX_OK;
 }
 
 nx_status nx__meta_contiguous(const char *op, nx_meta *out) { return row_major(op, out); }

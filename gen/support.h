@@ -35,11 +35,21 @@ const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, co
 NX_MUST_USE nx_status nx__check_ndim(const char *op, int64_t n);
 /* The dimensions that `dims` names, wrapped, in the order given; all of them for NONE and the empty list. */
 NX_MUST_USE nx_status nx__dims_of(const char *op, const nx_value *dims, int ndim, int64_t *out, int *n);
+nx_status nx__fail_dtype(const char *op, nx_dtype dtype);
+nx_status nx__fail_same_dtype(const char *op, const nx_array *a, const char *a_name, const nx_array *b,
+                              const char *b_name);
+nx_status nx__fail_same_device(const char *op, const nx_array *a, const nx_array *b);
 /* Fails unless `dtype` is in `admitted`, a bit a dtype. */
-NX_MUST_USE nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted);
-NX_MUST_USE nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name,
-                                           const nx_array *b, const char *b_name);
-NX_MUST_USE nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b);
+NX_MUST_USE static inline nx_status nx__check_dtype(const char *op, nx_dtype dtype, uint32_t admitted) {
+    return NX_LIKELY(admitted >> dtype & 1) ? NX_OK : nx__fail_dtype(op, dtype);
+}
+NX_MUST_USE static inline nx_status nx__check_same_dtype(const char *op, const nx_array *a, const char *a_name,
+                                                         const nx_array *b, const char *b_name) {
+    return NX_LIKELY(a->dtype == b->dtype) ? NX_OK : nx__fail_same_dtype(op, a, a_name, b, b_name);
+}
+NX_MUST_USE static inline nx_status nx__check_same_device(const char *op, const nx_array *a, const nx_array *b) {
+    return NX_LIKELY(nx_device_same(a->device, b->device)) ? NX_OK : nx__fail_same_device(op, a, b);
+}
 /* A text must be one of `words`; NONE where it may be absent. */
 NX_MUST_USE nx_status nx__check_choice(const char *op, const char *name, const nx_value *value, const char *const *words,
                                        int n_words);
@@ -94,6 +104,12 @@ void nx__drop_lists(nx_value *lists, int n);
 /* Drops n temporaries. */
 void nx__release(nx_tensor **t, int n);
 /* Releases the temporaries `t`; after a failure also the gradients. Returns `status`. */
-nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads);
+static inline nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads) {
+    for (int k = 0; k < n; k++) {
+        if (t[k]) nx_tensor_unref(t[k]);
+    }
+    if (NX_UNLIKELY(status != NX_OK)) nx__release(grads, n_grads);
+    return status;
+}
 
 #endif

@@ -109,15 +109,3 @@ void nx__release(nx_tensor **t, int n) {
         t[k] = NULL;
     }
 }
-
-nx_status nx__grad_end(nx_status status, nx_tensor **t, int n, nx_tensor **grads, int n_grads) {
-    for (int k = 0; k < n; k++) {
-        if (t[k]) nx_tensor_unref(t[k]);
-    }
-    if (status == NX_OK) return NX_OK;
-    for (int k = 0; k < n_grads; k++) {
-        nx_tensor_unref(grads[k]);
-        grads[k] = NULL;
-    }
-    return status;
-}

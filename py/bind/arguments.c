@@ -305,6 +305,11 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
                          (int)n_given);
             return 0;
         }
+        if (NX_LIKELY(def->params[k].type == NX_TYPE_TENSOR && nxpy_tensor_check(given[k]))) {
+            args->in[k] = nx_value_tensor(nxpy_tensor_get(given[k]));
+            filled |= UINT64_C(1) << k;
+            continue;
+        }
         bool spread = spreads(def, (int)k, is_method, given, n_given);
         if (spread) read = read_ints(given + k, n_given - k, args, &args->in[k]);
         else read = read_argument(&def->params[k], given[k], args, &args->in[k]);

@@ -33,7 +33,8 @@ typedef struct nxpy_tensor {
 extern PyTypeObject nxpy_tensor_type;     /* narthex._C.TensorBase; narthex.Tensor is its only direct subclass in use */
 extern PyTypeObject *nxpy_tensor_class;   /* what new tensors are made of: narthex.Tensor once it is registered */
 static inline bool nxpy_tensor_check(PyObject *o) {
-    return Py_IS_TYPE(o, nxpy_tensor_class) || PyObject_TypeCheck(o, &nxpy_tensor_type);
+    bool is_usual = Py_IS_TYPE(o, nxpy_tensor_class) || Py_TYPE(o)->tp_base == nxpy_tensor_class; /* Parameter */
+    return NX_LIKELY(is_usual) || PyObject_TypeCheck(o, &nxpy_tensor_type);
 }
 static inline nx_tensor *nxpy_tensor_get(PyObject *o) { return ((nxpy_tensor *)o)->tensor; } /* lent */
 /* Equal for tensors in one memory. */

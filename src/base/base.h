@@ -48,6 +48,7 @@ typedef struct nx_thread {
     bool freeing_nodes;
     uint64_t grad_sequence;                        /* of the last node made here (src/grad) */
     uint64_t grad_run;                             /* the backward that runs here, 0: none; no two have one number (src/grad) */
+    uint64_t grad_runs;                            /* the last number that a backward got here (src/grad) */
     bool grad_run_chosen;                          /* it was asked for certain inputs (src/grad) */
     bool anomaly;                                  /* nodes note where they are made, backward checks them (src/grad) */
     void *saved_hooks;                             /* what saved tensors go through, NULL: nothing; its owner's (src/grad) */

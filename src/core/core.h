@@ -4,6 +4,12 @@
 
 #include "base/base.h"
 
+/* As nx_dtype_bytes, where a call would cost. */
+static const uint8_t nx_dtype_sizes[NX_N_DTYPES] = {
+#define NX_DTYPE_ROW(code, type, category, name, brief, kind) sizeof(type),
+#include "narthex/dtypes.def"
+#undef NX_DTYPE_ROW
+};
 static inline bool nx_device_same(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
 
 /* ---- storage: a block of device memory that tensors share -------------------------------------------- */

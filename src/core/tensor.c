@@ -7,7 +7,7 @@ enum { MAX_FREE = 128 };
 void (*nx_autograd_free)(struct nx_autograd *autograd);
 void (*nx_python_free)(void *python);
 
-static nx_tensor *take_listed(void) {
+static inline nx_tensor *take_listed(void) {
     nx_thread *thread = nx_thread_get();
     nx_tensor *tensor = thread->free_tensors;
     if (tensor == NULL || nx_alloc_watched()) return nx_alloc(sizeof *tensor);
@@ -40,7 +40,7 @@ static bool keep_whole(nx_tensor *tensor) {
     return true;
 }
 
-static nx_tensor *take_whole(size_t bytes) {
+static inline nx_tensor *take_whole(size_t bytes) {
     nx_thread *thread = nx_thread_get();
     nx_tensor *tensor = thread->free_whole;
     if (tensor == NULL || bytes > NX__LISTED_BYTES || nx_alloc_watched()) return NULL;
@@ -70,7 +70,7 @@ static void free_thread_lists(nx_thread *thread) {
 __attribute__((constructor)) static void watch_thread_ends(void) { nx__thread_end = free_thread_lists; }
 
 /* A tensor with room for ndim dimensions and nothing else filled in. */
-static nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uint64_t keys, nx_tensor **out) {
+static inline nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uint64_t keys, nx_tensor **out) {
     if (ndim > NX_MAX_DIMS) return nx_fail(NX_RUNTIME, "tensor: %d dimensions, at most %d are possible", ndim, NX_MAX_DIMS);
     nx_tensor *tensor = take_listed();
     if (tensor == NULL) return nx_fail_memory(sizeof *tensor);
@@ -87,7 +87,7 @@ static nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uint64_t k
 }
 
 /* The same with a storage of `bytes`. */
-static nx_status new_stored(int ndim, nx_dtype dtype, nx_device device, bool fake, size_t bytes, nx_tensor **out) {
+static inline nx_status new_stored(int ndim, nx_dtype dtype, nx_device device, bool fake, size_t bytes, nx_tensor **out) {
     nx_tensor *tensor;
     uint64_t keys = NX_DEVICE_KEY(device) | (fake ? NX_KEY(FAKE) : 0);
     bool is_small = !fake && device.type == 0 && ndim <= NX_INLINE_DIMS;
@@ -109,11 +109,17 @@ static nx_status new_stored(int ndim, nx_dtype dtype, nx_device device, bool fak
 }
 
 static void fill_dims(nx_tensor *tensor, const int64_t *sizes, const int64_t *strides) {
-    for (int d = 0; d < tensor->a.ndim; d++) {
-        tensor->a.sizes[d] = sizes[d];
-        tensor->a.strides[d] = strides[d];
+    nx_array *a = &tensor->a;
+    int64_t numel = 1;
+    bool contiguous = true;
+    for (int d = a->ndim - 1; d >= 0; d--) { /* with nx_array_refresh in one pass */
+        a->sizes[d] = sizes[d];
+        a->strides[d] = strides[d];
+        contiguous = contiguous && (sizes[d] == 1 || strides[d] == numel);
+        numel *= sizes[d];
     }
-    nx_array_refresh(&tensor->a);
+    a->numel = numel;
+    a->contiguous = contiguous || numel == 0;
 }
 
 static nx_status fail_size(const nx_meta *meta) {
@@ -133,7 +139,7 @@ nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out) {
 }
 
 nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out) {
-    size_t bytes = (size_t)like->numel * nx_dtype_bytes(like->dtype);
+    size_t bytes = (size_t)like->numel * nx_dtype_sizes[like->dtype];
     NX_TRY(new_stored(like->ndim, like->dtype, like->device, false, bytes, out));
     nx_array *a = &(*out)->a;
     int64_t stride = 1;

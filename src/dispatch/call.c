@@ -14,7 +14,7 @@ static uint64_t keys_of_value(const nx_value *value) {
 uint64_t nx_keys_of(const nx_op *op, const nx_value *in) {
     const nx__op *own = nx__op_of(op);
     uint64_t keys = 0;
-    for (int i = 0; i < own->n_tensors; i++) {
+    for (int i = 0; i < op->n_tensors; i++) {
         const nx_value *value = &in[own->tensors[i]];
         keys |= NX_LIKELY(value->tag == NX_TAG_TENSOR) ? value->tensor->keys : keys_of_value(value);
     }
@@ -34,7 +34,7 @@ static const nx_array *first_array(const nx_value *value) {
 nx_device nx_call_device(const nx_op *op, const nx_value *in) {
     const nx__op *own = nx__op_of(op);
     const nx_array *first = NULL;
-    for (int i = 0; i < own->n_tensors; i++) {
+    for (int i = 0; i < op->n_tensors; i++) {
         const nx_array *array = first_array(&in[own->tensors[i]]);
         if (array == NULL) continue;
         if (first == NULL) first = array;
@@ -49,19 +49,12 @@ nx_device nx_call_device(const nx_op *op, const nx_value *in) {
     return NX_CPU;
 }
 
-static nx_status call_highest(const nx_op *op, uint64_t keys, const nx_value *in, nx_value *out) {
-    if (NX_UNLIKELY(keys == 0))
-        return nx_fail(NX_RUNTIME, "%s: no device is left to compute it", op->def->name);
-    int at = 63 - __builtin_clzll(keys);
-    nx_run run = {op, keys ^ (UINT64_C(1) << at), NULL, NX_CPU};
-    return op->table[at](&run, in, out);
+nx_status nx_fail_keys(const nx_op *op) {
+    return nx_fail(NX_RUNTIME, "%s: no device is left to compute it", op->def->name);
 }
 
 nx_status nx_op_call(const nx_op *op, const nx_value *in, nx_value *out) {
     const nx_thread *thread = nx_thread_get();
-    return call_highest(op, (nx_keys_of(op, in) | thread->keys_included) & ~thread->keys_excluded, in, out);
-}
-
-nx_status nx_redispatch(const nx_op *op, uint64_t keys, int at, const nx_value *in, nx_value *out) {
-    return call_highest(op, keys & ((UINT64_C(1) << at) - 1), in, out);
+    uint64_t keys = (nx_keys_of(op, in) | thread->keys_included) & ~thread->keys_excluded;
+    return nx_redispatch(op, keys, NX_N_KEYS, in, out);
 }

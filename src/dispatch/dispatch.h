@@ -137,6 +137,7 @@ struct nx_op {
     int index;
     nx_op_fn *table[NX_N_KEYS];
     const nx_op *functional, *inplace; /* siblings, NULL: none */
+    int n_tensors;                     /* parameters that may hold tensors */
 };
 
 /* ---- registration: def / impl / fallback ------------------------------------------------------------------ */
@@ -157,8 +158,15 @@ static inline int nx_results_of(const nx_op *op, nx_value *out, nx_value **resul
     *results = is_list ? (nx_value *)out->list : out;
     return is_list ? out->n : op->def->n_out;
 }
+nx_status nx_fail_keys(const nx_op *op);
 /* Goes on below key `at`: the highest key of `keys` under it. */
-NX_MUST_USE nx_status nx_redispatch(const nx_op *op, uint64_t keys, int at, const nx_value *in, nx_value *out);
+NX_MUST_USE static inline nx_status nx_redispatch(const nx_op *op, uint64_t keys, int at, const nx_value *in, nx_value *out) {
+    keys &= (UINT64_C(1) << at) - 1;
+    if (NX_UNLIKELY(keys == 0)) return nx_fail_keys(op);
+    int highest = 63 - __builtin_clzll(keys);
+    nx_run run = {op, keys ^ (UINT64_C(1) << highest), NULL, NX_CPU};
+    return op->table[highest](&run, in, out);
+}
 /* The front: shape rule, allocation (or the written argument), launch. Stands at every device's key. */
 nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out); /* at FAKE */

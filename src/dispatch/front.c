@@ -4,7 +4,7 @@
  * written.c, fallback.c. */
 #include "dispatch/private.h"
 
-static nx_status shape_rule(const nx_op *op, const nx_value *in, nx_meta *metas) {
+static inline nx_status shape_rule(const nx_op *op, const nx_value *in, nx_meta *metas) {
     const nx_op_def *def = op->def;
     for (int k = 0; k < def->n_out; k++) {
         metas[k].absent = false;
@@ -18,7 +18,7 @@ static nx_status fail_meta(const nx_op *op) {
     return nx_fail(NX_NOT_IMPLEMENTED, "%s: no shape rule and no composition", op->def->name);
 }
 
-static nx_status make_view(const nx_op *op, nx_meta *meta, nx_tensor *source, nx_value *out) {
+static inline nx_status make_view(const nx_op *op, nx_meta *meta, nx_tensor *source, nx_value *out) {
     nx_tensor *view;
     if (source->storage == NULL) {
         return nx_fail(NX_RUNTIME, "%s: argument %d was saved as a shape only", op->def->name, meta->view_of);
@@ -100,7 +100,7 @@ nx_status nx_fail_devices(const char *op, nx_device a, nx_device b) {
 
 static nx_status check_devices(const nx_op *op, const nx_value *in, nx_device device) {
     const nx__op *own = nx__op_of(op);
-    for (int i = 0; i < own->n_tensors; i++) {
+    for (int i = 0; i < op->n_tensors; i++) {
         const nx_value *value = &in[own->tensors[i]];
         const nx_value *at = value->tag == NX_TAG_LIST ? value->list : value;
         for (int n = value->tag == NX_TAG_LIST ? value->n : 1; n > 0; n--, at++) {
@@ -132,7 +132,7 @@ static nx_status launch_elsewhere(nx_run *run, const nx_value *in, nx_value *out
  * _to_copy(self). */
 static nx_tensor *copy_source(const nx_op *op, const nx_value *in) {
     const nx__op *own = nx__op_of(op);
-    const nx_value *last = own->n_tensors ? &in[own->tensors[own->n_tensors - 1]] : NULL;
+    const nx_value *last = op->n_tensors ? &in[own->tensors[op->n_tensors - 1]] : NULL;
     return last && last->tag == NX_TAG_TENSOR ? last->tensor : NULL;
 }
 
@@ -203,7 +203,8 @@ static inline const nx_array *operand_like(const nx_point *point, const nx_value
             continue;
         }
         if (first == NULL) first = a;
-        if (a->dtype < NX_F16 || a->dtype != first->dtype || !same_size(a, first)) return NULL;
+        else if (a->dtype != first->dtype || !same_size(a, first)) return NULL;
+        if (a->dtype < NX_F16) return NULL;
         if (NX_LIKELY(a->contiguous)) like = like ? like : a;
         else if (is_spread(a)) usual = false;
         else return NULL;
@@ -241,6 +242,8 @@ static nx_status front_general(nx_run *run, bool is_direct, const nx_value *in, 
     nx_tensor *tensor;
     if (NX_UNLIKELY(def->meta == NULL)) return def->compose ? compose(run, in, out) : fail_meta(op);
     NX_TRY(shape_rule(op, in, metas));
+    if (def->kind == NX_KIND_VIEW && def->n_out == 1 && metas[0].view_of >= 0 && !metas[0].absent)
+        return make_view(op, metas, in[metas[0].view_of].tensor, out);
     bool is_plain = nx__op_of(op)->is_plain && metas[0].device.type == 0 && metas[0].view_of < 0;
     if (NX_LIKELY(is_plain && is_direct && !metas[0].absent)) {
         NX_TRY(nx_tensor_new_meta(metas, false, &tensor));

@@ -10,7 +10,7 @@ enum { NX__MAX_IN = 64, NX__MAX_OUT = 8 };
 typedef struct nx__op {
     nx_op op;                                    /* first */
     uint32_t explicit_rows;                      /* keys that nx_library_impl filled */
-    int8_t n_tensors, tensors[NX__MAX_IN];       /* parameters that may hold tensors */
+    int8_t tensors[NX__MAX_IN];                  /* op.n_tensors parameters that may hold tensors */
     int8_t written[NX__MAX_OUT];                 /* argument that result k is, -1: a new one */
     int8_t device_param;                         /* -1: none */
     bool is_plain; /* one new result, computed by a kernel where its operands are */

@@ -84,7 +84,7 @@ static void read_schema(nx__op *op) {
     for (int k = 0; k < def->n_out; k++) op->written[k] = -1;
     for (int i = 0; i < def->n_in; i++) {
         nx_type type = def->params[i].type;
-        if (type == NX_TYPE_TENSOR || type == NX_TYPE_TENSORS) op->tensors[op->n_tensors++] = (int8_t)i;
+        if (type == NX_TYPE_TENSOR || type == NX_TYPE_TENSORS) op->tensors[op->op.n_tensors++] = (int8_t)i;
         if (type == NX_TYPE_DEVICE) op->device_param = (int8_t)i;
         if (def->params[i].written && n_written < def->n_out) op->written[n_written++] = (int8_t)i;
     }

@@ -66,7 +66,7 @@ static bool any_overlaps(const nx_tensor *written, const nx_value *values, int n
 
 static nx_status check_inputs_overlap(const nx_op *op, const nx_value *in, const nx_tensor *written) {
     const nx__op *own = nx__op_of(op);
-    for (int i = 0; i < own->n_tensors; i++) {
+    for (int i = 0; i < op->n_tensors; i++) {
         if (!any_overlaps(written, &in[own->tensors[i]], 1)) continue;
         return nx_fail(
             NX_RUNTIME,

@@ -23,16 +23,21 @@ static int base_name(const nx_op_def *def, const char **name) {
     return (int)strcspn(*name, ".");
 }
 
-static bool wants_grad(const nx_value *value) {
-    if (value->tag == NX_TAG_LIST) {
-        for (int i = 0; i < value->n; i++) {
-            if (wants_grad(&value->list[i])) return true;
-        }
+static bool wants_any_grad(const nx_value *list) {
+    for (int i = 0; i < list->n; i++) {
+        const nx_value *value = &list->list[i];
+        if (value->tag == NX_TAG_TENSOR ? nx__requires_grad(value->tensor) : value->tag == NX_TAG_LIST && wants_any_grad(value))
+            return true;
     }
-    return value->tag == NX_TAG_TENSOR && nx__requires_grad(value->tensor);
+    return false;
 }
 
-static uint64_t differentiable(const nx_derivative *derivative, const nx_value *in) {
+static inline bool wants_grad(const nx_value *value) {
+    if (NX_LIKELY(value->tag == NX_TAG_TENSOR)) return nx__requires_grad(value->tensor);
+    return value->tag == NX_TAG_LIST && wants_any_grad(value);
+}
+
+static inline uint64_t differentiable(const nx_derivative *derivative, const nx_value *in) {
     uint64_t needed = 0;
     for (uint64_t rest = derivative ? derivative->inputs : 0; rest; rest &= rest - 1) {
         const nx_value *value = &in[__builtin_ctzll(rest)];
@@ -155,25 +160,27 @@ static nx_status call_out(nx_run *run, const nx_value *in, nx_value *out) {
 }
 
 /* ---- functional --------------------------------------------------------------------------------------- */
-static bool gets_history(const nx_value *result) {
+static inline bool gets_history(const nx_value *result) {
     bool is_float = result->tag == NX_TAG_TENSOR && nx_is_float((nx_dtype)result->array->dtype);
     return is_float && !nx__requires_grad(result->tensor); /* else: an argument handed back as it is */
 }
 
-/* Takes `node`. The last result takes the caller's reference: the commonest call counts nothing up and
- * down. */
-static nx_status give_history(nx__node *node, nx_value *out) {
+/* Takes `node`. */
+static nx_status give_all_history(nx__node *node, nx_value *out) {
     int n_out = nx_results_of(node->node.op, out, &out);
     node->node.n_inputs = n_out;
     nx_status status = NX_OK;
-    int k = 0;
-    for (; k < n_out - 1 && status == NX_OK; k++) {
+    for (int k = 0; k < n_out && status == NX_OK; k++) {
         if (gets_history(&out[k])) status = nx_grad_set_node(out[k].tensor, &node->node, k);
     }
-    if (status == NX_OK && n_out > 0 && gets_history(&out[k]))
-        return nx_grad_take_node(out[k].tensor, &node->node, k);
     nx_grad_node_unref(&node->node);
     return status;
+}
+
+/* Takes `node`. The commonest call counts nothing up and down. */
+static inline nx_status give_history(nx__node *node, const nx_op_def *def, nx_value *out) {
+    bool is_one = def->n_out == 1 && !(def->flags & NX_OP_LIST) && gets_history(&out[0]);
+    return NX_LIKELY(is_one) ? nx__history_take(out[0].tensor, &node->node) : give_all_history(node, out);
 }
 
 static nx_status call_functional(nx_run *run, const nx_value *in, uint64_t needed, nx_value *out) {
@@ -185,8 +192,8 @@ static nx_status call_functional(nx_run *run, const nx_value *in, uint64_t neede
         nx_grad_node_unref(&node->node);
         return status;
     }
-    if (node->wanted) status = nx__operator_save_results(node, out);
-    if (NX_LIKELY(status == NX_OK)) status = give_history(node, out);
+    if (NX_UNLIKELY(node->wanted != 0)) status = nx__operator_save_results(node, out);
+    if (NX_LIKELY(status == NX_OK)) status = give_history(node, def, out);
     else nx_grad_node_unref(&node->node);
     if (status != NX_OK) drop_results(def, out);
     return status;

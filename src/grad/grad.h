@@ -42,7 +42,10 @@ typedef struct nx_autograd {          /* of a tensor */
     /* of a leaf that a graph has used; owned, knows the leaf as its context */
     nx_grad_node *accumulator;
     bool retains_grad;
-    struct nx_autograd *next_retained;/* of node's results that retain their gradient (lent) */
+    union {
+        struct nx_autograd *next_retained;/* of node's results that retain their gradient (lent) */
+        struct nx_autograd *next_free;    /* of the thread's free records */
+    };
 } nx_autograd;
 
 bool nx_grad_enabled(void);

@@ -8,21 +8,13 @@
 
 #include <ctype.h>
 
-enum { NODE_BYTES = 768, MAX_FREE = 256 }; /* bytes: an operator of three tensors and two numbers, addmm above all */
+enum { MAX_FREE = 256 };
 
 /* ---- blocks ------------------------------------------------------------------------------------------- */
-static nx__node *take_listed(void) {
-    nx_thread *thread = nx_thread_get();
-    nx__node *node = thread->free_nodes;
-    if (node == NULL || nx_alloc_watched()) return nx_alloc(NODE_BYTES);
-    thread->free_nodes = node->next;
-    thread->n_free_nodes--;
-    return node;
-}
+nx__node *nx__node_block(size_t bytes) { return nx_alloc(bytes <= NX__NODE_BYTES ? NX__NODE_BYTES : bytes); }
 
-static void give_listed(nx__node *node) {
-    nx_thread *thread = nx_thread_get();
-    if (node->bytes != NODE_BYTES || thread->n_free_nodes >= MAX_FREE || nx_alloc_watched()) {
+static inline void give_listed(nx_thread *thread, nx__node *node) {
+    if (NX_UNLIKELY(node->bytes > NX__NODE_BYTES || thread->n_free_nodes >= MAX_FREE || nx_alloc_watched())) {
         nx_free(node);
         return;
     }
@@ -34,30 +26,12 @@ static void give_listed(nx__node *node) {
 nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes,
                        nx__node **out) {
     size_t bytes = sizeof(nx__node) + sizeof(nx_edge) * (size_t)n_edges + more_bytes;
-    nx__node *node = bytes <= NODE_BYTES ? take_listed() : nx_alloc(bytes);
-    if (node == NULL) return nx_fail_memory(bytes);
-    /* Field by field: gcc clears a struct of this size by `rep stos`, which takes longer than all the
-     * rest. */
-    nx_count_start(&node->node.refs);
-    node->node.class = class;
     nx_thread *thread = nx_thread_get();
-    node->node.sequence = ++thread->grad_sequence;
-    node->made_at = NX_UNLIKELY(thread->anomaly) && thread->tracer == NULL ? nx_anomaly_note() : NULL;
+    nx__node *node = nx__node_take(thread, bytes);
+    if (node == NULL) return nx_fail_memory(bytes);
+    nx__node_start(node, thread, class, bytes);
     node->node.n_inputs = n_inputs;
     node->node.n_edges = n_edges;
-    node->node.edges = (nx_edge *)(node + 1);
-    node->node.released = false;
-    node->node.op = NULL;
-    node->node.context = NULL;
-    node->bytes = bytes <= NODE_BYTES ? NODE_BYTES : bytes;
-    node->retained = NULL;
-    node->destroy = NULL;
-    node->run = NULL;
-    node->outer = NULL;
-    node->hooks = NULL;
-    node->n_in = node->n_out = 0;
-    node->list_at = -1;
-    node->whole = node->kept = node->packed = 0;
     for (int k = 0; k < n_edges; k++) node->node.edges[k] = (nx_edge){NULL, 0};
     *out = node;
     return NX_OK;
@@ -74,39 +48,43 @@ nx_status nx_grad_node_new(const nx_grad_class *class, int n_inputs, int n_edges
 
 void nx_grad_node_ref(nx_grad_node *node) { nx_count_up(&node->refs); }
 
+static inline void add_dead(nx_thread *thread, nx_grad_node *node) {
+    nx__node_of(node)->next = thread->dead_nodes;
+    thread->dead_nodes = nx__node_of(node);
+}
+
 void nx__node_stop(nx_grad_node *node) {
     if (node->released || node->class->release == NULL) return;
     node->released = true;
     node->class->release(node);
 }
 
-static void free_node(nx__node *node) {
+static inline void free_node(nx_thread *thread, nx__node *node) {
     nx__node_stop(&node->node);
     if (node->destroy) node->destroy(node);
     if (NX_UNLIKELY(node->made_at != NULL)) nx_anomaly_free(node->made_at);
     if (node->node.class->end) node->node.class->end(&node->node);
-    for (nx_grad_hook *hook = node->hooks, *next; hook; hook = next) {
+    for (nx_grad_hook *hook = node->hooks, *next; NX_UNLIKELY(hook != NULL); hook = next) {
         next = hook->next;
         if (hook->context) hook->free(hook->context);
         nx_free(hook);
     }
     for (int k = 0; k < node->node.n_edges; k++) {
-        if (node->node.edges[k].node) nx_grad_node_unref(node->node.edges[k].node);
+        nx_grad_node *next = node->node.edges[k].node;
+        if (next && nx_count_down(&next->refs)) add_dead(thread, next);
     }
-    give_listed(node);
+    give_listed(thread, node);
 }
 
 void nx_grad_node_unref(nx_grad_node *node) {
     if (node == NULL || !nx_count_down(&node->refs)) return;
     nx_thread *thread = nx_thread_get();
-    nx__node *dead = nx__node_of(node);
-    dead->next = thread->dead_nodes;
-    thread->dead_nodes = dead;
+    add_dead(thread, node);
     if (thread->freeing_nodes) return;
     thread->freeing_nodes = true;
-    while ((dead = thread->dead_nodes) != NULL) {
+    for (nx__node *dead; (dead = thread->dead_nodes) != NULL;) {
         thread->dead_nodes = dead->next;
-        free_node(dead);
+        free_node(thread, dead);
     }
     thread->freeing_nodes = false;
 }
@@ -202,8 +180,6 @@ const char *nx__short_name(const nx_grad_node *node, int *n) {
 }
 
 /* ---- the autograd record of a tensor ------------------------------------------------------------------ */
-typedef struct free_record { struct free_record *next; } free_record;
-
 static void free_autograd(nx_autograd *autograd) {
     nx_thread *thread = nx_thread_get();
     nx__retain_stop(autograd);
@@ -217,9 +193,8 @@ static void free_autograd(nx_autograd *autograd) {
         nx_free(autograd);
         return;
     }
-    free_record *record = (free_record *)autograd;
-    record->next = thread->free_autograds;
-    thread->free_autograds = record;
+    autograd->next_free = thread->free_autograds;
+    thread->free_autograds = autograd;
     thread->n_free_autograds++;
 }
 
@@ -227,11 +202,10 @@ nx_status nx__autograd_of(nx_tensor *tensor, nx_autograd **out) {
     nx_autograd *autograd = tensor->autograd;
     if (autograd == NULL) {
         nx_thread *thread = nx_thread_get();
-        free_record *record = thread->free_autograds;
-        if (record && !nx_alloc_watched()) {
-            thread->free_autograds = record->next;
+        autograd = thread->free_autograds;
+        if (autograd && !nx_alloc_watched()) {
+            thread->free_autograds = autograd->next_free;
             thread->n_free_autograds--;
-            autograd = (nx_autograd *)record;
         } else if ((autograd = nx_alloc(sizeof *autograd)) == NULL) {
             return nx_fail_memory(sizeof *autograd);
         }
@@ -248,8 +222,8 @@ static void free_thread_lists(nx_thread *thread) {
         next = node->next;
         nx_free(node);
     }
-    for (free_record *record = thread->free_autograds, *next; record; record = next) {
-        next = record->next;
+    for (nx_autograd *record = thread->free_autograds, *next; record; record = next) {
+        next = record->next_free;
         nx_free(record);
     }
     thread->free_nodes = thread->free_autograds = NULL;

@@ -15,50 +15,50 @@ typedef struct nx__slot {
 
 enum { MAX_SLOTS = 64 }; /* bits of nx__node.whole */
 typedef struct shape {
-    int64_t numel;
-    uint8_t dtype, ndim;
-    bool contiguous;
-    nx_device device;
+    nx_array a;     /* without data, sizes and strides */
     int64_t dims[]; /* sizes, then strides */
 } shape;
 
-#define FEW_DIMS 4
+enum { FEW_DIMS = 4, SHAPE_BYTES = sizeof(shape) + 2 * FEW_DIMS * sizeof(int64_t) }; /* larger ones have a block of their own */
 _Static_assert(FEW_DIMS <= NX_INLINE_DIMS, "copied from a tensor as a whole");
-static size_t shape_bytes(int ndim) {
-    return sizeof(shape) + 2 * sizeof(int64_t) * (size_t)(ndim > FEW_DIMS ? ndim : FEW_DIMS);
+
+/* `room` is for SHAPE_BYTES. Piece by piece, as they were written: a wider read of a tensor that was made just now would wait
+ * until all its parts have reached the cache. */
+static inline shape *put_shape(char *room, const nx_tensor *tensor) {
+    shape *s = (shape *)room;
+    s->a.numel = tensor->a.numel;
+    s->a.dtype = tensor->a.dtype;
+    s->a.ndim = tensor->a.ndim;
+    s->a.contiguous = tensor->a.contiguous;
+    s->a.device = tensor->a.device;
+    const volatile int64_t *dims = tensor->dims; /* strides lie behind sizes */
+    for (int d = 0; d < 2 * FEW_DIMS; d++) s->dims[d] = dims[d];
+    return s;
 }
 
-static shape *put_shape(char **at, const nx_tensor *tensor) {
-    const nx_array *a = &tensor->a;
-    shape *s = (shape *)*at;
-    s->numel = a->numel;
-    s->dtype = a->dtype;
-    s->ndim = a->ndim;
-    s->contiguous = a->contiguous;
-    s->device = a->device;
-    if (NX_LIKELY(a->ndim <= FEW_DIMS && a->sizes == tensor->dims)) { /* without a loop: strides follow the sizes */
-        memcpy(s->dims, tensor->dims, sizeof(int64_t) * 2 * FEW_DIMS);
-    } else {
-        int64_t *dims = s->dims;
-        for (int d = 0; d < a->ndim; d++) *dims++ = a->sizes[d];
-        for (int d = 0; d < a->ndim; d++) *dims++ = a->strides[d];
-    }
-    *at += shape_bytes(a->ndim);
+static size_t shape_bytes(int ndim) { return sizeof(shape) + 2 * sizeof(int64_t) * (size_t)ndim; }
+
+/* Of any number of dimensions; `room` is for shape_bytes. */
+static shape *put_any_shape(void *room, const nx_array *a) {
+    shape *s = room;
+    s->a = *a;
+    memcpy(s->dims, a->sizes, sizeof(int64_t) * a->ndim);
+    memcpy(s->dims + a->ndim, a->strides, sizeof(int64_t) * a->ndim);
     return s;
 }
 
 /* Lives as long as the node; nobody may keep it. */
 static void tensor_of_shape(const shape *s, nx_tensor *out) {
-    nx_tensor_start(out, (int64_t *)s->dims, s->ndim, (nx_dtype)s->dtype, s->device, NX_DEVICE_KEY(s->device));
+    nx_tensor_start(out, (int64_t *)s->dims, s->a.ndim, (nx_dtype)s->a.dtype, s->a.device, NX_DEVICE_KEY(s->a.device));
     out->a.data = NULL;
-    out->a.numel = s->numel;
-    out->a.contiguous = s->contiguous;
+    out->a.numel = s->a.numel;
+    out->a.contiguous = s->a.contiguous;
     out->storage = NULL;
 }
 
 /* ---- saving ------------------------------------------------------------------------------------------- */
-static void reads_of(const nx_derivative *d, uint64_t needed, uint64_t *in, uint64_t *out) {
-    if (d->saves_in_of == NULL || d->saves_out_of == NULL) {
+static inline void reads_of(const nx_derivative *d, uint64_t needed, uint64_t *in, uint64_t *out) {
+    if ((d->saves_in | d->saves_out) == 0 || d->saves_in_of == NULL || d->saves_out_of == NULL) {
         *in = d->saves_in;
         *out = d->saves_out;
         return;
@@ -80,7 +80,9 @@ bool nx__operator_reads(const nx_derivative *derivative, uint64_t needed, int ar
 static void drop_slots(nx__node *node, uint64_t which) {
     for (uint64_t rest = which; rest; rest &= rest - 1) {
         nx_value *value = &node->slots[__builtin_ctzll(rest)].value;
-        if (NX_UNLIKELY(node->packed & rest & -rest)) nx_saved_free((void *)value->opaque);
+        uint64_t bit = rest & -rest;
+        if (NX_UNLIKELY(node->packed & bit)) nx_saved_free(value->opaque);
+        else if (NX_UNLIKELY(node->shapes & bit)) nx_free(value->opaque);
         else nx_value_drop(value);
     }
     node->packed &= ~which;
@@ -96,7 +98,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
 static const nx_grad_class operator_class = {"Operator", apply, NULL, NULL}; /* saves nothing that backward frees */
 static const nx_grad_class saving_class = {"Operator", apply, release_whole, NULL};
 
-static nx_status save_whole(nx__node *node, int at, nx_tensor *tensor) {
+static inline nx_status save_whole(nx__node *node, int at, nx_tensor *tensor) {
     nx_saved *saved = NULL;
     if (NX_UNLIKELY(nx_thread_get()->saved_hooks != NULL)) NX_TRY(nx_saved_new(tensor, at >= node->n_in, &saved));
     if (NX_LIKELY(saved == NULL)) {
@@ -126,93 +128,129 @@ static uint32_t list_version(const nx_value *list) {
     return sum;
 }
 
-/* Bytes of what save_arguments puts into the node's block. */
-static size_t shapes_bytes(const nx_value *value) {
-    if (value->tag == NX_TAG_TENSOR) return shape_bytes(value->array->ndim);
-    size_t bytes = value->tag == NX_TAG_LIST ? sizeof(nx_value) * (size_t)value->n : 0;
-    for (int i = 0; value->tag == NX_TAG_LIST && i < value->n; i++) bytes += shapes_bytes(&value->list[i]);
+/* What put_list takes of the node's block. */
+static size_t list_bytes(const nx_value *list) {
+    size_t bytes = sizeof *list * (size_t)list->n;
+    for (int i = 0; i < list->n; i++) bytes += list->list[i].tag == NX_TAG_TENSOR ? shape_bytes(list->list[i].array->ndim) : 0;
     return bytes;
 }
 
 /* The list with a shape for each tensor. */
-static nx_value put_list(char **room, const nx_value *from) {
-    nx_value *to = (nx_value *)*room;
-    *room += sizeof *to * (size_t)from->n;
+static nx_value put_list(char *room, const nx_value *from) {
+    nx_value *to = (nx_value *)room;
+    room += sizeof *to * (size_t)from->n;
     for (int i = 0; i < from->n; i++) {
         to[i] = from->list[i];
-        if (to[i].tag == NX_TAG_TENSOR) to[i].opaque = put_shape(room, from->list[i].tensor);
+        if (to[i].tag != NX_TAG_TENSOR) continue;
+        to[i].opaque = put_any_shape(room, from->list[i].array);
+        room += shape_bytes(from->list[i].array->ndim);
     }
     return nx_value_list(to, from->n);
 }
 
-static nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t reads, nx_tensor *original,
-                                char **room) {
+static nx_status save_large_shape(nx__node *node, int at, const nx_array *a) {
+    void *block = nx_alloc(shape_bytes(a->ndim));
+    if (block == NULL) return nx_fail_memory(shape_bytes(a->ndim));
+    node->slots[at].value = (nx_value){.tag = NX_TAG_TENSOR, .opaque = put_any_shape(block, a)};
+    node->shapes |= UINT64_C(1) << at;
+    node->kept |= UINT64_C(1) << at;
+    node->destroy = drop_all;
+    return NX_OK;
+}
+
+/* A list, integers, a text. */
+static nx_status save_other(nx__node *node, int at, const nx_value *value) {
+    if (value->tag == NX_TAG_LIST) node->slots[at].version = list_version(value);
+    return keep_value(node, at, value);
+}
+
+/* Every argument's slot is filled before it is read. `room` is for a shape of each tensor, then for the list. */
+static inline nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t reads, nx_tensor *original) {
+    char *room = (char *)(node->slots + node->n_in + node->n_out);
     for (int k = 0; k < node->n_in; k++) {
-        if (k == node->list_at && !(reads >> k & 1)) {
-            node->slots[k].value = put_list(room, &in[k]);
-        } else if (in[k].tag == NX_TAG_LIST) {
-            NX_TRY(keep_value(node, k, &in[k]));
-            node->slots[k].version = list_version(&in[k]);
-        } else if (in[k].tag != NX_TAG_TENSOR) {
-            if (in[k].tag <= NX_TAG_BOOL) node->slots[k].value = in[k];
-            else NX_TRY(keep_value(node, k, &in[k]));
-        } else if (reads >> k & 1) {
-            NX_TRY(save_whole(node, k, original && in[k].tensor == in[0].tensor ? original : in[k].tensor));
+        const nx_value *value = &in[k];
+        if (value->tag == NX_TAG_TENSOR) {
+            if (reads >> k & 1) {
+                NX_TRY(save_whole(node, k, original && value->tensor == in[0].tensor ? original : value->tensor));
+            } else if (NX_LIKELY(value->array->ndim <= FEW_DIMS)) {
+                node->slots[k].value = (nx_value){.tag = NX_TAG_TENSOR, .opaque = put_shape(room, value->tensor)};
+                node->shapes |= UINT64_C(1) << k;
+                room += SHAPE_BYTES;
+            } else {
+                NX_TRY(save_large_shape(node, k, value->array));
+            }
+        } else if (NX_LIKELY(value->tag <= NX_TAG_BOOL)) {
+            node->slots[k].value = *value;
+        } else if (k == node->list_at && !(reads >> k & 1)) {
+            node->slots[k].value = put_list(room, value);
         } else {
-            node->slots[k].value = (nx_value){.tag = NX_TAG_TENSOR, .opaque = put_shape(room, in[k].tensor)};
+            NX_TRY(save_other(node, k, value));
         }
     }
     return NX_OK;
 }
 
-static nx_status list_edges(const nx_value *list, nx_edge *edges) {
+/* One edge for each argument; those that `needed` does not name lead nowhere. */
+static inline nx_status make_edges(nx__node *node, const nx_value *in, uint64_t needed, int n) {
+    nx_edge *edges = node->node.edges;
+    for (int k = 0; k < n; k++) {
+        edges[k] = (nx_edge){NULL, 0};
+        nx_status status = needed >> k & 1 && k != node->list_at ? nx__edge_of(in[k].tensor, &edges[k]) : NX_OK;
+        if (status == NX_OK) continue;
+        node->node.n_edges = k;
+        return status;
+    }
+    node->node.n_edges = n;
+    return NX_OK;
+}
+
+/* In the place of the list's one edge, one for each of its tensors. */
+static nx_status make_list_edges(nx__node *node, const nx_value *list) {
+    node->node.n_edges = node->list_at + list->n;
+    for (int i = 0; i < list->n; i++) node->node.edges[node->list_at + i] = (nx_edge){NULL, 0};
     for (int i = 0; i < list->n; i++) {
-        if (list->list[i].tag == NX_TAG_TENSOR) NX_TRY(nx_grad_edge(list->list[i].tensor, &edges[i]));
+        nx_edge *edge = &node->node.edges[node->list_at + i];
+        if (list->list[i].tag == NX_TAG_TENSOR) NX_TRY(nx__edge_of(list->list[i].tensor, edge));
     }
     return NX_OK;
 }
 
-/* Every argument's slot is filled before it is read. Results that the formulas do not read whole are not saved. */
+static nx_status fail_slots(const nx_op *op, int n) {
+    return nx_fail(NX_NOT_IMPLEMENTED, "%s: %d arguments and results are too many to be differentiated, at most %d are possible",
+                   op->def->name, n, MAX_SLOTS);
+}
+
+/* Results that the formulas do not read whole are not saved. */
 nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed, nx_tensor *original,
                            nx__node **out) {
     const nx_op_def *def = op->def;
     const nx_derivative *derivative = nx__derivative_of(op);
-    int n_edges = 64 - __builtin_clzll(derivative->inputs);
-    int list_at = in[n_edges - 1].tag == NX_TAG_LIST ? n_edges - 1 : -1;
+    nx_thread *thread = nx_thread_get();
+    int n_slots = def->n_in + def->n_out, n_edges = 64 - __builtin_clzll(derivative->inputs);
+    const nx_value *list = NX_UNLIKELY(in[n_edges - 1].tag == NX_TAG_LIST) ? &in[n_edges - 1] : NULL;
+    int n_listed = list ? list->n : 0;
     uint64_t reads_in, reads_out;
+    if (NX_UNLIKELY(n_slots > MAX_SLOTS)) return fail_slots(op, n_slots);
+    size_t bytes = sizeof(nx__node) + sizeof(nx_edge) * (size_t)(n_edges + n_listed);
+    bytes += sizeof(nx__slot) * (size_t)n_slots + SHAPE_BYTES * (size_t)op->n_tensors;
+    if (NX_UNLIKELY(list != NULL)) bytes += list_bytes(list);
+    nx__node *node = nx__node_take(thread, bytes);
+    if (node == NULL) return nx_fail_memory(bytes);
     reads_of(derivative, needed, &reads_in, &reads_out);
-    size_t more = sizeof(nx__slot) * (size_t)(def->n_in + def->n_out);
-    for (int k = 0; k < def->n_in; k++) {
-        if ((in[k].tag == NX_TAG_TENSOR || k == list_at) && !(reads_in >> k & 1)) more += shapes_bytes(&in[k]);
-    }
-    if (NX_UNLIKELY(list_at >= 0)) n_edges += in[list_at].n - 1;
-    if (def->n_in + def->n_out > MAX_SLOTS) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: %d arguments and results are too many to be differentiated, "
-                       "at most %d are possible",
-                       def->name, def->n_in + def->n_out, MAX_SLOTS);
-    }
-    nx__node *node;
-    NX_TRY(nx__node_new(&operator_class, def->n_out, n_edges, more, &node));
+    nx__node_start(node, thread, &operator_class, bytes);
     node->node.op = op;
+    node->node.n_inputs = def->n_out;
     node->n_in = def->n_in;
     node->n_out = def->n_out;
-    node->list_at = list_at;
-    node->slots = nx__node_more(node);
-    for (int k = 0; k < def->n_out; k++) node->slots[def->n_in + k] = (nx__slot){NX_VALUE_NONE, 0};
-    char *room = (char *)(node->slots + def->n_in + def->n_out);
-    nx_status status = save_arguments(node, in, reads_in, original, &room);
-    for (uint64_t rest = needed; rest && status == NX_OK; rest &= rest - 1) {
-        int k = __builtin_ctzll(rest);
-        if (NX_LIKELY(k != list_at)) status = nx_grad_edge(in[k].tensor, &node->node.edges[k]);
-        else status = list_edges(&in[k], &node->node.edges[k]);
-    }
-    if (status != NX_OK) {
-        nx_grad_node_unref(&node->node);
-        return status;
-    }
+    node->list_at = list ? n_edges - 1 : -1;
+    node->slots = (nx__slot *)(node->node.edges + n_edges + n_listed);
     node->wanted = reads_out; /* until nx__operator_save_results */
-    *out = node;
-    return NX_OK;
+    nx_status status = save_arguments(node, in, reads_in, original);
+    if (NX_LIKELY(status == NX_OK)) status = make_edges(node, in, needed, n_edges);
+    if (NX_UNLIKELY(list != NULL) && status == NX_OK) status = make_list_edges(node, list);
+    if (NX_UNLIKELY(status != NX_OK)) nx_grad_node_unref(&node->node);
+    else *out = node;
+    return status;
 }
 
 /* While calls are recorded, the alias is made by an operator, so that the recorder knows it. */
@@ -303,15 +341,18 @@ static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, scratch
     return nx_grad_set_node(s->results[k], &node->node, k);
 }
 
+/* Of its list only the shapes are saved. */
+static inline bool has_shapes_in_list(const nx__node *node) { return node->list_at >= 0 && !(node->kept >> node->list_at & 1); }
+
 static nx_status make_room(const nx__node *node, scratch *s, nx_value **list) {
-    int n_listed = node->list_at >= 0 ? node->slots[node->list_at].value.n : 0, n_shapes = n_listed;
-    for (int at = 0; at < node->n_in + node->n_out; at++)
-        n_shapes += node->slots[at].value.tag == NX_TAG_TENSOR && !(node->whole >> at & 1);
-    s->n_grads = node->n_in + n_listed;
-    if (NX_LIKELY(n_listed == 0 && n_shapes <= NX_COUNT(s->few))) return NX_OK;
+    int n_listed = has_shapes_in_list(node) ? node->slots[node->list_at].value.n : 0;
+    int n_shapes = __builtin_popcountll(node->shapes) + n_listed;
+    if (NX_LIKELY(node->list_at < 0 && n_shapes <= NX_COUNT(s->few))) return NX_OK;
+    int n_grads = node->n_in + (node->list_at >= 0 ? node->slots[node->list_at].value.n : 0);
     size_t bytes = sizeof(nx_tensor) * (size_t)n_shapes + sizeof **list * (size_t)n_listed;
-    bytes += sizeof *s->grads * (size_t)s->n_grads;
+    bytes += sizeof *s->grads * (size_t)n_grads;
     if ((s->block = nx_alloc_zeroed(bytes)) == NULL) return nx_fail_memory(bytes);
+    s->n_grads = n_grads;
     s->shapes = s->block;
     *list = (nx_value *)(s->shapes + n_shapes);
     s->grads = (nx_tensor **)(*list + n_listed);
@@ -343,29 +384,39 @@ static nx_status take_packed(nx__node *node, int at, scratch *s, nx_value *out) 
     return NX_OK;
 }
 
-static nx_status unpack(nx__node *node, scratch *s) {
-    int n = node->n_in + node->n_out;
-    nx_value *list = NULL;
-    NX_TRY(make_room(node, s, &list));
-    for (int at = 0; at < n; at++) {
-        nx_value value = node->slots[at].value;
-        if (NX_UNLIKELY(node->packed >> at & 1)) {
-            NX_TRY(take_packed(node, at, s, &value));
-        } else if (value.tag == NX_TAG_TENSOR && node->whole >> at & 1) {
-            NX_TRY(check_version(node, at));
-        } else if (value.tag == NX_TAG_LIST && node->kept >> at & 1) {
-            NX_TRY(check_list_version(node, at));
-        } else if (value.tag == NX_TAG_LIST) {
-            value = unpack_list(node, &value, s, list);
-        } else if (value.tag == NX_TAG_TENSOR) {
-            tensor_of_shape(value.opaque, &s->shapes[s->n_shapes]);
-            value.tensor = &s->shapes[s->n_shapes++];
-        }
+/* Tensors that the user's own functions had saved. */
+static nx_status unpack_packed(nx__node *node, scratch *s) {
+    for (uint64_t rest = node->packed; rest; rest &= rest - 1) {
+        nx_value value;
+        int at = __builtin_ctzll(rest);
+        NX_TRY(take_packed(node, at, s, &value));
         if (at < node->n_in) s->in[at] = value;
-        else if (value.tag == NX_TAG_TENSOR)
-            NX_TRY(restore_result(node, at - node->n_in, value.tensor, s));
+        else NX_TRY(restore_result(node, at - node->n_in, value.tensor, s));
     }
     return NX_OK;
+}
+
+static nx_status unpack(nx__node *node, scratch *s) {
+    nx_value *list = NULL;
+    NX_TRY(make_room(node, s, &list));
+    for (int k = 0; k < node->n_in; k++) s->in[k] = node->slots[k].value;
+    for (uint64_t rest = node->shapes; rest; rest &= rest - 1) {
+        nx_value *value = &s->in[__builtin_ctzll(rest)];
+        tensor_of_shape(value->opaque, &s->shapes[s->n_shapes]);
+        value->tensor = &s->shapes[s->n_shapes++];
+    }
+    for (uint64_t rest = node->whole & ~node->packed; rest; rest &= rest - 1) {
+        int at = __builtin_ctzll(rest);
+        NX_TRY(check_version(node, at));
+        if (at >= node->n_in) NX_TRY(restore_result(node, at - node->n_in, node->slots[at].value.tensor, s));
+    }
+    for (uint64_t rest = node->kept & ~node->whole & ~node->shapes; rest; rest &= rest - 1) {
+        int at = __builtin_ctzll(rest);
+        if (s->in[at].tag == NX_TAG_LIST) NX_TRY(check_list_version(node, at));
+    }
+    if (NX_UNLIKELY(has_shapes_in_list(node)))
+        s->in[node->list_at] = unpack_list(node, &node->slots[node->list_at].value, s, list);
+    return NX_UNLIKELY(node->packed != 0) ? unpack_packed(node, s) : NX_OK;
 }
 
 /* A result that is not saved has the shape of its gradient. */
@@ -381,7 +432,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     s.shapes = s.few;
     s.grads = s.few_grads;
     s.n_shapes = 0;
-    s.n_grads = 0;
+    s.n_grads = own->n_in;
     s.block = NULL;
     s.made = s.unpacked = 0;
     for (int k = 0; k < own->n_out; k++) s.results[k] = NULL;

@@ -24,7 +24,8 @@ typedef struct nx__node {
     /* operator nodes (operator.c) */
     int n_in, n_out;
     int list_at;                            /* the last differentiable argument if that is a list; -1 */
-    uint64_t whole;                         /* slots that hold a tensor; the other tensors are shapes */
+    uint64_t whole;                         /* slots that hold a tensor */
+    uint64_t shapes;                        /* slots that hold a tensor's shape */
     uint64_t kept;                          /* slots with something to drop */
     uint64_t packed;                        /* of the whole ones: those that hold an nx_saved */
     struct nx__slot *slots;                 /* n_in arguments, then n_out results */
@@ -38,6 +39,40 @@ static inline int nx__edge_argument(const nx__node *node, int edge) {
     return node->list_at >= 0 && edge > node->list_at ? node->list_at : edge;
 }
 
+/* Blocks of nodes: small ones come from a list of the thread. */
+enum { NX__NODE_BYTES = 768 }; /* an operator of three tensors and two numbers, addmm above all */
+nx__node *nx__node_block(size_t bytes); /* not from the list; NULL without memory */
+static inline nx__node *nx__node_take(nx_thread *thread, size_t bytes) {
+    nx__node *node = thread->free_nodes;
+    if (NX_UNLIKELY(node == NULL || bytes > NX__NODE_BYTES || nx_alloc_watched())) return nx__node_block(bytes);
+    thread->free_nodes = node->next;
+    thread->n_free_nodes--;
+    return node;
+}
+
+/* A node in a block of `bytes`: every field but `task`, `wanted` and `slots`, and no edge yet. Field by field: gcc
+ * clears a struct of this size by `rep stos`, which takes longer than all the rest. */
+static inline void nx__node_start(nx__node *node, nx_thread *thread, const nx_grad_class *class, size_t bytes) {
+    nx_count_start(&node->node.refs);
+    node->node.class = class;
+    node->node.sequence = ++thread->grad_sequence;
+    node->node.n_inputs = node->node.n_edges = 0;
+    node->node.edges = (nx_edge *)(node + 1);
+    node->node.released = false;
+    node->node.op = NULL;
+    node->node.context = NULL;
+    node->bytes = bytes;
+    node->retained = NULL;
+    node->destroy = NULL;
+    node->run = NULL;
+    node->hooks = NULL;
+    node->made_at = NX_UNLIKELY(thread->anomaly) && thread->tracer == NULL ? nx_anomaly_note() : NULL;
+    node->outer = NULL;
+    node->n_in = node->n_out = 0;
+    node->list_at = -1;
+    node->whole = node->shapes = node->kept = node->packed = 0;
+}
+
 NX_MUST_USE nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes,
                                    nx__node **out);
 static inline void *nx__node_more(nx__node *node) { return node->node.edges + node->node.n_edges; }
@@ -46,6 +81,33 @@ void nx__node_stop(nx_grad_node *node);
 
 /* The autograd record of `tensor`, made if there is none. */
 NX_MUST_USE nx_status nx__autograd_of(nx_tensor *tensor, nx_autograd **out);
+/* As nx_grad_edge, where a call would cost: the commonest tensors, which are no views and have been used before. */
+static inline nx_status nx__edge_of(nx_tensor *tensor, nx_edge *out) {
+    nx_autograd *autograd = tensor->autograd;
+    if (NX_UNLIKELY(tensor->base != NULL || autograd == NULL)) return nx_grad_edge(tensor, out);
+    nx_grad_node *node = autograd->node ? autograd->node : autograd->accumulator;
+    if (NX_UNLIKELY(node == NULL || !nx__requires_grad(tensor))) return nx_grad_edge(tensor, out);
+    nx_count_up(&node->refs);
+    *out = (nx_edge){node, autograd->node ? autograd->output : 0};
+    return NX_OK;
+}
+
+/* Makes `tensor` the one result of `node`, whose reference it takes. As nx_grad_take_node, without a call for the
+ * commonest result: a new tensor. */
+static inline nx_status nx__history_take(nx_tensor *tensor, nx_grad_node *node) {
+    nx_thread *thread = nx_thread_get();
+    nx_autograd *record = thread->free_autograds;
+    bool is_common = tensor->autograd == NULL && record && !nx_alloc_watched();
+    if (NX_UNLIKELY(!is_common)) return nx_grad_take_node(tensor, node, 0);
+    thread->free_autograds = record->next_free;
+    thread->n_free_autograds--;
+    *record = (nx_autograd){.node = node};
+    tensor->autograd = record;
+    if (tensor->base) tensor->rebased = tensor->base->rebased;
+    tensor->keys |= NX_KEY(AUTOGRAD);
+    return NX_OK;
+}
+
 void nx__retain_stop(nx_autograd *autograd); /* takes it out of its node's list */
 NX_MUST_USE nx_status nx__accumulator_new(nx_tensor *leaf, nx_grad_node **out);
 

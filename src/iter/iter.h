@@ -55,7 +55,13 @@ void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, 
              int64_t from_step, int64_t n);
 /* Elements of `from` cast into `to`, which has the broadcast size. */
 void nx_copy_cast(const nx_array *to, const nx_array *from);
-int nx_level(void);                                           /* the level in use */
+/* The level in use. */
+extern _Atomic int nx__level; /* -1: not known yet */
+int nx__level_find(void);
+static inline int nx_level(void) {
+    int known = atomic_load_explicit(&nx__level, memory_order_relaxed);
+    return NX_LIKELY(known >= 0 && !nx_flag.reference) ? known : nx__level_find();
+}
 /* Constant k of a point operator, the dtype's limit where `number` is NONE. */
 void nx_point_constant(const nx_point *point, int k, const nx_value *number, nx_dtype computing, nx_const *to);
 void nx_const_cast(nx_const *to, const nx_value *number,

@@ -2,16 +2,11 @@
  * level_x86_64.c or, for other processors, level_base.c. */
 #include "iter/private.h"
 
-static _Atomic int level = -1;
+_Atomic int nx__level = -1;
 
-static int find_level(void) {
+int nx__level_find(void) {
+    if (nx_flag.reference) return NX_LEVEL_BASE;
     const char *wanted = nx_flag.level;
     bool base = wanted && strcmp(wanted, "base") == 0;
-    return level = base || !nx__has_v4() ? NX_LEVEL_BASE : NX_LEVEL_V4;
-}
-
-int nx_level(void) {
-    if (NX_UNLIKELY(nx_flag.reference)) return NX_LEVEL_BASE;
-    int known = atomic_load_explicit(&level, memory_order_relaxed);
-    return NX_LIKELY(known >= 0) ? known : find_level();
+    return nx__level = base || !nx__has_v4() ? NX_LEVEL_BASE : NX_LEVEL_V4;
 }

@@ -17,7 +17,7 @@ nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
 }
 
 /* A text that is none of the arms has been refused by the shape rule. */
-static nx_loop_fn *const (*rows_of(const nx_point *point, const nx_value *in))[NX_N_DTYPES] {
+static inline nx_loop_fn *const (*rows_of(const nx_point *point, const nx_value *in))[NX_N_DTYPES] {
     if (NX_LIKELY(point->arms == NULL)) return point->loop;
     if (in[point->arm_param].tag != NX_TAG_STR) return point->arm_loop[0];
     for (int k = 1; k < point->n_arms; k++) {
@@ -26,11 +26,13 @@ static nx_loop_fn *const (*rows_of(const nx_point *point, const nx_value *in))[N
     return point->arm_loop[0];
 }
 
-nx_loop_fn *nx_point_loop(const nx_point *point, const nx_value *in, nx_dtype dtype) {
+static inline nx_loop_fn *find_loop(const nx_point *point, const nx_value *in, nx_dtype dtype) {
     nx_loop_fn *const (*rows)[NX_N_DTYPES] = rows_of(point, in);
     nx_loop_fn *loop = rows[nx_level()][dtype];
     return loop ? loop : rows[NX_LEVEL_BASE][dtype];
 }
+
+nx_loop_fn *nx_point_loop(const nx_point *point, const nx_value *in, nx_dtype dtype) { return find_loop(point, in, dtype); }
 
 static nx_status fail_dtype(const nx_run *run, nx_dtype dtype) {
     return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", run->op->def->name,
@@ -118,7 +120,7 @@ static inline bool place_number(const nx_point *point, int k, const nx_value *va
 static inline bool gather_plain(const nx_point *point, const nx_value *in, const nx_value *out, char **ptrs,
                                 int64_t *steps, int64_t *numbers) {
     nx_dtype dtype = (nx_dtype)out[0].array->dtype;
-    int64_t numel = out[0].array->numel, bytes = nx__dtype_bytes[dtype];
+    int64_t numel = out[0].array->numel, bytes = nx_dtype_sizes[dtype];
     int n = 0;
     for (int k = 0; k < point->n_out; k++, n++) {
         if (!plain_operand(&out[k], dtype, numel)) return false;
@@ -269,7 +271,7 @@ nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
         return run_general(run, point, in, out);
     nx_dtype dtype = (nx_dtype)out[0].array->dtype;
     int64_t numel = out[0].array->numel;
-    nx_loop_fn *loop = nx_point_loop(point, in, dtype);
+    nx_loop_fn *loop = find_loop(point, in, dtype);
     if (NX_UNLIKELY(loop == NULL)) return fail_dtype(run, dtype);
     cast_constants(point, in, dtype, constants);
     if (NX_LIKELY(numel < 2 * NX__SPLIT || point->n_out + point->n_in > NX_MAX_OPERANDS)) {

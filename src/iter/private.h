@@ -4,13 +4,6 @@
 
 #include "iter/iter.h"
 
-/* As nx_dtype_bytes, where a call would cost. */
-static const uint8_t nx__dtype_bytes[NX_N_DTYPES] = {
-#define NX_DTYPE_ROW(code, type, category, name, brief, kind) sizeof(type),
-#include "narthex/dtypes.def"
-#undef NX_DTYPE_ROW
-};
-
 enum { NX__SPLIT = 32768 }; /* elements worth a thread */
 
 /* As nx_walk_run, in pieces of the outermost dimension on several threads. `inner` may run on any of them. */

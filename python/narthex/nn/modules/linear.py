@@ -7,6 +7,9 @@ from .. import functional, init
 from ..parameter import Parameter
 from .module import Module
 
+# CPython does not speed up attributes of a module with a __getattr__: what it holds is read instead.
+functions = vars(functional)
+
 
 class Linear(Module):
     """`input @ weight.t() + bias`; weight is (out_features, in_features)."""
@@ -29,7 +32,7 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input):
-        return functional.linear(input, self.weight, self.bias)
+        return functions["linear"](input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """The sizes."""
