@@ -106,6 +106,13 @@ void nx_meta_contiguous(nx_meta *meta);  /* fills stride from size, row-major */
 size_t nx_meta_bytes(const nx_meta *meta);
 
 NX_MUST_USE nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out);  /* with storage */
+/* What nx_tensor_new_meta works out, for who makes many tensors of one meta. */
+typedef struct nx_layout {
+    nx_array array;              /* its dims are those of the meta, which lives as long */
+    size_t bytes;
+} nx_layout;
+NX_MUST_USE nx_status nx_layout_start(nx_layout *layout, nx_meta *meta);
+NX_MUST_USE nx_status nx_tensor_new_layout(const nx_layout *layout, nx_tensor **out);      /* with storage */
 /* Row-major, of the size, dtype and device of `like`. */
 NX_MUST_USE nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out);
 /* A tensor over `storage` (a new reference is taken). */

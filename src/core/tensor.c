@@ -138,6 +138,28 @@ nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out) {
     return NX_OK;
 }
 
+nx_status nx_layout_start(nx_layout *layout, nx_meta *meta) {
+    layout->array = (nx_array){.sizes = meta->size, .strides = meta->stride, .dtype = (uint8_t)meta->dtype,
+                               .ndim = (uint8_t)meta->ndim, .device = meta->device};
+    layout->bytes = nx_meta_bytes(meta);
+    if (layout->bytes == SIZE_MAX) return fail_size(meta);
+    nx_array_refresh(&layout->array);
+    return NX_OK;
+}
+
+nx_status nx_tensor_new_layout(const nx_layout *layout, nx_tensor **out) {
+    const nx_array *like = &layout->array;
+    NX_TRY(new_stored(like->ndim, like->dtype, like->device, false, layout->bytes, out));
+    nx_array *a = &(*out)->a;
+    for (int d = 0; d < like->ndim; d++) {
+        a->sizes[d] = like->sizes[d];
+        a->strides[d] = like->strides[d];
+    }
+    a->numel = like->numel;
+    a->contiguous = like->contiguous;
+    return NX_OK;
+}
+
 nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out) {
     size_t bytes = (size_t)like->numel * nx_dtype_sizes[like->dtype];
     NX_TRY(new_stored(like->ndim, like->dtype, like->device, false, bytes, out));

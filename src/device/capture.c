@@ -52,6 +52,8 @@ nx_status nx_capture_end(nx_device device, const nx_span *slots, int n_slots, vo
 }
 
 nx_status nx_capture_replay(nx_device device, void *graph, void *const *bases, nx_launch *keep) {
+    if (NX_LIKELY(device.type == 0 && nx_thread_get()->recorder == NULL)) /* where streams say nothing */
+        return nx__cpu_api.graph_replay(nx__cpu_api.context, graph, NULL, bases, keep);
     const nx_device_api *api = nx_device_get_api(device.type);
     nx_stream *stream = nx_stream_current(device);
     nx_status status = NX_OK;

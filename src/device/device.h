@@ -41,6 +41,12 @@ bool nx_capture_active(nx_device device);
 int nx_capture_n_launches(void);                        /* of this thread's capture, so far */
 /* Bytes of the storages that this thread's capture mentions outside the slots: what its graph will keep. */
 size_t nx_capture_kept_bytes(const nx_span *slots, int n_slots);
+/* A kernel call that is made many times with the same arguments but for where their elements lie: what its kernel has found
+ * out of them once. run() reads the addresses where the arguments have them, and cannot fail. */
+typedef struct nx_bound nx_bound;
+struct nx_bound { void (*run)(nx_bound *bound); };
+/* Set by src/iter. *out: one block (nx_free), NULL when the kernel must be called. */
+extern nx_status (*nx_kernel_bind)(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, const nx_value *out, nx_bound **bound);
 /* Holds storages and runs nothing. */
 NX_MUST_USE nx_status nx_launch_new_keep(nx_storage *const *storages, int n, nx_launch **out);
 

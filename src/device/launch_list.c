@@ -22,7 +22,10 @@ struct nx_launch_list {
     bool bound;
     int n_slots;
     slot *slots;      /* one block, their patches behind them */
+    nx_bound **bound_calls; /* of the launches; NULL where the kernel is called */
 };
+
+nx_status (*nx_kernel_bind)(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, const nx_value *out, nx_bound **bound);
 
 nx_status nx_launch_list_new(nx_launch_list **out) {
     nx_launch_list *list = nx_alloc_zeroed(sizeof *list);
@@ -33,7 +36,11 @@ nx_status nx_launch_list_new(nx_launch_list **out) {
 
 void nx_launch_list_free(nx_launch_list *list) {
     if (list == NULL) return;
-    for (int i = 0; i < list->launches.n; i++) nx_launch_free(list->launches.at[i]);
+    for (int i = 0; i < list->launches.n; i++) {
+        if (list->bound_calls) nx_free(list->bound_calls[i]);
+        nx_launch_free(list->launches.at[i]);
+    }
+    nx_free(list->bound_calls);
     nx_vec_free(&list->launches);
     nx_vec_free(&list->parts);
     nx_free(list->slots);
@@ -101,10 +108,21 @@ static int count_patches(const nx_launch_list *list, const nx_span *slots, int n
     return n;
 }
 
+static nx_status bind_calls(nx_launch_list *list) {
+    size_t bytes = sizeof *list->bound_calls * (size_t)list->launches.n;
+    if ((list->bound_calls = nx_alloc_zeroed(bytes + 1)) == NULL) return nx_fail_memory(bytes);
+    for (int i = 0; i < list->launches.n && nx_kernel_bind; i++) {
+        const nx_launch *launch = list->launches.at[i];
+        NX_TRY(nx_kernel_bind(launch->kernel, &launch->run, launch->in, launch->out, &list->bound_calls[i]));
+    }
+    return NX_OK;
+}
+
 nx_status nx_launch_list_bind(nx_launch_list *list, const nx_span *slots, int n_slots) {
     if (list->bound) return nx_fail(NX_RUNTIME, "launch list: it is bound already");
     size_t bytes =
         sizeof(slot) * (size_t)n_slots + sizeof(patch) * (size_t)count_patches(list, slots, n_slots);
+    NX_TRY(bind_calls(list));
     slot *made = nx_alloc_zeroed(bytes);
     if (made == NULL) return nx_fail_memory(bytes);
     patch *next = (patch *)(made + n_slots);
@@ -132,10 +150,16 @@ static void move_slot(slot *slot, void *base) {
     slot->base = base;
 }
 
-static nx_status run_part(nx_launch **at, nx_launch **end) {
-    for (; at < end; at++) {
-        nx_status status = (*at)->kernel(&(*at)->run, (*at)->in, (*at)->out);
-        if (NX_UNLIKELY(status != NX_OK)) return nx__launch_failed(*at, status);
+static inline nx_status run_part(nx_launch_list *list, int begin, int end) {
+    for (int i = begin; i < end; i++) {
+        nx_bound *bound = list->bound_calls[i];
+        if (bound) {
+            bound->run(bound);
+            continue;
+        }
+        nx_launch *launch = list->launches.at[i];
+        nx_status status = launch->kernel(&launch->run, launch->in, launch->out);
+        if (NX_UNLIKELY(status != NX_OK)) return nx__launch_failed(launch, status);
     }
     return NX_OK;
 }
@@ -144,11 +168,10 @@ nx_status nx_launch_list_run(nx_launch_list *list, void *const *bases) {
     for (int s = 0; s < list->n_slots; s++) {
         if (list->slots[s].base != bases[s]) move_slot(&list->slots[s], bases[s]);
     }
-    nx_launch **all = list->launches.at;
     int begin = 0;
     for (int i = 0; i < list->parts.n; begin = list->parts.at[i++]) {
-        NX_TRY(run_part(all + begin, all + list->parts.at[i]));
+        NX_TRY(run_part(list, begin, list->parts.at[i]));
         NX_TRY(nx_poll());
     }
-    return run_part(all + begin, all + list->launches.n);
+    return run_part(list, begin, list->launches.n);
 }

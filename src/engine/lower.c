@@ -272,9 +272,10 @@ static nx_status lower_output(nx__lower *l, const nx_node *node, int at) {
     if (buffer->space == NX__FEATURE) {
         buffer->space = NX__RESULT;
         buffer->index = p->n_fresh;
-        nx_meta *meta = p->fresh[p->n_fresh++] = nx__keep(p, sizeof *meta);
+        nx_meta *meta = nx__keep(p, sizeof *meta);
         if (meta == NULL) return NX_NO_MEMORY;
         fill_meta(meta, buffer->fake);
+        NX_TRY(nx_layout_start(&p->fresh[p->n_fresh++], meta));
     }
     bool whole = value.offset == 0 && nx__same_layout(&value.fake->a, &buffer->fake->a);
     bool input = buffer->space == NX__INPUT;

@@ -132,7 +132,7 @@ struct nx_program {
     bool *input_written;
     bool writes_inputs;
     nx__output *outputs;
-    nx_meta **fresh;           /* layouts of the tensors that a run makes */
+    nx_layout *fresh;          /* of the tensors that a run makes */
     nx_tensor **constants;     /* owned */
     int *constant_buffers;
     int n_constants, n_tile_programs;

@@ -143,7 +143,7 @@ static void adopt_given(nx_program *p, nx_tensor *const *inputs) {
 
 static inline nx_status make_results(nx_program *p) {
     for (int k = 0; k < p->n_fresh; k++) {
-        if (p->made[k] == NULL) NX_TRY(nx_tensor_new_meta(p->fresh[k], false, &p->made[k]));
+        if (p->made[k] == NULL) NX_TRY(nx_tensor_new_layout(&p->fresh[k], &p->made[k]));
         p->base[p->n_inputs + k] = p->made[k]->a.data;
     }
     return NX_OK;

@@ -142,6 +142,51 @@ static inline bool gather_plain(const nx_point *point, const nx_value *in, const
     return true;
 }
 
+/* ---- plain, many times --------------------------------------------------------------------------------- */
+typedef struct bound_plain {
+    nx_bound bound; /* first */
+    nx_loop_fn *loop;
+    int64_t numel;
+    int n;
+    void *const *at[NX_MAX_OPERANDS]; /* where the address of each operand stands */
+    char *ptrs[NX_MAX_OPERANDS];
+    int64_t steps[NX_MAX_OPERANDS], numbers[NX_MAX_OPERANDS];
+    nx_const constants[8];
+} bound_plain;
+
+static void run_bound(nx_bound *bound) {
+    bound_plain *call = (bound_plain *)bound;
+    for (int k = 0; k < call->n; k++) call->ptrs[k] = *call->at[k];
+    call->loop(call->ptrs, call->steps, call->numel, call->constants);
+}
+
+static nx_status bind_plain(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, const nx_value *out, nx_bound **bound) {
+    *bound = NULL;
+    if (kernel != nx_point_kernel) return NX_OK;
+    const nx_point *point = run->op->def->point;
+    int n = point->n_out + point->n_in;
+    bool is_short = out[0].array->numel < 2 * NX__SPLIT;
+    bool fits = n <= NX_MAX_OPERANDS && point->n_constants <= NX_COUNT(((bound_plain *)0)->constants);
+    if (point->divisor || point->result == NX_POINT_BOOL || !fits || !is_short) return NX_OK;
+    bound_plain *call = nx_alloc(sizeof *call);
+    if (call == NULL) return nx_fail_memory(sizeof *call);
+    nx_dtype dtype = (nx_dtype)out[0].array->dtype;
+    *call = (bound_plain){.bound = {run_bound}, .numel = out[0].array->numel, .n = n, .loop = nx_point_loop(point, in, dtype)};
+    if (call->loop == NULL || !gather_plain(point, in, out, call->ptrs, call->steps, call->numbers)) {
+        nx_free(call);
+        return NX_OK;
+    }
+    cast_constants(point, in, dtype, call->constants);
+    for (int k = 0; k < n; k++) {
+        const nx_value *value = k < point->n_out ? &out[k] : &in[point->in_param[k - point->n_out]];
+        call->at[k] = value->tag == NX_TAG_TENSOR ? &value->array->data : (void *const *)&call->ptrs[k];
+    }
+    *bound = &call->bound;
+    return NX_OK;
+}
+
+__attribute__((constructor)) static void offer_binding(void) { nx_kernel_bind = bind_plain; }
+
 /* ---- general ------------------------------------------------------------------------------------------- */
 typedef struct general {
     nx_loop_fn *loop;

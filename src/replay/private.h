@@ -4,6 +4,8 @@
 
 #include "replay/replay.h"
 
+enum { NX__FEW = 256 }; /* slots that need no allocation of their own */
+
 /* An input: slot i of the recording is where its element 0 lies. */
 typedef struct nx__replay_input {
     size_t bytes;     /* from element 0 to the last */
@@ -33,6 +35,7 @@ typedef struct nx__replay_result {
     int of;
     bool is_whole;      /* RESULT_BLOCK: from its start to its end */
     nx_meta meta;
+    nx_layout layout;   /* RESULT_BLOCK: of meta */
     nx_tensor *constant;
 } nx__replay_result;
 
@@ -46,6 +49,7 @@ struct nx_replay {
     int n_launches;
     size_t pool_bytes;
     bool has_moved, has_written, has_shared;
+    bool is_plain;      /* on the CPU, every result the memory of one block, few slots */
 };
 
 #endif

@@ -126,7 +126,7 @@ static nx_status describe_result(recording *r, const nx_graph *graph, int k) {
     r->replay->blocks[result->of].n_results++;
     result->meta.offset = tensor->offset;
     result->is_whole = tensor->offset == 0 && tensor->storage->bytes == nx_meta_bytes(&result->meta);
-    return NX_OK;
+    return nx_layout_start(&result->layout, &result->meta);
 }
 
 static nx_status describe(recording *r, const nx_graph *graph) {
@@ -138,6 +138,8 @@ static nx_status describe(recording *r, const nx_graph *graph) {
         block->is_shared |= block->n_results > 1 || !replay->results[k].is_whole;
         replay->has_shared |= block->is_shared;
     }
+    replay->is_plain = replay->device.type == 0 && !replay->has_shared && replay->n_inputs + replay->n_blocks <= NX__FEW;
+    for (int k = 0; k < replay->n_results; k++) replay->is_plain &= replay->results[k].kind == NX__RESULT_BLOCK;
     for (int i = 0; i < replay->n_inputs; i++) {
         replay->inputs[i].is_written = nx_tensor_version(r->inputs[i]) != r->versions[i];
         if (replay->inputs[i].is_written && replay->inputs[i].is_moved) {
