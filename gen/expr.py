@@ -5,6 +5,8 @@ now, its constant. Choices on constants (a parameter that a sibling leaves out) 
 Tensors that a body makes lie in `t[]`, which the function releases at its end; a body also notes which arguments'
 and results' elements it read, which is what has to be saved for backward."""
 
+import re
+
 from gen.bind import argument_value, bind
 from gen.model import DTYPE_CODE, MEMORY_FORMATS, gives_list
 from gen.read import Parser
@@ -23,7 +25,7 @@ class Body(SizeCalls):
         self.lines, self.declarations = [], []
         self.scope = {}
         self.n_tensors = self.n_lists = self.n_names = self.depth = 0
-        self.zero_like = "g[0]"       # what `zero` has the size of
+        self.zero_like = "g[0]"  # what `zero` has the size of
         self.read = set()  # sources whose elements were read
 
     # ---- emitting
@@ -76,7 +78,10 @@ class Body(SizeCalls):
             parts.append(spec)
             args.append(arg)
         parts.append(rest.replace("%", "%%"))
-        form = c_string(f"{self.operator}: " + "".join(parts))
+        said = re.match(
+            rf"{re.escape(self.operator)}_?\b", parts[0]
+        )  # the text begins with the operator's name already
+        form = c_string(("" if said else f"{self.operator}: ") + "".join(parts))
         call = f"nx_fail({', '.join([STATUS[kind], form] + args)})"
         if self.can_call:
             self.emit(f"status = {call};")
@@ -100,7 +105,7 @@ class Body(SizeCalls):
         if value.kind == "dtype":
             return "%s", f"nx_dtype_kind({value.c})"
         if value.kind == "ints":
-            separator = c_string("x" if style == "x" else ", ")
+            separator = c_string({"x": "x", "bare": " "}.get(style, ", "))
             return "%s", f"nx__ints_text((char[256]){{0}}, 256, {value.c}, {value.n}, {separator})"
         raise Problem(At("", 0, 0), f"a {value.kind} cannot be shown in a message")
 
@@ -321,12 +326,14 @@ class Body(SizeCalls):
 
     def compute_number(self, expr, left, right):
         """A Scalar argument and a constant, or two of them: a Scalar again."""
+
         def text(value):
             if value.kind == "number":
                 return value.c
             if value.const is UNKNOWN:
                 self.refuse(expr, f"'{expr.value}' of a {left.kind} and a {right.kind}")
             return f"nx_value_{value.kind}({value.c})"
+
         name = self.declare("nx_value $")
         word = {"+": "add", "-": "sub", "*": "mul"}[expr.value]
         self.emit(f"{name} = nx__number_{word}({text(left)}, {text(right)});")
@@ -535,7 +542,6 @@ class Body(SizeCalls):
             return constant(type(value.const).__name__ == word)
         self.refuse(expr, f"{word}() of a {value.kind}")
 
-
     # ---- tensor level
     def tensor(self, slot):
         return Value("tensor", slot, array=f"nx_arr({slot})")
@@ -579,9 +585,18 @@ class Body(SizeCalls):
 
     def tensor_infix(self, expr, left, right):
         """An operator between tensors; a number may stand on either side of + and *, and before -."""
-        names = {"+": "add", "*": "mul", "-": "sub", "/": "div", "==": "eq", "!=": "ne", "<": "lt", "<=": "le",
-                 ">": "gt",
-                 ">=": "ge"}
+        names = {
+            "+": "add",
+            "*": "mul",
+            "-": "sub",
+            "/": "div",
+            "==": "eq",
+            "!=": "ne",
+            "<": "lt",
+            "<=": "le",
+            ">": "gt",
+            ">=": "ge",
+        }
         base = names.get(expr.value)
         if not base:
             self.refuse(expr, f"'{expr.value}' of tensors")

@@ -84,6 +84,7 @@ nx_status nx__ints_broadcast(const char *op, const int64_t *a, int n_a, const in
 
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator) {
     bool brackets = separator[0] == ',';
+    if (separator[0] == ' ') separator = ", "; /* a list without brackets */
     size_t used = 0;
     room[0] = 0;
     if (brackets) used += (size_t)snprintf(room, bytes, "[");

@@ -222,12 +222,23 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
     return 0;
 }
 
-static int refuse(const nxpy_overload *overload, int at, PyObject *o, char *why, size_t why_bytes) {
+/* Says in `why` that `o` does not fit parameter `at`. `place`: which positional argument of the call it was; 0 by name. */
+static int refuse(const nxpy_overload *overload, int at, int place, PyObject *o, char *why, size_t why_bytes) {
     const nx_param *param = &overload->op->def->params[at];
-    if (why)
-        snprintf(why, why_bytes, "argument '%s' (position %d) must be %s, not %s",
-                 PyUnicode_AsUTF8(overload->names[at]), at + 1, expected_text[param->type],
-                 nxpy_type_text(o));
+    const char *expected = expected_text[param->type], *name = PyUnicode_AsUTF8(overload->names[at]);
+    char position[32] = "";
+    if (why == NULL) return 0;
+    if (place) snprintf(position, sizeof position, " (position %d)", place);
+    if (param->type == NX_TYPE_INTS && (PyList_Check(o) || PyTuple_Check(o))) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++) {
+            PyObject *item = PySequence_Fast_ITEMS(o)[i];
+            if (is_integer(item) || nxpy_symint_check(item)) continue;
+            snprintf(why, why_bytes, "argument '%s'%s must be %s, but found element of type %s at pos %zd", name,
+                     position, expected, nxpy_type_text(item), i);
+            return 0;
+        }
+    }
+    snprintf(why, why_bytes, "argument '%s'%s must be %s, not %s", name, position, expected, nxpy_type_text(o));
     return 0;
 }
 
@@ -266,7 +277,7 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
             return 0;
         }
         int read = read_argument(&def->params[k], values[j], args, &args->in[k]);
-        if (read == 0) return refuse(overload, k, values[j], why, why_bytes);
+        if (read == 0) return refuse(overload, k, 0, values[j], why, why_bytes);
         if (read < 0) return -1;
         *filled |= UINT64_C(1) << k;
     }
@@ -313,7 +324,7 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
         bool spread = spreads(def, (int)k, is_method, given, n_given);
         if (spread) read = read_ints(given + k, n_given - k, args, &args->in[k]);
         else read = read_argument(&def->params[k], given[k], args, &args->in[k]);
-        if (read == 0) return refuse(overload, (int)k, given[k], why, why_bytes);
+        if (read == 0) return refuse(overload, (int)k, (int)k + !is_method, given[k], why, why_bytes);
         if (read < 0) return -1;
         filled |= UINT64_C(1) << k;
         if (spread) break;

@@ -153,8 +153,8 @@ static nx_tensor *index_of(PyObject *key, nx_device device) {
         Py_ssize_t number = PyNumber_AsSsize_t(key, PyExc_IndexError);
         return number == -1 && PyErr_Occurred() ? NULL : new_filled(nx_value_int(number), NX_I64, device, NULL);
     }
-    PyErr_Format(PyExc_NotImplementedError, "x[...]: an index of type %.100s is not there yet: use integers, slices, None, "
-                 "..., bools, and tensors or lists of integers and bools", Py_TYPE(key)->tp_name);
+    PyErr_Format(PyUnicode_Check(key) ? PyExc_TypeError : PyExc_IndexError, "only integers, slices (`:`), ellipsis (`...`), "
+                 "None and long or byte Variables are valid indices (got %.100s)", Py_TYPE(key)->tp_name);
     return NULL;
 }
 
@@ -246,18 +246,41 @@ static bool list_is_tuple(PyObject *key) {
     return false;
 }
 
+static bool is_foreign(PyObject *part) { return nxpy_is_numpy_array(part) || PyRange_Check(part); }
+
+/* A part of a key: an array as a tensor, a range as a list. */
+static PyObject *read_part(PyObject *part) {
+    return nxpy_is_numpy_array(part) ? nxpy_from_numpy(part) : PyRange_Check(part) ? PySequence_List(part) : Py_NewRef(part);
+}
+
+/* A new reference to the key as apply_tuple and apply_one take it. */
+static PyObject *read_key(PyObject *key) {
+    if (list_is_tuple(key)) return PyList_AsTuple(key);
+    if (!PyTuple_Check(key)) return read_part(key);
+    Py_ssize_t n = PyTuple_GET_SIZE(key), foreign = 0;
+    for (Py_ssize_t k = 0; k < n; k++) foreign += is_foreign(PyTuple_GET_ITEM(key, k));
+    if (foreign == 0) return Py_NewRef(key);
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t k = 0; tuple && k < n; k++) {
+        PyObject *part = read_part(PyTuple_GET_ITEM(key, k));
+        if (part) PyTuple_SET_ITEM(tuple, k, part);
+        else Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
 /* The view that the key names, and the tensors of indices that stand in the key. */
-static int find_place(PyObject *self, PyObject *key, place *p) {
+static int find_place(PyObject *self, PyObject *given, place *p) {
     *p = (place){.tensor = nx_tensor_ref(nxpy_tensor_get(self))};
     int done;
-    PyObject *tuple = list_is_tuple(key) ? PyList_AsTuple(key) : Py_NewRef(key);
-    if (tuple == NULL) done = -1;
-    else if (PyTuple_Check(tuple)) done = apply_tuple(p, tuple);
+    PyObject *key = read_key(given);
+    if (key == NULL) done = -1;
+    else if (PyTuple_Check(key)) done = apply_tuple(p, key);
     else if (takes(key) && p->tensor->a.ndim == 0 && PySlice_Check(key)) {
         PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
         done = -1;
     } else done = apply_one(p, key, 0);
-    Py_XDECREF(tuple);
+    Py_XDECREF(key);
     if (done < 0) place_end(p);
     return done;
 }

@@ -143,6 +143,13 @@ static PyObject *with_grad(PyObject *result, bool requires_grad) {
     return result;
 }
 
+PyObject *nxpy_from_numpy(PyObject *array) {
+    PyObject *maker = PyImport_ImportModule("narthex._from_numpy");
+    PyObject *made = maker ? PyObject_CallMethod(maker, "from_numpy", "O", array) : NULL;
+    Py_XDECREF(maker);
+    return made;
+}
+
 /* Data that is no nested list of numbers, with the TypeError set that says so: what Python makes of arrays,
  * tensors and lists of them; the error stays where it makes nothing. */
 static PyObject *make_from_other(PyObject *data, PyObject *dtype, PyObject *where, bool requires_grad) {

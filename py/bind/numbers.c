@@ -189,10 +189,7 @@ static PyObject *power_in_place(PyObject *a, PyObject *b, PyObject *modulus) {
 PyObject *nxpy_tensor_compare(PyObject *a, PyObject *b, int word) {
     static const number_op of[] = {[Py_LT] = LT, [Py_LE] = LE, [Py_EQ] = EQ, [Py_NE] = NE, [Py_GT] = GT, [Py_GE] = GE};
     if (NX_LIKELY(!nxpy_is_numpy_array(b))) return in_place(of[word], a, b);
-    PyObject *maker = PyImport_ImportModule("narthex._from_numpy");
-    PyObject *other = maker ? PyObject_CallMethod(maker, "from_numpy", "O", b) : NULL;
-    PyObject *result = other ? in_place(of[word], a, other) : NULL;
-    Py_XDECREF(maker);
+    PyObject *other = nxpy_from_numpy(b), *result = other ? in_place(of[word], a, other) : NULL;
     Py_XDECREF(other);
     return result;
 }

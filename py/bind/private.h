@@ -48,6 +48,7 @@ int nxpy_visit_hook(const nx_grad_hook *hook, const nxpy_visitor *visitor);
 void nxpy_tensor_track(PyObject *tensor);             /* the collector follows it from now on */
 const char *nxpy_type_text(PyObject *o);              /* "Tensor", "int" ... as PyTorch's messages name it */
 bool nxpy_is_numpy_array(PyObject *o);
+PyObject *nxpy_from_numpy(PyObject *array); /* a tensor over its memory */
 bool nxpy_numpy_number(PyObject *o, nx_value *out); /* a bool or float of numpy's that is no Python float */
 
 int nxpy_add_words(PyObject *module);

@@ -100,5 +100,5 @@ def compile(
 
         return OptimizedModule(model, made, fullgraph=fullgraph, dynamic=dynamic, name=name)
     if not callable(model):
-        raise TypeError(f"compile: model is a {type(model).__name__}; it must be a function or a module")
+        raise TypeError(f"compile: model must be a function or a module, not {type(model).__name__}")
     return _C.CapturedFunction(model, made, fullgraph, dynamic, name)

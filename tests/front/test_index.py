@@ -53,8 +53,14 @@ def test_what_cannot_be_indexed() -> None:
         nt.tensor(1.0)[0]
     with pytest.raises(ValueError, match="step must be greater than zero"):
         nt.tensor([1.0])[::-1]
-    with pytest.raises(NotImplementedError, match="x\\[...\\]: an index of type str"):
+    with pytest.raises(TypeError, match=r"valid indices \(got str\)"):
         nt.tensor([1.0])["x"]
+    for key in (1.5, {1}, (None, 1.5)):
+        with pytest.raises(IndexError) as theirs:
+            torch.tensor([1.0])[key]
+        with pytest.raises(IndexError) as ours:
+            nt.tensor([1.0])[key]
+        assert str(ours.value) == str(theirs.value)
     with pytest.raises(TypeError, match="can't assign a str"):
         nt.tensor([1.0])[0] = "x"
 

@@ -104,3 +104,18 @@ def test_numpy_may_write(dtype):
     assert array.sum() == 1 and nt.zeros(0, 3, dtype=getattr(nt, dtype)).numpy().shape == (0, 3)
     with pytest.raises(TypeError, match="BFloat16"):
         nt.ones(1, dtype=nt.bfloat16).numpy()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "np.array([2, 0])", "np.array([True, False, True])", "(slice(None), np.array([3, 1]))", "range(2)",
+        "(np.array([0, 2]), np.array([1, 3]))", "(np.array([[0], [2]]), torch.tensor([1, 3]))", "(1, range(1, 3))",
+    ],
+)  # fmt: skip
+def test_arrays_as_indices(key):
+    mine, theirs = nt.arange(12).view(3, 4), torch.arange(12).view(3, 4)
+    ours, key = eval(key, {"np": np, "torch": nt}), eval(key, {"np": np, "torch": torch})
+    assert mine[ours].tolist() == theirs[key].tolist()
+    mine[ours], theirs[key] = 7, 7
+    assert mine.tolist() == theirs.tolist()

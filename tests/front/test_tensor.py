@@ -184,3 +184,21 @@ def test_seeds():
     assert nt.manual_seed(3) is nt.default_generator and nt.initial_seed() == 3
     number = nt.seed()
     assert isinstance(number, int) and nt.initial_seed() == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t.add(t.ones(1), 'a')", "t.ones(1).add('a')", "t.add(t.ones(1), other='a')", "t.empty(('2', 3))",
+        "t.ones(-1, 2)", "t.ones(3).permute([0.5])", "t.full((2, -3), 1.0)", "t.nn.LayerNorm(4)(t.ones(2, 3))",
+        "t.stack([t.ones(2), t.ones(3)])", "t.nn.functional.cross_entropy(t.ones(3, 4), t.tensor([1, 2]))",
+        "t.ones(2, 3).permute(0, 0)", "t.split(t.ones(5), [2, 2])",
+    ],
+)  # fmt: skip
+def test_messages_are_pytorchs(text):
+    """Beside the operator's name, which stands in front here."""
+    with pytest.raises(Exception) as theirs:
+        eval(text, {"t": torch})
+    with pytest.raises(type(theirs.value)) as ours:
+        eval(text, {"t": nt})
+    assert str(ours.value).endswith(str(theirs.value))
