@@ -92,7 +92,11 @@ _SUBMODULES = (
 )  # fmt: skip
 _LAZY = {
     "as_tensor": "_from_numpy",
+    "asarray": "_from_numpy",
     "autocast": "amp",
+    "broadcast_shapes": "functional",
+    "broadcast_tensors": "functional",
+    "broadcast_to": "functional",
     "clear_autocast_cache": "_C",
     "compile": "_compile",
     "einsum": "functional",
@@ -221,13 +225,13 @@ if TYPE_CHECKING:
     )
     from ._C import *
     from ._compile import compile
-    from ._from_numpy import as_tensor, from_numpy, frombuffer
+    from ._from_numpy import as_tensor, asarray, from_numpy, frombuffer
     from ._ops import ops
     from ._paths import include_dir, lib_dir
     from ._settings import *
     from ._tensor_str import set_printoptions
     from .amp import autocast
-    from .functional import einsum, meshgrid, norm
+    from .functional import broadcast_shapes, broadcast_tensors, broadcast_to, einsum, meshgrid, norm
     from .random import get_rng_state, set_rng_state
     from .serialization import load, save
 

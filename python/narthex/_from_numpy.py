@@ -87,6 +87,26 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
     return _C.tensor(_plain(data), dtype=_dtype_inside(data) if dtype is None else dtype, device=device)
 
 
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad: bool | None = None) -> Tensor:
+    """`obj` as a tensor, over the same memory where that can be; `copy` True: never, False: or ValueError."""
+    shares = isinstance(obj, _C.TensorBase) or type(obj).__module__ == "numpy" or hasattr(obj, "__dlpack__")
+    if not shares and isinstance(obj, (bytearray, memoryview)):
+        made = frombuffer(obj, dtype=dtype or _C.get_default_dtype())
+        shares = True
+    elif not isinstance(obj, _C.TensorBase) and type(obj).__module__ != "numpy" and shares:
+        made = _C.from_dlpack(obj)
+    else:
+        made = as_tensor(obj)
+    wanted = made.to(device=device, dtype=dtype)
+    if copy is False and (not shares or wanted is not made):
+        raise ValueError(f"asarray: copy=False, and a {type(obj).__name__} cannot be read so without a copy")
+    if copy and shares and wanted is made:
+        wanted = made.clone()
+    if requires_grad is not None and requires_grad != wanted.requires_grad:
+        wanted = wanted.detach().requires_grad_(requires_grad)
+    return wanted
+
+
 def _has_other(data) -> bool:
     if isinstance(data, (list, tuple)):
         return any(map(_has_other, data))

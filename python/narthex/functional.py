@@ -1,4 +1,4 @@
-"""torch.norm, einsum, meshgrid: what PyTorch too writes in Python. Their names are torch's."""
+"""torch.norm, einsum, meshgrid and others: what PyTorch too writes in Python. Their names are torch's."""
 
 import math
 import warnings
@@ -18,6 +18,40 @@ def norm(input, p="fro", dim=None, keepdim: bool = False, out=None, dtype=None):
     return _C.functions["torch._C._linalg.linalg_vector_norm"](
         input, 2 if p in ("fro", None) else p, dims, keepdim, dtype=dtype
     )
+
+
+def broadcast_shapes(*shapes):
+    """The size that tensors of these sizes have together."""
+    together: list = []
+    for index, shape in enumerate(shapes):
+        sizes = [shape] if isinstance(shape, int) else list(shape)
+        together[:0] = [1] * (len(sizes) - len(together))
+        for at in range(-1, -len(sizes) - 1, -1):
+            if sizes[at] < 0:
+                raise ValueError("Attempting to broadcast a dimension with negative length!")
+            if sizes[at] == 1 or sizes[at] == together[at]:
+                continue
+            if together[at] != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {sizes[at]} at {at}! Mismatching argument at index "
+                    f"{index} had {shape}; but expected shape should be broadcastable to {together}"
+                )
+            together[at] = sizes[at]
+    return _C.Size(together)
+
+
+def broadcast_to(input, size):
+    """`input.expand(size)`"""
+    return input.expand(size)
+
+
+def broadcast_tensors(*tensors) -> tuple:
+    """Views of all tensors of the size that they have together."""
+    for index, tensor in enumerate(tensors):
+        if not isinstance(tensor, _C.TensorBase):
+            raise TypeError(f"expected Tensor as element {index} in argument 0, but got {type(tensor).__name__}")
+    size = broadcast_shapes(*(tensor.shape for tensor in tensors))
+    return tuple(tensor.expand(size) for tensor in tensors)
 
 
 def meshgrid(*tensors, indexing: str | None = None) -> tuple:

@@ -245,3 +245,19 @@ def test_variable_and_multiprocessing():
         assert module.multiprocessing.cpu_count() == multiprocessing.cpu_count()
         assert module.multiprocessing.get_sharing_strategy() in module.multiprocessing.get_all_sharing_strategies()
     assert nt.multiprocessing.Process is not None
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_weighted_random_sampler(replacement):
+    seen = []
+    for module in (nt, torch):
+        module.manual_seed(5)
+        sampler = module.utils.data.WeightedRandomSampler([0.1, 0.0, 3.0, 1.0], 3, replacement)
+        own = module.utils.data.WeightedRandomSampler(
+            [1.0, 2.0], 2, replacement, generator=module.Generator().manual_seed(3)
+        )
+        loader = module.utils.data.DataLoader(list(range(4)), batch_size=2, sampler=sampler)
+        seen.append((list(sampler), list(sampler), list(own), len(own), [batch.tolist() for batch in loader]))
+        with pytest.raises(ValueError, match="positive integer"):
+            module.utils.data.WeightedRandomSampler([1.0], 0)
+    assert seen[0] == seen[1]

@@ -4,6 +4,7 @@ import inspect
 import pickle
 
 import narthex as nt
+import numpy
 import pytest
 import torch
 from both import close, over, same
@@ -135,3 +136,67 @@ def test_shortcut_is_a_function():
     for call in CALLS.values():
         captured = nt.compile(lambda x, call=call: call(softmax, x, nt) + 1, backend="eager")
         same(captured(x), over(call(softmax, x, nt) + 1))
+
+
+SEQUENCES = "[t.arange(2.0), t.arange(3.0) + 7, t.ones(1)]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t.broadcast_shapes((2, 1), (3,), 4 * [1])", "t.broadcast_shapes(2, (1, 2))", "t.broadcast_shapes()",
+        "t.broadcast_shapes((2,), (3,))", "t.broadcast_shapes((-1,))", "t.broadcast_to(t.ones(3), (2, 3)).stride()",
+        "[x.shape for x in t.broadcast_tensors(t.ones(2, 1), t.ones(3))]", "t.broadcast_tensors()",
+        "t.broadcast_tensors(t.ones(1), 2)", "t.asarray([1, 2]).tolist()", "t.asarray(3.5, dtype=t.float64).dtype",
+        "t.asarray([1.0], requires_grad=True).requires_grad",
+        f"t.nn.utils.rnn.pad_sequence({SEQUENCES}).tolist()",
+        f"t.nn.utils.rnn.pad_sequence({SEQUENCES}, True, 5.0).tolist()",
+        f"t.nn.utils.rnn.pad_sequence({SEQUENCES}, padding_side='left').tolist()",
+        "t.nn.utils.rnn.pad_sequence([t.ones(2, 3), t.ones(1, 3)]).shape", "t.nn.utils.rnn.pad_sequence([])",
+        "t.nn.utils.rnn.pad_sequence(5)",
+        "t.nn.utils.parameters_to_vector([t.ones(2, 2), t.zeros(3)]).tolist()",
+    ],
+)  # fmt: skip
+def test_small_functions(text):
+    seen = []
+    for module in (nt, torch):
+        try:
+            seen.append(str(eval(text, {"t": module})))
+        except Exception as error:
+            seen.append((type(error), str(error)))
+    assert seen[0] == seen[1]
+
+
+def test_asarray_shares_where_it_can():
+    x = nt.ones(2)
+    assert nt.asarray(x).data_ptr() == x.data_ptr() and nt.asarray(x, copy=True).data_ptr() != x.data_ptr()
+    array = numpy.ones(2, dtype="float32")
+    nt.asarray(array)[0] = 5
+    assert array.tolist() == [5, 1]
+    nt.asarray(array, copy=True)[0] = 6
+    assert array.tolist() == [5, 1]
+    with pytest.raises(ValueError, match="copy=False"):
+        nt.asarray([1, 2], copy=False)
+    with pytest.raises(ValueError, match="copy=False"):
+        nt.asarray(x, dtype=nt.float64, copy=False)
+
+
+def test_vector_to_parameters():
+    layer = nt.nn.Linear(2, 2)
+    nt.nn.utils.vector_to_parameters(nt.arange(6.0), layer.parameters())
+    assert layer.weight.tolist() == [[0, 1], [2, 3]] and layer.bias.tolist() == [4, 5]
+    assert nt.nn.utils.parameters_to_vector(layer.parameters()).tolist() == [0, 1, 2, 3, 4, 5]
+    loss = nt.nn.utils.parameters_to_vector(layer.parameters()).sum()
+    loss.backward()
+    assert layer.bias.grad.tolist() == [1, 1]
+
+
+def test_padded_sequences_carry_gradients():
+    a, b = nt.ones(2, requires_grad=True), nt.ones(3, requires_grad=True)
+    (nt.nn.utils.rnn.pad_sequence([a, b]) ** 2).sum().backward()
+    assert a.grad.tolist() == [2, 2] and b.grad.tolist() == [2, 2, 2]
+
+
+def test_asarray_and_gradients():
+    x = nt.ones(1, requires_grad=True)
+    assert nt.asarray(x) is x and not nt.asarray(x, requires_grad=False).requires_grad

@@ -75,6 +75,20 @@ def test_adam(name, options):
     check(lambda optim, parameters: getattr(optim, name)(parameters, foreach=False, **options))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"alpha": 0.9, "eps": 1e-6, "weight_decay": 0.1},
+        {"momentum": 0.9, "maximize": True},
+        {"centered": True, "momentum": 0.5},
+    ],
+    ids=str,
+)
+def test_rmsprop(options):
+    check(lambda optim, parameters: optim.RMSprop(parameters, foreach=False, lr=0.01, **options))
+
+
 def test_groups_and_names():
     def make(optim, parameters):
         optimizer = optim.SGD([{"params": [parameters[0]], "lr": 0.02, "extra": "kept"}], lr=0.1, foreach=False)
@@ -209,6 +223,11 @@ SCHEDULES = {
     "LinearLR": lambda s, o: s.LinearLR(o, 0.1, 1.0, 6),
     "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 7, eta_min=0.01),
     "CosineAnnealingLR up": lambda s, o: s.CosineAnnealingLR(o, 3),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=22),
+    "OneCycleLR linear": lambda s, o: s.OneCycleLR(
+        o, [0.5, 0.2], epochs=11, steps_per_epoch=2, anneal_strategy="linear"
+    ),
+    "OneCycleLR three": lambda s, o: s.OneCycleLR(o, 0.5, 21, three_phase=True, pct_start=0.4, cycle_momentum=False),
 }
 
 
@@ -218,7 +237,7 @@ def test_schedules(name):
     rates = []
     for module in (nt, torch):
         w, b = (module.nn.Parameter(module.tensor([1.0])) for _ in range(2))
-        optimizer = module.optim.SGD([{"params": [w]}, {"params": [b], "lr": 0.3}], lr=0.1)
+        optimizer = module.optim.SGD([{"params": [w]}, {"params": [b], "lr": 0.3}], lr=0.1, momentum=0.9)
         schedule = SCHEDULES[name](module.optim.lr_scheduler, optimizer)
         seen = [schedule.get_last_lr()]
         for epoch in range(20):
@@ -226,6 +245,7 @@ def test_schedules(name):
             schedule.step()
             seen.append([group["lr"] for group in optimizer.param_groups])
             assert schedule.get_last_lr() == seen[-1]
+            seen.append([group["momentum"] for group in optimizer.param_groups])
             if epoch == 9:
                 state, saved = schedule.state_dict(), optimizer.state_dict()
                 with warnings.catch_warnings():
@@ -235,6 +255,44 @@ def test_schedules(name):
                 optimizer.load_state_dict(saved)
         rates.append(seen)
     assert rates[0] == rates[1]
+
+
+def test_one_cycle_with_adam_and_too_many_steps():
+    groups = []
+    for module in (nt, torch):
+        optimizer = module.optim.Adam([module.nn.Parameter(module.tensor([1.0]))], lr=0.1)
+        schedule = module.optim.lr_scheduler.OneCycleLR(optimizer, 0.5, total_steps=3)
+        for _ in range(2):
+            optimizer.step()
+            schedule.step()
+        groups.append({name: value for name, value in optimizer.param_groups[0].items() if name != "params"})
+        schedule.step()
+        with pytest.raises(ValueError, match="Tried to step 4 times. The specified number of total steps is 3"):
+            schedule.step()
+        with pytest.raises(ValueError, match="either total_steps OR"):
+            module.optim.lr_scheduler.OneCycleLR(optimizer, 0.5)
+    assert groups[0] == groups[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"mode": "max", "patience": 1}, {"threshold_mode": "abs", "threshold": 0.3}, {"cooldown": 2, "min_lr": 0.02}],
+    ids=str,
+)
+def test_plateau(options):
+    measures = [5.0, 4.0, 4.1, 4.0, 3.9999, 4.2, 3.0, 3.0, 3.0, 3.0, 3.1, 2.9, 2.8, 2.8, 2.8, 2.9, 2.8, 2.8, 2.8]
+    seen = []
+    for module in (nt, torch):
+        optimizer = module.optim.SGD([module.nn.Parameter(module.tensor([1.0]))], lr=0.1)
+        schedule = module.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **{"patience": 2, "factor": 0.5, **options})
+        rates = []
+        for measure in measures:
+            schedule.step(module.tensor(measure))
+            rates.append((schedule.get_last_lr(), schedule.num_bad_epochs, schedule.best))
+        seen.append((rates, schedule.state_dict()))
+        with pytest.raises(ValueError, match="Factor should be < 1.0"):
+            module.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=1.0)
+    assert seen[0] == seen[1]
 
 
 def test_schedule_before_optimizer():

@@ -6,10 +6,11 @@ from . import lr_scheduler
 from .adam import Adam
 from .adamw import AdamW
 from .optimizer import Optimizer
+from .rmsprop import RMSprop
 from .sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
-keep_whole(globals(), {"Adam": "sqrt div", "AdamW": "sqrt div"})
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+keep_whole(globals(), {"Adam": "sqrt div", "AdamW": "sqrt div", "RMSprop": "sqrt addcdiv lerp"})
 
 
 def __getattr__(name: str):

@@ -14,7 +14,8 @@ from .._absent import absent
 from .optimizer import Optimizer
 
 __all__ = [
-    "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "StepLR",
+    "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
+    "OneCycleLR", "ReduceLROnPlateau", "StepLR",
 ]  # fmt: skip
 
 
@@ -270,6 +271,9 @@ class CosineAnnealingLR(LRScheduler):
         low = self.eta_min
         fall = math.cos(math.pi * self.last_epoch / self.T_max)
         return [low + (rate - low) * (1 + fall) / 2 for rate in self.base_lrs]
+
+
+from .lr_plans import OneCycleLR, ReduceLROnPlateau  # noqa: E402  (its classes derive from LRScheduler)
 
 
 def __getattr__(name: str):
