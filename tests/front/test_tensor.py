@@ -202,3 +202,13 @@ def test_messages_are_pytorchs(text):
     with pytest.raises(type(theirs.value)) as ours:
         eval(text, {"t": nt})
     assert str(ours.value).endswith(str(theirs.value))
+
+
+@pytest.mark.parametrize("sizes", ["(100, (5,))", "(3, 9, (2, 2))"])
+def test_randint_from_a_generator_of_ones_own(sizes):
+    drawn = []
+    for module in (nt, torch):
+        module.manual_seed(1)
+        own = module.randint(*eval(sizes), generator=module.Generator().manual_seed(7))
+        drawn.append((own.tolist(), module.randint(*eval(sizes)).tolist()))
+    assert drawn[0] == drawn[1]
