@@ -119,6 +119,25 @@ static nx_status to_known(void *context, nx_node *node, int result, nx_value *ou
     return NX_OK;
 }
 
+/* The failure of a check: which size it is about, where that can be said, and what the trace took for granted of it. */
+static nx_status refuse(fit *f, const nx_node *check) {
+    static const char *const signs[] = {[NX_INT_EQ] = "==", [NX_INT_NE] = "!=", [NX_INT_LT] = "<",
+                                        [NX_INT_LE] = "<=", [NX_INT_GT] = ">",  [NX_INT_GE] = ">="};
+    const nx_node *test = check->args[0].tag == NX_TAG_NODE ? check->args[0].node : NULL;
+    int code = test ? nx_node_int_code(test) : -1;
+    if (code < NX_INT_EQ || code > NX_INT_GE) return nx_fail(NX_VALUE, "a size is not what the trace went by");
+    const nx_node *left = test->args[0].tag == NX_TAG_NODE ? test->args[0].node : NULL;
+    char what[96] = "an integer";
+    if (left && nx_node_int_code(left) == NX_INT_SIZE && left->args[0].tag == NX_TAG_NODE)
+        snprintf(what, sizeof what, "size %lld of %s", (long long)left->args[1].i, left->args[0].node->name);
+    nx_value args[2];
+    NX_TRY(nx_args_resolve(test->args, test->n_args, to_known, f, args));
+    if (!test->file)
+        return nx_fail(NX_VALUE, "%s is %lld, and the trace went by %s %lld", what, (long long)args[0].i, signs[code], (long long)args[1].i);
+    return nx_fail(NX_VALUE, "%s is %lld, and the trace went by %s %lld at line %d", what, (long long)args[0].i, signs[code],
+                   (long long)args[1].i, test->line);
+}
+
 static nx_status fit_int(fit *f, const nx_node *node, nx_int_code code) {
     nx_value args[2];
     int64_t value;
@@ -127,6 +146,7 @@ static nx_status fit_int(fit *f, const nx_node *node, nx_int_code code) {
         if (args[0].i < 0 || args[0].i >= f->n_given) return nx_fail(NX_RUNTIME, "graph: integer %lld was not given", (long long)args[0].i);
         value = f->given[args[0].i];
     } else {
+        if (code == NX_INT_CHECK && args[0].tag == NX_TAG_INT && !args[0].i) return refuse(f, node);
         NX_TRY(nx_int_compute(code, args, &value));
     }
     f->ints[node->order] = nx_value_int(value);

@@ -330,3 +330,15 @@ def test_the_offset_is_the_tensors_own():
     compiled = torch.compile(lambda x: x * x.storage_offset())
     whole = torch.ones(9)
     assert compiled(whole[2:5]).tolist() == [2.0] * 3 and compiled(whole[4:7]).tolist() == [4.0] * 3
+
+
+def test_a_recompilation_names_the_size_and_the_line():
+    def decides(x):
+        if x.size(0) > 10:
+            return x + 1
+        return x * 2
+
+    compiled, line = torch.compile(decides), decides.__code__.co_firstlineno + 1
+    for n in (4, 5, 12):
+        compiled(torch.ones(n))
+    assert compiled.recompiles[1] == f"size 0 of l_x_ is 12, and the trace went by <= 10 at line {line}"
