@@ -132,10 +132,10 @@ static nx_status refuse(fit *f, const nx_node *check) {
         snprintf(what, sizeof what, "size %lld of %s", (long long)left->args[1].i, left->args[0].node->name);
     nx_value args[2];
     NX_TRY(nx_args_resolve(test->args, test->n_args, to_known, f, args));
-    if (!test->file)
-        return nx_fail(NX_VALUE, "%s is %lld, and the trace went by %s %lld", what, (long long)args[0].i, signs[code], (long long)args[1].i);
-    return nx_fail(NX_VALUE, "%s is %lld, and the trace went by %s %lld at line %d", what, (long long)args[0].i, signs[code],
-                   (long long)args[1].i, test->line);
+    char where[32] = "";
+    if (test->file) snprintf(where, sizeof where, " at line %d", test->line);
+    return nx_fail(NX_VALUE, "%s is %lld, and the trace went by %s %lld%s", what, (long long)args[0].i, signs[code],
+                   (long long)args[1].i, where);
 }
 
 static nx_status fit_int(fit *f, const nx_node *node, nx_int_code code) {
