@@ -23,7 +23,8 @@ typedef struct nx_storage {
     void (*release)(struct nx_storage *storage); /* frees data; NULL: nothing to free */
     void *context;     /* for release */
     struct nx_storage *shown; /* whose memory this one shows, with a version of its own; owned; NULL: it is its own */
-    char fill[8];      /* makes 64 bytes, so that an inline payload is aligned */
+    uint32_t capture;  /* during which it was made, 0: none */
+    char fill[4];      /* makes 64 bytes, so that an inline payload is aligned */
 } nx_storage;
 
 /* Memory of `device`. src/device fills these two pointers for device types > 0 at load. */
@@ -31,6 +32,10 @@ typedef nx_status nx_memory_new_fn(nx_device device, size_t bytes, void **out);
 typedef void nx_memory_free_fn(nx_device device, void *block);
 extern nx_memory_new_fn *nx_memory_new[NX_MAX_DEVICE_TYPES];
 extern nx_memory_free_fn *nx_memory_free[NX_MAX_DEVICE_TYPES];
+
+/* While a thread captures: a storage of that size that was made during the capture and that only the recorded launches still
+ * use, with a new reference; NULL: none, and new storages bear the number that is left in *capture. src/device sets it. */
+extern nx_storage *(*nx_storage_of_capture)(nx_device device, size_t bytes, uint32_t *capture);
 
 NX_MUST_USE nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out);
 NX_MUST_USE nx_status nx_storage_new_fake(nx_device device, size_t bytes, nx_storage **out);

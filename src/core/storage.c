@@ -10,6 +10,8 @@ _Static_assert(sizeof(nx_storage) == 64, "an inline payload must be 64-byte alig
 nx_memory_new_fn *nx_memory_new[NX_MAX_DEVICE_TYPES] = {nx__cache_new};
 nx_memory_free_fn *nx_memory_free[NX_MAX_DEVICE_TYPES] = {nx__cache_free};
 
+nx_storage *(*nx_storage_of_capture)(nx_device device, size_t bytes, uint32_t *capture);
+
 static nx_storage *take_listed(void) {
     nx_thread *thread = nx_thread_get();
     nx_storage *storage = thread->free_storages;
@@ -40,6 +42,7 @@ static void init(nx_storage *storage, nx_device device, size_t bytes) {
     storage->release = NULL;
     storage->context = NULL;
     storage->shown = NULL;
+    storage->capture = 0;
 }
 
 static nx_status new_inline(size_t bytes, nx_storage **out) {
@@ -59,9 +62,13 @@ static void release_memory(nx_storage *storage) {
 nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out) {
     if (device.type == 0 && bytes <= MAX_INLINE) return new_inline(bytes, out);
     if (nx_memory_new[device.type] == NULL) return nx_fail(NX_RUNTIME, "storage: device type %d is not loaded", device.type);
+    uint32_t capture = 0;
+    if (NX_UNLIKELY(nx_thread_get()->recorder != NULL) && (*out = nx_storage_of_capture(device, bytes, &capture)) != NULL)
+        return NX_OK;
     nx_storage *storage = nx_alloc(sizeof *storage);
     if (storage == NULL) return nx_fail_memory(sizeof *storage);
     init(storage, device, bytes);
+    storage->capture = capture;
     storage->release = release_memory;
     nx_status status = bytes ? nx_memory_new[device.type](device, bytes, &storage->data) : NX_OK;
     if (status != NX_OK) {

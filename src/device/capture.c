@@ -16,8 +16,10 @@ nx_status nx_capture_begin(nx_device device) {
     }
     nx_stream *stream = nx_stream_current(device);
     if (stream == NULL && device.type != 0) return thread->error;
+    static _Atomic uint32_t n_captures;
     struct nx_recorder *recorder = nx_alloc_zeroed(sizeof *recorder);
     if (recorder == NULL) return nx_fail_memory(sizeof *recorder);
+    recorder->number = atomic_fetch_add(&n_captures, 1) + 1;
     recorder->device = device;
     recorder->stream = stream;
     thread->recorder = recorder;
@@ -83,18 +85,43 @@ int nx_capture_n_launches(void) {
 }
 
 nx_status nx__record(struct nx_recorder *recorder, nx_launch *launch) {
-    for (int i = 0; i < launch->n_holds; i++)
-        NX_TRY(nx_map_set(&recorder->storages, launch->holds[i], launch->holds[i]));
+    for (int i = 0; i < launch->n_holds; i++) {
+        nx_storage *storage = launch->holds[i];
+        intptr_t mentions = (intptr_t)nx_map_get(&recorder->storages, storage);
+        NX_TRY(nx_map_set(&recorder->storages, storage, (void *)(mentions + 1)));
+        if (mentions == 0 && storage->capture == recorder->number) recorder->recent[recorder->n_recent++ % NX__RECENT] = storage;
+    }
     recorder->n_launches++;
     return NX_OK;
 }
+
+/* What is recorded runs in the order of recording, so that memory which no tensor has any more may be used again by what is
+ * recorded later, as it would be without a capture. Only for the same size: if it becomes the memory of a result, which is
+ * new at each replay, all that is written there must fit. */
+static nx_storage *find_unused(nx_device device, size_t bytes, uint32_t *capture) {
+    struct nx_recorder *recorder = nx_thread_get()->recorder;
+    if (recorder->failed) return NULL;
+    *capture = recorder->number;
+    int n = recorder->n_recent < NX__RECENT ? recorder->n_recent : NX__RECENT;
+    for (int i = 1; i <= n; i++) {
+        nx_storage *storage = recorder->recent[(recorder->n_recent - i) % NX__RECENT];
+        if (storage->bytes != bytes || !nx_device_same(storage->device, device)) continue;
+        intptr_t mentions = (intptr_t)nx_map_get(&recorder->storages, storage);
+        if (atomic_load_explicit(&storage->refs, memory_order_acquire) != mentions) continue;
+        storage->version = 0;
+        return nx_storage_ref(storage);
+    }
+    return NULL;
+}
+
+__attribute__((constructor)) static void start(void) { nx_storage_of_capture = find_unused; }
 
 size_t nx_capture_kept_bytes(const nx_span *slots, int n_slots) {
     const struct nx_recorder *recorder = nx_thread_get()->recorder;
     size_t bytes = 0;
     if (recorder == NULL || recorder->failed) return 0;
     for (int i = 0; i < recorder->storages.room; i++) {
-        const nx_storage *storage = recorder->storages.slots[i].value;
+        const nx_storage *storage = recorder->storages.slots[i].key;
         bool in_slot = storage == NULL;
         for (int s = 0; s < n_slots && !in_slot; s++) {
             const char *base = slots[s].base, *data = storage->data;

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-enum { NX__MAX_DEVICES = 16 }; /* of one type */
+enum { NX__MAX_DEVICES = 16, NX__RECENT = 256 }; /* of one type; storages of a capture that may be used again */
 
 /* The devices of one type. Rows below nx__devices.n_types never change but for the members under `lock`. */
 typedef struct nx__device_type {
@@ -37,7 +37,10 @@ struct nx_recorder {
     nx_stream *stream;
     nx_launch_list *list; /* the CPU's launches; other devices keep theirs */
     int n_launches;
-    nx_map storages;      /* all that its launches mention; lent */
+    nx_map storages;      /* all that its launches mention, lent, and how often they do */
+    uint32_t number;      /* no two captures have one */
+    nx_storage *recent[NX__RECENT]; /* a ring of those that were made during the capture, in the order of their first mention */
+    int n_recent;         /* so far */
     bool failed;          /* a launch was not recorded: some of the storages may be gone, and there will be no graph */
 };
 
