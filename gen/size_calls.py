@@ -70,8 +70,10 @@ class SizeCalls:
         return Value("int", f"(int64_t){name}")
 
     def call_common_format(self, expr):
-        """channels_last if all tensors of a list lie so, else contiguous."""
-        return Value("value", f"nx__common_format(&{self.expr(expr.args[0]).c})", base="memory_format")
+        """channels_last if a tensor, or all of a list, lie so, else contiguous."""
+        x = self.expr(expr.args[0])
+        text = x.c if x.kind == "tensors" else f"(nx_value){{.list = (nx_value[]){{{{.array = {x.array}}}}}, .n = 1}}"
+        return Value("value", f"nx__common_format(&{text})", base="memory_format")
 
     def call_expandable(self, expr):
         a, b = (self.expr(arg) for arg in expr.args)
@@ -98,6 +100,8 @@ class SizeCalls:
         dims, n = self.expr(expr.args[0]), self.int_text(expr.args[1])
         name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
         text = "&NX_VALUE_NONE" if dims.kind == "none" else f"&{dims.c}"
+        if dims.kind == "int":
+            text = f"&(nx_value){{.tag = NX_TAG_INTS, .n = 1, .ints = (int64_t[]){{{dims.c}}}}}"
         if dims.kind == "ints":
             text = f"&(nx_value){{.tag = NX_TAG_INTS, .n = {as_int(dims.n)}, .ints = {dims.c}}}"
         self.try_(f"nx__dims_of({c_string(self.operator)}, {text}, {as_int(n)}, {name}, &{count})")

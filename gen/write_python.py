@@ -172,6 +172,7 @@ class CaseList:
                     args.append(named[argument.name])
             elif argument.initial is None:
                 value = None if argument.optional else {"Scalar": 2, "bool": True}.get(argument.base, 1)
+                value = -1 if argument.param.is_dim and argument.list_of is None else value
                 if argument.keyword_only:
                     kwargs[argument.name] = value
                 else:

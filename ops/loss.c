@@ -1,6 +1,9 @@
 /* Kernels of loss.op: one pass over the rows in float64, whatever the dtype. A row whose class is ignored counts
  * neither in the sum nor in the weight. */
 #include "gen/kernels.h"
+#include "packed.h"
+
+#include <math.h>
 
 typedef struct nll { const nx_array *target, *weight; int64_t n_rows, n_classes, ignored; } nll;
 
@@ -68,4 +71,55 @@ nx_status nx__nll_backward_rows(nx_run *run, const nx_array *grad_output, const 
         if (class >= 0) store(out, row * l.n_classes + class, -w * g * scale);
     }
     return NX_OK;
+}
+
+/* ---- binary cross entropy --------------------------------------------------------------------------------- */
+/* Elements in float64, in order; NaN passes. */
+typedef struct probabilities { double *self, *target, *weight; int64_t n; } probabilities; /* owned */
+
+static nx_status read_all(probabilities *p, const nx_array *self, const nx_array *target, const nx_array *weight) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array whole;
+    p->n = self->numel;
+    p->self = nx__packed_new(self, NX_F64);
+    p->target = nx__packed_new(target, NX_F64);
+    if (p->self == NULL || p->target == NULL) return nx_fail_memory((size_t)p->n * sizeof(double));
+    if (weight == NULL) return NX_OK;
+    nx_array_copy(&whole, self, dims); /* weight, broadcast */
+    whole.data = weight->data;
+    whole.dtype = weight->dtype;
+    for (int d = self->ndim - 1, k = weight->ndim - 1; d >= 0; d--, k--)
+        whole.strides[d] = k < 0 || weight->sizes[k] == 1 ? 0 : weight->strides[k];
+    nx_array_refresh(&whole);
+    p->weight = nx__packed_new(&whole, NX_F64);
+    return p->weight ? NX_OK : nx_fail_memory((size_t)p->n * sizeof(double));
+}
+
+static nx_status check_between(const nx_run *run, const char *name, const double *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (x[i] < 0 || x[i] > 1)
+            return nx_fail(NX_RUNTIME, "%s: all elements of %s should be between 0 and 1", nx_op_name(run->op), name);
+    return NX_OK;
+}
+
+nx_status nx__cross_entropy_elements(nx_run *run, const nx_array *self, const nx_array *target, const nx_array *weight,
+                                     int64_t reduction, nx_array *out) {
+    probabilities p = {0};
+    double sum = 0;
+    nx_status status = read_all(&p, self, target, weight);
+    if (status == NX_OK) status = check_between(run, "input", p.self, p.n);
+    if (status == NX_OK) status = check_between(run, "target", p.target, p.n);
+    for (int64_t i = 0; status == NX_OK && i < p.n; i++) {
+        double x = p.self[i], t = p.target[i];
+        double loss = -(t * fmax(log(x), -100) + (1 - t) * fmax(log1p(-x), -100)) * (p.weight ? p.weight[i] : 1);
+        p.self[i] = isnan(x) ? x : loss; /* fmax drops a NaN */
+        sum += p.self[i];
+    }
+    if (status == NX_OK && reduction == 0)
+        nx_cast(out->dtype, out->data, (int64_t)nx_dtype_bytes(out->dtype), NX_F64, (const char *)p.self, sizeof *p.self, p.n);
+    else if (status == NX_OK) store(out, 0, reduction == 1 ? sum / (double)p.n : sum);
+    nx_free(p.self);
+    nx_free(p.target);
+    nx_free(p.weight);
+    return status;
 }

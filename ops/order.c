@@ -278,3 +278,67 @@ nx_status nx__flip_copy(nx_run *run, const nx_array *self, const int64_t *flippe
     nx_copy_cast(out, &turned);
     return NX_OK;
 }
+
+/* ---- roll ----------------------------------------------------------------------------------------------- */
+static void copy_rolled(nx_array *to, nx_array *from, const int64_t *shift, int d);
+
+/* `n` parts of dimension d from number `begin` on, to number `at` on. */
+static void copy_piece(const nx_array *to, const nx_array *from, const int64_t *shift, int d, int64_t n, int64_t begin,
+                       int64_t at) {
+    int64_t dims_to[2 * NX_MAX_DIMS], dims_from[2 * NX_MAX_DIMS], bytes = (int64_t)nx_dtype_bytes((nx_dtype)to->dtype);
+    nx_array piece_to, piece_from;
+    nx_array_copy(&piece_to, to, dims_to);
+    nx_array_copy(&piece_from, from, dims_from);
+    piece_to.data = (char *)to->data + at * to->strides[d] * bytes;
+    piece_from.data = (char *)from->data + begin * from->strides[d] * bytes;
+    piece_to.sizes[d] = piece_from.sizes[d] = n;
+    nx_array_refresh(&piece_to);
+    nx_array_refresh(&piece_from);
+    copy_rolled(&piece_to, &piece_from, shift, d + 1);
+}
+
+/* From dimension d on; each that is rolled is copied in two pieces. */
+static void copy_rolled(nx_array *to, nx_array *from, const int64_t *shift, int d) {
+    while (d < from->ndim && shift[d] == 0) d++;
+    if (d == from->ndim) {
+        nx_copy_cast(to, from);
+        return;
+    }
+    copy_piece(to, from, shift, d, from->sizes[d] - shift[d], 0, shift[d]);
+    copy_piece(to, from, shift, d, shift[d], from->sizes[d] - shift[d], 0);
+}
+
+static int64_t wrapped(int64_t shift, int64_t n) { return (shift % n + n) % n; }
+
+/* All elements in a row: those of `self` one after the other, to their places in `out`. */
+static void copy_rolled_flat(nx_array *out, const nx_array *self, int64_t shift) {
+    int64_t index[NX_MAX_DIMS] = {0}, offset = 0, bytes = (int64_t)nx_dtype_bytes((nx_dtype)self->dtype);
+    for (int64_t i = 0; i < self->numel; i++) {
+        memcpy((char *)out->data + (i + shift) % self->numel * bytes, (const char *)self->data + offset * bytes, (size_t)bytes);
+        for (int d = self->ndim - 1; d >= 0; d--) {
+            offset += self->strides[d];
+            if (++index[d] < self->sizes[d]) break;
+            offset -= index[d] * self->strides[d];
+            index[d] = 0;
+        }
+    }
+}
+
+nx_status nx__roll_copy(nx_run *run, const nx_array *self, const int64_t *shifts, int n_shifts, const int64_t *dims,
+                        int n_dims, nx_array *out) {
+    int64_t shift[NX_MAX_DIMS] = {0}, own[2 * NX_MAX_DIMS];
+    if (self->numel == 0) return NX_OK;
+    if (n_dims == 0) {
+        copy_rolled_flat(out, self, wrapped(shifts[0], self->numel));
+        return NX_OK;
+    }
+    for (int k = 0; k < n_dims && self->ndim > 0; k++) {
+        int d;
+        NX_TRY(nx_wrap_dim(nx_op_name(run->op), dims[k], self->ndim, &d));
+        shift[d] = wrapped(shift[d] + wrapped(shifts[k], self->sizes[d]), self->sizes[d]);
+    }
+    nx_array from;
+    nx_array_copy(&from, self, own);
+    copy_rolled(out, &from, shift, 0);
+    return NX_OK;
+}

@@ -211,6 +211,40 @@ nx_status nx__random_fill(nx_run *run, nx_array *out, int64_t low, int64_t high,
     return fill_in_order(run, out, generator, fill_range, &p);
 }
 
+/* ---- randperm: PyTorch's order from the same seed: each place takes one of the places from itself on; of very many
+ * elements each comes to one of the places up to its own --------------------------------------------------- */
+static void shuffle(int64_t *order, int64_t n, nx_generator *generator) {
+    bool many = n >= UINT32_MAX / 20;
+    for (int64_t i = 0; i < n; i++) order[i] = i;
+    for (int64_t i = 0; i < (many ? n : n - 1); i++) {
+        int64_t other = many ? (int64_t)(nx_generator_u64(generator) % (uint64_t)(i + 1))
+                             : i + (int64_t)(nx_generator_u32(generator) % (uint64_t)(n - i));
+        int64_t kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}
+
+nx_status nx__random_order(nx_run *run, nx_array *out, nx_generator *generator) {
+    int64_t n = out->numel;
+    NX_TRY(check_generator(run, generator));
+    if (out->dtype == NX_BOOL) return nx_fail(NX_NOT_IMPLEMENTED, "\"randperm\" not implemented for 'Bool'");
+    static const int64_t most[NX_N_DTYPES] = {
+        [NX_U8] = 256, [NX_I8] = 128, [NX_I16] = 1 << 15, [NX_I32] = INT64_C(1) << 31, [NX_I64] = INT64_MAX,
+        [NX_F16] = (1 << 11) + 1, [NX_BF16] = (1 << 8) + 1, [NX_F32] = (1 << 24) + 1,
+        [NX_F64] = (INT64_C(1) << 53) + 1}; /* what it can tell apart, as PyTorch counts */
+    if (n > most[out->dtype])
+        return nx_fail(NX_RUNTIME, "randperm: n cannot be greater than %lld for type %s", (long long)most[out->dtype],
+                       nx_dtype_name((nx_dtype)out->dtype));
+    int64_t *order = nx_alloc((size_t)n * sizeof *order + 1);
+    if (order == NULL) return nx_fail_memory((size_t)n * sizeof *order);
+    shuffle(order, n, generator);
+    nx_dtype dtype = (nx_dtype)out->dtype;
+    nx_cast(dtype, out->data, (int64_t)nx_dtype_bytes(dtype), NX_I64, (const char *)order, sizeof *order, n);
+    nx_free(order);
+    return NX_OK;
+}
+
 /* ---- multinomial: PyTorch's places from the same seed --------------------------------------------------- */
 /* One draw a row, and draws without replacement, divide each probability by an exponential number of its own
  * and take the largest quotients; otherwise a uniform number is looked up in the running sum of the row. */

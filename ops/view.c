@@ -37,6 +37,23 @@ static void take_slice(part *p, const nx_array *whole, int64_t dim, int64_t star
     nx_array_refresh(&p->array);
 }
 
+static void take_diagonal(part *p, const nx_array *whole, int64_t offset, int64_t dim1, int64_t dim2) {
+    int64_t rows = whole->sizes[dim1] + (offset < 0 ? offset : 0), columns = whole->sizes[dim2] - (offset > 0 ? offset : 0);
+    int64_t n = rows < columns ? rows : columns;
+    start_part(p, whole);
+    nx_array *a = &p->array;
+    if (n > 0) move_start(a, offset >= 0 ? offset * whole->strides[dim2] : -offset * whole->strides[dim1]);
+    a->ndim = 0;
+    for (int k = 0; k < whole->ndim; k++) {
+        if (k == dim1 || k == dim2) continue;
+        a->sizes[a->ndim] = whole->sizes[k];
+        a->strides[a->ndim++] = whole->strides[k];
+    }
+    a->sizes[a->ndim] = n > 0 ? n : 0;
+    a->strides[a->ndim++] = whole->strides[dim1] + whole->strides[dim2];
+    nx_array_refresh(a);
+}
+
 static void write_zeros(const nx_array *to) { /* row-major: the rule says so */
     if (to->numel) memset(to->data, 0, (size_t)to->numel * nx_dtype_bytes((nx_dtype)to->dtype));
 }
@@ -79,5 +96,42 @@ nx_status nx__slice_into(nx_run *run, nx_array *out, const nx_array *self, const
     nx_copy_cast(out, self);
     take_slice(&p, out, dim, otherwise(start, 0), otherwise(end, self->sizes[dim]), step);
     nx_copy_cast(&p.array, src);
+    return NX_OK;
+}
+
+nx_status nx__diagonal_into_zeros(nx_run *run, nx_array *out, const nx_array *grad_output, int64_t offset,
+                                  int64_t dim1, int64_t dim2) {
+    part p;
+    write_zeros(out);
+    take_diagonal(&p, out, offset, dim1, dim2);
+    nx_copy_cast(&p.array, grad_output);
+    return NX_OK;
+}
+
+nx_status nx__diagonal_into(nx_run *run, nx_array *out, const nx_array *self, const nx_array *src, int64_t offset,
+                            int64_t dim1, int64_t dim2) {
+    part p;
+    nx_copy_cast(out, self);
+    take_diagonal(&p, out, offset, dim1, dim2);
+    nx_copy_cast(&p.array, src);
+    return NX_OK;
+}
+
+/* ---- constant_pad_nd ------------------------------------------------------------------------------------ */
+nx_status nx__surround(nx_run *run, const nx_array *self, const int64_t *pad, int n_pad, nx_value value, nx_array *out) {
+    part from, to;
+    NX_TRY(nx__fill(run, out, value));
+    start_part(&from, self);
+    start_part(&to, out);
+    for (int k = 0; k < n_pad / 2; k++) {
+        int d = self->ndim - 1 - k;
+        int64_t before = pad[2 * k], behind = pad[2 * k + 1], n = self->sizes[d] + nx_least(before, 0) + nx_least(behind, 0);
+        if (n <= 0) return NX_OK; /* all is cut off */
+        move_start(before < 0 ? &from.array : &to.array, before < 0 ? -before * self->strides[d] : before * out->strides[d]);
+        from.array.sizes[d] = to.array.sizes[d] = n;
+    }
+    nx_array_refresh(&from.array);
+    nx_array_refresh(&to.array);
+    if (self->numel) nx_copy_cast(&to.array, &from.array);
     return NX_OK;
 }

@@ -405,7 +405,7 @@ int nxpy_tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     place p;
     if (value == NULL) return PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items"), -1;
     nx_tensor *mask = nxpy_tensor_check(key) ? nxpy_tensor_get(key) : NULL;
-    if (mask && mask->a.dtype == NX_BOOL && mask->a.ndim > 0) {
+    if (mask && mask->a.dtype == NX_BOOL) {
         int filled = fill_masked(nxpy_tensor_get(self), mask, value);
         if (filled != 0) return filled < 0 ? -1 : 0;
     }

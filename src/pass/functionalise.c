@@ -124,6 +124,9 @@ static nx_status invert_select(worker *w, const undo *u, nx_value *out) {
 static nx_status invert_slice(worker *w, const undo *u, nx_value *out) {
     return scatter(w, "aten::slice_scatter", u, out);
 }
+static nx_status invert_diagonal(worker *w, const undo *u, nx_value *out) {
+    return scatter(w, "aten::diagonal_scatter", u, out);
+}
 
 /* One of several parts along a dimension. */
 static nx_status invert_part(worker *w, const undo *u, nx_value *out) {
@@ -158,6 +161,7 @@ static const struct {
     {"aten::squeeze.dim", invert_squeeze},
     {"aten::select.int", invert_select},
     {"aten::slice.Tensor", invert_slice},
+    {"aten::diagonal", invert_diagonal},
     {"aten::split.Tensor", invert_part},
     {"aten::split_with_sizes", invert_part},
     {"aten::unbind.int", invert_unbind},

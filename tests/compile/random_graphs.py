@@ -55,7 +55,7 @@ OTHER = (
     "{x}.gather(-1, t.zeros_like({x}, dtype=t.int64))", "{x}.index_select(0, t.arange(2, device=a.device))",
     "{x}[t.arange(2, device=a.device)]", "t.nn.functional.embedding(t.arange(3, device=a.device), {x})",
     "t.nn.functional.mse_loss({x}, {x} * 2)", "{x}.repeat(2, 1)",
-    "t.nn.functional.scaled_dot_product_attention({x}, {x}, {x})", "{x}.masked_select({x} > 0)",
+    "t.nn.functional.scaled_dot_product_attention({x}, {x}, {x})", "{x}.diagonal(0, -2, -1)",
     "t.nn.functional.one_hot(t.arange(3, device=a.device), 4)", "{x}.flip(0)", "{x}.roll(1)",
     "t.nn.functional.pad({x}, (1, 1))",
 )  # fmt: skip

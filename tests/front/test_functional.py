@@ -200,3 +200,94 @@ def test_padded_sequences_carry_gradients():
 def test_asarray_and_gradients():
     x = nt.ones(1, requires_grad=True)
     assert nt.asarray(x) is x and not nt.asarray(x, requires_grad=False).requires_grad
+
+
+PADS = [
+    ((3, 4), (1,)), ((3, 4), (1, 1, 1, 1, 1, 1)), ((3, 4), (1, 1), "mirror"), ((3, 4), (1, 1), "reflect", 3),
+    ((3, 4), (4, 1), "reflect"), ((3, 4), (5, 1), "circular"), ((4,), (1, 1), "reflect"), ((3, 4), (-3, -3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", PADS, ids=str)
+def test_pad_refuses(wrong):
+    """With PyTorch's exceptions."""
+    size, *given = wrong
+    with pytest.raises((RuntimeError, NotImplementedError)) as expected:
+        torch.nn.functional.pad(torch.zeros(size), *given)
+    with pytest.raises(type(expected.value)):
+        nt.nn.functional.pad(nt.zeros(size), *given)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_pad_compiled(mode):
+    """One graph, also where sizes are left open."""
+    for dynamic in (None, True):
+        compiled = nt.compile(lambda x: nt.nn.functional.pad(x * 2, (1, 2), mode) + 1, fullgraph=True, dynamic=dynamic)
+        for n in (4, 5, 6):
+            x = torch.randn(3, n)
+            same(compiled(over(x)), torch.nn.functional.pad(x * 2, (1, 2), mode) + 1)
+
+
+def test_one_hot_finds_how_many():
+    given = [[1, 0], [3, 2]]
+    theirs = torch.nn.functional.one_hot(torch.tensor(given))
+    same(nt.nn.functional.one_hot(nt.tensor(given)), theirs)
+    for wrong in ([-1, 2], [4, 0]):
+        for m in (nt, torch):
+            with pytest.raises(RuntimeError):
+                m.nn.functional.one_hot(m.tensor(wrong), 3)
+
+
+@pytest.mark.parametrize("options", [{}, {"p": 1.0, "dim": 0}, {"p": 3, "dim": -1, "eps": 0.5}])
+def test_normalize(options):
+    x = torch.randn(3, 4)
+    leaves = [over(x).requires_grad_(), x.clone().requires_grad_()]
+    results = [m.nn.functional.normalize(leaf, **options) for m, leaf in zip((nt, torch), leaves)]
+    close(*results)
+    for result in results:
+        (result * result[0]).sum().backward()
+    close(leaves[0].grad, leaves[1].grad)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 10, 1000, 100003])
+def test_randperm(n):
+    """PyTorch's order from the same seed, and the generator is where PyTorch's is."""
+    for options in ({}, {"dtype": "int32"}, {"generator": 5}):
+        drawn = []
+        for m in (nt, torch):
+            m.manual_seed(n)
+            given = {name: getattr(m, value) for name, value in options.items() if name == "dtype"}
+            if "generator" in options:
+                given["generator"] = m.Generator().manual_seed(options["generator"])
+            drawn += [m.randperm(n, **given), m.rand(3)]
+        same(drawn[0], drawn[2])
+        same(drawn[1], drawn[3])
+
+
+def test_randperm_refuses():
+    for m in (nt, torch):
+        with pytest.raises(RuntimeError, match="negative dimension"):
+            m.randperm(-1)
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+            m.randperm(3, dtype=m.bool)
+        with pytest.raises(RuntimeError, match="n cannot be greater than 2049"):
+            m.randperm(2050, dtype=m.float16)
+
+
+LIKE = {
+    "rows": lambda m: m.zeros(5, 7), "columns": lambda m: m.zeros(5, 7).t(), "gaps": lambda m: m.zeros(8, 8)[:, ::2],
+    "few": lambda m: m.zeros(3), "bfloat16": lambda m: m.zeros(40, dtype=m.bfloat16),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["randn_like", "rand_like"])
+@pytest.mark.parametrize("like", LIKE)
+def test_drawn_like(name, like):
+    """PyTorch's numbers and layout from the same seed."""
+    drawn = []
+    for m in (nt, torch):
+        m.manual_seed(7)
+        drawn += [getattr(m, name)(LIKE[like](m)), getattr(m, name)(LIKE[like](m), dtype=m.float64), m.rand(3)]
+    for mine, theirs in zip(drawn[:3], drawn[3:]):
+        same(mine, theirs)
+        assert mine.stride() == theirs.stride()

@@ -48,6 +48,24 @@ LAYERS = {
     "Softsign": (lambda n: n.Softsign(), (5, 4)),
     "Tanhshrink": (lambda n: n.Tanhshrink(), (5, 4)),
     "Softmin": (lambda n: n.Softmin(dim=1), (5, 4)),
+    "GLU": (lambda n: n.GLU(dim=1), (5, 4)),
+    "Flatten": (lambda n: n.Flatten(), (5, 4, 3)),
+    "Flatten some": (lambda n: n.Flatten(0, 1), (5, 4, 3)),
+    "ZeroPad1d": (lambda n: n.ZeroPad1d(2), (5, 4, 3)),
+    "ZeroPad2d": (lambda n: n.ZeroPad2d((1, 2, -1, 0)), (5, 4, 3)),
+    "ZeroPad3d": (lambda n: n.ZeroPad3d(1), (2, 3, 4, 3)),
+    "ConstantPad1d": (lambda n: n.ConstantPad1d((1, 0), 2.5), (5, 4)),
+    "ConstantPad2d": (lambda n: n.ConstantPad2d(1, -1.0), (5, 4, 3)),
+    "ConstantPad3d": (lambda n: n.ConstantPad3d(1, 0.5), (2, 3, 4, 3)),
+    "ReflectionPad1d": (lambda n: n.ReflectionPad1d(2), (5, 4)),
+    "ReflectionPad2d": (lambda n: n.ReflectionPad2d((1, 2, 3, 0)), (2, 5, 4)),
+    "ReflectionPad3d": (lambda n: n.ReflectionPad3d(1), (2, 3, 4, 3)),
+    "ReplicationPad1d": (lambda n: n.ReplicationPad1d(7), (2, 5, 4)),
+    "ReplicationPad2d": (lambda n: n.ReplicationPad2d((1, 2, 3, 0)), (2, 5, 4)),
+    "ReplicationPad3d": (lambda n: n.ReplicationPad3d(1), (2, 3, 4, 3)),
+    "CircularPad1d": (lambda n: n.CircularPad1d((3, 1)), (5, 4)),
+    "CircularPad2d": (lambda n: n.CircularPad2d(2), (2, 5, 4)),
+    "CircularPad3d": (lambda n: n.CircularPad3d(1), (2, 3, 4, 3)),
     "LeakyReLU inplace": (lambda n: n.LeakyReLU(inplace=True), None),
     "ELU inplace": (lambda n: n.ELU(inplace=True), None),
     "SELU inplace": (lambda n: n.SELU(inplace=True), None),
@@ -368,6 +386,20 @@ def test_weights_of_losses():
     theirs = torch.nn.BCEWithLogitsLoss(weight, pos_weight=weight[0])
     close(layer(over(values), over(target)), theirs(values, target))
     assert list(layer.state_dict()) == list(theirs.state_dict()) == ["weight", "pos_weight"]
+    chances, weights = values.sigmoid(), weight.abs()
+    for reduction in ("none", "mean", "sum"):
+        layer = nt.nn.BCELoss(over(weights), reduction=reduction)
+        theirs = torch.nn.BCELoss(weights, reduction=reduction)
+        leaves = [over(chances).requires_grad_(), chances.clone().requires_grad_()]
+        results = [layer(leaves[0], over(target)), theirs(leaves[1], target)]
+        close(*results)
+        [result.sum().backward() for result in results]
+        close(leaves[0].grad, leaves[1].grad)
+    for module, change in ((nt, over), (torch, torch.clone)):
+        with pytest.raises(ValueError, match="that is different to the input size"):
+            module.nn.functional.binary_cross_entropy(change(chances), change(target[0]))
+        with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
+            module.nn.functional.binary_cross_entropy(change(chances + 1), change(target))
     for module, change in ((nt, over), (torch, torch.clone)):
         with pytest.raises(ValueError, match="must be the same as input size"):
             module.nn.functional.binary_cross_entropy_with_logits(change(values), change(target[0]))

@@ -48,6 +48,8 @@ def numbers(count: int, dtype: torch.dtype, values: str | list[int], generator: 
         return torch.randint(values[0], values[1], (count,), generator=generator).to(dtype)
     if values == "positive":
         return torch.rand(count, generator=generator, dtype=torch.float64).add(0.5).to(dtype)
+    if values == "probability":
+        return torch.rand(count, generator=generator, dtype=torch.float64).mul(0.9).add(0.05).to(dtype)
     if values == "special":
         return torch.tensor([SPECIAL[i % len(SPECIAL)] for i in range(count)], dtype=torch.float64).to(dtype)
     if dtype == torch.bool:

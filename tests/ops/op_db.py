@@ -37,7 +37,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "item": lambda x: x.item(),
     "einsum": lambda tensors, equation: nt.einsum(equation, tensors),
 }
-THEIRS: dict[str, Callable[..., Any]] = {"zero_": lambda x: torch.zero_(x * 1)}
+THEIRS: dict[str, Callable[..., Any]] = {
+    "zero_": lambda x: torch.zero_(x * 1),
+    "rand_like": torch.rand_like,  # the entry calls randn_like
+}
 
 
 class Other(Exception):

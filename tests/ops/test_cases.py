@@ -66,6 +66,7 @@ CONSTANTS = {
     "nll_loss_forward": (2,),
     "nll_loss_nd": (2,),
     "cross_entropy_loss": (2,),
+    "binary_cross_entropy": (2,),
     "binary_cross_entropy_with_logits": (2, 3),
     "batch_norm": (3, 4),
     "nll_loss_backward": (3, 6),

@@ -280,6 +280,82 @@ def kl_div(input, target, size_average=None, reduce=None, reduction: str = "mean
     return loss / input.shape[0] if of_batch and input.dim() != 0 else loss
 
 
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"):
+    """Cross entropy between the probabilities `input` and `target`."""
+    number = _reduction("binary_cross_entropy", reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    return _in_nn["binary_cross_entropy"](input, target, weight, number)
+
+
+def glu(input, dim: int = -1):
+    """The first half along `dim` times the sigmoid of the second."""
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    return _in_nn["glu"](input, dim)
+
+
+def _taken_pad(input, pad, mode: str):
+    """`input` with elements of its own around it: along each padded dimension the parts that an index names."""
+    n_dims = len(pad) // 2
+    if n_dims not in (1, 2, 3) or input.dim() not in (n_dims + 1, n_dims + 2):
+        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    for k in range(n_dims):
+        dim, before, behind = input.dim() - 1 - k, pad[2 * k], pad[2 * k + 1]
+        n = input.shape[dim]
+        if mode == "reflect" and (before >= n or behind >= n):
+            raise RuntimeError(
+                "Padding size should be less than the corresponding input dimension, but got: "
+                f"padding ({before}, {behind}) at dimension {dim} of input {list(input.shape)}"
+            )
+        if mode == "circular" and (before > n or behind > n):
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        if before == 0 and behind == 0:
+            continue
+        at = _C.arange(-before, n + behind, device=input.device)
+        if mode == "reflect":
+            at = (n - 1) - ((n - 1) - at.abs()).abs()
+        elif mode == "replicate":
+            at = at.clamp(0, n - 1)
+        else:  # what is cut off does not come round
+            start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
+            at = (at - start) % kept + start
+        input = input.index_select(dim, at)
+    return input
+
+
+def pad(input, pad, mode: str = "constant", value: float | None = None):
+    """Elements around `input`: pad[0] before and pad[1] behind the last dimension, then the one before it.
+
+    They are `value`; with mode "reflect", "replicate" or "circular" those of `input`: mirrored at the border, the
+    border's, those of the other side. Negative numbers cut off.
+    """
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) > 2 * input.dim():
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pad)} and input of dimension {input.dim()}"
+        )
+    if mode == "constant":
+        return _C.constant_pad_nd(input, pad, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    return _taken_pad(input, pad, mode)
+
+
+def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None):
+    """x over its norm number `p` along `dim`, which counts as `eps` at least."""
+    if out is not None:
+        raise NotImplementedError("normalize: out is not there yet, leave it out")
+    return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+
+
 def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
 ):
@@ -290,9 +366,10 @@ def binary_cross_entropy_with_logits(
     return _C.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)
 
 
-for _name in ("gelu", "linear", "scaled_dot_product_attention", "softplus"):
+for _name in ("gelu", "linear", "one_hot", "scaled_dot_product_attention", "softplus"):
     globals()[_name] = _in_nn[_name]  # the operator itself, as in PyTorch
 logsigmoid = _in_nn["log_sigmoid"]
+cosine_similarity = _C.cosine_similarity
 keep_whole(globals(), NEEDS)
 
 

@@ -60,6 +60,17 @@ class KLDivLoss(_Loss):
         return functional.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
+class BCELoss(_Loss):
+    """Cross entropy between the probabilities `input` and `target`."""
+
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction: str = "mean") -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+    def forward(self, input, target):
+        return functional.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+
+
 class BCEWithLogitsLoss(_Loss):
     """Cross entropy between sigmoid(input) and the probabilities `target`."""
 

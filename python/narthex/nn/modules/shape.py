@@ -1,0 +1,141 @@
+"""Layers that change the shape alone: Flatten, and padding."""
+
+from .. import functional
+from .module import Module
+
+
+class Flatten(Module):
+    """Dimensions `start_dim` to `end_dim` become one."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, input):
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        """The first and the last of them."""
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class _Pad(Module):
+    """Elements around the last `_n` dimensions, by `padding` everywhere, or before and behind each, last first."""
+
+    _n, _mode = 0, "constant"
+
+    def __init__(self, padding) -> None:
+        super().__init__()
+        self.padding = (padding,) * (2 * self._n) if isinstance(padding, int) else tuple(padding)
+        if len(self.padding) != 2 * self._n:
+            raise ValueError(f"{type(self).__name__}: padding must be a number or {2 * self._n} of them, not {padding}")
+
+    def forward(self, input):
+        return functional.pad(input, self.padding, self._mode)
+
+    def extra_repr(self) -> str:
+        """How much."""
+        return f"{self.padding}"
+
+
+class _ConstantPad(_Pad):
+    def __init__(self, padding, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input):
+        return functional.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        """How much, and what."""
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPad):
+    """`value` around the last dimension."""
+
+    _n = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """`value` around the last two dimensions."""
+
+    _n = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """`value` around the last three dimensions."""
+
+    _n = 3
+
+
+class ZeroPad1d(_Pad):
+    """Zeros around the last dimension."""
+
+    _n = 1
+
+
+class ZeroPad2d(_Pad):
+    """Zeros around the last two dimensions."""
+
+    _n = 2
+
+
+class ZeroPad3d(_Pad):
+    """Zeros around the last three dimensions."""
+
+    _n = 3
+
+
+class ReflectionPad1d(_Pad):
+    """Elements mirrored at the border around the last dimension."""
+
+    _n, _mode = 1, "reflect"
+
+
+class ReflectionPad2d(_Pad):
+    """Elements mirrored at the border around the last two dimensions."""
+
+    _n, _mode = 2, "reflect"
+
+
+class ReflectionPad3d(_Pad):
+    """Elements mirrored at the border around the last three dimensions."""
+
+    _n, _mode = 3, "reflect"
+
+
+class ReplicationPad1d(_Pad):
+    """The border's elements around the last dimension."""
+
+    _n, _mode = 1, "replicate"
+
+
+class ReplicationPad2d(_Pad):
+    """The border's elements around the last two dimensions."""
+
+    _n, _mode = 2, "replicate"
+
+
+class ReplicationPad3d(_Pad):
+    """The border's elements around the last three dimensions."""
+
+    _n, _mode = 3, "replicate"
+
+
+class CircularPad1d(_Pad):
+    """The elements of the other side around the last dimension."""
+
+    _n, _mode = 1, "circular"
+
+
+class CircularPad2d(_Pad):
+    """The elements of the other side around the last two dimensions."""
+
+    _n, _mode = 2, "circular"
+
+
+class CircularPad3d(_Pad):
+    """The elements of the other side around the last three dimensions."""
+
+    _n, _mode = 3, "circular"
