@@ -326,6 +326,10 @@ class Tensor(_C.TensorBase):
         place = "" if self.device.type == "cpu" else self.device.type + "."
         return f"torch.{place}{names[str(self.dtype).rpartition('.')[2]]}Tensor"
 
+    def where(self, condition, other):
+        """`torch.where(condition, self, other)`"""
+        return _C.where(condition, self, other)
+
     def norm(self, p="fro", dim=None, keepdim: bool = False, dtype=None):
         """torch.norm of this tensor."""
         from .functional import norm

@@ -205,6 +205,16 @@ def test_compiled_write_of_one_number(value: Any) -> None:
     assert torch.equal(torch.from_dlpack(got), fill(theirs, theirs > 0, other))
 
 
+def test_where_and_argwhere() -> None:
+    for m in (nt, torch):
+        x = m.tensor([[0, 3], [4, 0]])
+        assert [part.tolist() for part in m.where(x > 1)] == [[0, 1], [1, 0]] and isinstance(m.where(x), tuple)
+        assert x[m.where(x > 1)].tolist() == [3, 4] and m.argwhere(x).tolist() == [[0, 1], [1, 0]]
+        assert x.where(x > 3, 7).tolist() == [[7, 7], [4, 7]]
+    ours = nt.compile(lambda x: x[nt.where(x > 1)] + 1)(nt.tensor([0, 3, 4]))
+    assert ours.tolist() == [4, 5]
+
+
 def test_equal_allclose_nonzero() -> None:
     for m in (nt, torch):
         x, nan = m.tensor([1.0, 2.0]), m.tensor([float("nan")])

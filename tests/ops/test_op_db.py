@@ -46,6 +46,7 @@ ROWS = {
     "new_zeros": ("fake", "AssertionError", NEW),
     "nn.functional.embedding": ("value", "is not there yet; leave it out", "scale_grad_by_freq, sparse, and max_norm"),
     "nn.functional.kl_div": ("compiled", "does not know (warn)", "reduction='mean' warns; capture cannot"),
+    "argwhere": ("fake compiled", "nonzero", DATA),
     "nonzero": ("fake compiled", "nonzero", DATA),
     "nn.functional.one_hot": ("fake compiled", "elements", "without num_classes: " + DATA),
     "norm.nuc": (ALL, "p='nuc' is not there yet", "it needs singular values"),
