@@ -5,6 +5,7 @@ import warnings
 from .. import _C
 from .._absent import absent
 from .._later import keep_whole
+from ._multi_head import multi_head_attention_forward  # noqa: F401
 
 # The operators that a function calls; it is there once they are.
 NEEDS = {
