@@ -242,10 +242,11 @@ static int refuse(const nxpy_overload *overload, int at, int place, PyObject *o,
     return 0;
 }
 
-/* sizes spread over the call: the k-th parameter takes all positional arguments that are left */
+/* sizes spread over the call: the k-th parameter, if it is the only one by position, takes all arguments that are left */
 static bool spreads(const nx_op_def *def, int k, bool is_method, PyObject *const *given, Py_ssize_t n_given) {
     return k == (is_method ? 1 : 0) && k < n_given && def->params[k].type == NX_TYPE_INTS &&
-           !def->params[k].keyword_only && is_integer(given[k]) &&
+           !def->params[k].keyword_only && !def->params[k].optional && is_integer(given[k]) &&
+           (k + 1 == def->n_in || def->params[k + 1].keyword_only || (def->flags & NX_OP_FACTORY)) &&
            (n_given - k > 1 || !def->params[k].int_list_of);
 }
 

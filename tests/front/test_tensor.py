@@ -212,3 +212,22 @@ def test_randint_from_a_generator_of_ones_own(sizes):
         own = module.randint(*eval(sizes), generator=module.Generator().manual_seed(7))
         drawn.append((own.tolist(), module.randint(*eval(sizes)).tolist()))
     assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.roll(1, 1)", "x.std(0, True)", "x.var(1, False)", "x.std(0, 1)", "x.sum(0, 1)", "x.amax(0, True)",
+        "x.view(3, 2)", "x.permute(1, 0)", "x.repeat(2, 1)", "x.flip(0, 1)", "x.squeeze(0, 1)", "x.expand(2, 3)",
+        "t.ones(2, 3)", "x.reshape(3, 2)", "x.logsumexp(0, True)", "x.mean(0, True)", "x.tile(2, 1)",
+    ],
+)  # fmt: skip
+def test_which_lists_of_integers_may_be_spread(text):
+    results = []
+    for module in (nt, torch):
+        try:
+            results.append(eval(text, {"x": module.arange(6.0).view(2, 3), "t": module}).tolist())
+        except TypeError:
+            results.append(TypeError)
+    ours, theirs = (str(nt.tensor(r)) if isinstance(r, (float, list)) else str(r) for r in results)
+    assert ours == theirs
