@@ -7,7 +7,7 @@
 #include "engine/program.h"
 
 enum { NUMBER = NX__MAX_ARRAYS, FOLD = NUMBER + NX__MAX_NUMBERS, VIRTUAL = FOLD + 1, MAX_VIRTUAL = 30000 };
-enum { MIN_ROW = 256, MIN_TILE = 256, MAX_TILE = NX_REDUCE_CHUNK, REGISTER_BYTES = 32768 };
+enum { MIN_ROW = 256, MIN_TILE = 256, MAX_TILE = NX_REDUCE_CHUNK, REGISTER_BYTES = 16384 };
 
 typedef struct array {
     nx__value value;         /* of one that is read */

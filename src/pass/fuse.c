@@ -1,8 +1,9 @@
 /* Regions for the engine: point operators over one index space that become one tile program, ending in an
- * optional reduction over all or the last dimensions. Greedy, in order of the nodes: a node joins the
- * region of one of its operands when sizes agree and the region still runs as one step. For that every
- * node has a stage above those of its operands, and a region has one stage: a member's operands from
- * outside must lie below it. A region that nobody outside has used yet may be raised to make this so.
+ * optional reduction over all or the last dimensions. Greedy, in order of the nodes: a node makes one of
+ * the regions of its operands, as far as these may be one, and joins it when sizes agree and it still runs
+ * as one step. For that every node has a stage above those of its operands, and a region has one stage: a
+ * member's operands from outside must lie below it. A region that nobody outside has used yet may be raised
+ * to make this so.
  * Afterwards the nodes are put in an order, as near as possible to the old one, in which every region
  * stands in one piece (schedule.c). */
 #include "pass/private.h"
@@ -12,9 +13,10 @@ typedef struct region {
     bool closed;                  /* ends in a reduction */
     bool used;                    /* a node outside takes a result: the stage is fixed */
     const nx_node *shape;         /* a member whose result has the region's size */
+    int first, last;              /* members, by order */
 } region;
 typedef struct fuser {
-    int *group, *stage;           /* by order: region, -1; stage of nodes outside regions */
+    int *group, *stage, *next;    /* by order: region, -1; stage of nodes outside regions; next member, -1 */
     int effects;                  /* stage of the last call that draws or writes: the next one comes behind it */
     NX_VEC(region) regions;
 } fuser;
@@ -94,6 +96,38 @@ static bool fits(const fuser *f, const nx_node *node, int r) {
     return g->n_inputs + o.n <= NX_REGION_MAX_INPUTS && (o.stage < g->stage || !g->used);
 }
 
+/* Whether two regions that a node takes operands from may be one. The lower one is raised: nobody outside may have used
+ * it. When both have one stage, nothing lies between them. */
+static bool may_be_one(const region *a, const region *b) {
+    const region *lower = a->stage < b->stage ? a : b;
+    return !a->closed && !b->closed && a->n_nodes + b->n_nodes < NX_REGION_MAX_NODES &&
+           a->n_inputs + b->n_inputs <= NX_REGION_MAX_INPUTS && (a->stage == b->stage || !lower->used) &&
+           same_size(a->shape->fakes[0], b->shape->fakes[0]);
+}
+
+static void unite(fuser *f, int to, int from) {
+    region *r = &f->regions.at[to], *q = &f->regions.at[from];
+    for (int i = q->first; i >= 0; i = f->next[i]) f->group[i] = to;
+    f->next[r->last] = q->first;
+    r->last = q->last;
+    r->n_nodes += q->n_nodes;
+    r->n_inputs += q->n_inputs;
+    r->used |= q->used;
+    if (r->stage < q->stage) r->stage = q->stage;
+    *q = (region){.closed = true, .first = -1};
+}
+
+typedef struct uniter { fuser *f; const nx_node *node; int with; } uniter;
+static void unite_operand(void *arg, nx_node *input, int result) {
+    uniter *u = arg;
+    const region *all = u->f->regions.at;
+    int r = u->f->group[input->order], q = u->with;
+    if (r < 0 || r == q || all[r].closed || !same_size(u->node->fakes[0], all[r].shape->fakes[0])) return;
+    if (q >= 0 && !may_be_one(&all[r], &all[q])) return;
+    u->with = q < 0 || all[r].n_nodes > all[q].n_nodes ? r : q;
+    if (q >= 0) unite(u->f, u->with, r + q - u->with);
+}
+
 typedef struct chooser { const fuser *f; const nx_node *node; int best; } chooser;
 static void consider(void *arg, nx_node *input, int result) {
     chooser *c = arg;
@@ -111,11 +145,14 @@ static void note_use(void *arg, nx_node *input, int result) {
 static nx_status place_node(fuser *f, nx_node *node) {
     bool point = is_point(node), tail = !point && is_tail(node);
     chooser c = {f, node, -1};
-    if (point) nx_node_each_input(node, consider, &c);
-    else if (tail)
+    if (point) {
+        nx_node_each_input(node, unite_operand, &(uniter){f, node, -1});
+        nx_node_each_input(node, consider, &c);
+    } else if (tail) {
         consider(&c, node->args[0].node, 0); /* a reduction closes the region that makes its operand */
+    }
     if (c.best < 0 && point) {
-        region fresh = {.shape = node};
+        region fresh = {.shape = node, .first = -1};
         c.best = f->regions.n;
         NX_TRY(nx_vec_push(&f->regions, fresh));
     }
@@ -128,6 +165,10 @@ static nx_status place_node(fuser *f, nx_node *node) {
     f->stage[node->order] = o.stage + 1;
     if (c.best < 0) return NX_OK;
     region *r = &f->regions.at[c.best];
+    if (r->first < 0) r->first = node->order;
+    else f->next[r->last] = node->order;
+    r->last = node->order;
+    f->next[node->order] = -1;
     r->n_nodes++;
     r->n_inputs += o.n;
     r->closed = tail;
@@ -152,7 +193,8 @@ nx_status nx_pass_fuse(nx_graph *graph, nx_regions *out) {
     nx_graph_number(graph);
     *out = (nx_regions){0};
     f.group = nx_alloc(sizeof(int) * n);
-    f.stage = nx_alloc_zeroed(sizeof(int) * n);
+    f.stage = nx_alloc_zeroed(2 * sizeof(int) * n);
+    f.next = f.stage + n;
     out->of_node = nx_alloc(sizeof(int) * n);
     if (!f.group || !f.stage || !out->of_node) NX_TRY_FAIL(nx_fail_memory(sizeof(int) * n));
     for (nx_node *node = graph->first; node; node = node->next) NX_TRY_FAIL(place_node(&f, node));
