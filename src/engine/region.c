@@ -8,6 +8,7 @@
 
 enum { NUMBER = NX__MAX_ARRAYS, FOLD = NUMBER + NX__MAX_NUMBERS, VIRTUAL = FOLD + 1, MAX_VIRTUAL = 30000 };
 enum { MIN_ROW = 256, MIN_TILE = 256, MAX_TILE = NX_REDUCE_CHUNK, REGISTER_BYTES = 16384 };
+enum { COSTLY = 16, MAX_FIRST = 3 }; /* additions; members that are computed before their turn, each holds a register */
 
 typedef struct array {
     nx__value value;         /* of one that is read */
@@ -279,14 +280,20 @@ static int read_number(builder *b, const nx_value *number, nx_dtype as) {
     return NUMBER + b->n_numbers++;
 }
 
+/* The array that an operand from outside lies in, -1. */
+static int array_of(const builder *b, const nx_value *arg) {
+    const nx_tensor *fake = nx__value_of(b->l, arg).fake;
+    for (int i = 0; i < b->n_read; i++) {
+        if (b->arrays[i].value.fake == fake) return i;
+    }
+    return -1;
+}
+
 static int read_operand(builder *b, const nx_value *arg, nx_dtype as) {
     if (arg->tag != NX_TAG_NODE) return read_number(b, arg, as);
     if (is_member(b, arg->node)) return emit_cast(b, slot_of(arg->node), dtype_of(arg->node), as, -1);
-    const nx_tensor *fake = nx__value_of(b->l, arg).fake;
-    for (int i = 0; i < b->n_read; i++) {
-        if (b->arrays[i].value.fake == fake) return read_array(b, i, as);
-    }
-    return -1;
+    int at = array_of(b, arg);
+    return at < 0 ? -1 : read_array(b, at, as);
 }
 
 static int written_slot(const builder *b, const nx_node *node) {
@@ -338,9 +345,33 @@ static bool emit_fold(builder *b) {
                                     .fold = fold_loop(b->fold)});
 }
 
+/* Whether a member computes long and reads arrays alone, one of them before any other such member. */
+static bool goes_first(const builder *b, const nx_node *node, uint32_t *seen) {
+    const nx_point *point = node->op->def->point;
+    uint32_t reads = 0;
+    for (int k = 0; k < point->n_in; k++) {
+        const nx_value *arg = &node->args[point->in_param[k]];
+        if (arg->tag != NX_TAG_NODE) continue;
+        int at = is_member(b, arg->node) ? -1 : array_of(b, arg);
+        if (at < 0) return false;
+        if (b->arrays[at].pattern == NX__FLAT) reads |= UINT32_C(1) << at;
+    }
+    if (point->cost < COSTLY || !(reads & ~*seen)) return false;
+    *seen |= reads;
+    return true;
+}
+
+/* Arrays come from memory while something long is computed from them, where there is such a thing: it need not wait for
+ * each element, as a sum of two arrays must. */
 static bool emit_all(builder *b) {
-    for (int i = 0; i < b->n_points; i++) {
+    uint32_t seen = 0;
+    for (int i = 0, n = 0; i < b->n_points && n < MAX_FIRST; i++) {
+        if (!goes_first(b, b->members[i], &seen)) continue;
         if (!emit_point(b, b->members[i])) return false;
+        n++;
+    }
+    for (int i = 0; i < b->n_points; i++) {
+        if (slot_of(b->members[i]) < 0 && !emit_point(b, b->members[i])) return false;
     }
     return b->fold == NULL || emit_fold(b);
 }
