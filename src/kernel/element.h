@@ -30,6 +30,14 @@ NX_ELEMENT double nx__power_of_two(double n) {
     return nx__double_of((nx__long_bits_of(n + NX__ROUNDER) << 52) + 0x3ff0000000000000);
 }
 
+/* Bounds of operands, as variables (bounds.c): of a number that it knows GCC 12 makes a comparison and a choice, of another
+ * one instruction. NaN stays: the operand is chosen unless it is known to lie beyond. */
+extern const struct nx__bounds {
+    float exp_low, exp_high, sigmoid_low, sigmoid_high, tanh_high, erf_high, bell_low;
+} nx__bounds;
+NX_ELEMENT float nx__at_leastf(float x, float low) { return x < low ? low : x; }
+NX_ELEMENT float nx__at_mostf(float x, float high) { return x > high ? high : x; }
+
 /* ---- exp: 2^n e^r with |r| <= ln(2)/2 ------------------------------------------------------------------- */
 /* e^r - 1. */
 NX_ELEMENT float nx__exp_restf(float r) {
@@ -39,12 +47,24 @@ NX_ELEMENT float nx__exp_restf(float r) {
     p = nx__fmaf(p, r, 0x1.fffffcp-2f);
     return nx__fmaf(p, r * r, r);
 }
-/* e^x = 2^n (1 + result). The rounder may have an integer added, which the lowest bits of `rounded` have then too:
+/* e^r. */
+NX_ELEMENT float nx__exp_wholef(float r) {
+    float p = nx__fmaf(r, 0x1.6a2448p-10f, 0x1.1239d4p-7f);
+    p = nx__fmaf(p, r, 0x1.5558f2p-5f);
+    p = nx__fmaf(p, r, 0x1.555492p-3f);
+    p = nx__fmaf(p, r, 0x1.fffffcp-2f);
+    return nx__fmaf(nx__fmaf(p, r, 1), r, 1);
+}
+/* e^x = 2^n e^result. The rounder may have an integer added, which the lowest bits of `rounded` have then too:
  * with the exponents' bias 127 they are 2^n once they stand where exponents do. */
-NX_ELEMENT float nx__exp_partsf(float x, float rounder, uint32_t *rounded) {
+NX_ELEMENT float nx__exp_reducef(float x, float rounder, uint32_t *rounded) {
     float t = nx__fmaf(x, 0x1.715476p+0f, rounder), n = t - rounder;
     *rounded = nx__bits_of(t);
-    return nx__exp_restf(nx__fmaf(n, -0x1.7f7d1cp-20f, nx__fmaf(n, -0x1.62e4p-1f, x))); /* n*0x1.62e4p-1 is exact */
+    return nx__fmaf(n, -0x1.7f7d1cp-20f, nx__fmaf(n, -0x1.62e4p-1f, x)); /* n*0x1.62e4p-1 is exact */
+}
+/* e^x = 2^n (1 + result). */
+NX_ELEMENT float nx__exp_partsf(float x, float rounder, uint32_t *rounded) {
+    return nx__exp_restf(nx__exp_reducef(x, rounder, rounded));
 }
 NX_ELEMENT double nx__exp_parts(double x, double *n) {
     *n = nx__fma(x, 0x1.71547652b82fep+0, NX__ROUNDER) - NX__ROUNDER;
@@ -68,9 +88,8 @@ NX_ELEMENT double nx__exp_parts(double x, double *n) {
  * and rows of a softmax are full of -inf. */
 NX_ELEMENT float nx_element_expf(float x) {
     uint32_t n;
-    x = x > 89 ? 89 : x; /* NaN stays */
-    x = x < -176 ? -176 : x;
-    float p = 1 + nx__exp_partsf(x, NX__ROUNDERF + 254, &n);
+    x = nx__at_leastf(nx__at_mostf(x, nx__bounds.exp_high), nx__bounds.exp_low);
+    float p = nx__exp_wholef(nx__exp_reducef(x, NX__ROUNDERF + 254, &n));
     uint32_t half = n >> 1 << 23;
     return p * nx__float_of(half) * nx__float_of((n << 23) - half);
 }
@@ -130,7 +149,7 @@ NX_ELEMENT double nx_element_log(double x) {
 NX_ELEMENT float nx_element_tanhf(float x) {
     uint32_t n;
     float a = fabsf(x);
-    float p = nx__exp_partsf(2 * (a > 10 ? 10 : a), NX__ROUNDERF + 126, &n), half = nx__float_of(n << 23);
+    float p = nx__exp_partsf(2 * nx__at_mostf(a, nx__bounds.tanh_high), NX__ROUNDERF + 126, &n), half = nx__float_of(n << 23);
     float m = nx__fmaf(half, p, half - 0.5f), q = 1 / (m + 1);
     return copysignf(m < 0.8f ? nx__fmaf(-m, m * q, m) : 1 - q, x); /* as m - m tanh: the rounding of q counts less */
 }
@@ -152,7 +171,7 @@ NX_ELEMENT float nx_element_erff(float x) {
     near = nx__fmaf(near, z, -0x1.812742p-2f);
     near = nx__fmaf(near, z, 0x1.06eba8p-3f);
     near = nx__fmaf(near, x, x);
-    a = a > 3.95f ? 3.95f : a; /* 1 in float from there on */
+    a = nx__at_mostf(a, nx__bounds.erf_high); /* 1 in float from there on */
     float q = nx__fmaf(a, 0x1.78dd98p-17f, -0x1.527c6cp-12f);
     q = nx__fmaf(q, a, 0x1.dd6cdap-9f);
     q = nx__fmaf(q, a, -0x1.85515ep-6f);
@@ -169,7 +188,7 @@ NX_ELEMENT double nx_element_erf(double x) { return erf(x); }
 NX_ELEMENT float nx_element_bellf(float x) { /* e^(-x^2/2), 0 instead of subnormal numbers */
     uint32_t n;
     float y = -0.5f * x * x;
-    float p = nx__exp_partsf(y < -88 ? -88 : y, NX__ROUNDERF + 127, &n), scale = nx__float_of(n << 23);
+    float p = nx__exp_partsf(nx__at_leastf(y, nx__bounds.bell_low), NX__ROUNDERF + 127, &n), scale = nx__float_of(n << 23);
     return nx__fmaf(scale, p, scale);
 }
 NX_ELEMENT double nx_element_bell(double x) { return nx_element_exp(-0.5 * x * x); }
@@ -252,9 +271,8 @@ NX_ELEMENT double nx_element_cos(double x) { return cos(x); }
 /* 1/(1 + e^-x) with halves of both terms, so that 2^n stays a number until 1/2^n is subnormal. */
 NX_ELEMENT float nx_element_sigmoidf(float x) {
     uint32_t n;
-    x = x > 87 ? 87 : x;
-    x = x < -89.7f ? -89.7f : x;
-    float p = 1 + nx__exp_partsf(-x, NX__ROUNDERF + 126, &n);
+    x = nx__at_leastf(nx__at_mostf(x, nx__bounds.sigmoid_high), nx__bounds.sigmoid_low);
+    float p = nx__exp_wholef(nx__exp_reducef(-x, NX__ROUNDERF + 126, &n));
     return 0.5f / nx__fmaf(nx__float_of(n << 23), p, 0.5f);
 }
 NX_ELEMENT double nx_element_sigmoid(double x) { return 1 / (1 + nx_element_exp(-x)); }

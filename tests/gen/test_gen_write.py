@@ -105,6 +105,7 @@ def loops(request, root, world, tmp_path_factory):
         "-o",
         str(library),
         str(folder / "loops.c"),
+        f"{root}/src/kernel/bounds.c",
         "-lm",
     ]
     subprocess.run(command, check=True)
@@ -256,6 +257,7 @@ def test_levels_agree_bit_for_bit(root, world, tmp_path):
                 "-o",
                 str(library),
                 str(tmp_path / "loops.c"),
+                f"{root}/src/kernel/bounds.c",
                 "-lm",
             ],
             check=True,
