@@ -425,11 +425,33 @@ static void part_of_result(const spots *p, const nx_array *x, const nx_array *y,
     nx_array_refresh(part);
 }
 
+/* Single elements, side by side. */
+#define GATHER(bits)                                                                          \
+    static void gather_##bits(char *to, const char *from, const int64_t *offset, int64_t n) { \
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * (bits / 8), from + offset[i], bits / 8); \
+    }
+GATHER(8)
+GATHER(16)
+GATHER(32)
+GATHER(64)
+#undef GATHER
+static void gather(const spots *p, const nx_array *self, const nx_array *out) {
+    char *to = out->data;
+    switch (nx_dtype_bytes(out->dtype)) {
+    case 1: gather_8(to, self->data, p->offset, p->n); break;
+    case 2: gather_16(to, self->data, p->offset, p->n); break;
+    case 4: gather_32(to, self->data, p->offset, p->n); break;
+    default: gather_64(to, self->data, p->offset, p->n);
+    }
+}
+
 nx_status nx__index_elements(nx_run *run, const nx_array *self, nx_value indices, nx_array *out) {
     int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
     spots p;
     nx_status status = spots_find(&p, run, self, &indices);
-    for (int64_t i = 0; i < p.n && out->numel && status == NX_OK; i++) {
+    bool single = status == NX_OK && p.s.n_rest == 0 && out->contiguous && out->dtype == self->dtype;
+    if (single) gather(&p, self, out);
+    for (int64_t i = 0; !single && i < p.n && out->numel && status == NX_OK; i++) {
         nx_array to, from;
         part_of_result(&p, self, out, i, &to, to_dims);
         part_of_indexed(&p, self, i, &from, from_dims);
