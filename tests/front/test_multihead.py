@@ -110,3 +110,49 @@ def test_refuses():
             layer(query[None], key, key)
         with pytest.raises((AssertionError, ValueError), match="divisible by num_heads"):
             module.nn.MultiheadAttention(8, 3)
+
+
+ENCODERS = {
+    "plain": {}, "norm first": {"norm_first": True, "batch_first": True},
+    "gelu, no bias": {"activation": "gelu", "bias": False},
+    "dropout": {"dropout": 0.0, "layer_norm_eps": 1e-3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoder(name):
+    """Numbers and gradients of two layers, with masks; draws of the weights."""
+    layers = []
+    for module in (nt, torch):
+        module.manual_seed(6)
+        n = module.nn
+        layer = n.TransformerEncoderLayer(WIDTH, HEADS, 16, **{"dropout": 0.0, **ENCODERS[name]})
+        layers.append(n.TransformerEncoder(layer, 2, n.LayerNorm(WIDTH), enable_nested_tensor=False))
+    mine, theirs = layers
+    assert repr(mine) == repr(theirs) and list(mine.state_dict()) == list(theirs.state_dict())
+    for one, other in zip(mine.parameters(), theirs.parameters()):
+        same(one, other)
+    torch.manual_seed(4)
+    x = torch.randn(3, LENGTH, WIDTH)
+    size = x.shape[1] if "batch_first" in ENCODERS[name] else x.shape[0]
+    for mask in (None, torch.ones(size, size).triu(1) > 0):
+        found = []
+        for module, layer in ((nt, mine), (torch, theirs)):
+            given = None if mask is None else over(mask) if module is nt else mask
+            leaf = (over(x) if module is nt else x.clone()).requires_grad_()
+            result = layer(leaf, mask=given)
+            (result * result * leaf).sum().backward()
+            found.append([result, leaf.grad, *(p.grad for p in layer.parameters())])
+        for one, other in zip(*found):
+            close(one, other, 1e-4, 1e-4)
+
+
+def test_encoder_dropout():
+    """The draws come in PyTorch's order."""
+    found = []
+    for module in (nt, torch):
+        module.manual_seed(6)
+        layer = module.nn.TransformerEncoderLayer(WIDTH, HEADS, 16, dropout=0.5)
+        x = torch.randn(5, 2, WIDTH, generator=torch.Generator().manual_seed(1))
+        found.append(layer(over(x) if module is nt else x))
+    close(*found, 1e-4, 1e-4)

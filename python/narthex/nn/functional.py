@@ -370,7 +370,8 @@ def binary_cross_entropy_with_logits(
 for _name in ("gelu", "linear", "one_hot", "scaled_dot_product_attention", "softplus"):
     globals()[_name] = _in_nn[_name]  # the operator itself, as in PyTorch
 logsigmoid = _in_nn["log_sigmoid"]
-cosine_similarity = _C.cosine_similarity
+cosine_similarity, prelu = _C.cosine_similarity, _C.prelu
+pixel_shuffle, pixel_unshuffle = _C.pixel_shuffle, _C.pixel_unshuffle
 keep_whole(globals(), NEEDS)
 
 

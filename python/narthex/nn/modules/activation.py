@@ -2,7 +2,9 @@
 
 import warnings
 
+from ... import _C
 from .. import functional
+from ..parameter import Parameter
 from .module import Module
 
 
@@ -92,6 +94,22 @@ class ELU(Module):
     def extra_repr(self) -> str:
         """alpha, and whether it writes into its input."""
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class PReLU(Module):
+    """x, times a weight where it is negative; one weight, or one for each channel."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None) -> None:
+        super().__init__()
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(_C.full((num_parameters,), float(init), device=device, dtype=dtype))
+
+    def forward(self, input):
+        return functional.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """How many weights."""
+        return f"num_parameters={self.num_parameters}"
 
 
 class GLU(Module):

@@ -1,4 +1,4 @@
-"""Layers that change the shape alone: Flatten, and padding."""
+"""Layers that change the shape alone: Flatten and Unflatten, shuffling of pixels, and padding."""
 
 from .. import functional
 from .module import Module
@@ -17,6 +17,62 @@ class Flatten(Module):
     def extra_repr(self) -> str:
         """The first and the last of them."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Dimension `dim` becomes several, of `unflattened_size`."""
+
+    def __init__(self, dim: int, unflattened_size) -> None:
+        super().__init__()
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def forward(self, input):
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        """The dimension and its parts."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+class PixelShuffle(Module):
+    """Channels become places: of each r*r channels one of r times the height and width."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input):
+        return functional.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        """r"""
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """PixelShuffle the other way round."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input):
+        return functional.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        """r"""
+        return f"downscale_factor={self.downscale_factor}"
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between the vectors along `dim`."""
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1, x2):
+        return functional.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class _Pad(Module):
