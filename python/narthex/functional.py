@@ -22,6 +22,10 @@ def norm(input, p="fro", dim=None, keepdim: bool = False, out=None, dtype=None):
 
 def broadcast_shapes(*shapes):
     """The size that tensors of these sizes have together."""
+    return _C.Size(_together(shapes))
+
+
+def _together(shapes) -> list:
     together: list = []
     for index, shape in enumerate(shapes):
         sizes = [shape] if isinstance(shape, int) else list(shape)
@@ -37,7 +41,7 @@ def broadcast_shapes(*shapes):
                     f"{index} had {shape}; but expected shape should be broadcastable to {together}"
                 )
             together[at] = sizes[at]
-    return _C.Size(together)
+    return together
 
 
 def broadcast_to(input, size):
@@ -50,8 +54,8 @@ def broadcast_tensors(*tensors) -> tuple:
     for index, tensor in enumerate(tensors):
         if not isinstance(tensor, _C.TensorBase):
             raise TypeError(f"expected Tensor as element {index} in argument 0, but got {type(tensor).__name__}")
-    size = broadcast_shapes(*(tensor.shape for tensor in tensors))
-    return tuple(tensor.expand(size) for tensor in tensors)
+    size = _together([tensor.shape for tensor in tensors])
+    return tuple([tensor.expand(size) for tensor in tensors])
 
 
 def meshgrid(*tensors, indexing: str | None = None) -> tuple:

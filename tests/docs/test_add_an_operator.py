@@ -106,7 +106,7 @@ def test_its_loop_computes_pytorchs_numbers(tree: Path, tmp_path: Path) -> None:
         assert run(f"gcc {flags} -fsyntax-only {tmp_path}/gen/{name}", tree) == ""
     library = tmp_path / "loops.so"
     level = "-O0 -shared -fPIC -DNX_LEVEL_NAME=base -DNX_FUSED=0"
-    assert run(f"gcc {flags} {level} -o {library} {tmp_path}/gen/loops.c -lm", tree) == ""
+    assert run(f"gcc {flags} {level} -o {library} {tmp_path}/gen/loops.c {ROOT}/src/kernel/bounds.c -lm", tree) == ""
     torch.manual_seed(0)
     x, y = torch.randn(2, 77)
     x[:3], y[:3] = torch.tensor([1.0, float("inf"), float("nan")]), torch.tensor([1.0, float("inf"), 0.0])

@@ -31,6 +31,7 @@ NEW = "what new_* of a fake tensor gives is not fake"
 ROWS = {
     "__getitem__": ("fake compiled", "elements", DATA),
     "allclose": ("fake compiled", "captur", "a number of the data, as of item"),
+    "broadcast_shapes": ("compiled", "torch.Size", "sizes, no tensors: capture knows no torch.Size made from a list"),
     "equal": ("fake compiled", "captur", "a number of the data, as of item"),
     "all": (NO_GRADIENT, "dim=[] is not there yet", "an empty list of dimensions"),
     "any": (NO_GRADIENT, "dim=[] is not there yet", "an empty list of dimensions"),
