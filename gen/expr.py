@@ -403,7 +403,7 @@ class Body(SizeCalls):
             raise Problem(expr.at, f"the two sides differ: a {yes.kind} and a {no.kind}")
         if not yes_lines and not no_lines and yes.kind in ("int", "bool", "float", "dtype"):
             return Value(yes.kind, f"({condition.c} ? {yes.c} : {no.c})")
-        value, assign = self.join(expr, yes.kind)
+        value, assign = self.join(expr, yes, no)
         self.emit(f"if ({bare(condition.c)}) {{")
         self.lines += yes_lines
         self.emit("    " + assign(yes))
@@ -413,8 +413,10 @@ class Body(SizeCalls):
         self.emit("}")
         return value
 
-    def join(self, expr, kind):
-        """A variable that both sides of an `if` fill, and how they do it."""
+    def join(self, expr, yes, no):
+        """A variable that both sides of an `if` fill, and how they do it. Beside an argument, which is the caller's,
+        a tensor that was made here is lent as well: its own place holds it."""
+        kind = yes.kind
         types = {"int": "int64_t", "bool": "bool", "float": "double", "dtype": "nx_dtype"}
         if kind in types:
             name = self.declare(types[kind] + " $")
@@ -422,6 +424,9 @@ class Body(SizeCalls):
         if kind == "ints":
             at, n = self.declare("const int64_t *$"), self.declare("int $")
             return Value("ints", at, n), lambda v: f"{at} = {v.c}; {n} = {v.n};"
+        if kind == "tensor" and any(re.fullmatch(r"in\[\d+\]\.tensor", v.c) for v in (yes, no)):
+            name = self.declare("nx_tensor *$")
+            return self.tensor(name), lambda v: f"{name} = {self.elements(v)};"
         if kind == "tensor":
             slot = self.new_tensor()
             return self.tensor(slot), lambda v: f"{slot} = nx_tensor_ref({self.elements(v)});"
