@@ -71,7 +71,8 @@ typedef struct nxpy_function_def {
 extern const nxpy_function_def nxpy_function_defs[];
 extern const int nxpy_n_function_defs;
 /* Builtin function objects of this type call one nxpy_function_def; capture lets calls of them through to the dispatcher. */
-extern PyTypeObject nxpy_function_type;
+extern PyTypeObject nxpy_function_type, nxpy_method_type; /* a method binds where it is found in a class; a function does not */
+static inline bool nxpy_function_check(PyObject *o) { return Py_TYPE(o) == &nxpy_function_type || Py_TYPE(o) == &nxpy_method_type; }
 /* The Python function that a shortcut to an operator stands for, lent; NULL: of anything else. */
 PyObject *nxpy_function_meaning(PyObject *function);
 

@@ -163,7 +163,7 @@ static PyObject *call_shortcut(PyObject *callable, PyObject *const *given, size_
 }
 
 PyObject *nxpy_function_meaning(PyObject *function) {
-    return Py_TYPE(function) == &nxpy_function_type ? ((function_object *)function)->python : NULL;
+    return nxpy_function_check(function) ? ((function_object *)function)->python : NULL;
 }
 
 static PyObject *call_function(PyObject *callable, PyObject *const *given, size_t flags, PyObject *keywords) {
@@ -181,8 +181,7 @@ static PyObject *call_function(PyObject *callable, PyObject *const *given, size_
 
 /* ---- the objects ------------------------------------------------------------------------------------------------------ */
 static PyObject *bind_method(PyObject *self, PyObject *instance, PyObject *owner) {
-    const function_object *function = (function_object *)self;
-    if (instance == NULL || instance == Py_None || !(function->def->is_method || function->python)) return Py_NewRef(self);
+    if (instance == NULL || instance == Py_None) return Py_NewRef(self);
     return PyMethod_New(self, instance);
 }
 static PyObject *function_repr(PyObject *self) {
@@ -211,6 +210,10 @@ static PyGetSetDef function_getset[] = {{"__name__", function_name, NULL, NULL, 
 static PyMethodDef function_methods[] = {{"__reduce__", function_reduce, METH_NOARGS, NULL}, {NULL}};
 PyTypeObject nxpy_function_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.Function", .tp_basicsize = sizeof(function_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, .tp_vectorcall_offset = offsetof(function_object, call),
+    .tp_call = PyVectorcall_Call, .tp_repr = function_repr, .tp_getset = function_getset, .tp_methods = function_methods};
+PyTypeObject nxpy_method_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.Method", .tp_basicsize = sizeof(function_object),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_vectorcall_offset = offsetof(function_object, call), .tp_call = PyVectorcall_Call, .tp_descr_get = bind_method,
     .tp_repr = function_repr, .tp_getset = function_getset, .tp_methods = function_methods};
@@ -231,8 +234,8 @@ static int intern_names(nxpy_overload *overload, bool by_schema) {
     return 0;
 }
 
-static PyObject *new_function(const nxpy_function_def *def) {
-    function_object *o = PyObject_New(function_object, &nxpy_function_type);
+static PyObject *new_function(const nxpy_function_def *def, PyTypeObject *type) {
+    function_object *o = PyObject_New(function_object, type);
     if (o == NULL) return NULL;
     o->call = call_function;
     o->def = def;
@@ -258,7 +261,7 @@ static PyObject *new_of_operator(const char *operator, const char *name, const c
     own->overloads[0] = op->def->name;
     own->def = (nxpy_function_def){.name = name ? name : op->def->name, .target = own->target, .module = module, .n_overloads = 1,
                                    .overloads = own->overloads, .doc = doc ? doc : op->def->schema};
-    return new_function(&own->def);
+    return new_function(&own->def, &nxpy_function_type);
 }
 
 /* An operator by its schema alone, torch.ops.aten.add.Tensor. */
@@ -287,6 +290,7 @@ static PyObject *shortcut(PyObject *module, PyObject *args) {
     o->python = Py_NewRef(python);
     o->n_shared = n;
     o->call = call_shortcut;
+    Py_SET_TYPE((PyObject *)o, &nxpy_method_type); /* in a class it binds, as the Python function does */
     return (PyObject *)o;
 }
 
@@ -396,12 +400,13 @@ static int add_methods(void) {
 
 /* Methods go into the tensor type, functions into the module under their name; they live as long as the process. */
 int nxpy_add_functions(PyObject *module) {
-    if (PyType_Ready(&nxpy_function_type) < 0 || PyModule_AddFunctions(module, functions) < 0 || add_methods() < 0) return -1;
+    if (PyType_Ready(&nxpy_function_type) < 0 || PyType_Ready(&nxpy_method_type) < 0) return -1;
+    if (PyModule_AddFunctions(module, functions) < 0 || add_methods() < 0) return -1;
     PyObject *by_module = PyDict_New();
     if (by_module == NULL || PyModule_AddObjectRef(module, "functions", by_module) < 0) return -1;
     for (int i = 0; i < nxpy_n_function_defs; i++) {
         const nxpy_function_def *def = &nxpy_function_defs[i];
-        PyObject *function = new_function(def);
+        PyObject *function = new_function(def, def->is_method ? &nxpy_method_type : &nxpy_function_type);
         if (function == NULL) return -1;
         if (def->is_method) {
             if (PyDict_SetItemString(nxpy_tensor_type.tp_dict, def->name, function) < 0) return -1;

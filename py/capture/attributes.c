@@ -123,7 +123,7 @@ static int bind(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObje
         Py_DECREF(inner);
         return give_new(trace, made, out);
     }
-    bool method = type == &PyFunction_Type || type == &nxpy_function_type || type == &PyMethodDescr_Type || type == &nxpy_captured_type ||
+    bool method = type == &PyFunction_Type || type == &nxpy_method_type || type == &PyMethodDescr_Type || type == &nxpy_captured_type ||
                   type == &PyWrapperDescr_Type;
     if (method && !object) return give(found, out);
     if (method && method_too) return give(found, out) + 1;

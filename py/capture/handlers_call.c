@@ -128,10 +128,10 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
     if (PyMethod_Check(o)) { /* the callee would call it */
         PyObject *function = PyMethod_GET_FUNCTION(o);
         bool born_too = nxpy__is_born(trace, PyMethod_GET_SELF(o)) && (nx_map_get(&calls, function) || nx_map_get(&specials, function));
-        return PyFunction_Check(function) || Py_TYPE(function) == &nxpy_function_type || born_too;
+        return PyFunction_Check(function) || nxpy_function_check(function) || born_too;
     }
     if (PyList_CheckExact(o) || nxpy__plain_tuple(o) || nxpy__is_dict(o) || PyAnySet_CheckExact(o) || nxpy__is_exception(o)) return 1;
-    if (PyFunction_Check(o) || PyType_Check(o) || Py_TYPE(o) == &nxpy_function_type || nx_map_get(&calls, o)) return 1;
+    if (PyFunction_Check(o) || PyType_Check(o) || nxpy_function_check(o) || nx_map_get(&calls, o)) return 1;
     if (nxpy__is_born(trace, o) && !PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE)) return 1;
     if (nxpy__is_born(trace, o) && nxpy__is_iterator(o)) return 1;
     return walks_in_python(trace, o);
@@ -336,7 +336,7 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         return call_python(loop, meaning, args, n, kw_names);
     }
     if (PyFunction_Check(function) || Py_TYPE(function) == &nxpy_captured_type) return call_python(loop, function, args, n, kw_names);
-    if (Py_TYPE(function) == &nxpy_function_type || is_metadata_method(function)) {
+    if (nxpy_function_check(function) || is_metadata_method(function)) {
         return call_known(loop, function, TORCH, args, n, kw_names);
     }
     return call_c(loop, function, args, n, kw_names);

@@ -97,7 +97,7 @@ static PyObject *short_repr(nxpy_trace *trace, PyObject *value) {
     if (nxpy_tensor_check(value)) return PyUnicode_FromString(nxpy__is_fake(trace, value) ? "TensorVariable()" : "LazyVariableTracker()");
     if (PyModule_Check(value)) return PyUnicode_FromFormat("PythonModuleVariable(%R)", value);
     if (nxpy_constant_check(value)) return PyUnicode_FromFormat("ConstantVariable(%s: %R)", Py_TYPE(value)->tp_name, value);
-    if (Py_TYPE(value) == &nxpy_function_type) return PyUnicode_FromFormat("TorchInGraphFunctionVariable(%R)", value);
+    if (nxpy_function_check(value)) return PyUnicode_FromFormat("TorchInGraphFunctionVariable(%R)", value);
     if (PyFunction_Check(value)) return PyUnicode_FromString("UserFunctionVariable()");
     if (PyMethod_Check(value)) return PyUnicode_FromString("UserMethodVariable()");
     if (PyList_CheckExact(value)) return PyUnicode_FromFormat("ListVariable(length=%zd)", Py_SIZE(value));

@@ -305,7 +305,7 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
 static bool is_known_kind(PyObject *object) {
     static PyTypeObject *const kinds[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethod_Type, &PyMethodDescr_Type,
         &PyClassMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type,
-        &PyStaticMethod_Type, &PyClassMethod_Type, &nxpy_function_type, &nxpy_captured_type};
+        &PyStaticMethod_Type, &PyClassMethod_Type, &nxpy_function_type, &nxpy_method_type, &nxpy_captured_type};
     for (int k = 0; k < NX_COUNT(kinds); k++) {
         if (Py_TYPE(object) == kinds[k]) return true;
     }
@@ -420,7 +420,7 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     if (nxpy_constant_check(object)) return 0;
     PyTypeObject *type = Py_TYPE(object);
     if (type == &nxpy_symint_type) return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
-    if (PyType_Check(object) || type == &nxpy_function_type || type == &PyMethodDescr_Type) {
+    if (PyType_Check(object) || nxpy_function_check(object) || type == &PyMethodDescr_Type) {
         return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
     }
     static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type,

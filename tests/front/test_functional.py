@@ -141,6 +141,27 @@ def test_shortcut_is_a_function():
 SEQUENCES = "[t.arange(2.0), t.arange(3.0) + 7, t.ones(1)]"
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_functions_in_a_class(compiled):
+    """A built-in function that is an attribute of a class gets no instance, as PyTorch's; one of Python binds."""
+
+    class Layer:
+        activation = nt.relu
+        method = nt.Tensor.relu
+        softmax = nt.nn.functional.softmax
+
+        def forward(self, x):
+            return self.activation(x) + type(self).activation(x)
+
+    x, layer = nt.tensor([-1.0, 2.0]), Layer()
+    forward = nt.compile(layer.forward, fullgraph=True) if compiled else layer.forward
+    assert forward(x).tolist() == [0.0, 4.0]
+    assert inspect.ismethod(layer.softmax)
+    with pytest.raises(TypeError):
+        layer.method(x)
+
+
+
 @pytest.mark.parametrize(
     "text",
     [
