@@ -1,7 +1,8 @@
 """What is measured. A row is a function of the module `torch` (Narthex or PyTorch) that returns microseconds.
 
 Every function runs in a process of its own with one thread. Calls are timed in batches and the fastest batch counts:
-what disturbs a machine only ever adds time.
+what disturbs a machine only ever adds time. Batches are short, a fraction of a millisecond where a call is, so that some
+fall between the disturbances.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 
-def per_call(f: Callable[[], Any], n: int, batches: int = 15) -> float:
+def per_call(f: Callable[[], Any], n: int, batches: int = 300) -> float:
     """Microseconds a call of f, the best of `batches` batches of n calls."""
     best = float("inf")
     for _ in range(batches):
@@ -30,53 +31,53 @@ def per_call(f: Callable[[], Any], n: int, batches: int = 15) -> float:
 
 def loop_cost() -> float:
     """Microseconds that the timing loop and an empty call cost; subtracted from rows of less than a microsecond."""
-    return per_call(lambda: None, 20000)
+    return per_call(lambda: None, 1000)
 
 
 def small_add(torch: Any) -> float:
     x, y = torch.randn(4, 4), torch.randn(4, 4)
-    return per_call(lambda: x + y, 20000) - loop_cost()
+    return per_call(lambda: x + y, 1000) - loop_cost()
 
 
 def small_add_grad(torch: Any) -> float:
     x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)
-    return per_call(lambda: x + y, 20000) - loop_cost()
+    return per_call(lambda: x + y, 1000) - loop_cost()
 
 
 def small_backward(torch: Any) -> float:
     x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)
-    return per_call(lambda: (x * y).sum().backward(), 3000)
+    return per_call(lambda: (x * y).sum().backward(), 150)
 
 
 def small_index(torch: Any) -> float:
     x = torch.randn(4, 4)
-    return per_call(lambda: x[1], 20000) - loop_cost()
+    return per_call(lambda: x[1], 1000) - loop_cost()
 
 
 def small_softmax(torch: Any) -> float:
     x, softmax = torch.randn(4, 4), torch.nn.functional.softmax
-    return per_call(lambda: softmax(x, -1), 20000) - loop_cost()
+    return per_call(lambda: softmax(x, -1), 1000) - loop_cost()
 
 
 def compiled_add(torch: Any) -> float:
     x, y = torch.randn(4, 4), torch.randn(4, 4)
     f = torch.compile(lambda x, y: x + y)
     f(x, y)
-    return per_call(lambda: f(x, y), 5000) - loop_cost()
+    return per_call(lambda: f(x, y), 250) - loop_cost()
 
 
 def compiled_add_replayed(torch: Any) -> float:
     x, y = torch.randn(4, 4), torch.randn(4, 4)
     f = torch.compile(lambda x, y: x + y, mode="reduce-overhead")
     f(x, y)
-    return per_call(lambda: f(x, y), 5000) - loop_cost()
+    return per_call(lambda: f(x, y), 250) - loop_cost()
 
 
 def compiled_sum_grad(torch: Any) -> float:
     x, y = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)
     f = torch.compile(lambda x, y: (x * y).sum())
     f(x, y)
-    return per_call(lambda: f(x, y), 3000) - loop_cost()
+    return per_call(lambda: f(x, y), 150) - loop_cost()
 
 
 def compile_time_add(torch: Any) -> float:
@@ -118,7 +119,7 @@ def replay_operator(torch: Any, device: str = "cpu") -> float:
             if device != "cpu":
                 torch.npu.synchronize()
 
-        return per_call(call, 50)
+        return per_call(call, 10)
 
     return (chain(1001) - chain(1)) / 1000
 
@@ -139,12 +140,12 @@ def pointwise_chain(torch: Any) -> float:
 
     g = torch.compile(chain)
     g(x, y)
-    return per_call(lambda: g(x, y), 20)
+    return per_call(lambda: g(x, y), 1)
 
 
 def linear_call(torch: Any) -> float:
     layer, x = torch.nn.Linear(4, 4), torch.randn(4, 4)
-    return per_call(lambda: layer(x), 5000) - loop_cost()
+    return per_call(lambda: layer(x), 250) - loop_cost()
 
 
 def many_linear(torch: Any) -> float:
@@ -152,7 +153,7 @@ def many_linear(torch: Any) -> float:
     with torch.no_grad():
         f = torch.compile(model)
         f(x)
-        return per_call(lambda: f(x), 500)
+        return per_call(lambda: f(x), 25)
 
 
 def compile_time_adds(torch: Any) -> float:

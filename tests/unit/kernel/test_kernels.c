@@ -112,6 +112,7 @@ static void test_tiny_products_have_the_same_bits(void **state) {
     if (!nx_product_runs()) return;
     for (int s = 0; s < NX_COUNT(shapes); s++) {
         int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+        if (m == 1 && nx_blas_get() == NULL) continue; /* the products of vectors are BLAS's, where there is one */
         nx_tensor *a = matrix(NX_F32, m, k, s % 3), *b = matrix(NX_F32, k, n, 1 - s % 2), *self = matrix(NX_F32, 1, n, 0);
         nx_tensor *tiny = matrix(NX_F32, m, n, 0), *large = matrix(NX_F32, m, n, 0), *all[] = {a, b, self, tiny, large};
         for (int t = 0; t < 3; t++) {
