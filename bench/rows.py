@@ -1,8 +1,8 @@
 """What is measured. A row is a function of the module `torch` (Narthex or PyTorch) that returns microseconds.
 
 Every function runs in a process of its own with one thread. Calls are timed in batches and the fastest batch counts:
-what disturbs a machine only ever adds time. Batches are short, a fraction of a millisecond where a call is, so that some
-fall between the disturbances.
+what disturbs a machine only ever adds time. Batches are short, a fraction of a millisecond where a call is, so that
+some fall between the disturbances.
 """
 
 from __future__ import annotations
