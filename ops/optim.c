@@ -68,12 +68,6 @@ static void step_inner(void *arg, char *const *ptrs, const int64_t *steps, int64
     }
 }
 
-static bool same_size(const nx_array *a, const nx_array *b) {
-    bool same = a->ndim == b->ndim;
-    for (int d = 0; same && d < a->ndim; d++) same = a->sizes[d] == b->sizes[d];
-    return same;
-}
-
 static nx_status check_lists(const job *j) {
     const nx_value *parameters = j->lists[0];
     for (int r = 0; r < N_ROWS; r++) {
@@ -84,7 +78,7 @@ static nx_status check_lists(const job *j) {
                            "not %d", j->op, parameters->n, list->n);
         for (int i = 0; i < list->n; i++) {
             const nx_array *a = list->list[i].array, *p = parameters->list[i].array;
-            if (a->dtype == p->dtype && same_size(a, p)) continue;
+            if (a->dtype == p->dtype && nx_same_size(a, p)) continue;
             return nx_fail(NX_RUNTIME, "%s: tensor %d of list %d must have the parameter's dtype and size",
                            j->op, i, r);
         }

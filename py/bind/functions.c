@@ -1,6 +1,7 @@
 /* PyTorch's functions and tensor methods as callables over operators.
- * One C function serves all: it tries the overloads in order (arguments.c), calls the operator, wraps the results. While a
- * trace records, the thread is told under which name the user knows the call. */
+ * One C function serves nearly all: it tries the overloads in order (arguments.c), calls the operator, wraps the results.
+ * While a trace records, the thread is told under which name the user knows the call. A shortcut is such a callable that
+ * stands for a Python function; equal, allclose and nonzero, which are more than one operator, are functions of their own. */
 #include "bind/private.h"
 
 #include <structmember.h>
@@ -328,9 +329,7 @@ static PyObject *equal(PyObject *module, PyObject *args, PyObject *keywords) {
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:equal", names, &input, &other)) return NULL;
     if (expect_tensors("equal", input, other) < 0) return NULL;
     nx_tensor *a = nxpy_tensor_get(input), *b = nxpy_tensor_get(other);
-    bool same_size = a->a.ndim == b->a.ndim;
-    for (int d = 0; same_size && d < a->a.ndim; d++) same_size = a->a.sizes[d] == b->a.sizes[d];
-    if (!same_size) Py_RETURN_FALSE;
+    if (!nx_same_size(&a->a, &b->a)) Py_RETURN_FALSE;
     return all_true(made_by("aten::eq.Tensor", (nx_value[]){nx_value_tensor(a), nx_value_tensor(b)}));
 }
 

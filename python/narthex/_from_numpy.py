@@ -27,22 +27,13 @@ def from_numpy(ndarray) -> Tensor:
 class _Memory:
     """What numpy makes an array over; it keeps the tensor."""
 
-    def __init__(self, tensor) -> None:
-        self.tensor, size = tensor, tensor.element_size()
-        kind = (
-            "b"
-            if tensor.dtype is _C.bool
-            else "f"
-            if tensor.is_floating_point()
-            else "u"
-            if tensor.dtype is _C.uint8
-            else "i"
-        )
+    def __init__(self, tensor, dtype) -> None:
+        self.tensor = tensor
         self.__array_interface__ = {
             "version": 3,
-            "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
+            "typestr": dtype.str,
             "shape": tuple(tensor.shape),
-            "strides": tuple(step * size for step in tensor.stride()),
+            "strides": tuple(step * dtype.itemsize for step in tensor.stride()),
             "data": (tensor.data_ptr(), False),
         }
 
@@ -53,9 +44,10 @@ def array_over(tensor):
 
     if tensor.dtype is _C.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
+    dtype = numpy.dtype(str(tensor.dtype).rpartition(".")[2])
     if tensor.numel() == 0:
-        return numpy.empty(tuple(tensor.shape), str(tensor.dtype).rpartition(".")[2])
-    return numpy.asarray(_Memory(tensor))
+        return numpy.empty(tuple(tensor.shape), dtype)
+    return numpy.asarray(_Memory(tensor, dtype))
 
 
 def _plain(data):

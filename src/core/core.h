@@ -94,6 +94,11 @@ static inline void nx_tensor_start(nx_tensor *tensor, int64_t *dims, int ndim, n
     tensor->at_view = NULL;
 }
 static inline nx_array *nx_arr(nx_tensor *t) { return &t->a; }
+static inline bool nx_same_size(const nx_array *a, const nx_array *b) {
+    bool same = a->ndim == b->ndim;
+    for (int d = 0; same && d < a->ndim; d++) same = a->sizes[d] == b->sizes[d];
+    return same;
+}
 static inline bool nx_tensor_is_fake(const nx_tensor *t);
 
 /* What a tensor will be: the result of a shape rule. */

@@ -162,12 +162,6 @@ static inline nx_status front_plain(nx_run *run, const nx_value *in, nx_tensor *
     return status;
 }
 
-static inline bool same_size(const nx_array *a, const nx_array *b) {
-    bool same = a->ndim == b->ndim;
-    for (int d = 0; same && d < a->ndim; d++) same = a->sizes[d] == b->sizes[d];
-    return same;
-}
-
 /* A dimension of size 1 may have any stride, and no stride means anything without elements. */
 static inline bool has_usual_strides(const nx_array *a) {
     int64_t stride = 1;
@@ -203,7 +197,7 @@ static inline const nx_array *operand_like(const nx_point *point, const nx_value
             continue;
         }
         if (first == NULL) first = a;
-        else if (a->dtype != first->dtype || !same_size(a, first)) return NULL;
+        else if (a->dtype != first->dtype || !nx_same_size(a, first)) return NULL;
         if (a->dtype < NX_F16) return NULL;
         if (NX_LIKELY(a->contiguous)) like = like ? like : a;
         else if (is_spread(a)) usual = false;

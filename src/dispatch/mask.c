@@ -20,23 +20,23 @@ static nx_status add(indices *p, const nx_array *x, nx_tensor *index) {
     return NX_OK;
 }
 
-static void sizes_text(char *room, size_t bytes, const nx_array *a) {
-    size_t used = (size_t)snprintf(room, bytes, "[");
-    for (int d = 0; d < a->ndim && used < bytes; d++)
-        used += (size_t)snprintf(room + used, bytes - used, "%s%lld", d ? ", " : "", (long long)a->sizes[d]);
-    if (used < bytes) snprintf(room + used, bytes - used, "]");
+static nx_status fail_sizes(const nx_array *x, int dim, const nx_array *mask, int d) {
+    nx_text text = {0};
+    nx_text_add(&text, "The shape of the mask ");
+    nx_text_add_ints(&text, mask->sizes, mask->ndim);
+    nx_text_add(&text, " at index %d does not match the shape of the indexed tensor ", d);
+    nx_text_add_ints(&text, x->sizes, x->ndim);
+    nx_text_add(&text, " at index %d", dim + d);
+    nx_status status = nx_fail(NX_INDEX, "%s", text.failed ? "The shape of a mask does not match the indexed tensor's" : text.at);
+    nx_text_free(&text);
+    return status;
 }
 
 nx_status nx_mask_check(const nx_array *x, int dim, const nx_array *mask) {
-    char text[2][256];
     if (dim + mask->ndim > x->ndim)
         return nx_fail(NX_INDEX, "too many indices for tensor of dimension %d", x->ndim);
     for (int d = 0; d < mask->ndim; d++) {
-        if (mask->sizes[d] == x->sizes[dim + d]) continue;
-        sizes_text(text[0], sizeof text[0], mask);
-        sizes_text(text[1], sizeof text[1], x);
-        return nx_fail(NX_INDEX, "The shape of the mask %s at index %d does not match the shape of the indexed tensor "
-                       "%s at index %d", text[0], d, text[1], dim + d);
+        if (mask->sizes[d] != x->sizes[dim + d]) return fail_sizes(x, dim, mask, d);
     }
     return NX_OK;
 }

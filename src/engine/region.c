@@ -54,12 +54,8 @@ static bool leaves(const builder *b, const nx_node *node) {
 }
 
 /* ---- what may stand in a program ------------------------------------------------------------- */
-static bool same_sizes(const nx_array *a, const nx_array *b) {
-    return a->ndim == b->ndim && memcmp(a->sizes, b->sizes, sizeof *a->sizes * a->ndim) == 0;
-}
-
 static bool fits_point(const builder *b, const nx_node *node) {
-    return nx__point_loop(node) && same_sizes(&node->fakes[0]->a, b->space) &&
+    return nx__point_loop(node) && nx_same_size(&node->fakes[0]->a, b->space) &&
            node->op->def->point->n_in <= NX__MAX_TILE_INS &&
            nx_device_same(node->fakes[0]->a.device, b->l->program->device);
 }

@@ -184,7 +184,7 @@ static nx_status collect(nx_tensor **sum, nx_tensor *g) {
     nx_tensor *both = NULL;
     bool in_place = !nx_grad_enabled() && nx__is_sole(*sum) && (*sum)->a.contiguous &&
         (*sum)->a.dtype == g->a.dtype &&
-                    nx__same_size(&(*sum)->a, &g->a);
+                    nx_same_size(&(*sum)->a, &g->a);
     nx_status status = in_place ? nx__add_in_place(*sum, g) : nx__add(*sum, g, &both);
     nx_tensor_unref(g);
     if (status != NX_OK || in_place) return status;
@@ -351,7 +351,7 @@ static nx_status make_seed(nx_tensor *root, nx_tensor *g, int i, nx_tensor **out
             return nx_fail(NX_RUNTIME, "grad can be implicitly created only for scalar outputs");
         return nx__ones_like(root, out);
     }
-    if (!nx__same_size(&g->a, &root->a)) return fail_seed_size(&g->a, &root->a, i);
+    if (!nx_same_size(&g->a, &root->a)) return fail_seed_size(&g->a, &root->a, i);
     *out = nx_tensor_ref(g);
     nx_status status = nx__fit(out, &root->a);
     if (status != NX_OK) nx_tensor_unref(*out);

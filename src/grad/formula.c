@@ -100,14 +100,6 @@ nx_status nx__detach(nx_tensor *from, nx_tensor **out) {
     return call(OP_DETACH, (nx_value[]){nx_value_tensor(from)}, out);
 }
 
-bool nx__same_size(const nx_array *a, const nx_array *b) {
-    if (a->ndim != b->ndim || a->numel != b->numel) return false;
-    for (int d = 0; d < a->ndim; d++) {
-        if (a->sizes[d] != b->sizes[d]) return false;
-    }
-    return true;
-}
-
 /* A view counts together with its base, which holds the storage as well. */
 bool nx__is_sole(const nx_tensor *tensor) {
     if (atomic_load_explicit(&tensor->refs, memory_order_relaxed) != 1 || tensor->python ||
@@ -122,7 +114,7 @@ bool nx__is_sole(const nx_tensor *tensor) {
 nx_status nx_grad_sum_to(nx_tensor *g, const nx_array *like, nx_tensor **out) {
     int64_t dims[NX_MAX_DIMS];
     int n = 0, leading = g->a.ndim - like->ndim;
-    if (nx__same_size(&g->a, like)) {
+    if (nx_same_size(&g->a, like)) {
         *out = nx_tensor_ref(g);
         return NX_OK;
     }
@@ -157,7 +149,7 @@ static void replace(nx_tensor **at, nx_tensor *with) {
 nx_status nx__fit(nx_tensor **g, const nx_array *like) {
     const nx_array *a = &(*g)->a;
     nx_tensor *fitted;
-    if (!nx__same_size(a, like)) {
+    if (!nx_same_size(a, like)) {
         NX_TRY(nx_grad_sum_to(*g, like, &fitted));
         replace(g, fitted);
         a = &fitted->a;

@@ -201,14 +201,8 @@ static void free_autograd(nx_autograd *autograd) {
 nx_status nx__autograd_of(nx_tensor *tensor, nx_autograd **out) {
     nx_autograd *autograd = tensor->autograd;
     if (autograd == NULL) {
-        nx_thread *thread = nx_thread_get();
-        autograd = thread->free_autograds;
-        if (autograd && !nx_alloc_watched()) {
-            thread->free_autograds = autograd->next_free;
-            thread->n_free_autograds--;
-        } else if ((autograd = nx_alloc(sizeof *autograd)) == NULL) {
-            return nx_fail_memory(sizeof *autograd);
-        }
+        autograd = nx__record_take(nx_thread_get());
+        if (autograd == NULL && (autograd = nx_alloc(sizeof *autograd)) == NULL) return nx_fail_memory(sizeof *autograd);
         *autograd = (nx_autograd){0};
         tensor->autograd = autograd;
     }

@@ -92,15 +92,20 @@ static inline nx_status nx__edge_of(nx_tensor *tensor, nx_edge *out) {
     return NX_OK;
 }
 
+/* A record that waits in the thread's list; NULL: there is none, or the list stands aside. */
+static inline nx_autograd *nx__record_take(nx_thread *thread) {
+    nx_autograd *record = thread->free_autograds;
+    if (NX_UNLIKELY(record == NULL || nx_alloc_watched())) return NULL;
+    thread->free_autograds = record->next_free;
+    thread->n_free_autograds--;
+    return record;
+}
+
 /* Makes `tensor` the one result of `node`, whose reference it takes. As nx_grad_take_node, without a call for the
  * commonest result: a new tensor. */
 static inline nx_status nx__history_take(nx_tensor *tensor, nx_grad_node *node) {
-    nx_thread *thread = nx_thread_get();
-    nx_autograd *record = thread->free_autograds;
-    bool is_common = tensor->autograd == NULL && record && !nx_alloc_watched();
-    if (NX_UNLIKELY(!is_common)) return nx_grad_take_node(tensor, node, 0);
-    thread->free_autograds = record->next_free;
-    thread->n_free_autograds--;
+    nx_autograd *record = NX_LIKELY(tensor->autograd == NULL) ? nx__record_take(nx_thread_get()) : NULL;
+    if (NX_UNLIKELY(record == NULL)) return nx_grad_take_node(tensor, node, 0);
     *record = (nx_autograd){.node = node};
     tensor->autograd = record;
     if (tensor->base) tensor->rebased = tensor->base->rebased;
@@ -152,6 +157,5 @@ NX_MUST_USE nx_status nx__detach(nx_tensor *from, nx_tensor **out);
 NX_MUST_USE nx_status nx__fit(nx_tensor **g, const nx_array *like);
 /* Nobody but the caller, who holds one reference, sees the elements of `tensor`. */
 bool nx__is_sole(const nx_tensor *tensor);
-bool nx__same_size(const nx_array *a, const nx_array *b);
 
 #endif

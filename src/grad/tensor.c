@@ -127,7 +127,7 @@ static nx_status check_grad(const nx_tensor *tensor, const nx_tensor *grad) {
     if (!nx_device_same(g->device, a->device)) {
         return nx_fail(NX_RUNTIME, "assigned grad has data located on a different device");
     }
-    if (nx__same_size(a, g)) return NX_OK;
+    if (nx_same_size(a, g)) return NX_OK;
     nx_text text = {0};
     nx_text_add(&text, "attempting to assign a gradient of size '");
     nx_text_add_ints(&text, g->sizes, g->ndim);

@@ -29,14 +29,6 @@ static nx_status join_size(const char *op, const nx_array *a, nx_meta *meta) {
     return NX_OK;
 }
 
-static bool same_size(const nx_array *a, const nx_array *b) {
-    if (a->ndim != b->ndim) return false;
-    for (int d = 0; d < a->ndim; d++) {
-        if (a->sizes[d] != b->sizes[d]) return false;
-    }
-    return true;
-}
-
 static bool same_stride(const nx_array *a, const nx_array *b) {
     for (int d = 0; d < a->ndim; d++) {
         if (a->strides[d] != b->strides[d]) return false;
@@ -130,7 +122,7 @@ static void choose_strides(const operands *all, bool numbers, nx_meta *meta) {
     bool same = !numbers || meta->ndim == 0, contiguous = true, channels_last = true, dense = true,
          strides = true;
     for (int k = 0; k < all->n && same; k++)
-        same = same_size(all->at[0], all->at[k]) && all->at[k]->ndim == meta->ndim;
+        same = nx_same_size(all->at[0], all->at[k]) && all->at[k]->ndim == meta->ndim;
     for (int k = 0; k < all->n && same; k++) {
         contiguous = contiguous && all->at[k]->contiguous;
         channels_last = channels_last && is_channels_last(all->at[k]);
@@ -180,7 +172,7 @@ static const nx_array *first_tensor(const nx_value *const *args, int n) {
 /* Whether `b` is row-major, on the device of `a` and of its size. */
 static inline bool is_twin(const nx_array *a, const nx_array *b) {
     bool near = nx_device_same(b->device, a->device);
-    return near && b->contiguous && same_size(a, b);
+    return near && b->contiguous && nx_same_size(a, b);
 }
 
 /* The common case: equal sizes, row-major, one device. false: something differs. Beside a number a dimension

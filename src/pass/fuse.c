@@ -28,12 +28,8 @@ static bool is_point(const nx_node *node) {
            !nx_point_may_fail(node->op->def->point, node->fakes[0]->a.dtype);
 }
 
-static bool same_size(const nx_tensor *a, const nx_tensor *b) {
-    if (a->a.ndim != b->a.ndim || !nx_device_same(a->a.device, b->a.device)) return false;
-    for (int d = 0; d < a->a.ndim; d++) {
-        if (a->a.sizes[d] != b->a.sizes[d]) return false;
-    }
-    return true;
+static bool same_space(const nx_tensor *a, const nx_tensor *b) {
+    return nx_same_size(&a->a, &b->a) && nx_device_same(a->a.device, b->a.device);
 }
 
 /* Whether the reduction goes over all dimensions or over the last ones. */
@@ -91,7 +87,7 @@ static bool fits(const fuser *f, const nx_node *node, int r) {
     const nx_value *x = &node->args[0];
     if (g->closed || g->n_nodes >= NX_REGION_MAX_NODES) return false;
     const nx_tensor *over = is_point(node) ? node->fakes[0] : x->node->fakes[x->n];
-    if (!same_size(over, g->shape->fakes[0])) return false;
+    if (!same_space(over, g->shape->fakes[0])) return false;
     outside o = outside_of(f, node, r);
     return g->n_inputs + o.n <= NX_REGION_MAX_INPUTS && (o.stage < g->stage || !g->used);
 }
@@ -102,7 +98,7 @@ static bool may_be_one(const region *a, const region *b) {
     const region *lower = a->stage < b->stage ? a : b;
     return !a->closed && !b->closed && a->n_nodes + b->n_nodes < NX_REGION_MAX_NODES &&
            a->n_inputs + b->n_inputs <= NX_REGION_MAX_INPUTS && (a->stage == b->stage || !lower->used) &&
-           same_size(a->shape->fakes[0], b->shape->fakes[0]);
+           same_space(a->shape->fakes[0], b->shape->fakes[0]);
 }
 
 static void unite(fuser *f, int to, int from) {
@@ -122,7 +118,7 @@ static void unite_operand(void *arg, nx_node *input, int result) {
     uniter *u = arg;
     const region *all = u->f->regions.at;
     int r = u->f->group[input->order], q = u->with;
-    if (r < 0 || r == q || all[r].closed || !same_size(u->node->fakes[0], all[r].shape->fakes[0])) return;
+    if (r < 0 || r == q || all[r].closed || !same_space(u->node->fakes[0], all[r].shape->fakes[0])) return;
     if (q >= 0 && !may_be_one(&all[r], &all[q])) return;
     u->with = q < 0 || all[r].n_nodes > all[q].n_nodes ? r : q;
     if (q >= 0) unite(u->f, u->with, r + q - u->with);

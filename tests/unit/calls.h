@@ -1,4 +1,4 @@
-/* For tests that call operators by name and look at one number, on any device. */
+/* For tests that call operators by name, or look at one number on any device. */
 #ifndef CALLS_H
 #define CALLS_H
 

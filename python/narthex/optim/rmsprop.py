@@ -25,8 +25,7 @@ class RMSprop(Optimizer):
         check_options("RMSprop", lr, capturable=capturable, differentiable=differentiable)
         if not 0.0 <= lr:
             raise ValueError(f"Invalid learning rate: {lr}")
-        if not 0.0 <= eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_range("epsilon", eps)
         check_range("momentum", momentum)
         check_range("weight_decay", weight_decay)
         check_range("alpha", alpha)

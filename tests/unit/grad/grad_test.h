@@ -2,6 +2,7 @@
 #ifndef NX_GRAD_TEST_H
 #define NX_GRAD_TEST_H
 
+#include "../calls.h"
 #include "grad/private.h"
 
 #include <setjmp.h>
@@ -29,14 +30,6 @@ static inline nx_tensor *leaf(const int64_t *sizes, int ndim, double start) {
     nx_tensor *t = counting(sizes, ndim, start);
     OK(nx_tensor_set_requires_grad(t, true));
     return t;
-}
-static inline nx_status call(const char *name, const nx_value *in, nx_tensor **out) {
-    const nx_op *op;
-    nx_value result = NX_VALUE_NONE;
-    NX_TRY(nx_op_find(name, &op));
-    NX_TRY(nx_op_call(op, in, &result));
-    *out = result.tensor;
-    return NX_OK;
 }
 #define CALL(name, ...)                                        \
     ({                                                         \

@@ -74,6 +74,13 @@ static void drop(nx_tensor **tensors, int n) {
     for (int i = 0; i < n; i++) nx_tensor_unref(tensors[i]);
 }
 
+/* What a replay gives on `in` is what the interpreter gives, in `again`. */
+static void run_both(nx_replay *replay, const nx_graph *graph, nx_tensor **in, int n_in, nx_tensor **out, nx_tensor **again, int n) {
+    OK(nx_replay_run(replay, in, out));
+    OK(nx_graph_run(graph, in, n_in, again, n));
+    for (int k = 0; k < n; k++) check_same(out[k], again[k]);
+}
+
 static const char every_kind[] = "graph functional {\n"
                                  "  %x = placeholder \"x\" : f32[2, 3] @\n"
                                  "  %y = placeholder \"y\" : f32[2, 3] @\n"
@@ -97,9 +104,7 @@ static void check_every_kind(nx_device device) {
     nx_tensor *first[N], *expected[N];
     for (int round = 0; round < 3; round++) {
         nx_tensor *in[2] = {matrix(device, 1 + (float)round), matrix(device, 2)}, *out[N], *again[N];
-        OK(nx_replay_run(replay, in, out));
-        OK(nx_graph_run(graph, in, 2, again, N));
-        for (int k = 0; k < N; k++) check_same(out[k], again[k]);
+        run_both(replay, graph, in, 2, out, again, N);
         assert_ptr_equal(out[3], in[0]);
         assert_ptr_equal(out[5], out[1]);
         assert_ptr_equal(out[2]->storage, in[0]->storage);
@@ -145,9 +150,7 @@ static void check_memory(nx_device device) {
     nx_tensor *first = NULL, *expected = NULL;
     for (int round = 0; round < 3; round++) {
         nx_tensor *in[1] = {tensor(device, 2, (int64_t[]){32, 32}, (float)round)}, *out[N], *again[N];
-        OK(nx_replay_run(replay, in, out));
-        OK(nx_graph_run(graph, in, 1, again, N));
-        for (int k = 0; k < N; k++) check_same(out[k], again[k]);
+        run_both(replay, graph, in, 1, out, again, N);
         if (round == 0) {
             first = nx_tensor_ref(out[1]);
             expected = nx_tensor_ref(again[1]);
