@@ -122,9 +122,9 @@ enum { NXPY_MAX_SEGMENTS = 8, NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32, NXPY_M
 typedef struct nxpy_mark { int unit; nxpy_break why; bool enters; PyObject *text; } nxpy_mark; /* text owned */
 typedef struct nxpy_point {
     int next, depth;
-    nxpy_segment *segments[NXPY_MAX_SEGMENTS]; /* newest hit first; owned */
-    int n_segments;
+    NX_VEC(nxpy_segment *) segments; /* newest hit first; owned */
     bool dead;                  /* from here the function runs uncompiled */
+    bool busy;                  /* a trace from here runs, or its backend: whoever else comes meanwhile runs uncompiled */
     NX_VEC(nxpy_mark) marks;    /* instructions of the root before which the graph must end */
 } nxpy_point;
 typedef struct nxpy_root {

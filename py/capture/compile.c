@@ -77,7 +77,7 @@ static __attribute__((noinline)) bool try_fast(nxpy_captured *captured, PyObject
                                                PyObject **out) {
     nxpy_root *root = captured->roots.n ? captured->roots.at[0] : NULL;
     nxpy_point *point = root && root->points.n ? root->points.at[0] : NULL;
-    if (!point || !point->n_segments || point->next != 0) return false;
+    if (!point || !point->segments.n || point->next != 0) return false;
     const PyFunctionObject *function = (PyFunctionObject *)captured->function;
     const PyCodeObject *code = (PyCodeObject *)function->func_code;
     PyObject *values[FAST_SLOTS], *const *roots = args;
@@ -230,8 +230,8 @@ static int captured_traverse(PyObject *object, visitproc visit, void *arg) {
         Py_VISIT(root->defaults);
         Py_VISIT(root->kwdefaults);
         for (int p = 0; p < root->points.n; p++) {
-            for (int s = 0; s < root->points.at[p]->n_segments; s++) {
-                const nxpy_segment *segment = root->points.at[p]->segments[s];
+            for (int s = 0; s < root->points.at[p]->segments.n; s++) {
+                const nxpy_segment *segment = root->points.at[p]->segments.at[s];
                 for (int f = 0; f < segment->n_fits; f++) Py_VISIT(segment->fits[f]->call);
                 Py_VISIT(segment->graph);
                 Py_VISIT(segment->shared);
@@ -283,7 +283,7 @@ static PyObject *get_entries(PyObject *object, void *unused) {
     const nxpy_captured *captured = (nxpy_captured *)object;
     long n = 0;
     for (int r = 0; r < captured->roots.n; r++) {
-        for (int p = 0; p < captured->roots.at[r]->points.n; p++) n += captured->roots.at[r]->points.at[p]->n_segments;
+        for (int p = 0; p < captured->roots.at[r]->points.n; p++) n += captured->roots.at[r]->points.at[p]->segments.n;
     }
     return PyLong_FromLong(n);
 }

@@ -28,7 +28,8 @@ void nxpy__segment_free(nxpy_segment *segment) {
 }
 
 static void point_free(nxpy_point *point) {
-    for (int k = 0; k < point->n_segments; k++) nxpy__segment_free(point->segments[k]);
+    for (int k = 0; k < point->segments.n; k++) nxpy__segment_free(point->segments.at[k]);
+    nx_vec_free(&point->segments);
     for (int k = 0; k < point->marks.n; k++) Py_XDECREF(point->marks.at[k].text);
     nx_vec_free(&point->marks);
     nx_free(point);
@@ -84,12 +85,12 @@ nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make) {
 }
 
 nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, int room) {
-    for (int k = 0; k < point->n_segments; k++) {
-        nxpy_segment *segment = point->segments[k];
+    for (int k = 0; k < point->segments.n; k++) {
+        nxpy_segment *segment = point->segments.at[k];
         if (segment->guards.n_slots > room || !nxpy_guards_hold(&segment->guards, roots, values)) continue;
         if (NX_UNLIKELY(segment->n_key) && nxpy__fit_find(segment, values) != 1) continue;
-        for (int j = k; j > 0; j--) point->segments[j] = point->segments[j - 1];
-        return point->segments[0] = segment;
+        for (int j = k; j > 0; j--) point->segments.at[j] = point->segments.at[j - 1];
+        return point->segments.at[0] = segment;
     }
     return NULL;
 }
@@ -165,13 +166,15 @@ typedef struct drive_state {
     PyThreadState *thread;
     nxpy_frame *frame;
     nxpy_view view;
+    bool told;                  /* a listener has heard that a segment runs */
     PyObject *values[NXPY_MAX_SLOTS];
 } drive_state;
 
-/* A segment that holds here but for shapes that it has not seen yet: fitted to them. 1, 0 (none), -1. */
+/* A segment that holds here but for shapes that it has not seen yet: fitted to them. 1, 0 (none), -1. The backend lets
+ * other threads in, which may add segments and change their order. */
 static int fit_one(drive_state *drive, nxpy_point *point) {
-    for (int k = 0; k < point->n_segments; k++) {
-        nxpy_segment *segment = point->segments[k];
+    for (int k = 0; k < point->segments.n; k++) {
+        nxpy_segment *segment = point->segments.at[k];
         if (!segment->n_key || !nxpy_guards_hold(&segment->guards, drive->view.locals, drive->values)) continue;
         if (nxpy__fit_find(segment, drive->values) != 0) continue;
         nxpy__hook_hold(false); /* the backend runs as it would without us */
@@ -182,47 +185,78 @@ static int fit_one(drive_state *drive, nxpy_point *point) {
     return 0;
 }
 
+/* A segment that holds here, fitted if need be; nothing runs between this and the use of drive->values. 1: *out; 0: there
+ * is none; -1: an exception. */
+static int look_up(drive_state *drive, nxpy_point *point, nxpy_segment **out) {
+    *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
+    int fitted = *out ? 0 : fit_one(drive, point);
+    if (fitted == 1) *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
+    return fitted < 0 ? -1 : *out != NULL;
+}
+
+/* Tells why the newest segment does not hold. 0, or -1 with an exception. */
+static int tell_reason(drive_state *drive, nxpy_point *point) {
+    const nxpy_segment *newest = point->segments.at[0];
+    nxpy_guards *guards = &point->segments.at[0]->guards;
+    int row = nxpy_guards_check(guards, drive->view.locals, drive->values);
+    const nxpy_fit *fit = newest->n_fits ? newest->fits[0] : NULL;
+    PyObject *why = row < 0 && fit ? fit->why : NULL; /* the guards hold: a check of a size failed */
+    PyObject *reason = row >= 0 ? nxpy_guards_explain(guards, row, drive->view.locals)
+                       : why    ? Py_NewRef(why)
+                                : PyUnicode_FromString("?");
+    int done = reason ? PyList_Append(drive->owner->recompiles, reason) : -1;
+    if (done == 0) NXPY_LOG("recompile", "{sO}", "reason", reason);
+    Py_XDECREF(reason);
+    return done;
+}
+
+/* As many as may be: whatever fits none of them runs uncompiled. 0, or -1: the warning became an exception. */
+static int give_up(drive_state *drive, nxpy_point *point) {
+    point->dead = true;
+    if (drive->owner->warned) return 0;
+    drive->owner->warned = true;
+    return PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "torch.compile: %S was compiled %d times and runs uncompiled from now on where none fits; "
+                            "its `recompiles` tell why", drive->owner->name, NXPY_MAX_SEGMENTS);
+}
+
+static int add_segment(nxpy_point *point, nxpy_segment *segment) {
+    if (nx_vec_push(&point->segments, segment) != NX_OK) {
+        nxpy__segment_free(segment);
+        return nxpy_raise(NX_NO_MEMORY), -1;
+    }
+    for (int k = point->segments.n - 1; k > 0; k--) point->segments.at[k] = point->segments.at[k - 1];
+    point->segments.at[0] = segment;
+    return 0;
+}
+
+/* A new segment from here. 1: look it up; 0: run uncompiled; -1: an exception. The backend lets other threads in, and may
+ * itself call the function. */
+static int trace_here(drive_state *drive, nxpy_point *point) {
+    nxpy_segment *made = NULL;
+    if (point->segments.n > 0 && tell_reason(drive, point) < 0) return -1;
+    point->busy = true;
+    int done = nxpy__trace_segment(drive->owner, drive->root, point, drive->thread, drive->frame, &made);
+    point->busy = false;
+    if (done < 0) return -1;
+    if (!made) {
+        point->dead = true;
+        return 0;
+    }
+    bool stable = nxpy_guards_check(&made->guards, drive->view.locals, drive->values) < 0;
+    if (stable) nxpy_guards_arrange(&made->guards, drive->values);
+    return add_segment(point, made) < 0 ? -1 : stable;
+}
+
 /* A segment whose guards hold here, traced if need be. 1: *out; 0: run uncompiled; -1: an exception. */
 static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     nxpy_point *point = nxpy__point_get(drive->root, nxpy_frame_next(drive->frame), nxpy_frame_depth(drive->frame), true);
     if (!point) return PyErr_Occurred() ? -1 : 0;
-    *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
-    int fitted = *out ? 0 : fit_one(drive, point);
-    if (fitted < 0) return -1;
-    if (fitted) *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
-    if (*out || point->dead) return *out != NULL;
-    if (point->n_segments == NXPY_MAX_SEGMENTS) {
-        point->dead = true;
-        if (drive->owner->warned) return 0;
-        drive->owner->warned = true;
-        return PyErr_WarnFormat(PyExc_UserWarning, 1,
-                                "torch.compile: %S was compiled %d times and runs uncompiled from now on where none fits; "
-                                "its `recompiles` tell why", drive->owner->name, NXPY_MAX_SEGMENTS) < 0 ? -1 : 0;
-    }
-    if (point->n_segments > 0) { /* the newest one's reason */
-        nxpy_guards *guards = &point->segments[0]->guards;
-        int row = nxpy_guards_check(guards, drive->view.locals, drive->values);
-        const nxpy_fit *fit = point->segments[0]->n_fits ? point->segments[0]->fits[0] : NULL;
-        PyObject *why = row < 0 && fit ? fit->why : NULL; /* the guards hold: a check of a size failed */
-        PyObject *reason = row >= 0 ? nxpy_guards_explain(guards, row, drive->view.locals)
-                           : why    ? Py_NewRef(why)
-                                    : PyUnicode_FromString("?");
-        if (!reason || PyList_Append(drive->owner->recompiles, reason) < 0) return Py_XDECREF(reason), -1;
-        NXPY_LOG("recompile", "{sO}", "reason", reason);
-        Py_DECREF(reason);
-    }
-    if (nxpy__trace_segment(drive->owner, drive->root, point, drive->thread, drive->frame, out) < 0) return -1;
-    if (!*out) {
-        point->dead = true;
-        return 0;
-    }
-    for (int k = point->n_segments++; k > 0; k--) point->segments[k] = point->segments[k - 1];
-    point->segments[0] = *out;
-    if (nxpy_guards_check(&(*out)->guards, drive->view.locals, drive->values) >= 0) return 0; /* what it read is not stable */
-    nxpy_guards_arrange(&(*out)->guards, drive->values);
-    if (!(*out)->n_key) return 1;
-    if ((fitted = fit_one(drive, point)) != 1) return fitted;
-    return nxpy_guards_check(&(*out)->guards, drive->view.locals, drive->values) < 0;
+    int found = look_up(drive, point, out);
+    if (found != 0 || point->dead || point->busy) return found;
+    if (point->segments.n >= NXPY_MAX_SEGMENTS) return give_up(drive, point);
+    found = trace_here(drive, point);
+    return found == 1 ? look_up(drive, point, out) : found;
 }
 
 /* The breaking instruction, for real. As nxpy_frame_step. */
@@ -241,12 +275,10 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
     PyObject *local[32], **made = local, *result = NULL;
     int n = segment->recipe.n_values;
     if (n > NX_COUNT(local) && !(made = nx_alloc(sizeof *made * (size_t)n))) return nxpy_raise(NX_NO_MEMORY);
-    bool told = nxpy__log && !segment->ran;
     nxpy__hook_hold(false);
-    if (told) nxpy__log_event("run", "{sO}", "name", drive->owner->name);
     int done = nxpy__segment_values(segment, drive->values, made);
-    if (told) nxpy__log_event("ran", "{sO}", "name", drive->owner->name);
-    segment->ran = true;
+    if (drive->told) nxpy__log_event("ran", "{sO}", "name", drive->owner->name);
+    drive->told = false;
     nxpy__hook_hold(true);
     if (done == 0 && segment->returns) {
         result = made[0];
@@ -265,6 +297,7 @@ PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thre
     drive->root = root;
     drive->thread = thread;
     drive->frame = frame;
+    drive->told = false;
     nxpy_frame_view(frame, &drive->view);
     PyObject *result = NULL;
     bool goes_on = true;
@@ -272,7 +305,10 @@ PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thre
         nxpy_segment *segment = NULL;
         int found = find_or_trace(drive, &segment);
         goes_on = false;
-        if (found == 1) {
+        if (found == 1 && NX_UNLIKELY(nxpy__log && !segment->ran)) {
+            segment->ran = drive->told = goes_on = true;
+            nxpy__log_event("run", "{sO}", "name", owner->name); /* code that runs: looked up once more */
+        } else if (found == 1) {
             result = run_segment(drive, segment, &goes_on);
         } else if (found == 0) { /* the interpreter runs the rest */
             nxpy__hook_hold(false);

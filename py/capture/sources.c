@@ -238,8 +238,8 @@ static uint64_t varying_dims(const nxpy_trace *trace, const char *source, PyObje
     uint64_t varying = 0;
     if (trace->owner->dynamic == 0 || nxpy_tensor_get(real)->is_parameter) return 0;
     if (trace->owner->dynamic == 1) return a->ndim < 64 ? (UINT64_C(1) << a->ndim) - 1 : UINT64_MAX;
-    for (int k = 0; k < trace->point->n_segments; k++) {
-        varying |= nxpy_guards_varying(&trace->point->segments[k]->guards, source, a);
+    for (int k = 0; k < trace->point->segments.n; k++) {
+        varying |= nxpy_guards_varying(&trace->point->segments.at[k]->guards, source, a);
     }
     return varying;
 }

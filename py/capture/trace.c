@@ -346,8 +346,8 @@ static int open_ints(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy) {
     for (int k = 0; may && k < copy->n; k++) {
         PyObject *value = copy->values[k], *size;
         bool varies = false;
-        for (int s = 0; value && PyLong_CheckExact(value) && s < trace->point->n_segments; s++) {
-            varies |= nxpy_guards_int_varies(&trace->point->segments[s]->guards, k, value);
+        for (int s = 0; value && PyLong_CheckExact(value) && s < trace->point->segments.n; s++) {
+            varies |= nxpy_guards_int_varies(&trace->point->segments.at[s]->guards, k, value);
         }
         int overflow = 0;
         int64_t now = varies ? PyLong_AsLongLongAndOverflow(value, &overflow) : 0;
