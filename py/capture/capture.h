@@ -123,6 +123,7 @@ typedef struct nxpy_mark { int unit; nxpy_break why; bool enters; PyObject *text
 typedef struct nxpy_point {
     int next, depth;
     NX_VEC(nxpy_segment *) segments; /* newest hit first; owned */
+    int n_slots;                /* the most that one of their guards has */
     bool dead;                  /* from here the function runs uncompiled */
     bool busy;                  /* a trace from here runs, or its backend: whoever else comes meanwhile runs uncompiled */
     NX_VEC(nxpy_mark) marks;    /* instructions of the root before which the graph must end */
@@ -302,6 +303,8 @@ bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object);
 Py_ssize_t nxpy__size_before(nxpy_trace *trace, PyObject *list); /* elements that are not the trace's */
 void nxpy__effects_undo(nxpy_trace *trace);
 int nxpy__effects_finish(nxpy_trace *trace, nxpy_results *results); /* into the segment; as nxpy__recipe_add */
+/* A row that keeps the first n_first of these apart from each other and from the rest. 0, or -1 with an exception. */
+int nxpy__apart_row(nxpy_trace *trace, nxpy_row_code code, const nxpy_apart_part *parts, int n, int n_first);
 int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made); /* takes made; -1 with an exception */
 
 /* ---- trace.c, segment.c ------------------------------------------------------------------------- */
@@ -316,10 +319,9 @@ nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* 
 void nxpy__root_free(nxpy_root *root);
 nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make);
 /* The first segment whose guards hold, moved to the front; values filled. NULL: none. */
-nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, int room);
+nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values); /* values[point->n_slots] */
 /* Runs a frame of `root` from its beginning: segments, breaks, and traces where there is none. */
 PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame);
-enum { NXPY_MAX_SLOTS = 4096 };
 
 /* ---- fit.c: the graph of a segment as it runs ------------------------------------------------------ */
 /* The fit for the shapes in `values`, moved to the front. 1; 0: there is none yet; -1: the segment does not hold for them. */

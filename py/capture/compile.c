@@ -14,7 +14,7 @@ PyObject *nxpy__unsupported;
 static PyObject *extension; /* narthex._C, lent: it lives as long as the process */
 
 /* ---- arguments as the frame would have them ------------------------------------------------------------------------------ */
-enum { MAX_BOUND = 64, FAST_SLOTS = 1024 }; /* lie on the stack of a call that hits */
+enum { MAX_BOUND = 64, FAST_SLOTS = 512 }; /* lie on the stack of a call that hits; more slots are allocated */
 typedef struct bound {
     PyObject *at[MAX_BOUND];  /* lent, but for the tuple and the dict */
     PyObject *tuple, *dict;
@@ -80,19 +80,22 @@ static __attribute__((noinline)) bool try_fast(nxpy_captured *captured, PyObject
     if (!point || !point->segments.n || point->next != 0) return false;
     const PyFunctionObject *function = (PyFunctionObject *)captured->function;
     const PyCodeObject *code = (PyCodeObject *)function->func_code;
-    PyObject *values[FAST_SLOTS], *const *roots = args;
+    PyObject *local[FAST_SLOTS], **values = local, *const *roots = args;
     bound b; /* its array is filled when it is used: clearing it would cost as much as the guards */
     b.tuple = b.dict = NULL;
     bool simple = !names && n == code->co_argcount && !code->co_kwonlyargcount && !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS));
     bool fits = simple || bind_arguments(&b, function, args, n, names);
     if (!simple) roots = b.at;
-    nxpy_segment *segment = fits ? nxpy__point_find(point, roots, values, FAST_SLOTS) : NULL;
+    size_t room = (size_t)point->n_slots;
+    if (NX_UNLIKELY(room > FAST_SLOTS) && !(values = nx_alloc(sizeof *values * room))) fits = false;
+    nxpy_segment *segment = fits ? nxpy__point_find(point, roots, values) : NULL;
     bool hit = segment && segment->returns;
     if (hit) {
         captured->running++;
         if (nxpy__segment_values(segment, values, out) < 0) *out = NULL;
         captured->running--;
     }
+    if (NX_UNLIKELY(values != local)) nx_free(values);
     Py_XDECREF(b.tuple);
     Py_XDECREF(b.dict);
     if (!fits) nxpy_forget_error();

@@ -196,6 +196,110 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
     }
 }
 
+/* ---- aliases ------------------------------------------------------------------------------------------------------------- */
+/* What the trace read of one object it would not find changed when that is the object that it writes: so whatever was
+ * written is kept apart from every other object of its type that was used, and dicts from the attributes of instances. */
+typedef struct apart_list {
+    NX_VEC(nxpy_apart_part) parts;
+    int n_first;
+    bool moves;         /* one of the written ones may be another object at the next call */
+} apart_list;
+
+static int list_part(nxpy_trace *trace, apart_list *list, PyObject *object, bool dict) {
+    nxpy_apart_part part = {.slot = nxpy__slot_of(trace, object), .dict = dict};
+    for (int k = 0; k < list->parts.n; k++) {
+        if (list->parts.at[k].slot == part.slot && list->parts.at[k].dict == dict) return 0;
+    }
+    list->moves |= dict || nxpy__note_find(trace, object)->kind != NXPY_NOTE_FIXED;
+    if (part.slot < 0) return -1;
+    return nx_vec_push(&list->parts, part) != NX_OK ? (nxpy_raise(NX_NO_MEMORY), -1) : 0;
+}
+
+static bool is_used(const apart_list *list, const nxpy_note *note) {
+    if (!note->touched || nxpy_tensor_check(note->object)) return false;
+    return note->kind == NXPY_NOTE_SOURCE || (note->kind == NXPY_NOTE_FIXED && list->moves);
+}
+
+static int list_type(nxpy_trace *trace, const PyTypeObject *type, apart_list *list) {
+    int done = 0;
+    for (int k = 0; done == 0 && k < trace->effects.n; k++) {
+        PyObject *holder = trace->effects.at[k].holder;
+        if (Py_TYPE(holder) == type) done = list_part(trace, list, holder, false);
+    }
+    list->n_first = list->parts.n;
+    for (int k = 0; done == 0 && k < trace->notes.n; k++) {
+        const nxpy_note *note = &trace->notes.at[k];
+        if (Py_TYPE(note->object) == type && is_used(list, note)) done = list_part(trace, list, note->object, false);
+    }
+    return done;
+}
+
+/* Whether `dict` is one of the written ones under another name: that it is the same stays so by a guard. 1, 0, -1. */
+static int is_written_dict(nxpy_trace *trace, PyObject *instance, PyObject *dict) {
+    for (int k = 0; k < trace->effects.n; k++) {
+        const nxpy_effect *effect = &trace->effects.at[k];
+        if (effect->place != dict || (effect->holder == dict) == !instance) continue;
+        int slot = nxpy__slot_of(trace, instance ? instance : effect->holder);
+        return slot < 0 || nxpy__fetch(trace, NXPY_ROW_NAMESPACE, slot, NULL, NULL, 0, dict) < 0 ? -1 : 1;
+    }
+    return 0;
+}
+
+static int list_dicts(nxpy_trace *trace, apart_list *list) {
+    bool writes = false; /* a dict of the program's own, which may be the attributes of an instance */
+    int done = 0;
+    for (int k = 0; done == 0 && k < trace->effects.n; k++) {
+        const nxpy_effect *effect = &trace->effects.at[k];
+        bool dict = PyDict_CheckExact(effect->holder);
+        if (!dict && effect->kind != NXPY_EFFECT_FIELD) continue;
+        done = list_part(trace, list, effect->holder, !dict);
+        const nxpy_note *note = nxpy__note_find(trace, effect->holder);
+        writes |= dict && !(note && note->kind == NXPY_NOTE_FIXED && note->is_namespace);
+    }
+    list->n_first = list->parts.n;
+    for (int k = 0; done == 0 && k < trace->notes.n; k++) {
+        PyObject *object = trace->notes.at[k].object;
+        bool dict = PyDict_CheckExact(object), instance = PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE);
+        if (!is_used(list, &trace->notes.at[k]) || PyType_Check(object) || !(dict || (instance && writes))) continue;
+        PyObject *now = dict ? object : nxpy_instance_dict(object);
+        done = now ? is_written_dict(trace, dict ? NULL : object, now) : 0;
+        if (done == 0) done = list_part(trace, list, object, !dict);
+        else if (done == 1) done = 0;
+    }
+    return done;
+}
+
+int nxpy__apart_row(nxpy_trace *trace, nxpy_row_code code, const nxpy_apart_part *parts, int n, int n_first) {
+    if (n < 2) return 0;
+    nxpy_apart *apart = nx_alloc(sizeof *apart + sizeof *parts * (size_t)n);
+    if (!apart) return nxpy_raise(nx_fail_memory(sizeof *parts * (size_t)n)), -1;
+    *apart = (nxpy_apart){.n = n, .n_first = n_first};
+    memcpy(apart->at, parts, sizeof *parts * (size_t)n);
+    nxpy_row row = {.code = (uint8_t)code, .from = -1, .apart = apart};
+    return nxpy_guards_add(&trace->segment->guards, row, (nxpy_place){0}) < 0 ? -1 : 0;
+}
+
+/* Dicts, with the attributes of instances, once; every other type of which something was written once. */
+static int keep_apart(nxpy_trace *trace) {
+    bool dicts = false;
+    int done = 0;
+    for (int k = 0; done == 0 && k < trace->effects.n; k++) {
+        const PyTypeObject *type = Py_TYPE(trace->effects.at[k].holder);
+        bool known = type == &PyDict_Type;
+        dicts |= known || trace->effects.at[k].kind == NXPY_EFFECT_FIELD;
+        for (int j = 0; j < k; j++) known |= Py_TYPE(trace->effects.at[j].holder) == type;
+        apart_list list = {0};
+        if (!known) done = list_type(trace, type, &list);
+        if (done == 0 && list.moves) done = nxpy__apart_row(trace, NXPY_ROW_DISTINCT, list.parts.at, list.parts.n, list.n_first);
+        nx_vec_free(&list.parts);
+    }
+    apart_list list = {0};
+    if (done == 0 && dicts) done = list_dicts(trace, &list);
+    if (done == 0 && list.moves) done = nxpy__apart_row(trace, NXPY_ROW_DISTINCT, list.parts.at, list.parts.n, list.n_first);
+    nx_vec_free(&list.parts);
+    return done;
+}
+
 int nxpy__effects_finish(nxpy_trace *trace, nxpy_results *results) {
     nxpy_segment *segment = trace->segment;
     for (int k = 0; k < trace->effects.n; k++) {
@@ -207,7 +311,7 @@ int nxpy__effects_finish(nxpy_trace *trace, nxpy_results *results) {
         if (nx_vec_push(&segment->changes, change) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
         Py_XINCREF(change.key);
     }
-    return 1;
+    return keep_apart(trace) < 0 ? -1 : 1;
 }
 
 int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made) {

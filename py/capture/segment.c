@@ -84,10 +84,10 @@ nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make) {
     return point;
 }
 
-nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, int room) {
+nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values) {
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
-        if (segment->guards.n_slots > room || !nxpy_guards_hold(&segment->guards, roots, values)) continue;
+        if (!nxpy_guards_hold(&segment->guards, roots, values)) continue;
         if (NX_UNLIKELY(segment->n_key) && nxpy__fit_find(segment, values) != 1) continue;
         for (int j = k; j > 0; j--) point->segments.at[j] = point->segments.at[j - 1];
         return point->segments.at[0] = segment;
@@ -167,14 +167,26 @@ typedef struct drive_state {
     nxpy_frame *frame;
     nxpy_view view;
     bool told;                  /* a listener has heard that a segment runs */
-    PyObject *values[NXPY_MAX_SLOTS];
+    PyObject **values;          /* room for `n_values` slots; owned */
+    int n_values;
 } drive_state;
+
+static int make_room(drive_state *drive, int n_slots) {
+    PyObject **values = n_slots > drive->n_values ? nx_alloc(sizeof *values * (size_t)n_slots) : drive->values;
+    if (!values && n_slots) return nxpy_raise(nx_fail_memory(sizeof *values * (size_t)n_slots)), -1;
+    if (values == drive->values) return 0;
+    nx_free(drive->values);
+    drive->values = values;
+    drive->n_values = n_slots;
+    return 0;
+}
 
 /* A segment that holds here but for shapes that it has not seen yet: fitted to them. 1, 0 (none), -1. The backend lets
  * other threads in, which may add segments and change their order. */
 static int fit_one(drive_state *drive, nxpy_point *point) {
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
+        if (segment->guards.n_slots > drive->n_values) continue; /* added meanwhile */
         if (!segment->n_key || !nxpy_guards_hold(&segment->guards, drive->view.locals, drive->values)) continue;
         if (nxpy__fit_find(segment, drive->values) != 0) continue;
         nxpy__hook_hold(false); /* the backend runs as it would without us */
@@ -188,10 +200,12 @@ static int fit_one(drive_state *drive, nxpy_point *point) {
 /* A segment that holds here, fitted if need be; nothing runs between this and the use of drive->values. 1: *out; 0: there
  * is none; -1: an exception. */
 static int look_up(drive_state *drive, nxpy_point *point, nxpy_segment **out) {
-    *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
-    int fitted = *out ? 0 : fit_one(drive, point);
-    if (fitted == 1) *out = nxpy__point_find(point, drive->view.locals, drive->values, NXPY_MAX_SLOTS);
-    return fitted < 0 ? -1 : *out != NULL;
+    if (make_room(drive, point->n_slots) < 0) return -1;
+    if ((*out = nxpy__point_find(point, drive->view.locals, drive->values))) return 1;
+    int fitted = fit_one(drive, point);
+    if (fitted != 1) return fitted;
+    if (make_room(drive, point->n_slots) < 0) return -1;
+    return (*out = nxpy__point_find(point, drive->view.locals, drive->values)) != NULL;
 }
 
 /* Tells why the newest segment does not hold. 0, or -1 with an exception. */
@@ -227,6 +241,7 @@ static int add_segment(nxpy_point *point, nxpy_segment *segment) {
     }
     for (int k = point->segments.n - 1; k > 0; k--) point->segments.at[k] = point->segments.at[k - 1];
     point->segments.at[0] = segment;
+    if (segment->guards.n_slots > point->n_slots) point->n_slots = segment->guards.n_slots;
     return 0;
 }
 
@@ -243,6 +258,7 @@ static int trace_here(drive_state *drive, nxpy_point *point) {
         point->dead = true;
         return 0;
     }
+    if (make_room(drive, made->guards.n_slots) < 0) return nxpy__segment_free(made), -1;
     bool stable = nxpy_guards_check(&made->guards, drive->view.locals, drive->values) < 0;
     if (stable) nxpy_guards_arrange(&made->guards, drive->values);
     return add_segment(point, made) < 0 ? -1 : stable;
@@ -291,13 +307,7 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
 }
 
 PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame) {
-    drive_state *drive = nx_alloc(sizeof *drive);
-    if (!drive) return nxpy_raise(nx_fail_memory(sizeof *drive));
-    drive->owner = owner;
-    drive->root = root;
-    drive->thread = thread;
-    drive->frame = frame;
-    drive->told = false;
+    drive_state *drive = &(drive_state){.owner = owner, .root = root, .thread = thread, .frame = frame};
     nxpy_frame_view(frame, &drive->view);
     PyObject *result = NULL;
     bool goes_on = true;
@@ -317,6 +327,6 @@ PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thre
         }
         /* an exception of our own leaves the frame as it is: its caller clears it */
     }
-    nx_free(drive);
+    nx_free(drive->values);
     return result;
 }

@@ -134,14 +134,12 @@ bool nxpy__is_fake(nxpy_trace *trace, PyObject *object) {
 static int add_row(nxpy_trace *trace, nxpy_row row) {
     nxpy_place place = {.file = trace->file, .function = trace->function, .line = trace->line};
     int index = nxpy_guards_add(&trace->segment->guards, row, place);
-    if (index < 0) return nxpy__stop_error(trace);
-    if (trace->segment->guards.n_slots >= NXPY_MAX_SLOTS) return nxpy__stop(trace, NXPY_BREAK_LONG, "too many values are read");
-    return index;
+    return index < 0 ? nxpy__stop_error(trace) : index;
 }
 
 int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n) {
     if (nxpy_guards_find(&trace->segment->guards, code, from, a, NULL, n) >= 0) return 0;
-    return add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = (int16_t)from, .a = a, .n = n}) < 0 ? -1 : 0;
+    return add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .n = n}) < 0 ? -1 : 0;
 }
 
 /* What a slot's value needs as soon as it is fetched: constants their guard, other objects a note. */
@@ -158,7 +156,7 @@ static int note_fetched(nxpy_trace *trace, int slot, PyObject *value) {
 
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value) {
     if (nxpy_guards_find(&trace->segment->guards, code, from, a, b, n) >= 0) return 0;
-    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = (int16_t)from, .a = a, .b = b, .n = n});
+    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .b = b, .n = n});
     return index < 0 ? -1 : note_fetched(trace, trace->segment->guards.rows.at[index].slot, value);
 }
 
@@ -247,7 +245,7 @@ static uint64_t varying_dims(const nxpy_trace *trace, const char *source, PyObje
 static int tensor_row(nxpy_trace *trace, int slot, PyObject *real, uint64_t varying) {
     nxpy_tensor_like *like = nxpy_tensor_like_new(real, varying);
     if (!like) return nxpy__stop_error(trace);
-    return add_row(trace, (nxpy_row){.code = NXPY_ROW_TENSOR, .from = (int16_t)slot, .a = (PyObject *)Py_TYPE(real), .like = like});
+    return add_row(trace, (nxpy_row){.code = NXPY_ROW_TENSOR, .from = slot, .a = (PyObject *)Py_TYPE(real), .like = like});
 }
 
 /* A Parameter's fake is a Parameter: type() and isinstance() ask the object itself. Its layout is the tensor's. */

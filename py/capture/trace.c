@@ -97,16 +97,15 @@ static int add_state_rows(nxpy_trace *trace) {
 }
 
 static int add_pairs_row(nxpy_trace *trace, nxpy_row_code code) {
-    int n = trace->inputs.n;
-    if (n < 2) return 0;
-    nxpy_apart *apart = nx_alloc(sizeof *apart * (size_t)n);
-    if (!apart) {
-        nxpy_raise(NX_NO_MEMORY);
-        return -1;
+    NX_VEC(nxpy_apart_part) parts = {0};
+    int done = 0;
+    for (int k = 0; done == 0 && k < trace->inputs.n; k++) {
+        nxpy_apart_part part = {.slot = trace->notes.at[trace->inputs.at[k]].slot};
+        if (nx_vec_push(&parts, part) != NX_OK) done = (nxpy_raise(NX_NO_MEMORY), -1);
     }
-    for (int k = 0; k < n; k++) apart[k] = (nxpy_apart){.slot = trace->notes.at[trace->inputs.at[k]].slot};
-    nxpy_row row = {.code = (uint8_t)code, .from = -1, .n = n, .apart = apart};
-    return nxpy_guards_add(&trace->segment->guards, row, (nxpy_place){0}) < 0 ? -1 : 0;
+    if (done == 0) done = nxpy__apart_row(trace, code, parts.at, parts.n, parts.n);
+    nx_vec_free(&parts);
+    return done;
 }
 
 static bool graph_mutates(const nx_graph *graph) {
@@ -292,6 +291,10 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     if (done == 1 && (prune_inputs(trace) < 0 || find_held(segment) < 0)) done = -1;
     nx_vec_free(&results.nodes);
     nx_vec_free(&results.kept);
+    if (done < 0 && trace->error[0]) { /* of a row that was added now */
+        PyErr_Restore(trace->error[0], trace->error[1], trace->error[2]);
+        trace->error[0] = trace->error[1] = trace->error[2] = NULL;
+    }
     return done;
 }
 

@@ -155,27 +155,31 @@ static inline bool check_FUNCTION(CHECK_ARGS) {
     PyObject *kwdefaults = function->func_kwdefaults ? function->func_kwdefaults : Py_None;
     return function->func_code == was[0] && defaults == was[1] && kwdefaults == was[2];
 }
-static inline const void *address_of(const nxpy_row *row, PyObject *const *values, int64_t k) {
-    PyObject *tensor = values[row->apart[k].slot];
-    return row->code == NXPY_ROW_STORAGES ? (const void *)nxpy_memory_of(tensor) : tensor;
+static inline const void *address_of(const nxpy_row *row, PyObject *const *values, int k) {
+    const nxpy_apart_part *part = &row->apart->at[k];
+    PyObject *object = values[part->slot];
+    if (row->code == NXPY_ROW_STORAGES) return nxpy_memory_of(object);
+    return NX_UNLIKELY(part->dict) && object ? nxpy_instance_dict(object) : object;
 }
-static bool is_alone(const nxpy_row *row, PyObject *const *values, int64_t k) {
+static bool is_alone(const nxpy_row *row, PyObject *const *values, int k) {
     const void *mine = address_of(row, values, k);
-    for (int64_t j = 0; mine && j < row->n; j++) {
+    int n = k < row->apart->n_first ? row->apart->n : row->apart->n_first;
+    for (int j = 0; mine && j < n; j++) {
         if (j != k && address_of(row, values, j) == mine) return false;
     }
     return true;
 }
-/* Only what lies elsewhere than at the last check that held is compared with all others. */
+/* Only what lies elsewhere than at the last check that held is compared with others. */
 static bool are_apart(nxpy_row *row, PyObject *const *values) {
     bool moved = false;
-    if (row->n == 2) return address_of(row, values, 0) != address_of(row, values, 1) || !address_of(row, values, 0);
-    for (int64_t k = 0; k < row->n; k++) {
-        if (NX_LIKELY(address_of(row, values, k) == row->apart[k].was)) continue;
+    int n = row->apart->n;
+    if (n == 2) return address_of(row, values, 0) != address_of(row, values, 1) || !address_of(row, values, 0);
+    for (int k = 0; k < n; k++) {
+        if (NX_LIKELY(address_of(row, values, k) == row->apart->at[k].was)) continue;
         if (!is_alone(row, values, k)) return false;
         moved = true;
     }
-    for (int64_t k = 0; moved && k < row->n; k++) row->apart[k].was = address_of(row, values, k);
+    for (int k = 0; moved && k < n; k++) row->apart->at[k].was = address_of(row, values, k);
     return true;
 }
 static bool check_DISTINCT(CHECK_ARGS) { return are_apart(row, values); }

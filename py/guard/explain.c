@@ -160,15 +160,26 @@ static void explain_FUNCTION(EXPLAIN_ARGS) {
     add_object(text, ((PyFunctionObject *)row->a)->func_qualname, false);
     nx_text_add(text, " has another __code__, __defaults__ or __kwdefaults__");
 }
+static void add_part(const nxpy_guards *guards, const nxpy_apart_part *part, nx_text *text) {
+    nxpy_guards_source(guards, part->slot, text);
+    if (part->dict) nx_text_add(text, ".__dict__");
+}
+static const void *address_of(const nxpy_apart_part *part, PyObject *const *values, bool memory) {
+    PyObject *object = values[part->slot];
+    if (memory) return nxpy_memory_of(object);
+    return part->dict && object ? nxpy_instance_dict(object) : object;
+}
 static void explain_pair(EXPLAIN_ARGS, bool memory) {
-    for (int64_t k = 1; k < row->n; k++) {
-        for (int64_t j = 0; j < k; j++) {
-            PyObject *x = values[row->apart[j].slot], *y = values[row->apart[k].slot];
-            if (memory ? nxpy_memory_of(x) != nxpy_memory_of(y) : x != y) continue;
-            nxpy_guards_source(guards, row->apart[j].slot, text);
+    const nxpy_apart_part *parts = row->apart->at;
+    for (int k = 1; k < row->apart->n; k++) {
+        for (int j = 0; j < k && j < row->apart->n_first; j++) {
+            const void *x = address_of(&parts[j], values, memory);
+            if (!x || x != address_of(&parts[k], values, memory)) continue;
+            bool tensors = !parts[j].dict && nxpy_tensor_check(values[parts[j].slot]);
+            add_part(guards, &parts[j], text);
             nx_text_add(text, " and ");
-            nxpy_guards_source(guards, row->apart[k].slot, text);
-            nx_text_add(text, memory ? " share memory" : " are the same tensor");
+            add_part(guards, &parts[k], text);
+            nx_text_add(text, memory ? " share memory" : tensors ? " are the same tensor" : " are the same object");
             return;
         }
     }
@@ -296,9 +307,9 @@ static void print_FUNCTION(PRINT_ARGS) {
 }
 static void print_slots(PRINT_ARGS, const char *function) {
     nx_text_add(text, "%s(", function);
-    for (int64_t k = 0; k < row->n; k++) {
+    for (int k = 0; k < row->apart->n; k++) {
         nx_text_add(text, k ? ", " : "");
-        nxpy_guards_source(guards, row->apart[k].slot, text);
+        add_part(guards, &row->apart->at[k], text);
     }
     nx_text_add(text, ")");
 }

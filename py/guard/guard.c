@@ -58,7 +58,8 @@ bool nxpy_constant_equal(PyObject *x, PyObject *y) {
 static void row_release(nxpy_row *row) {
     Py_XDECREF(row->a);
     Py_XDECREF(row->b);
-    nx_free(row->block);
+    if (row->code == NXPY_ROW_TENSOR) nx_free(row->like);
+    if (row->code == NXPY_ROW_DISTINCT || row->code == NXPY_ROW_STORAGES) nx_free(row->apart);
 }
 
 static bool is_fetch(int code) {
@@ -83,9 +84,10 @@ static int *root_of(const nxpy_guards *guards, PyObject *a) {
 int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     Py_XINCREF(row.a);
     Py_XINCREF(row.b);
-    row.slot = is_fetch(row.code) ? (int16_t)guards->n_slots : -1;
-    row.hash = row.a && (row.code == NXPY_ROW_DICT || row.code == NXPY_ROW_KEY || row.code == NXPY_ROW_VALUE) ? PyObject_Hash(row.a) : 0;
-    nx_status status = row.hash == -1 ? NX_PYTHON : NX_OK;
+    bool looks_up = row.code == NXPY_ROW_DICT || row.code == NXPY_ROW_KEY || row.code == NXPY_ROW_VALUE;
+    row.slot = is_fetch(row.code) ? guards->n_slots : -1;
+    if (looks_up) row.hash = PyObject_Hash(row.a);
+    nx_status status = looks_up && row.hash == -1 ? NX_PYTHON : NX_OK;
     while (status == NX_OK && guards->last.n < guards->n_slots + 2) status = nx_vec_push(&guards->last, -1);
     if (status == NX_OK && row.slot >= 0) status = nx_vec_push(&guards->row_of_slot, guards->rows.n);
     if (status == NX_OK) {

@@ -30,24 +30,26 @@ typedef struct nxpy_tensor_like {
     int64_t dims[];
 } nxpy_tensor_like;
 
-/* A tensor that shall be another one than others, or lie elsewhere. */
-typedef struct nxpy_apart {
+/* Objects each of which shall be another one than others, or lie elsewhere: the first n_first differ from each other and
+ * from all that follow. */
+typedef struct nxpy_apart_part {
     const void *was;      /* its address, or that of its memory, when it last was so; NULL: never yet */
     int slot;
-} nxpy_apart;
+    bool dict;            /* not the object in the slot, but its __dict__ */
+} nxpy_apart_part;
+typedef struct nxpy_apart { int n, n_first; nxpy_apart_part at[]; } nxpy_apart;
 
 typedef struct nxpy_row {
     uint8_t code;
-    int16_t from, slot;   /* parent slot, -1: none; slot that a fetch fills, -1: a check */
+    int from, slot;       /* parent slot, -1: none; slot that a fetch fills, -1: a check */
     PyObject *a, *b;      /* owned or NULL */
-    Py_hash_t hash;       /* of a, for lookups */
     int64_t n;
     uint64_t version;     /* of the dict or type at the last lookup, 0: none yet */
     PyObject *seen;       /* what that lookup gave: valid while the version is the same; lent */
     union {
+        Py_hash_t hash;   /* of a: DICT, KEY, VALUE */
         nxpy_tensor_like *like; /* TENSOR */
-        nxpy_apart *apart; /* n of them: DISTINCT, STORAGES */
-        void *block;      /* either, to be freed */
+        nxpy_apart *apart; /* DISTINCT, STORAGES */
     };
 } nxpy_row;
 _Static_assert(sizeof(nxpy_row) == 64, "a row is one cache line: models have hundreds");
@@ -69,9 +71,9 @@ typedef enum nxpy_guard_step_code {
 } nxpy_guard_step_code;
 typedef struct nxpy_guard_step {
     uint8_t code;
-    int16_t from;         /* -1: no slot */
+    int16_t offset;
+    int from;             /* -1: no slot */
     int first, n;         /* of a watch: its rows in `watched`; else `first` is the row */
-    int offset;
     void *of;             /* lent by a row */
     uint64_t version;     /* of what is watched when its rows last held, 0: they did not */
 } nxpy_guard_step;

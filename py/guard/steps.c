@@ -31,14 +31,20 @@ static nx_status watch_held(arranger *a, nxpy_guard_step_code code, PyObject *of
     return nx_map_set(&a->held, of, (void *)(intptr_t)(*out + 1));
 }
 
+/* Where the dict of an instance lies; 0: nowhere that a step can tell. */
+static int dict_offset(PyObject *type) {
+    int offset = nxpy_instance_dict_offset((PyTypeObject *)type);
+    return offset >= INT16_MIN && offset <= INT16_MAX ? offset : 0;
+}
+
 static nx_status watch_slot(arranger *a, int slot, int *out) {
     const nxpy_row *type = a->type[slot];
-    nxpy_guard_step step = {.code = type ? NXPY_STEP_INSTANCE : NXPY_STEP_DICT, .from = (int16_t)slot};
+    nxpy_guard_step step = {.code = type ? NXPY_STEP_INSTANCE : NXPY_STEP_DICT, .from = slot};
     *out = a->watch[slot];
     if (*out >= 0) return NX_OK;
     if (type) {
         step.of = type->a;
-        step.offset = nxpy_instance_dict_offset((PyTypeObject *)type->a);
+        step.offset = (int16_t)dict_offset(type->a);
     }
     NX_TRY(add_step(a, step, out));
     a->watch[slot] = *out;
@@ -56,7 +62,7 @@ static void find_instances(arranger *a) {
         for (int j = guards->places.at[k].before; j >= 0 && !a->type[row->from]; j = guards->places.at[j].before) {
             const nxpy_row *before = &guards->rows.at[j];
             bool is_type = before->code == NXPY_ROW_TYPE;
-            if (is_type && nxpy_instance_dict_offset((PyTypeObject *)before->a)) a->type[row->from] = before;
+            if (is_type && dict_offset(before->a)) a->type[row->from] = before;
         }
     }
 }

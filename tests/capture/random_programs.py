@@ -1,8 +1,8 @@
 """Random functions over tensors, numbers, lists, dicts, objects, loops, branches, closures, generators, contexts and
 exceptions.
 
-`source(seed)` is the text of f(x, y, o, d). Statements that end a graph (prints, stores, branches on data, exceptions)
-come as often as those that are captured.
+`source(seed)` is the text of f(x, y, o, d, o2, d2, l2), where the last three may be others of the same objects.
+Statements that end a graph (prints, stores, branches on data, exceptions) come as often as those that are captured.
 """
 
 import random
@@ -21,6 +21,10 @@ SIMPLE = (
     "o.items.append({t})", "o.w = o.v + {i}", "d.setdefault('s', {t})", "G_LIST.append({i})", "p = Pair({t})",
     "o.pair = Pair({t}, {i})", "lst = [*lst, *count({t}, 1)]", "lst.append(lst.pop(0))", "print(end='')",
     "G_LIST[0] += {i}", "d.pop('k', None)", "x = d.get('k', {t}) + 0", "o.v += len(G_LIST)", "x = lst[0] + 0",
+    "o2.v = {i}", "x = x + o2.v", "x = x + o.v", "d2['k'] = {t}", "x = d2['a'] + {t}", "l2.append({t})",
+    "x = x + l2[0]", "l2[0] = {t}", "o2.items = l2", "x = x + len(l2)", "x = x + len(d2)", "d2['v'] = {i}",
+    "x = x + d2.get('v', {i})", "x = x + len(o2.items)", "x = x + o2.__dict__['v']",
+    "d2['a'] = {t}", "o2.w = {t}", "x = x + G_LIST[0]",
 )  # fmt: skip
 CONDITIONS = ("{i} > {i}", "{t}.sum().item() > {n}", "{t} is {t}", "isinstance({t}, torch.Tensor)", "o.v > {i}")
 FAILURES = ("raise ValueError(3)", "x = x + ones(7)", "pass", "x = d['absent']")
@@ -87,4 +91,4 @@ class Writer:
 def source(seed):
     writer = Writer(seed)
     body = writer.block(0, ["x", "y"], ["1"], writer.random.randint(3, 9))
-    return "\n    ".join(["def f(x, y, o, d):", "lst = [x]", *body, "return x, [y, d], o.v, lst"]) + "\n"
+    return "\n    ".join(["def f(x, y, o, d, o2, d2, l2):", "lst = [x]", *body, "return x, [y, d], o.v, lst"]) + "\n"

@@ -90,16 +90,38 @@ def plain(value):
     return value
 
 
-def outcome(names, function, grad=False):
+ALIASES = ("", "", "", "o2 is o", "d2 is d", "l2 is o.items", "l2 is G_LIST", "d2 is vars(o)", "y is x", "d['a'] is x")
+
+
+def arguments(names, alias):
+    """x, y, o, d, o2, d2, l2, two of them the same as `alias` says."""
+    x, o, o2, l2 = ramp(2), Item(), Item(), [ramp(2), 5]
+    y = x if alias == "y is x" else ones(2)
+    d = {"a": x if alias == "d['a'] is x" else ones(2)}
+    o.a, o.items, d2 = ones(2), [ones(2)], {"a": ramp(2), "v": 3}
+    if alias == "o2 is o":
+        o2 = o
+    elif alias == "d2 is d":
+        d2 = d
+    elif alias == "d2 is vars(o)":
+        d2 = vars(o)
+    elif alias == "l2 is o.items":
+        l2 = o.items
+    elif alias == "l2 is G_LIST":
+        l2 = names["G_LIST"]
+    return x, y, o, d, o2, d2, l2
+
+
+def outcome(names, function, grad=False, alias=""):
     names["out"].clear()
     names["G_LIST"][:] = [1, 2]
     names["G_T"] = ones(2).requires_grad_(grad)
-    x, y, o, d = ramp(2), ones(2), Item(), {"a": ones(2)}
+    x, y, o, d, o2, d2, l2 = arguments(names, alias)
     try:
-        result = function(x, y, o, d)
+        result = function(x, y, o, d, o2, d2, l2)
     except (RuntimeError, ValueError, KeyError, UnboundLocalError, IndexError, TypeError) as error:
         result = type(error).__name__, str(error)
-    left = [x, y, {key: part for key, part in vars(o).items()}, d, names["out"], names["G_LIST"]]
+    left = [x, y, vars(o), d, vars(o2), d2, l2, names["out"], names["G_LIST"]]
     return plain([result, left, torch.is_grad_enabled()])
 
 
@@ -113,7 +135,7 @@ def test_random_programs(first, stop_at):
             capture = compiled(names["f"], backend=run_graph if draw.random() < 0.7 else "narthex")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # after eight compilations: eager
-                for call in range(3):
+                for alias in ("", "", *draw.sample(ALIASES, 2)):
                     grad = seed % 3 == 0
-                    expected, got = outcome(names, names["f"], grad), outcome(names, capture, grad)
-                    assert got == expected, f"seed {seed}, stop {stop}, call {call}\n{text}"
+                    expected, got = outcome(names, names["f"], grad, alias), outcome(names, capture, grad, alias)
+                    assert got == expected, f"seed {seed}, stop {stop}, {alias}\n{text}"

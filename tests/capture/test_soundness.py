@@ -488,3 +488,95 @@ def test_objects_that_take_turns(seed):
         if random.random() < 0.05:
             parts[name] = Part()
     assert 1 < capture.entries <= 8
+
+
+# ---- aliases: what is written may be what another name reads
+
+
+class Cell:
+    def __init__(self, v):
+        self.v = v
+
+
+class Slotted:
+    __slots__ = ("v",)
+
+    def __init__(self, v):
+        self.v = v
+
+
+def writes_field(x, a, b):
+    a.v = 5
+    return x + b.v
+
+
+def writes_key(x, a, b):
+    a["v"] = 5
+    return x + b["v"]
+
+
+def writes_item(x, a, b):
+    a[0] = 5
+    return x + b[0]
+
+
+def appends(x, a, b):
+    a.append(5)
+    return x + len(b)
+
+
+def adds(x, a, b):
+    a.add(5)
+    return x + len(b)
+
+
+@pytest.mark.parametrize(
+    ("function", "holder"),
+    [
+        (writes_field, lambda: Cell(1)),
+        (writes_field, lambda: Slotted(1)),
+        (writes_key, lambda: {"v": 1}),
+        (writes_item, lambda: [1]),
+        (appends, lambda: [1]),
+        (adds, lambda: {1}),
+    ],
+    ids=["field", "slot", "key", "item", "append", "member"],
+)
+def test_two_names_of_one_object(function, holder):
+    capture = make(function)
+    for same_object in (False, True, False):
+        results = []
+        for call in (capture, function):
+            a = holder()
+            results.append(call(ones(1), a, a if same_object else holder()).tolist())
+        assert results[0] == results[1], same_object
+    assert capture.entries == 2
+    assert "the same object" in capture.recompiles[0]
+
+
+def test_a_dict_may_be_the_attributes_of_an_object():
+    def through_dict(x, a, d):
+        a.v = 5
+        return x + d["v"]
+
+    def through_object(x, a, d):
+        d["v"] = 5
+        return x + a.v
+
+    for function in (through_dict, through_object):
+        capture = make(function)
+        for shared in (False, True, False, True):
+            a = Cell(1)
+            assert capture(ones(1), a, vars(a) if shared else {"v": 1}).tolist() == [6.0 if shared else 2.0]
+
+
+def test_many_objects_of_which_one_is_written():
+    def function(x, parts):
+        parts[0].v = 7
+        return x + sum(part.v for part in parts)
+
+    capture = make(function)
+    for pick in ([0, 1, 2, 3], [1, 2, 3, 0], [0, 1, 0, 3], [0, 1, 1, 2], [0, 0, 0, 0]):
+        compiled_parts, parts = [Cell(k) for k in range(4)], [Cell(k) for k in range(4)]
+        got = capture(ones(1), [compiled_parts[k] for k in pick])
+        assert got.tolist() == function(ones(1), [parts[k] for k in pick]).tolist(), pick

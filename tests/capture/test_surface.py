@@ -6,7 +6,7 @@ import weakref
 
 import narthex as torch
 import pytest
-from narthex import _C
+from narthex import _C, nn
 
 from .conftest import compiled, ones, ramp, run_graph, same
 
@@ -353,3 +353,21 @@ def test_lack_of_memory(function, live):
     _C.alloc_fail_at(0)
     del capture
     assert live() <= before  # less: free lists from before the watch drain
+
+
+def test_a_model_of_many_layers():
+    """More values are read than lie on the stack of a call."""
+    model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(700)])
+    for layer in model:
+        with torch.no_grad():
+            layer.weight.copy_(torch.eye(2))
+            layer.bias.fill_(1.0)
+    capture = make(lambda x: model(x), fullgraph=True)
+    for _ in range(3):
+        assert capture(ones(1, 2)).tolist() == [[701.0, 701.0]]
+    with torch.no_grad():
+        model[699].bias.fill_(2.0)
+    assert capture(ones(1, 2)).tolist() == [[702.0, 702.0]]
+    model[350] = nn.Identity()
+    assert capture(ones(1, 2)).tolist() == [[701.0, 701.0]]
+    assert capture.entries == 2
