@@ -10,12 +10,15 @@
 static bool is_random(const nx_node *node) { return node->op && (node->op->def->flags & NX_OP_RANDOM); }
 
 /* Whether a user writes over the node's result. */
+typedef struct writing { const nx_node *node; bool found; } writing;
+static void look_for(void *arg, nx_node *written, int result) {
+    writing *w = arg;
+    w->found = w->found || written == w->node;
+}
 static bool is_written(const nx_node *node) {
-    for (const nx_use *use = node->uses; use; use = use->next) {
-        int at = use->user->op ? nx_op_written(use->user->op) : -1;
-        if (at >= 0 && use->user->args[at].tag == NX_TAG_NODE && use->user->args[at].node == node) return true;
-    }
-    return false;
+    writing w = {node, false};
+    for (const nx_use *use = node->uses; use; use = use->next) nx_node_each_written(use->user, look_for, &w);
+    return w.found;
 }
 
 /* Calls whose elements mean something when they are done: not views, not memory that is yet to be written. */

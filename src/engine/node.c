@@ -208,27 +208,22 @@ static nx_status make_direct(nx__lower *l, const nx_node *node, nx__step *step) 
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
-static int written_param(const nx_op_def *def) {
-    for (int i = 0; i < def->n_in; i++) {
-        if (def->params[i].written) return i;
-    }
-    return -1;
-}
-
-/* The operator writes its argument: the result is that argument. */
+/* The operator writes arguments: result k is the k-th of them. */
 static nx_status lower_written(nx__lower *l, const nx_node *node, nx__step *step) {
     nx_program *p = l->program;
-    int at = written_param(node->op->def);
-    if (at < 0 || node->args[at].tag != NX_TAG_NODE)
-        return fail_argument(node, "writes something that is not a node");
-    nx__value value = nx__value_of(l, &node->args[at]);
-    const nx__buffer *buffer = &p->buffers.at[value.buffer];
-    if (buffer->space == NX__CONST)
-        return fail_argument(node, "writes a constant of the graph: make it an input");
-    if (buffer->space == NX__INPUT) p->input_written[buffer->index] = p->writes_inputs = true;
-    if (node->n_results) l->values[l->first_value[node->order]] = value;
-    if (step->n_out) step->out[0] = step->in[at];
-    return NX_OK;
+    int k = 0;
+    for (uint64_t left = nx_op_written(node->op); left; left &= left - 1, k++) {
+        int at = __builtin_ctzll(left);
+        if (node->args[at].tag != NX_TAG_NODE) return fail_argument(node, "writes something that is not a node");
+        nx__value value = nx__value_of(l, &node->args[at]);
+        const nx__buffer *buffer = &p->buffers.at[value.buffer];
+        if (buffer->space == NX__CONST)
+            return fail_argument(node, "writes a constant of the graph: make it an input");
+        if (buffer->space == NX__INPUT) p->input_written[buffer->index] = p->writes_inputs = true;
+        if (k < node->n_results) l->values[l->first_value[node->order] + k] = value;
+        if (k < step->n_out) step->out[k] = step->in[at];
+    }
+    return k > 0 ? NX_OK : fail_argument(node, "writes nothing that is an argument");
 }
 
 static nx_status lower_results(nx__lower *l, const nx_node *node, nx__step *step) {

@@ -181,11 +181,16 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx__fakes *out
     return status;
 }
 
-int nx_op_written(const nx_op *op) {
-    for (int i = 0; i < op->def->n_in; i++) {
-        if (op->def->params[i].written) return i;
-    }
-    return -1;
+uint64_t nx_op_written(const nx_op *op) {
+    uint64_t mask = 0;
+    assert(op->def->n_in <= 64);
+    for (int i = 0; i < op->def->n_in; i++) mask |= (uint64_t)op->def->params[i].written << i;
+    return mask;
+}
+
+void nx_node_each_written(const nx_node *node, void (*fn)(void *arg, nx_node *written, int result), void *arg) {
+    for (uint64_t left = node->op ? nx_op_written(node->op) : 0; left; left &= left - 1)
+        each_input(&node->args[__builtin_ctzll(left)], 1, fn, arg);
 }
 
 void nx__op_base(const char *op_name, char *out, size_t room) {

@@ -71,7 +71,9 @@ typedef nx_status nx_resolve_fn(void *context, nx_node *node, int result, nx_val
 int nx_args_room(const nx_value *args, int n);
 NX_MUST_USE nx_status nx_args_resolve(const nx_value *args, int n, nx_resolve_fn *resolve, void *context, nx_value *to);
 bool nx_value_equal(const nx_value *a, const nx_value *b); /* the same kind and content; nodes and tensors by identity */
-int nx_op_written(const nx_op *op);                     /* the argument that it writes, -1: none */
+uint64_t nx_op_written(const nx_op *op);                /* a bit for each parameter that it writes */
+/* Calls fn for every node reference that `node` writes, also inside lists. */
+void nx_node_each_written(const nx_node *node, void (*fn)(void *arg, nx_node *written, int result), void *arg);
 /* A get_attr with a value of its own (referenced). */
 NX_MUST_USE nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *constant, nx_node **out);
 /* A copy whose inputs are inputs order[n] of the other, each once, and in which any other input k is the constant

@@ -4,6 +4,8 @@
 
 #include "ir/ir.h"
 
+#include <assert.h>
+
 enum { NX__MAX_LIST_DEPTH = 16 }; /* lists within lists in arguments; bounds every recursion over them */
 
 /* ---- memory of a graph (arena.c) ---- */

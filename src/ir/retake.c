@@ -14,8 +14,9 @@ static const void *find_views(const nx_tensor *view) {
 static nx_status retake(const void *views, nx_tensor *of, nx_tensor **out) {
     const nx_node *node = views;
     nx_value in[64], result = NX_VALUE_NONE;
-    int written = node->op ? nx_op_written(node->op) : -1;
-    if (written >= 0 && node->args[written].tag == NX_TAG_NODE) return retake(node->args[written].node, of, out);
+    uint64_t mask = node->op ? nx_op_written(node->op) : 0;
+    int written = mask ? __builtin_ctzll(mask) : 0;
+    if (mask && node->args[written].tag == NX_TAG_NODE) return retake(node->args[written].node, of, out);
     bool is_view = node->op && node->op->def->kind == NX_KIND_VIEW && node->op->def->derivative;
     if (!is_view || node->args[0].tag != NX_TAG_NODE) { /* the tensor that owns the memory */
         *out = nx_tensor_ref(of);

@@ -79,10 +79,9 @@ static bool has_shape(const nx_node *n) {
     return any;
 }
 
-static bool is_fresh(const nx_value *v) {
-    const nx_node *n = v->node;
-    if (v->tag != NX_TAG_NODE || n->op == NULL || n_uses(n) != 1) return false;
-    return n->op->def->kind != NX_KIND_VIEW && nx_op_written(n->op) < 0;
+static void look_at_written(void *arg, nx_node *n, int result) {
+    bool *fresh = arg;
+    *fresh = *fresh && n->op && n_uses(n) == 1 && n->op->def->kind != NX_KIND_VIEW && nx_op_written(n->op) == 0;
 }
 
 /* copy_ into an input, with nothing but such copies and the output behind it. */
@@ -94,8 +93,9 @@ static bool is_copy_back(const nx_node *n) {
 }
 
 static bool writes_nothing_alive(const nx_node *n) {
-    int at = n->op ? nx_op_written(n->op) : -1;
-    return at < 0 || is_copy_back(n) || is_fresh(&n->args[at]);
+    bool fresh = true;
+    nx_node_each_written(n, look_at_written, &fresh);
+    return fresh || is_copy_back(n);
 }
 
 static const struct {

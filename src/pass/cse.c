@@ -49,11 +49,9 @@ static void keep_apart(void *arg, nx_node *input, int result) {
 static void find_apart(merger *m, const nx_graph *graph) {
     for (nx_node *node = graph->last; node; node = node->previous) {
         bool is_view = node->op && node->op->def->kind == NX_KIND_VIEW;
-        int written = node->op ? nx_op_written(node->op) : -1;
         if (node->kind == NX_NODE_OUTPUT || (is_view && m->kept_apart[node->order]))
             nx_node_each_input(node, keep_apart, m);
-        if (written >= 0 && node->args[written].tag == NX_TAG_NODE)
-            m->kept_apart[node->args[written].node->order] = true;
+        nx_node_each_written(node, keep_apart, m);
         if (node->op == NULL || !nx__is_pure(node)) m->kept_apart[node->order] = true;
     }
 }

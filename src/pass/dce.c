@@ -9,20 +9,21 @@ bool nx__is_pure(const nx_node *node) {
 }
 
 /* A write into memory of which nobody reads anything afterwards is as dead as that memory. */
+static void look_at_written(void *arg, nx_node *written, int result) {
+    bool *lost = arg;
+    *lost = *lost && written->op && written->op->def->kind != NX_KIND_VIEW && written->uses->next == NULL;
+}
 static bool writes_lost_memory(const nx_node *node) {
-    int at = node->op && !(node->op->def->flags & NX_OP_RANDOM) ? nx_op_written(node->op) : -1;
-    if (node->graph->level != NX_GRAPH_FUNCTIONAL || at < 0 || node->args[at].tag != NX_TAG_NODE)
-        return false;
-    const nx_node *written = node->args[at].node;
-    return written->op && written->op->def->kind != NX_KIND_VIEW && written->uses &&
-           written->uses->next == NULL;
+    bool lost = node->graph->level == NX_GRAPH_FUNCTIONAL && !(node->op->def->flags & NX_OP_RANDOM);
+    nx_node_each_written(node, look_at_written, &lost);
+    return lost;
 }
 
 nx_status nx_pass_dce(nx_graph *graph) {
     for (nx_node *node = graph->last, *previous; node; node = previous) {
         previous = node->previous;
         if (node->uses || node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_OUTPUT) continue;
-        if (nx__is_pure(node) || writes_lost_memory(node)) nx_node_erase(node);
+        if (nx__is_pure(node) || (node->op && writes_lost_memory(node))) nx_node_erase(node);
     }
     nx_graph_number(graph);
     return NX_OK;

@@ -269,8 +269,9 @@ static nx_status fit_written(worker *w, const nx_op *op, const nx_value *old, nx
     return emit_named(w, "aten::_to_copy", in, 2, value);
 }
 
-static nx_status do_write(worker *w, const nx_node *node, nx_value *in, int written) {
-    if (node->args[written].tag != NX_TAG_NODE || node->n_results != 1)
+static nx_status do_write(worker *w, const nx_node *node, nx_value *in, uint64_t mask) {
+    int written = __builtin_ctzll(mask);
+    if ((mask & (mask - 1)) || node->args[written].tag != NX_TAG_NODE || node->n_results != 1)
         return nx_fail(NX_NOT_IMPLEMENTED,
                        "%s: writing several tensors in a compiled function is not there yet",
                        node->op->def->name);
@@ -287,8 +288,8 @@ static nx_status call_resolved(worker *w, const nx_node *node, nx_value *in) {
     const nx_op *op = node->op;
     nx_value value;
     NX_TRY(nx_args_resolve(node->args, node->n_args, resolve, w, in));
-    int written = nx_op_written(op);
-    if (written >= 0) return do_write(w, node, in, written);
+    uint64_t written = nx_op_written(op);
+    if (written) return do_write(w, node, in, written);
     NX_TRY(emit(w, op, in, node->name, &value));
     bool is_view = op->def->kind == NX_KIND_VIEW && node->args[0].tag == NX_TAG_NODE;
     int parent = is_view ? place_index(w, node->args[0].node, node->args[0].n) : -1;
@@ -424,7 +425,7 @@ nx_status nx__find_writes(const nx_graph *graph, bool *any) {
             node->kind != NX_NODE_OUTPUT;
         if (is_call && node->op == NULL)
             return nx_fail(NX_NOT_IMPLEMENTED, "functionalise: %s calls no operator", node->name);
-        *any = *any || (node->op && nx_op_written(node->op) >= 0);
+        *any = *any || (node->op && nx_op_written(node->op));
     }
     return NX_OK;
 }

@@ -40,12 +40,15 @@ static int pop(scheduler *s) {
 }
 
 /* The end of the graph: copies into inputs, which must come after every read of them, and the output. */
+static void look_for_input(void *arg, nx_node *written, int result) {
+    bool *copies_back = arg;
+    *copies_back = *copies_back || written->kind == NX_NODE_PLACEHOLDER;
+}
 static const nx_node *find_end(const nx_graph *graph) {
     const nx_node *end = NULL;
     for (const nx_node *node = graph->last; node; node = node->previous) {
-        int written = node->op ? nx_op_written(node->op) : -1;
-        bool copies_back = written >= 0 && node->args[written].tag == NX_TAG_NODE &&
-                           node->args[written].node->kind == NX_NODE_PLACEHOLDER;
+        bool copies_back = false;
+        nx_node_each_written(node, look_for_input, &copies_back);
         if (node->kind != NX_NODE_OUTPUT && !copies_back) break;
         end = node;
     }

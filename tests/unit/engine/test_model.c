@@ -291,6 +291,43 @@ static void test_hostile(void **state) {
     free(whole.at);
 }
 
+/* An operator that writes two arguments, the second of which is made an input in the file. */
+static void test_second_written_argument(void **state) {
+    nx_graph *g;
+    nx_node *x, *y, *max;
+    nx_session *session;
+    OK(nx_graph_new(&g));
+    g->level = NX_GRAPH_FUNCTIONAL;
+    OK(nx_graph_input(g, "x", NX_F32, 1, (int64_t[]){4}, NX_CPU, &x));
+    OK(nx_graph_input(g, "y", NX_I64, 0, NULL, NX_CPU, &y));
+    nx_value values = CALL(g, "aten::empty.memory_format", nx_value_ints(NULL, 0));
+    nx_value indices = CALL(g, "aten::empty.memory_format", nx_value_ints(NULL, 0), nx_value_dtype(NX_I64));
+    nx_value in[] = {nx_value_node(x, 0), nx_value_int(0), nx_value_bool(false), values, indices};
+    OK(nx_graph_call(g, nx_op_get("aten::max.dim_max"), in, &max));
+    OK(nx_graph_output(g, (nx_value[]){nx_value_node(max, 0), nx_value_node(max, 1)}, 2));
+    OK(nx_session_new(NX_CPU, &session));
+    OK(nx_session_add_graph(session, 1, g));
+    OK(nx_session_compile_graph(session, 1));
+    nx_tensor *given[2], *out[2] = {0};
+    OK(nx_tensor_new(NX_F32, 1, (int64_t[]){4}, NX_CPU, &given[0]));
+    OK(nx_tensor_new(NX_I64, 0, NULL, NX_CPU, &given[1]));
+    for (int i = 0; i < 4; i++) ((float *)given[0]->a.data)[i] = (float)(i * i % 7);
+    OK(nx_session_run(session, 1, NULL, given, 2, out, 2)); /* 0 1 4 2 */
+    assert_true(*(float *)out[0]->a.data == 4 && *(int64_t *)out[1]->a.data == 2);
+    OK(nx_session_save(session, 1, path));
+    bytes whole = read_back();
+    ModelDef *model = unwrap(&whole);
+    first_call(model, "aten::max.dim_max")->args[4]->node = 1; /* y */
+    write_model(model);
+    assert_refused("nothing is written but inputs");
+    nx__model__model_def__free_unpacked(model, NULL);
+    for (int i = 0; i < 2; i++) nx_tensor_unref(given[i]);
+    for (int i = 0; i < 2; i++) nx_tensor_unref(out[i]);
+    free(whole.at);
+    nx_session_free(session);
+    nx_graph_free(g);
+}
+
 static void test_version(void **state) {
     ModelFile file;
     uint8_t data[64];
@@ -354,6 +391,7 @@ int main(void) {
         cmocka_unit_test(test_truncated_and_damaged),
         cmocka_unit_test(test_changed_bytes_with_right_checksum),
         cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_second_written_argument),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_every_allocation_fails_once),
         cmocka_unit_test(test_nothing_is_left_beside),
