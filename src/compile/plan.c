@@ -20,11 +20,19 @@ int nx__graph_input_index(const nx_node *placeholder) {
 }
 
 /* ---- which results are computed ----------------------------------------------------------------------- */
-static bool is_same_value(const nx_value *a, const nx_value *b) { return a->node == b->node && a->n == b->n; }
+/* Inputs get their index, computed values their place plus one, by the address of their fake. */
+static nx_status number_inputs(const nx_graph *graph, nx_map *places) {
+    intptr_t n = 0;
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->kind == NX_NODE_PLACEHOLDER) NX_TRY(nx_map_set(places, node, (void *)n++));
+    }
+    return NX_OK;
+}
 
 /* Fills plan->results; `computed` gets the values to compute, each once. */
 static nx_status sort_results(nx__plan *plan, const nx_node *output, const bool *left_out,
-                              nx_value *computed) {
+                              nx_value *computed, nx_map *places) {
+    NX_TRY(number_inputs(plan->graph, places));
     for (int i = 0; i < plan->n_results; i++) {
         const nx_value *value = &output->args[i];
         nx__result *result = &plan->results[i];
@@ -32,12 +40,15 @@ static nx_status sort_results(nx__plan *plan, const nx_node *output, const bool 
         if (left_out && left_out[i]) {
             result->origin = NX__FROM_LEFT_OUT;
         } else if (value->tag == NX_TAG_NODE && value->node->kind == NX_NODE_PLACEHOLDER) {
-            *result = (nx__result){NX__FROM_INPUT, nx__graph_input_index(value->node)};
+            *result = (nx__result){NX__FROM_INPUT, (int)(intptr_t)nx_map_get(places, value->node)};
         } else if (value->tag == NX_TAG_NODE) {
-            int at = 0;
-            while (at < plan->n_computed && !is_same_value(&computed[at], value)) at++;
-            if (at == plan->n_computed) computed[plan->n_computed++] = *value;
-            *result = (nx__result){NX__FROM_COMPUTED, at};
+            const void *key = value->node->fakes + value->n;
+            intptr_t at = (intptr_t)nx_map_get(places, key);
+            if (at == 0) {
+                computed[plan->n_computed++] = *value;
+                NX_TRY(nx_map_set(places, key, (void *)(at = plan->n_computed)));
+            }
+            *result = (nx__result){NX__FROM_COMPUTED, (int)at - 1};
         } else if (value->tag != NX_TAG_NONE) {
             return nx_fail(NX_NOT_IMPLEMENTED, "compile: result %d of the graph is not a tensor", i);
         }
@@ -70,7 +81,10 @@ static const nx_node *find_apart(const nx_graph *graph, nx_device device, nx_mod
 
 static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed, nx_device device) {
     nx_node *output = nx_graph_output_node(plan->graph);
-    NX_TRY(sort_results(plan, output, left_out, computed));
+    nx_map places = {0};
+    nx_status status = sort_results(plan, output, left_out, computed, &places);
+    nx_map_free(&places);
+    NX_TRY(status);
     plan->is_direct = plan->n_computed == plan->n_results;
     for (int i = 0; i < plan->n_results && plan->is_direct; i++) {
         plan->is_direct = plan->results[i].origin == NX__FROM_COMPUTED && plan->results[i].index == i;

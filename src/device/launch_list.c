@@ -1,8 +1,11 @@
 /* A recorded sequence of launches whose operands can be rebound.
- * nx_launch_list_bind() works out, for each slot, which array addresses lie inside it; a run rewrites only those whose
- * slot has moved, then calls the kernels in a row: no lock, no allocation, no dispatch. A launch that has all arrays of
- * a storage in slots stops holding that storage: the caller brings the memory at each run. */
+ * nx_launch_list_bind() works out, for each slot, which array addresses lie inside it: one pass over the arrays, each
+ * looked for by halving among the slots in order of address. A run rewrites only those whose slot has moved, then calls
+ * the kernels in a row: no lock, no allocation, no dispatch. A launch that has all arrays of a storage in slots stops
+ * holding that storage: the caller brings the memory at each run. Slots must not overlap. */
 #include "device/private.h"
+
+#include <stdlib.h>
 
 typedef struct patch {
     void **at;        /* an nx_array's data */
@@ -21,6 +24,7 @@ struct nx_launch_list {
     int64_t elements;  /* of the last part */
     bool bound;
     int n_slots;
+    uint64_t n_steps; /* that binding took: comparisons of addresses, and arrays looked at */
     slot *slots;      /* one block, their patches behind them */
     nx_bound **bound_calls; /* of the launches; NULL where the kernel is called */
 };
@@ -69,43 +73,62 @@ nx_status nx_launch_list_append(nx_launch_list *list, nx_launch *launch) {
 
 int nx_launch_list_count(const nx_launch_list *list) { return list->launches.n; }
 
-/* The slot that holds `data`, -1: none. */
-static int slot_of(const void *data, const nx_span *slots, int n_slots) {
-    for (int s = 0; s < n_slots; s++) {
-        if ((const char *)data >= (const char *)slots[s].base &&
-            (const char *)data < (const char *)slots[s].base + slots[s].bytes) {
-            return s;
-        }
-    }
-    return -1;
+/* ---- binding ------------------------------------------------------------------------------------------ */
+typedef struct range { const char *begin, *end; int slot; } range;
+typedef enum follows { UNSEEN, FOLLOWS, STAYS } follows; /* of a hold: all its arrays lie in slots, or one does not */
+typedef struct binder {
+    nx_launch_list *list;
+    range *ranges;    /* of the slots that are not empty, by address */
+    int n_ranges;
+    int *slot_of;     /* of all arrays of all launches, -1: none */
+    follows *holds;   /* scratch: of one launch */
+} binder;
+
+static int by_address(const void *a, const void *b, void *steps) {
+    const range *x = a, *y = b;
+    ++*(uint64_t *)steps;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-static int array_slot(const nx_array *a, const nx_span *slots, int n_slots) {
-    return a->numel == 0 || a->data == NULL ? -1 : slot_of(a->data, slots, n_slots);
+static nx_status sort_slots(binder *b, const nx_span *slots, int n_slots) {
+    for (int s = 0; s < n_slots; s++) {
+        const char *base = slots[s].base;
+        if (base && slots[s].bytes) b->ranges[b->n_ranges++] = (range){base, base + slots[s].bytes, s};
+    }
+    qsort_r(b->ranges, (size_t)b->n_ranges, sizeof *b->ranges, by_address, &b->list->n_steps);
+    for (int i = 1; i < b->n_ranges; i++) {
+        const range *one = &b->ranges[i - 1], *next = &b->ranges[i];
+        if (next->begin < one->end) return nx_fail(NX_VALUE, "launch list: slots %d and %d overlap", one->slot, next->slot);
+    }
+    return NX_OK;
+}
+
+static int find_slot(const binder *b, const nx_array *a) {
+    int low = 0, high = b->n_ranges;
+    const char *data = a->data;
+    b->list->n_steps++;
+    if (a->numel == 0 || data == NULL) return -1;
+    while (low < high) { /* the first range that begins behind data */
+        int middle = (low + high) / 2;
+        b->list->n_steps++;
+        if (b->ranges[middle].begin <= data) low = middle + 1;
+        else high = middle;
+    }
+    return low > 0 && data < b->ranges[low - 1].end ? b->ranges[low - 1].slot : -1;
 }
 
 /* Drops the holds of `launch` whose arrays all follow slots. */
-static void release_bound(nx_launch *launch, const nx_span *slots, int n_slots) {
+static void release_bound(binder *b, nx_launch *launch, const int *slot_of) {
+    for (int h = 0; h < launch->n_holds; h++) b->holds[h] = UNSEEN;
+    for (int k = 0; k < launch->n_arrays; k++) {
+        int h = nx__launch_hold_of(launch, k);
+        if (h >= 0 && b->holds[h] != STAYS) b->holds[h] = slot_of[k] >= 0 ? FOLLOWS : STAYS;
+    }
     for (int h = 0; h < launch->n_holds; h++) {
-        bool follows = false;
-        for (int k = 0; k < launch->n_arrays; k++) {
-            if (nx__launch_hold_of(launch, k) != h) continue;
-            follows = array_slot(&launch->arrays[k], slots, n_slots) >= 0;
-            if (!follows) break;
-        }
-        if (!follows) continue;
+        if (b->holds[h] != FOLLOWS) continue;
         nx_storage_unref(launch->holds[h]);
         launch->holds[h] = NULL; /* the others keep their index */
     }
-}
-
-static int count_patches(const nx_launch_list *list, const nx_span *slots, int n_slots) {
-    int n = 0;
-    for (int i = 0; i < list->launches.n; i++) {
-        const nx_launch *launch = list->launches.at[i];
-        for (int k = 0; k < launch->n_arrays; k++) n += array_slot(&launch->arrays[k], slots, n_slots) >= 0;
-    }
-    return n;
 }
 
 static nx_status bind_calls(nx_launch_list *list) {
@@ -118,32 +141,78 @@ static nx_status bind_calls(nx_launch_list *list) {
     return NX_OK;
 }
 
-nx_status nx_launch_list_bind(nx_launch_list *list, const nx_span *slots, int n_slots) {
-    if (list->bound) return nx_fail(NX_RUNTIME, "launch list: it is bound already");
-    size_t bytes =
-        sizeof(slot) * (size_t)n_slots + sizeof(patch) * (size_t)count_patches(list, slots, n_slots);
-    NX_TRY(bind_calls(list));
-    slot *made = nx_alloc_zeroed(bytes);
-    if (made == NULL) return nx_fail_memory(bytes);
-    patch *next = (patch *)(made + n_slots);
-    for (int s = 0; s < n_slots; s++) {
-        made[s].patches = next;
-        for (int i = 0; i < list->launches.n; i++) {
-            nx_launch *launch = list->launches.at[i];
-            for (int k = 0; k < launch->n_arrays; k++) {
-                nx_array *a = &launch->arrays[k];
-                if (array_slot(a, slots, n_slots) != s) continue;
-                *next++ = (patch){&a->data, (char *)a->data - (char *)slots[s].base};
-                made[s].n++;
-            }
+/* Where every array lies; how many do in each slot. */
+static int find_slots(binder *b, slot *made) {
+    int n = 0, n_bound = 0;
+    for (int i = 0; i < b->list->launches.n; i++) {
+        const nx_launch *launch = b->list->launches.at[i];
+        for (int k = 0; k < launch->n_arrays; k++) {
+            int s = b->slot_of[n++] = find_slot(b, &launch->arrays[k]);
+            if (s < 0) continue;
+            made[s].n++;
+            n_bound++;
         }
     }
-    for (int i = 0; i < list->launches.n; i++) release_bound(list->launches.at[i], slots, n_slots);
-    list->slots = made;
-    list->n_slots = n_slots;
-    list->bound = true;
-    return NX_OK;
+    return n_bound;
 }
+
+static void make_patches(binder *b, const nx_span *slots, slot *made, patch *next, int n_slots) {
+    int n = 0;
+    for (int s = 0; s < n_slots; s++) {
+        made[s].patches = next;
+        next += made[s].n;
+        made[s].n = 0;
+    }
+    for (int i = 0; i < b->list->launches.n; i++) {
+        nx_launch *launch = b->list->launches.at[i];
+        const int *slot_of = b->slot_of + n;
+        for (int k = 0; k < launch->n_arrays; k++, n++) {
+            nx_array *a = &launch->arrays[k];
+            slot *to = slot_of[k] < 0 ? NULL : &made[slot_of[k]];
+            if (to) to->patches[to->n++] = (patch){&a->data, (char *)a->data - (char *)slots[slot_of[k]].base};
+        }
+        release_bound(b, launch, slot_of);
+    }
+}
+
+static nx_status bind_slots(binder *b, const nx_span *slots, int n_slots) {
+    slot *counts = nx_alloc_zeroed(sizeof *counts * (size_t)n_slots + 1), *made;
+    if (counts == NULL) return nx_fail_memory(sizeof *counts * (size_t)n_slots);
+    nx_status status;
+    NX_TRY_FAIL(sort_slots(b, slots, n_slots));
+    size_t bytes = sizeof(slot) * (size_t)n_slots + sizeof(patch) * (size_t)find_slots(b, counts);
+    if ((made = nx_alloc(bytes + 1)) == NULL) NX_TRY_FAIL(nx_fail_memory(bytes));
+    memcpy(made, counts, sizeof *made * (size_t)n_slots);
+    make_patches(b, slots, made, (patch *)(made + n_slots), n_slots);
+    b->list->slots = made;
+    b->list->n_slots = n_slots;
+    b->list->bound = true;
+fail:
+    nx_free(counts);
+    return status;
+}
+
+nx_status nx_launch_list_bind(nx_launch_list *list, const nx_span *slots, int n_slots) {
+    size_t n_arrays = 0, n_holds = 0;
+    if (list->bound) return nx_fail(NX_RUNTIME, "launch list: it is bound already");
+    for (int i = 0; i < list->launches.n; i++) {
+        const nx_launch *launch = list->launches.at[i];
+        n_arrays += (size_t)launch->n_arrays;
+        if ((size_t)launch->n_holds > n_holds) n_holds = (size_t)launch->n_holds;
+    }
+    NX_TRY(bind_calls(list));
+    size_t bytes = sizeof(range) * (size_t)n_slots + sizeof(int) * n_arrays + sizeof(follows) * n_holds;
+    char *room = nx_alloc(bytes + 1);
+    if (room == NULL) return nx_fail_memory(bytes);
+    binder b = {.list = list, .ranges = (range *)room};
+    b.slot_of = (int *)(b.ranges + n_slots);
+    b.holds = (follows *)(b.slot_of + n_arrays);
+    nx_status status = bind_slots(&b, slots, n_slots);
+    nx_free(room);
+    return status;
+}
+
+uint64_t nx__launch_list_steps(const nx_launch_list *list) { return list->n_steps; }
 
 static void move_slot(slot *slot, void *base) {
     for (int i = 0; i < slot->n; i++) *slot->patches[i].at = (char *)base + slot->patches[i].offset;

@@ -48,6 +48,7 @@ nx_status nx__device_self_test(nx_device device); /* the type is known to the ta
 nx_status nx__record(struct nx_recorder *recorder, nx_launch *launch); /* notes a launch that is about to be recorded */
 void nx__stream_set_captures(nx_device device, const nx_stream *stream, bool captures);
 nx_status nx__launch_failed(const nx_launch *launch, nx_status status); /* names the operator in the message */
+uint64_t nx__launch_list_steps(const nx_launch_list *list); /* of its binding: what tests hold to be nearly linear */
 /* Index in launch->holds of the storage that array k lies in, -1: none. */
 int nx__launch_hold_of(const nx_launch *launch, int k);
 

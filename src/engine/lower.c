@@ -281,15 +281,14 @@ static nx_status lower_output(nx__lower *l, const nx_node *node, int at) {
     bool input = buffer->space == NX__INPUT;
     output->kind = input ? (whole ? NX__SAME_INPUT : NX__INPUT_VIEW) : (whole ? NX__FRESH : NX__FRESH_VIEW);
     output->index = buffer->index;
-    for (int k = 0; k < at && whole && !input; k++) {
-        bool same = node->args[k].node == ref->node && node->args[k].n == ref->n; /* else: a view of it */
-        if (p->outputs[k].kind == NX__FRESH && p->outputs[k].index == buffer->index && !same) {
-            output->kind = NX__FRESH_VIEW;
-        } else if (p->outputs[k].kind == NX__FRESH && p->outputs[k].index == buffer->index) {
-            output->kind = NX__SAME_OUTPUT;
-            output->index = k;
-            break;
-        }
+    int *first = input ? NULL : &l->whole_output[buffer->index]; /* plus one: the output that is this whole buffer */
+    if (whole && !input && *first) {
+        const nx_value *other = &node->args[*first - 1];
+        bool same = other->node == ref->node && other->n == ref->n; /* else: a view of it */
+        output->kind = same ? NX__SAME_OUTPUT : NX__FRESH_VIEW;
+        if (same) output->index = *first - 1;
+    } else if (whole && !input) {
+        *first = at + 1;
     }
     if ((output->meta = nx__keep(p, sizeof *output->meta)) == NULL) return NX_NO_MEMORY;
     fill_meta(output->meta, value.fake);
@@ -357,6 +356,8 @@ static nx_status prepare(nx__lower *l, nx_graph *graph) {
     p->constant_buffers = nx__keep(p, sizeof *p->constant_buffers * (size_t)n_constants);
     p->outputs = nx__keep(p, sizeof *p->outputs * (size_t)p->n_outputs);
     p->fresh = nx__keep(p, sizeof *p->fresh * (size_t)p->n_outputs);
+    if ((l->whole_output = nx_alloc_zeroed(sizeof(int) * (size_t)p->n_outputs + 1)) == NULL)
+        return nx_fail_memory(sizeof(int) * (size_t)p->n_outputs);
     if (!p->inputs || !p->input_written || !p->constants || !p->constant_buffers || !p->outputs || !p->fresh)
         return NX_NO_MEMORY;
     return NX_OK;
@@ -399,6 +400,7 @@ static void free_lower(nx__lower *l) {
     nx_free(l->nodes);
     nx_free(l->first_value);
     nx_free(l->values);
+    nx_free(l->whole_output);
 }
 
 static nx_status lower(nx_graph *graph, nx_device device, bool fuse, nx_program **out) {

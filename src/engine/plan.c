@@ -41,10 +41,11 @@ static int array_index(const nx_value *values, int n, const nx_tensor *tensor) {
 }
 
 static bool step_allows(const nx__step *step, const nx_tensor *read, const nx_tensor *written) {
+    const nx_op_def *def = step->run.op->def;
+    if (!step->tile && (def->kind != NX_KIND_POINT || def->variant != NX_FUNCTIONAL)) return false;
     int in = array_index(step->in, step->n_in, read), out = array_index(step->out, step->n_out, written);
     if (in < 0 || out < 0) return false;
-    if (step->tile) return tile_allows(step->tile, in - 1, step->n_in - 1 + out);
-    return step->run.op->def->kind == NX_KIND_POINT && step->run.op->def->variant == NX_FUNCTIONAL;
+    return !step->tile || tile_allows(step->tile, in - 1, step->n_in - 1 + out);
 }
 
 /* The references of one step: [begin, end). */
@@ -104,27 +105,21 @@ static int by_size(const void *a, const void *b) {
     return x->buffer - y->buffer;
 }
 
-/* The lowest gap between the pieces that live at the same time; `placed` are n pieces by offset. */
-static size_t find_offset(const piece *const *placed, int n, const piece *fresh) {
+static int by_offset(const void *a, const void *b, void *pieces) {
+    size_t x = ((const piece *)pieces)[*(const int *)a].offset, y = ((const piece *)pieces)[*(const int *)b].offset;
+    return x < y ? -1 : x > y;
+}
+
+/* The lowest gap between the n pieces that live at the same time. */
+static size_t find_offset(piece *pieces, int *found, int n, const piece *fresh) {
     size_t at = 0;
+    qsort_r(found, (size_t)n, sizeof *found, by_offset, pieces);
     for (int i = 0; i < n; i++) {
-        const piece *other = placed[i];
-        if (other->first > fresh->last || fresh->first > other->last) continue;
+        const piece *other = &pieces[found[i]];
         if (other->offset >= at + fresh->bytes) break;
         if (other->offset + other->bytes > at) at = other->offset + other->bytes;
     }
     return at;
-}
-
-static void insert(const piece **placed, int n, const piece *fresh) {
-    int low = 0, high = n;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (placed[middle]->offset <= fresh->offset) low = middle + 1;
-        else high = middle;
-    }
-    memmove(placed + low + 1, placed + low, sizeof *placed * (size_t)(n - low));
-    placed[low] = fresh;
 }
 
 static nx_status round_up(size_t bytes, size_t *out) {
@@ -151,11 +146,12 @@ static nx_status collect(const nx_program *p, piece *pieces, int *piece_of, int 
     return NX_OK;
 }
 
-static nx_status place(nx_program *p, piece *pieces, int n, const piece **placed) {
-    qsort(pieces, (size_t)n, sizeof *pieces, by_size);
+/* pieces by size: the largest first. */
+static nx_status place_pieces(nx_program *p, piece *pieces, int n, int *found, nx__alive *alive) {
     for (int i = 0; i < n; i++) {
-        pieces[i].offset = find_offset(placed, i, &pieces[i]);
-        insert(placed, i, &pieces[i]);
+        int n_found = nx__alive_find(alive, pieces[i].first, pieces[i].last, found);
+        pieces[i].offset = find_offset(pieces, found, n_found, &pieces[i]);
+        NX_TRY(nx__alive_add(alive, i, pieces[i].first, pieces[i].last));
         size_t end;
         if (__builtin_add_overflow(pieces[i].offset, pieces[i].bytes, &end) || end > PTRDIFF_MAX) {
             return nx_fail(NX_NO_MEMORY, "compile: the intermediates need more memory than can be addressed");
@@ -163,11 +159,21 @@ static nx_status place(nx_program *p, piece *pieces, int n, const piece **placed
         if (end > p->feature_bytes) p->feature_bytes = end;
         p->buffers.at[pieces[i].buffer].offset = pieces[i].offset;
     }
-    for (int i = 0; i < p->buffers.n; i++) { /* a replaced buffer stands before the one that replaces it */
+    return NX_OK;
+}
+
+static nx_status place(nx_program *p, piece *pieces, int n, int *found) {
+    nx__alive *alive;
+    qsort(pieces, (size_t)n, sizeof *pieces, by_size);
+    NX_TRY(nx__alive_new(p->steps.n + 1, n, &alive));
+    nx_status status = place_pieces(p, pieces, n, found, alive);
+    p->plan_steps = nx__alive_steps(alive);
+    nx__alive_free(alive);
+    for (int i = 0; i < p->buffers.n && status == NX_OK; i++) { /* a replaced buffer stands before the one that replaces it */
         nx__buffer *buffer = &p->buffers.at[i];
         if (buffer->in_place_of >= 0) buffer->offset = p->buffers.at[buffer->in_place_of].offset;
     }
-    return NX_OK;
+    return status;
 }
 
 /* What is alive at each step, from where pieces begin and end. */
@@ -189,15 +195,14 @@ static nx_status find_live(nx_program *p, const piece *pieces, int n) {
 
 nx_status nx__plan_memory(nx_program *p) {
     size_t n_buffers = (size_t)p->buffers.n,
-           bytes = (sizeof(piece) + sizeof(piece *) + sizeof(int)) * n_buffers;
+           bytes = (sizeof(piece) + 2 * sizeof(int)) * n_buffers;
     char *room = nx_alloc(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     piece *pieces = (piece *)room;
-    const piece **placed = (const piece **)(pieces + n_buffers);
-    int *piece_of = (int *)(placed + n_buffers), n = 0;
+    int *piece_of = (int *)(pieces + n_buffers), *found = piece_of + n_buffers, n = 0;
     replace_in_place(p);
     nx_status status = collect(p, pieces, piece_of, &n);
-    if (status == NX_OK) status = place(p, pieces, n, placed);
+    if (status == NX_OK) status = place(p, pieces, n, found);
     if (status == NX_OK) status = find_live(p, pieces, n);
     nx_free(room);
     return status;

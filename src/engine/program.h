@@ -143,6 +143,7 @@ struct nx_program {
     nx__patch *patches;        /* done at each run on the CPU */
     int n_patches;
     size_t const_bytes, feature_bytes;
+    uint64_t plan_steps;       /* that planning the memory took: tests hold it to be nearly linear */
     size_t live_bytes;         /* the most that intermediates need at one step: no plan has less feature memory */
     nx_storage *const_memory, *feature_memory; /* NULL: none yet */
     bool bound;                /* bound: addresses of constants and intermediates are filled in */
@@ -179,6 +180,7 @@ typedef struct nx__lower {
     int *root; /* by order: the node whose memory a view's result lies in; other nodes: themselves */
     int *root_result;          /* by order, of views: which of its results */
     nx__value *values;         /* of all results of all nodes */
+    int *whole_output;         /* by fresh result: the output that is all of it, plus one */
     const nx_device_api *api;  /* NULL on the CPU */
     nx_regions regions;
 } nx__lower;
@@ -216,6 +218,15 @@ nx_kernel_fn nx__tile_kernel;  /* in: the nx__tile (as INTS), arrays read; out: 
 
 /* Equal but for the strides of dimensions of size 1. */
 bool nx__same_layout(const nx_array *a, const nx_array *b);
+
+/* ---- lives of pieces (alive.c) --------------------------------------------------------------- */
+typedef struct nx__alive nx__alive;
+nx_status nx__alive_new(int n_steps, int n_pieces, nx__alive **out);
+void nx__alive_free(nx__alive *alive); /* NULL is allowed */
+nx_status nx__alive_add(nx__alive *alive, int piece, int first, int last); /* steps 0 .. n_steps - 1 */
+/* The added pieces that live at a step of [first, last], each once, in no order; found: room for all. How many. */
+int nx__alive_find(nx__alive *alive, int first, int last, int *found);
+uint64_t nx__alive_steps(const nx__alive *alive); /* that questions took so far */
 
 /* ---- memory plan (plan.c) -------------------------------------------------------------------- */
 nx_status nx__plan_memory(nx_program *program);

@@ -140,7 +140,9 @@ NX_MUST_USE nx_status nx_graph_run_given(const nx_graph *graph, nx_tensor *const
 typedef struct nx_tracer {
     nx_graph *graph;              /* lent */
     int key;                      /* NX_KEY_AT_CAPTURE or NX_KEY_AT_TRACE */
-    nx_map nodes;                 /* tensor -> nx_tracked */
+    nx_map nodes;                 /* tensor -> tracked */
+    nx_map places;                /* storage and offset -> the tracked there, newest binding first; TRACE alone */
+    uint64_t n_compared;          /* of these, while aliases were looked for */
     struct nx_tracer *outer;
     nx_status (*unknown)(struct nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* NULL: error */
     void *context;
@@ -156,7 +158,7 @@ static inline nx_value nx_value_size(int64_t now, int number) { return (nx_value
 NX_MUST_USE nx_status nx_tracer_push(nx_tracer *tracer); /* adds its key to the thread's included keys */
 void nx_tracer_pop(nx_tracer *tracer);                   /* and forgets all tensors */
 NX_MUST_USE nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result);
-bool nx_tracer_find(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out); /* NX_TAG_NODE */
+bool nx_tracer_find(nx_tracer *tracer, const nx_tensor *tensor, nx_value *out); /* NX_TAG_NODE */
 nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out);
 
 #endif

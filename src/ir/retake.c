@@ -5,7 +5,7 @@
 #include "ir/private.h"
 
 static const void *find_views(const nx_tensor *view) {
-    const nx_tracer *tracer = nx_thread_get()->tracer;
+    nx_tracer *tracer = nx_thread_get()->tracer;
     nx_value at;
     if (tracer == NULL || tracer->key != NX_KEY_AT_TRACE) return NULL;
     return nx_tracer_find(tracer, view, &at) ? at.node : NULL;

@@ -5,7 +5,13 @@
  * it from then on. */
 #include "ir/private.h"
 
-typedef struct tracked { nx_tensor *tensor; nx_node *node; int result; } tracked;
+typedef struct tracked {
+    nx_tensor *tensor;
+    nx_node *node;
+    int result;
+    const void *place;       /* key in tracer.places, NULL: not there */
+    struct tracked *next;    /* of that place */
+} tracked;
 
 nx_status nx_tracer_push(nx_tracer *tracer) {
     nx_thread *thread = nx_thread_get();
@@ -34,13 +40,45 @@ void nx_tracer_pop(nx_tracer *tracer) {
         nx_free(entry);
     }
     nx_map_free(&tracer->nodes);
+    nx_map_free(&tracer->places);
     nx_vec_free(&tracer->ints);
+}
+
+/* Two places may have one key: who looks there compares. */
+static const void *place_of(const nx_tensor *tensor) {
+    uintptr_t at = (uintptr_t)tensor->storage + (uintptr_t)tensor->offset * UINT64_C(0x9E3779B97F4A7C15);
+    return tensor->storage ? (const void *)(at | 1) : NULL;
+}
+
+static nx_status leave_place(nx_tracer *tracer, tracked *entry) {
+    tracked *before = nx_map_get(&tracer->places, entry->place);
+    if (before == entry) {
+        NX_TRY(nx_map_set(&tracer->places, entry->place, entry->next));
+    } else {
+        while (before->next != entry) before = before->next;
+        before->next = entry->next;
+    }
+    entry->place = NULL;
+    return NX_OK;
+}
+
+/* A tensor that was resized lies elsewhere when it is bound again. */
+static nx_status enter_place(nx_tracer *tracer, tracked *entry) {
+    const void *place = tracer->key == NX_KEY_AT_TRACE ? place_of(entry->tensor) : NULL;
+    if (entry->place == place) return NX_OK;
+    if (entry->place) NX_TRY(leave_place(tracer, entry));
+    if (place == NULL) return NX_OK;
+    tracked *first = nx_map_get(&tracer->places, place);
+    NX_TRY(nx_map_set(&tracer->places, place, entry));
+    entry->place = place;
+    entry->next = first;
+    return NX_OK;
 }
 
 nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result) {
     tracked *entry = nx_map_get(&tracer->nodes, tensor);
     if (entry == NULL) {
-        if ((entry = nx_alloc(sizeof *entry)) == NULL) return nx_fail_memory(sizeof *entry);
+        if ((entry = nx_alloc_zeroed(sizeof *entry)) == NULL) return nx_fail_memory(sizeof *entry);
         nx_status status = nx_map_set(&tracer->nodes, tensor, entry);
         if (status != NX_OK) {
             nx_free(entry);
@@ -50,7 +88,7 @@ nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, in
     }
     entry->node = node;
     entry->result = result;
-    return NX_OK;
+    return enter_place(tracer, entry);
 }
 
 static bool same_place(const nx_tensor *a, const nx_tensor *b) {
@@ -67,18 +105,18 @@ static bool same_place(const nx_tensor *a, const nx_tensor *b) {
  * has another address; the same place of the same storage tells which tensor it is. Only at TRACE: there
  * is nothing above that tells aliases apart. Of several (a detached tensor lies in the place of its
  * source) the newest is right for reads. */
-static const tracked *find_alias(const nx_tracer *tracer, const nx_tensor *tensor) {
+static const tracked *find_alias(nx_tracer *tracer, const nx_tensor *tensor) {
     const tracked *best = NULL;
     if (tracer->key != NX_KEY_AT_TRACE || tensor->storage == NULL) return NULL;
-    for (int i = 0; i < tracer->nodes.room; i++) {
-        const tracked *entry = tracer->nodes.slots[i].key ? tracer->nodes.slots[i].value : NULL;
-        if (entry == NULL || !same_place(entry->tensor, tensor)) continue;
+    for (const tracked *entry = nx_map_get(&tracer->places, place_of(tensor)); entry; entry = entry->next) {
+        tracer->n_compared++;
+        if (!same_place(entry->tensor, tensor)) continue;
         if (best == NULL || entry->node->order > best->node->order) best = entry;
     }
     return best;
 }
 
-bool nx_tracer_find(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
+bool nx_tracer_find(nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
     const tracked *entry = nx_map_get(&tracer->nodes, tensor);
     if (entry == NULL) entry = find_alias(tracer, tensor);
     if (entry) *out = nx_value_node(entry->node, entry->result);

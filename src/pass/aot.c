@@ -142,15 +142,19 @@ static nx_status trace_begin(trace *t, const nx_graph *source, const char *forma
 }
 
 /* Which outputs are one tensor: in a functional graph two tensors over one memory may have become one value. */
-static void find_same_outputs(nx_aot *aot, const trace *t) {
-    for (int i = 0; i < t->n_outputs; i++) {
-        int k = 0;
-        while (t->outputs[k] != t->outputs[i]) k++;
-        aot->same_as_output[i] = k < i ? k : -1;
+static nx_status find_same_outputs(nx_aot *aot, const trace *t) {
+    nx_map first = {0}; /* output -> its place plus one */
+    nx_status status = NX_OK;
+    for (int i = 0; i < t->n_outputs && status == NX_OK; i++) {
+        intptr_t at = (intptr_t)nx_map_get(&first, t->outputs[i]);
+        aot->same_as_output[i] = (int)at - 1;
+        if (at == 0) status = nx_map_set(&first, t->outputs[i], (void *)(intptr_t)(i + 1));
     }
+    nx_map_free(&first);
+    return status;
 }
 
-static nx_status node_of(const trace *t, const nx_tensor *tensor, nx_value *out) {
+static nx_status node_of(trace *t, const nx_tensor *tensor, nx_value *out) {
     return nx_tracer_find(&t->tracer, tensor, out)
                ? NX_OK
                : nx_fail(NX_RUNTIME, "compile: a result was not recorded");
@@ -163,7 +167,7 @@ static nx_status flatten(nx_aot *aot, const nx_graph *captured, nx_graph **out) 
     nx_status status = trace_begin(&t, captured, "arg%d_1", NULL);
     nx_value *results = NULL;
     if (status != NX_OK) goto fail;
-    find_same_outputs(aot, &t);
+    NX_TRY_FAIL(find_same_outputs(aot, &t));
     results = nx_alloc(sizeof *results * (size_t)(t.n_outputs + 1));
     if (results == NULL) NX_TRY_FAIL(nx_fail_memory(sizeof *results * (size_t)t.n_outputs));
     for (int i = 0; i < t.n_outputs; i++) NX_TRY_FAIL(node_of(&t, t.outputs[i], &results[i]));
@@ -265,7 +269,7 @@ static nx_status add_tangents(nx_aot *aot, trace *t, nx_tensor **roots, nx_tenso
     return NX_OK;
 }
 
-static nx_status joint_output(nx_aot *aot, const trace *t, nx_tensor *const *grads) {
+static nx_status joint_output(nx_aot *aot, trace *t, nx_tensor *const *grads) {
     nx_value *results = nx_alloc(sizeof *results * (size_t)(t->n_outputs + aot->n_inputs + 1));
     nx_status status = NX_OK;
     int n = 0;
@@ -318,7 +322,7 @@ static nx_status make_joint(nx_aot *aot, const nx_graph *captured, const wishes 
     calm before = calm_begin(true);
     nx_status status = trace_begin(&t, captured, "primals_%d", wanted);
     if (status != NX_OK) goto fail;
-    find_same_outputs(aot, &t);
+    NX_TRY_FAIL(find_same_outputs(aot, &t));
     find_roots(aot, &t);
     if (aot->n_tangents == 0) goto fail; /* nothing to differentiate: no joint graph */
     NX_TRY_FAIL(trace_backward(aot, &t, wanted->requires_grad));

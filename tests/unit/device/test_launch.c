@@ -1,5 +1,5 @@
 /* Launches as data, launch lists, capture on the CPU: with hand-made kernels. */
-#include "device/device.h"
+#include "device/private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,6 +138,55 @@ static void test_views_follow_their_slot(void **state) {
     nx_tensor_unref(z);
 }
 
+/* n launches, each of whose results is a slot, as a recording of a list of results has them. */
+static uint64_t steps_of_binding(int n) {
+    nx_launch_list *list;
+    nx_tensor *a = vector(4, 1), **made = nx_alloc(sizeof *made * (size_t)n);
+    nx_span *slots = nx_alloc(sizeof *slots * ((size_t)n + 1));
+    void **bases = nx_alloc(sizeof *bases * ((size_t)n + 1));
+    nx_run run = {.device = NX_CPU};
+    OK(nx_launch_list_new(&list));
+    slots[n] = (nx_span){a->a.data, 16};
+    bases[n] = a->a.data;
+    for (int i = 0; i < n; i++) {
+        nx_launch *launch;
+        nx_value in[2] = {nx_value_tensor(a), nx_value_tensor(a)}, out[1];
+        made[i] = vector(4, 0);
+        out[0] = nx_value_tensor(made[i]);
+        OK(nx_launch_new(add, &run, in, 2, out, 1, &launch));
+        OK(nx_launch_list_append(list, launch));
+        slots[i] = (nx_span){made[i]->a.data, 16};
+        bases[i] = made[i]->a.data;
+    }
+    OK(nx_launch_list_bind(list, slots, n + 1));
+    OK(nx_launch_list_run(list, bases));
+    uint64_t steps = nx__launch_list_steps(list);
+    for (int i = 0; i < n; i++) {
+        assert_true(at(made[i], 0) == 2 && at(made[i], 3) == 8);
+        nx_tensor_unref(made[i]);
+    }
+    nx_launch_list_free(list);
+    nx_tensor_unref(a);
+    nx_free(bases);
+    nx_free(slots);
+    nx_free(made);
+    return steps;
+}
+
+static void test_binding_is_nearly_linear(void **state) {
+    uint64_t some = steps_of_binding(500), many = steps_of_binding(4000);
+    assert_true(some > 500 && many < 8 * some * 3 / 2);
+}
+
+static void test_slots_do_not_overlap(void **state) {
+    nx_launch_list *list;
+    float memory[8];
+    OK(nx_launch_list_new(&list));
+    assert_int_equal(nx_launch_list_bind(list, (nx_span[]){{memory + 3, 16}, {memory, 16}}, 2), NX_VALUE);
+    OK(nx_launch_list_bind(list, (nx_span[]){{memory + 4, 16}, {memory, 16}, {memory, 0}, {NULL, 8}}, 4));
+    nx_launch_list_free(list);
+}
+
 static void test_replay_stops_at_a_failure(void **state) {
     nx_tensor *x = vector(4, 0);
     nx_run run = {.device = NX_CPU};
@@ -191,6 +240,8 @@ int main(void) {
         cmocka_unit_test(test_scalars_of_the_cpu_travel_by_value),
         cmocka_unit_test(test_capture_and_replay),
         cmocka_unit_test(test_views_follow_their_slot),
+        cmocka_unit_test(test_binding_is_nearly_linear),
+        cmocka_unit_test(test_slots_do_not_overlap),
         cmocka_unit_test(test_replay_stops_at_a_failure),
         cmocka_unit_test(test_every_allocation_may_fail),
     };

@@ -295,6 +295,31 @@ static void test_memory_is_reused(void **state) {
     nx_graph_free(g);
 }
 
+/* n products of different sizes, of which the earlier ones live long: the work of placing them grows with what lives
+ * at once, not with n. */
+static uint64_t steps_of_plan(int n) {
+    nx_graph *g = new_graph();
+    nx_value x = input(g, NX_F32, 2, (int64_t[]){2, 2}), early = CALL(g, "aten::mm", x, x), y = x;
+    for (int i = 0; i < n; i++) {
+        nx_value wide[] = {y, y, y};
+        nx_value both = CALL(g, "aten::cat", nx_value_list(wide, 2 + i % 2), nx_value_int(0));
+        y = CALL(g, "aten::mm", CALL(g, "aten::slice.Tensor", both, nx_value_int(0), nx_value_int(0), nx_value_int(2)), x);
+    }
+    FINISH(g, CALL(g, "aten::mm", early, y));
+    nx_program *p;
+    OK(nx_program_new(g, NX_CPU, &p));
+    assert_true(p->feature_bytes == p->live_bytes);
+    uint64_t steps = p->plan_steps;
+    nx_program_free(p);
+    nx_graph_free(g);
+    return steps;
+}
+
+static void test_planning_is_nearly_linear(void **state) {
+    uint64_t some = steps_of_plan(200), many = steps_of_plan(1600);
+    assert_true(some >= 200 && many < 8 * some * 3 / 2);
+}
+
 static void test_bases(void **state) {
     nx_graph *g = line_graph(2, 3, 4);
     nx_session *session;
@@ -595,6 +620,7 @@ int main(void) {
         cmocka_unit_test(test_constants_and_written_inputs),
         cmocka_unit_test(test_wrong_strides),
         cmocka_unit_test(test_memory_is_reused),
+        cmocka_unit_test(test_planning_is_nearly_linear),
         cmocka_unit_test(test_bases),
         cmocka_unit_test(test_draws_in_order), cmocka_unit_test(test_recorded),
         cmocka_unit_test(test_two_threads),

@@ -214,10 +214,43 @@ static void test_damaged_texts(void **state) {
     assert_true(n_parsed > 20);
 }
 
+/* Aliases of n tensors, each found by its place. */
+static void test_aliases_are_found_by_place(void **state) {
+    enum { N = 600 };
+    nx_graph *graph;
+    nx_tensor *made[N], *alias;
+    nx_node *nodes[N];
+    nx_value at;
+    OK(nx_graph_new(&graph));
+    nx_tracer tracer = {.graph = graph, .key = NX_KEY_AT_TRACE};
+    OK(nx_tracer_push(&tracer));
+    for (int i = 0; i < N; i++) {
+        nodes[i] = input(graph, "x");
+        OK(nx_tensor_new(NX_F32, 2, (int64_t[]){2, 2}, NX_CPU, &made[i]));
+        OK(nx_tracer_bind(&tracer, made[i], nodes[i], 0));
+    }
+    for (int i = 0; i < N; i++) {
+        OK(nx_tensor_alias(made[i], &alias));
+        assert_true(nx_tracer_find(&tracer, alias, &at));
+        assert_ptr_equal(at.node, nodes[i]);
+        OK(nx_tracer_bind(&tracer, alias, nodes[N - 1], 0)); /* newer than the other one of its place */
+        nx_tensor_unref(alias);
+        OK(nx_tensor_alias(made[i], &alias));
+        assert_true(nx_tracer_find(&tracer, alias, &at));
+        assert_ptr_equal(at.node, nodes[N - 1]);
+        nx_tensor_unref(alias);
+    }
+    assert_true(tracer.n_compared >= N && tracer.n_compared < 4 * N);
+    nx_tracer_pop(&tracer);
+    for (int i = 0; i < N; i++) nx_tensor_unref(made[i]);
+    nx_graph_free(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names), cmocka_unit_test(test_uses), cmocka_unit_test(test_builder_checks),
             cmocka_unit_test(test_tracer),
+            cmocka_unit_test(test_aliases_are_found_by_place),
         cmocka_unit_test(test_frees_early), cmocka_unit_test(test_damaged_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
