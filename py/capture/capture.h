@@ -139,11 +139,12 @@ typedef struct nxpy_captured {  /* narthex._C.CapturedFunction */
     vectorcallfunc call;
     PyObject *fn;               /* as given */
     PyObject *function, *self;  /* the Python function in it and what it is bound to; NULL: none */
+    bool is_object;             /* fn is one with a __call__: which function that is, is found at each call */
     PyObject *backend, *name, *dict, *weak;
     bool fullgraph, warned, shares; /* shares: the backend gets one graph for all shapes, see fit.c */
     int dynamic;                /* 1, 0; -1: sizes that were seen to change */
     int running;                /* calls that are under way: their segments must live */
-    NX_VEC(nxpy_root *) roots;  /* the first is `function` */
+    NX_VEC(nxpy_root *) roots;  /* in the order in which they were met */
     PyObject *graphs, *recompiles; /* lists */
     int n_graphs;
 } nxpy_captured;

@@ -7,6 +7,7 @@
  * knows it is simply called, too.
  * Next: segment.c. */
 #include "capture/capture.h"
+#include "nn/nn.h"
 
 #include <structmember.h>
 
@@ -72,13 +73,27 @@ static bool bind_arguments(bound *b, const PyFunctionObject *function, PyObject 
 }
 
 /* ---- the call --------------------------------------------------------------------------------------------------------------- */
+/* A call under way: what runs, which for an object is found anew each time, and its arguments with self in front. */
+typedef struct call {
+    PyObject *function, *const *args, *names;
+    Py_ssize_t n;
+} call;
+
+static nxpy_root *find_root(const nxpy_captured *captured, const PyObject *function) {
+    for (int k = 0; k < captured->roots.n; k++) {
+        if (captured->roots.at[k]->function == function) return captured->roots.at[k];
+    }
+    return NULL;
+}
+
 /* A hit that returns: *out. False: there is none. */
-static __attribute__((noinline)) bool try_fast(nxpy_captured *captured, PyObject *const *args, Py_ssize_t n, PyObject *names,
-                                               PyObject **out) {
-    nxpy_root *root = captured->roots.n ? captured->roots.at[0] : NULL;
+static __attribute__((noinline)) bool try_fast(nxpy_captured *captured, const call *c, PyObject **out) {
+    nxpy_root *root = find_root(captured, c->function);
     nxpy_point *point = root && root->points.n ? root->points.at[0] : NULL;
     if (!point || !point->segments.n || point->next != 0) return false;
-    const PyFunctionObject *function = (PyFunctionObject *)captured->function;
+    const PyFunctionObject *function = (PyFunctionObject *)c->function;
+    PyObject *const *args = c->args, *names = c->names;
+    Py_ssize_t n = c->n;
     const PyCodeObject *code = (PyCodeObject *)function->func_code;
     PyObject *local[FAST_SLOTS], **values = local, *const *roots = args;
     bound b; /* its array is filled when it is used: clearing it would cost as much as the guards */
@@ -102,40 +117,53 @@ static __attribute__((noinline)) bool try_fast(nxpy_captured *captured, PyObject
     return hit;
 }
 
-static PyObject *run_frame(nxpy_captured *captured, PyObject *const *args, size_t flags, PyObject *names) {
+static PyObject *run_frame(nxpy_captured *captured, const call *c) {
     nxpy_doing before = nxpy__doing;
-    nxpy__doing = (nxpy_doing){.entering = captured, .function = captured->function};
+    nxpy__doing = (nxpy_doing){.entering = captured, .function = c->function};
     Py_INCREF(captured);
+    Py_INCREF(c->function); /* its class may get another one meanwhile */
     captured->running++;
     nxpy__hook_hold(true);
-    PyObject *result = PyObject_Vectorcall(captured->function, args, flags, names);
+    PyObject *result = PyObject_Vectorcall(c->function, c->args, (size_t)c->n, c->names);
     nxpy__hook_hold(false);
     captured->running--;
+    Py_DECREF(c->function);
     Py_DECREF(captured);
     nxpy__doing = before;
     return result;
 }
 
-static PyObject *call_bound(nxpy_captured *captured, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static PyObject *call_bound(nxpy_captured *captured, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *result;
-    if (try_fast(captured, args, n, names, &result)) return result;
-    return run_frame(captured, args, (size_t)n, names);
+    const call c = {function, args, names, n};
+    return try_fast(captured, &c, &result) ? result : run_frame(captured, &c);
+}
+
+/* A generator or coroutine runs later, in pieces. */
+static bool can_follow(const PyObject *function) {
+    int flags = ((PyCodeObject *)((const PyFunctionObject *)function)->func_code)->co_flags;
+    return !(flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
 }
 
 static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t flags, PyObject *names) {
     nxpy_captured *captured = (nxpy_captured *)object;
-    bool plain = !captured->function || nxpy__doing.trace || nx_thread_get()->tracer;
+    PyObject *function = captured->function, *self = captured->self;
+    if (self) {
+        function = captured->is_object ? nxpy_called_function(self) : nxpy_called_method(self, function);
+        if (function && !can_follow(function)) function = NULL;
+    }
+    bool plain = !function || nxpy__doing.trace || nx_thread_get()->tracer;
     if (NX_UNLIKELY(plain || nxpy_thread_is_traced(PyThreadState_Get()))) return PyObject_Vectorcall(captured->fn, args, flags, names);
     Py_ssize_t n = PyVectorcall_NARGS(flags);
-    if (!captured->self) return call_bound(captured, args, n, names);
+    if (!self) return call_bound(captured, function, args, n, names);
     Py_ssize_t n_all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     PyObject *local[16], **with_self = local;
     if (n_all + 1 > NX_COUNT(local) && !(with_self = nx_alloc(sizeof *with_self * (size_t)(n_all + 1)))) {
         return nxpy_raise(nx_fail_memory(sizeof *with_self));
     }
-    with_self[0] = captured->self;
+    with_self[0] = self;
     memcpy(with_self + 1, args, sizeof *args * (size_t)n_all);
-    PyObject *result = call_bound(captured, with_self, n + 1, names);
+    PyObject *result = call_bound(captured, function, with_self, n + 1, names);
     if (with_self != local) nx_free(with_self);
     return result;
 }
@@ -146,7 +174,7 @@ static void drop_roots(nxpy_captured *captured) {
     nx_vec_free(&captured->roots);
 }
 
-/* The Python function behind a callable, and what it is bound to. */
+/* The Python function behind a callable, and what it is bound to. What a call of an object runs may change. */
 static void find_function(nxpy_captured *captured) {
     PyObject *fn = captured->fn, *self = NULL;
     if (Py_TYPE(fn) == &nxpy_captured_type) fn = ((nxpy_captured *)fn)->fn;
@@ -154,15 +182,12 @@ static void find_function(nxpy_captured *captured) {
         self = PyMethod_GET_SELF(fn);
         fn = PyMethod_GET_FUNCTION(fn);
         if (Py_TYPE(fn) == &nxpy_captured_type) fn = ((nxpy_captured *)fn)->fn;
-    } else if (!PyFunction_Check(fn) && PyType_HasFeature(Py_TYPE(fn), Py_TPFLAGS_HEAPTYPE)) {
-        PyObject *name = PyUnicode_InternFromString("__call__");
-        self = fn;
-        fn = name ? _PyType_Lookup(Py_TYPE(fn), name) : NULL;
-        Py_XDECREF(name);
-        nxpy_forget_error();
+    } else if (!PyFunction_Check(fn) && PyType_HasFeature(Py_TYPE(fn), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(fn)) {
+        captured->is_object = true;
+        captured->self = Py_NewRef(fn);
+        return;
     }
-    if (!fn || !PyFunction_Check(fn)) return;
-    if (((PyCodeObject *)PyFunction_GET_CODE(fn))->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return;
+    if (!PyFunction_Check(fn) || !can_follow(fn)) return;
     captured->function = Py_NewRef(fn);
     captured->self = Py_XNewRef(self);
 }
@@ -299,12 +324,23 @@ static PyMemberDef captured_members[] = {
     {"backend", T_OBJECT, offsetof(nxpy_captured, backend), READONLY, "Makes a callable of a graph and example inputs."},
     {"graphs", T_OBJECT, offsetof(nxpy_captured, graphs), READONLY, "The graphs of the latest compilation, in order."},
     {"recompiles", T_OBJECT, offsetof(nxpy_captured, recompiles), READONLY, "Why it was compiled again, each time."},
+    {"_torchdynamo_orig_callable", T_OBJECT, offsetof(nxpy_captured, fn), READONLY, "The same, as PyTorch names it."},
     {"fullgraph", T_BOOL, offsetof(nxpy_captured, fullgraph), READONLY, "Whether a graph break is an error."},
     {NULL}};
 static PyGetSetDef captured_getset[] = {{"entries", get_entries, NULL, "How many pieces are compiled.", NULL},
                                         {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                         {NULL}};
-static PyMethodDef captured_methods[] = {{"reset", captured_reset, METH_NOARGS, "Forgets everything that was compiled."}, {NULL}};
+/* As functions: a copy is the same one, a pickle says where to find it. */
+static PyObject *captured_reduce(PyObject *object, PyObject *unused) {
+    PyObject *name = PyObject_GetAttrString(object, "__qualname__");
+    if (name || !PyErr_ExceptionMatches(PyExc_AttributeError)) return name;
+    return PyUnicode_FromString("<compiled>");
+}
+
+static PyMethodDef captured_methods[] = {
+    {"__reduce__", captured_reduce, METH_NOARGS, "Where it is found."},
+    {"reset", captured_reset, METH_NOARGS, "Forgets everything that was compiled."},
+    {NULL}};
 
 PyTypeObject nxpy_captured_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "narthex._C.CapturedFunction", .tp_basicsize = sizeof(nxpy_captured),

@@ -330,6 +330,11 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         known = known && (nxpy_constant_check(self) || nxpy__note_find(trace, self) || nxpy__note_add(trace, self, NXPY_NOTE_FIXED, -1));
         return known ? call_with(loop, inner, &self, 1, args, n, kw_names) : NULL;
     }
+    if (Py_TYPE(function) == &nxpy_captured_type && ((nxpy_captured *)function)->is_object) {
+        PyObject *object = ((nxpy_captured *)function)->self;
+        bool known = nxpy__note_find(trace, object) || nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1);
+        return known ? nxpy__call(loop, object, args, n, kw_names) : NULL;
+    }
     PyObject *meaning = nxpy_function_meaning(function);
     if (meaning) {
         if (!nxpy__note_find(trace, meaning) && !nxpy__note_add(trace, meaning, NXPY_NOTE_FIXED, -1)) return NULL;

@@ -3,15 +3,16 @@
  * must follow: the slots here do the common cases of the same, and leave all others to them, and all while this thread
  * traces. A class has a slot only while the method that it inherits is Module's: who assigns another one later makes
  * CPython set its own slot again. */
-#include "cpython/cpython.h"
+#include "nn/nn.h"
 
-#include "bind/bind.h"
 #include "core/core.h"
+#include "cpython/cpython.h"
 
 enum { FEW = 8, N_PLACES = 3, N_KEPT = 256 }; /* arguments; dictionaries that __getattr__ looks into; last results */
 static const char *const place_names[N_PLACES] = {"_parameters", "_buffers", "_modules"};
-static PyObject *places[N_PLACES], *has_hooks, *forward, *call_name, *getattr_name, *getattribute_name; /* interned */
-static PyObject *python_call, *python_getattr; /* of Module */
+static PyObject *places[N_PLACES], *has_hooks, *forward, *compiled_name, *call_name;
+static PyObject *getattr_name, *getattribute_name, *hook_names[2], *impl_name; /* interned, as those above */
+static PyObject *python_call, *python_impl, *python_getattr; /* of Module */
 
 static bool is_traced(void) { return nx_thread_get()->tracer != NULL; }
 
@@ -34,24 +35,65 @@ static PyObject *call_method(PyObject *function, PyObject *self, PyObject *args,
 
 static PyObject *module_getattr(PyObject *self, PyObject *name);
 
-/* Whether an instance has no hooks and no forward of its own. No two states of dicts have one version, so that a dict that
- * was found to be plain need not be looked into again. */
-static bool is_plain(PyObject *self) {
-    static uint64_t plain_versions[N_KEPT];
-    PyObject *dict = nxpy_instance_dict(self);
-    uint64_t version = dict ? nxpy_dict_version(dict) : 0, *kept = &plain_versions[version % N_KEPT];
-    if (NX_LIKELY(dict && *kept == version)) return true;
-    bool plain = nxpy_instance_value(self, has_hooks) == Py_False && !nxpy_instance_value(self, forward);
-    if (plain && dict) *kept = version;
-    return plain;
+/* What an instance has itself does not bind. */
+static PyObject *call_own(PyObject *own, PyObject *args, PyObject *kwargs) {
+    Py_INCREF(own); /* the call may take it away */
+    PyObject *result = kwargs ? PyObject_Call(own, args, kwargs)
+                              : PyObject_Vectorcall(own, ((PyTupleObject *)args)->ob_item, (size_t)PyTuple_GET_SIZE(args), NULL);
+    Py_DECREF(own);
+    return result;
 }
 
-/* Attributes are read in the ordinary way, there are no hooks, and forward is a function of the class: it is called. */
-static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+/* An instance whose calls run no hooks here: *own is what it has itself to be called instead, lent, or NULL. No two states
+ * of dicts have one version, so that a dict that was found to be plain need not be looked into again. */
+static bool is_plain(PyObject *self, PyObject **own) {
+    static struct { uint64_t version; PyObject *own; } plain[N_KEPT]; /* own: in the dict that has this version */
+    PyObject *dict = nxpy_instance_dict(self);
+    uint64_t version = dict ? nxpy_dict_version(dict) : 0, at = version % N_KEPT;
+    if (NX_LIKELY(dict && plain[at].version == version)) return *own = plain[at].own, true;
+    *own = nxpy_instance_value(self, compiled_name); /* Module.compile: hooks included */
+    if (!*own && nxpy_instance_value(self, has_hooks) != Py_False) return false;
+    if (!*own) *own = nxpy_instance_value(self, forward);
+    if (dict) {
+        plain[at].version = version;
+        plain[at].own = *own;
+    }
+    return true;
+}
+
+/* The function of the class that a call of a module comes to when attributes are read in the ordinary way; NULL: none. */
+static PyObject *class_forward(PyObject *self) {
     PyObject *function = _PyType_Lookup(Py_TYPE(self), forward);
-    bool quick = Py_TYPE(self)->tp_getattro == module_getattr && function && PyFunction_Check(function) && !is_traced() &&
-                 is_plain(self);
-    return call_method(quick ? function : python_call, self, args, kwargs);
+    return Py_TYPE(self)->tp_getattro == module_getattr && function && PyFunction_Check(function) ? function : NULL;
+}
+
+/* Without hooks forward is called: the instance's own, or the function of its class. */
+static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+    PyObject *own;
+    if (NX_LIKELY(!is_traced() && is_plain(self, &own))) {
+        PyObject *function = own ? NULL : class_forward(self);
+        if (function) return call_method(function, self, args, kwargs);
+        if (own) return call_own(own, args, kwargs);
+    }
+    return call_method(python_call, self, args, kwargs);
+}
+
+static bool is_empty(PyObject *hooks) { return hooks && PyDict_Check(hooks) && PyDict_GET_SIZE(hooks) == 0; }
+
+PyObject *nxpy_called_method(PyObject *object, PyObject *function) {
+    if (function != python_impl || nxpy_instance_value(object, forward)) return function;
+    bool hooked = false;
+    for (int k = 0; k < 2; k++) hooked = hooked || !is_empty(nxpy_instance_value(object, hook_names[k]));
+    PyObject *quick = hooked ? NULL : class_forward(object);
+    return quick ? quick : function;
+}
+
+PyObject *nxpy_called_function(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *own, *function = NULL;
+    if (type->tp_call == module_call && is_plain(object, &own) && !own) function = class_forward(object);
+    if (!function) function = _PyType_Lookup(type, call_name);
+    return function && PyFunction_Check(function) ? function : NULL;
 }
 
 /* What was found last: `value` under `name` in `members`, which the instance's dict holds while it has its version. */
@@ -111,19 +153,20 @@ static PyObject *quicken(PyObject *module, PyObject *object) {
 }
 
 static PyObject *define(PyObject *module, PyObject *object) {
-    PyObject *call = PyObject_GetAttr(object, call_name), *get = PyObject_GetAttr(object, getattr_name);
-    if (!call || !get || !PyFunction_Check(call) || !PyFunction_Check(get)) {
-        Py_XDECREF(call);
-        Py_XDECREF(get);
-        return PyErr_Format(PyExc_TypeError, "define_module: %R must have __call__ and __getattr__ of its own", object);
+    const struct { PyObject *name, **to; } parts[] = {
+        {call_name, &python_call}, {impl_name, &python_impl}, {getattr_name, &python_getattr}};
+    for (int k = 0; k < NX_COUNT(parts); k++) {
+        PyObject *part = PyObject_GetAttr(object, parts[k].name);
+        if (!part) return NULL;
+        Py_XSETREF(*parts[k].to, part);
+        if (PyFunction_Check(part)) continue;
+        return PyErr_Format(PyExc_TypeError, "define_module: %R.%U is no function", object, parts[k].name);
     }
-    Py_XSETREF(python_call, call);
-    Py_XSETREF(python_getattr, get);
     return quicken(module, object);
 }
 
 static PyMethodDef functions[] = {
-    {"define_module", define, METH_O, "define_module(Module): its __call__ and __getattr__ are the ones that quicken_module knows."},
+    {"define_module", define, METH_O, "define_module(Module): its __call__, _call_impl and __getattr__ are the ones that are known here."},
     {"quicken_module", quicken, METH_O, "quicken_module(cls): C code for __call__ and __getattr__ where a class inherits Module's."},
     {NULL}};
 
@@ -133,6 +176,8 @@ int nxpy_add_modules(PyObject *module) {
     }
     const struct { PyObject **to; const char *text; } names[] = {
         {&has_hooks, "_has_hooks"},      {&forward, "forward"}, {&call_name, "__call__"},
+        {&compiled_name, "_compiled_call_impl"},
+        {&impl_name, "_call_impl"},      {&hook_names[0], "_forward_hooks"}, {&hook_names[1], "_forward_pre_hooks"},
         {&getattr_name, "__getattr__"}, {&getattribute_name, "__getattribute__"}};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         if (!(*names[k].to = PyUnicode_InternFromString(names[k].text))) return -1;

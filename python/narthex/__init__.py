@@ -91,6 +91,7 @@ _SUBMODULES = (
     "serialization", "utils", "version",
 )  # fmt: skip
 _LAZY = {
+    "_TorchCompileWrapper": "_compile",
     "as_tensor": "_from_numpy",
     "asarray": "_from_numpy",
     "autocast": "amp",

@@ -1,6 +1,4 @@
-"""torch.compile: options to a `_C.CapturedFunction`, which does everything else."""
-
-from . import _C
+"""torch.compile: its options, made into what `torch._dynamo.optimize` takes."""
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -19,8 +17,9 @@ class Backend:
     so by an attribute `_compiled`, which the capture engine looks for, so that later calls stay in C.
     """
 
-    def __init__(self, backend, keywords: dict) -> None:
+    def __init__(self, backend, keywords: dict, name: str | None = None) -> None:
         self.backend, self.keywords = backend, keywords
+        self.compiler_name = name or getattr(backend, "__name__", None)
         # A graph whose sizes vary: a backend of ours gets one graph of numbers for each shape, another one all at once.
         self.shares_graph = not getattr(backend, "fits_shapes", False)
 
@@ -36,15 +35,21 @@ class Backend:
         return getattr(self.backend, "__name__", None) or repr(self.backend)
 
 
+_TorchCompileWrapper = Backend  # what a replaced torch._dynamo.optimize looks for
+
+
 def make_backend(backend, mode=None, options=None) -> Backend:
-    """The Backend of a name or a callable with torch.compile's mode and options."""
-    from . import _functorch, amp, autocast, fx  # noqa: F401  (loaded later otherwise, which capture does not follow)  # noqa: F401  (so that the first call does not have to load them)
+    """The Backend of a name or a callable with torch.compile's mode and options; a Backend as it is."""
+    if isinstance(backend, Backend):
+        return backend
+    from . import _functorch, amp, autocast, fx  # noqa: F401  (loaded later otherwise, which capture does not follow)
     from ._dynamo import backends
 
+    name = None
     if isinstance(backend, str):
         name, backend = backend, backends.lookup(backend)
         if name in backends.WITH_MODE:
-            return Backend(backend, {"mode": check_mode(mode), "options": options})
+            return Backend(backend, {"mode": check_mode(mode), "options": options}, name)
     if not callable(backend):
         raise TypeError(f"compile: backend is a {type(backend).__name__}; it must be a name or a callable")
     keywords = {}
@@ -52,7 +57,7 @@ def make_backend(backend, mode=None, options=None) -> Backend:
         keywords["mode"] = mode
     if options is not None:
         keywords["options"] = options
-    return Backend(backend, keywords)
+    return Backend(backend, keywords, name)
 
 
 def compile(
@@ -90,15 +95,8 @@ def compile(
         return decorate
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    if disable:
-        return model
-    made = make_backend(backend, mode, options)
-    from .nn import Module
+    from . import _dynamo
 
-    if isinstance(model, Module):
-        from ._dynamo.eval_frame import OptimizedModule
-
-        return OptimizedModule(model, made, fullgraph=fullgraph, dynamic=dynamic, name=name)
-    if not callable(model):
-        raise TypeError(f"compile: model must be a function or a module, not {type(model).__name__}")
-    return _C.CapturedFunction(model, made, fullgraph, dynamic, name)
+    more = {} if name is None else {"name": name}
+    made = make_backend("narthex" if backend is None else backend, mode, options)
+    return _dynamo.optimize(backend=made, nopython=fullgraph, dynamic=dynamic, disable=disable, **more)(model)

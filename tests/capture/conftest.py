@@ -37,8 +37,31 @@ def run_graph(graph, inputs):
     return graph
 
 
-def compiled(function, **options):
-    return torch.compile(function, **options)
+def compiled(function, through="function", **options):
+    """The compiled function; through "module": a compiled module whose forward it is."""
+    if through == "function":
+        return torch.compile(function, **options)
+
+    class Holder(torch.nn.Module):
+        forward = staticmethod(function)
+
+    return CompiledModule(torch.compile(Holder(), **options))
+
+
+class CompiledModule:
+    """What compiles a module, with what its captured call tells."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def __call__(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self.module.forward, name)
+
+
+THROUGH = pytest.mark.parametrize("through", ["function", "module"])
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from . import programs
-from .conftest import compiled, run_graph, same
+from .conftest import THROUGH, compiled, run_graph, same
 
 IDS = [row[0].__name__ for row in programs.ROWS]
 
@@ -25,8 +25,9 @@ def assert_same_outcome(capture, function, make):
 
 @pytest.mark.parametrize("function, make, graphs", programs.ROWS, ids=IDS)
 @pytest.mark.parametrize("backend", [run_graph, "narthex"], ids=["interpreted", "engine"])
-def test_equals_eager(function, make, graphs, backend):
-    capture = compiled(function, backend=backend)
+@THROUGH
+def test_equals_eager(function, make, graphs, backend, through):
+    capture = compiled(function, through, backend=backend)
     for _ in range(3):
         assert_same_outcome(capture, function, make)
     if graphs is not None:

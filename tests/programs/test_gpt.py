@@ -168,7 +168,7 @@ def test_the_model_is_one_graph(attention):
 model.config.attention = {attention!r}
 compiled = torch.compile(model, fullgraph=True)
 assert abs(step(compiled) - step(model)) < 1e-5
-assert compiled._captured.entries == 1 and len(compiled._captured.graphs) == 1
+assert compiled.forward.entries == 1 and len(compiled.forward.graphs) == 1
 """)
 
 
@@ -177,12 +177,12 @@ def test_other_sizes_compile_once_more():
 compiled = torch.compile(model)
 for rows in (4, 4, 3, 2, 1, 4):
     assert abs(step(compiled, x[:rows], y[:rows]) - step(model, x[:rows], y[:rows])) < 1e-5
-assert compiled._captured.entries == 2, compiled._captured.recompiles
+assert compiled.forward.entries == 2, compiled.forward.recompiles
 compiled.eval(), model.eval()
 for length in range(3, 17):
     with torch.no_grad():
         assert (compiled(x[:1, :length])[0] - model(x[:1, :length])[0]).abs().sum().item() < 1e-4
-assert compiled._captured.entries <= 4, compiled._captured.recompiles
+assert compiled.forward.entries <= 4, compiled.forward.recompiles
 """)
 
 

@@ -1,53 +1,91 @@
-"""OptimizedModule, and PyTorch's names around the frame hook."""
+"""What torch.compile makes of functions and modules, and PyTorch's names around the frame hook."""
 
 from .. import _C
 from .._later import names
 from ..nn import Module
 
 
-class OptimizedModule(Module):
-    """What torch.compile returns for a module: the same module, its forward compiled.
+class OptimizeContext:
+    """Called with a function, a module or another callable: compiles it with `backend`. What `optimize` returns."""
 
-    `__call__` is a slot of the instance that holds the captured function itself, so that a call goes from the
-    interpreter to C without a Python frame. Modules with forward hooks get a Python function there, which runs the
-    hooks around the captured forward.
+    def __init__(self, backend, *, fullgraph=False, dynamic=None, name=None) -> None:
+        self.backend, self.fullgraph, self.dynamic, self.name = backend, fullgraph, dynamic, name
+
+    def __call__(self, fn):
+        if isinstance(fn, Module):
+            return OptimizedModule(fn, self)
+        if not callable(fn):
+            raise TypeError(f"compile: model must be a function or a module, not {type(fn).__name__}")
+        if isinstance(fn, type):
+            return self._compile_class(fn)
+        return self.capture(fn)
+
+    def capture(self, fn, name=None):
+        """`fn`, compiled when it is called; what it is for others (its name, module, attributes) is fn's."""
+        known = type(fn) in _FOLLOWED or hasattr(type(fn).__call__, "__code__")
+        captured = _C.CapturedFunction(
+            fn if known else _wrap_inline(fn), self.backend, self.fullgraph, self.dynamic, self.name or name
+        )
+        if known and not isinstance(fn, Module):
+            for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+                if hasattr(fn, attribute):
+                    setattr(captured, attribute, getattr(fn, attribute))
+        return captured
+
+    def _compile_class(self, cls: type) -> type:
+        """The calls of its instances are compiled from here on."""
+        if hasattr(cls.__call__, "__code__"):
+            cls.__call__ = self.capture(cls.__call__)
+        return cls
+
+    def get_compiler_config(self):
+        """The backend with its options."""
+        return self.backend
+
+
+class _NullDecorator:
+    """What `optimize(disable=True)` returns: leaves what it is called with as it is."""
+
+    def __call__(self, fn):
+        if not callable(fn):
+            raise TypeError(f"compile: model must be a function or a module, not {type(fn).__name__}")
+        return fn
+
+
+_TorchDynamoContext = OptimizeContext
+_FOLLOWED = (type(lambda: None), type(OptimizeContext(None).capture), _C.CapturedFunction)
+
+
+def _wrap_inline(fn):
+    """A Python function around a callable that has no Python code of its own: capture begins in it."""
+
+    def inner(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return inner
+
+
+class OptimizedModule(Module):
+    """What torch.compile returns for a module: the same module, its calls compiled, with the hooks that it has.
+
+    `forward` is an attribute of the instance, the captured call, so that a call goes from the interpreter to C without
+    a Python frame. Nothing of it is kept in the module itself.
     """
 
-    __slots__ = ("__call__",)
-    _OWN = ("_orig_mod", "_captured", "_torchdynamo_orig_callable", "_compiler_config", "training")
+    _OWN = ("_orig_mod", "dynamo_ctx", "forward")
 
-    def __init__(self, module: Module, backend, *, fullgraph=False, dynamic=None, name=None) -> None:
+    def __init__(self, mod: Module, dynamo_ctx: OptimizeContext) -> None:
         super().__init__()
-        self._modules["_orig_mod"] = module
-        object.__setattr__(self, "_torchdynamo_orig_callable", module.forward)
-        object.__setattr__(self, "_compiler_config", backend)
-        object.__setattr__(self, "_captured", _C.CapturedFunction(module.forward, backend, fullgraph, dynamic, name))
-        self._on_hooks_changed.append(self._choose_call)
-        module._on_hooks_changed.append(self._choose_call)
-        self._choose_call()
-
-    def _choose_call(self) -> None:
-        """Hooks of either module came or went."""
-        hooked = self._has_hooks or self._orig_mod._has_hooks
-        OptimizedModule.__call__.__set__(self, self._call_hooked if hooked else self._captured)
-
-    def _call_hooked(self, *args, **kwargs):
-        def inner(*args, **kwargs):
-            return self._orig_mod._call_with_hooks(self._captured, args, kwargs)
-
-        return self._call_with_hooks(inner, args, kwargs)
-
-    def forward(self, *args, **kwargs):
-        """The compiled forward of the original module, without hooks."""
-        return self._captured(*args, **kwargs)
-
-    @property
-    def dynamo_ctx(self):
-        """The captured forward: what PyTorch's context makes of it."""
-        return self._captured
+        self._modules["_orig_mod"] = mod
+        self.dynamo_ctx = dynamo_ctx
+        self._initialize()
 
     def _initialize(self) -> None:
-        """Nothing to do: the constructor does it."""
+        name = getattr(self._orig_mod.forward, "__qualname__", type(self._orig_mod).__qualname__)
+        object.__setattr__(self, "forward", self.dynamo_ctx.capture(self._orig_mod, name))
+
+    def __reduce__(self):
+        return type(self), (self._orig_mod, self.dynamo_ctx)
 
     def _call_lazy_check(self, *args, **kwargs):
         if getattr(self._orig_mod, "_initialize_hook", None) is not None:
@@ -56,9 +94,31 @@ class OptimizedModule(Module):
             )
         return self(*args, **kwargs)
 
+    @property
+    def _torchdynamo_orig_callable(self):
+        return self._orig_mod.forward
+
     def get_compiler_config(self):
         """The backend with its options."""
-        return self._compiler_config
+        return self.dynamo_ctx.get_compiler_config()
+
+    @property
+    def training(self) -> bool:
+        """The original module's."""
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        if "_modules" in self.__dict__:  # not yet in Module.__init__
+            self._orig_mod.training = value
+
+    def __len__(self) -> int:
+        if not hasattr(type(self._orig_mod), "__len__"):
+            raise TypeError(f"{type(self._orig_mod).__name__} does not support len()")
+        return len(self._orig_mod)
+
+    def __bool__(self) -> bool:
+        return bool(self._orig_mod)
 
     def __getattr__(self, name: str):
         if name == "_orig_mod":
@@ -66,30 +126,22 @@ class OptimizedModule(Module):
         return getattr(self._orig_mod, name)
 
     def __setattr__(self, name: str, value) -> None:
-        if name in OptimizedModule._OWN:
+        if name in OptimizedModule._OWN or hasattr(type(self), name):
             super().__setattr__(name, value)
         else:
             setattr(self._orig_mod, name, value)
 
     def __delattr__(self, name: str) -> None:
-        delattr(self._orig_mod, name)
+        if name in OptimizedModule._OWN or hasattr(type(self), name):
+            super().__delattr__(name)
+        else:
+            delattr(self._orig_mod, name)
 
     def __dir__(self) -> list:
         return sorted({*object.__dir__(self), *dir(self._orig_mod)})
 
-    def train(self, mode: bool = True):
-        """Sets the mode of the original module as well."""
-        super().train(mode)
-        return self
 
-
-globals().update(
-    names(
-        "torch._dynamo.eval_frame",
-        "use torch.compile",
-        ("OptimizeContext", "_TorchDynamoContext", "_optimize_catch_errors"),
-    )
-)
+globals().update(names("torch._dynamo.eval_frame", "use torch.compile", ("_optimize_catch_errors",)))
 
 
 def optimize(
@@ -98,13 +150,28 @@ def optimize(
     nopython: bool = False,
     guard_export_fn=None,
     guard_fail_fn=None,
+    guard_filter_fn=None,
     disable: bool = False,
     dynamic=None,
+    recompile_limit=None,
+    isolate_recompiles: bool = False,
+    shapes_spec=None,
+    name=None,
 ):
-    """A decorator: compiles a function or a module with `backend`. torch.compile is the same with more options."""
-    for given, name in ((guard_export_fn, "guard_export_fn"), (guard_fail_fn, "guard_fail_fn")):
-        if given is not None:
-            raise NotImplementedError(f"optimize: {name} is not there yet")
-    from .._compile import compile
+    """A decorator: compiles a function or a module with `backend`. torch.compile goes through it."""
+    from .._compile import make_backend
 
-    return compile(backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+    later = {
+        "guard_export_fn": guard_export_fn,
+        "guard_fail_fn": guard_fail_fn,
+        "guard_filter_fn": guard_filter_fn,
+        "recompile_limit": recompile_limit,
+        "isolate_recompiles": isolate_recompiles or None,
+        "shapes_spec": shapes_spec,
+    }
+    for option, given in later.items():
+        if given is not None:
+            raise NotImplementedError(f"optimize: {option} is not there yet")
+    if disable:
+        return _NullDecorator()
+    return OptimizeContext(make_backend(backend), fullgraph=nopython, dynamic=dynamic, name=name)

@@ -65,7 +65,6 @@ class Module:
         put(self, "_forward_hooks", OrderedDict())
         put(self, "_forward_pre_hooks", OrderedDict())
         put(self, "_has_hooks", False)
-        put(self, "_on_hooks_changed", [])
 
     def forward(self, *args, **kwargs):
         """What a call computes; subclasses define it."""
@@ -79,26 +78,35 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         if self._has_hooks:
-            return self._call_with_hooks(self.forward, args, kwargs)
+            compiled = self.__dict__.get("_compiled_call_impl")
+            return (compiled or self._call_impl)(*args, **kwargs)
         return self.forward(*args, **kwargs)
 
-    def _call_with_hooks(self, forward, args: tuple, kwargs: dict):
+    def _call_impl(self, *args, **kwargs):
+        """A call that is not compiled: forward with the hooks around it."""
         for hook, with_kwargs in list(self._forward_pre_hooks.values()):
             changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
             if changed is not None and with_kwargs:
                 args, kwargs = changed
             elif changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        result = forward(*args, **kwargs)
+        result = self.forward(*args, **kwargs)
         for hook, with_kwargs in list(self._forward_hooks.values()):
             changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             result = result if changed is None else changed
         return result
 
     def _hooks_changed(self) -> None:
-        object.__setattr__(self, "_has_hooks", bool(self._forward_hooks or self._forward_pre_hooks))
-        for tell in self._on_hooks_changed:
-            tell()
+        """_has_hooks: a call is more than one of forward."""
+        hooked = self._forward_hooks or self._forward_pre_hooks or "_compiled_call_impl" in self.__dict__
+        object.__setattr__(self, "_has_hooks", bool(hooked))
+
+    def __getstate__(self) -> dict:
+        """Copies and pickles are not compiled."""
+        state = dict(self.__dict__)
+        if state.pop("_compiled_call_impl", None) is not None:
+            state["_has_hooks"] = bool(self._forward_hooks or self._forward_pre_hooks)
+        return state
 
     def _register(self, hooks: OrderedDict, hook, with_kwargs: bool, prepend: bool) -> RemovableHandle:
         handle = RemovableHandle(self, hooks)
@@ -421,10 +429,11 @@ class Module:
         return IncompatibleKeys(missing, unexpected)
 
     def compile(self, *args, **kwargs) -> None:
-        """Compiles forward in place: calls of this module go through torch.compile from here on."""
+        """Compiles in place: calls of this module, hooks included, go through torch.compile from here on."""
         from ..._compile import compile
 
-        object.__setattr__(self, "forward", compile(self.forward, *args, **kwargs))
+        object.__setattr__(self, "_compiled_call_impl", compile(self._call_impl, *args, **kwargs))
+        self._hooks_changed()
 
     # ---- printing --------------------------------------------------------------------------------------------
 
