@@ -191,9 +191,13 @@ typedef struct nxpy_trace {
     const char *unmakeable;     /* what that is */
     int unmakeable_at;          /* -1, or unit of the root's instruction that made a value which no recipe can make */
     int64_t n_instructions;
-    PyObject *file, *function, *code_line; /* user's line now; file and function lent from its code, code_line owned */
+    PyObject *file, *function;  /* user's line now; lent from its code */
     int line;
-    NX_VEC(PyObject *) lines;   /* keeps the texts that nodes point to while they are recorded */
+    PyObject *events;           /* list of what a listener hears when the trace is over, owned or NULL */
+    PyObject *sources;          /* file -> lines, read when the trace is over; owned or NULL */
+    PyObject *ask;              /* (class, abstract base class): the answer must be found when the trace is over; owned or NULL */
+    PyObject *answers;          /* dict of those that were found, of all tries; lent */
+    bool holds_signals;
 } nxpy_trace;
 
 /* One frame in the loop. Handlers return 0 to go on, 1 when the frame returns, -1 when the trace stops. */
@@ -272,6 +276,8 @@ int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, Py
 bool nxpy__plain_tuple(PyObject *object);   /* a tuple, or a named tuple that is read as one */
 bool nxpy__is_iterator(PyObject *object);   /* of CPython's own, that a recipe can make again, or a generator */
 bool nxpy__is_exception(PyObject *object);
+int nxpy__abc_init(void);                   /* specials.c */
+int nxpy__abc_ask(nxpy_trace *trace);       /* with the trace over: 0, or -1 with an exception */
 bool nxpy__is_view(PyObject *object);       /* keys, values or items of a dict */
 bool nxpy__is_c_container(PyObject *object); /* deque, OrderedDict, defaultdict */
 static inline bool nxpy__is_dict(PyObject *o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); } /* that is read as one */
@@ -340,14 +346,16 @@ static inline bool nxpy__is_tuple(PyObject *o) { return PyTuple_CheckExact(o) ||
 
 /* ---- log.c -------------------------------------------------------------------------------------- */
 extern PyObject *nxpy__log; /* NULL: none */
-void nxpy__log_event(const char *event, const char *format, ...); /* Py_BuildValue of a dict; errors are printed */
+/* Py_BuildValue of a dict; errors are printed. While a trace runs, no Python code may: it is told when the trace is over. */
+void nxpy__log_event(const char *event, const char *format, ...);
+void nxpy__log_flush(nxpy_trace *trace);
 #define NXPY_LOG(...) do { if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_event(__VA_ARGS__); } while (0)
 void nxpy__log_start(nxpy_trace *trace);
 void nxpy__log_instruction(nxpy_loop *loop);
 void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake);
-void nxpy__log_guards(const nxpy_guards *guards);
-PyObject *nxpy__line_text(PyObject *file, int line); /* the user's line, stripped; new reference */
-void nxpy__lines_forget(void); /* files are read again from here on */
+void nxpy__log_guards(nxpy_trace *trace);
+/* The user's line, stripped, for a trace (context) that is over: reading files lets other threads in. New reference. */
+PyObject *nxpy__line_text(void *context, PyObject *file, int line);
 /* Python code of ours runs in the middle of a trace: not traced, not recorded, its exception not the user's. */
 typedef struct nxpy_aside { uint64_t included, excluded; PyObject *error[3]; } nxpy_aside;
 nxpy_aside nxpy__aside_begin(void);

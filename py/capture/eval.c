@@ -98,29 +98,20 @@ nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *nod
 
 /* ---- the loop -------------------------------------------------------------------------------------------------------- */
 /* The user's line, for nodes and guards made from here on. */
-static int set_line(nxpy_loop *loop) {
+static void set_line(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
     int line = nxpy_line_at(&loop->lines, loop->view.code, loop->in.start);
     PyObject *file = loop->view.code->co_filename;
-    if (trace->line == line && trace->file == file && trace->function == loop->view.code->co_name) return 0;
+    if (trace->line == line && trace->file == file && trace->function == loop->view.code->co_name) return;
     nx_thread *thread = nx_thread_get();
     trace->line = line;
     trace->file = file;
     trace->function = loop->view.code->co_name;
-    PyObject *text = nxpy__line_text(file, line);
-    if (!text || nx_vec_push(&trace->lines, text) != NX_OK) {
-        Py_XDECREF(text);
-        if (!PyErr_Occurred()) PyErr_NoMemory();
-        return nxpy__stop_error(trace);
-    }
-    trace->code_line = text;
     thread->source_file = PyUnicode_AsUTF8(file);
     thread->source_function = PyUnicode_AsUTF8(trace->function);
-    thread->source_code = PyUnicode_AsUTF8(text);
     thread->source_line = line;
-    NXPY_LOG("line", "{sOsisOsOsO}", "filename", file, "lineno", line, "function", trace->function, "qualname",
-             loop->view.code->co_qualname, "source", text);
-    return 0;
+    NXPY_LOG("line", "{sOsisOsO}", "filename", file, "lineno", line, "function", trace->function, "qualname",
+             loop->view.code->co_qualname);
 }
 
 static const nxpy_mark *mark_at(const nxpy_point *point, int unit) {
@@ -140,19 +131,27 @@ static int stop_at_mark(nxpy_trace *trace, const nxpy_mark *mark) {
     return -1;
 }
 
+/* Ctrl-C, where no handler of the program's own takes it. */
+static bool was_interrupted(nxpy_trace *trace) {
+    if (trace->holds_signals) nxpy_signals_back();
+    bool interrupted = nxpy_interrupted();
+    if (trace->holds_signals) (void)nxpy_signals_hold();
+    return interrupted;
+}
+
 static int before_instruction(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
     int op = loop->in.op;
     bool part_of_call = op == CALL || (op == PRECALL && loop->kw_names);
     if (!part_of_call) loop->group = loop->in.start;
-    if (set_line(loop) < 0) return -1;
+    set_line(loop);
     if (loop == trace->root_loop && trace->point->marks.n) {
         const nxpy_mark *mark = mark_at(trace->point, loop->group);
         if (mark) return stop_at_mark(trace, mark);
     }
     if (NX_UNLIKELY(trace->n_instructions + 1 == nxpy__stop_at)) return nxpy__stop(trace, NXPY_BREAK_TEST, NULL);
     if (++trace->n_instructions > 10000000) return nxpy__stop(trace, NXPY_BREAK_LONG, NULL);
-    if (NX_UNLIKELY(trace->n_instructions % 1024 == 0) && nxpy_interrupted()) return nxpy__stop_error(trace);
+    if (NX_UNLIKELY(trace->n_instructions % 1024 == 0) && was_interrupted(trace)) return nxpy__stop_error(trace);
     if (!nxpy__handlers[op]) return nxpy__stop(trace, NXPY_BREAK_OPCODE, "%s", nxpy_opcode_name(op));
     return 0;
 }
@@ -264,17 +263,15 @@ static PyObject *make_generator(nxpy_trace *trace, PyThreadState *thread, nxpy_f
 }
 
 /* The user's line of the caller, put back when an inlined frame has ended. */
-typedef struct line_state { PyObject *file, *function, *code_line; int line; } line_state;
+typedef struct line_state { PyObject *file, *function; int line; } line_state;
 
 static void set_line_back(nxpy_trace *trace, line_state was) {
     nx_thread *mine = nx_thread_get();
     trace->file = was.file;
     trace->function = was.function;
-    trace->code_line = was.code_line;
     trace->line = was.line;
     mine->source_file = was.file ? PyUnicode_AsUTF8(was.file) : NULL;
     mine->source_function = was.function ? PyUnicode_AsUTF8(was.function) : NULL;
-    mine->source_code = was.code_line ? PyUnicode_AsUTF8(was.code_line) : NULL;
     mine->source_line = was.line;
 }
 
@@ -289,7 +286,7 @@ static PyObject *run_inlined(nxpy_trace *trace, PyThreadState *thread, nxpy_fram
         nxpy__stop_error(trace);
         return NULL;
     }
-    line_state was = {trace->file, trace->function, trace->code_line, trace->line};
+    line_state was = {trace->file, trace->function, trace->line};
     nxpy_frame_view(frame, &loop.view);
     loop.group = nxpy_frame_next(frame);
     trace->loop = &loop;

@@ -62,7 +62,8 @@ int nxpy__calls_init(PyObject *extension) {
         Py_XDECREF(owner);
         if (done < 0) return -1;
     }
-    return nxpy__kinds_init();
+    (void)nxpy_opcode_name(0); /* no module is loaded while a trace runs */
+    return nxpy__kinds_init() < 0 ? -1 : nxpy__abc_init();
 }
 
 /* ---- may it be called? ------------------------------------------------------------------------------------------------ */

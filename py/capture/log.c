@@ -2,7 +2,8 @@
  * text of the user's lines, for graphs, guards and logs.
  *
  * In: the tracer's state. Out: events whose names and fields narthex/compile turns into lines of PyTorch's logs.
- * What must hold: the listener is called with the hook paused; what it raises is printed as unraisable and ignored.
+ * What must hold: the listener is called with the hook paused, and when no trace runs; what it raises is printed as unraisable
+ * and ignored.
  * Next: python/narthex. */
 #include "capture/capture.h"
 
@@ -42,18 +43,42 @@ void nxpy__aside_end(nxpy_aside a) {
     PyErr_Restore(a.error[0], a.error[1], a.error[2]);
 }
 
-void nxpy__log_event(const char *event, const char *format, ...) {
-    if (!nxpy__log) return;
+static void tell(PyObject *event, PyObject *info) {
     nxpy_aside a = nxpy__aside_begin();
-    va_list list;
-    va_start(list, format);
-    PyObject *info = Py_VaBuildValue(format, list), *args = info ? Py_BuildValue("(s)", event) : NULL;
-    va_end(list);
-    PyObject *result = args ? PyObject_Call(nxpy__log, args, info) : NULL;
+    PyObject *args = PyTuple_Pack(1, event), *result = args && nxpy__log ? PyObject_Call(nxpy__log, args, info) : NULL;
     Py_XDECREF(result);
     Py_XDECREF(args);
-    Py_XDECREF(info);
     nxpy__aside_end(a);
+}
+
+void nxpy__log_event(const char *event, const char *format, ...) {
+    nxpy_trace *trace = nxpy__doing.trace;
+    PyObject *error[3], *name = NULL, *pair = NULL;
+    if (!nxpy__log) return;
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    va_list list;
+    va_start(list, format);
+    PyObject *info = Py_VaBuildValue(format, list);
+    va_end(list);
+    if (info && (name = PyUnicode_FromString(event))) {
+        if (!trace) tell(name, info);
+        else if ((trace->events || (trace->events = PyList_New(0))) && (pair = PyTuple_Pack(2, name, info))) PyList_Append(trace->events, pair);
+    }
+    if (PyErr_Occurred()) PyErr_WriteUnraisable(nxpy__log);
+    Py_XDECREF(pair);
+    Py_XDECREF(name);
+    Py_XDECREF(info);
+    PyErr_Restore(error[0], error[1], error[2]);
+}
+
+void nxpy__log_flush(nxpy_trace *trace) {
+    PyObject *events = trace->events;
+    trace->events = NULL;
+    for (Py_ssize_t k = 0; events && k < PyList_GET_SIZE(events); k++) {
+        PyObject *pair = PyList_GET_ITEM(events, k);
+        tell(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
+    }
+    Py_XDECREF(events);
 }
 
 PyObject *nxpy__set_log(PyObject *module, PyObject *callable) {
@@ -95,7 +120,7 @@ void nxpy__log_start(nxpy_trace *trace) {
 static PyObject *short_repr(nxpy_trace *trace, PyObject *value) {
     if (!value) return PyUnicode_FromString("NullVariable");
     if (nxpy_tensor_check(value)) return PyUnicode_FromString(nxpy__is_fake(trace, value) ? "TensorVariable()" : "LazyVariableTracker()");
-    if (PyModule_Check(value)) return PyUnicode_FromFormat("PythonModuleVariable(%R)", value);
+    if (PyModule_Check(value)) return PyUnicode_FromFormat("PythonModuleVariable(<module '%s'>)", PyModule_GetName(value));
     if (nxpy_constant_check(value)) return PyUnicode_FromFormat("ConstantVariable(%s: %R)", Py_TYPE(value)->tp_name, value);
     if (nxpy_function_check(value)) return PyUnicode_FromFormat("TorchInGraphFunctionVariable(%R)", value);
     if (PyFunction_Check(value)) return PyUnicode_FromString("UserFunctionVariable()");
@@ -169,23 +194,20 @@ void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fa
     nxpy__aside_end(a);
 }
 
-void nxpy__log_guards(const nxpy_guards *guards) {
+void nxpy__log_guards(nxpy_trace *trace) {
     if (!nxpy__log) return;
-    PyObject *list = nxpy_guards_print(guards, nxpy__line_text);
+    PyObject *list = nxpy_guards_print(&trace->segment->guards, nxpy__line_text, trace);
     if (list) nxpy__log_event("guards", "{sO}", "guards", list);
     else PyErr_WriteUnraisable(nxpy__log);
     Py_XDECREF(list);
 }
 
 /* ---- the user's lines ---------------------------------------------------------------------------------------------------- */
-static PyObject *kept; /* file name -> its lines, for the time of one trace: a file may be edited before the next */
-
-void nxpy__lines_forget(void) { Py_CLEAR(kept); }
-
-/* The lines of a source file; an empty list when it cannot be read. Lent. */
-static PyObject *lines_of(PyObject *file) {
-    if (!kept && !(kept = PyDict_New())) return NULL;
-    PyObject *lines = PyDict_GetItemWithError(kept, file);
+/* The lines of a source file, kept for one trace: it may be edited before the next. An empty list when it cannot be read.
+ * Lent. */
+static PyObject *lines_of(nxpy_trace *trace, PyObject *file) {
+    if (!trace->sources && !(trace->sources = PyDict_New())) return NULL;
+    PyObject *lines = PyDict_GetItemWithError(trace->sources, file);
     if (lines || PyErr_Occurred()) return lines;
     PyObject *io = PyImport_ImportModule("io"), *opened = NULL;
     if (io) opened = PyObject_CallMethod(io, "open", "Osiss", file, "r", -1, "utf-8", "replace");
@@ -199,7 +221,7 @@ static PyObject *lines_of(PyObject *file) {
     Py_CLEAR(opened);
     nxpy_forget_error(); /* with the file gone: what its destructor meets is lost */
     if (!lines) lines = PyList_New(0);
-    if (lines && PyDict_SetItem(kept, file, lines) < 0) Py_CLEAR(lines);
+    if (lines && PyDict_SetItem(trace->sources, file, lines) < 0) Py_CLEAR(lines);
     Py_XDECREF(io);
     Py_XDECREF(lines); /* the dict has it */
     return lines;
@@ -215,9 +237,9 @@ static PyObject *line_of_linecache(PyObject *file, int line) {
     return text;
 }
 
-PyObject *nxpy__line_text(PyObject *file, int line) {
+PyObject *nxpy__line_text(void *context, PyObject *file, int line) {
     nxpy_aside a = nxpy__aside_begin();
-    PyObject *lines = lines_of(file), *text = NULL, *result = NULL;
+    PyObject *lines = lines_of(context, file), *text = NULL, *result = NULL;
     if (lines && line > 0 && line <= PyList_GET_SIZE(lines)) text = Py_NewRef(PyList_GET_ITEM(lines, line - 1));
     else if (lines) text = line_of_linecache(file, line);
     if (text) result = PyObject_CallMethod(text, "strip", NULL);

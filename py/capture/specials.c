@@ -208,20 +208,106 @@ PyObject *nxpy__special_super(ARGS) {
     return made;
 }
 
+/* ---- abstract base classes ----------------------------------------------------------------------------------------- */
+static PyObject *abc_meta, *abc_dump; /* ABCMeta and _abc._get_dump; kept */
+
+int nxpy__abc_init(void) {
+    PyObject *abc = PyImport_ImportModule("abc"), *inner = abc ? PyImport_ImportModule("_abc") : NULL;
+    abc_meta = abc ? PyObject_GetAttrString(abc, "ABCMeta") : NULL;
+    abc_dump = inner ? PyObject_GetAttrString(inner, "_get_dump") : NULL;
+    Py_XDECREF(abc);
+    Py_XDECREF(inner);
+    return abc_meta && abc_dump ? nxpy_abc_init() : -1;
+}
+
+/* What the caches of `abstract` say of a class: they are read in C, while asking the class would run Python code of abc's in
+ * CPython's own loop. 1, 0, or -1: nothing, or an exception. */
+static int abc_cached(PyObject *abstract, PyObject *type) {
+    PyObject *dump = PyObject_CallOneArg(abc_dump, abstract); /* (registry, cache, negative cache, its count) */
+    PyObject *weak = dump ? PyWeakref_NewRef(type, NULL) : NULL;
+    int cached = weak ? PySet_Contains(PyTuple_GET_ITEM(dump, 1), weak) : -1, answer = cached == 1 ? 1 : -1;
+    if (cached == 0 && PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(dump, 3)) == *nxpy_abc_count) {
+        answer = PySet_Contains(PyTuple_GET_ITEM(dump, 2), weak) == 1 ? 0 : -1;
+    }
+    Py_XDECREF(dump);
+    Py_XDECREF(weak);
+    return answer;
+}
+
+/* What isinstance and issubclass say of `type`. A class that they were never asked about is asked when the trace is over, and
+ * the trace begins again. New reference; NULL: stopped. */
+static PyObject *abc_answer(nxpy_loop *loop, PyObject *function, PyObject *abstract, PyObject *type) {
+    nxpy_trace *trace = loop->trace;
+    bool plain = PyType_Check(type) && PyType_Check(abstract) && nxpy__is_key(type) && nxpy__is_key(abstract);
+    if (!plain || !nxpy_abc_count) return stopped(loop, function);
+    if (nxpy__check(trace, NXPY_ROW_ABC, -1, NULL, (int64_t)*nxpy_abc_count) < 0) return NULL;
+    int answer = abc_cached(abstract, type);
+    if (answer >= 0) return PyBool_FromLong(answer);
+    PyErr_Clear();
+    PyObject *question = PyTuple_Pack(2, type, abstract), *known = question ? PyDict_GetItemWithError(trace->answers, question) : NULL;
+    if (known && known != Py_None) return Py_DECREF(question), Py_NewRef(known);
+    if (PyErr_Occurred()) return Py_XDECREF(question), nxpy__stop_error(trace), NULL;
+    stopped(loop, function);
+    if (known || trace->ask) return Py_DECREF(question), NULL;
+    trace->ask = question;
+    trace->clean = false;
+    return NULL;
+}
+
+int nxpy__abc_ask(nxpy_trace *trace) {
+    int is = PyObject_IsSubclass(PyTuple_GET_ITEM(trace->ask, 0), PyTuple_GET_ITEM(trace->ask, 1));
+    if (is < 0) nxpy_forget_error(); /* the program will meet it */
+    return PyDict_SetItem(trace->answers, trace->ask, is < 0 ? Py_None : is ? Py_True : Py_False);
+}
+
+/* The class that an instance says it has; NULL: code of the user's says it. */
+static PyObject *class_of(PyObject *object) {
+    if (nxpy_symint_check(object)) return (PyObject *)&PyLong_Type;
+    PyObject *name = PyUnicode_InternFromString("__class__"), *type = NULL;
+    if (name && _PyType_Lookup(Py_TYPE(object), name) == _PyType_Lookup(&PyBaseObject_Type, name)) type = (PyObject *)Py_TYPE(object);
+    Py_XDECREF(name);
+    return type;
+}
+
+/* Whether `abstract` answers by ABCMeta's own method of this name, guarded. 1, 0, -1: stopped. */
+static int asks_abc(nxpy_trace *trace, PyObject *abstract, const char *method) {
+    PyObject *found, *name;
+    if (!PyType_Check(abstract) || Py_TYPE(abstract) == &PyType_Type) return 0;
+    if (!(name = PyUnicode_InternFromString(method))) return nxpy__stop_error(trace);
+    PyObject *own = _PyType_Lookup((PyTypeObject *)abc_meta, name);
+    Py_DECREF(name);
+    if (nxpy__type_value(trace, Py_TYPE(abstract), method, &found) < 0) return -1;
+    return found && found == own;
+}
+
 PyObject *nxpy__special_isinstance(ARGS) {
     USE_ALL(2, 2);
-    if (nxpy__note_elements(loop->trace, args[1]) < 0) return NULL;
-    const nxpy_note *note = nxpy__note_find(loop->trace, args[0]);
+    nxpy_trace *trace = loop->trace;
+    if (nxpy__note_elements(trace, args[1]) < 0) return NULL;
+    const nxpy_note *note = nxpy__note_find(trace, args[0]);
     PyObject *type = (PyObject *)Py_TYPE(args[0]);
     if (note && note->kind == NXPY_NOTE_SOURCE && !PyType_Check(args[0]) &&
-        nxpy__check(loop->trace, NXPY_ROW_TYPE, note->slot, type, 0) < 0) return NULL;
-    /* abc's caches are Python code of no interest: what they answer depends on the class alone */
-    bool abstract = PyType_Check(args[1]) && Py_TYPE(args[1]) != &PyType_Type && strcmp(Py_TYPE(args[1])->tp_name, "ABCMeta") == 0;
-    nxpy__doing.paused += abstract;
+        nxpy__check(trace, NXPY_ROW_TYPE, note->slot, type, 0) < 0) return NULL;
+    bool subclass = strcmp(((PyCFunctionObject *)function)->m_ml->ml_name, "issubclass") == 0;
+    int abstract = !subclass && type == args[1] ? 0 : asks_abc(trace, args[1], subclass ? "__subclasscheck__" : "__instancecheck__");
+    if (abstract < 0) return NULL;
+    PyObject *of = !abstract ? NULL : subclass ? args[0] : class_of(args[0]);
+    if (abstract) return of ? abc_answer(loop, function, args[1], of) : stopped(loop, function);
     PyObject *result = PyObject_Vectorcall(function, args, (size_t)n, NULL);
-    nxpy__doing.paused -= abstract;
-    if (!result) nxpy__stop_error(loop->trace);
+    if (!result) nxpy__stop_error(trace);
     return result;
+}
+
+/* _abc_instancecheck(abstract, instance), which ABCMeta's method calls. */
+PyObject *nxpy__special_abc_instance(ARGS) {
+    USE_ALL(2, 2);
+    PyObject *of = class_of(args[1]);
+    return of ? abc_answer(loop, function, args[0], of) : stopped(loop, function);
+}
+
+PyObject *nxpy__special_abc_subclass(ARGS) {
+    USE_ALL(2, 2);
+    return abc_answer(loop, function, args[0], args[1]);
 }
 
 PyObject *nxpy__special_object_new(ARGS) {

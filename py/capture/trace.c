@@ -74,8 +74,9 @@ static void end_recording(nxpy_trace *trace) {
 static void trace_free(nxpy_trace *trace) {
     nxpy__notes_free(trace);
     nx_vec_free(&trace->inputs);
-    for (int k = 0; k < trace->lines.n; k++) Py_DECREF(trace->lines.at[k]);
-    nx_vec_free(&trace->lines);
+    Py_XDECREF(trace->events);
+    Py_XDECREF(trace->sources);
+    Py_XDECREF(trace->ask);
     if (trace->graph) nx_graph_free(trace->graph);
     if (trace->segment) nxpy__segment_free(trace->segment);
     Py_XDECREF(trace->stop_text);
@@ -215,6 +216,29 @@ static PyObject *example_inputs(const nxpy_trace *trace) {
         }
     }
     return list;
+}
+
+/* The user's line beside each node, for prints of the graph. */
+static int add_code_lines(nxpy_trace *trace) {
+    const char *file = NULL;
+    PyObject *text = NULL;
+    nx_status status = NX_OK;
+    int line = -1;
+    for (nx_node *node = trace->graph->first; node && status == NX_OK; node = node->next) {
+        if (!node->file) continue;
+        if (node->file != file || node->line != line) {
+            PyObject *name = PyUnicode_FromString(node->file);
+            Py_XSETREF(text, name ? nxpy__line_text(trace, name, node->line) : NULL);
+            Py_XDECREF(name);
+            file = node->file;
+            line = node->line;
+        }
+        const char *code = text ? PyUnicode_AsUTF8(text) : NULL;
+        if (!code) nxpy_forget_error(); /* it is told without */
+        status = nx_node_set_source(node, node->file, node->line, node->function, code);
+    }
+    Py_XDECREF(text);
+    return status == NX_OK ? 0 : (nxpy_raise(status), -1);
 }
 
 static int call_backend(nxpy_trace *trace) {
@@ -371,6 +395,19 @@ static int open_ints(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy) {
     return 0;
 }
 
+/* Of signals that came while the trace ran. */
+static int run_handlers(int done) {
+    PyObject *error[3];
+    nxpy_signals_back();
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    if (PyErr_CheckSignals() == 0) {
+        PyErr_Restore(error[0], error[1], error[2]);
+        return done;
+    }
+    for (int k = 0; k < 3; k++) Py_XDECREF(error[k]);
+    return -1;
+}
+
 /* One try. 1: *out is made (or NULL: nothing to gain); 0: a mark was set, try again; -1: an exception. */
 static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame, nxpy_segment **out) {
     nxpy_loop loop = {.trace = trace, .frame = frame};
@@ -390,6 +427,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     }
     bool interrupted = false;
     int collects = PyGC_Disable();
+    trace->holds_signals = nxpy_signals_hold();
     PyObject *handled = nxpy_handled_swap(thread, NULL);
     (void)nxpy_handled_swap(thread, Py_XNewRef(handled));
     loop.in = nxpy_instr_at(&loop.view, loop.group);
@@ -403,19 +441,22 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     int done = -1;
     bool ends = ran == 1 || trace->clean, broken = ran != 1;
     if (!interrupted && ends) done = finish(trace, &loop, &copy, ran == 1);
-    else if (!interrupted) done = !ready ? 1 : add_mark(trace, loop.group);
+    else if (!interrupted) done = trace->ask ? 0 : !ready ? 1 : add_mark(trace, loop.group);
     bool made = ready && ends && done == 1;
     if (!interrupted && ends && done == 0) {
         broken = true;
         done = mark_unmakeable(trace);
     }
-    if (broken && ((trace->owner->fullgraph && done >= 0) || interrupted)) done = unsupported(trace);
+    if (broken && ((trace->owner->fullgraph && done >= 0 && !trace->ask) || interrupted)) done = unsupported(trace);
     Py_XDECREF(nxpy_handled_swap(thread, handled));
     nxpy__effects_undo(trace);
     nxpy_frame_leave(thread, &link);
     end_recording(trace);
     restore_frame(&loop, &copy);
     if (collects) PyGC_Enable();
+    if (trace->holds_signals) done = run_handlers(done);
+    nxpy__log_flush(trace);
+    if (done == 0 && trace->ask) done = nxpy__abc_ask(trace);
     if (made && done == 1) {
         log_end(trace, ran == 1);
         *out = trace->segment;
@@ -426,23 +467,26 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
 int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
                         nxpy_segment **out) {
     *out = NULL;
-    nxpy__lines_forget();
     if (point->next == 0 && root == owner->roots.at[0] && PyList_SetSlice(owner->graphs, 0, PY_SSIZE_T_MAX, NULL) < 0) return -1;
-    for (int tries = 0; tries < 64; tries++) {
-        nxpy_trace trace = {.owner = owner, .root = root, .point = point, .unmakeable_at = -1};
+    PyObject *answers = PyDict_New();
+    if (!answers) return -1;
+    int done = 0;
+    for (int tries = 0; done == 0 && tries < 64; tries++) {
+        nxpy_trace trace = {.owner = owner, .root = root, .point = point, .unmakeable_at = -1, .answers = answers};
         nxpy__log_start(&trace);
-        int done = trace_once(&trace, thread, frame, out);
+        done = trace_once(&trace, thread, frame, out);
         nxpy__hook_hold(false); /* the backend runs as it would without us */
-        if (done == 1 && *out && graph_computes(trace.graph) && call_backend(&trace) < 0) done = -1;
+        if (done == 1 && *out && graph_computes(trace.graph) && (add_code_lines(&trace) < 0 || call_backend(&trace) < 0)) done = -1;
         nxpy__hook_hold(true);
         if (done == 1 && *out) {
-            nxpy__log_guards(&(*out)->guards);
+            nxpy__log_guards(&trace);
             trace.segment = NULL;
         } else {
             *out = NULL;
         }
+        if (trace.ask) tries--;
         trace_free(&trace);
-        if (done != 0) return done < 0 ? -1 : 0;
     }
-    return 0;
+    Py_DECREF(answers);
+    return done < 0 ? -1 : 0;
 }

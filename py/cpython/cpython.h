@@ -15,6 +15,10 @@ const char *nxpy_cpython_problem(void);
 /* The frame hook of PEP 523. NULL: the interpreter's own loop. */
 void nxpy_hook_set(nxpy_eval_fn *fn);
 PyObject *nxpy_eval_default(PyThreadState *thread, nxpy_frame *frame, int throwing);
+/* Puts off Python's signal handlers, which CPython's C code may run at many places (repr of anything); true: they are put
+ * off now, and nxpy_signals_back must follow, then PyErr_CheckSignals for those that came meanwhile. The lock is kept. */
+bool nxpy_signals_hold(void);
+void nxpy_signals_back(void);
 bool nxpy_thread_is_traced(PyThreadState *thread); /* sys.settrace or a profiler is on */
 
 /* ---- frames --------------------------------------------------------------------------------------------- */
@@ -80,6 +84,10 @@ PyObject *nxpy_instance_dict(PyObject *object);
 /* Where the pointer to that __dict__ lies, from the address of an instance of `type`; 0: nowhere that is known. */
 int nxpy_instance_dict_offset(PyTypeObject *type);
 Py_ssize_t nxpy_instance_size(PyTypeObject *type); /* bytes of an instance that has nothing but a __dict__ and weak references */
+/* How often a class was registered with an abstract base class (abc.get_cache_token); NULL before nxpy_abc_init, and where it
+ * cannot be read. */
+extern const unsigned long long *nxpy_abc_count;
+int nxpy_abc_init(void); /* once; 0, or -1 with an exception */
 static inline uint64_t nxpy_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
 
 #endif

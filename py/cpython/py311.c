@@ -16,6 +16,7 @@
 #include <internal/pycore_dict.h>
 #include <internal/pycore_object.h>
 #include <internal/pycore_opcode.h>
+#include <internal/pycore_runtime.h>
 
 #include "cpython/cpython.h"
 
@@ -31,6 +32,17 @@ void nxpy_hook_set(nxpy_eval_fn *fn) {
 PyObject *nxpy_eval_default(PyThreadState *thread, nxpy_frame *frame, int throwing) {
     return _PyEval_EvalFrameDefault(thread, frame, throwing);
 }
+
+static unsigned long main_thread; /* the only one that runs handlers, while none shall */
+
+bool nxpy_signals_hold(void) {
+    if (PyThread_get_thread_ident() != _PyRuntime.main_thread) return false;
+    main_thread = _PyRuntime.main_thread;
+    _PyRuntime.main_thread = 0;
+    return true;
+}
+
+void nxpy_signals_back(void) { _PyRuntime.main_thread = main_thread; }
 
 bool nxpy_thread_is_traced(PyThreadState *thread) { return thread->cframe->use_tracing != 0; }
 
@@ -239,4 +251,20 @@ PyObject *nxpy_instance_value(PyObject *object, PyObject *name) {
 
 Py_ssize_t nxpy_instance_size(PyTypeObject *type) { /* the dict lies before the object */
     return (Py_ssize_t)(sizeof(PyObject) + (type->tp_weaklistoffset ? sizeof(PyObject *) : 0));
+}
+
+/* ---- abstract base classes ------------------------------------------------------------------------------------- */
+const unsigned long long *nxpy_abc_count;
+typedef struct abc_state { PyTypeObject *data_type; unsigned long long count; } abc_state; /* of the module _abc */
+
+int nxpy_abc_init(void) {
+    PyObject *module = PyImport_ImportModule("_abc"), *token = module ? PyObject_CallMethod(module, "get_cache_token", NULL) : NULL;
+    const abc_state *state = module ? PyModule_GetState(module) : NULL;
+    unsigned long long count = token ? PyLong_AsUnsignedLongLong(token) : 0;
+    if (state && token && PyModule_GetDef(module)->m_size == (Py_ssize_t)sizeof *state && state->count == count) {
+        nxpy_abc_count = &state->count; /* the module stays loaded */
+    }
+    Py_XDECREF(module);
+    Py_XDECREF(token);
+    return PyErr_Occurred() ? -1 : 0;
 }

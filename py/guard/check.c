@@ -191,6 +191,7 @@ static inline bool check_DEVICE(CHECK_ARGS) {
     return memcmp(nx_thread_get()->device_index, &row->n, sizeof row->n) == 0;
 }
 _Static_assert(sizeof ((nx_thread *)0)->device_index == sizeof(int64_t), "a row's n holds the current devices");
+static inline bool check_ABC(CHECK_ARGS) { return (int64_t)*nxpy_abc_count == row->n; }
 static inline bool check_BACKEND(CHECK_ARGS) { return *(PyObject **)(intptr_t)row->n == row->a; } /* where its owner keeps it */
 
 bool nx__guard_row_holds(nxpy_row *row, PyObject *const *roots, PyObject **values) {

@@ -194,6 +194,7 @@ static void explain_DEFAULT_DTYPE(EXPLAIN_ARGS) {
     nx_text_add(text, "the default dtype changed: expected %s", nx_dtype_name((nx_dtype)row->n));
 }
 static void explain_DEVICE(EXPLAIN_ARGS) { nx_text_add(text, "the current device changed"); }
+static void explain_ABC(EXPLAIN_ARGS) { nx_text_add(text, "a class was registered with an abstract base class"); }
 static void explain_BACKEND(EXPLAIN_ARGS) { nx_text_add(text, "the backend changed"); }
 
 PyObject *nxpy_guards_explain(nxpy_guards *guards, int index, PyObject *const *roots) {
@@ -324,9 +325,10 @@ static void print_DEVICE(PRINT_ARGS) {
     if (row->n == 0) nx_text_add(text, "utils_device.CURRENT_DEVICE == None");
     else nx_text_add(text, "utils_device.CURRENT_DEVICE == %#llx", (unsigned long long)row->n);
 }
+static void print_ABC(PRINT_ARGS) { nx_text_add(text, "_abc.get_cache_token() == %lld", (long long)row->n); }
 static void print_BACKEND(PRINT_ARGS) { nx_text_add(text, "___check_current_backend(%lld)", (long long)(intptr_t)row->a); }
 
-static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, PyObject *(*line_of)(PyObject *file, int line)) {
+static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, nxpy_line_fn *line_of, void *context) {
     nx_text text = {0};
     switch (row->code) {
 #define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: print_##code(guards, row, &text); break;
@@ -334,7 +336,7 @@ static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, PyObj
 #undef NXPY_GUARD_ROW
     }
     const nxpy_place *place = &guards->places.at[row - guards->rows.at];
-    PyObject *code = place->file ? line_of(place->file, place->line) : PyUnicode_FromString(""), *result = NULL;
+    PyObject *code = place->file ? line_of(context, place->file, place->line) : PyUnicode_FromString(""), *result = NULL;
     if (!code) goto done;
     if (place->file) {
         result = Py_BuildValue("(sNN)", text.at ? text.at : "", code,
@@ -347,11 +349,11 @@ done:
     return result;
 }
 
-PyObject *nxpy_guards_print(const nxpy_guards *guards, PyObject *(*line_of)(PyObject *file, int line)) {
+PyObject *nxpy_guards_print(const nxpy_guards *guards, nxpy_line_fn *line_of, void *context) {
     PyObject *list = PyList_New(0);
     for (int k = 0; list && k < guards->rows.n; k++) {
         if (guards->rows.at[k].slot >= 0) continue;
-        PyObject *row = print_row(guards, &guards->rows.at[k], line_of);
+        PyObject *row = print_row(guards, &guards->rows.at[k], line_of, context);
         if (!row || PyList_Append(list, row)) Py_CLEAR(list);
         Py_XDECREF(row);
     }

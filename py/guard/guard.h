@@ -124,8 +124,9 @@ bool nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **va
 void nxpy_guards_arrange(nxpy_guards *guards, PyObject *const *values);
 /* Why row `index` failed just now: "L['x'] size mismatch at dim 0: expected 3, got 5". New reference. */
 PyObject *nxpy_guards_explain(nxpy_guards *guards, int index, PyObject *const *roots);
-/* The checking rows as a list of (text, code line, where), in order. New reference. `line_of(file, line)` gives the code. */
-PyObject *nxpy_guards_print(const nxpy_guards *guards, PyObject *(*line_of)(PyObject *file, int line));
+/* The checking rows as a list of (text, code line, where), in order. New reference. `line_of` gives the code. */
+typedef PyObject *nxpy_line_fn(void *context, PyObject *file, int line);
+PyObject *nxpy_guards_print(const nxpy_guards *guards, nxpy_line_fn *line_of, void *context);
 /* The source of a slot as the user would write it: "L['self'].weight". */
 void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text);
 

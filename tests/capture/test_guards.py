@@ -1,5 +1,9 @@
 """What makes a compiled function compile again, what does not, and what it says."""
 
+import abc
+import collections.abc
+from typing import Protocol, runtime_checkable
+
 import narthex as torch
 import pytest
 from narthex import _C
@@ -383,3 +387,68 @@ def test_printed_guards():
     code, where = next((code, where) for text, code, where in rows if text == "G['SCALE'] == 2")
     assert code == "capture = make(lambda x, box: x * box.value * SCALE)"
     assert where.startswith(__file__) and where.endswith("in <lambda>")
+
+
+class Shape(abc.ABC):  # noqa: B024
+    pass
+
+
+class Hooked(abc.ABC):  # noqa: B024
+    asked = []
+
+    @classmethod
+    def __subclasshook__(cls, other):
+        cls.asked.append(other)
+        return hasattr(other, "area")
+
+
+class MetaHooked(type):
+    def __instancecheck__(cls, instance):
+        return hasattr(instance, "area")
+
+
+class ByMeta(metaclass=MetaHooked):
+    pass
+
+
+@runtime_checkable
+class HasArea(Protocol):
+    area: int
+
+
+def knows(x, value):
+    found = (isinstance(value, Shape), isinstance(value, Hooked), isinstance(value, (str, collections.abc.Sized)),
+             issubclass(type(value), Shape), isinstance(value, ByMeta), isinstance(x, abc.ABC))  # fmt: skip
+    return x + 1, found
+
+
+def test_abstract_base_classes():
+    class Square:
+        area = 4
+
+    class Circle(Shape):
+        pass
+
+    capture = compiled(knows, backend=run_graph, fullgraph=True)
+    for value in (Square(), Square(), Circle(), Circle(), 3, "text", [1]):
+        assert same(capture(ones(1), value), knows(ones(1), value)), value
+    assert Square in Hooked.asked
+    entries = capture.entries
+    Shape.register(Square)
+    assert same(capture(ones(1), [1]), knows(ones(1), [1]))
+    assert "registered with an abstract base class" in capture.recompiles[-1]
+    assert same(capture(ones(1), Square()), knows(ones(1), Square()))
+    assert capture(ones(1), Square())[1][0] is True
+    assert capture.entries == entries + 2
+
+
+def test_protocols_equal_eager():
+    def function(x, value):
+        return x + (1 if isinstance(value, HasArea) else 2)
+
+    class Square:
+        area = 4
+
+    capture = compiled(function, backend=run_graph)
+    for value in (Square(), 1, Square()):
+        assert same(capture(ones(1), value), function(ones(1), value))

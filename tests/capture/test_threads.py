@@ -1,9 +1,13 @@
-"""First calls from several threads, and backends that call what they compile."""
+"""First calls from several threads, backends that call what they compile, and what others see of a trace that runs."""
 
+import abc
+import collections.abc
+import signal
 import sys
 import threading
 
 import pytest
+from narthex import _C
 
 from .conftest import compiled, ones
 
@@ -91,3 +95,78 @@ def test_a_backend_that_calls_the_function():
         assert capture(ones(1), k).item() == k + 1
     assert seen == [depth + 2 for depth in range(len(seen))]
     assert capture.entries <= 8
+
+
+# ---- while a trace runs nobody else does
+
+
+class Holder:
+    def __init__(self):
+        self.t, self.parts = ones(2), [1]
+
+
+class Shape(abc.ABC):  # noqa: B024
+    pass
+
+
+def stores_fakes(x, holder, value):
+    """Between the stores: code that could let others in, by file, by abc, by a long way."""
+    holder.t = x * 2
+    known = isinstance(value, Shape) or isinstance(value, collections.abc.Mapping) or isinstance(value, (int, Shape))
+    for k in range(200):
+        holder.t = holder.t + k
+    text = "".join(str(k) for k in holder.parts)
+    holder.t = x + len(text) + known
+    return holder.t
+
+
+def test_no_other_thread_sees_a_fake(impatient):
+    holder, fakes, over = Holder(), [], threading.Event()
+
+    def looks():
+        while not over.is_set():
+            if holder.t._is_fake:
+                fakes.append(holder.t)
+
+    watchers = [threading.Thread(target=looks) for _ in range(2)]
+    for watcher in watchers:
+        watcher.start()
+    try:
+        for _ in range(20):
+            value = type("Value", (), {})()  # which abc knows nothing of yet
+            capture = compiled(stores_fakes, backend=lambda graph, inputs: graph, fullgraph=True)
+            assert capture(ones(2), holder, value).tolist() == [2, 2]
+    finally:
+        over.set()
+        for watcher in watchers:
+            watcher.join()
+    assert not fakes
+
+
+def test_no_listener_sees_a_fake():
+    """A listener is Python code, which lets other threads in."""
+    holder, seen = Holder(), []
+    _C.set_capture_log(lambda event, **info: seen.append((event, holder.t._is_fake)))
+    try:
+        compiled(stores_fakes)(ones(2), holder, 1)
+    finally:
+        _C.set_capture_log(None)
+    assert {"line", "opcode", "input", "graph"} <= {event for event, _ in seen}
+    assert not any(fake for _, fake in seen)
+
+
+def test_a_signal_handler_runs_outside():
+    holder, seen = Holder(), []
+
+    def handler(number, frame):
+        seen.append((holder.t._is_fake, isinstance(holder, Shape)))
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
+    try:
+        while len(seen) < 20:
+            assert compiled(stores_fakes, fullgraph=True)(ones(2), holder, 1).tolist() == [3, 3]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert set(seen) == {(False, False)}

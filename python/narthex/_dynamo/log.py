@@ -73,10 +73,10 @@ def _on_create_env(name: str) -> None:
     _say(logging.INFO, "create_env")
 
 
-def _on_line(filename: str, lineno: int, function: str, qualname: str, source: str) -> None:
+def _on_line(filename: str, lineno: int, function: str, qualname: str) -> None:
     from linecache import getline
 
-    text = getline(filename, lineno).rstrip("\n") or source
+    text = getline(filename, lineno).rstrip("\n")
     owner = qualname.rpartition("<locals>.")[2]
     _artifact("trace_source", f"TRACE starts_line {filename}:{lineno} in {function} ({owner})\n    {text}")
 
