@@ -28,7 +28,7 @@ def main(argv=None):
     commands = parser.add_subparsers(dest="command", required=True)
     generate = commands.add_parser("generate", help="write all generated files")
     generate.add_argument("--out", required=True)
-    generate.add_argument("--levels", default="base", help="instruction-set levels, separated by commas")
+    generate.add_argument("--levels", default="base:all", help="name:all or name:float (its loops), by commas")
     commands.add_parser("check", help="read and check only")
     commands.add_parser("list", help="print ops.txt")
     show = commands.add_parser("op", help="print what follows from an entry")
@@ -37,7 +37,7 @@ def main(argv=None):
     world = load(args.ops)
     files = None
     if not world.problems:
-        files = write_all(world, Path(args.ops), getattr(args, "levels", "base").split(","))
+        files = write_all(world, Path(args.ops), getattr(args, "levels", "base:all").split(","))
     if world.problems:
         print(world.show_problems(), file=sys.stderr)
         return 1
@@ -45,7 +45,10 @@ def main(argv=None):
         out = Path(args.out)
         out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            (out / name).write_text(text, encoding="utf-8")
+            path = out / name
+            # What stays as it was is not compiled again.
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
     elif args.command == "list":
         print(ops_txt(world), end="")
     elif args.command == "op":

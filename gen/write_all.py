@@ -1,6 +1,8 @@
 """Puts the writers together: all generated files as {name: text}. Problems that only writing finds join the world's."""
 
-from gen.model import dissolves, gives_list, kind
+from pathlib import Path
+
+from gen.model import CLASSES, dissolves, gives_list, kind
 from gen.syntax import Problem
 from gen.write_loops import HEAD, write_point, write_point_table, write_reduce, write_reduce_table
 from gen.write_python import shape_sets, write_cases, write_functions, write_stubs
@@ -24,6 +26,9 @@ RULES_HEAD = """/* Shape rules, formulas, compositions and adapters of all opera
 
 
 class Files:
+    """What is being written. Loops stand in a file for each family, the `.op` file of their entries, and category of
+    dtypes: a level may have those of floating dtypes alone."""
+
     def __init__(self):
         self.meta = Source("meta.c", "/* Shape rules. Generated from ops/. */\n" + RULES)
         self.grad = Source("grad.c", "/* Gradient formulas. Generated from ops/. */\n" + RULES)
@@ -31,12 +36,17 @@ class Files:
             "kernels.c", '/* Choice among kernels. Generated from ops/. */\n#include "gen/kernels.h"\n' + RULES
         )
         self.compose = Source("compose.c", "/* Operators made of operators. Generated from ops/. */\n" + RULES)
-        self.loops = Source("loops.c", HEAD)
+        self.loops = {}  # by (family, category of dtypes)
         self.tables = Source(
             "tables.c", '/* What every operator is. Generated from ops/. */\n#include "gen/loops.h"\n' + RULES
         )
         self.loop_header, self.prototypes, self.declared = [], {}, []
         self.folds = {}  # names of an entry's folds: its siblings share them
+
+    def loop(self, sibling, dtype, text):
+        family, category = Path(sibling.at.path).stem, "float" if dtype in CLASSES["float"] else "int"
+        source = self.loops.setdefault((family, category), Source(f"loops_{family}_{category}.c", HEAD))
+        source.add(text)
 
 
 def write_sibling(world, sibling, files, levels):
@@ -52,12 +62,12 @@ def write_sibling(world, sibling, files, levels):
         files.declared.append(f"nx_op_fn nx__compose_{name};")
         facts["compose"] = f"nx__compose_{name}"
     if kind(entry) == "point":
-        names = write_point(world, sibling, files.loops, files.loop_header)
+        names = write_point(world, sibling, files.loop, files.loop_header)
         write_point_table(world, sibling, names, levels, files.tables)
         facts.update(kernel="nx_point_kernel", point=f"&point_{name}")
     if kind(entry) == "reduce":
         if entry.name == sibling.name:
-            files.folds[entry.name] = write_reduce(world, sibling, files.loops, files.loop_header)
+            files.folds[entry.name] = write_reduce(world, sibling, files.loop, files.loop_header)
         write_reduce_table(sibling, files.folds.get(entry.name, {}), levels, files.tables)
         facts.update(kernel="nx_reduce_kernel", reduce=f"&reduce_{name}")
     kernels = write_kernels(world, sibling, files.kernels, files.prototypes)
@@ -80,7 +90,9 @@ def loops_header(rows, levels):
         '#include "dispatch/dispatch.h"',
         "",
     ]
-    lines += [row.replace("$", level) for level in levels for row in rows]
+    for level in levels:
+        name, _, which = level.partition(":")
+        lines += [row.replace("$", name) for dtype, row in rows if which != "float" or dtype in CLASSES["float"]]
     return "\n".join(lines + ["", "#endif", ""])
 
 
@@ -112,7 +124,12 @@ def write_all(world, ops_folder, levels):
     tables.add("};\n")
     write_register(forms, tables)
     header, calls = write_wrappers(forms)
-    sources = (files.meta, files.grad, files.kernels, files.compose, files.loops, tables, header, calls)
+    loops = [
+        files.loops.get((family, category), Source(f"loops_{family}_{category}.c", HEAD))
+        for family in sorted({family for family, _ in files.loops})
+        for category in ("int", "float")
+    ]
+    sources = (files.meta, files.grad, files.kernels, files.compose, *loops, tables, header, calls)
     found = {source.name: source.text() for source in sources}
     found["loops.h"] = loops_header(files.loop_header, levels)
     found["rules.h"] = RULES_HEAD + "\n".join(sorted(files.declared)) + "\n\n#endif\n"

@@ -1,4 +1,4 @@
-"""Writes the element loops of point operators and the folds of reductions (loops.c, loops.h).
+"""Writes the element loops of point operators and the folds of reductions (loops_*.c, loops.h).
 
 One text serves every instruction-set level: it is compiled once a level, with NX_LEVEL_NAME as the suffix of its
 symbols. Each loop is written for one dtype: integers wrap (they compute unsigned), half types compute in float, bool
@@ -21,15 +21,15 @@ SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i3
 
 HEAD = """/* Element loops and folds of one instruction-set level: compiled once a level with NX_LEVEL_NAME set.
  * Generated from ops/. */
-#include "kernel/kernel.h"
+#include "dispatch/loop.h"
+#include "kernel/element.h"
+
+#include <string.h>
 
 /* One text for all dtypes asks uint8 whether it is negative. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
 enum { NX_NEAR_PIECE = 1024 }; /* elements that are looked at together before a function of near ones is taken */
-#define NX_PASTE_(a, b) a##_##b
-#define NX_PASTE(a, b) NX_PASTE_(a, b)
-#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
 
 /* bfloat16 is the upper half of a float; rounded to nearest, ties to even, NaN stays NaN. */
 static inline float load_bf16(uint16_t x) {
@@ -317,8 +317,8 @@ def unswitch(expr, numbers):
     return [(condition, yes)] + unswitch(no, numbers)
 
 
-def write_point(world, sibling, source, header):
-    """All loops of a point operator. Returns the rows {(arm, dtype): C name without level}."""
+def write_point(world, sibling, add, header):
+    """Gives all loops of a point operator to add(sibling, dtype, text). Returns {(arm, dtype): C name without level}."""
     tensors, scalars = operands(sibling)
     names = {}
     argument, arms = arms_of(sibling)
@@ -336,8 +336,8 @@ def write_point(world, sibling, source, header):
             name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
             near = near_body(world, element, sibling.entry.one("point").value)
             text = point_loop(name, dtype, c_type, len(tensors), len(scalars), bodies, near)
-            source.add(text, sibling.entry.one("point").at)
-            header.append(f"nx_loop_fn {name}_$;")
+            add(sibling, dtype, text)
+            header.append((dtype, f"nx_loop_fn {name}_$;"))
             names[arm, dtype] = name
     return names
 
@@ -439,7 +439,7 @@ def folded(entry):
     return fixed if fixed and not names & {"T", "dtype"} else set(admitted(entry))
 
 
-def write_reduce(world, sibling, source, header):
+def write_reduce(world, sibling, add, header):
     """Folds of `reduce (a = init) step a op x done E`: the state in strands, which the compiler makes vectors."""
     row = sibling.entry.one("reduce")
     value = row.value
@@ -458,8 +458,8 @@ def write_reduce(world, sibling, source, header):
         # Integers add up in 64 bits: the lower bits are those of the narrow sum. bool keeps its own `or` and `and`.
         inner = "int64" if category == "i" else dtype
         name = f"nx__fold_{sibling.entry.name.replace('.', '_')}_{SHORT[dtype]}"
-        source.add(fold(world, name, dtype, c_type, inner, state, initial, step, value["done"]), row.at)
-        header.append(f"extern const nx_reduce_loop {name}_$;")
+        add(sibling, dtype, fold(world, name, dtype, c_type, inner, state, initial, step, value["done"]))
+        header.append((dtype, f"extern const nx_reduce_loop {name}_$;"))
         names[dtype] = name
     return names
 
@@ -594,11 +594,13 @@ def likes_floats(world, sibling):
 
 
 def loop_rows(names, levels, indent):
-    """Initialisers of a table [level][dtype]."""
-    rows = []
+    """Initialisers of a table [level][dtype]; where a level has no loop of its own, the one below it stands."""
+    rows, best = [], {}
     for level in levels:
-        cells = ", ".join(f"[NX_{code}] = {names[n]}_{level}" for code, n, _, _ in DTYPES if n in names)
-        rows.append(f"{indent}[NX_LEVEL_{level.upper()}] = {{{cells}}},")
+        name, _, which = level.partition(":")
+        best |= {n: name for n in names if which != "float" or n in CLASSES["float"]}
+        cells = ", ".join(f"[NX_{code}] = {names[n]}_{best[n]}" for code, n, _, _ in DTYPES if n in names)
+        rows.append(f"{indent}[NX_LEVEL_{name.upper()}] = {{{cells}}},")
     return "\n".join(rows)
 
 

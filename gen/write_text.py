@@ -41,9 +41,9 @@ def shape_line(entry):
 def kernel_line(entry, name):
     letters = ",".join(SHORT[d] for d in admitted(entry))
     if kind(entry) == "point":
-        return "loops", f"nx__loop_{name}_{{{letters}}}_{{base,v4}}"
+        return "loops", f"nx__loop_{name}_{{{letters}}}_{{base,v3,v4}}"
     if kind(entry) == "reduce":
-        return "folds", f"nx__fold_{entry.name.replace('.', '_')}_{{{letters}}}_{{base,v4}}"
+        return "folds", f"nx__fold_{entry.name.replace('.', '_')}_{{{letters}}}_{{base,v3,v4}}"
     names = [" ".join(r.value["name"] for r in entry.all(word)) for word in ("kernel", "ref")]
     return "kernels", f"{names[0]};  ref {names[1]}" if names[0] else "none"
 

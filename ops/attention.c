@@ -210,7 +210,8 @@ static void prepare(attention *w, const nx_value *scale) {
     w->computing = w->q->dtype == NX_F64 ? NX_F64 : NX_F32;
     w->bytes = (int64_t)nx_dtype_bytes(w->computing);
     w->blas = nx_blas_get();
-    w->rows = &(nx_level() == NX_LEVEL_V4 ? nx__attention_rows_v4 : nx__attention_rows_base)[w->computing == NX_F64];
+    static const nx__attention_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, nx__attention_rows)};
+    w->rows = &rows[nx_level()][w->computing == NX_F64];
     w->scale = scale->tag == NX_TAG_FLOAT ? scale->f : scale->tag == NX_TAG_INT ? (double)scale->i
                                                                                 : 1 / sqrt((double)w->width);
 }

@@ -4,10 +4,6 @@
 
 #include <math.h>
 
-#define NX_PASTE_(a, b) a##_##b
-#define NX_PASTE(a, b) NX_PASTE_(a, b)
-#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
-
 enum { STRANDS = NX__STRANDS };
 
 /* Keeps a loop over strands a loop until it is turned into vectors. */

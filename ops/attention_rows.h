@@ -23,6 +23,7 @@ typedef struct nx__attention_rows {
     void (*fill)(void *x, double value, int64_t n);
     double (*dot)(const void *x, const void *y, int64_t n);
 } nx__attention_rows;
-extern const nx__attention_rows nx__attention_rows_base[2], nx__attention_rows_v4[2]; /* float, double */
+typedef nx__attention_rows nx__attention_pair[2]; /* float, double */
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__attention_pair nx__attention_rows)
 
 #endif

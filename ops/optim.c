@@ -88,8 +88,8 @@ static nx_status check_lists(const job *j) {
 
 static void step_tensor(const job *j, int i, const nx__step_facts *facts, int64_t begin, int64_t end) {
     const nx_array *p = j->lists[0]->list[i].array;
-    const nx__step_rows *rows = nx_level() == NX_LEVEL_V4 ? nx__step_rows_v4 : nx__step_rows_base;
-    const nx__step_rows *row = &rows[p->dtype == NX_F64];
+    static const nx__step_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, nx__step_rows)};
+    const nx__step_rows *row = &rows[nx_level()][p->dtype == NX_F64];
     walker w = {facts, j->is_adam ? row->adam : row->sgd, (nx_dtype)p->dtype, 0, {0}};
     bool flat = true;
     char *ptrs[N_ROWS];

@@ -41,8 +41,11 @@ static void fill_singly(void *arg, char *const *ptrs, const int64_t *steps, int6
 }
 
 /* ---- float32 by blocks, see random_block.c ------------------------------------------------------------- */
+static nx__normal_blocks_fn *const normal_blocks[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, nx__normal_blocks)};
+static nx__uniform_block_fn *const uniform_block[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, nx__uniform_block)};
+
 static void block_f32(float *x, int64_t n_blocks, const normals *p) {
-    nx__normal_blocks[nx_level()](x, n_blocks, (float)p->mean, (float)p->std);
+    normal_blocks[nx_level()](x, n_blocks, (float)p->mean, (float)p->std);
 }
 
 enum { DRAWS = 512 }; /* made at once */
@@ -52,7 +55,7 @@ static void draw_range(nx_generator *g, float *x, int64_t n, float low, float hi
     for (int64_t at = 0, count; at < n; at += count) {
         count = n - at < DRAWS ? n - at : DRAWS;
         nx_generator_fill(g, bits, count);
-        nx__uniform_block[nx_level()](x + at, bits, count, low, high);
+        uniform_block[nx_level()](x + at, bits, count, low, high);
     }
 }
 

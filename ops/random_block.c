@@ -8,9 +8,6 @@
 #include <math.h>
 
 #define UNROLL _Pragma("GCC unroll 8")
-#define NX_PASTE_(a, b) a##_##b
-#define NX_PASTE(a, b) NX_PASTE_(a, b)
-#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
 
 typedef union bits { float f; uint32_t u; int32_t i; } bits;
 static inline float from_bits(uint32_t u) { return (bits){.u = u}.f; }

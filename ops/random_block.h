@@ -5,13 +5,9 @@
 #include "iter/iter.h"
 
 typedef void nx__normal_blocks_fn(float *x, int64_t n_blocks, float mean, float std);
-nx__normal_blocks_fn nx__normal_blocks_base, nx__normal_blocks_v4;
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, nx__normal_blocks_fn nx__normal_blocks)
 /* x = low + bits*(high - low), where the lower 24 bits are a number in [0, 1); what rounds up to high becomes low. */
 typedef void nx__uniform_block_fn(float *x, const uint32_t *bits, int64_t n, float low, float high);
-nx__uniform_block_fn nx__uniform_block_base, nx__uniform_block_v4;
-/* By level. A processor family without the v4 level builds that one with the base flags. */
-static nx__normal_blocks_fn *const nx__normal_blocks[NX_N_LEVELS] = {nx__normal_blocks_base,
-                                                                     nx__normal_blocks_v4};
-static nx__uniform_block_fn *const nx__uniform_block[NX_N_LEVELS] = {nx__uniform_block_base, nx__uniform_block_v4};
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, nx__uniform_block_fn nx__uniform_block)
 
 #endif

@@ -6,6 +6,7 @@
 #define NX_DISPATCH_H
 
 #include "device/device.h"
+#include "dispatch/loop.h"
 
 typedef enum nx_type { /* of a parameter, as in the schema */
     NX_TYPE_TENSOR, NX_TYPE_TENSORS, NX_TYPE_INT, NX_TYPE_INTS, NX_TYPE_FLOAT, NX_TYPE_BOOL, NX_TYPE_SCALAR, NX_TYPE_STR,
@@ -59,11 +60,6 @@ typedef struct nx_derivative {
     nx_backward_fn *backward;
 } nx_derivative;
 
-/* Element loops of a point operator: ptrs and steps (bytes) first of the outputs, then of the tensor operands in
- * parameter order; constants are the Scalar parameters, already in the computing type. */
-typedef union nx_const { double f; int64_t i; } nx_const;
-typedef void nx_loop_fn(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants);
-enum { NX_LEVEL_BASE, NX_LEVEL_V4, NX_N_LEVELS };
 /* Which loop a point operator takes: of the dtype T that its promoting arguments have in common; of T's float type
  * (division); of T, whose 0 and 1 become bool (comparisons). */
 typedef enum nx_point_result {
@@ -89,19 +85,6 @@ typedef struct nx_point {
 } nx_point;
 /* Then its loop must not be run without the check that nx_point_kernel makes. */
 static inline bool nx_point_may_fail(const nx_point *point, nx_dtype dtype) { return point->divisor && dtype < NX_F16; }
-/* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second
- * state to the first; done writes one result element; count is the number of elements folded. */
-typedef struct nx_reduce_loop {
-    void (*init)(void *state);
-    void (*fold)(void *state, const char *x, int64_t step, int64_t n);
-    void (*merge)(void *state, const void *other);
-    void (*done)(const void *state, int64_t count, char *out);
-    /* (optional) A state of several numbers, its strands: element i goes to strand i % strands. Folds n rows of
-     * columns that lie side by side into `columns` states at once, given as [strand][NX_REDUCE_COLUMNS]. */
-    void (*fold_columns)(void *states, const char *x, int64_t step, int64_t n, int columns);
-    int strands;
-} nx_reduce_loop;
-enum { NX_REDUCE_COLUMNS = 64 };
 enum { NX_REDUCE_CHUNK = 4096 }; /* eager and tile programs fold and merge in chunks of this many elements */
 typedef struct nx_reduce {
     int dim_param;       /* index of the dim argument, -1: all dimensions */

@@ -4,9 +4,8 @@
 
 #include <math.h>
 
-/* A processor family without level v4 builds that one with the base flags. */
 const nx__moves *nx__moves_get(void) {
-    static const nx__moves *const moves[NX_N_LEVELS] = {&nx__moves_base, &nx__moves_v4};
+    static const nx__moves *const moves[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__moves)};
     return moves[nx_level()];
 }
 

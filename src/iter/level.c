@@ -1,12 +1,25 @@
-/* Which instruction-set level's loops run: what the processor has, unless the flag says less. What it has is known to
- * level_x86_64.c or, for other processors, level_base.c. */
+/* Which instruction-set level's code runs: the best that the processor has, unless the flag says less. */
 #include "iter/private.h"
 
 _Atomic int nx__level = -1;
 
+#define NAME(of, code, name, has) #name,
+static const char *const names[NX_N_LEVELS] = {NX_EACH_LEVEL(NAME, )};
+
+static bool has_level(int level) {
+#define HAS(of, code, name, has) [NX_LEVEL_##code] = (has) != 0,
+    const bool all[NX_N_LEVELS] = {NX_EACH_LEVEL(HAS, )};
+    return all[level];
+}
+
+const char *nx_level_name(int level) { return names[level]; }
+
 int nx__level_find(void) {
     if (nx_flag.reference) return NX_LEVEL_BASE;
-    const char *wanted = nx_flag.level;
-    bool base = wanted && strcmp(wanted, "base") == 0;
-    return nx__level = base || !nx__has_v4() ? NX_LEVEL_BASE : NX_LEVEL_V4;
+    int level = NX_N_LEVELS - 1;
+    while (level > NX_LEVEL_BASE && !has_level(level)) level--;
+    for (int lower = NX_LEVEL_BASE; nx_flag.level && lower < level; lower++) {
+        if (strcmp(nx_flag.level, names[lower]) == 0) level = lower;
+    }
+    return nx__level = level;
 }

@@ -4,10 +4,6 @@
  * Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
 #include "iter/private.h"
 
-#define NX_PASTE_(a, b) a##_##b
-#define NX_PASTE(a, b) NX_PASTE_(a, b)
-#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
-
 typedef union bits { float f; uint32_t u; } bits;
 
 /* The exponent is re-biased by a multiplication, which also makes subnormal halves right. */

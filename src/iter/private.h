@@ -8,7 +8,6 @@ enum { NX__SPLIT = 32768 }; /* elements worth a thread */
 
 /* As nx_walk_run, in pieces of the outermost dimension on several threads. `inner` may run on any of them. */
 void nx__walk_spread(const nx_walk *walk, nx_walk_fn *inner, void *arg);
-bool nx__has_v4(void); /* of the processor */
 /* Loops of moves.c at one instruction-set level; steps in bytes. */
 typedef void nx__cast_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n);
 typedef void nx__plane_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows,
@@ -19,7 +18,7 @@ typedef struct nx__moves {
     nx__plane_fn *rows;                          /* rows of `columns` bytes */
     nx__plane_fn *turn[9];                       /* element (row, column) from element (column, row), by size */
 } nx__moves;
-extern const nx__moves nx__moves_base, nx__moves_v4;
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__moves nx__moves)
 const nx__moves *nx__moves_get(void);
 /* One Python number as an element of `dtype`; `to` has room for 8 bytes. */
 void nx__number_store(nx_dtype dtype, const nx_value *number, char *to);

@@ -4,10 +4,18 @@
  * next in c, so that a row of the result does not depend on how the rows are split over threads. */
 #include "kernel/panel.h"
 
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__panels nx__panels)
+
+const nx__panels *nx__panels_get(void) {
+    static const nx__panels *const panels[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__panels)};
+    return panels[nx_level()];
+}
+
 enum { DEPTH = 256, COLUMNS = 512, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
 
 typedef struct blocks {
     const nx_product *p;
+    const nx__panels *panels;
     float *b, *strip;        /* room for packed panels and for a packed strip */
     int64_t first_k, k, first_column, columns;
 } blocks;
@@ -40,42 +48,42 @@ static nx__panel panel_at(const blocks *w, int64_t row, int64_t j) {
 
 static void multiply_strip(const blocks *w, int64_t row, int64_t rows) {
     const nx_product *p = w->p;
-    for (int64_t j = 0; j < w->columns; j += NX__PANEL_COLUMNS) {
+    for (int64_t j = 0; j < w->columns; j += w->panels->columns) {
         nx__panel panel = panel_at(w, row, j);
-        if (j == 0) nx__panel_pack_a(w->strip, panel.a, p->a_row_step, p->a_k_step, w->k, rows);
+        if (j == 0) w->panels->pack_a(w->strip, panel.a, p->a_row_step, p->a_k_step, w->k, rows);
         panel.a = w->strip;
         panel.a_row_step = 1;
         panel.a_k_step = rows;
-        nx__panel_multiply(&panel, rows, nx_least(NX__PANEL_COLUMNS, w->columns - j));
+        w->panels->multiply(&panel, rows, nx_least(w->panels->columns, w->columns - j));
     }
 }
 
 static void multiply_block(const blocks *w) {
     const nx_product *p = w->p;
     if (must_pack(p)) {
-        for (int64_t row = 0; row < p->m; row += NX__PANEL_ROWS)
-            multiply_strip(w, row, nx_least(NX__PANEL_ROWS, p->m - row));
+        for (int64_t row = 0; row < p->m; row += w->panels->rows)
+            multiply_strip(w, row, nx_least(w->panels->rows, p->m - row));
         return;
     }
-    for (int64_t j = 0; j < w->columns; j += NX__PANEL_COLUMNS) {
+    for (int64_t j = 0; j < w->columns; j += w->panels->columns) {
         nx__panel panel = panel_at(w, 0, j);
         panel.packed = w->b; /* done with before the next one */
-        nx__panel_multiply(&panel, p->m, nx_least(NX__PANEL_COLUMNS, w->columns - j));
+        w->panels->multiply(&panel, p->m, nx_least(w->panels->columns, w->columns - j));
     }
 }
 
-bool nx_product_runs(void) { return nx_level() == NX_LEVEL_V4; }
+bool nx_product_runs(void) { return nx__panels_get()->fused; }
 
 size_t nx_product_room(int64_t n, int64_t k) {
-    int64_t columns = (nx_least(n, COLUMNS) + NX__PANEL_COLUMNS - 1) / NX__PANEL_COLUMNS * NX__PANEL_COLUMNS;
-    return (size_t)(nx_least(k, DEPTH) * (columns + NX__PANEL_ROWS));
+    int64_t widest = nx__panels_get()->columns, columns = (nx_least(n, COLUMNS) + widest - 1) / widest * widest;
+    return (size_t)(nx_least(k, DEPTH) * (columns + NX__PANEL_MOST_ROWS));
 }
 
 nx_status nx_product_run(const nx_product *p) {
     size_t room = nx_product_room(p->n, p->k);
-    blocks w = {.p = p, .b = p->room ? p->room : nx_alloc(sizeof(float) * room)};
+    blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_alloc(sizeof(float) * room)};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
-    w.strip = w.b + room - nx_least(p->k, DEPTH) * NX__PANEL_ROWS;
+    w.strip = w.b + room - nx_least(p->k, DEPTH) * NX__PANEL_MOST_ROWS;
     for (w.first_column = 0; w.first_column < p->n; w.first_column += w.columns) {
         w.columns = nx_least(COLUMNS, p->n - w.first_column);
         for (w.first_k = 0; w.first_k < p->k; w.first_k += w.k) {

@@ -1,4 +1,4 @@
-/* Products of matrices three ways. BLAS, or for float32 at level v4 the panels of blocked.c: operands that are row- or
+/* Products of matrices three ways. BLAS, or for float32 the panels of blocked.c, where the level is fused: operands that are row- or
  * column-major go as they are, others are packed by a copy. Plain, for every number type: both operands are packed into panels
  * of the computing type (float for the halves, int64 for integers, which then wrap on storing) and multiplied
  * in tiles that stay in registers. Ref, the meaning: one sum after the other. Plain and ref add in the same
@@ -211,7 +211,7 @@ bool nx_gemm_tiny(const nx_array *self, const nx_array *a, const nx_array *b, co
     const int64_t m = a->sizes[0], n = b->sizes[1], k = a->sizes[1], most = NX__PANEL_TINY;
     if (m > most || n > most || k > most || m * n > most || m * n * k > most || !nx_product_runs()) return false;
     if (!is_float(a) || !is_float(b) || !is_float(out) || (self && !is_float(self))) return false;
-    nx__panel_tiny(self, a, b, out);
+    nx__panels_get()->tiny(self, a, b, out);
     return true;
 }
 

@@ -37,7 +37,7 @@ bool nx_gemm_adds(const nx_array *out);
 NX_MUST_USE nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b, double alpha,
                                   double beta, const nx_array *out);
 
-/* ---- float32 products in panels that stay in registers (blocked.c), on processors of level v4 ------------- */
+/* ---- float32 products in panels that stay in registers (blocked.c), where the level has fused multiply-add - */
 /* c = a b + start, with `add` c += a b + start. Steps count elements; those of the rows of c and of start, 1 from column to
  * column. c lies over neither a nor b nor start. Rows of the result do not depend on how many there are. */
 typedef struct nx_product {

@@ -1,23 +1,24 @@
-/* Products of float32 panels at level v4: up to 12 rows of a with up to 32 packed columns of b, all sums in registers.
- * Compiled with that level's flags only; blocked.c, which cuts products into panels, asks for the level first. The
- * vectors are GCC's, whose operations are those of the elements. */
+/* Products of float32 panels: some rows of a with up to two vectors of packed columns of b, all sums in registers.
+ * Compiled once a level with NX_LEVEL_NAME set, and with NX_LANES, the numbers in a vector, and NX_REGISTERS, how many
+ * vectors the processor holds; blocked.c cuts products into panels. The vectors are GCC's, whose operations are those of
+ * the elements. */
 #include "kernel/panel.h"
 
-typedef float wide __attribute__((vector_size(64)));
-typedef float loose __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t places __attribute__((vector_size(64)));
-enum { WIDE = 16, WIDEST = NX__PANEL_COLUMNS };
+enum { WIDE = NX_LANES, WIDEST = 2 * WIDE, ROWS = NX_REGISTERS < 32 ? 6 : NX__PANEL_MOST_ROWS };
+typedef float wide __attribute__((vector_size(4 * NX_LANES)));
+typedef float loose __attribute__((vector_size(4 * NX_LANES), aligned(4), may_alias));
+typedef int32_t places __attribute__((vector_size(4 * NX_LANES)));
 #define UNROLL _Pragma("GCC unroll 16")
 
 /* ---- packing --------------------------------------------------------------------------------------------- */
 /* One round of a transposition: of rows `step` apart, the blocks off the diagonal change places. */
-#define KEEP(j, step) ((j) & (step) ? 16 + (j) - (step) : (j))
-#define MOVE(j, step) ((j) & (step) ? 16 + (j) : (j) + (step))
-#define PLACES(of, s)                                                                                         \
-    (places) {                                                                                                \
-        of(0, s), of(1, s), of(2, s), of(3, s), of(4, s), of(5, s), of(6, s), of(7, s), of(8, s), of(9, s),   \
-            of(10, s), of(11, s), of(12, s), of(13, s), of(14, s), of(15, s)                                  \
-    }
+#define KEEP(j, step) ((j) & (step) ? WIDE + (j) - (step) : (j))
+#define MOVE(j, step) ((j) & (step) ? WIDE + (j) : (j) + (step))
+#define PLACES_4(of, s) of(0, s), of(1, s), of(2, s), of(3, s)
+#define PLACES_8(of, s) PLACES_4(of, s), of(4, s), of(5, s), of(6, s), of(7, s)
+#define PLACES_16(of, s)                                                                                      \
+    PLACES_8(of, s), of(8, s), of(9, s), of(10, s), of(11, s), of(12, s), of(13, s), of(14, s), of(15, s)
+#define PLACES(of, s) (places) {NX_PASTE(PLACES, NX_LANES)(of, s)}
 #define ROUND(x, step)                                                                                        \
     UNROLL for (int r = 0; r < WIDE; r++) {                                                                   \
         if (r & (step)) continue;                                                                             \
@@ -26,14 +27,15 @@ enum { WIDE = 16, WIDEST = NX__PANEL_COLUMNS };
         x[r] = low;                                                                                           \
     }
 
-/* 16 x 16 elements: to[k*to_step + column] = from[column*from_step + k]. */
+#define ROUNDS_4(x) ROUND(x, 1) ROUND(x, 2)
+#define ROUNDS_8(x) ROUNDS_4(x) ROUND(x, 4)
+#define ROUNDS_16(x) ROUNDS_8(x) ROUND(x, 8)
+
+/* WIDE x WIDE elements: to[k*to_step + column] = from[column*from_step + k]. */
 static inline void transpose(float *to, int64_t to_step, const float *from, int64_t from_step) {
     wide x[WIDE];
     UNROLL for (int r = 0; r < WIDE; r++) x[r] = *(const loose *)(from + r * from_step);
-    ROUND(x, 1)
-    ROUND(x, 2)
-    ROUND(x, 4)
-    ROUND(x, 8)
+    NX_PASTE(ROUNDS, NX_LANES)(x)
     UNROLL for (int r = 0; r < WIDE; r++) *(loose *)(to + r * to_step) = x[r];
 }
 
@@ -44,7 +46,7 @@ static void pack_plain(float *to, const float *b, int64_t k_step, int64_t column
     }
 }
 
-void nx__panel_pack_b(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t columns) {
+static void pack_b(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t columns) {
     int64_t done = 0;
     if (column_step == 1 && columns == WIDEST) {
         for (; done < k; done++, to += WIDEST, b += k_step) {
@@ -60,9 +62,9 @@ void nx__panel_pack_b(float *to, const float *b, int64_t k_step, int64_t column_
     pack_plain(to, b, k_step, column_step, k - done, columns);
 }
 
-void nx__panel_pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t rows) {
-    if (row_step == 1 && rows == NX__PANEL_ROWS) {
-        for (int64_t i = 0; i < k; i++, to += rows, a += k_step) memcpy(to, a, NX__PANEL_ROWS * sizeof *to);
+static void pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t rows) {
+    if (row_step == 1 && rows == ROWS) {
+        for (int64_t i = 0; i < k; i++, to += rows, a += k_step) memcpy(to, a, ROWS * sizeof *to);
         return;
     }
     for (int64_t i = 0; i < k; i++, to += rows, a += k_step) {
@@ -118,28 +120,28 @@ void nx__panel_pack_a(float *to, const float *a, int64_t row_step, int64_t k_ste
 #define PACKED_MOVE b += WIDEST;
 #define PLAIN_LOAD(v) ((wide *)packed)[v] = x[v] = ((const loose *)b)[v];
 #define PLAIN_MOVE b += b_step, packed += WIDEST;
-#define DEFINE_KERNELS(R)                                                                                         \
-    DEFINE_KERNEL(rows_##R##_1, R, 1, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)                   \
-    DEFINE_KERNEL(rows_##R##_2, R, 2, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)                   \
-    DEFINE_KERNEL(columns_##R##_1, R, 1, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)       \
-    DEFINE_KERNEL(columns_##R##_2, R, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)
-DEFINE_KERNELS(12)
-DEFINE_KERNELS(8)
-DEFINE_KERNELS(4)
-DEFINE_KERNELS(2)
-DEFINE_KERNELS(1)
-DEFINE_KERNEL(rows_packing, 12, 2, ROW_POINTERS, ROW_AT, ROW_NEXT, PLAIN_LOAD, PLAIN_MOVE)
-DEFINE_KERNEL(columns_packing, 12, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PLAIN_LOAD, PLAIN_MOVE)
+#define DEFINE_KERNELS(name, R)                                                                                   \
+    DEFINE_KERNEL(rows_##name##_1, R, 1, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)                \
+    DEFINE_KERNEL(rows_##name##_2, R, 2, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)                \
+    DEFINE_KERNEL(columns_##name##_1, R, 1, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)    \
+    DEFINE_KERNEL(columns_##name##_2, R, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)
+DEFINE_KERNELS(all, ROWS)
+DEFINE_KERNELS(two_thirds, ROWS * 2 / 3)
+DEFINE_KERNELS(third, ROWS / 3)
+DEFINE_KERNELS(two, 2)
+DEFINE_KERNELS(one, 1)
+DEFINE_KERNEL(rows_packing, ROWS, 2, ROW_POINTERS, ROW_AT, ROW_NEXT, PLAIN_LOAD, PLAIN_MOVE)
+DEFINE_KERNEL(columns_packing, ROWS, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PLAIN_LOAD, PLAIN_MOVE)
 
 typedef void kernel_fn(const nx__panel *p, float *c, int64_t c_row_step, const float *start, int64_t start_row_step);
 static const struct { int rows; kernel_fn *by_rows[2], *by_columns[2]; } kernels[] = {
-#define KERNEL_ROW(R) {R, {rows_##R##_1, rows_##R##_2}, {columns_##R##_1, columns_##R##_2}},
-    KERNEL_ROW(12) KERNEL_ROW(8) KERNEL_ROW(4) KERNEL_ROW(2) KERNEL_ROW(1)
+#define KERNEL_ROW(name, R) {R, {rows_##name##_1, rows_##name##_2}, {columns_##name##_1, columns_##name##_2}},
+    KERNEL_ROW(all, ROWS) KERNEL_ROW(two_thirds, ROWS * 2 / 3) KERNEL_ROW(third, ROWS / 3) KERNEL_ROW(two, 2) KERNEL_ROW(one, 1)
 };
 
 /* Whole vectors are computed; of the last one the columns that c has are copied. */
 static void multiply_part(const nx__panel *p, kernel_fn *kernel, int rows, int64_t columns) {
-    _Alignas(64) float part[NX__PANEL_ROWS * WIDEST], start[NX__PANEL_ROWS * WIDEST];
+    _Alignas(64) float part[ROWS * WIDEST], start[ROWS * WIDEST];
     size_t bytes = (size_t)columns * sizeof *part;
     for (int r = 0; r < rows; r++) {
         if (p->add) memcpy(part + r * WIDEST, p->c + r * p->c_row_step, bytes);
@@ -157,14 +159,14 @@ static void move_down(nx__panel *p, int rows) {
 
 /* Makes p->packed from b; where b's rows are whole, while the first rows of a are multiplied. Returns how many. */
 static int pack(nx__panel *p, int64_t rows, int64_t columns) {
-    bool plain = p->b_column_step == 1 && columns == WIDEST && rows >= NX__PANEL_ROWS;
+    bool plain = p->b_column_step == 1 && columns == WIDEST && rows >= ROWS;
     if (plain) (p->a_row_step == 1 ? columns_packing : rows_packing)(p, p->c, p->c_row_step, p->start, p->start_row_step);
-    else nx__panel_pack_b(p->packed, p->b, p->b_k_step, p->b_column_step, p->k, columns);
+    else pack_b(p->packed, p->b, p->b_k_step, p->b_column_step, p->k, columns);
     p->is_packed = true;
-    return plain ? NX__PANEL_ROWS : 0;
+    return plain ? ROWS : 0;
 }
 
-void nx__panel_multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
+static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     nx__panel p = *panel;
     int done = p.is_packed ? 0 : pack(&p, rows, columns);
     move_down(&p, done);
@@ -195,7 +197,7 @@ static inline __attribute__((always_inline)) void tiny_block(const tiny *t, int6
     for (int64_t q = 0; q < t->k; q++, a += t->a_step, b += t->b_step) {
         UNROLL for (int c = 0; c < columns; c++) {
             const float y = b[c * t->column_step];
-            UNROLL for (int r = 0; r < rows; r++) s[r][c] = __builtin_fmaf(a[r * t->row_step], y, s[r][c]);
+            UNROLL for (int r = 0; r < rows; r++) s[r][c] = nx__fmaf(a[r * t->row_step], y, s[r][c]);
         }
     }
     UNROLL for (int r = 0; r < rows; r++) {
@@ -266,8 +268,10 @@ static __attribute__((noinline)) void tiny_any(const nx_array *self, const nx_ar
     for (int64_t at = 0; at < m * n; at++) to[at / n * out->strides[0] + at % n * out->strides[1]] = sums[at];
 }
 
-void nx__panel_tiny(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out) {
+static void tiny_product(const nx_array *self, const nx_array *a, const nx_array *b, const nx_array *out) {
     bool is_block = a->sizes[0] == 4 && b->sizes[1] == 4 && out->strides[1] == 1;
     if (is_block) tiny_fours(self, a, b, 0, 0, out->data, out->strides[0]);
     else tiny_any(self, a, b, out);
 }
+
+const nx__panels NX_AT_LEVEL(nx__panels) = {NX_FUSED, ROWS, WIDEST, pack_b, pack_a, multiply, tiny_product};

@@ -4,10 +4,6 @@
  * twice, for float and for double. Next: element.h; kernel.h says what each function does. */
 #include "kernel/kernel.h"
 
-#define NX_PASTE_(a, b) a##_##b
-#define NX_PASTE(a, b) NX_PASTE_(a, b)
-#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
-
 enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 #define EACH(k, n) for (int k = 0; k < (n); k++)
 /* Says to the compiler that no elements are left over. */

@@ -1,10 +1,10 @@
-/* Which level's row kernels run. row.c is compiled once a level; a processor family without level v4 builds that one
- * with the base flags. */
+/* Which level's row kernels run: row.c is compiled once a level. */
 #include "kernel/kernel.h"
 
-extern const nx_rows nx__rows_base[2], nx__rows_v4[2]; /* float, double */
+typedef nx_rows rows_pair[2]; /* float, double */
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const rows_pair nx__rows)
 
 const nx_rows *nx_rows_get(nx_dtype dtype) {
-    static const nx_rows *const rows[NX_N_LEVELS] = {nx__rows_base, nx__rows_v4};
+    static const nx_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, nx__rows)};
     return &rows[nx_level()][dtype == NX_F64];
 }

@@ -7,10 +7,6 @@
 
 #include <math.h>
 
-#define NX_PASTE_(a, b) a##_##b
-#define NX_PASTE(a, b) NX_PASTE_(a, b)
-#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
-
 #define ADD_float nx__fmaf
 #define ADD_double nx__fma
 #define ROOT_float sqrtf

@@ -19,6 +19,7 @@ typedef struct nx__step_facts {
 typedef void nx__step_fn(const nx__step_facts *f, void *parameter, void *grad, void *first, void *second,
                          void *most, int64_t n);
 typedef struct nx__step_rows { nx__step_fn *adam, *sgd; } nx__step_rows;
-extern const nx__step_rows nx__step_rows_base[2], nx__step_rows_v4[2]; /* float, double */
+typedef nx__step_rows nx__step_pair[2]; /* float, double */
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__step_pair nx__step_rows)
 
 #endif

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.gen.levels import write_levels
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 TEXT = (ROOT / "docs/add-an-operator.md").read_text()
 BLOCKS = re.findall(r"^```(console)?\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
@@ -101,12 +103,13 @@ def test_what_is_generated_knows_it(tree: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not here")
 def test_its_loop_computes_pytorchs_numbers(tree: Path, tmp_path: Path) -> None:
     run(f"python -m gen.main generate --out {tmp_path}/gen", tree)
+    write_levels(tmp_path)
     flags = f"-std=gnu11 -w -I{ROOT}/src -I{ROOT}/include -I{ROOT} -I{tmp_path}"
     for name in ("grad.c", "meta.c", "tables.c", "calls.c"):
         assert run(f"gcc {flags} -fsyntax-only {tmp_path}/gen/{name}", tree) == ""
-    library = tmp_path / "loops.so"
+    library, loops = tmp_path / "loops.so", f"{tmp_path}/gen/loops_point_float.c"
     level = "-O0 -shared -fPIC -DNX_LEVEL_NAME=base -DNX_FUSED=0"
-    assert run(f"gcc {flags} {level} -o {library} {tmp_path}/gen/loops.c {ROOT}/src/kernel/bounds.c -lm", tree) == ""
+    assert run(f"gcc {flags} {level} -o {library} {loops} {ROOT}/src/kernel/bounds.c -lm", tree) == ""
     torch.manual_seed(0)
     x, y = torch.randn(2, 77)
     x[:3], y[:3] = torch.tensor([1.0, float("inf"), float("nan")]), torch.tensor([1.0, float("inf"), 0.0])

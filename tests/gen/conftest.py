@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+LEVELS = ["base:all", "v3:all", "v4:float"]
 sys.path.insert(0, str(ROOT))
 
 from gen.main import load  # noqa: E402
@@ -22,7 +23,7 @@ def root():
 def world():
     """The entries of ops/, read, checked and written."""
     world = load(ROOT / "ops")
-    world.files_written = write_all(world, ROOT / "ops", ["base", "v4"]) if not world.problems else None
+    world.files_written = write_all(world, ROOT / "ops", LEVELS) if not world.problems else None
     assert not world.problems, world.show_problems()
     return world
 
@@ -32,7 +33,7 @@ def pytest_generate_tests(metafunc):
     if "case" in metafunc.fixturenames:
         world = load(ROOT / "ops")
         assert not world.problems, world.show_problems()
-        cases = json.loads(write_all(world, ROOT / "ops", ["base"])["cases.json"])
+        cases = json.loads(write_all(world, ROOT / "ops", ["base:all"])["cases.json"])
         cases = [case for case in cases if metafunc.module.fits(metafunc.function.__name__, case)]
         ids = [f"{case['op'][6:]}-{case['seed']}" for case in cases]
         metafunc.parametrize("case", cases, ids=ids)

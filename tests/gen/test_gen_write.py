@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from gen.main import load
 from gen.model import schema
 from gen.write_all import write_all
 from gen.write_text import describe, ops_txt
+from tests.gen.levels import write_levels
 
 needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not here")
 
@@ -31,7 +33,8 @@ def test_ops_txt_is_current(world, root):
 
 def test_two_runs_give_equal_bytes(root, tmp_path):
     for name, seed in (("a", "1"), ("b", "2")):
-        command = [sys.executable, "-m", "gen.main", "generate", "--out", str(tmp_path / name), "--levels", "base,v4"]
+        levels = ["--levels", "base:all,v3:all,v4:float"]
+        command = [sys.executable, "-m", "gen.main", "generate", "--out", str(tmp_path / name), *levels]
         subprocess.run(command, cwd=root, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
@@ -65,21 +68,30 @@ def test_saved_values(world):
 
 
 # ---- loops
-LEVELS = {"base": [], "v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"]}
+LEVELS = {
+    "base": ["-DNX_FUSED=0"],
+    "v3": ["-DNX_FUSED=1", "-march=x86-64-v3"],
+    "v4": ["-DNX_FUSED=1", "-march=x86-64-v4", "-mprefer-vector-width=512"],
+}
 
 
-def has_v4():
-    try:
-        return "avx512vl" in open("/proc/cpuinfo").read()
-    except OSError:
-        return False
+def has(level):
+    flag = {"base": "", "v3": "avx2", "v4": "avx512vl"}[level]
+    return flag in Path("/proc/cpuinfo").read_text()
+
+
+def write_loops(world, folder, names):
+    """The files of loops; returns their paths."""
+    for name in names:
+        (folder / name).write_text(world.files_written[name], encoding="utf-8")
+    return [str(folder / name) for name in names]
 
 
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param("base"),
-        pytest.param("v4", marks=pytest.mark.skipif(not has_v4(), reason="this processor has no AVX-512")),
+        pytest.param(level, marks=pytest.mark.skipif(not has(level), reason=f"this processor has no {level}"))
+        for level in LEVELS
     ],
 )
 def loops(request, root, world, tmp_path_factory):
@@ -87,7 +99,7 @@ def loops(request, root, world, tmp_path_factory):
     if not shutil.which("gcc"):
         pytest.skip("gcc is not here")
     folder = tmp_path_factory.mktemp("loops")
-    (folder / "loops.c").write_text(world.files_written["loops.c"], encoding="utf-8")
+    sources = write_loops(world, folder, [f"loops_{f}_{c}.c" for f in ("point", "reduce") for c in ("int", "float")])
     library = folder / "loops.so"
     command = [
         "gcc",
@@ -100,11 +112,10 @@ def loops(request, root, world, tmp_path_factory):
         f"-I{root}/src",
         f"-I{root}/include",
         f"-DNX_LEVEL_NAME={request.param}",
-        "-DNX_FUSED=0",
         *LEVELS[request.param],
         "-o",
         str(library),
-        str(folder / "loops.c"),
+        *sources,
         f"{root}/src/kernel/bounds.c",
         "-lm",
     ]
@@ -235,11 +246,13 @@ def test_sum_fold(loops, short, n):
 @needs_gcc
 def test_levels_agree_bit_for_bit(root, world, tmp_path):
     torch = pytest.importorskip("torch")
-    if not has_v4():
-        pytest.skip("this processor has no AVX-512")
-    outs = []
+    if not has("v3"):
+        pytest.skip("this processor has level base alone")
+    outs = {}
     for level, flags in LEVELS.items():
-        (tmp_path / "loops.c").write_text(world.files_written["loops.c"], encoding="utf-8")
+        if not has(level):
+            continue
+        sources = write_loops(world, tmp_path, ["loops_point_float.c", "loops_reduce_float.c"])
         library = tmp_path / f"{level}.so"
         subprocess.run(
             [
@@ -252,11 +265,10 @@ def test_levels_agree_bit_for_bit(root, world, tmp_path):
                 f"-I{root}/src",
                 f"-I{root}/include",
                 f"-DNX_LEVEL_NAME={level}",
-                "-DNX_FUSED=0",
                 *flags,
                 "-o",
                 str(library),
-                str(tmp_path / "loops.c"),
+                *sources,
                 f"{root}/src/kernel/bounds.c",
                 "-lm",
             ],
@@ -267,8 +279,12 @@ def test_levels_agree_bit_for_bit(root, world, tmp_path):
         x, y, out, total = torch.randn(4096) * 100, torch.randn(4096), torch.zeros(4096), torch.zeros(())
         run_loop(loops, "add_Tensor_f32", [out.data_ptr(), x.data_ptr(), y.data_ptr()], [4, 4, 4], 4096, [0.3])
         fold(loops, "f32", [(x.data_ptr(), 4096)], total.data_ptr(), 4)
-        outs.append((out, total))
-    assert all(torch.equal(a, b) for a, b in zip(*outs))
+        exp = torch.zeros(4096)
+        run_loop(loops, "exp_f32", [exp.data_ptr(), y.data_ptr()], [4, 4], 4096, [])
+        outs[level] = (out, total, exp)
+    assert all(torch.equal(a, b) for a, b in zip(outs["base"][:2], outs["v3"])), "sums and additions are not fused"
+    if "v4" in outs:
+        assert all(torch.equal(a, b) for a, b in zip(outs["v3"], outs["v4"])), "both levels are fused"
 
 
 # ---- one place
@@ -289,12 +305,12 @@ def test_an_operator_is_one_entry(root, tmp_path):
     with (tmp_path / "ops" / "point.op").open("a", encoding="utf-8") as file:
         file.write(NEW.replace("g*(exp_(self) + result)", "g + g*result"))
     world = load(tmp_path / "ops")
-    files = write_all(world, tmp_path / "ops", ["base"])
+    files = write_all(world, tmp_path / "ops", ["base:all"])
     assert not world.problems, world.show_problems()
     for name, expected in {
         "ops.h": "nx_xexp_out(",
         "tables.c": '"aten::xexp_(Tensor(a!) self) -> Tensor(a!)"',
-        "loops.c": "nx__loop_xexp_bf16",
+        "loops_point_float.c": "nx__loop_xexp_bf16",
         "grad.c": "nx__backward_xexp(",
         "functions.c": '"torch.xexp"',
         "_C_ops.pyi": "def xexp_(self)",
@@ -305,6 +321,7 @@ def test_an_operator_is_one_entry(root, tmp_path):
     if shutil.which("gcc"):
         gen = tmp_path / "build" / "gen"
         gen.mkdir(parents=True)
+        write_levels(tmp_path / "build")
         for name, text in files.items():
             (gen / name).write_text(text, encoding="utf-8")
         for name, more in (
@@ -312,7 +329,7 @@ def test_an_operator_is_one_entry(root, tmp_path):
             ("meta.c", []),
             ("tables.c", []),
             ("calls.c", []),
-            ("loops.c", ["-DNX_LEVEL_NAME=base", "-DNX_FUSED=0"]),
+            ("loops_point_float.c", ["-DNX_LEVEL_NAME=base", "-DNX_FUSED=0"]),
         ):
             command = [
                 "gcc",

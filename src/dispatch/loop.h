@@ -1,0 +1,31 @@
+/* What an element loop is. Generated loops include this and kernel/element.h alone, so that no other change compiles them
+ * again. */
+#ifndef NX_LOOP_H
+#define NX_LOOP_H
+
+#include <stdint.h>
+
+/* The name of what is compiled once a level (meson.build): name_v3, for NX_LEVEL_NAME=v3. */
+#define NX_PASTE_(a, b) a##_##b
+#define NX_PASTE(a, b) NX_PASTE_(a, b)
+#define NX_AT_LEVEL(name) NX_PASTE(name, NX_LEVEL_NAME)
+
+/* Element loops of a point operator: ptrs and steps (bytes) first of the outputs, then of the tensor operands in
+ * parameter order; constants are the Scalar parameters, already in the computing type. */
+typedef union nx_const { double f; int64_t i; } nx_const;
+typedef void nx_loop_fn(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants);
+/* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second
+ * state to the first; done writes one result element; count is the number of elements folded. */
+typedef struct nx_reduce_loop {
+    void (*init)(void *state);
+    void (*fold)(void *state, const char *x, int64_t step, int64_t n);
+    void (*merge)(void *state, const void *other);
+    void (*done)(const void *state, int64_t count, char *out);
+    /* (optional) A state of several numbers, its strands: element i goes to strand i % strands. Folds n rows of
+     * columns that lie side by side into `columns` states at once, given as [strand][NX_REDUCE_COLUMNS]. */
+    void (*fold_columns)(void *states, const char *x, int64_t step, int64_t n, int columns);
+    int strands;
+} nx_reduce_loop;
+enum { NX_REDUCE_COLUMNS = 64 };
+
+#endif
