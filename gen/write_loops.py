@@ -318,7 +318,7 @@ def unswitch(expr, numbers):
 
 
 def write_point(world, sibling, add, header):
-    """Gives all loops of a point operator to add(sibling, dtype, text). Returns {(arm, dtype): C name without level}."""
+    """Gives all loops of a point operator to add(sibling, dtype, text). Returns {(arm, dtype): name without level}."""
     tensors, scalars = operands(sibling)
     names = {}
     argument, arms = arms_of(sibling)
