@@ -162,9 +162,7 @@ static int of_c_descriptor(nxpy_trace *trace, PyObject *found, PyObject *object,
         bool object_like = member->type == T_OBJECT_EX || (member->type == T_OBJECT && *(PyObject **)((char *)object + member->offset));
         if (object_like) return of_field(trace, object, name, member->offset, out);
     }
-    bool trace_back = nxpy__is_exception(object) && PyUnicode_CompareWithASCIIString(name, "__traceback__") == 0 &&
-                      ((PyBaseExceptionObject *)object)->traceback;
-    if (Py_TYPE(found) == &PyGetSetDescr_Type && nxpy__is_exception(object) && nxpy__is_born(trace, object) && !trace_back) {
+    if (Py_TYPE(found) == &PyGetSetDescr_Type && nxpy__is_exception(object) && nxpy__is_born(trace, object)) {
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }
     if (is_tuple_getter(found) && nxpy__plain_tuple(object)) {
@@ -206,7 +204,11 @@ static int of_tensor(nxpy_trace *trace, PyObject *object, PyObject *name, bool m
     if (Py_TYPE(found) == &PyGetSetDescr_Type) {
         const char *text = PyUnicode_AsUTF8(name);
         for (int k = 0; text && k < NX_COUNT(metadata); k++) {
-            if (strcmp(text, metadata[k]) == 0) return give_new(trace, PyObject_GetAttr(object, name), out);
+            if (strcmp(text, metadata[k]) != 0) continue;
+            const nxpy_note *note = nxpy__note_find(trace, object);
+            bool told = strcmp(text, "is_leaf") != 0 || !note || !note->is_input || nxpy_tensor_get(note->real)->is_parameter ||
+                        !nx_tensor_requires_grad(nxpy_tensor_get(note->real)); /* no guard tells an input's history */
+            if (told) return give_new(trace, PyObject_GetAttr(object, name), out);
         }
         return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.%U", name);
     }

@@ -186,6 +186,7 @@ typedef struct nxpy_trace {
     bool stop_enters;
     PyObject *stop_text;        /* more about it, owned or NULL */
     PyObject *error[3];         /* exception that stopped it */
+    PyObject *traceback;        /* what its exceptions have: a real one, of which nothing is read; owned or NULL */
     int depth;                  /* of inlined calls */
     int n_handling, raised_at;  /* exceptions that the root is handling; where it raised the outermost of them */
     const char *unmakeable;     /* what that is */
@@ -238,6 +239,9 @@ int nxpy__stop(nxpy_trace *trace, nxpy_break why, const char *format, ...); /* b
 /* What a handler returns for the set exception, always -1: the program's own may be caught by it, lack of memory and such
  * stop the trace. */
 int nxpy__stop_error(nxpy_trace *trace);
+/* The traceback of an exception of the trace, whose frames hold fakes: whoever looks into it ends the graph before the
+ * exception. Lent; NULL: an exception. */
+PyObject *nxpy__traceback(nxpy_trace *trace);
 nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* for nx_tracer.unknown */
 
 /* ---- sources.c: the side table ------------------------------------------------------------------ */
@@ -320,7 +324,9 @@ int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made); /* takes 
 int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
                         nxpy_segment **out);
 void nxpy__segment_free(nxpy_segment *segment);
-/* Computes the graph from values (the guards' slots) and makes what the recipe says: out[recipe.n_values], new references. */
+/* Computes the graph from values (the guards' slots) and makes what the recipe says: out[recipe.n_values], new references.
+ * 0; -1 with an exception; NXPY_UNDONE with an exception of the graph's, which has left everything as it was. */
+enum { NXPY_UNDONE = -2 };
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out);
 nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* NULL: none free, or an exception */
 void nxpy__root_free(nxpy_root *root);
@@ -338,7 +344,7 @@ int nxpy__fit_make(nxpy_captured *owner, nxpy_segment *segment, PyObject **value
 /* The only one of a segment in which nothing varies; `inputs` is the list of fakes. 0, or -1 with an exception. */
 int nxpy__fit_first(nxpy_captured *owner, nxpy_segment *segment, PyObject *inputs);
 void nxpy__fit_drop(nxpy_fit *fit);
-/* Computes the graph: results[n_results] are new references. */
+/* Computes the graph: results[n_results] are new references. 0, -1, NXPY_UNDONE. */
 int nxpy__fit_run(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values, PyObject **results);
 /* A tensor like `real` without elements, that requires grad as it does. */
 nx_status nxpy__fake_new(const nx_tensor *real, nx_tensor **out);

@@ -86,11 +86,12 @@ static nxpy_root *find_root(const nxpy_captured *captured, const PyObject *funct
     return NULL;
 }
 
-/* A hit that returns: *out. False: there is none. */
-static __attribute__((noinline)) bool try_fast(nxpy_captured *captured, const call *c, PyObject **out) {
+typedef enum fast { MISS, HIT, PLAIN } fast; /* PLAIN: its graph failed and changed nothing */
+/* A hit that returns: *out. */
+static __attribute__((noinline)) fast try_fast(nxpy_captured *captured, const call *c, PyObject **out) {
     nxpy_root *root = find_root(captured, c->function);
     nxpy_point *point = root && root->points.n ? root->points.at[0] : NULL;
-    if (!point || !point->segments.n || point->next != 0) return false;
+    if (!point || !point->segments.n || point->next != 0) return MISS;
     const PyFunctionObject *function = (PyFunctionObject *)c->function;
     PyObject *const *args = c->args, *names = c->names;
     Py_ssize_t n = c->n;
@@ -104,11 +105,16 @@ static __attribute__((noinline)) bool try_fast(nxpy_captured *captured, const ca
     size_t room = (size_t)point->n_slots;
     if (NX_UNLIKELY(room > FAST_SLOTS) && !(values = nx_alloc(sizeof *values * room))) fits = false;
     nxpy_segment *segment = fits ? nxpy__point_find(point, roots, values) : NULL;
-    bool hit = segment && segment->returns;
+    fast hit = segment && segment->returns ? HIT : MISS;
     if (hit) {
         captured->running++;
-        if (nxpy__segment_values(segment, values, out) < 0) *out = NULL;
+        int done = nxpy__segment_values(segment, values, out);
         captured->running--;
+        if (NX_UNLIKELY(done < 0)) *out = NULL;
+        if (NX_UNLIKELY(done == NXPY_UNDONE)) {
+            PyErr_Clear();
+            hit = PLAIN;
+        }
     }
     if (NX_UNLIKELY(values != local)) nx_free(values);
     Py_XDECREF(b.tuple);
@@ -136,7 +142,9 @@ static PyObject *run_frame(nxpy_captured *captured, const call *c) {
 static PyObject *call_bound(nxpy_captured *captured, PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *result;
     const call c = {function, args, names, n};
-    return try_fast(captured, &c, &result) ? result : run_frame(captured, &c);
+    fast hit = try_fast(captured, &c, &result);
+    if (NX_LIKELY(hit == HIT)) return result;
+    return hit == PLAIN ? PyObject_Vectorcall(function, args, (size_t)n, names) : run_frame(captured, &c);
 }
 
 /* A generator or coroutine runs later, in pieces. */

@@ -52,12 +52,21 @@ int nxpy__stop(nxpy_trace *trace, nxpy_break why, const char *format, ...) {
     return -1;
 }
 
+PyObject *nxpy__traceback(nxpy_trace *trace) {
+    if (trace->traceback) return trace->traceback;
+    PyObject *globals = PyFunction_GET_GLOBALS(trace->root->function);
+    PyObject *made = nxpy_traceback_new((PyCodeObject *)trace->root->code, globals, trace->line);
+    if (made && !nxpy__note_add(trace, made, NXPY_NOTE_BORN, -1)) Py_CLEAR(made);
+    return trace->traceback = made;
+}
+
 /* An exception that the traced program does not catch, or that is none of its own, stops the trace. */
 static int stop_uncaught(nxpy_trace *trace) {
     trace->stop = NXPY_BREAK_EXCEPTION;
     trace->clean = false;
     PyErr_Fetch(&trace->error[0], &trace->error[1], &trace->error[2]);
     PyErr_NormalizeException(&trace->error[0], &trace->error[1], &trace->error[2]);
+    if (trace->traceback && trace->error[1]) PyException_SetTraceback(trace->error[1], Py_None); /* it may have been caught before */
     trace->stop_text = trace->error[1] ? PyObject_Str(trace->error[1]) : NULL;
     if (!trace->stop_text) nxpy_forget_error();
     stop_exception();
@@ -177,6 +186,9 @@ static int catch_exception(nxpy_loop *loop) {
     Py_XDECREF(traceback);
     if (loop == trace->root_loop && !trace->n_handling) trace->raised_at = loop->group;
     if (!nxpy__note_find(trace, value) && !nxpy__note_add(trace, value, NXPY_NOTE_BORN, -1)) return Py_DECREF(value), -1;
+    PyObject *here = nxpy__traceback(trace);
+    if (!here) return Py_DECREF(value), nxpy__stop_error(trace);
+    PyException_SetTraceback(value, here);
     PyObject **cut = loop->view.locals + loop->view.n_locals + catcher.depth;
     while (loop->top > cut) Py_XDECREF(*--loop->top);
     if (catcher.pushes_unit) {

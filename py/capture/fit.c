@@ -225,6 +225,17 @@ static int run_called(const nxpy_segment *segment, nxpy_fit *fit, PyObject **val
     return 0;
 }
 
+/* Whether a run that failed has changed nothing: ours copy what they write back at their end, but random numbers are drawn
+ * on the way. The program then does the same uncompiled, with the error at its line and where its `except` is. */
+static bool left_nothing(const nxpy_fit *fit) {
+    bool error = PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+    const nx_graph *graph = error && fit->compiled ? nx_compiled_aot(fit->compiled)->forward : NULL;
+    for (const nx_node *node = graph ? graph->first : NULL; node; node = node->next) {
+        if (node->op && (node->op->def->flags & NX_OP_RANDOM)) return false;
+    }
+    return graph != NULL;
+}
+
 int nxpy__fit_run(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values, PyObject **results) {
     int done = fit->compiled ? run_compiled(segment, fit, values, results) : run_called(segment, fit, values, results);
     if (NX_UNLIKELY(!fit->compiled && !fit->called && done == 0)) {
@@ -232,5 +243,5 @@ int nxpy__fit_run(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values,
         find_compiled(fit);
     }
     for (int k = 0; done < 0 && k < segment->n_results; k++) Py_CLEAR(results[k]);
-    return done;
+    return NX_UNLIKELY(done < 0) && left_nothing(fit) ? NXPY_UNDONE : done;
 }

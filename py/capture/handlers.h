@@ -42,6 +42,7 @@ typedef PyObject *nxpy_special_fn(nxpy_loop *loop, PyObject *function, PyObject 
 #undef NXPY_SPECIAL_ROW
 
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key); /* of a captured tensor */
+int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y); /* x is y, of values in use; guarded. 1, 0, -1: stopped */
 int nxpy__is_printable(nxpy_trace *trace, PyObject *o); /* its text runs no code that is not followed; 0 or -1 */
 
 /* ---- attributes that are written (attributes.c) ---------------------------------------------------------------------------- */

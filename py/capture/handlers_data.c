@@ -55,10 +55,20 @@ static int has_python_methods(nxpy_trace *trace, PyObject *o, const char *const 
     return 1;
 }
 
+/* A tensor's class has the operators that it has now: methods of C, or Python's, which are inlined. 0 or -1. */
+static int note_operators(nxpy_trace *trace, PyObject *tensor, const char *const *names, int n) {
+    PyObject *found;
+    for (int k = 0; k < n; k++) {
+        if (nxpy__type_value(trace, Py_TYPE(tensor), names[k], &found) < 0) return -1;
+    }
+    return 0;
+}
+
 /* 0: the operator may run; -1: stopped. */
 static int check_operands(nxpy_trace *trace, PyObject *x, PyObject *y, const char *const *names, int n) {
     PyObject *const both[] = {x, y};
     for (int k = 0; k < 2; k++) {
+        if (nxpy__is_fake(trace, both[k]) && note_operators(trace, both[k], names, n) < 0) return -1;
         if (knows_operand(trace, both[k])) continue;
         int python = has_python_methods(trace, both[k], names, n);
         if (python < 0) return -1;
@@ -124,7 +134,8 @@ int op_unary_not(nxpy_loop *loop, int arg) {
 /* Whether comparing o runs only code that is known: 1, 0, -1. Identity decides for classes, functions and plain instances. */
 static int is_comparable(nxpy_trace *trace, PyObject *o, int depth) {
     static const char *const names[] = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"};
-    if (is_plain(o) || nxpy__is_fake(trace, o)) return 1;
+    if (is_plain(o)) return 1;
+    if (nxpy__is_fake(trace, o)) return note_operators(trace, o, names, NX_COUNT(names)) < 0 ? -1 : 1;
     if (nxpy_tensor_check(o) || depth > 8) return 0;
     if (PyType_Check(o)) return Py_TYPE(o)->tp_richcompare == PyType_Type.tp_richcompare;
     if (is_container(o)) {
@@ -162,21 +173,41 @@ int op_compare_op(nxpy_loop *loop, int arg) {
     return nxpy__finish(loop, 2, PyObject_RichCompare(x, y, arg));
 }
 
-int op_is_op(nxpy_loop *loop, int arg) {
-    nxpy_trace *trace = loop->trace;
-    PyObject *x = USE(2), *y = x ? USE(1) : NULL;
-    if (!y) return -1;
+/* Wherever this constant was fetched, it is the very object: one value may be several objects. 0 or -1. */
+static int note_very(nxpy_trace *trace, PyObject *constant) {
+    for (int k = 0; k < trace->segment->guards.rows.n; k++) {
+        const nxpy_row *row = &trace->segment->guards.rows.at[k];
+        bool same = row->code == NXPY_ROW_EQUALS && row->a == constant;
+        if (same && nxpy__check(trace, NXPY_ROW_ID, row->from, constant, 0) < 0) return -1;
+    }
+    return 0;
+}
+
+/* Of which there is only one. */
+static bool is_single(PyObject *o) {
+    return o == Py_None || PyBool_Check(o) || o == Py_Ellipsis || o == Py_NotImplemented || nxpy_dtype_check(o);
+}
+
+int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y) {
     /* lists and such that existed before are not guarded by identity, unless the answer is seen from the kind */
-    bool told = x == Py_None || y == Py_None || PyBool_Check(x) || PyBool_Check(y) || nxpy__is_born(trace, x) || nxpy__is_born(trace, y);
-    if (!told && is_container(x) && is_container(y)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "identity of lists, tuples or dicts");
+    bool told = is_single(x) || is_single(y) || nxpy__is_born(trace, x) || nxpy__is_born(trace, y);
+    if (!told && is_container(x) && is_container(y) && !nxpy_constant_check(x) && !nxpy_constant_check(y)) {
+        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "identity of lists, tuples or dicts");
+    }
+    if (nxpy_symint_check(x) || nxpy_symint_check(y)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "identity of a size");
+    if (!told && nxpy_constant_equal(x, y) && (note_very(trace, x) < 0 || note_very(trace, y) < 0)) return -1;
     for (int k = 0; !told && k < 2; k++) { /* instances are guarded by their class alone so far */
         PyObject *o = k ? y : x;
         const nxpy_note *note = nxpy__note_find(trace, o);
         if (note && note->kind == NXPY_NOTE_SOURCE && !note->fake && nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0) return -1;
     }
-    PyObject *result = (x == y) != (arg == 1) ? Py_True : Py_False;
-    Py_INCREF(result);
-    return nxpy__finish(loop, 2, result);
+    return x == y;
+}
+
+int op_is_op(nxpy_loop *loop, int arg) {
+    PyObject *x = USE(2), *y = x ? USE(1) : NULL;
+    int same = y ? nxpy__is(loop->trace, x, y) : -1;
+    return same < 0 ? -1 : nxpy__finish(loop, 2, PyBool_FromLong(same != arg));
 }
 
 /* A key of something that is no tensor: a size that the trace left open is fixed. Lent; NULL: stopped. */
@@ -209,7 +240,7 @@ int op_contains_op(nxpy_loop *loop, int arg) {
     if (!known && is_instance(in)) {
         static const char *const names[] = {"__contains__"};
         known = has_python_methods(trace, in, names, 1);
-        if (known == 1 && !_PyType_Lookup(Py_TYPE(in), PyUnicode_InternFromString(names[0]))) known = 0;
+        if (known == 1 && nxpy__type_value(trace, Py_TYPE(in), names[0], &value) == 0 && !value) known = 0;
     }
     if (known < 0) return -1;
     if (!known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s in %.100s", Py_TYPE(x)->tp_name, Py_TYPE(in)->tp_name);
@@ -262,7 +293,8 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     bool plain_key = nxpy_constant_check(key) || PySlice_Check(key);
     if ((nxpy_constant_check(of) || PyRange_Check(of)) && plain_key) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     if (nxpy__is_fake(trace, of)) {
-        PyObject *index = nxpy__index(trace, key);
+        static const char *const names[] = {"__getitem__"};
+        PyObject *index = note_operators(trace, of, names, 1) < 0 ? NULL : nxpy__index(trace, key);
         if (!index) return trace->stop ? -1 : nxpy__stop_error(trace);
         PyObject *result = PyObject_GetItem(of, index);
         Py_DECREF(index);
@@ -292,7 +324,9 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
 static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *value) {
     nxpy_trace *trace = loop->trace;
     if (nxpy__is_fake(trace, of)) {
-        PyObject *index = nxpy__index(trace, key), *use = index ? nxpy__use(trace, value) : NULL;
+        static const char *const names[] = {"__setitem__"};
+        PyObject *index = note_operators(trace, of, names, 1) < 0 ? NULL : nxpy__index(trace, key);
+        PyObject *use = index ? nxpy__use(trace, value) : NULL;
         bool plain = use && (nxpy__is_fake(trace, use) || nxpy_constant_check(use));
         if (use && !plain) nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(of)->tp_name);
         int done = plain ? PyObject_SetItem(of, index, use) : -1;

@@ -133,7 +133,8 @@ int op_with_except_start(nxpy_loop *loop, int arg) {
     if (!leave) return -1;
     PyObject *type = (PyObject *)Py_TYPE(value);
     if (!nxpy__note_find(trace, type) && !nxpy__note_add(trace, type, NXPY_NOTE_FIXED, -1)) return -1;
-    PyObject *args[] = {Py_NewRef(type), Py_NewRef(value), Py_NewRef(Py_None)}; /* no traceback: frames hold fakes */
+    PyObject *traceback = PyException_GetTraceback(value);
+    PyObject *args[] = {Py_NewRef(type), Py_NewRef(value), traceback ? traceback : Py_NewRef(Py_None)};
     PyObject *result = nxpy__call(loop, leave, args, 3, NULL);
     for (int k = 0; k < 3; k++) Py_DECREF(args[k]);
     return nxpy__finish(loop, 0, result);

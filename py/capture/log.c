@@ -62,7 +62,9 @@ void nxpy__log_event(const char *event, const char *format, ...) {
     va_end(list);
     if (info && (name = PyUnicode_FromString(event))) {
         if (!trace) tell(name, info);
-        else if ((trace->events || (trace->events = PyList_New(0))) && (pair = PyTuple_Pack(2, name, info))) PyList_Append(trace->events, pair);
+        else if (!trace->events) trace->events = PyList_New(0);
+        pair = trace && trace->events ? PyTuple_Pack(2, name, info) : NULL;
+        if (pair) (void)PyList_Append(trace->events, pair);
     }
     if (PyErr_Occurred()) PyErr_WriteUnraisable(nxpy__log);
     Py_XDECREF(pair);

@@ -167,6 +167,7 @@ typedef struct drive_state {
     nxpy_frame *frame;
     nxpy_view view;
     bool told;                  /* a listener has heard that a segment runs */
+    bool plain;                 /* the interpreter runs the rest: a graph failed and changed nothing */
     PyObject **values;          /* room for `n_values` slots; owned */
     int n_values;
 } drive_state;
@@ -296,7 +297,10 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
     if (drive->told) nxpy__log_event("ran", "{sO}", "name", drive->owner->name);
     drive->told = false;
     nxpy__hook_hold(true);
-    if (done == 0 && segment->returns) {
+    if (done == NXPY_UNDONE) {
+        PyErr_Clear();
+        drive->plain = *goes_on = true;
+    } else if (done == 0 && segment->returns) {
         result = made[0];
     } else if (done == 0) {
         fill_frame(segment, drive->frame, &drive->view, made);
@@ -313,7 +317,8 @@ PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thre
     bool goes_on = true;
     while (goes_on) {
         nxpy_segment *segment = NULL;
-        int found = find_or_trace(drive, &segment);
+        bool plain = drive->plain || nxpy_thread_is_traced(thread); /* by a debugger that the last instruction began */
+        int found = plain ? 0 : find_or_trace(drive, &segment);
         goes_on = false;
         if (found == 1 && NX_UNLIKELY(nxpy__log && !segment->ran)) {
             segment->ran = drive->told = goes_on = true;

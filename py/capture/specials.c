@@ -135,8 +135,11 @@ static bool use(ARGS, Py_ssize_t least, Py_ssize_t most) {
 /* 1: *out; 0: there is none; -1: stopped, or another exception. */
 static int look_up(nxpy_loop *loop, PyObject *object, PyObject *name, PyObject **out) {
     if (!PyUnicode_CheckExact(name)) return nxpy__stop(loop->trace, NXPY_BREAK_ATTRIBUTE, "a name that is no string");
-    PyUnicode_InternInPlace(&(PyObject *){Py_NewRef(name)});
-    if (nxpy__attribute(loop->trace, object, name, false, out) >= 0) return 1;
+    Py_INCREF(name);
+    PyUnicode_InternInPlace(&name);
+    int found = nxpy__attribute(loop->trace, object, name, false, out);
+    Py_DECREF(name); /* the row that it made keeps it */
+    if (found >= 0) return 1;
     if (loop->trace->stop || !PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
     PyErr_Clear();
     return 0;
@@ -458,6 +461,18 @@ PyObject *nxpy__special_str_format(ARGS) {
     return text;
 }
 
+PyObject *nxpy__special_is(ARGS) {
+    USE_ALL(2, 2);
+    int same = nxpy__is(loop->trace, args[0], args[1]);
+    return same < 0 ? NULL : PyBool_FromLong(same);
+}
+
+PyObject *nxpy__special_is_not(ARGS) {
+    USE_ALL(2, 2);
+    int same = nxpy__is(loop->trace, args[0], args[1]);
+    return same < 0 ? NULL : PyBool_FromLong(!same);
+}
+
 PyObject *nxpy__special_hash(ARGS) {
     USE_ALL(1, 1);
     if (!nxpy_constant_check(args[0])) return stopped(loop, function);
@@ -466,7 +481,7 @@ PyObject *nxpy__special_hash(ARGS) {
     return value;
 }
 
-/* The exception that is being handled, without a traceback, whose frames hold fakes. */
+/* The exception that is being handled. */
 PyObject *nxpy__special_exc_info(ARGS) {
     USE_ALL(0, 0);
     PyObject *value = PyThreadState_Get()->exc_info->exc_value;
@@ -474,7 +489,9 @@ PyObject *nxpy__special_exc_info(ARGS) {
     if (!nxpy__is_born(loop->trace, value)) return stopped(loop, function);
     PyObject *type = (PyObject *)Py_TYPE(value);
     if (!nxpy__note_find(loop->trace, type) && !nxpy__note_add(loop->trace, type, NXPY_NOTE_FIXED, -1)) return NULL;
-    return PyTuple_Pack(3, type, value, Py_None);
+    PyObject *traceback = PyException_GetTraceback(value), *all = PyTuple_Pack(3, type, value, traceback ? traceback : Py_None);
+    Py_XDECREF(traceback);
+    return all;
 }
 
 /* Of what existed before it is a constant, guarded. Tensors that are no parameters are others at each call. */

@@ -74,6 +74,7 @@ static void end_recording(nxpy_trace *trace) {
 static void trace_free(nxpy_trace *trace) {
     nxpy__notes_free(trace);
     nx_vec_free(&trace->inputs);
+    Py_XDECREF(trace->traceback);
     Py_XDECREF(trace->events);
     Py_XDECREF(trace->sources);
     Py_XDECREF(trace->ask);

@@ -63,6 +63,9 @@ bool nxpy_catcher_find(const nxpy_view *view, int unit, nxpy_catcher *out);
 /* The exception that is being handled, replaced: takes `value` (NULL: none), returns the one before. */
 PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value);
 
+/* A traceback of one frame of this code, which runs nowhere. */
+PyObject *nxpy_traceback_new(PyCodeObject *code, PyObject *globals, int line);
+
 /* ---- generators ----------------------------------------------------------------------------------------- */
 PyObject *nxpy_frame_generator(nxpy_frame *frame);       /* whose frame it is, lent; NULL: no generator's */
 nxpy_frame *nxpy_generator_frame(PyObject *generator);

@@ -11,6 +11,7 @@
 #define NEED_OPCODE_TABLES 1
 #include <Python.h>
 
+#include <frameobject.h>
 #include <internal/pycore_frame.h>
 #include <internal/pycore_code.h>
 #include <internal/pycore_dict.h>
@@ -161,6 +162,13 @@ PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value) {
     PyObject *before = thread->exc_info->exc_value;
     thread->exc_info->exc_value = value;
     return before;
+}
+
+PyObject *nxpy_traceback_new(PyCodeObject *code, PyObject *globals, int line) {
+    PyFrameObject *frame = PyFrame_New(PyThreadState_Get(), code, globals, NULL);
+    PyObject *made = frame ? PyObject_CallFunction((PyObject *)&PyTraceBack_Type, "OOii", Py_None, frame, 0, line) : NULL;
+    Py_XDECREF(frame);
+    return made;
 }
 
 /* ---- generators -------------------------------------------------------------------------------------------- */

@@ -12,8 +12,27 @@ static const nxpy_row *row_of_slot(const nxpy_guards *guards, int slot) {
     return slot >= 0 && slot < guards->n_slots ? &guards->rows.at[guards->row_of_slot.at[slot]] : NULL;
 }
 
+/* Objects whose text is C's; no code of the user's runs for another. */
+static bool has_own_text(PyObject *object) {
+    static PyTypeObject *const types[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethodDescr_Type, &PyWrapperDescr_Type, &PyCode_Type};
+    for (int k = 0; k < NX_COUNT(types); k++) {
+        if (Py_TYPE(object) == types[k]) return true;
+    }
+    return nxpy_constant_check(object) || Py_TYPE(object) == &PyType_Type;
+}
+
 static void add_object(nx_text *text, PyObject *object, bool repr) {
-    PyObject *string = !object ? NULL : repr ? PyObject_Repr(object) : PyObject_Str(object);
+    if (object && PyTuple_CheckExact(object) && !nxpy_constant_check(object)) {
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(object); k++) {
+            nx_text_add(text, k ? ", " : "(");
+            add_object(text, PyTuple_GET_ITEM(object, k), true);
+        }
+        nx_text_add(text, PyTuple_GET_SIZE(object) == 1 ? ",)" : ")");
+        return;
+    }
+    bool own = object && has_own_text(object);
+    PyObject *string = !object ? NULL : !own ? PyUnicode_FromFormat("<%s object at %p>", Py_TYPE(object)->tp_name, object)
+                       : repr ? PyObject_Repr(object) : PyObject_Str(object);
     const char *utf8 = string ? PyUnicode_AsUTF8(string) : NULL;
     nx_text_add(text, "%s", utf8 ? utf8 : "?");
     Py_XDECREF(string);

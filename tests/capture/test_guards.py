@@ -2,6 +2,8 @@
 
 import abc
 import collections.abc
+import gc
+import sys
 from typing import Protocol, runtime_checkable
 
 import narthex as torch
@@ -452,3 +454,81 @@ def test_protocols_equal_eager():
     capture = compiled(function, backend=run_graph)
     for value in (Square(), 1, Square()):
         assert same(capture(ones(1), value), function(ones(1), value))
+
+
+# ---- what is constant, and what only looks so
+
+
+class Loud:
+    said = []
+
+    def __init__(self, hidden=0):
+        self.hidden = hidden
+
+    def __repr__(self):
+        Loud.said.append(self.hidden)
+        raise KeyboardInterrupt
+
+
+FIRST, SECOND = Loud(1), Loud(2)
+
+
+def test_reasons_run_no_code_of_the_users():
+    def function(x, o, table):
+        return x + (1 if o == FIRST else 2) + len(table)
+
+    capture = make(function)
+    for o in (SECOND, FIRST, SECOND):
+        assert capture(ones(1), o, {o: 1}).tolist() == function(ones(1), o, {o: 1}).tolist()
+    assert not Loud.said and "another object" in capture.recompiles[0]
+
+
+def test_is_leaf():
+    capture = make(lambda x: x + (1 if x.is_leaf else 2))
+    leaf = ones(1).requires_grad_()
+    for x, expected in ((leaf, 2), (leaf * 1, 3), (ones(1), 2), (leaf * 1, 3), (leaf, 2)):
+        assert capture(x).tolist() == [expected]
+
+
+def test_identity_of_equal_strings():
+    def function(x, a, b):
+        return x + (1 if a is b else 2)
+
+    capture = make(function)
+    one, other = "".join(["lin", "ear"]), "".join(["lin", "ear"])
+    for a, b in ((one, one), (one, other), (one, one), (one, "no"), (1, None), (None, None), (1000, int("1000"))):
+        assert capture(ones(1), a, b).tolist() == function(ones(1), a, b).tolist()
+
+
+@pytest.mark.parametrize("name", ["__mul__", "__neg__", "__lt__", "__getitem__"])
+def test_operators_of_the_class_that_change(name):
+    def values(call):
+        return call(ones(2))
+
+    def plain(x):
+        return x * 2, -x, x < 1, x[0]
+
+    capture, old = make(plain), getattr(torch.Tensor, name)
+    assert same(values(capture), values(plain))
+    try:
+        setattr(torch.Tensor, name, lambda *args: torch.add(args[0], 5))
+        expected = values(plain)
+        assert same(values(capture), expected)
+    finally:
+        setattr(torch.Tensor, name, old)
+    assert same(values(capture), values(plain))
+
+
+def test_names_are_not_kept():
+    name = "a_name_" + str(id(Loud))
+    before = sys.getrefcount(name)
+
+    def function(x, o, name):
+        return x + (1 if hasattr(o, name) else 2) + getattr(o, name, 3)
+
+    for _ in range(8):
+        capture = make(function)
+        capture(ones(1), FIRST, name)
+        del capture
+    gc.collect()
+    assert sys.getrefcount(name) - before < 4
