@@ -1,6 +1,6 @@
 /* From a functional graph to a program: steps in order, operands as buffer + offset, results as recipes.
  * Views make no step: they only change the address and the layout of an operand. Nodes of one region
- * (src/pass) become one step if region.c can say them as a tile program, else one step each; a region runs
+ * (src/pass) become one step if region.c can say them as a tile program, else several; a region runs
  * where its last node stands. In: a verified functional graph with fakes. Out: an nx_program that needs the
  * graph no more. Next: node.c (one operator), region.c (fused), plan.c (memory), run.c. */
 #include "engine/program.h"
@@ -224,16 +224,24 @@ static nx_status find_regions(nx__lower *l, span **out) {
     return NX_OK;
 }
 
+/* What does not fit the machine as one program is two: the first half of the members, which stand in order, and the rest. */
+static nx_status lower_members(nx__lower *l, nx_node *const *members, int n) {
+    bool fused = false;
+    if (n == 1) return nx__node_lower(l, members[0]);
+    NX_TRY(nx__region_lower(l, members, n, &fused));
+    if (fused) return NX_OK;
+    NX_TRY(lower_members(l, members, n / 2));
+    return lower_members(l, members + n / 2, n - n / 2);
+}
+
 static nx_status lower_region(nx__lower *l, const span *s, int region) {
     int n = 0;
-    bool fused = false;
     nx_node **members = nx_alloc(sizeof *members * (size_t)(s->last - s->first + 1));
     if (members == NULL) return nx_fail_memory(sizeof *members * (size_t)(s->last - s->first + 1));
     for (int i = s->first; i <= s->last; i++) {
         if (l->regions.of_node[i] == region) members[n++] = l->nodes[i];
     }
-    nx_status status = n > 1 ? nx__region_lower(l, members, n, &fused) : NX_OK;
-    for (int i = 0; i < n && !fused && status == NX_OK; i++) status = nx__node_lower(l, members[i]);
+    nx_status status = lower_members(l, members, n);
     nx_free(members);
     return status;
 }

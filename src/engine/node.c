@@ -6,32 +6,10 @@
 enum { MAX_DIRECT = 65535 }; /* elements; above, the kernel may split the work over threads */
 
 /* ---- point operators: what node.c and region.c both ask -------------------------------------- */
-nx_loop_fn *nx__point_loop(const nx_node *node) {
-    const nx_op_def *def = node->op->def;
-    if (def->kind != NX_KIND_POINT || def->variant != NX_FUNCTIONAL || !def->point || def->point->n_out != 1)
-        return NULL;
-    if (def->flags & (NX_OP_RANDOM | NX_OP_MUTATES) || node->n_results != 1 || !node->fakes[0]) return NULL;
-    nx_value in[2 * NX_MAX_OPERANDS];
-    if (def->point->n_in > NX_MAX_OPERANDS || def->n_in > NX_COUNT(in)) return NULL;
-    memcpy(in, node->args, sizeof *in * (size_t)def->n_in);
-    nx_dtype dtype = node->fakes[0]->a.dtype;
-    if (nx_point_may_fail(def->point, dtype)) return NULL;
-    bool half = dtype == NX_F16 || dtype == NX_BF16;
-    for (int k = 0; k < def->point->n_in; k++) {
-        const nx_value *arg = &node->args[def->point->in_param[k]];
-        nx_value *operand = &in[def->point->in_param[k]];
-        if (arg->tag == NX_TAG_NODE) *operand = nx_value_tensor((nx_tensor *)nx__fake_of(arg));
-        /* Beside such an operand the kernel computes in float32 (src/iter/point.c). */
-        if (half && (arg->tag != NX_TAG_NODE || operand->array->dtype != dtype)) return NULL;
-    }
-    return nx_point_dtype(def->point, in) == dtype ? nx_point_loop(def->point, in, dtype) : NULL;
-}
-
-void nx__point_constants(const nx_node *node, nx_const *out) {
+void nx__point_constants(const nx_node *node, nx_dtype computing, nx_const *out) {
     const nx_point *point = node->op->def->point;
-    for (int k = 0; k < point->n_constants; k++) {
-        nx_point_constant(point, k, &node->args[point->constant_param[k]], node->fakes[0]->a.dtype, &out[k]);
-    }
+    for (int k = 0; k < point->n_constants; k++)
+        nx_point_constant(point, k, &node->args[point->constant_param[k]], computing, &out[k]);
 }
 
 uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype) {
@@ -163,9 +141,11 @@ static nx_status add_pointer(nx__lower *l, nx__direct *direct, int k, const nx_v
     return NX_OK;
 }
 
-static bool fits_direct(const nx_node *node, const nx_value *in) {
+static bool fits_direct(const nx_node *node, const nx_form *form, const nx_value *in) {
+    if (form->kind != NX_FORM_POINT) return false;
     const nx_array *out = &node->fakes[0]->a;
     const nx_point *point = node->op->def->point;
+    if (form->common != out->dtype || form->computing != out->dtype) return false;
     if (!out->contiguous || out->numel > MAX_DIRECT || out->device.type != 0) return false;
     for (int k = 0; k < point->n_in; k++) {
         const nx_value *value = &in[point->in_param[k]];
@@ -178,8 +158,9 @@ static bool fits_direct(const nx_node *node, const nx_value *in) {
 }
 
 static nx_status make_direct(nx__lower *l, const nx_node *node, nx__step *step) {
-    nx_loop_fn *loop = l->api || nx_flag.reference ? NULL : nx__point_loop(node);
-    if (loop == NULL || !fits_direct(node, step->in)) return NX_OK;
+    if (l->api || nx_flag.reference) return NX_OK;
+    nx_form form = nx_node_form(node);
+    if (!fits_direct(node, &form, step->in)) return NX_OK;
     const nx_point *point = node->op->def->point;
     const nx_array *out = step->out[0].array;
     nx__direct *direct = nx__keep(l->program, sizeof *direct);
@@ -187,8 +168,8 @@ static nx_status make_direct(nx__lower *l, const nx_node *node, nx__step *step) 
     uint64_t *numbers = nx__keep(l->program, sizeof *numbers * (size_t)point->n_in);
     if (!direct || !constants || !numbers) return NX_NO_MEMORY;
     int64_t item = (int64_t)nx_dtype_bytes(out->dtype);
-    nx__point_constants(node, constants);
-    direct->loop = loop;
+    nx__point_constants(node, form.computing, constants);
+    direct->loop = form.loop;
     direct->n = out->numel;
     direct->constants = constants;
     direct->steps[0] = item;

@@ -201,10 +201,8 @@ nx_status nx__node_lower(nx__lower *lower, const nx_node *node);
 nx_status nx__sum_lower(nx__lower *lower, const nx_node *product, bool *done);
 /* A call of `op` on an operand into a new buffer: copies of constants that are results. */
 nx_status nx__call_lower(nx__lower *lower, const nx_op *op, const nx_value *in, nx_value *out);
-/* The loop of a point operator in its computing dtype, which is that of its result; NULL: none. */
-nx_loop_fn *nx__point_loop(const nx_node *node);
 /* Scalar parameters of a point operator, as its loops take them. */
-void nx__point_constants(const nx_node *node, nx_const *out);
+void nx__point_constants(const nx_node *node, nx_dtype computing, nx_const *out);
 /* One element with the value of a number. */
 uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype);
 

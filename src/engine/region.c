@@ -1,7 +1,7 @@
 /* A region of point operators, with an optional reduction at its end, as one tile program (tile.c runs it).
- * First the index space and the arrays that come in and go out, then the instructions, then registers. A
- * region that does not fit the machine (other shapes inside, a view of an inner value, odd layouts, too many
- * arrays) is left to be lowered operator by operator; until then nothing has been changed. What must hold:
+ * First the index space and the arrays that come in and go out, then the instructions, then registers. What
+ * can be a member is said by the pass (src/pass/form.c). Members that together do not fit the machine (odd
+ * layouts, too many arrays) are left to be lowered in parts; until then nothing has been changed. What must hold:
  * each element is computed by the loops that eager mode calls, and a fold takes the chunks that the reduction
  * kernel takes, so that the results are the same bits. */
 #include "engine/program.h"
@@ -19,10 +19,19 @@ typedef struct array {
     int loaded, cast;        /* slots that hold it already, -1: none */
     nx_dtype cast_to;
 } array;
+/* A result is cast to its dtype when somebody wants it so. */
+typedef struct member {
+    nx_form form;
+    int computed;            /* slot in the computing dtype */
+    int slot;                /* in the result's dtype, -1: not yet */
+    int cast;                /* in cast_to, -1 */
+    nx_dtype cast_to;
+} member;
 typedef struct builder {
     nx__lower *l;
     nx_node *const *members;
-    int n_members, n_points, region;
+    member info[NX_REGION_MAX_NODES];
+    int n_members, n_points;
     const nx_node *fold;     /* the reduction at the end, NULL */
     const nx_array *space;   /* layout of the first member's result */
     int ndim;
@@ -37,76 +46,40 @@ typedef struct builder {
     nx_status status;        /* a failure that is no reason to go on unfused: memory */
 } builder;
 
-/* Slots of members while a program is built: node->data is the slot plus one. */
-static int slot_of(const nx_node *node) { return (int)(intptr_t)node->data - 1; }
-static void set_slot(nx_node *node, int slot) { node->data = (void *)(intptr_t)(slot + 1); }
+/* While a program is built: node->data is the place among the members plus one. */
+static member *info_of(builder *b, const nx_node *node) { return &b->info[(intptr_t)node->data - 1]; }
 static nx_dtype dtype_of(const nx_node *node) { return node->fakes[0]->a.dtype; }
+static bool is_member(const nx_node *node) { return node->data != NULL; }
 
-static bool is_member(const builder *b, const nx_node *node) {
-    return node->op && b->l->regions.of_node[node->order] == b->region;
-}
-
-static bool leaves(const builder *b, const nx_node *node) {
+static bool leaves(const nx_node *node) {
     for (const nx_use *use = node->uses; use; use = use->next) {
-        if (!is_member(b, use->user)) return true;
+        if (!is_member(use->user)) return true;
     }
     return false;
 }
 
-/* ---- what may stand in a program ------------------------------------------------------------- */
-static bool fits_point(const builder *b, const nx_node *node) {
-    return nx__point_loop(node) && nx_same_size(&node->fakes[0]->a, b->space) &&
-           node->op->def->point->n_in <= NX__MAX_TILE_INS &&
-           nx_device_same(node->fakes[0]->a.device, b->l->program->device);
-}
-
-static const nx_reduce_loop *fold_loop(const nx_node *node) {
-    const nx_reduce *reduce = node->op->def->reduce;
-    nx_dtype dtype = dtype_of(node);
-    return reduce->loop[nx_level()][dtype] ? reduce->loop[nx_level()][dtype]
-                                           : reduce->loop[NX_LEVEL_BASE][dtype];
-}
-
-/* The reduced dimensions must be the last ones, and eager mode must walk its operand in row-major order. */
-static bool fits_fold(const nx_node *node, const nx_node *from) {
-    const nx_op_def *def = node->op->def;
-    if (def->kind != NX_KIND_REDUCE || def->variant != NX_FUNCTIONAL || node->n_results != 1 ||
-        !node->fakes[0])
-        return false;
-    if (node->args[0].tag != NX_TAG_NODE || node->args[0].node != from || !fold_loop(node)) return false;
-    const nx_array *a = &from->fakes[0]->a;
-    if (!a->contiguous || !node->fakes[0]->a.contiguous) return false;
-    int param = def->reduce->dim_param;
-    if (param < 0 || node->args[param].tag == NX_TAG_NONE) return true;
-    const nx_value *dims = &node->args[param];
-    uint32_t reduced = 0;
-    int n = dims->tag == NX_TAG_INTS ? dims->n : 1;
-    if (dims->tag != NX_TAG_INTS && dims->tag != NX_TAG_INT) return false;
-    for (int i = 0; i < n; i++) {
-        int64_t dim = dims->tag == NX_TAG_INTS ? dims->ints[i] : dims->i;
-        reduced |= UINT32_C(1) << (dim < 0 ? dim + a->ndim : dim);
-    }
-    bool inner = true;
-    for (int d = a->ndim - 1; n > 0 && d >= 0; d--) {
-        bool here = reduced >> d & 1;
-        if (here && !inner) return false;
-        if (!here && a->sizes[d] > 1) inner = false;
-    }
-    return true;
+static const nx_value *operand(builder *b, const nx_node *node, int k) {
+    return nx_form_operand(&info_of(b, node)->form, node, k);
 }
 
 static bool fits(builder *b) {
     const nx_node *last = b->members[b->n_members - 1];
-    const nx_node *first = b->members[0];
-    if (first->n_results != 1 || first->fakes[0] == NULL) return false;
-    b->space = &first->fakes[0]->a;
-    b->fold = last->op->def->kind == NX_KIND_REDUCE ? last : NULL;
-    b->n_points = b->n_members - (b->fold != NULL);
-    if (b->n_points == 0 || b->space->numel == 0 || b->n_points > MAX_VIRTUAL / 4) return false;
-    for (int i = 0; i < b->n_points; i++) {
-        if (!fits_point(b, b->members[i])) return false;
+    if (b->n_members > NX_REGION_MAX_NODES) return false;
+    for (int i = 0; i < b->n_members; i++) {
+        b->info[i] = (member){nx_node_form(b->members[i]), -1, -1, -1, NX_F32};
+        b->members[i]->data = (void *)(intptr_t)(i + 1);
     }
-    return b->fold == NULL || fits_fold(b->fold, b->members[b->n_points - 1]);
+    b->fold = b->info[b->n_members - 1].form.kind == NX_FORM_FOLD ? last : NULL;
+    b->n_points = b->n_members - (b->fold != NULL);
+    if (b->n_points == 0 || (b->fold && !is_member(b->fold->args[0].node))) return false;
+    b->space = &(b->fold ? b->fold->args[0].node : b->members[0])->fakes[0]->a;
+    for (int i = 0; i < b->n_points; i++) {
+        nx_form_kind kind = b->info[i].form.kind;
+        if (kind != NX_FORM_POINT && kind != NX_FORM_CAST) return false;
+        if (!nx_same_size(&b->members[i]->fakes[0]->a, b->space)) return false;
+        if (!nx_device_same(b->members[i]->fakes[0]->a.device, b->l->program->device)) return false;
+    }
+    return true;
 }
 
 /* ---- index space and arrays ------------------------------------------------------------------ */
@@ -134,12 +107,9 @@ static void fill_steps(const builder *b, const nx_array *a, const int *order, in
 }
 
 static bool add_read(builder *b, const nx_value *ref) {
-    if (b->l->root[ref->node->order] != ref->node->order &&
-        is_member(b, b->l->nodes[b->l->root[ref->node->order]]))
-        return false;
+    if (is_member(b->l->nodes[b->l->root[ref->node->order]])) return false; /* a view of an inner value */
     nx__value value = nx__value_of(b->l, ref);
-    if (value.buffer < 0 || !nx_device_same(value.fake->a.device, b->l->program->device)) return false;
-    if (value.fake->a.ndim > b->space->ndim) return false;
+    if (value.buffer < 0) return false;
     for (int i = 0; i < b->n_arrays; i++) {
         if (b->arrays[i].value.fake == value.fake) return true;
     }
@@ -150,19 +120,15 @@ static bool add_read(builder *b, const nx_value *ref) {
 
 static bool collect_arrays(builder *b) {
     for (int i = 0; i < b->n_points; i++) {
-        const nx_point *point = b->members[i]->op->def->point;
-        for (int k = 0; k < point->n_in; k++) {
-            const nx_value *arg = &b->members[i]->args[point->in_param[k]];
-            if (arg->tag == NX_TAG_NODE && !is_member(b, arg->node) && !add_read(b, arg)) return false;
-            if (arg->tag != NX_TAG_NODE && arg->tag != NX_TAG_INT && arg->tag != NX_TAG_FLOAT &&
-                arg->tag != NX_TAG_BOOL)
-                return false;
+        for (int k = 0; k < nx_form_n_operands(&b->info[i].form, b->members[i]); k++) {
+            const nx_value *arg = operand(b, b->members[i], k);
+            if (arg->tag == NX_TAG_NODE && !is_member(arg->node) && !add_read(b, arg)) return false;
         }
     }
     b->n_read = b->n_arrays;
     for (int i = 0; i < b->n_members; i++) {
         const nx_node *node = b->members[i];
-        if (node != b->fold && !leaves(b, node)) continue;
+        if (node != b->fold && !leaves(node)) continue;
         if (b->n_arrays == NX__MAX_ARRAYS) return false;
         b->arrays[b->n_arrays++] = (array){.node = node, .value.fake = node->fakes[0]};
     }
@@ -266,8 +232,9 @@ static int read_array(builder *b, int at, nx_dtype as) {
     return a->cast;
 }
 
-static int read_number(builder *b, const nx_value *number, nx_dtype as) {
-    uint64_t bits = nx__number_bits(number, as);
+static int read_number(builder *b, const nx_value *number, nx_dtype through, nx_dtype as) {
+    uint64_t bits = nx__number_bits(number, through);
+    if (through != as) nx_cast(as, (char *)&bits, 0, through, (char *)&(uint64_t){bits}, 0, 1);
     for (int i = 0; i < b->n_numbers; i++) {
         if (b->numbers[i] == bits) return NUMBER + i;
     }
@@ -285,11 +252,41 @@ static int array_of(const builder *b, const nx_value *arg) {
     return -1;
 }
 
-static int read_operand(builder *b, const nx_value *arg, nx_dtype as) {
-    if (arg->tag != NX_TAG_NODE) return read_number(b, arg, as);
-    if (is_member(b, arg->node)) return emit_cast(b, slot_of(arg->node), dtype_of(arg->node), as, -1);
+/* Its slot in the result's dtype; -1: no room. */
+static int member_slot(builder *b, const nx_node *node) {
+    member *m = info_of(b, node);
+    if (m->slot < 0) m->slot = emit_cast(b, m->computed, m->form.computing, dtype_of(node), -1);
+    return m->slot;
+}
+
+/* What a comparison computes is 0 or 1, which no cast to bool and back changes. */
+static int read_member(builder *b, const nx_node *node, nx_dtype as) {
+    member *m = info_of(b, node);
+    if (as == dtype_of(node)) return member_slot(b, node);
+    if (as == m->form.computing && dtype_of(node) == NX_BOOL && m->form.kind == NX_FORM_POINT) return m->computed;
+    if (m->cast >= 0 && m->cast_to == as) return m->cast;
+    int slot = member_slot(b, node);
+    m->cast_to = as;
+    return m->cast = slot < 0 ? -1 : emit_cast(b, slot, dtype_of(node), as, -1);
+}
+
+static int read_as(builder *b, const nx_value *arg, nx_dtype as) {
+    if (is_member(arg->node)) return read_member(b, arg->node, as);
     int at = array_of(b, arg);
     return at < 0 ? -1 : read_array(b, at, as);
+}
+
+/* Operand k of a member as its loop takes it: rounded to the operands' common dtype, unless the operator's entry says
+ * that a number is exact (src/iter/point.c). */
+static int read_operand(builder *b, const nx_node *node, int k) {
+    const nx_form *form = &info_of(b, node)->form;
+    const nx_value *arg = operand(b, node, k);
+    bool number = arg->tag != NX_TAG_NODE || nx__fake_of(arg)->a.numel == 1;
+    bool exact = form->kind == NX_FORM_POINT && number && node->op->def->point->exact >> k & 1;
+    nx_dtype through = exact || form->common == form->computing ? form->computing : form->common;
+    if (arg->tag != NX_TAG_NODE) return read_number(b, arg, through, form->computing);
+    int slot = read_as(b, arg, through);
+    return slot < 0 || through == form->computing ? slot : emit_cast(b, slot, through, form->computing, -1);
 }
 
 static int written_slot(const builder *b, const nx_node *node) {
@@ -299,60 +296,89 @@ static int written_slot(const builder *b, const nx_node *node) {
     return -1;
 }
 
-static bool emit_point(builder *b, nx_node *node) {
-    const nx_point *point = node->op->def->point;
-    nx_dtype dtype = dtype_of(node);
+static bool add_constants(builder *b, const nx_node *node, const nx_form *form) {
+    nx_const constants[8];
+    nx__point_constants(node, form->computing, constants);
+    for (int k = 0; k < node->op->def->point->n_constants; k++) {
+        if ((b->status = nx_vec_push(&b->constants, constants[k])) != NX_OK) return false;
+    }
+    return b->constants.n <= INT16_MAX;
+}
+
+/* Where a member's result goes in its own dtype: to its array, to be folded, -1: anywhere. */
+static int wanted_slot(const builder *b, const nx_node *node) {
+    int out = written_slot(b, node);
+    bool folded = b->fold && b->fold->args[0].node == node && dtype_of(node) == dtype_of(b->fold);
+    return out >= 0 ? out : folded ? FOLD : -1;
+}
+
+static bool emit_cast_member(builder *b, const nx_node *node, int wanted) {
+    member *m = info_of(b, node);
+    const nx_value *arg = operand(b, node, 0);
+    nx_dtype from = nx__fake_of(arg)->a.dtype;
+    int slot = read_as(b, arg, from);
+    m->slot = m->computed = slot < 0 ? -1 : emit_cast(b, slot, from, dtype_of(node), wanted);
+    return m->slot >= 0;
+}
+
+static bool emit_point(builder *b, const nx_node *node, int wanted) {
+    member *m = info_of(b, node);
+    const nx_form *form = &m->form;
+    bool same = form->computing == dtype_of(node);
     nx__tile_instr instr = {.code = NX__TILE_POINT,
-                            .dtype = (uint8_t)dtype,
-                            .n_in = (uint8_t)point->n_in,
+                            .dtype = (uint8_t)form->computing,
+                            .n_in = (uint8_t)nx_form_n_operands(form, node),
                             .op = node->op,
-                            .loop = nx__point_loop(node),
+                            .loop = form->loop,
                             .constants = (int16_t)b->constants.n};
-    for (int k = 0; k < point->n_in; k++) {
-        int slot = read_operand(b, &node->args[point->in_param[k]], dtype);
+    for (int k = 0; k < instr.n_in; k++) {
+        int slot = read_operand(b, node, k);
         if (slot < 0) return false;
         instr.in[k] = (int16_t)slot;
     }
-    nx_const constants[8];
-    nx__point_constants(node, constants);
-    for (int k = 0; k < point->n_constants; k++) {
-        if ((b->status = nx_vec_push(&b->constants, constants[k])) != NX_OK) return false;
-    }
-    if (b->constants.n > INT16_MAX) return false;
-    bool folded = b->fold && node == b->members[b->n_points - 1] && dtype == dtype_of(b->fold);
-    int out = written_slot(b, node);
-    if (out < 0) out = folded ? FOLD : new_virtual(b);
-    instr.out = (int16_t)out;
-    set_slot(node, out);
-    return out >= 0 && emit(b, instr);
+    if (!add_constants(b, node, form)) return false;
+    m->computed = same && wanted >= 0 ? wanted : new_virtual(b);
+    instr.out = (int16_t)m->computed;
+    if (m->computed < 0 || !emit(b, instr)) return false;
+    if (same) m->slot = m->computed;
+    else if (wanted >= 0) m->slot = emit_cast(b, m->computed, form->computing, dtype_of(node), wanted);
+    return same || wanted < 0 || m->slot >= 0;
 }
 
+static bool emit_member(builder *b, const nx_node *node) {
+    int wanted = wanted_slot(b, node);
+    return info_of(b, node)->form.kind == NX_FORM_CAST ? emit_cast_member(b, node, wanted) : emit_point(b, node, wanted);
+}
+
+/* The fold reads its chunk from an array, or from the buffer of folds. */
 static bool emit_fold(builder *b) {
-    const nx_node *from = b->members[b->n_points - 1];
+    const nx_node *from = b->fold->args[0].node;
     nx_dtype dtype = dtype_of(b->fold);
-    int slot = slot_of(from);
-    if (dtype_of(from) != dtype && (slot = emit_cast(b, slot, dtype_of(from), dtype, FOLD)) < 0) return false;
+    int slot = member_slot(b, from);
+    bool lies_right = dtype_of(from) == dtype && (slot == FOLD || slot < NUMBER);
+    if (slot >= 0 && !lies_right) slot = emit_cast(b, slot, dtype_of(from), dtype, FOLD);
+    if (slot < 0) return false;
     return emit(b, (nx__tile_instr){.code = NX__TILE_FOLD,
                                     .dtype = (uint8_t)dtype,
                                     .n_in = 1,
                                     .out = (int16_t)written_slot(b, b->fold),
                                     .in = {(int16_t)slot},
                                     .op = b->fold->op,
-                                    .fold = fold_loop(b->fold)});
+                                    .fold = info_of(b, b->fold)->form.fold});
 }
 
 /* Whether a member computes long and reads arrays alone, one of them before any other such member. */
-static bool goes_first(const builder *b, const nx_node *node, uint32_t *seen) {
-    const nx_point *point = node->op->def->point;
+static bool goes_first(builder *b, const nx_node *node, uint32_t *seen) {
     uint32_t reads = 0;
-    for (int k = 0; k < point->n_in; k++) {
-        const nx_value *arg = &node->args[point->in_param[k]];
+    if (info_of(b, node)->form.kind != NX_FORM_POINT || node->op->def->point->cost < COSTLY) return false;
+    for (int k = 0; k < node->op->def->point->n_in; k++) {
+        const nx_value *arg = operand(b, node, k);
         if (arg->tag != NX_TAG_NODE) continue;
-        int at = is_member(b, arg->node) ? -1 : array_of(b, arg);
+        int at = is_member(arg->node) ? -1 : array_of(b, arg);
         if (at < 0) return false;
         if (b->arrays[at].pattern == NX__FLAT) reads |= UINT32_C(1) << at;
     }
-    if (point->cost < COSTLY || !(reads & ~*seen)) return false;
+    if (!(reads & ~*seen)) return false;
     *seen |= reads;
     return true;
 }
@@ -363,11 +389,11 @@ static bool emit_all(builder *b) {
     uint32_t seen = 0;
     for (int i = 0, n = 0; i < b->n_points && n < MAX_FIRST; i++) {
         if (!goes_first(b, b->members[i], &seen)) continue;
-        if (!emit_point(b, b->members[i])) return false;
+        if (!emit_member(b, b->members[i])) return false;
         n++;
     }
     for (int i = 0; i < b->n_points; i++) {
-        if (slot_of(b->members[i]) < 0 && !emit_point(b, b->members[i])) return false;
+        if (b->info[i].computed < 0 && !emit_member(b, b->members[i])) return false;
     }
     return b->fold == NULL || emit_fold(b);
 }
@@ -528,7 +554,6 @@ nx_status nx__region_lower(nx__lower *l, nx_node *const *members, int n, bool *f
     b->l = l;
     b->members = members;
     b->n_members = n;
-    b->region = l->regions.of_node[members[0]->order];
     if (fits(b) && collect_arrays(b) && lay_out(b) && emit_all(b) && assign_registers(b)) {
         b->status = make_step(b, kernel);
         *fused = b->status == NX_OK;

@@ -281,6 +281,11 @@ static bool computes_wide(const nx_point *point, const nx_value *in, nx_dtype co
     return false;
 }
 
+/* The dtype in which the kernel computes; src/pass/private.h has it, so that fused calls compute in the same. */
+nx_dtype nx__point_computing(const nx_point *point, const nx_value *in, nx_dtype common) {
+    return computes_wide(point, in, common) ? NX_F32 : common;
+}
+
 static nx_status run_general(const nx_run *run, const nx_point *point, const nx_value *in,
                              const nx_value *out) {
     general call;
@@ -292,7 +297,7 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d operands", run->op->def->name, NX_MAX_OPERANDS);
     }
     call.rounding = nx_point_dtype(point, in);
-    call.computing = computes_wide(point, in, call.rounding) ? NX_F32 : call.rounding;
+    call.computing = nx__point_computing(point, in, call.rounding);
     call.loop = nx_point_loop(point, in, call.computing);
     if (call.loop == NULL) return fail_dtype(run, call.rounding);
     nx_walk_start(&walk, out[0].array->ndim, out[0].array->sizes);

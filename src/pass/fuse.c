@@ -1,5 +1,5 @@
-/* Regions for the engine: point operators over one index space that become one tile program, ending in an
- * optional reduction over all or the last dimensions. Greedy, in order of the nodes: a node makes one of
+/* Regions for the engine: point operators and casts over one index space that become one tile program, ending in an
+ * optional reduction over all or the last dimensions (form.c says which). Greedy, in order of the nodes: a node makes one of
  * the regions of its operands, as far as these may be one, and joins it when sizes agree and it still runs
  * as one step. For that every node has a stage above those of its operands, and a region has one stage: a
  * member's operands from outside must lie below it. A region that nobody outside has used yet may be raised
@@ -16,48 +16,19 @@ typedef struct region {
     int first, last;              /* members, by order */
 } region;
 typedef struct fuser {
+    uint8_t *form;                /* by order: nx_form_kind */
     int *group, *stage, *next;    /* by order: region, -1; stage of nodes outside regions; next member, -1 */
     int effects;                  /* stage of the last call that draws or writes: the next one comes behind it */
     NX_VEC(region) regions;
 } fuser;
 
 /* ---- what may be a member ---- */
-static bool is_point(const nx_node *node) {
-    return node->op && node->op->def->kind == NX_KIND_POINT && node->op->def->point && node->n_results == 1 &&
-           nx__is_pure(node) && node->fakes[0] && node->fakes[0]->a.numel > 0 &&
-           !nx_point_may_fail(node->op->def->point, node->fakes[0]->a.dtype);
-}
-
 static bool same_space(const nx_tensor *a, const nx_tensor *b) {
     return nx_same_size(&a->a, &b->a) && nx_device_same(a->a.device, b->a.device);
 }
 
-/* Whether the reduction goes over all dimensions or over the last ones. */
-static bool is_trailing(const nx_node *node, int ndim) {
-    const nx_reduce *reduce = node->op->def->reduce;
-    const nx_value *dims = reduce->dim_param >= 0 ? &node->args[reduce->dim_param] : NULL;
-    bool reduced[NX_MAX_DIMS] = {0};
-    int n = 0, dim;
-    if (dims == NULL || dims->tag == NX_TAG_NONE || (dims->tag == NX_TAG_INTS && dims->n == 0)) return true;
-    if (dims->tag != NX_TAG_INTS) return false;
-    for (int i = 0; i < dims->n; i++) {
-        dim = (int)(dims->ints[i] < 0 ? dims->ints[i] + ndim : dims->ints[i]);
-        if (dim < 0 || dim >= ndim || reduced[dim]) return false;
-        reduced[dim] = true;
-        n++;
-    }
-    for (int d = ndim - n; d < ndim; d++) {
-        if (!reduced[d]) return false;
-    }
-    return true;
-}
-
-static bool is_tail(const nx_node *node) {
-    if (node->op == NULL || node->op->def->reduce == NULL || node->n_results != 1 || !nx__is_pure(node))
-        return false;
-    const nx_value *x = &node->args[0];
-    return x->tag == NX_TAG_NODE && x->node->fakes[x->n] && node->fakes[0] &&
-           is_trailing(node, x->node->fakes[x->n]->a.ndim);
+static bool is_point(const fuser *f, const nx_node *node) {
+    return f->form[node->order] == NX_FORM_POINT || f->form[node->order] == NX_FORM_CAST;
 }
 
 /* ---- joining ---- */
@@ -86,7 +57,7 @@ static bool fits(const fuser *f, const nx_node *node, int r) {
     const region *g = &f->regions.at[r];
     const nx_value *x = &node->args[0];
     if (g->closed || g->n_nodes >= NX_REGION_MAX_NODES) return false;
-    const nx_tensor *over = is_point(node) ? node->fakes[0] : x->node->fakes[x->n];
+    const nx_tensor *over = is_point(f, node) ? node->fakes[0] : x->node->fakes[x->n];
     if (!same_space(over, g->shape->fakes[0])) return false;
     outside o = outside_of(f, node, r);
     return g->n_inputs + o.n <= NX_REGION_MAX_INPUTS && (o.stage < g->stage || !g->used);
@@ -139,7 +110,8 @@ static void note_use(void *arg, nx_node *input, int result) {
 }
 
 static nx_status place_node(fuser *f, nx_node *node) {
-    bool point = is_point(node), tail = !point && is_tail(node);
+    f->form[node->order] = (uint8_t)nx_node_form(node).kind;
+    bool point = is_point(f, node), tail = f->form[node->order] == NX_FORM_FOLD;
     chooser c = {f, node, -1};
     if (point) {
         nx_node_each_input(node, unite_operand, &(uniter){f, node, -1});
@@ -191,14 +163,16 @@ nx_status nx_pass_fuse(nx_graph *graph, nx_regions *out) {
     f.group = nx_alloc(sizeof(int) * n);
     f.stage = nx_alloc_zeroed(2 * sizeof(int) * n);
     f.next = f.stage + n;
+    f.form = nx_alloc(n);
     out->of_node = nx_alloc(sizeof(int) * n);
-    if (!f.group || !f.stage || !out->of_node) NX_TRY_FAIL(nx_fail_memory(sizeof(int) * n));
+    if (!f.group || !f.stage || !f.form || !out->of_node) NX_TRY_FAIL(nx_fail_memory(sizeof(int) * n));
     for (nx_node *node = graph->first; node; node = node->next) NX_TRY_FAIL(place_node(&f, node));
     NX_TRY_FAIL(number_regions(&f, graph->n_nodes, out));
     NX_TRY_FAIL(nx__schedule(graph, out));
 fail:
     nx_free(f.group);
     nx_free(f.stage);
+    nx_free(f.form);
     nx_vec_free(&f.regions);
     if (status != NX_OK) nx_regions_free(out);
     return status;

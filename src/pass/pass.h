@@ -42,6 +42,19 @@ NX_MUST_USE nx_status nx_pass_run(nx_graph *graph, const char *letters);
 /* Lets calls on the CPU that depend on nothing outside, and whose values go to `device`, compute there. */
 NX_MUST_USE nx_status nx_pass_place(nx_graph *graph, nx_device device);
 
+/* How a node can stand in a tile program: form.c. */
+typedef enum nx_form_kind { NX_FORM_NONE, NX_FORM_POINT, NX_FORM_CAST, NX_FORM_FOLD } nx_form_kind;
+typedef struct nx_form {
+    nx_form_kind kind;
+    nx_dtype common, computing;  /* operands become `common`, then `computing`, whose loop makes the result, which is cast */
+    nx_loop_fn *loop;            /* of POINT */
+    const nx_reduce_loop *fold;  /* of FOLD: takes elements of the result's dtype */
+} nx_form;
+enum { NX_FORM_MAX_OPERANDS = 8 };
+nx_form nx_node_form(const nx_node *node);
+int nx_form_n_operands(const nx_form *form, const nx_node *node);
+const nx_value *nx_form_operand(const nx_form *form, const nx_node *node, int k);
+
 /* Fusion groups for the engine: each node gets group[node->order] >= 0 when it belongs to a fused region. */
 enum { NX_REGION_MAX_NODES = 64, NX_REGION_MAX_INPUTS = 16 };
 typedef struct nx_regions { int n; int *of_node; } nx_regions;

@@ -4,6 +4,8 @@
 
 #include "pass/pass.h"
 
+#include <assert.h>
+
 /* What functionalisation finds out about the results and inputs of a flat graph. */
 typedef struct nx__aliases {
     int n_outputs, n_mutated;
@@ -17,6 +19,10 @@ nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases);
 nx_status nx__find_writes(const nx_graph *graph, bool *any);
 /* Whether the pass may merge, move or drop a call: no draw of random numbers, no write. */
 bool nx__is_pure(const nx_node *node);
+
+/* src/iter/point.c: the dtype in which a point operator's kernel computes where the operands' common one is `common`:
+ * float32 for half types beside exact numbers. */
+nx_dtype nx__point_computing(const nx_point *point, const nx_value *in, nx_dtype common);
 
 /* schedule.c: puts each region's nodes together, moves of_node along and numbers the nodes. */
 nx_status nx__schedule(nx_graph *graph, nx_regions *regions);
