@@ -8,7 +8,7 @@ SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
 
-.PHONY: all setup setup-demo setup-test line test demo bench check-hostile clean
+.PHONY: all setup setup-demo setup-test setup-hostile line test demo bench check-hostile clean
 all: .venv/narthex.done
 
 setup:
@@ -17,6 +17,8 @@ setup-demo:
 	@tools/setup.sh demo
 setup-test:
 	@tools/setup.sh test
+setup-hostile:
+	@tools/setup.sh hostile
 
 .venv/narthex.done: $(SOURCES) | setup
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -Cbuild-dir=build/release .
@@ -39,7 +41,7 @@ demo: setup-demo all
 bench: setup-test all
 	$(PY) -m bench
 
-check-hostile: setup-test all
+check-hostile: setup-hostile all
 	$(PY) -m tests.hostile
 
 clean:

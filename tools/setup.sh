@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv with what the build needs; with "demo", what the examples need as well; with "test", what the tests need,
 # examples included. Installs missing system packages with apt when it may, and otherwise prints the one line to run.
-# Usage: tools/setup.sh [demo|test]
+# "hostile": the tests' and a cross compiler for 64-bit ARM.
+# Usage: tools/setup.sh [demo|test|hostile]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,12 +11,20 @@ command -v gcc >/dev/null || command -v clang >/dev/null || missing+=(gcc)
 command -v pkg-config >/dev/null || missing+=(pkg-config)
 command -v protoc-c >/dev/null || missing+=(protobuf-c-compiler)
 pkg-config --exists libprotobuf-c 2>/dev/null || missing+=(libprotobuf-c-dev)
-[ "${1:-}" != test ] || [ -e /usr/include/cmocka.h ] || missing+=(libcmocka-dev)
+[[ "${1:-}" != @(test|hostile) ]] || [ -e /usr/include/cmocka.h ] || missing+=(libcmocka-dev)
 python=$(command -v python3.11 || true)
 [ -n "$python" ] || missing+=(python3.11)
 if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then missing+=(python3.11-venv); fi
 if [ -z "$python" ] || [ ! -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]; then
     missing+=(python3.11-dev)
+fi
+if [ "${1:-}" = hostile ]; then # a cross build for 64-bit ARM and what runs its programs
+    command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu)
+    command -v qemu-aarch64 >/dev/null || missing+=(qemu-user)
+    for library in libc6-dev libgomp1 libcmocka-dev libprotobuf-c-dev; do
+        dpkg -s $library:arm64 >/dev/null 2>&1 || missing+=($library:arm64)
+    done
+    [ "$(id -u)" != 0 ] || dpkg --add-architecture arm64
 fi
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -36,4 +45,4 @@ install() { # a file of requirements, once for each content
 }
 install requirements/build.txt
 [ -z "${1:-}" ] || install requirements/demo.txt
-[ "${1:-}" != test ] || install requirements/test.txt
+[[ "${1:-}" != @(test|hostile) ]] || install requirements/test.txt

@@ -1,7 +1,8 @@
-"""`make check-hostile`: failing allocations, Ctrl-C, the sanitizers over the C tests and the operator suite.
+"""`make check-hostile`: failing allocations, Ctrl-C, the sanitizers over the C tests and the operator suite, and the
+library on another processor.
 
-Two builds of its own, made on the first run: build/asan (address and undefined behaviour) and build/tsan (threads;
-without OpenMP, see src/base/pool_pthread.c). Ends with one line.
+Three builds of its own, made on the first run: build/asan (address and undefined behaviour), build/tsan (threads;
+without OpenMP, see src/base/pool_pthread.c) and build/aarch64 (64-bit ARM, run under qemu-user). Ends with one line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ASAN, TSAN = ROOT / "build/asan", ROOT / "build/tsan"
+ASAN, TSAN, AARCH64 = ROOT / "build/asan", ROOT / "build/tsan", ROOT / "build/aarch64"
 SITE = ASAN / "site"
 PYTHON = [sys.executable, "-m"]
 # Work is for two processors at least; what PyTorch computes beside us needs no more threads than that.
@@ -93,6 +94,12 @@ def steps() -> Iterator[Step]:
     tsan = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
     yield "thread sanitizer: set up", setup(TSAN, "-Db_sanitize=thread", "-Dthreads=pthread", "-Dc_args=-Wno-tsan"), {}
     yield "thread sanitizer: C tests", [*without_random_addresses(), *unit_tests(TSAN, *THREADED)], tsan
+
+    cross = ["--cross-file", "tests/hostile/aarch64.ini", "-Dpython=false"]
+    yield "aarch64: set up", setup(AARCH64, *cross), {}
+    yield "aarch64: build", ["ninja", "-C", str(AARCH64)], {}
+    yield "aarch64: C tests", unit_tests(AARCH64), {}
+    yield "aarch64: the C program", [*PYTHON, "tests.hostile.aarch64", str(AARCH64)], {}
 
 
 def main(wanted: list[str]) -> int:
