@@ -255,6 +255,8 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object);
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value);
 int nxpy__fetch_int(nxpy_trace *trace, PyObject *name, int64_t n); /* an int in the ROOT place n, whatever its value: its slot */
 int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n); /* adds a checking row once */
+/* The class holds under this name what it holds now, or nothing; nothing is read of it. 0 or -1. */
+int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *name);
 int nxpy__slot_of(nxpy_trace *trace, PyObject *object);                  /* slot of a noted object, making a FIXED row if needed; -1 */
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container);         /* of a list, tuple or dict that existed before */
 /* What dict holds under key, guarded by that key alone if it existed before. Lent, NULL when nothing. 0 or -1. */

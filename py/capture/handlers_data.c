@@ -57,9 +57,8 @@ static int has_python_methods(nxpy_trace *trace, PyObject *o, const char *const 
 
 /* A tensor's class has the operators that it has now: methods of C, or Python's, which are inlined. 0 or -1. */
 static int note_operators(nxpy_trace *trace, PyObject *tensor, const char *const *names, int n) {
-    PyObject *found;
     for (int k = 0; k < n; k++) {
-        if (nxpy__type_value(trace, Py_TYPE(tensor), names[k], &found) < 0) return -1;
+        if (nxpy__note_operator(trace, Py_TYPE(tensor), names[k]) < 0) return -1;
     }
     return 0;
 }

@@ -167,6 +167,18 @@ int nxpy__fetch_int(nxpy_trace *trace, PyObject *name, int64_t n) {
     return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)&PyLong_Type, 0) < 0 ? -1 : slot;
 }
 
+int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *text) {
+    PyObject *name = PyUnicode_InternFromString(text), *found = name ? _PyType_Lookup(type, name) : NULL, *pair = NULL;
+    int done = name ? 0 : nxpy__stop_error(trace);
+    if (name && !nxpy_guards_know_operator(&trace->segment->guards, (PyObject *)type, name)) {
+        pair = PyTuple_Pack(2, type, found ? found : Py_None);
+        done = !pair ? nxpy__stop_error(trace) : add_row(trace, (nxpy_row){.code = NXPY_ROW_OPERATOR, .from = -1, .a = name, .b = pair});
+    }
+    Py_XDECREF(pair);
+    Py_XDECREF(name);
+    return done < 0 ? -1 : 0;
+}
+
 int nxpy__slot_of(nxpy_trace *trace, PyObject *object) {
     nxpy_note *note = nxpy__note_find(trace, object);
     if (note && note->slot >= 0) return note->slot;

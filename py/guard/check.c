@@ -191,6 +191,10 @@ static inline bool check_DEVICE(CHECK_ARGS) {
     return memcmp(nx_thread_get()->device_index, &row->n, sizeof row->n) == 0;
 }
 _Static_assert(sizeof ((nx_thread *)0)->device_index == sizeof(int64_t), "a row's n holds the current devices");
+static bool check_OPERATOR(CHECK_ARGS) {
+    PyObject *found = _PyType_Lookup((PyTypeObject *)PyTuple_GET_ITEM(row->b, 0), row->a);
+    return (found ? found : Py_None) == PyTuple_GET_ITEM(row->b, 1);
+}
 static inline bool check_ABC(CHECK_ARGS) { return (int64_t)*nxpy_abc_count == row->n; }
 static inline bool check_BACKEND(CHECK_ARGS) { return *(PyObject **)(intptr_t)row->n == row->a; } /* where its owner keeps it */
 
@@ -221,14 +225,14 @@ int nxpy_guards_check(nxpy_guards *guards, PyObject *const *roots, PyObject **va
 static inline bool same_state(const nxpy_state *was) {
     const nx_thread *thread = nx_thread_get();
     return thread->grad_disabled == was->grad_disabled && thread->autocast_enabled == was->autocast_enabled &&
-           nx_default_dtype() == was->dtype && memcmp(thread->autocast_dtype, was->autocast_dtype, sizeof was->autocast_dtype) == 0 &&
+           nx_default_dtype() == was->dtype && nxpy_tensor_class->tp_version_tag == was->tensor_class && memcmp(thread->autocast_dtype, was->autocast_dtype, sizeof was->autocast_dtype) == 0 &&
            memcmp(thread->device_index, was->device_index, sizeof was->device_index) == 0;
 }
 
 static void take_state(nxpy_state *state) {
     const nx_thread *thread = nx_thread_get();
     *state = (nxpy_state){.grad_disabled = thread->grad_disabled, .autocast_enabled = thread->autocast_enabled,
-                          .dtype = nx_default_dtype()};
+                          .dtype = nx_default_dtype(), .tensor_class = nxpy_tensor_class->tp_version_tag};
     memcpy(state->autocast_dtype, thread->autocast_dtype, sizeof state->autocast_dtype);
     memcpy(state->device_index, thread->device_index, sizeof state->device_index);
 }
@@ -261,7 +265,7 @@ static __attribute__((noinline)) bool watch_again(nxpy_guards *guards, nxpy_guar
     }
     if (step->code == NXPY_STEP_STATE) {
         take_state(&guards->state);
-        guards->state_known = true;
+        guards->state_known = guards->state.tensor_class != 0; /* 0: its next state would have the same */
     } else {
         step->version = watched_version(step, values);
     }

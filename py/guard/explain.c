@@ -213,6 +213,11 @@ static void explain_DEFAULT_DTYPE(EXPLAIN_ARGS) {
     nx_text_add(text, "the default dtype changed: expected %s", nx_dtype_name((nx_dtype)row->n));
 }
 static void explain_DEVICE(EXPLAIN_ARGS) { nx_text_add(text, "the current device changed"); }
+static void explain_OPERATOR(EXPLAIN_ARGS) {
+    nx_text_add(text, "%s.", ((PyTypeObject *)PyTuple_GET_ITEM(row->b, 0))->tp_name);
+    add_object(text, row->a, false);
+    nx_text_add(text, " is another object");
+}
 static void explain_ABC(EXPLAIN_ARGS) { nx_text_add(text, "a class was registered with an abstract base class"); }
 static void explain_BACKEND(EXPLAIN_ARGS) { nx_text_add(text, "the backend changed"); }
 
@@ -343,6 +348,11 @@ static void print_DEFAULT_DTYPE(PRINT_ARGS) {
 static void print_DEVICE(PRINT_ARGS) {
     if (row->n == 0) nx_text_add(text, "utils_device.CURRENT_DEVICE == None");
     else nx_text_add(text, "utils_device.CURRENT_DEVICE == %#llx", (unsigned long long)row->n);
+}
+static void print_OPERATOR(PRINT_ARGS) {
+    nx_text_add(text, "___check_operator(%s.", ((PyTypeObject *)PyTuple_GET_ITEM(row->b, 0))->tp_name);
+    add_object(text, row->a, false);
+    nx_text_add(text, ")");
 }
 static void print_ABC(PRINT_ARGS) { nx_text_add(text, "_abc.get_cache_token() == %lld", (long long)row->n); }
 static void print_BACKEND(PRINT_ARGS) { nx_text_add(text, "___check_current_backend(%lld)", (long long)(intptr_t)row->a); }

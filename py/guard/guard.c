@@ -126,6 +126,14 @@ bool nxpy_guards_know_function(const nxpy_guards *guards, PyObject *function) {
     return false;
 }
 
+bool nxpy_guards_know_operator(const nxpy_guards *guards, PyObject *type, PyObject *name) {
+    for (int k = *root_of(guards, name) - 1; k >= 0; k = guards->places.at[k].before) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->code == NXPY_ROW_OPERATOR && row->a == name && PyTuple_GET_ITEM(row->b, 0) == type) return true;
+    }
+    return false;
+}
+
 void nxpy_guards_free(nxpy_guards *guards) {
     for (int k = 0; k < guards->rows.n; k++) row_release(&guards->rows.at[k]);
     nx_vec_free(&guards->rows);

@@ -82,6 +82,7 @@ typedef struct nxpy_state {
     uint8_t autocast_enabled, autocast_dtype[NX_MAX_DEVICE_TYPES];
     int8_t device_index[NX_MAX_DEVICE_TYPES];
     nx_dtype dtype;       /* the default one */
+    unsigned tensor_class; /* version of Tensor, whose operators are looked up in no slot */
 } nxpy_state;
 
 typedef struct nxpy_guards {
@@ -105,6 +106,8 @@ int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place);
 int nxpy_guards_find(const nxpy_guards *guards, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n);
 /* Whether there is a FUNCTION row of this function. */
 bool nxpy_guards_know_function(const nxpy_guards *guards, PyObject *function);
+/* Whether there is an OPERATOR row of this class and name. */
+bool nxpy_guards_know_operator(const nxpy_guards *guards, PyObject *type, PyObject *name);
 void nxpy_guards_free(nxpy_guards *guards);
 /* The description of `tensor` for a TENSOR row: its `like` (nx_free), NULL without memory. */
 nxpy_tensor_like *nxpy_tensor_like_new(PyObject *tensor, uint64_t varying);

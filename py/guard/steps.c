@@ -37,6 +37,12 @@ static int dict_offset(PyObject *type) {
     return offset >= INT16_MIN && offset <= INT16_MAX ? offset : 0;
 }
 
+static nx_status watch_state(arranger *a, int *out) {
+    if (a->state < 0) NX_TRY(add_step(a, (nxpy_guard_step){.code = NXPY_STEP_STATE, .from = -1}, &a->state));
+    *out = a->state;
+    return NX_OK;
+}
+
 static nx_status watch_slot(arranger *a, int slot, int *out) {
     const nxpy_row *type = a->type[slot];
     nxpy_guard_step step = {.code = type ? NXPY_STEP_INSTANCE : NXPY_STEP_DICT, .from = slot};
@@ -117,9 +123,11 @@ static nx_status find_home(arranger *a, const nxpy_row *row, int *out) {
     case NXPY_ROW_AUTOCAST:
     case NXPY_ROW_DEFAULT_DTYPE:
     case NXPY_ROW_DEVICE:
-        if (a->state < 0) NX_TRY(add_step(a, (nxpy_guard_step){.code = NXPY_STEP_STATE, .from = -1}, &a->state));
-        *out = a->state;
-        break;
+        return watch_state(a, out);
+    case NXPY_ROW_OPERATOR: { /* the thread's state has the version of Tensor */
+        PyObject *type = PyTuple_GET_ITEM(row->b, 0);
+        return type == (PyObject *)nxpy_tensor_class ? watch_state(a, out) : watch_held(a, NXPY_STEP_TYPE, type, out);
+    }
     default: break;
     }
     return NX_OK;
