@@ -225,7 +225,8 @@ int nxpy_guards_check(nxpy_guards *guards, PyObject *const *roots, PyObject **va
 static inline bool same_state(const nxpy_state *was) {
     const nx_thread *thread = nx_thread_get();
     return thread->grad_disabled == was->grad_disabled && thread->autocast_enabled == was->autocast_enabled &&
-           nx_default_dtype() == was->dtype && nxpy_tensor_class->tp_version_tag == was->tensor_class && memcmp(thread->autocast_dtype, was->autocast_dtype, sizeof was->autocast_dtype) == 0 &&
+           nx_default_dtype() == was->dtype && nxpy_tensor_class->tp_version_tag == was->tensor_class &&
+           memcmp(thread->autocast_dtype, was->autocast_dtype, sizeof was->autocast_dtype) == 0 &&
            memcmp(thread->device_index, was->device_index, sizeof was->device_index) == 0;
 }
 
