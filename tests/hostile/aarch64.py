@@ -1,5 +1,5 @@
-"""examples/c/line.c for 64-bit ARM, under qemu-user: it prints what the program of this machine prints, from a model file
-of either machine. Argument: the folder of the cross build."""
+"""examples/c/line.c for 64-bit ARM, under qemu-user: it prints what the program of this machine prints, from a model
+file of either machine. Argument: the folder of the cross build."""
 
 from __future__ import annotations
 
