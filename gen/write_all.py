@@ -37,6 +37,7 @@ class Files:
         )
         self.compose = Source("compose.c", "/* Operators made of operators. Generated from ops/. */\n" + RULES)
         self.loops = {}  # by (family, category of dtypes)
+        self.written = {}  # names of loops by (dtype, text)
         self.tables = Source(
             "tables.c", '/* What every operator is. Generated from ops/. */\n#include "gen/loops.h"\n' + RULES
         )
@@ -62,9 +63,9 @@ def write_sibling(world, sibling, files, levels):
         files.declared.append(f"nx_op_fn nx__compose_{name};")
         facts["compose"] = f"nx__compose_{name}"
     if kind(entry) == "point":
-        names = write_point(world, sibling, files.loop, files.loop_header)
+        names = write_point(world, sibling, files.written, files.loop, files.loop_header)
         write_point_table(world, sibling, names, levels, files.tables)
-        facts.update(kernel="nx_point_kernel", point=f"&point_{name}")
+        facts.update(kernel="nx_point_kernel", point=f"&point_{name}", loops=list(names.values()))
     if kind(entry) == "reduce":
         if entry.name == sibling.name:
             files.folds[entry.name] = write_reduce(world, sibling, files.loop, files.loop_header)

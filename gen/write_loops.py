@@ -317,8 +317,9 @@ def unswitch(expr, numbers):
     return [(condition, yes)] + unswitch(no, numbers)
 
 
-def write_point(world, sibling, add, header):
-    """Gives all loops of a point operator to add(sibling, dtype, text). Returns {(arm, dtype): name without level}."""
+def write_point(world, sibling, written, add, header):
+    """Gives the loops of a point operator to add(sibling, dtype, text). Returns {(arm, dtype): name without level}.
+    What has been `written` already, {(dtype, text): name}, serves every operator that means the same."""
     tensors, scalars = operands(sibling)
     names = {}
     argument, arms = arms_of(sibling)
@@ -333,12 +334,13 @@ def write_point(world, sibling, add, header):
                 (element.text(condition) if condition else None, element.text(expr))
                 for condition, expr in unswitch(element.arm(sibling.entry.one("point").value), numbers)
             ]
-            name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
             near = near_body(world, element, sibling.entry.one("point").value)
-            text = point_loop(name, dtype, c_type, len(tensors), len(scalars), bodies, near)
-            add(sibling, dtype, text)
-            header.append((dtype, f"nx_loop_fn {name}_$;"))
-            names[arm, dtype] = name
+            name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
+            body = point_loop(dtype, c_type, len(tensors), len(scalars), bodies, near)
+            names[arm, dtype] = written.setdefault((dtype, body), name)
+            if names[arm, dtype] == name:
+                add(sibling, dtype, f"void NX_AT_LEVEL({name}){body}")
+                header.append((dtype, f"nx_loop_fn {name}_$;"))
     return names
 
 
@@ -351,8 +353,9 @@ def near_body(world, element, expr):
     return element.number(prim.near), element.text(expr)
 
 
-def point_loop(name, dtype, c_type, n, n_constants, bodies, near):
-    """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands."""
+def point_loop(dtype, c_type, n, n_constants, bodies, near):
+    """The function of one dtype, behind its name: for each body, behind its condition, loops for dense and for
+    strided operands."""
     constants = "".join(
         f"    const {COMPUTE[dtype]} c{k} = {constant_text(dtype, k)};\n    (void)c{k};\n" for k in range(n_constants)
     )
@@ -362,7 +365,7 @@ def point_loop(name, dtype, c_type, n, n_constants, bodies, near):
     for condition, body in bodies:
         block = body_loops(dtype, c_type, n, body, near)
         loops += f"    if ({condition}) {{\n{block}        return;\n    }}\n" if condition else block
-    return f"void NX_AT_LEVEL({name})({parameters}) {{\n{constants}{unused}{loops}}}\n"
+    return f"({parameters}) {{\n{constants}{unused}{loops}}}\n"
 
 
 def body_loops(dtype, c_type, n, body, near):

@@ -38,10 +38,13 @@ def shape_line(entry):
     return f"{entry.result_text};  rows of checks: {checks}"
 
 
-def kernel_line(entry, name):
-    letters = ",".join(SHORT[d] for d in admitted(entry))
+def kernel_line(entry, loops):
     if kind(entry) == "point":
-        return "loops", f"nx__loop_{name}_{{{letters}}}_{{base,v3,v4}}"
+        stems = {}
+        for stem, _, letters in (name.rpartition("_") for name in loops):
+            stems.setdefault(stem, []).append(letters)
+        return "loops", ", ".join(f"{stem}_{{{','.join(found)}}}_{{base,v3,v4}}" for stem, found in stems.items())
+    letters = ",".join(SHORT[d] for d in admitted(entry))
     if kind(entry) == "reduce":
         return "folds", f"nx__fold_{entry.name.replace('.', '_')}_{{{letters}}}_{{base,v3,v4}}"
     names = [" ".join(r.value["name"] for r in entry.all(word)) for word in ("kernel", "ref")]
@@ -69,7 +72,7 @@ def describe(world, name):
     rows = [("kind", ", ".join(marks)), ("dtypes", " ".join(n for _, n, _, _ in DTYPES if n in admitted(entry)))]
     rows += [("shape", shape_line(entry)), ("python", ", ".join(shown) or "torch.ops.aten only")]
     rows += [("gradient", line) for line in gradient_lines(world, sibling)]
-    rows.append(kernel_line(entry, sibling.c_name))
+    rows.append(kernel_line(entry, world.facts[sibling.name].get("loops")))
     rows.append(("c", f"nx_{form.c_name}() in gen/ops.h"))
     close = " ".join(f"{row.value[0]} {row.value[1]}" for row in entry.all("close")) or "default"
     rows.append(("tests", f"{len(CaseList(world, sibling, world.shape_sets).listed())} cases; tolerance {close}"))
