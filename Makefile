@@ -2,13 +2,13 @@
 # make line   f in every way that Narthex runs a program: one row a way
 # make test   all tests (installs PyTorch as the oracle)
 # make demo   a GPT trained on real text, compiled and eagerly; its text from Python and from C; without PyTorch
-# Further: make bench, make check-hostile, make clean.
+# Further: make bench, make bench-ops, make check-hostile, make clean.
 PY := .venv/bin/python
 SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
 
-.PHONY: all setup setup-demo setup-test setup-hostile line test demo bench check-hostile clean
+.PHONY: all setup setup-demo setup-test setup-hostile line test demo bench bench-ops check-hostile clean
 all: .venv/narthex.done
 
 setup:
@@ -40,6 +40,9 @@ demo: setup-demo all
 
 bench: setup-test all
 	$(PY) -m bench
+
+bench-ops: setup-test all
+	$(PY) -m bench.ops
 
 check-hostile: setup-hostile all
 	$(PY) -m tests.hostile

@@ -1,7 +1,7 @@
 """Runs the rows, both sides as alternating processes, and prints a table with ratios; JSON goes to build/bench.json.
 
-ROW=text picks the rows whose name contains it, ROW=kernels the table of single operators (kernels.py). A row whose
-figure is over its budget says so; nothing fails.
+ROW=text picks the rows whose name contains it, ROW=kernels the table of single operators (kernels.py); LEVEL and
+THREADS say how both sides run (side.py). A row whose figure is over its budget says so; nothing fails.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from bench import kernels
+from bench import kernels, side
 from bench.rows import ROWS, Row
 
 SIDE = """
 import sys
-side, name = sys.argv[1:3]
-if side == "narthex":
+which, name = sys.argv[1:3]
+if which == "narthex":
     from narthex._run import install
     install()
 import torch
-torch.set_num_threads(1)
+from bench import side
+side.prepare(torch)
 from bench.rows import ROWS
 print("figure", next(row for row in ROWS if row.name == name).function(torch))
 """
 
 
-def measure(side: str, row: Row) -> float | None:
+def measure(which: str, row: Row) -> float | None:
     """Microseconds, or None with the reason on stderr when the side could not run the row."""
     with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": cache}
+        environment = side.environment(TORCHINDUCTOR_CACHE_DIR=cache)
         run = subprocess.run(
-            [sys.executable, "-c", SIDE, side, row.name], env=environment, capture_output=True, text=True
+            [sys.executable, "-c", SIDE, which, row.name], env=environment, capture_output=True, text=True
         )
     figures = [line.split()[1] for line in run.stdout.splitlines() if line.startswith("figure ")]
     if not figures:
-        print(f"{row.name}, {side}: failed\n{run.stderr[-800:]}", file=sys.stderr)
+        print(f"{row.name}, {which}: failed\n{run.stderr[-800:]}", file=sys.stderr)
         return None
     return float(figures[0])
 
@@ -63,15 +64,15 @@ def main() -> int:
         print(f"no row contains {wanted!r}; there are: {', '.join(row.name for row in ROWS)}")
         return 1
     results = []
-    print(f"{platform.processor() or platform.machine()}, {date.today()}, one thread; best of batches, median")
+    print(f"{platform.processor() or platform.machine()}, {date.today()}, {side.describe()}; best of batches, median")
     print(f"{'':46} {'PyTorch':>12} {'Narthex':>12} {'ratio':>8} {'budget':>12}")
     for row in rows:
         figures: dict[str, list[float]] = {"torch": [], "narthex": []}
         for i in range(3):
-            for side in ("torch", "narthex") if row.counterpart and i < row.rounds else ("narthex",):
-                if (figure := measure(side, row)) is not None:
-                    figures[side].append(figure)
-        theirs, ours = (statistics.median(figures[side]) if figures[side] else None for side in ("torch", "narthex"))
+            for which in ("torch", "narthex") if row.counterpart and i < row.rounds else ("narthex",):
+                if (figure := measure(which, row)) is not None:
+                    figures[which].append(figure)
+        theirs, ours = (statistics.median(figures[which]) if figures[which] else None for which in figures)
         ratio = f"{theirs / ours:.1f}x" if theirs and ours else ""
         verdict = "" if ours is not None and ours <= row.budget else "  over"
         cells = [f"{text(figure, row.unit):>12}" for figure in (theirs, ours)]

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from bench import side
 from bench.rows import per_call
 
 SIDE = """
@@ -21,7 +22,8 @@ if sys.argv[1] == "narthex":
     from narthex._run import install
     install()
 import torch
-torch.set_num_threads(1)
+from bench import side
+side.prepare(torch)
 from bench.kernels import run
 print("figures", json.dumps(run(torch, sys.argv[2])))
 """
@@ -165,14 +167,13 @@ def run(torch: Any, wanted: str) -> dict[str, float]:
 def main() -> int:
     best: dict[str, dict[str, float]] = {"torch": {}, "narthex": {}}
     for _ in range(int(os.environ.get("ROUNDS", "3"))):
-        for side, figures in best.items():
-            command = [sys.executable, "-c", SIDE, side, os.environ.get("CASE", "")]
-            environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        for which, figures in best.items():
+            command = [sys.executable, "-c", SIDE, which, os.environ.get("CASE", "")]
+            done = subprocess.run(command, env=side.environment(), stdout=subprocess.PIPE, text=True, check=True)
             line = next(line for line in done.stdout.splitlines() if line.startswith("figures "))
             for name, figure in json.loads(line.removeprefix("figures ")).items():
                 figures[name] = min(figure, figures.get(name, figure))
-    print(f"{'one thread, best':40} {'PyTorch':>12} {'Narthex':>12} {'ratio':>7}")
+    print(f"{side.describe():40} {'PyTorch':>12} {'Narthex':>12} {'ratio':>7}")
     for name, theirs in best["torch"].items():
         ours = best["narthex"].get(name)
         text = f"{ours:9.2f} us {theirs / ours:6.2f}x" if ours else f"{'-':>12}"
