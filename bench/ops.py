@@ -48,11 +48,13 @@ FAMILIES = {
     "int64": "i+j; i*j; i-j; i//j; i%j; i&j; i|j; i<<1; i>>1; -i; i.abs(); torch.maximum(i, j); i.clamp(2, 5); "
     "i.sum(); i.cumsum(0); i.max()",
     "casts": "x.to(torch.float16); h.to(torch.float32); x.to(torch.bfloat16); b.to(torch.float32); "
-    "x.to(torch.float64); x.to(torch.int64); i.to(torch.float32); m.to(torch.float32); x.to(torch.bool); i.to(torch.int32)",
+    "x.to(torch.float64); x.to(torch.int64); i.to(torch.float32); m.to(torch.float32); x.to(torch.bool); "
+    "i.to(torch.int32)",
     "half": "h+h; b+b; b*b; F.gelu(b); b.exp(); b.sum(); F.softmax(b, -1); F.layer_norm(b, (512,))",
     "double": "d+d; d.exp(); d.log(); d.sin(); d.tanh(); d.erf(); d.sum(); F.softmax(d, -1)",
     "sums": "x.sum(); x.sum(0); x.sum(1); x.view(8, 64, 512).sum(1); x.mean(); x.mean(-1); x.var(); x.var(1); "
-    "x.std(0); x.prod(); x.norm(); x.norm(dim=1); x.max(); x.max(1); x.min(0); x.amax(1); x.argmax(1); x.argmax(); m.any(); "
+    "x.std(0); x.prod(); x.norm(); x.norm(dim=1); x.max(); x.max(1); x.min(0); x.amax(1); x.argmax(1); "
+    "x.argmax(); m.any(); "
     "m.all(1); x.logsumexp(1); x.t().sum(); x.count_nonzero(); x.sum((0, 1), keepdim=True)",
     "scans": "x.cumsum(1); x.cumsum(0); x.cumprod(1); x.sort(1); x.argsort(1); f.sort(); fi.argsort(); x.topk(5, 1); "
     "f.topk(100); x.cummax(1)",
@@ -64,7 +66,8 @@ FAMILIES = {
     "x.index_add(0, t, y); x.scatter_add(1, w, y); x.scatter(1, w, y); x.index_copy(0, t, y); x.take_along_dim(w, 1); "
     "F.embedding(w, e); m.nonzero(); F.one_hot(t, 512); x.masked_select(m)",
     "moves": "x.clone(); x.t().contiguous(); torch.cat([x, y]); torch.cat([x, y], 1); torch.stack([x, y]); "
-    "x.roll(3, 1); x.flip(0); x.flip(1); x.tril(); x.triu(); x.repeat(2, 1); x.repeat_interleave(2, 0); F.pad(x, (1, 1, 1, 1)); "
+    "x.roll(3, 1); x.flip(0); x.flip(1); x.tril(); x.triu(); x.repeat(2, 1); x.repeat_interleave(2, 0); "
+    "F.pad(x, (1, 1, 1, 1)); "
     "F.pad(g3, (2, 2, 2, 2), mode='reflect'); F.pixel_shuffle(g, 2); x.view(8, 64, 512).permute(2, 0, 1).contiguous(); "
     "x.diagonal().clone(); torch.zeros(512, 512); torch.full((512, 512), 2.0); torch.arange(1 << 18); "
     "torch.linspace(0, 1, 1 << 18); torch.eye(512)",
