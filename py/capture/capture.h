@@ -159,6 +159,7 @@ typedef struct nxpy_note {
     PyObject *fake;             /* what stands for this tensor in the trace; owned or NULL */
     bool touched, elements;     /* guards on the value exist; its elements are noted */
     bool is_input;
+    bool by_parts;              /* a function, method or partial that was another one before: its parts are guarded, not it */
     bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
     PyObject *real;             /* FAKE of an input: the tensor; lent */
     int born_at;                /* BORN: unit of the root's instruction that made it */
@@ -290,6 +291,7 @@ static inline bool nxpy__is_dict(PyObject *o) { return PyDict_CheckExact(o) || P
 int nxpy__use_as_key(nxpy_trace *trace, PyObject *object); /* one that existed before is guarded by its identity; 0 or -1 */
 bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
 bool nxpy__are_keys(PyObject *tuple);
+int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
 extern PyTypeObject *nxpy__partial_type, *nxpy__deque_type, *nxpy__default_dict_type;
 int nxpy__kinds_init(void);
 

@@ -259,7 +259,7 @@ static int note_part(nxpy_trace *trace, PyObject *part) {
     return nxpy_constant_check(part) || nxpy__note_find(trace, part) || nxpy__note_add(trace, part, NXPY_NOTE_FIXED, -1) ? 0 : -1;
 }
 
-/* functools.partial: one that existed before is guarded as the very object, which cannot change. */
+/* functools.partial: one that existed before is guarded as the very object, which cannot change, or by its parts. */
 static PyObject *call_partial(nxpy_loop *loop, PyObject *partial, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
     PyObject *parts[3] = {PyObject_GetAttrString(partial, "func"), PyObject_GetAttrString(partial, "args"),
@@ -267,7 +267,7 @@ static PyObject *call_partial(nxpy_loop *loop, PyObject *partial, PyObject **arg
     PyObject *result = NULL, *all = NULL, *keywords = NULL, *key, *value;
     const nxpy_note *note = nxpy__note_find(trace, partial);
     if (!parts[0] || !parts[1] || !parts[2] || !note) goto done;
-    if (note->kind == NXPY_NOTE_SOURCE && nxpy__check(trace, NXPY_ROW_ID, note->slot, partial, 0) < 0) goto done;
+    if (nxpy__note_partial(trace, partial) < 0) goto done;
     if (note_part(trace, parts[0]) < 0) goto done;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(parts[1]); k++) {
         if (note_part(trace, PyTuple_GET_ITEM(parts[1], k)) < 0) goto done;

@@ -151,6 +151,7 @@ static int is_comparable(nxpy_trace *trace, PyObject *o, int depth) {
     bool plain = Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare || !Py_TYPE(o)->tp_richcompare;
     if (plain && note && note->kind == NXPY_NOTE_SOURCE) return nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0 ? -1 : 1;
     if (plain && is_instance(o)) return 1;
+    if (PyMethod_Check(o) && note && note->by_parts && nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0) return -1;
     bool method = PyFunction_Check(o) || PyMethod_Check(o) || nxpy_function_check(o) || PyRange_Check(o);
     for (int k = 0; is_instance(o) && k < NX_COUNT(names); k++) { /* object's own for those that it lacks */
         PyObject *found;

@@ -9,6 +9,7 @@
 #include "capture/capture.h"
 
 #include <ctype.h>
+#include <structmember.h>
 
 /* ---- kinds of objects ------------------------------------------------------------------------------------------------ */
 PyTypeObject *nxpy__partial_type;
@@ -322,6 +323,78 @@ static bool is_known_kind(PyObject *object) {
     return PyType_Check(object) || PyModule_Check(object);
 }
 
+/* Whether an earlier trace from here found another object at this place: a lambda, a bound method, a partial that is made
+ * anew for each call. */
+static bool is_made_anew(nxpy_trace *trace, PyObject *object, int slot) {
+    nx_text source = {0};
+    bool anew = false;
+    if (!trace->point->segments.n) return false;
+    nxpy_guards_source(&trace->segment->guards, slot, &source);
+    for (int k = 0; k < trace->point->segments.n && !source.failed && !anew; k++) {
+        anew = nxpy_guards_want_other(&trace->point->segments.at[k]->guards, source.at, object);
+    }
+    nx_text_free(&source);
+    return anew;
+}
+
+/* A part of an object's layout, with its elements, or (`very`) the very object. */
+static int note_field(nxpy_trace *trace, PyObject *object, int slot, const char *text, Py_ssize_t offset, bool very) {
+    PyObject *value = *(PyObject **)((char *)object + offset), *name = PyUnicode_InternFromString(text);
+    int done = name ? nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, value) : nxpy__stop_error(trace);
+    int row = done == 0 ? nxpy_guards_find(&trace->segment->guards, NXPY_ROW_FIELD, slot, name, NULL, offset) : -1;
+    Py_XDECREF(name);
+    if (row < 0 || !value) return done;
+    if (very) return nxpy__check(trace, NXPY_ROW_ID, trace->segment->guards.rows.at[row].slot, value, 0);
+    return nxpy__note_elements(trace, value);
+}
+
+static int note_function_parts(nxpy_trace *trace, PyObject *function, int slot) {
+    static const struct { const char *name; Py_ssize_t offset; bool very; } parts[] = {
+        {"__code__", offsetof(PyFunctionObject, func_code), true}, {"__globals__", offsetof(PyFunctionObject, func_globals), true},
+        {"__defaults__", offsetof(PyFunctionObject, func_defaults), false},
+        {"__kwdefaults__", offsetof(PyFunctionObject, func_kwdefaults), false},
+        {"__closure__", offsetof(PyFunctionObject, func_closure), false}};
+    for (int k = 0; k < NX_COUNT(parts); k++) {
+        if (note_field(trace, function, slot, parts[k].name, parts[k].offset, parts[k].very) < 0) return -1;
+    }
+    return 0;
+}
+
+static int note_method_parts(nxpy_trace *trace, PyObject *method, int slot) {
+    if (note_field(trace, method, slot, "__func__", offsetof(PyMethodObject, im_func), false) < 0) return -1;
+    if (note_field(trace, method, slot, "__self__", offsetof(PyMethodObject, im_self), false) < 0) return -1;
+    return nxpy__use(trace, PyMethod_GET_FUNCTION(method)) ? 0 : -1;
+}
+
+/* What the very method is made of never changes. */
+static int note_very_parts(nxpy_trace *trace, PyObject *object) {
+    if (!PyMethod_Check(object)) return 0;
+    PyObject *const parts[] = {PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)};
+    for (int k = 0; k < 2; k++) {
+        if (nxpy_constant_check(parts[k]) || nxpy__note_find(trace, parts[k])) continue;
+        if (!nxpy__note_add(trace, parts[k], NXPY_NOTE_FIXED, -1)) return -1;
+    }
+    return 0;
+}
+
+int nxpy__note_partial(nxpy_trace *trace, PyObject *partial) {
+    nxpy_note *note = nxpy__note_find(trace, partial);
+    int slot = note->slot;
+    if (note->kind != NXPY_NOTE_SOURCE || note->by_parts) return 0;
+    if (!is_made_anew(trace, partial, slot)) return nxpy__check(trace, NXPY_ROW_ID, slot, partial, 0);
+    note->by_parts = true;
+    static const char *const names[] = {"func", "args", "keywords"};
+    for (int k = 0; k < NX_COUNT(names); k++) {
+        PyObject *descriptor = PyObject_GetAttrString((PyObject *)nxpy__partial_type, names[k]);
+        bool member = descriptor && Py_TYPE(descriptor) == &PyMemberDescr_Type;
+        Py_ssize_t offset = member ? ((PyMemberDescrObject *)descriptor)->d_member->offset : 0;
+        Py_XDECREF(descriptor); /* its class has it */
+        if (!member) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "functools.partial");
+        if (note_field(trace, partial, slot, names[k], offset, false) < 0) return -1;
+    }
+    return 0;
+}
+
 /* Guards on what an object that is no tensor and no constant was. */
 static int touch(nxpy_trace *trace, PyObject *object, int slot) {
     PyTypeObject *type = Py_TYPE(object);
@@ -339,7 +412,11 @@ static int touch(nxpy_trace *trace, PyObject *object, int slot) {
     if (!is_known_kind(object)) {
         return nxpy__stop(trace, PyCallable_Check(object) ? NXPY_BREAK_FUNCTION : NXPY_BREAK_UNKNOWN, "%.200s", type->tp_name);
     }
-    return nxpy__check(trace, NXPY_ROW_ID, slot, object, 0);
+    bool parts = (type == &PyFunction_Type || type == &PyMethod_Type) && is_made_anew(trace, object, slot);
+    if (!parts) return nxpy__check(trace, NXPY_ROW_ID, slot, object, 0) < 0 ? -1 : note_very_parts(trace, object);
+    nxpy__note_find(trace, object)->by_parts = true;
+    if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
+    return type == &PyMethod_Type ? note_method_parts(trace, object, slot) : note_function_parts(trace, object, slot);
 }
 
 PyObject *nxpy__use(nxpy_trace *trace, PyObject *object) {
@@ -471,7 +548,9 @@ static int function_row(nxpy_trace *trace, PyFunctionObject *function) {
 
 int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function) {
     PyObject *closure = function->func_closure, *defaults = function->func_defaults, *kwdefaults = function->func_kwdefaults;
-    bool born = nxpy__is_born(trace, (PyObject *)function);
+    const nxpy_note *note = nxpy__note_find(trace, (PyObject *)function);
+    bool born = note && note->kind == NXPY_NOTE_BORN;
+    if (note && note->by_parts) return 0;
     if (!born && function_row(trace, function) < 0) return -1;
     for (Py_ssize_t k = 0; !born && closure && k < PyTuple_GET_SIZE(closure); k++) {
         if (note_fixed(trace, PyTuple_GET_ITEM(closure, k)) < 0) return -1;

@@ -417,3 +417,16 @@ bool nxpy_guards_int_varies(const nxpy_guards *guards, int64_t n, PyObject *valu
     }
     return false;
 }
+
+bool nxpy_guards_want_other(const nxpy_guards *guards, const char *source, PyObject *object) {
+    bool other = false;
+    for (int k = 0; k < guards->rows.n && !other; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->code != NXPY_ROW_ID || row->a == object || Py_TYPE(row->a) != Py_TYPE(object)) continue;
+        nx_text mine = {0};
+        nxpy_guards_source(guards, row->from, &mine);
+        other = !mine.failed && strcmp(mine.at, source) == 0;
+        nx_text_free(&mine);
+    }
+    return other;
+}

@@ -114,6 +114,9 @@ nxpy_tensor_like *nxpy_tensor_like_new(PyObject *tensor, uint64_t varying);
 /* The dimensions whose size differs from what a TENSOR row of these guards says of the source, or varies there. */
 uint64_t nxpy_guards_varying(const nxpy_guards *guards, const char *source, const nx_array *tensor);
 
+/* Whether these guards want another object than this one at the source. */
+bool nxpy_guards_want_other(const nxpy_guards *guards, const char *source, PyObject *object);
+
 /* Whether these guards want another int than `value` in the ROOT place n, or any. */
 bool nxpy_guards_int_varies(const nxpy_guards *guards, int64_t n, PyObject *value);
 

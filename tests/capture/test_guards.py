@@ -2,6 +2,7 @@
 
 import abc
 import collections.abc
+import functools
 import gc
 import sys
 from typing import Protocol, runtime_checkable
@@ -532,3 +533,84 @@ def test_names_are_not_kept():
         del capture
     gc.collect()
     assert sys.getrefcount(name) - before < 4
+
+
+# ---- functions that are made anew for each call
+
+
+class Scaler:
+    def __init__(self, k):
+        self.k = k
+
+    def scale(self, x, more=0):
+        return x * self.k + more
+
+    def other(self, x, more=0):
+        return x - self.k
+
+
+def calls(x, function):
+    return function(x) + 1
+
+
+def maps(x, function):
+    return sum(map(function, [x, x]))
+
+
+def of_closure(k, t):
+    return lambda x, more=1: x * k + t + more
+
+
+def of_default(k, t):
+    def inner(x, more=k, *, named=t):
+        return x * more + named
+
+    return inner
+
+
+MAKERS = [
+    of_closure,
+    of_default,
+    lambda k, t: Scaler(k).scale,
+    lambda k, t: functools.partial(Scaler(2).scale, more=k),
+    lambda k, t: functools.partial(torch.add, t),
+]
+
+
+@pytest.mark.parametrize("caller", [calls, maps])
+@pytest.mark.parametrize("maker", MAKERS, ids=["closure", "default", "method", "partial of a method", "partial"])
+def test_functions_made_anew(caller, maker):
+    capture = compiled(caller, backend=run_graph)
+    for n in range(12):
+        k, t = 3, ones(1) * n
+        assert capture(ones(1), maker(k, t)).tolist() == caller(ones(1), maker(k, t)).tolist(), n
+    assert capture.entries <= 3  # a method in a partial is found to be new after the partial is
+    for k in (4, 3, 5):
+        assert capture(ones(1), maker(k, t)).tolist() == caller(ones(1), maker(k, t)).tolist(), k
+    assert capture(ones(1), Scaler(2).other).tolist() == caller(ones(1), Scaler(2).other).tolist()
+    assert capture(ones(1), lambda x, more=1: x).tolist() == caller(ones(1), lambda x, more=1: x).tolist()
+
+
+def test_a_new_function_writes_its_own_closure():
+    def make_counter():
+        n = 0
+
+        def count(x):
+            nonlocal n
+            n += 1
+            return x + n
+
+        return count
+
+    capture = make(lambda x, one, two: one(x) + two(x))
+    for shared in (False, False, False, True, False, True):
+        one, two = make_counter(), make_counter()
+        assert capture(ones(1), one, one if shared else two).tolist() == [5.0 if shared else 4.0]
+        assert one(ones(1)).tolist() == [4.0 if shared else 3.0]
+
+
+def test_methods_that_are_compared():
+    capture = make(lambda x, one, two: x + (1 if one == two else 2))
+    first, second = Scaler(1), Scaler(1)
+    for a, b in ((first, first), (first, second), (second, second), (second, first), (first, first)):
+        assert capture(ones(1), a.scale, b.scale).tolist() == [2.0 if a is b else 3.0]
