@@ -81,7 +81,7 @@ def argument_value(argument):
     if base in ("int", "SymInt"):
         return Value("int", f"{c}.i")
     if base == "float":
-        return Value("float", f"nx__as_float(&{c})")
+        return Value("float", f"nx_value_as_float(&{c})")
     if base == "bool":
         return Value("bool", f"({c}.i != 0)")
     raise Problem(argument.param.at, f"not yet generated: a parameter of type {argument.schema_type()}")

@@ -322,7 +322,7 @@ class Body(SizeCalls):
             return self.compute_number(expr, left, right)
         if left.kind != "number" or right.const is UNKNOWN or expr.value not in ("==", "!=", "<", "<=", ">", ">="):
             self.refuse(expr, "more than comparing a Scalar with a constant")
-        return Value("bool", f"(nx__as_float(&{left.c}) {expr.value} {constant(float(right.const)).c})")
+        return Value("bool", f"(nx_value_as_float(&{left.c}) {expr.value} {constant(float(right.const)).c})")
 
     def compute_number(self, expr, left, right):
         """A Scalar argument and a constant, or two of them: a Scalar again."""
@@ -355,7 +355,7 @@ class Body(SizeCalls):
         if left.base == right.kind == "bool":
             return Value("bool", f"({present} ? {left.c}.i != 0 : {right.c})")
         if left.base in ("float", "Scalar") and right.kind in ("float", "int"):
-            return Value("float", f"({present} ? nx__as_float(&{left.c}) : {right.c})")
+            return Value("float", f"({present} ? nx_value_as_float(&{left.c}) : {right.c})")
         if right.kind == "value" and right.base == left.base:
             return Value("value", f"({present} ? {left.c} : {right.c})", base=left.base)
         self.refuse(expr, f"'??' of a {left.base} and a {right.kind}")

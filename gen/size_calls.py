@@ -16,7 +16,7 @@ class SizeCalls:
     def call_log_of(self, expr):
         """The natural logarithm of a number."""
         number = self.expr(expr.args[0])
-        return Value("float", f"log(nx__as_float(&{number.c}))")
+        return Value("float", f"log(nx_value_as_float(&{number.c}))")
 
     def call_conj(self, expr):
         return self.expr(expr.args[0])  # no complex dtype exists: conj is its argument
@@ -187,12 +187,12 @@ class SizeCalls:
 
     def call_as_float(self, expr):
         """A Scalar argument as a float."""
-        return Value("float", f"nx__as_float(&{self.expr(expr.args[0]).c})")
+        return Value("float", f"nx_value_as_float(&{self.expr(expr.args[0]).c})")
 
     def call_as_int(self, expr):
         """A Scalar argument as an integer, cut off."""
         value = self.expr(expr.args[0])
-        return value if value.kind == "int" else Value("int", f"(int64_t)nx__as_float(&{value.c})")
+        return value if value.kind == "int" else Value("int", f"(int64_t)nx_value_as_float(&{value.c})")
 
     def call_number(self, expr):
         """The one element of a tensor of int64; the host waits for it, and a fake has none."""

@@ -6,7 +6,7 @@
     nx_value nx__number_##name(nx_value a, nx_value b) { \
         if (a.tag != NX_TAG_FLOAT && b.tag != NX_TAG_FLOAT) \
             return nx_value_int((int64_t)((uint64_t)a.i op (uint64_t)b.i)); \
-        return nx_value_float(nx__as_float(&a) op nx__as_float(&b)); \
+        return nx_value_float(nx_value_as_float(&a) op nx_value_as_float(&b)); \
     }
 NUMBER_RULE(add, +)
 NUMBER_RULE(sub, -)
@@ -172,7 +172,7 @@ nx_status nx__fail_same_device(const char *op, const nx_array *a, const nx_array
 }
 
 nx_status nx__arange_size(const char *op, nx_value start, nx_value end, nx_value step, int64_t *out) {
-    double a = nx__as_float(&start), b = nx__as_float(&end), by = nx__as_float(&step);
+    double a = nx_value_as_float(&start), b = nx_value_as_float(&end), by = nx_value_as_float(&step);
     if (!(by > 0 || by < 0)) return nx_fail(NX_RUNTIME, "%s: step must be nonzero", op);
     if (!isfinite(a) || !isfinite(b)) return nx_fail(NX_RUNTIME, "%s: unsupported range: %g -> %g", op, a, b);
     if (by > 0 ? a > b : a < b) {

@@ -8,7 +8,6 @@
 #include <math.h>
 
 /* ---- small values --------------------------------------------------------------------------------- */
-static inline double nx__as_float(const nx_value *v) { return v->tag == NX_TAG_FLOAT ? v->f : (double)v->i; }
 /* Sum, difference and product of two Python numbers, as Python has them. */
 nx_value nx__number_add(nx_value a, nx_value b);
 nx_value nx__number_sub(nx_value a, nx_value b);

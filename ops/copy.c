@@ -81,19 +81,16 @@ nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
 }
 
 /* ---- arange: computed in double, or in int64 where the result is an integer type ---------------------- */
-static double as_double(nx_value v) { return v.tag == NX_TAG_FLOAT ? v.f : (double)v.i; }
-static int64_t as_int(nx_value v) { return v.tag == NX_TAG_FLOAT ? (int64_t)v.f : v.i; }
-
 nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) {
     nx_dtype dtype = (nx_dtype)out->dtype;
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
     for (int64_t i = 0; i < out->numel; i++) {
         char *to = (char *)out->data + i * bytes;
         if (nx_is_float(dtype)) {
-            double x = as_double(start) + (double)i * as_double(step);
+            double x = nx_value_as_float(&start) + (double)i * nx_value_as_float(&step);
             nx_cast(dtype, to, 0, NX_F64, (const char *)&x, 0, 1);
         } else {
-            int64_t x = as_int(start) + i * as_int(step);
+            int64_t x = nx_value_as_int(&start) + i * nx_value_as_int(&step);
             nx_cast(dtype, to, 0, NX_I64, (const char *)&x, 0, 1);
         }
     }
@@ -101,12 +98,10 @@ nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) 
 }
 
 /* ---- linspace: from both ends, so that the last one is exact --------------------------------------------- */
-static double as_float(const nx_value *v) { return v->tag == NX_TAG_FLOAT ? v->f : (double)v->i; }
-
 nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {
     nx_dtype dtype = (nx_dtype)out->dtype;
     int64_t n = out->numel, bytes = (int64_t)nx_dtype_bytes(dtype);
-    double a = as_float(&start), b = as_float(&end), step = n > 1 ? (b - a) / (double)(n - 1) : 0;
+    double a = nx_value_as_float(&start), b = nx_value_as_float(&end), step = n > 1 ? (b - a) / (double)(n - 1) : 0;
     for (int64_t i = 0; i < n; i++) {
         double x = i < (n + 1) / 2 ? a + step * (double)i : b - step * (double)(n - 1 - i);
         nx_cast(dtype, (char *)out->data + i * bytes, 0, NX_F64, (const char *)&x, 0, 1);

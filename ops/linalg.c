@@ -99,9 +99,6 @@ nx_status nx__bmm_ref(nx_run *run, const nx_array *self, const nx_array *mat2, n
 }
 
 /* ---- addmm: out = beta*self + alpha * mat1 mat2; with beta 0 a NaN in self is not read ------------------------------ */
-static double as_double(nx_value v) { return v.tag == NX_TAG_FLOAT ? v.f : (double)v.i; }
-static int64_t as_int(nx_value v) { return v.tag == NX_TAG_FLOAT ? (int64_t)v.f : v.i; }
-
 static nx_dtype wide_dtype(nx_dtype dtype) {
     if (dtype == NX_F64) return NX_F64;
     return nx_is_float(dtype) ? NX_F32 : NX_I64;
@@ -110,15 +107,15 @@ static nx_dtype wide_dtype(nx_dtype dtype) {
 static void combine(nx_tensor *product, const nx_tensor *self, nx_value beta, nx_value alpha) {
     int64_t n = product->a.numel;
     if (product->a.dtype == NX_I64) {
-        uint64_t *p = product->a.data, a = (uint64_t)as_int(alpha), b = (uint64_t)as_int(beta);
+        uint64_t *p = product->a.data, a = (uint64_t)nx_value_as_int(&alpha), b = (uint64_t)nx_value_as_int(&beta);
         const uint64_t *s = self ? self->a.data : NULL;
         for (int64_t i = 0; i < n; i++) p[i] = a * p[i] + (s ? b * s[i] : 0);
     } else if (product->a.dtype == NX_F64) {
-        double *p = product->a.data, a = as_double(alpha), b = as_double(beta);
+        double *p = product->a.data, a = nx_value_as_float(&alpha), b = nx_value_as_float(&beta);
         const double *s = self ? self->a.data : NULL;
         for (int64_t i = 0; i < n; i++) p[i] = s ? b * s[i] + a * p[i] : a * p[i];
     } else {
-        float *p = product->a.data, a = (float)as_double(alpha), b = (float)as_double(beta);
+        float *p = product->a.data, a = (float)nx_value_as_float(&alpha), b = (float)nx_value_as_float(&beta);
         const float *s = self ? self->a.data : NULL;
         for (int64_t i = 0; i < n; i++) p[i] = s ? b * s[i] + a * p[i] : a * p[i];
     }
@@ -132,7 +129,7 @@ static nx_status add_wide(gemm_fn *gemm, const nx_array *self, const nx_array *m
     nx_status status = NX_OK;
     NX_TRY_FAIL(nx_tensor_new(wide, 2, out->sizes, NX_CPU, &product));
     NX_TRY_FAIL(gemm(mat1, mat2, &product->a));
-    if (as_double(beta) != 0) {
+    if (nx_value_as_float(&beta) != 0) {
         NX_TRY_FAIL(nx_tensor_new(wide, 2, out->sizes, NX_CPU, &added));
         nx_copy_cast(&added->a, self);
     }
@@ -146,13 +143,13 @@ fail:
 
 nx_status nx__addmm_blas(nx_run *run, const nx_array *self, const nx_array *mat1, const nx_array *mat2,
                          nx_value beta, nx_value alpha, nx_array *out) {
-    bool zero = as_double(beta) == 0, plain = as_double(alpha) == 1 && (zero || as_double(beta) == 1);
+    bool zero = nx_value_as_float(&beta) == 0, plain = nx_value_as_float(&alpha) == 1 && (zero || nx_value_as_float(&beta) == 1);
     if (plain && nx_gemm_tiny(zero ? NULL : self, mat1, mat2, out)) return NX_OK;
     bool in_place = self->data == out->data && self->numel == out->numel;
     bool apart = !overlap(out, mat1) && !overlap(out, mat2) && (in_place || !overlap(out, self));
     if (!apart || mat1->sizes[1] == 0 || !nx_gemm_adds(out))
         return add_wide(nx_gemm_blas, self, mat1, mat2, beta, alpha, out);
-    return nx_gemm_add(self, mat1, mat2, as_double(alpha), as_double(beta), out);
+    return nx_gemm_add(self, mat1, mat2, nx_value_as_float(&alpha), nx_value_as_float(&beta), out);
 }
 
 nx_status nx__addmm_plain(nx_run *run, const nx_array *self, const nx_array *mat1, const nx_array *mat2,

@@ -59,14 +59,15 @@ struct nx_tensor {
     void *python;                /* its Python object, NULL; see py/bind */
     bool python_owned;           /* this tensor keeps its Python object alive */
     bool is_parameter;
-    uint8_t taken;               /* of a view: an nx_taken */
-    uint32_t rebased;            /* times a write has replaced the history; of a view: its base's count when its own was made */
+    bool is_listed;              /* a view, among those of its base (views.c) */
+    uint8_t creation_meta;       /* of a view: an nx_creation_meta */
+    uint32_t attr_version;       /* times a write has replaced the history; of a view: its base's count when its own was made */
     nx_tensor *next_view;        /* of a base: the first of its listed views; of such a view: the next */
     nx_tensor **at_view;         /* of a listed view: what points to it; NULL: not listed (views.c) */
     int64_t dims[2 * NX_INLINE_DIMS];
 };
-/* How a view was taken: one that autograd did not follow, or one of several at once, may not be written with gradients. */
-typedef enum nx_taken { NX_TAKEN_PLAINLY, NX_TAKEN_UNRECORDED, NX_TAKEN_WITH_OTHERS } nx_taken;
+/* How a view was made: one that autograd did not follow, or one of several at once, may not be written with gradients. */
+typedef enum nx_creation_meta { NX_CREATION_DEFAULT, NX_CREATION_NO_GRAD, NX_CREATION_MULTI_OUTPUT } nx_creation_meta;
 /* Adds `keys` to the views of `base` that were taken while it required no gradient. */
 void nx_tensor_key_views(nx_tensor *base, uint64_t keys);
 /* Called before a tensor goes: set by src/grad and py/bind. */
@@ -87,9 +88,9 @@ static inline void nx_tensor_start(nx_tensor *tensor, int64_t *dims, int ndim, n
     tensor->base = NULL;
     tensor->autograd = NULL;
     tensor->python = NULL;
-    tensor->python_owned = tensor->is_parameter = false;
-    tensor->taken = NX_TAKEN_PLAINLY;
-    tensor->rebased = 0;
+    tensor->python_owned = tensor->is_parameter = tensor->is_listed = false;
+    tensor->creation_meta = NX_CREATION_DEFAULT;
+    tensor->attr_version = 0;
     tensor->next_view = NULL;
     tensor->at_view = NULL;
 }
@@ -138,6 +139,22 @@ static inline uint32_t nx_tensor_version(const nx_tensor *t) { return t->storage
 /* ---- layout --------------------------------------------------------------------------------------------- */
 bool nx_is_contiguous(int ndim, const int64_t *sizes, const int64_t *strides);
 int64_t nx_numel(int ndim, const int64_t *sizes);
+/* No gaps, no overlap: some permutation of it is row-major. */
+bool nx_is_dense(const nx_array *a);
+/* Of two arrays of one size; the stride of a dimension of size 1 says nothing. */
+static inline bool nx_same_strides(const nx_array *a, const nx_array *b) {
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->sizes[d] > 1 && a->strides[d] != b->strides[d]) return false;
+    }
+    return true;
+}
+/* All elements are one, as those of the gradient of a sum. */
+static inline bool nx_is_expanded_number(const nx_array *a) {
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->strides[d] != 0 && a->sizes[d] != 1) return false;
+    }
+    return true;
+}
 void nx_array_refresh(nx_array *a);      /* numel and contiguous from sizes and strides */
 /* Copies an array head whose dims go to `dims` (room for 2*ndim). */
 void nx_array_copy(nx_array *to, const nx_array *from, int64_t *dims);
@@ -148,6 +165,9 @@ void nx_array_extent(const nx_array *a, const char **low, const char **high);
 /* A copy that owns: tensors and generators are referenced, lists and strings copied. */
 NX_MUST_USE nx_status nx_value_keep(const nx_value *value, nx_value *out);
 /* nx_value_drop of narthex.h releases what keep took. */
+/* Of a number: a Scalar of any kind. */
+static inline double nx_value_as_float(const nx_value *value) { return value->tag == NX_TAG_FLOAT ? value->f : (double)value->i; }
+static inline int64_t nx_value_as_int(const nx_value *value) { return value->tag == NX_TAG_FLOAT ? (int64_t)value->f : value->i; }
 void nx_value_text(const nx_value *value, nx_text *text); /* Python-like; tensors as "tensor" */
 
 /* ---- generators: mt19937 as PyTorch's CPU generator ---------------------------------------------------------- */

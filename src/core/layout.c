@@ -18,6 +18,24 @@ bool nx_is_contiguous(int ndim, const int64_t *sizes, const int64_t *strides) {
     return true;
 }
 
+/* Dimensions in order of stride tile the memory from the first element to the last. */
+bool nx_is_dense(const nx_array *a) {
+    if (a->contiguous) return true;
+    int order[NX_MAX_DIMS], n = 0;
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->sizes[d] == 1) continue;
+        int at = n++;
+        for (; at > 0 && a->strides[order[at - 1]] > a->strides[d]; at--) order[at] = order[at - 1];
+        order[at] = d;
+    }
+    int64_t expected = 1;
+    for (int k = 0; k < n; k++) {
+        if (a->strides[order[k]] != expected) return false;
+        expected *= a->sizes[order[k]];
+    }
+    return true;
+}
+
 void nx_array_refresh(nx_array *a) {
     a->numel = nx_numel(a->ndim, a->sizes);
     a->contiguous = a->numel == 0 || nx_is_contiguous(a->ndim, a->sizes, a->strides);

@@ -189,9 +189,9 @@ nx_status nx_tensor_new(nx_dtype dtype, int ndim, const int64_t *sizes, nx_devic
 void nx_tensor_set_base(nx_tensor *view, nx_tensor *base) {
     bool unrecorded = nx_thread_get()->grad_disabled, is_float = view->a.dtype >= NX_F16;
     nx_tensor *root = base->base ? base->base : base;
-    view->taken = unrecorded ? NX_TAKEN_UNRECORDED : base->taken;
+    view->creation_meta = unrecorded ? NX_CREATION_NO_GRAD : base->creation_meta;
     view->base = nx_tensor_ref(root);
-    view->rebased = root->rebased;
+    view->attr_version = root->attr_version;
     if (!is_float) return;
     if (!(root->keys & NX_KEY(AUTOGRAD))) nx__view_list(view);
     else if (unrecorded) view->keys |= NX_KEY(AUTOGRAD); /* else src/grad sets it, with the history */

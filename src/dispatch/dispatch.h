@@ -175,7 +175,6 @@ void nx_autocast_clear(void);     /* drops the casts that are kept */
 bool nx_can_cast(nx_dtype from, nx_dtype to); /* as out= and in-place results allow */
 /* "A view was created in no_grad mode and `what` modified inplace ..." */
 nx_status nx_fail_unrecorded_view(const char *what);
-bool nx_is_dense(const nx_array *a);          /* no gaps, no overlap: some permutation of it is row-major */
 
 /* Operators that a device lacks and that ran on the CPU instead: names and counts, for reports. */
 int nx_fallback_count(void);

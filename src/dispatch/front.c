@@ -172,14 +172,6 @@ static inline bool has_usual_strides(const nx_array *a) {
     return a->contiguous;
 }
 
-/* One element in every place, as the gradient of a sum. */
-static inline bool is_spread(const nx_array *a) {
-    for (int d = 0; d < a->ndim; d++) {
-        if (a->strides[d] != 0) return false;
-    }
-    return true;
-}
-
 static inline bool is_number(const nx_value *value) { return value->tag >= NX_TAG_INT && value->tag <= NX_TAG_BOOL; }
 
 /* The operand that the result of a point operator will be like, when all have its floating dtype and its size
@@ -200,7 +192,7 @@ static inline const nx_array *operand_like(const nx_point *point, const nx_value
         else if (a->dtype != first->dtype || !nx_same_size(a, first)) return NULL;
         if (a->dtype < NX_F16) return NULL;
         if (NX_LIKELY(a->contiguous)) like = like ? like : a;
-        else if (is_spread(a)) usual = false;
+        else if (nx_is_expanded_number(a)) usual = false;
         else return NULL;
     }
     for (int k = 0; k < point->n_constants; k++) {
@@ -224,7 +216,7 @@ static nx_status compose(nx_run *run, const nx_value *in, nx_value *out) {
     NX_TRY(def->compose(run, in, out));
     for (int k = 0; def->kind == NX_KIND_VIEW && k < out[0].n; k++) {
         nx_tensor *part = out[0].list[k].tensor;
-        if (part->taken == NX_TAKEN_PLAINLY) part->taken = NX_TAKEN_WITH_OTHERS;
+        if (part->creation_meta == NX_CREATION_DEFAULT) part->creation_meta = NX_CREATION_MULTI_OUTPUT;
     }
     return NX_OK;
 }

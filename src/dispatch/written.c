@@ -8,24 +8,6 @@ bool nx_can_cast(nx_dtype from, nx_dtype to) {
     return to != NX_BOOL || from == NX_BOOL;
 }
 
-/* Dimensions in order of stride tile the memory from the first element to the last. */
-bool nx_is_dense(const nx_array *a) {
-    if (a->contiguous) return true;
-    int order[NX_MAX_DIMS], n = 0;
-    for (int d = 0; d < a->ndim; d++) {
-        if (a->sizes[d] == 1) continue;
-        int at = n++;
-        for (; at > 0 && a->strides[order[at - 1]] > a->strides[d]; at--) order[at] = order[at - 1];
-        order[at] = d;
-    }
-    int64_t expected = 1;
-    for (int k = 0; k < n; k++) {
-        if (a->strides[order[k]] != expected) return false;
-        expected *= a->sizes[order[k]];
-    }
-    return true;
-}
-
 static nx_status check_own_overlap(const nx_op *op, const nx_array *a) {
     for (int d = 0; d < a->ndim && a->numel > 0; d++) {
         if (a->sizes[d] <= 1 || a->strides[d] != 0) continue;
@@ -160,7 +142,7 @@ static nx_status check_view(const nx_tensor *tensor) {
     const nx_tensor *base = tensor->base;
     bool unseen = base && (base->keys & NX_KEY(AUTOGRAD)) && !(tensor->keys & NX_KEY(AUTOGRAD));
     if (!unseen || nx_thread_get()->grad_disabled) return NX_OK;
-    if (tensor->taken == NX_TAKEN_PLAINLY) {
+    if (tensor->creation_meta == NX_CREATION_DEFAULT) {
         return nx_fail(NX_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     }
     return nx_fail_unrecorded_view("is being");

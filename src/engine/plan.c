@@ -10,12 +10,7 @@
 enum { ALIGNMENT = 64 };
 
 bool nx__same_layout(const nx_array *a, const nx_array *b) {
-    if (a->dtype != b->dtype || a->ndim != b->ndim) return false;
-    for (int d = 0; d < a->ndim; d++) {
-        if (a->sizes[d] != b->sizes[d]) return false;
-        if (a->sizes[d] > 1 && a->strides[d] != b->strides[d]) return false;
-    }
-    return true;
+    return a->dtype == b->dtype && nx_same_size(a, b) && nx_same_strides(a, b);
 }
 
 /* ---- in place -------------------------------------------------------------------------------- */

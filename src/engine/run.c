@@ -100,11 +100,7 @@ static nx_status fail_strides(int index, const nx_array *given, const nx_array *
 }
 
 static inline bool same_strides(const nx_array *a, const nx_array *b) {
-    if (NX_LIKELY(b->contiguous)) return a->contiguous;
-    for (int d = 0; d < b->ndim; d++) {
-        if (b->sizes[d] > 1 && a->strides[d] != b->strides[d]) return false;
-    }
-    return true;
+    return NX_LIKELY(b->contiguous) ? a->contiguous : nx_same_strides(b, a);
 }
 
 static inline nx_status take_inputs(nx_program *p, nx_tensor *const *inputs) {

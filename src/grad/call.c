@@ -93,7 +93,7 @@ static void rebase(nx_tensor *self, nx_grad_node *node, int output) {
     nx_tensor *base = self->base ? self->base : self;
     nx_status status = nx_grad_take_node(base, node, output);
     (void)status; /* its record is there: cannot fail */
-    base->rebased++;
+    base->attr_version++;
     if (base->next_view) nx_tensor_key_views(base, NX_KEY(AUTOGRAD));
     self->keys |= NX_KEY(AUTOGRAD);
 }

@@ -108,7 +108,7 @@ static inline nx_status nx__history_take(nx_tensor *tensor, nx_grad_node *node) 
     if (NX_UNLIKELY(record == NULL)) return nx_grad_take_node(tensor, node, 0);
     *record = (nx_autograd){.node = node};
     tensor->autograd = record;
-    if (tensor->base) tensor->rebased = tensor->base->rebased;
+    if (tensor->base) tensor->attr_version = tensor->base->attr_version;
     tensor->keys |= NX_KEY(AUTOGRAD);
     return NX_OK;
 }

@@ -98,7 +98,7 @@ nx_status nx_grad_take_node(nx_tensor *tensor, nx_grad_node *node, int output) {
     autograd->node = node;
     autograd->output = output;
     autograd->requires_grad = false;
-    if (tensor->base) tensor->rebased = tensor->base->rebased;
+    if (tensor->base) tensor->attr_version = tensor->base->attr_version;
     tensor->keys |= NX_KEY(AUTOGRAD);
     nx_grad_node_unref(before);
     return retains ? nx_tensor_retain_grad(tensor) : NX_OK;

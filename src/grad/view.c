@@ -132,8 +132,8 @@ nx_status nx__view_check(const nx_tensor *view, const char *what) {
     const nx_autograd *autograd = view->autograd;
     char made[96] = "A view was created in no_grad mode";
     int n;
-    if (view->taken == NX_TAKEN_PLAINLY) return NX_OK;
-    if (view->taken == NX_TAKEN_UNRECORDED) return nx_fail_unrecorded_view(what);
+    if (view->creation_meta == NX_CREATION_DEFAULT) return NX_OK;
+    if (view->creation_meta == NX_CREATION_NO_GRAD) return nx_fail_unrecorded_view(what);
     bool has_node = autograd && autograd->node;
     if (has_node) {
         const char *name = nx__short_name(autograd->node, &n);
@@ -146,7 +146,7 @@ nx_status nx__view_check(const nx_tensor *view, const char *what) {
 
 bool nx__view_is_stale(const nx_tensor *tensor) {
     const nx_tensor *base = tensor->base;
-    return base && nx__requires_grad(tensor) && base->rebased != tensor->rebased;
+    return base && nx__requires_grad(tensor) && base->attr_version != tensor->attr_version;
 }
 
 /* In a trace the view is taken again, and its history is that of the new one. */

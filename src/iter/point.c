@@ -99,11 +99,7 @@ static inline bool plain_operand(const nx_value *value, nx_dtype dtype, int64_t 
 
 /* One element in every place, as the gradient of a sum. */
 static inline bool spread_operand(const nx_value *value, nx_dtype dtype) {
-    if (value->tag != NX_TAG_TENSOR || value->array->dtype != dtype) return false;
-    for (int d = 0; d < value->array->ndim; d++) {
-        if (value->array->strides[d] != 0 && value->array->sizes[d] != 1) return false;
-    }
-    return true;
+    return value->tag == NX_TAG_TENSOR && value->array->dtype == dtype && nx_is_expanded_number(value->array);
 }
 
 /* A number takes its place as one element of step 0. */

@@ -245,13 +245,6 @@ static nx_status emit_functional(worker *w, const nx_op *op, nx_value *in, int w
     return emit(w, op, in, NULL, out);
 }
 
-static bool same_strides(const nx_array *a, const nx_array *b) {
-    for (int d = 0; d < a->ndim; d++) {
-        if (a->sizes[d] > 1 && a->strides[d] != b->strides[d]) return false;
-    }
-    return true;
-}
-
 /* The written tensor keeps its dtype and layout, whatever the functional form gives; later views rely on it. */
 static nx_status fit_written(worker *w, const nx_op *op, const nx_value *old, nx_value *value) {
     const nx_tensor *fake = fake_of(value), *before = fake_of(old);
@@ -260,7 +253,7 @@ static nx_status fit_written(worker *w, const nx_op *op, const nx_value *old, nx
     if (!same)
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: resizing a tensor in a compiled function is not there yet",
                        op->def->name);
-    if (fake->a.numel > 0 && nx_is_dense(&before->a) && !same_strides(&fake->a, &before->a)) {
+    if (fake->a.numel > 0 && nx_is_dense(&before->a) && !nx_same_strides(&fake->a, &before->a)) {
         nx_value in[] = {*old, *value};
         return emit_named(w, "aten::copy", in, 2, value);
     }

@@ -81,17 +81,13 @@ static nx_status move_fakes(const mover *m, nx_node *node) {
     return NX_OK;
 }
 
-static bool same_strides(const nx_array *a, const nx_array *b) {
-    return a->ndim == b->ndim && memcmp(a->strides, b->strides, sizeof(int64_t) * a->ndim) == 0;
-}
-
 /* A copy of what has just been made on the device, and for nobody else. */
 static bool is_copy_of_moved(const mover *m, const nx_node *node) {
     if (node->op == NULL || strcmp(node->op->def->name, "aten::_to_copy") != 0 || node->args[0].tag != NX_TAG_NODE) return false;
     const nx_node *from = node->args[0].node;
     if (from->n_results != 1 || from->uses->next || !on_device(from, m->device)) return false;
     const nx_array *a = &from->fakes[0]->a, *b = &node->fakes[0]->a;
-    return m->moves[from->order] && from->op->def->kind != NX_KIND_VIEW && a->dtype == b->dtype && same_strides(a, b);
+    return m->moves[from->order] && from->op->def->kind != NX_KIND_VIEW && a->dtype == b->dtype && nx_same_size(a, b) && nx_same_strides(a, b);
 }
 
 static nx_status move_nodes(const mover *m, nx_graph *graph) {
