@@ -22,7 +22,7 @@ static nx_status keep_gradients(PyObject *result, int n, nx_tensor **grads) {
     }
     return NX_OK;
 }
-static nx_status call_python(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+static nx_status call_python(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     PyGILState_STATE state = PyGILState_Ensure();
     function *f = node->context;
     PyObject *args = PyTuple_New(node->n_inputs + 1), *result = NULL;

@@ -7,6 +7,7 @@
 #include "base/levels.h"
 #include "narthex/narthex.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,14 +123,19 @@ nx_status nx__pool_run(int64_t n, int pieces, nx_parallel_fn *body, void *arg);
 typedef _Atomic int32_t nx_count;
 /* Of a new object, which no other thread knows yet: a plain `count = 1` would be a locked operation. */
 static inline void nx_count_start(nx_count *count) { atomic_store_explicit(count, 1, memory_order_relaxed); }
-/* Whoever sees the count at 1 is its only owner, so no locked operation is needed then. */
+/* Who counts up may have borrowed the object, as threads do that use one tensor at once: a count of 1 does not mean that nobody
+ * else counts now, so this is always a locked operation. Where it matters, a reference is handed on instead of counted. */
 static inline void nx_count_up(nx_count *count) {
-    if (atomic_load_explicit(count, memory_order_relaxed) == 1) atomic_store_explicit(count, 2, memory_order_relaxed);
-    else atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+    int32_t before = atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+    assert(before > 0);
+    (void)before;
 }
-static inline bool nx_count_down(nx_count *count) { /* true: that was the last */
+/* true: that was the last. Who gives up the only reference lends it to nobody any more, so that none is counted up meanwhile. */
+static inline bool nx_count_down(nx_count *count) {
     if (atomic_load_explicit(count, memory_order_acquire) == 1) return true;
-    return atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1;
+    int32_t before = atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel);
+    assert(before > 0);
+    return before == 1;
 }
 
 /* ---- flags: the only place that reads the environment ------------------------------------------------- */

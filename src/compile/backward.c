@@ -135,7 +135,7 @@ static nx_status run_backward(const call_record *record, nx_tensor *const *g, nx
     return NX_OK;
 }
 
-static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     call_record *record = node->context;
     nx_tensor *few[512], **room = few;
     if (nx_grad_enabled()) {

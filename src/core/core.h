@@ -63,7 +63,7 @@ struct nx_tensor {
     uint8_t creation_meta;       /* of a view: an nx_creation_meta */
     uint32_t attr_version;       /* times a write has replaced the history; of a view: its base's count when its own was made */
     nx_tensor *next_view;        /* of a base: the first of its listed views; of such a view: the next */
-    nx_tensor **at_view;         /* of a listed view: what points to it; NULL: not listed (views.c) */
+    nx_tensor **at_view;         /* of a listed view: what points to it; under the list's lock */
     int64_t dims[2 * NX_INLINE_DIMS];
 };
 /* How a view was made: one that autograd did not follow, or one of several at once, may not be written with gradients. */
@@ -92,7 +92,6 @@ static inline void nx_tensor_start(nx_tensor *tensor, int64_t *dims, int ndim, n
     tensor->creation_meta = NX_CREATION_DEFAULT;
     tensor->attr_version = 0;
     tensor->next_view = NULL;
-    tensor->at_view = NULL;
 }
 static inline nx_array *nx_arr(nx_tensor *t) { return &t->a; }
 static inline bool nx_same_size(const nx_array *a, const nx_array *b) {

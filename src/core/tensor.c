@@ -284,7 +284,7 @@ void nx_tensor_unref(nx_tensor *tensor) {
     if (tensor == NULL || !nx_count_down(&tensor->refs)) return;
     if (tensor->python_owned) nx_python_free(tensor->python);
     if (tensor->autograd) nx_autograd_free(tensor->autograd);
-    if (tensor->at_view) nx__view_unlist(tensor);
+    if (tensor->is_listed) nx__view_unlist(tensor);
     if (tensor->base) nx_tensor_unref(tensor->base);
     if (tensor->a.sizes != tensor->dims) nx_free(tensor->a.sizes);
     if (NX_LIKELY(keep_whole(tensor))) return;

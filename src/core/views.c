@@ -16,6 +16,7 @@ static void unlock(atomic_flag *lock) { atomic_flag_clear_explicit(lock, memory_
 
 void nx__view_list(nx_tensor *view) {
     nx_tensor *base = view->base;
+    view->is_listed = true;
     atomic_flag *lock = lock_of(base);
     view->next_view = base->next_view;
     view->at_view = &base->next_view;

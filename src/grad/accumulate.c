@@ -18,14 +18,15 @@ static nx_status copy_in_layout(nx_tensor *g, nx_tensor *leaf, nx_tensor **out) 
     return nx__copy_like(g, leaf, out);
 }
 
-/* `g` as a plain tensor: without base and history, which would keep other memory alive. */
-static nx_status keep_plain(nx_tensor *g, nx_tensor **out) {
-    if (g->base || g->autograd) return nx_tensor_alias(g, out);
-    *out = nx_tensor_ref(g);
+/* *g as a plain tensor: without base and history, which would keep other memory alive. */
+static nx_status take_plain(nx_tensor **g, nx_tensor **out) {
+    if ((*g)->base || (*g)->autograd) return nx_tensor_alias(*g, out);
+    *out = *g;
+    *g = NULL;
     return NX_OK;
 }
 
-static nx_status accumulate(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+static nx_status accumulate(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     nx_tensor *leaf = node->context;
     if (leaf == NULL || !nx_tensor_requires_grad(leaf)) return NX_OK; /* switched off since */
     nx_autograd *autograd = leaf->autograd;
@@ -35,7 +36,7 @@ static nx_status accumulate(nx_grad_node *node, nx_tensor *const *g, nx_tensor *
     if (autograd->grad) {
         NX_TRY(nx__add(autograd->grad, g[0], &sum));
     } else if (!recorded && nx__is_sole(g[0]) && has_layout_of(&g[0]->a, &leaf->a)) {
-        NX_TRY(keep_plain(g[0], &sum));
+        NX_TRY(take_plain(&g[0], &sum));
     } else {
         NX_TRY(copy_in_layout(g[0], leaf, &sum));
     }

@@ -37,6 +37,7 @@ static nx_tensor **gradients_of(task *t) { return t->many ? t->many : &t->one; }
 /* ---- tasks -------------------------------------------------------------------------------------------- */
 static int find_task(const nx__run *run, const nx_grad_node *node) {
     const nx__node *own = (const nx__node *)node;
+    assert(node);
     if (NX_LIKELY(!run->use_map)) return own->run == run ? own->task : -1;
     return (int)(intptr_t)nx_map_get(&run->map, node) - 1;
 }
@@ -219,7 +220,9 @@ static nx_status deliver(nx__run *run, const nx_grad_node *node, nx_tensor **gra
         const nx_edge *edge = &node->edges[e];
         if (edge->node == NULL) continue;
         int at = find_task(run, edge->node);
+        assert(at >= 0 && edge->input < edge->node->n_inputs); /* the walk met every edge */
         task *next = &run->tasks[at];
+        assert(next->pending > 0);
         if (grads[e] && is_asked_for(next)) {
             nx_tensor *g = grads[e];
             grads[e] = NULL;
@@ -377,8 +380,7 @@ static nx_status add_inputs(nx__run *run, nx_tensor *const *inputs, int n) {
         const nx_autograd *autograd = inputs[i]->autograd;
         run->inputs[i] = (nx_edge){NULL, 0};
         if (autograd == NULL) continue; /* a view that nobody recorded */
-        run->inputs[i] = (nx_edge){autograd->node ? autograd->node : autograd->accumulator,
-                                   autograd->node ? autograd->output : 0};
+        run->inputs[i] = (nx_edge){node ? node : atomic_load(&autograd->accumulator), node ? autograd->output : 0};
         if (run->inputs[i].node == NULL) continue;
         int at;
         NX_TRY(find_or_add(run, run->inputs[i].node, &at));

@@ -9,10 +9,11 @@
 typedef struct nx_grad_node nx_grad_node;
 typedef struct nx_edge { nx_grad_node *node; int input; } nx_edge; /* node owned; NULL: no gradient wanted */
 
-/* What a node does. `g` has node->n_inputs gradients (NULL: undefined); grads has room for node->n_edges. */
+/* What a node does. `g` has node->n_inputs gradients (NULL: undefined), and it may take one, by leaving NULL there; grads has room
+ * for node->n_edges. */
 typedef struct nx_grad_class {
     const char *name;                 /* "AddBackward0" */
-    nx_status (*apply)(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads);
+    nx_status (*apply)(nx_grad_node *node, nx_tensor **g, nx_tensor **grads);
     /* drops what is saved; called once, after backward or at the end */
     void (*release)(nx_grad_node *node);
     void (*end)(nx_grad_node *node);  /* drops the context, as the last thing; NULL: nothing to drop */
@@ -39,8 +40,8 @@ typedef struct nx_autograd {          /* of a tensor */
     nx_tensor *grad;                  /* accumulated; owned */
     nx_grad_node *node;               /* what made it; owned; NULL for leaves */
     int output;                       /* which of node's results */
-    /* of a leaf that a graph has used; owned, knows the leaf as its context */
-    nx_grad_node *accumulator;
+    /* of a leaf that a graph has used; owned, knows the leaf as its context. Threads that use one leaf at once agree on it. */
+    nx_grad_node *_Atomic accumulator;
     bool retains_grad;
     union {
         struct nx_autograd *next_retained;/* of node's results that retain their gradient (lent) */

@@ -94,7 +94,7 @@ static void drop_all(nx__node *node) { drop_slots(node, node->kept); }
 
 static void release_whole(nx_grad_node *node) { drop_slots(nx__node_of(node), nx__node_of(node)->whole); }
 
-static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads);
+static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads);
 static const nx_grad_class operator_class = {"Operator", apply, NULL, NULL}; /* saves nothing that backward frees */
 static const nx_grad_class saving_class = {"Operator", apply, release_whole, NULL};
 
@@ -426,7 +426,7 @@ static void stand_in(const nx__node *node, nx_tensor *const *g, nx_tensor **resu
     }
 }
 
-static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     nx__node *own = nx__node_of(node);
     scratch s;
     s.shapes = s.few;
@@ -442,9 +442,10 @@ static nx_status apply(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grad
     stand_in(own, g, s.results);
     NX_TRY_FAIL(nx__derivative_of(node->op)->backward(s.in, s.results, g, own->wanted, s.grads));
     for (int e = 0; e < node->n_edges; e++) {
-        int at = nx__edge_argument(own, e), k = at == own->list_at ? own->n_in + e - at : at;
+        int at = nx__edge_argument(own, e), nth = own->n_edges_of ? e - own->edges_of[at].start : 0;
+        int k = own->n_edges_of ? own->edges_of[at].gradient + nth : at;
         if (s.grads[k] == NULL || !(own->wanted >> at & 1)) continue;
-        NX_TRY_FAIL(nx__fit(&s.grads[k], at == own->list_at ? s.in[at].list[e - at].array : s.in[at].array));
+        NX_TRY_FAIL(nx__fit(&s.grads[k], own->lists >> at & 1 ? s.in[at].list[nth].array : s.in[at].array));
         grads[e] = s.grads[k];
         s.grads[k] = NULL;
     }

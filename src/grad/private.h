@@ -85,7 +85,8 @@ NX_MUST_USE nx_status nx__autograd_of(nx_tensor *tensor, nx_autograd **out);
 static inline nx_status nx__edge_of(nx_tensor *tensor, nx_edge *out) {
     nx_autograd *autograd = tensor->autograd;
     if (NX_UNLIKELY(tensor->base != NULL || autograd == NULL)) return nx_grad_edge(tensor, out);
-    nx_grad_node *node = autograd->node ? autograd->node : autograd->accumulator;
+    nx_grad_node *node = autograd->node;
+    if (node == NULL) node = atomic_load_explicit(&autograd->accumulator, memory_order_acquire);
     if (NX_UNLIKELY(node == NULL || !nx__requires_grad(tensor))) return nx_grad_edge(tensor, out);
     nx_count_up(&node->refs);
     *out = (nx_edge){node, autograd->node ? autograd->output : 0};

@@ -40,6 +40,20 @@ nx_status nx_grad_node_of(nx_tensor *tensor, nx_grad_node **out) {
     return NX_OK;
 }
 
+static nx_status accumulator_of(nx_tensor *leaf, nx_grad_node **out) {
+    nx_grad_node *_Atomic *at = &leaf->autograd->accumulator;
+    nx_grad_node *made, *other = NULL;
+    if ((*out = atomic_load_explicit(at, memory_order_acquire)) != NULL) return NX_OK;
+    NX_TRY(nx__accumulator_new(leaf, &made));
+    if (atomic_compare_exchange_strong(at, &other, made)) {
+        *out = made;
+        return NX_OK;
+    }
+    nx_grad_node_unref(made); /* another thread was first */
+    *out = other;
+    return NX_OK;
+}
+
 nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
     *out = (nx_edge){NULL, 0};
     if (!nx__requires_grad(tensor)) return NX_OK;
@@ -52,9 +66,8 @@ nx_status nx_grad_edge(nx_tensor *tensor, nx_edge *out) {
         return NX_OK;
     }
     if (!autograd->requires_grad) return NX_OK;
-    if (autograd->accumulator == NULL) NX_TRY(nx__accumulator_new(tensor, &autograd->accumulator));
-    nx_grad_node_ref(autograd->accumulator);
-    out->node = autograd->accumulator;
+    NX_TRY(accumulator_of(tensor, &out->node));
+    nx_grad_node_ref(out->node);
     return NX_OK;
 }
 
@@ -176,8 +189,10 @@ nx_status nx_grad_hook_of(nx_tensor *tensor, nx_hook_kind kind, nx_grad_hook **o
 }
 
 /* ---- inputs of traces --------------------------------------------------------------------------------- */
-static nx_status pass_on(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
-    grads[0] = g[0] && node->edges[0].node ? nx_tensor_ref(g[0]) : NULL;
+static nx_status pass_on(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
+    if (node->edges[0].node == NULL) return NX_OK;
+    grads[0] = g[0];
+    g[0] = NULL;
     return NX_OK;
 }
 static const nx_grad_class input_class = {"InputBackward", pass_on, NULL, NULL};

@@ -94,7 +94,7 @@ static nx_status fold_repeats(const pair *p, nx_tensor *g, nx_meta *meta, nx_ten
     return nx_grad_sum_to(g, &like, out);
 }
 
-static nx_status lay_into_zeros(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+static nx_status lay_into_zeros(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     const pair *p = nx__node_more(nx__node_of(node));
     nx_tensor *whole = NULL, *part = NULL, *folded = NULL;
     nx_meta meta;
@@ -209,7 +209,7 @@ static nx_status own_gradient(const pair *p, nx_tensor *g, nx_tensor **out) {
     return status;
 }
 
-static nx_status split_gradient(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+static nx_status split_gradient(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     slices *s = node->context;
     nx_tensor *whole = NULL, *part = NULL, *copy = NULL, *few[8] = {NULL}, **inner_grads = few;
     nx_status status;

@@ -148,7 +148,7 @@ static void test_deep_chain(void **state) {
 
 /* A node whose backward runs another backward through nodes of the same graph. */
 static nx_tensor *inner_root;
-static nx_status run_inner(nx_grad_node *node, nx_tensor *const *g, nx_tensor **grads) {
+static nx_status run_inner(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     OK(nx_grad_run(&inner_root, (nx_tensor *[]){NULL}, 1, true, false, NULL, 0, NULL));
     grads[0] = nx_tensor_ref(g[0]);
     return NX_OK;
