@@ -435,11 +435,9 @@ static nx_status run_engine(nx__run *run, const nx_edge *roots, nx_tensor *const
 
 static nx_status find_roots(nx_tensor *const *roots, int n, nx_edge *edges) {
     for (int i = 0; i < n; i++) {
-        if (!nx_tensor_requires_grad(roots[i])) {
-            return nx_fail(NX_RUNTIME, "element %d of tensors does not require grad and does not have a "
-                           "grad_fn", i);
-        }
-        NX_TRY(nx_grad_edge(roots[i], &edges[i]));
+        NX_TRY(nx_grad_edge(roots[i], &edges[i])); /* leads nowhere from a view that was not recorded, too */
+        if (edges[i].node) continue;
+        return nx_fail(NX_RUNTIME, "element %d of tensors does not require grad and does not have a grad_fn", i);
     }
     return NX_OK;
 }

@@ -326,3 +326,29 @@ def test_set_slices_in_a_loop_on_a_device() -> None:
     (out * out).sum().backward()
     close(out.detach().cpu(), expected)
     assert x.grad.tolist() == [60.0, 120.0, 180.0]
+
+
+ROOTS: list[Callable[[Any, Any, Any], Any]] = [
+    lambda m, x, v: v.backward(),
+    lambda m, x, v: v.backward(m.ones(1)),
+    lambda m, x, v: m.autograd.grad(v, x),
+    lambda m, x, v: m.autograd.grad(v, x, allow_unused=True),
+    lambda m, x, v: m.autograd.backward([(x * 2).sum(), v]),
+]
+
+
+@pytest.mark.parametrize("call", ROOTS)
+def test_unrecorded_view_is_no_root(call: Callable[[Any, Any, Any], Any]) -> None:
+    texts = []
+    for m in (nt, torch):
+        x = m.ones(3, requires_grad=True)
+        with m.no_grad():
+            v = x[:1]
+        assert v.requires_grad and v.is_leaf
+        with pytest.raises(RuntimeError, match="of tensors does not require grad and does not have a grad_fn$") as error:
+            call(m, x, v)
+        texts.append(str(error.value))
+        assert x.grad is None
+        (v * 2).sum().backward()  # may be used: its gradient goes nowhere
+        assert x.grad is None
+    assert texts[0] == texts[1]
