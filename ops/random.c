@@ -111,14 +111,16 @@ static nx_status check_generator(const nx_run *run, const nx_generator *generato
 }
 
 /* One element after the other, in order of memory. */
-static nx_status fill_in_order(nx_run *run, const nx_array *self, const nx_generator *g, nx_walk_fn *fill,
+static nx_status fill_in_order(nx_run *run, const nx_array *self, nx_generator *g, nx_walk_fn *fill,
                                void *arg) {
     nx_walk walk;
     NX_TRY(check_generator(run, g));
     nx_walk_start(&walk, self->ndim, self->sizes);
     nx_walk_add(&walk, self);
     nx_walk_merge(&walk);
+    nx_generator_lock(g);
     nx_walk_run(&walk, fill, arg);
+    nx_generator_unlock(g);
     return NX_OK;
 }
 
@@ -126,9 +128,11 @@ nx_status nx__normal_fill(nx_run *run, nx_array *self, double mean, double std, 
     normals p = {(nx_dtype)self->dtype, mean, std, generator};
     NX_TRY(check_generator(run, generator));
     if (self->numel >= BLOCK && self->contiguous) {
+        nx_generator_lock(generator);
         if (p.dtype == NX_F32) fill_f32(self->data, self->numel, &p);
         else if (p.dtype == NX_F64) fill_f64(self->data, self->numel, &p);
         else fill_half(self->data, self->numel, &p);
+        nx_generator_unlock(generator);
         return NX_OK;
     }
     return fill_in_order(run, self, generator, fill_singly, &p);
@@ -241,7 +245,9 @@ nx_status nx__random_order(nx_run *run, nx_array *out, nx_generator *generator) 
                        nx_dtype_name((nx_dtype)out->dtype));
     int64_t *order = nx_alloc((size_t)n * sizeof *order + 1);
     if (order == NULL) return nx_fail_memory((size_t)n * sizeof *order);
+    nx_generator_lock(generator);
     shuffle(order, n, generator);
+    nx_generator_unlock(generator);
     nx_dtype dtype = (nx_dtype)out->dtype;
     nx_cast(dtype, out->data, (int64_t)nx_dtype_bytes(dtype), NX_I64, (const char *)order, sizeof *order, n);
     nx_free(order);
@@ -371,7 +377,11 @@ nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_sa
     int64_t *at = (int64_t *)(x + 2 * n);
     nx_status status = check_rows(run, &d, x);
     if (status == NX_OK && (num_samples == 1 || !replacement)) status = draw_largest(run, &d, generator, x, at);
-    else if (status == NX_OK) draw_each(&d, generator, x, at);
+    else if (status == NX_OK) {
+        nx_generator_lock(generator);
+        draw_each(&d, generator, x, at);
+        nx_generator_unlock(generator);
+    }
     nx_free(x);
     return status;
 }

@@ -154,6 +154,7 @@ PyObject *nxpy_generator_get_state(PyObject *self, PyObject *unused) {
     NXPY_TRY(nx_tensor_new(NX_U8, 1, &n, NX_CPU, &state));
     char *to = state->a.data;
     memset(to, 0, STATE_BYTES);
+    nx_generator_lock(g);
     const int32_t yes = 1, has_normal = g->has_normal;
     const uint64_t next = (uint64_t)g->next;
     memcpy(to, &g->seed, sizeof g->seed);
@@ -163,6 +164,7 @@ PyObject *nxpy_generator_get_state(PyObject *self, PyObject *unused) {
     for (int i = 0; i < N_WORDS; i++) memcpy(to + AT_WORDS + 8 * i, &g->state[i], sizeof g->state[i]);
     if (g->has_normal) memcpy(to + AT_NORMAL, &g->normal, sizeof g->normal);
     memcpy(to + AT_HAS_NORMAL, &has_normal, sizeof has_normal);
+    nx_generator_unlock(g);
     return nxpy_tensor_take(state);
 }
 
@@ -191,12 +193,14 @@ PyObject *nxpy_generator_set_state(PyObject *self, PyObject *from) {
                             "Generator.set_state: invalid mt19937 state (expected the %d bytes of get_state)",
                             STATE_BYTES);
     }
+    nx_generator_lock(g);
     memcpy(&g->seed, at, sizeof g->seed);
     g->left = left;
     g->next = (int32_t)next;
     for (int i = 0; i < N_WORDS; i++) memcpy(&g->state[i], at + AT_WORDS + 8 * i, sizeof g->state[i]);
     g->has_normal = has_normal != 0;
     memcpy(&g->normal, at + AT_NORMAL, sizeof g->normal);
+    nx_generator_unlock(g);
     return Py_NewRef(self);
 }
 
@@ -210,7 +214,11 @@ static nx_generator *generator_to_draw(PyObject *o) {
 /* draw_seed(generator): the number that random_() would put into an int64. */
 static PyObject *draw_seed(PyObject *module, PyObject *from) {
     nx_generator *g = generator_to_draw(from);
-    return g ? PyLong_FromUnsignedLongLong(nx_generator_u64(g) & INT64_MAX) : NULL;
+    if (g == NULL) return NULL;
+    nx_generator_lock(g);
+    uint64_t seed = nx_generator_u64(g) & INT64_MAX;
+    nx_generator_unlock(g);
+    return PyLong_FromUnsignedLongLong(seed);
 }
 
 /* Ranges from 2^28 on take 64 bits, as in PyTorch. */
@@ -228,11 +236,13 @@ static PyObject *draw_below(PyObject *module, PyObject *args) {
     if (g == NULL) return NULL;
     if (n <= 0 || count < 0) return PyErr_Format(PyExc_ValueError, "draw_below: n=%lld must be positive", n);
     PyObject *list = PyList_New(count);
+    nx_generator_lock(g); /* making a number runs nobody else's code */
     for (Py_ssize_t i = 0; list && i < count; i++) {
         PyObject *number = PyLong_FromUnsignedLongLong(draw_one(g, (uint64_t)n));
         if (number) PyList_SET_ITEM(list, i, number);
         else Py_CLEAR(list);
     }
+    nx_generator_unlock(g);
     return list;
 }
 
@@ -253,12 +263,14 @@ static PyObject *draw_order(PyObject *module, PyObject *args) {
         if (number) PyList_SET_ITEM(list, i, number);
         else Py_CLEAR(list);
     }
+    nx_generator_lock(g);
     for (Py_ssize_t i = 0; list && i < n - 1; i++) {
         Py_ssize_t other = i + (Py_ssize_t)(nx_generator_u32(g) % (uint64_t)(n - i));
         PyObject *here = PyList_GET_ITEM(list, i);
         PyList_SET_ITEM(list, i, PyList_GET_ITEM(list, other));
         PyList_SET_ITEM(list, other, here);
     }
+    nx_generator_unlock(g);
     return list;
 }
 

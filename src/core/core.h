@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+#include <pthread.h>
+
 /* As nx_dtype_bytes, where a call would cost. */
 static const uint8_t nx_dtype_sizes[NX_N_DTYPES] = {
 #define NX_DTYPE_ROW(code, type, category, name, brief, kind) sizeof(type),
@@ -178,6 +180,7 @@ struct nx_generator {
     nx_count refs;
     nx_device device;
     const nx_generator_class *class; /* NULL: the CPU's */
+    pthread_mutex_t lock;            /* of the CPU's numbers and seed: held for as long as one operator draws */
     uint64_t seed;
     uint64_t offset;                 /* counter-based generators: draws so far */
     int32_t left, next;              /* mt19937 */
@@ -187,9 +190,12 @@ struct nx_generator {
 };
 NX_MUST_USE nx_status nx_generator_new(nx_generator **out); /* CPU, seed 67280421310721 */
 nx_generator *nx_generator_default(void);                   /* the CPU's; lent */
-void nx_generator_seed(nx_generator *generator, uint64_t seed);
+void nx_generator_seed(nx_generator *generator, uint64_t seed); /* takes the lock */
+static inline void nx_generator_lock(nx_generator *generator) { pthread_mutex_lock(&generator->lock); }
+static inline void nx_generator_unlock(nx_generator *generator) { pthread_mutex_unlock(&generator->lock); }
 nx_generator *nx_generator_ref(nx_generator *generator);
 void nx_generator_unref(nx_generator *generator);
+/* Under the lock. */
 uint32_t nx_generator_u32(nx_generator *generator);
 uint64_t nx_generator_u64(nx_generator *generator);         /* high half first */
 void nx_generator_fill(nx_generator *generator, uint32_t *out, int64_t n); /* what n calls of nx_generator_u32 give */

@@ -18,11 +18,13 @@ static void seed_twister(nx_generator *g, uint64_t seed) {
 }
 
 void nx_generator_seed(nx_generator *g, uint64_t seed) {
+    nx_generator_lock(g);
     g->seed = seed;
     g->offset = 0;
     g->has_normal = false;
-    if (g->class) g->class->seed(g, seed);
-    else seed_twister(g, seed);
+    if (!g->class) seed_twister(g, seed);
+    nx_generator_unlock(g);
+    if (g->class) g->class->seed(g, seed); /* may wait for the device's work */
 }
 
 static inline uint32_t twist(uint32_t high, uint32_t low, uint32_t with) {
@@ -48,6 +50,7 @@ static inline uint32_t temper(uint32_t y) {
 
 uint32_t nx_generator_u32(nx_generator *g) {
     if (--g->left == 0) refill(g);
+    assert(g->next < N);
     return temper(g->state[g->next++]);
 }
 
@@ -76,6 +79,7 @@ nx_status nx_generator_new(nx_generator **out) {
     nx_generator *g = nx_alloc_zeroed(sizeof *g);
     if (g == NULL) return nx_fail_memory(sizeof *g);
     g->refs = 1;
+    pthread_mutex_init(&g->lock, NULL);
     nx_generator_seed(g, fixed_seed);
     *out = g;
     return NX_OK;
@@ -88,12 +92,20 @@ nx_generator *nx_generator_ref(nx_generator *g) {
 
 void nx_generator_unref(nx_generator *g) {
     if (g == NULL || !nx_count_down(&g->refs)) return;
-    if (g->class && g->class->free) g->class->free(g);
-    else nx_free(g);
+    if (g->class && g->class->free) {
+        g->class->free(g);
+        return;
+    }
+    pthread_mutex_destroy(&g->lock);
+    nx_free(g);
 }
 
-static nx_generator default_generator;
+static nx_generator default_generator = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t default_once = PTHREAD_ONCE_INIT;
+
+/* A forked child must not find it locked, nor half advanced. */
+static void lock_default(void) { nx_generator_lock(&default_generator); }
+static void unlock_default(void) { nx_generator_unlock(&default_generator); }
 
 /* As in PyTorch a process that sets no seed gets other numbers every time. */
 static void make_default(void) {
@@ -101,6 +113,7 @@ static void make_default(void) {
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = fixed_seed;
     default_generator.refs = 1;
     nx_generator_seed(&default_generator, seed);
+    pthread_atfork(lock_default, unlock_default, unlock_default);
 }
 
 nx_generator *nx_generator_default(void) {

@@ -16,6 +16,7 @@ static void seed_state(nx_generator *g, uint64_t seed) {
 static void free_state(nx_generator *g) {
     device_generator *own = (device_generator *)g;
     own->calls.free(own->state);
+    pthread_mutex_destroy(&g->lock);
     nx_free(own);
 }
 
@@ -30,6 +31,7 @@ nx_status nx_generator_new_device(const nx_generator_calls *calls, void *state, 
     device_generator *own = nx_alloc_zeroed(sizeof *own);
     if (own == NULL) return nx_fail_memory(sizeof *own);
     own->g.refs = 1;
+    pthread_mutex_init(&own->g.lock, NULL);
     own->g.class = &device_class;
     own->calls = *calls;
     own->state = state;
