@@ -7,7 +7,9 @@
 void *nx__packed_new(const nx_array *from, nx_dtype dtype) {
     int64_t dims[2 * NX_MAX_DIMS];
     nx_array packed;
-    void *data = nx_alloc((size_t)from->numel * nx_dtype_bytes(dtype) + 1);
+    size_t bytes;
+    if (nx_array_bytes(from, dtype, &bytes) != NX_OK) return NULL;
+    void *data = nx_alloc(bytes + 1);
     if (data == NULL) return NULL;
     nx_array_copy(&packed, from, dims);
     packed.data = data;
@@ -382,7 +384,8 @@ static nx_status spots_find(spots *p, const nx_run *run, const nx_array *x, cons
     p->n = 1;
     NX_TRY(nx_index_shape(nx_op_name(run->op), x, indices, &p->s));
     for (int d = 0; d < p->s.n_joint; d++) p->n *= p->s.joint[d];
-    size_t bytes = (size_t)p->n * sizeof *p->offset;
+    size_t bytes;
+    NX_TRY(nx_bytes_of(p->n, sizeof *p->offset, &bytes));
     p->offset = nx_alloc(bytes + 1);
     if (p->offset == NULL) return nx_fail_memory(bytes);
     memset(p->offset, 0, bytes);

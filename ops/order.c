@@ -109,8 +109,10 @@ DEFINE(int64_t, NX_I64)
 static nx_status order_rows(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     int64_t n = nx__row_length(j->self, j->dim);
-    char *room = nx_alloc((size_t)n * 32);
-    if (room == NULL) return nx_fail_memory((size_t)n * 32);
+    size_t bytes;
+    NX_TRY(nx_bytes_of(n, 32, &bytes));
+    char *room = nx_alloc(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
     void *y = room + n * 8;
     int64_t *at = (int64_t *)(room + n * 16);
     nx_dtype dtype = nx__order_dtype(j->self->dtype);
@@ -125,7 +127,8 @@ static nx_status order_rows(void *arg, int64_t begin, int64_t end) {
 
 static nx_status best_rows(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
-    size_t bytes = (size_t)nx__row_length(j->self, j->dim) * 8;
+    size_t bytes;
+    NX_TRY(nx_bytes_of(nx__row_length(j->self, j->dim), 8, &bytes));
     void *x = nx_alloc(bytes);
     if (x == NULL) return nx_fail_memory(bytes);
     nx_dtype dtype = nx__order_dtype(j->self->dtype);
@@ -236,7 +239,8 @@ DEFINE(uint64_t, uint64_t, NX_I64)
 
 static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
     const scan *s = arg;
-    size_t bytes = (size_t)nx__row_length(s->out, s->dim) * 8;
+    size_t bytes;
+    NX_TRY(nx_bytes_of(nx__row_length(s->out, s->dim), 8, &bytes));
     void *x = nx_alloc(bytes);
     if (x == NULL) return nx_fail_memory(bytes);
     for (int64_t row = begin; row < end; row++) {

@@ -317,7 +317,8 @@ DEFINE(double, NX_F64)
 static nx_status draw_largest(nx_run *run, const draw *d, nx_generator *generator, double *x, int64_t *at) {
     int64_t dims[2 * NX_MAX_DIMS];
     nx_array q;
-    size_t bytes = (size_t)d->p->numel * nx_dtype_bytes(d->p->dtype);
+    size_t bytes;
+    NX_TRY(nx_array_bytes(d->p, (nx_dtype)d->p->dtype, &bytes));
     dense_like(d->p, &q, dims);
     if ((q.data = nx_alloc(bytes + 1)) == NULL) return nx_fail_memory(bytes);
     nx_status status = nx__exponential_fill(run, &q, 1, generator);
@@ -370,8 +371,11 @@ nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_sa
                                nx_generator *generator, nx_array *out) {
     int64_t n = self->sizes[self->ndim - 1], rows = self->ndim == 2 ? self->sizes[0] : 1;
     draw d = {self, out, n, rows, num_samples, self->dtype == NX_F64 ? NX_F64 : NX_F32};
-    size_t bytes = (size_t)n * 16 + (size_t)num_samples * 8;
+    size_t row_bytes, bytes;
     NX_TRY(check_generator(run, generator));
+    NX_TRY(nx_bytes_of(n, 16, &row_bytes));
+    NX_TRY(nx_bytes_of(num_samples, 8, &bytes));
+    bytes += row_bytes;
     double *x = nx_alloc(bytes);
     if (x == NULL) return nx_fail_memory(bytes);
     int64_t *at = (int64_t *)(x + 2 * n);

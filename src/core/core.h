@@ -157,6 +157,11 @@ static inline bool nx_is_expanded_number(const nx_array *a) {
     return true;
 }
 void nx_array_refresh(nx_array *a);      /* numel and contiguous from sizes and strides */
+/* The bytes of all elements as `dtype`, side by side; an error when they cannot be counted, as those of an expanded tensor. Who
+ * makes room for elements that have none yet asks this, or nx_bytes_of for `n` things of `each` bytes. */
+NX_MUST_USE nx_status nx_array_bytes(const nx_array *a, nx_dtype dtype, size_t *out);
+NX_MUST_USE nx_status nx_bytes_of(int64_t n, size_t each, size_t *out);
+nx_status nx_fail_bytes(int ndim, const int64_t *sizes); /* "Storage size calculation overflowed with sizes=[...]" */
 /* Copies an array head whose dims go to `dims` (room for 2*ndim). */
 void nx_array_copy(nx_array *to, const nx_array *from, int64_t *dims);
 /* The byte range [low, high) that the array touches; both NULL when it has no element. */

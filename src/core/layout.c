@@ -65,6 +65,25 @@ void nx_array_extent(const nx_array *a, const char **low, const char **high) {
     *high = (const char *)a->data + (last + 1) * bytes;
 }
 
+nx_status nx_fail_bytes(int ndim, const int64_t *sizes) {
+    nx_text text = {0};
+    nx_text_add_ints(&text, sizes, ndim);
+    nx_status status = nx_fail(NX_RUNTIME, "Storage size calculation overflowed with sizes=%s", text.failed ? "" : text.at);
+    nx_text_free(&text);
+    return status;
+}
+
+/* A little less than what can be counted: room is rounded up, and something may stand beside it. */
+static bool fits(int64_t n, size_t each, size_t *out) {
+    return n >= 0 && !__builtin_mul_overflow((size_t)n, each, out) && *out <= PTRDIFF_MAX / 2;
+}
+
+nx_status nx_bytes_of(int64_t n, size_t each, size_t *out) { return fits(n, each, out) ? NX_OK : nx_fail_bytes(1, &n); }
+
+nx_status nx_array_bytes(const nx_array *a, nx_dtype dtype, size_t *out) {
+    return fits(a->numel, nx_dtype_bytes(dtype), out) ? NX_OK : nx_fail_bytes(a->ndim, a->sizes);
+}
+
 /* As PyTorch: the stride of a dimension counts empty inner dimensions as one. */
 void nx_meta_contiguous(nx_meta *meta) {
     int64_t stride = 1;

@@ -108,31 +108,25 @@ static inline nx_status new_stored(int ndim, nx_dtype dtype, nx_device device, b
     return NX_OK;
 }
 
-static void fill_dims(nx_tensor *tensor, const int64_t *sizes, const int64_t *strides) {
+/* False: there are more elements than can be counted. */
+static bool fill_dims(nx_tensor *tensor, const int64_t *sizes, const int64_t *strides) {
     nx_array *a = &tensor->a;
     int64_t numel = 1;
-    bool contiguous = true;
+    bool contiguous = true, overflows = false;
     for (int d = a->ndim - 1; d >= 0; d--) { /* with nx_array_refresh in one pass */
         a->sizes[d] = sizes[d];
         a->strides[d] = strides[d];
         contiguous = contiguous && (sizes[d] == 1 || strides[d] == numel);
-        numel *= sizes[d];
+        overflows |= __builtin_mul_overflow(numel, sizes[d], &numel);
     }
     a->numel = numel;
     a->contiguous = contiguous || numel == 0;
-}
-
-static nx_status fail_size(const nx_meta *meta) {
-    nx_text text = {0};
-    nx_text_add_ints(&text, meta->size, meta->ndim);
-    nx_status status = nx_fail(NX_RUNTIME, "Storage size calculation overflowed with sizes=%s", text.failed ? "" : text.at);
-    nx_text_free(&text);
-    return status;
+    return !overflows;
 }
 
 nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out) {
     size_t bytes = nx_meta_bytes(meta);
-    if (bytes == SIZE_MAX) return fail_size(meta);
+    if (bytes == SIZE_MAX) return nx_fail_bytes(meta->ndim, meta->size);
     NX_TRY(new_stored(meta->ndim, meta->dtype, meta->device, fake, bytes, out));
     fill_dims(*out, meta->size, meta->stride);
     return NX_OK;
@@ -142,7 +136,7 @@ nx_status nx_layout_start(nx_layout *layout, nx_meta *meta) {
     layout->array = (nx_array){.sizes = meta->size, .strides = meta->stride, .dtype = (uint8_t)meta->dtype,
                                .ndim = (uint8_t)meta->ndim, .device = meta->device};
     layout->bytes = nx_meta_bytes(meta);
-    if (layout->bytes == SIZE_MAX) return fail_size(meta);
+    if (layout->bytes == SIZE_MAX) return nx_fail_bytes(meta->ndim, meta->size);
     nx_array_refresh(&layout->array);
     return NX_OK;
 }
@@ -200,7 +194,10 @@ void nx_tensor_set_base(nx_tensor *view, nx_tensor *base) {
 nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out) {
     nx_tensor *tensor;
     NX_TRY(new_bare(meta->ndim, meta->dtype, meta->device, keys, &tensor));
-    fill_dims(tensor, meta->size, meta->stride);
+    if (NX_UNLIKELY(!fill_dims(tensor, meta->size, meta->stride))) {
+        nx_tensor_unref(tensor);
+        return nx_fail(NX_RUNTIME, "numel: integer multiplication overflow");
+    }
     tensor->storage = nx_storage_ref(storage);
     tensor->offset = meta->offset;
     if (storage->data) tensor->a.data = (char *)storage->data + meta->offset * (int64_t)nx_dtype_bytes(meta->dtype);
@@ -255,7 +252,7 @@ nx_status nx_tensor_from_memory(void *data, nx_dtype dtype, int ndim, const int6
         if (strides) meta.stride[d] = strides[d];
     }
     if (strides == NULL) nx_meta_contiguous(&meta);
-    if (nx_meta_bytes(&meta) == SIZE_MAX) return fail_size(&meta);
+    if (nx_meta_bytes(&meta) == SIZE_MAX) return nx_fail_bytes(meta.ndim, meta.size);
     nx_storage *storage;
     memory_owner *owner = nx_alloc(sizeof *owner);
     if (owner == NULL) return nx_fail_memory(sizeof *owner);

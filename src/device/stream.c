@@ -204,7 +204,8 @@ static nx_status check_copy(const nx_tensor *to, const nx_tensor *from) {
 nx_status nx_device_copy(nx_tensor *to, nx_tensor *from) {
     NX_TRY(check_copy(to, from));
     nx_device d = to->a.device, s = from->a.device;
-    size_t bytes = (size_t)to->a.numel * nx_dtype_bytes(to->a.dtype);
+    size_t bytes;
+    NX_TRY(nx_array_bytes(&to->a, (nx_dtype)to->a.dtype, &bytes));
     if (bytes == 0) return NX_OK;
     if (!is_known(d)) return fail_unknown(d);
     if (!is_known(s)) return fail_unknown(s);

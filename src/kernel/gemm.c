@@ -41,7 +41,8 @@ static void describe_packed(const nx_array *a, nx_dtype dtype, void *data, int64
 }
 
 static nx_status new_packed(const nx_array *a, nx_dtype dtype, operand *out) {
-    size_t bytes = nx_dtype_bytes(dtype) * (size_t)a->numel;
+    size_t bytes;
+    NX_TRY(nx_array_bytes(a, dtype, &bytes));
     out->packed = out->data = nx_alloc(bytes);
     out->ld = a->sizes[1];
     out->transposed = false;
@@ -331,9 +332,11 @@ nx_status nx_gemm_plain(const nx_array *a, const nx_array *b, const nx_array *ou
     nx_dtype computing = computing_dtype(out->dtype);
     int64_t k = a->sizes[1], bytes = (int64_t)nx_dtype_bytes(computing);
     int64_t row_tiles = (out->sizes[0] + TILE_ROWS - 1) / TILE_ROWS;
-    size_t a_bytes = (size_t)(row_tiles * TILE_ROWS * k * bytes);
-    size_t b_bytes = (size_t)((out->sizes[1] + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS * k * bytes);
+    int64_t columns = (out->sizes[1] + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+    size_t a_bytes, b_bytes;
     if (out->numel == 0) return NX_OK;
+    NX_TRY(nx_bytes_of(k, (size_t)(row_tiles * TILE_ROWS * bytes), &a_bytes));
+    NX_TRY(nx_bytes_of(k, (size_t)(columns * bytes), &b_bytes));
     a_bytes = (a_bytes + 63) / 64 * 64;
     char *packed = nx_alloc(a_bytes + b_bytes + 64);
     if (packed == NULL) return nx_fail_memory(a_bytes + b_bytes + 64);
@@ -371,8 +374,10 @@ nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out)
     tile_fn *dot = computing == NX_F64 ? dot_double : computing == NX_F32 ? dot_float : dot_uint64_t;
     int64_t k = a->sizes[1], bytes = (int64_t)nx_dtype_bytes(computing),
             out_bytes = (int64_t)nx_dtype_bytes(out->dtype);
-    char *row = nx_alloc((size_t)(2 * k * bytes + 64)), *column = row + k * bytes;
-    if (row == NULL) return nx_fail_memory((size_t)(2 * k * bytes + 64));
+    size_t room;
+    NX_TRY(nx_bytes_of(k, 2 * (size_t)bytes, &room));
+    char *row = nx_alloc(room + 64), *column = row + k * bytes;
+    if (row == NULL) return nx_fail_memory(room + 64);
     for (int64_t i = 0; i < out->sizes[0]; i++) {
         load_line(a, 0, i, computing, row);
         for (int64_t j = 0; j < out->sizes[1]; j++) {
