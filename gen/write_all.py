@@ -117,7 +117,7 @@ def write_all(world, ops_folder, levels):
     forms = world.all_forms()
     tables = files.tables
     for form in forms:
-        rows = "\n".join(param_row(a) for a in form.arguments)
+        rows = "\n".join(param_row(a, form.sibling.entry) for a in form.arguments)
         tables.add(f"static const nx_param params_{form.c_name}[] = {{\n{rows}\n}};")
     tables.add("\nstatic const nx_op_def definitions[] = {")
     for form in forms:

@@ -41,13 +41,24 @@ def initial_value(argument):
     return f"{{.tag = NX_TAG_INT, .i = {sign * value}}}"
 
 
-def param_row(argument):
+def claims(entry, name):
+    """The claims of that name in the entry's `props` rows."""
+    return [p for row in entry.all("props") for p in row.value if p["name"] == name]
+
+
+def refuses_overlap(entry, argument):
+    """`props no_overlap(src)`: src may not share memory with the tensor that is written."""
+    return any(a.value == argument.name for p in claims(entry, "no_overlap") for a in p["args"].args)
+
+
+def param_row(argument, entry):
     type_ = TYPES[argument.base] + ("S" if argument.list_of is not None else "")
     fields = [f".name = {c_string(argument.name)}", f".type = NX_TYPE_{type_}"]
     for name, value in (("optional", argument.optional), ("keyword_only", argument.keyword_only),
                         ("has_initial", argument.initial is not None), ("written", argument.written),
                         ("number_too", argument.number_too),
-                        ("optional_elements", argument.param.type.optional_elements)):
+                        ("optional_elements", argument.param.type.optional_elements),
+                        ("no_overlap", refuses_overlap(entry, argument) and not argument.written)):
         if value:
             fields.append(f".{name} = true")
     if argument.list_of and argument.base != "Tensor":
@@ -75,10 +86,11 @@ def flags(form):
         found.append("NX_OP_FACTORY")
     if is_overwriting(entry):
         found.append("NX_OP_OVERWRITES")
-    for row in entry.all("props"):
-        # A condition ("when alpha == 1") makes it a matter of the call, which this flag cannot say.
-        if any(p["name"] == "commutes" and p["when"] is None for p in row.value) and form.sibling.name == entry.name:
-            found.append("NX_OP_COMMUTES")
+    # A condition ("when alpha == 1") makes it a matter of the call, which this flag cannot say.
+    if any(p["when"] is None for p in claims(entry, "commutes")) and form.sibling.name == entry.name:
+        found.append("NX_OP_COMMUTES")
+    if claims(entry, "elementwise"):
+        found.append("NX_OP_ELEMENTWISE")
     if entry.one("device"):
         found.append("NX_OP_COPIES_DEVICES")
     if gives_list(entry):

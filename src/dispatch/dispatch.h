@@ -22,6 +22,7 @@ typedef struct nx_param {
     bool written;        /* (a!) */
     bool number_too;     /* a Tensor parameter of a point operator that a Python number may take the place of */
     bool optional_elements; /* Tensor?[] */
+    bool no_overlap;     /* may not share memory with what is written, as PyTorch refuses it */
     int8_t int_list_of;  /* int[1]: a single int is allowed; 0 otherwise */
     nx_value initial;
 } nx_param;
@@ -40,6 +41,7 @@ enum { /* nx_op_def.flags */
     NX_OP_COMMUTES = 16,
     NX_OP_COPIES_DEVICES = 32, /* arguments may lie on different devices (copy_) */
     NX_OP_DATA_SIZED = 64,   /* a result's size depends on elements: no graph can hold it */
+    NX_OP_ELEMENTWISE = 512, /* each element written depends on those in its own place alone (point operators all do) */
     NX_OP_MASKS = 256,       /* a list of indices may hold masks: integers take their place at a device's key */
     NX_OP_LIST = 128         /* its one result is a list of tensors, as long as the arguments say; views, or composed */
 };

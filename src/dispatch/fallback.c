@@ -23,14 +23,18 @@ static nx_status copy_within(nx_tensor *to, nx_tensor *from) {
     return NX_OK;
 }
 
+nx_status nx__copy_new(nx_tensor *from, nx_tensor **out) {
+    NX_TRY(new_contiguous(&from->a, from->a.device, out));
+    nx_status status = copy_within(*out, from);
+    if (status != NX_OK) nx_tensor_unref(*out);
+    return status;
+}
+
 /* Row-major on its own device, moved as bytes, then cast, broadcast or spread where it is going. */
 nx_status nx__copy_between(nx_tensor *to, nx_tensor *from) {
     nx_tensor *packed = from->a.contiguous ? nx_tensor_ref(from) : NULL, *moved = NULL;
     nx_status status;
-    if (packed == NULL) {
-        NX_TRY_FAIL(new_contiguous(&from->a, from->a.device, &packed));
-        NX_TRY_FAIL(copy_within(packed, from));
-    }
+    if (packed == NULL) NX_TRY(nx__copy_new(from, &packed));
     if (same_layout(&to->a, &from->a)) {
         NX_TRY_FAIL(nx_device_copy(to, packed));
     } else {

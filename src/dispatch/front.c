@@ -41,7 +41,7 @@ static nx_status make_result(const nx_op *op, const nx_value *in, int k, nx_meta
             return nx_fail(NX_TYPE, "%s: argument '%s' must be a tensor", op->def->name,
                            op->def->params[written].name);
         }
-        NX_TRY(nx__write_into(op, in, written, meta, tensor));
+        NX_TRY(nx__write_into(op, in, written, meta));
         *out = nx_value_tensor(nx_tensor_ref(tensor));
         return NX_OK;
     }
@@ -152,6 +152,24 @@ static nx_status launch(const nx_op *op, const nx_value *in, nx_value *out) {
     return nx_device_launch(kernel, &run, in, op->def->n_in, out, op->def->n_out);
 }
 
+/* Arguments that lie where the kernel writes are read from copies. */
+static nx_status launch_written(const nx_op *op, const nx_value *in, nx_value *out) {
+    nx_value own[NX__MAX_IN];
+    nx_tensor *copies[NX__MAX_IN];
+    nx_status status = NX_OK;
+    int n = 0;
+    for (int i = 0; i < op->def->n_in; i++) {
+        own[i] = in[i];
+        if (NX_LIKELY(!nx__reads_what_it_writes(op, in, i))) continue;
+        NX_TRY_FAIL(nx__copy_new(in[i].tensor, &copies[n]));
+        own[i] = nx_value_tensor(copies[n++]);
+    }
+    status = launch(op, own, out);
+fail:
+    while (n > 0) nx_tensor_unref(copies[--n]);
+    return status;
+}
+
 /* ---- the functions of the table ------------------------------------------------------------------------ */
 /* Most calls: one new result on the CPU. No key is left and the result is on the CPU, so all operands are
  * too. */
@@ -205,7 +223,7 @@ static inline nx_status make_like(const nx__op *own, const nx_value *in, const n
                                   nx_tensor **out) {
     int written = own->written[0];
     if (written < 0) return nx_tensor_new_like(like, out);
-    NX_TRY(nx__write_over(&own->op, in, in[written].tensor));
+    NX_TRY(nx__write_over(&own->op, in, written));
     *out = nx_tensor_ref(in[written].tensor);
     return NX_OK;
 }
@@ -238,7 +256,8 @@ static nx_status front_general(nx_run *run, bool is_direct, const nx_value *in, 
     if (NX_UNLIKELY(def->kernel == NULL && def->compose)) return def->compose(run, in, out);
     NX_TRY(make_results(op, in, metas, false, out));
     if (def->kind == NX_KIND_VIEW) return NX_OK;
-    nx_status status = launch(op, in, out);
+    bool may_share = def->kind != NX_KIND_POINT && (def->flags & NX_OP_MUTATES) && def->n_out > 0;
+    nx_status status = NX_UNLIKELY(may_share) ? launch_written(op, in, out) : launch(op, in, out);
     if (NX_UNLIKELY(status != NX_OK)) drop_results(def->n_out, out);
     return status;
 }

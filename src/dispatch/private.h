@@ -31,13 +31,15 @@ static inline nx_kernel_fn *nx__cpu_kernel(const nx_op *op) {
 nx_kernel_fn *nx__device_kernel(const nx_op *op, int type); /* NULL: the device has none */
 
 /* written.c */
-/* Whether result `meta` may go into `tensor`, the written argument `param` of the call; an out= tensor of
- * another size is resized. Counts the write. */
-nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta,
-                         nx_tensor *tensor);
+/* Whether result `meta` may go into argument `param` of the call, a tensor; an out= tensor of another size is resized. Counts
+ * the write. */
+nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta);
 
 /* The same where the result is known to have the tensor's size and dtype. */
-nx_status nx__write_over(const nx_op *op, const nx_value *in, nx_tensor *tensor);
+nx_status nx__write_over(const nx_op *op, const nx_value *in, int param);
+
+/* Whether the call may write elements of argument `i`, which is no written one, before it has read them. */
+bool nx__reads_what_it_writes(const nx_op *op, const nx_value *in, int i);
 
 /* A tensor of a list that is written, whatever shape it has. */
 nx_status nx__write_listed(nx_tensor *tensor);
@@ -45,6 +47,7 @@ nx_status nx__write_listed(nx_tensor *tensor);
 /* fallback.c */
 nx_status nx__run_on_cpu(const nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx__copy_between(nx_tensor *to, nx_tensor *from); /* devices, dtypes and layouts may differ */
+nx_status nx__copy_new(nx_tensor *from, nx_tensor **out);   /* row-major, on the same device */
 
 /* mask.c: nx_front for an operator with a list of indices. */
 nx_status nx__front_masks(nx_run *run, const nx_value *in, nx_value *out);

@@ -1,5 +1,6 @@
-/* What must hold of a tensor that an operator writes: it overlaps neither itself nor, in part, an input; it
- * has the result's size (an out= tensor is resized); the result's dtype may be cast to its own. The texts are
+/* What must hold of a tensor that an operator writes: it does not overlap itself; it has the result's size (an out= tensor is
+ * resized); the result's dtype may be cast to its own. An argument may share its memory element by element where the operator
+ * works element by element, never where PyTorch refuses it (nx_param.no_overlap), and else is read from a copy. The texts are
  * PyTorch's. It stands below src/iter because every front needs it before anything is launched. */
 #include "dispatch/private.h"
 
@@ -20,36 +21,48 @@ static nx_status check_own_overlap(const nx_op *op, const nx_array *a) {
     return NX_OK;
 }
 
-static bool overlaps_partly(const nx_tensor *written, const nx_tensor *input) {
-    if (written == input || nx_storage_memory(written->storage) != nx_storage_memory(input->storage)) return false;
-    if (written->storage == NULL) return false;
-    if (written->a.numel == 0 || input->a.numel == 0 || !nx_is_dense(&written->a) || !nx_is_dense(&input->a))
-        return false;
+/* ---- memory that is shared ------------------------------------------------------------------------------ */
+typedef enum overlap { NONE, WHOLE, PARTLY, UNKNOWN } overlap; /* WHOLE: element by element */
+
+static overlap overlap_of(const nx_tensor *written, const nx_tensor *input) {
+    if (written == input) return WHOLE;
+    if (written->storage == NULL || nx_storage_memory(written->storage) != nx_storage_memory(input->storage)) return NONE;
+    if (written->a.numel == 0 || input->a.numel == 0) return NONE;
+    if (!nx_is_dense(&written->a) || !nx_is_dense(&input->a)) return UNKNOWN;
     int64_t begin = written->offset * (int64_t)nx_dtype_bytes(written->a.dtype);
     int64_t end = begin + written->a.numel * (int64_t)nx_dtype_bytes(written->a.dtype);
     int64_t input_begin = input->offset * (int64_t)nx_dtype_bytes(input->a.dtype);
     int64_t input_end = input_begin + input->a.numel * (int64_t)nx_dtype_bytes(input->a.dtype);
-    if (begin != input_begin || end != input_end) return begin < input_end && input_begin < end;
-    if (written->a.ndim != input->a.ndim) return true;
+    if (begin != input_begin || end != input_end) return begin < input_end && input_begin < end ? PARTLY : NONE;
+    if (written->a.ndim != input->a.ndim) return PARTLY;
     for (int d = 0; d < written->a.ndim; d++) {
-        if (written->a.strides[d] != input->a.strides[d]) return true;
+        if (written->a.strides[d] != input->a.strides[d]) return PARTLY;
+    }
+    return WHOLE;
+}
+
+static bool is_elementwise(const nx_op *op) { return op->def->kind == NX_KIND_POINT || op->def->flags & NX_OP_ELEMENTWISE; }
+
+static bool is_refused(const nx_op *op, int i, bool listed, overlap how) {
+    const nx_param *p = &op->def->params[i];
+    if (how == PARTLY) return is_elementwise(op) || p->no_overlap || p->written || listed;
+    return how == WHOLE && (p->no_overlap || (listed && !is_elementwise(op)));
+}
+
+static bool any_refused(const nx_op *op, int i, const nx_tensor *written, const nx_value *value, bool listed) {
+    if (value->tag == NX_TAG_TENSOR) return is_refused(op, i, listed, overlap_of(written, value->tensor));
+    for (int k = 0; value->tag == NX_TAG_LIST && k < value->n; k++) {
+        if (any_refused(op, i, written, &value->list[k], true)) return true;
     }
     return false;
 }
 
-static bool any_overlaps(const nx_tensor *written, const nx_value *values, int n) {
-    for (int i = 0; i < n; i++) {
-        const nx_value *value = &values[i];
-        if (value->tag == NX_TAG_TENSOR && overlaps_partly(written, value->tensor)) return true;
-        if (value->tag == NX_TAG_LIST && any_overlaps(written, value->list, value->n)) return true;
-    }
-    return false;
-}
-
-static nx_status check_inputs_overlap(const nx_op *op, const nx_value *in, const nx_tensor *written) {
+/* `param`: the argument that is written. */
+static nx_status check_inputs_overlap(const nx_op *op, const nx_value *in, int param) {
     const nx__op *own = nx__op_of(op);
-    for (int i = 0; i < op->n_tensors; i++) {
-        if (!any_overlaps(written, &in[own->tensors[i]], 1)) continue;
+    for (int k = 0; k < op->n_tensors; k++) {
+        int i = own->tensors[k];
+        if (i == param || !any_refused(op, i, in[param].tensor, &in[i], false)) continue;
         return nx_fail(
             NX_RUNTIME,
             "%s: unsupported operation: some elements of the input tensor and the written-to tensor refer to "
@@ -59,6 +72,33 @@ static nx_status check_inputs_overlap(const nx_op *op, const nx_value *in, const
     return NX_OK;
 }
 
+/* What the in-place form reads in the places that it writes. */
+static bool is_read_in_place(const nx_op *op, int i) {
+    const nx_op *whole = op->functional ? op->functional : op;
+    return i == 0 && (op->def->variant == NX_INPLACE || whole->inplace);
+}
+
+static bool touch(const nx_array *a, const nx_array *b) {
+    const char *low[2], *high[2];
+    nx_array_extent(a, &low[0], &high[0]);
+    nx_array_extent(b, &low[1], &high[1]);
+    return low[0] < high[1] && low[1] < high[0];
+}
+
+bool nx__reads_what_it_writes(const nx_op *op, const nx_value *in, int i) {
+    const nx__op *own = nx__op_of(op);
+    if (in[i].tag != NX_TAG_TENSOR || op->def->params[i].written || is_elementwise(op)) return false;
+    for (int k = 0; k < op->def->n_out; k++) {
+        int param = own->written[k];
+        if (param < 0 || in[param].tag != NX_TAG_TENSOR) continue;
+        overlap how = overlap_of(in[param].tensor, in[i].tensor);
+        if (how == NONE || (how == WHOLE && is_read_in_place(op, i))) continue;
+        if (how != UNKNOWN || touch(in[param].array, in[i].array)) return true;
+    }
+    return false;
+}
+
+/* ---- sizes and dtypes ----------------------------------------------------------------------------------- */
 static bool same_size(const nx_meta *meta, const nx_array *a) {
     if (meta->ndim != a->ndim) return false;
     for (int d = 0; d < a->ndim; d++) {
@@ -155,11 +195,12 @@ static bool is_other_argument(const nx_op *op, const nx_value *in, int param, co
     return false;
 }
 
-nx_status nx__write_over(const nx_op *op, const nx_value *in, nx_tensor *tensor) {
+nx_status nx__write_over(const nx_op *op, const nx_value *in, int param) {
+    nx_tensor *tensor = in[param].tensor;
     if (tensor->storage == NULL) return NX_OK;
     if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(tensor));
     if (atomic_load_explicit(&tensor->storage->refs, memory_order_relaxed) > 1 || tensor->storage->shown)
-        NX_TRY(check_inputs_overlap(op, in, tensor));
+        NX_TRY(check_inputs_overlap(op, in, param));
     tensor->storage->version++;
     return NX_OK;
 }
@@ -170,10 +211,10 @@ nx_status nx__write_listed(nx_tensor *tensor) {
     return NX_OK;
 }
 
-nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta,
-                         nx_tensor *tensor) {
+nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta) {
+    nx_tensor *tensor = in[param].tensor;
     if (!tensor->a.contiguous) NX_TRY(check_own_overlap(op, &tensor->a));
-    NX_TRY(check_inputs_overlap(op, in, tensor));
+    NX_TRY(check_inputs_overlap(op, in, param));
     bool fits = same_size(meta, &tensor->a);
     if (!fits && (op->def->variant != NX_OUT || is_other_argument(op, in, param, tensor)))
         return fail_size(op, meta, &tensor->a, "");
