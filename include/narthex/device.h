@@ -64,7 +64,7 @@ NX_API nx_generator *nx_device_generator(nx_device device);
 #include "narthex/device.def"
 
 typedef struct nx_device_api {
-    size_t size;      /* sizeof(nx_device_api) of the plugin's build */
+    size_t size;      /* sizeof(nx_device_api) of the plugin's build, whose headers may be older or newer than the library's */
     uint32_t version; /* NX_DEVICE_API_VERSION */
     const char *name; /* "npu": tensors print device='npu:0' */
     void *context;    /* passed to every function */

@@ -21,9 +21,11 @@ static void drop_graph(graph *g) {
 
 nx_status npu_capture_begin(void *context, nx_stream *stream) {
     TRY(npu_check());
-    nx_launch_list **capture = npu_stream_capture(stream);
-    if (*capture) return nx_fail(NX_RUNTIME, "npu: the stream captures already");
-    return nx_launch_list_new(capture);
+    nx_launch_list *list;
+    TRY(nx_launch_list_new(&list));
+    nx_status status = npu_stream_begin_capture(stream, list);
+    if (status != NX_OK) nx_launch_list_free(list);
+    return status;
 }
 
 static void *reachable(void *at) { return npu_is_device(at, 0) ? npu_reachable(at) : at; }
@@ -38,9 +40,8 @@ static nx_status bind(nx_launch_list *list, const nx_span *slots, int n_slots) {
 }
 
 nx_status npu_capture_end(void *context, nx_stream *stream, const nx_span *slots, int n_slots, void **out) {
-    nx_launch_list **capture = npu_stream_capture(stream), *list = *capture;
+    nx_launch_list *list = npu_stream_end_capture(stream);
     if (list == NULL) return nx_fail(NX_RUNTIME, "npu: the stream does not capture");
-    *capture = NULL;
     nx_status status = npu_check();
     if (status == NX_OK) status = bind(list, slots, n_slots);
     graph *g = status == NX_OK ? calloc(1, sizeof *g) : NULL;
@@ -75,7 +76,7 @@ nx_status npu_graph_replay(void *context, void *at, nx_stream *stream, void *con
     void **reached = malloc(sizeof *reached * (size_t)(g->n_slots + 1));
     nx_status status = NX_OK;
     if (reached == NULL) status = nx_fail(NX_NO_MEMORY, "npu: no host memory for a replay");
-    else if (*npu_stream_capture(stream))
+    else if (npu_stream_captures(stream))
         status = nx_fail(NX_RUNTIME, "npu: a replay is not permitted when the stream is capturing");
     if (status == NX_OK) {
         for (int i = 0; i < g->n_slots; i++) reached[i] = reachable(bases[i]);

@@ -47,7 +47,9 @@ typedef struct npu_work {
     size_t bytes;
 } npu_work;
 nx_status npu_stream_give(nx_stream *stream, npu_work work); /* fails on a lost device or after a fork */
-nx_launch_list **npu_stream_capture(nx_stream *stream);      /* where a capture's launches go; *it NULL: no capture */
+bool npu_stream_captures(nx_stream *stream);
+nx_status npu_stream_begin_capture(nx_stream *stream, nx_launch_list *list); /* launches go there from now on; lent */
+nx_launch_list *npu_stream_end_capture(nx_stream *stream);   /* where they went; NULL: nowhere */
 
 /* ---- capture.c ----------------------------------------------------------------------------------------- */
 nx_status npu_capture_begin(void *context, nx_stream *stream);

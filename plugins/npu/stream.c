@@ -22,7 +22,7 @@ struct nx_stream {
     bool asleep, stop;                    /* under lock */
     nx_status error;                      /* under lock, with its text */
     char message[1024];
-    nx_launch_list *capture;              /* under lock */
+    _Atomic(nx_launch_list *) capture;    /* NULL: none; changes and grows under lock */
     nx_stream *next;                      /* of all streams, under streams_lock */
 };
 
@@ -201,7 +201,22 @@ void npu_wait_for_all_streams(void) {
     pthread_mutex_unlock(&streams_lock);
 }
 
-nx_launch_list **npu_stream_capture(nx_stream *s) { return &s->capture; }
+bool npu_stream_captures(nx_stream *s) { return s->capture != NULL; }
+
+nx_status npu_stream_begin_capture(nx_stream *s, nx_launch_list *list) {
+    nx_launch_list *other = NULL;
+    pthread_mutex_lock(&s->lock);
+    bool begins = atomic_compare_exchange_strong(&s->capture, &other, list);
+    pthread_mutex_unlock(&s->lock);
+    return begins ? NX_OK : nx_fail(NX_RUNTIME, "npu: the stream captures already");
+}
+
+nx_launch_list *npu_stream_end_capture(nx_stream *s) {
+    pthread_mutex_lock(&s->lock);
+    nx_launch_list *list = atomic_exchange(&s->capture, NULL);
+    pthread_mutex_unlock(&s->lock);
+    return list;
+}
 
 static nx_status refuse_in_capture(nx_stream *s, const char *what) {
     if (s->capture == NULL) return NX_OK;

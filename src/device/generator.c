@@ -23,8 +23,9 @@ static void free_state(nx_generator *g) {
 static const nx_generator_class device_class = {seed_state, free_state};
 
 nx_status nx_generator_new_device(const nx_generator_calls *calls, void *state, nx_generator **out) {
-    if (calls->size < sizeof *calls || calls->seed == NULL || calls->free == NULL ||
-        calls->get == NULL || calls->set == NULL) {
+    nx_generator_calls known = {0}; /* an older plugin's calls are fewer, a newer one's more */
+    memcpy(&known, calls, calls->size < sizeof known ? calls->size : sizeof known);
+    if (known.seed == NULL || known.free == NULL || known.get == NULL || known.set == NULL) {
         return nx_fail(NX_RUNTIME, "generator: the calls have the wrong size or an empty slot: build the plugin "
                        "against this library's headers");
     }
@@ -33,7 +34,7 @@ nx_status nx_generator_new_device(const nx_generator_calls *calls, void *state, 
     own->g.refs = 1;
     pthread_mutex_init(&own->g.lock, NULL);
     own->g.class = &device_class;
-    own->calls = *calls;
+    own->calls = known;
     own->state = state;
     *out = &own->g;
     return NX_OK;

@@ -10,17 +10,20 @@ enum { NX__MAX_DEVICES = 16, NX__RECENT = 256 }; /* of one type; storages of a c
 
 /* The devices of one type. Rows below nx__devices.n_types never change but for the members under `lock`. */
 typedef struct nx__device_type {
-    const nx_device_api *api;
+    const nx_device_api *api;                           /* NULL: none is loaded; else it points to `table` */
+    nx_device_api table;                                /* the plugin's, in this library's size */
+    const nx_device_api *given;                         /* the plugin's own, which tells whether it is loaded already */
     int n_devices;
     _Atomic(nx_stream *) stream[NX__MAX_DEVICES];       /* default streams, made at first use */
     _Atomic(nx_generator *) generator[NX__MAX_DEVICES]; /* default generators, made at first use */
-    /* all streams; under lock. While a thread captures on one, others do not wait for it. */
-    NX_VEC(struct nx__stream_row { nx_stream *stream; int index; bool captures; }) streams;
+    pthread_mutex_t lock;                               /* of streams; nobody waits for a device under it */
+    pthread_cond_t waited;                              /* a wait for streams has ended */
+    /* All streams. While a thread captures on one, others do not wait for it; while one is waited for, it is not freed. */
+    NX_VEC(struct nx__stream_row { nx_stream *stream; int index; bool captures; int n_waiting; }) streams;
 } nx__device_type;
 
 /* The registry: process state, filled as plugins load. */
 typedef struct nx__device_table {
-    pthread_mutex_t lock;           /* of streams; held while nx_device_synchronize() waits */
     pthread_mutex_t generator_lock; /* of generators and seeds; a kernel on a device's thread may take it */
     _Atomic int n_types;
     nx__device_type type[NX_MAX_DEVICE_TYPES];

@@ -20,7 +20,7 @@ static nx_status new_stream(nx_device device, nx_stream **out) {
     nx__device_type *row = &nx__devices.type[device.type];
     nx_stream *stream;
     NX_TRY(row->api->stream_new(row->api->context, device.index, &stream));
-    nx_status status = nx_vec_push(&row->streams, ((struct nx__stream_row){stream, device.index, false}));
+    nx_status status = nx_vec_push(&row->streams, ((struct nx__stream_row){stream, device.index, false, 0}));
     if (status == NX_OK) *out = stream;
     else row->api->stream_free(row->api->context, stream);
     return status;
@@ -28,32 +28,41 @@ static nx_status new_stream(nx_device device, nx_stream **out) {
 
 nx_status nx_stream_new(nx_device device, nx_stream **out) {
     if (!is_known(device)) return fail_unknown(device);
-    pthread_mutex_lock(&nx__devices.lock);
+    nx__device_type *row = &nx__devices.type[device.type];
+    pthread_mutex_lock(&row->lock);
     nx_status status = new_stream(device, out);
-    pthread_mutex_unlock(&nx__devices.lock);
+    pthread_mutex_unlock(&row->lock);
     nx_device_generator(device);
     return status;
+}
+
+/* Under the lock: its row; NULL: there is none. */
+static struct nx__stream_row *find_stream(nx__device_type *row, const nx_stream *stream) {
+    for (int i = 0; i < row->streams.n; i++) {
+        if (row->streams.at[i].stream == stream) return &row->streams.at[i];
+    }
+    return NULL;
 }
 
 void nx_stream_free(nx_device device, nx_stream *stream) {
     if (stream == NULL) return;
     nx__device_type *row = &nx__devices.type[device.type];
-    pthread_mutex_lock(&nx__devices.lock);
-    for (int i = 0; i < row->streams.n; i++) {
-        if (row->streams.at[i].stream == stream) row->streams.at[i--] = row->streams.at[--row->streams.n];
-    }
-    pthread_mutex_unlock(&nx__devices.lock);
+    struct nx__stream_row *at;
+    pthread_mutex_lock(&row->lock);
+    while ((at = find_stream(row, stream)) != NULL && at->n_waiting > 0) pthread_cond_wait(&row->waited, &row->lock);
+    if (at) *at = row->streams.at[--row->streams.n];
+    pthread_mutex_unlock(&row->lock);
     row->api->stream_free(row->api->context, stream);
 }
 
 static nx_stream *make_default(nx_device device) {
     nx__device_type *row = &nx__devices.type[device.type];
-    pthread_mutex_lock(&nx__devices.lock);
+    pthread_mutex_lock(&row->lock);
     nx_stream *stream = row->stream[device.index];
     if (stream == NULL && new_stream(device, &stream) == NX_OK) {
         atomic_store_explicit(&row->stream[device.index], stream, memory_order_release);
     }
-    pthread_mutex_unlock(&nx__devices.lock);
+    pthread_mutex_unlock(&row->lock);
     nx_device_generator(device); /* before work is queued that draws: a later seed must not reach it */
     return stream;
 }
@@ -81,11 +90,12 @@ nx_status nx_stream_set_current(nx_device device, nx_stream *stream) {
 
 void nx__stream_set_captures(nx_device device, const nx_stream *stream, bool captures) {
     nx__device_type *row = &nx__devices.type[device.type];
-    pthread_mutex_lock(&nx__devices.lock);
-    for (int i = 0; i < row->streams.n; i++) {
-        if (row->streams.at[i].stream == stream) row->streams.at[i].captures = captures;
-    }
-    pthread_mutex_unlock(&nx__devices.lock);
+    pthread_mutex_lock(&row->lock);
+    struct nx__stream_row *at;
+    while ((at = find_stream(row, stream)) != NULL && captures && at->n_waiting > 0) /* who waits for it would be refused */
+        pthread_cond_wait(&row->waited, &row->lock);
+    if (at) at->captures = captures;
+    pthread_mutex_unlock(&row->lock);
 }
 
 /* Another thread's capture is none of the caller's work; within its own the device refuses to wait. */
@@ -102,14 +112,44 @@ static nx_status wait_a_while(const nx_device_api *api, nx_stream *stream, bool 
     return NX_OK;
 }
 
-/* Waits for every stream of the device, also after one has failed; the first failure is told. */
-static nx_status wait_all(nx_device device) {
+/* The streams that a wait is for, which nobody frees meanwhile. */
+typedef struct waiting { nx_stream *few[16], **at; int n; } waiting;
+
+static nx_status begin_waiting(nx_device device, waiting *out) {
     nx__device_type *row = &nx__devices.type[device.type];
+    out->at = out->few;
+    out->n = 0;
+    pthread_mutex_lock(&row->lock);
+    size_t bytes = sizeof *out->at * (size_t)row->streams.n;
+    if (row->streams.n > NX_COUNT(out->few)) out->at = nx_alloc(bytes);
+    for (int i = 0; out->at && i < row->streams.n; i++) {
+        if (!is_waited_for(&row->streams.at[i], device)) continue;
+        row->streams.at[i].n_waiting++;
+        out->at[out->n++] = row->streams.at[i].stream;
+    }
+    pthread_mutex_unlock(&row->lock);
+    return out->at ? NX_OK : nx_fail_memory(bytes);
+}
+
+static void end_waiting(nx_device device, waiting *w) {
+    nx__device_type *row = &nx__devices.type[device.type];
+    pthread_mutex_lock(&row->lock);
+    for (int i = 0; i < w->n; i++) {
+        struct nx__stream_row *at = find_stream(row, w->at[i]);
+        assert(at && at->n_waiting > 0);
+        at->n_waiting--;
+    }
+    pthread_cond_broadcast(&row->waited);
+    pthread_mutex_unlock(&row->lock);
+    if (w->at != w->few) nx_free(w->at);
+}
+
+/* Waits for every one of them, also after one has failed; the first failure is told. */
+static nx_status wait_all(const nx_device_api *api, const waiting *w) {
     nx_status first = NX_OK;
     char message[sizeof nx_thread_get()->message];
-    for (int i = 0; i < row->streams.n; i++) {
-        if (!is_waited_for(&row->streams.at[i], device)) continue;
-        nx_status status = row->api->stream_synchronize(row->api->context, row->streams.at[i].stream);
+    for (int i = 0; i < w->n; i++) {
+        nx_status status = api->stream_synchronize(api->context, w->at[i]);
         if (status == NX_OK || first != NX_OK) continue;
         first = status;
         snprintf(message, sizeof message, "%s", nx_error_message());
@@ -117,19 +157,17 @@ static nx_status wait_all(nx_device device) {
     return first == NX_OK ? NX_OK : nx_fail(first, "%s", message);
 }
 
-/* One round of nx_device_synchronize(): the lock is not held while the interpreter's is taken. */
+/* One round of nx_device_synchronize(). */
 static nx_status synchronize_a_while(nx_device device, bool *done) {
-    nx__device_type *row = &nx__devices.type[device.type];
+    const nx_device_api *api = nx__devices.type[device.type].api;
     nx_status status = NX_OK;
+    waiting w;
+    NX_TRY(begin_waiting(device, &w));
     void *token = nx_block_begin();
-    pthread_mutex_lock(&nx__devices.lock);
     *done = true;
-    for (int i = 0; i < row->streams.n && *done && status == NX_OK; i++) {
-        if (is_waited_for(&row->streams.at[i], device))
-            status = wait_a_while(row->api, row->streams.at[i].stream, done);
-    }
-    if (*done && status == NX_OK) status = wait_all(device);
-    pthread_mutex_unlock(&nx__devices.lock);
+    for (int i = 0; i < w.n && *done && status == NX_OK; i++) status = wait_a_while(api, w.at[i], done);
+    if (*done && status == NX_OK) status = wait_all(api, &w);
+    end_waiting(device, &w); /* before the interpreter's lock is taken: who frees a stream may hold that */
     nx_block_end(token);
     return status;
 }

@@ -4,11 +4,13 @@
 #include "device/private.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 
-nx__device_table nx__devices = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                .generator_lock = PTHREAD_MUTEX_INITIALIZER,
+nx__device_table nx__devices = {.generator_lock = PTHREAD_MUTEX_INITIALIZER,
                                 .n_types = 1,
-                                .type = {{.api = &nx__cpu_api, .n_devices = 1}}};
+                                .type = {[0 ... NX_MAX_DEVICE_TYPES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                                                            .waited = PTHREAD_COND_INITIALIZER},
+                                         [0].api = &nx__cpu_api, [0].given = &nx__cpu_api, [0].n_devices = 1}};
 
 int nx_device_n_types(void) { return atomic_load_explicit(&nx__devices.n_types, memory_order_acquire); }
 
@@ -62,14 +64,20 @@ static bool is_device_name(const char *name) {
     return n > 0 && n < 32 && name[n] == '\0' && !(name[0] >= '0' && name[0] <= '9');
 }
 
-static nx_status check_table(const nx_device_api *api) {
-    if (api == NULL) return nx_fail(NX_RUNTIME, "device: the plugin returned no table");
-    if (api->size < sizeof(nx_device_api)) {
-        return nx_fail(
-            NX_RUNTIME,
-            "device: the table has %zu bytes, this library expects %zu: build the plugin against its headers",
-            api->size, sizeof(nx_device_api));
+/* A table from older headers lacks the last slots, which are then empty; one from newer headers has some that this library does
+ * not know. */
+static nx_status copy_table(const nx_device_api *given, nx_device_api *out) {
+    if (given == NULL) return nx_fail(NX_RUNTIME, "device: the plugin returned no table");
+    if (given->size < offsetof(nx_device_api, device_count)) {
+        return nx_fail(NX_RUNTIME, "device: the table says that it has %zu bytes, which is less than its head: set .size to "
+                       "sizeof(nx_device_api)", given->size);
     }
+    memset(out, 0, sizeof *out);
+    memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+    return NX_OK;
+}
+
+static nx_status check_table(const nx_device_api *api) {
     if (api->version != NX_DEVICE_API_VERSION) {
         return nx_fail(
             NX_RUNTIME,
@@ -88,11 +96,11 @@ static nx_status check_table(const nx_device_api *api) {
     return NX_OK;
 }
 
-/* The type of `api` if it is registered, of another with its name as -2, -1 if neither. */
-static int find_type(const nx_device_api *api) {
+/* The type of `given` if it is registered, of another with its name as -2, -1 if neither. */
+static int find_type(const nx_device_api *given) {
     for (int t = 0; t < nx_device_n_types(); t++) {
-        if (nx__devices.type[t].api == api) return t;
-        if (strcmp(nx__devices.type[t].api->name, api->name) == 0) return -2;
+        if (nx__devices.type[t].given == given) return t;
+        if (strcmp(nx__devices.type[t].api->name, given->name) == 0) return -2;
     }
     return -1;
 }
@@ -103,38 +111,47 @@ static void clear_row(nx__device_type *row, int t) {
     for (int i = 0; i < NX__MAX_DEVICES; i++) nx_generator_unref(row->generator[i]);
     for (int i = 0; i < row->streams.n; i++) api->stream_free(api->context, row->streams.at[i].stream);
     nx_vec_free(&row->streams);
-    memset(row, 0, sizeof *row);
+    for (int i = 0; i < NX__MAX_DEVICES; i++) {
+        row->stream[i] = NULL;
+        row->generator[i] = NULL;
+    }
+    row->api = row->given = NULL;
+    row->n_devices = 0;
     nx_memory_new[t] = NULL;
     nx_memory_free[t] = NULL;
     nx_thread_get()->stream[t] = NULL;
     nx_thread_get()->device_index[t] = 0;
 }
 
-nx_status nx_device_register(const nx_device_api *api, int *type) {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-    NX_TRY(check_table(api));
-    pthread_mutex_lock(&one_at_a_time);
-    int t = find_type(api);
-    nx_status status = NX_OK;
-    if (t >= 0) goto done;
-    if (t == -2) {
-        status = nx_fail(NX_RUNTIME, "device %s: another device of this name is loaded", api->name);
-        goto done;
-    }
-    t = nx_device_n_types();
-    if (t == NX_MAX_DEVICE_TYPES) {
-        status =
-            nx_fail(NX_RUNTIME, "device %s: %d device types are loaded, no more are possible", api->name, t);
-        goto done;
-    }
-    nx__devices.type[t].api = api;
-    nx__devices.type[t].n_devices = api->device_count(api->context);
+/* Makes `table` the next type. */
+static nx_status add_type(const nx_device_api *given, const nx_device_api *table, int *type) {
+    int t = nx_device_n_types();
+    if (t == NX_MAX_DEVICE_TYPES)
+        return nx_fail(NX_RUNTIME, "device %s: %d device types are loaded, no more are possible", table->name, t);
+    nx__device_type *row = &nx__devices.type[t];
+    row->table = *table;
+    row->api = &row->table;
+    row->given = given;
+    row->n_devices = table->device_count(table->context);
     nx_memory_new[t] = memory_new;
     nx_memory_free[t] = memory_free;
-    status = nx__device_self_test((nx_device){(int8_t)t, 0});
+    nx_status status = nx__device_self_test((nx_device){(int8_t)t, 0});
     if (status == NX_OK) atomic_store_explicit(&nx__devices.n_types, t + 1, memory_order_release);
-    else clear_row(&nx__devices.type[t], t);
-done:
+    else clear_row(row, t);
+    *type = t;
+    return status;
+}
+
+nx_status nx_device_register(const nx_device_api *given, int *type) {
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    nx_device_api table;
+    NX_TRY(copy_table(given, &table));
+    NX_TRY(check_table(&table));
+    pthread_mutex_lock(&one_at_a_time);
+    nx_status status = NX_OK;
+    int t = find_type(given);
+    if (t == -2) status = nx_fail(NX_RUNTIME, "device %s: another device of this name is loaded", table.name);
+    else if (t == -1) status = add_type(given, &table, &t);
     pthread_mutex_unlock(&one_at_a_time);
     if (status == NX_OK) *type = t;
     return status;

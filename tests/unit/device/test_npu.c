@@ -3,7 +3,9 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -103,6 +105,66 @@ static void test_registration_checks_the_table(void **state) {
     OK(nx_device_register(narthex_device(), &type)); /* again is no harm */
     assert_int_equal(type, npu.type);
     assert_int_equal(nx_device_load_plugin("/nonexistent/plugin.so"), NX_IO);
+}
+
+/* Also one of a plugin that is newer than the library, or older: it lacks the last slot, which is optional. */
+static int count_one(void *context) { return 1; }
+static void test_tables_of_other_sizes(void **state) {
+    static struct { nx_device_api known; void *slots[3]; } newer;
+    static _Alignas(nx_device_api) char older[offsetof(nx_device_api, stream_wait)]; /* a sanitizer sees who reads behind it */
+    nx_device_api whole = *narthex_device();
+    int type;
+    newer.known = whole;
+    newer.known.name = "newer";
+    newer.known.size = sizeof newer;
+    for (int i = 0; i < NX_COUNT(newer.slots); i++) newer.slots[i] = &newer;
+    OK(nx_device_register(&newer.known, &type));
+    assert_string_equal(nx_device_get_api(type)->name, "newer");
+    whole.name = "older";
+    whole.size = sizeof older;
+    memcpy(older, &whole, sizeof older);
+    OK(nx_device_register((const nx_device_api *)older, &type));
+    assert_null(nx_device_get_api(type)->stream_wait);
+    assert_non_null(nx_device_get_api(type)->control);
+    OK(nx_device_synchronize((nx_device){(int8_t)type, 0}));
+    nx_device_api few = {.size = offsetof(nx_device_api, memory_alloc), .version = NX_DEVICE_API_VERSION, .name = "few",
+                         .device_count = count_one};
+    assert_int_equal(nx_device_register(&few, &type), NX_RUNTIME);
+    assert_non_null(strstr(nx_error_message(), "required slot memory_alloc is empty"));
+}
+
+/* Streams come and go while another thread waits for the device; the one that it waits for stays until the wait has ended. */
+static _Atomic bool released;
+static nx_status wait_for_release(nx_run *run, const nx_value *in, nx_value *out) {
+    while (!released) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    return NX_OK;
+}
+static void *synchronize(void *arg) { return nx_device_synchronize(npu) == NX_OK ? NULL : arg; }
+static void *free_stream(void *stream) {
+    nx_stream_free(npu, stream);
+    return NULL;
+}
+static void test_streams_come_and_go_beside_a_wait(void **state) {
+    nx_tensor *a = device(4, 1);
+    nx_stream *waited, *other;
+    pthread_t waits, frees;
+    void *failed;
+    OK(nx_stream_new(npu, &waited));
+    OK(nx_stream_set_current(npu, waited));
+    OK(launch(wait_for_release, a, a, a));
+    OK(nx_stream_set_current(npu, NULL));
+    assert_int_equal(pthread_create(&waits, NULL, synchronize, state), 0);
+    for (int i = 0; i < 20; i++) {
+        OK(nx_stream_new(npu, &other));
+        nanosleep(&(struct timespec){0, 3000000}, NULL);
+        nx_stream_free(npu, other);
+    }
+    assert_int_equal(pthread_create(&frees, NULL, free_stream, waited), 0);
+    released = true;
+    pthread_join(waits, &failed);
+    assert_null(failed);
+    pthread_join(frees, NULL);
+    nx_tensor_unref(a);
 }
 
 static nx_status copy_nothing(void *context, nx_stream *stream, void *to, const void *from, size_t bytes) {
@@ -346,6 +408,8 @@ int main(void) {
         cmocka_unit_test(test_memory_is_reused_and_limited),
         cmocka_unit_test(test_a_lost_device_says_so),
         cmocka_unit_test(test_random_numbers_follow_the_seed),
+        cmocka_unit_test(test_streams_come_and_go_beside_a_wait),
+        cmocka_unit_test(test_tables_of_other_sizes),
     };
     return cmocka_run_group_tests(tests, load, NULL);
 }
