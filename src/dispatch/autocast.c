@@ -101,11 +101,11 @@ static nx_status cast_kept(nx_tensor *tensor, nx_dtype dtype, int type, nx_tenso
 }
 
 /* ---- a call -------------------------------------------------------------------------------------------------------- */
-enum { ROOM = 64 };
+enum { FEW = 64 };
 typedef struct worker {
-    nx_value in[ROOM];      /* arguments, then the elements of lists */
+    nx_value *in;           /* arguments, then the elements of lists */
     int n;
-    nx_tensor *made[ROOM];  /* to be released */
+    nx_tensor **made;       /* to be released */
     int n_made;
     nx_dtype dtype;
     int type;               /* of the device */
@@ -125,16 +125,13 @@ static bool has_float32(const nx_value *in, int n, int type) {
     return false;
 }
 
-static nx_status cast_values(worker *w, const nx_op *op, const nx_value *in, int n, nx_value *to) {
+static nx_status cast_values(worker *w, const nx_value *in, int n, nx_value *to) {
     for (int i = 0; i < n; i++) {
         to[i] = in[i];
         if (in[i].tag == NX_TAG_LIST) {
-            if (w->n + in[i].n > ROOM) {
-                return nx_fail(NX_NOT_IMPLEMENTED, "%s: autocast takes at most %d tensors", op->def->name, ROOM - op->def->n_in);
-            }
             to[i].list = &w->in[w->n];
             w->n += in[i].n;
-            NX_TRY(cast_values(w, op, in[i].list, in[i].n, (nx_value *)to[i].list));
+            NX_TRY(cast_values(w, in[i].list, in[i].n, (nx_value *)to[i].list));
         } else if (is_castable(&in[i], w->type) && in[i].array->dtype != w->dtype) {
             NX_TRY(cast_kept(in[i].tensor, w->dtype, w->type, &w->made[w->n_made]));
             to[i] = nx_value_tensor(w->made[w->n_made++]);
@@ -143,18 +140,31 @@ static nx_status cast_values(worker *w, const nx_op *op, const nx_value *in, int
     return NX_OK;
 }
 
+static int count_values(const nx_value *in, int n) {
+    int all = n;
+    for (int i = 0; i < n; i++) all += in[i].tag == NX_TAG_LIST ? count_values(in[i].list, in[i].n) : 0;
+    return all;
+}
+
 static nx_status call_cast(nx_run *run, int type, const nx_value *in, nx_value *out) {
     const nx_op_def *def = run->op->def;
-    worker w = {.n = def->n_in, .type = type, .dtype = nx_autocast_dtype(type)};
-    if (def->n_in > ROOM) return nx_fail(NX_NOT_IMPLEMENTED, "%s: too many arguments for autocast", def->name);
+    nx_value few[FEW];
+    nx_tensor *few_made[FEW];
+    worker w = {.in = few, .n = def->n_in, .made = few_made, .type = type, .dtype = nx_autocast_dtype(type)};
+    size_t n = (size_t)count_values(in, def->n_in), bytes = n * (sizeof *w.in + sizeof *w.made);
+    if (NX_UNLIKELY(n > FEW)) {
+        if ((w.in = nx_alloc(bytes)) == NULL) return nx_fail_memory(bytes);
+        w.made = (nx_tensor **)(w.in + n);
+    }
     bool is_wide = def->autocast == NX_AUTOCAST_FLOAT32 ||
         (def->autocast == NX_AUTOCAST_PROMOTE && has_float32(in, def->n_in, type));
     if (is_wide) w.dtype = NX_F32;
     uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST));
-    nx_status status = cast_values(&w, run->op, in, def->n_in, w.in);
+    nx_status status = cast_values(&w, in, def->n_in, w.in);
     if (status == NX_OK) status = nx_op_call(run->op, w.in, out);
     nx_keys_restore(excluded);
     for (int i = 0; i < w.n_made; i++) nx_tensor_unref(w.made[i]);
+    if (w.in != few) nx_free(w.in);
     return status;
 }
 

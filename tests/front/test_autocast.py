@@ -289,6 +289,18 @@ def test_parameters_are_cast_once() -> None:
         assert casts[0] != casts[1]
 
 
+@pytest.mark.parametrize("n", [1, 62, 63, 200])
+def test_long_lists(n: int) -> None:
+    results = []
+    for module in (nt, torch):
+        halves = [module.full((2,), float(i)).bfloat16() for i in range(n)]
+        with module.autocast("cpu"):
+            results += [module.cat([module.ones(2), *halves]), module.stack(halves), module.cat(halves)]
+    for ours, theirs in zip(results[:3], results[3:], strict=True):
+        assert str(ours.dtype) == str(theirs.dtype)
+        assert ours.tolist() == theirs.tolist()
+
+
 def test_messages() -> None:
     for module in (nt, torch):
         with pytest.raises(ValueError, match="Expected `device_type` of type `str`"):
