@@ -62,6 +62,7 @@ typedef struct nx_thread {
 } nx_thread;
 extern _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec")));
 nx_thread *nx__thread_new(void);
+nx_thread *nx__thread_spare(void); /* for a thread that no block could be made for; it goes back when the thread ends */
 extern void (*nx__thread_end)(nx_thread *thread); /* src/core: empties the free lists of a thread that ends */
 /* Which device types autocast is on for, and the dtypes that were set, as one number. */
 int64_t nx_thread_autocast(const nx_thread *thread);

@@ -1,7 +1,8 @@
 /* The thread-local block, status and error text.
  * One pointer of initial-exec storage per thread (the loader's surplus for late libraries is small), the rest on the
- * heap. When even that block cannot be had, a thread falls back on one shared block: messages may then mix, nothing
- * else is lost. The block lives until its thread ends. */
+ * heap. When even that block cannot be had, a thread takes one of a few spare ones that are always there, for itself. Only when
+ * those are taken, too, do threads share the last of them: then not only messages mix but also what a thread has switched (grad
+ * mode, keys, autocast). The block lives until its thread ends. */
 #include "base/base.h"
 
 #include <limits.h>
@@ -13,17 +14,31 @@ _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
-/* Shared by threads, so nothing may join its free lists: they count as full. */
-static nx_thread spare_thread = {.n_free_tensors = INT_MAX, .n_free_whole = INT_MAX, .n_free_storages = INT_MAX,
-                                 .n_free_nodes = INT_MAX, .n_free_autograds = INT_MAX};
+enum { N_SPARE = 16 };
+static nx_thread spare[N_SPARE];
+static _Atomic int spare_users[N_SPARE];
 void (*nx__thread_end)(nx_thread *thread); /* src/core empties the free lists */
+
+/* Nothing may join its free lists, which count as full: the last one may be shared. */
+nx_thread *nx__thread_spare(void) {
+    static const nx_thread empty = {.n_free_tensors = INT_MAX, .n_free_whole = INT_MAX, .n_free_storages = INT_MAX,
+                                    .n_free_nodes = INT_MAX, .n_free_autograds = INT_MAX};
+    int at = 0, nobody = 0;
+    while (at < N_SPARE - 1 && !atomic_compare_exchange_strong(&spare_users[at], &nobody, 1)) {
+        nobody = 0;
+        at++;
+    }
+    if (at < N_SPARE - 1 || atomic_fetch_add(&spare_users[at], 1) == 0) spare[at] = empty;
+    return &spare[at];
+}
 
 static void free_thread(void *block) {
     nx_thread *thread = block;
     nx__thread = thread;
     if (nx__thread_end) nx__thread_end(thread);
     nx__thread = NULL;
-    free(thread);
+    if (thread < spare || thread >= spare + N_SPARE) free(thread);
+    else atomic_fetch_sub(&spare_users[thread - spare], 1);
 }
 
 static void make_thread_key(void) { pthread_key_create(&thread_key, free_thread); }
@@ -32,7 +47,7 @@ static void make_thread_key(void) { pthread_key_create(&thread_key, free_thread)
 nx_thread *nx__thread_new(void) {
     pthread_once(&thread_key_once, make_thread_key);
     nx_thread *thread = calloc(1, sizeof *thread);
-    if (thread == NULL) return &spare_thread;
+    if (thread == NULL) thread = nx__thread_spare();
     pthread_setspecific(thread_key, thread);
     return nx__thread = thread;
 }
