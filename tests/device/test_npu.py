@@ -197,3 +197,14 @@ def test_listed_operators_exist():
     assert set("aten::" + name for name in listed["official"]) <= set(_C.op_names())
     kinds = {line.split()[-2] for line in (path.parents[2] / "ops.txt").read_text().splitlines()[1:]}
     assert set(listed["kinds"]) <= kinds
+
+
+def test_views_that_interleave_are_written_on_the_cpu():
+    """An operator that the device lacks writes both; neither brings back old elements of the other's."""
+    results = []
+    for device in ("cpu", "npu:0"):
+        x = nt.arange(8.0, device=device)
+        nt._foreach_add_([x[::2], x[1::2]], [nt.ones(4, device=device), x[:4] * 10])
+        nt._foreach_mul_([x[:6:3], x[1:7:3]], 2)
+        results.append(x.tolist())
+    assert results[0] == results[1]
