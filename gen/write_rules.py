@@ -455,9 +455,9 @@ def write_backward(world, sibling, source):
     n, listed = str(len(sibling.arguments)), None
     for arguments, index, formula in rules:
         if index:
+            if listed is not None and arguments[0].index < listed:
+                raise Problem(formula.at, "the gradients of lists stand in the order of the arguments")
             listed = arguments[0].index
-            if any(a.index > listed for others, *_ in rules for a in others):
-                raise Problem(formula.at, "not yet generated: gradients of a list and of what stands behind it")
             write_list_formula(body, arguments[0], index, formula, n)
             n += f" + in[{listed}].n"
         else:

@@ -50,7 +50,7 @@ enum { /* nx_op_def.flags */
 typedef nx_status nx_meta_fn(const nx_value *in, nx_meta *out);
 /* Gradients of the inputs whose bit is set in `needed`, as new references in grads[k] (NULL: none). `in` are the
  * call's arguments and `results` its results: those that the formula reads are whole, the others have only a shape.
- * Of a list the tensors with the key AUTOGRAD want gradients, which stand behind the arguments': grads[n_in + i].
+ * Of lists the tensors with the key AUTOGRAD want gradients, one behind the other after the arguments': grads[n_in + i].
  * `g` has n_out gradients, of a list one for each tensor; NULL where undefined. */
 typedef nx_status nx_backward_fn(const nx_value *in, nx_tensor *const *results, nx_tensor *const *g, uint64_t needed, nx_tensor **grads);
 typedef struct nx_derivative {

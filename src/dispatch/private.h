@@ -9,7 +9,7 @@ enum { NX__MAX_IN = 64, NX__MAX_OUT = 8 };
 /* What stands behind every nx_op: facts about the schema that a call would otherwise look up again. */
 typedef struct nx__op {
     nx_op op;                                    /* first */
-    uint32_t explicit_rows;                      /* keys that nx_library_impl filled */
+    uint64_t explicit_rows;                      /* keys that nx_library_impl filled */
     int8_t tensors[NX__MAX_IN];                  /* op.n_tensors parameters that may hold tensors */
     int8_t written[NX__MAX_OUT];                 /* argument that result k is, -1: a new one */
     int8_t device_param;                         /* -1: none */

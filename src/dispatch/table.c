@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static NX_VEC(nx__op *) ops;
+static NX_VEC(nx__op *) ops, waiting; /* of the latter a sibling is not defined yet */
 static int *slots;     /* open addressing: index of the operator + 1, 0 when free */
 static int n_slots;    /* a power of two, at least twice ops.n */
 
@@ -21,6 +21,7 @@ static nx_op_fn *fallbacks[NX_N_KEYS] = {
     [NX_KEY_AT_FAKE] = nx_front_fake,
     [NX_KEY_AT_LAST_DEVICE + 2 ... NX_N_KEYS - 1] = go_on,
 };
+_Static_assert(NX_N_KEYS <= 64, "keys are bits of a word");
 _Static_assert(NX_KEY_AT_FAKE == NX_KEY_AT_LAST_DEVICE + 1, "FAKE is the lowest key above the devices'");
 
 /* FNV-1a; http://www.isthe.com/chongo/tech/comp/fnv */
@@ -63,16 +64,24 @@ static void fill_row(nx__op *op, int key) {
 
 static bool is_name(const char *a, const char *b) { return a && strcmp(a, b) == 0; }
 
-/* Sibling forms may be defined in any order. */
-static void link_siblings(nx__op *op) {
+static bool is_linked(const nx_op *op) {
+    return (op->def->functional == NULL || op->functional) && (op->def->inplace == NULL || op->inplace);
+}
+
+/* Sibling forms may be defined in any order; those that name one which is not there yet wait for it. */
+static nx_status link_siblings(nx__op *op) {
     const nx_op_def *def = op->op.def;
     nx__op *functional = find_locked(def->functional), *inplace = find_locked(def->inplace);
     op->op.functional = functional ? &functional->op : NULL;
     op->op.inplace = inplace ? &inplace->op : NULL;
-    for (int i = 0; i < ops.n; i++) {
-        if (is_name(ops.at[i]->op.def->functional, def->name)) ops.at[i]->op.functional = &op->op;
-        if (is_name(ops.at[i]->op.def->inplace, def->name)) ops.at[i]->op.inplace = &op->op;
+    if (!is_linked(&op->op)) NX_TRY(nx_vec_push(&waiting, op));
+    for (int i = 0; i < waiting.n; i++) {
+        nx_op *other = &waiting.at[i]->op;
+        if (is_name(other->def->functional, def->name)) other->functional = &op->op;
+        if (is_name(other->def->inplace, def->name)) other->inplace = &op->op;
+        if (is_linked(other)) waiting.at[i--] = waiting.at[--waiting.n];
     }
+    return NX_OK;
 }
 
 static void read_schema(nx__op *op) {
@@ -114,6 +123,7 @@ static nx_status define_locked(const nx_op_def *def) {
     op->op.def = def;
     op->op.index = ops.n;
     nx_status status = nx_vec_push(&ops, op);
+    if (status == NX_OK && (status = link_siblings(op)) != NX_OK) ops.n--;
     if (status != NX_OK) {
         nx_free(op);
         return status;
@@ -122,7 +132,6 @@ static nx_status define_locked(const nx_op_def *def) {
     read_schema(op);
     op->is_plain = is_plain(op);
     op->is_like = is_like(op);
-    link_siblings(op);
     for (int key = 0; key < NX_N_KEYS; key++) fill_row(op, key);
     return NX_OK;
 }
@@ -152,7 +161,7 @@ nx_status nx_library_impl(const char *op_name, int key, nx_op_fn *fn) {
     pthread_mutex_lock(&lock);
     nx__op *op = find_locked(op_name);
     if (op) {
-        op->explicit_rows |= 1u << key;
+        op->explicit_rows |= UINT64_C(1) << key;
         op->op.table[key] = fn;
     }
     pthread_mutex_unlock(&lock);

@@ -1,5 +1,5 @@
 /* Nodes of operators: what a call leaves behind for its derivative. Edges: one for each argument up to the last
- * that is differentiable; if that one is a list, one for each of its tensors.
+ * that is differentiable; of a differentiable list, one for each of its tensors.
  * A slot holds one argument or result. Tensors that the needed formulas read are kept whole, with the
  * version that their storage had; of the others only the shape is copied, into the node's own block, and a
  * tensor without storage is put together when the formula runs. A saved result is an alias without history,
@@ -164,7 +164,7 @@ static nx_status save_other(nx__node *node, int at, const nx_value *value) {
     return keep_value(node, at, value);
 }
 
-/* Every argument's slot is filled before it is read. `room` is for a shape of each tensor, then for the list. */
+/* Every argument's slot is filled before it is read. `room` is for the shapes of tensors and of lists. */
 static inline nx_status save_arguments(nx__node *node, const nx_value *in, uint64_t reads, nx_tensor *original) {
     char *room = (char *)(node->slots + node->n_in + node->n_out);
     for (int k = 0; k < node->n_in; k++) {
@@ -181,8 +181,9 @@ static inline nx_status save_arguments(nx__node *node, const nx_value *in, uint6
             }
         } else if (NX_LIKELY(value->tag <= NX_TAG_BOOL)) {
             node->slots[k].value = *value;
-        } else if (k == node->list_at && !(reads >> k & 1)) {
+        } else if (node->lists >> k & 1 && !(reads >> k & 1)) {
             node->slots[k].value = put_list(room, value);
+            room += list_bytes(value);
         } else {
             NX_TRY(save_other(node, k, value));
         }
@@ -195,7 +196,7 @@ static inline nx_status make_edges(nx__node *node, const nx_value *in, uint64_t 
     nx_edge *edges = node->node.edges;
     for (int k = 0; k < n; k++) {
         edges[k] = (nx_edge){NULL, 0};
-        nx_status status = needed >> k & 1 && k != node->list_at ? nx__edge_of(in[k].tensor, &edges[k]) : NX_OK;
+        nx_status status = needed >> k & 1 ? nx__edge_of(in[k].tensor, &edges[k]) : NX_OK;
         if (status == NX_OK) continue;
         node->node.n_edges = k;
         return status;
@@ -204,13 +205,44 @@ static inline nx_status make_edges(nx__node *node, const nx_value *in, uint64_t 
     return NX_OK;
 }
 
-/* In the place of the list's one edge, one for each of its tensors. */
-static nx_status make_list_edges(nx__node *node, const nx_value *list) {
-    node->node.n_edges = node->list_at + list->n;
-    for (int i = 0; i < list->n; i++) node->node.edges[node->list_at + i] = (nx_edge){NULL, 0};
-    for (int i = 0; i < list->n; i++) {
-        nx_edge *edge = &node->node.edges[node->list_at + i];
-        if (list->list[i].tag == NX_TAG_TENSOR) NX_TRY(nx__edge_of(list->list[i].tensor, edge));
+/* The differentiable arguments that are lists. */
+static inline uint64_t find_lists(const nx_derivative *derivative, const nx_value *in) {
+    uint64_t lists = 0;
+    for (uint64_t rest = derivative->inputs; rest; rest &= rest - 1) {
+        if (NX_UNLIKELY(in[__builtin_ctzll(rest)].tag == NX_TAG_LIST)) lists |= rest & -rest;
+    }
+    return lists;
+}
+
+/* What they take of the node's block beside the n edges that every argument has, and how many edges more. */
+static size_t lists_bytes(uint64_t lists, const nx_value *in, int n, int *n_more) {
+    size_t bytes = sizeof(nx__edges) * (size_t)n;
+    for (uint64_t rest = lists; rest; rest &= rest - 1) {
+        const nx_value *list = &in[__builtin_ctzll(rest)];
+        *n_more += list->n - 1;
+        bytes += list_bytes(list) + sizeof(nx_edge) * (size_t)list->n;
+    }
+    return bytes;
+}
+
+/* The same where there are lists. */
+static nx_status make_listed_edges(nx__node *node, const nx_value *in, uint64_t needed, int n) {
+    int n_edges = 0, n_gradients = node->n_in;
+    for (int k = 0; k < n; k++) {
+        bool is_list = node->lists >> k & 1;
+        node->edges_of[k] = (nx__edges){k, n_edges, is_list ? in[k].n : 1, is_list ? n_gradients : k};
+        n_edges += node->edges_of[k].n;
+        n_gradients += is_list ? in[k].n : 0;
+    }
+    node->n_edges_of = n;
+    node->node.n_edges = n_edges;
+    for (int e = 0; e < n_edges; e++) node->node.edges[e] = (nx_edge){NULL, 0};
+    for (int k = 0; k < n; k++) {
+        if (!(needed >> k & 1)) continue;
+        const nx_value *values = node->lists >> k & 1 ? in[k].list : &in[k];
+        for (int i = 0; i < node->edges_of[k].n; i++) {
+            if (values[i].tag == NX_TAG_TENSOR) NX_TRY(nx__edge_of(values[i].tensor, &node->node.edges[node->edges_of[k].start + i]));
+        }
     }
     return NX_OK;
 }
@@ -227,13 +259,13 @@ nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
     const nx_derivative *derivative = nx__derivative_of(op);
     nx_thread *thread = nx_thread_get();
     int n_slots = def->n_in + def->n_out, n_edges = 64 - __builtin_clzll(derivative->inputs);
-    const nx_value *list = NX_UNLIKELY(in[n_edges - 1].tag == NX_TAG_LIST) ? &in[n_edges - 1] : NULL;
-    int n_listed = list ? list->n : 0;
+    int n_more = 0;
     uint64_t reads_in, reads_out;
     if (NX_UNLIKELY(n_slots > MAX_SLOTS)) return fail_slots(op, n_slots);
-    size_t bytes = sizeof(nx__node) + sizeof(nx_edge) * (size_t)(n_edges + n_listed);
+    size_t bytes = sizeof(nx__node) + sizeof(nx_edge) * (size_t)n_edges;
     bytes += sizeof(nx__slot) * (size_t)n_slots + SHAPE_BYTES * (size_t)op->n_tensors;
-    if (NX_UNLIKELY(list != NULL)) bytes += list_bytes(list);
+    uint64_t lists = find_lists(derivative, in);
+    if (NX_UNLIKELY(lists != 0)) bytes += lists_bytes(lists, in, n_edges, &n_more);
     nx__node *node = nx__node_take(thread, bytes);
     if (node == NULL) return nx_fail_memory(bytes);
     reads_of(derivative, needed, &reads_in, &reads_out);
@@ -242,12 +274,16 @@ nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
     node->node.n_inputs = def->n_out;
     node->n_in = def->n_in;
     node->n_out = def->n_out;
-    node->list_at = list ? n_edges - 1 : -1;
-    node->slots = (nx__slot *)(node->node.edges + n_edges + n_listed);
+    node->lists = lists;
+    node->slots = (nx__slot *)(node->node.edges + n_edges + n_more);
+    if (NX_UNLIKELY(lists != 0)) {
+        node->edges_of = (nx__edges *)node->slots;
+        node->slots = (nx__slot *)(node->edges_of + n_edges);
+    }
     node->wanted = reads_out; /* until nx__operator_save_results */
     nx_status status = save_arguments(node, in, reads_in, original);
-    if (NX_LIKELY(status == NX_OK)) status = make_edges(node, in, needed, n_edges);
-    if (NX_UNLIKELY(list != NULL) && status == NX_OK) status = make_list_edges(node, list);
+    if (NX_LIKELY(status == NX_OK)) status = NX_LIKELY(lists == 0) ? make_edges(node, in, needed, n_edges)
+                                                                  : make_listed_edges(node, in, needed, n_edges);
     if (NX_UNLIKELY(status != NX_OK)) nx_grad_node_unref(&node->node);
     else *out = node;
     return status;
@@ -341,14 +377,20 @@ static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, scratch
     return nx_grad_set_node(s->results[k], &node->node, k);
 }
 
-/* Of its list only the shapes are saved. */
-static inline bool has_shapes_in_list(const nx__node *node) { return node->list_at >= 0 && !(node->kept >> node->list_at & 1); }
+/* The lists of which only the shapes are saved. */
+static inline uint64_t lists_of_shapes(const nx__node *node) { return node->lists & ~node->kept; }
+
+static int count_listed(const nx__node *node, uint64_t lists) {
+    int n = 0;
+    for (uint64_t rest = lists; rest; rest &= rest - 1) n += node->slots[__builtin_ctzll(rest)].value.n;
+    return n;
+}
 
 static nx_status make_room(const nx__node *node, scratch *s, nx_value **list) {
-    int n_listed = has_shapes_in_list(node) ? node->slots[node->list_at].value.n : 0;
+    int n_listed = count_listed(node, lists_of_shapes(node));
     int n_shapes = __builtin_popcountll(node->shapes) + n_listed;
-    if (NX_LIKELY(node->list_at < 0 && n_shapes <= NX_COUNT(s->few))) return NX_OK;
-    int n_grads = node->n_in + (node->list_at >= 0 ? node->slots[node->list_at].value.n : 0);
+    if (NX_LIKELY(node->lists == 0 && n_shapes <= NX_COUNT(s->few))) return NX_OK;
+    int n_grads = node->n_in + count_listed(node, node->lists);
     size_t bytes = sizeof(nx_tensor) * (size_t)n_shapes + sizeof **list * (size_t)n_listed;
     bytes += sizeof *s->grads * (size_t)n_grads;
     if ((s->block = nx_alloc_zeroed(bytes)) == NULL) return nx_fail_memory(bytes);
@@ -359,14 +401,15 @@ static nx_status make_room(const nx__node *node, scratch *s, nx_value **list) {
     return NX_OK;
 }
 
-/* The list argument: shapes as tensors; those whose gradient may be wanted have AUTOGRAD among their keys. */
-static nx_value unpack_list(const nx__node *node, const nx_value *from, scratch *s, nx_value *to) {
+/* List argument k: shapes as tensors; those whose gradient may be wanted have AUTOGRAD among their keys. */
+static nx_value unpack_list(const nx__node *node, int k, scratch *s, nx_value *to) {
+    const nx_value *from = &node->slots[k].value;
     for (int i = 0; i < from->n; i++) {
         to[i] = from->list[i];
         if (to[i].tag != NX_TAG_TENSOR) continue;
         tensor_of_shape(to[i].opaque, &s->shapes[s->n_shapes]);
         to[i].tensor = &s->shapes[s->n_shapes++];
-        if (node->node.edges[node->list_at + i].node) to[i].tensor->keys |= NX_KEY(AUTOGRAD);
+        if (node->node.edges[node->edges_of[k].start + i].node) to[i].tensor->keys |= NX_KEY(AUTOGRAD);
     }
     return nx_value_list(to, from->n);
 }
@@ -414,8 +457,11 @@ static nx_status unpack(nx__node *node, scratch *s) {
         int at = __builtin_ctzll(rest);
         if (s->in[at].tag == NX_TAG_LIST) NX_TRY(check_list_version(node, at));
     }
-    if (NX_UNLIKELY(has_shapes_in_list(node)))
-        s->in[node->list_at] = unpack_list(node, &node->slots[node->list_at].value, s, list);
+    for (uint64_t rest = lists_of_shapes(node); NX_UNLIKELY(rest != 0); rest &= rest - 1) {
+        int k = __builtin_ctzll(rest);
+        s->in[k] = unpack_list(node, k, s, list);
+        list += s->in[k].n;
+    }
     return NX_UNLIKELY(node->packed != 0) ? unpack_packed(node, s) : NX_OK;
 }
 

@@ -4,6 +4,12 @@
 
 #include "grad/grad.h"
 
+/* The edges of one argument of an operator node: one, or as many as a list has tensors. */
+typedef struct nx__edges {
+    int argument, start, n;
+    int gradient;            /* where the formula puts theirs: at the argument's number, of lists behind all arguments */
+} nx__edges;
+
 /* Every nx_grad_node is the head of one of these; edges and whatever else the node holds follow in the same
  * block. */
 typedef struct nx__node {
@@ -23,7 +29,9 @@ typedef struct nx__node {
     nx_grad_node *outer;                    /* CopySlices around this operator's node, lent; NULL */
     /* operator nodes (operator.c) */
     int n_in, n_out;
-    int list_at;                            /* the last differentiable argument if that is a list; -1 */
+    int n_edges_of;                         /* 0: no list is differentiable, and edge k is of argument k */
+    nx__edges *edges_of;                    /* else a row an argument, up to the last differentiable one */
+    uint64_t lists;                         /* the differentiable arguments that are lists */
     uint64_t whole;                         /* slots that hold a tensor */
     uint64_t shapes;                        /* slots that hold a tensor's shape */
     uint64_t kept;                          /* slots with something to drop */
@@ -36,7 +44,11 @@ static inline nx__node *nx__node_of(nx_grad_node *node) { return (nx__node *)nod
 
 /* The argument of an operator node that an edge belongs to. */
 static inline int nx__edge_argument(const nx__node *node, int edge) {
-    return node->list_at >= 0 && edge > node->list_at ? node->list_at : edge;
+    int k = 0;
+    if (NX_LIKELY(node->n_edges_of == 0)) return edge;
+    while (edge >= node->edges_of[k].start + node->edges_of[k].n) k++;
+    assert(k < node->n_edges_of);
+    return k;
 }
 
 /* Blocks of nodes: small ones come from a list of the thread. */
@@ -69,7 +81,8 @@ static inline void nx__node_start(nx__node *node, nx_thread *thread, const nx_gr
     node->made_at = NX_UNLIKELY(thread->anomaly) && thread->tracer == NULL ? nx_anomaly_note() : NULL;
     node->outer = NULL;
     node->n_in = node->n_out = 0;
-    node->list_at = -1;
+    node->n_edges_of = 0;
+    node->lists = 0;
     node->whole = node->shapes = node->kept = node->packed = 0;
 }
 
