@@ -14,12 +14,21 @@ static bool has_level(int level) {
 
 const char *nx_level_name(int level) { return names[level]; }
 
+/* The flag's level where it is one that the processor has, else `best` with a line on stderr: nobody could catch it. */
+static int choose(const char *wanted, int best) {
+    for (int level = NX_LEVEL_BASE; level <= best; level++) {
+        if (strcmp(wanted, names[level]) == 0) return level;
+    }
+    fprintf(stderr, "narthex: NARTHEX_LEVEL=%s: this processor has", wanted);
+    for (int level = NX_LEVEL_BASE; level <= best; level++) fprintf(stderr, "%s %s", level ? "," : "", names[level]);
+    fprintf(stderr, "; %s is used\n", names[best]);
+    return best;
+}
+
 int nx__level_find(void) {
     if (nx_flag.reference) return NX_LEVEL_BASE;
-    int level = NX_N_LEVELS - 1;
-    while (level > NX_LEVEL_BASE && !has_level(level)) level--;
-    for (int lower = NX_LEVEL_BASE; nx_flag.level && lower < level; lower++) {
-        if (strcmp(nx_flag.level, names[lower]) == 0) level = lower;
-    }
-    return nx__level = level;
+    int known = nx__level, best = NX_N_LEVELS - 1;
+    if (known >= 0) return known;
+    while (best > NX_LEVEL_BASE && !has_level(best)) best--;
+    return nx__level = nx_flag.level ? choose(nx_flag.level, best) : best;
 }

@@ -1,5 +1,6 @@
 """The command line, and Narthex in the place of torch."""
 
+import os
 import subprocess
 import sys
 
@@ -28,6 +29,14 @@ def test_flags_and_op():
     assert "aten::relu" in narthex("op", "relo").stderr
     wrong = narthex("op", "add.Nothing")
     assert wrong.returncode == 2 and "aten::add.Tensor" in wrong.stderr
+
+
+def test_a_level_that_is_not_there_is_said():
+    program = "import narthex; print(narthex.ones(3).exp().sum().item())"
+    for level, said in (("base", ""), ("v9", "NARTHEX_LEVEL=v9: this processor has base")):
+        environment = {**os.environ, "NARTHEX_LEVEL": level}
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+        assert run.stdout.startswith("8.15") and said in run.stderr and bool(said) == bool(run.stderr)
 
 
 PROGRAM = """

@@ -348,7 +348,9 @@ def test_compiled(case: dict[str, Any], mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [{"NARTHEX_REF": "1"}, {"NARTHEX_LEVEL": "base"}], ids=["reference kernels", "base level"]
+    "flags",
+    [{"NARTHEX_REF": "1"}, {"NARTHEX_LEVEL": "base"}, {"NARTHEX_LEVEL": "v3"}],
+    ids=["reference kernels", "base level", "v3 level"],
 )
 def test_values_again(flags: dict[str, str]) -> None:
     """The same values by the reference kernels, and by the loops that every processor can run."""
