@@ -87,7 +87,8 @@ static bool is_copy_of_moved(const mover *m, const nx_node *node) {
     const nx_node *from = node->args[0].node;
     if (from->n_results != 1 || from->uses->next || !on_device(from, m->device)) return false;
     const nx_array *a = &from->fakes[0]->a, *b = &node->fakes[0]->a;
-    return m->moves[from->order] && from->op->def->kind != NX_KIND_VIEW && a->dtype == b->dtype && nx_same_size(a, b) && nx_same_strides(a, b);
+    return m->moves[from->order] && from->op->def->kind != NX_KIND_VIEW && a->dtype == b->dtype && nx_same_size(a, b) &&
+           nx_same_strides(a, b);
 }
 
 static nx_status move_nodes(const mover *m, nx_graph *graph) {
