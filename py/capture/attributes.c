@@ -31,8 +31,7 @@ static int give_new(nxpy_trace *trace, PyObject *value, PyObject **out) {
 }
 
 static int give_fixed(nxpy_trace *trace, PyObject *value, PyObject **out) {
-    bool known = nxpy_constant_check(value) || nxpy__note_find(trace, value) || nxpy__note_add(trace, value, NXPY_NOTE_FIXED, -1);
-    return known ? give(value, out) : -1;
+    return nxpy__fixed(trace, value) == 0 ? give(value, out) : -1;
 }
 
 /* The program asks for what is not there; it may catch that. */
@@ -47,15 +46,14 @@ static int no_attribute(nxpy_trace *trace, PyObject *object, PyObject *name) {
     return nxpy__stop_error(trace);
 }
 
-static bool is_tuple_getter(PyObject *o) { return strcmp(Py_TYPE(o)->tp_name, "_collections._tuplegetter") == 0; }
+static bool is_tuple_getter(PyObject *o) { return Py_TYPE(o) == nxpy__tuple_getter_type; }
 
 /* What type holds under name, guarded. Lent in *out, NULL when nothing. */
 static int type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject **out) {
     *out = _PyType_Lookup(type, name);
     /* static types cannot change */
     if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type != &nxpy_tensor_type) {
-        if (!*out || nxpy_constant_check(*out) || nxpy__note_find(trace, *out)) return 0;
-        return nxpy__note_add(trace, *out, NXPY_NOTE_FIXED, -1) ? 0 : -1;
+        return *out ? nxpy__fixed(trace, *out) : 0;
     }
     if (nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, *out) < 0) return -1;
     PyTypeObject *kind = *out ? Py_TYPE(*out) : NULL;
@@ -105,7 +103,7 @@ static int of_user_descriptor(nxpy_trace *trace, PyObject *found, PyObject *obje
     if (!PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_HEAPTYPE)) return 1;
     if (nxpy__type_value(trace, Py_TYPE(found), "__get__", &getter) < 0) return -1;
     if (!getter || !PyFunction_Check(getter)) return 1;
-    bool known = nxpy__note_find(trace, (PyObject *)owner) || nxpy__note_add(trace, (PyObject *)owner, NXPY_NOTE_FIXED, -1);
+    bool known = nxpy__fixed(trace, (PyObject *)owner) == 0;
     PyObject *args[] = {found, object ? object : Py_None, (PyObject *)owner};
     return known ? call_getter(trace, getter, args, 3, out) : -1;
 }
@@ -118,7 +116,7 @@ static int bind(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObje
     if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) {
         PyObject *inner = PyObject_GetAttrString(found, "__func__");
         if (!inner) return nxpy__stop_error(trace);
-        bool ok = nxpy__note_find(trace, inner) || nxpy__note_add(trace, inner, NXPY_NOTE_FIXED, -1);
+        bool ok = nxpy__fixed(trace, inner) == 0;
         PyObject *made = !ok ? NULL : type == &PyStaticMethod_Type ? Py_NewRef(inner) : PyMethod_New(inner, (PyObject *)owner);
         Py_DECREF(inner);
         return give_new(trace, made, out);
@@ -396,7 +394,7 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
         return found && Py_TYPE(found) == &PyWrapperDescr_Type && !method_too ? give_new(trace, PyMethod_New(found, object), out)
                                                                              : stop_attribute(trace, object, name);
     }
-    if (!nxpy__note_find(trace, found) && !nxpy__note_add(trace, found, NXPY_NOTE_FIXED, -1)) return -1;
+    if (nxpy__fixed(trace, found) < 0) return -1;
     return method_too ? give(found, out) + 1 : give_new(trace, PyMethod_New(found, object), out);
 }
 
@@ -437,7 +435,7 @@ int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
 
 static int call_setter(nxpy_loop *loop, PyObject *setter, PyObject *const *given, int n) {
     PyObject *args[] = {Py_NewRef(given[0]), Py_XNewRef(given[1]), n > 2 ? Py_XNewRef(given[2]) : NULL};
-    bool known = nxpy__note_find(loop->trace, setter) || nxpy__note_add(loop->trace, setter, NXPY_NOTE_FIXED, -1);
+    bool known = nxpy__fixed(loop->trace, setter) == 0;
     PyObject *result = known ? nxpy__call(loop, setter, args, n, NULL) : NULL;
     for (int k = 0; k < 3; k++) Py_XDECREF(args[k]);
     Py_XDECREF(result);

@@ -254,6 +254,8 @@ PyObject *nxpy__use(nxpy_trace *trace, PyObject *object);
 int nxpy__admit(nxpy_trace *trace, PyObject *object);
 /* A value fetched by a new row (or the same one as before). 0 or -1. */
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value);
+int nxpy__fixed(nxpy_trace *trace, PyObject *object); /* notes what has no source as FIXED; constants pass; 0 or -1 */
+int nxpy__born(nxpy_trace *trace, PyObject *object);  /* the same as BORN; NULL passes */
 int nxpy__fetch_int(nxpy_trace *trace, PyObject *name, int64_t n); /* an int in the ROOT place n, whatever its value: its slot */
 int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n); /* adds a checking row once */
 /* The class holds under this name what it holds now, or nothing; nothing is read of it. 0 or -1. */
@@ -292,7 +294,7 @@ int nxpy__use_as_key(nxpy_trace *trace, PyObject *object); /* one that existed b
 bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
 bool nxpy__are_keys(PyObject *tuple);
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
-extern PyTypeObject *nxpy__partial_type, *nxpy__deque_type, *nxpy__default_dict_type;
+extern PyTypeObject *nxpy__partial_type, *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
 int nxpy__kinds_init(void);
 
 /* ---- recipe.c ----------------------------------------------------------------------------------- */

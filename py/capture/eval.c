@@ -232,11 +232,6 @@ int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
 }
 
 /* ---- inlined frames ---------------------------------------------------------------------------------------------------- */
-static int note_born(nxpy_trace *trace, PyObject *object) {
-    bool known = !object || nxpy__note_find(trace, object) || nxpy_constant_check(object);
-    return known || nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
-}
-
 /* Before an inlined frame begins: its function is guarded, its own tuple and dict of arguments are noted. */
 static int inline_prepare(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
@@ -252,7 +247,7 @@ static int inline_prepare(nxpy_loop *loop) {
     if (nxpy__note_function(trace, loop->view.function) < 0) return -1;
     int at = code->co_argcount + code->co_kwonlyargcount;
     for (int flag = CO_VARARGS; flag <= CO_VARKEYWORDS; flag <<= 1) {
-        if ((code->co_flags & flag) && note_born(trace, loop->view.locals[at++]) < 0) return -1;
+        if ((code->co_flags & flag) && nxpy__born(trace, loop->view.locals[at++]) < 0) return -1;
     }
     return 0;
 }
@@ -266,9 +261,9 @@ static PyObject *make_generator(nxpy_trace *trace, PyThreadState *thread, nxpy_f
         return NULL;
     }
     nxpy_frame_view(nxpy_generator_frame(generator), &view);
-    int bad = note_born(trace, generator);
+    int bad = nxpy__born(trace, generator);
     for (int k = 0; !bad && k < view.n_locals; k++) {
-        if (view.locals[k] && PyCell_Check(view.locals[k])) bad = note_born(trace, view.locals[k]);
+        if (view.locals[k] && PyCell_Check(view.locals[k])) bad = nxpy__born(trace, view.locals[k]);
     }
     if (bad) Py_CLEAR(generator);
     return generator;

@@ -49,8 +49,7 @@ int op_swap(nxpy_loop *loop, int arg) {
 
 int op_load_const(nxpy_loop *loop, int arg) {
     PyObject *value = PyTuple_GET_ITEM(loop->view.code->co_consts, arg);
-    if (!nxpy_constant_check(value) && !nxpy__note_find(loop->trace, value) &&
-        !nxpy__note_add(loop->trace, value, NXPY_NOTE_FIXED, -1)) return -1;
+    if (nxpy__fixed(loop->trace, value) < 0) return -1;
     Py_INCREF(value);
     *loop->top++ = value;
     return 0;

@@ -255,10 +255,6 @@ static PyObject *call_unpacked(nxpy_loop *loop, PyObject *function, PyObject *ar
     return result;
 }
 
-static int note_part(nxpy_trace *trace, PyObject *part) {
-    return nxpy_constant_check(part) || nxpy__note_find(trace, part) || nxpy__note_add(trace, part, NXPY_NOTE_FIXED, -1) ? 0 : -1;
-}
-
 /* functools.partial: one that existed before is guarded as the very object, which cannot change, or by its parts. */
 static PyObject *call_partial(nxpy_loop *loop, PyObject *partial, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
@@ -268,12 +264,12 @@ static PyObject *call_partial(nxpy_loop *loop, PyObject *partial, PyObject **arg
     const nxpy_note *note = nxpy__note_find(trace, partial);
     if (!parts[0] || !parts[1] || !parts[2] || !note) goto done;
     if (nxpy__note_partial(trace, partial) < 0) goto done;
-    if (note_part(trace, parts[0]) < 0) goto done;
+    if (nxpy__fixed(trace, parts[0]) < 0) goto done;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(parts[1]); k++) {
-        if (note_part(trace, PyTuple_GET_ITEM(parts[1], k)) < 0) goto done;
+        if (nxpy__fixed(trace, PyTuple_GET_ITEM(parts[1], k)) < 0) goto done;
     }
     for (Py_ssize_t at = 0; PyDict_Next(parts[2], &at, &key, &value);) {
-        if (note_part(trace, value) < 0) goto done;
+        if (nxpy__fixed(trace, value) < 0) goto done;
     }
     Py_ssize_t n_names = kw_names ? PyTuple_GET_SIZE(kw_names) : 0;
     PyObject *more = PyTuple_New(n - n_names);
@@ -298,7 +294,7 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     if (Py_TYPE(function) == &PyCFunction_Type) {
         PyObject *known = descriptor_of(function), *self = PyCFunction_GET_SELF(function);
         if (known) {
-            bool noted = nxpy_constant_check(self) || nxpy__note_find(trace, self) || nxpy__note_add(trace, self, NXPY_NOTE_FIXED, -1);
+            bool noted = nxpy__fixed(trace, self) == 0;
             return noted ? call_with(loop, known, &self, 1, args, n, kw_names) : NULL;
         }
     }
@@ -327,18 +323,17 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
     if (!function) return NULL;
     if (Py_TYPE(function) == &PyMethod_Type) {
         PyObject *self = PyMethod_GET_SELF(function), *inner = PyMethod_GET_FUNCTION(function);
-        bool known = nxpy__note_find(trace, inner) || nxpy__note_add(trace, inner, NXPY_NOTE_FIXED, -1);
-        known = known && (nxpy_constant_check(self) || nxpy__note_find(trace, self) || nxpy__note_add(trace, self, NXPY_NOTE_FIXED, -1));
+        bool known = nxpy__fixed(trace, inner) == 0 && nxpy__fixed(trace, self) == 0;
         return known ? call_with(loop, inner, &self, 1, args, n, kw_names) : NULL;
     }
     if (Py_TYPE(function) == &nxpy_captured_type && ((nxpy_captured *)function)->is_object) {
         PyObject *object = ((nxpy_captured *)function)->self;
-        bool known = nxpy__note_find(trace, object) || nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1);
+        bool known = nxpy__fixed(trace, object) == 0;
         return known ? nxpy__call(loop, object, args, n, kw_names) : NULL;
     }
     PyObject *meaning = nxpy_function_meaning(function);
     if (meaning) {
-        if (!nxpy__note_find(trace, meaning) && !nxpy__note_add(trace, meaning, NXPY_NOTE_FIXED, -1)) return NULL;
+        if (nxpy__fixed(trace, meaning) < 0) return NULL;
         return call_python(loop, meaning, args, n, kw_names);
     }
     if (PyFunction_Check(function) || Py_TYPE(function) == &nxpy_captured_type) return call_python(loop, function, args, n, kw_names);
@@ -385,7 +380,7 @@ PyObject *nxpy__sequence(nxpy_loop *loop, PyObject *of, bool as_tuple) {
     nxpy_trace *trace = loop->trace;
     PyObject *args[] = {Py_NewRef(of)};
     PyTypeObject *type = as_tuple ? &PyTuple_Type : &PyList_Type;
-    bool known = nxpy__note_find(trace, (PyObject *)type) || nxpy__note_add(trace, (PyObject *)type, NXPY_NOTE_FIXED, -1);
+    bool known = nxpy__fixed(trace, (PyObject *)type) == 0;
     PyObject *result = known ? nxpy__call(loop, (PyObject *)type, args, 1, NULL) : NULL;
     Py_DECREF(args[0]);
     if (result && nxpy__admit(trace, result) < 0) Py_CLEAR(result);

@@ -10,7 +10,7 @@
 /* ---- raising ------------------------------------------------------------------------------------------------------- */
 int op_load_assertion_error(nxpy_loop *loop, int arg) {
     PyObject *error = PyExc_AssertionError;
-    if (!nxpy__note_find(loop->trace, error) && !nxpy__note_add(loop->trace, error, NXPY_NOTE_FIXED, -1)) return -1;
+    if (nxpy__fixed(loop->trace, error) < 0) return -1;
     *loop->top++ = Py_NewRef(error);
     return 0;
 }
@@ -75,7 +75,7 @@ int op_push_exc_info(nxpy_loop *loop, int arg) {
     if (!nxpy__is_born(trace, value)) return nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "one that was raised before the graph began");
     PyObject *before = nxpy_handled_swap(PyThreadState_Get(), Py_NewRef(value));
     loop->top[-1] = before ? before : Py_NewRef(Py_None);
-    if (before && before != Py_None && !nxpy__note_find(trace, before) && !nxpy__note_add(trace, before, NXPY_NOTE_FIXED, -1)) return -1;
+    if (before && before != Py_None && nxpy__fixed(trace, before) < 0) return -1;
     *loop->top++ = value;
     trace->n_handling += loop == trace->root_loop;
     return 0;
@@ -132,7 +132,7 @@ int op_with_except_start(nxpy_loop *loop, int arg) {
     PyObject *leave = USE(4), *value = loop->top[-1];
     if (!leave) return -1;
     PyObject *type = (PyObject *)Py_TYPE(value);
-    if (!nxpy__note_find(trace, type) && !nxpy__note_add(trace, type, NXPY_NOTE_FIXED, -1)) return -1;
+    if (nxpy__fixed(trace, type) < 0) return -1;
     PyObject *traceback = PyException_GetTraceback(value);
     PyObject *args[] = {Py_NewRef(type), Py_NewRef(value), traceback ? traceback : Py_NewRef(Py_None)};
     PyObject *result = nxpy__call(loop, leave, args, 3, NULL);

@@ -13,7 +13,7 @@
 
 /* ---- kinds of objects ------------------------------------------------------------------------------------------------ */
 PyTypeObject *nxpy__partial_type;
-PyTypeObject *nxpy__deque_type, *nxpy__default_dict_type;
+PyTypeObject *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
 static PyTypeObject *iterators[40]; /* of itertools and collections; CPython's own have names in C */
 static PyTypeObject *views[3];      /* of OrderedDict */
 static PyObject *tuple_names[3];
@@ -31,6 +31,9 @@ static void collections_init(int n) {
     if (!collections) return;
     nxpy__deque_type = (PyTypeObject *)PyObject_GetAttrString(collections, "deque"); /* kept */
     nxpy__default_dict_type = (PyTypeObject *)PyObject_GetAttrString(collections, "defaultdict");
+    PyObject *c = PyImport_ImportModule("_collections");
+    nxpy__tuple_getter_type = c ? (PyTypeObject *)PyObject_GetAttrString(c, "_tuplegetter") : NULL; /* kept */
+    Py_XDECREF(c);
     PyObject *deque = PyObject_CallMethod(collections, "deque", NULL), *ordered = PyODict_New();
     iterators[n++] = type_of_call(deque, "__iter__");
     iterators[n++] = type_of_call(deque, "__reversed__");
@@ -108,6 +111,16 @@ fail:
     nxpy_raise(NX_NO_MEMORY);
     nxpy__stop_error(trace);
     return NULL;
+}
+
+int nxpy__fixed(nxpy_trace *trace, PyObject *object) {
+    if (nxpy_constant_check(object) || nxpy__note_find(trace, object)) return 0;
+    return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
+}
+
+int nxpy__born(nxpy_trace *trace, PyObject *object) {
+    if (!object || nxpy__note_find(trace, object) || nxpy_constant_check(object)) return 0;
+    return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
 }
 
 void nxpy__notes_free(nxpy_trace *trace) {
@@ -370,11 +383,7 @@ static int note_method_parts(nxpy_trace *trace, PyObject *method, int slot) {
 static int note_very_parts(nxpy_trace *trace, PyObject *object) {
     if (!PyMethod_Check(object)) return 0;
     PyObject *const parts[] = {PyMethod_GET_FUNCTION(object), PyMethod_GET_SELF(object)};
-    for (int k = 0; k < 2; k++) {
-        if (nxpy_constant_check(parts[k]) || nxpy__note_find(trace, parts[k])) continue;
-        if (!nxpy__note_add(trace, parts[k], NXPY_NOTE_FIXED, -1)) return -1;
-    }
-    return 0;
+    return nxpy__fixed(trace, parts[0]) < 0 ? -1 : nxpy__fixed(trace, parts[1]);
 }
 
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial) {
@@ -458,7 +467,7 @@ int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
                                     : nxpy__check(trace, set ? NXPY_ROW_MEMBERS : NXPY_ROW_KEYS, slot, keys, 0);
     for (Py_ssize_t k = 0; !bad && k < PyTuple_GET_SIZE(keys); k++) {
         key = PyTuple_GET_ITEM(keys, k);
-        if (!nxpy_constant_check(key) && !nxpy__note_find(trace, key) && !nxpy__note_add(trace, key, NXPY_NOTE_FIXED, -1)) bad = -1;
+        if (nxpy__fixed(trace, key) < 0) bad = -1;
     }
     Py_DECREF(keys);
     for (Py_ssize_t at = 0; !bad && !set && PyDict_Next(container, &at, &key, &value);) {
@@ -508,7 +517,7 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     if (type == &nxpy_symint_type) return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
     if (PyType_Check(object) || nxpy_function_check(object) || type == &PyMethodDescr_Type) {
-        return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
+        return nxpy__fixed(trace, object);
     }
     static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type,
         &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type};
@@ -531,11 +540,6 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
 }
 
 /* ---- functions that are inlined -------------------------------------------------------------------------------------------- */
-static int note_fixed(nxpy_trace *trace, PyObject *object) {
-    if (nxpy_constant_check(object) || nxpy__note_find(trace, object)) return 0;
-    return nxpy__note_add(trace, object, NXPY_NOTE_FIXED, -1) ? 0 : -1;
-}
-
 static int function_row(nxpy_trace *trace, PyFunctionObject *function) {
     if (nxpy_guards_know_function(&trace->segment->guards, (PyObject *)function)) return 0;
     PyObject *defaults = function->func_defaults ? function->func_defaults : Py_None;
@@ -553,10 +557,10 @@ int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function) {
     if (note && note->by_parts) return 0;
     if (!born && function_row(trace, function) < 0) return -1;
     for (Py_ssize_t k = 0; !born && closure && k < PyTuple_GET_SIZE(closure); k++) {
-        if (note_fixed(trace, PyTuple_GET_ITEM(closure, k)) < 0) return -1;
+        if (nxpy__fixed(trace, PyTuple_GET_ITEM(closure, k)) < 0) return -1;
     }
     for (Py_ssize_t k = 0; !born && defaults && k < PyTuple_GET_SIZE(defaults); k++) {
-        if (note_fixed(trace, PyTuple_GET_ITEM(defaults, k)) < 0) return -1;
+        if (nxpy__fixed(trace, PyTuple_GET_ITEM(defaults, k)) < 0) return -1;
     }
     PyObject *key, *value;
     for (Py_ssize_t at = 0; !born && kwdefaults && PyDict_Next(kwdefaults, &at, &key, &value);) {

@@ -29,10 +29,6 @@ static PyObject *stop_class(nxpy_trace *trace, PyTypeObject *type, const char *w
     return NULL;
 }
 
-static int note_born(nxpy_trace *trace, PyObject *object) {
-    return nxpy__note_find(trace, object) || nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
-}
-
 /* A call of `function` with `first` in front. */
 static PyObject *call_first(nxpy_loop *loop, PyObject *function, PyObject *first, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     PyObject **all = nx_alloc(sizeof *all * (size_t)(n + 1)), *result;
@@ -54,7 +50,7 @@ static PyObject *make_new(nxpy_loop *loop, PyTypeObject *type, PyObject **args, 
     if (nxpy__type_value(trace, type, "__new__", &found) < 0) return NULL;
     if (found && Py_TYPE(found) == &PyStaticMethod_Type) {
         PyObject *inner = PyObject_GetAttrString(found, "__func__");
-        bool known = inner && (nxpy__note_find(trace, inner) || nxpy__note_add(trace, inner, NXPY_NOTE_FIXED, -1));
+        bool known = inner && nxpy__fixed(trace, inner) == 0;
         made = known ? call_first(loop, inner, (PyObject *)type, args, n, kw_names) : NULL;
         Py_XDECREF(inner);
         if (made && nxpy__admit(trace, made) < 0) Py_CLEAR(made);
@@ -66,7 +62,7 @@ static PyObject *make_new(nxpy_loop *loop, PyTypeObject *type, PyObject **args, 
     Py_XDECREF(tuple);
     Py_XDECREF(dict);
     if (!made) nxpy__stop_error(trace);
-    if (made && note_born(trace, made) < 0) Py_CLEAR(made);
+    if (made && nxpy__born(trace, made) < 0) Py_CLEAR(made);
     return made;
 }
 
@@ -488,7 +484,7 @@ PyObject *nxpy__special_exc_info(ARGS) {
     if (!value || value == Py_None) return PyTuple_Pack(3, Py_None, Py_None, Py_None);
     if (!nxpy__is_born(loop->trace, value)) return stopped(loop, function);
     PyObject *type = (PyObject *)Py_TYPE(value);
-    if (!nxpy__note_find(loop->trace, type) && !nxpy__note_add(loop->trace, type, NXPY_NOTE_FIXED, -1)) return NULL;
+    if (nxpy__fixed(loop->trace, type) < 0) return NULL;
     PyObject *traceback = PyException_GetTraceback(value), *all = PyTuple_Pack(3, type, value, traceback ? traceback : Py_None);
     Py_XDECREF(traceback);
     return all;
