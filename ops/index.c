@@ -4,13 +4,15 @@
 #include "gen/kernels.h"
 #include "packed.h"
 
-void *nx__packed_new(const nx_array *from, nx_dtype dtype) {
+nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out) {
     int64_t dims[2 * NX_MAX_DIMS];
     nx_array packed;
     size_t bytes;
-    if (nx_array_bytes(from, dtype, &bytes) != NX_OK) return NULL;
-    void *data = nx_alloc(bytes + 1);
-    if (data == NULL) return NULL;
+    void *data = NULL;
+    memcpy(out, &data, sizeof data);
+    NX_TRY(nx_array_bytes(from, dtype, &bytes));
+    if ((data = nx_alloc(bytes + 1)) == NULL) return nx_fail_memory(bytes);
+    memcpy(out, &data, sizeof data);
     nx_array_copy(&packed, from, dims);
     packed.data = data;
     packed.dtype = dtype;
@@ -21,7 +23,7 @@ void *nx__packed_new(const nx_array *from, nx_dtype dtype) {
     }
     nx_array_refresh(&packed);
     nx_copy_cast(&packed, from);
-    return data;
+    return NX_OK;
 }
 
 static nx_status check_range(const nx_run *run, const int64_t *at, int64_t n, int64_t rows) {
@@ -45,8 +47,8 @@ static void copy_rows(const nx_array *out, const nx_array *weight, const int64_t
 }
 
 nx_status nx__embedding_rows(nx_run *run, nx_array *out, const nx_array *weight, const nx_array *indices) {
-    int64_t n = indices->numel, *at = nx__packed_new(indices, NX_I64);
-    if (at == NULL) return nx_fail_memory((size_t)n * sizeof *at);
+    int64_t n = indices->numel, *at;
+    NX_TRY(nx__packed_new(indices, NX_I64, &at));
     nx_status status = check_range(run, at, n, weight->sizes[0]);
     if (status == NX_OK) copy_rows(out, weight, at, n);
     nx_free(at);
@@ -80,12 +82,11 @@ nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *gra
                                  int64_t padding_idx) {
     nx_dtype dtype = (nx_dtype)out->dtype;
     int64_t n = indices->numel, bytes = out->sizes[1] * (int64_t)nx_dtype_bytes(dtype);
-    int64_t *at = nx__packed_new(indices, NX_I64);
-    char *packed = grad_output->contiguous ? NULL : nx__packed_new(grad_output, dtype);
+    int64_t *at;
+    char *packed = NULL;
+    nx_status status = nx__packed_new(indices, NX_I64, &at);
+    if (status == NX_OK && !grad_output->contiguous) status = nx__packed_new(grad_output, dtype, &packed);
     const char *rows = packed ? packed : grad_output->data;
-    nx_status status = NX_OK;
-    if (at == NULL || (packed == NULL && !grad_output->contiguous))
-        status = nx_fail_memory((size_t)grad_output->numel * nx_dtype_bytes(dtype));
     if (status == NX_OK) status = check_range(run, at, n, out->sizes[0]);
     if (status == NX_OK && out->numel) {
         memset(out->data, 0, (size_t)(out->sizes[0] * bytes));
@@ -122,8 +123,7 @@ static nx_status places_start(places *p, const nx_array *index, int dim, const n
     p->limit = followed->ndim ? followed->sizes[dim] : 1;
     p->step = 1;
     for (int d = dim + 1; d < index->ndim; d++) p->step *= index->sizes[d];
-    p->at = nx__packed_new(index, NX_I64);
-    return p->at ? NX_OK : nx_fail_memory((size_t)index->numel * sizeof *p->at);
+    return nx__packed_new(index, NX_I64, &p->at);
 }
 
 /* Where row `row` of the index begins in `a`, in bytes. */
@@ -294,8 +294,8 @@ static void part_of(const nx_array *a, int dim, int64_t k, nx_array *part, int64
 
 nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
     int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS], limit = self->ndim ? self->sizes[dim] : 1;
-    int64_t *at = nx__packed_new(index, NX_I64);
-    if (at == NULL) return nx_fail_memory((size_t)index->numel * sizeof *at);
+    int64_t *at;
+    NX_TRY(nx__packed_new(index, NX_I64, &at));
     nx_status status = NX_OK;
     for (int64_t i = 0; i < index->numel && status == NX_OK; i++) {
         nx_array to, from;
@@ -333,9 +333,9 @@ static void add_part(const nx_array *out, const nx_array *source, int dim, int64
 
 nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *source,
                          nx_value alpha, nx_array *out) {
-    int64_t limit = self->ndim ? self->sizes[dim] : 1, *at = nx__packed_new(index, NX_I64);
+    int64_t limit = self->ndim ? self->sizes[dim] : 1, *at;
     adding a = adding_of(out, alpha);
-    if (at == NULL) return nx_fail_memory((size_t)index->numel * sizeof *at);
+    NX_TRY(nx__packed_new(index, NX_I64, &at));
     begin_with(out, self);
     nx_status status = NX_OK;
     for (int64_t i = 0; i < index->numel && status == NX_OK; i++) {
@@ -357,9 +357,9 @@ typedef struct spots {
 
 /* Adds to each place what one index, for dimension `dim` of x, says. Messages count the indices, as PyTorch's do. */
 static nx_status add_index(spots *p, const nx_array *x, int dim, const nx_array *index, int nth) {
-    int64_t *at = nx__packed_new(index, NX_I64), size = x->sizes[dim];
+    int64_t *at, size = x->sizes[dim];
     int64_t bytes = x->strides[dim] * (int64_t)nx_dtype_bytes(x->dtype);
-    if (at == NULL) return nx_fail_memory((size_t)index->numel * sizeof *at);
+    NX_TRY(nx__packed_new(index, NX_I64, &at));
     nx_status status = NX_OK;
     for (int64_t i = 0; i < p->n && status == NX_OK; i++) {
         int64_t from = 0, step = 1, left = i;

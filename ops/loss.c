@@ -81,9 +81,8 @@ static nx_status read_all(probabilities *p, const nx_array *self, const nx_array
     int64_t dims[2 * NX_MAX_DIMS];
     nx_array whole;
     p->n = self->numel;
-    p->self = nx__packed_new(self, NX_F64);
-    p->target = nx__packed_new(target, NX_F64);
-    if (p->self == NULL || p->target == NULL) return nx_fail_memory((size_t)p->n * sizeof(double));
+    NX_TRY(nx__packed_new(self, NX_F64, &p->self));
+    NX_TRY(nx__packed_new(target, NX_F64, &p->target));
     if (weight == NULL) return NX_OK;
     nx_array_copy(&whole, self, dims); /* weight, broadcast */
     whole.data = weight->data;
@@ -91,8 +90,7 @@ static nx_status read_all(probabilities *p, const nx_array *self, const nx_array
     for (int d = self->ndim - 1, k = weight->ndim - 1; d >= 0; d--, k--)
         whole.strides[d] = k < 0 || weight->sizes[k] == 1 ? 0 : weight->strides[k];
     nx_array_refresh(&whole);
-    p->weight = nx__packed_new(&whole, NX_F64);
-    return p->weight ? NX_OK : nx_fail_memory((size_t)p->n * sizeof(double));
+    return nx__packed_new(&whole, NX_F64, &p->weight);
 }
 
 static nx_status check_between(const nx_run *run, const char *name, const double *x, int64_t n) {

@@ -173,8 +173,7 @@ static nx_status find_best(const job *j) {
     for (int k = 0; k < 2; k++) own[k].data = NULL;
     for (int k = 0; k < n && status == NX_OK; k++) {
         nx_array_copy(&own[k], wanted[k], dims[k]);
-        own[k].data = nx__packed_new(wanted[k], (nx_dtype)wanted[k]->dtype);
-        if (own[k].data == NULL) status = nx_fail_memory((size_t)wanted[k]->numel * 8);
+        status = nx__packed_new(wanted[k], (nx_dtype)wanted[k]->dtype, &own[k].data);
         int64_t step = 1;
         for (int d = own[k].ndim - 1; d >= 0; step *= own[k].sizes[d--]) own[k].strides[d] = step;
         nx_array_refresh(&own[k]);
@@ -205,8 +204,8 @@ static nx_status find_place(nx_run *run, const nx_array *self, nx_value dim, nx_
         return find_best(&j);
     }
     nx_dtype dtype = nx__order_dtype(self->dtype);
-    void *x = nx__packed_new(self, dtype);
-    if (x == NULL) return nx_fail_memory((size_t)self->numel * 8);
+    void *x;
+    NX_TRY(nx__packed_new(self, dtype, &x));
     *(int64_t *)out->data = dtype == NX_F32   ? nx__order_best_float(x, self->numel, least)
                             : dtype == NX_F64 ? nx__order_best_double(x, self->numel, least)
                                               : nx__order_best_int64_t(x, self->numel, least);

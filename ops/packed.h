@@ -4,7 +4,7 @@
 
 #include "iter/iter.h"
 
-/* `from` row by row in `dtype`, in new memory: nx_free. NULL when there is none. */
-void *nx__packed_new(const nx_array *from, nx_dtype dtype);
+/* `from` row by row in `dtype`, in new memory at *out (of any pointer type): nx_free. NULL there after a failure. */
+NX_MUST_USE nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out);
 
 #endif
