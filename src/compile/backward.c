@@ -51,6 +51,8 @@ static nx_status new_filled(const nx_array *like, nx_tensor *from, nx_tensor **o
     return status;
 }
 
+nx_status nx__copy_of(nx_tensor *tensor, nx_tensor **out) { return new_filled(&tensor->a, tensor, out); }
+
 static bool has_layout(const nx_array *a, const nx_array *like) {
     if (a->ndim != like->ndim || a->dtype != like->dtype) return false;
     for (int d = 0; d < a->ndim; d++) {
@@ -110,7 +112,7 @@ static nx_status compile_backward(nx_compiled *compiled) {
         return nx_fail(NX_RUNTIME, "compile: the backward graph does not have the inputs and results that "
                        "its description says");
     }
-    return nx__plan_new(aot->backward, NULL, compiled->mode, compiled->device, &compiled->backward);
+    return nx__plan_new(aot->backward, NULL, NULL, compiled->mode, compiled->device, &compiled->backward);
 }
 
 static nx_status run_backward(const call_record *record, nx_tensor *const *g, nx_tensor **inputs,

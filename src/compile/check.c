@@ -54,7 +54,7 @@ nx_status nx__check_new(const nx_graph *graph, nx_mode mode, nx_device device, n
     if (check == NULL) return nx_fail_memory(sizeof *check);
     NX_TRY_FAIL(nx_graph_copy(graph, &check->graph));
     NX_TRY_FAIL(add_results(check));
-    NX_TRY_FAIL(nx__plan_new_unchecked(check->graph, NULL, mode, device, &check->all));
+    NX_TRY_FAIL(nx__plan_new_unchecked(check->graph, NULL, NULL, mode, device, &check->all));
     *out = check;
     return NX_OK;
 fail:

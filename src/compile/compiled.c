@@ -38,6 +38,24 @@ static bool shares_value(const nx__plan *plan, int i) {
     return false;
 }
 
+/* Without a backward nothing of the old elements is kept, so that written inputs may be written where they lie. */
+static nx_status make_forward(nx_compiled *compiled, const bool *left_out) {
+    const nx_aot *aot = compiled->aot;
+    size_t bytes = sizeof(int) * (size_t)(aot->n_outputs + aot->n_mutated + aot->n_saved + 1);
+    int *copied_into = nx_alloc(bytes);
+    if (copied_into == NULL) return nx_fail_memory(bytes);
+    memset(copied_into, -1, bytes);
+    for (int i = 0; i < aot->n_mutated; i++) copied_into[aot->n_outputs + i] = aot->mutated[i];
+    nx_status status = nx__plan_new(aot->forward, left_out, aot->backward ? NULL : copied_into, compiled->mode,
+                                    compiled->device, &compiled->forward);
+    nx_free(copied_into);
+    for (int i = 0; i < aot->n_mutated && status == NX_OK && compiled->forward->program; i++) {
+        if (nx_program_writes(compiled->forward->program, aot->mutated[i]))
+            compiled->at_once[compiled->n_at_once++] = aot->mutated[i];
+    }
+    return status;
+}
+
 static nx_status prepare(nx_compiled *compiled) {
     const nx_aot *aot = compiled->aot;
     size_t n_outputs = (size_t)aot->n_outputs + 1, n_saved = (size_t)aot->n_saved + 1,
@@ -45,15 +63,15 @@ static nx_status prepare(nx_compiled *compiled) {
     compiled->aliases = nx_alloc_zeroed(sizeof *compiled->aliases * n_outputs);
     compiled->saved_input = nx_alloc_zeroed(sizeof *compiled->saved_input * n_saved);
     compiled->is_mutated = nx_alloc_zeroed(n_inputs);
+    compiled->at_once = nx_alloc(sizeof(int) * n_inputs);
     bool *left_out = nx_alloc_zeroed(n_outputs + n_saved + (size_t)aot->n_mutated);
     nx_status status = NX_NO_MEMORY;
-    if (compiled->aliases && compiled->saved_input && compiled->is_mutated && left_out) {
+    if (compiled->aliases && compiled->saved_input && compiled->is_mutated && compiled->at_once && left_out) {
         status = describe(compiled, left_out);
     } else {
         nx_fail_memory(n_outputs + n_saved + n_inputs);
     }
-    if (status == NX_OK)
-        status = nx__plan_new(aot->forward, left_out, compiled->mode, compiled->device, &compiled->forward);
+    if (status == NX_OK) status = make_forward(compiled, left_out);
     if (status == NX_OK) {
         compiled->is_plain = aot->n_mutated == 0 && aot->n_saved == 0;
         for (int i = 0; i < aot->n_outputs; i++)
@@ -93,6 +111,7 @@ void nx_compiled_unref(nx_compiled *compiled) {
     nx_free(compiled->aliases);
     nx_free(compiled->saved_input);
     nx_free(compiled->is_mutated);
+    nx_free(compiled->at_once);
     nx_aot_free(compiled->aot);
     nx_free(compiled);
 }
@@ -255,6 +274,34 @@ fail:
     return status;
 }
 
+static bool shares_memory(nx_tensor *const *inputs, int n, int k) {
+    const nx_storage *memory = nx_storage_memory(inputs[k]->storage);
+    for (int i = 0; i < n; i++) {
+        if (i != k && nx_storage_memory(inputs[i]->storage) == memory) return true;
+    }
+    return false;
+}
+
+/* The forward reads its inputs as they were: one that it writes at once, and that another one shares memory with, is
+ * a copy for it, which is then copied back like any result. */
+static nx_status run_forward(const nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor **results) {
+    int n = compiled->aot->n_inputs;
+    nx_tensor **apart = NULL;
+    nx_status status = NX_OK;
+    for (int i = 0; i < compiled->n_at_once && status == NX_OK; i++) {
+        int k = compiled->at_once[i];
+        if (!shares_memory(inputs, n, k)) continue;
+        if (apart == NULL && (apart = nx_alloc_zeroed(2 * sizeof *apart * (size_t)n)) == NULL)
+            return nx_fail_memory(2 * sizeof *apart * (size_t)n);
+        status = nx__copy_of(inputs[k], &apart[n + k]);
+    }
+    for (int i = 0; i < n && apart; i++) apart[i] = apart[n + i] ? apart[n + i] : inputs[i];
+    if (status == NX_OK) status = nx__plan_run(compiled->forward, apart ? apart : inputs, results);
+    for (int i = 0; i < n && apart; i++) nx_tensor_unref(apart[n + i]);
+    nx_free(apart);
+    return status;
+}
+
 static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool disabled, bool any_grad,
                           nx_tensor **out) {
     nx_tensor *few[256], **results = few;
@@ -262,7 +309,7 @@ static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool 
     if (!disabled) NX_TRY(check_written(compiled, inputs));
     if (n > NX_COUNT(few)) results = nx_alloc(sizeof *results * (size_t)n);
     if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)n);
-    nx_status status = nx__plan_run(compiled->forward, inputs, results);
+    nx_status status = run_forward(compiled, inputs, results);
     if (status == NX_OK) {
         status = finish(compiled, inputs, results, disabled, any_grad && compiled->aot->backward, out);
         for (int i = 0; i < n; i++) nx_tensor_unref(results[i]);

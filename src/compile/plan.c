@@ -79,7 +79,36 @@ static const nx_node *find_apart(const nx_graph *graph, nx_device device, nx_mod
     return NULL;
 }
 
-static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed, nx_device device) {
+/* By input: the computed result that is copied into it and that nobody else wants, -1. An input that is a result as it
+ * came must stay. Runs that are compared leave their inputs alone. */
+static nx_status find_written(nx__plan *plan, const int *copied_into, int **out) {
+    size_t bytes = sizeof(int) * (size_t)(plan->n_inputs + plan->n_computed + 1);
+    int *result_of = nx_alloc(bytes), *n_wanted = result_of + plan->n_inputs;
+    if (result_of == NULL) return nx_fail_memory(bytes);
+    for (int i = 0; i < plan->n_inputs; i++) result_of[i] = -1;
+    for (int i = 0; i < plan->n_computed; i++) n_wanted[i] = 0;
+    for (int i = 0; i < plan->n_results; i++)
+        if (plan->results[i].origin == NX__FROM_COMPUTED) n_wanted[plan->results[i].index]++;
+    for (int i = 0; i < plan->n_results; i++) {
+        nx__result result = plan->results[i];
+        bool alone = result.origin == NX__FROM_COMPUTED && n_wanted[result.index] == 1;
+        if (copied_into[i] >= 0 && alone) result_of[copied_into[i]] = result.index;
+    }
+    for (int i = 0; i < plan->n_results; i++)
+        if (plan->results[i].origin == NX__FROM_INPUT) result_of[plan->results[i].index] = -1;
+    *out = result_of;
+    return NX_OK;
+}
+
+static nx_status build_program(nx__plan *plan, const int *copied_into, nx_device device) {
+    int *result_of = NULL;
+    if (copied_into && !nx_flag.compare) NX_TRY(find_written(plan, copied_into, &result_of));
+    nx_status status = nx_program_new_from_own(plan->graph, result_of, device, &plan->program);
+    nx_free(result_of);
+    return status;
+}
+
+static nx_status build(nx__plan *plan, const bool *left_out, const int *copied_into, nx_value *computed, nx_device device) {
     nx_node *output = nx_graph_output_node(plan->graph);
     nx_map places = {0};
     nx_status status = sort_results(plan, output, left_out, computed, &places);
@@ -97,11 +126,11 @@ static nx_status build(nx__plan *plan, const bool *left_out, nx_value *computed,
     plan->apart = find_apart(plan->graph, device, plan->mode);
     if (plan->apart) return NX_OK;
     if (plan->mode == NX_MODE_REDUCE_OVERHEAD) return nx_replay_new(plan->graph, device, &plan->replay);
-    return nx_program_new_from_own(plan->graph, device, &plan->program);
+    return build_program(plan, copied_into, device);
 }
 
-nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
-                                 nx__plan **out) {
+nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
+                                 nx_device device, nx__plan **out) {
     const nx_node *output = nx_graph_output_node(graph);
     nx_value *computed = NULL;
     nx_status status;
@@ -120,7 +149,7 @@ nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, nx
         goto fail;
     }
     NX_TRY_FAIL(nx_graph_copy(graph, &plan->graph));
-    NX_TRY_FAIL(build(plan, left_out, computed, device));
+    NX_TRY_FAIL(build(plan, left_out, copied_into, computed, device));
     nx_free(computed);
     *out = plan;
     return NX_OK;
@@ -131,11 +160,11 @@ fail:
 }
 
 /* A recording runs the graph, which has its own casts: none of the caller's autocast. */
-nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
-                       nx__plan **out) {
+nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
+                       nx_device device, nx__plan **out) {
     uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST));
     nx__plan *plan;
-    nx_status status = nx__plan_new_unchecked(graph, left_out, mode, device, &plan);
+    nx_status status = nx__plan_new_unchecked(graph, left_out, copied_into, mode, device, &plan);
     bool compared = status == NX_OK && nx_flag.compare && !plan->is_empty && mode != NX_MODE_EAGER;
     if (compared && (status = nx__check_new(plan->graph, mode, device, &plan->check)) != NX_OK) nx__plan_free(plan);
     nx_keys_restore(excluded);

@@ -24,8 +24,10 @@ typedef struct nx__plan {
     const nx_node *apart;    /* computes on another device than the graph: the interpreter runs it all; NULL */
     nx__check *check;        /* NARTHEX_VERIFY; NULL: runs are not compared */
 } nx__plan;
-/* left_out: n_results flags, or NULL. A plan that is to be compared makes another one of its graph, which is not. */
-NX_MUST_USE nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, nx_mode mode,
+/* left_out: n_results flags, or NULL. copied_into: by result, the input that the caller copies it into, -1; such an
+ * input may be written at once and be the result itself; NULL: none. A plan that is to be compared makes another one of
+ * its graph, which is not. */
+NX_MUST_USE nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
                                    nx_device device, nx__plan **out);
 void nx__plan_free(nx__plan *plan); /* NULL is allowed */
 /* out: n_results new references; NULL for nothing and for what is left out. */
@@ -34,8 +36,8 @@ int nx__plan_n_launches(const nx__plan *plan);
 nx_node *nx__graph_input_at(const nx_graph *graph, int index);
 int nx__graph_input_index(const nx_node *placeholder);
 
-nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, nx_mode mode, nx_device device,
-                                 nx__plan **out);
+nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
+                                 nx_device device, nx__plan **out);
 nx_status nx__plan_run_unchecked(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
 
 /* ---- check.c: runs compared with eager mode ----------------------------------------------------------- */
@@ -71,9 +73,13 @@ struct nx_compiled {
     nx__alias *aliases;           /* n_outputs */
     int *saved_input;             /* n_saved: the input that a saved value is, -1 */
     bool *is_mutated;             /* n_inputs */
+    int *at_once, n_at_once;      /* inputs that the forward writes where they lie: of those that are mutated */
     /* the forward's results are the outputs: nothing written, saved or aliased */
     bool is_plain;
 };
+
+/* A new tensor of the same layout and elements. */
+NX_MUST_USE nx_status nx__copy_of(nx_tensor *tensor, nx_tensor **out);
 
 /* ---- backward.c --------------------------------------------------------------------------------------- */
 /* Makes the node of one call: edges to inputs, values saved. results are those of the forward (aot.h). */

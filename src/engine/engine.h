@@ -10,8 +10,10 @@
 typedef struct nx_program nx_program;
 NX_MUST_USE nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out);
 /* The same of a graph that is the caller's alone: its nodes may stand in another order afterwards, also after a failure. */
-NX_MUST_USE nx_status nx_program_new_from_own(nx_graph *graph, nx_device device, nx_program **out);
+/* result_of: as nx_pass_reinplace has it; such a result may be the input itself, written. */
+NX_MUST_USE nx_status nx_program_new_from_own(nx_graph *graph, const int *result_of, nx_device device, nx_program **out);
 void nx_program_free(nx_program *program);
+bool nx_program_writes(const nx_program *program, int input); /* its runs write that input */
 void nx_program_get_summary(const nx_program *program, nx_summary *out);
 /* As nx_session_run. The caller has checked shapes, dtypes and devices of inputs (guards). */
 NX_MUST_USE nx_status nx_program_run(nx_program *program, nx_tensor *const *inputs, nx_tensor **out);

@@ -39,6 +39,8 @@ void nx__program_memory_free(nx__arena *arena) {
     arena->blocks = NULL;
 }
 
+bool nx_program_writes(const nx_program *p, int input) { return p->input_written[input]; }
+
 void nx_program_free(nx_program *p) {
     if (p == NULL) return;
     for (int i = 0; i < p->n_constants; i++) nx_tensor_unref(p->constants[i]);
@@ -396,7 +398,8 @@ static nx_status lower_nodes(nx__lower *l, const span *spans) {
         default:
             if (node->op == NULL) return fail_node(node, "not an operator; make the graph functional first");
             if (nx__is_view(node) || has_value(l, node)) break;
-            if (region < 0) NX_TRY(lower_node(l, node));
+            if (l->reuse[i] != NX_REUSE_NONE) NX_TRY(nx__scatter_lower(l, node));
+            else if (region < 0) NX_TRY(lower_node(l, node));
             else if (i == spans[region].last) NX_TRY(lower_region(l, &spans[region], region));
         }
     }
@@ -409,9 +412,10 @@ static void free_lower(nx__lower *l) {
     nx_free(l->first_value);
     nx_free(l->values);
     nx_free(l->whole_output);
+    nx_free(l->reuse);
 }
 
-static nx_status lower(nx_graph *graph, nx_device device, bool fuse, nx_program **out) {
+static nx_status lower(nx_graph *graph, nx_device device, bool fuse, const int *result_of, nx_program **out) {
     nx__lower l = {0};
     span *spans = NULL;
     nx_status status;
@@ -425,6 +429,7 @@ static nx_status lower(nx_graph *graph, nx_device device, bool fuse, nx_program 
     if (fuse) NX_TRY_FAIL(nx_pass_fuse(graph, &l.regions));
     NX_TRY_FAIL(prepare(&l, graph));
     NX_TRY_FAIL(find_regions(&l, &spans));
+    NX_TRY_FAIL(nx__scatters_find(&l, graph, result_of));
     NX_TRY_FAIL(lower_nodes(&l, spans));
     NX_TRY_FAIL(nx__plan_memory(p));
     NX_TRY_FAIL(make_patches(p));
@@ -442,16 +447,16 @@ fail:
     return status;
 }
 
-nx_status nx_program_new_from_own(nx_graph *graph, nx_device device, nx_program **out) {
-    return lower(graph, device, may_fuse(graph), out);
+nx_status nx_program_new_from_own(nx_graph *graph, const int *result_of, nx_device device, nx_program **out) {
+    return lower(graph, device, may_fuse(graph), result_of, out);
 }
 
 /* Without fusing, nodes are numbered and their scratch field is used; what the graph says stays as it is. */
 nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out) {
     nx_graph *own;
-    if (!may_fuse(graph)) return lower((nx_graph *)graph, device, false, out);
+    if (!may_fuse(graph)) return lower((nx_graph *)graph, device, false, NULL, out);
     NX_TRY(nx_graph_copy(graph, &own));
-    nx_status status = lower(own, device, true, out);
+    nx_status status = lower(own, device, true, NULL, out);
     nx_graph_free(own);
     return status;
 }

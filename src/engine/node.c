@@ -319,3 +319,59 @@ nx_status nx__sum_lower(nx__lower *l, const nx_node *product, bool *done) {
     *done = true;
     return nx__call_lower(l, op, in, &out);
 }
+
+/* ---- a scatter into what it is given --------------------------------------------------------- */
+nx_status nx__scatters_find(nx__lower *l, const nx_graph *graph, const int *result_of) {
+    l->reuse = nx_alloc_zeroed((size_t)l->n_nodes + 1);
+    if (l->reuse == NULL) return nx_fail_memory((size_t)l->n_nodes);
+    bool can_copy = l->api == NULL || l->api->find_kernel(l->api->context, "aten::copy_");
+    return can_copy && !nx_flag.reference ? nx_pass_reinplace(graph, result_of, l->reuse) : NX_OK;
+}
+
+/* Where the part lies in `base`: its sizes are those of the value that goes there. */
+static int64_t lay_part(const nx_node *scatter, const nx_array *base, const nx_array *value, nx_array *part) {
+    bool selects = value->ndim < base->ndim;
+    int dim = (int)(scatter->args[2].i < 0 ? scatter->args[2].i + base->ndim : scatter->args[2].i);
+    const nx_value *start = &scatter->args[3];
+    int64_t first = start->tag == NX_TAG_INT ? start->i : 0, n = base->sizes[dim];
+    if (first < 0) first += n;
+    first = first < 0 ? 0 : first > n ? n : first;
+    int64_t step = selects || scatter->args[5].tag != NX_TAG_INT ? 1 : scatter->args[5].i;
+    for (int d = 0; d < value->ndim; d++) {
+        part->sizes[d] = value->sizes[d];
+        part->strides[d] = base->strides[selects && d >= dim ? d + 1 : d];
+    }
+    if (!selects) part->strides[dim] *= step;
+    part->ndim = value->ndim;
+    part->dtype = base->dtype;
+    part->device = base->device;
+    nx_array_refresh(part);
+    return first * base->strides[dim] * (int64_t)nx_dtype_bytes(base->dtype);
+}
+
+nx_status nx__scatter_lower(nx__lower *l, const nx_node *node) {
+    nx_program *p = l->program;
+    if (l->reuse[node->order] == NX_REUSE_SKIP) return NX_OK;
+    nx__value value = nx__value_of(l, &node->args[0]);
+    assert(value.buffer >= 0);
+    const nx__buffer *buffer = &p->buffers.at[value.buffer];
+    if (l->reuse[node->order] == NX_REUSE_WRITE) {
+        const nx_op *copy;
+        nx_value in[3], out;
+        int64_t dims[2 * NX_MAX_DIMS];
+        nx_array part = {.sizes = dims, .strides = dims + NX_MAX_DIMS};
+        NX_TRY(nx_op_find("aten::copy_", &copy));
+        const nx_node *from = node->args[1].node;
+        bool skips = l->reuse[from->order] == NX_REUSE_SKIP;
+        NX_TRY(lower_reference(l, node, skips ? &from->args[1] : &node->args[1], &in[1]));
+        int64_t offset = lay_part(node, &value.fake->a, &from->fakes[node->args[1].n]->a, &part);
+        in[0] = out = nx_value_tensor(nx__operand_new(l, &part, value.buffer, value.offset + offset));
+        if (in[0].tensor == NULL) return NX_NO_MEMORY;
+        in[2] = nx_value_bool(false);
+        if (buffer->space == NX__INPUT) p->input_written[buffer->index] = p->writes_inputs = true;
+        NX_TRY(nx__call_lower(l, copy, in, &out));
+    }
+    value.fake = node->fakes[0]; /* of a part of a part nobody reads it but the outer scatter, which is done then */
+    l->values[l->first_value[node->order]] = value;
+    return NX_OK;
+}

@@ -7,6 +7,8 @@
 
 #include "engine/engine.h"
 
+#include <assert.h>
+
 /* Many small blocks that are freed together. */
 typedef struct nx__arena { struct nx__block *blocks; } nx__arena;
 void *nx__arena_take(nx__arena *arena,
@@ -180,6 +182,7 @@ typedef struct nx__lower {
     int *root; /* by order: the node whose memory a view's result lies in; other nodes: themselves */
     int *root_result;          /* by order, of views: which of its results */
     nx__value *values;         /* of all results of all nodes */
+    uint8_t *reuse;            /* by order: nx_reuse */
     int *whole_output;         /* by fresh result: the output that is all of it, plus one */
     const nx_device_api *api;  /* NULL on the CPU */
     nx_regions regions;
@@ -199,6 +202,9 @@ nx_status nx__node_lower(nx__lower *lower, const nx_node *node);
 /* One step for a product of matrices and the only call that takes it, a sum. *done false: there is no such sum, nothing was
  * done; else the sum has its value, and the product none. */
 nx_status nx__sum_lower(nx__lower *lower, const nx_node *product, bool *done);
+/* Which scatters write into the memory of their first argument; and such a scatter as a step, or as none. */
+nx_status nx__scatters_find(nx__lower *lower, const nx_graph *graph, const int *result_of);
+nx_status nx__scatter_lower(nx__lower *lower, const nx_node *node);
 /* A call of `op` on an operand into a new buffer: copies of constants that are results. */
 nx_status nx__call_lower(nx__lower *lower, const nx_op *op, const nx_value *in, nx_value *out);
 /* Scalar parameters of a point operator, as its loops take them. */

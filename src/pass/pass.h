@@ -55,6 +55,13 @@ nx_form nx_node_form(const nx_node *node);
 int nx_form_n_operands(const nx_form *form, const nx_node *node);
 const nx_value *nx_form_operand(const nx_form *form, const nx_node *node, int k);
 
+/* Scatters that may write into the memory of their first argument, by order of the node: WRITE copies the part to where
+ * it belongs, DONE finds it there, SKIP is a copy that WRITE makes
+ * itself, of its second argument. result_of: by input, the result that the caller copies into it, so that it may
+ * be written at once, -1: none; NULL: none at all. The order of the nodes must be the one in which they run. */
+typedef enum nx_reuse { NX_REUSE_NONE, NX_REUSE_WRITE, NX_REUSE_DONE, NX_REUSE_SKIP } nx_reuse;
+NX_MUST_USE nx_status nx_pass_reinplace(const nx_graph *graph, const int *result_of, uint8_t *reuse);
+
 /* Fusion groups for the engine: each node gets group[node->order] >= 0 when it belongs to a fused region. */
 enum { NX_REGION_MAX_NODES = 64, NX_REGION_MAX_INPUTS = 16 };
 typedef struct nx_regions { int n; int *of_node; } nx_regions;
