@@ -244,6 +244,7 @@ int nxpy__stop_error(nxpy_trace *trace);
  * exception. Lent; NULL: an exception. */
 PyObject *nxpy__traceback(nxpy_trace *trace);
 nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* for nx_tracer.unknown */
+nx_status nxpy__stop_refused(nx_tracer *tracer, const nx_op *op, const char *why);
 
 /* ---- sources.c: the side table ------------------------------------------------------------------ */
 nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object);         /* lent until the next note is made */

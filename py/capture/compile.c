@@ -161,6 +161,10 @@ static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t f
         if (function && !can_follow(function)) function = NULL;
     }
     bool plain = !function || nxpy__doing.trace || nx_thread_get()->tracer;
+    if (NX_UNLIKELY(!function && captured->fullgraph && !nxpy__doing.trace && !nxpy_cpython_problem())) {
+        return PyErr_Format(nxpy__unsupported, "torch.compile(fullgraph=True): %S is a generator or coroutine function or not made of "
+                            "Python code, and is not captured; how to mend it: call it inside of a compiled function", captured->name);
+    }
     if (NX_UNLIKELY(plain || nxpy_thread_is_traced(PyThreadState_Get()))) return PyObject_Vectorcall(captured->fn, args, flags, names);
     Py_ssize_t n = PyVectorcall_NARGS(flags);
     if (!self) return call_bound(captured, function, args, n, names);
@@ -365,7 +369,10 @@ static PyObject *set_stop(PyObject *module, PyObject *number) {
     Py_RETURN_NONE;
 }
 
+static PyObject *is_capturing(PyObject *module, PyObject *unused) { return PyBool_FromLong(nxpy__doing.trace != NULL); }
+
 static PyMethodDef functions[] = {
+    {"is_capturing", is_capturing, METH_NOARGS, "Whether what calls it is being captured."},
     {"set_capture_stop", set_stop, METH_O, "set_capture_stop(n): for tests: every trace stops before its n-th instruction; 0: none does."},
     {"set_capture_log", nxpy__set_log, METH_O,
      "set_capture_log(callable or None): called as log(event, **info) at each step of a capture."},

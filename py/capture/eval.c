@@ -105,6 +105,13 @@ nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *nod
     return nxpy_caught();
 }
 
+nx_status nxpy__stop_refused(nx_tracer *tracer, const nx_op *op, const char *why) {
+    nxpy_trace *trace = tracer->context;
+    nxpy__stop(trace, NXPY_BREAK_WRITE, "%s: %s", op->def->name, why);
+    trace->clean = false;
+    return nxpy_caught();
+}
+
 /* ---- the loop -------------------------------------------------------------------------------------------------------- */
 /* The user's line, for nodes and guards made from here on. */
 static void set_line(nxpy_loop *loop) {

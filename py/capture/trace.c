@@ -45,7 +45,8 @@ static void restore_frame(nxpy_loop *loop, frame_copy *copy) {
 static nx_status begin(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
     NX_TRY(nx_graph_new(&trace->graph));
-    trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown, .context = trace};
+    trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown,
+                                 .refuse = nxpy__stop_refused, .context = trace};
     trace->grad_at_start = nx_grad_enabled();
     trace->autocast_at_start = nxpy__autocast_now();
     trace->autocast_guard = nx_thread_autocast(thread);

@@ -3,6 +3,14 @@
 from . import _C
 
 
+def _find(*names):
+    """ops.aten.add.Tensor of its names: there is one object for each, and copies and pickles are that one."""
+    found = ops
+    for name in names:
+        found = getattr(found, name)
+    return found
+
+
 class OpOverload:
     """One operator. Calling it calls exactly this overload."""
 
@@ -18,6 +26,9 @@ class OpOverload:
     def name(self) -> str:
         """ "aten::add.Tensor" """
         return self._name
+
+    def __reduce__(self):
+        return _find, (self.namespace, self._packet, self._overloadname)
 
     @property
     def _schema(self) -> str:
@@ -36,6 +47,9 @@ class OpOverloadPacket:
     def __init__(self, namespace: str, name: str) -> None:
         self._namespace, self.__name__ = namespace, name
         self._known = self.overloads()  # what calls try; a call being captured asks for no names
+
+    def __reduce__(self):
+        return _find, (self._namespace, self.__name__)
 
     def overloads(self) -> list:
         """The overloads' names; "default" is the one without a name."""
@@ -80,6 +94,9 @@ class _Namespace:
             )
         setattr(self, name, packet)
         return packet
+
+    def __reduce__(self):
+        return _find, (self._name,)
 
     def __repr__(self) -> str:
         return f"<namespace torch.ops.{self._name}>"

@@ -145,6 +145,8 @@ typedef struct nx_tracer {
     uint64_t n_compared;          /* of these, while aliases were looked for */
     struct nx_tracer *outer;
     nx_status (*unknown)(struct nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* NULL: error */
+    /* Fails for a call that no pass makes functional: one that writes several tensors, or gives one another size. NULL: all are taken. */
+    nx_status (*refuse)(struct nx_tracer *tracer, const nx_op *op, const char *why);
     void *context;
     uint64_t included_before;
     bool varies;                  /* CAPTURE: sizes are read as values, not as numbers */

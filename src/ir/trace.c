@@ -212,6 +212,27 @@ static nx_status make_plain(const nx_op *op, const nx_value **in, nx_value *plai
     return nx__ints_plain(op, plain, sizes, n_sizes);
 }
 
+/* Of a tracer that refuses what cannot be made functional: the sizes of the tensor that a call writes. */
+typedef struct writing { const nx_tensor *tensor; int ndim; int64_t sizes[NX_MAX_DIMS]; } writing;
+
+static nx_status before_write(nx_tracer *tracer, const nx_op *op, const nx_value *in, writing *w) {
+    uint64_t mask = tracer->refuse ? nx_op_written(op) : 0;
+    w->tensor = NULL;
+    if (mask == 0) return NX_OK;
+    const nx_value *value = &in[__builtin_ctzll(mask)];
+    if ((mask & (mask - 1)) || value->tag != NX_TAG_TENSOR) return tracer->refuse(tracer, op, "it writes several tensors");
+    w->tensor = value->tensor;
+    w->ndim = value->tensor->a.ndim;
+    for (int d = 0; d < w->ndim; d++) w->sizes[d] = value->tensor->a.sizes[d];
+    return NX_OK;
+}
+
+static nx_status after_write(nx_tracer *tracer, const nx_op *op, const writing *w) {
+    bool same = w->tensor == NULL || w->tensor->a.ndim == w->ndim;
+    for (int d = 0; w->tensor && same && d < w->ndim; d++) same = w->tensor->a.sizes[d] == w->sizes[d];
+    return same ? NX_OK : tracer->refuse(tracer, op, "it resizes the tensor that it writes");
+}
+
 nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     nx_tracer *tracer = serving(thread);
@@ -224,14 +245,19 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     if (args == NULL) return nx_fail_memory(sizeof *args * (size_t)room);
     nx_value *spare = args + op->def->n_in, plain[32];
     int64_t sizes[64];
-    nx_status status = to_nodes(&(lookup){tracer, op}, in, op->def->n_in, args, &spare);
+    writing written;
+    nx_status status = before_write(tracer, op, in, &written);
+    if (status == NX_OK) status = to_nodes(&(lookup){tracer, op}, in, op->def->n_in, args, &spare);
     if (status == NX_OK && tracer->ints.n) status = make_plain(op, &in, plain, NX_COUNT(plain), sizes, NX_COUNT(sizes));
     if (status == NX_OK) {
         uint64_t excluded = thread->keys_excluded;
         thread->keys_excluded = excluded | UINT64_C(1) << tracer->key;
         status = nx_redispatch(op, run->keys, tracer->key, in, out);
         thread->keys_excluded = excluded;
-        if (status == NX_OK && (status = append_call(tracer, op, args, out)) != NX_OK) {
+        bool made = status == NX_OK;
+        if (made) status = after_write(tracer, op, &written);
+        if (status == NX_OK) status = append_call(tracer, op, args, out);
+        if (made && status != NX_OK) {
             for (int k = 0; k < op->def->n_out; k++) nx_value_drop(&out[k]);
         }
     }

@@ -1,7 +1,9 @@
 """torch.compile(module) and torch.compile(object): what a call runs is found at each call, and nothing of it stays."""
 
 import copy
+import functools
 import gc
+import operator
 import pickle
 import weakref
 
@@ -220,3 +222,97 @@ def test_a_replaced_optimize_is_the_way_of_torch_compile(monkeypatch):
     assert (kwargs["nopython"], kwargs["dynamic"], kwargs["disable"]) == (False, False, False)
     monkeypatch.setattr(nt._dynamo, "optimize", lambda **kwargs: lambda model: "mine")
     assert nt.compile(Scale()) == "mine" and nt.compile(backend="eager")(Scale()) == "mine"
+
+
+def test_reset_forgets_what_was_compiled():
+    compiled = nt.compile(Scale())
+    compiled(X)
+    assert compiled.forward.entries == 1 and compiled.forward in nt._dynamo.eval_frame.captured_functions
+    nt._dynamo.reset()
+    assert compiled.forward.entries == 0 and compiled(X).tolist() == [2, 30]
+
+
+def test_is_compiling_is_true_in_captured_code_alone():
+    def f(x):
+        both = nt._dynamo.is_compiling(), nt.compiler.is_dynamo_compiling()
+        return (x + 1 if nt.compiler.is_compiling() else x - 1), both
+
+    result, both = nt.compile(f, fullgraph=True)(X)
+    assert result.tolist() == [2, 11] and both == (True, True)
+    result, both = f(X)
+    assert result.tolist() == [0, 9] and both == (False, False)
+    seen = []
+    nt.compile(lambda x: (nt._dynamo.disable(lambda: seen.append(nt.compiler.is_compiling()))(), x + 1))(X)
+    assert seen == [False]
+
+
+def adds(x, y):
+    return x + y
+
+
+@pytest.mark.parametrize("fn, args, expected", [
+    (functools.partial(adds, nt.tensor([1.0])), (X,), [2, 11]),
+    (nt.add, (X, X), [2, 20]),
+    (nt.Tensor.add, (X, X), [2, 20]),
+    (operator.mul, (X, X), [1, 100]),
+], ids=["partial", "torch", "method", "operator"])  # fmt: skip
+def test_callables_without_python_code_are_captured(fn, args, expected):
+    graphs = []
+    compiled = nt.compile(fn, backend=counted(graphs), fullgraph=True)
+    assert compiled(*args).tolist() == compiled(*args).tolist() == expected and len(graphs) == 1
+
+
+def test_generator_functions_raise_where_no_break_is_allowed():
+    def numbers(x):
+        yield x + 1
+
+    async def later(x):
+        return x
+
+    for f in (numbers, later):
+        with pytest.raises(nt._C.Unsupported, match="generator or coroutine function"):
+            nt.compile(f, fullgraph=True)(X)
+    assert next(nt.compile(numbers)(X)).tolist() == [2, 11]
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: nt.optim.SGD(p, lr=0.1, momentum=0.9),
+    lambda p: nt.optim.AdamW(p, lr=0.1),
+    lambda p: nt.optim.Adam(p, lr=0.1, foreach=False),
+], ids=["sgd", "adamw", "adam"])  # fmt: skip
+def test_an_optimizer_step_in_a_compiled_function(make):
+    """It ends the graph where it must, instead of raising."""
+    results = []
+    for compile in (lambda f: f, lambda f: nt.compile(f)):
+        nt.manual_seed(0)
+        model = nn.Linear(2, 2)
+        optimizer = make(model.parameters())
+
+        def step(x, model=model, optimizer=optimizer):
+            loss = model(x).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss.detach() * 2
+
+        run = compile(step)
+        results.append([[run(X).item() for _ in range(4)], model.weight.tolist()])
+    assert results[0] == results[1]
+
+
+def test_a_resized_out_in_a_compiled_function():
+    def f(x, out):
+        y = x + 1
+        nt.add(x, y, out=out)
+        return out * 2
+
+    out, other = nt.empty(0), nt.empty(0)
+    assert nt.compile(f)(X, out).tolist() == f(X, other).tolist() and out.tolist() == other.tolist() == [3, 21]
+    with pytest.raises(nt._C.Unsupported, match="resizes the tensor"):
+        nt.compile(f, fullgraph=True)(X, nt.empty(0))
+
+
+def test_operators_are_copied_as_what_they_are():
+    packet = nt.ops.aten.add
+    assert copy.deepcopy(packet) is packet and copy.deepcopy(packet.Tensor) is packet.Tensor
+    assert copy.deepcopy(nt.ops.aten) is nt.ops.aten and copy.copy(packet) is packet

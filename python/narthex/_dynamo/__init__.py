@@ -2,25 +2,21 @@
 
 from functools import partial, update_wrapper
 
+from ..compiler import is_compiling
 from . import backends, config, convert_frame, eval_frame
 from .backends import list_backends, lookup, register_backend
 from .eval_frame import OptimizedModule, optimize
 
 __all__ = [
-    "OptimizedModule", "backends", "config", "convert_frame", "disable", "eval_frame", "list_backends", "lookup",
-    "optimize", "register_backend", "reset",
+    "OptimizedModule", "backends", "config", "convert_frame", "disable", "eval_frame", "is_compiling", "list_backends",
+    "lookup", "optimize", "register_backend", "reset",
 ]  # fmt: skip
 
 
 def reset() -> None:
     """Forgets every compiled function, so that the next call captures again."""
-    import gc
-
-    from .. import _C
-
-    for each in gc.get_objects():
-        if type(each) is _C.CapturedFunction:
-            each.reset()
+    for each in list(eval_frame.captured_functions):
+        each.reset()
 
 
 class _Apart(partial):

@@ -1,8 +1,12 @@
 """What torch.compile makes of functions and modules, and PyTorch's names around the frame hook."""
 
+from weakref import WeakSet
+
 from .. import _C
 from .._later import names
 from ..nn import Module
+
+captured_functions: WeakSet = WeakSet()  # all that live, for reset()
 
 
 class OptimizeContext:
@@ -26,6 +30,7 @@ class OptimizeContext:
         captured = _C.CapturedFunction(
             fn if known else _wrap_inline(fn), self.backend, self.fullgraph, self.dynamic, self.name or name
         )
+        captured_functions.add(captured)
         if known and not isinstance(fn, Module):
             for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
                 if hasattr(fn, attribute):

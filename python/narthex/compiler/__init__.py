@@ -49,8 +49,11 @@ def set_stance(stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
 
 
 def is_compiling() -> bool:
-    """True while a frame is being captured."""
-    return bool(_C.is_capturing()) if hasattr(_C, "is_capturing") else False
+    """True in code that is being captured, and so in the graph that is made of it."""
+    return _C.is_capturing()
+
+
+is_dynamo_compiling = is_compiling
 
 
 __getattr__ = getter("torch.compiler")
