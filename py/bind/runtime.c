@@ -1,6 +1,7 @@
 /* The process: seeds, default dtype, devices, threads, flags, what tests need of the allocator. */
 #include "bind/memory.h"
 #include "bind/private.h"
+#include "iter/iter.h"
 
 #include <signal.h>
 
@@ -128,6 +129,8 @@ static PyObject *flags(PyObject *module, PyObject *unused) {
 #undef NX_FLAG_ROW
     return list;
 }
+static PyObject *level_name(PyObject *module, PyObject *unused) { return PyUnicode_FromString(nx_level_name(nx_level())); }
+static PyObject *log_settings(PyObject *module, PyObject *unused) { return flag_text(nx_flag.logs); }
 static PyObject *get_num_threads(PyObject *module, PyObject *unused) {
     return PyLong_FromLong(nx_num_threads());
 }
@@ -231,6 +234,8 @@ static PyMethodDef functions[] = {
      "Operators that a device lacked and the CPU computed: {name: calls}."},
     {"fallbacks_clear", fallbacks_clear, METH_NOARGS, "Forgets them."},
     {"flags", flags, METH_NOARGS, "[(name, environment variable, value, meaning), ...]"},
+    {"level_name", level_name, METH_NOARGS, "The instruction-set level of the kernels that run."},
+    {"log_settings", log_settings, METH_NOARGS, "What TORCH_LOGS said when the library was loaded, or None."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Threads that an operator may use."},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)"},
     {"op_info", op_info, METH_O, "op_info(name): what is known of an operator."},

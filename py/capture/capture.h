@@ -227,6 +227,9 @@ typedef struct nxpy_doing {
     int paused;                 /* our own Python code runs: hands off */
 } nxpy_doing;
 extern _Thread_local nxpy_doing nxpy__doing;
+/* What compiled functions do, on all threads: torch.compiler.set_stance. */
+typedef enum nxpy_stance { NXPY_STANCE_DEFAULT, NXPY_STANCE_EAGER, NXPY_STANCE_EAGER_ON_RECOMPILE, NXPY_STANCE_FAIL } nxpy_stance;
+extern nxpy_stance nxpy__stance;
 extern int64_t nxpy__stop_at;   /* for tests: every trace stops before its instruction of this number; 0: none does */
 void nxpy__hook_hold(bool hold); /* counted */
 
@@ -365,7 +368,7 @@ void nxpy__log_flush(nxpy_trace *trace);
 #define NXPY_LOG(...) do { if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_event(__VA_ARGS__); } while (0)
 void nxpy__log_start(nxpy_trace *trace);
 void nxpy__log_instruction(nxpy_loop *loop);
-void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake);
+void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake, uint64_t varying);
 void nxpy__log_guards(nxpy_trace *trace);
 /* The user's line, stripped, for a trace (context) that is over: reading files lets other threads in. New reference. */
 PyObject *nxpy__line_text(void *context, PyObject *file, int line);

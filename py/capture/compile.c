@@ -12,6 +12,7 @@
 #include <structmember.h>
 
 PyObject *nxpy__unsupported;
+nxpy_stance nxpy__stance;
 static PyObject *extension; /* narthex._C, lent: it lives as long as the process */
 
 /* ---- arguments as the frame would have them ------------------------------------------------------------------------------ */
@@ -160,7 +161,7 @@ static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t f
         function = captured->is_object ? nxpy_called_function(self) : nxpy_called_method(self, function);
         if (function && !can_follow(function)) function = NULL;
     }
-    bool plain = !function || nxpy__doing.trace || nx_thread_get()->tracer;
+    bool plain = !function || nxpy__stance == NXPY_STANCE_EAGER || nxpy__doing.trace || nx_thread_get()->tracer;
     if (NX_UNLIKELY(!function && captured->fullgraph && !nxpy__doing.trace && !nxpy_cpython_problem())) {
         return PyErr_Format(nxpy__unsupported, "torch.compile(fullgraph=True): %S is a generator or coroutine function or not made of "
                             "Python code, and is not captured; how to mend it: call it inside of a compiled function", captured->name);
@@ -371,7 +372,20 @@ static PyObject *set_stop(PyObject *module, PyObject *number) {
 
 static PyObject *is_capturing(PyObject *module, PyObject *unused) { return PyBool_FromLong(nxpy__doing.trace != NULL); }
 
+static PyObject *set_stance(PyObject *module, PyObject *number) {
+    long stance = PyLong_AsLong(number);
+    if (PyErr_Occurred()) return NULL;
+    if (stance < NXPY_STANCE_DEFAULT || stance > NXPY_STANCE_FAIL) {
+        return PyErr_Format(PyExc_ValueError, "set_capture_stance: got %ld, expected 0 to %d", stance, NXPY_STANCE_FAIL);
+    }
+    long before = nxpy__stance;
+    nxpy__stance = (nxpy_stance)stance;
+    return PyLong_FromLong(before);
+}
+
 static PyMethodDef functions[] = {
+    {"set_capture_stance", set_stance, METH_O,
+     "set_capture_stance(n): compiled functions 0: do the usual, 1: run uncompiled, 2: so where none fits, 3: fail there. Gives the last."},
     {"is_capturing", is_capturing, METH_NOARGS, "Whether what calls it is being captured."},
     {"set_capture_stop", set_stop, METH_O, "set_capture_stop(n): for tests: every trace stops before its n-th instruction; 0: none does."},
     {"set_capture_log", nxpy__set_log, METH_O,

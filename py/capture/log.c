@@ -175,7 +175,7 @@ void nxpy__log_instruction(nxpy_loop *loop) {
     nxpy__aside_end(a);
 }
 
-void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake) {
+void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake, uint64_t varying) {
     if (!nxpy__log) return;
     nxpy_aside a = nxpy__aside_begin();
     nx_text source = {0};
@@ -187,10 +187,13 @@ void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fa
         if (!size) Py_CLEAR(shape);
         else PyTuple_SET_ITEM(shape, k, size);
     }
-    if (shape && source.at) {
+    PyObject *open = PyTuple_New(tensor->a.ndim); /* whether a size is left open */
+    for (int k = 0; open && k < tensor->a.ndim; k++) PyTuple_SET_ITEM(open, k, PyBool_FromLong(varying >> (k < 63 ? k : 63) & 1));
+    if (shape && open && source.at) {
         nxpy__log_event("input", "{ssss}", "name", name, "source", source.at);
-        nxpy__log_event("fake", "{sssOsO}", "source", source.at, "shape", shape, "fake", fake);
+        nxpy__log_event("fake", "{sssOsOsO}", "source", source.at, "shape", shape, "varying", open, "fake", fake);
     }
+    Py_XDECREF(open);
     Py_XDECREF(shape);
     nx_text_free(&source);
     nxpy__aside_end(a);

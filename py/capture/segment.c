@@ -265,12 +265,27 @@ static int trace_here(drive_state *drive, nxpy_point *point) {
     return add_segment(point, made) < 0 ? -1 : stable;
 }
 
+/* The stance forbids a trace. 0: run uncompiled; -1: an exception. */
+static int refuse_trace(drive_state *drive, nxpy_point *point) {
+    if (nxpy__stance != NXPY_STANCE_FAIL) return 0;
+    const PyCodeObject *code = (PyCodeObject *)drive->root->code;
+    Py_ssize_t n = PyList_GET_SIZE(drive->owner->recompiles);
+    if (point->segments.n > 0 && tell_reason(drive, point) < 0) return -1;
+    bool told = PyList_GET_SIZE(drive->owner->recompiles) > n;
+    PyErr_Format(PyExc_RuntimeError, "Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '%U', "
+                 "function name: '%U', line number: %d%s%V", code->co_filename, code->co_name, code->co_firstlineno,
+                 told ? "\n    triggered by the following guard failure(s):\n    - " : "",
+                 told ? PyList_GET_ITEM(drive->owner->recompiles, n) : NULL, "");
+    return -1;
+}
+
 /* A segment whose guards hold here, traced if need be. 1: *out; 0: run uncompiled; -1: an exception. */
 static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     nxpy_point *point = nxpy__point_get(drive->root, nxpy_frame_next(drive->frame), nxpy_frame_depth(drive->frame), true);
     if (!point) return PyErr_Occurred() ? -1 : 0;
     int found = look_up(drive, point, out);
     if (found != 0 || point->dead || point->busy) return found;
+    if (nxpy__stance != NXPY_STANCE_DEFAULT) return refuse_trace(drive, point);
     if (point->segments.n >= NXPY_MAX_SEGMENTS) return give_up(drive, point);
     found = trace_here(drive, point);
     return found == 1 ? look_up(drive, point, out) : found;

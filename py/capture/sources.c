@@ -313,7 +313,7 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
         note->is_input = true;
         note->real = real;
         trace->notes.at[number].fake = object;
-        nxpy__log_input(trace, slot, target.at, object);
+        nxpy__log_input(trace, slot, target.at, object, varying);
     } else {
         if (status != NX_OK && !PyErr_Occurred()) nxpy_raise(status);
         if (!trace->stop) nxpy__stop_error(trace);

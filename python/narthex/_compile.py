@@ -1,5 +1,10 @@
 """torch.compile: its options, made into what `torch._dynamo.optimize` takes."""
 
+from . import _C
+
+if _C.log_settings() is not None:
+    from . import _logging  # noqa: F401  (TORCH_LOGS names what it shows)
+
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 

@@ -89,10 +89,10 @@ def _on_input(name: str, source: str) -> None:
     _say(logging.DEBUG, f"create_graph_input {name} {source}")
 
 
-def _on_fake(source: str, shape: tuple, fake) -> None:
+def _on_fake(source: str, shape: tuple, varying: tuple, fake) -> None:
     _Frame.inputs.append((source, fake))
-    static = ", ".join(["<DimDynamic.STATIC: 2>"] * len(shape))
-    _say(logging.DEBUG, f"wrap_to_fake {source} {shape} StatefulSymbolicContext(dynamic_sizes=[{static}]) {fake!r}")
+    kinds = ", ".join("<DimDynamic.DUCK: 1>" if open_ else "<DimDynamic.STATIC: 2>" for open_ in varying)
+    _say(logging.DEBUG, f"wrap_to_fake {source} {shape} StatefulSymbolicContext(dynamic_sizes=[{kinds}]) {fake!r}")
 
 
 def _on_done(name: str, reason: str) -> None:

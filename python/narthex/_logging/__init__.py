@@ -75,8 +75,18 @@ def handler() -> logging.Handler:
 def set_logs(*, all=None, modules=None, **levels) -> None:
     """Sets levels of logs (dynamo, aot, inductor, torchair) and switches artifacts (graph_code=True, ...).
 
-    What is not named goes back to its default, as in PyTorch. Unknown names raise ValueError.
+    What is not named goes back to its default, as in PyTorch. Unknown names raise ValueError. Where TORCH_LOGS is
+    set it says what is shown, and this warns and changes nothing.
     """
+    if _C.log_settings() is not None:
+        from warnings import warn
+
+        warn("Using TORCH_LOGS environment variable for log settings, ignoring call to set_logs", stacklevel=2)
+        return
+    _set_logs(all, modules, levels)
+
+
+def _set_logs(all, modules, levels: dict) -> None:
     if modules:
         raise NotImplementedError("set_logs: modules= is not there yet; name one of " + ", ".join(LOGS))
     unknown = [name for name in levels if name not in LOGS and name not in ARTIFACTS]
@@ -142,3 +152,23 @@ def _listen() -> None:
         _C.set_capture_log(log.event)
     else:
         _C.set_capture_log(None)
+
+
+def _read(text: str) -> dict:
+    """The levels that TORCH_LOGS asks for: `+name` DEBUG, `name` INFO, `-name` ERROR; artifacts have no sign."""
+    levels: dict = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        sign, name = (part[0], part[1:]) if part[0] in "+-" else ("", part)
+        if name in ARTIFACTS and not sign:
+            levels[name] = True
+        elif name in LOGS or name == "all":
+            levels[name] = {"+": logging.DEBUG, "-": logging.ERROR, "": logging.INFO}[sign]
+        else:
+            known = ", ".join(["all", *LOGS, *ARTIFACTS])
+            raise ValueError(f"Invalid log settings: TORCH_LOGS={text}: there is no {part}; there are {known}")
+    return levels
+
+
+if _C.log_settings() is not None:
+    _from_outside = _read(_C.log_settings())
+    _set_logs(_from_outside.pop("all", None), None, _from_outside)

@@ -34,18 +34,41 @@ def list_backends(exclude_tags=()) -> list:
     return list_backends(exclude_tags)
 
 
-def set_stance(stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend=None) -> None:
-    """What compiled functions do from here on: "default", or "force_eager" to run everything uncompiled."""
-    if stance not in _STANCES:
-        raise RuntimeError(f"set_stance: invalid stance '{stance}'; it is one of {', '.join(_STANCES)}")
-    if (
-        stance in _STANCES[2:]
-        or skip_guard_eval_unsafe
-        or force_backend is not None
-        or not hasattr(_C, "set_capture_enabled")
-    ):
-        raise NotImplementedError(f"set_stance: '{stance}' with these options is not there yet")
-    _C.set_capture_enabled(stance == "default")
+class set_stance:
+    """What compiled functions do from here on, on all threads; also a context manager, and a decorator of a function.
+
+    "default"; "force_eager": they run uncompiled; "eager_on_recompile": they do where nothing compiled fits the call;
+    "fail_on_recompile": RuntimeError there, also for a first call. Another shape of a function whose sizes are left
+    open is no recompilation. Unlike PyTorch, skip_guard_eval_unsafe and force_backend raise NotImplementedError.
+    """
+
+    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend=None) -> None:
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance '{stance}': it is one of {', '.join(_STANCES)}")
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        if skip_guard_eval_unsafe or force_backend is not None:
+            raise NotImplementedError("set_stance: skip_guard_eval_unsafe and force_backend are not there yet")
+        self.stance = stance
+        self.prev = _C.set_capture_stance(_STANCES.index(stance))
+
+    def __enter__(self) -> None:
+        _C.set_capture_stance(_STANCES.index(self.stance))
+
+    def __exit__(self, *exception) -> None:
+        _C.set_capture_stance(self.prev)
+
+    def __call__(self, fn):
+        from functools import wraps
+
+        _C.set_capture_stance(self.prev)
+
+        @wraps(fn)
+        def wrapper(*args, **kwargs):
+            with set_stance(self.stance):
+                return fn(*args, **kwargs)
+
+        return wrapper
 
 
 def is_compiling() -> bool:
