@@ -12,6 +12,7 @@ Narthex: a deep-learning framework and graph compiler with PyTorch's names.
                                       fell back; explain --html FILE SCRIPT writes a page to look at instead
   narthex op [NAME]                   list the operators, or those of a name with their schemas (add), or tell about one
                                       (add.Tensor)
+  narthex info                        what runs here (level, BLAS, threads, memory, plugins), why, and what changes it
   narthex flags                       the environment variables that Narthex reads
   narthex paths                       folders for C programs: include=... and lib=...
   narthex --version
@@ -118,6 +119,15 @@ def _flags(arguments: list) -> int:
     return 0
 
 
+def _info(arguments: list) -> int:
+    from ._info import rows
+
+    _end_with_the_reader()
+    for name, value, change in rows():
+        print(f"{name} = {value}\n    {change}")
+    return 0
+
+
 def _paths(arguments: list) -> int:
     from ._paths import include_dir, lib_dir
 
@@ -130,7 +140,7 @@ def _complain(text: str) -> int:
     return 2
 
 
-_COMMANDS = {"run": _run, "explain": _explain, "op": _op, "flags": _flags, "paths": _paths}
+_COMMANDS = {"run": _run, "explain": _explain, "op": _op, "info": _info, "flags": _flags, "paths": _paths}
 
 
 def main(arguments=None) -> int:
