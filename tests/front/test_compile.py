@@ -1,6 +1,7 @@
 """torch.compile from Python: backends, modules, graphs, logs."""
 
 import logging
+import operator
 
 import narthex as nt
 import pytest
@@ -47,6 +48,30 @@ def test_backend_gets_a_graph_module():
     first = next(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
     assert first.all_input_nodes[0].op == "placeholder" and first in first.all_input_nodes[0].users
     assert "num_users=" in str(gm.graph)
+
+
+def test_targets_of_nodes_are_what_is_called():
+    graphs = []
+
+    def backend(gm, example_inputs):
+        graphs.append(gm.graph)
+        return gm.forward
+
+    def g(x):
+        return nt.relu(nt.add(x, 2) * x).view(-1).sum() + nt.nn.functional.gelu(x).sum()
+
+    nt.compile(g, backend=backend)(nt.ones(2))
+    (graph,) = graphs
+    calls = [node for node in graph.nodes if node.op.startswith("call")]
+    assert [node for node in calls if node.target == nt.add] and [node for node in calls if node.target is operator.mul]
+    assert not [node for node in calls if node.op == "call_function" and isinstance(node.target, str)]
+    assert [node.target for node in calls if node.op == "call_method"] == ["view", "sum", "sum"]
+    added = next(node for node in calls if node.target == nt.add)
+    added.meta["mine"] = 3
+    assert next(node for node in graph.nodes if node.name == added.name).meta["mine"] == 3 and "val" in added.meta
+    for name in ("target", "args", "kwargs", "op", "name"):
+        with pytest.raises(NotImplementedError, match=f"setting {name} is not there yet"):
+            setattr(added, name, nt.mul)
 
 
 def test_backend_must_return_a_callable():

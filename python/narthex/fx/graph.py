@@ -1,38 +1,69 @@
-"""Graph and Node: read-only views of a `_C.Graph`."""
+"""Graph and Node: views of a `_C.Graph`, which cannot be edited from Python yet: what would edit raises."""
+
+import operator
+
+from .. import _C
+
+
+def _object_of(text: str):
+    """What "torch.add", "operator.mul" or "torch.ops.aten.add.Tensor" names; the text where it names nothing."""
+    import narthex
+
+    known = _C.functions.get(text)
+    if known is not None:
+        return known
+    head, *names = text.split(".")
+    found = {"torch": narthex, "operator": operator}.get(head)
+    try:
+        for name in names:
+            found = getattr(found, name)
+    except AttributeError:
+        return text
+    return text if found is None else found
+
+
+def _no_edit(what: str):
+    def refuse(self, value):
+        raise NotImplementedError(f"fx.Node: setting {what} is not there yet: graphs cannot be edited from Python")
+
+    return refuse
 
 
 class Node:
     """One node: op, name, target, args, kwargs, meta, users, all_input_nodes."""
 
-    __slots__ = ("_c", "graph")
+    __slots__ = ("_c", "_meta", "_target", "graph")
 
     def __init__(self, graph, node) -> None:
-        self._c, self.graph = node, graph
+        self._c, self.graph, self._meta = node, graph, None
+        self._target = _object_of(node.target) if node.op == "call_function" else node.target
 
-    op = property(lambda self: self._c.op)
-    name = property(lambda self: self._c.name)
-
-    @property
-    def target(self):
-        """What is called: torch.ops.aten.add.Tensor, or the name of a function, a method, an input."""
-        from .._ops import ops
-
-        target = self._c.target
-        parts = target.split(".")
-        if self.op == "call_function" and target.startswith("torch.ops.") and len(parts) == 5:
-            return getattr(getattr(getattr(ops, parts[2]), parts[3]), parts[4])
-        return target
+    op = property(lambda self: self._c.op, _no_edit("op"))
+    name = property(lambda self: self._c.name, _no_edit("name"))
+    target = property(
+        lambda self: self._target,
+        _no_edit("target"),
+        doc="What is called: the function or operator itself, the name of a method, an input or an attribute.",
+    )
 
     def _wrap(self, value):
         return self.graph._wrap(value)
 
-    args = property(lambda self: tuple(self._wrap(value) for value in self._c.args))
-    kwargs = property(lambda self: {name: self._wrap(value) for name, value in self._c.kwargs.items()})
+    args = property(lambda self: tuple(self._wrap(value) for value in self._c.args), _no_edit("args"))
+    kwargs = property(
+        lambda self: {name: self._wrap(value) for name, value in self._c.kwargs.items()}, _no_edit("kwargs")
+    )
 
     @property
     def meta(self) -> dict:
-        """A new dict of what is known: val (the fake result), source (file, line, function, code), stack_trace."""
-        return self._c.meta
+        """What is known, to be added to: val (the fake result), source (file, line, function, code), stack_trace."""
+        if self._meta is None:
+            self._meta = self._c.meta
+        return self._meta
+
+    @meta.setter
+    def meta(self, value: dict) -> None:
+        self._meta = value
 
     @property
     def all_input_nodes(self) -> list:
@@ -96,16 +127,17 @@ class Graph:
                 "fx.Graph(): building a graph in Python is not there yet; parse one with _C.Graph.parse(text)"
             )
         self._c = graph
+        self._by_name = {node.name: Node(self, node) for node in graph.nodes}
         self._node_type = type(graph.nodes[-1])
 
     @property
     def nodes(self) -> list:
         """The nodes in order."""
-        return [Node(self, node) for node in self._c.nodes]
+        return list(self._by_name.values())
 
     def _wrap(self, value):
         if type(value) is self._node_type:
-            return Node(self, value)
+            return self._by_name[value.name]
         if isinstance(value, (list, tuple)):
             return type(value)(self._wrap(item) for item in value)
         return value
@@ -117,7 +149,7 @@ class Graph:
     def print_tabular(self) -> None:
         """Prints op, name, target, args and kwargs as a table."""
         rows = [("opcode", "name", "target", "args", "kwargs")]
-        rows += [(n.op, n.name, str(n.target), str(n.args), str(n.kwargs)) for n in self.nodes]
+        rows += [(n.op, n.name, n._c.target, str(n.args), str(n.kwargs)) for n in self.nodes]
         widths = [max(len(row[at]) for row in rows) for at in range(5)]
         for at, row in enumerate(rows):
             print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
