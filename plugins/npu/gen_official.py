@@ -16,6 +16,9 @@ def names_of_kinds(surface: str, kinds: list[str]) -> list[str]:
 def names_of(path: str, surface: str) -> list[str]:
     with open(path, encoding="utf-8") as file:
         listed = yaml.safe_load(file)
+    unknown = sorted(set(listed) - {"backend", "cpp_namespace", "official", "kinds"})
+    if unknown:
+        sys.exit(f"{path}: sections that nothing is made of: {', '.join(unknown)}; there are official and kinds")
     official = listed.get("official") or []
     # An entry is a name, or a mapping whose `func` is a name or a whole schema.
     names = [(row["func"] if isinstance(row, dict) else row).split("(")[0].strip() for row in official]

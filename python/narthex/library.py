@@ -1,6 +1,6 @@
 """torch.library: operators defined in Python. Not there yet; what is here says so when it is used."""
 
-_WHY = "operators are defined in C so far (nx_library_def), or by an entry in ops/"
+_WHY = "operators are entries in ops/ so far (docs/add-an-operator.md); neither Python nor a plugin can add one"
 
 
 class Library:
