@@ -72,6 +72,16 @@ static int read_number(PyObject *o, nx_value *out) {
     return 1;
 }
 
+/* A tensor without dimensions stands for its number, as alpha and the like, where no gradient would be lost. */
+static int read_tensor_number(PyObject *o, nx_value *out) {
+    const nx_tensor *tensor = nxpy_tensor_get(o);
+    if (tensor->a.ndim != 0 || nx_tensor_requires_grad(tensor)) return 0;
+    PyObject *number = nxpy_tensor_item(o, NULL);
+    int read = number ? read_number(number, out) : -1;
+    Py_XDECREF(number);
+    return read;
+}
+
 /* A list with sizes in it that a trace does not fix. */
 static int read_sizes(PyObject *const *items, Py_ssize_t n, nxpy_args *args, nx_value *out) {
     if (n > NXPY_MAX_LIST - args->n_list) return 0;
@@ -178,7 +188,7 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
             return 1;
         }
         return param->number_too ? read_number(o, out) : 0;
-    case NX_TYPE_SCALAR: return read_number(o, out);
+    case NX_TYPE_SCALAR: return param->keyword_only && nxpy_tensor_check(o) ? read_tensor_number(o, out) : read_number(o, out);
     case NX_TYPE_INT: {
         int64_t i;
         if (!PyLong_CheckExact(o) && nxpy_symint_value(o, out)) return 1;
@@ -250,6 +260,20 @@ static bool spreads(const nx_op_def *def, int k, bool is_method, PyObject *const
            (n_given - k > 1 || !def->params[k].int_list_of);
 }
 
+/* The parameter that NumPy calls `name`; n_in: none. */
+static int numpy_parameter(const nxpy_overload *overload, PyObject *name) {
+    static const char *const names[][2] = {{"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"}, {"a", "input"},
+                                           {"x1", "input"}, {"x2", "other"}};
+    int n_in = overload->op->def->n_in;
+    for (int j = 0; j < NX_COUNT(names); j++) {
+        if (PyUnicode_CompareWithASCIIString(name, names[j][0]) != 0) continue;
+        for (int k = 0; k < n_in; k++) {
+            if (PyUnicode_CompareWithASCIIString(overload->names[k], names[j][1]) == 0) return k;
+        }
+    }
+    return n_in;
+}
+
 static int read_keywords(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords,
                          nxpy_args *args, uint64_t *filled, char *why, size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
@@ -260,6 +284,7 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
         for (int i = 0; k == def->n_in && i < def->n_in; i++) { /* a name that was not interned */
             if (PyUnicode_Compare(overload->names[i], name) == 0) k = i;
         }
+        if (k == def->n_in) k = numpy_parameter(overload, name);
         if (k == def->n_in) {
             if ((def->flags & NX_OP_FACTORY) &&
                 PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0) {

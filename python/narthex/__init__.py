@@ -116,7 +116,7 @@ _LAZY = {
     "set_printoptions": "_tensor_str",
     "set_rng_state": "random",
 }
-for _name in ("finfo", "iinfo"):
+for _name in ("can_cast", "finfo", "iinfo", "result_type"):
     _LAZY[_name] = "_type_info"
 for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
     _LAZY[_name + "Tensor"] = "_legacy"
@@ -141,6 +141,9 @@ def __getattr__(name: str):
     if name in _LAZY:
         value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
         globals()[name] = value
+        return value
+    if name.startswith("_foreach_"):
+        value = globals()[name] = getattr(import_module(f"{__name__}._foreach"), name)
         return value
     from ._absent import absent
 
@@ -172,6 +175,10 @@ def numel(input):
 
 def promote_types(type1, type2) -> dtype:
     """The dtype of a result of tensors of both."""
+    for k, given in enumerate((type1, type2), 1):
+        if not isinstance(given, dtype):
+            text = f"promote_types(): argument 'type{k}' (position {k}) must be torch.dtype"
+            raise TypeError(f"{text}, not {type(given).__name__}")
     return (_C.zeros(1, dtype=type1) + _C.zeros(1, dtype=type2)).dtype
 
 

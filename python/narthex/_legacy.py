@@ -33,6 +33,16 @@ def tensor_like_before(dtype, args: tuple):
     return _C.empty(args or (0,), dtype=dtype)
 
 
+def dtype_of(kind):
+    """The dtype that torch.FloatTensor and its kin, or their names, stand for; a dtype as it is."""
+    if isinstance(kind, _Legacy):
+        return kind.dtype
+    name = kind.removeprefix("torch.") if isinstance(kind, str) else None
+    if isinstance(kind, str) and name not in _DTYPES:
+        raise ValueError(f"invalid type: '{kind}'")
+    return kind if name is None else getattr(_C, _DTYPES[name])
+
+
 for _class, _dtype in _DTYPES.items():
     globals()[_class] = _Legacy(_class, (), {"dtype": getattr(_C, _dtype), "__module__": "torch"})
 NAMES = tuple(_DTYPES)

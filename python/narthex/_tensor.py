@@ -318,13 +318,21 @@ class Tensor(_C.TensorBase):
     def type(self, dtype=None):
         """The name of the element type ("torch.FloatTensor"), or a tensor with elements of `dtype`."""
         if dtype is not None:
-            return self.to(dtype)
+            from ._legacy import dtype_of
+
+            return self.to(dtype_of(dtype))
         names = {
             "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
             "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
         }  # fmt: skip
         place = "" if self.device.type == "cpu" else self.device.type + "."
         return f"torch.{place}{names[str(self.dtype).rpartition('.')[2]]}Tensor"
+
+    def new(self, *args, device=None):
+        """A tensor of this dtype: of sizes, without defined elements; of a sequence or a tensor, its elements."""
+        from ._legacy import tensor_like_before
+
+        return tensor_like_before(self.dtype, args).to(self.device if device is None else device)
 
     def where(self, condition, other):
         """`torch.where(condition, self, other)`"""

@@ -1,4 +1,4 @@
-"""torch.finfo and torch.iinfo: what the numbers of a dtype can be."""
+"""torch.finfo and torch.iinfo: what the numbers of a dtype can be; can_cast and result_type."""
 
 from . import _C
 
@@ -58,3 +58,38 @@ class iinfo:
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"  # as PyTorch rounds them
+
+
+def can_cast(from_, to) -> bool:
+    """Whether a result of dtype `from_` may be written to a tensor of dtype `to`: no kind of number is lost."""
+    for place, (name, given) in enumerate((("from_", from_), ("to", to)), 1):
+        if not isinstance(given, _C.dtype):
+            raise TypeError(
+                f"can_cast(): argument '{name}' (position {place}) must be torch.dtype, not {type(given).__name__}"
+            )
+    if from_.is_floating_point:
+        return to.is_floating_point
+    return from_ is _C.bool or to is not _C.bool
+
+
+def result_type(tensor1, tensor2) -> _C.dtype:
+    """The dtype that an arithmetic operation of two tensors or numbers gives."""
+    return (
+        (_sample(tensor1) + _sample(tensor2)).dtype if _any_tensor(tensor1, tensor2) else _of_numbers(tensor1, tensor2)
+    )
+
+
+def _any_tensor(*values) -> bool:
+    return any(isinstance(value, _C.TensorBase) for value in values)
+
+
+def _sample(value):
+    """A small thing that decides a dtype as `value` does: dimensions or none, or a number."""
+    if isinstance(value, _C.TensorBase):
+        return _C.zeros((0,) if value.ndim else (), dtype=value.dtype)
+    return type(value)(0)
+
+
+def _of_numbers(a, b) -> _C.dtype:
+    kinds = {type(a), type(b)}
+    return _C.get_default_dtype() if float in kinds else _C.int64 if int in kinds else _C.bool

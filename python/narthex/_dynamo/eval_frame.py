@@ -27,6 +27,8 @@ class OptimizeContext:
     def capture(self, fn, name=None):
         """`fn`, compiled when it is called; what it is for others (its name, module, attributes) is fn's."""
         known = type(fn) in _FOLLOWED or hasattr(type(fn).__call__, "__code__")
+        if not known:
+            name = name or getattr(fn, "__name__", type(fn).__name__)
         captured = _C.CapturedFunction(
             fn if known else _wrap_inline(fn), self.backend, self.fullgraph, self.dynamic, self.name or name
         )

@@ -8,6 +8,7 @@ kept without its history, which it gets again when it is read.
 from __future__ import annotations
 
 from .. import _C
+from .._apart import disable
 from .grad_mode import no_grad
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -297,9 +298,10 @@ class Function:
     @classmethod
     def apply(cls, *args, **kwargs):
         """Calls forward and makes its results depend on the arguments through backward. Splits a captured graph."""
-        from .._dynamo import disable
+        return _apply_apart(cls, args, kwargs)
 
-        return disable(_apply)(cls, args, kwargs)
+
+_apply_apart = disable(_apply)
 
 
 def once_differentiable(function):

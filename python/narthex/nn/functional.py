@@ -14,6 +14,10 @@ NEEDS = {
     "relu": "relu relu_", "sigmoid": "sigmoid", "silu": "silu silu_", "softmax": "softmax", "tanh": "tanh",
 }  # fmt: skip
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+_in_nn_written = {
+    name: _C.op_function(f"aten::{name}_", f"torch._C._nn.{name}_")
+    for name in ("elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "relu6", "silu")
+}  # what writes into its first argument
 _in_nn = {name.rpartition(".")[2]: f for name, f in _C.functions.items() if name.startswith("torch._C._nn.")}
 
 
@@ -31,7 +35,7 @@ def relu(input, inplace: bool = False):
 
 def _maybe_in_place(name: str, inplace: bool):
     """The function `name` of torch._C._nn, or its form that writes into its first argument."""
-    return _C.op_function(f"aten::{name}_", f"torch._C._nn.{name}_") if inplace else _in_nn[name]
+    return (_in_nn_written if inplace else _in_nn)[name]
 
 
 def silu(input, inplace: bool = False):

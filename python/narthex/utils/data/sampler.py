@@ -55,7 +55,9 @@ class RandomSampler(Sampler):
         n, left = len(self.data_source), self.num_samples
         generator = _seeded(self.generator)
         if self.replacement:
-            yield from _C.draw_below(n, left, generator)
+            while left > 0:  # as many as a loader takes at a time, of which there may be more than memory holds
+                yield from _C.draw_below(n, min(left, 32), generator)
+                left -= 32
             return
         while left >= n:
             yield from _C.draw_order(n, generator)

@@ -1,0 +1,64 @@
+"""torch._foreach_X: X of each tensor of a list, composed; in place (`_foreach_X_`) and as new tensors.
+
+Those that are operators of their own (in-place sums and products, norm) stand in `_C` and are found before these.
+"""
+
+from . import _C
+from ._absent import absent
+
+_UNARY = (
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
+    "rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
+).split()
+_OTHERS = "add sub mul div maximum minimum clamp_min clamp_max pow lerp addcmul addcdiv copy norm".split()
+_OF_A_NUMBER = {"maximum": "clamp_min", "minimum": "clamp_max"}  # that take one, and a tensor as well
+
+
+def _spread(name: str, value, n: int) -> list:
+    """One value for each of n tensors, of a list or of one for all."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * n
+    if len(value) != n:
+        raise RuntimeError(f"{name}: Tensor lists must have the same number of tensors, got {n} and {len(value)}")
+    return list(value)
+
+
+def _each(full: str, base: str, in_place: bool):
+    from ._tensor import Tensor
+
+    def foreach(self, *others, **keywords):
+        if len(self) == 0:
+            raise RuntimeError("Tensor list must have at least one tensor.")
+        if base in ("addcmul", "addcdiv") and len(others) == 3:
+            others, keywords = others[:2], {"value": others[2], **keywords}
+        name = base
+        if base in _OF_A_NUMBER and not isinstance(others[0], (list, tuple)):
+            name = _OF_A_NUMBER[base]
+        elif base in _OF_A_NUMBER and not isinstance(others[0][0], _C.TensorBase):
+            name = _OF_A_NUMBER[base]
+        function = getattr(Tensor, name + "_") if in_place else getattr(_C, name)
+        columns = [_spread(full, value, len(self)) for value in others]
+        named = {key: _spread(full, value, len(self)) for key, value in keywords.items()}
+        made = [
+            function(tensor, *(column[k] for column in columns), **{key: value[k] for key, value in named.items()})
+            for k, tensor in enumerate(self)
+        ]
+        return made if in_place else tuple(made)
+
+    foreach.__name__ = foreach.__qualname__ = full
+    foreach.__doc__ = (
+        f"`{base}{'_' if in_place else ''}` of each tensor of a list: {'the list' if in_place else 'a tuple'}."
+    )
+    return foreach
+
+
+def __getattr__(full: str):
+    base = full.removeprefix("_foreach_")
+    in_place = base.endswith("_")
+    base = base.rstrip("_")
+    known = base in _UNARY or base in _OTHERS
+    has_form = hasattr(_C.TensorBase, base + "_") if in_place else hasattr(_C, base) and base != "copy"
+    if not full.startswith("_foreach_") or not known or not (has_form or base in _OF_A_NUMBER):
+        raise absent("torch", full, "`narthex op` lists the operators")
+    made = globals()[full] = _each(full, base, in_place)
+    return made
