@@ -1,6 +1,7 @@
 """torch._dynamo: capture. The work is done in C (py/capture, py/guard); here are its Python names."""
 
 from .._apart import disable
+from ..autograd import function as _function
 from ..compiler import is_compiling
 from . import backends, config, convert_frame, eval_frame
 from .backends import list_backends, lookup, register_backend
@@ -10,6 +11,8 @@ __all__ = [
     "OptimizedModule", "backends", "config", "convert_frame", "disable", "eval_frame", "is_compiling", "list_backends",
     "lookup", "optimize", "register_backend", "reset",
 ]  # fmt: skip
+
+_function._apply_apart = disable(_function._apply)
 
 
 def reset() -> None:

@@ -8,7 +8,6 @@ kept without its history, which it gets again when it is read.
 from __future__ import annotations
 
 from .. import _C
-from .._apart import disable
 from .grad_mode import no_grad
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -301,7 +300,7 @@ class Function:
         return _apply_apart(cls, args, kwargs)
 
 
-_apply_apart = disable(_apply)
+_apply_apart = _apply  # once torch._dynamo is there, one that is never captured
 
 
 def once_differentiable(function):
