@@ -120,13 +120,30 @@ static nx_value *list_room(nxpy_args *args, Py_ssize_t n) {
     nxpy_block *block = PyMem_Malloc(sizeof *block + sizeof(nx_value) * (size_t)n);
     if (block == NULL) return (nx_value *)PyErr_NoMemory();
     block->next = args->blocks;
+    block->owned = NULL;
     args->blocks = block;
     return block->values;
+}
+
+/* The items of a tuple or list. A list's are kept until nxpy_args_end: another thread may change it during a long call. */
+static PyObject **keep_items(nxpy_args *args, PyObject *o) {
+    if (PyTuple_Check(o)) return PySequence_Fast_ITEMS(o);
+    PyObject *kept = PyList_AsTuple(o);
+    nxpy_block *block = kept ? PyMem_Malloc(sizeof *block) : NULL;
+    if (block == NULL) {
+        Py_XDECREF(kept);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *block = (nxpy_block){.next = args->blocks, .owned = kept};
+    args->blocks = block;
+    return PySequence_Fast_ITEMS(kept);
 }
 
 void nxpy_args_end(nxpy_args *args) {
     for (nxpy_block *block = args->blocks, *next; block; block = next) {
         next = block->next;
+        Py_XDECREF(block->owned);
         PyMem_Free(block);
     }
 }
@@ -146,9 +163,9 @@ static int read_element(const nx_param *param, PyObject *o, Py_ssize_t i, nx_val
 
 static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_value *out) {
     if (!PyList_Check(o) && !PyTuple_Check(o)) return 0;
-    PyObject **items = PySequence_Fast_ITEMS(o);
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    nx_value *at = list_room(args, n);
+    PyObject **items = keep_items(args, o);
+    nx_value *at = items ? list_room(args, n) : NULL;
     if (at == NULL) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
         int read = read_element(param, items[i], i, &at[i]);

@@ -6,7 +6,7 @@
 
 enum { NXPY_MAX_PARAMS = 32, NXPY_MAX_INTS = 256, NXPY_MAX_LIST = 256 };
 
-typedef struct nxpy_block { struct nxpy_block *next; nx_value values[]; } nxpy_block;
+typedef struct nxpy_block { struct nxpy_block *next; PyObject *owned; nx_value values[]; } nxpy_block; /* owned: NULL or kept */
 /* The arguments of one call, converted. Lists of integers and of values lie in the buffers, long lists of values in
  * blocks: nxpy_args_end() frees them. */
 typedef struct nxpy_args {

@@ -196,6 +196,18 @@ static PyObject *clear_autocast_cache(PyObject *module, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+static PyObject *explain_threads(PyObject *module, PyObject *unused) {
+    char text[256];
+    int n = nx_explain_threads(text, sizeof text);
+    return Py_BuildValue("is", n, text);
+}
+static PyObject *set_piece(PyObject *module, PyObject *bytes) {
+    long long value = PyLong_AsLongLong(bytes);
+    if (value == -1 && PyErr_Occurred()) return NULL;
+    nx_set_piece(value);
+    Py_RETURN_NONE;
+}
+
 /* ---- the allocator, for tests ---------------------------------------------------------------------------------------------------- */
 static PyObject *alloc_fail_at(PyObject *module, PyObject *n) {
     long long value = PyLong_AsLongLong(n);
@@ -238,6 +250,8 @@ static PyMethodDef functions[] = {
     {"log_settings", log_settings, METH_NOARGS, "What TORCH_LOGS said when the library was loaded, or None."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "Threads that an operator may use."},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)"},
+    {"explain_threads", explain_threads, METH_NOARGS, "explain_threads(): (get_num_threads(), why so many)"},
+    {"set_piece", set_piece, METH_O, "set_piece(bytes): tests: from how little on work is split; 0: as always."},
     {"op_info", op_info, METH_O, "op_info(name): what is known of an operator."},
     {"op_names", op_names, METH_NOARGS, "The names of all operators."},
     {"autocast_get", autocast_get, METH_O, "autocast_get(device_type): (is it on, its dtype)"},

@@ -6,13 +6,6 @@ Tensors, operators, autograd, graphs and capture live in the extension `narthex.
 defaults and glue. Submodules are imported when they are first named, so that `import narthex` stays cheap.
 """
 
-import os
-
-# OpenMP's threads spin a long time for more work, which starves a machine that others use as well: a training step took
-# 1.8 s instead of 0.24 s there. It reads this when the library is loaded.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-
 from . import _C
 from ._C import (
     Generator,

@@ -38,7 +38,7 @@ typedef struct nx_thread {
     bool autocast_uncached;
     int autocast_nesting;
     struct nx_autocast_cache *autocast_cache;
-    bool inside_parallel;       /* a body of nx_parallel runs here */
+    bool keeps_lock;            /* long work does not give the interpreter's lock away: what runs here is not re-entrant */
     int8_t device_index[NX_MAX_DEVICE_TYPES];      /* current device of each type (src/device) */
     nx_stream *stream[NX_MAX_DEVICE_TYPES];        /* current stream of the current device, NULL: default */
     struct nx_recorder *recorder;                  /* CPU launches are recorded here (src/device) */
@@ -110,15 +110,29 @@ nx_status nx_text_take(nx_text *text, char **out);              /* the caller's;
 void nx_text_free(nx_text *text);
 
 /* ---- threads ---------------------------------------------------------------------------------------- */
-/* Splits 0..n into pieces of at least `grain` and calls body(arg, begin, end) for each, on several threads if
- * there are any to spare. The pieces depend only on n, grain and the thread count. The first failure is kept. */
+/* Splits 0..n into pieces of at least `grain` and calls body(arg, begin, end) for each, on several threads if there are any
+ * to spare. Where the cuts lie may depend on the number of threads: no body may show that in its results. The failure of
+ * the first piece that fails is kept. Work of many grains gives the interpreter's lock away meanwhile: a body uses
+ * nothing but its arguments and arrays. */
 typedef nx_status nx_parallel_fn(void *arg, int64_t begin, int64_t end);
 nx_status nx_parallel(int64_t n, int64_t grain, nx_parallel_fn *body, void *arg);
+/* A piece is worth a thread from about this many bytes moved on; where work is not moving, an addition counts as a byte. */
+enum { NX_PIECE = 1 << 19 };
+extern _Atomic int64_t nx__piece_bytes;
+NX_API void nx_set_piece(int64_t bytes);           /* tests: from how little on work is split; 0: NX_PIECE */
+/* How many items of `cost` bytes each make a piece; whether n of them are worth two. */
+static inline int64_t nx_grain(int64_t cost) {
+    int64_t piece = atomic_load_explicit(&nx__piece_bytes, memory_order_relaxed);
+    return cost >= piece ? 1 : cost > 1 ? piece / cost : piece;
+}
+static inline bool nx_is_long(int64_t n, int64_t cost) {
+    return n * cost >= 2 * atomic_load_explicit(&nx__piece_bytes, memory_order_relaxed);
+}
+/* Around work of that cost which one thread does: gives the interpreter's lock away where it is long. End with nx_block_end. */
+void *nx_long_begin(int64_t bytes);
 NX_API int nx_num_threads(void);
 NX_API void nx_set_num_threads(int n);
-/* The threads behind it: pool_openmp.c, or pool_pthread.c, as meson's option `threads` says. One caller at a time. */
-int nx__pool_threads(void);
-nx_status nx__pool_run(int64_t n, int pieces, nx_parallel_fn *body, void *arg);
+NX_API int nx_explain_threads(char *text, size_t bytes); /* nx_num_threads(), and why so many */
 
 /* ---- reference counts -------------------------------------------------------------------------------- */
 typedef _Atomic int32_t nx_count;

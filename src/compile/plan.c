@@ -183,12 +183,19 @@ void nx__plan_free(nx__plan *plan) {
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */
+/* Two runs of a program share its arena: nobody else may come in through an operator that gives the lock away. */
 static nx_status run_graph(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
+    nx_status status;
+    nx_thread *thread = nx_thread_get();
+    bool kept = thread->keeps_lock;
     for (int i = 0; i < plan->n_computed; i++) out[i] = NULL;
     if (plan->is_empty) return NX_OK;
-    if (plan->program) return nx_program_run(plan->program, inputs, out);
-    if (plan->replay) return nx_replay_run(plan->replay, inputs, out);
-    return nx_graph_run(plan->graph, inputs, plan->n_inputs, out, plan->n_computed);
+    thread->keeps_lock = true;
+    if (plan->program) status = nx_program_run(plan->program, inputs, out);
+    else if (plan->replay) status = nx_replay_run(plan->replay, inputs, out);
+    else status = nx_graph_run(plan->graph, inputs, plan->n_inputs, out, plan->n_computed);
+    thread->keeps_lock = kept;
+    return status;
 }
 
 static void spread(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor *const *computed,

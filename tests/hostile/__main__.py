@@ -1,8 +1,8 @@
 """`make check-hostile`: failing allocations, Ctrl-C, the sanitizers over the C tests and the operator suite, and the
 library on another processor.
 
-Three builds of its own, made on the first run: build/asan (address and undefined behaviour), build/tsan (threads;
-without OpenMP, see src/base/pool_pthread.c) and build/aarch64 (64-bit ARM, run under qemu-user). Ends with one line.
+Three builds of its own, made on the first run: build/asan (address and undefined behaviour), build/tsan (threads) and
+build/aarch64 (64-bit ARM, run under qemu-user). Ends with one line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WORKERS = str(min(4, os.cpu_count() or 1))
 PYTEST = [*PYTHON, "pytest", "-q", "-n", WORKERS, "-p", "no:cacheprovider", "--no-header"]
 # What threads share: memory, devices, replays, the engine; not the reader of model files, one thread's and long.
 ENGINE = ("engine/test_device", "engine/test_program")
-THREADED = ("core/test_*", "device/test_*", "replay/test_*", "compile/test_*", *ENGINE)
+THREADED = ("base/test_*", "core/test_*", "device/test_*", "replay/test_*", "compile/test_*", *ENGINE)
 
 
 def setup(build: Path, *options: str) -> list[str]:
@@ -92,7 +92,7 @@ def steps() -> Iterator[Step]:
     yield "sanitizers: operator suite", operators, asan
 
     tsan = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
-    yield "thread sanitizer: set up", setup(TSAN, "-Db_sanitize=thread", "-Dthreads=pthread", "-Dc_args=-Wno-tsan"), {}
+    yield "thread sanitizer: set up", setup(TSAN, "-Db_sanitize=thread", "-Dc_args=-Wno-tsan"), {}
     yield "thread sanitizer: C tests", [*without_random_addresses(), *unit_tests(TSAN, *THREADED)], tsan
 
     cross = ["--cross-file", "tests/hostile/aarch64.ini", "-Dpython=false"]
