@@ -1,7 +1,7 @@
 /* The tile machine: runs a tile program (program.h) over its index space, a tile after the other, so that
  * what passes from one instruction to the next stays in the first-level cache. The loops are the ones of
  * eager mode. In: the program as INTS, the arrays that are read; out: the arrays that are written. A fold
- * takes chunks of NX_REDUCE_CHUNK elements, each into a state of its own, and merges these in order: the same
+ * takes chunks of NX_REDUCE_CHUNK elements, each into a state of its own, and merges these by nx_reduce_push: the same
  * steps as nx_reduce_kernel, hence the same bits. Next: region.c, which makes the programs. */
 #include "engine/program.h"
 
@@ -9,14 +9,13 @@ enum {
     MAX_SLOTS = NX__MAX_ARRAYS + NX__MAX_REGISTERS + NX__MAX_NUMBERS + 1,
     SCRATCH = 65536,
     FOLD_BYTES = NX_REDUCE_CHUNK * 8,
-    SPLIT = 32768,
-    STATE_BYTES = 64
+    COST = 8 /* of an element beside what is moved */
 };
 
 typedef struct machine {
     const nx__tile *tile;
     char *base[NX__MAX_ARRAYS];
-    char *states;             /* of all chunks, when several threads fold one result */
+    nx_reduce_state *states;  /* of all chunks, when several threads fold one result */
 } machine;
 /* One thread's part of a run. */
 typedef struct worker {
@@ -169,18 +168,18 @@ static void fold_chunk(worker *w, const nx__tile_instr *instr, int64_t begin, in
     instr->fold->fold(state, from, bytes, end - begin);
 }
 
-typedef struct fold_state { _Alignas(64) char at[STATE_BYTES]; } fold_state;
-
 static void fold_row(worker *w, const nx__tile_instr *instr, int64_t row) {
     const nx__tile *tile = w->m->tile;
     int64_t begin = row * tile->inner, end = begin + tile->inner;
-    fold_state total, part;
-    instr->fold->init(&total);
+    nx_reduce_state part, levels[NX_REDUCE_LEVELS], *total = &part;
+    int64_t n_chunks = 0;
     for (int64_t at = begin; at < end; at += NX_REDUCE_CHUNK) {
         fold_chunk(w, instr, at, nx_least(at + NX_REDUCE_CHUNK, end), &part);
-        instr->fold->merge(&total, &part);
+        nx_reduce_push(instr->fold, levels, 1, n_chunks++, &part);
     }
-    instr->fold->done(&total, tile->inner,
+    if (n_chunks) total = nx_reduce_finish(instr->fold, levels, 1, n_chunks);
+    else instr->fold->init(&part);
+    instr->fold->done(total, tile->inner,
                       w->m->base[instr->out] + row * (int64_t)nx_dtype_bytes(instr->dtype));
 }
 
@@ -199,7 +198,7 @@ static void run_part(const machine *m, part what, int64_t begin, int64_t end, ch
         for (int64_t k = begin; k < end; k++) {
             int64_t from = k * NX_REDUCE_CHUNK;
             fold_chunk(&w, last, from, nx_least(from + NX_REDUCE_CHUNK, m->tile->inner),
-                       m->states + k * STATE_BYTES);
+                       &m->states[k]);
         }
     }
 }
@@ -222,16 +221,18 @@ static nx_status run_chunks(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* Of an element, as for nx_grain. */
+static int64_t cost_of(const nx__tile *tile) { return 4 * tile->n_arrays + COST * tile->n_instrs; }
+
 /* One result of many chunks: their states are made by all threads and merged in order. */
 static nx_status fold_one(machine *m, int64_t n_chunks) {
     const nx__tile_instr *last = &nx__tile_instrs(m->tile)[m->tile->n_instrs - 1];
-    m->states = nx_alloc(STATE_BYTES * (size_t)n_chunks);
-    if (m->states == NULL) return nx_fail_memory(STATE_BYTES * (size_t)n_chunks);
-    nx_status status = nx_parallel(n_chunks, SPLIT / NX_REDUCE_CHUNK, run_chunks, m);
-    fold_state total;
-    last->fold->init(&total);
-    for (int64_t k = 0; k < n_chunks; k++) last->fold->merge(&total, m->states + k * STATE_BYTES);
-    last->fold->done(&total, m->tile->inner, m->base[last->out]);
+    m->states = nx_alloc(sizeof *m->states * (size_t)n_chunks);
+    if (m->states == NULL) return nx_fail_memory(sizeof *m->states * (size_t)n_chunks);
+    nx_status status = nx_parallel(n_chunks, nx_grain(NX_REDUCE_CHUNK * cost_of(m->tile)), run_chunks, m);
+    nx_reduce_state levels[NX_REDUCE_LEVELS];
+    for (int64_t k = 0; k < n_chunks; k++) nx_reduce_push(last->fold, levels, 1, k, &m->states[k]);
+    last->fold->done(nx_reduce_finish(last->fold, levels, 1, n_chunks), m->tile->inner, m->base[last->out]);
     nx_free(m->states);
     return status;
 }
@@ -245,11 +246,11 @@ nx_status nx__tile_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     for (int i = 0; i < tile->n_arrays; i++)
         m.base[i] = arrays[i].written ? out[n_out++].array->data : in[n_in++].array->data;
     if (!tile->folds) {
-        if (tile->inner < 2 * SPLIT) return run_points(&m, 0, tile->inner);
-        return nx_parallel(tile->inner, SPLIT, run_points, &m);
+        if (!nx_is_long(tile->inner, cost_of(tile))) return run_points(&m, 0, tile->inner);
+        return nx_parallel(tile->inner, nx_grain(cost_of(tile)), run_points, &m);
     }
-    int64_t n_chunks = (tile->inner + NX_REDUCE_CHUNK - 1) / NX_REDUCE_CHUNK, grain = SPLIT / tile->inner;
-    if (tile->outer == 1 && tile->inner >= 2 * SPLIT) return fold_one(&m, n_chunks);
-    if (tile->outer * tile->inner < 2 * SPLIT) return run_rows(&m, 0, tile->outer);
-    return nx_parallel(tile->outer, grain > 0 ? grain : 1, run_rows, &m);
+    int64_t n_chunks = (tile->inner + NX_REDUCE_CHUNK - 1) / NX_REDUCE_CHUNK, cost = cost_of(tile);
+    if (tile->outer == 1 && n_chunks > 1 && nx_is_long(tile->inner, cost)) return fold_one(&m, n_chunks);
+    if (!nx_is_long(tile->outer * tile->inner, cost)) return run_rows(&m, 0, tile->outer);
+    return nx_parallel(tile->outer, nx_grain(tile->inner * cost), run_rows, &m);
 }

@@ -43,6 +43,9 @@ void nx_walk_add(nx_walk *walk, const nx_array *array);      /* broadcasts to th
 void nx_walk_merge(nx_walk *walk);
 typedef void nx_walk_fn(void *arg, char *const *ptrs, const int64_t *steps, int64_t n);
 void nx_walk_run(const nx_walk *walk, nx_walk_fn *inner, void *arg);
+/* The same on several threads, if it is long; an element costs as much as moving `cost` bytes. `inner` may run on any of
+ * them, and gets parts of the innermost dimension too. */
+void nx_walk_spread(const nx_walk *walk, int64_t cost, nx_walk_fn *inner, void *arg);
 
 /* Kernels for the kinds that are made of loops; run->op->def says which. */
 /* The dtype whose loop a point operator takes, and the loop; NULL: it has none. `in` are all arguments. */
@@ -50,6 +53,14 @@ nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in);
 nx_loop_fn *nx_point_loop(const nx_point *point, const nx_value *in, nx_dtype dtype);
 nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out);
+/* ---- folding in chunks of NX_REDUCE_CHUNK elements; eager and tile programs do it with these, hence the same bits -------- */
+typedef struct nx_reduce_state { _Alignas(64) char bytes[64]; } nx_reduce_state; /* room for a state of any loop */
+/* The states of chunks are merged in pairs, pairs of pairs and so on, so that what is lost to rounding grows with the
+ * logarithm of their number. levels[k*width ..] holds `width` states, each of 2^k chunks; it needs no init. */
+enum { NX_REDUCE_LEVELS = 48 };
+void nx_reduce_push(const nx_reduce_loop *loop, nx_reduce_state *levels, int width, int64_t nth, nx_reduce_state *part);
+/* All of n > 0 pushed chunks together: `width` states in `levels`. */
+nx_reduce_state *nx_reduce_finish(const nx_reduce_loop *loop, nx_reduce_state *levels, int width, int64_t n);
 /* n elements, steps in bytes; the same address is allowed for one dtype, otherwise no overlap. */
 void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, const char *from,
              int64_t from_step, int64_t n);

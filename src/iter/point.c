@@ -5,7 +5,7 @@
  * everything is computed in float32 and rounded once, as PyTorch multiplies. */
 #include "iter/private.h"
 
-enum { PIECE = 512 };
+enum { PIECE = 512, CAST = 8 }; /* elements; what casting one costs */
 
 nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
     const nx_value *operands[NX_COUNT(point->promoting_param)];
@@ -50,28 +50,37 @@ static inline void cast_constants(const nx_point *point, const nx_value *in, nx_
 }
 
 /* ---- whole division of integers ------------------------------------------------------------------------ */
-static void find_zero(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
-    const nx_dtype *dtype = ((void **)arg)[0];
-    bool *found = ((void **)arg)[1];
-    int64_t x;
-    for (int64_t i = 0; i < n && !*found; i++) {
-        nx_cast(NX_I64, (char *)&x, 0, *dtype, ptrs[0] + i * steps[0], 0, 1);
-        *found = x == 0;
+#define DEFINE_FIND(bits)                                                                                \
+    static void find_zero_##bits(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {        \
+        const uint##bits##_t *x = (const uint##bits##_t *)ptrs[0];                                       \
+        const int64_t step = steps[0] / (int64_t)sizeof *x;                                              \
+        bool found = false;                                                                              \
+        if (step == 1) for (int64_t i = 0; i < n; i++) found |= x[i] == 0;                               \
+        else for (int64_t i = 0; i < n; i++) found |= x[i * step] == 0;                                  \
+        *(bool *)arg |= found;                                                                           \
     }
-}
+DEFINE_FIND(8)
+DEFINE_FIND(16)
+DEFINE_FIND(32)
+DEFINE_FIND(64)
 
 static nx_status check_divisor(const nx_run *run, const nx_value *by) {
     bool found = false;
     if (by->tag == NX_TAG_TENSOR) {
+        static nx_walk_fn *const finds[9] = {[1] = find_zero_8, [2] = find_zero_16, [4] = find_zero_32, [8] = find_zero_64};
         nx_walk walk;
-        nx_dtype dtype = (nx_dtype)by->array->dtype;
         nx_walk_start(&walk, by->array->ndim, by->array->sizes);
         nx_walk_add(&walk, by->array);
         nx_walk_merge(&walk);
-        nx_walk_run(&walk, find_zero, (void *[]){&dtype, &found});
+        nx_walk_run(&walk, finds[nx_dtype_bytes((nx_dtype)by->array->dtype)], &found);
     } else found = by->i == 0; /* a float would have made it a division of floats */
     if (!found) return NX_OK;
     return nx_fail(NX_RUNTIME, "%s: ZeroDivisionError: an integer is divided by 0", nx_op_name(run->op));
+}
+
+/* Of an element, as for nx_grain: what is moved and the functions. */
+static inline int64_t cost_of(const nx_point *point, nx_dtype dtype) {
+    return (point->n_out + point->n_in) * (int64_t)nx_dtype_sizes[dtype] + 2 * point->cost;
 }
 
 /* ---- plain --------------------------------------------------------------------------------------------- */
@@ -161,12 +170,12 @@ static nx_status bind_plain(nx_kernel_fn *kernel, const nx_run *run, const nx_va
     if (kernel != nx_point_kernel) return NX_OK;
     const nx_point *point = run->op->def->point;
     int n = point->n_out + point->n_in;
-    bool is_short = out[0].array->numel < 2 * NX__SPLIT;
+    nx_dtype dtype = (nx_dtype)out[0].array->dtype;
+    bool is_short = !nx_is_long(out[0].array->numel, cost_of(point, dtype));
     bool fits = n <= NX_MAX_OPERANDS && point->n_constants <= NX_COUNT(((bound_plain *)0)->constants);
     if (point->divisor || point->result == NX_POINT_BOOL || !fits || !is_short) return NX_OK;
     bound_plain *call = nx_alloc(sizeof *call);
     if (call == NULL) return nx_fail_memory(sizeof *call);
-    nx_dtype dtype = (nx_dtype)out[0].array->dtype;
     *call = (bound_plain){.bound = {run_bound}, .numel = out[0].array->numel, .n = n, .loop = nx_point_loop(point, in, dtype)};
     if (call->loop == NULL || !gather_plain(point, in, out, call->ptrs, call->steps, call->numbers)) {
         nx_free(call);
@@ -302,7 +311,7 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
         add_operand(&call, &walk, &in[point->in_param[k]], point->exact >> k & 1);
     cast_constants(point, in, call.computing, call.constants);
     nx_walk_merge(&walk);
-    nx__walk_spread(&walk, call.casts ? run_casting : run_direct, &call);
+    nx_walk_spread(&walk, cost_of(point, call.computing) + (call.casts ? CAST : 0), call.casts ? run_casting : run_direct, &call);
     return NX_OK;
 }
 
@@ -320,10 +329,10 @@ nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     nx_loop_fn *loop = find_loop(point, in, dtype);
     if (NX_UNLIKELY(loop == NULL)) return fail_dtype(run, dtype);
     cast_constants(point, in, dtype, constants);
-    if (NX_LIKELY(numel < 2 * NX__SPLIT || point->n_out + point->n_in > NX_MAX_OPERANDS)) {
+    if (NX_LIKELY(!nx_is_long(numel, cost_of(point, dtype)) || point->n_out + point->n_in > NX_MAX_OPERANDS)) {
         loop(ptrs, steps, numel, constants);
         return NX_OK;
     }
     plain call = {loop, ptrs, steps, constants, point->n_out + point->n_in};
-    return nx_parallel(numel, NX__SPLIT, run_part, &call);
+    return nx_parallel(numel, nx_grain(cost_of(point, dtype)), run_part, &call);
 }

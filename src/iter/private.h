@@ -4,10 +4,6 @@
 
 #include "iter/iter.h"
 
-enum { NX__SPLIT = 32768 }; /* elements worth a thread */
-
-/* As nx_walk_run, in pieces of the outermost dimension on several threads. `inner` may run on any of them. */
-void nx__walk_spread(const nx_walk *walk, nx_walk_fn *inner, void *arg);
 /* Loops of moves.c at one instruction-set level; steps in bytes. */
 typedef void nx__cast_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n);
 typedef void nx__plane_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows,

@@ -1,15 +1,15 @@
 /* Reductions on the CPU. The reduced dimensions are merged and put in order of memory; every result element
- * folds its elements in that order, NX_REDUCE_CHUNK at a time, and merges the chunks' states in order: a
+ * folds its elements in that order, NX_REDUCE_CHUNK at a time, and merges the chunks' states in pairs (nx_reduce_push): a
  * fixed order, whatever the number of threads, and the one that tile programs follow. Where the results lie
  * closer together than the elements of one of them (sum over rows), a tile of COLUMNS results is folded side
  * by side, row after row: its states stand strand by strand, so that a row is added as a vector. Elements of
  * another dtype than the result's are cast first, in pieces. Next: dispatch.h, nx_reduce_loop. */
 #include "iter/private.h"
 
-enum { COLUMNS = NX_REDUCE_COLUMNS, BLOCK = 64 }; /* results side by side, rows cast at a time */
+enum { COLUMNS = NX_REDUCE_COLUMNS, BLOCK = 64, FOLD = 4 }; /* results side by side, rows cast at a time, cost of folding */
 
 typedef struct axis { int64_t size, step, out_step; } axis; /* steps in bytes; out_step 0 when reduced */
-typedef union state { char bytes[64]; _Alignas(64) double align; } state;
+typedef nx_reduce_state state;
 
 typedef struct reduction {
     const nx_reduce_loop *loop;
@@ -20,8 +20,9 @@ typedef struct reduction {
     axis kept[NX_MAX_DIMS], reduced[NX_MAX_DIMS]; /* innermost last */
     int64_t count;                    /* elements of one result */
     axis column;                      /* results side by side: the innermost kept axis, or one */
-    int64_t tiles;
-    bool by_columns, once; /* once: one chunk, which need not be merged */
+    int64_t tiles, n_chunks;          /* of the column axis; of a result */
+    bool by_columns;
+    int width;                        /* states of a tile */
 } reduction;
 
 /* ---- folding ------------------------------------------------------------------------------------------- */
@@ -36,31 +37,64 @@ static void fold_piece(const reduction *r, state *s, const char *x, int64_t step
     r->loop->fold(s, cast, bytes, n);
 }
 
-/* n: results; n_states: states in use, all of them where the results stand side by side. */
-typedef struct tile { state total[COLUMNS], part[COLUMNS]; int64_t filled; int n, n_states; } tile;
-
-/* Strand by strand or not: init and merge do the same to every number of a state. */
-static void close_chunk(const reduction *r, tile *t) {
-    for (int c = 0; c < t->n_states; c++) {
-        r->loop->merge(&t->total[c], &t->part[c]);
-        r->loop->init(&t->part[c]);
-    }
-    t->filled = 0;
-}
-
 /* n elements of each column, which begin a strand. */
-static void fold_columns(const reduction *r, tile *t, const char *x, int64_t step, int64_t n) {
+static void fold_columns(const reduction *r, state *states, int columns, const char *x, int64_t step, int64_t n) {
     int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
     if (r->from == r->dtype && r->column.step == bytes) {
-        r->loop->fold_columns(t->part, x, step, n, t->n);
+        r->loop->fold_columns(states, x, step, n, columns);
         return;
     }
     _Alignas(64) char cast[BLOCK * COLUMNS * 8];
     for (int64_t done = 0, part; done < n; done += part) {
         part = n - done < BLOCK ? n - done : BLOCK;
         for (int64_t i = 0; i < part; i++, x += step)
-            nx_cast(r->dtype, cast + i * COLUMNS * bytes, bytes, r->from, x, r->column.step, t->n);
-        r->loop->fold_columns(t->part, cast, COLUMNS * bytes, part, t->n);
+            nx_cast(r->dtype, cast + i * COLUMNS * bytes, bytes, r->from, x, r->column.step, columns);
+        r->loop->fold_columns(states, cast, COLUMNS * bytes, part, columns);
+    }
+}
+
+/* One result, or COLUMNS of them side by side; the last tile has fewer. */
+typedef struct tile { const char *x; char *out; int columns; } tile;
+
+/* A tile's number counts its place along the columns first, then the other kept axes. */
+static tile tile_at(const reduction *r, int64_t nth) {
+    int64_t first = nth % r->tiles * COLUMNS, rest = nth / r->tiles;
+    tile t = {r->x + first * r->column.step, r->out + first * r->column.out_step,
+              (int)nx_least(COLUMNS, r->column.size - first)};
+    for (int d = r->n_kept - 1; d >= 0; d--) {
+        t.x += rest % r->kept[d].size * r->kept[d].step;
+        t.out += rest % r->kept[d].size * r->kept[d].out_step;
+        rest /= r->kept[d].size;
+    }
+    return t;
+}
+
+/* Elements of chunk `nth` of each result into r->width fresh states. */
+static void fold_chunk(const reduction *r, const tile *t, int64_t nth, state *states) {
+    int64_t index[NX_MAX_DIMS], at = nth * NX_REDUCE_CHUNK, left = nx_least(NX_REDUCE_CHUNK, r->count - at);
+    const char *x = t->x;
+    int last = r->n_reduced - 1;
+    const axis *run = &r->reduced[last];
+    for (int c = 0; c < r->width; c++) r->loop->init(&states[c]);
+    if (left <= 0) return;
+    for (int d = last; d >= 0; d--) {
+        index[d] = at % r->reduced[d].size;
+        x += index[d] * r->reduced[d].step;
+        at /= r->reduced[d].size;
+    }
+    for (;;) {
+        int64_t n = nx_least(left, run->size - index[last]);
+        if (r->by_columns) fold_columns(r, states, t->columns, x, run->step, n);
+        else fold_piece(r, states, x, run->step, n);
+        if ((left -= n) == 0) return;
+        x -= index[last] * run->step;
+        index[last] = 0;
+        for (int d = last - 1; d >= 0; d--) {
+            x += r->reduced[d].step;
+            if (++index[d] < r->reduced[d].size) break;
+            x -= r->reduced[d].step * r->reduced[d].size;
+            index[d] = 0;
+        }
     }
 }
 
@@ -71,67 +105,55 @@ static void take_column(const reduction *r, const state *states, int column, sta
         memcpy(out->bytes + (size_t)k * bytes, (const char *)states + (size_t)(k * COLUMNS + column) * bytes, bytes);
 }
 
-static void write_results(const reduction *r, const tile *t, char *out) {
-    const state *states = r->once ? t->part : t->total;
-    for (int c = 0; c < t->n; c++, out += r->column.out_step) {
+static void write_results(const reduction *r, const tile *t, const state *states) {
+    if (!r->by_columns) {
+        r->loop->done(states, r->count, t->out);
+        return;
+    }
+    for (int c = 0; c < t->columns; c++) {
         state gathered;
-        if (r->by_columns) take_column(r, states, c, &gathered);
-        r->loop->done(r->by_columns ? &gathered : &states[c], r->count, out);
+        take_column(r, states, c, &gathered);
+        r->loop->done(&gathered, r->count, t->out + c * r->column.out_step);
     }
 }
 
-/* One run of the innermost reduced axis, for all columns. */
-static void fold_run(const reduction *r, tile *t, const char *x) {
-    const axis *run = &r->reduced[r->n_reduced - 1];
-    for (int64_t done = 0, n; done < run->size; done += n) {
-        n = run->size - done;
-        if (n > NX_REDUCE_CHUNK - t->filled) n = NX_REDUCE_CHUNK - t->filled;
-        if (r->by_columns) fold_columns(r, t, x + done * run->step, run->step, n);
-        else fold_piece(r, &t->part[0], x + done * run->step, run->step, n);
-        t->filled += n;
-        if (t->filled == NX_REDUCE_CHUNK && !r->once) close_chunk(r, t);
+/* ---- merging ------------------------------------------------------------------------------------------- */
+void nx_reduce_push(const nx_reduce_loop *loop, state *levels, int width, int64_t nth, state *part) {
+    size_t bytes = sizeof *levels * (size_t)width;
+    for (; nth & 1; nth >>= 1, levels += width) { /* as a counter in base 2 carries */
+        for (int c = 0; c < width; c++) loop->merge(&levels[c], &part[c]);
+        memcpy(part, levels, bytes);
     }
+    memcpy(levels, part, bytes);
 }
 
-static void fold_tile(const reduction *r, tile *t, const char *x) {
-    int64_t index[NX_MAX_DIMS] = {0};
-    int outer = r->n_reduced - 2;
-    for (;;) {
-        int d = outer;
-        fold_run(r, t, x);
-        for (; d >= 0; d--) {
-            x += r->reduced[d].step;
-            if (++index[d] < r->reduced[d].size) break;
-            x -= r->reduced[d].step * r->reduced[d].size;
-            index[d] = 0;
-        }
-        if (d < 0) return;
+state *nx_reduce_finish(const nx_reduce_loop *loop, state *levels, int width, int64_t n) {
+    state *total = NULL;
+    for (; n; n >>= 1, levels += width) {
+        if ((n & 1) == 0) continue;
+        for (int c = 0; total && c < width; c++) loop->merge(&levels[c], &total[c]);
+        total = levels;
     }
+    return total;
 }
 
-/* Tiles begin .. end: a tile's number counts its place along the columns first, then the other kept axes. */
+/* ---- tiles, rows, chunks ------------------------------------------------------------------------------- */
 static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
     const reduction *r = arg;
-    tile t;
+    state part[COLUMNS], levels[NX_REDUCE_LEVELS * COLUMNS];
     for (int64_t k = begin; k < end; k++) {
-        int64_t first = k % r->tiles * COLUMNS, rest = k / r->tiles;
-        const char *x = r->x + first * r->column.step;
-        char *out = r->out + first * r->column.out_step;
-        for (int d = r->n_kept - 1; d >= 0; d--) {
-            x += rest % r->kept[d].size * r->kept[d].step;
-            out += rest % r->kept[d].size * r->kept[d].out_step;
-            rest /= r->kept[d].size;
+        tile t = tile_at(r, k);
+        fold_chunk(r, &t, 0, part);
+        if (r->n_chunks == 1) {
+            write_results(r, &t, part);
+            continue;
         }
-        t.n = r->column.size - first < COLUMNS ? (int)(r->column.size - first) : COLUMNS;
-        t.n_states = r->by_columns ? COLUMNS : t.n;
-        t.filled = 0;
-        for (int c = 0; c < t.n_states; c++) {
-            if (!r->once) r->loop->init(&t.total[c]);
-            r->loop->init(&t.part[c]);
+        nx_reduce_push(r->loop, levels, r->width, 0, part);
+        for (int64_t chunk = 1; chunk < r->n_chunks; chunk++) {
+            fold_chunk(r, &t, chunk, part);
+            nx_reduce_push(r->loop, levels, r->width, chunk, part);
         }
-        if (r->count > 0) fold_tile(r, &t, x);
-        if (t.filled > 0 && !r->once) close_chunk(r, &t);
-        write_results(r, &t, out);
+        write_results(r, &t, nx_reduce_finish(r->loop, levels, r->width, r->n_chunks));
     }
     return NX_OK;
 }
@@ -150,46 +172,53 @@ static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* The common case: everything into one element, in row-major order. */
-static void run_flat(const reduction *r, int64_t n) {
-    state total, part;
-    int64_t bytes = (int64_t)nx_dtype_bytes(r->from);
-    r->loop->init(&total);
-    for (int64_t done = 0; done < n; done += NX_REDUCE_CHUNK) {
-        r->loop->init(&part);
-        fold_piece(r, &part, r->x + done * bytes, bytes,
-                   n - done < NX_REDUCE_CHUNK ? n - done : NX_REDUCE_CHUNK);
-        r->loop->merge(&total, &part);
-    }
-    r->loop->done(&total, n, r->out);
-}
-
-/* ---- one long run: its chunks on several threads, merged in order -------------------------------------- */
+/* Few results of many chunks each: chunks on several threads, each into states of its own, merged afterwards. */
 typedef struct chunks { const reduction *r; state *states; } chunks;
 
 static nx_status run_chunks(void *arg, int64_t begin, int64_t end) {
     const chunks *all = arg;
-    const axis *run = &all->r->reduced[0];
+    const reduction *r = all->r;
     for (int64_t k = begin; k < end; k++) {
-        int64_t first = k * NX_REDUCE_CHUNK,
-                n = run->size - first < NX_REDUCE_CHUNK ? run->size - first : NX_REDUCE_CHUNK;
-        all->r->loop->init(&all->states[k]);
-        fold_piece(all->r, &all->states[k], all->r->x + first * run->step, run->step, n);
+        tile t = tile_at(r, k / r->n_chunks);
+        fold_chunk(r, &t, k % r->n_chunks, all->states + k * r->width);
     }
     return NX_OK;
 }
 
-static bool run_long(reduction *r) {
-    state total;
-    int64_t n_chunks = (r->count + NX_REDUCE_CHUNK - 1) / NX_REDUCE_CHUNK;
-    chunks all = {r, nx_alloc(sizeof(state) * (size_t)n_chunks)};
-    if (all.states == NULL) return false; /* then serially, which needs no memory */
-    (void)!nx_parallel(n_chunks, NX__SPLIT / NX_REDUCE_CHUNK, run_chunks, &all); /* run_chunks cannot fail */
-    r->loop->init(&total);
-    for (int64_t k = 0; k < n_chunks; k++) r->loop->merge(&total, &all.states[k]);
-    r->loop->done(&total, r->count, r->out);
+static nx_status spread_chunks(const reduction *r, int64_t n, int64_t grain) {
+    state levels[NX_REDUCE_LEVELS * COLUMNS];
+    size_t bytes = sizeof(state) * (size_t)(n * r->n_chunks * r->width);
+    chunks all = {r, nx_alloc(bytes)};
+    if (all.states == NULL) return nx_fail_memory(bytes);
+    nx_status status = nx_parallel(n * r->n_chunks, grain, run_chunks, &all);
+    for (int64_t k = 0; k < n && status == NX_OK; k++) {
+        tile t = tile_at(r, k);
+        state *states = all.states + k * r->n_chunks * r->width;
+        for (int64_t chunk = 0; chunk < r->n_chunks; chunk++)
+            nx_reduce_push(r->loop, levels, r->width, chunk, states + chunk * r->width);
+        write_results(r, &t, nx_reduce_finish(r->loop, levels, r->width, r->n_chunks));
+    }
     nx_free(all.states);
-    return true;
+    return status;
+}
+
+/* The common case: everything into one element, in row-major order. */
+static __attribute__((noinline)) void run_flat(const reduction *r, int64_t n) {
+    state part, levels[NX_REDUCE_LEVELS];
+    int64_t bytes = (int64_t)nx_dtype_bytes(r->from), n_chunks = 0;
+    for (int64_t done = 0; done < n; done += NX_REDUCE_CHUNK) {
+        r->loop->init(&part);
+        fold_piece(r, &part, r->x + done * bytes, bytes, nx_least(NX_REDUCE_CHUNK, n - done));
+        nx_reduce_push(r->loop, levels, 1, n_chunks++, &part);
+    }
+    r->loop->done(nx_reduce_finish(r->loop, levels, 1, n_chunks), n, r->out);
+}
+
+static inline void run_chunk(const reduction *r, int64_t n) {
+    state part;
+    r->loop->init(&part);
+    fold_piece(r, &part, r->x, (int64_t)nx_dtype_bytes(r->from), n);
+    r->loop->done(&part, n, r->out);
 }
 
 /* ---- axes ---------------------------------------------------------------------------------------------- */
@@ -243,7 +272,8 @@ static void choose_columns(reduction *r) {
         r->column = *inner;
         r->n_kept--;
     }
-    r->once = r->count <= NX_REDUCE_CHUNK;
+    r->width = r->by_columns ? COLUMNS : 1;
+    r->n_chunks = r->count <= NX_REDUCE_CHUNK ? 1 : (r->count + NX_REDUCE_CHUNK - 1) / NX_REDUCE_CHUNK;
     r->tiles = (r->column.size + COLUMNS - 1) / COLUMNS;
 }
 
@@ -257,22 +287,23 @@ nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out) {
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for '%s'", run->op->def->name,
                        nx_dtype_kind(result->dtype));
     if (result->numel == 0) return NX_OK;
+    int64_t bytes = (int64_t)nx_dtype_bytes(self->dtype) + FOLD;
     r.dtype = result->dtype;
     r.from = self->dtype;
     r.x = self->data;
     r.out = result->data;
-    if (NX_LIKELY(result->numel == 1 && self->contiguous && self->numel < 2 * NX__SPLIT)) {
-        run_flat(&r, self->numel);
+    if (NX_LIKELY(result->numel == 1 && self->contiguous && !nx_is_long(self->numel, bytes))) {
+        if (NX_LIKELY(self->numel <= NX_REDUCE_CHUNK)) run_chunk(&r, self->numel);
+        else run_flat(&r, self->numel);
         return NX_OK;
     }
     NX_TRY(split_axes(reduce, in, self, result, &r));
     choose_columns(&r);
     int64_t n = r.tiles;
     for (int d = 0; d < r.n_kept; d++) n *= r.kept[d].size;
-    if (n == 1 && r.column.size == 1 && r.n_reduced == 1 && r.count >= 2 * NX__SPLIT && run_long(&r))
-        return NX_OK;
-    int64_t work = r.count * (r.column.size < COLUMNS ? r.column.size : COLUMNS);
-    bool short_rows = r.once && !r.by_columns && r.n_kept == 1 && r.n_reduced == 1 && r.from == r.dtype;
-    return nx_parallel(n, work >= NX__SPLIT ? 1 : NX__SPLIT / (work > 0 ? work : 1), short_rows ? run_rows : run_tiles,
-                       &r);
+    int64_t columns = nx_least(r.column.size, COLUMNS);
+    if (r.n_chunks > 1 && n < 2 * nx_num_threads() && nx_is_long(self->numel, bytes))
+        return spread_chunks(&r, n, nx_grain(columns * NX_REDUCE_CHUNK * bytes));
+    bool short_rows = r.n_chunks == 1 && !r.by_columns && r.n_kept == 1 && r.n_reduced == 1 && r.from == r.dtype;
+    return nx_parallel(n, nx_grain(r.count * columns * bytes), short_rows ? run_rows : run_tiles, &r);
 }

@@ -4,6 +4,8 @@
  * that follow each other without a gap in every operand become one. */
 #include "iter/private.h"
 
+#include <assert.h>
+
 void nx_walk_start(nx_walk *walk, int ndim, const int64_t *size) {
     walk->n = 0;
     walk->ndim = ndim;
@@ -77,51 +79,58 @@ void nx_walk_merge(nx_walk *walk) {
 
 static int64_t count(const nx_walk *walk) { return nx_numel(walk->ndim, walk->size); }
 
-void nx_walk_run(const nx_walk *walk, nx_walk_fn *inner, void *arg) {
+/* Elements begin .. end in the order of the walk, which has dimensions. */
+static void run_range(const nx_walk *walk, int64_t begin, int64_t end, nx_walk_fn *inner, void *arg) {
     char *ptrs[NX_MAX_OPERANDS];
-    int64_t steps[NX_MAX_OPERANDS], index[NX_MAX_DIMS];
+    int64_t steps[NX_MAX_OPERANDS], index[NX_MAX_DIMS], rest = begin;
     int last = walk->ndim - 1;
-    if (count(walk) == 0) return;
     for (int k = 0; k < walk->n; k++) {
         ptrs[k] = walk->ptr[k];
-        steps[k] = last >= 0 ? walk->step[k][last] : 0;
+        steps[k] = walk->step[k][last];
     }
-    if (last <= 0) {
-        inner(arg, ptrs, steps, last < 0 ? 1 : walk->size[0]);
-        return;
+    for (int d = last; d >= 0; d--) {
+        index[d] = rest % walk->size[d];
+        rest /= walk->size[d];
+        for (int k = 0; k < walk->n; k++) ptrs[k] += index[d] * walk->step[k][d];
     }
-    for (int d = 0; d < last; d++) index[d] = 0;
     for (;;) {
-        inner(arg, ptrs, steps, walk->size[last]);
-        int d = last - 1;
-        for (; d >= 0; d--) {
+        int64_t n = nx_least(end - begin, walk->size[last] - index[last]);
+        inner(arg, ptrs, steps, n);
+        if ((begin += n) == end) return;
+        for (int k = 0; k < walk->n; k++) ptrs[k] -= index[last] * steps[k];
+        index[last] = 0;
+        for (int d = last - 1; d >= 0; d--) {
             for (int k = 0; k < walk->n; k++) ptrs[k] += walk->step[k][d];
             if (++index[d] < walk->size[d]) break;
             for (int k = 0; k < walk->n; k++) ptrs[k] -= walk->step[k][d] * walk->size[d];
             index[d] = 0;
         }
-        if (d < 0) return;
     }
+}
+
+void nx_walk_run(const nx_walk *walk, nx_walk_fn *inner, void *arg) {
+    int64_t n = count(walk);
+    if (n == 0) return;
+    if (walk->ndim) run_range(walk, 0, n, inner, arg);
+    else inner(arg, walk->ptr, (const int64_t[NX_MAX_OPERANDS]){0}, 1);
 }
 
 typedef struct piece { const nx_walk *walk; nx_walk_fn *inner; void *arg; } piece;
 
 static nx_status run_piece(void *arg, int64_t begin, int64_t end) {
     const piece *whole = arg;
-    nx_walk part = *whole->walk;
-    part.size[0] = end - begin;
-    for (int k = 0; k < part.n; k++) part.ptr[k] += part.step[k][0] * begin;
-    nx_walk_run(&part, whole->inner, whole->arg);
+    run_range(whole->walk, begin, end, whole->inner, whole->arg);
     return NX_OK;
 }
 
-void nx__walk_spread(const nx_walk *walk, nx_walk_fn *inner, void *arg) {
+void nx_walk_spread(const nx_walk *walk, int64_t cost, nx_walk_fn *inner, void *arg) {
     int64_t n = count(walk);
-    if (n < 2 * NX__SPLIT || walk->ndim == 0) {
+    if (walk->ndim == 0 || !nx_is_long(n, cost)) {
         nx_walk_run(walk, inner, arg);
         return;
     }
-    int64_t row = n / walk->size[0], grain = row >= NX__SPLIT ? 1 : NX__SPLIT / row;
     piece whole = {walk, inner, arg};
-    (void)!nx_parallel(walk->size[0], grain, run_piece, &whole); /* run_piece cannot fail */
+    nx_status status = nx_parallel(n, nx_grain(cost), run_piece, &whole);
+    assert(status == NX_OK); /* run_piece cannot fail */
+    (void)status;
 }

@@ -188,17 +188,17 @@ static void test_empty_sums(void **state) {
     nx_tensor_unref(x);
 }
 
-/* A full sum has the same bits however many threads there are: chunks are merged in order. */
+/* A full sum has the same bits however many threads there are: chunks are merged in pairs, these in pairs, and so on. */
 static void test_sum_is_deterministic(void **state) {
-    enum { N = 300001 };
+    enum { N = 300001, CHUNKS = (N + NX_REDUCE_CHUNK - 1) / NX_REDUCE_CHUNK };
     nx_tensor *x = counted(NX_F32, 1, SIZES(N), 0);
     for (int i = 0; i < N; i++) ((float *)x->a.data)[i] = 1.0f / (float)(i + 1);
-    float total = 0;
-    for (int i = 0; i < N; i += NX_REDUCE_CHUNK) {
-        float chunk = 0;
-        for (int k = i; k < N && k < i + NX_REDUCE_CHUNK; k++) chunk += ((float *)x->a.data)[k];
-        total += chunk;
+    float of_chunk[CHUNKS] = {0};
+    for (int i = 0; i < N; i++) of_chunk[i / NX_REDUCE_CHUNK] += ((float *)x->a.data)[i];
+    for (int step = 1; step < CHUNKS; step *= 2) {
+        for (int k = 0; k + step < CHUNKS; k += 2 * step) of_chunk[k] += of_chunk[k + step];
     }
+    float total = of_chunk[0];
     int threads = nx_num_threads();
     for (int n = 1; n <= 3; n++) {
         nx_set_num_threads(n);
