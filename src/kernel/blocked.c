@@ -1,7 +1,8 @@
 /* Products of float32 matrices of any size out of panels (panel.c). Blocks of b, DEPTH by COLUMNS, are packed panel by
  * panel; each panel stays in the first-level cache while all rows of a meet it. Where the lines of a would fall on top of
  * each other there, a strip of rows is packed instead and meets all panels. Sums go on from one block of DEPTH to the
- * next in c, so that a row of the result does not depend on how the rows are split over threads. */
+ * next in c, so that an element of the result does not depend on how the product is split over threads: then all of b is
+ * packed first, by all threads, and each of them multiplies rectangles of the result. */
 #include "kernel/panel.h"
 
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__panels nx__panels)
@@ -93,4 +94,109 @@ nx_status nx_product_run(const nx_product *p) {
     }
     if (p->room == NULL) nx_free(w.b);
     return NX_OK;
+}
+
+/* ---- on several threads ------------------------------------------------------------------------------------------ */
+enum {
+    WORTH_SPLITTING = 1 << 21,   /* multiplications */
+    PACKED = 1 << 20,            /* numbers of b that are packed at a time */
+    MOST_PARTS = 16, LEAST_PARTS = 2 /* of a cell: panels side by side, and as many rows as a panel has at most */
+};
+
+/* Columns first .. first + columns of a product, cut into cells of `rows` rows and `panels` panels. */
+typedef struct spread {
+    const nx_product *p;
+    const nx__panels *level;
+    float *b;                     /* packed: panel after panel, each of them all of k */
+    int64_t first, columns, rows, panels, across;
+} spread;
+
+static int64_t n_panels(const spread *w) { return (w->columns + w->level->columns - 1) / w->level->columns; }
+
+static nx_status pack_panels(void *arg, int64_t begin, int64_t end) {
+    const spread *w = arg;
+    const nx_product *p = w->p;
+    for (int64_t j = begin; j < end; j++) {
+        int64_t column = j * w->level->columns;
+        w->level->pack_b(w->b + column * p->k, p->b + (w->first + column) * p->b_column_step, p->b_k_step, p->b_column_step,
+                         p->k, nx_least(w->level->columns, w->columns - column));
+    }
+    return NX_OK;
+}
+
+/* Rows that meet all panels of a cell while a block of DEPTH of them stays in the second-level cache. `strip` is room for
+ * as many of them as a panel has, packed, NULL: they need not be. */
+static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t panel, int64_t end, float *strip) {
+    const nx_product *p = w->p;
+    blocks block = {.p = p, .panels = w->level, .b = w->b};
+    for (block.first_k = 0; block.first_k < p->k; block.first_k += block.k) {
+        block.k = nx_least(DEPTH, p->k - block.first_k);
+        for (int64_t j = panel; j < end; j++) {
+            int64_t column = j * w->level->columns;
+            nx__panel at = panel_at(&block, row, w->first + column);
+            at.packed = w->b + column * p->k + block.first_k * w->level->columns;
+            at.is_packed = true;
+            if (strip) {
+                if (j == panel) w->level->pack_a(strip, at.a, p->a_row_step, p->a_k_step, block.k, rows);
+                at.a = strip;
+                at.a_row_step = 1;
+                at.a_k_step = rows;
+            }
+            w->level->multiply(&at, rows, nx_least(w->level->columns, w->columns - column));
+        }
+    }
+}
+
+static nx_status multiply_cells(void *arg, int64_t begin, int64_t end) {
+    const spread *w = arg;
+    _Alignas(64) float strip[DEPTH * NX__PANEL_MOST_ROWS];
+    bool packs = must_pack(w->p);
+    for (int64_t cell = begin; cell < end; cell++) {
+        int64_t row = cell / w->across * w->rows, last = nx_least(row + w->rows, w->p->m);
+        int64_t panel = cell % w->across * w->panels, last_panel = nx_least(panel + w->panels, n_panels(w));
+        int64_t step = packs ? w->level->rows : w->rows;
+        for (; row < last; row += step) multiply_rows(w, row, nx_least(step, last - row), panel, last_panel, packs ? strip : NULL);
+    }
+    return NX_OK;
+}
+
+/* Large cells, but enough of them for all threads. Returns how many. */
+static int64_t cut_cells(spread *w) {
+    const int64_t least = LEAST_PARTS * w->level->rows;
+    w->rows = MOST_PARTS * w->level->rows;
+    w->panels = MOST_PARTS;
+    for (;;) {
+        w->across = (n_panels(w) + w->panels - 1) / w->panels;
+        int64_t cells = (w->p->m + w->rows - 1) / w->rows * w->across;
+        if (cells >= 2 * nx_num_threads() || (w->rows == least && w->panels == LEAST_PARTS)) return cells;
+        bool is_wide = w->panels * w->level->columns >= w->rows || w->rows == least;
+        if (w->panels > LEAST_PARTS && is_wide) w->panels /= 2;
+        else w->rows /= 2;
+    }
+}
+
+nx_status nx_product_spread(const nx_product *p) {
+    int64_t work = p->m * p->n * p->k;
+    if (nx_num_threads() == 1 || work < 2 * WORTH_SPLITTING) {
+        void *token = nx_long_begin(work / (WORTH_SPLITTING / NX_PIECE));
+        nx_status status = nx_product_run(p);
+        if (token) nx_block_end(token);
+        return status;
+    }
+    spread w = {.p = p, .level = nx__panels_get()};
+    const int64_t width = w.level->columns, whole = (p->n + width - 1) / width * width;
+    int64_t most = PACKED / p->k / width * width;
+    if (most < MOST_PARTS * width) most = MOST_PARTS * width;
+    most = nx_least(most, whole);
+    w.b = nx_alloc(sizeof(float) * (size_t)(most * p->k));
+    if (w.b == NULL) return nx_fail_memory(sizeof(float) * (size_t)(most * p->k));
+    nx_status status = NX_OK;
+    for (; w.first < p->n && status == NX_OK; w.first += w.columns) {
+        w.columns = nx_least(most, p->n - w.first);
+        int64_t cells = cut_cells(&w);
+        status = nx_parallel(n_panels(&w), nx_least(n_panels(&w), 4), pack_panels, &w);
+        if (status == NX_OK) status = nx_parallel(cells, 1, multiply_cells, &w);
+    }
+    nx_free(w.b);
+    return status;
 }

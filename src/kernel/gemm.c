@@ -62,7 +62,7 @@ static nx_status load_operand(const nx_array *a, nx_dtype dtype, operand *out) {
 typedef struct product {
     operand a, b, c;
     int64_t m, n, k;
-    bool by_rows, is_double;
+    bool is_double;
     double alpha, beta; /* c = alpha*a*b + beta*c; beta 0 does not read c */
     const float *start; /* of multiply_panels: added to the product, NULL: see beta */
     int64_t start_row_step;
@@ -74,25 +74,13 @@ static bool suits_panels(const product *p) {
            nx_product_runs();
 }
 
-/* Rows (or columns) begin .. end of the product. */
-static nx_status multiply_panels(const product *p, int64_t begin, int64_t end) {
-    nx_product part = {.m = p->m, .n = p->n, .k = p->k, .a = p->a.data, .b = p->b.data, .c = p->c.data,
-                       .a_row_step = p->a.transposed ? 1 : p->a.ld, .a_k_step = p->a.transposed ? p->a.ld : 1,
-                       .b_k_step = p->b.transposed ? 1 : p->b.ld, .b_column_step = p->b.transposed ? p->b.ld : 1,
-                       .c_row_step = p->c.ld, .start = p->start, .start_row_step = p->start_row_step,
-                       .add = p->beta == 1};
-    if (p->by_rows) {
-        part.m = end - begin;
-        part.a += begin * part.a_row_step;
-        part.c += begin * part.c_row_step;
-        part.start += part.start ? begin * part.start_row_step : 0;
-    } else {
-        part.n = end - begin;
-        part.b += begin * part.b_column_step;
-        part.c += begin;
-        part.start += part.start ? begin : 0;
-    }
-    return nx_product_run(&part);
+/* The whole product, on as many threads as it is worth: its elements do not depend on how it is cut. */
+static nx_status multiply_panels(const product *p) {
+    return nx_product_spread(&(nx_product){
+        .m = p->m, .n = p->n, .k = p->k, .a = p->a.data, .b = p->b.data, .c = p->c.data,
+        .a_row_step = p->a.transposed ? 1 : p->a.ld, .a_k_step = p->a.transposed ? p->a.ld : 1,
+        .b_k_step = p->b.transposed ? 1 : p->b.ld, .b_column_step = p->b.transposed ? p->b.ld : 1,
+        .c_row_step = p->c.ld, .start = p->start, .start_row_step = p->start_row_step, .add = p->beta == 1});
 }
 
 /* One column or one row: every element of the matrix is read once, which the general product is slow at. */
@@ -116,35 +104,24 @@ static void multiply_vector(const product *p, int m, int n, const char *a, const
     }
 }
 
-static nx_status run_blas(void *arg, int64_t begin, int64_t end) {
-    const product *p = arg;
+/* Rows row .. row + m and columns column .. column + n of the product. */
+static void multiply_cell(const product *p, int64_t row, int64_t column, int m, int n) {
     const nx_blas *blas = nx_blas_get();
-    if (suits_panels(p)) return multiply_panels(p, begin, end);
     int64_t bytes = p->is_double ? 8 : 4;
-    int m = (int)(p->by_rows ? end - begin : p->m), n = (int)(p->by_rows ? p->n : end - begin), k = (int)p->k;
-    const char *a = p->a.data, *b = p->b.data;
-    char *c = p->c.data;
-    if (p->by_rows) {
-        a += begin * (p->a.transposed ? 1 : p->a.ld) * bytes;
-        c += begin * p->c.ld * bytes;
-    } else {
-        b += begin * (p->b.transposed ? p->b.ld : 1) * bytes;
-        c += begin * bytes;
-    }
-    if (m == 1 || n == 1) {
-        multiply_vector(p, m, n, a, b, c);
-        return NX_OK;
-    }
-    int trans_a = p->a.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS,
+    const char *a = (const char *)p->a.data + row * (p->a.transposed ? 1 : p->a.ld) * bytes;
+    const char *b = (const char *)p->b.data + column * (p->b.transposed ? p->b.ld : 1) * bytes;
+    char *c = (char *)p->c.data + (row * p->c.ld + column) * bytes;
+    int k = (int)p->k, trans_a = p->a.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS,
         trans_b = p->b.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
-    if (p->is_double) {
+    if (p->m == 1 || p->n == 1) {
+        multiply_vector(p, m, n, a, b, c);
+    } else if (p->is_double) {
         blas->dgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, p->alpha, (const double *)a,
                     (int)p->a.ld, (const double *)b, (int)p->b.ld, p->beta, (double *)c, (int)p->c.ld);
     } else {
         blas->sgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, (float)p->alpha, (const float *)a,
                     (int)p->a.ld, (const float *)b, (int)p->b.ld, (float)p->beta, (float *)c, (int)p->c.ld);
     }
-    return NX_OK;
 }
 
 /* A column-major product is the row-major product of the transposes, the other way round. */
@@ -159,13 +136,27 @@ static void turn_product(product *p) {
     p->b.transposed = !p->b.transposed;
 }
 
-enum { WORTH_SPLITTING = 1 << 21, PIECE = 64 }; /* multiplications; rows or columns of a piece */
+enum { WORTH_SPLITTING = 1 << 21 }; /* multiplications */
+
+/* What a BLAS adds up depends on the sizes that it is called with, so a product is cut into cells by its shape alone,
+ * whatever the number of threads: then that number does not show in the bits. */
+enum { CELL_ROWS = 128, CELL_COLUMNS = 512 };
+
+static nx_status run_cells(void *arg, int64_t begin, int64_t end) {
+    const product *p = arg;
+    int64_t across = (p->n + CELL_COLUMNS - 1) / CELL_COLUMNS;
+    for (int64_t cell = begin; cell < end; cell++) {
+        int64_t row = cell / across * CELL_ROWS, column = cell % across * CELL_COLUMNS;
+        multiply_cell(p, row, column, (int)nx_least(CELL_ROWS, p->m - row), (int)nx_least(CELL_COLUMNS, p->n - column));
+    }
+    return NX_OK;
+}
 
 static nx_status split_blas(product *p) {
-    p->by_rows = p->m >= p->n;
-    int64_t n = p->by_rows ? p->m : p->n;
-    if (p->m * p->n < WORTH_SPLITTING / (p->k ? p->k : 1)) return run_blas(p, 0, n);
-    return nx_parallel(n, PIECE, run_blas, p);
+    if (suits_panels(p)) return multiply_panels(p);
+    int64_t cells = (p->m + CELL_ROWS - 1) / CELL_ROWS * ((p->n + CELL_COLUMNS - 1) / CELL_COLUMNS);
+    int64_t work = nx_least(p->m, CELL_ROWS) * nx_least(p->n, CELL_COLUMNS) * (p->k ? p->k : 1);
+    return nx_parallel(cells, work < WORTH_SPLITTING ? WORTH_SPLITTING / work : 1, run_cells, p);
 }
 
 static bool fits_int(const product *p) {

@@ -54,6 +54,8 @@ typedef struct nx_product {
 bool nx_product_runs(void);
 size_t nx_product_room(int64_t n, int64_t k);
 NX_MUST_USE nx_status nx_product_run(const nx_product *p);
+/* The same bits, on as many threads as it is worth; needs no room. */
+NX_MUST_USE nx_status nx_product_spread(const nx_product *p);
 
 /* ---- rows, at each instruction-set level: row.c ---------------------------------------------------------- */
 /* Rows of n elements of the computing type (float, double). `out` may be the first operand. */
