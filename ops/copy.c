@@ -68,7 +68,7 @@ nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
     }
     nx_cast(dtype, element, bytes, value.tag == NX_TAG_FLOAT ? NX_F64 : NX_I64,
             value.tag == NX_TAG_FLOAT ? (const char *)&value.f : (const char *)&value.i, 8, 1);
-    if (to->contiguous) {
+    if (to->contiguous && !nx_is_long(to->numel, bytes)) {
         fills[bytes](element, (char *const[]){to->data}, &bytes, to->numel);
         return NX_OK;
     }
@@ -76,37 +76,66 @@ nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
     nx_walk_start(&walk, to->ndim, to->sizes);
     nx_walk_add(&walk, to);
     nx_walk_merge(&walk);
-    nx_walk_run(&walk, fills[bytes], element);
+    nx_walk_spread(&walk, bytes, fills[bytes], element);
+    return NX_OK;
+}
+
+/* ---- counting: so many elements at a time in the widest type, then cast ------------------------------------- */
+enum { COUNTED = 512 };
+typedef struct counting {
+    const nx_array *out;
+    double first, step, last; /* of linspace: last, step from it */
+    int64_t first_int, step_int;
+    bool both_ends;
+} counting;
+
+static nx_status count_floats(void *arg, int64_t begin, int64_t end) {
+    const counting *c = arg;
+    nx_dtype dtype = (nx_dtype)c->out->dtype;
+    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), n = c->out->numel, half = c->both_ends ? (n + 1) / 2 : n;
+    double x[COUNTED];
+    for (int64_t at = begin, part; at < end; at += part) {
+        part = nx_least(COUNTED, end - at);
+        for (int64_t i = 0; i < part; i++) {
+            int64_t k = at + i;
+            x[i] = k < half ? c->first + (double)k * c->step : c->last - c->step * (double)(n - 1 - k);
+        }
+        nx_cast(dtype, (char *)c->out->data + at * bytes, bytes, NX_F64, (const char *)x, sizeof *x, part);
+    }
+    return NX_OK;
+}
+
+static nx_status count_ints(void *arg, int64_t begin, int64_t end) {
+    const counting *c = arg;
+    nx_dtype dtype = (nx_dtype)c->out->dtype;
+    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), x[COUNTED];
+    for (int64_t at = begin, part; at < end; at += part) {
+        part = nx_least(COUNTED, end - at);
+        for (int64_t i = 0; i < part; i++) x[i] = (int64_t)((uint64_t)c->first_int + (uint64_t)(at + i) * (uint64_t)c->step_int);
+        nx_cast(dtype, (char *)c->out->data + at * bytes, bytes, NX_I64, (const char *)x, sizeof *x, part);
+    }
     return NX_OK;
 }
 
 /* ---- arange: computed in double, or in int64 where the result is an integer type ---------------------- */
 nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) {
-    nx_dtype dtype = (nx_dtype)out->dtype;
-    int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
-    for (int64_t i = 0; i < out->numel; i++) {
-        char *to = (char *)out->data + i * bytes;
-        if (nx_is_float(dtype)) {
-            double x = nx_value_as_float(&start) + (double)i * nx_value_as_float(&step);
-            nx_cast(dtype, to, 0, NX_F64, (const char *)&x, 0, 1);
-        } else {
-            int64_t x = nx_value_as_int(&start) + i * nx_value_as_int(&step);
-            nx_cast(dtype, to, 0, NX_I64, (const char *)&x, 0, 1);
-        }
+    counting c = {.out = out};
+    if (nx_is_float((nx_dtype)out->dtype)) {
+        c.first = nx_value_as_float(&start);
+        c.step = nx_value_as_float(&step);
+        return nx_parallel(out->numel, nx_grain(16), count_floats, &c);
     }
-    return NX_OK;
+    c.first_int = nx_value_as_int(&start);
+    c.step_int = nx_value_as_int(&step);
+    return nx_parallel(out->numel, nx_grain(16), count_ints, &c);
 }
 
 /* ---- linspace: from both ends, so that the last one is exact --------------------------------------------- */
 nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {
-    nx_dtype dtype = (nx_dtype)out->dtype;
-    int64_t n = out->numel, bytes = (int64_t)nx_dtype_bytes(dtype);
-    double a = nx_value_as_float(&start), b = nx_value_as_float(&end), step = n > 1 ? (b - a) / (double)(n - 1) : 0;
-    for (int64_t i = 0; i < n; i++) {
-        double x = i < (n + 1) / 2 ? a + step * (double)i : b - step * (double)(n - 1 - i);
-        nx_cast(dtype, (char *)out->data + i * bytes, 0, NX_F64, (const char *)&x, 0, 1);
-    }
-    return NX_OK;
+    double a = nx_value_as_float(&start), b = nx_value_as_float(&end);
+    counting c = {.out = out, .first = a, .last = b, .both_ends = true};
+    c.step = out->numel > 1 ? (b - a) / (double)(out->numel - 1) : 0;
+    return nx_parallel(out->numel, nx_grain(16), count_floats, &c);
 }
 
 /* ---- eye ------------------------------------------------------------------------------------------------ */
@@ -122,29 +151,34 @@ nx_status nx__eye(nx_run *run, nx_array *out) {
 /* ---- tril, triu ------------------------------------------------------------------------------------------- */
 /* Zeros columns begin .. end of a row. */
 static void clear_row(char *row, int64_t begin, int64_t end, int64_t step, size_t bytes) {
-    for (int64_t j = begin; j < end; j++) memset(row + j * step, 0, bytes);
+    if (begin < end && step == (int64_t)bytes) memset(row + begin * step, 0, (size_t)(end - begin) * bytes);
+    else for (int64_t j = begin; j < end; j++) memset(row + j * step, 0, bytes);
 }
 
-static void clear_matrix(const nx_array *out, char *at, int64_t diagonal, bool lower) {
-    int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)out->dtype), rows = out->sizes[out->ndim - 2],
-            columns = out->sizes[out->ndim - 1];
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t edge = lower ? i + diagonal + 1 : i + diagonal; /* the first column right of what is kept or cleared */
+typedef struct triangle { const nx_array *out; int64_t diagonal; bool lower; } triangle;
+
+/* Rows begin .. end, those of all matrices counted on. */
+static nx_status clear_rows(void *arg, int64_t begin, int64_t end) {
+    const triangle *t = arg;
+    const nx_array *out = t->out;
+    int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)out->dtype), columns = out->sizes[out->ndim - 1];
+    for (int64_t row = begin; row < end; row++) {
+        int64_t rest = row, offset = 0, i = row % out->sizes[out->ndim - 2];
+        for (int d = out->ndim - 2; d >= 0; d--) {
+            offset += rest % out->sizes[d] * out->strides[d];
+            rest /= out->sizes[d];
+        }
+        int64_t edge = t->lower ? i + t->diagonal + 1 : i + t->diagonal; /* the first column right of what is kept or cleared */
         edge = edge < 0 ? 0 : edge > columns ? columns : edge;
-        clear_row(at + i * out->strides[out->ndim - 2] * bytes, lower ? edge : 0, lower ? columns : edge,
+        clear_row((char *)out->data + offset * bytes, t->lower ? edge : 0, t->lower ? columns : edge,
                   out->strides[out->ndim - 1] * bytes, (size_t)bytes);
     }
+    return NX_OK;
 }
 
 nx_status nx__triangle(nx_run *run, nx_array *out, const nx_array *self, int64_t diagonal, nx_value lower) {
-    int64_t index[NX_MAX_DIMS] = {0}, bytes = (int64_t)nx_dtype_bytes((nx_dtype)out->dtype);
     if (out->data != self->data) nx_copy_cast(out, self);
     if (out->numel == 0) return NX_OK;
-    for (int d = 0; d >= 0;) { /* each matrix of the outer dimensions */
-        int64_t offset = 0;
-        for (int k = 0; k < out->ndim - 2; k++) offset += index[k] * out->strides[k];
-        clear_matrix(out, (char *)out->data + offset * bytes, diagonal, lower.i != 0);
-        for (d = out->ndim - 3; d >= 0 && ++index[d] == out->sizes[d]; d--) index[d] = 0;
-    }
-    return NX_OK;
+    int64_t columns = out->sizes[out->ndim - 1], bytes = (int64_t)nx_dtype_bytes((nx_dtype)out->dtype);
+    return nx_parallel(out->numel / columns, nx_grain(columns * bytes), clear_rows, &(triangle){out, diagonal, lower.i != 0});
 }

@@ -4,7 +4,7 @@
 
 typedef struct product { nx_dtype dtype; double scale; } product;
 
-enum { CHUNK = 256 };
+enum { CHUNK = 256, COST = 16 };
 #define DEFINE(real, code)                                                                               \
     static void keep_##real(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {             \
         const product *p = arg;                                                                          \
@@ -39,6 +39,6 @@ nx_status nx__dropout_keep(nx_run *run, const nx_array *input, double p, nx_valu
     nx_walk_add(&walk, input);
     nx_walk_add(&walk, mask);
     nx_walk_merge(&walk);
-    nx_walk_run(&walk, keep.dtype == NX_F64 ? keep_double : keep_float, &keep);
+    nx_walk_spread(&walk, COST, keep.dtype == NX_F64 ? keep_double : keep_float, &keep);
     return NX_OK;
 }

@@ -36,21 +36,27 @@ static nx_status check_range(const nx_run *run, const int64_t *at, int64_t n, in
 }
 
 /* ---- embedding ------------------------------------------------------------------------------------------ */
-static void copy_rows(const nx_array *out, const nx_array *weight, const int64_t *at, int64_t n) {
+typedef struct lookup { const nx_array *out, *weight; const int64_t *at; } lookup;
+
+static nx_status copy_rows(void *arg, int64_t begin, int64_t end) {
+    const nx_array *out = ((lookup *)arg)->out, *weight = ((lookup *)arg)->weight;
+    const int64_t *at = ((lookup *)arg)->at;
     int64_t columns = weight->sizes[1], bytes = (int64_t)nx_dtype_bytes((nx_dtype)weight->dtype);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = begin; i < end; i++) {
         char *to = (char *)out->data + i * columns * bytes;
         const char *from = (const char *)weight->data + at[i] * weight->strides[0] * bytes;
         if (weight->strides[1] == 1) memcpy(to, from, (size_t)(columns * bytes));
         else nx_cast((nx_dtype)out->dtype, to, bytes, (nx_dtype)weight->dtype, from, weight->strides[1] * bytes, columns);
     }
+    return NX_OK;
 }
 
 nx_status nx__embedding_rows(nx_run *run, nx_array *out, const nx_array *weight, const nx_array *indices) {
     int64_t n = indices->numel, *at;
     NX_TRY(nx__packed_new(indices, NX_I64, &at));
     nx_status status = check_range(run, at, n, weight->sizes[0]);
-    if (status == NX_OK) copy_rows(out, weight, at, n);
+    int64_t cost = 2 * weight->sizes[1] * (int64_t)nx_dtype_bytes((nx_dtype)weight->dtype);
+    if (status == NX_OK) status = nx_parallel(n, nx_grain(cost), copy_rows, &(lookup){out, weight, at});
     nx_free(at);
     return status;
 }
@@ -78,21 +84,35 @@ static void add_row(nx_dtype dtype, char *to, const char *from, int64_t n) {
     }
 }
 
+/* Rows begin .. end of the gradient: each adds what is meant for it in the order of the indices. */
+typedef struct adding_rows { nx_array *out; const char *rows; const int64_t *at; int64_t n, ignored; } adding_rows;
+
+static nx_status add_rows(void *arg, int64_t begin, int64_t end) {
+    const adding_rows *w = arg;
+    nx_dtype dtype = (nx_dtype)w->out->dtype;
+    int64_t columns = w->out->sizes[1], bytes = columns * (int64_t)nx_dtype_bytes(dtype);
+    char *out = w->out->data;
+    memset(out + begin * bytes, 0, (size_t)((end - begin) * bytes));
+    for (int64_t i = 0; i < w->n; i++) {
+        int64_t k = w->at[i];
+        if (k >= begin && k < end && k != w->ignored) add_row(dtype, out + k * bytes, w->rows + i * bytes, columns);
+    }
+    return NX_OK;
+}
+
 nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *grad_output, const nx_array *indices,
                                  int64_t padding_idx) {
     nx_dtype dtype = (nx_dtype)out->dtype;
-    int64_t n = indices->numel, bytes = out->sizes[1] * (int64_t)nx_dtype_bytes(dtype);
-    int64_t *at;
+    int64_t n = indices->numel, *at;
     char *packed = NULL;
     nx_status status = nx__packed_new(indices, NX_I64, &at);
     if (status == NX_OK && !grad_output->contiguous) status = nx__packed_new(grad_output, dtype, &packed);
     const char *rows = packed ? packed : grad_output->data;
     if (status == NX_OK) status = check_range(run, at, n, out->sizes[0]);
     if (status == NX_OK && out->numel) {
-        memset(out->data, 0, (size_t)(out->sizes[0] * bytes));
-        for (int64_t i = 0; i < n; i++) {
-            if (at[i] != padding_idx) add_row(dtype, (char *)out->data + at[i] * bytes, rows + i * bytes, out->sizes[1]);
-        }
+        int64_t all = 3 * (n + out->sizes[0]) * out->sizes[1] * (int64_t)nx_dtype_bytes(dtype);
+        adding_rows w = {out, rows, at, n, padding_idx};
+        status = nx_parallel(out->sizes[0], nx_grain(all / out->sizes[0]), add_rows, &w);
     }
     nx_free(at);
     nx_free(packed);
@@ -100,84 +120,125 @@ nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *gra
 }
 
 /* ---- gather and scatter ----------------------------------------------------------------------------------- */
-/* They go through the rows of `index` along `dim`; each row lies at the same coordinates of the other
- * dimensions in all operands, whose sizes may be larger. */
-typedef struct places {
-    const nx_array *index;
-    int64_t *at;           /* the index, packed; owned */
-    int dim;
-    int64_t n, step, rows; /* of a row: length, step in `at`; how many rows */
-    int64_t limit;         /* size of the dimension that is followed */
-} places;
+/* They go through the elements of the index in order. Element (i, .. at .. , j) of `followed`, whose coordinate along
+ * `dim` the index says, and element (i, .., j) of `other` belong together; both may be larger than the index. Several
+ * threads cut another dimension than `dim`, or, where there is none, the places that are written: so what is written to
+ * a place is written in order. */
+typedef struct places places;
+typedef void place_fn(const places *p, char *followed, char *other, const int64_t *at, int64_t n);
+struct places {
+    const nx_run *run;
+    const nx_array *index, *followed, *other; /* other NULL: one element, `number` */
+    int64_t *at;                              /* the index, packed; owned */
+    char *number;
+    int dim, cut;                             /* cut: the dimension that is cut, -1: the places */
+    int64_t limit;                            /* size of the dimension that is followed */
+    int64_t k_step, followed_step, other_step; /* along `dim` of followed; along the last dimension; bytes */
+    int64_t begin, end;                       /* places that are meant */
+    place_fn *fn;
+    double f;                                 /* what is added is multiplied by these; unused where it is moved */
+    int64_t i;
+};
 
 static nx_status fail_index(const nx_run *run, int64_t at, int dim, int64_t limit) {
     return nx_fail(NX_RUNTIME, "%s: index %lld is out of bounds for dimension %d with size %lld", nx_op_name(run->op),
                    (long long)at, dim, (long long)limit);
 }
 
-static nx_status places_start(places *p, const nx_array *index, int dim, const nx_array *followed) {
-    p->index = index;
-    p->dim = dim;
-    p->n = index->ndim ? index->sizes[dim] : 1;
-    p->rows = p->n ? index->numel / p->n : 0;
-    p->limit = followed->ndim ? followed->sizes[dim] : 1;
-    p->step = 1;
-    for (int d = dim + 1; d < index->ndim; d++) p->step *= index->sizes[d];
-    return nx__packed_new(index, NX_I64, &p->at);
+static int64_t step_in(const nx_array *a, int d) {
+    return a && d >= 0 && d < a->ndim ? a->strides[d] * (int64_t)nx_dtype_bytes(a->dtype) : 0;
 }
 
-/* Where row `row` of the index begins in `a`, in bytes. */
-static char *row_in(const places *p, const nx_array *a, int64_t row) {
-    int64_t offset = 0;
-    for (int d = p->index->ndim - 1; d >= 0; d--) {
-        if (d == p->dim) continue;
-        if (d < a->ndim) offset += row % p->index->sizes[d] * a->strides[d];
-        row /= p->index->sizes[d];
+/* n elements along the last dimension. */
+#define EACH_PLACE(type, what)                                                                                        \
+    for (int64_t q = 0; q < n; q++, followed += p->followed_step, other += p->other_step) {                           \
+        type *there = (type *)(followed + at[q] * p->k_step), *here = (type *)other;                                  \
+        if (at[q] >= p->begin && at[q] < p->end) what;                                                                \
     }
-    return (char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype);
-}
-
-static const int64_t *row_of_index(const places *p, int64_t row) {
-    return p->at + row / p->step * p->step * p->n + row % p->step;
-}
-
-static int64_t step_in(const places *p, const nx_array *a) {
-    return a->ndim ? a->strides[p->dim] * (int64_t)nx_dtype_bytes(a->dtype) : 0;
-}
-
-/* to[i] = from[i] by way of the index: it says where to read (gather) or where to write (scatter). */
 #define DEFINE_MOVE(bits)                                                                                             \
-    static nx_status move_##bits(const nx_run *run, const places *p, const int64_t *at, char *to, int64_t to_step,    \
-                                 const char *from, int64_t from_step, bool writes) {                                  \
-        for (int64_t i = 0; i < p->n; i++) {                                                                          \
-            int64_t k = at[i * p->step];                                                                              \
-            if (k < 0 || k >= p->limit) return fail_index(run, k, p->dim, p->limit);                                  \
-            int64_t there = writes ? k : i, here = writes ? i : k;                                                    \
-            *(uint##bits##_t *)(to + there * to_step) = *(const uint##bits##_t *)(from + here * from_step);           \
-        }                                                                                                             \
-        return NX_OK;                                                                                                 \
+    static void read_##bits(const places *p, char *followed, char *other, const int64_t *at, int64_t n) {             \
+        EACH_PLACE(uint##bits##_t, *here = *there)                                                                    \
+    }                                                                                                                 \
+    static void write_##bits(const places *p, char *followed, char *other, const int64_t *at, int64_t n) {            \
+        EACH_PLACE(uint##bits##_t, *there = *here)                                                                    \
     }
 DEFINE_MOVE(8)
 DEFINE_MOVE(16)
 DEFINE_MOVE(32)
 DEFINE_MOVE(64)
 
-/* `number`: one element stands for all of `from`. */
-static nx_status move_all(const nx_run *run, const places *p, const nx_array *to, const nx_array *from,
-                          const char *number, bool writes) {
-    size_t bytes = nx_dtype_bytes(to->dtype);
-    for (int64_t row = 0; row < p->rows; row++) {
-        const int64_t *at = row_of_index(p, row);
-        char *there = row_in(p, to, row);
-        const char *here = number ? number : row_in(p, from, row);
-        int64_t step = number ? 0 : step_in(p, from);
-        nx_status status = bytes == 1   ? move_8(run, p, at, there, step_in(p, to), here, step, writes)
-                           : bytes == 2 ? move_16(run, p, at, there, step_in(p, to), here, step, writes)
-                           : bytes == 4 ? move_32(run, p, at, there, step_in(p, to), here, step, writes)
-                                        : move_64(run, p, at, there, step_in(p, to), here, step, writes);
-        if (status != NX_OK) return status;
+/* The part of the index that lies in begin .. end of dimension `cut`, row after row of its last dimension. */
+static nx_status run_rows(const places *p, int64_t begin, int64_t end) {
+    const nx_array *index = p->index;
+    int64_t first[NX_MAX_DIMS], size[NX_MAX_DIMS], at[NX_MAX_DIMS], step[NX_MAX_DIMS], packed = 1, offset = 0;
+    int last = index->ndim - 1;
+    char *followed = p->followed->data, *other = p->other ? p->other->data : p->number;
+    for (int d = last; d >= 0; d--) {
+        first[d] = d == p->cut ? begin : 0;
+        size[d] = d == p->cut ? end - begin : index->sizes[d];
+        if (size[d] == 0) return NX_OK;
+        step[d] = packed;
+        packed *= index->sizes[d];
+        at[d] = 0;
+        offset += first[d] * step[d];
+        followed += d == p->dim ? 0 : first[d] * step_in(p->followed, d);
+        other += first[d] * step_in(p->other, d);
     }
-    return NX_OK;
+    for (;;) {
+        const int64_t *row = p->at + offset, n = last < 0 ? 1 : size[last];
+        for (int64_t q = 0; q < n; q++) {
+            if (NX_UNLIKELY(row[q] < 0 || row[q] >= p->limit)) return fail_index(p->run, row[q], p->dim, p->limit);
+        }
+        p->fn(p, followed, other, row, n);
+        int d = last - 1;
+        for (; d >= 0; d--) {
+            int64_t back = ++at[d] < size[d] ? 1 : 1 - size[d];
+            offset += back * step[d];
+            followed += d == p->dim ? 0 : back * step_in(p->followed, d);
+            other += back * step_in(p->other, d);
+            if (back == 1 && at[d] < size[d]) break;
+            at[d] = 0;
+        }
+        if (d < 0) return NX_OK;
+    }
+}
+
+static nx_status run_cut(void *arg, int64_t begin, int64_t end) {
+    places p = *(const places *)arg;
+    if (p.cut >= 0) return run_rows(&p, begin, end);
+    p.begin = begin;
+    p.end = end;
+    return run_rows(&p, 0, 0);
+}
+
+/* Fills what follows from the operands, runs, frees. `writes`: to `followed`. */
+static nx_status run_places(places *p, int64_t dim, bool writes) {
+    const nx_array *index = p->index;
+    int last = index->ndim - 1;
+    p->dim = (int)dim;
+    p->limit = p->followed->ndim ? p->followed->sizes[dim] : 1;
+    p->begin = 0;
+    p->end = p->limit;
+    p->k_step = step_in(p->followed, p->dim);
+    p->followed_step = last == p->dim ? 0 : step_in(p->followed, last);
+    p->other_step = step_in(p->other, last);
+    p->cut = -1;
+    for (int d = 0; d <= last; d++) {
+        bool may = d != p->dim || !writes;
+        if (may && index->sizes[d] > 1 && (p->cut < 0 || index->sizes[d] > index->sizes[p->cut])) p->cut = d;
+    }
+    if (index->numel == 0) return NX_OK;
+    NX_TRY(nx__packed_new(index, NX_I64, &p->at));
+    int64_t n = p->cut >= 0 ? index->sizes[p->cut] : p->limit, cost = 32 * index->numel / n;
+    nx_status status = nx_parallel(n, nx_grain(cost), run_cut, p);
+    nx_free(p->at);
+    return status;
+}
+
+static place_fn *find_move(const nx_array *a, bool writes) {
+    static place_fn *const reads[9] = {[1] = read_8, [2] = read_16, [4] = read_32, [8] = read_64};
+    static place_fn *const all_writes[9] = {[1] = write_8, [2] = write_16, [4] = write_32, [8] = write_64};
+    return (writes ? all_writes : reads)[nx_dtype_bytes((nx_dtype)a->dtype)];
 }
 
 /* `out` as a copy of `self`, unless it is self. */
@@ -186,34 +247,25 @@ static void begin_with(const nx_array *out, const nx_array *self) {
 }
 
 nx_status nx__gather_elements(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
-    places p;
-    NX_TRY(places_start(&p, index, (int)dim, self));
-    nx_status status = move_all(run, &p, out, self, NULL, false);
-    nx_free(p.at);
-    return status;
+    places p = {.run = run, .index = index, .followed = self, .other = out, .fn = find_move(out, false)};
+    return run_places(&p, dim, false);
 }
 
 nx_status nx__scatter_elements(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index,
                                const nx_array *src, nx_array *out) {
-    places p;
-    NX_TRY(places_start(&p, index, (int)dim, self));
+    places p = {.run = run, .index = index, .followed = out, .other = src, .fn = find_move(out, true)};
     begin_with(out, self);
-    nx_status status = move_all(run, &p, out, src, NULL, true);
-    nx_free(p.at);
-    return status;
+    return run_places(&p, dim, true);
 }
 
 nx_status nx__scatter_number(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_value value,
                              nx_array *out) {
-    places p;
     _Alignas(8) char number[8];
     bool is_float = value.tag == NX_TAG_FLOAT;
+    places p = {.run = run, .index = index, .followed = out, .number = number, .fn = find_move(out, true)};
     nx_cast((nx_dtype)out->dtype, number, 0, is_float ? NX_F64 : NX_I64, (const char *)&value.i, 0, 1);
-    NX_TRY(places_start(&p, index, (int)dim, self));
     begin_with(out, self);
-    nx_status status = move_all(run, &p, out, NULL, number, true);
-    nx_free(p.at);
-    return status;
+    return run_places(&p, dim, true);
 }
 
 /* ---- sums ----------------------------------------------------------------------------------------------------- */
@@ -258,28 +310,41 @@ static void add_run(void *arg, char *const *ptrs, const int64_t *steps, int64_t 
 #undef EACH
 }
 
-static nx_status add_to_places(const nx_run *run, const places *p, const adding *a, const nx_array *out,
-                         const nx_array *src, int64_t row) {
-    const int64_t *at = row_of_index(p, row), none[2] = {0, 0};
-    char *to = row_in(p, out, row), *from = row_in(p, src, row);
-    for (int64_t i = 0; i < p->n; i++) {
-        int64_t k = at[i * p->step];
-        if (k < 0 || k >= p->limit) return fail_index(run, k, p->dim, p->limit);
-        add_run((void *)a, (char *const[]){to + k * step_in(p, out), from + i * step_in(p, src)}, none, 1);
+static void place_halves(const places *p, char *followed, char *other, const int64_t *at, int64_t n) {
+    adding a = {(nx_dtype)p->followed->dtype, p->f, p->i};
+    EACH_PLACE(char, add_half(&a, there, here))
+}
+#define DEFINE_SUM(name, type, sum)                                                                               \
+    static void place_##name(const places *p, char *followed, char *other, const int64_t *at, int64_t n) {        \
+        EACH_PLACE(type, *there = (type)(sum))                                                                    \
     }
-    return NX_OK;
+DEFINE_SUM(bool, uint8_t, *there | (*here && p->i))
+DEFINE_SUM(8, uint8_t, *there + (uint64_t)p->i * *here)
+DEFINE_SUM(16, uint16_t, *there + (uint64_t)p->i * *here)
+DEFINE_SUM(32, uint32_t, *there + (uint64_t)p->i * *here)
+DEFINE_SUM(64, uint64_t, *there + (uint64_t)p->i * *here)
+DEFINE_SUM(float, float, *there + (float)p->f * *here)
+DEFINE_SUM(double, double, *there + p->f * *here)
+
+static place_fn *find_sum(nx_dtype dtype) {
+    switch (dtype) {
+    case NX_BOOL: return place_bool;
+    case NX_U8: case NX_I8: return place_8;
+    case NX_I16: return place_16;
+    case NX_I32: return place_32;
+    case NX_I64: return place_64;
+    case NX_F32: return place_float;
+    case NX_F64: return place_double;
+    default: return place_halves;
+    }
 }
 
 nx_status nx__scatter_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
                            nx_array *out) {
-    places p;
-    adding a = adding_of(out, nx_value_int(1));
-    NX_TRY(places_start(&p, index, (int)dim, self));
+    places p = {.run = run, .index = index, .followed = out, .other = src, .fn = find_sum((nx_dtype)out->dtype), .f = 1,
+                .i = 1};
     begin_with(out, self);
-    nx_status status = NX_OK;
-    for (int64_t row = 0; row < p.rows && status == NX_OK; row++) status = add_to_places(run, &p, &a, out, src, row);
-    nx_free(p.at);
-    return status;
+    return run_places(&p, dim, true);
 }
 
 /* ---- parts of a dimension --------------------------------------------------------------------------------------- */
@@ -292,22 +357,65 @@ static void part_of(const nx_array *a, int dim, int64_t k, nx_array *part, int64
     nx_array_refresh(part);
 }
 
-nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
-    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS], limit = self->ndim ? self->sizes[dim] : 1;
-    int64_t *at;
-    NX_TRY(nx__packed_new(index, NX_I64, &at));
-    nx_status status = NX_OK;
-    for (int64_t i = 0; i < index->numel && status == NX_OK; i++) {
+/* Where parts lie without gaps: `outer` times so many parts of `bytes` bytes, of which `at` picks some. */
+typedef struct picked {
+    const nx_array *self, *out;
+    const int64_t *at;
+    int64_t n, limit, bytes;
+    int dim;
+} picked;
+
+static nx_status pick_dense(void *arg, int64_t begin, int64_t end) {
+    const picked *w = arg;
+    int64_t outer = begin / w->n, i = begin % w->n;
+    char *to = (char *)w->out->data + begin * w->bytes;
+    const char *from = (const char *)w->self->data + outer * w->limit * w->bytes;
+    for (; begin < end; begin++, to += w->bytes) {
+        const char *part = from + w->at[i] * w->bytes;
+        if (w->bytes == 4) memcpy(to, part, 4);
+        else if (w->bytes == 8) memcpy(to, part, 8);
+        else memcpy(to, part, (size_t)w->bytes);
+        if (++i < w->n) continue;
+        i = 0;
+        from += w->limit * w->bytes;
+    }
+    return NX_OK;
+}
+
+static nx_status pick_strided(void *arg, int64_t begin, int64_t end) {
+    const picked *w = arg;
+    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
+    for (int64_t i = begin; i < end; i++) {
         nx_array to, from;
-        if (at[i] < 0 || at[i] >= limit) {
-            status = nx_fail(NX_INDEX, "%s: index out of range in self: index %lld, but dimension %lld has size %lld",
-                             nx_op_name(run->op), (long long)at[i], (long long)dim, (long long)limit);
-            break;
-        }
-        if (out->numel == 0) continue;
-        part_of(out, (int)dim, i, &to, to_dims);
-        part_of(self, (int)dim, at[i], &from, from_dims);
+        part_of(w->out, w->dim, i, &to, to_dims);
+        part_of(w->self, w->dim, w->at[i], &from, from_dims);
         nx_copy_cast(&to, &from);
+    }
+    return NX_OK;
+}
+
+static nx_status check_parts(const nx_run *run, const int64_t *at, int64_t n, int64_t dim, int64_t limit) {
+    for (int64_t i = 0; i < n; i++) {
+        if (at[i] < 0 || at[i] >= limit)
+            return nx_fail(NX_INDEX, "%s: index out of range in self: index %lld, but dimension %lld has size %lld",
+                           nx_op_name(run->op), (long long)at[i], (long long)dim, (long long)limit);
+    }
+    return NX_OK;
+}
+
+nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
+    int64_t limit = self->ndim ? self->sizes[dim] : 1, n = index->numel, *at;
+    NX_TRY(nx__packed_new(index, NX_I64, &at));
+    nx_status status = check_parts(run, at, n, dim, limit);
+    if (status == NX_OK && out->numel) {
+        picked w = {self, out, at, n, limit, (int64_t)nx_dtype_bytes((nx_dtype)out->dtype), (int)dim};
+        for (int d = (int)dim + 1; d < self->ndim; d++) w.bytes *= self->sizes[d];
+        if (self->contiguous && out->contiguous) {
+            int64_t parts = out->numel * (int64_t)nx_dtype_bytes((nx_dtype)out->dtype) / w.bytes;
+            status = nx_parallel(parts, nx_grain(2 * w.bytes + 8), pick_dense, &w);
+        } else {
+            status = nx_parallel(n, nx_grain(16 * out->numel / n), pick_strided, &w);
+        }
     }
     nx_free(at);
     return status;
@@ -322,25 +430,80 @@ static void add_arrays(const nx_array *to, const nx_array *from, const adding *a
     nx_walk_run(&walk, add_run, (void *)a);
 }
 
-static void add_part(const nx_array *out, const nx_array *source, int dim, int64_t to_at, int64_t from_at,
-                     const adding *a) {
+/* Coordinate `at[i]` of out takes part i of the source, in the order of i. Several threads cut another dimension, or the
+ * places that are written. */
+typedef struct summed {
+    const nx_array *out, *source;
+    const int64_t *at;
+    int64_t n;
+    int dim, cut; /* cut -1: the places */
+    adding a;
+} summed;
+
+static void narrow(nx_array *a, int d, int64_t begin, int64_t end) {
+    a->data = (char *)a->data + begin * a->strides[d] * (int64_t)nx_dtype_bytes((nx_dtype)a->dtype);
+    a->sizes[d] = end - begin;
+    nx_array_refresh(a);
+}
+
+static nx_status add_parts(void *arg, int64_t begin, int64_t end) {
+    const summed *w = arg;
     int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
     nx_array to, from;
-    part_of(out, dim, to_at, &to, to_dims);
-    part_of(source, dim, from_at, &from, from_dims);
-    add_arrays(&to, &from, a);
+    nx_walk walk;
+    part_of(w->out, w->dim, 0, &to, to_dims);
+    part_of(w->source, w->dim, 0, &from, from_dims);
+    if (w->cut >= 0) {
+        narrow(&to, w->cut, begin, end);
+        narrow(&from, w->cut, begin, end);
+    }
+    nx_walk_start(&walk, to.ndim, to.sizes);
+    nx_walk_add(&walk, &to);
+    nx_walk_add(&walk, &from);
+    nx_walk_merge(&walk);
+    int64_t to_step = step_in(w->out, w->dim), from_step = step_in(w->source, w->dim);
+    char *const to_first = walk.ptr[0], *const from_first = walk.ptr[1];
+    for (int64_t i = 0; i < w->n; i++) {
+        if (w->cut < 0 && (w->at[i] < begin || w->at[i] >= end)) continue;
+        walk.ptr[0] = to_first + w->at[i] * to_step;
+        walk.ptr[1] = from_first + i * from_step;
+        nx_walk_run(&walk, add_run, (void *)&w->a);
+    }
+    return NX_OK;
+}
+
+/* Single elements side by side in the last dimension: those of a row belong to places of that row. */
+static nx_status add_last(nx_run *run, const nx_array *index, int64_t dim, const nx_array *source, const adding *a,
+                          nx_array *out) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array wide; /* the index, the same for every row */
+    nx_array_copy(&wide, source, dims);
+    wide.data = index->data;
+    wide.dtype = index->dtype;
+    for (int d = 0; d < source->ndim; d++) wide.strides[d] = d == dim && index->ndim ? index->strides[0] : 0;
+    nx_array_refresh(&wide);
+    places p = {.run = run, .index = &wide, .followed = out, .other = source, .fn = find_sum(a->dtype), .f = a->f, .i = a->i};
+    return run_places(&p, dim, true);
 }
 
 nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *source,
                          nx_value alpha, nx_array *out) {
-    int64_t limit = self->ndim ? self->sizes[dim] : 1, *at;
     adding a = adding_of(out, alpha);
-    NX_TRY(nx__packed_new(index, NX_I64, &at));
     begin_with(out, self);
+    if (source->ndim && dim == source->ndim - 1 && source->ndim == out->ndim) return add_last(run, index, dim, source, &a, out);
+    int64_t limit = self->ndim ? self->sizes[dim] : 1, *at;
+    NX_TRY(nx__packed_new(index, NX_I64, &at));
     nx_status status = NX_OK;
     for (int64_t i = 0; i < index->numel && status == NX_OK; i++) {
         if (at[i] < 0 || at[i] >= limit) status = fail_index(run, at[i], (int)dim, limit);
-        else if (out->numel) add_part(out, source, (int)dim, at[i], i, &a);
+    }
+    if (status == NX_OK && out->numel && source->numel) {
+        summed w = {out, source, at, index->numel, (int)dim, -1, a};
+        for (int d = 0; d < out->ndim; d++) {
+            if (d != dim && out->sizes[d] >= 64 && (w.cut < 0 || out->sizes[d] > out->sizes[w.cut])) w.cut = d;
+        }
+        int64_t n = w.cut >= 0 ? out->sizes[w.cut] : limit;
+        status = nx_parallel(n, nx_grain(16 * source->numel / n), add_parts, &w);
     }
     nx_free(at);
     return status;
@@ -355,25 +518,38 @@ typedef struct spots {
     int64_t n, *offset; /* places; of each in the indexed tensor, in bytes; owned */
 } spots;
 
-/* Adds to each place what one index, for dimension `dim` of x, says. Messages count the indices, as PyTorch's do. */
-static nx_status add_index(spots *p, const nx_array *x, int dim, const nx_array *index, int nth) {
-    int64_t *at, size = x->sizes[dim];
-    int64_t bytes = x->strides[dim] * (int64_t)nx_dtype_bytes(x->dtype);
-    NX_TRY(nx__packed_new(index, NX_I64, &at));
-    nx_status status = NX_OK;
-    for (int64_t i = 0; i < p->n && status == NX_OK; i++) {
-        int64_t from = 0, step = 1, left = i;
-        for (int d = p->s.n_joint - 1, k = index->ndim - 1; k >= 0; d--, k--) {
-            if (index->sizes[k] != 1) from += left % p->s.joint[d] * step;
-            step *= index->sizes[k];
-            left /= p->s.joint[d];
-        }
-        int64_t k = at[from];
-        if (k < -size || k >= size)
-            status = nx_fail(NX_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)k, nth,
-                             (long long)size);
-        else p->offset[i] += (k < 0 ? k + size : k) * bytes;
+/* One index, for a dimension of x. Messages count the indices, as PyTorch's do. */
+typedef struct pointing { const spots *p; const nx_array *index; const int64_t *at; int64_t size, bytes; int nth; } pointing;
+
+static int64_t place_in_index(const spots *p, const nx_array *index, int64_t i) {
+    int64_t from = 0, step = 1;
+    if (index->numel == p->n) return i;
+    for (int d = p->s.n_joint - 1, k = index->ndim - 1; k >= 0; d--, k--) {
+        if (index->sizes[k] != 1) from += i % p->s.joint[d] * step;
+        step *= index->sizes[k];
+        i /= p->s.joint[d];
     }
+    return from;
+}
+
+/* Adds to places begin .. end what the index says. */
+static nx_status add_offsets(void *arg, int64_t begin, int64_t end) {
+    const pointing *w = arg;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t k = w->at[place_in_index(w->p, w->index, i)];
+        if (NX_UNLIKELY(k < -w->size || k >= w->size))
+            return nx_fail(NX_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)k, w->nth,
+                           (long long)w->size);
+        w->p->offset[i] += (k < 0 ? k + w->size : k) * w->bytes;
+    }
+    return NX_OK;
+}
+
+static nx_status add_index(spots *p, const nx_array *x, int dim, const nx_array *index, int nth) {
+    int64_t *at, bytes = x->strides[dim] * (int64_t)nx_dtype_bytes(x->dtype);
+    NX_TRY(nx__packed_new(index, NX_I64, &at));
+    pointing w = {p, index, at, x->sizes[dim], bytes, nth};
+    nx_status status = nx_parallel(p->n, nx_grain(32), add_offsets, &w);
     nx_free(at);
     return status;
 }
@@ -428,55 +604,81 @@ static void part_of_result(const spots *p, const nx_array *x, const nx_array *y,
     nx_array_refresh(part);
 }
 
+/* Places and the parts that belong to them. */
+typedef struct exchange { const spots *p; const nx_array *x, *result; adding *one; } exchange; /* one NULL: copied */
+
 /* Single elements, side by side. */
-#define GATHER(bits)                                                                          \
-    static void gather_##bits(char *to, const char *from, const int64_t *offset, int64_t n) { \
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * (bits / 8), from + offset[i], bits / 8); \
+#define GATHER(bits)                                                                                   \
+    static nx_status gather_##bits(void *arg, int64_t begin, int64_t end) {                            \
+        const exchange *w = arg;                                                                       \
+        const char *from = w->x->data;                                                                 \
+        uint##bits##_t *to = w->result->data;                                                          \
+        for (int64_t i = begin; i < end; i++) to[i] = *(const uint##bits##_t *)(from + w->p->offset[i]); \
+        return NX_OK;                                                                                  \
     }
 GATHER(8)
 GATHER(16)
 GATHER(32)
 GATHER(64)
 #undef GATHER
-static void gather(const spots *p, const nx_array *self, const nx_array *out) {
-    char *to = out->data;
-    switch (nx_dtype_bytes(out->dtype)) {
-    case 1: gather_8(to, self->data, p->offset, p->n); break;
-    case 2: gather_16(to, self->data, p->offset, p->n); break;
-    case 4: gather_32(to, self->data, p->offset, p->n); break;
-    default: gather_64(to, self->data, p->offset, p->n);
+
+static nx_status gather_parts(void *arg, int64_t begin, int64_t end) {
+    const exchange *w = arg;
+    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
+    for (int64_t i = begin; i < end; i++) {
+        nx_array to, from;
+        part_of_result(w->p, w->x, w->result, i, &to, to_dims);
+        part_of_indexed(w->p, w->x, i, &from, from_dims);
+        nx_copy_cast(&to, &from);
     }
+    return NX_OK;
 }
 
 nx_status nx__index_elements(nx_run *run, const nx_array *self, nx_value indices, nx_array *out) {
-    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
+    static nx_parallel_fn *const gathers[9] = {[1] = gather_8, [2] = gather_16, [4] = gather_32, [8] = gather_64};
     spots p;
     nx_status status = spots_find(&p, run, self, &indices);
     bool single = status == NX_OK && p.s.n_rest == 0 && out->contiguous && out->dtype == self->dtype;
-    if (single) gather(&p, self, out);
-    for (int64_t i = 0; !single && i < p.n && out->numel && status == NX_OK; i++) {
-        nx_array to, from;
-        part_of_result(&p, self, out, i, &to, to_dims);
-        part_of_indexed(&p, self, i, &from, from_dims);
-        nx_copy_cast(&to, &from);
-    }
+    exchange w = {&p, self, out, NULL};
+    int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)out->dtype);
+    if (single) status = nx_parallel(p.n, nx_grain(24), gathers[bytes], &w);
+    else if (status == NX_OK && out->numel)
+        status = nx_parallel(p.n, nx_grain(2 * bytes * out->numel / p.n + 64), gather_parts, &w);
     nx_free(p.offset);
     return status;
 }
 
+/* Places fall into BINS by where they lie; threads take bins, so what is meant for a place comes in order. */
+enum { BINS = 64 };
+static int64_t bin_of(int64_t offset) { return (int64_t)((uint64_t)offset * UINT64_C(0x9E3779B97F4A7C15) >> 58); }
+
+static nx_status put_parts(void *arg, int64_t begin, int64_t end) {
+    const exchange *w = arg;
+    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
+    for (int64_t i = 0; i < w->p->n; i++) {
+        nx_array to, from;
+        int64_t bin = bin_of(w->p->offset[i]);
+        if (bin < begin || bin >= end) continue;
+        part_of_indexed(w->p, w->x, i, &to, to_dims);
+        part_of_result(w->p, w->x, w->result, i, &from, from_dims);
+        if (w->p->s.n_rest == 0 && w->one) add_run(w->one, (char *const[]){to.data, from.data}, (const int64_t[]){0, 0}, 1);
+        else if (w->one) add_arrays(&to, &from, w->one);
+        else nx_copy_cast(&to, &from);
+    }
+    return NX_OK;
+}
+
 nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value indices, const nx_array *values,
                                  bool accumulate, nx_array *out) {
-    int64_t to_dims[2 * NX_MAX_DIMS], from_dims[2 * NX_MAX_DIMS];
     spots p;
     adding one = adding_of(out, nx_value_int(1));
     nx_status status = spots_find(&p, run, out, &indices);
     if (status == NX_OK && out->data != self->data) nx_copy_cast(out, self);
-    for (int64_t i = 0; i < p.n && out->numel && status == NX_OK; i++) {
-        nx_array to, from;
-        part_of_indexed(&p, out, i, &to, to_dims);
-        part_of_result(&p, out, values, i, &from, from_dims);
-        if (accumulate) add_arrays(&to, &from, &one);
-        else nx_copy_cast(&to, &from);
+    if (status == NX_OK && out->numel && p.n) {
+        int64_t part = 1;
+        for (int k = 0; k < p.s.n_rest; k++) part *= out->sizes[p.s.rest[k]];
+        exchange w = {&p, out, values, accumulate ? &one : NULL};
+        status = nx_parallel(BINS, nx_grain(p.n * (16 * part + 128) / BINS), put_parts, &w);
     }
     nx_free(p.offset);
     return status;

@@ -75,6 +75,7 @@ nx_status nx__nll_backward_rows(nx_run *run, const nx_array *grad_output, const 
 
 /* ---- binary cross entropy --------------------------------------------------------------------------------- */
 /* Elements in float64, in order; NaN passes. */
+enum { LOGARITHMS = 256 }; /* what two of them cost */
 typedef struct probabilities { double *self, *target, *weight; int64_t n; } probabilities; /* owned */
 
 static nx_status read_all(probabilities *p, const nx_array *self, const nx_array *target, const nx_array *weight) {
@@ -100,6 +101,16 @@ static nx_status check_between(const nx_run *run, const char *name, const double
     return NX_OK;
 }
 
+static nx_status cross_entropies(void *arg, int64_t begin, int64_t end) {
+    const probabilities *p = arg;
+    for (int64_t i = begin; i < end; i++) {
+        double x = p->self[i], t = p->target[i];
+        double loss = -(t * fmax(log(x), -100) + (1 - t) * fmax(log1p(-x), -100)) * (p->weight ? p->weight[i] : 1);
+        p->self[i] = isnan(x) ? x : loss; /* fmax drops a NaN */
+    }
+    return NX_OK;
+}
+
 nx_status nx__cross_entropy_elements(nx_run *run, const nx_array *self, const nx_array *target, const nx_array *weight,
                                      int64_t reduction, nx_array *out) {
     probabilities p = {0};
@@ -107,12 +118,8 @@ nx_status nx__cross_entropy_elements(nx_run *run, const nx_array *self, const nx
     nx_status status = read_all(&p, self, target, weight);
     if (status == NX_OK) status = check_between(run, "input", p.self, p.n);
     if (status == NX_OK) status = check_between(run, "target", p.target, p.n);
-    for (int64_t i = 0; status == NX_OK && i < p.n; i++) {
-        double x = p.self[i], t = p.target[i];
-        double loss = -(t * fmax(log(x), -100) + (1 - t) * fmax(log1p(-x), -100)) * (p.weight ? p.weight[i] : 1);
-        p.self[i] = isnan(x) ? x : loss; /* fmax drops a NaN */
-        sum += p.self[i];
-    }
+    if (status == NX_OK) status = nx_parallel(p.n, nx_grain(LOGARITHMS), cross_entropies, &p);
+    for (int64_t i = 0; status == NX_OK && i < p.n; i++) sum += p.self[i];
     if (status == NX_OK && reduction == 0)
         nx_cast(out->dtype, out->data, (int64_t)nx_dtype_bytes(out->dtype), NX_F64, (const char *)p.self, sizeof *p.self, p.n);
     else if (status == NX_OK) store(out, 0, reduction == 1 ? sum / (double)p.n : sum);
