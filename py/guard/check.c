@@ -129,7 +129,7 @@ static bool check_MEMBERS(CHECK_ARGS) {
     }
     return k == n;
 }
-bool nx__tensor_fits(const nxpy_tensor_like *like, const nx_array *a, int dim) {
+bool nxpy__tensor_fits(const nxpy_tensor_like *like, const nx_array *a, int dim) {
     return like->varying && (like->varying >> dim & 1 || a->sizes[dim] == like->dims[dim]);
 }
 static inline bool check_TENSOR(CHECK_ARGS) {
@@ -138,10 +138,10 @@ static inline bool check_TENSOR(CHECK_ARGS) {
     if (!object || Py_TYPE(object) != like->type) return false;
     const nx_tensor *tensor = nxpy_tensor_get(object);
     const nx_array *a = &tensor->a;
-    if (tensor->keys != like->keys || ((nx__array_head(a) ^ like->head) & like->head_mask) != 0 ||
+    if (tensor->keys != like->keys || ((nxpy__array_head(a) ^ like->head) & like->head_mask) != 0 ||
         tensor->is_parameter != like->is_parameter) return false;
     for (int k = 0; k < like->ndim; k++) {
-        if (NX_UNLIKELY(a->sizes[k] != like->dims[k]) && !nx__tensor_fits(like, a, k)) return false;
+        if (NX_UNLIKELY(a->sizes[k] != like->dims[k]) && !nxpy__tensor_fits(like, a, k)) return false;
     }
     for (int k = 0; k < like->n_strides; k++) {
         if (NX_UNLIKELY(a->strides[k] != like->dims[like->ndim + k])) return false;
@@ -198,7 +198,7 @@ static bool check_OPERATOR(CHECK_ARGS) {
 static inline bool check_ABC(CHECK_ARGS) { return (int64_t)*nxpy_abc_count == row->n; }
 static inline bool check_BACKEND(CHECK_ARGS) { return *(PyObject **)(intptr_t)row->n == row->a; } /* where its owner keeps it */
 
-bool nx__guard_row_holds(nxpy_row *row, PyObject *const *roots, PyObject **values) {
+bool nxpy__guard_row_holds(nxpy_row *row, PyObject *const *roots, PyObject **values) {
     switch (row->code) {
 #define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: return check_##code(row, roots, values);
 #include "guard/guards.def"
@@ -258,7 +258,7 @@ static __attribute__((noinline)) bool watch_again(nxpy_guards *guards, nxpy_guar
     step->version = 0;
     guards->state_known &= step->code != NXPY_STEP_STATE;
     for (int k = 0; k < step->n; k++) {
-        if (!nx__guard_row_holds(&guards->rows.at[rows[k]], roots, values)) return false;
+        if (!nxpy__guard_row_holds(&guards->rows.at[rows[k]], roots, values)) return false;
     }
     for (int k = 0; k < step->n; k++) {
         int slot = guards->rows.at[rows[k]].slot;

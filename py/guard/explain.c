@@ -141,7 +141,7 @@ static void explain_dims(const nxpy_tensor_like *like, const nx_array *a, nx_tex
     int ndim = like->ndim;
     for (int k = 0; k < 2 * ndim; k++) {
         int64_t now = k < ndim ? a->sizes[k] : a->strides[k - ndim];
-        if (now == like->dims[k] || nx__tensor_fits(like, a, k % ndim)) continue;
+        if (now == like->dims[k] || nxpy__tensor_fits(like, a, k % ndim)) continue;
         nx_text_add(text, " %s mismatch at dim %d: expected %lld, got %lld", k < ndim ? "size" : "stride", k % ndim,
                     (long long)like->dims[k], (long long)now);
         return;
@@ -224,7 +224,7 @@ static void explain_BACKEND(EXPLAIN_ARGS) { nx_text_add(text, "the backend chang
 PyObject *nxpy_guards_explain(nxpy_guards *guards, int index, PyObject *const *roots) {
     PyObject **values = nx_alloc_zeroed(sizeof *values * (size_t)(guards->n_slots + 1));
     if (!values) return nxpy_raise(nx_fail_memory(sizeof *values));
-    for (int k = 0; k <= index; k++) nx__guard_row_holds(&guards->rows.at[k], roots, values); /* fills the slots again */
+    for (int k = 0; k <= index; k++) nxpy__guard_row_holds(&guards->rows.at[k], roots, values); /* fills the slots again */
     nx_text text = {0};
     const nxpy_row *row = &guards->rows.at[index];
     switch (row->code) {

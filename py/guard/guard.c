@@ -144,7 +144,7 @@ void nxpy_guards_free(nxpy_guards *guards) {
     nx_vec_free(&guards->places);
     nx_vec_free(&guards->last);
     nx_vec_free(&guards->row_of_slot);
-    nx__guard_steps_free(guards);
+    nxpy__guard_steps_free(guards);
     guards->n_slots = 0;
 }
 
@@ -168,8 +168,8 @@ nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object, uint64_t varying) {
         told = tensor->a.contiguous;
         for (int d = 0; d < ndim; d++) told = told && tensor->a.sizes[d] > 1;
     }
-    like->head = nx__array_head(&tensor->a);
-    like->head_mask = nx__array_head(&counts);
+    like->head = nxpy__array_head(&tensor->a);
+    like->head_mask = nxpy__array_head(&counts);
     like->n_strides = told ? 0 : (uint8_t)ndim;
     memcpy(like->dims, tensor->a.sizes, sizeof(int64_t) * (size_t)ndim);
     memcpy(like->dims + ndim, tensor->a.strides, sizeof(int64_t) * (size_t)ndim);

@@ -26,7 +26,7 @@ typedef struct nxpy_tensor_like {
     bool is_parameter;
     uint8_t n_strides;    /* that are compared: 0 where the rest says what they are, and where sizes vary */
     uint64_t varying;     /* dimensions, by bit, of any size */
-    uint64_t head, head_mask; /* nx__array_head, and its bits that count */
+    uint64_t head, head_mask; /* nxpy__array_head, and its bits that count */
     int64_t dims[];
 } nxpy_tensor_like;
 

@@ -191,7 +191,7 @@ static nx_status arrange(arranger *a) {
     return list_watched(a);
 }
 
-void nx__guard_steps_free(nxpy_guards *guards) {
+void nxpy__guard_steps_free(nxpy_guards *guards) {
     nx_vec_free(&guards->steps);
     nx_free(guards->watched);
     nx_free(guards->seen);
@@ -208,7 +208,7 @@ void nxpy_guards_arrange(nxpy_guards *guards, PyObject *const *values) {
     a.watch = a.settled + n_slots;
     a.home = a.watch + n_slots;
     for (size_t k = 0; k < n_slots; k++) a.settled[k] = NOBODY, a.watch[k] = -1;
-    if (arrange(&a) != NX_OK) nx__guard_steps_free(guards);
+    if (arrange(&a) != NX_OK) nxpy__guard_steps_free(guards);
     nx_map_free(&a.held);
     nx_free(a.type);
 }
