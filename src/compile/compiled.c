@@ -123,7 +123,10 @@ static nx_status add_plan(nx_text *text, const nx__plan *plan) {
     char *own;
     NX_TRY(plan->program ? nx_program_print(plan->program, &own) : nx_graph_print(plan->graph, &own));
     nx_text_add(text, "%s", own);
-    if (plan->apart) nx_text_add(text, "runs call by call: %s lies on another device than the graph\n", plan->apart->name);
+    if (plan->apart && plan->lacks_kernel)
+        nx_text_add(text, "runs call by call: the device has no kernel for %s (%s)\n", nx_op_name(plan->apart->op), plan->apart->name);
+    else if (plan->apart)
+        nx_text_add(text, "runs call by call: %s lies on another device than the graph\n", plan->apart->name);
     if (plan->replay) nx_text_add(text, "recorded: %d launches, %zu bytes of intermediates\n",
                                   nx_replay_n_launches(plan->replay), nx_replay_pool_bytes(plan->replay));
     nx_free(own);

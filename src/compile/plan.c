@@ -64,10 +64,23 @@ static bool has_calls(const nx_graph *graph) {
     return false;
 }
 
-/* The first node that lies on another device than the graph's, NULL: none. Numbers of the CPU, as tensors of no dimension,
+/* Whether eager mode would compute the call on the CPU, or the engine could not: it takes no operator to pieces. */
+static bool lacks_kernel(const nx_device_api *api, const nx_op_def *def, nx_mode mode) {
+    bool computes = def->kind != NX_KIND_VIEW && (def->kernel || def->ref || def->compose);
+    if (!computes || api->find_kernel(api->context, def->name)) return false;
+    bool replaced = def->compose || (def->functional && api->find_kernel(api->context, def->functional));
+    return mode == NX_MODE_MAX_AUTOTUNE || !replaced;
+}
+
+/* The first node that is not for the graph's device: it lies on another, or the device has no kernel for it; NULL: none.
+ * Numbers of the CPU, as tensors of no dimension,
  * may stand beside tensors of any device, and the engine computes with them. */
-static const nx_node *find_apart(const nx_graph *graph, nx_device device, nx_mode mode) {
-    for (const nx_node *node = graph->first; node; node = node->next) {
+static const nx_node *find_apart(nx__plan *plan, nx_device device) {
+    const nx_device_api *api = device.type ? nx_device_get_api(device.type) : NULL;
+    nx_mode mode = plan->mode;
+    for (const nx_node *node = plan->graph->first; node; node = node->next) {
+        plan->lacks_kernel = api && node->op && lacks_kernel(api, node->op->def, mode);
+        if (plan->lacks_kernel) return node;
         bool is_given = node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR;
         bool may_be_number = is_given || (mode == NX_MODE_MAX_AUTOTUNE && node->op && node->op->def->kind == NX_KIND_POINT);
         for (int r = 0; r < node->n_results; r++) {
@@ -123,7 +136,7 @@ static nx_status build(nx__plan *plan, const bool *left_out, const int *copied_i
     plan->is_empty = plan->n_computed == 0 && !has_calls(plan->graph);
     if (plan->is_empty || plan->mode == NX_MODE_EAGER) return NX_OK;
     NX_TRY(nx_pass_place(plan->graph, device));
-    plan->apart = find_apart(plan->graph, device, plan->mode);
+    plan->apart = find_apart(plan, device);
     if (plan->apart) return NX_OK;
     if (plan->mode == NX_MODE_REDUCE_OVERHEAD) return nx_replay_new(plan->graph, device, &plan->replay);
     return build_program(plan, copied_into, device);

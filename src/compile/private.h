@@ -22,6 +22,7 @@ typedef struct nx__plan {
     bool is_direct;          /* results are the computed ones, in order */
     bool is_empty;           /* nothing to run */
     const nx_node *apart;    /* computes on another device than the graph: the interpreter runs it all; NULL */
+    bool lacks_kernel;       /* apart: the graph's device has none for it */
     nx__check *check;        /* NARTHEX_VERIFY; NULL: runs are not compared */
 } nx__plan;
 /* left_out: n_results flags, or NULL. copied_into: by result, the input that the caller copies it into, -1; such an

@@ -114,7 +114,7 @@ static nx_status find_kernel(const nx__lower *l, const nx_op *op, nx_kernel_fn *
             return nx_fail(
                 NX_NOT_IMPLEMENTED,
                 "compile: device '%s' has no kernel for %s, and the graph engine cannot fall back to "
-                "the CPU inside a graph: use mode=\"reduce-overhead\" or eager mode",
+                "the CPU inside a graph: supply one, or make that call outside of the graph",
                 l->api->name, def->name);
         }
         return NX_OK;

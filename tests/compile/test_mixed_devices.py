@@ -78,3 +78,35 @@ def test_plan_says_how_it_runs(function):
     assert len(plans) == 1
     assert ("runs call by call: " in plans[0]) == (function in STAYS)
     assert ("_to_copy" in plans[0]) == (function in STAYS)  # in the others it is a part of a tile program, or nothing
+
+
+RANDOM = {
+    "rand": lambda t, x: x + t.rand(4, device=x.device),
+    "randint": lambda t, x: x + t.randint(0, 5, (4,), device=x.device),
+    "uniform_": lambda t, x: (x * 1).uniform_() * 2,
+    "two": lambda t, x: t.rand(4, device=x.device) - t.randn(4, device=x.device) * x,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", RANDOM)
+def test_operators_that_the_device_lacks(name, mode):
+    """Eager mode computes them on the CPU: so does a compiled function, call by call, with the same numbers."""
+    compiled, x, results = nt.compile(RANDOM[name], mode=mode, fullgraph=True), nt.ones(4).to("npu:0"), []
+    for function in (compiled, RANDOM[name]):
+        nt.manual_seed(0)
+        results.append([function(nt, x).cpu() for _ in range(2)])
+    for mine, eager in zip(*results, strict=True):
+        assert bool((mine == eager).all())
+
+
+def test_a_plan_says_what_the_device_lacks():
+    plans = []
+
+    def backend(gm, example_inputs):
+        compiled = gm.graph._c.aot(False).compile("max-autotune", nt.device("npu:0"))
+        plans.append(compiled.plan())
+        return compiled
+
+    nt.compile(RANDOM["rand"], backend=backend)(nt, nt.ones(4).to("npu:0"))
+    assert "runs call by call: the device has no kernel for aten::" in plans[0]
