@@ -184,6 +184,20 @@ NX_ELEMENT float nx_element_erff(float x) {
 }
 NX_ELEMENT double nx_element_erf(double x) { return erf(x); }
 
+/* ---- erfinv: a start within 2 in 1000, then Halley's steps, each of which triples the digits. Beyond a half of the other end,
+ * 1 - |x|, which is exact; no vectors --------------------------------------------------------------------------------- */
+NX_ELEMENT double nx_element_erfinv(double x) {
+    double a = fabs(x), rest = 1 - a;
+    if (!(a < 1)) return a == 1 ? copysign(INFINITY, x) : NAN;
+    double w = log(rest * (1 + a)), h = 4.330746750799873 + w / 2, y = sqrt(sqrt(h * h - w * 6.802721088435375) - h);
+    for (int k = 0; k < 3; k++) {
+        double error = a < 0.5 ? erf(y) - a : rest - erfc(y), step = error * 0.8862269254527580 * exp(y * y);
+        y -= step / (1 + y * step);
+    }
+    return copysign(y, x);
+}
+NX_ELEMENT float nx_element_erfinvf(float x) { return (float)nx_element_erfinv(x); }
+
 /* ---- phi, the chance that a normal number is smaller: e^(-x^2/2) p(1/(1 + 0.33|x|)), from the other side above 0 -- */
 NX_ELEMENT float nx_element_bellf(float x) { /* e^(-x^2/2), 0 instead of subnormal numbers */
     uint32_t n;
@@ -267,6 +281,93 @@ NX_ELEMENT float nx_element_cosf(float x) {
 NX_ELEMENT double nx_element_sin(double x) { return sin(x); }
 NX_ELEMENT double nx_element_cos(double x) { return cos(x); }
 
+/* ---- expm1 = 2^n (e^r - 1) + (2^n - 1); half of it, so that 2^n stays a number. Near 0 the first factor alone ------------ */
+NX_ELEMENT float nx_element_expm1f(float x) {
+    uint32_t n;
+    float p = nx__exp_partsf(nx__at_leastf(nx__at_mostf(x, nx__bounds.exp_high), -30), NX__ROUNDERF + 126, &n);
+    float half = nx__float_of(n << 23), y = 2 * nx__fmaf(half, p, half - 0.5f);
+    y = fabsf(x) < 0.3f ? p : y;
+    return x == 0 ? x : y;
+}
+NX_ELEMENT double nx_element_expm1(double x) {
+    double n, p = nx__exp_parts(x > 710 ? 710 : x < -50 ? -50 : x, &n), half = nx__power_of_two(n - 1);
+    double y = 2 * nx__fma(half, p, half - 0.5);
+    y = fabs(x) < 0.3 ? p : y;
+    return x == 0 ? x : y;
+}
+
+/* ---- log1p: what 1 + x loses is added to its logarithm ------------------------------------------------------------------ */
+#define NX_DEFINE_LOG1P(real, f)                                              \
+    NX_ELEMENT real nx_element_log1p##f(real x) {                             \
+        real sum = 1 + x, lost = x < 1 ? x - (sum - 1) : 1 - (sum - x);       \
+        real y = nx_element_log##f(sum) + lost / (sum == 0 ? 1 : sum);        \
+        y = x < INFINITY ? y : x;                                             \
+        return x == 0 ? x : y;                                                \
+    }
+NX_DEFINE_LOG1P(float, f)
+NX_DEFINE_LOG1P(double, )
+#undef NX_DEFINE_LOG1P
+
+/* ---- round, floor, ceil, trunc: a number added and taken away leaves the nearest whole one; what is larger is whole ---- */
+#define NX_DEFINE_ROUNDING(real, f, whole)                                                          \
+    NX_ELEMENT real nx__nearest##f(real x) { return (x + copysign##f(whole, x)) - copysign##f(whole, x); } \
+    NX_ELEMENT real nx__rounded##f(real x, real y) { return fabs##f(x) < whole ? copysign##f(y, x) : x; }  \
+    NX_ELEMENT real nx_element_round##f(real x) {                                                   \
+        return NX_FUSED ? __builtin_nearbyint##f(x) : nx__rounded##f(x, nx__nearest##f(x));         \
+    }                                                                                               \
+    NX_ELEMENT real nx_element_floor##f(real x) {                                                   \
+        real y = nx__nearest##f(x);                                                                 \
+        return NX_FUSED ? __builtin_floor##f(x) : nx__rounded##f(x, y - (y > x ? 1 : 0));           \
+    }                                                                                               \
+    NX_ELEMENT real nx_element_ceil##f(real x) {                                                    \
+        real y = nx__nearest##f(x);                                                                 \
+        return NX_FUSED ? __builtin_ceil##f(x) : nx__rounded##f(x, y + (y < x ? 1 : 0));            \
+    }                                                                                               \
+    NX_ELEMENT real nx_element_trunc##f(real x) {                                                   \
+        real a = fabs##f(x), y = nx__nearest##f(a);                                                 \
+        return NX_FUSED ? __builtin_trunc##f(x) : nx__rounded##f(x, y - (y > a ? 1 : 0));           \
+    }
+NX_DEFINE_ROUNDING(float, f, 0x1p23f)
+NX_DEFINE_ROUNDING(double, , 0x1p52)
+#undef NX_DEFINE_ROUNDING
+
+/* ---- angles of floats, in double: of the point (x, y) in the first eighth, in the one beside it and in the rest ---------- */
+NX_ELEMENT double nx__angle(double y, double x) { /* of 0 <= x, y, not both 0 or infinite */
+    bool steep = y > 2.414213562373095 * x, middle = y > 0.4142135623730951 * x;
+    double over = steep ? -x : middle ? y - x : y, under = steep ? y : middle ? y + x : x;
+    double base = steep ? 0x1.921fb54442d18p+0 : middle ? 0x1.921fb54442d18p-1 : 0;
+    double t = over / under, z = t * t, p = nx__fma(z, 1. / 21, -1. / 19);
+    p = nx__fma(p, z, 1. / 17);
+    p = nx__fma(p, z, -1. / 15);
+    p = nx__fma(p, z, 1. / 13);
+    p = nx__fma(p, z, -1. / 11);
+    p = nx__fma(p, z, 1. / 9);
+    p = nx__fma(p, z, -1. / 7);
+    p = nx__fma(p, z, 1. / 5);
+    p = nx__fma(p, z, -1. / 3);
+    return base + nx__fma(p * z, t, t);
+}
+NX_ELEMENT float nx_element_atanf(float x) { return copysignf((float)nx__angle(fabsf(x), 1), x); }
+NX_ELEMENT float nx_element_atan2f(float y, float x) {
+    float a = fabsf(y), b = fabsf(x);
+    bool same = (a == b) & ((a == 0) | (a == INFINITY));
+    double angle = nx__angle(same ? a != 0 : a, same ? 1 : b);
+    angle = nx__bits_of(x) >> 31 ? 0x1.921fb54442d18p+1 - angle : angle;
+    return copysignf((float)angle, y);
+}
+NX_ELEMENT float nx_element_asinf(float x) {
+    double a = fabsf(x);
+    return copysignf((float)nx__angle(a, sqrt((1 - a) * (1 + a))), x);
+}
+NX_ELEMENT float nx_element_acosf(float x) {
+    double a = fabsf(x), angle = nx__angle(sqrt((1 - a) * (1 + a)), a);
+    return (float)(x < 0 ? 0x1.921fb54442d18p+1 - angle : angle);
+}
+NX_ELEMENT double nx_element_atan(double x) { return atan(x); }
+NX_ELEMENT double nx_element_atan2(double y, double x) { return atan2(y, x); }
+NX_ELEMENT double nx_element_asin(double x) { return asin(x); }
+NX_ELEMENT double nx_element_acos(double x) { return acos(x); }
+
 /* ---- others -------------------------------------------------------------------------------------------- */
 /* 1/(1 + e^-x) with halves of both terms, so that 2^n stays a number until 1/2^n is subnormal. */
 NX_ELEMENT float nx_element_sigmoidf(float x) {
@@ -314,6 +415,19 @@ NX_ELEMENT double nx__log2f(float x) {
     return x < INFINITY ? y : x;
 }
 
+NX_ELEMENT float nx_element_log2f(float x) { return x < 0 ? NAN : (float)nx__log2f(x); }
+NX_ELEMENT float nx_element_log10f(float x) { return x < 0 ? NAN : (float)(nx__log2f(x) * 0x1.34413509f79ffp-2); }
+NX_ELEMENT double nx_element_log2(double x) { return log2(x); }
+NX_ELEMENT double nx_element_log10(double x) { return log10(x); }
+/* 2^x = 2^n e^(r ln 2), in two steps as exp. */
+NX_ELEMENT float nx_element_exp2f(float x) {
+    float a = nx__at_leastf(nx__at_mostf(x, 129), -254), t = a + (NX__ROUNDERF + 254), n = t - (NX__ROUNDERF + 254);
+    float p = nx__exp_wholef((a - n) * 0x1.62e43p-1f);
+    uint32_t bits = nx__bits_of(t), half = bits >> 1 << 23;
+    return p * nx__float_of(half) * nx__float_of((bits << 23) - half);
+}
+NX_ELEMENT double nx_element_exp2(double x) { return exp2(x); }
+
 /* 2^(e log2 |x|) in double. An odd integer e keeps the sign; with another e a negative x has no power. */
 NX_ELEMENT float nx_element_powf(float x, float e) {
     float a = fabsf(x);
@@ -352,7 +466,7 @@ NX_ELEMENT double nx_element_pow(double x, double e) { return pow(x, e); }
 /* Quotients rounded to a whole number, towards 0 or down, and what they leave: fmod has the sign of a, remainder that
  * of b. The division itself is exact up to fmod, so that a quotient just below a whole number is not rounded up. */
 #define NX_DEFINE_DIVISIONS(real, f)                                              \
-    NX_ELEMENT real nx_truncdiv##f(real a, real b) { return trunc##f(a / b); } \
+    NX_ELEMENT real nx_truncdiv##f(real a, real b) { return nx_element_trunc##f(a / b); } \
     NX_ELEMENT real nx_fmod##f(real a, real b) { return fmod##f(a, b); }       \
     NX_ELEMENT real nx_remainder##f(real a, real b) {                          \
         real left = fmod##f(a, b);                                                \
@@ -363,7 +477,7 @@ NX_ELEMENT double nx_element_pow(double x, double e) { return pow(x, e); }
         real left = fmod##f(a, b), whole = (a - left) / b;                        \
         if (left != 0 && (b < 0) != (left < 0)) whole -= 1;                       \
         if (whole == 0) return copysign##f(0, a / b);                             \
-        real down = floor##f(whole);                                              \
+        real down = nx_element_floor##f(whole);                                              \
         return whole - down > (real)0.5 ? down + 1 : down;                        \
     }
 NX_DEFINE_DIVISIONS(double, )

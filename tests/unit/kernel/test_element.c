@@ -12,6 +12,7 @@ enum { PIECE = 1024, PIECES = 400 };
 static double float_error(float got, double want) {
     float rounded = (float)want;
     int exponent;
+    if (got == rounded && signbit(got) != signbit(rounded)) return INFINITY;
     if (got == rounded || (got != got && want != want)) return 0;
     if (!isfinite(got) || !isfinite(rounded)) return INFINITY;
     frexp(want, &exponent);
@@ -20,6 +21,7 @@ static double float_error(float got, double want) {
 static double double_error(double got, long double want) {
     double rounded = (double)want;
     int exponent;
+    if (got == rounded && signbit(got) != signbit(rounded)) return INFINITY;
     if (got == rounded || (got != got && want != want)) return 0;
     if (!isfinite(got) || !isfinite(rounded)) return INFINITY;
     frexp(rounded, &exponent);
@@ -40,6 +42,12 @@ static double sample(bool is_double, int64_t k) {
     return is_double ? nx__double_of(bits) : nx__float_of((uint32_t)bits);
 }
 
+static long double inverse_erf(long double x) { /* Newton's steps, from what is tested */
+    long double a = fabsl(x), y = nx_element_erfinv((double)a);
+    for (int k = 0; k < 2 && a < 1; k++)
+        y -= (a < 0.5L ? erfl(y) - a : (1 - a) - erfcl(y)) * 0.886226925452758013649083741670572592L * expl(y * y);
+    return copysignl(y, x);
+}
 static long double sigmoid(long double x) { return 1 / (1 + expl(-x)); }
 static long double one_over_root(long double x) { return 1 / sqrtl(x); }
 typedef struct function {
@@ -52,6 +60,13 @@ static const function functions[] = {
     {"aten::tanh", tanhl, {2, 3}},         {"aten::erf", erfl, {1.5, 1.5}},
     {"aten::sin", sinl, {2, 1.5}},         {"aten::cos", cosl, {2, 1.5}},
     {"aten::sigmoid", sigmoid, {2.5, 2.5}}, {"aten::rsqrt", one_over_root, {1.5, 1.5}},
+    {"aten::expm1", expm1l, {2, 2.5}},     {"aten::log1p", log1pl, {2, 2}},
+    {"aten::log2", log2l, {1, 1.5}},       {"aten::log10", log10l, {1, 2}},
+    {"aten::exp2", exp2l, {1.5, 1.5}},     {"aten::atan", atanl, {1, 1.5}},
+    {"aten::asin", asinl, {1, 1.5}},       {"aten::acos", acosl, {1, 1.5}},
+    {"aten::floor", floorl, {0, 0}},       {"aten::ceil", ceill, {0, 0}},
+    {"aten::trunc", truncl, {0, 0}},       {"aten::round", nearbyintl, {0, 0}},
+    {"aten::erfinv", inverse_erf, {1, 3}},
 };
 
 /* e^-x overflows where the sigmoid would be a subnormal number: 0, as in PyTorch. */
@@ -127,6 +142,25 @@ static void check_pow(nx_loop_fn *loop, const float *x, float e, int n) {
     }
 }
 
+/* Every pair of special values, and pairs of a sample. */
+static void test_atan2(void **state) {
+    const nx_point *point = nx_op_get("aten::atan2")->def->point;
+    const int64_t steps[3] = {4, 4, 4};
+    float y[PIECE], x[PIECE], got[PIECE];
+    for (int i = 0; i < PIECE; i++) {
+        y[i] = (float)sample(false, i < NX_COUNT(special) * NX_COUNT(special) ? i % NX_COUNT(special) : i);
+        x[i] = (float)sample(false, i < NX_COUNT(special) * NX_COUNT(special) ? i / NX_COUNT(special) : PIECE + i);
+    }
+    for (int level = 0; level <= nx_level(); level++) {
+        point->loop[level][NX_F32]((char *const[]){(char *)got, (char *)y, (char *)x}, steps, PIECE, NULL);
+        for (int i = 0; i < PIECE; i++) {
+            double want = atan2(y[i], x[i]);
+            if (float_error(got[i], want) <= 1) continue;
+            fail_msg("atan2(%a, %a) = %a, not %a", (double)y[i], (double)x[i], (double)got[i], want);
+        }
+    }
+}
+
 static void test_pow(void **state) {
     static const float exponents[] = {0, 1, 2, 3, 0.5f, -0.5f, -1, 2.5f, 7, 8, 0x1p23f + 1, 0x1p24f, -0x1p30f, 1e-40f,
                                       INFINITY, -INFINITY, NAN, 0.1f, -3.7f};
@@ -141,6 +175,6 @@ static void test_pow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_near),
-                                       cmocka_unit_test(test_pow)};
+                                       cmocka_unit_test(test_atan2), cmocka_unit_test(test_pow)};
     return cmocka_run_group_tests(tests, define_hand_ops, NULL);
 }
