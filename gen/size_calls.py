@@ -70,7 +70,7 @@ class SizeCalls:
         return Value("int", f"(int64_t){name}")
 
     def call_common_format(self, expr):
-        """channels_last if a tensor, or all of a list, lie so, else contiguous."""
+        """channels_last (of rank 5: channels_last_3d) if a tensor, or all of a list, lie so, else contiguous."""
         x = self.expr(expr.args[0])
         text = x.c if x.kind == "tensors" else f"(nx_value){{.list = (nx_value[]){{{{.array = {x.array}}}}}, .n = 1}}"
         return Value("value", f"nx__common_format(&{text})", base="memory_format")
@@ -80,7 +80,9 @@ class SizeCalls:
         return Value("bool", f"nx_expandable({a.c}, {a.n}, {b.c}, {b.n})")
 
     def call_contiguous(self, expr):
-        return Value("bool", f"{self.expr(expr.args[0]).array}->contiguous")
+        """`contiguous(x)`: row by row; `contiguous(x, memory_format)`: as the format says."""
+        x, *format_ = (self.expr(arg) for arg in expr.args)
+        return Value("bool", f"nx_lies_in_format({x.array}, {format_[0].c}.i)" if format_ else f"{x.array}->contiguous")
 
     def call_infer_size(self, expr):
         size, numel = self.expr(expr.args[0]), self.expr(expr.args[1])

@@ -223,12 +223,13 @@ static nx_status dense_strides(const char *op, nx_meta *out, const int *order) {
     return NX_OK;
 }
 
-static nx_status channels_last(const char *op, nx_meta *out) {
-    if (out->ndim != 4) {
-        return nx_fail(NX_RUNTIME, "%s: required rank 4 tensor to use channels_last format, got rank %d", op,
-                       out->ndim);
+static nx_status channels_last(const char *op, nx_value format, nx_meta *out) {
+    int rank = (int)format.i + 2;
+    if (out->ndim != rank) {
+        return nx_fail(NX_RUNTIME, "%s: required rank %d tensor to use %s format, got rank %d", op, rank,
+                       nx_memory_format_name(format.i), out->ndim);
     }
-    return dense_strides(op, out, (const int[]){1, 3, 2, 0});
+    return dense_strides(op, out, rank == 4 ? (const int[]){1, 3, 2, 0} : (const int[]){1, 4, 3, 2, 0});
 }
 
 static nx_status row_major(const char *op, nx_meta *out) {
@@ -240,6 +241,10 @@ static nx_status row_major(const char *op, nx_meta *out) {
     return NX_OK;
 }
 
+static bool is_channels_last(nx_value format) {
+    return format.tag == NX_TAG_MEMORY_FORMAT && format.i >= NX_CHANNELS_LAST;
+}
+
 nx_status nx__meta_contiguous(const char *op, nx_meta *out) { return row_major(op, out); }
 
 nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n,
@@ -248,7 +253,7 @@ nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const i
     start_meta(out, dtype, device, size, n);
     if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 1)
         return nx_fail(NX_RUNTIME, "%s: preserve_format needs a tensor to take the format from", op);
-    if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 2) return channels_last(op, out);
+    if (is_channels_last(format)) return channels_last(op, format, out);
     return row_major(op, out);
 }
 
@@ -272,7 +277,7 @@ static void order_by_stride(const nx_array *a, int *order) {
 
 nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out) {
     start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
-    if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 2) return channels_last(op, out);
+    if (is_channels_last(format)) return channels_last(op, format, out);
     if (array->contiguous && array->numel > 0) { /* it exists: nothing can overflow */
         nx_meta_contiguous(out);
         return NX_OK;
@@ -287,20 +292,13 @@ nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, 
     return NX_OK;
 }
 
-static bool is_channels_last(const nx_array *a) {
-    static const int order[] = {1, 3, 2, 0}; /* from the innermost dimension */
-    int64_t expected = 1;
-    for (int k = 0; k < 4 && a->ndim == 4; k++) {
-        if (a->sizes[order[k]] != 1 && a->strides[order[k]] != expected) return false;
-        expected *= a->sizes[order[k]];
-    }
-    return a->ndim == 4 && !a->contiguous;
-}
-
 nx_value nx__common_format(const nx_value *tensors) {
-    bool all = true;
-    for (int k = 0; k < tensors->n; k++) all = all && is_channels_last(tensors->list[k].array);
-    return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = all ? 2 : 0};
+    bool all = tensors->n > 0;
+    for (int k = 0; k < tensors->n; k++) {
+        const nx_array *a = tensors->list[k].array;
+        all = all && !a->contiguous && nx_is_channels_last(a);
+    }
+    return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = all ? tensors->list[0].array->ndim - 2 : NX_CONTIGUOUS_FORMAT};
 }
 
 void nx__meta_swap(int i, int j, nx_meta *out) {

@@ -66,7 +66,7 @@ NX_MUST_USE nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device dev
 NX_MUST_USE nx_status nx__meta_contiguous(const char *op, nx_meta *out);
 /* New memory like `array`; NONE and preserve keep the order of its dimensions in memory. */
 NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out);
-/* The memory format of a concatenation: channels_last if all tensors of the list lie so. */
+/* channels_last (of rank 5: channels_last_3d) if all tensors of the list lie so and not row by row. */
 nx_value nx__common_format(const nx_value *tensors);
 /* Two dimensions change places, in memory they stay where they are. */
 void nx__meta_swap(int i, int j, nx_meta *out);

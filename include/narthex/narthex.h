@@ -87,7 +87,7 @@ typedef enum nx_tag {
     NX_TAG_DTYPE,     /* .i, an nx_dtype */
     NX_TAG_DEVICE,    /* .device */
     NX_TAG_LAYOUT,    /* .i, 0 = strided */
-    NX_TAG_MEMORY_FORMAT, /* .i: 0 contiguous, 1 preserve, 2 channels_last */
+    NX_TAG_MEMORY_FORMAT, /* .i: 0 contiguous, 1 preserve, 2 channels_last, 3 channels_last_3d */
     NX_TAG_GENERATOR, /* .generator */
     NX_TAG_NODE,      /* .node: result n of a graph's node (only inside graphs) */
     NX_TAG_OPAQUE     /* .opaque: a foreign object (only inside graphs) */

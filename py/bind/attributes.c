@@ -109,9 +109,24 @@ static PyObject *storage_offset(PyObject *self, PyObject *unused) {
     return nxpy_size_read(SELF, NX_INT_OFFSET, 0, SELF->offset);
 }
 static PyObject *element_size(PyObject *self, PyObject *unused) { return get_itemsize(self, NULL); }
-static PyObject *is_contiguous(PyObject *self, PyObject *unused) {
-    if (nxpy_size_fix(SELF, NX_INT_CONTIGUOUS, 0, SELF->a.contiguous) < 0) return NULL;
-    return PyBool_FromLong(SELF->a.contiguous);
+int nxpy_size_fix_format(nx_tensor *x, int64_t format) {
+    if (format < NX_CHANNELS_LAST) return nxpy_size_fix(x, NX_INT_CONTIGUOUS, 0, x->a.contiguous);
+    for (int d = 0; d < x->a.ndim; d++) {
+        if (nxpy_size_fix(x, NX_INT_SIZE, d, x->a.sizes[d]) < 0) return -1;
+        if (nxpy_size_fix(x, NX_INT_STRIDE, d, x->a.strides[d]) < 0) return -1;
+    }
+    return 0;
+}
+static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"memory_format", NULL};
+    PyObject *word = NULL;
+    int64_t format = NX_CONTIGUOUS_FORMAT;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O!:is_contiguous", names, &nxpy_word_type, &word)) return NULL;
+    if (word && ((nxpy_word *)word)->tag != NX_TAG_MEMORY_FORMAT)
+        return PyErr_Format(PyExc_TypeError, "is_contiguous(): memory_format must be torch.memory_format, not %R", word);
+    if (word) format = ((nxpy_word *)word)->value;
+    if (nxpy_size_fix_format(SELF, format) < 0) return NULL;
+    return PyBool_FromLong(nx_lies_in_format(&SELF->a, format));
 }
 static PyObject *is_floating_point(PyObject *self, PyObject *unused) {
     return PyBool_FromLong(nx_is_float(SELF->a.dtype));
@@ -143,7 +158,8 @@ PyMethodDef nxpy_tensor_methods[] = {
     {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
     {"storage_offset", storage_offset, METH_NOARGS, "Elements before the first one in the storage."},
     {"element_size", element_size, METH_NOARGS, "Bytes of one element."},
-    {"is_contiguous", is_contiguous, METH_NOARGS, "Whether the elements lie row by row without gaps."},
+    {"is_contiguous", (PyCFunction)(void (*)(void))is_contiguous, METH_VARARGS | METH_KEYWORDS,
+     "is_contiguous(memory_format=torch.contiguous_format): whether the elements lie so, without gaps."},
     {"is_floating_point", is_floating_point, METH_NOARGS, "Whether the dtype is a floating point type."},
     {"item", nxpy_tensor_item, METH_NOARGS, "The value of a tensor with one element as a Python number."},
     {"tolist", nxpy_tensor_tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},

@@ -85,7 +85,7 @@ PyObject *nxpy_call(const nx_op *op, const nx_value *in) {
 /* Operators that give their own argument back, or a new tensor, as its shape is: that is fixed where sizes are left open. */
 static int fix_identity(const nx_op *op, const nx_value *in) {
     nx_tensor *x = in[0].tensor;
-    if (strcmp(op->def->name, "aten::contiguous") == 0) return nxpy_size_fix(x, NX_INT_CONTIGUOUS, 0, x->a.contiguous);
+    if (strcmp(op->def->name, "aten::contiguous") == 0) return nxpy_size_fix_format(x, in[1].i);
     if (strncmp(op->def->name, "aten::dropout", 13) != 0) return 0;
     PyObject *numel = nxpy_size_read(x, NX_INT_NUMEL, 0, x->a.numel);
     int some = numel ? PyObject_IsTrue(numel) : -1; /* leaves the check */

@@ -39,6 +39,7 @@ typedef struct nxpy_word { PyObject_HEAD const char *name; uint32_t tag; int val
 typedef struct nxpy_generator { PyObject_HEAD nx_generator *generator; } nxpy_generator;
 nx_generator *nxpy_generator_get(PyObject *o);
 PyObject *nxpy_word_object(uint32_t tag, int value);
+int nxpy_size_fix_format(nx_tensor *x, int64_t format); /* fixes what nx_lies_in_format() reads; 0, or -1 with an exception */
 nx_grad_node *nxpy_grad_node_get(PyObject *object);    /* of an nxpy_grad_node_type; lent */
 PyObject *nxpy_grad_node_object(nx_grad_node *node);  /* lent node; new reference */
 /* For the collector: shows what a node or hook of src/grad holds of Python. */

@@ -183,6 +183,7 @@ static nxpy_word words[] = {
     {.name = "contiguous_format", .tag = NX_TAG_MEMORY_FORMAT, .value = 0},
     {.name = "preserve_format", .tag = NX_TAG_MEMORY_FORMAT, .value = 1},
     {.name = "channels_last", .tag = NX_TAG_MEMORY_FORMAT, .value = 2},
+    {.name = "channels_last_3d", .tag = NX_TAG_MEMORY_FORMAT, .value = 3},
 };
 static PyObject *word_repr(PyObject *self) {
     return PyUnicode_FromFormat("torch.%s", ((nxpy_word *)self)->name);

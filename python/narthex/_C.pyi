@@ -51,6 +51,7 @@ strided: layout
 contiguous_format: memory_format
 preserve_format: memory_format
 channels_last: memory_format
+channels_last_3d: memory_format
 
 _Number = int | float
 _Bool = int  # bool names a dtype in this module

@@ -43,15 +43,15 @@ def _to_arguments(args: tuple, kwargs: dict):
 
 def _memory_format_of(tensor):
     """The order of the dimensions in memory that the strides suggest: channels_last or, without a sign of it, rows."""
-    if tensor.ndim != 4 or tensor.stride(1) == 0:
+    if tensor.ndim not in (4, 5) or tensor.stride(1) == 0:
         return _C.contiguous_format
     least = 0
-    for dim in (1, 3, 2, 0):
+    for dim in (1, *range(tensor.ndim - 1, 1, -1), 0):
         size, stride = tensor.shape[dim], tensor.stride(dim)
         if size == 0 or stride < least or (dim == 0 and least == tensor.stride(1)):
             return _C.contiguous_format
         least = stride * size
-    return _C.channels_last
+    return _C.channels_last if tensor.ndim == 4 else _C.channels_last_3d
 
 
 _builtin_int, _builtin_float = int, float

@@ -162,6 +162,12 @@ void nx_array_refresh(nx_array *a);      /* numel and contiguous from sizes and 
 NX_MUST_USE nx_status nx_array_bytes(const nx_array *a, nx_dtype dtype, size_t *out);
 NX_MUST_USE nx_status nx_bytes_of(int64_t n, size_t each, size_t *out);
 nx_status nx_fail_bytes(int ndim, const int64_t *sizes); /* "Storage size calculation overflowed with sizes=[...]" */
+enum { NX_CONTIGUOUS_FORMAT, NX_PRESERVE_FORMAT, NX_CHANNELS_LAST, NX_CHANNELS_LAST_3D }; /* .i of NX_TAG_MEMORY_FORMAT */
+/* Whether an array of rank 4 or 5 lies without gaps with dimension 1 innermost, then the last ones, then the first. */
+bool nx_is_channels_last(const nx_array *a);
+/* Whether it lies as a memory format says: row by row, or channels_last (of 4 dimensions), channels_last_3d (of 5). */
+bool nx_lies_in_format(const nx_array *a, int64_t format);
+const char *nx_memory_format_name(int64_t format);
 /* Copies an array head whose dims go to `dims` (room for 2*ndim). */
 void nx_array_copy(nx_array *to, const nx_array *from, int64_t *dims);
 /* The byte range [low, high) that the array touches; both NULL when it has no element. */

@@ -1,6 +1,8 @@
 /* Sizes and strides. Strides count elements; a dimension of size 1 has any stride. */
 #include "core/core.h"
 
+#include <assert.h>
+
 int64_t nx_numel(int ndim, const int64_t *sizes) {
     int64_t n = 1;
     for (int d = 0; d < ndim; d++) n *= sizes[d];
@@ -39,6 +41,26 @@ bool nx_is_dense(const nx_array *a) {
 void nx_array_refresh(nx_array *a) {
     a->numel = nx_numel(a->ndim, a->sizes);
     a->contiguous = a->numel == 0 || nx_is_contiguous(a->ndim, a->sizes, a->strides);
+}
+
+bool nx_is_channels_last(const nx_array *a) {
+    int64_t expected = 1;
+    for (int k = 0; k < a->ndim; k++) { /* 1, then from the last one down to 2, then 0 */
+        int d = k == 0 ? 1 : k == a->ndim - 1 ? 0 : a->ndim - k;
+        if (a->sizes[d] != 1 && a->strides[d] != expected) return false;
+        expected *= a->sizes[d];
+    }
+    return a->ndim == 4 || a->ndim == 5;
+}
+
+const char *nx_memory_format_name(int64_t format) {
+    static const char *const names[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"};
+    assert(format >= 0 && format < NX_COUNT(names));
+    return names[format];
+}
+
+bool nx_lies_in_format(const nx_array *a, int64_t format) {
+    return format < NX_CHANNELS_LAST ? a->contiguous : a->ndim == format + 2 && nx_is_channels_last(a);
 }
 
 void nx_array_copy(nx_array *to, const nx_array *from, int64_t *dims) {

@@ -87,10 +87,7 @@ void nx_value_text(const nx_value *value, nx_text *text) {
     case NX_TAG_DEVICE: nx_text_add(text, "device(%d, %d)", value->device.type, value->device.index); break;
     case NX_TAG_LAYOUT: nx_text_add(text, "torch.strided"); break;
     case NX_TAG_MEMORY_FORMAT:
-        nx_text_add(text, "torch.%s",
-                    value->i == 0   ? "contiguous_format"
-                    : value->i == 1 ? "preserve_format"
-                                    : "channels_last");
+        nx_text_add(text, "torch.%s", nx_memory_format_name(value->i));
         break;
     case NX_TAG_LIST:
         nx_text_add(text, "[");

@@ -260,6 +260,7 @@ static nx_status read_word_value(nx__reader *r, nx_value *out) {
         {"contiguous_format", NX_TAG_MEMORY_FORMAT, 0},
         {"preserve_format", NX_TAG_MEMORY_FORMAT, 1},
         {"channels_last", NX_TAG_MEMORY_FORMAT, 2},
+        {"channels_last_3d", NX_TAG_MEMORY_FORMAT, 3},
         {"opaque", NX_TAG_OPAQUE, 0},
     };
     nx__word word;

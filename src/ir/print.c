@@ -58,7 +58,6 @@ static void add_target(nx_text *text, const char *target) {
     else add_string(text, target);
 }
 
-static const char *const memory_formats[] = {"contiguous_format", "preserve_format", "channels_last"};
 
 static void add_value(nx_text *text, const nx_value *v) {
     switch (v->tag) {
@@ -75,7 +74,7 @@ static void add_value(nx_text *text, const nx_value *v) {
         break;
     case NX_TAG_LAYOUT: nx_text_add(text, "strided"); break;
     case NX_TAG_MEMORY_FORMAT:
-        nx_text_add(text, "%s", memory_formats[v->i >= 0 && v->i < 3 ? v->i : 0]);
+        nx_text_add(text, "%s", nx_memory_format_name(v->i));
         break;
     case NX_TAG_GENERATOR:
         nx_text_add(text, "generator(");

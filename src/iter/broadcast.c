@@ -36,23 +36,14 @@ static bool same_stride(const nx_array *a, const nx_array *b) {
     return true;
 }
 
-static bool is_channels_last(const nx_array *a) {
-    static const int order[4] = {1, 3, 2, 0};
-    int64_t expected = 1;
-    if (a->ndim != 4) return false;
-    for (int k = 0; k < 4; k++) {
-        int d = order[k];
-        if (a->sizes[d] != 1 && a->strides[d] != expected) return false;
-        expected *= a->sizes[d];
-    }
-    return true;
-}
-
 static void channels_last_strides(nx_meta *meta) {
+    int64_t step = meta->size[1];
     meta->stride[1] = 1;
-    meta->stride[3] = meta->size[1];
-    meta->stride[2] = meta->stride[3] * meta->size[3];
-    meta->stride[0] = meta->stride[2] * meta->size[2];
+    for (int d = meta->ndim - 1; d > 1; d--) {
+        meta->stride[d] = step;
+        step *= meta->size[d];
+    }
+    meta->stride[0] = step;
 }
 
 /* Which of two dimensions lies further in: < 0 a, > 0 b, 0 no operand tells. Equal strides: the smaller
@@ -125,7 +116,7 @@ static void choose_strides(const operands *all, bool numbers, nx_meta *meta) {
         same = nx_same_size(all->at[0], all->at[k]) && all->at[k]->ndim == meta->ndim;
     for (int k = 0; k < all->n && same; k++) {
         contiguous = contiguous && all->at[k]->contiguous;
-        channels_last = channels_last && is_channels_last(all->at[k]);
+        channels_last = channels_last && nx_is_channels_last(all->at[k]);
         dense = dense && nx_is_dense(all->at[k]);
         strides = strides && same_stride(all->at[0], all->at[k]);
     }
