@@ -6,11 +6,14 @@ import re
 import zlib
 from keyword import iskeyword
 
-from gen.model import DTYPE_CODE, MEMORY_FORMATS, admitted, kind, schema
+from gen.model import CLASSES, DTYPE_CODE, MEMORY_FORMATS, admitted, kind, schema
 from gen.values import c_string
 
 MODULES = {"function": "torch", "method": "torch.Tensor", "nn": "torch._C._nn", "linalg": "torch._C._linalg",
            "fft": "torch._C._fft", "special": "torch._C._special"}
+
+
+LAYOUTS = "tseo"  # transposed, with gaps, expanded, with an offset
 
 
 def takes_number(form):
@@ -158,14 +161,17 @@ class CaseList:
             self.cases.append(case)
 
     def make(self, shapes, dtype=None, layout="", values="normal", named=None):
-        """A call on tensors of these shapes; other required arguments get small values."""
+        """A call on tensors of these shapes; other required arguments get small values. `layout`: a letter for each
+        tensor, from the first again where they are more."""
         args, k, named = [], 0, {**self.usual, **(named or {})}
         kwargs = {a.name: named[a.name] for a in self.sibling.arguments if a.keyword_only and a.name in named}
         dtype = dtype or ("float32" if "float32" in self.dtypes else self.dtypes[-1])
         for argument in self.sibling.arguments:
             if argument.is_tensor:
                 own = argument.param.type.inner or dtype if argument.param.type.base == "Tensor" else dtype
-                args.append(tensor(shapes[min(k, len(shapes) - 1)], own, layout if k == 0 else "", values))
+                own = "bool" if own == "truth" else own
+                args.append(tensor(shapes[min(k, len(shapes) - 1)], own, layout[k % len(layout)] if layout else "",
+                                   values))
                 k += 1
             elif argument.name in named:
                 if not argument.keyword_only:
@@ -194,12 +200,15 @@ class CaseList:
         for shapes in sets:
             self.make(shapes)
         base = next(s for s in sets if len(s[0]) == 2)
-        for layout in self.given("layouts") or "tseo":
-            self.make(base, layout=layout)
+        for first in self.given("layouts") or LAYOUTS:
+            at = LAYOUTS.index(first)
+            self.make(base, layout=LAYOUTS[at:] + LAYOUTS[:at])
+        far = kind(self.entry) == "point" and self.given("values") in (None, ["special"])
         for dtype in self.dtypes:
-            self.make(base, dtype=dtype)
-        if kind(self.entry) == "point" and "float32" in self.dtypes and self.given("values") in (None, ["special"]):
-            self.make(base, values="special")
+            values = "limits" if dtype in CLASSES["int"] else "mixed" if dtype in CLASSES["half"] else "normal"
+            self.make(base, dtype=dtype, values=values if far else "normal")
+        for dtype in [d for d in ("float32", "float64") if far and d in self.dtypes]:
+            self.make(base, dtype=dtype, values="special")
         return base
 
     def given(self, name):

@@ -33,7 +33,7 @@ def name_of(case: dict[str, Any]) -> str:
     def text(value: Any) -> str:
         if isinstance(value, dict) and "tensor" in value:
             kind = "" if value["dtype"] == "float32" else ":" + value["dtype"]
-            special = "!" if value["values"] == "special" else ""
+            special = {"special": "!", "mixed": "~", "limits": "^"}.get(str(value["values"]), "")
             return f"x{value['tensor']}{value['layout']}{kind}{special}".replace(" ", "")
         if isinstance(value, list) and any(isinstance(item, dict) for item in value):
             return f"[{', '.join(text(item) for item in value)}]"
@@ -52,6 +52,14 @@ def numbers(count: int, dtype: torch.dtype, values: str | list[int], generator: 
         return torch.rand(count, generator=generator, dtype=torch.float64).mul(0.9).add(0.05).to(dtype)
     if values == "special":
         return torch.tensor([SPECIAL[i % len(SPECIAL)] for i in range(count)], dtype=torch.float64).to(dtype)
+    if values == "mixed":  # special ones at random places, so that they meet ordinary ones
+        choice = torch.randint(0, 2 * len(SPECIAL), (count,), generator=generator).tolist()
+        normal = torch.randn(count, generator=generator, dtype=torch.float64).tolist()
+        return torch.tensor([(SPECIAL + normal[i : i + 1] * 8)[c] for i, c in enumerate(choice)]).to(dtype)
+    if values == "limits" and dtype != torch.bool:  # no 0 and no -1: dividing by them raises here and traps there
+        info = torch.iinfo(dtype)
+        choice = torch.randint(0, 8, (count,), generator=generator).tolist()
+        return torch.tensor([[info.min, info.max, info.max - 1, 1, 2, 3, 4, 5][c] for c in choice], dtype=dtype)
     if dtype == torch.bool:
         return torch.randint(0, 2, (count,), generator=generator).bool()
     if not dtype.is_floating_point:
@@ -75,7 +83,10 @@ def tensor(spec: dict[str, Any], generator: torch.Generator) -> torch.Tensor:
         return flat[: count // shape[0]].clone().view(1, *shape[1:]).expand(shape)
     if layout == "o":
         return flat[1 : count + 1].view(shape)
-    return flat[:count].clone().view(shape)
+    whole = flat[:count].clone().view(shape)
+    if layout == "cl":
+        return whole.contiguous(memory_format=torch.channels_last if len(shape) == 4 else torch.channels_last_3d)
+    return whole
 
 
 def argument(value: Any, generator: torch.Generator) -> Any:

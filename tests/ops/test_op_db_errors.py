@@ -1,0 +1,107 @@
+"""Bad calls: PyTorch's own (op_db's error_inputs) of every operator that Narthex has. Narthex raises what PyTorch
+raises: the same type, and a text in which PyTorch's stands; where it does not, the table says why.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from tests.ops.op_db import CALLS, Other, find, identity, over
+
+OPS = [op for op in op_db if find(op.name) is not None and op.error_inputs_func is not None and op.name not in CALLS]
+# Of an entry: what PyTorch's text of the call begins with or has in it, and why ours is another or the call goes well.
+FORMS = "one overload in Python: the text names the argument that does not fit"
+NUMBERS = "numbers stand for tensors: the operator is reached with two"
+TENSORS = "a tensor as a number is refused by its type"
+SHORTER = "our text says the same in other words"
+OVERLAP = "an out= that overlaps an input is not refused"
+DEEP = "PyTorch makes tensors of 65 dimensions, Narthex up to 32"
+DIFFERENT: dict[str, list[tuple[str, str]]] = {
+    "arange": [("step must be nonzero", "RuntimeError as of PyTorch's kernel; PyTorch's front says ValueError")],
+    "bitwise_left_shift": [("got (int, int)", NUMBERS)],
+    "bitwise_right_shift": [("got (int, int)", NUMBERS)],
+    "remainder": [("got (int, int)", NUMBERS)],
+    "fmod": [("got (int, Tensor)", FORMS), ("got (int, int)", FORMS)],
+    "rsub": [("got (int, Tensor)", FORMS), ("got (int, int)", FORMS)],
+    "dot": [("expected both vectors to have same dtype", SHORTER)],
+    "linspace": [("got (int, int, float)", FORMS), ("0-dimensional start and end", TENSORS)],
+    "linspace.tensor_overload": [("got (int, int, float)", FORMS), ("0-dimensional start and end", TENSORS)],
+    "narrow": [("start must be an 0-dim integral Tensor", TENSORS)],
+    "masked_select": [("unsupported operation: some elements", OVERLAP)],
+    "gather": [("Size does not match", SHORTER), ("unsupported operation: some elements", OVERLAP)],
+    "cat": [("unsupported operation: some elements", OVERLAP), ("in argument 0, but got NoneType", SHORTER)],
+    "native_layer_norm": [("Expected normalized_shape", SHORTER), ("of same shape as normalized_shape", SHORTER)],
+    "nn.functional.rms_norm": [("Expected normalized_shape", SHORTER), ("Given normalized_shape", SHORTER)],
+    "neg": [("Negation, the `-` operator", "NotImplementedError, which is a RuntimeError, as of any other dtype")],
+    "scatter": [("Expected self.dtype to be equal to src.dtype", SHORTER)],
+    "scatter_add": [("Expected self.dtype to be equal to src.dtype", SHORTER)],
+    "multinomial": [
+        ("multinomial expects Long tensor out", SHORTER),
+        ("number of categories cannot exceed 2^24", "the zeros that PyTorch gives are refused first"),
+        ("encountering probability entry", "the text that PyTorch has for two dimensions"),
+    ],
+    "movedim": [("repeated dim in", SHORTER)],
+    "amax": [("dim", DEEP)],
+    "amin": [("dim", DEEP)],
+    "mean": [("could not infer output dtype", SHORTER)],
+}
+
+
+def raised(function: Any, args: Any, keywords: Any) -> Exception | None:
+    try:
+        function(*args, **keywords)
+    except Exception as error:
+        return error
+    return None
+
+
+def plain(text: str) -> str:
+    """Without the operator that Narthex names first, and blanks as they come."""
+    return " ".join(re.sub(r"^(aten::)?[\w.]+(\(\))?: ", "", text.split("\n")[0]).split())
+
+
+def differences(op: Any) -> list[tuple[str, str]]:
+    """PyTorch's text and what is wrong, of each call that does not raise what PyTorch raises."""
+    found = []
+    for given in op.error_inputs("cpu"):
+        sample = given.sample_input
+        there = raised(op.op, [sample.input, *sample.args], sample.kwargs)
+        if there is None:
+            continue
+        try:
+            args, keywords = over(([sample.input, *sample.args], dict(sample.kwargs)))
+        except Other:
+            continue
+        except RuntimeError as error:  # a tensor that Narthex cannot have
+            found.append((plain(str(there)), str(error)))
+            continue
+        here = raised(find(op.name), args, keywords)
+        wanted = plain(str(there))
+        if here is None:
+            found.append((wanted, "it raises nothing"))
+        elif not isinstance(here, type(there)):
+            found.append((wanted, f"{type(there).__name__}, not {type(here).__name__}: {here}"))
+        elif wanted.rstrip(".") not in " ".join(str(here).split()):
+            found.append((wanted, f"another text: {here}"))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("op", OPS, ids=identity)
+def test_errors_are_pytorchs(op: Any) -> None:
+    torch.manual_seed(0)
+    rows = DIFFERENT.get(identity(op), [])
+    found = differences(op)
+    unexpected = [(text, what) for text, what in found if not any(part in text for part, _ in rows)]
+    assert not unexpected, "\n".join(f"{text}\n    {what}" for text, what in unexpected)
+    stale = [part for part, _ in rows if not any(part in text for text, _ in found)]
+    assert not stale, f"these are PyTorch's now, take them out of DIFFERENT: {stale}"
+
+
+def test_the_table_names_entries_that_are_there() -> None:
+    assert set(DIFFERENT) <= {identity(op) for op in OPS}
