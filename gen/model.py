@@ -21,7 +21,7 @@ CLASSES["number"] = CLASSES["int"] + CLASSES["float"]
 CLASSES["all"] = CLASSES["bool"] + CLASSES["number"]
 SCALAR_TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
                 "bool": 11, "bfloat16": 15}  # as PyTorch's schemas print dtypes
-MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2}
+MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2, "channels_last_3d": 3}
 OPTIONS = ["dtype", "layout", "device", "pin_memory"]
 SCHEMA_TYPE = {
     "T": "Tensor",
@@ -143,6 +143,12 @@ def admits_complex(entry):
     return row is None or any(word in ("complex", "number", "all") for word in row.value[1])
 
 
+def copies_out(form):
+    """An out form that runs the functional form and copies: of a composed operator, of a factory."""
+    entry = form.sibling.entry
+    return form.variant == "out" and (kind(entry) == "as" or entry.one("factory") is not None)
+
+
 def gives_list(entry):
     return any(place.listed for place in entry.results)
 
@@ -249,7 +255,8 @@ def make_forms(sibling):
         n = len(entry.results)
         names = rows["out"]["outs"] or (["out"] if n == 1 else [f"out{k}" for k in range(n)])
         outs = [Param(one, sibling.at, Type("T", sibling.at), written=True, keyword_only=True) for one in names]
-        form = Form(sibling, f"{base}.{name}", "out", sibling.params + outs, words=python_words)
+        params = [p for p in sibling.params if p.type.base != "options"]  # they are the written tensor's
+        form = Form(sibling, f"{base}.{name}", "out", params + outs, words=python_words)
         form.functional = main.name
         sibling.forms.append(form)
     for form in sibling.forms:

@@ -142,8 +142,10 @@ def dtype_checks(body, sibling, op):
         if inner:
             if inner == "index":
                 continue  # int32 or int64: a check row of the entry says so
-            expected = "NX_BOOL" if inner == "bool" else f"NX_{DTYPE_CODE[inner]}"
+            expected = "NX_BOOL" if inner in ("bool", "truth") else f"NX_{DTYPE_CODE[inner]}"
             condition = f"in[{a.index}].tag == NX_TAG_TENSOR && " if a.optional else ""
+            if inner == "truth":
+                condition += f"in[{a.index}].array->dtype != NX_U8 && "  # PyTorch still takes it
             body.emit(f"if ({condition}in[{a.index}].array->dtype != {expected})")
             body.emit(f"    return nx__fail_argument_dtype({op}, {c_string(a.name)}, in[{a.index}].array, {expected});")
     for a in sibling.arguments:

@@ -1,7 +1,7 @@
 """Writes the tables that the dispatcher reads (tables.c: one nx_op_def a form, nx__register_ops) and the typed
 wrappers for callers in C (ops.h, calls.c)."""
 
-from gen.model import DTYPE_CODE, MEMORY_FORMATS, dissolves, gives_list, kind, schema
+from gen.model import DTYPE_CODE, MEMORY_FORMATS, copies_out, dissolves, gives_list, kind, schema
 from gen.syntax import Problem
 from gen.values import c_string
 from gen.write_rules import Source
@@ -82,7 +82,7 @@ def flags(form):
         found.append("NX_OP_MUTATES")
     if entry.one("random"):
         found.append("NX_OP_RANDOM")
-    if entry.one("factory"):
+    if entry.one("factory") and form.variant != "out":
         found.append("NX_OP_FACTORY")
     if is_overwriting(entry):
         found.append("NX_OP_OVERWRITES")
@@ -129,10 +129,12 @@ def write_def(form, facts):
     entry, sibling = form.sibling.entry, form.sibling
     name = sibling.c_name
     is_views = gives_list(entry) and not dissolves(entry)
+    facts = {"compose": "nx_compose_out"} if copies_out(form) else facts
+    dissolved = dissolves(entry) or copies_out(form)
     fields = [
         f'.name = "aten::{form.name}"',
         f".schema = {c_string('aten::' + schema(form))}",
-        f".kind = NX_KIND_{'VIEW' if is_views else KINDS[kind(entry)]}",
+        f".kind = NX_KIND_{'VIEW' if is_views else 'COMPOSED' if dissolved else KINDS[kind(entry)]}",
         f".variant = {VARIANTS[form.variant]}",
         f".flags = {flags(form)}",
         f".n_in = {len(form.arguments)}",
@@ -147,11 +149,11 @@ def write_def(form, facts):
     for word in ("kernel", "ref", "compose", "point", "reduce"):
         if facts.get(word):
             fields.append(f".{word} = {facts[word]}")
-    if dissolves(entry):
+    if dissolved:
         fields.append(".dissolves = true")
     if facts.get("derivative") and form.variant != "out":
         fields.append(f".derivative = &derivative_{name}")
-    elif not dissolves(entry):
+    elif not dissolved:
         fields.append(f".nograd = {nograd(form)}")
     if entry.one("autocast"):
         fields.append(f".autocast = NX_AUTOCAST_{entry.one('autocast').value.upper()}")

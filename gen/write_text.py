@@ -1,6 +1,6 @@
 """Text for people: ops.txt, one line an operator, and what follows from one entry."""
 
-from gen.model import DTYPES, admitted, dissolves, kind, schema
+from gen.model import DTYPES, admitted, copies_out, dissolves, kind, schema
 from gen.write_loops import SHORT
 from gen.write_python import CaseList, python_functions
 from gen.write_tables import is_overwriting
@@ -11,8 +11,9 @@ def ops_txt(world):
     lines = ["# Every operator, from ops/*.op; `python -m gen.main list` prints this."]
     for form in world.all_forms():
         entry = form.sibling.entry
-        gradient = "dissolves" if dissolves(entry) else "grad" if world.facts[form.sibling.name].get("derivative") and \
-            form.variant != "out" else "nograd"
+        differentiable = world.facts[form.sibling.name].get("derivative") and form.variant != "out"
+        dissolved = dissolves(entry) or copies_out(form)
+        gradient = "dissolves" if dissolved else "grad" if differentiable else "nograd"
         lines.append(f"aten::{schema(form)}  {kind(entry)} {gradient}")
     return "\n".join(lines) + "\n"
 

@@ -339,12 +339,52 @@ static place_fn *find_sum(nx_dtype dtype) {
     }
 }
 
-nx_status nx__scatter_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
-                           nx_array *out) {
+static nx_status scatter_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
+                              nx_array *out) {
     places p = {.run = run, .index = index, .followed = out, .other = src, .fn = find_sum((nx_dtype)out->dtype), .f = 1,
                 .i = 1};
     begin_with(out, self);
     return run_places(&p, dim, true);
+}
+
+/* Sums of half types are held in float32 meanwhile, as in PyTorch: copies of both operands, row by row. */
+typedef struct wide { nx_array array; int64_t dims[2 * NX_MAX_DIMS]; } wide;
+
+static nx_status wide_new(const nx_array *a, wide *w) {
+    int64_t step = 1;
+    nx_array_copy(&w->array, a, w->dims);
+    w->array.dtype = NX_F32;
+    for (int d = a->ndim - 1; d >= 0; d--) {
+        w->array.strides[d] = step;
+        step *= a->sizes[d];
+    }
+    nx_array_refresh(&w->array);
+    return nx__packed_new(a, NX_F32, &w->array.data);
+}
+
+static nx_status wide_both(const nx_array *self, const nx_array *source, wide *to, wide *from) {
+    NX_TRY(wide_new(self, to));
+    nx_status status = wide_new(source, from);
+    if (status != NX_OK) nx_free(to->array.data);
+    return status;
+}
+
+static void wide_end(const nx_array *out, wide *to, wide *from) {
+    nx_copy_cast(out, &to->array);
+    nx_free(to->array.data);
+    nx_free(from->array.data);
+}
+
+static bool is_half(const nx_array *a) { return a->dtype == NX_F16 || a->dtype == NX_BF16; }
+
+nx_status nx__scatter_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
+                           nx_array *out) {
+    wide to, from;
+    if (!is_half(out)) return scatter_sums(run, self, dim, index, src, out);
+    NX_TRY(wide_both(self, src, &to, &from));
+    nx_status status = scatter_sums(run, &to.array, dim, index, &from.array, &to.array);
+    wide_end(out, &to, &from);
+    return status;
 }
 
 /* ---- parts of a dimension --------------------------------------------------------------------------------------- */
@@ -486,8 +526,8 @@ static nx_status add_last(nx_run *run, const nx_array *index, int64_t dim, const
     return run_places(&p, dim, true);
 }
 
-nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *source,
-                         nx_value alpha, nx_array *out) {
+static nx_status index_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *source,
+                            nx_value alpha, nx_array *out) {
     adding a = adding_of(out, alpha);
     begin_with(out, self);
     if (source->ndim && dim == source->ndim - 1 && source->ndim == out->ndim) return add_last(run, index, dim, source, &a, out);
@@ -506,6 +546,17 @@ nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const n
         status = nx_parallel(n, nx_grain(16 * source->numel / n), add_parts, &w);
     }
     nx_free(at);
+    return status;
+}
+
+/* Of one dimension PyTorch rounds every sum. */
+nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *source,
+                         nx_value alpha, nx_array *out) {
+    wide to, from;
+    if (!is_half(out) || out->ndim < 2) return index_sums(run, self, dim, index, source, alpha, out);
+    NX_TRY(wide_both(self, source, &to, &from));
+    nx_status status = index_sums(run, &to.array, dim, index, &from.array, alpha, &to.array);
+    wide_end(out, &to, &from);
     return status;
 }
 

@@ -291,6 +291,19 @@ static int numpy_parameter(const nxpy_overload *overload, PyObject *name) {
     return n_in;
 }
 
+/* out=(values, indices): the written arguments, which stand last. */
+static int read_outs(const nxpy_overload *overload, PyObject *given, nxpy_args *args, uint64_t *filled) {
+    const nx_op_def *def = overload->op->def;
+    if (!(PyTuple_Check(given) || PyList_Check(given)) || PySequence_Fast_GET_SIZE(given) != def->n_out) return 0;
+    for (int i = 0, k = def->n_in - def->n_out; i < def->n_out; i++, k++) {
+        PyObject *item = PySequence_Fast_ITEMS(given)[i];
+        if (!nxpy_tensor_check(item) || *filled >> k & 1) return 0;
+        args->in[k] = nx_value_tensor(nxpy_tensor_get(item));
+        *filled |= UINT64_C(1) << k;
+    }
+    return 1;
+}
+
 static int read_keywords(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords,
                          nxpy_args *args, uint64_t *filled, char *why, size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
@@ -309,6 +322,11 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
                 if (truth < 0) return -1;
                 args->requires_grad = truth;
                 continue;
+            }
+            if (def->variant == NX_OUT && def->n_out > 1 && PyUnicode_CompareWithASCIIString(name, "out") == 0) {
+                if (read_outs(overload, values[j], args, filled)) continue;
+                if (why) snprintf(why, why_bytes, "argument 'out' must be tuple of Tensors, not %s", nxpy_type_text(values[j]));
+                return 0;
             }
             if (why)
                 snprintf(why, why_bytes, "got an unexpected keyword argument '%s'", PyUnicode_AsUTF8(name));

@@ -349,7 +349,10 @@ static PyObject *nonzero(PyObject *module, PyObject *args, PyObject *keywords) {
     PyObject *x, *out = Py_None;
     int as_tuple = 0;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|$pO:nonzero", names, &nxpy_tensor_type, &x, &as_tuple, &out)) return NULL;
-    if (out != Py_None) return PyErr_Format(PyExc_NotImplementedError, "nonzero: out is not there yet: leave it out");
+    if (out != Py_None) {
+        if (expect_tensors("nonzero", x, out) < 0) return NULL;
+        return made_by("aten::nonzero.out", (nx_value[]){nx_value_tensor(nxpy_tensor_get(x)), nx_value_tensor(nxpy_tensor_get(out))});
+    }
     return made_by(as_tuple ? "aten::nonzero_numpy" : "aten::nonzero", (nx_value[]){nx_value_tensor(nxpy_tensor_get(x))});
 }
 

@@ -8,15 +8,14 @@ from . import _C
 
 def norm(input, p="fro", dim=None, keepdim: bool = False, out=None, dtype=None):
     """The root number `p` of the sum of the elements' powers, along `dim` (all dimensions without it)."""
-    if out is not None:
-        raise NotImplementedError("norm: out is not there yet, leave it out")
     if p == "nuc":
         raise NotImplementedError("norm: p='nuc' is not there yet: it needs singular values")
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
     dims = [dim] if isinstance(dim, int) else dim
+    outs = {} if out is None else {"out": out}
     return _C.functions["torch._C._linalg.linalg_vector_norm"](
-        input, 2 if p in ("fro", None) else p, dims, keepdim, dtype=dtype
+        input, 2 if p in ("fro", None) else p, dims, keepdim, dtype=dtype, **outs
     )
 
 

@@ -154,6 +154,8 @@ NX_MUST_USE static inline nx_status nx_redispatch(const nx_op *op, uint64_t keys
 }
 /* The front: shape rule, allocation (or the written argument), launch. Stands at every device's key. */
 nx_status nx_front(nx_run *run, const nx_value *in, nx_value *out);
+/* Composition of the out form of a composed operator or a factory: the functional form's results are copied. */
+nx_status nx_compose_out(nx_run *run, const nx_value *in, nx_value *out);
 nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out); /* at FAKE */
 /* Results' metas of a call without making them; view, new or written alike. A view's offset counts from the viewed
  * tensor's element 0; a written argument's meta has view_of set to it. */

@@ -34,6 +34,8 @@ nx_kernel_fn *nx__device_kernel(const nx_op *op, int type); /* NULL: the device 
 /* Whether result `meta` may go into argument `param` of the call, a tensor; an out= tensor of another size is resized. Counts
  * the write. */
 nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta);
+/* The same for what is copied when all results are there: inputs may be shared, and the copy counts the write. */
+nx_status nx__fit_written(const nx_op *op, const nx_value *in, int param, const nx_meta *meta);
 
 /* The same where the result is known to have the tensor's size and dtype. */
 nx_status nx__write_over(const nx_op *op, const nx_value *in, int param);

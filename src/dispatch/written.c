@@ -158,7 +158,7 @@ static const char *c_name(nx_dtype dtype) {
 }
 
 static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
-    bool casts = op->def->kind == NX_KIND_POINT || op->def->kind == NX_KIND_REDUCE;
+    bool casts = op->def->kind == NX_KIND_POINT || op->def->kind == NX_KIND_REDUCE || op->def->kind == NX_KIND_COMPOSED;
     if (casts && !nx_can_cast(from, to)) {
         return nx_fail(NX_RUNTIME, "%s: result type %s can't be cast to the desired output type %s",
                        nx__op_of(op)->label, nx_dtype_kind(from), nx_dtype_kind(to));
@@ -211,16 +211,21 @@ nx_status nx__write_listed(nx_tensor *tensor) {
     return NX_OK;
 }
 
-nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta) {
+nx_status nx__fit_written(const nx_op *op, const nx_value *in, int param, const nx_meta *meta) {
     nx_tensor *tensor = in[param].tensor;
     if (!tensor->a.contiguous) NX_TRY(check_own_overlap(op, &tensor->a));
-    NX_TRY(check_inputs_overlap(op, in, param));
     bool fits = same_size(meta, &tensor->a);
     if (!fits && (op->def->variant != NX_OUT || is_other_argument(op, in, param, tensor)))
         return fail_size(op, meta, &tensor->a, "");
     if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(tensor));
     if (NX_UNLIKELY(meta->dtype != tensor->a.dtype)) NX_TRY(check_dtype(op, meta->dtype, tensor->a.dtype));
-    if (!fits) NX_TRY(resize(op, meta, tensor));
+    return fits ? NX_OK : resize(op, meta, tensor);
+}
+
+nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta) {
+    nx_tensor *tensor = in[param].tensor;
+    NX_TRY(check_inputs_overlap(op, in, param));
+    NX_TRY(nx__fit_written(op, in, param, meta));
     if (tensor->storage) tensor->storage->version++;
     return NX_OK;
 }

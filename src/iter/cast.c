@@ -26,6 +26,7 @@ void nx_const_cast(nx_const *to, const nx_value *number, nx_dtype computing) {
     else if (nx_is_float(computing)) to->f = (float)f;
     else if (computing == NX_BOOL) to->i = is_float ? f != 0 : number->i != 0;
     else to->i = is_float ? (int64_t)f : number->i;
+    if (computing == NX_U8) to->i = (uint8_t)to->i; /* a negative integer wraps, as in PyTorch */
 }
 
 void nx_point_constant(const nx_point *point, int k, const nx_value *number, nx_dtype computing, nx_const *to) {

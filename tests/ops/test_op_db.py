@@ -33,8 +33,6 @@ ROWS = {
     "allclose": ("fake compiled", "captur", "a number of the data, as of item"),
     "broadcast_shapes": ("compiled", "torch.Size", "sizes, no tensors: capture knows no torch.Size made from a list"),
     "equal": ("fake compiled", "captur", "a number of the data, as of item"),
-    "all": (NO_GRADIENT, "dim=[] is not there yet", "an empty list of dimensions"),
-    "any": (NO_GRADIENT, "dim=[] is not there yet", "an empty list of dimensions"),
     "index_put": ("fake compiled", "elements", DATA),
     "item": ("fake compiled", "item", "a number of the data: there is none on a fake tensor; capture ends the graph"),
     "linspace.tensor_overload": (NO_GRADIENT, "must be Number, not Tensor", "a tensor as start or end"),

@@ -356,9 +356,8 @@ def pad(input, pad, mode: str = "constant", value: float | None = None):
 
 def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None):
     """x over its norm number `p` along `dim`, which counts as `eps` at least."""
-    if out is not None:
-        raise NotImplementedError("normalize: out is not there yet, leave it out")
-    return input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    lengths = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return input / lengths if out is None else _C.functions["torch.div"](input, lengths, out=out)
 
 
 def binary_cross_entropy_with_logits(

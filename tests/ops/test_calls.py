@@ -1,0 +1,215 @@
+"""Ways of calling operators beside what their entries list: out= of composed operators and factories, several outs, and
+arguments that PyTorch takes. PyTorch is the oracle, in values, types of errors and, where it is named, their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import narthex as nt
+import pytest
+import torch
+
+Call = Callable[..., Any]
+
+
+def matrix(t: Any) -> Any:
+    return t.tensor([[0.5, 1.0, -2.0], [3.0, 0.25, 0.5], [1.0, 1.0, -1.0]])
+
+
+# Composed operators and factories: the call without its out.
+OUTS: dict[str, Call] = {
+    "matmul": lambda t, x, **k: t.matmul(x, x, **k),
+    "matmul of a vector": lambda t, x, **k: t.matmul(x, x[0], **k),
+    "outer": lambda t, x, **k: t.outer(x[0], x[1], **k),
+    "ger": lambda t, x, **k: t.ger(x[0], x[1], **k),
+    "baddbmm": lambda t, x, **k: t.baddbmm(x[None], x[None], x[None], **k),
+    "std": lambda t, x, **k: t.std(x, 1, **k),
+    "var": lambda t, x, **k: t.var(x, [0], correction=0, **k),
+    "norm": lambda t, x, **k: t.norm(x, 3, **k),
+    "norm of rows": lambda t, x, **k: t.norm(x, dim=1, **k),
+    "normalize": lambda t, x, **k: t.nn.functional.normalize(x, **k),
+    "softmax": lambda t, x, **k: t.softmax(x, 1, **k),
+    "log_softmax": lambda t, x, **k: t.log_softmax(x, 0, **k),
+    "logsumexp": lambda t, x, **k: t.logsumexp(x, 1, **k),
+    "square": lambda t, x, **k: t.square(x, **k),
+    "clamp of tensors": lambda t, x, **k: t.clamp(x, x * 0, x + 1, **k),
+    "clip": lambda t, x, **k: t.clip(x, 0, 1, **k),
+    "max of two": lambda t, x, **k: t.max(x, -x, **k),
+    "hstack": lambda t, x, **k: t.hstack([x, x], **k),
+    "column_stack": lambda t, x, **k: t.column_stack([x[0], x[1]], **k),
+    "diag": lambda t, x, **k: t.diag(x[0], **k),
+    "any over none": lambda t, x, **k: t.any(x, dim=(), **k),
+    "masked_select": lambda t, x, **k: t.masked_select(x, x > 0, **k),
+    "nonzero": lambda t, x, **k: t.nonzero(x > 0, **k),
+    "argsort": lambda t, x, **k: t.argsort(x, stable=True, **k),
+    "zeros": lambda t, x, **k: t.zeros(2, 3, **k),
+    "ones": lambda t, x, **k: t.ones([4], **k),
+    "full": lambda t, x, **k: t.full((2,), 3, **k),
+    "eye": lambda t, x, **k: t.eye(3, **k),
+    "eye, two sizes": lambda t, x, **k: t.eye(2, 3, **k),
+    "arange": lambda t, x, **k: t.arange(5, **k),
+    "arange from": lambda t, x, **k: t.arange(1, 5, **k),
+    "arange by": lambda t, x, **k: t.arange(5, 1, -2, **k),
+    "linspace": lambda t, x, **k: t.linspace(0, 1, 5, **k),
+    "randn": lambda t, x, **k: t.randn(2, 3, **k),
+    "rand": lambda t, x, **k: t.rand(20, **k),
+}
+TRUTHS = {"any over none": "bool", "nonzero": "int64", "argsort": "int64"}
+
+
+def outcome(t: Any, call: Call, out: Any) -> tuple[str, Any]:
+    t.manual_seed(3)
+    try:
+        result = call(t, matrix(t), out=out)
+    except (RuntimeError, TypeError, IndexError) as error:
+        return type(error).__name__, str(error)
+    assert result is out
+    return str(result.dtype), (tuple(result.shape), result.tolist())
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("name", OUTS)
+def test_out_is_written(name: str) -> None:
+    dtype = TRUTHS.get(name, "float32")
+    for size in ((0,), (7,)):  # one that grows, one of another size
+        mine, other = (outcome(t, OUTS[name], t.ones(size, dtype=getattr(t, dtype))) for t in (nt, torch))
+        assert mine[0] == other[0] and mine[1][0] == other[1][0]
+        assert torch.allclose(torch.tensor(mine[1][1]), torch.tensor(other[1][1]), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["matmul", "std", "square", "outer", "clamp of tensors", "max of two", "softmax"])
+def test_out_of_a_dtype_that_holds_no_fractions(name: str) -> None:
+    mine, other = (outcome(t, OUTS[name], t.empty(0, dtype=t.int64)) for t in (nt, torch))
+    assert mine[0] == other[0] == "RuntimeError"
+
+
+@pytest.mark.parametrize("name", ["std", "square", "outer", "hstack", "logsumexp"])
+def test_out_of_a_wider_dtype(name: str) -> None:
+    mine, other = (outcome(t, OUTS[name], t.empty(0, dtype=t.float64)) for t in (nt, torch))
+    assert mine[0] == other[0] == "torch.float64" and mine[1][0] == other[1][0]
+    assert torch.allclose(torch.tensor(mine[1][1]), torch.tensor(other[1][1]), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["matmul", "std", "outer"])
+def test_out_and_gradients(name: str) -> None:
+    text = "functions with out=... arguments don't support automatic differentiation, but one of the arguments"
+    for t in (nt, torch):
+        with pytest.raises(RuntimeError, match=text):
+            OUTS[name](t, matrix(t).requires_grad_(), out=t.empty(0))
+        with pytest.raises(RuntimeError, match=text):
+            OUTS[name](t, matrix(t), out=t.empty(0, requires_grad=True))
+        with t.no_grad():
+            assert OUTS[name](t, matrix(t).requires_grad_(), out=t.empty(0)).numel() > 0
+
+
+def test_out_counts_as_a_write_and_keeps_what_lies_around() -> None:
+    block = nt.zeros(5, 4)
+    out = block[1:4, :3]
+    version = block._version
+    assert nt.matmul(matrix(nt), matrix(nt), out=out) is out
+    assert block._version > version
+    assert nt.equal(block[1:4, :3], matrix(nt) @ matrix(nt))
+    assert not block[0].any() and not block[4].any() and not block[:, 3].any()
+
+
+def test_out_may_be_an_argument() -> None:
+    x, y = matrix(nt), matrix(torch)
+    assert torch.allclose(torch.tensor(nt.matmul(x, x, out=x).tolist()), y @ y)
+
+
+@pytest.mark.parametrize("name", ["matmul", "std", "zeros", "outer"])
+def test_out_in_a_compiled_function(name: str) -> None:
+    def into(x: Any, y: Any) -> Any:
+        OUTS[name](nt, x, out=y)
+        return y + 1
+
+    y = OUTS[name](nt, matrix(nt)) * 0
+    expected = OUTS[name](nt, matrix(nt))
+    assert nt.equal(nt.compile(into)(matrix(nt), y), expected + 1)
+    assert nt.equal(y, expected)
+
+
+PAIRS: dict[str, Call] = {
+    "max": lambda t, x, **k: t.max(x, 1, **k),
+    "min": lambda t, x, **k: t.min(x, 0, keepdim=True, **k),
+    "sort": lambda t, x, **k: t.sort(x, dim=0, **k),
+    "topk": lambda t, x, **k: t.topk(x, 2, **k),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_outs(name: str) -> None:
+    for kind in (tuple, list):
+        found = []
+        for t in (nt, torch):
+            outs = kind([t.empty(0), t.empty(0, dtype=t.int64)])
+            values, indices = PAIRS[name](t, matrix(t), out=outs)
+            assert values is outs[0] and indices is outs[1]
+            found.append((values.tolist(), indices.tolist()))
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_outs_of_other_kinds(name: str) -> None:
+    for t in (nt, torch):
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+            PAIRS[name](t, matrix(t), out=(t.empty(0), t.empty(0, dtype=t.int32)))
+        with pytest.raises(TypeError):
+            PAIRS[name](t, matrix(t), out=t.empty(0))
+        with pytest.raises(TypeError):
+            PAIRS[name](t, matrix(t), out=(t.empty(0),))
+
+
+# Calls whose result, or error with its text, is PyTorch's.
+SAME: dict[str, Call] = {
+    "any over none": lambda t: matrix(t).gt(1).any(dim=()),
+    "all over none": lambda t: matrix(t).all(dim=(), keepdim=True),
+    "any of uint8 over none": lambda t: t.tensor([0, 3], dtype=t.uint8).any(dim=()),
+    "any over two": lambda t: matrix(t).any(dim=(0, 1)),
+    "all of nothing": lambda t: t.zeros(0, 3).all(dim=(0,)),
+    "where by uint8": lambda t: t.where(t.tensor([0, 1, 2], dtype=t.uint8), t.ones(3), t.zeros(3)),
+    "where by uint8, of bools": lambda t: t.where(t.tensor([0, 2], dtype=t.uint8), t.tensor([True]), t.tensor([False])),
+    "roll of a number": lambda t: t.tensor(1.0).roll(3),
+    "roll of a number along a dim": lambda t: t.tensor(1.0).roll(1, 0),
+    "roll of a number along the last": lambda t: t.tensor(1.0).roll(1, -1),
+    "erfinv_": lambda t: t.tensor([0.5, -1.0, 2.0, -0.25, 0.0]).erfinv_(),
+    "erfinv of integers": lambda t: t.tensor([0, 1, -1]).erfinv(),
+    "clamp of uint8 below 0": lambda t: t.tensor([1, 250, 255], dtype=t.uint8).clamp(min=-5),
+    "clamp_min of uint8 below 0": lambda t: t.tensor([1, 250, 255], dtype=t.uint8).clamp_min(-5),
+    "bool minus number": lambda t: t.tensor([2.0]) - t.tensor([True]).float(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:where received a uint8 condition")
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_as_pytorch(name: str) -> None:
+    def told(t: Any) -> tuple[Any, ...]:
+        try:
+            result = SAME[name](t)
+        except (RuntimeError, IndexError, TypeError) as error:
+            return type(error), str(error).split(": ")[-1]
+        return str(result.dtype), tuple(result.shape), result.tolist()
+
+    mine, other = told(nt), told(torch)
+    assert mine[:2] == other[:2]
+    assert mine[2:] == other[2:] or mine[2] == pytest.approx(other[2], nan_ok=True)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_half_types_are_rounded_once(dtype: str) -> None:
+    """As in PyTorch: scatter_add and, of several dimensions, index_add hold float32 sums meanwhile."""
+
+    def sums(t: Any) -> list[Any]:
+        kind, at = getattr(t, dtype), t.zeros(3000, dtype=t.int64)
+        one, rows = t.ones(3000, dtype=kind), t.ones(3000, 3, dtype=kind)
+        return [
+            t.zeros(2, dtype=kind).scatter_add_(0, at, one).tolist(),
+            t.zeros(2, 3, dtype=kind).scatter_add_(0, at[:, None].expand(3000, 3), rows).tolist(),
+            t.zeros(3, 2, dtype=kind).scatter_add(1, at.expand(3, 3000), rows.t()).tolist(),
+            t.zeros(2, 3, dtype=kind).index_add_(0, at, rows).tolist(),
+            t.zeros(2, dtype=kind).index_add_(0, at, one).tolist(),
+            t.zeros(2, dtype=kind).index_put_((at,), one, accumulate=True).tolist(),
+        ]
+
+    assert sums(nt) == sums(torch)
