@@ -40,8 +40,11 @@ def check_meaning(world, entry):
 
 def check_kernels(world, entry):
     kernels = entry.all("kernel")
-    if kernels and not entry.one("ref"):
-        raise Problem(kernels[0].at, f"{entry.name} has a kernel and no 'ref'")
+    ref = entry.one("ref")
+    if len(kernels) > 1 and not ref:
+        raise Problem(kernels[0].at, f"{entry.name} has {len(kernels)} kernels and no 'ref' to compare them with")
+    if ref and len(kernels) == 1 and kernels[0].value["name"] == ref.value["name"]:
+        raise Problem(ref.at, f"ref {ref.value['name']} is the kernel itself and compares nothing: leave it out")
     if kernels and any(place.kind == "as" for place in entry.results):
         raise Problem(kernels[0].at, f"{entry.name} has a kernel and no shape")
     for earlier, row in zip(kernels, kernels[1:]):

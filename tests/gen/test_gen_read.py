@@ -117,10 +117,15 @@ def test_a_good_entry_passes(tmp_path):
             HEAD + "  point  self*other\n  grad   self: other; other: g\n  cases  shapes broadcast\n",
             "x.op:3:16: error: the formula is not linear in g: g does not occur",
         ),
-        (HEAD + "  kernel fast\n  ref    fast\n  grad   self: g; other: g\n", "x.op:1:4: error: f has no cases"),
+        (HEAD + "  kernel fast\n  grad   self: g; other: g\n", "x.op:1:4: error: f has no cases"),
         (
-            HEAD + "  kernel fast\n  grad   self: g; other: g\n  cases  shapes broadcast\n",
-            "x.op:2:3: error: f has a kernel and no 'ref'",
+            HEAD + "  kernel fast\n  ref    fast\n  grad   self: g; other: g\n  cases  shapes broadcast\n",
+            "x.op:3:3: error: ref fast is the kernel itself and compares nothing: leave it out",
+        ),
+        (
+            HEAD
+            + "  kernel fast when T == float32\n  kernel slow\n  grad   self: g; other: g\n  cases  shapes broadcast\n",
+            "x.op:2:3: error: f has 2 kernels and no 'ref' to compare them with",
         ),
         (
             HEAD
@@ -154,7 +159,7 @@ def test_a_good_entry_passes(tmp_path):
         ),
         (HEAD + "  close  float16 1e-2\n", "x.op:2:22: error: a tolerance needs its reason in quotes"),
         (
-            "op f_(self!: T) -> self\n  kernel fill(self, 0)\n  ref    fill(self, 0)\n  grad   self: zero\n"
+            "op f_(self!: T) -> self\n  kernel fill(self, 0)\n  grad   self: zero\n"
             "  cases  call (x[3])\n",
             "x.op:1:4: error: f_ ends in '_': it needs a 'mutate' row",
         ),
