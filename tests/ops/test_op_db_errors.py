@@ -46,8 +46,8 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         ("encountering probability entry", "the text that PyTorch has for two dimensions"),
     ],
     "movedim": [("repeated dim in", SHORTER)],
-    "amax": [("dim", DEEP)],
-    "amin": [("dim", DEEP)],
+    "amax": [("dim", DEEP), ("Expected the dtype for input and out to match", SHORTER)],
+    "amin": [("dim", DEEP), ("Expected the dtype for input and out to match", SHORTER)],
     "mean": [("could not infer output dtype", SHORTER)],
 }
 
