@@ -226,9 +226,11 @@ static int run_called(const nxpy_segment *segment, nxpy_fit *fit, PyObject **val
 }
 
 /* Whether a run that failed has changed nothing: ours copy what they write back at their end, but random numbers are drawn
- * on the way. The program then does the same uncompiled, with the error at its line and where its `except` is. */
+ * on the way, and hooks of saved tensors are the program's own code, whose errors are its own. The program then does the
+ * same uncompiled, with the error at its line and where its `except` is. */
 static bool left_nothing(const nxpy_fit *fit) {
     bool error = PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+    if (nx_thread_get()->saved_hooks) return false;
     const nx_graph *graph = error && fit->compiled ? nx_compiled_aot(fit->compiled)->forward : NULL;
     for (const nx_node *node = graph ? graph->first : NULL; node; node = node->next) {
         if (node->op && (node->op->def->flags & NX_OP_RANDOM)) return false;

@@ -17,6 +17,7 @@ from weakref import ref
 
 from .. import _C, amp, random
 from .._absent import getter
+from .._apart import disable
 from ..autograd import _is_checkpoint_valid, backward, enable_grad, no_grad
 from ..autograd.function import Function
 from ..autograd.graph import _Saved, saved_tensors_hooks
@@ -229,6 +230,7 @@ def _generators(args) -> list:
     return list(found.values())
 
 
+@disable
 def _without_reentry(function, preserve, context_fn, determinism_check, early_stop, args, kwargs):
     forward_context, recompute_context = context_fn()
     surroundings = _Surroundings(preserve, (*args, *kwargs.values()))
@@ -311,8 +313,6 @@ def checkpoint(
     Pass `use_reentrant=False`. `preserve_rng_state=False` spares keeping the generators' states, of the CPU and of the
     arguments' devices. Under torch.compile the call is made as it stands, between graphs.
     """
-    from .._dynamo import disable
-
     use_reentrant = _choose(
         use_reentrant,
         "checkpoint",
@@ -322,7 +322,7 @@ def checkpoint(
     if not use_reentrant:
         set_checkpoint_debug_enabled(debug)
         stops = early_stop and _early_stop
-        return disable(_without_reentry)(function, preserve, context_fn, determinism_check, stops, args, kwargs)
+        return _without_reentry(function, preserve, context_fn, determinism_check, stops, args, kwargs)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:
