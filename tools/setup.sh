@@ -21,7 +21,7 @@ fi
 if [ "${1:-}" = hostile ]; then # a cross build for 64-bit ARM and what runs its programs
     command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu)
     command -v qemu-aarch64 >/dev/null || missing+=(qemu-user)
-    for library in libc6-dev libgomp1 libcmocka-dev libprotobuf-c-dev; do
+    for library in libc6-dev libcmocka-dev libprotobuf-c-dev; do
         dpkg -s $library:arm64 >/dev/null 2>&1 || missing+=($library:arm64)
     done
     [ "$(id -u)" != 0 ] || dpkg --add-architecture arm64

@@ -1,4 +1,4 @@
-"""Whether loops run on several threads of OpenMP: they do."""
+"""Whether work runs on several threads as where OpenMP is there: it does, on a team of our own."""
 
 
 def is_available() -> bool:
