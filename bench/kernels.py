@@ -6,9 +6,6 @@ CASE=text picks the cases whose name contains it.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -16,17 +13,6 @@ from typing import Any
 from bench import side
 from bench.rows import per_call
 
-SIDE = """
-import json, sys
-if sys.argv[1] == "narthex":
-    from narthex._run import install
-    install()
-import torch
-from bench import side
-side.prepare(torch)
-from bench.kernels import run
-print("figures", json.dumps(run(torch, sys.argv[2])))
-"""
 BATCH, TOKENS, WIDTH, HEADS, LETTERS = 12, 64, 128, 4, 65
 ROWS = BATCH * TOKENS
 
@@ -165,14 +151,7 @@ def run(torch: Any, wanted: str) -> dict[str, float]:
 
 
 def main() -> int:
-    best: dict[str, dict[str, float]] = {"torch": {}, "narthex": {}}
-    for _ in range(int(os.environ.get("ROUNDS", "3"))):
-        for which, figures in best.items():
-            command = [sys.executable, "-c", SIDE, which, os.environ.get("CASE", "")]
-            done = subprocess.run(command, env=side.environment(), stdout=subprocess.PIPE, text=True, check=True)
-            line = next(line for line in done.stdout.splitlines() if line.startswith("figures "))
-            for name, figure in json.loads(line.removeprefix("figures ")).items():
-                figures[name] = min(figure, figures.get(name, figure))
+    best = side.best_of("bench.kernels", 3)
     print(f"{side.describe():40} {'PyTorch':>12} {'Narthex':>12} {'ratio':>7}")
     for name, theirs in best["torch"].items():
         ours = best["narthex"].get(name)

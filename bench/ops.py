@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -18,17 +16,6 @@ from typing import Any
 
 from bench import side
 from bench.rows import per_call
-
-SIDE = """
-import json, sys
-if sys.argv[1] == "narthex":
-    from narthex._run import install
-    install()
-import torch
-from bench import ops, side
-side.prepare(torch)
-print("figures", json.dumps(ops.run(torch, sys.argv[2])))
-"""
 
 FAMILIES = {
     "light": "x+y; x-y; x*y; x/y; x*0.5; x+1; -x; x.abs(); x.square(); x.reciprocal(); x.sqrt(); p.rsqrt(); x.floor(); "
@@ -119,20 +106,8 @@ def mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def measure() -> dict[str, dict[str, float]]:
-    best: dict[str, dict[str, float]] = {"torch": {}, "narthex": {}}
-    for _ in range(int(os.environ.get("ROUNDS", "2"))):
-        for which, figures in best.items():
-            command = [sys.executable, "-c", SIDE, which, os.environ.get("CASE", "")]
-            done = subprocess.run(command, env=side.environment(), stdout=subprocess.PIPE, text=True, check=True)
-            line = next(line for line in done.stdout.splitlines() if line.startswith("figures "))
-            for name, figure in json.loads(line.removeprefix("figures ")).items():
-                figures[name] = min(figure, figures.get(name, figure))
-    return best
-
-
 def main() -> int:
-    best = measure()
+    best = side.best_of("bench.ops", 2)
     theirs, ours = best["torch"], best["narthex"]
     rows = [(family, text, theirs[text], ours.get(text)) for family, text in cases() if text in theirs]
     known = [(family, text, theirs, ours, ours / theirs) for family, text, theirs, ours in rows if ours]

@@ -4,7 +4,10 @@ LEVEL=v3 limits both sides to AVX2 on a processor that has more, THREADS=n gives
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 
 # What limits each library in the process to a level; Narthex, OpenBLAS, ATen, oneDNN, MKL.
 LIMITS = {
@@ -47,3 +50,29 @@ def prepare(torch) -> None:
     torch.set_num_threads(threads())
     if level() == "v3" and "_inductor" in dir(torch):
         torch._inductor.config.cpp.simdlen = 256
+
+
+RUN = """
+import json, sys
+if sys.argv[1] == "narthex":
+    from narthex._run import install
+    install()
+import importlib
+import torch
+from bench import side
+side.prepare(torch)
+print("figures", json.dumps(importlib.import_module(sys.argv[2]).run(torch, sys.argv[3])))
+"""
+
+
+def best_of(module: str, rounds: int) -> dict[str, dict[str, float]]:
+    """Microseconds of the cases of `module`.run(torch, CASE) on both sides, which alternate: the best of all rounds."""
+    best: dict[str, dict[str, float]] = {"torch": {}, "narthex": {}}
+    for _ in range(int(os.environ.get("ROUNDS", rounds))):
+        for which, figures in best.items():
+            command = [sys.executable, "-c", RUN, which, module, os.environ.get("CASE", "")]
+            done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
+            line = next(line for line in done.stdout.splitlines() if line.startswith("figures "))
+            for name, figure in json.loads(line.removeprefix("figures ")).items():
+                figures[name] = min(figure, figures.get(name, figure))
+    return best
