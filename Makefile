@@ -28,7 +28,7 @@ line: setup-test all
 	$(PY) -m tests.line
 
 test: setup-test all build/unit/done
-	$(PY) -m pytest -q tests
+	$(PY) -m pytest -q -n auto tests
 
 build/unit/done: $(SOURCES) $(shell find tests/unit -type f) | setup-test
 	@[ -d build/unit/meson-info ] || meson setup build/unit --buildtype=debugoptimized -Dunit=true >/dev/null
