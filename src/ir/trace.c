@@ -220,7 +220,9 @@ static nx_status before_write(nx_tracer *tracer, const nx_op *op, const nx_value
     w->tensor = NULL;
     if (mask == 0) return NX_OK;
     const nx_value *value = &in[__builtin_ctzll(mask)];
-    if ((mask & (mask - 1)) || value->tag != NX_TAG_TENSOR) return tracer->refuse(tracer, op, "it writes several tensors");
+    if ((mask & (mask - 1)) || value->tag != NX_TAG_TENSOR) { /* one that is composed writes them one by one */
+        return op->def->compose ? NX_OK : tracer->refuse(tracer, op, "it writes several tensors");
+    }
     w->tensor = value->tensor;
     w->ndim = value->tensor->a.ndim;
     for (int d = 0; d < w->ndim; d++) w->sizes[d] = value->tensor->a.sizes[d];

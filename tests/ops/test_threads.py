@@ -29,8 +29,11 @@ def _the_same_afterwards() -> Iterator[None]:
 
 
 def bits(value: Any) -> list[torch.Tensor]:
+    """Bytes of all tensors. A NaN is one number: its sign, which the standard leaves open, follows the order of
+    operands in an instruction and so whether an element was computed alone or in a vector."""
     tensors = [part for part in flat(parts(value)) if isinstance(part, nt.Tensor)]
     sides = [to_theirs(part) for part in tensors]
+    sides = [side.masked_fill(side.isnan(), float("nan")) if side.is_floating_point() else side for side in sides]
     return [torch.empty(side.numel(), dtype=side.dtype).copy_(side.reshape(-1)).view(torch.uint8) for side in sides]
 
 
