@@ -6,7 +6,7 @@
 
 #include "narthex/op.h"
 
-#define NX_DEVICE_API_VERSION 1
+#define NX_DEVICE_API_VERSION 2
 
 /* An address range of device memory. */
 typedef struct nx_span {

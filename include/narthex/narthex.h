@@ -125,6 +125,30 @@ static inline nx_value nx_value_dtype(nx_dtype d) { return (nx_value){.tag = NX_
 static inline nx_value nx_value_device(nx_device d) { return (nx_value){.tag = NX_TAG_DEVICE, .device = d}; }
 static inline nx_value nx_value_node(struct nx_node *node, int result) { return (nx_value){.tag = NX_TAG_NODE, .n = result, .node = node}; }
 
+/* ---- memory ---------------------------------------------------------------------------------------
+ * One caching allocator for all devices. On the CPU, storages of up to 2,048 bytes lie in their header and are not counted, and
+ * what lies under 64 KiB comes from the C library: it is counted as used and not as reserved. */
+typedef enum nx_memory_row {
+#define NX_MEMORY_ROW(name, meaning) NX_MEMORY_##name,
+#include "narthex/memory.def"
+#undef NX_MEMORY_ROW
+    NX_N_MEMORY_ROWS
+} nx_memory_row;
+typedef enum nx_memory_kind { NX_MEMORY_ALL, NX_MEMORY_LARGE, NX_MEMORY_SMALL, NX_N_MEMORY_KINDS } nx_memory_kind;
+typedef struct nx_memory_count { int64_t current, peak, allocated, freed; } nx_memory_count;
+typedef struct nx_memory_stats {
+    size_t size;                          /* set to sizeof(nx_memory_stats) before the call */
+    nx_memory_count counts[NX_N_MEMORY_ROWS][NX_N_MEMORY_KINDS];
+    int64_t n_retries, n_failures;        /* the cache was emptied for a segment; a request was refused */
+    int64_t n_device_alloc, n_device_free; /* segments ever taken from the device and given back */
+    size_t limit, cache_limit, total;     /* bytes: that segments may take; of idle segments that are kept; of the machine, 0: unknown */
+} nx_memory_stats;
+NX_API NX_MUST_USE nx_status nx_memory_get_stats(nx_device device, nx_memory_stats *out);
+NX_API NX_MUST_USE nx_status nx_memory_reset_peaks(nx_device device);
+NX_API NX_MUST_USE nx_status nx_memory_reset_accumulated(nx_device device); /* allocated and freed begin at 0 */
+NX_API NX_MUST_USE nx_status nx_memory_empty_cache(nx_device device);       /* idle segments go back to the device */
+NX_API NX_MUST_USE nx_status nx_memory_set_limit(nx_device device, size_t bytes); /* 0: none; what is there already stays */
+
 /* ---- tensors ------------------------------------------------------------------------------------ */
 /* A new uninitialised row-major tensor on `device`. */
 NX_API NX_MUST_USE nx_status nx_tensor_new(nx_dtype dtype, int ndim, const int64_t *sizes, nx_device device, nx_tensor **out);

@@ -198,7 +198,7 @@ static nx_status take(size_t bytes, void **out) {
     return NX_OK;
 }
 
-nx_status npu_memory_alloc(void *context, int index, size_t bytes, void **out) {
+nx_status npu_memory_alloc(void *context, int index, nx_stream *stream, size_t bytes, void **out) {
     TRY(npu_check());
     npu_mark_used();
     pthread_mutex_lock(&memory.lock);
@@ -216,7 +216,7 @@ static block *find_used(size_t at) {
 }
 
 /* After a fork the child drops its tensors like any other; the memory is the parent's. */
-void npu_memory_free(void *context, int index, void *at) {
+void npu_memory_free(void *context, int index, nx_stream *stream, void *at) {
     if (at == NULL || npu_is_child()) return;
     pthread_mutex_lock(&memory.lock);
     block *b = find_used((size_t)((char *)at - memory.base));
@@ -250,3 +250,14 @@ nx_status npu_memory_set_limit(size_t bytes) {
     pthread_mutex_unlock(&memory.lock);
     return status;
 }
+
+nx_status npu_memory_info(void *context, int index, size_t *free_bytes, size_t *total_bytes) {
+    pthread_mutex_lock(&memory.lock);
+    nx_status status = memory.mapped ? NX_OK : start();
+    *total_bytes = memory.limit;
+    *free_bytes = memory.limit > memory.in_use ? memory.limit - memory.in_use : 0;
+    pthread_mutex_unlock(&memory.lock);
+    return status;
+}
+
+nx_status npu_memory_check(void *context, int index) { return npu_check(); }

@@ -102,6 +102,9 @@ static const nx_device_api api = {
     .generator_new = npu_generator_new,
     .control = control,
     .stream_wait = npu_stream_wait,
+    .event_query = npu_event_query,
+    .memory_check = npu_memory_check,
+    .memory_info = npu_memory_info,
 };
 
 NX_API nx_device_entry_fn narthex_device;

@@ -16,8 +16,10 @@
     } while (0)
 
 /* ---- memory.c ------------------------------------------------------------------------------------------ */
-nx_status npu_memory_alloc(void *context, int index, size_t bytes, void **out);
-void npu_memory_free(void *context, int index, void *block);
+nx_status npu_memory_alloc(void *context, int index, nx_stream *stream, size_t bytes, void **out);
+void npu_memory_free(void *context, int index, nx_stream *stream, void *block);
+nx_status npu_memory_info(void *context, int index, size_t *free_bytes, size_t *total_bytes);
+nx_status npu_memory_check(void *context, int index);
 /* Whether [at, at + bytes) is device memory. */
 bool npu_is_device(const void *at, size_t bytes);
 void *npu_reachable(const void *device_address); /* of an address that npu_is_device() */
@@ -34,6 +36,7 @@ nx_status npu_copy_in(void *context, nx_stream *stream, void *to, const void *fr
 nx_status npu_copy_out(void *context, nx_stream *stream, void *to, const void *from, size_t bytes);
 nx_status npu_copy_within(void *context, nx_stream *stream, void *to, const void *from, size_t bytes);
 nx_status npu_event_new(void *context, int index, void **out);
+nx_status npu_event_query(void *context, void *event, bool *reached);
 void npu_event_free(void *context, void *event);
 nx_status npu_event_record(void *context, void *event, nx_stream *stream);
 nx_status npu_event_wait(void *context, void *event, nx_stream *stream);

@@ -122,7 +122,13 @@ nx_status npu_stream_give(nx_stream *s, npu_work work) {
     TRY(npu_check());
     pthread_mutex_lock(&s->lock);
     uint64_t given; /* read again after each sleep: another thread may have given work meanwhile */
-    while ((given = now_given(s)) - now_done(s) >= ROOM) sleep_until(s, given - ROOM / 2, NULL);
+    while ((given = now_given(s)) - now_done(s) >= ROOM) {
+        if (pthread_equal(pthread_self(), s->thread)) { /* it would wait for itself */
+            pthread_mutex_unlock(&s->lock);
+            return nx_fail(NX_RUNTIME, "npu: a stream's own thread gives it more work than there is room for");
+        }
+        sleep_until(s, given - ROOM / 2, NULL);
+    }
     s->work[given % ROOM] = work;
     atomic_store_explicit(&s->given, given + 1, memory_order_release);
     if (s->asleep) pthread_cond_signal(&s->more);
@@ -429,6 +435,14 @@ nx_status npu_event_wait(void *context, void *at, nx_stream *s) {
     nx_status status = npu_stream_give(s, (npu_work){.run = run_wait, .a = m});
     if (status != NX_OK) drop_mark(m);
     return status;
+}
+
+nx_status npu_event_query(void *context, void *at, bool *reached) {
+    TRY(npu_check());
+    mark *m = take_latest(at);
+    *reached = m == NULL || atomic_load_explicit(&m->done, memory_order_acquire);
+    drop_mark(m);
+    return NX_OK;
 }
 
 nx_status npu_event_synchronize(void *context, void *at) {

@@ -92,7 +92,7 @@ extern PyTypeObject nxpy_compiled_type;
 int nxpy_add_tensor(PyObject *module);
 int nxpy_add_functions(PyObject *module);
 int nxpy_add_graph(PyObject *module);
-int nxpy_add_runtime(PyObject *module);  /* seeds, grad mode, devices, flags, allocation hooks */
+int nxpy_add_runtime(PyObject *module);  /* seeds, grad mode, devices and their memory, flags, allocation hooks */
 int nxpy_add_modules(PyObject *module);  /* py/nn */
 int nxpy_add_capture(PyObject *module);  /* py/capture */
 

@@ -208,19 +208,95 @@ static PyObject *set_piece(PyObject *module, PyObject *bytes) {
     Py_RETURN_NONE;
 }
 
-/* ---- the allocator, for tests ---------------------------------------------------------------------------------------------------- */
+/* ---- memory: python/narthex/_memory.py gives it PyTorch's names ------------------------------------------------------------------ */
+static int set_number(PyObject *dict, const char *key, long long value) {
+    PyObject *number = PyLong_FromLongLong(value);
+    int failed = number ? PyDict_SetItemString(dict, key, number) : -1;
+    Py_XDECREF(number);
+    return failed;
+}
+
+static int set_counts(PyObject *dict, const char *row, const nx_memory_count *counts) {
+    static const char *const pools[] = {"all", "large_pool", "small_pool"};
+    for (int kind = 0; kind < NX_N_MEMORY_KINDS; kind++) {
+        const nx_memory_count *c = &counts[kind];
+        const struct { const char *name; int64_t value; } metrics[] = {
+            {"current", c->current}, {"peak", c->peak}, {"allocated", c->allocated}, {"freed", c->freed}};
+        for (int i = 0; i < NX_COUNT(metrics); i++) {
+            char key[96];
+            snprintf(key, sizeof key, "%s.%s.%s", row, pools[kind], metrics[i].name);
+            if (set_number(dict, key, metrics[i].value) < 0) return -1;
+        }
+    }
+    return 0;
+}
+
+static int set_stats(PyObject *dict, const nx_memory_stats *stats) {
+    static const char *const rows[] = {
+#define NX_MEMORY_ROW(name, meaning) #name,
+#include "narthex/memory.def"
+#undef NX_MEMORY_ROW
+    };
+    const struct { const char *name; int64_t value; } others[] = {
+        {"num_alloc_retries", stats->n_retries}, {"num_ooms", stats->n_failures}, {"num_device_alloc", stats->n_device_alloc},
+        {"num_device_free", stats->n_device_free}, {"limit", stats->limit == SIZE_MAX ? -1 : (int64_t)stats->limit},
+        {"cache_limit", stats->cache_limit == SIZE_MAX ? -1 : (int64_t)stats->cache_limit}};
+    for (int row = 0; row < NX_N_MEMORY_ROWS; row++)
+        if (set_counts(dict, rows[row], stats->counts[row]) < 0) return -1;
+    for (int i = 0; i < NX_COUNT(others); i++)
+        if (set_number(dict, others[i].name, others[i].value) < 0) return -1;
+    return 0;
+}
+
+static PyObject *memory_stats(PyObject *module, PyObject *of) {
+    nx_device device;
+    nx_memory_stats stats = {.size = sizeof stats};
+    if (nxpy_device_from(of, &device) < 0) return NULL;
+    NXPY_TRY(nx_memory_get_stats(device, &stats));
+    PyObject *dict = PyDict_New();
+    if (dict && set_stats(dict, &stats) < 0) Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *do_with_device(PyObject *of, nx_status (*what)(nx_device device)) {
+    nx_device device;
+    if (nxpy_device_from(of, &device) < 0) return NULL;
+    NXPY_TRY(what(device));
+    Py_RETURN_NONE;
+}
+static PyObject *memory_reset_peaks(PyObject *module, PyObject *of) { return do_with_device(of, nx_memory_reset_peaks); }
+static PyObject *memory_reset_accumulated(PyObject *module, PyObject *of) {
+    return do_with_device(of, nx_memory_reset_accumulated);
+}
+static PyObject *memory_empty_cache(PyObject *module, PyObject *of) { return do_with_device(of, nx_memory_empty_cache); }
+
+static PyObject *memory_set_limit(PyObject *module, PyObject *args) {
+    PyObject *of;
+    Py_ssize_t bytes;
+    nx_device device;
+    if (!PyArg_ParseTuple(args, "On:memory_set_limit", &of, &bytes) || nxpy_device_from(of, &device) < 0) return NULL;
+    if (bytes < 0) return PyErr_Format(PyExc_ValueError, "memory_set_limit: %zd bytes: 0 means no limit", bytes);
+    NXPY_TRY(nx_memory_set_limit(device, (size_t)bytes));
+    Py_RETURN_NONE;
+}
+
+static PyObject *memory_info(PyObject *module, PyObject *of) {
+    nx_device device;
+    size_t free_bytes, total_bytes;
+    if (nxpy_device_from(of, &device) < 0) return NULL;
+    NXPY_TRY(nx_device_memory_info(device, &free_bytes, &total_bytes));
+    return Py_BuildValue("nn", (Py_ssize_t)free_bytes, (Py_ssize_t)total_bytes);
+}
+
+/* ---- the allocator, for tests -------------------------------------------------------------------------------------------- */
 static PyObject *alloc_fail_at(PyObject *module, PyObject *n) {
     long long value = PyLong_AsLongLong(n);
     if (value == -1 && PyErr_Occurred()) return NULL;
     nx_alloc_fail_at(value);
     Py_RETURN_NONE;
 }
-static PyObject *alloc_failed(PyObject *module, PyObject *unused) {
-    return PyBool_FromLong(nx_alloc_failed());
-}
-static PyObject *alloc_live(PyObject *module, PyObject *unused) {
-    return PyLong_FromLongLong(nx_alloc_live());
-}
+static PyObject *alloc_failed(PyObject *module, PyObject *unused) { return PyBool_FromLong(nx_alloc_failed()); }
+static PyObject *alloc_live(PyObject *module, PyObject *unused) { return PyLong_FromLongLong(nx_alloc_live()); }
 static PyObject *alloc_watch(PyObject *module, PyObject *on) {
     int truth = PyObject_IsTrue(on);
     if (truth < 0) return NULL;
@@ -259,12 +335,16 @@ static PyMethodDef functions[] = {
     {"autocast_cache", autocast_cache, METH_VARARGS, "autocast_cache([enabled]): whether casts of parameters are kept."},
     {"autocast_nesting", autocast_nesting, METH_VARARGS, "autocast_nesting([change]): autocasts that are entered."},
     {"clear_autocast_cache", clear_autocast_cache, METH_NOARGS, "Drops the casts that are kept."},
-    {"alloc_fail_at", alloc_fail_at, METH_O,
-     "alloc_fail_at(n): the n-th allocation from now on fails; 0: none."},
+    {"memory_stats", memory_stats, METH_O, "memory_stats(device): what the allocator counts, by PyTorch's names."},
+    {"memory_reset_peaks", memory_reset_peaks, METH_O, "memory_reset_peaks(device): they begin at what is in use now."},
+    {"memory_reset_accumulated", memory_reset_accumulated, METH_O, "memory_reset_accumulated(device): what was ever counted is 0."},
+    {"memory_empty_cache", memory_empty_cache, METH_O, "memory_empty_cache(device): unused memory goes back to the device."},
+    {"memory_set_limit", memory_set_limit, METH_VARARGS, "memory_set_limit(device, bytes): what it may take; 0: no limit."},
+    {"memory_info", memory_info, METH_O, "memory_info(device): (free bytes, bytes in all)"},
+    {"alloc_fail_at", alloc_fail_at, METH_O, "alloc_fail_at(n): the n-th allocation from now on fails; 0: none."},
     {"alloc_failed", alloc_failed, METH_NOARGS, "Whether it has failed."},
     {"alloc_live", alloc_live, METH_NOARGS, "Blocks that are allocated."},
-    {"alloc_watch", alloc_watch, METH_O,
-     "alloc_watch(on): free lists stand aside, so that alloc_live() is exact."},
+    {"alloc_watch", alloc_watch, METH_O, "alloc_watch(on): free lists stand aside, so that alloc_live() is exact."},
     {NULL}};
 
 /* ---- the interpreter's lock: given away while the library waits, but never inside a trace ------------------- */

@@ -45,6 +45,7 @@ typedef struct nx_thread {
     struct nx_tracer *tracer;                      /* innermost tracer (src/ir) */
     void *free_tensors, *free_whole, *free_storages; /* free lists (src/core) */
     int n_free_tensors, n_free_whole, n_free_storages;
+    struct { int64_t taken, given; int n_taken, n_given; } memory; /* of the C library, for storages, not yet told (src/core) */
     void *free_nodes, *free_autograds, *dead_nodes; /* free lists, nodes being freed (src/grad) */
     int n_free_nodes, n_free_autograds;
     bool freeing_nodes;
@@ -77,6 +78,9 @@ nx_status nx_fail_memory(size_t bytes);            /* NX_NO_MEMORY with the size
 void *nx_alloc(size_t bytes);                      /* NULL without memory; 64-byte aligned from 64 bytes on */
 void *nx_alloc_zeroed(size_t bytes);
 void nx_alloc_populate(void *at, size_t bytes);    /* brings pages into memory that are written to soon */
+void *nx_alloc_pages(size_t bytes);                /* whole pages, which go back to the system at once; NULL without memory */
+void nx_free_pages(void *pages, size_t bytes);     /* NULL is allowed */
+size_t nx_memory_of_machine(void);                 /* bytes, or what the control group allows if that is less; 0: unknown */
 void *nx_realloc(void *block, size_t old_bytes, size_t bytes);
 char *nx_strdup(const char *text);
 NX_API void nx_alloc_fail_at(int64_t n);           /* the n-th allocation from now on fails (1 = next); 0: none. All threads */

@@ -3,8 +3,10 @@
  * While a test watches (nx_alloc_watch), free lists elsewhere stand aside, so that the count of live blocks is exact. */
 #include "base/base.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { PAGE_BYTES = 4096 };
 
@@ -52,6 +54,39 @@ void nx_alloc_populate(void *at, size_t bytes) {
     uintptr_t from = ((uintptr_t)at + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
     uintptr_t to = ((uintptr_t)at + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
     if (from < to) (void)madvise((void *)from, to - from, MADV_POPULATE_WRITE);
+}
+
+void *nx_alloc_pages(size_t bytes) {
+    if (NX_UNLIKELY(must_fail())) return NULL;
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) return NULL;
+    atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
+    return pages;
+}
+
+void nx_free_pages(void *pages, size_t bytes) {
+    if (pages == NULL) return;
+    atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
+    munmap(pages, bytes);
+}
+
+/* A number in a file of the system; SIZE_MAX: there is none. */
+static size_t read_number(const char *path) {
+    FILE *file = fopen(path, "r");
+    unsigned long long number = 0;
+    if (file == NULL) return SIZE_MAX;
+    bool is_there = fscanf(file, "%llu", &number) == 1;
+    fclose(file);
+    return is_there ? (size_t)number : SIZE_MAX;
+}
+
+size_t nx_memory_of_machine(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t most = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
+    const size_t allowed[] = {read_number("/sys/fs/cgroup/memory.max"), read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes")};
+    for (int i = 0; i < NX_COUNT(allowed); i++)
+        if (allowed[i] < most) most = allowed[i];
+    return most;
 }
 
 void *nx_alloc_zeroed(size_t bytes) {

@@ -29,11 +29,24 @@ typedef struct nx_storage {
     char fill[4];      /* makes 64 bytes, so that an inline payload is aligned */
 } nx_storage;
 
-/* Memory of `device`. src/device fills these two pointers for device types > 0 at load. */
-typedef nx_status nx_memory_new_fn(nx_device device, size_t bytes, void **out);
-typedef void nx_memory_free_fn(nx_device device, void *block);
-extern nx_memory_new_fn *nx_memory_new[NX_MAX_DEVICE_TYPES];
-extern nx_memory_free_fn *nx_memory_free[NX_MAX_DEVICE_TYPES];
+/* ---- memory: one caching allocator for every device (memory.c) ---------------------------------------------
+ * A device gives segments; storages get blocks of them, and what one lets go serves the next one of its stream. The CPU is
+ * device type 0 and a source like the others; src/device attaches those of plugins. */
+typedef struct nx_memory_source {
+    /* A segment, 64-byte aligned; reports through nx_fail(). */
+    nx_status (*take)(nx_device device, nx_stream *stream, size_t bytes, void **out);
+    void (*give)(nx_device device, nx_stream *stream, void *segment, size_t bytes);
+    void (*populate)(void *at, size_t bytes);               /* before the first use of a part of a segment; NULL: nothing to do */
+    nx_stream *(*stream)(nx_device device);                 /* whose work will use the memory; NULL: there is one order of work */
+    nx_status (*check)(nx_device device);                   /* whether the device can still be used; NULL: always */
+    nx_status (*mark)(nx_device device, nx_stream *stream, void **out);    /* the work that was given so far */
+    bool (*is_reached)(nx_device device, void *mark, bool wait);           /* frees the mark when it is */
+} nx_memory_source;
+NX_MUST_USE nx_status nx_memory_attach(int type, int n_devices, const nx_memory_source *source);
+void nx_memory_detach(int type);                            /* nothing of it is in use */
+void nx_memory_forget_stream(nx_device device, nx_stream *stream);  /* it ends, and its work is done */
+/* Work of `stream`, which is not the one that the memory was made for, uses it: it serves nobody else before that is done. */
+NX_MUST_USE nx_status nx_storage_record_stream(nx_storage *storage, nx_stream *stream);
 
 /* While a thread captures: a storage of that size that was made during the capture and that only the recorded launches still
  * use, with a new reference; NULL: none, and new storages bear the number that is left in *capture. src/device sets it. */

@@ -1,134 +1,114 @@
-/* CPU memory for storages of middle size: pieces of chunks. A fresh page costs a fault, and the first run of a small
- * model's training step touched ten thousand, a third of its time. So what one storage no longer needs serves the next
- * of any size, and what was never used is brought in by one call for each piece.
- * In: room, which cache.c has rounded up to a class. Out: a piece, whose head stands before what the caller gets.
- * Free pieces lie in lists by size: each of bin b is large enough for what is asked of bins up to b.
- * Holds: `before` and `after` are a piece's neighbours in its chunk; no two free ones touch. The tail, what was never
- * used of the newest chunk, is not free and in no list. A chunk of which nothing is in use is kept, up to a cap. */
+/* What one stream may use again: free blocks of segments, by size. One function finds a block, cuts off what is not needed
+ * and leaves the rest free; the other joins what comes back with its free neighbours.
+ * In: rooms that nx__room_of() has rounded. Small ones share segments and have exactly the room of a class, so that every
+ * block of that class or a later one fits; large ones are cut from segments that were made for one request.
+ * Holds: under the allocator's lock; `before` and `after` of a block are its neighbours in the segment; no two free ones
+ * touch; a bit of `filled` is set when its list is not empty. Next: memory.c. */
 #include "core/private.h"
 
-#include <pthread.h>
+enum { TRIED = 16 }; /* blocks of a large room's own class, which may be too small */
 
-enum { N_BINS = 64, CHUNK_BYTES = 32 << 20, MOST_IDLE = 256 << 20 };
+static const size_t least_rest[NX_N_MEMORY_KINDS] = {[NX__LARGE] = NX__MOST_SHARED, [NX__SMALL] = NX__BLOCK_UNIT};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static nx__piece *bins[N_BINS], *tail;
-static uint64_t filled;   /* bit b: bins[b] is not empty */
-static size_t idle_bytes; /* of chunks of which nothing is in use */
-
-/* Eight bins for each power of two, the first begins at NX__LEAST_PIECE; the last has all that is larger. */
-static int bin_of(size_t room) {
-    size_t step = NX__LEAST_PIECE / 8;
-    int bin = 0;
-    for (; step * 16 <= room; step *= 2) bin += 8;
-    bin += (int)(room / step) - 8;
-    return bin < N_BINS ? bin : N_BINS - 1;
+size_t nx__room_of(size_t bytes, int kind) {
+    size_t step = NX__BLOCK_UNIT;
+    if (kind == NX__LARGE) step = NX__OWN_STEP;
+    else while (step * 16 <= bytes) step *= 2;
+    return (bytes + step - 1) / step * step;
 }
 
-static void list(nx__piece *piece) {
-    int bin = bin_of(piece->room);
-    piece->is_free = true;
-    piece->previous = NULL;
-    piece->next = bins[bin];
-    if (piece->next) piece->next->previous = piece;
-    bins[bin] = piece;
-    filled |= (uint64_t)1 << bin;
+/* The class with the longest room that is not longer than `bytes`: eight for each power of two. */
+static int class_of(size_t bytes) {
+    size_t units = bytes / NX__BLOCK_UNIT;
+    int log = 63 - __builtin_clzll(units);
+    if (log < 3) return (int)units - 1;
+    int class = 8 * (log - 3) + (int)(units >> (log - 3)) - 1;
+    return class < NX__N_CLASSES ? class : NX__N_CLASSES - 1;
 }
 
-static void unlist(nx__piece *piece) {
-    int bin = bin_of(piece->room);
-    if (piece->previous) piece->previous->next = piece->next;
-    else bins[bin] = piece->next;
-    if (piece->next) piece->next->previous = piece->previous;
-    if (bins[bin] == NULL) filled &= ~((uint64_t)1 << bin);
-    piece->is_free = false;
+static nx__classes *classes_of(const nx__block *block) { return &block->segment->pool->kinds[block->segment->kind]; }
+
+static bool is_whole(const nx__block *block) { return block->before == NULL && block->after == NULL; }
+
+static void list(nx__block *block) {
+    nx__classes *classes = classes_of(block);
+    int class = class_of(block->bytes);
+    block->is_free = true;
+    block->previous = NULL;
+    block->next = classes->list[class];
+    if (block->next) block->next->previous = block;
+    classes->list[class] = block;
+    classes->filled[class / 64] |= UINT64_C(1) << class % 64;
+    if (!is_whole(block)) nx__count_split(block->segment->pool->owner, block, 1);
 }
 
-/* What a request leaves of a piece, if it can serve another. */
-static nx__piece *split(nx__piece *piece, size_t room) {
-    if (piece->room < room + sizeof *piece + NX__LEAST_PIECE) return NULL;
-    nx__piece *rest = (nx__piece *)(piece->data + room);
-    *rest = (nx__piece){.room = piece->room - room - sizeof *rest, .before = piece, .after = piece->after,
-                        .is_pooled = true};
+static void unlist(nx__block *block) {
+    nx__classes *classes = classes_of(block);
+    int class = class_of(block->bytes);
+    if (block->previous) block->previous->next = block->next;
+    else classes->list[class] = block->next;
+    if (block->next) block->next->previous = block->previous;
+    if (classes->list[class] == NULL) classes->filled[class / 64] &= ~(UINT64_C(1) << class % 64);
+    block->is_free = false;
+    if (!is_whole(block)) nx__count_split(block->segment->pool->owner, block, -1);
+}
+
+static nx__block *find(const nx__classes *classes, size_t room) {
+    int class = class_of(room), tried = 0;
+    for (nx__block *block = classes->list[class]; block && tried < TRIED; block = block->next, tried++) {
+        if (block->bytes >= room) return block;
+    }
+    for (int word = ++class / 64; word < NX__N_CLASSES / 64; word++, class = 64 * word) {
+        uint64_t larger = classes->filled[word] & ~UINT64_C(0) << class % 64;
+        if (larger) return classes->list[64 * word + __builtin_ctzll(larger)];
+    }
+    return NULL;
+}
+
+/* What a request leaves of a block becomes free, if it can serve another. Without memory for that the block stays long. */
+static void split(nx__block *block, size_t room) {
+    nx__segment *segment = block->segment;
+    if (block->bytes < room + least_rest[segment->kind]) return;
+    nx__block *rest = nx__block_new(segment->pool->owner);
+    if (rest == NULL) return;
+    *rest = (nx__block){.data = block->data + room, .bytes = block->bytes - room, .segment = segment,
+                        .before = block, .after = block->after};
     if (rest->after) rest->after->before = rest;
-    piece->after = rest;
-    piece->room = room;
-    return rest;
+    block->after = rest;
+    block->bytes = room;
+    list(rest);
 }
 
-/* Joins two that touch. */
-static void join(nx__piece *piece, const nx__piece *after) {
-    piece->room += sizeof *after + after->room;
-    piece->after = after->after;
-    if (piece->after) piece->after->before = piece;
+/* `after` goes: it touches `block`, and neither is in a list. */
+static void join(nx__block *block, nx__block *after) {
+    block->bytes += after->bytes;
+    block->after = after->after;
+    if (block->after) block->after->before = block;
+    nx__block_drop(block->segment->pool->owner, after);
 }
 
-/* Lists a piece that is no longer used, joined with what is free around it. */
-static nx__piece *list_joined(nx__piece *piece) {
-    nx__piece *after = piece->after, *before = piece->before;
+nx__block *nx__pool_take(nx__pool *pool, size_t room, int kind) {
+    nx__block *block = find(&pool->kinds[kind], room);
+    if (block == NULL) return NULL;
+    unlist(block);
+    split(block, room);
+    return block;
+}
+
+nx__block *nx__pool_give(nx__block *block) {
+    nx__block *after = block->after, *before = block->before;
     if (after && after->is_free) {
         unlist(after);
-        join(piece, after);
+        join(block, after);
     }
     if (before && before->is_free) {
         unlist(before);
-        join(before, piece);
-        piece = before;
+        join(before, block);
+        block = before;
     }
-    list(piece);
-    return piece;
+    list(block);
+    return block;
 }
 
-/* Whether nothing of the chunk is in use, from a free piece of it. */
-static bool is_idle(const nx__piece *piece) {
-    return piece->is_free && piece->before == NULL && (piece->after == NULL || piece->after == tail);
-}
-
-static nx__piece *take_listed(size_t room) {
-    uint64_t enough = filled & ~(uint64_t)0 << bin_of(room);
-    if (enough == 0) return NULL;
-    nx__piece *piece = bins[__builtin_ctzll(enough)];
-    if (is_idle(piece)) idle_bytes -= CHUNK_BYTES;
-    unlist(piece);
-    nx__piece *rest = split(piece, room);
-    if (rest) list(rest);
-    return piece;
-}
-
-static nx__piece *take_from_tail(size_t room) {
-    nx__piece *piece = tail;
-    if (piece == NULL || piece->room < room) {
-        piece = nx_alloc(CHUNK_BYTES);
-        if (piece == NULL) return NULL;
-        *piece = (nx__piece){.room = CHUNK_BYTES - sizeof *piece, .is_pooled = true};
-        if (tail) list_joined(tail);
-    } else if (piece->before && is_idle(piece->before)) {
-        idle_bytes -= CHUNK_BYTES;
-    }
-    tail = split(piece, room);
-    return piece;
-}
-
-nx__piece *nx__pool_take(size_t room) {
-    pthread_mutex_lock(&lock);
-    nx__piece *piece = take_listed(room);
-    bool fresh = piece == NULL;
-    if (fresh) piece = take_from_tail(room);
-    pthread_mutex_unlock(&lock);
-    if (fresh && piece) nx_alloc_populate(piece, sizeof *piece + room);
-    return piece;
-}
-
-void nx__pool_give(nx__piece *piece) {
-    pthread_mutex_lock(&lock);
-    piece = list_joined(piece);
-    bool kept = true;
-    if (is_idle(piece)) {
-        kept = idle_bytes + CHUNK_BYTES <= MOST_IDLE;
-        if (kept) idle_bytes += CHUNK_BYTES;
-        else unlist(piece);
-        if (!kept && piece->after) tail = NULL;
-    }
-    pthread_mutex_unlock(&lock);
-    if (!kept) nx_free(piece);
-}
+void nx__pool_add(nx__segment *segment) { list(&segment->first); }
+void nx__pool_remove(nx__segment *segment) { unlist(&segment->first); }

@@ -1,14 +1,11 @@
 /* Storages. Small ones carry their payload behind the header in one block, and the smallest come from a list of the
- * thread; large CPU blocks come from cache.c; other devices' from the functions that src/device fills in. */
+ * thread; all others' memory, of whatever device, comes from memory.c. */
 #include "core/core.h"
 
 #include "core/private.h"
 
 enum { MAX_INLINE = 2048, MAX_FREE = 64 };
 _Static_assert(sizeof(nx_storage) == 64, "an inline payload must be 64-byte aligned");
-
-nx_memory_new_fn *nx_memory_new[NX_MAX_DEVICE_TYPES] = {nx__cache_new};
-nx_memory_free_fn *nx_memory_free[NX_MAX_DEVICE_TYPES] = {nx__cache_free};
 
 nx_storage *(*nx_storage_of_capture)(nx_device device, size_t bytes, uint32_t *capture);
 
@@ -56,12 +53,11 @@ static nx_status new_inline(size_t bytes, nx_storage **out) {
 }
 
 static void release_memory(nx_storage *storage) {
-    if (storage->data) nx_memory_free[storage->device.type](storage->device, storage->data);
+    if (storage->data) nx__memory_give(storage->device, storage->bytes, storage->data, storage->context);
 }
 
 nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out) {
     if (device.type == 0 && bytes <= MAX_INLINE) return new_inline(bytes, out);
-    if (nx_memory_new[device.type] == NULL) return nx_fail(NX_RUNTIME, "storage: device type %d is not loaded", device.type);
     uint32_t capture = 0;
     if (NX_UNLIKELY(nx_thread_get()->recorder != NULL) && (*out = nx_storage_of_capture(device, bytes, &capture)) != NULL)
         return NX_OK;
@@ -70,11 +66,13 @@ nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out) {
     init(storage, device, bytes);
     storage->capture = capture;
     storage->release = release_memory;
-    nx_status status = bytes ? nx_memory_new[device.type](device, bytes, &storage->data) : NX_OK;
+    nx__block *block = NULL;
+    nx_status status = bytes ? nx__memory_take(device, bytes, &storage->data, &block) : NX_OK;
     if (status != NX_OK) {
         nx_free(storage);
         return status;
     }
+    storage->context = block;
     *out = storage;
     return NX_OK;
 }
@@ -95,6 +93,12 @@ nx_status nx_storage_share(nx_storage *of, nx_storage **out) {
     (*out)->shown = nx_storage_ref(of->shown ? of->shown : of);
     (*out)->release = release_shown;
     return NX_OK;
+}
+
+nx_status nx_storage_record_stream(nx_storage *storage, nx_stream *stream) {
+    nx_storage *of = storage->shown ? storage->shown : storage;
+    if (of->release != release_memory || of->context == NULL) return NX_OK; /* not the allocator's, or without streams */
+    return nx__memory_record_stream(of->device, of->context, stream);
 }
 
 nx_storage *nx_storage_ref(nx_storage *storage) {

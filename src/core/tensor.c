@@ -65,6 +65,7 @@ static void free_thread_lists(nx_thread *thread) {
     thread->free_whole = thread->free_tensors = NULL;
     thread->n_free_whole = thread->n_free_tensors = 0;
     nx__free_storages(thread);
+    nx__memory_end_thread(thread);
 }
 
 __attribute__((constructor)) static void watch_thread_ends(void) { nx__thread_end = free_thread_lists; }

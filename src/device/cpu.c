@@ -8,12 +8,11 @@ static char the_stream; /* an address */
 
 static int device_count(void *context) { return 1; }
 
-static nx_status memory_alloc(void *context, int index, size_t bytes, void **out) {
-    return nx_memory_new[0](NX_CPU, bytes, out);
+static nx_status memory_alloc(void *context, int index, nx_stream *stream, size_t bytes, void **out) {
+    *out = nx_alloc(bytes < 64 ? 64 : bytes);
+    return *out ? NX_OK : nx_fail_memory(bytes);
 }
-static void memory_free(void *context, int index, void *block) {
-    if (block) nx_memory_free[0](NX_CPU, block);
-}
+static void memory_free(void *context, int index, nx_stream *stream, void *block) { nx_free(block); }
 
 static nx_status copy_bytes(void *context, nx_stream *stream, void *to, const void *from, size_t bytes) {
     if (bytes) memmove(to, from, bytes);

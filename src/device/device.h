@@ -21,6 +21,9 @@ void nx_device_seed_all(uint64_t seed);                 /* the CPU's default gen
  * know. Not from a library's constructor: a self-test runs threads, and the loader's lock is held there. */
 NX_MUST_USE nx_status nx_device_start(void);
 
+/* Of the whole device, the machine's for the CPU. */
+NX_MUST_USE nx_status nx_device_memory_info(nx_device device, size_t *free_bytes, size_t *total_bytes);
+
 /* Gives kernel(in, out) to `stream` of run->device. Tensors in `in` and `out` are nx_tensor. */
 NX_MUST_USE nx_status nx_device_launch(nx_kernel_fn *kernel, const nx_run *run, const nx_value *in, int n_in,
                                        nx_value *out, int n_out);

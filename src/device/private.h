@@ -33,6 +33,7 @@ typedef struct nx__device_table {
 extern nx__device_table nx__devices;
 
 extern const nx_device_api nx__cpu_api;
+extern const nx_memory_source nx__memory_source; /* memory of the devices in the table but the CPU */
 
 /* A capture of this thread (nx_thread.recorder). */
 struct nx_recorder {

@@ -37,7 +37,7 @@ static nx_status test_memory(bench *t) {
     int n = 0;
     nx_status status = NX_OK;
     for (; n < 4 && status == NX_OK; n += status == NX_OK) {
-        status = t->api->memory_alloc(t->api->context, 0, bytes[n], &block[n]);
+        status = t->api->memory_alloc(t->api->context, 0, NULL, bytes[n], &block[n]);
         if (status != NX_OK) break;
         if (block[n] == NULL || (uintptr_t)block[n] % 64 != 0)
             status = fail_step("memory_alloc", "a block is NULL or not 64-byte aligned");
@@ -47,7 +47,7 @@ static nx_status test_memory(bench *t) {
                 status = fail_step("memory_alloc", "two blocks overlap");
         }
     }
-    for (int k = 0; k < n; k++) t->api->memory_free(t->api->context, 0, block[k]);
+    for (int k = 0; k < n; k++) t->api->memory_free(t->api->context, 0, NULL, block[k]);
     return status;
 }
 

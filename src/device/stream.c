@@ -53,6 +53,7 @@ void nx_stream_free(nx_device device, nx_stream *stream) {
     if (at) *at = row->streams.at[--row->streams.n];
     pthread_mutex_unlock(&row->lock);
     row->api->stream_free(row->api->context, stream);
+    nx_memory_forget_stream(device, stream);
 }
 
 static nx_stream *make_default(nx_device device) {

@@ -23,16 +23,6 @@ const char *nx_device_type_name(int type) {
     return api ? api->name : "unknown";
 }
 
-static nx_status memory_new(nx_device device, size_t bytes, void **out) {
-    const nx_device_api *api = nx__devices.type[device.type].api;
-    return api->memory_alloc(api->context, device.index, bytes, out);
-}
-
-static void memory_free(nx_device device, void *block) {
-    const nx_device_api *api = nx__devices.type[device.type].api;
-    api->memory_free(api->context, device.index, block);
-}
-
 /* ---- registration -------------------------------------------------------------------------------------- */
 
 static nx_status check_slots(const nx_device_api *api) {
@@ -111,14 +101,13 @@ static void clear_row(nx__device_type *row, int t) {
     for (int i = 0; i < NX__MAX_DEVICES; i++) nx_generator_unref(row->generator[i]);
     for (int i = 0; i < row->streams.n; i++) api->stream_free(api->context, row->streams.at[i].stream);
     nx_vec_free(&row->streams);
+    nx_memory_detach(t);
     for (int i = 0; i < NX__MAX_DEVICES; i++) {
         row->stream[i] = NULL;
         row->generator[i] = NULL;
     }
     row->api = row->given = NULL;
     row->n_devices = 0;
-    nx_memory_new[t] = NULL;
-    nx_memory_free[t] = NULL;
     nx_thread_get()->stream[t] = NULL;
     nx_thread_get()->device_index[t] = 0;
 }
@@ -133,9 +122,8 @@ static nx_status add_type(const nx_device_api *given, const nx_device_api *table
     row->api = &row->table;
     row->given = given;
     row->n_devices = table->device_count(table->context);
-    nx_memory_new[t] = memory_new;
-    nx_memory_free[t] = memory_free;
-    nx_status status = nx__device_self_test((nx_device){(int8_t)t, 0});
+    nx_status status = nx_memory_attach(t, row->n_devices, &nx__memory_source);
+    if (status == NX_OK) status = nx__device_self_test((nx_device){(int8_t)t, 0});
     if (status == NX_OK) atomic_store_explicit(&nx__devices.n_types, t + 1, memory_order_release);
     else clear_row(row, t);
     *type = t;

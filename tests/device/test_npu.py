@@ -107,11 +107,14 @@ def test_random_numbers_ignore_strides():
 
 
 def test_out_of_memory():
+    _C.alloc_watch(True)  # each tensor has memory of its own from the device
     with control("fail_alloc_at", 1), pytest.raises(MemoryError, match="out of memory"):
         nt.empty(3, device="npu")
     assert nt.empty(3, device="npu").shape == (3,)
+    _C.alloc_watch(False)
     with pytest.raises(MemoryError, match="out of memory. Tried to allocate"):
         nt.empty(1 << 45, device="npu")
+    _C.memory_empty_cache("npu")
     with control("memory_limit", 1 << 20), pytest.raises(MemoryError):
         nt.empty(1 << 20, device="npu")
 

@@ -304,27 +304,44 @@ static void test_memory_is_reused_and_limited(void **state) {
     void *block[200];
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 200; i++) {
-            OK(api()->memory_alloc(api()->context, 0, (size_t)(i * 37 % 5000), &block[i]));
+            OK(api()->memory_alloc(api()->context, 0, NULL, (size_t)(i * 37 % 5000), &block[i]));
             assert_true((uintptr_t)block[i] % 64 == 0);
         }
-        for (int i = 0; i < 200; i++) api()->memory_free(api()->context, 0, block[i * 77 % 200]);
+        for (int i = 0; i < 200; i++) api()->memory_free(api()->context, 0, NULL, block[i * 77 % 200]);
     }
     void *before, *after;
-    OK(api()->memory_alloc(api()->context, 0, 1 << 20, &before));
-    api()->memory_free(api()->context, 0, before);
-    OK(api()->memory_alloc(api()->context, 0, 1 << 20, &after));
+    OK(api()->memory_alloc(api()->context, 0, NULL, 1 << 20, &before));
+    api()->memory_free(api()->context, 0, NULL, before);
+    OK(api()->memory_alloc(api()->context, 0, NULL, 1 << 20, &after));
     assert_ptr_equal(before, after);
-    api()->memory_free(api()->context, 0, after);
+    api()->memory_free(api()->context, 0, NULL, after);
     nx_tensor *t;
     int64_t huge = INT64_C(1) << 40;
     assert_int_equal(nx_tensor_new(NX_F32, 1, &huge, npu, &t), NX_NO_MEMORY);
     assert_non_null(strstr(nx_error_message(), "out of memory"));
+    nx_alloc_watch(true); /* each tensor has memory of its own from the device */
     OK(api()->control(api()->context, "fail_alloc_at", 2));
     int64_t n = 4;
     OK(nx_tensor_new(NX_F32, 1, &n, npu, &t));
     nx_tensor_unref(t);
     assert_int_equal(nx_tensor_new(NX_F32, 1, &n, npu, &t), NX_NO_MEMORY);
     OK(nx_tensor_new(NX_F32, 1, &n, npu, &t));
+    nx_tensor_unref(t);
+    nx_alloc_watch(false);
+    OK(nx_memory_empty_cache(npu));
+    OK(nx_tensor_new(NX_F32, 1, &n, npu, &t));
+    nx_tensor *large;
+    OK(api()->control(api()->context, "fail_alloc_at", 1)); /* refused once: what is idle goes back, and it is asked again */
+    n = 4 << 20;
+    OK(nx_memory_empty_cache(npu));
+    nx_status status = nx_tensor_new(NX_F32, 1, &n, npu, &large);
+    assert_int_equal(status, NX_NO_MEMORY); /* nothing was idle */
+    OK(nx_tensor_new(NX_F32, 1, &n, npu, &large));
+    nx_tensor_unref(large);
+    OK(api()->control(api()->context, "fail_alloc_at", 1));
+    n = 5 << 20;
+    OK(nx_tensor_new(NX_F32, 1, &n, npu, &large));
+    nx_tensor_unref(large);
     nx_tensor_unref(t);
 }
 

@@ -1,6 +1,6 @@
 """torch.npu: the devices of type npu."""
 
-from ... import _C
+from ... import _C, _memory
 
 
 def is_available() -> bool:
@@ -60,6 +60,45 @@ def set_rng_state(new_state, device="npu") -> None:
 def get_device_name(device=None) -> str:
     """What the device calls itself."""
     return f"Narthex reference accelerator npu:{_index(device)}"
+
+
+def _of_memory(name: str):
+    function = getattr(_memory, name)
+
+    def asked(device=None):
+        return function(_C.device("npu", _index(device)))
+
+    asked.__name__ = asked.__qualname__ = name
+    asked.__doc__ = function.__doc__
+    return asked
+
+
+memory_stats = _of_memory("memory_stats")
+memory_stats_as_nested_dict = _of_memory("memory_stats_as_nested_dict")
+memory_allocated = _of_memory("memory_allocated")
+max_memory_allocated = _of_memory("max_memory_allocated")
+memory_reserved = memory_cached = _of_memory("memory_reserved")
+max_memory_reserved = max_memory_cached = _of_memory("max_memory_reserved")
+reset_peak_memory_stats = reset_max_memory_allocated = _of_memory("reset_peak_memory_stats")
+reset_max_memory_cached = reset_peak_memory_stats
+reset_accumulated_memory_stats = _of_memory("reset_accumulated_memory_stats")
+mem_get_info = _of_memory("mem_get_info")
+
+
+def empty_cache() -> None:
+    """Unused memory goes back to the npus."""
+    for index in range(device_count()):
+        _memory.empty_cache(_C.device("npu", index))
+
+
+def set_per_process_memory_fraction(fraction, device=None) -> None:
+    """Tensors may take this part of the device's memory: beyond it, allocating raises MemoryError."""
+    _memory.set_per_process_memory_fraction(fraction, _C.device("npu", _index(device)))
+
+
+def memory_summary(device=None, abbreviated: bool = False) -> str:
+    """The allocator's counters as a table."""
+    return _memory.memory_summary(_C.device("npu", _index(device)), abbreviated)
 
 
 def __getattr__(name: str):
