@@ -1,7 +1,7 @@
 """The memory of a device by PyTorch's names: what the caching allocator counts, and how to empty it.
 
-On the CPU, storages of up to 2,048 bytes lie in their header and are not counted, and what lies under 64 KiB comes from the
-C library: it is counted as allocated and not as reserved.
+On the CPU, storages of up to 2,048 bytes lie in their header and are not counted, and what lies under 64 KiB comes from
+the C library: it is counted as allocated and not as reserved.
 """
 
 from . import _C
@@ -10,7 +10,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def memory_stats(device="cpu") -> dict:
-    """{"allocated_bytes.all.current": bytes, ...}: name, pool (all, large_pool, small_pool), metric (current, peak, ...)."""
+    """{"allocated_bytes.all.current": bytes, ...}: name, pool (all, large_pool, small_pool), metric (current, peak)."""
     return _C.memory_stats(device)
 
 

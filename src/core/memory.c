@@ -119,6 +119,17 @@ static void start(nx__allocator *a, nx_device device, const nx_memory_source *so
     pthread_mutex_init(&a->lock, NULL);
 }
 
+/* A forked child must find no lock taken. The CPU's comes last: who holds another's may take it. Constructed before all
+ * other handlers, this one locks after them, since who holds one of theirs may ask for memory. */
+static void for_each_lock(int (*act)(pthread_mutex_t *)) {
+    for (int type = NX_MAX_DEVICE_TYPES - 1; type >= 0; type--) {
+        for (int i = MAX_DEVICES - 1; i >= 0; i--)
+            if (allocators[type][i]) (void)act(&allocators[type][i]->lock);
+    }
+}
+static void lock_all(void) { for_each_lock(pthread_mutex_lock); }
+static void unlock_all(void) { for_each_lock(pthread_mutex_unlock); }
+
 /* Of the CPU a quarter of the machine's memory, or of what the process may have, is kept idle at most. */
 __attribute__((constructor(103))) static void start_cpu(void) { /* after flags.c's */
     static nx__allocator cpu;
@@ -128,6 +139,7 @@ __attribute__((constructor(103))) static void start_cpu(void) { /* after flags.c
     if (nx_flag.memory_limit) cpu.stats.limit = strtoull(nx_flag.memory_limit, NULL, 10);
     if (nx_flag.memory_cache) cpu.stats.cache_limit = strtoull(nx_flag.memory_cache, NULL, 10);
     allocators[0][0] = &cpu;
+    pthread_atfork(lock_all, unlock_all, unlock_all);
 }
 
 nx_status nx_memory_attach(int type, int n_devices, const nx_memory_source *source) {
@@ -221,7 +233,8 @@ static void free_oldest(nx__allocator *a) {
     unnote_idle(a, segment);
     nx__pool_remove(segment);
     count_segment(a, segment, -1);
-    a->source->give(a->device, segment->pool->stream, segment->base, segment->bytes);
+    nx_stream *stream = segment->pool->has_stream ? segment->pool->stream : NULL; /* an ended one is nobody's to name */
+    a->source->give(a->device, stream, segment->base, segment->bytes);
     nx_free(segment);
 }
 

@@ -52,8 +52,10 @@ void nx_stream_free(nx_device device, nx_stream *stream) {
     while ((at = find_stream(row, stream)) != NULL && at->n_waiting > 0) pthread_cond_wait(&row->waited, &row->lock);
     if (at) *at = row->streams.at[--row->streams.n];
     pthread_mutex_unlock(&row->lock);
-    row->api->stream_free(row->api->context, stream);
+    /* Its blocks may serve others when its work is done, and before a new stream can have its address. */
+    (void)!row->api->stream_synchronize(row->api->context, stream);
     nx_memory_forget_stream(device, stream);
+    row->api->stream_free(row->api->context, stream);
 }
 
 static nx_stream *make_default(nx_device device) {

@@ -8,6 +8,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #define OK(expr) assert_int_equal((expr), NX_OK)
 enum { TYPE = 5, MB = 1 << 20 };
 static const nx_device device = {TYPE, 0};
@@ -192,6 +197,35 @@ static void test_small_blocks_of_the_cpu_are_counted(void **state) {
     assert_true(after.total > 0 && after.cache_limit <= after.total);
 }
 
+static _Atomic bool stops;
+static void *take_and_give(void *unused) {
+    for (nx_storage *storage; !atomic_load(&stops); nx_storage_unref(storage)) OK(nx_storage_new(NX_CPU, MB, &storage));
+    return NULL;
+}
+
+/* A child that is made while another thread takes memory finds the lock open. */
+static void test_a_forked_child_takes_memory(void **state) {
+    pthread_t thread;
+    atomic_store(&stops, false);
+    assert_int_equal(pthread_create(&thread, NULL, take_and_give, NULL), 0);
+    for (int i = 0; i < 300; i++) {
+        nx_storage *storage;
+        int how;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            alarm(10);
+            if (nx_storage_new(NX_CPU, MB, &storage) != NX_OK) _exit(1);
+            nx_storage_unref(storage);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_int_equal(how, 0);
+    }
+    atomic_store(&stops, true);
+    pthread_join(thread, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_blocks_serve_again, start, stop),
@@ -200,6 +234,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_limit, start, stop),
         cmocka_unit_test_setup_teardown(test_streams, start, stop),
         cmocka_unit_test(test_small_blocks_of_the_cpu_are_counted),
+        cmocka_unit_test(test_a_forked_child_takes_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
