@@ -1,26 +1,53 @@
 """The whole set of operators: entries with their siblings (`also`) and forms (functional, in-place, out), each with
 its schema and its arguments in the order of a call. Made from what read.py read; nothing here writes C."""
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gen.read import read
 from gen.syntax import At, Expr, Param, Problem, Type
 
-# code, Python name, C type, kind; the order of include/narthex/dtypes.def
-DTYPES = [("BOOL", "bool", "uint8_t", "b"), ("U8", "uint8", "uint8_t", "i"), ("I8", "int8", "int8_t", "i"),
-          ("I16", "int16", "int16_t", "i"), ("I32", "int32", "int32_t", "i"), ("I64", "int64", "int64_t", "i"),
-          ("F16", "float16", "_Float16", "f"), ("BF16", "bfloat16", "uint16_t", "f"), ("F32", "float32", "float", "f"),
-          ("F64", "float64", "double", "f")]
+TABLE = Path(__file__).resolve().parent.parent / "include" / "narthex" / "dtypes.def"
+KINDS = {"BOOL": "b", "UNSIGNED": "i", "SIGNED": "i", "FLOAT": "f", "FLOAT8": "8", "COMPLEX": "c"}
+
+
+@dataclass
+class Dtype:
+    """A row of dtypes.def, as far as operators need it."""
+
+    code: str
+    c: str  # the type in memory
+    category: str
+    compute: str  # the C type that loops compute in; None: it has no loops
+    name: str
+    brief: str
+    scalar: int  # its number in PyTorch's schemas
+
+    @property
+    def kind(self):
+        """b bool, i integer, f float, c complex; u and 8: unsigned and float8 that are only stored."""
+        kind = KINDS[self.category]
+        return "u" if kind == "i" and self.compute is None else kind
+
+
+def read_dtypes():
+    rows = re.findall(r"^NX_DTYPE_ROW\(([^)]*)\)", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
+    for row in rows:
+        code, c, category, compute, name, brief, *_, scalar, _ = [part.strip().strip('"') for part in row.split(",")]
+        yield Dtype(code, c, category, None if compute == "void" else compute, name, brief, int(scalar))
+
+
+TYPES = {dtype.name: dtype for dtype in read_dtypes()}
+DTYPES = [(t.code, t.name, t.c, t.kind) for t in TYPES.values()]  # in the order of their numbers
 DTYPE_CODE = {name: code for code, name, _, _ in DTYPES}
-CLASSES = {
-    "half": ["float16", "bfloat16"], "bool": ["bool"], "int": [n for _, n, _, k in DTYPES if k == "i"],
-    "float": [n for _, n, _, k in DTYPES if k == "f"], "complex": [],  # no complex dtype exists yet
-}
+WORDS = {"bool": "b", "int": "i", "float": "f", "complex": "c", "unsigned": "u", "float8": "8"}
+CLASSES = {word: [n for _, n, _, k in DTYPES if k == kind] for word, kind in WORDS.items()}
+CLASSES["half"] = ["float16", "bfloat16"]
 CLASSES["number"] = CLASSES["int"] + CLASSES["float"]
 CLASSES["all"] = CLASSES["bool"] + CLASSES["number"]
-SCALAR_TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
-                "bool": 11, "bfloat16": 15}  # as PyTorch's schemas print dtypes
+CLASSES["any"] = list(TYPES)
+SCALAR_TYPES = {dtype.name: dtype.scalar for dtype in TYPES.values()}  # as PyTorch's schemas print dtypes
 MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2, "channels_last_3d": 3}
 OPTIONS = ["dtype", "layout", "device", "pin_memory"]
 SCHEMA_TYPE = {
@@ -140,7 +167,7 @@ def admitted(entry, letter="T"):
 
 def admits_complex(entry):
     row = entry.one("types")
-    return row is None or any(word in ("complex", "number", "all") for word in row.value[1])
+    return row is None or any(word in ("complex", "number", "all", "any") for word in row.value[1])
 
 
 def copies_out(form):

@@ -288,7 +288,7 @@ def result_kind(sibling):
 
 def computed(sibling, arm=None):
     """The dtypes that have loops."""
-    names, kind = admitted(sibling.entry), result_kind(sibling)
+    names, kind = [n for n in admitted(sibling.entry) if n in COMPUTE], result_kind(sibling)
     floats = kind == "FLOAT" or (kind == "ARM" and arm == ABSENT)
     return [n for n in names if n in CLASSES["float"] or (not floats and n != "bool") or not (floats or kind == "ARM")]
 
@@ -439,7 +439,7 @@ def folded(entry):
     dtype = entry.results[0].dtype
     names = {e.value for e in dtype.walk() if e.op == "name"} if dtype else {"T"}
     fixed = names & {name for _, name, _, _ in DTYPES}
-    return fixed if fixed and not names & {"T", "dtype"} else set(admitted(entry))
+    return fixed if fixed and not names & {"T", "dtype"} else set(admitted(entry)) & set(COMPUTE)
 
 
 def write_reduce(world, sibling, add, header):

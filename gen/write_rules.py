@@ -5,13 +5,16 @@ import re
 
 from gen.bind import argument_value
 from gen.expr import Body, free_names, scope_of
-from gen.model import DTYPE_CODE, DTYPES, admitted, dissolves, gives_list, kind
+from gen.model import CLASSES, DTYPE_CODE, DTYPES, admitted, dissolves, gives_list, kind
 from gen.syntax import Problem
 from gen.values import UNKNOWN, Value, as_int, bare, c_string
+from gen.write_loops import result_kind
 
 RULES = '#include "gen/rules.h"\n'
-TYPE_VALUE = {"int64_if_int": "nx_is_float({0}) ? {0} : NX_I64", "int64_if_bool": "{0} == NX_BOOL ? NX_I64 : {0}",
-              "float": "nx_is_float({0}) ? {0} : nx_default_dtype()", "real": "{0}",
+TYPE_VALUE = {"int64_if_int": "nx_is_differentiable({0}) ? {0} : NX_I64",
+              "int64_if_bool": "{0} == NX_BOOL ? NX_I64 : {0}",
+              "float": "nx_is_differentiable({0}) ? {0} : nx_default_dtype()", "real": "nx_dtype_real({0})",
+              "complex": "nx_dtype_complex({0})",
               "wide": "{0} == NX_F16 || {0} == NX_BF16 ? NX_F32 : {0}"}
 
 
@@ -66,7 +69,8 @@ def common_dtype(sibling):
     if same and tensors[0].is_tensor:
         return [f"const nx_dtype T = (nx_dtype)in[{tensors[0].index}].array->dtype;"]
     return [f"const nx_value *const operands[] = {{{', '.join(f'&in[{a.index}]' for a in args)}}};",
-            f"const nx_dtype T = nx_promote(operands, {len(args)});"]
+            f"const nx_dtype T = nx_promote(operands, {len(args)});",
+            f"if (NX_UNLIKELY(T == NX_N_DTYPES)) return nx_fail_promotion(operands, {len(args)});"]
 
 
 def dtype_text(body, expr):
@@ -134,8 +138,11 @@ def dtype_checks(body, sibling, op):
             body.try_(
                 f"nx__check_same_dtype({op}, in[{tensors[0].index}].array, {names[0]}, in[{a.index}].array, {name})"
             )
-    if entry.one("types"):
-        bits = sum(1 << k for k, (_, name, _, _) in enumerate(DTYPES) if name in admitted(entry))
+    if entry.one("types") or (kind(entry) in ("point", "kernel") and "T" in body.scope):
+        names = admitted(entry)
+        if kind(entry) == "point" and result_kind(sibling) == "FLOAT":  # what is computed is its float type
+            names = names + CLASSES["unsigned"]
+        bits = sum(1 << k for k, (_, name, _, _) in enumerate(DTYPES) if name in names)
         body.try_(f"nx__check_dtype({op}, T, {bits:#x})")
     for a in tensors:
         inner = a.param.type.inner if a.param.type.base == "Tensor" else None

@@ -10,35 +10,40 @@ nx_status nx__copy_cast(nx_run *run, nx_array *to, const nx_array *from) {
 }
 
 /* ---- fill ---------------------------------------------------------------------------------------------- */
-/* Highest magnitudes that may be written, and what PyTorch's message calls the type. Unsigned types take
- * negative numbers of that magnitude too, which wrap. */
-static const struct { int64_t low, high; const char *name; } integer_range[NX_N_DTYPES] = {
-    [NX_U8] = {-255, 255, "uint8_t"}, [NX_I8] = {-128, 127, "int8_t"}, [NX_I16] = {-32768, 32767, "int16_t"},
-    [NX_I32] = {INT32_MIN, INT32_MAX, "int"}, [NX_I64] = {INT64_MIN, INT64_MAX, "int64_t"},
-};
-static const struct { double high; const char *name;
-} float_range[NX_N_DTYPES] = {
-    [NX_F16] = {65504, "c10::Half"},
-    [NX_BF16] = {0x1.fep127, "c10::BFloat16"},
-    [NX_F32] = {0x1.fffffep127, "float"},
-    [NX_F64] = {0x1.fffffffffffffp1023, "double"},
-};
-
-static bool fits(nx_dtype dtype, const nx_value *value) {
-    bool is_float = value->tag == NX_TAG_FLOAT;
-    if (dtype == NX_BOOL) return true;
-    if (nx_is_float(dtype)) {
-        double magnitude = fabs(is_float ? value->f : (double)value->i);
-        return !isfinite(magnitude) || magnitude <= float_range[dtype].high;
-    }
-    if (!is_float) return value->i >= integer_range[dtype].low && value->i <= integer_range[dtype].high;
-    if (dtype == NX_I64) return value->f >= -0x1p63 && value->f < 0x1p63;
-    double low = dtype == NX_U8 ? 0 : (double)integer_range[dtype].low; /* a negative float does not wrap */
-    return value->f >= low && value->f <= (double)integer_range[dtype].high;
+/* What may be written, and what PyTorch's message calls the type. Unsigned types take negative numbers too, which wrap. */
+static bool fits_float(nx_dtype dtype, double f) {
+    if (isinf(f)) return !nx_is_stored(dtype) || dtype == NX_F8_E5M2; /* the other float8 types have no infinity */
+    return isnan(f) || fabs(f) <= nx__dtype_facts[dtype].highest;
 }
 
-static const char *type_name(nx_dtype dtype) {
-    return nx_is_float(dtype) ? float_range[dtype].name : integer_range[dtype].name;
+static bool fits_int(nx_dtype dtype, const nx_value *value, double f) {
+    bool is_signed = nx__dtype_facts[dtype].category == NX_CATEGORY_SIGNED;
+    int bits = 8 * (int)nx_dtype_bytes(dtype);
+    if (value->tag == NX_TAG_FLOAT || value->tag == NX_TAG_COMPLEX) { /* a negative float does not wrap */
+        double end = ldexp(1, bits - is_signed);
+        return f >= (is_signed ? -end : 0) && f < end && (bits == 64 || f <= end - 1);
+    }
+    if (bits == 64) return true;
+    int64_t end = INT64_C(1) << (bits - is_signed);
+    return value->i < end && (is_signed ? value->i >= -end : value->i > -end);
+}
+
+static bool fits(nx_dtype dtype, const nx_value *value) {
+    bool is_complex = value->tag == NX_TAG_COMPLEX;
+    double f = is_complex ? value->parts[0] : value->tag == NX_TAG_FLOAT ? value->f : (double)value->i;
+    if (dtype == NX_BOOL) return true;
+    if (nx_is_complex(dtype)) return fits_float(dtype, f) && (!is_complex || fits_float(dtype, value->parts[1]));
+    if (is_complex && value->parts[1] != 0) return false;
+    return nx_is_float(dtype) ? fits_float(dtype, f) : fits_int(dtype, value, f);
+}
+
+static nx_status fail_fill(const nx_run *run, nx_dtype dtype) {
+    const nx_dtype_facts *facts = &nx__dtype_facts[dtype];
+    bool named = nx_is_float(dtype) && dtype != NX_F32 && dtype != NX_F64;
+    const char *name = named ? facts->kind : facts->c_name, *prefix = named ? "c10::" : "";
+    if (dtype == NX_I32) name = "int";
+    if (nx_is_complex(dtype)) name = dtype == NX_C64 ? "c10::complex<float>" : "c10::complex<double>";
+    return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s%s without overflow", nx_op_name(run->op), prefix, name);
 }
 
 #define DEFINE_FILL(bits)                                                                        \
@@ -56,18 +61,16 @@ DEFINE_FILL(8)
 DEFINE_FILL(16)
 DEFINE_FILL(32)
 DEFINE_FILL(64)
+DEFINE_FILL(128)
 
 nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
-    static nx_walk_fn *const fills[9] = {[1] = fill_8, [2] = fill_16, [4] = fill_32, [8] = fill_64};
+    static nx_walk_fn *const fills[NX_MAX_ELEMENT_BYTES + 1] = {
+        [1] = fill_8, [2] = fill_16, [4] = fill_32, [8] = fill_64, [16] = fill_128};
     nx_dtype dtype = (nx_dtype)to->dtype;
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
-    _Alignas(8) char element[8];
-    if (!fits(dtype, &value)) {
-        return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s without overflow",
-                       nx_op_name(run->op), type_name(dtype));
-    }
-    nx_cast(dtype, element, bytes, value.tag == NX_TAG_FLOAT ? NX_F64 : NX_I64,
-            value.tag == NX_TAG_FLOAT ? (const char *)&value.f : (const char *)&value.i, 8, 1);
+    _Alignas(16) char element[NX_MAX_ELEMENT_BYTES];
+    if (!fits(dtype, &value)) return fail_fill(run, dtype);
+    nx_number_store(dtype, &value, element);
     if (to->contiguous && !nx_is_long(to->numel, bytes)) {
         fills[bytes](element, (char *const[]){to->data}, &bytes, to->numel);
         return NX_OK;
@@ -117,9 +120,16 @@ static nx_status count_ints(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+static nx_status check_counted(const char *name, const nx_array *out) {
+    nx_dtype dtype = (nx_dtype)out->dtype;
+    if (!nx_is_stored(dtype) && !nx_is_complex(dtype)) return NX_OK;
+    return nx_fail(NX_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name, nx_dtype_kind(dtype));
+}
+
 /* ---- arange: computed in double, or in int64 where the result is an integer type ---------------------- */
 nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) {
     counting c = {.out = out};
+    NX_TRY(check_counted("arange_cpu", out));
     if (nx_is_float((nx_dtype)out->dtype)) {
         c.first = nx_value_as_float(&start);
         c.step = nx_value_as_float(&step);
@@ -134,6 +144,7 @@ nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) 
 nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {
     double a = nx_value_as_float(&start), b = nx_value_as_float(&end);
     counting c = {.out = out, .first = a, .last = b, .both_ends = true};
+    NX_TRY(check_counted("linspace_cpu", out));
     c.step = out->numel > 1 ? (b - a) / (double)(out->numel - 1) : 0;
     return nx_parallel(out->numel, nx_grain(16), count_floats, &c);
 }

@@ -138,6 +138,7 @@ struct places {
     place_fn *fn;
     double f;                                 /* what is added is multiplied by these; unused where it is moved */
     int64_t i;
+    double _Complex c;
 };
 
 static nx_status fail_index(const nx_run *run, int64_t at, int dim, int64_t limit) {
@@ -166,6 +167,7 @@ DEFINE_MOVE(8)
 DEFINE_MOVE(16)
 DEFINE_MOVE(32)
 DEFINE_MOVE(64)
+DEFINE_MOVE(128)
 
 /* The part of the index that lies in begin .. end of dimension `cut`, row after row of its last dimension. */
 static nx_status run_rows(const places *p, int64_t begin, int64_t end) {
@@ -236,8 +238,10 @@ static nx_status run_places(places *p, int64_t dim, bool writes) {
 }
 
 static place_fn *find_move(const nx_array *a, bool writes) {
-    static place_fn *const reads[9] = {[1] = read_8, [2] = read_16, [4] = read_32, [8] = read_64};
-    static place_fn *const all_writes[9] = {[1] = write_8, [2] = write_16, [4] = write_32, [8] = write_64};
+    static place_fn *const reads[NX_MAX_ELEMENT_BYTES + 1] = {
+        [1] = read_8, [2] = read_16, [4] = read_32, [8] = read_64, [16] = read_128};
+    static place_fn *const all_writes[NX_MAX_ELEMENT_BYTES + 1] = {
+        [1] = write_8, [2] = write_16, [4] = write_32, [8] = write_64, [16] = write_128};
     return (writes ? all_writes : reads)[nx_dtype_bytes((nx_dtype)a->dtype)];
 }
 
@@ -260,20 +264,22 @@ nx_status nx__scatter_elements(nx_run *run, const nx_array *self, int64_t dim, c
 
 nx_status nx__scatter_number(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_value value,
                              nx_array *out) {
-    _Alignas(8) char number[8];
-    bool is_float = value.tag == NX_TAG_FLOAT;
+    _Alignas(16) char number[NX_MAX_ELEMENT_BYTES];
     places p = {.run = run, .index = index, .followed = out, .number = number, .fn = find_move(out, true)};
-    nx_cast((nx_dtype)out->dtype, number, 0, is_float ? NX_F64 : NX_I64, (const char *)&value.i, 0, 1);
+    nx_number_store((nx_dtype)out->dtype, &value, number);
     begin_with(out, self);
     return run_places(&p, dim, true);
 }
 
 /* ---- sums ----------------------------------------------------------------------------------------------------- */
-typedef struct adding { nx_dtype dtype; double f; int64_t i; } adding; /* alpha as a float and as an integer */
+typedef struct adding { nx_dtype dtype; double f; int64_t i; double _Complex c; } adding; /* alpha, as each kind of number */
 
 static adding adding_of(const nx_array *a, nx_value alpha) {
     bool is_float = alpha.tag == NX_TAG_FLOAT;
-    return (adding){(nx_dtype)a->dtype, is_float ? alpha.f : (double)alpha.i, is_float ? (int64_t)alpha.f : alpha.i};
+    adding made = {(nx_dtype)a->dtype, is_float ? alpha.f : (double)alpha.i, is_float ? (int64_t)alpha.f : alpha.i, 0};
+    nx_number_store(NX_C128, &alpha, (char *)&made.c);
+    if (alpha.tag == NX_TAG_COMPLEX) made.f = alpha.parts[0];
+    return made;
 }
 
 static void add_half(const adding *a, char *to, const char *from) {
@@ -304,14 +310,16 @@ static void add_run(void *arg, char *const *ptrs, const int64_t *steps, int64_t 
     case NX_I64: EACH(uint64_t, *t + (uint64_t)a->i * x);
     case NX_F32: EACH(float, *t + (float)a->f * x);
     case NX_F64: EACH(double, *t + a->f * x);
-    default:
+    case NX_C64: EACH(float _Complex, *t + (float _Complex)a->c * x);
+    case NX_C128: EACH(double _Complex, *t + a->c * x);
+    default: /* halves: the entries' types admit nothing else */
         for (int64_t i = 0; i < n; i++, to += steps[0], from += steps[1]) add_half(a, to, from);
     }
 #undef EACH
 }
 
 static void place_halves(const places *p, char *followed, char *other, const int64_t *at, int64_t n) {
-    adding a = {(nx_dtype)p->followed->dtype, p->f, p->i};
+    adding a = {.dtype = (nx_dtype)p->followed->dtype, .f = p->f, .i = p->i};
     EACH_PLACE(char, add_half(&a, there, here))
 }
 #define DEFINE_SUM(name, type, sum)                                                                               \
@@ -325,6 +333,8 @@ DEFINE_SUM(32, uint32_t, *there + (uint64_t)p->i * *here)
 DEFINE_SUM(64, uint64_t, *there + (uint64_t)p->i * *here)
 DEFINE_SUM(float, float, *there + (float)p->f * *here)
 DEFINE_SUM(double, double, *there + p->f * *here)
+DEFINE_SUM(c64, float _Complex, *there + (float _Complex)p->c * *here)
+DEFINE_SUM(c128, double _Complex, *there + p->c * *here)
 
 static place_fn *find_sum(nx_dtype dtype) {
     switch (dtype) {
@@ -335,6 +345,8 @@ static place_fn *find_sum(nx_dtype dtype) {
     case NX_I64: return place_64;
     case NX_F32: return place_float;
     case NX_F64: return place_double;
+    case NX_C64: return place_c64;
+    case NX_C128: return place_c128;
     default: return place_halves;
     }
 }
@@ -342,7 +354,7 @@ static place_fn *find_sum(nx_dtype dtype) {
 static nx_status scatter_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
                               nx_array *out) {
     places p = {.run = run, .index = index, .followed = out, .other = src, .fn = find_sum((nx_dtype)out->dtype), .f = 1,
-                .i = 1};
+                .i = 1, .c = 1};
     begin_with(out, self);
     return run_places(&p, dim, true);
 }
@@ -522,7 +534,8 @@ static nx_status add_last(nx_run *run, const nx_array *index, int64_t dim, const
     wide.dtype = index->dtype;
     for (int d = 0; d < source->ndim; d++) wide.strides[d] = d == dim && index->ndim ? index->strides[0] : 0;
     nx_array_refresh(&wide);
-    places p = {.run = run, .index = &wide, .followed = out, .other = source, .fn = find_sum(a->dtype), .f = a->f, .i = a->i};
+    places p = {.run = run, .index = &wide, .followed = out, .other = source, .fn = find_sum(a->dtype), .f = a->f, .i = a->i,
+                .c = a->c};
     return run_places(&p, dim, true);
 }
 
@@ -671,6 +684,7 @@ GATHER(8)
 GATHER(16)
 GATHER(32)
 GATHER(64)
+GATHER(128)
 #undef GATHER
 
 static nx_status gather_parts(void *arg, int64_t begin, int64_t end) {
@@ -686,7 +700,8 @@ static nx_status gather_parts(void *arg, int64_t begin, int64_t end) {
 }
 
 nx_status nx__index_elements(nx_run *run, const nx_array *self, nx_value indices, nx_array *out) {
-    static nx_parallel_fn *const gathers[9] = {[1] = gather_8, [2] = gather_16, [4] = gather_32, [8] = gather_64};
+    static nx_parallel_fn *const gathers[NX_MAX_ELEMENT_BYTES + 1] = {
+        [1] = gather_8, [2] = gather_16, [4] = gather_32, [8] = gather_64, [16] = gather_128};
     spots p;
     nx_status status = spots_find(&p, run, self, &indices);
     bool single = status == NX_OK && p.s.n_rest == 0 && out->contiguous && out->dtype == self->dtype;

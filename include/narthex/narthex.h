@@ -36,7 +36,7 @@ NX_API nx_status nx_fail(nx_status code, const char *format, ...) __attribute__(
 
 /* ---- element types, devices -------------------------------------------------------------------- */
 typedef enum nx_dtype {
-#define NX_DTYPE_ROW(code, type, category, name, brief, kind) NX_##code,
+#define NX_DTYPE_ROW(code, ...) NX_##code,
 #include "narthex/dtypes.def"
 #undef NX_DTYPE_ROW
     NX_N_DTYPES
@@ -46,6 +46,7 @@ NX_API size_t nx_dtype_bytes(nx_dtype dtype);
 NX_API const char *nx_dtype_name(nx_dtype dtype);  /* "float32" */
 NX_API const char *nx_dtype_brief(nx_dtype dtype); /* "f32" */
 NX_API const char *nx_dtype_kind(nx_dtype dtype);  /* "Float", as in PyTorch's messages */
+#define NX_MAX_ELEMENT_BYTES 16                    /* of a complex128 */
 
 #define NX_MAX_DEVICE_TYPES 8 /* type 0 is the CPU, the others are handed to plugins as they load */
 typedef struct nx_device {
@@ -90,7 +91,8 @@ typedef enum nx_tag {
     NX_TAG_MEMORY_FORMAT, /* .i: 0 contiguous, 1 preserve, 2 channels_last, 3 channels_last_3d */
     NX_TAG_GENERATOR, /* .generator */
     NX_TAG_NODE,      /* .node: result n of a graph's node (only inside graphs) */
-    NX_TAG_OPAQUE     /* .opaque: a foreign object (only inside graphs) */
+    NX_TAG_OPAQUE,    /* .opaque: a foreign object (only inside graphs) */
+    NX_TAG_COMPLEX    /* .parts, a real and an imaginary part */
 } nx_tag;
 
 /* 16 bytes. Plain data: copying a value copies no count. Arguments of a call are lent for the call;
@@ -105,6 +107,7 @@ typedef struct nx_value {
         double f;
         const char *str;
         const int64_t *ints;
+        const double *parts;
         const struct nx_value *list;
         nx_device device;
         nx_generator *generator;
@@ -117,6 +120,7 @@ typedef struct nx_value {
 static inline nx_value nx_value_tensor(nx_tensor *t) { return (nx_value){.tag = t ? NX_TAG_TENSOR : NX_TAG_NONE, .tensor = t}; }
 static inline nx_value nx_value_int(int64_t i) { return (nx_value){.tag = NX_TAG_INT, .i = i}; }
 static inline nx_value nx_value_float(double f) { return (nx_value){.tag = NX_TAG_FLOAT, .f = f}; }
+static inline nx_value nx_value_complex(const double parts[2]) { return (nx_value){.tag = NX_TAG_COMPLEX, .parts = parts}; }
 static inline nx_value nx_value_bool(bool b) { return (nx_value){.tag = NX_TAG_BOOL, .i = b}; }
 static inline nx_value nx_value_str(const char *s) { return (nx_value){.tag = NX_TAG_STR, .str = s}; }
 static inline nx_value nx_value_ints(const int64_t *at, int n) { return (nx_value){.tag = NX_TAG_INTS, .n = n, .ints = at}; }

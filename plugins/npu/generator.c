@@ -158,7 +158,7 @@ static double number(const nx_value *value) {
 /* ---- the kernels --------------------------------------------------------------------------------------- */
 nx_status npu_normal(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_array *a = out[0].array;
-    if (a->dtype < NX_F16)
+    if (a->dtype < NX_F16 || a->dtype > NX_F64)
         return nx_fail(NX_NOT_IMPLEMENTED, "normal_: not implemented for '%s'", nx_dtype_kind(a->dtype));
     double mean = number(&in[1]), std = number(&in[2]);
     if (!(std >= 0)) return nx_fail(NX_RUNTIME, "normal_ expects std >= 0.0, but found std %g", std);

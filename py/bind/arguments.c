@@ -62,6 +62,7 @@ static int read_number(PyObject *o, nx_value *out) {
     if (nxpy_symint_value(o, out)) return 1;
     if (PyFloat_Check(o)) *out = nx_value_float(PyFloat_AS_DOUBLE(o));
     else if (PyBool_Check(o)) *out = nx_value_bool(o == Py_True);
+    else if (PyComplex_Check(o)) *out = nxpy_complex_value(o);
     else if (!PyLong_Check(o) && nxpy_numpy_number(o, out)) return 1;
     else {
         int64_t i;
@@ -178,6 +179,7 @@ static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_val
 static int read_dtype(PyObject *o, nx_value *out) {
     if (nxpy_dtype_check(o)) *out = nx_value_dtype(nxpy_dtype_get(o));
     else if (o == (PyObject *)&PyFloat_Type) *out = nx_value_dtype(NX_F64);
+    else if (o == (PyObject *)&PyComplex_Type) *out = nx_value_dtype(NX_C128);
     else if (o == (PyObject *)&PyLong_Type) *out = nx_value_dtype(NX_I64);
     else if (o == (PyObject *)&PyBool_Type) *out = nx_value_dtype(NX_BOOL);
     else return 0;
@@ -217,6 +219,7 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
         PyObject *number = nxpy_symint_check(o) ? PyNumber_Index(o) : Py_NewRef(o); /* fixes it */
         int read = !number ? -1 : PyBool_Check(o) ? 0 : read_number(number, out);
         Py_XDECREF(number);
+        if (read == 1 && out->tag == NX_TAG_COMPLEX) return 0;
         if (read == 1 && out->tag == NX_TAG_INT) *out = nx_value_float((double)out->i);
         return read;
     }
@@ -338,6 +341,7 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
             return 0;
         }
         int read = read_argument(&def->params[k], values[j], args, &args->in[k]);
+        if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = nx_op_takes_complex(overload->op, k);
         if (read == 0) return refuse(overload, k, 0, values[j], why, why_bytes);
         if (read < 0) return -1;
         *filled |= UINT64_C(1) << k;
@@ -385,6 +389,7 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
         bool spread = spreads(def, (int)k, is_method, given, n_given);
         if (spread) read = read_ints(given + k, n_given - k, args, &args->in[k]);
         else read = read_argument(&def->params[k], given[k], args, &args->in[k]);
+        if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = nx_op_takes_complex(overload->op, (int)k);
         if (read == 0) return refuse(overload, (int)k, (int)k + !is_method, given[k], why, why_bytes);
         if (read < 0) return -1;
         filled |= UINT64_C(1) << k;

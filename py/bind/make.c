@@ -2,17 +2,6 @@
 #include "bind/private.h"
 
 /* ---- one element ------------------------------------------------------------------------------------------------------- */
-static float half_to_float(uint16_t bits) {
-    _Float16 half;
-    memcpy(&half, &bits, sizeof half);
-    return (float)half;
-}
-static float bfloat_to_float(uint16_t bits) {
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
 static PyObject *read_element(const char *at, nx_dtype dtype) {
     switch (dtype) {
     case NX_BOOL: return PyBool_FromLong(*(const uint8_t *)at);
@@ -21,10 +10,18 @@ static PyObject *read_element(const char *at, nx_dtype dtype) {
     case NX_I16: return PyLong_FromLong(*(const int16_t *)at);
     case NX_I32: return PyLong_FromLong(*(const int32_t *)at);
     case NX_I64: return PyLong_FromLongLong(*(const int64_t *)at);
-    case NX_F16: return PyFloat_FromDouble(half_to_float(*(const uint16_t *)at));
-    case NX_BF16: return PyFloat_FromDouble(bfloat_to_float(*(const uint16_t *)at));
+    case NX_U16: return PyLong_FromLong(*(const uint16_t *)at);
+    case NX_U32: return PyLong_FromUnsignedLong(*(const uint32_t *)at);
+    case NX_U64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
     case NX_F32: return PyFloat_FromDouble(*(const float *)at);
-    default: return PyFloat_FromDouble(*(const double *)at);
+    case NX_F64: return PyFloat_FromDouble(*(const double *)at);
+    case NX_C64: return PyComplex_FromDoubles(((const float *)at)[0], ((const float *)at)[1]);
+    case NX_C128: return PyComplex_FromDoubles(((const double *)at)[0], ((const double *)at)[1]);
+    default: { /* halves and float8 */
+        double value;
+        nx_cast(NX_F64, (char *)&value, 0, dtype, at, 0, 1);
+        return PyFloat_FromDouble(value);
+    }
     }
 }
 
@@ -89,7 +86,7 @@ PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused) {
 typedef struct shape {
     int ndim;
     int64_t size[NX_MAX_DIMS];
-    bool has_float, has_int;
+    bool has_complex, has_float, has_int;
 } shape;
 
 /* numpy's float64 is a Python float that says its dtype: it is left to make_from_other(). */
@@ -99,6 +96,7 @@ static bool is_plain_float(PyObject *data) {
 
 static int find_shape(PyObject *data, int dim, shape *s) {
     if (is_plain_float(data)) s->has_float = true;
+    else if (PyComplex_CheckExact(data)) s->has_complex = true;
     else if (PyLong_Check(data) && !PyBool_Check(data)) s->has_int = true;
     else if (PyList_Check(data) || PyTuple_Check(data)) {
         Py_ssize_t n = PySequence_Fast_GET_SIZE(data);
@@ -123,15 +121,21 @@ static int find_shape(PyObject *data, int dim, shape *s) {
     return 0;
 }
 
-static int fill_values(PyObject *data, double **floats, int64_t **ints) {
+/* The numbers one after the other as elements of `wide`: complex128, float64, uint64 or int64. */
+static int fill_values(PyObject *data, nx_dtype wide, char **to) {
     if (PyList_Check(data) || PyTuple_Check(data)) {
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); i++) {
-            if (fill_values(PySequence_Fast_ITEMS(data)[i], floats, ints) < 0) return -1;
+            if (fill_values(PySequence_Fast_ITEMS(data)[i], wide, to) < 0) return -1;
         }
         return 0;
     }
-    if (*floats) *(*floats)++ = PyFloat_AsDouble(data);
-    else *(*ints)++ = PyLong_AsLongLong(data);
+    if (wide == NX_C128) {
+        Py_complex value = PyComplex_AsCComplex(data);
+        memcpy(*to, &value, sizeof value);
+    } else if (wide == NX_F64) *(double *)*to = PyFloat_AsDouble(data);
+    else if (wide == NX_U64) *(uint64_t *)*to = PyLong_AsUnsignedLongLong(data);
+    else *(int64_t *)*to = PyLong_AsLongLong(data);
+    *to += nx_dtype_bytes(wide);
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -185,16 +189,24 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
     if (where != Py_None && nxpy_device_from(where, &device) < 0) return NULL;
     shape s = {0};
     if (find_shape(data, 0, &s) < 0) return make_from_other(data, dtype, where, requires_grad);
-    bool empty = !s.has_float && !s.has_int && s.ndim > 0 && nx_numel(s.ndim, s.size) == 0;
-    nx_dtype natural = s.has_float || empty ? nx_default_dtype() : s.has_int ? NX_I64 : NX_BOOL;
+    nx_dtype asked = dtype == Py_None ? NX_N_DTYPES : nxpy_dtype_get(dtype);
+    if (s.has_complex && asked != NX_N_DTYPES && !nx_is_complex(asked) && asked != NX_BOOL) {
+        return PyErr_Format(PyExc_TypeError, nx_is_float(asked) ? "must be real number, not complex"
+                                                                : "'complex' object cannot be interpreted as an integer");
+    }
+    nx_dtype wide_dtype = s.has_complex ? NX_C128 : s.has_float ? NX_F64 : asked == NX_U64 ? NX_U64 : NX_I64;
+    bool empty = !s.has_complex && !s.has_float && !s.has_int && s.ndim > 0 && nx_numel(s.ndim, s.size) == 0;
+    nx_dtype natural = s.has_complex         ? nx_dtype_complex(nx_default_dtype())
+                       : s.has_float || empty ? nx_default_dtype()
+                       : s.has_int            ? NX_I64
+                                              : NX_BOOL;
     nx_tensor *wide;
-    NXPY_TRY(nx_tensor_new(s.has_float ? NX_F64 : NX_I64, s.ndim, s.size, NX_CPU, &wide));
-    double *floats = s.has_float ? wide->a.data : NULL;
-    int64_t *ints = s.has_float ? NULL : wide->a.data;
+    NXPY_TRY(nx_tensor_new(wide_dtype, s.ndim, s.size, NX_CPU, &wide));
+    char *to = wide->a.data;
     PyObject *result = NULL;
-    if (fill_values(data, &floats, &ints) == 0) {
+    if (fill_values(data, wide_dtype, &to) == 0) {
         nx_value in[7] = {nx_value_tensor(wide),
-                          nx_value_dtype(dtype == Py_None ? natural : nxpy_dtype_get(dtype)),
+                          nx_value_dtype(asked == NX_N_DTYPES ? natural : asked),
                           NX_VALUE_NONE,
                           nx_value_device(device),
                           NX_VALUE_NONE,
@@ -225,13 +237,8 @@ typedef struct dl_managed {
     void *context;
     void (*deleter)(struct dl_managed *self);
 } dl_managed;
-enum { DL_CPU = 1, DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
-static const struct {
-    uint8_t code, bits;
-} dl_types[NX_N_DTYPES] = {[NX_BOOL] = {DL_BOOL, 8},  [NX_U8] = {DL_UINT, 8},      [NX_I8] = {DL_INT, 8},
-                           [NX_I16] = {DL_INT, 16},   [NX_I32] = {DL_INT, 32},     [NX_I64] = {DL_INT, 64},
-                           [NX_F16] = {DL_FLOAT, 16}, [NX_BF16] = {DL_BFLOAT, 16}, [NX_F32] = {DL_FLOAT, 32},
-                           [NX_F64] = {DL_FLOAT, 64}};
+enum { DL_CPU = 1 };
+static int bits_of(nx_dtype dtype) { return 8 * (int)nx_dtype_bytes(dtype); }
 
 static void delete_ours(dl_managed *managed) {
     nx_tensor_unref(managed->context);
@@ -257,7 +264,7 @@ PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
                                   .ndim = t->a.ndim,
                                   .shape = t->a.sizes,
                                   .strides = t->a.strides,
-                                  .dtype = {dl_types[t->a.dtype].code, dl_types[t->a.dtype].bits, 1}};
+                                  .dtype = {nx__dtype_facts[t->a.dtype].dlpack, (uint8_t)bits_of(t->a.dtype), 1}};
     managed->context = nx_tensor_ref(t);
     managed->deleter = delete_ours;
     PyObject *capsule = PyCapsule_New(managed, "dltensor", end_capsule);
@@ -281,7 +288,7 @@ static PyObject *take_capsule(PyObject *capsule) {
     dl_tensor *t = &managed->tensor;
     int dtype = 0;
     while (dtype < NX_N_DTYPES &&
-           (dl_types[dtype].code != t->dtype.code || dl_types[dtype].bits != t->dtype.bits))
+           (nx__dtype_facts[dtype].dlpack != t->dtype.code || bits_of((nx_dtype)dtype) != t->dtype.bits))
         dtype++;
     if (dtype == NX_N_DTYPES || t->dtype.lanes != 1 || t->device.type != DL_CPU) {
         return PyErr_Format(PyExc_BufferError,

@@ -79,14 +79,17 @@ static bool fits_storage(const nx_meta *meta, size_t bytes) {
     return meta->offset >= 0 && (empty ? meta->offset <= room : last < room);
 }
 
-/* tensor_on_storage(like, size, stride, offset): another tensor on like's storage, no view of it. */
+/* tensor_on_storage(like, size, stride, offset, dtype of like): another tensor on like's storage, no view of it. */
 static PyObject *tensor_on_storage(PyObject *module, PyObject *args) {
-    PyObject *like, *size, *stride;
+    PyObject *like, *size, *stride, *dtype = NULL;
     long long offset;
-    if (!PyArg_ParseTuple(args, "OOOL:tensor_on_storage", &like, &size, &stride, &offset)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOL|O:tensor_on_storage", &like, &size, &stride, &offset, &dtype)) return NULL;
+    if (dtype && !nxpy_dtype_check(dtype))
+        return PyErr_Format(PyExc_TypeError, "tensor_on_storage: argument 'dtype' must be torch.dtype");
     nx_tensor *from = tensor_of(like, "tensor_on_storage"), *made;
     if (from == NULL) return NULL;
     nx_meta meta = {.dtype = from->a.dtype, .device = from->a.device, .view_of = -1, .offset = offset};
+    if (dtype) meta.dtype = nxpy_dtype_get(dtype);
     meta.ndim = read_ints(size, "size", meta.size);
     int n_strides = meta.ndim < 0 ? -1 : read_ints(stride, "stride", meta.stride);
     if (n_strides < 0) return NULL;
@@ -281,7 +284,7 @@ static PyMethodDef functions[] = {
     {"tensor_over", tensor_over, METH_VARARGS,
      "tensor_over(buffer, dtype): a vector over the memory of a buffer that can be written to."},
     {"tensor_on_storage", tensor_on_storage, METH_VARARGS,
-     "tensor_on_storage(like, size, stride, offset): another tensor on like's storage."},
+     "tensor_on_storage(like, size, stride, offset, dtype=like's): another tensor on like's storage."},
     {"storage_key", storage_key, METH_O, "storage_key(tensor): (number of its storage, bytes)."},
     {"storage_bytes", storage_bytes, METH_O, "storage_bytes(tensor): a copy of its storage's bytes."},
     {NULL}};

@@ -92,7 +92,8 @@ static bool read_operand(PyObject *o, nx_value *out) {
         long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
         if (overflow) return false;
         *out = nx_value_int(i);
-    } else return nxpy_symint_value(o, out) || read_numpy(o, out);
+    } else if (PyComplex_Check(o)) *out = nxpy_complex_value(o);
+    else return nxpy_symint_value(o, out) || read_numpy(o, out);
     return true;
 }
 
@@ -162,7 +163,7 @@ static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus) {
 /* number // x where the operator takes no number there: a tensor of the dtype in which the number takes part in promotion. */
 static PyObject *call_with_scalar_tensor(number_op k, nx_value number, const nx_value *right) {
     nx_dtype dtype = (nx_dtype)right->tensor->a.dtype;
-    if (number.tag == NX_TAG_FLOAT && dtype < NX_F16) dtype = nx_default_dtype();
+    if (number.tag == NX_TAG_FLOAT && !nx_is_differentiable(dtype)) dtype = nx_default_dtype();
     else if (number.tag == NX_TAG_INT && dtype == NX_BOOL) dtype = NX_I64;
     nx_value left, make[] = {nx_value_ints(NULL, 0), number, nx_value_dtype(dtype), NX_VALUE_NONE,
                              {.tag = NX_TAG_DEVICE, .device = right->tensor->a.device}, NX_VALUE_NONE};
@@ -249,7 +250,7 @@ static PyObject *to_float(PyObject *self) { return converted(self, PyNumber_Floa
 static PyObject *to_int(PyObject *self) { return converted(self, PyNumber_Long); }
 static PyObject *to_index(PyObject *self) {
     nx_tensor *t = nxpy_tensor_get(self);
-    if (t->a.numel != 1 || nx_is_float(t->a.dtype)) {
+    if (t->a.numel != 1 || nx_is_differentiable(t->a.dtype)) {
         PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
         return NULL;
     }

@@ -50,6 +50,8 @@ void nxpy_tensor_track(PyObject *tensor);             /* the collector follows i
 const char *nxpy_type_text(PyObject *o);              /* "Tensor", "int" ... as PyTorch's messages name it */
 bool nxpy_is_numpy_array(PyObject *o);
 PyObject *nxpy_from_numpy(PyObject *array); /* a tensor over its memory */
+/* Lent: the parts lie in the object. */
+static inline nx_value nxpy_complex_value(PyObject *o) { return nx_value_complex(&((PyComplexObject *)o)->cval.real); }
 bool nxpy_numpy_number(PyObject *o, nx_value *out); /* a bool or float of numpy's that is no Python float */
 
 int nxpy_add_words(PyObject *module);

@@ -13,10 +13,13 @@ static PyObject *dtype_repr(PyObject *self) {
 static PyObject *dtype_floating(PyObject *self, void *unused) {
     return PyBool_FromLong(nx_is_float(((dtype_object *)self)->dtype));
 }
-static PyObject *dtype_complex(PyObject *self, void *unused) { Py_RETURN_FALSE; }
+static PyObject *dtype_complex(PyObject *self, void *unused) {
+    return PyBool_FromLong(nx_is_complex(((dtype_object *)self)->dtype));
+}
 static PyObject *dtype_signed(PyObject *self, void *unused) {
     nx_dtype d = ((dtype_object *)self)->dtype;
-    return PyBool_FromLong(d != NX_BOOL && d != NX_U8);
+    nx_category category = nx__dtype_facts[d].category;
+    return PyBool_FromLong(category != NX_CATEGORY_BOOL && category != NX_CATEGORY_UNSIGNED && d != NX_F8_E8M0FNU);
 }
 static PyObject *dtype_itemsize(PyObject *self, void *unused) {
     return PyLong_FromSize_t(nx_dtype_bytes(((dtype_object *)self)->dtype));
@@ -24,17 +27,48 @@ static PyObject *dtype_itemsize(PyObject *self, void *unused) {
 static PyObject *dtype_brief(PyObject *self, void *unused) {
     return PyUnicode_FromString(nx_dtype_brief(((dtype_object *)self)->dtype));
 }
+/* The numbers of torch.finfo, of a complex type those of its parts. */
+static PyObject *dtype_limits(PyObject *self, void *unused) {
+    const nx_dtype_facts *facts = &nx__dtype_facts[((dtype_object *)self)->dtype];
+    return Py_BuildValue("(ddd)", facts->highest, facts->eps, facts->smallest);
+}
+static PyObject *dtype_real(PyObject *self, PyObject *unused) {
+    return nxpy_dtype_object(nx_dtype_real(((dtype_object *)self)->dtype));
+}
+static PyObject *dtype_to_complex(PyObject *self, PyObject *unused) {
+    return nxpy_dtype_object(nx_dtype_complex(((dtype_object *)self)->dtype));
+}
+static PyObject *dtype_promote(PyObject *self, PyObject *other) {
+    if (!nxpy_dtype_check(other)) return PyErr_Format(PyExc_TypeError, "promote_types: expected torch.dtype");
+    nx_dtype a = nxpy_dtype_get(self), b = nxpy_dtype_get(other), made = nx_promote_types(a, b);
+    if (made == NX_N_DTYPES) {
+        nx_array first = {.dtype = (uint8_t)a, .ndim = 1}, second = {.dtype = (uint8_t)b, .ndim = 1};
+        const nx_value values[] = {{.tag = NX_TAG_TENSOR, .array = &first}, {.tag = NX_TAG_TENSOR, .array = &second}};
+        return nxpy_raise(nx_fail_promotion((const nx_value *const[]){&values[0], &values[1]}, 2));
+    }
+    return nxpy_dtype_object(made);
+}
+static PyObject *dtype_kind(PyObject *self, void *unused) {
+    return PyUnicode_FromString(nx_dtype_kind(((dtype_object *)self)->dtype));
+}
 static PyObject *dtype_reduce(PyObject *self, PyObject *unused) {
     return PyUnicode_FromString(nx_dtype_name(((dtype_object *)self)->dtype));
 }
 static PyGetSetDef dtype_getset[] = {
     {"is_floating_point", dtype_floating, NULL, "Whether it is a floating point type.", NULL},
-    {"is_complex", dtype_complex, NULL, "Whether it is a complex type (there are none).", NULL},
+    {"is_complex", dtype_complex, NULL, "Whether it is a complex type.", NULL},
     {"is_signed", dtype_signed, NULL, "Whether it has negative numbers.", NULL},
     {"itemsize", dtype_itemsize, NULL, "Bytes of one element.", NULL},
+    {"kind", dtype_kind, NULL, "Its name in messages: Float.", NULL},
+    {"limits", dtype_limits, NULL, "Highest value, eps and smallest normal value of a floating type.", NULL},
     {"brief", dtype_brief, NULL, "Its name in graph texts: f32.", NULL},
     {NULL}};
-static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {NULL}};
+static PyMethodDef dtype_methods[] = {
+    {"__reduce__", dtype_reduce, METH_NOARGS, NULL},
+    {"to_real", dtype_real, METH_NOARGS, "The type of a complex type's parts, else itself."},
+    {"promote", dtype_promote, METH_O, "The type that results of this and another have."},
+    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex type of such parts, else itself."},
+    {NULL}};
 PyTypeObject nxpy_dtype_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.dtype",
                                 .tp_basicsize = sizeof(dtype_object),
                                 .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -265,7 +299,8 @@ static int add_dtypes(PyObject *module) {
         const char *name;
         nx_dtype dtype;
     } also[] = {{"float", NX_F32}, {"double", NX_F64}, {"half", NX_F16},
-                {"long", NX_I64},  {"int", NX_I32},    {"short", NX_I16}};
+                {"long", NX_I64},  {"int", NX_I32},    {"short", NX_I16},
+                {"cfloat", NX_C64}, {"cdouble", NX_C128}};
     for (int d = 0; d < NX_N_DTYPES; d++) {
         if ((dtypes[d] = PyObject_New(dtype_object, &nxpy_dtype_type)) == NULL) return -1;
         dtypes[d]->dtype = (nx_dtype)d;
@@ -300,6 +335,7 @@ PyObject *nxpy_value_object(const nx_value *value) {
     case NX_TAG_TENSOR: return nxpy_tensor_wrap(value->tensor);
     case NX_TAG_INT: return PyLong_FromLongLong(value->i);
     case NX_TAG_FLOAT: return PyFloat_FromDouble(value->f);
+    case NX_TAG_COMPLEX: return PyComplex_FromDoubles(value->parts[0], value->parts[1]);
     case NX_TAG_BOOL: return PyBool_FromLong(value->i != 0);
     case NX_TAG_STR: return PyUnicode_FromString(value->str);
     case NX_TAG_DTYPE: return nxpy_dtype_object((nx_dtype)value->i);

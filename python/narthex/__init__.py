@@ -52,6 +52,8 @@ def _take_from_extension() -> None:
         "int": "int32",
         "long": "int64",
         "short": "int16",
+        "cfloat": "complex64",
+        "cdouble": "complex128",
     }
     for alias, name in aliases.items():
         globals()[alias] = getattr(_C, name)
@@ -157,8 +159,8 @@ def is_floating_point(input) -> bool:
 
 
 def is_complex(input) -> bool:
-    """False: there are no complex dtypes."""
-    return False
+    """Whether the elements are complex numbers."""
+    return input.dtype.is_complex
 
 
 def numel(input):
@@ -172,7 +174,7 @@ def promote_types(type1, type2) -> dtype:
         if not isinstance(given, dtype):
             text = f"promote_types(): argument 'type{k}' (position {k}) must be torch.dtype"
             raise TypeError(f"{text}, not {type(given).__name__}")
-    return (_C.zeros(1, dtype=type1) + _C.zeros(1, dtype=type2)).dtype
+    return type1.promote(type2)
 
 
 def is_tensor(obj) -> bool:

@@ -16,7 +16,7 @@ def from_numpy(ndarray) -> Tensor:
     if not isinstance(getattr(_C, ndarray.dtype.name, None), _C.dtype) or not ndarray.dtype.isnative:
         raise TypeError(
             f"can't convert np.ndarray of type {ndarray.dtype}. The only supported types are: float64, float32, "
-            "float16, int64, int32, int16, int8, uint8, and bool."
+            "float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
         )
     if not ndarray.flags.writeable:
         # An array that must not be written to has no tensor over it: this one is a copy.
@@ -42,9 +42,10 @@ def array_over(tensor):
     """A numpy array over the memory of a tensor on the CPU, which may be written to."""
     import numpy
 
-    if tensor.dtype is _C.bfloat16:
-        raise TypeError("Got unsupported ScalarType BFloat16")
-    dtype = numpy.dtype(str(tensor.dtype).rpartition(".")[2])
+    name = str(tensor.dtype).rpartition(".")[2]
+    if name == "bfloat16" or name.startswith("float8"):
+        raise TypeError(f"Got unsupported ScalarType {tensor.dtype.kind}")
+    dtype = numpy.dtype(name)
     if tensor.numel() == 0:
         return numpy.empty(tuple(tensor.shape), dtype)
     return numpy.asarray(_Memory(tensor, dtype))

@@ -191,6 +191,14 @@ class Tensor(_C.TensorBase):
         """`self.to(torch.bfloat16, memory_format=memory_format)`"""
         return self.to(_C.bfloat16, memory_format=memory_format)
 
+    def cfloat(self, memory_format=None):
+        """`self.to(torch.complex64, memory_format=memory_format)`"""
+        return self.to(_C.complex64, memory_format=memory_format)
+
+    def cdouble(self, memory_format=None):
+        """`self.to(torch.complex128, memory_format=memory_format)`"""
+        return self.to(_C.complex128, memory_format=memory_format)
+
     def short(self, memory_format=None):
         """`self.to(torch.int16, memory_format=memory_format)`"""
         return self.to(_C.int16, memory_format=memory_format)
@@ -240,8 +248,8 @@ class Tensor(_C.TensorBase):
         return self.dim()
 
     def is_complex(self):
-        """False: there are no complex dtypes."""
-        return False
+        """Whether the elements are complex numbers."""
+        return self.dtype.is_complex
 
     def is_same_size(self, other):
         """Whether `other` has the same shape."""
@@ -321,12 +329,8 @@ class Tensor(_C.TensorBase):
             from ._legacy import dtype_of
 
             return self.to(dtype_of(dtype))
-        names = {
-            "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-            "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
-        }  # fmt: skip
         place = "" if self.device.type == "cpu" else self.device.type + "."
-        return f"torch.{place}{names[str(self.dtype).rpartition('.')[2]]}Tensor"
+        return f"torch.{place}{self.dtype.kind}Tensor"
 
     def new(self, *args, device=None):
         """A tensor of this dtype: of sizes, without defined elements; of a sequence or a tensor, its elements."""

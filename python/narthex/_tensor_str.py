@@ -40,14 +40,14 @@ def set_printoptions(
 
 
 class _Style:
-    """How each of some elements is written, so that all have one width."""
+    """How each of some elements is written, so that all have one width. `zero`: what counts as 0."""
 
-    def __init__(self, values: list, floating: bool) -> None:
+    def __init__(self, values: list, floating: bool, zero: float = 0.0) -> None:
         self.floating, self.whole, self.scientific, self.width = floating, True, False, 1
         if not floating:
             self.width = max([1, *(len(str(value)) for value in values)])
             return
-        shown = [value for value in values if isfinite(value) and value != 0]
+        shown = [value for value in values if isfinite(value) and value not in (0, zero)]
         if not shown:
             return
         low, high = min(map(abs, shown)), max(map(abs, shown))
@@ -73,6 +73,27 @@ class _Style:
             if self.whole and not self.scientific and isfinite(value):
                 text += "."
         return text.rjust(self.width)
+
+
+class _ComplexStyle:
+    """How complex numbers are written: each part in a style of its own."""
+
+    def __init__(self, values: list) -> None:
+        self.real = _Style([value.real for value in values], True)
+        self.imaginary = _Style([value.imag for value in values], True)
+        self.width = self.real.width + self.imaginary.width + 1
+
+    def write(self, value) -> str:
+        """`value` as text."""
+        imaginary = self.imaginary.write(value.imag).lstrip() + "j"
+        return self.real.write(value.real) + ("" if imaginary[0] in "+-" else "+") + imaginary
+
+
+def _style_of(dtype, values: list):
+    if dtype.is_complex:
+        return _ComplexStyle(values)
+    # float8_e8m0fnu has no 0: its smallest number stands for it.
+    return _Style(values, dtype.is_floating_point, 2.0**-127 if dtype is _C.float8_e8m0fnu else 0.0)
 
 
 def _edges(size: int, short: bool) -> tuple:
@@ -115,7 +136,7 @@ def _contents(tensor, indent: int) -> str:
         source = source.to("cpu")
     data = source.tolist()
     short = tensor.numel() > _Options.threshold
-    return _rows(data, shape, indent, short, _Style(_shown(data, shape, short), tensor.dtype.is_floating_point))
+    return _rows(data, shape, indent, short, _style_of(tensor.dtype, _shown(data, shape, short)))
 
 
 def _grad_suffix(tensor) -> list:
@@ -137,7 +158,8 @@ def tensor_text(tensor, *, contents=None) -> str:
         contents = "..." if contents is None else contents
     elif empty and tensor.dim() != 1:
         suffixes.append(f"size={tuple(tensor.shape)}")
-    usual = (_C.get_default_dtype(),) if empty or fake else (_C.get_default_dtype(), _C.int64, _C.bool)
+    default = _C.get_default_dtype()
+    usual = (default,) if empty or fake else (default, default.to_complex(), _C.int64, _C.bool)
     if dtype not in usual:
         suffixes.append(f"dtype={dtype}")
     text = "[]" if empty else contents if contents is not None else _contents(tensor, indent)

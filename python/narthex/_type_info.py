@@ -1,10 +1,8 @@
 """torch.finfo and torch.iinfo: what the numbers of a dtype can be; can_cast and result_type."""
 
-from . import _C
+from math import log10
 
-# bits, exponent bits, digits after the point: from these follow the others
-_FLOATS = {"float16": (16, 5, 10), "bfloat16": (16, 8, 7), "float32": (32, 8, 23), "float64": (64, 11, 52)}
-_INTS = {"uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
+from . import _C
 
 
 def _name(dtype) -> str:
@@ -14,18 +12,21 @@ def _name(dtype) -> str:
 
 
 class finfo:
-    """Limits of a floating point dtype: bits, eps, max, min, tiny, smallest_normal, resolution."""
+    """Limits of a floating point dtype: bits, eps, max, min, tiny, smallest_normal, resolution.
+
+    Those of a complex dtype are the limits of its parts."""
 
     def __init__(self, type=None) -> None:
-        name = _name(_C.get_default_dtype() if type is None else type)
-        if name not in _FLOATS:
+        dtype = _C.get_default_dtype() if type is None else type
+        name = _name(dtype)
+        if not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{name}'")
-        self.bits, exponent, digits = _FLOATS[name]
-        self.dtype, top = name, 2 ** (exponent - 1)
-        self.eps, self.smallest_normal = 2.0**-digits, 2.0 ** (2 - top)
-        self.max = (2 - self.eps) * 2.0 ** (top - 1)
-        self.min, self.tiny = -self.max, self.smallest_normal
-        self.resolution = 10.0 ** -int(digits * 0.30103)
+        dtype = dtype.to_real()
+        self.bits, self.dtype = 8 * dtype.itemsize, _name(dtype)
+        self.max, self.eps, self.smallest_normal = dtype.limits
+        self.min = -self.max if dtype.is_signed else self.smallest_normal
+        self.tiny = self.smallest_normal
+        self.resolution = 10.0 ** -int(-log10(self.eps))
 
     def __eq__(self, other) -> bool:
         return isinstance(other, finfo) and other.dtype == self.dtype
@@ -43,12 +44,13 @@ class iinfo:
 
     def __init__(self, type) -> None:
         name = _name(type)
-        if name not in _INTS:
+        if type.is_floating_point or type.is_complex:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{name}'")
-        self.bits, self.dtype = _INTS[name], name
-        signed = name != "uint8"
-        self.max = 2 ** (self.bits - signed) - 1
-        self.min = -self.max - 1 if signed else 0
+        if type is _C.bool:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        self.bits, self.dtype = 8 * type.itemsize, name
+        self.max = 2 ** (self.bits - type.is_signed) - 1
+        self.min = -self.max - 1 if type.is_signed else 0
 
     def __eq__(self, other) -> bool:
         return isinstance(other, iinfo) and other.dtype == self.dtype

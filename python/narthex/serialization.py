@@ -19,9 +19,10 @@ from .nn.parameter import Parameter
 _STORAGES = {
     "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
     "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
-    "ByteStorage": "uint8", "BoolStorage": "bool",
+    "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128", "UntypedStorage": "",
 }  # fmt: skip
-_STORAGE_OF = {dtype: name for name, dtype in _STORAGES.items()}
+_STORAGE_OF = {dtype: name for name, dtype in _STORAGES.items()}  # "": bytes, of which each tensor says what they are
 _ALIGNMENT = 64  # of a storage in the file, so that it can be mapped
 
 
@@ -40,6 +41,7 @@ class _Named:
 
 
 _REBUILD_TENSOR = _Named("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_TYPED = _Named("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_PARAMETER = _Named("torch._utils", "_rebuild_parameter")
 
 
@@ -113,13 +115,17 @@ class _Writer(pickle._Pickler):
             return
         size, stride = tuple(tensor.shape), tuple(tensor.stride())
         parts = (self._storage(tensor), tensor.storage_offset(), size, stride, tensor.requires_grad, OrderedDict())
-        self.save_reduce(_REBUILD_TENSOR, parts, obj=tensor)
+        if _dtype_name(tensor.dtype) in _STORAGE_OF:
+            self.save_reduce(_REBUILD_TENSOR, parts, obj=tensor)
+        else:
+            self.save_reduce(_REBUILD_TYPED, (*parts, tensor.dtype), obj=tensor)
 
     def _storage(self, tensor) -> _Storage:
         number, n_bytes = _C.storage_key(tensor)
-        known = self.storages.get(number)
+        known, dtype = self.storages.get(number), _dtype_name(tensor.dtype)
+        typed = dtype in _STORAGE_OF
         if known is not None:
-            if known.dtype != _dtype_name(tensor.dtype):
+            if known.dtype != (dtype if typed else ""):
                 raise RuntimeError(
                     "Cannot save multiple tensors or storages that view the same data as different types"
                 )
@@ -127,8 +133,8 @@ class _Writer(pickle._Pickler):
         location = tensor.device.type
         if location != "cpu":
             location = f"{location}:{tensor.device.index or 0}"
-        key, n_elements = str(len(self.storages)), n_bytes // tensor.itemsize
-        made = _Storage(key, _dtype_name(tensor.dtype), location, n_elements, tensor)
+        key, n_elements = str(len(self.storages)), n_bytes // (tensor.itemsize if typed else 1)
+        made = _Storage(key, dtype if typed else "", location, n_elements, tensor)
         self.storages[number] = made
         return made
 
@@ -136,7 +142,7 @@ class _Writer(pickle._Pickler):
         """PyTorch's name of a storage."""
         if type(obj) is not _Storage:
             return None
-        kind = _Named("torch", _STORAGE_OF[obj.dtype])
+        kind = _Named("torch" if obj.dtype else "torch.storage", _STORAGE_OF[obj.dtype])
         return ("storage", kind, obj.key, obj.location, obj.n_elements)
 
 
@@ -228,6 +234,16 @@ def _rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=No
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
+def _rebuild_typed(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
+    if not isinstance(storage, _Storage):
+        raise TypeError("the first argument is no storage")
+    if metadata or hooks:
+        raise ValueError("hooks and metadata of tensors are not there yet")
+    kind = dtype.value if isinstance(dtype, Global) else dtype
+    tensor = _C.tensor_on_storage(storage.vector, size, stride, offset, kind)
+    return tensor.requires_grad_() if requires_grad is True else tensor
+
+
 def _rebuild_parameter(data, requires_grad, hooks=None):
     if not isinstance(data, _C.TensorBase):
         raise TypeError("the first argument is no tensor")
@@ -249,6 +265,7 @@ def _default_dict(factory=None, *entries):
 _FUNCTIONS = {
     "torch._utils _rebuild_tensor": _rebuild_tensor,
     "torch._utils _rebuild_tensor_v2": _rebuild_tensor,
+    "torch._utils _rebuild_tensor_v3": _rebuild_typed,
     "torch._utils _rebuild_parameter": _rebuild_parameter,
     "torch Size": lambda sizes=(): _C.Size(sizes),
     "torch device": lambda *where: _C.device(*where),
@@ -328,7 +345,7 @@ class _Archive:
         if key not in self.storages:
             made = _Storage(key, dtype, location, n_elements)
             data = bytearray(self.read(f"{self.root}data/{key}"))
-            kind = getattr(_C, dtype)
+            kind = getattr(_C, dtype or "uint8")
             if len(data) < n_elements * kind.itemsize:
                 raise RuntimeError(
                     f"torch.load: storage {key} has {len(data)} bytes, {n_elements * kind.itemsize} are expected"

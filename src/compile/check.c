@@ -73,7 +73,7 @@ void nx__check_free(nx__check *check) {
 /* Row-major on the CPU; floating types as float64, which has all their numbers. */
 static nx_status to_host(nx_tensor *tensor, nx_tensor **out) {
     const nx_op *op;
-    bool is_float = nx_is_float((nx_dtype)tensor->a.dtype);
+    bool is_float = nx_is_differentiable((nx_dtype)tensor->a.dtype);
     nx_value in[] = {nx_value_tensor(tensor), is_float ? nx_value_dtype(NX_F64) : NX_VALUE_NONE, NX_VALUE_NONE,
                      nx_value_device(NX_CPU), NX_VALUE_NONE, nx_value_bool(false),
                      {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}}, result = NX_VALUE_NONE;

@@ -6,12 +6,54 @@
 
 #include <pthread.h>
 
+/* ---- element types: the facts of dtypes.def ------------------------------------------------------------ */
+typedef enum nx_category {
+    NX_CATEGORY_BOOL, NX_CATEGORY_UNSIGNED, NX_CATEGORY_SIGNED, NX_CATEGORY_FLOAT, NX_CATEGORY_FLOAT8, NX_CATEGORY_COMPLEX
+} nx_category;
+typedef struct nx_dtype_facts {
+    const char *name, *brief, *kind, *c_name;
+    double highest, eps, smallest;
+    nx_category category;
+    uint8_t dlpack;
+} nx_dtype_facts;
+extern const nx_dtype_facts nx__dtype_facts[NX_N_DTYPES];
+bool nx_dtype_find(const char *name, nx_dtype *out);
+nx_dtype nx_dtype_real(nx_dtype dtype);    /* of a complex type its parts' type, else itself */
+nx_dtype nx_dtype_complex(nx_dtype dtype); /* the complex type that holds a floating type's elements */
+
 /* As nx_dtype_bytes, where a call would cost. */
 static const uint8_t nx_dtype_sizes[NX_N_DTYPES] = {
-#define NX_DTYPE_ROW(code, type, category, name, brief, kind) sizeof(type),
+#define NX_DTYPE_ROW(code, type, ...) sizeof(type),
 #include "narthex/dtypes.def"
 #undef NX_DTYPE_ROW
 };
+/* Sets of dtypes, by bit. */
+enum {
+#define NX_DTYPE_ROW(code, type, category, ...) \
+    | (NX_CATEGORY_##category == NX_CATEGORY_UNSIGNED || NX_CATEGORY_##category == NX_CATEGORY_SIGNED) << NX_##code
+    NX_DTYPES_INT = 0
+#include "narthex/dtypes.def"
+#undef NX_DTYPE_ROW
+#define NX_DTYPE_ROW(code, type, category, ...) \
+    | (NX_CATEGORY_##category == NX_CATEGORY_FLOAT || NX_CATEGORY_##category == NX_CATEGORY_FLOAT8) << NX_##code
+    , NX_DTYPES_FLOAT = 0
+#include "narthex/dtypes.def"
+#undef NX_DTYPE_ROW
+#define NX_DTYPE_ROW(code, type, category, ...) | (NX_CATEGORY_##category == NX_CATEGORY_COMPLEX) << NX_##code
+    , NX_DTYPES_COMPLEX = 0
+#include "narthex/dtypes.def"
+#undef NX_DTYPE_ROW
+#define NX_DTYPE_ROW(code, type, category, computing, ...) | _Generic((computing *)0, void *: 1, default: 0) << NX_##code
+    , NX_DTYPES_STORED = 0 /* without loops of their own */
+#include "narthex/dtypes.def"
+#undef NX_DTYPE_ROW
+};
+static inline bool nx_is_float(nx_dtype d) { return NX_DTYPES_FLOAT >> d & 1; }
+static inline bool nx_is_int(nx_dtype d) { return NX_DTYPES_INT >> d & 1; }
+static inline bool nx_is_complex(nx_dtype d) { return NX_DTYPES_COMPLEX >> d & 1; }
+static inline bool nx_is_stored(nx_dtype d) { return NX_DTYPES_STORED >> d & 1; }
+/* Whether its elements can have gradients. */
+static inline bool nx_is_differentiable(nx_dtype d) { return (NX_DTYPES_FLOAT | NX_DTYPES_COMPLEX) >> d & 1; }
 static inline bool nx_device_same(nx_device a, nx_device b) { return a.type == b.type && a.index == b.index; }
 
 /* ---- storage: a block of device memory that tensors share -------------------------------------------- */

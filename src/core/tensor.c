@@ -182,12 +182,12 @@ nx_status nx_tensor_new(nx_dtype dtype, int ndim, const int64_t *sizes, nx_devic
 }
 
 void nx_tensor_set_base(nx_tensor *view, nx_tensor *base) {
-    bool unrecorded = nx_thread_get()->grad_disabled, is_float = view->a.dtype >= NX_F16;
+    bool unrecorded = nx_thread_get()->grad_disabled, may_have_grad = nx_is_differentiable(view->a.dtype);
     nx_tensor *root = base->base ? base->base : base;
     view->creation_meta = unrecorded ? NX_CREATION_NO_GRAD : base->creation_meta;
     view->base = nx_tensor_ref(root);
     view->attr_version = root->attr_version;
-    if (!is_float) return;
+    if (!may_have_grad) return;
     if (!(root->keys & NX_KEY(AUTOGRAD))) nx__view_list(view);
     else if (unrecorded) view->keys |= NX_KEY(AUTOGRAD); /* else src/grad sets it, with the history */
 }

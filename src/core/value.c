@@ -31,6 +31,13 @@ nx_status nx_value_keep(const nx_value *value, nx_value *out) {
         *out = nx_value_str(copy);
         return NX_OK;
     }
+    case NX_TAG_COMPLEX: {
+        double *copy = nx_alloc(2 * sizeof *copy);
+        if (copy == NULL) return nx_fail_memory(2 * sizeof *copy);
+        memcpy(copy, value->parts, 2 * sizeof *copy);
+        *out = nx_value_complex(copy);
+        return NX_OK;
+    }
     case NX_TAG_INTS: {
         size_t bytes = sizeof(int64_t) * (size_t)value->n;
         int64_t *copy = nx_alloc(bytes);
@@ -51,6 +58,7 @@ void nx_value_drop(nx_value *value) {
     case NX_TAG_GENERATOR: nx_generator_unref(value->generator); break;
     case NX_TAG_STR: nx_free((void *)value->str); break;
     case NX_TAG_INTS: nx_free((void *)value->ints); break;
+    case NX_TAG_COMPLEX: nx_free((void *)value->parts); break;
     case NX_TAG_LIST:
         for (int i = 0; i < value->n; i++) nx_value_drop((nx_value *)&value->list[i]);
         nx_free((void *)value->list);
@@ -80,6 +88,13 @@ void nx_value_text(const nx_value *value, nx_text *text) {
     case NX_TAG_TENSOR: nx_text_add(text, "tensor"); break;
     case NX_TAG_INT: nx_text_add(text, "%lld", (long long)value->i); break;
     case NX_TAG_FLOAT: add_float(value->f, text); break;
+    case NX_TAG_COMPLEX:
+        nx_text_add(text, "complex(");
+        add_float(value->parts[0], text);
+        nx_text_add(text, ", ");
+        add_float(value->parts[1], text);
+        nx_text_add(text, ")");
+        break;
     case NX_TAG_BOOL: nx_text_add(text, value->i ? "True" : "False"); break;
     case NX_TAG_STR: nx_text_add(text, "'%s'", value->str); break;
     case NX_TAG_INTS: nx_text_add_ints(text, value->ints, value->n); break;

@@ -46,6 +46,7 @@ static nx_status measure(packer *p, const nx_value *value) {
     switch (value->tag) {
     case NX_TAG_TENSOR: return measure_array(p, value->array);
     case NX_TAG_INTS: p->bytes += sizeof(int64_t) * (size_t)value->n; return NX_OK;
+    case NX_TAG_COMPLEX: p->bytes += 2 * sizeof(double); return NX_OK;
     case NX_TAG_STR: p->bytes += round8(strlen(value->str) + 1); return NX_OK;
     case NX_TAG_GENERATOR: p->n_generators++; return NX_OK;
     case NX_TAG_LIST:
@@ -93,6 +94,7 @@ static void pack(packer *p, const nx_value *value, nx_value *to) {
     switch (value->tag) {
     case NX_TAG_TENSOR: to->array = pack_array(p, value->tensor); break;
     case NX_TAG_INTS: to->ints = take_bytes(p, value->ints, sizeof(int64_t) * (size_t)value->n); break;
+    case NX_TAG_COMPLEX: to->parts = take_bytes(p, value->parts, 2 * sizeof(double)); break;
     case NX_TAG_STR: to->str = take_bytes(p, value->str, strlen(value->str) + 1); break;
     case NX_TAG_GENERATOR: p->b->generators[p->b->n_generators++] = nx_generator_ref(value->generator); break;
     case NX_TAG_LIST: {

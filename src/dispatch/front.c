@@ -208,7 +208,7 @@ static inline const nx_array *operand_like(const nx_point *point, const nx_value
         }
         if (first == NULL) first = a;
         else if (a->dtype != first->dtype || !nx_same_size(a, first)) return NULL;
-        if (a->dtype < NX_F16) return NULL;
+        if (!((NX_DTYPES_FLOAT & ~NX_DTYPES_STORED) >> a->dtype & 1)) return NULL;
         if (NX_LIKELY(a->contiguous)) like = like ? like : a;
         else if (nx_is_expanded_number(a)) usual = false;
         else return NULL;

@@ -5,7 +5,8 @@
 #include "dispatch/private.h"
 
 bool nx_can_cast(nx_dtype from, nx_dtype to) {
-    if (from >= NX_F16 && to > NX_BOOL && to < NX_F16) return false;
+    if (nx_is_complex(from) && !nx_is_complex(to)) return false;
+    if (nx_is_float(from) && nx_is_int(to)) return false;
     return to != NX_BOOL || from == NX_BOOL;
 }
 

@@ -81,6 +81,13 @@ static nx_status lower_value(nx__lower *l, const nx_node *node, const nx_value *
     case NX_TAG_OPAQUE:
     case NX_TAG_GENERATOR:
         return fail_argument(node, "a tensor, generator or object that is no node cannot be an argument");
+    case NX_TAG_COMPLEX: {
+        double *parts = nx__keep(l->program, 2 * sizeof *parts);
+        if (parts == NULL) return NX_NO_MEMORY;
+        memcpy(parts, from->parts, 2 * sizeof *parts);
+        to->parts = parts;
+        return NX_OK;
+    }
     case NX_TAG_STR: {
         char *text = nx__keep(l->program, strlen(from->str) + 1);
         if (text == NULL) return NX_NO_MEMORY;

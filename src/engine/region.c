@@ -477,7 +477,7 @@ static void fill_arrays(const builder *b, nx__tile *tile) {
 static nx__tile *new_tile(builder *b) {
     uint32_t instrs = words(sizeof(nx__tile) + sizeof(nx__tile_array) * (size_t)b->n_arrays);
     uint32_t constants = instrs + words(sizeof(nx__tile_instr) * (size_t)b->instrs.n);
-    uint32_t numbers = constants + (uint32_t)b->constants.n;
+    uint32_t numbers = constants + words(sizeof(nx_const) * (size_t)b->constants.n);
     nx__tile *tile = nx__keep(b->l->program, 8 * (size_t)(numbers + (uint32_t)b->n_numbers));
     if (tile == NULL) return NULL;
     *tile = (nx__tile){.ndim = b->ndim,

@@ -110,7 +110,7 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
     const nx_op_def *def = run->op->def;
     nx_tensor *self = in[0].tensor;
     nx__node *inner, *node;
-    if (!nx_is_float((nx_dtype)self->a.dtype)) return go_below(run, in, out);
+    if (!nx_is_differentiable((nx_dtype)self->a.dtype)) return go_below(run, in, out);
     if (needed == 0 && !nx__requires_grad(self)) return go_below(run, in, out);
     NX_TRY(check_written(self));
     if (needed == 0) {
@@ -140,7 +140,7 @@ static nx_status call_without(nx_run *run, const nx_value *in, nx_value *out) {
     nx_value *results;
     int n = nx_results_of(run->op, out, &results);
     for (int k = 0; k < n; k++) {
-        if (results[k].tag != NX_TAG_TENSOR || !nx_is_float((nx_dtype)results[k].array->dtype)) continue;
+        if (results[k].tag != NX_TAG_TENSOR || !nx_is_differentiable((nx_dtype)results[k].array->dtype)) continue;
         drop_results(def, out);
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: its derivative is not implemented: call it under "
                        "torch.no_grad(), or on tensors that do not require grad", def->name);
@@ -161,7 +161,7 @@ static nx_status call_out(nx_run *run, const nx_value *in, nx_value *out) {
 
 /* ---- functional --------------------------------------------------------------------------------------- */
 static inline bool gets_history(const nx_value *result) {
-    bool is_float = result->tag == NX_TAG_TENSOR && nx_is_float((nx_dtype)result->array->dtype);
+    bool is_float = result->tag == NX_TAG_TENSOR && nx_is_differentiable((nx_dtype)result->array->dtype);
     return is_float && !nx__requires_grad(result->tensor); /* else: an argument handed back as it is */
 }
 

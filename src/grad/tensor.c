@@ -22,7 +22,7 @@ nx_status nx_tensor_set_requires_grad(nx_tensor *tensor, bool requires_grad) {
                        "to use a computed variable in a subgraph that doesn't require differentiation use "
                        "var_no_grad = var.detach().");
     }
-    if (requires_grad && !nx_is_float((nx_dtype)tensor->a.dtype)) {
+    if (requires_grad && !nx_is_differentiable((nx_dtype)tensor->a.dtype)) {
         return nx_fail(NX_RUNTIME, "only Tensors of floating point dtype can require gradients");
     }
     nx_autograd *autograd = tensor->autograd;

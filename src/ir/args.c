@@ -54,7 +54,7 @@ static bool all_of(const nx_value *value, bool (*fits)(const nx_value *)) {
 }
 
 static bool is_number(const nx_value *v) {
-    return v->tag == NX_TAG_INT || v->tag == NX_TAG_FLOAT || v->tag == NX_TAG_BOOL;
+    return v->tag == NX_TAG_INT || v->tag == NX_TAG_FLOAT || v->tag == NX_TAG_BOOL || v->tag == NX_TAG_COMPLEX;
 }
 static bool is_node(const nx_value *v) { return v->tag == NX_TAG_NODE || v->tag == NX_TAG_NONE; }
 static bool is_bool(const nx_value *v) { return v->tag == NX_TAG_BOOL; }
@@ -85,14 +85,28 @@ static bool fits(const nx_param *p, const nx_value *v) {
 
 static const char *const tag_names[] = {"None",   "Tensor",        "int",       "float",  "bool",
                                         "str",    "list of ints",  "list",      "dtype",  "device",
-                                        "layout", "memory format", "generator", "Tensor", "object"};
+                                        "layout", "memory format", "generator", "Tensor", "object", "complex"};
+
+/* Where a complex number is converted to a dtype with everything else, or stored; a factor beside such is a real one. */
+bool nx_op_takes_complex(const nx_op *op, int param) {
+    static const char *const storing[] = {"aten::full", "aten::full_like", "aten::fill_.Scalar", "aten::masked_fill.Scalar",
+                                          "aten::masked_fill_.Scalar", "aten::scatter.value", "aten::scatter_.value"};
+    const nx_point *point = op->def->point;
+    for (int k = 0; point && k < point->n_promoting; k++) {
+        if (point->promoting_param[k] == param) return true;
+    }
+    for (int k = 0; k < NX_COUNT(storing); k++) {
+        if (strcmp(op->def->name, storing[k]) == 0) return true;
+    }
+    return false;
+}
 
 nx_status nx__args_check(const nx_op *op, const nx_value *args, int n) {
     const nx_op_def *def = op->def;
     if (n != def->n_in)
         return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", def->name, n, def->n_in);
     for (int i = 0; i < n; i++) {
-        if (!fits(&def->params[i], &args[i]))
+        if (!fits(&def->params[i], &args[i]) || (args[i].tag == NX_TAG_COMPLEX && !nx_op_takes_complex(op, i)))
             return nx_fail(NX_TYPE, "%s: argument '%s' (position %d) must not be %s: see %s", def->name,
                            def->params[i].name, i + 1,
                            args[i].tag < (uint32_t)NX_COUNT(tag_names) ? tag_names[args[i].tag] : "unknown",
@@ -107,6 +121,7 @@ bool nx_value_equal(const nx_value *a, const nx_value *b) {
     case NX_TAG_NONE: return true;
     case NX_TAG_FLOAT:
         return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* tells -0.0 from 0.0, and nan from nan no more */
+    case NX_TAG_COMPLEX: return memcmp(a->parts, b->parts, 2 * sizeof *a->parts) == 0;
     case NX_TAG_STR: return strcmp(a->str, b->str) == 0;
     case NX_TAG_INTS:
         return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof(int64_t) * (size_t)a->n) == 0);

@@ -250,6 +250,26 @@ static bool find_dtype(const char *word, bool brief, nx_dtype *out) {
     return false;
 }
 
+/* complex(1.0, 2.0): what stands behind the word. */
+static nx_status read_parts(nx__reader *r, double parts[2]) {
+    NX_TRY(nx__expect(r, '('));
+    for (int k = 0; k < 2; k++) {
+        nx_value part;
+        if (k) NX_TRY(nx__expect(r, ','));
+        nx__skip_spaces(r);
+        NX_TRY(read_number(r, &part));
+        parts[k] = part.tag == NX_TAG_FLOAT ? part.f : (double)part.i;
+    }
+    return nx__expect(r, ')');
+}
+
+static nx_status read_complex(nx__reader *r, nx_value *out) {
+    double parts[2];
+    NX_TRY(read_parts(r, parts));
+    nx_value value = nx_value_complex(parts);
+    return nx_value_keep(&value, out);
+}
+
 static nx_status read_word_value(nx__reader *r, nx_value *out) {
     static const struct { const char *word; nx_tag tag; int64_t i;
     } words[] = {
@@ -277,6 +297,7 @@ static nx_status read_word_value(nx__reader *r, nx_value *out) {
         *out = nx_value_dtype(dtype);
         return NX_OK;
     }
+    if (strcmp(word.at, "complex") == 0) return read_complex(r, out);
     bool is_device = strcmp(word.at, "device") == 0, is_generator = strcmp(word.at, "generator") == 0;
     if (!is_device && !is_generator) return nx__read_error(r, begin, "'%s' is no value", word.at);
     NX_TRY(nx__expect(r, '('));
@@ -368,14 +389,25 @@ static nx_status read_element(nx__reader *r, nx_array *a, int64_t i) {
     nx_value v;
     nx__skip_spaces(r);
     const char *begin = r->at;
-    if (a->dtype == NX_F16 || a->dtype == NX_BF16) {
+    if (nx_is_complex(a->dtype)) {
+        nx__word word;
+        double parts[2];
+        NX_TRY(nx__read_word(r, false, &word));
+        if (strcmp(word.at, "complex") != 0) return nx__read_error(r, begin, "complex(...) is expected here");
+        NX_TRY(read_parts(r, parts));
+        v = nx_value_complex(parts);
+        nx_number_store(a->dtype, &v, (char *)a->data + i * (int64_t)nx_dtype_bytes(a->dtype));
+        return NX_OK;
+    }
+    if (nx_is_float(a->dtype) && a->dtype != NX_F32 && a->dtype != NX_F64) {
         char *end;
+        long most = nx_dtype_bytes(a->dtype) == 1 ? UINT8_MAX : UINT16_MAX;
         long bits = begin[0] == '0' && begin[1] == 'x' && isxdigit((unsigned char)begin[2])
                         ? strtol(begin, &end, 16)
                         : -1;
-        if (bits < 0 || bits > UINT16_MAX)
-            return nx__read_error(r, begin, "the bits of a half are expected here, 0x0000 to 0xffff");
-        ((uint16_t *)a->data)[i] = (uint16_t)bits;
+        if (bits < 0 || bits > most) return nx__read_error(r, begin, "bits are expected here, 0x0000 to 0x%04lx", (unsigned long)most);
+        if (most == UINT8_MAX) ((uint8_t *)a->data)[i] = (uint8_t)bits;
+        else ((uint16_t *)a->data)[i] = (uint16_t)bits;
         r->at = end;
         return NX_OK;
     }

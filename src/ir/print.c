@@ -59,10 +59,19 @@ static void add_target(nx_text *text, const char *target) {
 }
 
 
+static void add_complex(nx_text *text, double real, double imaginary, bool is_single) {
+    nx_text_add(text, "complex(");
+    nx__text_float(text, real, is_single);
+    nx_text_add(text, ", ");
+    nx__text_float(text, imaginary, is_single);
+    nx_text_add(text, ")");
+}
+
 static void add_value(nx_text *text, const nx_value *v) {
     switch (v->tag) {
     case NX_TAG_INT: nx_text_add(text, "%" PRId64, v->i); break;
     case NX_TAG_FLOAT: nx__text_float(text, v->f, false); break;
+    case NX_TAG_COMPLEX: add_complex(text, v->parts[0], v->parts[1], false); break;
     case NX_TAG_BOOL: nx_text_add(text, v->i ? "True" : "False"); break;
     case NX_TAG_STR: add_string(text, v->str); break;
     case NX_TAG_INTS: nx_text_add_ints(text, v->ints, v->n); break;
@@ -164,7 +173,13 @@ static void add_element(nx_text *text, const nx_array *a, int64_t i) {
     case NX_I64: nx_text_add(text, "%" PRId64, ((const int64_t *)a->data)[i]); break;
     case NX_F32: nx__text_float(text, ((const float *)a->data)[i], true); break;
     case NX_F64: nx__text_float(text, ((const double *)a->data)[i], false); break;
-    default: nx_text_add(text, "0x%04x", ((const uint16_t *)a->data)[i]); break;
+    case NX_U16: nx_text_add(text, "%u", ((const uint16_t *)a->data)[i]); break;
+    case NX_U32: nx_text_add(text, "%" PRIu32, ((const uint32_t *)a->data)[i]); break;
+    case NX_U64: nx_text_add(text, "%" PRId64, ((const int64_t *)a->data)[i]); break; /* the bits */
+    case NX_C64: add_complex(text, ((const float *)a->data)[2 * i], ((const float *)a->data)[2 * i + 1], true); break;
+    case NX_C128: add_complex(text, ((const double *)a->data)[2 * i], ((const double *)a->data)[2 * i + 1], false); break;
+    case NX_F16: case NX_BF16: nx_text_add(text, "0x%04x", ((const uint16_t *)a->data)[i]); break;
+    default: nx_text_add(text, "0x%02x", ((const uint8_t *)a->data)[i]); break; /* float8 */
     }
 }
 

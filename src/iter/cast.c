@@ -13,19 +13,27 @@ void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, 
              int64_t from_step, int64_t n) {
     const nx__moves *moves = nx__moves_get();
     int64_t bytes = (int64_t)nx_dtype_bytes(to_dtype);
-    if (to_dtype != from_dtype) moves->cast[from_dtype][to_dtype](to, to_step, from, from_step, n);
-    else if (to_step == bytes && from_step == bytes && n > 0) memmove(to, from, (size_t)(n * bytes));
+    if (to_dtype != from_dtype) {
+        nx__cast_fn *cast = moves->cast[from_dtype][to_dtype];
+        if (NX_LIKELY(cast != NULL)) cast(to, to_step, from, from_step, n);
+        else nx__rare_cast(moves, to_dtype, to, to_step, from_dtype, from, from_step, n);
+    } else if (to_step == bytes && from_step == bytes && n > 0) memmove(to, from, (size_t)(n * bytes));
     else moves->move[bytes](to, to_step, from, from_step, n);
 }
 
 /* ---- Python numbers ------------------------------------------------------------------------------------ */
+/* What a complex number has of a real one is its real part. */
+static inline double as_float(const nx_value *number) {
+    return number->tag == NX_TAG_FLOAT ? number->f : number->tag == NX_TAG_COMPLEX ? number->parts[0] : (double)number->i;
+}
+
 void nx_const_cast(nx_const *to, const nx_value *number, nx_dtype computing) {
-    bool is_float = number->tag == NX_TAG_FLOAT;
-    double f = is_float ? number->f : (double)number->i;
+    bool is_whole = number->tag != NX_TAG_FLOAT && number->tag != NX_TAG_COMPLEX;
+    double f = as_float(number);
     if (computing == NX_F64) to->f = f;
     else if (nx_is_float(computing)) to->f = (float)f;
-    else if (computing == NX_BOOL) to->i = is_float ? f != 0 : number->i != 0;
-    else to->i = is_float ? (int64_t)f : number->i;
+    else if (computing == NX_BOOL) to->i = is_whole ? number->i != 0 : f != 0;
+    else to->i = is_whole ? number->i : (int64_t)f;
     if (computing == NX_U8) to->i = (uint8_t)to->i; /* a negative integer wraps, as in PyTorch */
 }
 
@@ -35,15 +43,17 @@ void nx_point_constant(const nx_point *point, int k, const nx_value *number, nx_
         nx_const_cast(to, number, computing);
     } else if (nx_is_float(computing)) {
         to->f = top ? INFINITY : -INFINITY;
-    } else if (computing <= NX_U8) {
-        to->i = !top ? 0 : computing == NX_BOOL ? 1 : UINT8_MAX;
+    } else if (!nx_is_int(computing)) {
+        to->i = top; /* bool; no complex loop has such a number */
     } else {
-        int64_t highest = INT64_MAX >> (64 - 8 * (int)nx_dtype_bytes(computing));
-        to->i = top ? highest : -highest - 1;
+        int bits = 8 * (int)nx_dtype_bytes(computing), is_signed = nx__dtype_facts[computing].category == NX_CATEGORY_SIGNED;
+        int64_t highest = INT64_MAX >> (63 - bits + is_signed);
+        to->i = top ? highest : is_signed ? -highest - 1 : 0;
     }
 }
 
-void nx__number_store(nx_dtype dtype, const nx_value *number, char *to) {
-    if (number->tag == NX_TAG_FLOAT) nx_cast(dtype, to, 0, NX_F64, (const char *)&number->f, 0, 1);
+void nx_number_store(nx_dtype dtype, const nx_value *number, char *to) {
+    if (number->tag == NX_TAG_COMPLEX) nx_cast(dtype, to, 0, NX_C128, (const char *)number->parts, 0, 1);
+    else if (number->tag == NX_TAG_FLOAT) nx_cast(dtype, to, 0, NX_F64, (const char *)&number->f, 0, 1);
     else nx_cast(dtype, to, 0, NX_I64, (const char *)&number->i, 0, 1);
 }

@@ -6,13 +6,13 @@
 #include "dispatch/dispatch.h"
 
 /* ---- promotion: ATen's classes tensor > 0-dim tensor > Python number ----------------------------------- */
+/* NX_N_DTYPES: PyTorch has no common type of these, and nx_fail_promotion() says so. */
 nx_dtype nx_promote_types(nx_dtype a, nx_dtype b);
-/* Common dtype of the given arguments (tensors, numbers, lists of them). */
+/* Common dtype of the given arguments (tensors, numbers, lists of them), or NX_N_DTYPES. */
 nx_dtype nx_promote(const nx_value *const *args, int n);
+nx_status nx_fail_promotion(const nx_value *const *args, int n);
 nx_dtype nx_default_dtype(void);
 NX_MUST_USE nx_status nx_set_default_dtype(nx_dtype dtype);
-static inline bool nx_is_float(nx_dtype d) { return d >= NX_F16; }
-static inline bool nx_is_int(nx_dtype d) { return d > NX_BOOL && d < NX_F16; }
 
 /* ---- shape rules --------------------------------------------------------------------------------------- */
 /* Broadcast of the tensor arguments into meta->size; strides follow the operands' order as in PyTorch. `op`
@@ -61,9 +61,12 @@ enum { NX_REDUCE_LEVELS = 48 };
 void nx_reduce_push(const nx_reduce_loop *loop, nx_reduce_state *levels, int width, int64_t nth, nx_reduce_state *part);
 /* All of n > 0 pushed chunks together: `width` states in `levels`. */
 nx_reduce_state *nx_reduce_finish(const nx_reduce_loop *loop, nx_reduce_state *levels, int width, int64_t n);
+typedef struct uint128_t { uint64_t low, high; } uint128_t; /* as complex128 is moved */
 /* n elements, steps in bytes; the same address is allowed for one dtype, otherwise no overlap. */
 void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, const char *from,
              int64_t from_step, int64_t n);
+/* One Python number as an element of `dtype`; `to` has room for NX_MAX_ELEMENT_BYTES. */
+void nx_number_store(nx_dtype dtype, const nx_value *number, char *to);
 /* Elements of `from` cast into `to`, which has the broadcast size. */
 void nx_copy_cast(const nx_array *to, const nx_array *from);
 /* The level in use. */

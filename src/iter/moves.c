@@ -86,6 +86,7 @@ DEFINE_MOVE(8)
 DEFINE_MOVE(16)
 DEFINE_MOVE(32)
 DEFINE_MOVE(64)
+DEFINE_MOVE(128)
 
 /* ---- two dimensions ------------------------------------------------------------------------------------ */
 typedef uint64_t line __attribute__((vector_size(64), aligned(1), may_alias));
@@ -118,6 +119,7 @@ DEFINE_TURN(8)
 DEFINE_TURN(16)
 DEFINE_TURN(32)
 DEFINE_TURN(64)
+DEFINE_TURN(128)
 
 const nx__moves NX_AT_LEVEL(nx__moves) = {
     .cast = {
@@ -125,7 +127,7 @@ const nx__moves NX_AT_LEVEL(nx__moves) = {
     [NX_##from_code][NX_##to_code] = cast_##from_code##_##to_code,
         EACH_PAIR(CAST_ROW)
     },
-    .move = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64},
+    .move = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64, [16] = move_128},
     .rows = move_rows,
-    .turn = {[1] = turn_8, [2] = turn_16, [4] = turn_32, [8] = turn_64},
+    .turn = {[1] = turn_8, [2] = turn_16, [4] = turn_32, [8] = turn_64, [16] = turn_128},
 };

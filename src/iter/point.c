@@ -13,7 +13,7 @@ nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
     nx_dtype dtype = nx_promote(operands, point->n_promoting);
     bool divides = point->result == NX_POINT_FLOAT ||
                    (point->result == NX_POINT_ARM && in[point->arm_param].tag == NX_TAG_NONE);
-    return divides && !nx_is_float(dtype) ? nx_default_dtype() : dtype;
+    return divides && !nx_is_differentiable(dtype) ? nx_default_dtype() : dtype;
 }
 
 /* A text that is none of the arms has been refused by the shape rule. */
@@ -44,7 +44,7 @@ static inline void cast_constants(const nx_point *point, const nx_value *in, nx_
     for (int c = 0; c < point->n_constants; c++) {
         const nx_value *number = &in[point->constant_param[c]];
         bool one = number->tag == NX_TAG_INT && number->i == 1; /* alpha, mostly */
-        if (NX_LIKELY(one && computing >= NX_F16)) constants[c].f = 1;
+        if (NX_LIKELY(one && nx_is_float(computing))) constants[c].f = 1;
         else nx_point_constant(point, c, number, computing, &constants[c]);
     }
 }
@@ -111,19 +111,20 @@ static inline bool spread_operand(const nx_value *value, nx_dtype dtype) {
     return value->tag == NX_TAG_TENSOR && value->array->dtype == dtype && nx_is_expanded_number(value->array);
 }
 
+typedef struct number { _Alignas(8) char element[NX_MAX_ELEMENT_BYTES]; } number;
 /* A number takes its place as one element of step 0. */
 static inline bool place_number(const nx_point *point, int k, const nx_value *value, nx_dtype dtype,
                                 char *to) {
     if (value->tag == NX_TAG_TENSOR) return false;
     float f = value->tag == NX_TAG_FLOAT ? (float)value->f : (float)value->i;
-    if (dtype == NX_F32) memcpy(to, &f, sizeof f);
+    if (dtype == NX_F32 && NX_LIKELY(value->tag != NX_TAG_COMPLEX)) memcpy(to, &f, sizeof f);
     else if (point->exact >> k & 1 && (dtype == NX_F16 || dtype == NX_BF16)) return false;
-    else nx__number_store(dtype, value, to);
+    else nx_number_store(dtype, value, to);
     return true;
 }
 
 static inline bool gather_plain(const nx_point *point, const nx_value *in, const nx_value *out, char **ptrs,
-                                int64_t *steps, int64_t *numbers) {
+                                int64_t *steps, number *numbers) {
     nx_dtype dtype = (nx_dtype)out[0].array->dtype;
     int64_t numel = out[0].array->numel, bytes = nx_dtype_sizes[dtype];
     int n = 0;
@@ -155,7 +156,8 @@ typedef struct bound_plain {
     int n;
     void *const *at[NX_MAX_OPERANDS]; /* where the address of each operand stands */
     char *ptrs[NX_MAX_OPERANDS];
-    int64_t steps[NX_MAX_OPERANDS], numbers[NX_MAX_OPERANDS];
+    int64_t steps[NX_MAX_OPERANDS];
+    number numbers[NX_MAX_OPERANDS];
     nx_const constants[8];
 } bound_plain;
 
@@ -202,22 +204,24 @@ typedef struct general {
     nx_dtype dtype[NX_MAX_OPERANDS];
     int8_t walked[NX_MAX_OPERANDS]; /* place in the walk, -1: a number */
     bool exact[NX_MAX_OPERANDS];    /* not rounded to `rounding` */
-    _Alignas(8) char number[NX_MAX_OPERANDS][8];
+    _Alignas(16) char number[NX_MAX_OPERANDS][NX_MAX_ELEMENT_BYTES];
 } general;
 
 static void load_piece(const general *call, int k, char *to, const char *from, int64_t step, int64_t n) {
     int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
-    if (call->rounding != call->computing && call->dtype[k] != call->rounding && !call->exact[k]) {
-        uint16_t rounded[PIECE];
-        nx_cast(call->rounding, (char *)rounded, sizeof *rounded, call->dtype[k], from, step, n);
-        nx_cast(call->computing, to, bytes, call->rounding, (char *)rounded, sizeof *rounded, n);
+    bool rounds = call->dtype[k] != call->rounding && call->dtype[k] != NX_BOOL && !call->exact[k]; /* float8 may have no 0 */
+    if (call->rounding != call->computing && rounds) {
+        _Alignas(16) char rounded[PIECE * NX_MAX_ELEMENT_BYTES];
+        int64_t width = nx_dtype_sizes[call->rounding];
+        nx_cast(call->rounding, rounded, width, call->dtype[k], from, step, n);
+        nx_cast(call->computing, to, bytes, call->rounding, rounded, width, n);
         return;
     }
     nx_cast(call->computing, to, bytes, call->dtype[k], from, step, n);
 }
 
 static void run_piece(const general *call, char *const *walk_ptrs, const int64_t *walk_steps, int64_t done,
-                      int64_t n, char (*buffers)[PIECE * 8]) {
+                      int64_t n, char (*buffers)[PIECE * NX_MAX_ELEMENT_BYTES]) {
     int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
     char *ptrs[NX_MAX_OPERANDS];
     int64_t steps[NX_MAX_OPERANDS];
@@ -240,7 +244,7 @@ static void run_piece(const general *call, char *const *walk_ptrs, const int64_t
 }
 
 static void run_casting(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
-    _Alignas(64) char buffers[NX_MAX_OPERANDS][PIECE * 8];
+    _Alignas(64) char buffers[NX_MAX_OPERANDS][PIECE * NX_MAX_ELEMENT_BYTES];
     for (int64_t done = 0; done < n; done += PIECE)
         run_piece(arg, ptrs, steps, done, n - done < PIECE ? n - done : PIECE, buffers);
 }
@@ -261,8 +265,9 @@ static void add_operand(general *call, nx_walk *walk, const nx_value *value, boo
     int k = call->n++;
     call->walked[k] = -1;
     if (value->tag != NX_TAG_TENSOR) {
-        nx__number_store(exact ? call->computing : call->rounding, value, call->number[k]);
-        if (!exact) nx_cast(call->computing, call->number[k], 0, call->rounding, call->number[k], 0, 1);
+        nx_number_store(exact ? call->computing : call->rounding, value, call->number[k]);
+        if (!exact && call->computing != call->rounding)
+            nx_cast(call->computing, call->number[k], 0, call->rounding, call->number[k], 0, 1);
         return;
     }
     call->walked[k] = (int8_t)walk->n;
@@ -288,6 +293,8 @@ static bool computes_wide(const nx_point *point, const nx_value *in, nx_dtype co
 
 /* The dtype in which the kernel computes; src/pass/private.h has it, so that fused calls compute in the same. */
 nx_dtype nx__point_computing(const nx_point *point, const nx_value *in, nx_dtype common) {
+    /* What is only stored computes in a wider type; the entry's `types` row says which operators do. */
+    if (nx_is_stored(common)) return nx_is_float(common) ? NX_F32 : NX_I64;
     return computes_wide(point, in, common) ? NX_F32 : common;
 }
 
@@ -318,7 +325,8 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
 nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_point *point = run->op->def->point;
     char *ptrs[16];
-    int64_t steps[16], numbers[16];
+    int64_t steps[16];
+    number numbers[16];
     nx_const constants[8];
     if (NX_UNLIKELY(point->divisor) && nx_point_may_fail(point, nx_point_dtype(point, in)) && out[0].array->numel)
         NX_TRY(check_divisor(run, &in[point->divisor - 1]));
@@ -327,7 +335,7 @@ nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     nx_dtype dtype = (nx_dtype)out[0].array->dtype;
     int64_t numel = out[0].array->numel;
     nx_loop_fn *loop = find_loop(point, in, dtype);
-    if (NX_UNLIKELY(loop == NULL)) return fail_dtype(run, dtype);
+    if (NX_UNLIKELY(loop == NULL)) return run_general(run, point, in, out);
     cast_constants(point, in, dtype, constants);
     if (NX_LIKELY(!nx_is_long(numel, cost_of(point, dtype)) || point->n_out + point->n_in > NX_MAX_OPERANDS)) {
         loop(ptrs, steps, numel, constants);

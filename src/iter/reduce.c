@@ -31,7 +31,7 @@ static void fold_piece(const reduction *r, state *s, const char *x, int64_t step
         r->loop->fold(s, x, step, n);
         return;
     }
-    _Alignas(64) char cast[NX_REDUCE_CHUNK * 8];
+    _Alignas(64) char cast[NX_REDUCE_CHUNK * NX_MAX_ELEMENT_BYTES];
     int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
     nx_cast(r->dtype, cast, bytes, r->from, x, step, n);
     r->loop->fold(s, cast, bytes, n);
@@ -44,7 +44,7 @@ static void fold_columns(const reduction *r, state *states, int columns, const c
         r->loop->fold_columns(states, x, step, n, columns);
         return;
     }
-    _Alignas(64) char cast[BLOCK * COLUMNS * 8];
+    _Alignas(64) char cast[BLOCK * COLUMNS * NX_MAX_ELEMENT_BYTES];
     for (int64_t done = 0, part; done < n; done += part) {
         part = n - done < BLOCK ? n - done : BLOCK;
         for (int64_t i = 0; i < part; i++, x += step)

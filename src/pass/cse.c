@@ -22,7 +22,7 @@ static uint64_t hash_args(const merger *m, const nx_value *args, int n, uint64_t
         else if (v->tag == NX_TAG_INTS) for (int k = 0; k < v->n; k++) hash = mix(hash, (uint64_t)v->ints[k]);
         else if (v->tag == NX_TAG_DEVICE)
             hash = mix(hash, (uint64_t)(v->device.type * 256 + v->device.index));
-        else if (v->tag != NX_TAG_STR) hash = mix(hash, (uint64_t)v->i);
+        else if (v->tag != NX_TAG_STR && v->tag != NX_TAG_COMPLEX) hash = mix(hash, (uint64_t)v->i);
     }
     return hash;
 }

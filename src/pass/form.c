@@ -7,11 +7,15 @@
 
 static const nx_tensor *operand(const nx_value *v) { return v->tag == NX_TAG_NODE ? v->node->fakes[v->n] : NULL; }
 
+/* The machine holds numbers in 8 bytes and computes in the types that have loops. */
+static bool fits_type(nx_dtype dtype) { return !nx_is_complex(dtype) && !nx_is_stored(dtype); }
+
 /* Beside a result on a device a number of the CPU may stand, which the machine cannot read. */
 static bool reads(const nx_value *v, const nx_array *result) {
+    if (!fits_type(result->dtype)) return false;
     if (v->tag == NX_TAG_INT || v->tag == NX_TAG_FLOAT || v->tag == NX_TAG_BOOL) return true;
     const nx_tensor *fake = operand(v);
-    return fake && nx_device_same(fake->a.device, result->device) && fake->a.ndim <= result->ndim;
+    return fake && fits_type(fake->a.dtype) && nx_device_same(fake->a.device, result->device) && fake->a.ndim <= result->ndim;
 }
 
 static void find_point(const nx_node *node, nx_form *form) {
@@ -63,7 +67,7 @@ static bool folds_last(const nx_node *node, const nx_array *a) {
 static void find_fold(const nx_node *node, nx_form *form) {
     const nx_tensor *from = operand(&node->args[0]);
     const nx_array *result = &node->fakes[0]->a;
-    if (from == NULL || !from->a.contiguous || !result->contiguous || !folds_last(node, &from->a)) return;
+    if (from == NULL || !fits_type(from->a.dtype) || !from->a.contiguous || !result->contiguous || !folds_last(node, &from->a)) return;
     const nx_reduce_loop *const(*loops)[NX_N_DTYPES] = node->op->def->reduce->loop;
     form->fold = loops[nx_level()][result->dtype];
     if (form->fold == NULL) form->fold = loops[NX_LEVEL_BASE][result->dtype];

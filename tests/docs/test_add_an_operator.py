@@ -52,7 +52,7 @@ def without_lines(text: str) -> str:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy, under git, with the entry added."""
     folder = tmp_path_factory.mktemp("tree")
-    for name in ("ops", "gen", "plugins"):
+    for name in ("ops", "gen", "plugins", "include"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "ops.txt", folder)
     (folder / ".gitignore").write_text("__pycache__\n")
@@ -76,6 +76,7 @@ def test_the_commands_print_what_the_page_says(tree: Path) -> None:
 def test_a_mistake_is_shown_where_it_stands(tree: Path, tmp_path: Path) -> None:
     shutil.copytree(tree / "ops", tmp_path / "ops")
     shutil.copytree(tree / "gen", tmp_path / "gen")
+    shutil.copytree(tree / "include", tmp_path / "include")
     entry = (tmp_path / "ops/point.op").read_text()
     (tmp_path / "ops/point.op").write_text(entry.replace("g/(1 + exp2(other", "g/(1 + exp2(othr"))
     assert MISTAKE.splitlines()[1] in (tmp_path / "ops/point.op").read_text()

@@ -31,6 +31,8 @@ NEW = "what new_* of a fake tensor gives is not fake"
 ROWS = {
     "__getitem__": ("fake compiled", "elements", DATA),
     "allclose": ("fake compiled", "captur", "a number of the data, as of item"),
+    "cdouble": ("gradient compiled", "Other", "its tangent is complex, and gradients of complex numbers are not there"),
+    "cfloat": ("gradient compiled", "Other", "as cdouble"),
     "broadcast_shapes": ("compiled", "torch.Size", "sizes, no tensors: capture knows no torch.Size made from a list"),
     "equal": ("fake compiled", "captur", "a number of the data, as of item"),
     "index_put": ("fake compiled", "elements", DATA),

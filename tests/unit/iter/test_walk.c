@@ -57,7 +57,7 @@ static void test_walk_merges_and_orders(void **state) {
 }
 
 static double cast_one(nx_dtype from, double x, nx_dtype to) {
-    char a[8], b[8];
+    _Alignas(16) char a[NX_MAX_ELEMENT_BYTES], b[NX_MAX_ELEMENT_BYTES];
     double out;
     nx_cast(from, a, 8, NX_F64, (char *)&x, 8, 1);
     nx_cast(to, b, 8, from, a, 8, 1);

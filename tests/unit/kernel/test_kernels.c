@@ -66,7 +66,7 @@ static nx_status multiply_tiny(const nx_array *a, const nx_array *b, const nx_ar
 static void test_products(void **state) {
     static const int64_t shapes[][3] = {{1, 1, 1},  {3, 5, 4}, {17, 33, 9}, {5, 1, 16},
                                         {1, 20, 3}, {4, 4, 0}, {0, 3, 2}};
-    for (int dtype = NX_U8; dtype < NX_N_DTYPES; dtype++) {
+    for (int dtype = NX_U8; dtype <= NX_F64; dtype++) {
         for (int s = 0; s < NX_COUNT(shapes); s++) {
             for (int layout = 0; layout < 27; layout++) {
                 check_product(nx_gemm_plain, (nx_dtype)dtype, shapes[s], layout);

@@ -1,0 +1,138 @@
+/* Casts from and to the types without loops of their own and the complex ones. Few pairs have a loop: the others go by
+ * way of the wide types of both sides (float8 by float32, uint16 by int64, complex64 by complex128 ...), in pieces. A
+ * value is rounded where PyTorch rounds it: what becomes a float8 is a float32 before. Unsigned types wrap; of a complex
+ * number the real part is kept. The float8 types, with their bits of exponent and fraction, are those of the OCP formats
+ * (fn: no infinities; fnuz: no infinities, no negative zero) and e8m0fnu, a bare power of two. */
+#include "iter/private.h"
+
+#include <assert.h>
+
+typedef union bits { float f; uint32_t u; } bits;
+
+/* ---- float8: a sign, an exponent, `fraction` bits ------------------------------------------------------- */
+typedef struct format { int fraction, bias; uint32_t last, beyond, nan; bool plain_zero; } format;
+/* last: the largest finite one; beyond: what is larger becomes; plain_zero: 0x80 is no zero, but NaN. */
+static const format e4m3fn = {3, 7, 0x7e, 0x7e, 0x7f, false}, e5m2 = {2, 15, 0x7b, 0x7c, 0x7f, false},
+                    e4m3fnuz = {3, 8, 0x7f, 0x80, 0x80, true}, e5m2fnuz = {2, 16, 0x7f, 0x80, 0x80, true};
+
+static inline uint8_t to_float8(float f, const format *to) {
+    bits x = {.f = f};
+    uint32_t sign = x.u >> 24 & 0x80, magnitude = x.u & 0x7fffffff, h;
+    int shift = 23 - to->fraction;
+    if (magnitude > 0x7f800000) return (uint8_t)(to->plain_zero ? to->nan : sign | to->nan);
+    if (magnitude < (uint32_t)(128 - to->bias) << 23) { /* subnormal: added to a number whose last place is theirs */
+        bits small = {.u = magnitude}, grid = {.u = (uint32_t)(127 + 24 - to->bias - to->fraction) << 23};
+        small.f += grid.f;
+        h = small.u - grid.u;
+    } else {
+        uint32_t rounded = (magnitude + (UINT32_C(1) << (shift - 1)) - 1 + (magnitude >> shift & 1)) >> shift;
+        h = rounded - ((uint32_t)(127 - to->bias) << to->fraction);
+    }
+    if (h > to->last) h = to->beyond;
+    if (to->plain_zero && (h == 0 || h == 0x80)) return (uint8_t)h;
+    return (uint8_t)(sign | h);
+}
+
+static inline float from_float8(uint8_t b, const format *from) {
+    uint32_t sign = (uint32_t)(b & 0x80) << 24, magnitude = b & 0x7f;
+    if (from->plain_zero ? b == 0x80 : magnitude > from->last) {
+        bool infinite = !from->plain_zero && magnitude == from->beyond && from->beyond != from->last;
+        return (bits){.u = sign | (infinite ? 0x7f800000 : 0x7fc00000)}.f;
+    }
+    bits x = {.u = magnitude << (23 - from->fraction)}, scale = {.u = (uint32_t)(254 - from->bias) << 23};
+    x.f *= scale.f; /* 2^(127 - bias), which makes subnormal ones right */
+    x.u |= sign;
+    return x.f;
+}
+
+/* A power of two: the exponent alone, rounded like a fraction of no bits; the sign is lost, 0 is the smallest. */
+static inline uint8_t to_e8m0(float f) {
+    bits x = {.f = f};
+    uint32_t exponent = x.u >> 23 & 0xff, rest = x.u & 0x7fffff;
+    if (exponent == 0xff) return 0xff;
+    bool half = rest & 0x400000, more = rest & 0x3fffff;
+    return (uint8_t)(exponent + (half && (more || exponent > 0)));
+}
+static inline float from_e8m0(uint8_t b) {
+    return (bits){.u = b == 0xff ? 0x7fc00000 : b == 0 ? 0x00400000 : (uint32_t)b << 23}.f;
+}
+
+/* ---- loops ---------------------------------------------------------------------------------------------- */
+static inline uint64_t to_u64(double f) { return f >= 0x1p63 ? (uint64_t)(f - 0x1p63) ^ UINT64_C(1) << 63 : (uint64_t)(int64_t)f; }
+#define REAL(z) (((const double *)&(z))[0])
+#define COMPLEX(re) ((double _Complex){(double)(re)})
+
+#define EACH_PAIR(X)                                                                                          \
+    X(U16, uint16_t, I64, int64_t, x) X(I64, int64_t, U16, uint16_t, x)                                       \
+    X(U32, uint32_t, I64, int64_t, x) X(I64, int64_t, U32, uint32_t, x)                                       \
+    X(U64, uint64_t, BOOL, uint8_t, x != 0) X(BOOL, uint8_t, U64, uint64_t, x)                                \
+    X(U64, uint64_t, I64, int64_t, x) X(I64, int64_t, U64, uint64_t, x)                                       \
+    X(U64, uint64_t, F32, float, x) X(F32, float, U64, uint64_t, to_u64(x))                                   \
+    X(U64, uint64_t, F64, double, x) X(F64, double, U64, uint64_t, to_u64(x))                                 \
+    X(U64, uint64_t, C128, double _Complex, COMPLEX(x)) X(C128, double _Complex, U64, uint64_t, to_u64(REAL(x))) \
+    X(C128, double _Complex, BOOL, uint8_t, x != 0) X(BOOL, uint8_t, C128, double _Complex, COMPLEX(x))       \
+    X(C128, double _Complex, I64, int64_t, REAL(x)) X(I64, int64_t, C128, double _Complex, COMPLEX(x))        \
+    X(C128, double _Complex, F32, float, REAL(x)) X(F32, float, C128, double _Complex, COMPLEX(x))            \
+    X(C128, double _Complex, F64, double, REAL(x)) X(F64, double, C128, double _Complex, COMPLEX(x))          \
+    X(C128, double _Complex, C64, float _Complex, x) X(C64, float _Complex, C128, double _Complex, x)         \
+    X(F8_E4M3FN, uint8_t, F32, float, from_float8(x, &e4m3fn))                                                \
+    X(F32, float, F8_E4M3FN, uint8_t, to_float8(x, &e4m3fn))                                                  \
+    X(F8_E5M2, uint8_t, F32, float, from_float8(x, &e5m2)) X(F32, float, F8_E5M2, uint8_t, to_float8(x, &e5m2)) \
+    X(F8_E4M3FNUZ, uint8_t, F32, float, from_float8(x, &e4m3fnuz))                                            \
+    X(F32, float, F8_E4M3FNUZ, uint8_t, to_float8(x, &e4m3fnuz))                                              \
+    X(F8_E5M2FNUZ, uint8_t, F32, float, from_float8(x, &e5m2fnuz))                                            \
+    X(F32, float, F8_E5M2FNUZ, uint8_t, to_float8(x, &e5m2fnuz))                                              \
+    X(F8_E8M0FNU, uint8_t, F32, float, from_e8m0(x)) X(F32, float, F8_E8M0FNU, uint8_t, to_e8m0(x))
+
+#define DEFINE_CAST(from_code, from_type, to_code, to_type, value)                                               \
+    static void cast_##from_code##_##to_code(char *to, int64_t to_step, const char *from, int64_t from_step,     \
+                                             int64_t n) {                                                        \
+        for (int64_t i = 0; i < n; i++, to += to_step, from += from_step) {                                      \
+            const from_type x = *(const from_type *)from;                                                        \
+            *(to_type *)to = (to_type)(value);                                                                   \
+        }                                                                                                        \
+    }
+EACH_PAIR(DEFINE_CAST)
+
+static nx__cast_fn *const casts[NX_N_DTYPES][NX_N_DTYPES] = {
+#define CAST_ROW(from_code, from_type, to_code, to_type, value) [NX_##from_code][NX_##to_code] = cast_##from_code##_##to_code,
+    EACH_PAIR(CAST_ROW)
+};
+
+/* The type by way of which a type is reached: each has a loop to and from it, and these have loops among each other. */
+static nx_dtype wide_of(nx_dtype dtype) {
+    if (nx_is_complex(dtype)) return NX_C128;
+    if (dtype == NX_BOOL || dtype == NX_U64 || dtype == NX_F64) return dtype;
+    return nx_is_float(dtype) ? NX_F32 : NX_I64;
+}
+
+static nx__cast_fn *cast_of(const nx__moves *moves, nx_dtype from, nx_dtype to) {
+    nx__cast_fn *cast = moves->cast[from][to] ? moves->cast[from][to] : casts[from][to];
+    assert(cast != NULL);
+    return cast;
+}
+
+enum { PIECE = 256 };
+void nx__rare_cast(const nx__moves *moves, nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype,
+                   const char *from, int64_t from_step, int64_t n) {
+    if (casts[from_dtype][to_dtype]) {
+        casts[from_dtype][to_dtype](to, to_step, from, from_step, n);
+        return;
+    }
+    _Alignas(16) char buffers[2][PIECE * NX_MAX_ELEMENT_BYTES];
+    nx_dtype by[] = {from_dtype, wide_of(from_dtype), wide_of(to_dtype), to_dtype};
+    for (int64_t done = 0; done < n; done += PIECE) {
+        int64_t part = n - done < PIECE ? n - done : PIECE, step = from_step;
+        const char *at = from + done * from_step;
+        for (int k = 0; k < 3; k++) {
+            bool last = k == 2 || (k == 1 && by[2] == by[3]);
+            if (by[k] == by[k + 1]) continue;
+            int64_t next_step = last ? to_step : (int64_t)nx_dtype_bytes(by[k + 1]);
+            char *next = last ? to + done * to_step : buffers[k];
+            cast_of(moves, by[k], by[k + 1])(next, next_step, at, step, part);
+            at = next;
+            step = next_step;
+            if (last) break;
+        }
+    }
+}
