@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def load(folder):
-    world = World(sorted(Path(folder).glob("*.op")), Path(folder).resolve().parent)
+    world = World(sorted(Path(folder).rglob("*.op")), Path(folder).resolve().parent)
     if not world.problems:
         check_world(world)
     return world

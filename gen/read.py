@@ -1,4 +1,4 @@
-"""Reads ops/*.op into syntax.File: grammar only, no meaning. Errors carry their place and do not stop the reading:
+"""Reads the .op files into syntax.File: grammar only, no meaning. Errors carry their place and do not stop the reading:
 an item that cannot be read is left out and the next one is tried."""
 
 from gen.syntax import At, Entry, Expr, File, Function, Group, Param, Place, Prim, Problem, Row, Token, Type, tokenize

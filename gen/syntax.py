@@ -1,4 +1,4 @@
-"""What the reader of ops/*.op makes: tokens, expressions, rows and entries, as plain data.
+"""What the reader of .op files makes: tokens, expressions, rows and entries, as plain data.
 
 The grammar is the one of docs/operator-language.md; read.py fills these, check.py judges them, write_*.py turn
 them into C. Every part knows where it stands (`at`), so that a later stage can point at it."""

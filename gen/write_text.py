@@ -8,7 +8,7 @@ from gen.write_tables import is_overwriting
 
 def ops_txt(world):
     """Sorted, committed, so that a review sees the changed surface."""
-    lines = ["# Every operator, from ops/*.op; `python -m gen.main list` prints this."]
+    lines = ["# Every operator, from ops/; `python -m gen.main list` prints this."]
     for form in world.all_forms():
         entry = form.sibling.entry
         differentiable = world.facts[form.sibling.name].get("derivative") and form.variant != "out"

@@ -1,6 +1,6 @@
 """The rules of the house: who may include whom, and what may stand where. A failure prints the offending line.
 
-layers.txt is the order. Generated headers count as the folder of their source, ops/*.c as src/kernel.
+layers.txt is the order. Generated headers count as the folder of their source, the C files of ops/ as src/kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def code_files() -> Iterator[tuple[str, Path]]:
     for top in ("src", "py", "plugins"):
         for path in sorted((ROOT / top).rglob("*.[ch]")):
             yield f"{top}/{path.relative_to(ROOT / top).parts[0]}", path
-    for path in sorted((ROOT / "ops").glob("*.[ch]")):
+    for path in sorted((ROOT / "ops").rglob("*.[ch]")):
         yield "src/kernel", path
     for path in sorted((ROOT / "gen").glob("*.[ch]")):  # what generated files call, formulas of gradients above all
         yield "src/grad", path

@@ -2,7 +2,7 @@
  * Tensors and lists among them are gathered last, by index.Tensor and index_put_; how much a mask of bools picks only its
  * elements say, so a trace ends there, but one number for all that a mask picks is written by masked_fill_.
  * In: the key as Python has it. Every intermediate view is owned here; `dim` counts the dimensions of the view so
- * far that are done. Next: ops/view.op. */
+ * far that are done. Next: ops/shape/view.op. */
 #include "bind/private.h"
 
 static const nx_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_copy, *op_fill;

@@ -114,7 +114,7 @@ typedef struct nx_op_def {
     const char *nograd;     /* why there is none */
     nx_autocast_policy autocast;
     const char *functional, *inplace; /* names of the sibling forms, NULL: none */
-    const char *source;     /* "ops/point.op:12" */
+    const char *source;     /* "ops/element/point.op:12" */
 } nx_op_def;
 
 struct nx_op {

@@ -1,7 +1,7 @@
 /* Masks among the indices of x[...]: at a device's key each mask of bools (or bytes) gives way to the integers of its
  * places, a tensor for each of its dimensions; then the front goes on as if they had been given. How many they are
  * only the mask's elements say, so on fakes the shape rule refuses masks. In: a call whose first argument is indexed.
- * Next: src/iter/index.c, ops/index.c. */
+ * Next: src/iter/index.c, ops/index/index.c. */
 #include "dispatch/private.h"
 
 typedef struct indices { nx_value at[NX_MAX_DIMS]; int n; } indices; /* owned */

@@ -1,5 +1,5 @@
 /* The shape of x[indices]: the indices, broadcast together, stand where they were if they are neighbours, else in
- * front of the dimensions that have no index. Next: ops/index.c. */
+ * front of the dimensions that have no index. Next: ops/index/index.c. */
 #include "iter/iter.h"
 
 static bool is_index(const nx_value *indices, int d) {

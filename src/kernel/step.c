@@ -1,5 +1,5 @@
 /* Steps of optimizers, one pass over parameter, gradient and state; see step.h. Compiled once a level with
- * NX_LEVEL_NAME set; ops/optim.c calls it. Where the level can, a product and its sum are rounded once, as in
+ * NX_LEVEL_NAME set; ops/train/optim.c calls it. Where the level can, a product and its sum are rounded once, as in
  * PyTorch's operators lerp_, addcmul_ and add_: a step gives the numbers of the loop over operators that it
  * stands for. Everything stands here twice, for float and for double. */
 #include "kernel/element.h"

@@ -59,7 +59,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert f"aten::{NAME}(" not in (folder / "ops.txt").read_text(), f"{NAME} is there now: show another operator"
     who = "-c user.name=x -c user.email=x@x"
     run(f"git init -q && git add -A && git {who} -c commit.gpgsign=false commit -q -m before", folder)
-    with (folder / "ops/point.op").open("a") as file:
+    with (folder / "ops/element/point.op").open("a") as file:
         file.write("\n" + ENTRY)
     return folder
 
@@ -70,16 +70,16 @@ def test_the_commands_print_what_the_page_says(tree: Path) -> None:
             continue
         got = run(command, tree)
         assert without_lines(got) == without_lines(printed), f"$ {command}\n{got}"
-    assert run("git status --porcelain", tree).split() == ["M", "ops.txt", "M", "ops/point.op"]
+    assert run("git status --porcelain", tree).split() == ["M", "ops.txt", "M", "ops/element/point.op"]
 
 
 def test_a_mistake_is_shown_where_it_stands(tree: Path, tmp_path: Path) -> None:
     shutil.copytree(tree / "ops", tmp_path / "ops")
     shutil.copytree(tree / "gen", tmp_path / "gen")
     shutil.copytree(tree / "include", tmp_path / "include")
-    entry = (tmp_path / "ops/point.op").read_text()
-    (tmp_path / "ops/point.op").write_text(entry.replace("g/(1 + exp2(other", "g/(1 + exp2(othr"))
-    assert MISTAKE.splitlines()[1] in (tmp_path / "ops/point.op").read_text()
+    entry = (tmp_path / "ops/element/point.op").read_text()
+    (tmp_path / "ops/element/point.op").write_text(entry.replace("g/(1 + exp2(other", "g/(1 + exp2(othr"))
+    assert MISTAKE.splitlines()[1] in (tmp_path / "ops/element/point.op").read_text()
     got = run("python -m gen.main check", tmp_path)
     assert re.sub(r":\d+:", ":", got, count=1) == re.sub(r":\d+:", ":", MISTAKE, count=1)
 

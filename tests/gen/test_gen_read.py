@@ -1,4 +1,4 @@
-"""The reader and the checker of ops/*.op: what they take, and what they refuse with which words at which place."""
+"""The reader and the checker of .op files: what they take, and what they refuse with which words at which place."""
 
 import random
 from pathlib import Path
@@ -22,7 +22,7 @@ def problems(tmp_path, text, write=True):
     ops = Path(__file__).resolve().parent.parent.parent / "ops"
     path = tmp_path / "x.op"
     path.write_text(text, encoding="utf-8")
-    world = World([path, *ops.glob("*.op")], tmp_path)
+    world = World([path, *ops.rglob("*.op")], tmp_path)
     if not world.problems:
         check_world(world)
     if write and not world.problems:

@@ -3,6 +3,7 @@ compute what they should at every level, and one entry is all that a new operato
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,8 +44,12 @@ def test_two_runs_give_equal_bytes(root, tmp_path):
 def test_meson_lists_every_file(root):
     """The generator runs again when any of its sources or any entry changes."""
     text = (root / "gen" / "meson.build").read_text(encoding="utf-8")
-    for path in [*(root / "gen").glob("*.py"), *(root / "ops").glob("*.op")]:
+    for path in (root / "gen").glob("*.py"):
         assert path.name == "__init__.py" or f"{path.name}'" in text, f"gen/meson.build does not list {path.name}"
+    for path in (root / "ops").rglob("*.op"):
+        shared = path.parent.name == "ops"
+        pattern = f"/ops/{path.name}'" if shared else rf"'{path.parent.name}': \[[^\]]*'{path.stem}'"
+        assert re.search(pattern, text), f"gen/meson.build does not list {path.parent.name}/{path.name}"
 
 
 def test_describe(world):
@@ -302,7 +307,7 @@ op xexp(self: T) -> T
 def test_an_operator_is_one_entry(root, tmp_path):
     """docs/add-an-operator.md: one entry, and everything follows; nothing else in the tree names it."""
     shutil.copytree(root / "ops", tmp_path / "ops")
-    with (tmp_path / "ops" / "point.op").open("a", encoding="utf-8") as file:
+    with (tmp_path / "ops" / "element" / "point.op").open("a", encoding="utf-8") as file:
         file.write(NEW.replace("g*(exp_(self) + result)", "g + g*result"))
     world = load(tmp_path / "ops")
     files = write_all(world, tmp_path / "ops", ["base:all"])

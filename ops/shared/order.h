@@ -3,7 +3,7 @@
 #ifndef NX_OPS_ORDER_H
 #define NX_OPS_ORDER_H
 
-#include "rows.h"
+#include "shared/rows.h"
 
 /* The dtype in which rows are compared: float32 for float32 and the half types, float64, int64 for all else. */
 static inline nx_dtype nx__order_dtype(int dtype) {

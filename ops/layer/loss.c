@@ -1,7 +1,7 @@
 /* Kernels of loss.op: one pass over the rows in float64, whatever the dtype. A row whose class is ignored counts
  * neither in the sum nor in the weight. */
 #include "gen/kernels.h"
-#include "packed.h"
+#include "shared/packed.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * the C library. Next: random_block.c, order.h. */
 #include "gen/kernels.h"
 #include "random_block.h"
-#include "order.h"
+#include "shared/order.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
  * threads. The first k come from a heap of k, the whole order from merging. Running sums of float32 are kept in double
  * and rounded at each element, as PyTorch does. Next: order.h, rows.h. */
 #include "gen/kernels.h"
-#include "order.h"
-#include "packed.h"
+#include "shared/order.h"
+#include "shared/packed.h"
 
 typedef struct job {
     const nx_array *self;

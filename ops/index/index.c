@@ -2,7 +2,7 @@
  * out of range fails before it is followed; what was written before it stays written. Results that begin as a copy of
  * `self` are `self` itself in in-place forms. */
 #include "gen/kernels.h"
-#include "packed.h"
+#include "shared/packed.h"
 
 nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out) {
     int64_t dims[2 * NX_MAX_DIMS];

@@ -5,7 +5,7 @@
  * results do not depend on threads. Next: attention_rows.c for the work on rows; gemm.c for products. */
 #include "attention_rows.h"
 #include "gen/kernels.h"
-#include "rows.h"
+#include "shared/rows.h"
 
 #include <math.h>
 

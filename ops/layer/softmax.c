@@ -3,7 +3,7 @@
  * last dimension; else one by one through a buffer, so that every dtype and every stride has the same bits. Rows are
  * independent: they are split over threads. Next: rows.h. */
 #include "gen/kernels.h"
-#include "rows.h"
+#include "shared/rows.h"
 
 enum { GATHERED = 1 << 20 }; /* bytes that the caches hold */
 
