@@ -232,6 +232,18 @@ def test_torch_is_narthex_in_spawned_workers(method, tmp_path):
     assert run.returncode == 0 and run.stdout == "[[0.0, 2.0], [4.0, 6.0]]\n", run.stderr
 
 
+def test_a_worker_that_starts_is_not_interrupted():
+    """Ctrl-C between the fork and the worker's first line is dropped there, not raised in it."""
+    code = """
+        import os, signal, sys, threading, narthex
+        from narthex.utils.data import DataLoader
+        os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))
+        print([batch.tolist() for batch in DataLoader(range(4), 2, num_workers=2)])
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "[[0, 1], [2, 3]]\n" and not run.stderr, run.stderr
+
+
 def test_interrupt_leaves_nothing(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

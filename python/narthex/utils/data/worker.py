@@ -95,9 +95,10 @@ def _pickled(number: int, id: int, batch, where: str):
 def work(id, n_workers, dataset, fetch_options, base_seed, init, keys_in, results) -> None:
     """A worker process, from its start to its end."""
     from multiprocessing import parent_process
-    from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, signal
+    from signal import SIG_DFL, SIG_IGN, SIG_UNBLOCK, SIGINT, SIGTERM, pthread_sigmask, signal
 
     signal(SIGINT, SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
+    pthread_sigmask(SIG_UNBLOCK, [SIGINT])  # _Worker blocked it: one that came meanwhile is dropped here
     signal(SIGTERM, SIG_DFL)
     _C.set_num_threads(1)
     where = f"in DataLoader worker process {id}"
@@ -144,6 +145,8 @@ class _Worker:
     """A process with its two pipes. `busy`: it may be given keys in this pass."""
 
     def __init__(self, context, id: int, loader, base_seed: int) -> None:
+        from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+
         keys_out, self.keys = context.Pipe(duplex=False)
         self.results, results_in = context.Pipe(duplex=False)
         arguments = (id, loader.num_workers, loader.dataset, loader._fetch_options(), base_seed)
@@ -151,7 +154,11 @@ class _Worker:
             target=work, args=(*arguments, loader.worker_init_fn, keys_out, results_in), daemon=True
         )
         self.busy = True
-        self.process.start()
+        before = pthread_sigmask(SIG_BLOCK, [SIGINT])  # the process is not interrupted before it can ignore it
+        try:
+            self.process.start()
+        finally:
+            pthread_sigmask(SIG_SETMASK, before)
         keys_out.close()
         results_in.close()
 
