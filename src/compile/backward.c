@@ -112,49 +112,85 @@ static nx_status compile_backward(nx_compiled *compiled) {
         return nx_fail(NX_RUNTIME, "compile: the backward graph does not have the inputs and results that "
                        "its description says");
     }
-    return nx__plan_new(aot->backward, NULL, NULL, compiled->mode, compiled->device, &compiled->backward);
+    nx__plan *plan;
+    NX_TRY(nx__plan_new(aot->backward, NULL, NULL, compiled->mode, compiled->device, &plan));
+    atomic_store_explicit(&compiled->backward, plan, memory_order_release);
+    return NX_OK;
 }
 
-static nx_status run_backward(const call_record *record, nx_tensor *const *g, nx_tensor **inputs,
-                              nx_tensor **results, nx_tensor **grads) {
-    const nx_compiled *compiled = record->compiled;
-    const nx_aot *aot = compiled->aot;
+/* Made by the first thread that needs it. */
+static nx_status find_backward(nx_compiled *compiled, const nx__plan **out) {
     nx_status status = NX_OK;
-    for (int i = 0; i < record->n && status == NX_OK; i++) {
+    *out = atomic_load_explicit(&compiled->backward, memory_order_acquire);
+    if (NX_LIKELY(*out != NULL)) return NX_OK;
+    nx__compile_lock();
+    if (compiled->backward == NULL) status = compile_backward(compiled);
+    nx__compile_unlock();
+    *out = compiled->backward;
+    return status;
+}
+
+static nx_status gather_saved(const call_record *record, nx_tensor **inputs) {
+    for (int i = 0; i < record->n; i++) {
         const saved *value = &record->values[i];
-        if (value->packed) status = value->packed->unpack(value->packed, &inputs[i]);
+        if (value->packed) NX_TRY(value->packed->unpack(value->packed, &inputs[i]));
         else inputs[i] = nx_tensor_ref(value->tensor);
     }
+    return NX_OK;
+}
+
+/* The last backward of the call takes what is saved out of the record, so that each value goes when its last reader has run. */
+static nx_status run_backward(nx_grad_node *node, const nx__plan *plan, nx_tensor *const *g, nx_tensor **inputs,
+                              nx_tensor **results) {
+    const call_record *record = node->context;
+    nx_status status = gather_saved(record, inputs);
     if (status == NX_OK) status = gather_tangents(record, g, inputs);
-    if (status == NX_OK) status = nx__plan_run(compiled->backward, inputs, results);
-    for (int i = 0; i < compiled->backward->n_inputs; i++) nx_tensor_unref(inputs[i]);
-    if (status != NX_OK) return status;
+    if (status == NX_OK && node->is_last) {
+        node->released = true;
+        release(node);
+        status = nx__plan_run_taking(plan, inputs, results);
+    } else if (status == NX_OK) {
+        status = nx__plan_run(plan, inputs, results);
+    }
+    for (int i = 0; i < plan->n_inputs; i++) nx_tensor_unref(inputs[i]);
+    return status;
+}
+
+static void give_gradients(const nx_aot *aot, nx_tensor *const *results, nx_tensor **grads) {
     for (int i = 0; i < aot->n_inputs; i++) {
         nx_tensor *grad = aot->grad_of[i] >= 0 ? results[aot->grad_of[i]] : NULL;
         grads[i] = grad ? nx_tensor_ref(grad) : NULL;
     }
     for (int i = 0; i < aot->n_grads; i++) nx_tensor_unref(results[i]);
-    return NX_OK;
 }
 
-static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
-    call_record *record = node->context;
+static nx_status apply_plan(nx_grad_node *node, nx_compiled *compiled, nx_tensor *const *g, nx_tensor **grads) {
+    const nx__plan *plan;
     nx_tensor *few[512], **room = few;
-    if (nx_grad_enabled()) {
-        return nx_fail(NX_RUNTIME, "torch.compile with aot_autograd does not currently support double "
-                       "backward: run the function without torch.compile, or without create_graph");
-    }
-    NX_TRY(check_unchanged(record));
-    if (record->compiled->backward == NULL) NX_TRY(compile_backward(record->compiled));
-    const nx__plan *plan = record->compiled->backward;
+    NX_TRY(find_backward(compiled, &plan));
     size_t n = (size_t)plan->n_inputs + (size_t)plan->n_results;
     if (n > NX_COUNT(few)) room = nx_alloc(sizeof *room * n);
     if (room == NULL) return nx_fail_memory(sizeof *room * n);
     for (size_t i = 0; i < n; i++) room[i] = NULL;
     uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST)); /* the graph has its own casts */
-    nx_status status = run_backward(record, g, room, room + plan->n_inputs, grads);
+    nx_status status = run_backward(node, plan, g, room, room + plan->n_inputs);
     nx_keys_restore(excluded);
+    if (status == NX_OK) give_gradients(compiled->aot, room + plan->n_inputs, grads);
     if (room != few) nx_free(room);
+    return status;
+}
+
+static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
+    const call_record *record = node->context;
+    if (nx_grad_enabled()) {
+        return nx_fail(NX_RUNTIME, "torch.compile with aot_autograd does not currently support double "
+                       "backward: run the function without torch.compile, or without create_graph");
+    }
+    NX_TRY(check_unchanged(record));
+    nx_compiled *compiled = record->compiled;
+    nx_compiled_ref(compiled); /* the record may go before the run is done */
+    nx_status status = apply_plan(node, compiled, g, grads);
+    nx_compiled_unref(compiled);
     return status;
 }
 

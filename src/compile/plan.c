@@ -139,7 +139,10 @@ static nx_status build(nx__plan *plan, const bool *left_out, const int *copied_i
     plan->apart = find_apart(plan, device);
     if (plan->apart) return NX_OK;
     if (plan->mode == NX_MODE_REDUCE_OVERHEAD) return nx_replay_new(plan->graph, device, &plan->replay);
-    return build_program(plan, copied_into, device);
+    NX_TRY(build_program(plan, copied_into, device));
+    status = nx__twins_start(plan);
+    if (status != NX_OK) nx_program_free(plan->program);
+    return status;
 }
 
 nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
@@ -187,7 +190,7 @@ nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, const int *c
 
 void nx__plan_free(nx__plan *plan) {
     if (plan == NULL) return;
-    if (plan->program) nx_program_free(plan->program);
+    nx__twins_free(plan->twins);
     if (plan->replay) nx_replay_free(plan->replay);
     nx__check_free(plan->check);
     if (plan->graph) nx_graph_free(plan->graph);
@@ -196,48 +199,77 @@ void nx__plan_free(nx__plan *plan) {
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */
-/* Two runs of a program share its arena: nobody else may come in through an operator that gives the lock away. */
-static nx_status run_graph(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
-    nx_status status;
+/* taken: inputs, when they may be let go; else NULL. */
+static inline nx_status run_program(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **taken, nx_tensor **out) {
+    nx__twin *twin;
+    NX_TRY(nx__twins_take(plan, &twin));
+    nx_status status = taken ? nx_program_run_taking(twin->program, taken, out) : nx_program_run(twin->program, inputs, out);
+    nx__twins_give(twin);
+    return status;
+}
+
+/* Two runs of a replay share its memory: nobody else may come in through an operator that gives the lock away. */
+static nx_status run_replay(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
     nx_thread *thread = nx_thread_get();
     bool kept = thread->keeps_lock;
-    for (int i = 0; i < plan->n_computed; i++) out[i] = NULL;
-    if (plan->is_empty) return NX_OK;
     thread->keeps_lock = true;
-    if (plan->program) status = nx_program_run(plan->program, inputs, out);
-    else if (plan->replay) status = nx_replay_run(plan->replay, inputs, out);
-    else status = nx_graph_run(plan->graph, inputs, plan->n_inputs, out, plan->n_computed);
+    nx_status status = nx_replay_run(plan->replay, inputs, out);
     thread->keeps_lock = kept;
     return status;
 }
 
-static void spread(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor *const *computed,
-                   nx_tensor **out) {
+static nx_status run_graph(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **taken, nx_tensor **out) {
+    for (int i = 0; i < plan->n_computed; i++) out[i] = NULL;
+    if (plan->is_empty) return NX_OK;
+    if (plan->program) return run_program(plan, inputs, taken, out);
+    if (plan->replay) return run_replay(plan, inputs, out);
+    return nx_graph_run(plan->graph, inputs, plan->n_inputs, out, plan->n_computed);
+}
+
+/* Results that are inputs first: these may be gone after the run. */
+static void give_inputs(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
     for (int i = 0; i < plan->n_results; i++) {
         nx__result from = plan->results[i];
-        out[i] = NULL;
-        if (from.origin == NX__FROM_INPUT) out[i] = nx_tensor_ref(inputs[from.index]);
-        if (from.origin == NX__FROM_COMPUTED) out[i] = nx_tensor_ref(computed[from.index]);
+        out[i] = from.origin == NX__FROM_INPUT ? nx_tensor_ref(inputs[from.index]) : NULL;
     }
 }
 
-nx_status nx__plan_run_unchecked(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
+static void give_computed(const nx__plan *plan, nx_tensor *const *computed, nx_tensor **out) {
+    for (int i = 0; i < plan->n_results; i++) {
+        nx__result from = plan->results[i];
+        if (from.origin == NX__FROM_COMPUTED) out[i] = nx_tensor_ref(computed[from.index]);
+    }
+    for (int i = 0; i < plan->n_computed; i++) nx_tensor_unref(computed[i]);
+}
+
+static nx_status run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **taken, nx_tensor **out) {
     nx_tensor *few[256], **computed = few;
-    if (plan->is_direct) return run_graph(plan, inputs, out);
+    if (plan->is_direct) return run_graph(plan, inputs, taken, out);
     if (plan->n_computed > NX_COUNT(few)) computed = nx_alloc(sizeof *computed * (size_t)plan->n_computed);
     if (computed == NULL) return nx_fail_memory(sizeof *computed * (size_t)plan->n_computed);
-    nx_status status = run_graph(plan, inputs, computed);
-    if (status == NX_OK) {
-        spread(plan, inputs, computed, out);
-        for (int i = 0; i < plan->n_computed; i++) nx_tensor_unref(computed[i]);
+    give_inputs(plan, inputs, out);
+    nx_status status = run_graph(plan, inputs, taken, computed);
+    if (status == NX_OK) give_computed(plan, computed, out);
+    for (int i = 0; i < plan->n_results && status != NX_OK; i++) {
+        nx_tensor_unref(out[i]);
+        out[i] = NULL;
     }
     if (computed != few) nx_free(computed);
     return status;
 }
 
+nx_status nx__plan_run_unchecked(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
+    return run(plan, inputs, NULL, out);
+}
+
 nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out) {
     if (NX_UNLIKELY(plan->check != NULL)) return nx__check_run(plan->check, plan, inputs, out);
-    return nx__plan_run_unchecked(plan, inputs, out);
+    return run(plan, inputs, NULL, out);
+}
+
+nx_status nx__plan_run_taking(const nx__plan *plan, nx_tensor **inputs, nx_tensor **out) {
+    if (NX_UNLIKELY(plan->check != NULL)) return nx__check_run(plan->check, plan, inputs, out);
+    return run(plan, inputs, inputs, out);
 }
 
 int nx__plan_n_launches(const nx__plan *plan) {

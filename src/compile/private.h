@@ -12,10 +12,17 @@ typedef struct nx__result { nx__origin origin; int index; } nx__result;
 /* The graph without what need not be computed: results that are inputs, that stand twice, or that the caller
  * makes itself (left out). */
 typedef struct nx__check nx__check;
+/* A program and whether it runs. It runs once at a time: who comes meanwhile, from another thread or from within, takes a twin. */
+typedef struct nx__twin {
+    nx_program *program;
+    _Atomic bool busy;
+    struct nx__twin *_Atomic next;
+} nx__twin;
 typedef struct nx__plan {
     nx_graph *graph;
     nx_mode mode;
-    nx_program *program;     /* max-autotune */
+    nx_program *program;     /* max-autotune; the first twin's */
+    nx__twin *twins;
     nx_replay *replay;       /* reduce-overhead */
     int n_inputs, n_results, n_computed;
     nx__result *results;     /* n_results */
@@ -33,13 +40,25 @@ NX_MUST_USE nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, 
 void nx__plan_free(nx__plan *plan); /* NULL is allowed */
 /* out: n_results new references; NULL for nothing and for what is left out. */
 NX_MUST_USE nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
+/* The same, and inputs, which it may let go as soon as nothing reads them any more: what is gone is NULL. */
+NX_MUST_USE nx_status nx__plan_run_taking(const nx__plan *plan, nx_tensor **inputs, nx_tensor **out);
 int nx__plan_n_launches(const nx__plan *plan);
 nx_node *nx__graph_input_at(const nx_graph *graph, int index);
 int nx__graph_input_index(const nx_node *placeholder);
 
 nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
                                  nx_device device, nx__plan **out);
+/* A lock of this folder that a thread holds while it compiles. Whoever waits gives the interpreter's lock away meanwhile. */
+void nx__compile_lock(void);
+void nx__compile_unlock(void);
+
 nx_status nx__plan_run_unchecked(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
+
+/* ---- twins.c ------------------------------------------------------------------------------------------ */
+NX_MUST_USE nx_status nx__twins_start(nx__plan *plan); /* of plan->program, which it takes */
+void nx__twins_free(nx__twin *twins);                  /* NULL is allowed */
+NX_MUST_USE nx_status nx__twins_take(const nx__plan *plan, nx__twin **out); /* one that does not run */
+static inline void nx__twins_give(nx__twin *twin) { atomic_store_explicit(&twin->busy, false, memory_order_release); }
 
 /* ---- check.c: runs compared with eager mode ----------------------------------------------------------- */
 struct nx__check {
@@ -70,7 +89,8 @@ struct nx_compiled {
     nx_aot *aot;
     nx_mode mode;
     nx_device device;
-    nx__plan *forward, *backward; /* backward: made at the first backward call */
+    nx__plan *forward;
+    nx__plan *_Atomic backward;   /* made at the first backward call */
     nx__alias *aliases;           /* n_outputs */
     int *saved_input;             /* n_saved: the input that a saved value is, -1 */
     bool *is_mutated;             /* n_inputs */

@@ -112,6 +112,9 @@ typedef struct nx__step {
     const nx__tile *tile;      /* NULL: an operator */
 } nx__step;
 
+/* After `step` nothing reads the input any more. */
+typedef struct nx__release { int step, input; } nx__release;
+
 /* ---- results --------------------------------------------------------------------------------- */
 typedef enum nx__output_kind {
     NX__NOTHING,
@@ -147,8 +150,13 @@ struct nx_program {
     size_t const_bytes, feature_bytes;
     uint64_t plan_steps;       /* that planning the memory took: tests hold it to be nearly linear */
     size_t live_bytes;         /* the most that intermediates need at one step: no plan has less feature memory */
-    nx_storage *const_memory, *feature_memory; /* NULL: none yet */
-    bool bound;                /* bound: addresses of constants and intermediates are filled in */
+    nx_storage *const_memory;  /* NULL: none yet */
+    nx_storage *feature_memory;/* the caller's, or a small arena that stays; NULL: each run leases one */
+    bool feature_given;        /* it is the caller's */
+    bool bound;                /* addresses of constants are filled in */
+    const void *feature_at;    /* those of intermediates are filled in for an arena here; NULL: for none */
+    nx__release *releases;     /* of inputs, by step; those that results show and that are written stay */
+    int n_releases;
     void **base;               /* room for a run: addresses of inputs, then fresh results */
     nx_tensor **made, **given; /* room for a run: fresh results; tensors of the caller for the results */
     nx_stream *stream;         /* of the last run on a device */
@@ -234,6 +242,7 @@ uint64_t nx__alive_steps(const nx__alive *alive); /* that questions took so far 
 
 /* ---- memory plan (plan.c) -------------------------------------------------------------------- */
 nx_status nx__plan_memory(nx_program *program);
+nx_status nx__plan_releases(nx_program *program);
 
 /* ---- running (run.c) ------------------------------------------------------------------------- */
 nx_status nx__program_set_feature_base(nx_program *program, void *base,

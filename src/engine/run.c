@@ -63,26 +63,39 @@ nx_status nx__program_set_const_base(nx_program *p, void *base, size_t bytes) {
 }
 
 nx_status nx__program_set_feature_base(nx_program *p, void *base, size_t bytes) {
-    nx_storage *memory;
-    NX_TRY(take_base(p, "feature", base, bytes, p->feature_bytes, &memory));
+    nx_storage *memory = NULL;
+    if (base) NX_TRY(take_base(p, "feature", base, bytes, p->feature_bytes, &memory));
     nx_storage_unref(p->feature_memory);
     p->feature_memory = memory;
-    p->bound = false;
+    p->feature_given = base != NULL;
+    p->feature_at = NULL;
     return NX_OK;
 }
 
-/* Addresses of constants and intermediates: they stay until a base moves. */
-static nx_status bind(nx_program *p) {
-    if (p->feature_memory == NULL && p->feature_bytes) NX_TRY(nx__program_set_feature_base(p, NULL, 0));
+static void bind(nx_program *p, nx__space space, nx_storage *memory) {
     for (int i = 0; i < p->references.n; i++) {
         const nx__reference *reference = &p->references.at[i];
         const nx__buffer *buffer = &p->buffers.at[reference->buffer];
-        if (!nx__slot_static(buffer)) continue;
-        nx_storage *memory = buffer->space == NX__CONST ? p->const_memory : p->feature_memory;
+        if (buffer->space != space) continue;
         *reference->where = memory ? (char *)memory->data + buffer->offset + reference->offset : NULL;
         if (reference->tensor) reference->tensor->storage = memory;
     }
-    p->bound = true;
+}
+
+/* The arena of a run. Each run leases one, so that a program at rest has none and launches of two runs share none; the addresses
+ * stay as they are when it lies where the last one lay. One of KEPT_BYTES at most stays with the program on the CPU. */
+enum { KEPT_BYTES = 32 << 10 };
+static nx_status take_arena(nx_program *p, bool launches, nx_storage **leased) {
+    nx_storage *memory = p->feature_given || !launches ? p->feature_memory : NULL;
+    if (memory == NULL) {
+        NX_TRY(nx_storage_new(p->device, p->feature_bytes, &memory));
+        if (!launches && p->feature_bytes <= KEPT_BYTES) p->feature_memory = memory;
+        else *leased = memory;
+    }
+    if (launches || memory->data != p->feature_at) {
+        bind(p, NX__FEATURE, memory);
+        p->feature_at = memory->data;
+    }
     return NX_OK;
 }
 
@@ -203,6 +216,28 @@ static inline nx_status call_part(const nx__step *step, const nx__step *end) {
     return NX_OK;
 }
 
+static void let_go(nx_tensor **input) {
+    nx_tensor_unref(*input);
+    *input = NULL;
+}
+
+/* Between the steps inputs go that no later one reads. */
+static nx_status call_steps_taking(nx_program *p, nx_tensor **inputs) {
+    const nx__step *all = p->steps.at;
+    for (int begin = 0, part = 0, r = 0; begin < p->steps.n;) {
+        int end = part < p->parts.n ? p->parts.at[part] : p->steps.n;
+        if (r < p->n_releases && p->releases[r].step + 1 < end) end = p->releases[r].step + 1;
+        NX_TRY(call_part(all + begin, all + end));
+        for (; r < p->n_releases && p->releases[r].step < end; r++) let_go(&inputs[p->releases[r].input]);
+        if (part < p->parts.n && p->parts.at[part] == end) {
+            NX_TRY(nx_poll());
+            part++;
+        }
+        begin = end;
+    }
+    return NX_OK;
+}
+
 static inline nx_status call_steps(nx_program *p) {
     const nx__step *all = p->steps.at;
     int begin = 0;
@@ -224,9 +259,9 @@ static void bind_launches(nx_program *p, nx_tensor *const *inputs) {
     }
 }
 
-/* Intermediates of two runs share the arena, so that a run on another stream waits for the last one. */
+/* Two runs share an arena of the caller, so that a run on another stream waits for the last one. */
 static nx_status follow_stream(nx_program *p, nx_stream *stream) {
-    if (p->launched && p->stream != stream && p->feature_bytes && !nx_capture_active(p->device)) {
+    if (p->launched && p->stream != stream && p->feature_given && !nx_capture_active(p->device)) {
         NX_TRY(nx_device_synchronize(p->device));
     }
     p->launched = true;
@@ -234,26 +269,40 @@ static nx_status follow_stream(nx_program *p, nx_stream *stream) {
     return NX_OK;
 }
 
-static nx_status launch_steps(nx_program *p, nx_tensor *const *inputs) {
+/* taken: the inputs that may go, NULL: none. */
+static nx_status launch_steps(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken) {
     nx_stream *stream = nx_stream_current(p->device);
     NX_TRY(follow_stream(p, stream));
     bind_launches(p, inputs);
-    for (int i = 0; i < p->steps.n; i++) {
+    for (int i = 0, r = 0; i < p->steps.n; i++) {
         const nx__step *step = &p->steps.at[i];
         nx_run run = step->run;
         run.stream = stream;
         NX_TRY(nx_device_launch(step->kernel, &run, step->in, step->n_in, step->out, step->n_out));
+        for (; taken && r < p->n_releases && p->releases[r].step <= i; r++) let_go(&taken[p->releases[r].input]);
     }
     return NX_OK;
 }
 
-static inline nx_status run_steps(nx_program *p, nx_tensor *const *inputs) {
-    if (NX_UNLIKELY(!p->bound)) NX_TRY(bind(p));
-    if (NX_UNLIKELY(p->device.type != 0 || nx_thread_get()->recorder)) return launch_steps(p, inputs);
+static nx_status call_or_launch(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken, bool launches) {
+    if (NX_UNLIKELY(launches)) return launch_steps(p, inputs, taken);
     for (const nx__patch *patch = p->patches, *end = patch + p->n_patches; patch < end; patch++) {
         *patch->where = (char *)p->base[patch->slot] + patch->offset;
     }
-    return call_steps(p);
+    return NX_UNLIKELY(taken != NULL) ? call_steps_taking(p, taken) : call_steps(p);
+}
+
+static inline nx_status run_steps(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken) {
+    nx_storage *leased = NULL;
+    bool launches = p->device.type != 0 || nx_thread_get()->recorder;
+    if (NX_UNLIKELY(!p->bound)) {
+        bind(p, NX__CONST, p->const_memory);
+        p->bound = true;
+    }
+    if (p->feature_bytes) NX_TRY(take_arena(p, launches, &leased));
+    nx_status status = call_or_launch(p, inputs, taken, launches);
+    nx_storage_unref(leased);
+    return status;
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -262,9 +311,9 @@ static nx_status fail_run(nx_program *p, nx_status status) {
     return status;
 }
 
-static nx_status run_fresh(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
+static nx_status run_fresh(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken, nx_tensor **out) {
     nx_status status = make_results(p);
-    if (NX_LIKELY(status == NX_OK)) status = run_steps(p, inputs);
+    if (NX_LIKELY(status == NX_OK)) status = run_steps(p, inputs, taken);
     if (NX_LIKELY(status == NX_OK)) status = give_results(p, inputs, out);
     for (int i = 0; i < p->n_inputs && p->writes_inputs; i++) {
         if (p->input_written[i] && inputs[i]->storage) inputs[i]->storage->version++;
@@ -295,7 +344,7 @@ static nx_status copy_into(nx_tensor *to, nx_tensor *from) {
 static nx_status run_given(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
     for (int i = 0; i < p->n_outputs; i++) p->given[i] = out[i];
     adopt_given(p, inputs);
-    nx_status status = run_fresh(p, inputs, out);
+    nx_status status = run_fresh(p, inputs, NULL, out);
     bool ran = status == NX_OK;
     for (int i = 0; i < p->n_outputs; i++) {
         nx_tensor *given = p->given[i], *result = out[i];
@@ -319,8 +368,15 @@ nx_status nx_program_run(nx_program *p, nx_tensor *const *inputs, nx_tensor **ou
     for (int i = 0; i < p->n_outputs; i++) {
         if (NX_UNLIKELY(out[i] != NULL)) return run_given(p, inputs, out);
     }
-    return run_fresh(p, inputs, out);
+    return run_fresh(p, inputs, NULL, out);
 }
+
+nx_status nx_program_run_taking(nx_program *p, nx_tensor **inputs, nx_tensor **out) {
+    NX_TRY(take_inputs(p, inputs));
+    return run_fresh(p, inputs, inputs, out);
+}
+
+nx_device nx_program_device(const nx_program *p) { return p->device; }
 
 void nx_program_get_summary(const nx_program *p, nx_summary *out) {
     size_t size = out->size;

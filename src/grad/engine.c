@@ -283,6 +283,7 @@ static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
                        "need to access saved tensors after calling backward.");
     }
     nx__node_of(node)->wanted = wanted_edges(run, node);
+    node->is_last = !run->retain_graph;
     nx_status status = node->class->apply(node, g, grads);
     if (NX_UNLIKELY(nx_thread_get()->anomaly)) status = check_anomaly(node, grads, status);
     if (status != NX_OK) return status;

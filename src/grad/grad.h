@@ -25,6 +25,7 @@ struct nx_grad_node {
     int n_inputs, n_edges;            /* results of the forward call; arguments that it had */
     nx_edge *edges;
     bool released;                    /* saved values are gone: a second backward fails */
+    bool is_last;                     /* while apply runs: what is saved is not needed after it */
     const nx_op *op;                  /* for operator nodes */
     void *context;                    /* the class's own */
 };

@@ -71,6 +71,7 @@ static inline void nx__node_start(nx__node *node, nx_thread *thread, const nx_gr
     node->node.n_inputs = node->node.n_edges = 0;
     node->node.edges = (nx_edge *)(node + 1);
     node->node.released = false;
+    node->node.is_last = false;
     node->node.op = NULL;
     node->node.context = NULL;
     node->bytes = bytes;
