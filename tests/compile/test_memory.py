@@ -1,0 +1,127 @@
+"""What compiled programs leave in memory: arenas are leased for a call, saved values go after their last reader.
+
+Programs run in several threads."""
+
+import random
+import threading
+
+import narthex as nt
+import pytest
+from narthex import _C, _memory
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) * 1024
+
+
+def step(x, w):
+    h = (x @ w).tanh()
+    return ((h * h + h).softmax(-1) * h).sum()
+
+
+def test_random_shapes_leave_resident_memory_flat():
+    """A thousand calls, rows drawn each time: after fifty neither the allocator nor the process grows."""
+    draw = random.Random(5)
+    w = nt.randn(96, 512, requires_grad=True)
+    f = nt.compile(step)
+    reserved = used = 0
+    for call in range(1000):
+        x = nt.randn(draw.randint(1, 2000), 96)
+        f(x, w).backward()
+        w.grad = None
+        del x
+        if call == 50:
+            _memory.reset_peak_memory_stats()
+            reserved, used = _memory.memory_reserved(), resident()
+    stats = _memory.memory_stats()
+    assert stats["allocated_bytes.all.current"] < 4 << 20
+    assert stats["reserved_bytes.all.peak"] <= max(reserved, stats["allocated_bytes.all.peak"]) * 5 // 4 + (96 << 20)
+    assert resident() < used + (64 << 20)
+
+
+def test_a_program_at_rest_has_no_arena():
+    x, w = nt.randn(2000, 96), nt.randn(96, 512, requires_grad=True)
+    before = _memory.memory_allocated()
+    f = nt.compile(step)
+    f(x, w).backward()
+    w.grad = None
+    assert _memory.memory_allocated() - before < 1 << 20
+
+
+def chain(x):
+    for _ in range(8):
+        x = x.tanh().cumsum(0)
+    return x.sum()
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_saved_values_go_after_their_last_reader(retain):
+    """A backward that is the last one needs no more than what is saved and a few values beside."""
+    x = nt.randn(1000, 1000, requires_grad=True)
+    f = nt.compile(chain)
+    f(x).backward()
+    expected, x.grad = x.grad, None
+    loss = f(x)
+    saved = _memory.memory_allocated()
+    _memory.reset_peak_memory_stats()
+    loss.backward(retain_graph=retain)
+    assert x.grad.tolist()[5] == expected.tolist()[5]
+    held = saved - _memory.memory_allocated()
+    if retain:
+        assert held <= 0
+        loss.backward()
+    else:
+        assert _memory.max_memory_allocated() - saved < 14 << 20  # of 32 MB that are saved, and 4 MB each
+        assert held > 16 << 20
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            loss.backward()
+
+
+def test_empty_cache_and_counters():
+    x = nt.randn(3000, 3000)
+    assert _memory.memory_allocated() >= 36 << 20
+    del x
+    _memory.empty_cache()
+    stats = _C.memory_stats("cpu")
+    assert stats["reserved_bytes.large_pool.current"] == 0
+    allocated, freed = (stats[f"allocated_bytes.all.{name}"] for name in ("allocated", "freed"))
+    assert allocated - freed == stats["allocated_bytes.all.current"]
+    assert "reserved_bytes" in _memory.memory_summary()
+    assert "large pool" not in _memory.memory_summary(abbreviated=True)
+    with pytest.raises(ValueError, match="Allowed range"):
+        _memory.set_per_process_memory_fraction(2.0)
+    with pytest.raises(TypeError, match="must be `float`"):
+        _memory.set_per_process_memory_fraction(1)
+
+
+def test_limit():
+    _memory.empty_cache()
+    _C.memory_set_limit("cpu", _memory.memory_reserved() + (64 << 20))
+    try:
+        with pytest.raises(MemoryError, match="out of memory. Tried to allocate"):
+            nt.empty(40 << 20)
+        assert nt.empty(10 << 20).numel() == 10 << 20
+    finally:
+        _C.memory_set_limit("cpu", 0)
+    assert nt.empty(40 << 20).numel() == 40 << 20
+
+
+def test_threads_share_a_compiled_function():
+    inputs = [nt.randn(300, 300) for _ in range(4)]
+    f = nt.compile(lambda x: ((x.tanh() * x).softmax(-1).cumsum(0) * 2).sum(0))
+    expected = [f(x).tolist() for x in inputs]
+    wrong = []
+
+    def work(x, want):
+        for _ in range(30):
+            if f(x).tolist() != want:
+                wrong.append(x)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(inputs, expected, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
