@@ -104,7 +104,7 @@ static nx_status gather_tangents(const call_record *record, nx_tensor *const *g,
     return NX_OK;
 }
 
-static nx_status compile_backward(nx_compiled *compiled) {
+static nx_status compile_backward(const nx_compiled *compiled, nx__plan **out) {
     const nx_aot *aot = compiled->aot;
     const nx_node *output = nx_graph_output_node(aot->backward);
     if (aot->backward->n_inputs != aot->n_saved + aot->n_tangents || output == NULL ||
@@ -112,22 +112,18 @@ static nx_status compile_backward(nx_compiled *compiled) {
         return nx_fail(NX_RUNTIME, "compile: the backward graph does not have the inputs and results that "
                        "its description says");
     }
-    nx__plan *plan;
-    NX_TRY(nx__plan_new(aot->backward, NULL, NULL, compiled->mode, compiled->device, &plan));
-    atomic_store_explicit(&compiled->backward, plan, memory_order_release);
-    return NX_OK;
+    return nx__plan_new(aot->backward, NULL, NULL, compiled->mode, compiled->device, out);
 }
 
-/* Made by the first thread that needs it. */
+/* Made when it is first needed. Of several threads that need it then each makes one, and the first one's is kept. */
 static nx_status find_backward(nx_compiled *compiled, const nx__plan **out) {
-    nx_status status = NX_OK;
-    *out = atomic_load_explicit(&compiled->backward, memory_order_acquire);
-    if (NX_LIKELY(*out != NULL)) return NX_OK;
-    nx__compile_lock();
-    if (compiled->backward == NULL) status = compile_backward(compiled);
-    nx__compile_unlock();
-    *out = compiled->backward;
-    return status;
+    nx__plan *made, *kept = atomic_load_explicit(&compiled->backward, memory_order_acquire);
+    *out = kept;
+    if (NX_LIKELY(kept != NULL)) return NX_OK;
+    NX_TRY(compile_backward(compiled, &made));
+    if (!atomic_compare_exchange_strong(&compiled->backward, &kept, made)) nx__plan_free(made);
+    *out = kept ? kept : made;
+    return NX_OK;
 }
 
 static nx_status gather_saved(const call_record *record, nx_tensor **inputs) {

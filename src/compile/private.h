@@ -48,10 +48,6 @@ int nx__graph_input_index(const nx_node *placeholder);
 
 nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
                                  nx_device device, nx__plan **out);
-/* A lock of this folder that a thread holds while it compiles. Whoever waits gives the interpreter's lock away meanwhile. */
-void nx__compile_lock(void);
-void nx__compile_unlock(void);
-
 nx_status nx__plan_run_unchecked(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
 
 /* ---- twins.c ------------------------------------------------------------------------------------------ */

@@ -2,7 +2,9 @@
 
 Programs run in several threads."""
 
+import os
 import random
+import signal
 import threading
 
 import narthex as nt
@@ -108,20 +110,113 @@ def test_limit():
     assert nt.empty(40 << 20).numel() == 40 << 20
 
 
-def test_threads_share_a_compiled_function():
-    inputs = [nt.randn(300, 300) for _ in range(4)]
-    f = nt.compile(lambda x: ((x.tanh() * x).softmax(-1).cumsum(0) * 2).sum(0))
-    expected = [f(x).tolist() for x in inputs]
-    wrong = []
+def in_threads(work, arguments):
+    """work(*arguments) in a thread for each; they begin together, and what they raise is raised here."""
+    barrier, errors = threading.Barrier(len(arguments)), []
 
-    def work(x, want):
-        for _ in range(30):
-            if f(x).tolist() != want:
-                wrong.append(x)
+    def run(*given):
+        try:
+            barrier.wait()
+            work(*given)
+        except BaseException as error:
+            errors.append(error)
 
-    threads = [threading.Thread(target=work, args=pair) for pair in zip(inputs, expected, strict=True)]
+    threads = [threading.Thread(target=run, args=given) for given in arguments]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong
+    if errors:
+        raise errors[0]
+
+
+def test_threads_share_a_compiled_function():
+    inputs = [nt.randn(300, 300) for _ in range(4)]
+    f = nt.compile(lambda x: ((x.tanh() * x).softmax(-1).cumsum(0) * 2).sum(0))
+    expected = [f(x).tolist() for x in inputs]
+
+    def work(x, want):
+        for _ in range(30):
+            assert f(x).tolist() == want
+
+    in_threads(work, list(zip(inputs, expected, strict=True)))
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+def test_threads_write_their_inputs(mode):
+    """The first program writes its input where it lies, a twin's result is copied back: once each, no other input."""
+
+    def add(x, k):
+        x.add_(k.tanh().exp().tanh() * 0 + k)
+        return x.sum(1)
+
+    f = nt.compile(add, mode=mode)
+    f(nt.zeros(1100, 1000), nt.ones(1000))
+    inputs = [(nt.zeros(1100, 1000), nt.full((1000,), k)) for k in (1.0, 2.0, 3.0, 4.0)]
+
+    def work(x, k):
+        for n in range(1, 21):
+            version = x._version
+            assert nt.equal(f(x, k), (k * n).sum().expand(1100))
+            assert x._version > version
+            assert nt.equal(x, (k * n).expand(1100, 1000))
+
+    in_threads(work, inputs)
+
+
+@pytest.mark.parametrize("saved_goes", [False, True])
+def test_a_second_backward_after_one_that_failed(saved_goes):
+    """One that had begun has let go of what was saved; one that was refused says the same again."""
+    x = nt.randn(2000, 2000, requires_grad=True)
+    f = nt.compile(lambda x, w: ((x * w).tanh() * w).sum())
+    w = nt.randn(2000, 2000)
+    f(x, w).backward()
+    x.grad = None
+    loss = f(x, w)
+    first = again = "modified by an inplace operation"
+    if saved_goes:
+        first, again = "out of memory", "backward through the graph a second time"
+        _memory.empty_cache()
+        _C.memory_set_limit("cpu", _memory.memory_reserved() + 1)
+    else:
+        w.add_(1)
+    try:
+        with pytest.raises((MemoryError, RuntimeError), match=first):
+            loss.backward()
+    finally:
+        _C.memory_set_limit("cpu", 0)
+    assert x.grad is None
+    with pytest.raises(RuntimeError, match=again):
+        loss.backward()
+    w = nt.randn(2000, 2000)
+    f(x, w).backward()
+    assert x.grad is not None
+
+
+def test_a_child_forked_while_programs_run():
+    """It compiles, runs and differentiates, whatever its parent's threads had begun."""
+    f = nt.compile(step)
+    w = nt.randn(96, 512, requires_grad=True)
+    expected = f(nt.ones(500, 96), w).item()
+    stop = threading.Event()
+
+    def works():
+        while not stop.is_set():
+            nt.compile(step)(nt.randn(800, 96), nt.randn(96, 512, requires_grad=True)).backward()
+
+    threads = [threading.Thread(target=works) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                loss = f(nt.ones(500, 96), w)
+                loss.backward()
+                os._exit(0 if loss.item() == expected and w.grad is not None else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()

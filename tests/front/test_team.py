@@ -129,14 +129,17 @@ def test_the_first_failure_is_told() -> None:
             nt.ones(10).gather(0, index)
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_another_python_thread_runs_during_long_work(threads: int) -> None:
+def test_another_python_thread_runs_during_long_work(threads: int, compiled: bool) -> None:
     """It counts while a product is made; when the interpreter's lock is kept it cannot, whatever the machine does."""
     kept = nt.get_num_threads()
     nt.set_num_threads(threads)
     sys_interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)  # nothing but the operator gives the lock away
     a, counted, ready, stop = nt.ones(1500, 1500), [0], threading.Event(), threading.Event()
+    square = nt.compile(lambda a: a @ a, mode="max-autotune") if compiled else lambda a: a @ a
+    square(a)
 
     def count() -> None:
         while not stop.wait(0.0001):
@@ -148,7 +151,7 @@ def test_another_python_thread_runs_during_long_work(threads: int) -> None:
         counter.start()
         ready.wait()
         before = counted[0]
-        a @ a
+        square(a)
         during = counted[0] - before
     finally:
         stop.set()
