@@ -59,7 +59,7 @@ static int read_int(PyObject *o, int64_t *out) {
 }
 
 static int read_number(PyObject *o, nx_value *out) {
-    if (nxpy_symint_value(o, out)) return 1;
+    if (nxpy_symnumber_value(o, out)) return 1;
     if (PyFloat_Check(o)) *out = nx_value_float(PyFloat_AS_DOUBLE(o));
     else if (PyBool_Check(o)) *out = nx_value_bool(o == Py_True);
     else if (PyComplex_Check(o)) *out = nxpy_complex_value(o);
@@ -216,7 +216,7 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
         return read;
     }
     case NX_TYPE_FLOAT: {
-        PyObject *number = nxpy_symint_check(o) ? PyNumber_Index(o) : Py_NewRef(o); /* fixes it */
+        PyObject *number = nxpy_symnumber_check(o) ? nxpy_symnumber_fix(o) : Py_NewRef(o);
         int read = !number ? -1 : PyBool_Check(o) ? 0 : read_number(number, out);
         Py_XDECREF(number);
         if (read == 1 && out->tag == NX_TAG_COMPLEX) return 0;

@@ -306,7 +306,7 @@ PyObject *nxpy_tensor_getitem(PyObject *self, PyObject *key) {
 
 /* A Python number as a value. 0, or -1 with an exception. */
 static int number_of(PyObject *value, nx_value *out) {
-    if (nxpy_symint_value(value, out)) return 0;
+    if (nxpy_symnumber_value(value, out)) return 0;
     if (PyFloat_Check(value)) *out = nx_value_float(PyFloat_AS_DOUBLE(value));
     else if (PyBool_Check(value)) *out = nx_value_bool(value == Py_True);
     else if (PyLong_Check(value)) *out = nx_value_int(PyLong_AsLongLong(value));

@@ -93,7 +93,7 @@ static bool read_operand(PyObject *o, nx_value *out) {
         if (overflow) return false;
         *out = nx_value_int(i);
     } else if (PyComplex_Check(o)) *out = nxpy_complex_value(o);
-    else return nxpy_symint_value(o, out) || read_numpy(o, out);
+    else return nxpy_symnumber_value(o, out) || read_numpy(o, out);
     return true;
 }
 

@@ -137,7 +137,7 @@ static int of_field(nxpy_trace *trace, PyObject *object, PyObject *name, Py_ssiz
     PyObject *value = *(PyObject **)((char *)object + offset);
     if (!nxpy__is_born(trace, object)) {
         int slot = nxpy__slot_of(trace, object);
-        if (slot < 0 || nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, value) < 0) return -1;
+        if (slot < 0 || nxpy__fetch_number(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, &value) < 0) return -1;
     }
     if (!value) return no_attribute(trace, object, name);
     return give(value, out);
@@ -219,7 +219,7 @@ int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, Py
     *out = nxpy_instance_value(object, name);
     if (nxpy__is_born(trace, object) || nxpy__was_written(trace, object, name)) return 0;
     int slot = nxpy__slot_of(trace, object);
-    return slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_VALUE, slot, name, NULL, 0, *out);
+    return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_VALUE, slot, name, NULL, 0, out);
 }
 
 static int of_module(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {

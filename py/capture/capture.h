@@ -75,10 +75,20 @@ typedef struct nxpy_fit {
     bool refused;               /* the segment does not hold for these shapes: */
     PyObject *why;              /* the check that failed, owned */
     int users;                  /* the segment, and runs that are under way */
-    int64_t *ints;              /* what the recipe's INT steps make; owned */
-    int64_t key[];              /* the integers that vary, then sizes and strides of the inputs that do */
+    nx_value *numbers;          /* what the recipe's INT steps make, and what `steps` of the segment read; owned */
+    int64_t key[];              /* the numbers that the graph has as constants, then sizes and strides of the inputs that vary */
 } nxpy_fit;
-enum { NXPY_MAX_FITS = 16 };
+enum { NXPY_MAX_FITS = 16, NXPY_MAX_NUMBER_FITS = 32 };
+
+/* A Python number that was another one at an earlier call. */
+typedef struct nxpy_given { int slot; bool keyed; nx_value traced; } nxpy_given; /* keyed: a call of the graph needs it as a constant */
+/* One number of the call from others: CHECKs must hold. */
+typedef struct nxpy_number_step {
+    nx_int_code code;
+    int to;                     /* place among the numbers */
+    int from[2];                /* places, -1: args; of INPUT and FLOAT: from[0] is the given one */
+    nx_value args[2];
+} nxpy_number_step;
 
 /* What autocast does on a thread. */
 typedef struct nxpy_autocast {
@@ -99,9 +109,14 @@ typedef struct nxpy_segment {
     int n_fits;
     PyObject *shared;           /* what a backend of the user's own made for all shapes; owned or NULL */
     int *varying, n_varying;    /* slots of the inputs whose sizes vary */
-    NX_VEC(int) given;          /* slots of the integers that vary */
-    int n_key;                  /* numbers in a fit's key; 0: nothing varies */
-    NX_VEC(nx_node *) sizes;    /* nodes of the graph: the integers that the recipe makes */
+    NX_VEC(nxpy_given) given;   /* the Python numbers that vary */
+    bool fitted;                /* something varies: its graph runs in fits */
+    int n_key;                  /* numbers in a fit's key */
+    int n_made;                 /* fits that were made for other numbers */
+    NX_VEC(nx_node *) sizes;    /* nodes of the graph: the numbers that the recipe makes */
+    NX_VEC(nxpy_number_step) steps; /* those that a call computes itself: its graph is the same for all of them */
+    NX_VEC(nx_open_number) open; /* and those of them that are inputs of the graph; open_at: where they stand in `sizes` */
+    NX_VEC(int) open_at;
     bool ran;                   /* its frame has run it, so that a listener has heard of the first run */
     nxpy_recipe recipe;         /* the return value, or the values of `targets` */
     int n_returned;             /* of the recipe's values: the result or the targets; behind them two for each change */
@@ -165,6 +180,8 @@ typedef struct nxpy_note {
     int born_at;                /* BORN: unit of the root's instruction that made it */
 } nxpy_note;
 
+typedef struct nxpy_opened { int slot; PyObject *number; } nxpy_opened; /* the slot's number is left open as this one; lent by its note */
+
 typedef struct nxpy_loop nxpy_loop;
 typedef struct nxpy_trace {
     nxpy_captured *owner;
@@ -195,6 +212,7 @@ typedef struct nxpy_trace {
     int64_t n_instructions;
     PyObject *file, *function;  /* user's line now; lent from its code */
     int line;
+    NX_VEC(nxpy_opened) opened;
     PyObject *events;           /* list of what a listener hears when the trace is over, owned or NULL */
     PyObject *sources;          /* file -> lines, read when the trace is over; owned or NULL */
     PyObject *ask;              /* (class, abstract base class): the answer must be found when the trace is over; owned or NULL */
@@ -260,7 +278,8 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object);
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value);
 int nxpy__fixed(nxpy_trace *trace, PyObject *object); /* notes what has no source as FIXED; constants pass; 0 or -1 */
 int nxpy__born(nxpy_trace *trace, PyObject *object);  /* the same as BORN; NULL passes */
-int nxpy__fetch_int(nxpy_trace *trace, PyObject *name, int64_t n); /* an int in the ROOT place n, whatever its value: its slot */
+/* The same for a number that the caller goes on with: *value becomes an open one (lent) if it was another number at an earlier call. */
+int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject **value);
 int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n); /* adds a checking row once */
 /* The class holds under this name what it holds now, or nothing; nothing is read of it. 0 or -1. */
 int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *name);
@@ -268,6 +287,7 @@ int nxpy__slot_of(nxpy_trace *trace, PyObject *object);                  /* slot
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container);         /* of a list, tuple or dict that existed before */
 /* What dict holds under key, guarded by that key alone if it existed before. Lent, NULL when nothing. 0 or -1. */
 int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out);
+bool nxpy__is_open(nxpy_trace *trace, PyObject *dict, PyObject *key); /* what the dict held under key is a number that is left open */
 bool nxpy__is_born(nxpy_trace *trace, PyObject *object);
 bool nxpy__is_fake(nxpy_trace *trace, PyObject *object);
 int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function);  /* before it is inlined */
@@ -307,7 +327,7 @@ int nxpy__kinds_init(void);
 typedef struct nxpy_results { NX_VEC(nx_value) nodes; NX_VEC(int) kept; } nxpy_results; /* kept: notes, in order of KEEP */
 int nxpy__recipe_add(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value);
 /* Fills out[recipe->n_values] with new references (NULL for empty ones). -1 with an exception: nothing is left in out. */
-int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const int64_t *ints, PyObject **out);
+int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const nx_value *numbers, PyObject **out);
 void nxpy__recipe_free(nxpy_recipe *recipe);
 
 int nxpy__recipe_add_contents(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *container, Py_ssize_t from);
@@ -355,7 +375,14 @@ int nxpy__fit_make(nxpy_captured *owner, nxpy_segment *segment, PyObject **value
 int nxpy__fit_first(nxpy_captured *owner, nxpy_segment *segment, PyObject *inputs);
 void nxpy__fit_drop(nxpy_fit *fit);
 /* Computes the graph: results[n_results] are new references. 0, -1, NXPY_UNDONE. */
-int nxpy__fit_run(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values, PyObject **results);
+int nxpy__fit_run(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values, const nx_value *numbers, PyObject **results);
+
+/* When a trace has ended: which of the given numbers its graph needs as constants, and how a call computes the others.
+ * 0, or -1 with an exception. */
+int nxpy__numbers_finish(nxpy_trace *trace);
+/* The numbers of a call: in room[n_room], or to be freed. NULL: a check does not hold, or an exception. */
+bool nxpy__numbers_are_traced(const nxpy_segment *segment, PyObject *const *values); /* the very ones that the trace read */
+nx_value *nxpy__numbers_of(const nxpy_segment *segment, const nxpy_fit *fit, PyObject *const *values, nx_value *room, int n_room);
 /* A tensor like `real` without elements, that requires grad as it does. */
 nx_status nxpy__fake_new(const nx_tensor *real, nx_tensor **out);
 static inline bool nxpy__is_tuple(PyObject *o) { return PyTuple_CheckExact(o) || Py_IS_TYPE(o, &nxpy_size_type); }

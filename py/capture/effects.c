@@ -25,7 +25,9 @@ static nxpy_effect *find(nxpy_trace *trace, PyObject *place, PyObject *key) {
 }
 
 bool nxpy__was_written(nxpy_trace *trace, PyObject *object, PyObject *key) {
-    return trace->effects.n && (find(trace, place_of(object), key) || find(trace, object, key));
+    if (!trace->effects.n) return false;
+    PyObject *place = place_of(object);
+    return find(trace, place, key) || find(trace, object, key) || (key && find(trace, place, NULL));
 }
 
 bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object) {
@@ -98,6 +100,8 @@ int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyOb
         if (PyUnicode_CheckExact(key)) return write_key(trace, container, key, value);
         return nxpy__stop(trace, NXPY_BREAK_STORE, "a namespace");
     }
+    bool counts = PyDict_CheckExact(container) && value && !find(trace, container, NULL);
+    if (counts && (find(trace, container, key) || nxpy__is_open(trace, container, key))) return write_key(trace, container, key, value);
     if (nxpy__before_change(trace, container, false) < 0) return -1;
     int done = value ? PyObject_SetItem(container, key, value) : PyObject_DelItem(container, key);
     return done < 0 ? nxpy__stop_error(trace) : 0;

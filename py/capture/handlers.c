@@ -137,7 +137,7 @@ int op_load_deref(nxpy_loop *loop, int arg) {
     if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
     if (!nxpy__is_born(loop->trace, cell) && !nxpy__was_written(loop->trace, cell, NULL)) {
         int slot = nxpy__use(loop->trace, cell) ? nxpy__slot_of(loop->trace, cell) : -1;
-        if (slot < 0 || nxpy__fetch(loop->trace, NXPY_ROW_CELL, slot, NULL, NULL, 0, value) < 0) return -1;
+        if (slot < 0 || nxpy__fetch_number(loop->trace, NXPY_ROW_CELL, slot, NULL, NULL, 0, &value) < 0) return -1;
     }
     Py_INCREF(value);
     *loop->top++ = value;
@@ -169,7 +169,7 @@ int op_load_global(nxpy_loop *loop, int arg) {
     PyObject *value = PyDict_GetItemWithError(globals, name);
     bool written = nxpy__was_written(trace, globals, name);
     if (PyErr_Occurred()) return nxpy__stop_error(trace);
-    if (!written && nxpy__fetch(trace, NXPY_ROW_DICT, -1, name, globals, 0, value) < 0) return -1;
+    if (!written && nxpy__fetch_number(trace, NXPY_ROW_DICT, -1, name, globals, 0, &value) < 0) return -1;
     if (!value) {
         value = PyDict_GetItemWithError(builtins, name);
         if (PyErr_Occurred()) return nxpy__stop_error(trace);

@@ -30,8 +30,7 @@ static bool is_container(PyObject *o) {
 }
 
 /* A constant, or a size that the trace leaves open. */
-static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symint_check(o);
-}
+static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symnumber_check(o); }
 
 /* Whether the operators of o are code that we know. */
 static bool knows_operand(nxpy_trace *trace, PyObject *o) {
@@ -194,7 +193,9 @@ int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y) {
     if (!told && is_container(x) && is_container(y) && !nxpy_constant_check(x) && !nxpy_constant_check(y)) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "identity of lists, tuples or dicts");
     }
-    if (nxpy_symint_check(x) || nxpy_symint_check(y)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "identity of a size");
+    if (!is_single(x) && !is_single(y) && (nxpy_symnumber_check(x) || nxpy_symnumber_check(y))) {
+        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "identity of a size");
+    }
     if (!told && nxpy_constant_equal(x, y) && (note_very(trace, x) < 0 || note_very(trace, y) < 0)) return -1;
     for (int k = 0; !told && k < 2; k++) { /* instances are guarded by their class alone so far */
         PyObject *o = k ? y : x;
@@ -214,8 +215,8 @@ int op_is_op(nxpy_loop *loop, int arg) {
 static PyObject *use_key(nxpy_loop *loop, int k) {
     PyObject *key = USE(k);
     if (key && nxpy__use_as_key(loop->trace, key) < 0) return NULL;
-    if (!key || !nxpy_symint_check(key)) return key;
-    PyObject *number = PyNumber_Index(key);
+    if (!key || !nxpy_symnumber_check(key)) return key;
+    PyObject *number = nxpy_symnumber_fix(key);
     if (!number) return nxpy__stop_error(loop->trace), NULL;
     Py_SETREF(loop->top[-k], number);
     return number;
@@ -275,15 +276,16 @@ PyObject *nxpy__index(nxpy_trace *trace, PyObject *key) {
     return result;
 }
 
-/* One element of a list or tuple that existed before, guarded alone. 0, or -1: stopped. */
-static int note_item(nxpy_trace *trace, PyObject *of, PyObject *key) {
+/* One element of a list or tuple, guarded alone if it existed before. Lent in *out: NULL where the lookup itself tells. 0 or -1. */
+static int note_item(nxpy_trace *trace, PyObject *of, PyObject *key, PyObject **out) {
     Py_ssize_t at = PyLong_AsSsize_t(key);
     bool plain = at >= 0 && at < Py_SIZE(of) && !nxpy__was_written(trace, of, NULL);
     const nxpy_note *note = nxpy__note_find(trace, of);
     PyErr_Clear(); /* a huge one: the lookup itself will say so */
     if (!plain || !note || note->kind == NXPY_NOTE_BORN || note->elements) return nxpy__note_elements(trace, of);
     int slot = nxpy__slot_of(trace, of);
-    return slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_ITEM, slot, NULL, NULL, at, PySequence_Fast_GET_ITEM(of, at));
+    *out = PySequence_Fast_GET_ITEM(of, at);
+    return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_ITEM, slot, NULL, NULL, at, out);
 }
 
 int op_binary_subscr(nxpy_loop *loop, int arg) {
@@ -317,8 +319,9 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     if (!(PyList_CheckExact(of) || nxpy__plain_tuple(of)) || !plain_key) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s[%.100s]", Py_TYPE(of)->tp_name, Py_TYPE(key)->tp_name);
     }
-    if (PyLong_CheckExact(key) ? note_item(trace, of, key) < 0 : nxpy__note_elements(trace, of) < 0) return -1;
-    return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    value = NULL;
+    if (PyLong_CheckExact(key) ? note_item(trace, of, key, &value) < 0 : nxpy__note_elements(trace, of) < 0) return -1;
+    return nxpy__finish(loop, 2, value ? Py_NewRef(value) : PyObject_GetItem(of, key));
 }
 
 static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *value) {
@@ -529,7 +532,7 @@ static PyObject *matched_parts(nxpy_loop *loop, PyObject *subject, PyObject *typ
 int op_match_class(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *names = loop->top[-1], *type = USE(2), *subject = type ? USE(3) : NULL;
-    if (subject && nxpy_symint_check(subject)) subject = use_key(loop, 3); /* its number is what has the class */
+    if (subject && nxpy_symnumber_check(subject)) subject = use_key(loop, 3); /* its number is what has the class */
     if (!subject) return -1;
     if (!PyType_Check(type) || Py_TYPE(type) != &PyType_Type) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "match of a class with a metaclass");

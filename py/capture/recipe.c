@@ -177,7 +177,7 @@ static int add_c_container(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results 
 
 static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
     PyTypeObject *type = Py_TYPE(value);
-    if (type == &nxpy_symint_type) return add_size(trace, recipe, value);
+    if (nxpy_symnumber_check(value)) return add_size(trace, recipe, value);
     if (type == &PyList_Type || nxpy__plain_tuple(value)) {
         int done = add_elements(trace, recipe, results, value, 0, depth);
         if (done != 1 || type == &PyList_Type || nxpy__is_tuple(value)) return done;
@@ -303,7 +303,7 @@ static PyObject *make_function(PyObject *fixed, PyObject **parts) {
 }
 
 /* One step on the stack at *top. -1 with an exception. */
-static int run_step(const nxpy_step *step, PyObject **values, PyObject **results, const int64_t *ints, PyObject **kept,
+static int run_step(const nxpy_step *step, PyObject **values, PyObject **results, const nx_value *numbers, PyObject **kept,
                     PyObject ***top) {
     PyObject *made = NULL, **at = *top;
     int used = 0;
@@ -324,7 +324,11 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_CALL: used = step->n; made = PyObject_Vectorcall(step->object, at - used, (size_t)used, NULL); break;
     case NXPY_MAKE_SET: used = step->n; made = make_set(at - used, used); break;
     case NXPY_MAKE_DICT: used = 2 * step->n; made = make_dict(at - used, step->n); break;
-    case NXPY_MAKE_INT: made = PyLong_FromLongLong(ints[step->n]); break;
+    case NXPY_MAKE_INT: {
+        const nx_value *number = &numbers[step->n];
+        made = number->tag == NX_TAG_FLOAT ? PyFloat_FromDouble(number->f) : PyLong_FromLongLong(number->i);
+        break;
+    }
     case NXPY_MAKE_TUPLE:
     case NXPY_MAKE_SIZE:
     case NXPY_MAKE_LIST:
@@ -345,7 +349,7 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     return 0;
 }
 
-int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const int64_t *ints, PyObject **out) {
+int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const nx_value *numbers, PyObject **out) {
     int n = recipe->steps.n;
     PyObject *local[64], **stack = local, **top;
     if (2 * n > NX_COUNT(local) && !(stack = nx_alloc(sizeof *stack * 2 * (size_t)n))) {
@@ -355,7 +359,7 @@ int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **re
     PyObject **kept = stack + n;
     int done = 0;
     top = stack;
-    for (int k = 0; done == 0 && k < n; k++) done = run_step(&recipe->steps.at[k], values, results, ints, kept, &top);
+    for (int k = 0; done == 0 && k < n; k++) done = run_step(&recipe->steps.at[k], values, results, numbers, kept, &top);
     if (done == 0) memcpy(out, stack, sizeof *out * (size_t)recipe->n_values);
     else while (top > stack) Py_XDECREF(*--top);
     if (stack != local) nx_free(stack);

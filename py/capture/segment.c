@@ -23,6 +23,9 @@ void nxpy__segment_free(nxpy_segment *segment) {
     nx_free(segment->varying);
     nx_vec_free(&segment->sizes);
     nx_vec_free(&segment->given);
+    nx_vec_free(&segment->steps);
+    nx_vec_free(&segment->open);
+    nx_vec_free(&segment->open_at);
     Py_XDECREF(segment->stepper);
     nx_free(segment);
 }
@@ -88,7 +91,7 @@ nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObje
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
         if (!nxpy_guards_hold(&segment->guards, roots, values)) continue;
-        if (NX_UNLIKELY(segment->n_key) && nxpy__fit_find(segment, values) != 1) continue;
+        if (NX_UNLIKELY(segment->fitted) && nxpy__fit_find(segment, values) != 1) continue;
         for (int j = k; j > 0; j--) point->segments.at[j] = point->segments.at[j - 1];
         return point->segments.at[0] = segment;
     }
@@ -97,13 +100,13 @@ nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObje
 
 /* ---- a frame from segment to segment --------------------------------------------------------------------------------------- */
 /* The graph's results become what the recipe says. -1 with an exception. */
-static int make_values(nxpy_segment *segment, PyObject **values, PyObject **results, const int64_t *ints, PyObject **out) {
+static int make_values(nxpy_segment *segment, PyObject **values, PyObject **results, const nx_value *numbers, PyObject **out) {
     PyObject *local[32], **made = out;
     int n = segment->recipe.n_values;
-    if (!segment->changes.n) return nxpy__recipe_run(&segment->recipe, values, results, ints, out);
+    if (!segment->changes.n) return nxpy__recipe_run(&segment->recipe, values, results, numbers, out);
     made = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *made * (size_t)n);
     if (!made) return nxpy_raise(nx_fail_memory(sizeof *made * (size_t)n)), -1;
-    int done = nxpy__recipe_run(&segment->recipe, values, results, ints, made);
+    int done = nxpy__recipe_run(&segment->recipe, values, results, numbers, made);
     if (done == 0) done = nxpy__changes_apply(segment, made + segment->n_returned);
     else memset(made, 0, sizeof *made * (size_t)n);
     for (int k = 0; k < segment->n_returned; k++) {
@@ -128,14 +131,19 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
+    nx_value room[16], *numbers = fit ? fit->numbers : NULL;
+    if (NX_UNLIKELY(segment->steps.n) && !(numbers = nxpy__numbers_of(segment, fit, values, room, NX_COUNT(room)))) {
+        if (results != local) nx_free(results);
+        return -1;
+    }
     for (int k = 0; k < segment->n_held; k++) Py_XINCREF(values[segment->held[k]]); /* a long run lets other threads in */
     for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
     if (fit) fit->users++;
-    int done = fit && fit->call ? nxpy__fit_run(segment, fit, values, results) : 0;
+    int done = fit && fit->call ? nxpy__fit_run(segment, fit, values, numbers, results) : 0;
     if (done == 0 && segment->n_results == 1 && segment->recipe.steps.n == 1 && step->make == NXPY_MAKE_RESULT) {
         out[0] = results[0]; /* one tensor */
     } else if (done == 0) {
-        done = make_values(segment, values, results, fit ? fit->ints : NULL, out);
+        done = make_values(segment, values, results, numbers, out);
         for (int k = 0; k < segment->n_results; k++) Py_XDECREF(results[k]);
     }
     for (int k = 0; k < segment->n_held; k++) Py_XDECREF(values[segment->held[k]]);
@@ -143,6 +151,7 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
     if (NX_UNLIKELY(done == 0 && segment->grad_after)) nx_grad_set_enabled(segment->grad_after == NXPY_GRAD_ON);
     if (NX_UNLIKELY(done == 0 && segment->sets_autocast)) set_autocast(&segment->autocast_after);
     if (results != local) nx_free(results);
+    if (NX_UNLIKELY(segment->steps.n) && numbers != room) nx_free(numbers);
     return done;
 }
 
@@ -182,14 +191,25 @@ static int make_room(drive_state *drive, int n_slots) {
     return 0;
 }
 
+/* As many as may be: whatever fits none of them runs uncompiled. 0, or -1: the warning became an exception. */
+static int give_up(drive_state *drive, nxpy_point *point) {
+    point->dead = true;
+    if (drive->owner->warned) return 0;
+    drive->owner->warned = true;
+    return PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "torch.compile: %S was compiled %d times and runs uncompiled from now on where none fits; "
+                            "its `recompiles` tell why", drive->owner->name, NXPY_MAX_SEGMENTS);
+}
+
 /* A segment that holds here but for shapes that it has not seen yet: fitted to them. 1, 0 (none), -1. The backend lets
  * other threads in, which may add segments and change their order. */
 static int fit_one(drive_state *drive, nxpy_point *point) {
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
         if (segment->guards.n_slots > drive->n_values) continue; /* added meanwhile */
-        if (!segment->n_key || !nxpy_guards_hold(&segment->guards, drive->view.locals, drive->values)) continue;
+        if (!segment->fitted || !nxpy_guards_hold(&segment->guards, drive->view.locals, drive->values)) continue;
         if (nxpy__fit_find(segment, drive->values) != 0) continue;
+        if (segment->n_made >= NXPY_MAX_NUMBER_FITS) return give_up(drive, point); /* compiling at every call gains nothing */
         nxpy__hook_hold(false); /* the backend runs as it would without us */
         int done = nxpy__fit_make(drive->owner, segment, drive->values);
         nxpy__hook_hold(true);
@@ -225,16 +245,6 @@ static int tell_reason(drive_state *drive, nxpy_point *point) {
     return done;
 }
 
-/* As many as may be: whatever fits none of them runs uncompiled. 0, or -1: the warning became an exception. */
-static int give_up(drive_state *drive, nxpy_point *point) {
-    point->dead = true;
-    if (drive->owner->warned) return 0;
-    drive->owner->warned = true;
-    return PyErr_WarnFormat(PyExc_UserWarning, 1,
-                            "torch.compile: %S was compiled %d times and runs uncompiled from now on where none fits; "
-                            "its `recompiles` tell why", drive->owner->name, NXPY_MAX_SEGMENTS);
-}
-
 static int add_segment(nxpy_point *point, nxpy_segment *segment) {
     if (nx_vec_push(&point->segments, segment) != NX_OK) {
         nxpy__segment_free(segment);
@@ -261,6 +271,10 @@ static int trace_here(drive_state *drive, nxpy_point *point) {
     }
     if (make_room(drive, made->guards.n_slots) < 0) return nxpy__segment_free(made), -1;
     bool stable = nxpy_guards_check(&made->guards, drive->view.locals, drive->values) < 0;
+    if (stable && !nxpy__numbers_are_traced(made, drive->values)) { /* it was written by a way that the trace does not know */
+        point->dead = true;
+        return nxpy__segment_free(made), 0;
+    }
     if (stable) nxpy_guards_arrange(&made->guards, drive->values);
     return add_segment(point, made) < 0 ? -1 : stable;
 }

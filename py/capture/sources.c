@@ -14,6 +14,7 @@
 /* ---- kinds of objects ------------------------------------------------------------------------------------------------ */
 PyTypeObject *nxpy__partial_type;
 PyTypeObject *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
+static PyObject *opened_at(const nxpy_trace *trace, int slot);
 static PyTypeObject *iterators[40]; /* of itertools and collections; CPython's own have names in C */
 static PyTypeObject *views[3];      /* of OrderedDict */
 static PyObject *tuple_names[3];
@@ -169,16 +170,73 @@ static int note_fetched(nxpy_trace *trace, int slot, PyObject *value) {
 }
 
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value) {
-    if (nxpy_guards_find(&trace->segment->guards, code, from, a, b, n) >= 0) return 0;
+    int row = nxpy_guards_find(&trace->segment->guards, code, from, a, b, n);
+    if (row >= 0) {
+        int slot = trace->segment->guards.rows.at[row].slot;
+        return value && opened_at(trace, slot) ? nxpy__check(trace, NXPY_ROW_EQUALS, slot, value, 0) : 0;
+    }
     int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .b = b, .n = n});
     return index < 0 ? -1 : note_fetched(trace, trace->segment->guards.rows.at[index].slot, value);
 }
 
-int nxpy__fetch_int(nxpy_trace *trace, PyObject *name, int64_t n) {
-    int index = add_row(trace, (nxpy_row){.code = NXPY_ROW_ROOT, .from = -1, .a = name, .n = n});
+/* A number in a slot that is left open is one for the program; whoever takes the object as it is fixes it. */
+static PyObject *opened_at(const nxpy_trace *trace, int slot) {
+    for (int k = 0; k < trace->opened.n; k++) {
+        if (trace->opened.at[k].slot == slot) return trace->opened.at[k].number;
+    }
+    return NULL;
+}
+
+bool nxpy__is_open(nxpy_trace *trace, PyObject *dict, PyObject *key) {
+    const nxpy_note *note = nxpy__note_find(trace, dict);
+    int row = note && note->slot >= 0 ? nxpy_guards_find(&trace->segment->guards, NXPY_ROW_KEY, note->slot, key, NULL, 0) : -1;
+    return row >= 0 && opened_at(trace, trace->segment->guards.rows.at[row].slot) != NULL;
+}
+
+/* Whether an earlier trace from here found another number at this place. */
+static bool number_varies(const nxpy_trace *trace, int slot, PyObject *value) {
+    nx_text source = {0};
+    bool varies = false;
+    nxpy_guards_source(&trace->segment->guards, slot, &source);
+    for (int k = 0; k < trace->point->segments.n && !source.failed && !varies; k++) {
+        varies = nxpy_guards_number_varies(&trace->point->segments.at[k]->guards, source.at, value);
+    }
+    nx_text_free(&source);
+    return varies;
+}
+
+static int open_number(nxpy_trace *trace, int slot, PyObject **value) {
+    PyTypeObject *type = Py_TYPE(*value);
+    bool real = PyFloat_CheckExact(*value);
+    nx_value traced = real ? nx_value_float(PyFloat_AS_DOUBLE(*value)) : nx_value_int(PyLong_AsLongLong(*value));
+    if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
+    trace->tracer.varies = trace->segment->fitted = true;
+    nxpy_given given = {.slot = slot, .keyed = true, .traced = traced};
+    if (nx_vec_push(&trace->segment->given, given) != NX_OK) return nxpy__stop_error(trace);
+    PyObject *number = nxpy_size_given(&trace->tracer, trace->segment->given.n - 1, *value);
+    bool noted = number && nxpy__note_add(trace, number, NXPY_NOTE_BORN, -1);
+    if (noted && nx_vec_push(&trace->opened, ((nxpy_opened){slot, number})) != NX_OK) noted = (nxpy_raise(NX_NO_MEMORY), false);
+    Py_XDECREF(number); /* its note has it */
+    *value = number;
+    return noted ? 0 : nxpy__stop_error(trace);
+}
+
+int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject **value) {
+    int row = nxpy_guards_find(&trace->segment->guards, code, from, a, b, n), overflow = 0;
+    bool number = *value && (PyFloat_CheckExact(*value) || PyLong_CheckExact(*value));
+    bool may = number && trace->point->segments.n && trace->owner->dynamic != 0 && trace->segment->given.n < 64;
+    if (row >= 0) {
+        PyObject *open = number ? opened_at(trace, trace->segment->guards.rows.at[row].slot) : NULL;
+        if (open) *value = open;
+        return 0;
+    }
+    if (may && PyLong_CheckExact(*value)) (void)PyLong_AsLongLongAndOverflow(*value, &overflow);
+    if (!may || overflow) return nxpy__fetch(trace, code, from, a, b, n, *value);
+    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .b = b, .n = n});
     if (index < 0) return -1;
     int slot = trace->segment->guards.rows.at[index].slot;
-    return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)&PyLong_Type, 0) < 0 ? -1 : slot;
+    if (!number_varies(trace, slot, *value)) return note_fetched(trace, slot, *value);
+    return open_number(trace, slot, value);
 }
 
 int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *text) {
@@ -482,7 +540,7 @@ int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject 
     if (!*out && PyErr_Occurred()) return nxpy__stop_error(trace);
     if (!note || note->kind == NXPY_NOTE_BORN || note->elements || nxpy__was_written(trace, dict, key)) return 0;
     int slot = nxpy__slot_of(trace, dict);
-    return slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_KEY, slot, key, NULL, 0, *out);
+    return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_KEY, slot, key, NULL, 0, out);
 }
 
 /* A key of dicts and members of sets: a constant, or what is told by its address: classes, plain instances. */
@@ -515,7 +573,7 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     }
     if (nxpy_constant_check(object)) return 0;
     PyTypeObject *type = Py_TYPE(object);
-    if (type == &nxpy_symint_type) return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
+    if (nxpy_symnumber_check(object)) return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
     if (PyType_Check(object) || nxpy_function_check(object) || type == &PyMethodDescr_Type) {
         return nxpy__fixed(trace, object);
     }

@@ -188,7 +188,7 @@ PyObject *nxpy__special_vars(ARGS) {
 /* ---- classes ------------------------------------------------------------------------------------------------------------ */
 PyObject *nxpy__special_type(ARGS) {
     USE_ALL(1, 1); /* three make a class */
-    PyTypeObject *type = nxpy_symint_check(args[0]) ? &PyLong_Type : Py_TYPE(args[0]);
+    PyTypeObject *type = nxpy_class_of(args[0]);
     const nxpy_note *note = nxpy__note_find(loop->trace, args[0]);
     if (note && note->kind == NXPY_NOTE_SOURCE && !nxpy_constant_check(args[0]) &&
         nxpy__check(loop->trace, NXPY_ROW_TYPE, note->slot, (PyObject *)type, 0) < 0) return NULL;
@@ -261,7 +261,7 @@ int nxpy__abc_ask(nxpy_trace *trace) {
 
 /* The class that an instance says it has; NULL: code of the user's says it. */
 static PyObject *class_of(PyObject *object) {
-    if (nxpy_symint_check(object)) return (PyObject *)&PyLong_Type;
+    if (nxpy_symnumber_check(object)) return (PyObject *)nxpy_class_of(object);
     PyObject *name = PyUnicode_InternFromString("__class__"), *type = NULL;
     if (name && _PyType_Lookup(Py_TYPE(object), name) == _PyType_Lookup(&PyBaseObject_Type, name)) type = (PyObject *)Py_TYPE(object);
     Py_XDECREF(name);
@@ -391,7 +391,7 @@ PyObject *nxpy__special_next(ARGS) {
 /* ---- text ------------------------------------------------------------------------------------------------------------------ */
 static int is_printable(nxpy_trace *trace, PyObject *o, int depth) {
     PyTypeObject *type = Py_TYPE(o);
-    if (nxpy_constant_check(o) || nxpy_symint_check(o)) return 1; /* the text of a size fixes it */
+    if (nxpy_constant_check(o) || nxpy_symnumber_check(o)) return 1; /* the text of a size fixes it */
     if (depth > 8 || nxpy_tensor_check(o)) return 0;
     if (PyType_Check(o)) return type->tp_repr == PyType_Type.tp_repr;
     if (nxpy__is_exception(o) && nxpy__is_born(trace, o)) {

@@ -75,6 +75,7 @@ static void end_recording(nxpy_trace *trace) {
 static void trace_free(nxpy_trace *trace) {
     nxpy__notes_free(trace);
     nx_vec_free(&trace->inputs);
+    nx_vec_free(&trace->opened);
     Py_XDECREF(trace->traceback);
     Py_XDECREF(trace->events);
     Py_XDECREF(trace->sources);
@@ -175,6 +176,7 @@ static int prune_inputs(nxpy_trace *trace) {
         if (node->uses && node->varying) {
             segment->varying[segment->n_varying++] = slot;
             segment->n_key += 2 * node->fakes[0]->a.ndim;
+            segment->fitted = true;
         }
         if (node->uses) segment->inputs[segment->n_inputs++] = slot;
         else nx_node_erase(node);
@@ -249,7 +251,7 @@ static int call_backend(nxpy_trace *trace) {
     trace->segment->graph = nxpy_graph_take(trace->graph);
     trace->graph = NULL; /* taken, also on failure */
     int result = !inputs || !trace->segment->graph || PyList_Append(owner->graphs, trace->segment->graph) < 0
-                     ? -1 : trace->segment->n_key ? 0 /* fitted when it is used */ : nxpy__fit_first(owner, trace->segment, inputs);
+                     ? -1 : trace->segment->fitted ? 0 /* fitted when it is used */ : nxpy__fit_first(owner, trace->segment, inputs);
     Py_XDECREF(inputs);
     return result;
 }
@@ -314,7 +316,7 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     segment->n_results = results.nodes.n;
     nx_status status = done == 1 ? nx_graph_output(trace->graph, results.nodes.at, results.nodes.n) : NX_OK;
     if (status != NX_OK) done = (nxpy_raise(status), -1);
-    if (done == 1 && (prune_inputs(trace) < 0 || find_held(segment) < 0)) done = -1;
+    if (done == 1 && (prune_inputs(trace) < 0 || find_held(segment) < 0 || nxpy__numbers_finish(trace) < 0)) done = -1;
     nx_vec_free(&results.nodes);
     nx_vec_free(&results.kept);
     if (done < 0 && trace->error[0]) { /* of a row that was added now */
@@ -360,7 +362,7 @@ static int unsupported(nxpy_trace *trace) {
 /* The stack's values that are there already: constants are guarded at once, the others when they are used. */
 static int fetch_stack(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy) {
     for (int k = loop->view.n_locals; k < copy->n; k++) {
-        if (!copy->values[k] || nxpy_symint_check(loop->view.locals[k])) continue;
+        if (!copy->values[k] || nxpy_symnumber_check(loop->view.locals[k])) continue;
         PyObject *name = PyUnicode_FromFormat("___stack%d", k - loop->view.n_locals);
         int done = name ? nxpy__fetch(trace, NXPY_ROW_ROOT, -1, name, NULL, k, copy->values[k]) : -1;
         Py_XDECREF(name);
@@ -369,30 +371,24 @@ static int fetch_stack(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *cop
     return 0;
 }
 
-/* Integers among the frame's values that were others before at this place are left open, as sizes are. */
-static int open_ints(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy) {
-    bool may = trace->owner->dynamic != 0 && !trace->owner->shares;
-    for (int k = 0; may && k < copy->n; k++) {
-        PyObject *value = copy->values[k], *size;
-        bool varies = false;
-        for (int s = 0; value && PyLong_CheckExact(value) && s < trace->point->segments.n; s++) {
-            varies |= nxpy_guards_int_varies(&trace->point->segments.at[s]->guards, k, value);
-        }
-        int overflow = 0;
-        int64_t now = varies ? PyLong_AsLongLongAndOverflow(value, &overflow) : 0;
-        if (!varies || overflow) continue;
+/* Numbers among the frame's values that were others before at this place are left open, as sizes are. */
+static int open_numbers(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy) {
+    for (int k = 0; k < copy->n; k++) {
+        PyObject *value = copy->values[k];
+        if (!value || !(PyLong_CheckExact(value) || PyFloat_CheckExact(value)) || !trace->point->segments.n) continue;
         bool is_local = k < loop->view.n_locals;
         PyObject *name = is_local ? Py_NewRef(PyTuple_GET_ITEM(loop->view.code->co_localsplusnames, k))
                                   : PyUnicode_FromFormat("___stack%d", k - loop->view.n_locals);
-        int slot = name ? nxpy__fetch_int(trace, name, k) : -1;
+        bool varies = false;
+        for (int s = 0; name && s < trace->point->segments.n; s++) {
+            varies |= nxpy_guards_root_varies(&trace->point->segments.at[s]->guards, k, value);
+        }
+        int done = !name ? nxpy__stop_error(trace) : varies ? nxpy__fetch_number(trace, NXPY_ROW_ROOT, -1, name, NULL, k, &value) : 0;
         Py_XDECREF(name);
-        if (slot < 0 || nx_vec_push(&trace->segment->given, slot) != NX_OK) return nxpy__stop_error(trace);
-        trace->tracer.varies = true;
-        trace->segment->n_key++;
-        if (!(size = nxpy_size_given(&trace->tracer, trace->segment->given.n - 1, now))) return nxpy__stop_error(trace);
-        Py_SETREF(loop->view.locals[k], size);
+        if (done < 0) return -1;
+        if (value == copy->values[k]) continue;
+        Py_SETREF(loop->view.locals[k], Py_NewRef(value));
         if (is_local) copy->written[k] = true;
-        if (!nxpy__note_add(trace, size, NXPY_NOTE_BORN, -1)) return -1;
     }
     return 0;
 }
@@ -434,7 +430,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     (void)nxpy_handled_swap(thread, Py_XNewRef(handled));
     loop.in = nxpy_instr_at(&loop.view, loop.group);
     nxpy__doing.trace = trace;
-    bool ready = nxpy__note_function(trace, loop.view.function) == 0 && open_ints(trace, &loop, &copy) == 0 &&
+    bool ready = nxpy__note_function(trace, loop.view.function) == 0 && open_numbers(trace, &loop, &copy) == 0 &&
                  fetch_stack(trace, &loop, &copy) == 0;
     int ran = ready ? nxpy__loop_run(&loop, false) : -1;
     nxpy__doing.trace = NULL;

@@ -406,16 +406,33 @@ uint64_t nxpy_guards_varying(const nxpy_guards *guards, const char *source, cons
     return varying;
 }
 
-bool nxpy_guards_int_varies(const nxpy_guards *guards, int64_t n, PyObject *value) {
+/* What a row says of the number in its parent's slot: it may be any, or is another one than `value`. */
+static bool says_varies(const nxpy_row *row, PyObject *value) {
+    if (row->code == NXPY_ROW_TYPE) return row->a == (PyObject *)Py_TYPE(value);
+    return row->code == NXPY_ROW_EQUALS && Py_TYPE(row->a) == Py_TYPE(value) && !nxpy_constant_equal(row->a, value);
+}
+
+bool nxpy_guards_root_varies(const nxpy_guards *guards, int64_t n, PyObject *value) {
     int slot = -1;
     for (int k = 0; k < guards->rows.n; k++) {
         const nxpy_row *row = &guards->rows.at[k];
         if (row->code == NXPY_ROW_ROOT && row->n == n) slot = row->slot;
-        if (slot < 0 || row->from != slot) continue;
-        if (row->code == NXPY_ROW_TYPE && row->a == (PyObject *)&PyLong_Type) return true;
-        if (row->code == NXPY_ROW_EQUALS && PyLong_CheckExact(row->a) && !nxpy_constant_equal(row->a, value)) return true;
+        if (slot >= 0 && row->from == slot && says_varies(row, value)) return true;
     }
     return false;
+}
+
+bool nxpy_guards_number_varies(const nxpy_guards *guards, const char *source, PyObject *value) {
+    bool varies = false;
+    for (int k = 0; k < guards->rows.n && !varies; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (!says_varies(row, value)) continue;
+        nx_text mine = {0};
+        nxpy_guards_source(guards, row->from, &mine);
+        varies = !mine.failed && strcmp(mine.at, source) == 0;
+        nx_text_free(&mine);
+    }
+    return varies;
 }
 
 bool nxpy_guards_want_other(const nxpy_guards *guards, const char *source, PyObject *object) {

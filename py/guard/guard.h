@@ -117,8 +117,9 @@ uint64_t nxpy_guards_varying(const nxpy_guards *guards, const char *source, cons
 /* Whether these guards want another object than this one at the source. */
 bool nxpy_guards_want_other(const nxpy_guards *guards, const char *source, PyObject *object);
 
-/* Whether these guards want another int than `value` in the ROOT place n, or any. */
-bool nxpy_guards_int_varies(const nxpy_guards *guards, int64_t n, PyObject *value);
+/* Whether these guards want another int or float than `value` in the ROOT place n (at the source), or any of its type. */
+bool nxpy_guards_root_varies(const nxpy_guards *guards, int64_t n, PyObject *value);
+bool nxpy_guards_number_varies(const nxpy_guards *guards, const char *source, PyObject *value);
 
 /* Fills values[n_slots] (lent references) from roots; -1 when all holds, else the index of the first row that fails.
  * Runs no Python code and sets no exception. */

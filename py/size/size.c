@@ -1,4 +1,4 @@
-/* torch.SymInt: an integer that is a node of the graph that is being recorded.
+/* torch.SymInt, torch.SymFloat: numbers that are nodes of the graph that is being recorded.
  *
  * In: operators of the language on it. Out: SymInts, and nodes behind the others in the graph; or plain numbers, with a check
  * that the number is the same where the graph is used again.
@@ -11,10 +11,10 @@ static PyObject *raise(nx_status status) {
     return NULL;
 }
 
-static PyObject *new_size(nx_tracer *tracer, nx_node *node, int64_t now) {
+static PyObject *new_size(nx_tracer *tracer, nx_node *node, nx_value now) {
     nx_status status = nx_vec_push(&tracer->ints, node);
     if (status != NX_OK) return raise(status);
-    nxpy_symint *size = PyObject_New(nxpy_symint, &nxpy_symint_type);
+    nxpy_symint *size = PyObject_New(nxpy_symint, now.tag == NX_TAG_FLOAT ? &nxpy_symfloat_type : &nxpy_symint_type);
     if (!size) return NULL;
     size->now = now;
     size->tracer = tracer;
@@ -37,7 +37,7 @@ static bool is_live(const nxpy_symint *size) {
 
 nx_node *nxpy_symint_node(PyObject *o, const nx_tracer *tracer) {
     const nxpy_symint *size = (nxpy_symint *)o;
-    if (!nxpy_symint_check(o) || size->tracer != tracer || size->serial != tracer->serial) return NULL;
+    if (!nxpy_symnumber_check(o) || size->tracer != tracer || size->serial != tracer->serial) return NULL;
     return tracer->ints.at[size->number];
 }
 
@@ -72,13 +72,15 @@ PyObject *nxpy_size_read(nx_tensor *tensor, nx_int_code code, int dim, int64_t n
     if (NX_LIKELY(!tracer) || !nx_tracer_find(tracer, tensor, &of) || is_fixed(of.node, code, dim)) return PyLong_FromLongLong(now);
     nx_node *node = find_read(of.node, of.n, code, dim);
     nx_status status = node ? NX_OK : append(tracer, code, (nx_value[]){of, nx_value_int(dim)}, &node);
-    return status == NX_OK ? new_size(tracer, node, now) : raise(status);
+    return status == NX_OK ? new_size(tracer, node, nx_value_int(now)) : raise(status);
 }
 
-PyObject *nxpy_size_given(nx_tracer *tracer, int k, int64_t now) {
+PyObject *nxpy_size_given(nx_tracer *tracer, int k, PyObject *now) {
     nx_node *node;
-    nx_status status = append(tracer, NX_INT_INPUT, (nx_value[]){nx_value_int(k)}, &node);
-    return status == NX_OK ? new_size(tracer, node, now) : raise(status);
+    bool real = PyFloat_CheckExact(now);
+    nx_value value = real ? nx_value_float(PyFloat_AS_DOUBLE(now)) : nx_value_int(PyLong_AsLongLong(now));
+    nx_status status = append(tracer, real ? NX_INT_FLOAT : NX_INT_INPUT, (nx_value[]){nx_value_int(k)}, &node);
+    return status == NX_OK ? new_size(tracer, node, value) : raise(status);
 }
 
 PyObject *nxpy_sizes_read(nx_tensor *tensor, nx_int_code code, PyObject *like) {
@@ -108,10 +110,21 @@ static int check(nx_tracer *tracer, nx_int_code code, nx_value left, nx_value ri
 /* Of a live one. */
 static nx_value node_of(const nxpy_symint *size) { return nx_value_node(size->tracer->ints.at[size->number], 0); }
 
-static PyObject *fix(PyObject *o) {
+static PyObject *number_of(nx_value now) { return now.tag == NX_TAG_FLOAT ? PyFloat_FromDouble(now.f) : PyLong_FromLongLong(now.i); }
+
+PyObject *nxpy_symnumber_fix(PyObject *o) {
     const nxpy_symint *size = (nxpy_symint *)o;
-    if (is_live(size) && check(size->tracer, NX_INT_EQ, node_of(size), nx_value_int(size->now)) < 0) return NULL;
-    return PyLong_FromLongLong(size->now);
+    if (is_live(size) && check(size->tracer, NX_INT_EQ, node_of(size), size->now) < 0) return NULL;
+    return number_of(size->now);
+}
+static PyObject *fix(PyObject *o) { return nxpy_symnumber_fix(o); }
+
+bool nxpy_symnumber_argument(PyObject *o, nx_value *out) {
+    if (nxpy_symint_argument(o, out)) return true;
+    PyObject *number = fix(o); /* the call is not recorded */
+    Py_XDECREF(number);
+    *out = ((nxpy_symint *)o)->now;
+    return number != NULL;
 }
 
 int nxpy_size_fix(nx_tensor *tensor, nx_int_code code, int dim, int64_t now) {
@@ -123,27 +136,30 @@ int nxpy_size_fix(nx_tensor *tensor, nx_int_code code, int dim, int64_t now) {
 }
 
 /* ---- operators ----------------------------------------------------------------------------------------------------- */
-typedef struct operand { int64_t now; nx_value value; } operand;
+typedef struct operand { nx_value now, value; } operand;
 
-/* A SymInt of the live trace, or an int that fits. */
+/* A number of the live trace, a float, or an int that fits. */
 static bool read_operand(PyObject *o, operand *out) {
     int overflow = 0;
-    if (nxpy_symint_check(o)) {
+    if (nxpy_symnumber_check(o)) {
         const nxpy_symint *size = (nxpy_symint *)o;
         if (!is_live(size)) return false;
         *out = (operand){size->now, node_of(size)};
         return true;
     }
+    if (PyFloat_CheckExact(o)) {
+        out->now = out->value = nx_value_float(PyFloat_AS_DOUBLE(o));
+        return true;
+    }
     if (!PyLong_CheckExact(o)) return false;
-    out->now = PyLong_AsLongLongAndOverflow(o, &overflow);
-    out->value = nx_value_int(out->now);
+    out->now = out->value = nx_value_int(PyLong_AsLongLongAndOverflow(o, &overflow));
     return !overflow;
 }
 
 /* The number in the place of a SymInt; what else stands there as it is. New reference. */
-static PyObject *plain(PyObject *o) { return nxpy_symint_check(o) ? fix(o) : Py_NewRef(o); }
+static PyObject *plain(PyObject *o) { return nxpy_symnumber_check(o) ? fix(o) : Py_NewRef(o); }
 
-static bool is_number(PyObject *o) { return nxpy_symint_check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o); }
+static bool is_number(PyObject *o) { return nxpy_symnumber_check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o); }
 
 /* What `fn` makes of the number. */
 static PyObject *on_fixed(PyObject *o, unaryfunc fn) {
@@ -162,11 +178,11 @@ static PyObject *on_plain(PyObject *a, PyObject *b, binaryfunc fn) {
 
 static PyObject *binary(PyObject *a, PyObject *b, nx_int_code code, binaryfunc fn) {
     operand x, y;
-    int64_t now;
+    nx_value now;
     nx_node *node;
     if (!read_operand(a, &x) || !read_operand(b, &y)) return on_plain(a, b, fn);
     nx_tracer *tracer = nxpy_size_tracer();
-    if (nx_int_compute(code, (nx_value[]){nx_value_int(x.now), nx_value_int(y.now)}, &now) != NX_OK) return on_plain(a, b, fn);
+    if (nx_int_compute(code, (nx_value[]){x.now, y.now}, &now) != NX_OK) return on_plain(a, b, fn);
     nx_status status = append(tracer, code, (nx_value[]){x.value, y.value}, &node);
     return status == NX_OK ? new_size(tracer, node, now) : raise(status);
 }
@@ -176,7 +192,7 @@ static PyObject *subtract(PyObject *a, PyObject *b) { return binary(a, b, NX_INT
 static PyObject *multiply(PyObject *a, PyObject *b) { return binary(a, b, NX_INT_MUL, PyNumber_Multiply); }
 static PyObject *floor_divide(PyObject *a, PyObject *b) { return binary(a, b, NX_INT_FLOORDIV, PyNumber_FloorDivide); }
 static PyObject *modulo(PyObject *a, PyObject *b) { return binary(a, b, NX_INT_MOD, PyNumber_Remainder); }
-static PyObject *divide(PyObject *a, PyObject *b) { return on_plain(a, b, PyNumber_TrueDivide); }
+static PyObject *divide(PyObject *a, PyObject *b) { return binary(a, b, NX_INT_TRUEDIV, PyNumber_TrueDivide); }
 static PyObject *divmod_(PyObject *a, PyObject *b) { return on_plain(a, b, PyNumber_Divmod); }
 static PyObject *shift_left(PyObject *a, PyObject *b) { return on_plain(a, b, PyNumber_Lshift); }
 static PyObject *shift_right(PyObject *a, PyObject *b) { return on_plain(a, b, PyNumber_Rshift); }
@@ -184,7 +200,9 @@ static PyObject *and_(PyObject *a, PyObject *b) { return on_plain(a, b, PyNumber
 static PyObject *or_(PyObject *a, PyObject *b) { return on_plain(a, b, PyNumber_Or); }
 static PyObject *xor_(PyObject *a, PyObject *b) { return on_plain(a, b, PyNumber_Xor); }
 
+static PyObject *plain_power(PyObject *a, PyObject *b) { return PyNumber_Power(a, b, Py_None); }
 static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus) {
+    if (modulus == Py_None) return binary(a, b, NX_INT_POW, plain_power);
     if (!is_number(a) || !is_number(b)) Py_RETURN_NOTIMPLEMENTED;
     PyObject *x = plain(a), *y = x ? plain(b) : NULL, *result = y ? PyNumber_Power(x, y, modulus) : NULL;
     Py_XDECREF(x);
@@ -195,15 +213,23 @@ static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus) {
 static PyObject *negative(PyObject *o) {
     const nxpy_symint *size = (nxpy_symint *)o;
     nx_node *node;
-    if (!is_live(size)) return PyLong_FromLongLong(-size->now);
+    nx_value now;
+    if (!is_live(size) || nx_int_compute(NX_INT_NEG, &size->now, &now) != NX_OK) return on_fixed(o, PyNumber_Negative);
     nx_status status = append(size->tracer, NX_INT_NEG, (nx_value[]){node_of(size)}, &node);
-    return status == NX_OK ? new_size(size->tracer, node, -size->now) : raise(status);
+    return status == NX_OK ? new_size(size->tracer, node, now) : raise(status);
 }
 static PyObject *positive(PyObject *o) { return Py_NewRef(o); }
 static PyObject *absolute(PyObject *o) { return on_fixed(o, PyNumber_Absolute); }
 static PyObject *invert(PyObject *o) { return on_fixed(o, PyNumber_Invert); }
 static PyObject *to_float(PyObject *o) { return on_fixed(o, PyNumber_Float); }
 static PyObject *text(PyObject *o) { return on_fixed(o, PyObject_Str); }
+
+static PyObject *compare_plain(PyObject *a, PyObject *b, int op) {
+    PyObject *p = plain(a), *q = p ? plain(b) : NULL, *result = q ? PyObject_RichCompare(p, q, op) : NULL;
+    Py_XDECREF(p);
+    Py_XDECREF(q);
+    return result;
+}
 
 /* Answers for now and leaves what it answered as a check: the comparison itself or its opposite. */
 static PyObject *compare(PyObject *a, PyObject *b, int op) {
@@ -213,23 +239,20 @@ static PyObject *compare(PyObject *a, PyObject *b, int op) {
     operand x, y;
     if (!read_operand(a, &x) || !read_operand(b, &y)) {
         if (!is_number(b)) Py_RETURN_NOTIMPLEMENTED;
-        PyObject *p = plain(a), *q = p ? plain(b) : NULL, *result = q ? PyObject_RichCompare(p, q, op) : NULL;
-        Py_XDECREF(p);
-        Py_XDECREF(q);
-        return result;
+        return compare_plain(a, b, op);
     }
-    int64_t holds;
-    nx_status status = nx_int_compute(codes[op].yes, (nx_value[]){nx_value_int(x.now), nx_value_int(y.now)}, &holds);
-    if (status != NX_OK) return raise(status);
-    if (check(nxpy_size_tracer(), holds ? codes[op].yes : codes[op].no, x.value, y.value) < 0) return NULL;
-    return PyBool_FromLong((long)holds);
+    nx_value holds;
+    nx_status status = nx_int_compute(codes[op].yes, (nx_value[]){x.now, y.now}, &holds);
+    if (status != NX_OK) return compare_plain(a, b, op);
+    if (check(nxpy_size_tracer(), holds.i ? codes[op].yes : codes[op].no, x.value, y.value) < 0) return NULL;
+    return PyBool_FromLong((long)holds.i);
 }
 
 static int truth(PyObject *o) {
     const nxpy_symint *size = (nxpy_symint *)o;
-    nx_int_code code = size->now ? NX_INT_NE : NX_INT_EQ;
-    if (is_live(size) && check(size->tracer, code, node_of(size), nx_value_int(0)) < 0) return -1;
-    return size->now != 0;
+    bool holds = size->now.tag == NX_TAG_FLOAT ? size->now.f != 0 : size->now.i != 0;
+    if (is_live(size) && check(size->tracer, holds ? NX_INT_NE : NX_INT_EQ, node_of(size), nx_value_int(0)) < 0) return -1;
+    return holds;
 }
 
 static Py_hash_t hash(PyObject *o) {
@@ -244,15 +267,28 @@ static PyObject *format(PyObject *o, PyObject *spec) {
     return result;
 }
 /* isinstance(size, int) holds, as it does under torch.compile. */
-static PyObject *get_class(PyObject *o, void *unused) { return Py_NewRef(&PyLong_Type); }
+static PyObject *get_class(PyObject *o, void *unused) { return Py_NewRef(nxpy_class_of(o)); }
+static PyObject *to_int(PyObject *o) { return on_fixed(o, PyNumber_Long); }
 
 static PyNumberMethods numbers = {
     .nb_add = add, .nb_subtract = subtract, .nb_multiply = multiply, .nb_floor_divide = floor_divide, .nb_remainder = modulo,
     .nb_true_divide = divide, .nb_divmod = divmod_, .nb_power = power, .nb_negative = negative, .nb_positive = positive,
     .nb_absolute = absolute, .nb_invert = invert, .nb_bool = truth, .nb_lshift = shift_left, .nb_rshift = shift_right,
     .nb_and = and_, .nb_or = or_, .nb_xor = xor_, .nb_int = fix, .nb_index = fix, .nb_float = to_float};
-static PyMethodDef methods[] = {{"__format__", format, METH_O, "As the number's."}, {NULL}};
-static PyGetSetDef getset[] = {{"__class__", get_class, NULL, "int", NULL}, {NULL}};
+static PyNumberMethods real_numbers = { /* a float has no __index__ */
+    .nb_add = add, .nb_subtract = subtract, .nb_multiply = multiply, .nb_floor_divide = floor_divide, .nb_remainder = modulo,
+    .nb_true_divide = divide, .nb_divmod = divmod_, .nb_power = power, .nb_negative = negative, .nb_positive = positive,
+    .nb_absolute = absolute, .nb_bool = truth, .nb_int = to_int, .nb_float = to_float};
+static PyObject *round_(PyObject *o, PyObject *const *args, Py_ssize_t n) {
+    PyObject *number = fix(o), *rounded = number ? PyObject_GetAttrString(number, "__round__") : NULL;
+    PyObject *result = rounded ? PyObject_Vectorcall(rounded, args, (size_t)n, NULL) : NULL;
+    Py_XDECREF(number);
+    Py_XDECREF(rounded);
+    return result;
+}
+static PyMethodDef methods[] = {{"__format__", format, METH_O, "As the number's."},
+                                {"__round__", (PyCFunction)(void (*)(void))round_, METH_FASTCALL, "As the number's."}, {NULL}};
+static PyGetSetDef getset[] = {{"__class__", get_class, NULL, "int or float", NULL}, {NULL}};
 PyTypeObject nxpy_symint_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.SymInt",
                                  .tp_basicsize = sizeof(nxpy_symint),
                                  .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
@@ -260,7 +296,15 @@ PyTypeObject nxpy_symint_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch
                                  .tp_as_number = &numbers, .tp_richcompare = compare, .tp_hash = hash, .tp_repr = text,
                                  .tp_str = text, .tp_methods = methods, .tp_getset = getset};
 
+PyTypeObject nxpy_symfloat_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.SymFloat",
+                                   .tp_basicsize = sizeof(nxpy_symint),
+                                   .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   .tp_doc = "A float that a compiled graph does not fix: one that was another at an earlier call.",
+                                   .tp_as_number = &real_numbers, .tp_richcompare = compare, .tp_hash = hash, .tp_repr = text,
+                                   .tp_str = text, .tp_methods = methods, .tp_getset = getset};
+
 int nxpy_add_size(PyObject *module) {
-    if (PyType_Ready(&nxpy_symint_type) < 0) return -1;
+    if (PyType_Ready(&nxpy_symint_type) < 0 || PyType_Ready(&nxpy_symfloat_type) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "SymFloat", (PyObject *)&nxpy_symfloat_type) < 0) return -1;
     return PyModule_AddObjectRef(module, "SymInt", (PyObject *)&nxpy_symint_type);
 }

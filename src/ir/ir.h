@@ -107,13 +107,24 @@ typedef enum nx_int_code {
 int nx_node_int_code(const nx_node *node); /* an nx_int_code, -1: it gives no integer */
 /* A call that gives an integer; its users have NX_TAG_NODE where an INT is expected, or in a LIST where INTS are. */
 NX_MUST_USE nx_status nx_graph_append_int(nx_graph *graph, nx_int_code code, const nx_value *args, nx_node **out);
-/* Its value for arguments that are known: tensors, INTs. NX_VALUE: there is none, or a check does not hold. */
-NX_MUST_USE nx_status nx_int_compute(nx_int_code code, const nx_value *args, int64_t *out);
-/* The same graph for inputs of these shapes and these integers (INPUT k is given[k]), every integer a number;
- * ints[n_wanted]: the values of the nodes `wanted`.
+/* Its value (INT or FLOAT) for arguments that are known: tensors, INTs, FLOATs. NX_VALUE: there is none that is exactly Python's,
+ * or a check does not hold. */
+NX_MUST_USE nx_status nx_int_compute(nx_int_code code, const nx_value *args, nx_value *out);
+/* A number that calls of the fitted graph have as a tensor of no dimensions: an input behind the others. */
+typedef struct nx_open_number { nx_node *node; nx_dtype dtype; } nx_open_number;
+/* The dtype of such a tensor in the place of argument `arg` of `node`, a number: with it the call gives the same bits; NX_N_DTYPES:
+ * there is none, and the call needs the number itself. */
+nx_dtype nx_number_dtype(const nx_node *node, int arg);
+typedef struct nx_fit {
+    nx_tensor *const *inputs; /* like those of the calls; n_inputs, then n_open fakes of no dimensions */
+    const nx_value *given;    /* INPUT and FLOAT k is given[k] */
+    nx_node *const *wanted;   /* nodes whose values are asked for */
+    const nx_open_number *open;
+    int n_inputs, n_given, n_wanted, n_open;
+} nx_fit;
+/* The same graph for these inputs and these numbers, every other number a constant; values[n_wanted].
  * NX_VALUE or what an operator says: the graph does not hold for such inputs. */
-NX_MUST_USE nx_status nx_graph_fit(const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, const int64_t *given,
-                                   int n_given, nx_node *const *wanted, int n_wanted, int64_t *ints, nx_graph **out);
+NX_MUST_USE nx_status nx_graph_fit(const nx_graph *graph, const nx_fit *to, nx_value *values, nx_graph **out);
 
 /* ---- text ------------------------------------------------------------------------------------------------------------ */
 /* nx_graph_print / nx_graph_parse of narthex.h: the .nx form. Python form, as FX prints it: */
@@ -157,7 +168,10 @@ typedef struct nx_tracer {
 } nx_tracer;
 /* An integer of the graph as an argument of a call while a tracer records at CAPTURE: `number` is its place in tracer.ints.
  * In the place of a list of ints a LIST of such and of plain INTs may stand. Only the recorder ever sees it. */
-static inline nx_value nx_value_size(int64_t now, int number) { return (nx_value){.tag = NX_TAG_INT, .n = number + 1, .i = now}; }
+static inline nx_value nx_value_size(nx_value now, int number) {
+    now.n = number + 1;
+    return now;
+}
 NX_MUST_USE nx_status nx_tracer_push(nx_tracer *tracer); /* adds its key to the thread's included keys */
 void nx_tracer_pop(nx_tracer *tracer);                   /* and forgets all tensors */
 NX_MUST_USE nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result);

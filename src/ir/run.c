@@ -85,10 +85,8 @@ static void release(machine *m, const nx_graph *graph) {
 
 /* An integer of a captured graph. */
 static nx_status run_int(machine *m, const nx_node *node, nx_int_code code) {
-    int64_t value;
     NX_TRY(nx_args_resolve(node->args, node->n_args, get_value, m, m->scratch));
-    NX_TRY(nx_int_compute(code, m->scratch, &value));
-    m->ints[node->order] = nx_value_int(value);
+    NX_TRY(nx_int_compute(code, m->scratch, &m->ints[node->order]));
     nx_node_each_input(node, finish_use, m);
     return NX_OK;
 }

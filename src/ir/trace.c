@@ -145,7 +145,7 @@ static nx_status to_nodes(const lookup *look, const nx_value *in, int n, nx_valu
             *spare += in[i].n;
             NX_TRY(to_nodes(look, in[i].list, in[i].n, inner, spare));
             to[i] = nx_value_list(inner, in[i].n);
-        } else if (in[i].tag == NX_TAG_INT && in[i].n > 0) {
+        } else if ((in[i].tag == NX_TAG_INT || in[i].tag == NX_TAG_FLOAT) && in[i].n > 0) {
             if (in[i].n > look->tracer->ints.n) return nx_fail(NX_RUNTIME, "%s: a size of another trace", look->op->def->name);
             to[i] = nx_value_node(look->tracer->ints.at[in[i].n - 1], 0);
         } else {
@@ -206,7 +206,7 @@ static nx_status make_plain(const nx_op *op, const nx_value **in, nx_value *plai
     if (op->def->n_in > n_plain) return nx_fail(NX_NOT_IMPLEMENTED, "%s: more than %d arguments", op->def->name, n_plain);
     for (int i = 0; i < op->def->n_in; i++) {
         plain[i] = (*in)[i];
-        if (plain[i].tag == NX_TAG_INT) plain[i].n = 0;
+        if (plain[i].tag == NX_TAG_INT || plain[i].tag == NX_TAG_FLOAT) plain[i].n = 0;
     }
     *in = plain;
     return nx__ints_plain(op, plain, sizes, n_sizes);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,10 @@ def test_a_growing_length_compiles_once_more(function, mode):
     assert entries_over(function, [3, 4, 5, 9, 2, 5, 16], mode=mode) == [1, 2, 2, 2, 2, 2, 2]
 
 
+def test_arithmetic_of_floats_is_computed_for_each_size():
+    assert entries_over(lambda x: (x * x.size(1) ** -0.5, x.size(1) / 2), [3, 4, 5, 4]) == [1, 2, 2, 2]
+
+
 def test_one_and_zero_are_sizes_like_others():
     assert entries_over(lambda x: x.sum(1) + x.size(1), [3, 4, 1, 0]) == [1, 2, 2, 2]
 
@@ -74,7 +79,7 @@ def test_a_branch_on_a_size_is_checked():
 
 def test_a_size_that_python_code_needs_is_checked():
     def function(x):
-        return x * x.size(1) ** -0.5
+        return x * math.sqrt(x.size(1))
 
     assert entries_over(function, [3, 4, 5, 4]) == [1, 2, 3, 3]
 
@@ -342,3 +347,95 @@ def test_a_recompilation_names_the_size_and_the_line():
     for n in (4, 5, 12):
         compiled(torch.ones(n))
     assert compiled.recompiles[1] == f"size 0 of l_x_ is 12, and the trace went by <= 10 at line {line}"
+
+
+# ---- numbers of Python: what was another number at an earlier call is left open -------------------------------------
+FACTOR = 0.0
+NUMBERS = {
+    "arguments": lambda x, n: (x * n, n * x, x + n, n + x, x - n, n - x, x / n, x > n, x <= n),
+    "arithmetic": lambda x, n: (x * (1 - n) + n * 2, x / (n + 1), -n, n * 3, n / 2, 0.9**n),
+    "a branch": lambda x, n: x * n if n > 0 else x - n,
+    "in place": lambda x, n: x.clone().mul_(n).add_(n).sub_(n).div_(n),
+    "no dimensions": lambda x, n: x.sum() * n + n,
+    "half": lambda x, n: x.half() * n,
+    "integers": lambda x, n: x.long() * n,
+    "a host argument": lambda x, n: (x.clamp(min=n), torch.full((2,), n)),
+    "both": lambda x, n: (x * n).clamp(max=n),
+    "text": lambda x, n: (x * n, isinstance(n, (int, float)), type(n).__name__),
+    "kept": lambda x, n: {"n": n, "x": [x, n]},
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("step", [1, 0.25], ids=["int", "float"])
+@pytest.mark.parametrize("options", [{}, {"backend": "eager"}, {"mode": "reduce-overhead"}])
+def test_a_number_that_varies_compiles_once_more(name, step, options):
+    function, x = NUMBERS[name], torch.randn(3, 4)
+    compiled = torch.compile(function, **options)
+    for k in range(1, 12):
+        assert same_bits(compiled(x, k * step), function(x, k * step)), k
+    assert compiled.entries == 2
+
+
+def same_bits(x, y):
+    if isinstance(x, torch.Tensor):
+        return x.dtype == y.dtype and x.tolist() == y.tolist()
+    if isinstance(x, (tuple, list)):
+        return type(x) is type(y) and len(x) == len(y) and all(map(same_bits, x, y))
+    if isinstance(x, dict):
+        return list(x) == list(y) and all(same_bits(x[k], y[k]) for k in x)
+    return type(x) is type(y) and x == y
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls, self.scale, self.linear = 0, 1.0, torch.nn.Linear(4, 4)
+        self.settings, self.list = {"rate": 0.5, "seen": 0}, [0.5]
+
+    def forward(self, x):
+        global FACTOR
+        self.calls += 1
+        self.settings["seen"] += 2
+        FACTOR = FACTOR + 1.5
+        return self.linear(x) * self.scale * self.settings["rate"] + FACTOR + self.calls * self.list[0]
+
+
+def test_counters_and_settings_of_objects_compile_a_few_times():
+    global FACTOR
+    x, plain, model = torch.randn(3, 4), Counting(), Counting()
+    model.load_state_dict(plain.state_dict())
+    compiled, counts = torch.compile(model), []
+    for k in range(12):
+        results = []
+        for one in (plain, compiled):
+            FACTOR = k * 0.5
+            one.scale, one.settings["rate"], one.list[0] = 1.0 + k, 0.1 * k, 0.25 * k
+            results.append(one(x).tolist())
+        assert results[0] == results[1]
+        assert (plain.calls, plain.settings) == (model.calls, model.settings)
+        counts.append(compiled.forward.entries)
+    assert counts[-1] == counts[2] <= 3
+
+
+def test_gradients_with_a_number_that_varies():
+    function = torch.compile(lambda w, n: ((w * n) ** 2).sum() / n)
+    for k in range(1, 6):
+        a, b = torch.ones(3).requires_grad_(), torch.ones(3).requires_grad_()
+        function(a, k * 0.5).backward()
+        (((b * (k * 0.5)) ** 2).sum() / (k * 0.5)).backward()
+        assert a.grad.tolist() == b.grad.tolist()
+    assert function.entries == 2
+
+
+def test_large_ints_and_other_types_are_told_apart():
+    function, x = torch.compile(lambda x, n: (x * n, n + 1)), torch.ones(2)
+    for n in [1, 2, 3, 2**53 + 1, 1.5, True, 4, -(2**60), float("inf"), 5]:
+        assert same_bits(function(x, n), (x * n, n + 1)), n
+
+
+def test_what_compiles_for_every_number_stops():
+    function, x = torch.compile(lambda x, n: x.clamp(min=n)), torch.randn(3)
+    with pytest.warns(UserWarning, match="runs uncompiled"):
+        for k in range(60):
+            assert function(x, k / 8).tolist() == x.clamp(min=k / 8).tolist()

@@ -69,8 +69,18 @@ def namespace(seed):
         out.append("noisy")
         return x + 1
 
-    names = {"torch": torch, "ones": ones, "out": out, "helper": helper, "noisy": noisy, "G_K": 3, "G_LIST": [],
-             "Pair": Pair, "count": count, "scope": scope}
+    names = {
+        "torch": torch,
+        "ones": ones,
+        "out": out,
+        "helper": helper,
+        "noisy": noisy,
+        "G_K": 3,
+        "G_LIST": [],
+        "Pair": Pair,
+        "count": count,
+        "scope": scope,
+    }
     text, file = random_programs.source(seed), f"<program {seed}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     exec(compile(text, file, "exec"), names)
