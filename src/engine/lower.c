@@ -309,18 +309,58 @@ static nx_status lower_output(nx__lower *l, const nx_node *node, int at) {
 /* ---- addresses ------------------------------------------------------------------------------- */
 /* What each run on the CPU fills in. Operands of direct steps are left out: their loops are given bare
  * pointers. */
+static bool is_patched(const nx_program *p, const nx__reference *reference) {
+    return !nx__slot_static(&p->buffers.at[reference->buffer]) && !reference->by_pointer;
+}
+
+/* first: by slot, becomes where its patches begin. Those of late results stand behind all others, in the order of making. */
+static int place_patches(nx_program *p, int *first) {
+    int n_slots = p->n_inputs + p->n_fresh, n = 0, early;
+    for (int i = 0; i < p->references.n; i++) {
+        const nx__reference *reference = &p->references.at[i];
+        if (is_patched(p, reference)) first[nx__slot(p, &p->buffers.at[reference->buffer])]++;
+    }
+    for (int k = 0; k < p->n_late; k++) {
+        nx__late *late = &p->late[k];
+        late->end = first[p->n_inputs + late->result];
+        first[p->n_inputs + late->result] = -1 - k;
+    }
+    for (int slot = 0; slot < n_slots; slot++) {
+        int own = first[slot];
+        if (own < 0) continue;
+        first[slot] = n;
+        n += own;
+    }
+    early = n;
+    for (int k = 0; k < p->n_late; k++) {
+        nx__late *late = &p->late[k];
+        late->begin = n;
+        late->end = n += late->end;
+        first[p->n_inputs + late->result] = late->begin;
+    }
+    return early;
+}
+
 static nx_status make_patches(nx_program *p) {
     p->patches = nx__keep(p, sizeof *p->patches * (size_t)p->references.n);
     p->base = nx__keep(p, sizeof *p->base * (size_t)(p->n_inputs + p->n_fresh));
     p->made = nx__keep(p, sizeof *p->made * (size_t)p->n_fresh);
     p->given = nx__keep(p, sizeof *p->given * (size_t)p->n_outputs);
-    if (!p->patches || !p->base || !p->made || !p->given) return NX_NO_MEMORY;
+    size_t bytes = sizeof(int) * (size_t)(p->n_inputs + p->n_fresh + 1);
+    int *first = nx_alloc_zeroed(bytes); /* by slot */
+    if (first == NULL) return nx_fail_memory(bytes);
+    if (!p->patches || !p->base || !p->made || !p->given) {
+        nx_free(first);
+        return NX_NO_MEMORY;
+    }
+    p->n_patches = place_patches(p, first);
     for (int i = 0; i < p->references.n; i++) {
         const nx__reference *reference = &p->references.at[i];
-        const nx__buffer *buffer = &p->buffers.at[reference->buffer];
-        if (nx__slot_static(buffer) || reference->by_pointer) continue;
-        p->patches[p->n_patches++] = (nx__patch){reference->where, nx__slot(p, buffer), reference->offset};
+        if (!is_patched(p, reference)) continue;
+        int slot = nx__slot(p, &p->buffers.at[reference->buffer]);
+        p->patches[first[slot]++] = (nx__patch){reference->where, slot, reference->offset};
     }
+    nx_free(first);
     return NX_OK;
 }
 
@@ -432,6 +472,7 @@ static nx_status lower(nx_graph *graph, nx_device device, bool fuse, const int *
     NX_TRY_FAIL(nx__scatters_find(&l, graph, result_of));
     NX_TRY_FAIL(lower_nodes(&l, spans));
     NX_TRY_FAIL(nx__plan_memory(p));
+    NX_TRY_FAIL(nx__plan_results(p));
     NX_TRY_FAIL(nx__plan_releases(p));
     NX_TRY_FAIL(make_patches(p));
     NX_TRY_FAIL(cut_parts(p));

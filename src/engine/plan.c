@@ -1,10 +1,11 @@
 /* Where intermediates lie: one arena (feature memory), offsets by lifetime. A buffer lives from the step that
  * makes it to the last step that reads it; two that live at the same time do not overlap. A result of an
  * elementwise step takes the memory of an operand that dies there, if every use of that operand in the step
- * has the result's layout. Larger buffers are placed first, each at the lowest offset that is free for its
- * life. */
+ * has the result's layout; where it is a result of the program, the operand lies in the result from its beginning.
+ * Larger buffers are placed first, each at the lowest offset that is free for its life. */
 #include "engine/program.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 enum { ALIGNMENT = 64 };
@@ -60,11 +61,18 @@ static bool may_replace(const nx_program *p, int begin, int end, const nx__refer
     return true;
 }
 
+/* An intermediate, and those that it follows in place, lie in the memory of a result. */
+static void move_to_result(nx_program *p, int intermediate, int result) {
+    for (int i = intermediate; i >= 0; i = p->buffers.at[i].in_place_of) {
+        p->buffers.at[i].space = NX__RESULT;
+        p->buffers.at[i].index = result;
+    }
+}
+
 static void find_replaced(nx_program *p, int begin, int end, const nx__reference *made) {
     nx__buffer *buffer = &p->buffers.at[made->buffer];
-    if (buffer->space != NX__FEATURE || buffer->first != made->step || buffer->in_place_of >= 0 ||
-        buffer->bytes == 0)
-        return;
+    bool is_made = buffer->space == NX__FEATURE || buffer->space == NX__RESULT;
+    if (!is_made || buffer->first != made->step || buffer->in_place_of >= 0 || buffer->bytes == 0) return;
     for (int i = begin; i < end; i++) {
         const nx__reference *read = &p->references.at[i];
         if (read->tensor == NULL || read->buffer == made->buffer || !may_replace(p, begin, end, read, made))
@@ -74,6 +82,7 @@ static void find_replaced(nx_program *p, int begin, int end, const nx__reference
             taken = taken || p->buffers.at[p->references.at[k].buffer].in_place_of == read->buffer;
         if (taken) continue;
         buffer->in_place_of = read->buffer;
+        if (buffer->space == NX__RESULT) move_to_result(p, read->buffer, buffer->index);
         return;
     }
 }
@@ -201,6 +210,35 @@ nx_status nx__plan_memory(nx_program *p) {
     if (status == NX_OK) status = find_live(p, pieces, n);
     nx_free(room);
     return status;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+enum { LATE_BYTES = 256 << 10 };
+
+static int by_making(const void *a, const void *b) {
+    const nx__late *x = a, *y = b;
+    return x->step != y->step ? x->step - y->step : x->result - y->result;
+}
+
+/* A result of some size is made when the first step that writes it comes: until then others use the memory. */
+nx_status nx__plan_results(nx_program *p) {
+    p->late = nx__keep(p, sizeof *p->late * (size_t)p->n_fresh);
+    if (p->late == NULL) return NX_NO_MEMORY;
+    for (int k = 0; k < p->n_fresh; k++) p->late[k] = (nx__late){.step = INT_MAX, .result = k};
+    for (int i = 0; i < p->buffers.n; i++) {
+        const nx__buffer *buffer = &p->buffers.at[i];
+        if (buffer->space != NX__RESULT) continue;
+        nx__late *late = &p->late[buffer->index];
+        if (late->step > buffer->first) late->step = buffer->first;
+        if (buffer->bytes < LATE_BYTES) late->step = 0; /* not worth the while */
+    }
+    for (int k = 0; k < p->n_fresh; k++)
+        if (p->late[k].step > 0 && p->late[k].step < p->steps.n) p->late[p->n_late++] = p->late[k];
+    if (p->n_late == 0) return NX_OK;
+    if ((p->is_late = nx__keep(p, (size_t)p->n_fresh)) == NULL) return NX_NO_MEMORY;
+    for (int k = 0; k < p->n_late; k++) p->is_late[p->late[k].result] = true;
+    qsort(p->late, (size_t)p->n_late, sizeof *p->late, by_making);
+    return NX_OK;
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */

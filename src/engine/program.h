@@ -112,6 +112,9 @@ typedef struct nx__step {
     const nx__tile *tile;      /* NULL: an operator */
 } nx__step;
 
+/* A large result that is made before `step`, which writes it first; patches begin .. end are its addresses. */
+typedef struct nx__late { int step, result, begin, end; } nx__late;
+
 /* After `step` nothing reads the input any more. */
 typedef struct nx__release { int step, input; } nx__release;
 
@@ -145,8 +148,11 @@ struct nx_program {
     NX_VEC(int) parts;         /* a run on the CPU polls between them: the steps up to the end of each but the last */
     NX_VEC(nx__buffer) buffers;
     NX_VEC(nx__reference) references;
-    nx__patch *patches;        /* done at each run on the CPU */
+    nx__patch *patches;        /* done at each run on the CPU: n_patches at once, then those of late results */
     int n_patches;
+    nx__late *late;            /* by step; a run on the CPU makes these on the way, and all others before */
+    int n_late;
+    bool *is_late;             /* by result; NULL: none is */
     size_t const_bytes, feature_bytes;
     uint64_t plan_steps;       /* that planning the memory took: tests hold it to be nearly linear */
     size_t live_bytes;         /* the most that intermediates need at one step: no plan has less feature memory */
@@ -242,6 +248,7 @@ uint64_t nx__alive_steps(const nx__alive *alive); /* that questions took so far 
 
 /* ---- memory plan (plan.c) -------------------------------------------------------------------- */
 nx_status nx__plan_memory(nx_program *program);
+nx_status nx__plan_results(nx_program *program);  /* after the memory: which are late */
 nx_status nx__plan_releases(nx_program *program);
 
 /* ---- running (run.c) ------------------------------------------------------------------------- */

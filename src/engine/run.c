@@ -150,10 +150,15 @@ static void adopt_given(nx_program *p, nx_tensor *const *inputs) {
     }
 }
 
+static inline nx_status make_result(nx_program *p, int k) {
+    if (p->made[k] == NULL) NX_TRY(nx_tensor_new_layout(&p->fresh[k], &p->made[k]));
+    p->base[p->n_inputs + k] = p->made[k]->a.data;
+    return NX_OK;
+}
+
 static inline nx_status make_results(nx_program *p) {
     for (int k = 0; k < p->n_fresh; k++) {
-        if (p->made[k] == NULL) NX_TRY(nx_tensor_new_layout(&p->fresh[k], &p->made[k]));
-        p->base[p->n_inputs + k] = p->made[k]->a.data;
+        if (NX_LIKELY(!p->is_late || !p->is_late[k])) NX_TRY(make_result(p, k));
     }
     return NX_OK;
 }
@@ -221,14 +226,25 @@ static void let_go(nx_tensor **input) {
     *input = NULL;
 }
 
-/* Between the steps inputs go that no later one reads. */
-static nx_status call_steps_taking(nx_program *p, nx_tensor **inputs) {
+static inline void patch(const nx_program *p, const nx__patch *at, const nx__patch *end) {
+    for (; at < end; at++) *at->where = (char *)p->base[at->slot] + at->offset;
+}
+
+/* Between the steps large results are made, and inputs go that no later one reads. taken: NULL: none goes. */
+static nx_status call_steps_staged(nx_program *p, nx_tensor **taken) {
     const nx__step *all = p->steps.at;
+    const nx__late *late = p->late, *last = late + p->n_late;
+    int n_releases = taken ? p->n_releases : 0;
     for (int begin = 0, part = 0, r = 0; begin < p->steps.n;) {
+        for (; late < last && late->step == begin; late++) {
+            NX_TRY(make_result(p, late->result));
+            patch(p, p->patches + late->begin, p->patches + late->end);
+        }
         int end = part < p->parts.n ? p->parts.at[part] : p->steps.n;
-        if (r < p->n_releases && p->releases[r].step + 1 < end) end = p->releases[r].step + 1;
+        if (r < n_releases && p->releases[r].step + 1 < end) end = p->releases[r].step + 1;
+        if (late < last && late->step < end) end = late->step;
         NX_TRY(call_part(all + begin, all + end));
-        for (; r < p->n_releases && p->releases[r].step < end; r++) let_go(&inputs[p->releases[r].input]);
+        for (; r < n_releases && p->releases[r].step < end; r++) let_go(&taken[p->releases[r].input]);
         if (part < p->parts.n && p->parts.at[part] == end) {
             NX_TRY(nx_poll());
             part++;
@@ -273,6 +289,7 @@ static nx_status follow_stream(nx_program *p, nx_stream *stream) {
 static nx_status launch_steps(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken) {
     nx_stream *stream = nx_stream_current(p->device);
     NX_TRY(follow_stream(p, stream));
+    for (int k = 0; k < p->n_late; k++) NX_TRY(make_result(p, p->late[k].result));
     bind_launches(p, inputs);
     for (int i = 0, r = 0; i < p->steps.n; i++) {
         const nx__step *step = &p->steps.at[i];
@@ -286,10 +303,8 @@ static nx_status launch_steps(nx_program *p, nx_tensor *const *inputs, nx_tensor
 
 static nx_status call_or_launch(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken, bool launches) {
     if (NX_UNLIKELY(launches)) return launch_steps(p, inputs, taken);
-    for (const nx__patch *patch = p->patches, *end = patch + p->n_patches; patch < end; patch++) {
-        *patch->where = (char *)p->base[patch->slot] + patch->offset;
-    }
-    return NX_UNLIKELY(taken != NULL) ? call_steps_taking(p, taken) : call_steps(p);
+    patch(p, p->patches, p->patches + p->n_patches);
+    return NX_UNLIKELY(taken != NULL || p->n_late) ? call_steps_staged(p, taken) : call_steps(p);
 }
 
 static inline nx_status run_steps(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken) {

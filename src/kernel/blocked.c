@@ -103,12 +103,13 @@ enum {
     MOST_PARTS = 16, LEAST_PARTS = 2 /* of a cell: panels side by side, and as many rows as a panel has at most */
 };
 
-/* Columns first .. first + columns of a product, cut into cells of `rows` rows and `panels` panels. */
+/* Columns first .. first + columns of a product and first_k .. first_k + k of its sums, cut into cells of `rows` rows and
+ * `panels` panels. */
 typedef struct spread {
     const nx_product *p;
     const nx__panels *level;
-    float *b;                     /* packed: panel after panel, each of them all of k */
-    int64_t first, columns, rows, panels, across;
+    float *b;                     /* packed: panel after panel, each of them k deep */
+    int64_t first, columns, first_k, k, rows, panels, across;
 } spread;
 
 static int64_t n_panels(const spread *w) { return (w->columns + w->level->columns - 1) / w->level->columns; }
@@ -118,8 +119,9 @@ static nx_status pack_panels(void *arg, int64_t begin, int64_t end) {
     const nx_product *p = w->p;
     for (int64_t j = begin; j < end; j++) {
         int64_t column = j * w->level->columns;
-        w->level->pack_b(w->b + column * p->k, p->b + (w->first + column) * p->b_column_step, p->b_k_step, p->b_column_step,
-                         p->k, nx_least(w->level->columns, w->columns - column));
+        const float *from = p->b + w->first_k * p->b_k_step + (w->first + column) * p->b_column_step;
+        w->level->pack_b(w->b + column * w->k, from, p->b_k_step, p->b_column_step, w->k,
+                         nx_least(w->level->columns, w->columns - column));
     }
     return NX_OK;
 }
@@ -129,12 +131,12 @@ static nx_status pack_panels(void *arg, int64_t begin, int64_t end) {
 static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t panel, int64_t end, float *strip) {
     const nx_product *p = w->p;
     blocks block = {.p = p, .panels = w->level, .b = w->b};
-    for (block.first_k = 0; block.first_k < p->k; block.first_k += block.k) {
+    for (block.first_k = w->first_k; block.first_k < w->first_k + w->k; block.first_k += block.k) {
         block.k = nx_least(DEPTH, p->k - block.first_k);
         for (int64_t j = panel; j < end; j++) {
             int64_t column = j * w->level->columns;
             nx__panel at = panel_at(&block, row, w->first + column);
-            at.packed = w->b + column * p->k + block.first_k * w->level->columns;
+            at.packed = w->b + column * w->k + (block.first_k - w->first_k) * w->level->columns;
             at.is_packed = true;
             if (strip) {
                 if (j == panel) w->level->pack_a(strip, at.a, p->a_row_step, p->a_k_step, block.k, rows);
@@ -175,6 +177,12 @@ static int64_t cut_cells(spread *w) {
     }
 }
 
+static nx_status multiply_packed(spread *w) {
+    int64_t cells = cut_cells(w);
+    NX_TRY(nx_parallel(n_panels(w), nx_least(n_panels(w), 4), pack_panels, w));
+    return nx_parallel(cells, 1, multiply_cells, w);
+}
+
 nx_status nx_product_spread(const nx_product *p) {
     int64_t work = p->m * p->n * p->k;
     if (nx_num_threads() == 1 || work < 2 * WORTH_SPLITTING) {
@@ -188,14 +196,16 @@ nx_status nx_product_spread(const nx_product *p) {
     int64_t most = PACKED / p->k / width * width;
     if (most < MOST_PARTS * width) most = MOST_PARTS * width;
     most = nx_least(most, whole);
-    w.b = nx_alloc(sizeof(float) * (size_t)(most * p->k));
-    if (w.b == NULL) return nx_fail_memory(sizeof(float) * (size_t)(most * p->k));
+    const int64_t deepest = most * p->k <= PACKED ? p->k : nx_least(p->k, PACKED / most / DEPTH * DEPTH); /* in turns */
+    w.b = nx_alloc(sizeof(float) * (size_t)(most * deepest));
+    if (w.b == NULL) return nx_fail_memory(sizeof(float) * (size_t)(most * deepest));
     nx_status status = NX_OK;
     for (; w.first < p->n && status == NX_OK; w.first += w.columns) {
         w.columns = nx_least(most, p->n - w.first);
-        int64_t cells = cut_cells(&w);
-        status = nx_parallel(n_panels(&w), nx_least(n_panels(&w), 4), pack_panels, &w);
-        if (status == NX_OK) status = nx_parallel(cells, 1, multiply_cells, &w);
+        for (w.first_k = 0; w.first_k < p->k && status == NX_OK; w.first_k += w.k) {
+            w.k = nx_least(deepest, p->k - w.first_k);
+            status = multiply_packed(&w);
+        }
     }
     nx_free(w.b);
     return status;

@@ -81,6 +81,48 @@ def test_saved_values_go_after_their_last_reader(retain):
             loss.backward()
 
 
+def test_a_result_is_made_when_it_is_written():
+    """Gradients of 4 MB each, made one after the other while as much of what is saved goes."""
+    x, weights = nt.randn(1000, 1000), [nt.randn(1000, 1000, requires_grad=True) for _ in range(8)]
+
+    def layers(x, *weights):
+        for w in weights:
+            x = (x * w).cumsum(0)
+        return x.sum()
+
+    f = nt.compile(layers)
+    f(x, *weights).backward()
+    expected = [w.grad for w in weights]
+    for w in weights:
+        w.grad = None
+    loss = f(x, *weights)
+    saved = _memory.memory_allocated()
+    _memory.reset_peak_memory_stats()
+    loss.backward()
+    assert _memory.max_memory_allocated() - saved < 18 << 20  # of 32 MB that the gradients take
+    assert all(nt.equal(w.grad, g) for w, g in zip(weights, expected, strict=True))
+
+
+def test_a_sum_that_is_a_result_lies_where_its_operand_lay():
+    """Of two gradients of one tensor the first is made in the result, and the second one is added to it there."""
+    made = []
+
+    def backend(gm, inputs):
+        made.append(gm.graph._c.aot(False).compile("max-autotune"))
+        return made[0]
+
+    def f(x, y):
+        first = x @ y
+        return first.cumsum(0).cumsum(1) + first, (x * y)
+
+    x, y = nt.randn(300, 300), nt.randn(300, 300)
+    out = nt.compile(f, backend=backend)(x, y)
+    assert nt.equal(out[0], f(x, y)[0])
+    plan = made[0].plan()
+    assert "2: result0:f32[300, 300] = aten::cumsum" in plan, plan
+    assert "3: result0:f32[300, 300] = aten::add.Tensor(result0:f32[300, 300], feature+0" in plan, plan
+
+
 def test_empty_cache_and_counters():
     x = nt.randn(3000, 3000)
     assert _memory.memory_allocated() >= 36 << 20

@@ -32,6 +32,7 @@ def test_errors():
 
 def steps(device, mode=None):
     """Losses and gradients of four calls with two masks each."""
+
     def loss(x, w):
         y = nt.nn.functional.dropout(x @ w, 0.3)
         return nt.nn.functional.dropout(nt.tanh(y), 0.5).sum()

@@ -161,7 +161,6 @@ def test_functions_in_a_class(compiled):
         layer.method(x)
 
 
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -159,8 +159,7 @@ def test_a_good_entry_passes(tmp_path):
         ),
         (HEAD + "  close  float16 1e-2\n", "x.op:2:22: error: a tolerance needs its reason in quotes"),
         (
-            "op f_(self!: T) -> self\n  kernel fill(self, 0)\n  grad   self: zero\n"
-            "  cases  call (x[3])\n",
+            "op f_(self!: T) -> self\n  kernel fill(self, 0)\n  grad   self: zero\n  cases  call (x[3])\n",
             "x.op:1:4: error: f_ ends in '_': it needs a 'mutate' row",
         ),
         (GOOD + GOOD, "error: operator 'f' is defined twice"),

@@ -108,6 +108,7 @@ BIG: dict[str, Callable[[], Any]] = {
     "mm, wide": lambda: randn(20, 300) @ randn(300, 3000),
     "mm, transposed": lambda: randn(300, 700).t() @ randn(1100, 300).t(),
     "mm, deep": lambda: randn(65, 5000) @ randn(5000, 129),
+    "mm, deep and wide": lambda: randn(40, 5000) @ randn(700, 5000).t(),
     "mm, rows 4 KiB apart": lambda: randn(500, 1024) @ randn(1024, 700),
     "mm, float64": lambda: randn(400, 300, dtype=nt.float64) @ randn(300, 900, dtype=nt.float64),
     "mm, bfloat16": lambda: randn(400, 300, dtype=nt.bfloat16) @ randn(300, 900, dtype=nt.bfloat16),
