@@ -141,7 +141,7 @@ static nx_status run_backward(nx_grad_node *node, const nx__plan *plan, nx_tenso
     const call_record *record = node->context;
     nx_status status = gather_saved(record, inputs);
     if (status == NX_OK) status = gather_tangents(record, g, inputs);
-    if (status == NX_OK && node->is_last) {
+    if (status == NX_OK && nx_grad_node_is_last(node)) {
         node->released = true;
         release(node);
         status = nx__plan_run_taking(plan, inputs, results);

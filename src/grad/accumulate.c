@@ -6,11 +6,7 @@
 #include "grad/private.h"
 
 static bool has_layout_of(const nx_array *g, const nx_array *leaf) {
-    if (leaf->contiguous || !nx_is_dense(leaf)) return g->contiguous;
-    for (int d = 0; d < g->ndim; d++) {
-        if (g->sizes[d] > 1 && g->strides[d] != leaf->strides[d]) return false;
-    }
-    return true;
+    return leaf->contiguous || !nx_is_dense(leaf) ? g->contiguous : nx_same_strides(g, leaf);
 }
 
 static nx_status copy_in_layout(nx_tensor *g, nx_tensor *leaf, nx_tensor **out) {
@@ -26,9 +22,7 @@ static nx_status take_plain(nx_tensor **g, nx_tensor **out) {
     return NX_OK;
 }
 
-static nx_status accumulate(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
-    nx_tensor *leaf = node->context;
-    if (leaf == NULL || !nx_tensor_requires_grad(leaf)) return NX_OK; /* switched off since */
+static nx_status add_to(nx_tensor *leaf, nx_tensor **g) {
     nx_autograd *autograd = leaf->autograd;
     bool recorded = nx_grad_enabled();
     nx_tensor *sum = NULL;
@@ -44,6 +38,17 @@ static nx_status accumulate(nx_grad_node *node, nx_tensor **g, nx_tensor **grads
     autograd->grad = sum;
     nx_tensor_unref(before);
     return NX_OK;
+}
+
+/* Backwards of several threads meet here, and others may set the gradient: nobody gets the interpreter's lock before the sum is
+ * in its place. */
+static nx_status accumulate(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
+    nx_tensor *leaf = node->context;
+    if (leaf == NULL || !nx_tensor_requires_grad(leaf)) return NX_OK; /* switched off since */
+    bool kept = nx__keep_lock(true);
+    nx_status status = add_to(leaf, g);
+    nx__keep_lock(kept);
+    return status;
 }
 
 static const nx_grad_class accumulator_class = {"AccumulateGrad", accumulate, NULL, NULL};

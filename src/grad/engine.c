@@ -2,9 +2,8 @@
  * 1. find: walk from the roots, give each node a task, count how many edges lead to it.
  * 2. mark: with chosen inputs, a node runs only when a path leads from it to one of them.
  * 3. run: of the nodes that have all their gradients, the one made last goes first.
- * A task is found from its node: a run writes its mark and the task's number into the nodes that it walks. A
- * node that bears the mark of another run that is still going (backward inside backward) sends this run to a
- * map instead.
+ * A task is found from its node: a run writes its mark and the task's number into the nodes that it walks. One run
+ * of the process may do that at a time; those that begin meanwhile (in another thread, or inside of it) use a map.
  * Scratch belongs to the run; small graphs need no allocation for it. */
 #include "grad/private.h"
 
@@ -32,6 +31,8 @@ typedef struct nx__run {
     nx_tensor **out;
 } nx__run;
 
+static _Atomic bool nodes_taken; /* a run writes its marks into nodes */
+
 static nx_tensor **gradients_of(task *t) { return t->many ? t->many : &t->one; }
 
 /* ---- tasks -------------------------------------------------------------------------------------------- */
@@ -53,18 +54,8 @@ static nx_status grow(void **at, void *few, int *room, size_t element) {
     return NX_OK;
 }
 
-static nx_status use_map(nx__run *run) {
-    for (int i = 0; i < run->n_tasks; i++) {
-        nx__node_of(run->tasks[i].node)->run = NULL;
-        NX_TRY(nx_map_set(&run->map, run->tasks[i].node, (void *)(intptr_t)(i + 1)));
-    }
-    run->use_map = true;
-    return NX_OK;
-}
-
 static nx_status add_task(nx__run *run, nx_grad_node *node, int *out) {
     nx__node *own = nx__node_of(node);
-    if (NX_UNLIKELY(own->run != NULL) && !run->use_map) NX_TRY(use_map(run));
     if (run->n_tasks == run->room)
         NX_TRY(grow((void **)&run->tasks, run->few_tasks, &run->room, sizeof(task)));
     task *t = &run->tasks[run->n_tasks];
@@ -73,7 +64,8 @@ static nx_status add_task(nx__run *run, nx_grad_node *node, int *out) {
         return nx_fail_memory(sizeof *t->many * (size_t)node->n_inputs);
     }
     *out = run->n_tasks++;
-    if (run->use_map) return nx_map_set(&run->map, node, (void *)(intptr_t)(*out + 1));
+    if (NX_UNLIKELY(run->use_map)) return nx_map_set(&run->map, node, (void *)(intptr_t)(*out + 1));
+    assert(own->run == NULL);
     own->run = run;
     own->task = *out;
     return NX_OK;
@@ -102,6 +94,7 @@ static void finish(nx__run *run) {
     if (run->stack != run->few_visits) nx_free(run->stack);
     if (run->ready != run->few_ready) nx_free(run->ready);
     nx_map_free(&run->map);
+    if (!run->use_map) atomic_store_explicit(&nodes_taken, false, memory_order_release);
 }
 
 /* ---- 1. find, 2. mark --------------------------------------------------------------------------------- */
@@ -201,8 +194,9 @@ static void capture(nx__run *run, task *t) {
     }
 }
 
-/* Results of the node that keep their gradient get theirs. */
-static nx_status keep_retained(task *t) {
+/* Results of the node that keep their gradient get theirs. Another thread may let one of them go, or add to the same one, as
+ * soon as it gets the interpreter's lock. */
+static nx_status add_retained(task *t) {
     for (nx_autograd *at = nx__node_of(t->node)->retained; at; at = at->next_retained) {
         nx_tensor *g = gradients_of(t)[at->output], *sum = NULL;
         if (g == NULL) continue;
@@ -213,6 +207,13 @@ static nx_status keep_retained(task *t) {
         nx_tensor_unref(before);
     }
     return NX_OK;
+}
+
+static nx_status keep_retained(task *t) {
+    bool kept = nx__keep_lock(true);
+    nx_status status = add_retained(t);
+    nx__keep_lock(kept);
+    return status;
 }
 
 static nx_status deliver(nx__run *run, const nx_grad_node *node, nx_tensor **grads) {
@@ -284,7 +285,9 @@ static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
     }
     nx__node_of(node)->wanted = wanted_edges(run, node);
     node->is_last = !run->retain_graph;
+    nx__node_of(node)->n_running++;
     nx_status status = node->class->apply(node, g, grads);
+    nx__node_leave(node);
     if (NX_UNLIKELY(nx_thread_get()->anomaly)) status = check_anomaly(node, grads, status);
     if (status != NX_OK) return status;
     if (!run->retain_graph) nx__node_stop(node);
@@ -424,7 +427,7 @@ static nx_status run_engine(nx__run *run, const nx_edge *roots, nx_tensor *const
     run->ready = run->few_ready;
     run->room = run->stack_room = FEW;
     run->n_tasks = run->n_stack = run->n_ready = 0;
-    run->use_map = false;
+    run->use_map = atomic_exchange_explicit(&nodes_taken, true, memory_order_acquire);
     run->map = (nx_map){0};
     nx_status status = add_inputs(run, inputs, n_inputs);
     for (int i = 0; i < n_roots && status == NX_OK; i++)

@@ -25,7 +25,7 @@ struct nx_grad_node {
     int n_inputs, n_edges;            /* results of the forward call; arguments that it had */
     nx_edge *edges;
     bool released;                    /* saved values are gone: a second backward fails */
-    bool is_last;                     /* while apply runs: what is saved is not needed after it */
+    bool is_last;                     /* while apply runs: what is saved is not needed after it; see nx_grad_node_is_last */
     const nx_op *op;                  /* for operator nodes */
     void *context;                    /* the class's own */
 };
@@ -35,6 +35,8 @@ NX_MUST_USE nx_status nx_grad_node_new(const nx_grad_class *class, int n_inputs,
 void nx_grad_node_ref(nx_grad_node *node);
 void nx_grad_node_unref(nx_grad_node *node);
 const char *nx_grad_node_name(const nx_grad_node *node);
+/* Asked by apply: what is saved may go now; nothing needs it later, and no other thread's backward is at this node. */
+bool nx_grad_node_is_last(const nx_grad_node *node);
 
 typedef struct nx_autograd {          /* of a tensor */
     bool requires_grad;               /* of a leaf */

@@ -56,8 +56,19 @@ static inline void add_dead(nx_thread *thread, nx_grad_node *node) {
 void nx__node_stop(nx_grad_node *node) {
     if (node->released || node->class->release == NULL) return;
     node->released = true;
+    nx__node *own = nx__node_of(node);
+    if (NX_LIKELY(own->n_running == 0)) node->class->release(node);
+    else own->stops = true;
+}
+
+void nx__node_leave(nx_grad_node *node) {
+    nx__node *own = nx__node_of(node);
+    if (--own->n_running > 0 || NX_LIKELY(!own->stops)) return;
+    own->stops = false;
     node->class->release(node);
 }
+
+bool nx_grad_node_is_last(const nx_grad_node *node) { return node->is_last && ((const nx__node *)node)->n_running == 1; }
 
 static inline void free_node(nx_thread *thread, nx__node *node) {
     nx__node_stop(&node->node);

@@ -474,6 +474,7 @@ static void stand_in(const nx__node *node, nx_tensor *const *g, nx_tensor **resu
 
 static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     nx__node *own = nx__node_of(node);
+    uint64_t wanted = own->wanted;
     scratch s;
     s.shapes = s.few;
     s.grads = s.few_grads;
@@ -486,11 +487,11 @@ static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     nx_status status;
     NX_TRY_FAIL(unpack(own, &s));
     stand_in(own, g, s.results);
-    NX_TRY_FAIL(nx__derivative_of(node->op)->backward(s.in, s.results, g, own->wanted, s.grads));
+    NX_TRY_FAIL(nx__derivative_of(node->op)->backward(s.in, s.results, g, wanted, s.grads));
     for (int e = 0; e < node->n_edges; e++) {
         int at = nx__edge_argument(own, e), nth = own->n_edges_of ? e - own->edges_of[at].start : 0;
         int k = own->n_edges_of ? own->edges_of[at].gradient + nth : at;
-        if (s.grads[k] == NULL || !(own->wanted >> at & 1)) continue;
+        if (s.grads[k] == NULL || !(wanted >> at & 1)) continue;
         NX_TRY_FAIL(nx__fit(&s.grads[k], own->lists >> at & 1 ? s.in[at].list[nth].array : s.in[at].array));
         grads[e] = s.grads[k];
         s.grads[k] = NULL;

@@ -22,7 +22,9 @@ typedef struct nx__node {
     /* scratch of the engine: a run claims the nodes that it walks */
     struct nx__run *run;
     int task;
-    /* edges whose gradients the run asks for, by bit (operator nodes) */
+    int n_running;                          /* runs that are in its apply now: what it saves stays for them */
+    bool stops;                             /* the last of them releases it */
+    /* edges whose gradients the run asks for, by bit (operator nodes): read before anything lets another run begin */
     uint64_t wanted;
     nx_grad_hook *hooks;                    /* owned */
     void *made_at;                          /* what anomaly mode noted, NULL; owned */
@@ -78,6 +80,8 @@ static inline void nx__node_start(nx__node *node, nx_thread *thread, const nx_gr
     node->retained = NULL;
     node->destroy = NULL;
     node->run = NULL;
+    node->n_running = 0;
+    node->stops = false;
     node->hooks = NULL;
     node->made_at = NX_UNLIKELY(thread->anomaly) && thread->tracer == NULL ? nx_anomaly_note() : NULL;
     node->outer = NULL;
@@ -90,8 +94,16 @@ static inline void nx__node_start(nx__node *node, nx_thread *thread, const nx_gr
 NX_MUST_USE nx_status nx__node_new(const nx_grad_class *class, int n_inputs, int n_edges, size_t more_bytes,
                                    nx__node **out);
 static inline void *nx__node_more(nx__node *node) { return node->node.edges + node->node.n_edges; }
-/* releases what is saved, once; nodes that save nothing can be run again */
+/* releases what is saved, once, when no run is at the node any more; nodes that save nothing can be run again */
 void nx__node_stop(nx_grad_node *node);
+void nx__node_leave(nx_grad_node *node); /* a run is no longer at it */
+/* Whether long work of this thread keeps the interpreter's lock from now on; returns whether it did before. */
+static inline bool nx__keep_lock(bool keeps) {
+    nx_thread *thread = nx_thread_get();
+    bool before = thread->keeps_lock;
+    thread->keeps_lock = keeps;
+    return before;
+}
 
 /* The autograd record of `tensor`, made if there is none. */
 NX_MUST_USE nx_status nx__autograd_of(nx_tensor *tensor, nx_autograd **out);

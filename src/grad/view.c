@@ -214,12 +214,13 @@ static nx_status split_gradient(nx_grad_node *node, nx_tensor **g, nx_tensor **g
     nx_tensor *whole = NULL, *part = NULL, *copy = NULL, *few[8] = {NULL}, **inner_grads = few;
     nx_status status;
     int n = s->inner->node.n_edges;
+    uint64_t wanted = nx__node_of(node)->wanted;
     if (n > NX_COUNT(few) && (inner_grads = nx_alloc_zeroed(sizeof *inner_grads * (size_t)n)) == NULL)
         return nx_fail_memory(sizeof *inner_grads * (size_t)n);
-    s->inner->wanted = nx__node_of(node)->wanted;
     NX_TRY_FAIL(own_gradient(&s->p, g[0], &whole));
     NX_TRY_FAIL(view_at(&s->p, whole, &part));
     NX_TRY_FAIL(nx__clone(part, false, &copy));
+    s->inner->wanted = wanted;
     NX_TRY_FAIL(s->inner->node.class->apply(&s->inner->node, &copy, inner_grads));
     NX_TRY_FAIL(move_grads(s->inner, part, inner_grads, grads));
     grads[0] = nx_tensor_ref(whole);

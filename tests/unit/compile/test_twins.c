@@ -3,6 +3,7 @@
 #include "compile/private.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

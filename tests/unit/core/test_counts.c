@@ -42,6 +42,26 @@ static void *graphs(void *arg) {
     return NULL;
 }
 
+/* Graphs of their own that meet in one leaf: nobody writes it, since its gradient is a result. */
+static void *backwards(void *arg) {
+    pthread_barrier_wait(&start);
+    for (int i = 0; i < ROUNDS / 10; i++) {
+        nx_tensor *product = NULL, *seed = NULL, *gradient = NULL;
+        nx_value in[] = {nx_value_tensor(shared), nx_value_tensor(shared)};
+        if (call("aten::mul.Tensor", in, &product) != NX_OK || nx_tensor_new(NX_F32, 1, (int64_t[]){4}, NX_CPU, &seed) != NX_OK) {
+            n_failed++;
+            break;
+        }
+        for (int k = 0; k < 4; k++) ((float *)seed->a.data)[k] = 1;
+        if (nx_grad_run(&product, &seed, 1, false, false, &shared, 1, &gradient) != NX_OK) n_failed++;
+        else if (((const float *)gradient->a.data)[3] != 6) n_failed++;
+        nx_tensor_unref(gradient);
+        nx_tensor_unref(seed);
+        nx_tensor_unref(product);
+    }
+    return NULL;
+}
+
 static void *kept_values(void *arg) {
     pthread_barrier_wait(&start);
     for (int i = 0; i < ROUNDS; i++) {
@@ -79,6 +99,17 @@ static void test_graphs(void **state) {
     nx_tensor_unref(shared);
 }
 
+static void test_backwards(void **state) {
+    OK(nx_tensor_new(NX_F32, 1, (int64_t[]){4}, NX_CPU, &shared));
+    for (int k = 0; k < 4; k++) ((float *)shared->a.data)[k] = 3;
+    OK(nx_tensor_set_requires_grad(shared, true));
+    run(backwards);
+    assert_null(shared->autograd->grad);
+    assert_int_equal(shared->refs, 1);
+    assert_int_equal(shared->autograd->accumulator->refs, 1);
+    nx_tensor_unref(shared);
+}
+
 static void test_kept_values(void **state) {
     OK(nx_tensor_new(NX_F32, 1, (int64_t[]){4}, NX_CPU, &shared));
     OK(nx_generator_new(&generator));
@@ -90,7 +121,8 @@ static void test_kept_values(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_views), cmocka_unit_test(test_graphs), cmocka_unit_test(test_kept_values)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_views), cmocka_unit_test(test_graphs), cmocka_unit_test(test_backwards),
+                                       cmocka_unit_test(test_kept_values)};
     pthread_barrier_init(&start, NULL, THREADS);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
