@@ -212,7 +212,7 @@ class Linear:
             return 0
         if sum(degrees) == 0:
             return 0
-        if sum(degrees) > 1 and expr.value != "where":
+        if sum(degrees) > 1 and expr.value != "where" and not self.linear_together(expr, degrees):
             raise Problem(expr.at, f"the formula is not linear in g: {expr.value} of g and g")
         at = degrees.index(1)
         self.linear_in(expr, at)
@@ -221,6 +221,14 @@ class Linear:
                 if k != at and not (expr.value == "where" and k == 0):  # a condition is no factor
                     self.conjugated(arg)
         return 1
+
+    def linear_together(self, expr, degrees):
+        """Whether the called function says of all arguments with g that it is linear in them taken together."""
+        for form in self.world.overloads(expr.value.removeprefix("aten.")):
+            names = {p.name for p, degree in zip(form.params, degrees) if degree}
+            claims = [p for r in form.sibling.entry.all("props") for p in r.value if p["name"] == "linear"]
+            return any(names <= {a.value for a in p["args"].args} for p in claims)
+        return False
 
     def linear_in(self, expr, at):
         """Whether the called function is linear in that argument: its own gradient does not read it."""

@@ -458,7 +458,7 @@ def write_backward(world, sibling, source):
     if gives_list(entry):
         body.scope["g"] = Value("gradients", "g")
     saves = {}
-    asks = any(e.op == "call" and e.value == "defined" for *_, formula in rules for e in formula.walk())
+    asks = any(e.op == "name" and e.value == "g1" for *_, formula in rules for e in formula.walk())
     read_gradients = len(entry.results) if asks else 1
     body.wrap_dims(sibling, set().union(*(free_names(formula) for *_, formula in rules)))
     n, listed = str(len(sibling.arguments)), None

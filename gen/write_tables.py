@@ -106,7 +106,7 @@ def nograd(form):
     if form.variant == "out":
         return c_string(OUT_REASON)
     for row in form.sibling.entry.all("nograd"):
-        return c_string(row.value[0]["reason"])
+        return c_string(("raise " if row.value[0]["raises"] else "") + row.value[0]["reason"])
     return "NULL"
 
 

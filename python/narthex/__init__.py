@@ -111,6 +111,8 @@ _LAZY = {
     "set_printoptions": "_tensor_str",
     "set_rng_state": "random",
 }
+for _name in ("gru", "lstm", "rnn_relu", "rnn_tanh"):
+    _LAZY[_name] = "_recurrent"
 for _name in ("can_cast", "finfo", "iinfo", "result_type"):
     _LAZY[_name] = "_type_info"
 for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):

@@ -210,3 +210,23 @@ nx_status nx_product_spread(const nx_product *p) {
     nx_free(w.b);
     return status;
 }
+
+/* ---- by a matrix that was packed once ------------------------------------------------------------------------------ */
+size_t nx_product_packed(int64_t n, int64_t k) {
+    int64_t width = nx__panels_get()->columns;
+    return (size_t)((n + width - 1) / width * width * k);
+}
+
+void nx_product_pack(const nx_product *p, float *to) {
+    spread w = {.p = p, .level = nx__panels_get(), .b = to, .columns = p->n};
+    (void)pack_panels(&w, 0, n_panels(&w)); /* cannot fail */
+}
+
+void nx_product_run_packed(const nx_product *p, float *packed) {
+    _Alignas(64) float strip[DEPTH * NX__PANEL_MOST_ROWS];
+    spread w = {.p = p, .level = nx__panels_get(), .b = packed, .columns = p->n};
+    bool packs = must_pack(p);
+    int64_t step = packs ? w.level->rows : p->m;
+    for (int64_t row = 0; row < p->m; row += step)
+        multiply_rows(&w, row, nx_least(step, p->m - row), 0, n_panels(&w), packs ? strip : NULL);
+}

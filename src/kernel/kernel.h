@@ -56,6 +56,11 @@ size_t nx_product_room(int64_t n, int64_t k);
 NX_MUST_USE nx_status nx_product_run(const nx_product *p);
 /* The same bits, on as many threads as it is worth; needs no room. */
 NX_MUST_USE nx_status nx_product_spread(const nx_product *p);
+/* The same bits with b packed once for many products, at any level: nx_product_packed(n, k) numbers at a multiple of 64, which
+ * nx_product_pack() fills from b. On this thread alone. */
+size_t nx_product_packed(int64_t n, int64_t k);
+void nx_product_pack(const nx_product *p, float *to);
+void nx_product_run_packed(const nx_product *p, float *packed);
 
 /* ---- rows, at each instruction-set level: row.c ---------------------------------------------------------- */
 /* Rows of n elements of the computing type (float, double). `out` may be the first operand. */
