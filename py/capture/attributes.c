@@ -108,6 +108,19 @@ static int of_user_descriptor(nxpy_trace *trace, PyObject *found, PyObject *obje
     return known ? call_getter(trace, getter, args, 3, out) : -1;
 }
 
+/* functools.cached_property of an instance that does not hold the value yet: computed, and held from now on. */
+static int of_cached_property(nxpy_trace *trace, PyObject *found, PyObject *object, PyObject *name, PyObject **out) {
+    PyObject *getter = PyObject_GetAttrString(found, "func");
+    int done = getter && PyFunction_Check(getter) ? call_getter(trace, getter, &object, 1, out) : stop_attribute(trace, object, name);
+    Py_XDECREF(getter); /* found has it */
+    if (done == 0 && nxpy__store_plain(trace, object, name, *out) < 0) {
+        Py_CLEAR(*out);
+        trace->clean = false;
+        done = -1;
+    }
+    return done;
+}
+
 /* Something found in a class, seen from an instance (or, with object NULL, from the class). *bound false: it is no
  * descriptor. */
 static int bind(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObject *owner, bool method_too, PyObject **out, bool *bound) {
@@ -186,6 +199,21 @@ int nxpy__special(nxpy_trace *trace, PyObject *object, const char *text, PyObjec
 }
 
 /* ---- by kind ----------------------------------------------------------------------------------------------------------- */
+/* What a tensor has from autograd, where a guard tells it. */
+static int of_history(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    const nxpy_note *note = nxpy__note_find(trace, object);
+    const nx_tensor *real = note && note->is_input ? nxpy_tensor_get(note->real) : NULL;
+    bool grad = PyUnicode_CompareWithASCIIString(name, "grad") == 0, node = PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0;
+    if (PyUnicode_CompareWithASCIIString(name, "data") == 0) return give_new(trace, PyObject_CallMethod(object, "detach", NULL), out);
+    if (node && (real ? real->is_parameter || !nx_tensor_requires_grad(real) : !nx_tensor_requires_grad(nxpy_tensor_get(object)))) {
+        return give(Py_None, out);
+    }
+    if (grad && real && !nx_tensor_get_grad((nx_tensor *)real)) {
+        return nxpy__check(trace, NXPY_ROW_GRADLESS, note->slot, NULL, 0) < 0 ? -1 : give(Py_None, out);
+    }
+    return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.%U", name);
+}
+
 static int of_tensor(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     static const char *const metadata[] = {"shape", "dtype", "device", "layout", "ndim", "itemsize", "nbytes", "is_cpu", "is_cuda",
                                            "requires_grad", "_is_param", "is_leaf"};
@@ -208,7 +236,7 @@ static int of_tensor(nxpy_trace *trace, PyObject *object, PyObject *name, bool m
                         !nx_tensor_requires_grad(nxpy_tensor_get(note->real)); /* no guard tells an input's history */
             if (told) return give_new(trace, PyObject_GetAttr(object, name), out);
         }
-        return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.%U", name);
+        return of_history(trace, object, name, out);
     }
     if (Py_TYPE(found) == &PyProperty_Type) return of_property(trace, found, object, name, out);
     int kind = bind(trace, found, object, type, method_too, out, &bound);
@@ -222,8 +250,30 @@ int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, Py
     return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_VALUE, slot, name, NULL, 0, out);
 }
 
+static int of_namespace(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    if (nxpy__is_born(trace, object)) { /* what lies in it was noted when it was put there */
+        *out = PyObject_GetAttr(object, name);
+        if (!*out) return nxpy__stop_error(trace);
+        if (nxpy__born(trace, *out) == 0) return 0;
+        Py_CLEAR(*out);
+        return -1;
+    }
+    if (nxpy__has_written_fields(trace, object)) return nxpy__stop(trace, NXPY_BREAK_STORE, "__dict__ of what was written");
+    PyObject *dict = PyObject_GetAttr(object, name);
+    int slot = dict ? nxpy__slot_of(trace, object) : -1;
+    if (slot < 0 || nxpy_instance_dict(object) != dict || nxpy__fetch(trace, NXPY_ROW_NAMESPACE, slot, NULL, NULL, 0, dict) < 0) {
+        Py_XDECREF(dict);
+        return trace->stop ? -1 : stop_attribute(trace, object, name);
+    }
+    nxpy_note *note = nxpy__note_find(trace, dict);
+    if (note) note->is_namespace = true;
+    *out = dict;
+    return 0;
+}
+
 static int of_module(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     PyObject *value, *getter = NULL;
+    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return of_namespace(trace, object, name, out);
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     if (value) return give(value, out);
     PyObject *found = _PyType_Lookup(Py_TYPE(object), name), *hook = PyUnicode_InternFromString("__getattr__");
@@ -250,8 +300,19 @@ static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject
         if (heap) return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_name), out);
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }
+    if (heap && PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0) {
+        return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_qualname), out);
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "__mro__") == 0) return of_field(trace, object, name, offsetof(PyTypeObject, tp_mro), out);
+    if (PyUnicode_CompareWithASCIIString(name, "__bases__") == 0) {
+        return of_field(trace, object, name, offsetof(PyTypeObject, tp_bases), out);
+    }
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
-    if (meta && Py_TYPE(meta)->tp_descr_set) return stop_attribute(trace, object, name); /* __dict__, __mro__ and such */
+    bool module = heap && PyUnicode_CompareWithASCIIString(name, "__module__") == 0; /* its dict has it */
+    if (meta && Py_TYPE(meta) == &PyProperty_Type) {
+        return type_value(trace, Py_TYPE(object), name, &found) < 0 ? -1 : of_property(trace, found, object, name, out);
+    }
+    if (meta && Py_TYPE(meta)->tp_descr_set && !module) return stop_attribute(trace, object, name); /* __dict__ and such */
     if (type_value(trace, type, name, &found) < 0) return -1;
     if (!found && meta) { /* of the metaclass */
         if (type_value(trace, Py_TYPE(object), name, &found) < 0) return -1;
@@ -269,21 +330,6 @@ static bool has_ordinary_lookup(nxpy_trace *trace, PyTypeObject *type) {
     PyObject *const ordinary[] = {PyDict_GetItemString(PyBaseObject_Type.tp_dict, "__getattribute__"),
                                   PyDict_GetItemString(((PyTypeObject *)PyExc_BaseException)->tp_dict, "__getattribute__")};
     return found == ordinary[0] || found == ordinary[1] || type->tp_getattro == PyObject_GenericGetAttr;
-}
-
-static int of_namespace(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
-    if (nxpy__is_born(trace, object)) return stop_attribute(trace, object, name);
-    if (nxpy__has_written_fields(trace, object)) return nxpy__stop(trace, NXPY_BREAK_STORE, "__dict__ of what was written");
-    PyObject *dict = PyObject_GetAttr(object, name);
-    int slot = dict ? nxpy__slot_of(trace, object) : -1;
-    if (slot < 0 || nxpy_instance_dict(object) != dict || nxpy__fetch(trace, NXPY_ROW_NAMESPACE, slot, NULL, NULL, 0, dict) < 0) {
-        Py_XDECREF(dict);
-        return trace->stop ? -1 : stop_attribute(trace, object, name);
-    }
-    nxpy_note *note = nxpy__note_find(trace, dict);
-    if (note) note->is_namespace = true;
-    *out = dict;
-    return 0;
 }
 
 static int of_missing(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
@@ -311,6 +357,7 @@ static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     if (value) return give(value, out);
     if (!found) return of_missing(trace, object, name, out);
+    if (Py_TYPE(found) == nxpy__cached_property_type) return of_cached_property(trace, found, object, name, out);
     int kind = bind(trace, found, object, type, method_too, out, &bound);
     return kind < 0 || bound ? kind : give(found, out);
 }
@@ -406,7 +453,7 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
     if (type == &PyFunction_Type) return of_function(trace, object, name, out);
     if (type == &PyMethod_Type) return of_method(trace, object, name, out);
     if (type == &PySuper_Type) return of_super(trace, object, name, out);
-    bool builtin = !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || nxpy__is_c_container(object);
+    bool builtin = (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type != nxpy__namespace_type) || nxpy__is_c_container(object);
     if (builtin) return of_builtin(trace, object, name, method_too, out);
     return of_instance(trace, object, name, method_too, out);
 }
@@ -419,6 +466,7 @@ static int stop_store(nxpy_trace *trace, PyObject *object, PyObject *name) {
 int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value) {
     PyTypeObject *type = Py_TYPE(object);
     bool module = PyModule_CheckExact(object), plain = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object);
+    plain |= type == nxpy__namespace_type;
     bool partial = type == nxpy__partial_type || nxpy_tensor_check(object) || !PyUnicode_CheckExact(name);
     if ((!module && !plain) || partial) return stop_store(trace, object, name);
     PyObject *found = NULL, *text = PyUnicode_Check(name) ? name : NULL;
@@ -451,6 +499,7 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
         return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
     }
     bool instance = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !nxpy_tensor_check(object);
+    instance |= type == nxpy__namespace_type;
     if (!instance) return stop_store(trace, object, name);
     if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;
     if (found && PyFunction_Check(found)) return call_setter(loop, found, args, value ? 3 : 2);

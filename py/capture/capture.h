@@ -215,8 +215,8 @@ typedef struct nxpy_trace {
     NX_VEC(nxpy_opened) opened;
     PyObject *events;           /* list of what a listener hears when the trace is over, owned or NULL */
     PyObject *sources;          /* file -> lines, read when the trace is over; owned or NULL */
-    PyObject *ask;              /* (class, abstract base class): the answer must be found when the trace is over; owned or NULL */
-    PyObject *answers;          /* dict of those that were found, of all tries; lent */
+    PyObject *ask;              /* what must be found when the trace is over (specials.c); owned or NULL */
+    PyObject *answers;          /* dict of such questions that were answered, of all tries; lent */
     bool holds_signals;
 } nxpy_trace;
 
@@ -310,14 +310,20 @@ bool nxpy__plain_tuple(PyObject *object);   /* a tuple, or a named tuple that is
 bool nxpy__is_iterator(PyObject *object);   /* of CPython's own, that a recipe can make again, or a generator */
 bool nxpy__is_exception(PyObject *object);
 int nxpy__abc_init(void);                   /* specials.c */
-int nxpy__abc_ask(nxpy_trace *trace);       /* with the trace over: 0, or -1 with an exception */
+/* Python code that may not run while a trace runs is asked when it is over, and the trace begins again. A question: (class,
+ * abstract base class), or (function of lru_cache, arguments, names or None, their types). */
+PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question); /* its answer, lent; NULL: stopped */
+int nxpy__answer(nxpy_trace *trace);        /* with the trace over: 0, or -1 with an exception */
 bool nxpy__is_view(PyObject *object);       /* keys, values or items of a dict */
 bool nxpy__is_c_container(PyObject *object); /* deque, OrderedDict, defaultdict */
 static inline bool nxpy__is_dict(PyObject *o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); } /* that is read as one */
 int nxpy__use_as_key(nxpy_trace *trace, PyObject *object); /* one that existed before is guarded by its identity; 0 or -1 */
+bool nxpy__is_enum(PyObject *object);       /* a member of an enumeration that C code compares */
 bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
 bool nxpy__are_keys(PyObject *tuple);
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
+/* Of functools; EnumMeta; of types. */
+extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__union_type, *nxpy__namespace_type;
 extern PyTypeObject *nxpy__partial_type, *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
 int nxpy__kinds_init(void);
 

@@ -159,6 +159,41 @@ int op_store_deref(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+int op_delete_deref(nxpy_loop *loop, int arg) {
+    PyObject *cell = loop->view.locals[arg], *value = cell && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
+    if (!value) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound closure variable");
+    if (drops_finalised(loop, value)) return stop_drop(loop, value);
+    if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
+    if (nxpy__is_born(loop->trace, cell)) return PyCell_Set(cell, NULL);
+    return nxpy__use(loop->trace, cell) ? nxpy__write_cell(loop->trace, cell, NULL) : -1;
+}
+
+int op_delete_global(nxpy_loop *loop, int arg) {
+    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg), *globals = loop->view.globals, *value;
+    if (!PyDict_CheckExact(globals)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "globals of a class of the user's own");
+    value = PyDict_GetItemWithError(globals, name);
+    if (!value && PyErr_Occurred()) return nxpy__stop_error(loop->trace);
+    if (!nxpy__was_written(loop->trace, globals, name) &&
+        nxpy__fetch(loop->trace, NXPY_ROW_DICT, -1, name, globals, 0, value) < 0) return -1;
+    if (value) return drops_finalised(loop, value) ? stop_drop(loop, value) : nxpy__write_global(loop->trace, globals, name, NULL);
+    PyErr_Format(PyExc_NameError, "name '%U' is not defined", name);
+    return nxpy__stop_error(loop->trace);
+}
+
+int op_load_build_class(nxpy_loop *loop, int arg) {
+    static PyObject *name;
+    PyObject *builtins = loop->view.builtins, *value;
+    if (!name && !(name = PyUnicode_InternFromString("__build_class__"))) return nxpy__stop_error(loop->trace);
+    if (!PyDict_CheckExact(builtins)) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "builtins of a class of the user's own");
+    if (!(value = PyDict_GetItemWithError(builtins, name))) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_NameError, "__build_class__ not found");
+        return nxpy__stop_error(loop->trace);
+    }
+    if (nxpy__fetch(loop->trace, NXPY_ROW_DICT, -1, name, builtins, 0, value) < 0) return -1;
+    *loop->top++ = Py_NewRef(value);
+    return 0;
+}
+
 int op_load_global(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg >> 1), *globals = loop->view.globals;
@@ -455,6 +490,7 @@ int op_import_from(nxpy_loop *loop, int arg) {
 
 int op_return_value(nxpy_loop *loop, int arg) {
     if (loop == loop->trace->root_loop) return 1; /* the value stays: trace.c takes it */
+    if (nxpy_tensor_check(loop->top[-1]) && !USE(1)) return -1; /* C code may be who takes it */
     loop->result = *--loop->top;
     return 1;
 }

@@ -144,7 +144,7 @@ static PyObject *with_fakes(nxpy_trace *trace, PyObject *o, int depth) {
         PyObject *use = nxpy__use(trace, o);
         return Py_XNewRef(use);
     }
-    bool container = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o);
+    bool container = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || nxpy__is_view(o);
     if (depth > 8 || !container || nxpy_constant_check(o)) return Py_NewRef(o);
     if (nxpy__note_elements(trace, o) < 0) return NULL;
     PyObject *copy = PyDict_CheckExact(o) ? PyDict_Values(o) : PySequence_List(o), *result = NULL;
@@ -289,6 +289,46 @@ done:
     return result;
 }
 
+/* functools.lru_cache: for constants the very function is called, when the trace is over, and gives what it remembers. */
+static PyObject *call_cached(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    const nxpy_note *note = nxpy__note_find(trace, function);
+    if (note && note->kind == NXPY_NOTE_SOURCE && nxpy__check(trace, NXPY_ROW_ID, note->slot, function, 0) < 0) return NULL;
+    PyObject *given = PyTuple_New(n), *types = PyTuple_New(n), *question = NULL, *known = NULL;
+    for (Py_ssize_t k = 0; given && types && k < n; k++) {
+        PyObject *use = nxpy__use(trace, args[k]);
+        if (use && nxpy_symnumber_check(use)) {
+            Py_SETREF(args[k], nxpy_symnumber_fix(use));
+            use = args[k];
+        }
+        if (!use || !nxpy__is_key(use) || nxpy__use_as_key(trace, use) < 0) {
+            if (use && !trace->stop) stop_call(trace, function);
+            goto done;
+        }
+        PyTuple_SET_ITEM(given, k, Py_NewRef(use));
+        PyTuple_SET_ITEM(types, k, Py_NewRef(Py_TYPE(use)));
+    }
+    question = given && types ? PyTuple_Pack(4, function, given, kw_names ? kw_names : Py_None, types) : NULL;
+    known = question ? nxpy__ask(trace, question) : NULL;
+    if (known && nxpy__fixed(trace, known) < 0) known = NULL;
+done:
+    Py_XDECREF(given);
+    Py_XDECREF(types);
+    Py_XDECREF(question);
+    if (!known) nxpy__stop_error(trace);
+    return Py_XNewRef(known);
+}
+
+/* What a weak reference refers to. */
+static PyObject *call_weak(nxpy_loop *loop, PyObject *weak) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *name = PyUnicode_InternFromString("()"), *value = PyWeakref_GET_OBJECT(weak);
+    int slot = name ? nxpy__slot_of(trace, weak) : -1;
+    int done = slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offsetof(PyWeakReference, wr_object), value);
+    Py_XDECREF(name);
+    return done < 0 ? (nxpy__stop_error(trace), NULL) : Py_NewRef(value);
+}
+
 static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
     if (Py_TYPE(function) == &PyCFunction_Type) {
@@ -331,6 +371,8 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         bool known = nxpy__fixed(trace, object) == 0;
         return known ? nxpy__call(loop, object, args, n, kw_names) : NULL;
     }
+    if (Py_TYPE(function) == nxpy__lru_cache_type) return call_cached(loop, function, args, n, kw_names);
+    if (Py_TYPE(function) == &_PyWeakref_RefType && n == 0) return call_weak(loop, function);
     PyObject *meaning = nxpy_function_meaning(function);
     if (meaning) {
         if (nxpy__fixed(trace, meaning) < 0) return NULL;

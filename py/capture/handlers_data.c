@@ -34,6 +34,10 @@ static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symnum
 
 /* Whether the operators of o are code that we know. */
 static bool knows_operand(nxpy_trace *trace, PyObject *o) {
+    if (Py_TYPE(o) == &PyType_Type || Py_TYPE(o) == nxpy__union_type) return true; /* int | float */
+    const PyNumberMethods *numbers = Py_TYPE(o)->tp_as_number;
+    bool number = nxpy__is_enum(o) && PyLong_Check(o) && numbers && numbers->nb_add == PyLong_Type.tp_as_number->nb_add;
+    if (number) return nxpy__use_as_key(trace, o) == 0;
     bool born = (nxpy__is_view(o) || nxpy__is_c_container(o)) && nxpy__is_born(trace, o);
     return nxpy__is_fake(trace, o) || is_plain(o) || is_container(o) || born;
 }
@@ -147,7 +151,7 @@ static int is_comparable(nxpy_trace *trace, PyObject *o, int depth) {
         return done;
     }
     const nxpy_note *note = nxpy__note_find(trace, o);
-    bool plain = Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare || !Py_TYPE(o)->tp_richcompare;
+    bool plain = Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare || !Py_TYPE(o)->tp_richcompare || nxpy__is_enum(o);
     if (plain && note && note->kind == NXPY_NOTE_SOURCE) return nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0 ? -1 : 1;
     if (plain && is_instance(o)) return 1;
     if (PyMethod_Check(o) && note && note->by_parts && nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0) return -1;

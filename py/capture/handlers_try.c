@@ -143,6 +143,7 @@ int op_with_except_start(nxpy_loop *loop, int arg) {
 /* ---- generators ------------------------------------------------------------------------------------------------------- */
 int op_yield_value(nxpy_loop *loop, int arg) {
     if (loop == loop->trace->root_loop) return nxpy__stop(loop->trace, NXPY_BREAK_GENERATOR, NULL);
+    if (nxpy_tensor_check(loop->top[-1]) && !USE(1)) return -1; /* C code may be who takes it */
     loop->result = *--loop->top;
     nxpy_generator_suspend(loop->frame);
     return 1;

@@ -12,7 +12,8 @@
 #include <structmember.h>
 
 /* ---- kinds of objects ------------------------------------------------------------------------------------------------ */
-PyTypeObject *nxpy__partial_type;
+PyTypeObject *nxpy__partial_type, *nxpy__cached_property_type, *nxpy__lru_cache_type;
+PyTypeObject *nxpy__enum_type, *nxpy__union_type, *nxpy__namespace_type;
 PyTypeObject *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
 static PyObject *opened_at(const nxpy_trace *trace, int slot);
 static PyTypeObject *iterators[40]; /* of itertools and collections; CPython's own have names in C */
@@ -39,6 +40,12 @@ static void collections_init(int n) {
     iterators[n++] = type_of_call(deque, "__iter__");
     iterators[n++] = type_of_call(deque, "__reversed__");
     iterators[n++] = type_of_call(ordered, "__iter__");
+    static const char *const strings[] = {"a", "\xc3\xa9"}; /* ASCII and others have iterators of their own */
+    for (int k = 0; k < NX_COUNT(strings); k++) {
+        PyObject *string = PyUnicode_FromString(strings[k]);
+        iterators[n++] = type_of_call(string, "__iter__");
+        Py_XDECREF(string);
+    }
     const char *const names[] = {"keys", "values", "items"};
     for (int k = 0; k < 3; k++) views[k] = type_of_call(ordered, names[k]);
     Py_XDECREF(deque);
@@ -49,10 +56,19 @@ static void collections_init(int n) {
 int nxpy__kinds_init(void) {
     static const char *const names[] = {"chain", "islice", "repeat", "product", "count", "zip_longest", "accumulate", "starmap",
                                         "takewhile", "dropwhile", "pairwise", "combinations", "permutations", "cycle",
-                                        "compress", "filterfalse"};
+                                        "compress", "filterfalse", "combinations_with_replacement"};
     PyObject *functools = PyImport_ImportModule("functools"), *itertools = PyImport_ImportModule("itertools");
     if (functools) nxpy__partial_type = (PyTypeObject *)PyObject_GetAttrString(functools, "partial"); /* kept */
     for (int k = 0; itertools && k < NX_COUNT(names); k++) iterators[k] = (PyTypeObject *)PyObject_GetAttrString(itertools, names[k]);
+    if (functools) nxpy__cached_property_type = (PyTypeObject *)PyObject_GetAttrString(functools, "cached_property");
+    if (functools) nxpy__lru_cache_type = (PyTypeObject *)PyObject_GetAttrString(functools, "_lru_cache_wrapper");
+    PyObject *enumeration = PyImport_ImportModule("enum");
+    if (enumeration) nxpy__enum_type = (PyTypeObject *)PyObject_GetAttrString(enumeration, "EnumMeta");
+    PyObject *types = PyImport_ImportModule("types");
+    if (types) nxpy__union_type = (PyTypeObject *)PyObject_GetAttrString(types, "UnionType");
+    if (types) nxpy__namespace_type = (PyTypeObject *)PyObject_GetAttrString(types, "SimpleNamespace");
+    Py_XDECREF(types);
+    Py_XDECREF(enumeration);
     Py_XDECREF(functools);
     Py_XDECREF(itertools);
     static const char *const methods[] = {"__iter__", "__len__", "__getitem__"};
@@ -387,11 +403,11 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
 static bool is_known_kind(PyObject *object) {
     static PyTypeObject *const kinds[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethod_Type, &PyMethodDescr_Type,
         &PyClassMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type,
-        &PyStaticMethod_Type, &PyClassMethod_Type, &nxpy_function_type, &nxpy_method_type, &nxpy_captured_type};
+        &PyStaticMethod_Type, &PyClassMethod_Type, &_PyWeakref_RefType, &nxpy_function_type, &nxpy_method_type, &nxpy_captured_type};
     for (int k = 0; k < NX_COUNT(kinds); k++) {
         if (Py_TYPE(object) == kinds[k]) return true;
     }
-    return PyType_Check(object) || PyModule_Check(object);
+    return PyType_Check(object) || PyModule_Check(object) || Py_TYPE(object) == nxpy__union_type;
 }
 
 /* Whether an earlier trace from here found another object at this place: a lambda, a bound method, a partial that is made
@@ -473,10 +489,12 @@ static int touch(nxpy_trace *trace, PyObject *object, int slot) {
     if (by_type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     if (type == &PyCell_Type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     /* an instance is what its class and its attributes are, and those are guarded as they are read */
-    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !PyModule_Check(object)) {
+    bool heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    if (type == nxpy__namespace_type || (heap && !PyType_Check(object) && !PyModule_Check(object))) {
         return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
     }
-    if (!is_known_kind(object)) {
+    bool sequence = PyTuple_Check(object) && !heap; /* sys.version_info and such */
+    if (!is_known_kind(object) && !sequence) {
         return nxpy__stop(trace, PyCallable_Check(object) ? NXPY_BREAK_FUNCTION : NXPY_BREAK_UNKNOWN, "%.200s", type->tp_name);
     }
     bool parts = (type == &PyFunction_Type || type == &PyMethod_Type) && is_made_anew(trace, object, slot);
@@ -543,10 +561,19 @@ int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject 
     return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_KEY, slot, key, NULL, 0, out);
 }
 
-/* A key of dicts and members of sets: a constant, or what is told by its address: classes, plain instances. */
+bool nxpy__is_enum(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (!PyObject_TypeCheck(type, nxpy__enum_type)) return false;
+    richcmpfunc compare = type->tp_richcompare;
+    return compare == PyBaseObject_Type.tp_richcompare || compare == PyUnicode_Type.tp_richcompare || compare == PyLong_Type.tp_richcompare;
+}
+
+/* A key of dicts and members of sets: a constant, or what is told by its address (classes, plain instances, members of
+ * enumerations), or a tuple of such. */
 bool nxpy__is_key(PyObject *object) {
     const PyTypeObject *type = Py_TYPE(object);
-    if (nxpy_constant_check(object)) return true;
+    if (nxpy_constant_check(object) || nxpy__is_enum(object)) return true;
+    if (PyTuple_CheckExact(object)) return nxpy__are_keys(object);
     if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
     return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && type->tp_hash == PyBaseObject_Type.tp_hash &&
            type->tp_richcompare == PyBaseObject_Type.tp_richcompare && !nxpy_tensor_check(object);
@@ -554,7 +581,13 @@ bool nxpy__is_key(PyObject *object) {
 
 int nxpy__use_as_key(nxpy_trace *trace, PyObject *object) {
     const nxpy_note *note = nxpy__note_find(trace, object);
-    if (nxpy_constant_check(object) || !note || note->kind != NXPY_NOTE_SOURCE) return 0;
+    if (nxpy_constant_check(object)) return 0;
+    if (PyTuple_CheckExact(object)) {
+        int done = nxpy__note_elements(trace, object);
+        for (Py_ssize_t k = 0; done == 0 && k < PyTuple_GET_SIZE(object); k++) done = nxpy__use_as_key(trace, PyTuple_GET_ITEM(object, k));
+        return done;
+    }
+    if (!note || note->kind != NXPY_NOTE_SOURCE) return 0;
     return nxpy__check(trace, NXPY_ROW_ID, note->slot, object, 0);
 }
 
@@ -578,10 +611,10 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
         return nxpy__fixed(trace, object);
     }
     static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type,
-        &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type};
+        &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, &PyByteArray_Type};
     bool known = nxpy__is_iterator(object) || type == nxpy__partial_type || nxpy__plain_tuple(object) || nxpy__is_exception(object);
     for (int k = 0; k < NX_COUNT(made); k++) known |= type == made[k];
-    known |= nxpy__is_view(object) || nxpy__is_c_container(object);
+    known |= type == nxpy__union_type || nxpy__is_view(object) || nxpy__is_c_container(object);
     if (!known) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a result of type %.200s", type->tp_name);
     if (!nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1)) return -1;
     if (type == &PyList_Type || PyTuple_Check(object)) {

@@ -243,20 +243,39 @@ static PyObject *abc_answer(nxpy_loop *loop, PyObject *function, PyObject *abstr
     int answer = abc_cached(abstract, type);
     if (answer >= 0) return PyBool_FromLong(answer);
     PyErr_Clear();
-    PyObject *question = PyTuple_Pack(2, type, abstract), *known = question ? PyDict_GetItemWithError(trace->answers, question) : NULL;
-    if (known && known != Py_None) return Py_DECREF(question), Py_NewRef(known);
-    if (PyErr_Occurred()) return Py_XDECREF(question), nxpy__stop_error(trace), NULL;
-    stopped(loop, function);
-    if (known || trace->ask) return Py_DECREF(question), NULL;
-    trace->ask = question;
+    PyObject *question = PyTuple_Pack(2, type, abstract), *known = question ? nxpy__ask(trace, question) : NULL;
+    Py_XDECREF(question);
+    if (!known && !trace->stop) nxpy__stop_error(trace);
+    return Py_XNewRef(known);
+}
+
+PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question) {
+    PyObject *known = PyDict_GetItemWithError(trace->answers, question); /* (answer,), or None: it raises */
+    if (known && known != Py_None) return PyTuple_GET_ITEM(known, 0);
+    if (PyErr_Occurred()) return nxpy__stop_error(trace), NULL;
+    nxpy__stop(trace, NXPY_BREAK_FUNCTION, "%S", PyTuple_GET_ITEM(question, 0));
+    if (known || trace->ask) return NULL;
+    trace->ask = Py_NewRef(question);
     trace->clean = false;
     return NULL;
 }
 
-int nxpy__abc_ask(nxpy_trace *trace) {
-    int is = PyObject_IsSubclass(PyTuple_GET_ITEM(trace->ask, 0), PyTuple_GET_ITEM(trace->ask, 1));
-    if (is < 0) nxpy_forget_error(); /* the program will meet it */
-    return PyDict_SetItem(trace->answers, trace->ask, is < 0 ? Py_None : is ? Py_True : Py_False);
+int nxpy__answer(nxpy_trace *trace) {
+    PyObject *first = PyTuple_GET_ITEM(trace->ask, 0), *second = PyTuple_GET_ITEM(trace->ask, 1), *found = NULL;
+    if (Py_TYPE(first) == nxpy__lru_cache_type) {
+        PyObject *names = PyTuple_GET_ITEM(trace->ask, 2);
+        Py_ssize_t n = PyTuple_GET_SIZE(second) - (names == Py_None ? 0 : PyTuple_GET_SIZE(names));
+        found = PyObject_Vectorcall(first, ((PyTupleObject *)second)->ob_item, (size_t)n, names == Py_None ? NULL : names);
+    } else {
+        int is = PyObject_IsSubclass(first, second);
+        found = is < 0 ? NULL : PyBool_FromLong(is);
+    }
+    if (!found) nxpy_forget_error(); /* the program will meet it */
+    PyObject *answer = found ? PyTuple_Pack(1, found) : Py_NewRef(Py_None);
+    int done = answer ? PyDict_SetItem(trace->answers, trace->ask, answer) : -1;
+    Py_XDECREF(found);
+    Py_XDECREF(answer);
+    return done;
 }
 
 /* The class that an instance says it has; NULL: code of the user's says it. */
@@ -545,4 +564,60 @@ void nxpy__autocast_put(const nxpy_autocast *state) {
     thread->autocast_uncached = state->uncached;
     thread->autocast_nesting = state->nesting;
     if (state->nesting == 0) nx_autocast_clear();
+}
+
+/* ---- tensors and sizes from numbers ------------------------------------------------------------------------------------- */
+/* Numbers and lists of them, guarded. 1, 0, -1: stopped. */
+static int is_data(nxpy_trace *trace, PyObject *o, int depth) {
+    if (nxpy_constant_check(o)) return 1;
+    if (depth > 16 || !(PyList_CheckExact(o) || PyTuple_CheckExact(o))) return 0;
+    int done = nxpy__note_elements(trace, o) < 0 ? -1 : 1;
+    for (Py_ssize_t k = 0; done == 1 && k < Py_SIZE(o); k++) done = is_data(trace, PySequence_Fast_GET_ITEM(o, k), depth + 1);
+    return done;
+}
+
+/* A copy of a constant of the graph. */
+static PyObject *copy_constant(nxpy_trace *trace, nx_tensor *constant) {
+    nx_tensor *fake = NULL;
+    nx_node *node;
+    nx_status status = nx_graph_constant(trace->graph, "_tensor_constant", constant, &node);
+    if (status == NX_OK) status = nxpy__fake_new(constant, &fake);
+    if (status == NX_OK) status = nx_tracer_bind(&trace->tracer, fake, node, 0);
+    PyObject *object = status == NX_OK ? nxpy_tensor_take(fake) : nxpy_raise(status);
+    PyObject *result = object ? PyObject_CallMethod(object, "clone", NULL) : NULL;
+    Py_XDECREF(object);
+    return result;
+}
+
+PyObject *nxpy__special_tensor(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    Py_ssize_t n_names = kw_names ? PyTuple_GET_SIZE(kw_names) : 0;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *use = nxpy__use(trace, args[k]), *name = k < n - n_names ? NULL : PyTuple_GET_ITEM(kw_names, k - (n - n_names));
+        int data = use ? is_data(trace, use, 0) : -1;
+        if (data < 0) return NULL;
+        bool history = name && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0 && args[k] != Py_False;
+        if (!data || history) return stopped(loop, function);
+    }
+    nxpy_aside aside = nxpy__aside_begin();
+    nx_tracer *tracer = nx_thread_get()->tracer;
+    nx_thread_get()->tracer = NULL;
+    PyObject *made = PyObject_Vectorcall(function, args, (size_t)(n - n_names), kw_names), *error[3];
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    nx_thread_get()->tracer = tracer;
+    nxpy__aside_end(aside);
+    PyErr_Restore(error[0], error[1], error[2]);
+    PyObject *result = made ? copy_constant(trace, nxpy_tensor_get(made)) : NULL;
+    Py_XDECREF(made);
+    if (!result) nxpy__stop_error(trace);
+    return result;
+}
+
+PyObject *nxpy__special_size(ARGS) {
+    USE_ALL(1, 1);
+    PyObject *tuple = nxpy__sequence(loop, args[0], true);
+    PyObject *made = tuple ? PyObject_CallOneArg(function, tuple) : NULL;
+    Py_XDECREF(tuple);
+    if (!made) nxpy__stop_error(loop->trace);
+    return made;
 }

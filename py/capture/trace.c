@@ -454,7 +454,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     if (collects) PyGC_Enable();
     if (trace->holds_signals) done = run_handlers(done);
     nxpy__log_flush(trace);
-    if (done == 0 && trace->ask) done = nxpy__abc_ask(trace);
+    if (done == 0 && trace->ask) done = nxpy__answer(trace);
     if (made && done == 1) {
         log_end(trace, ran == 1);
         *out = trace->segment;

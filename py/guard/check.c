@@ -148,6 +148,10 @@ static inline bool check_TENSOR(CHECK_ARGS) {
     }
     return true;
 }
+static bool check_GRADLESS(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    return of && nxpy_tensor_check(of) && !nx_tensor_get_grad(nxpy_tensor_get(of));
+}
 static inline bool check_FUNCTION(CHECK_ARGS) {
     const PyFunctionObject *function = (PyFunctionObject *)row->a;
     PyObject *const was[] = {PyTuple_GET_ITEM(row->b, 0), PyTuple_GET_ITEM(row->b, 1), PyTuple_GET_ITEM(row->b, 2)};

@@ -175,6 +175,10 @@ static void explain_TENSOR(EXPLAIN_ARGS) {
         explain_dims(like, &tensor->a, text);
     }
 }
+static void explain_GRADLESS(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " has a gradient");
+}
 static void explain_FUNCTION(EXPLAIN_ARGS) {
     add_object(text, ((PyFunctionObject *)row->a)->func_qualname, false);
     nx_text_add(text, " has another __code__, __defaults__ or __kwdefaults__");
@@ -324,6 +328,10 @@ static void print_TENSOR(PRINT_ARGS) {
     nx_text_add(text, ", stride=");
     print_dims(like, like->ndim, like->varying ? UINT64_MAX : 0, text);
     nx_text_add(text, ")");
+}
+static void print_GRADLESS(PRINT_ARGS) {
+    SUBJECT();
+    nx_text_add(text, ".grad is None");
 }
 static void print_FUNCTION(PRINT_ARGS) {
     nx_text_add(text, "___check_function(");

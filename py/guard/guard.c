@@ -85,8 +85,8 @@ int nxpy_guards_add(nxpy_guards *guards, nxpy_row row, nxpy_place place) {
     Py_XINCREF(row.a);
     Py_XINCREF(row.b);
     bool looks_up = row.code == NXPY_ROW_DICT || row.code == NXPY_ROW_KEY || row.code == NXPY_ROW_VALUE;
+    if (looks_up) row.hash = PyObject_Hash(row.a); /* of an enumeration's member that is Python code, which may add rows itself */
     row.slot = is_fetch(row.code) ? guards->n_slots : -1;
-    if (looks_up) row.hash = PyObject_Hash(row.a);
     nx_status status = looks_up && row.hash == -1 ? NX_PYTHON : NX_OK;
     while (status == NX_OK && guards->last.n < guards->n_slots + 2) status = nx_vec_push(&guards->last, -1);
     if (status == NX_OK && row.slot >= 0) status = nx_vec_push(&guards->row_of_slot, guards->rows.n);

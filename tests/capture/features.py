@@ -720,7 +720,7 @@ def cached(k):
     return k + 1
 
 
-@breaks("FUNCTION", "cached(3)")
+@case()
 def cached_function(x):
     return x + cached(3)
 
