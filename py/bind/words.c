@@ -94,12 +94,48 @@ static PyObject *new_device(nx_device device, bool has_index) {
     o->has_index = has_index;
     return (PyObject *)o;
 }
+/* Device types that PyTorch knows and nothing here computes on: torch.device("cuda") is a value that programs compare,
+ * of the type -1, -2, ...; whoever asks for such a device gets an error. */
+static const char *const absent_types[] = {"cuda", "meta", "mps", "xpu", "xla", "hpu", "mtia", "ipu", "hip", "maia",
+                                           "vulkan", "mkldnn", "lazy", "ve", "fpga", "privateuseone"};
+
+static const char *device_type_text(nx_device device) {
+    return device.type < 0 ? absent_types[-1 - device.type] : nx_device_type_name(device.type);
+}
+
+/* Whether `text` is the name of an absent type, with a number or without. */
+static bool find_absent(const char *text, nx_device *out) {
+    size_t n = strcspn(text, ":");
+    for (int k = 0; k < NX_COUNT(absent_types); k++) {
+        if (strlen(absent_types[k]) != n || memcmp(absent_types[k], text, n) != 0) continue;
+        char *end = NULL;
+        long index = text[n] ? strtol(text + n + 1, &end, 10) : 0;
+        if (text[n] && (end == text + n + 1 || *end || index < 0 || index > 127)) return false;
+        *out = (nx_device){(int8_t)(-1 - k), (int8_t)index};
+        return true;
+    }
+    return false;
+}
+
+static int raise_absent(nx_device device) {
+    const char *name = device_type_text(device);
+    if (strcmp(name, "cuda") == 0) {
+        PyErr_SetString(PyExc_AssertionError, "Torch not compiled with CUDA enabled: Narthex has no CUDA device");
+    } else if (strcmp(name, "meta") == 0) {
+        PyErr_SetString(PyExc_NotImplementedError, "tensors on device meta are not there yet: make them on the CPU");
+    } else {
+        PyErr_Format(PyExc_RuntimeError, "there is no device of type %s: Narthex has none, and no plugin is one", name);
+    }
+    return -1;
+}
+
 /* A tensor's device: on the CPU it has no index, as in PyTorch. */
 PyObject *nxpy_device_object(nx_device device) { return new_device(device, device.type != 0); }
 
 int nxpy_device_from(PyObject *o, nx_device *out) {
     if (Py_TYPE(o) == &nxpy_device_type) {
         *out = ((device_object *)o)->device;
+        if (out->type < 0) return raise_absent(*out);
         if (!((device_object *)o)->has_index && out->type != 0) *out = nx_device_current(out->type);
         return 0;
     }
@@ -107,6 +143,7 @@ int nxpy_device_from(PyObject *o, nx_device *out) {
         const char *text = PyUnicode_AsUTF8(o);
         if (text == NULL) return -1;
         nx_status status = nx_device_parse(text, out);
+        if (status != NX_OK && find_absent(text, out)) return raise_absent(*out);
         if (status != NX_OK) nxpy_raise(status);
         return status == NX_OK ? 0 : -1;
     }
@@ -119,7 +156,13 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     PyObject *given, *index = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O:device", names, &given, &index)) return NULL;
     nx_device device;
-    if (nxpy_device_from(given, &device) < 0) return NULL;
+    const char *text = PyUnicode_Check(given) ? PyUnicode_AsUTF8(given) : NULL;
+    if (PyUnicode_Check(given) && text == NULL) return NULL;
+    if (Py_TYPE(given) == &nxpy_device_type) {
+        device = ((device_object *)given)->device;
+    } else if (text == NULL || nx_device_parse(text, &device) != NX_OK) {
+        if ((text == NULL || !find_absent(text, &device)) && nxpy_device_from(given, &device) < 0) return NULL;
+    }
     bool has_index = Py_TYPE(given) == &nxpy_device_type ? ((device_object *)given)->has_index
                                                          : strchr(PyUnicode_AsUTF8(given), ':') != NULL;
     if (index != Py_None) {
@@ -133,13 +176,13 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 }
 static PyObject *device_repr(PyObject *self) {
     device_object *o = (device_object *)self;
-    const char *name = nx_device_type_name(o->device.type);
+    const char *name = device_type_text(o->device);
     return o->has_index ? PyUnicode_FromFormat("device(type='%s', index=%d)", name, o->device.index)
                         : PyUnicode_FromFormat("device(type='%s')", name);
 }
 static PyObject *device_str(PyObject *self) {
     device_object *o = (device_object *)self;
-    const char *name = nx_device_type_name(o->device.type);
+    const char *name = device_type_text(o->device);
     return o->has_index ? PyUnicode_FromFormat("%s:%d", name, o->device.index) : PyUnicode_FromString(name);
 }
 static Py_hash_t device_hash(PyObject *self) {
@@ -151,7 +194,7 @@ static PyObject *device_compare(PyObject *a, PyObject *b, int how) {
     return PyBool_FromLong((device_hash(a) == device_hash(b)) == (how == Py_EQ));
 }
 static PyObject *device_type(PyObject *self, void *unused) {
-    return PyUnicode_FromString(nx_device_type_name(((device_object *)self)->device.type));
+    return PyUnicode_FromString(device_type_text(((device_object *)self)->device));
 }
 static PyObject *device_index(PyObject *self, void *unused) {
     device_object *o = (device_object *)self;

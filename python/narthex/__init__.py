@@ -81,9 +81,10 @@ class _DynamoNames:
 _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 
 _SUBMODULES = (
-    "_dynamo", "_functorch", "_lazy", "_logging", "_ops", "_tensor_str", "amp", "autograd", "backends", "bridge",
-    "compiler", "cuda", "distributed", "export", "fx", "jit", "library", "multiprocessing", "nn", "optim", "random",
-    "serialization", "utils", "version",
+    "_dynamo", "_functorch", "_higher_order_ops", "_lazy", "_logging", "_ops", "_tensor_str", "accelerator", "amp",
+    "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fx", "hub",
+    "jit", "library", "mps", "multiprocessing", "nn", "onnx", "optim", "random", "serialization", "types", "utils",
+    "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
@@ -115,6 +116,13 @@ for _name in ("gru", "lstm", "rnn_relu", "rnn_tanh"):
     _LAZY[_name] = "_recurrent"
 for _name in ("can_cast", "finfo", "iinfo", "result_type"):
     _LAZY[_name] = "_type_info"
+for _name in (
+    "SymBool", "SymFloat", "SymInt", "_assert", "_assert_async", "_assert_scalar", "_check", "_check_index",
+    "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_check_type",
+    "_check_value", "_check_with", "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not",
+    "sym_sqrt", "sym_sum",
+):  # fmt: skip
+    _LAZY[_name] = "_symbolic"
 for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
     _LAZY[_name + "Tensor"] = "_legacy"
 for _name in (
@@ -125,7 +133,9 @@ for _name in (
 for _name in (
     "are_deterministic_algorithms_enabled", "get_float32_matmul_precision", "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled", "set_default_device", "set_float32_matmul_precision",
-    "set_num_interop_threads", "use_deterministic_algorithms",
+    "set_num_interop_threads", "use_deterministic_algorithms", "get_default_device", "get_device_module",
+    "get_deterministic_debug_mode", "set_deterministic_debug_mode", "Event", "Stream", "OutOfMemoryError",
+    "AcceleratorError",
 ):  # fmt: skip
     _LAZY[_name] = "_settings"
 
@@ -151,6 +161,7 @@ def __dir__() -> list:
     return sorted({*globals(), *_SUBMODULES, *_LAZY})
 
 
+legacy_contiguous_format = _C.contiguous_format
 inf, pi, e, newaxis = 1e999, 3.141592653589793, 2.718281828459045, None
 nan = inf - inf
 

@@ -11,7 +11,6 @@ class _Apart(partial):
 
 
 def disable(fn=None, recursive: bool = True):
-    """A callable like `fn` that is never captured: a call of it splits the graph and runs uncompiled."""
-    if not recursive:
-        raise NotImplementedError("disable: recursive=False is not there yet")
+    """A callable like `fn` that is never captured: a call of it splits the graph and runs uncompiled. What it calls
+    runs uncompiled too, also with recursive=False, where PyTorch compiles that again."""
     return disable if fn is None else update_wrapper(_Apart(fn), fn)

@@ -1,5 +1,7 @@
 """torch.ops: every operator by namespace, name and overload: `torch.ops.aten.add.Tensor(x, y)`."""
 
+import sys
+
 from . import _C
 
 
@@ -87,6 +89,8 @@ class _Namespace:
         self._name = name
 
     def __getattr__(self, name: str):
+        if "narthex.library" in sys.modules and (found := sys.modules["narthex.library"].packet(self._name, name)):
+            return found
         packet = OpOverloadPacket(self._name, name)
         if name.startswith("__") or not packet.overloads():
             raise AttributeError(
@@ -103,6 +107,18 @@ class _Namespace:
 
 
 class _Ops:
+    @staticmethod
+    def load_library(path) -> None:
+        """Raises OSError: such libraries are built for PyTorch's C++."""
+        raise OSError(f"{path}: a library of operators built for PyTorch, which Narthex cannot load")
+
+    @staticmethod
+    def import_module(module: str) -> None:
+        """Imports a Python module that defines operators."""
+        from importlib import import_module
+
+        import_module(module)
+
     def __getattr__(self, name: str):
         if name.startswith("__"):
             raise AttributeError(name)

@@ -27,13 +27,25 @@ def _real_name(name: str):
     return None
 
 
+# Packages that are there for programs that import them, and not for those that ask whether they are installed: who asks
+# takes them for an accelerator's machine and puts everything there.
+_UNSEEN = ("torch_npu", "torchair")
+
+
+def _only_asks(frame) -> bool:
+    """Whether the finder is called for importlib.util.find_spec(), not for an import."""
+    while frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap":
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "importlib.util"
+
+
 class _Finder:
     """Finds torch's names; loads by handing over Narthex's module."""
 
     @staticmethod
     def find_spec(name: str, path=None, target=None):
         real = _real_name(name)
-        if real is None:
+        if real is None or (name in _UNSEEN and _only_asks(sys._getframe(1))):
             return None
         try:
             module = import_module(real)

@@ -338,7 +338,7 @@ def test_parameter_containers():
 
 
 def test_missing_names_say_so():
-    for module, name in ((nt.nn, "Transformer"), (F, "grid_sample"), (nt.nn.init, "dirac_"), (nt.nn.utils, "prune")):
+    for module, name in ((nt.nn, "Layer"), (F, "layer"), (nt.nn.init, "layer_"), (nt.nn.utils, "layer")):
         with pytest.raises(AttributeError, match=f"has no attribute '{name}': Narthex"):
             getattr(module, name)
 

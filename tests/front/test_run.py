@@ -113,3 +113,17 @@ def test_companions(name, tmp_path):
     (tmp_path / "program.py").write_text(text)
     run = narthex("run", str(tmp_path / "program.py"))
     assert run.returncode == 0, run.stderr
+
+
+def test_who_asks_for_an_accelerator_is_told_of_none(tmp_path):
+    """A package that asks whether torch_npu is installed is told no until the program imports it."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import importlib.util, torch\n"
+        "print(importlib.util.find_spec('torch_npu'), torch.accelerator.is_available())\n"
+        "import torch_npu\n"
+        "print(importlib.util.find_spec('torch_npu').name, torch.accelerator.is_available())\n"
+        "print(torch.accelerator.current_accelerator(), importlib.util.find_spec('torch') is not None)\n"
+    )
+    run = narthex("run", str(program))
+    assert run.stdout.splitlines() == ["None False", "narthex.compat.torch_npu True", "npu True"], run.stderr

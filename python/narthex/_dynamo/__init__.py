@@ -15,6 +15,20 @@ __all__ = [
 _function._apply_apart = disable(_function._apply)
 
 
+def assume_constant_result(fn):
+    """`fn` as it is: capture follows it and finds by itself what is constant."""
+    return fn
+
+
+def allow_in_graph(fn):
+    """`fn` as it is: capture follows it, and its operators are the graph's."""
+    return fn
+
+
+def mark_static_address(t, guard: bool = True) -> None:
+    """Nothing: compiled programs read a tensor's address at each call."""
+
+
 def reset() -> None:
     """Forgets every compiled function, so that the next call captures again."""
     for each in list(eval_frame.captured_functions):

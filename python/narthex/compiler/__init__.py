@@ -79,4 +79,28 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_compiling
 
 
+def is_exporting() -> bool:
+    """False: torch.export captures as torch.compile does, and code sees is_compiling()."""
+    return False
+
+
+def allow_in_graph(fn):
+    """`fn` as it is: capture follows it, and its operators are the graph's."""
+    return fn
+
+
+def assume_constant_result(fn):
+    """`fn` as it is: capture follows it and finds by itself what is constant."""
+    return fn
+
+
+def nested_compile_region(fn=None, *options, **more):
+    """`fn` as it is: a part that recurs is planned anew each time."""
+    return nested_compile_region if fn is None else fn
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Nothing: a recording's results are not overwritten by its next call while anybody holds them."""
+
+
 __getattr__ = getter("torch.compiler")

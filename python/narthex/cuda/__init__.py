@@ -95,6 +95,91 @@ def max_memory_reserved(device=None) -> int:
     return 0
 
 
+def is_current_stream_capturing() -> bool:
+    """False: there is no stream."""
+    return False
+
+
+def get_rng_state_all() -> list:
+    """No states: there is no generator."""
+    return []
+
+
+def set_rng_state_all(new_states) -> None:
+    """Nothing for no states; raises for any."""
+    if len(new_states):
+        raise AssertionError(_MISSING)
+
+
+def _missing(name: str, what: str) -> type:
+    """A class that programs may name, in annotations and for isinstance; making one raises."""
+
+    def raises(self, *args, **kwargs):
+        raise AssertionError(_MISSING)
+
+    return type(name, (), {"__doc__": f"{what} Making one raises.", "__init__": raises, "__module__": "torch.cuda"})
+
+
+CUDAGraph = _missing("CUDAGraph", "A recorded stream of work.")
+Stream = _missing("Stream", "A queue of work.")
+ExternalStream = _missing("ExternalStream", "A queue of work that somebody else made.")
+Event = _missing("Event", "A mark in a queue of work.")
+StreamContext = _missing("StreamContext", "Work goes to a stream.")
+graph = _missing("graph", "Work is recorded.")
+device = _missing("device", "A device is the current one.")
+
+
+def stream(stream):
+    """Raises, unless `stream` is None: then the context does nothing."""
+    from contextlib import nullcontext
+
+    if stream is not None:
+        raise AssertionError(_MISSING)
+    return nullcontext()
+
+
+def current_stream(device=None):
+    """Raises: there is none."""
+    raise AssertionError(_MISSING)
+
+
+def default_stream(device=None):
+    """Raises: there is none."""
+    raise AssertionError(_MISSING)
+
+
+def mem_get_info(device=None):
+    """Raises: there is none."""
+    raise AssertionError(_MISSING)
+
+
+def get_rng_state(device="cuda"):
+    """Raises: there is none."""
+    raise AssertionError(_MISSING)
+
+
+def set_rng_state(new_state, device="cuda") -> None:
+    """Raises: there is none."""
+    raise AssertionError(_MISSING)
+
+
+def ipc_collect() -> None:
+    """Nothing: no memory is shared."""
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """Nothing: no memory is held."""
+
+
+def reset_max_memory_allocated(device=None) -> None:
+    """Nothing: no memory is held."""
+
+
+def memory_stats(device=None) -> dict:
+    """{}"""
+    return {}
+
+
 def __getattr__(name: str):
     if name == "amp":
         from importlib import import_module

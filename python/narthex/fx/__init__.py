@@ -14,4 +14,16 @@ def symbolic_trace(root, concrete_args=None):
     )
 
 
-__getattr__ = getter("torch.fx")
+def wrap(fn_or_name):
+    """Marks a function that symbolic_trace records as one node: what it was given."""
+    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
+        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
+    return fn_or_name
+
+
+def __getattr__(name: str):
+    if name == "experimental":
+        from importlib import import_module
+
+        return import_module(f"{__name__}.experimental")
+    return getter("torch.fx")(name)

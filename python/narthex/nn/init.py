@@ -151,6 +151,79 @@ def _accept(tensor, mean: float, std: float, a: float, b: float, generator) -> N
     tensor.copy_(result)
 
 
+def eye_(tensor):
+    """The identity, or what of it fits a matrix that is not square."""
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with no_grad():
+        tensor.zero_().diagonal().fill_(1)
+    return tensor
+
+
+def dirac_(tensor, groups: int = 1):
+    """The weight of a convolution that hands through as many channels as there are, group by group."""
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.size(0) % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    each = tensor.size(0) // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    with no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for channel in range(min(each, tensor.size(1))):
+                tensor[(group * each + channel, channel, *middle)] = 1
+    return tensor
+
+
+def orthogonal_(tensor, gain: float = 1, generator=None):
+    """Rows, or columns where there are fewer of them, that are orthonormal, times `gain` (Saxe and others 2013)."""
+    if tensor.dim() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.size(0)
+    drawn = tensor.new_empty((rows, tensor.numel() // rows)).normal_(0, 1, generator=generator)
+    wide = drawn.size(0) < drawn.size(1)
+    with no_grad():
+        q, r = _C.linalg_qr(drawn.t() if wide else drawn)
+        q = q * r.diagonal().sign()
+        tensor.copy_((q.t() if wide else q).reshape(tensor.shape)).mul_(gain)
+    return tensor
+
+
+def sparse_(tensor, sparsity: float, std: float = 0.01, generator=None):
+    """Normal with `std`; of each column the share `sparsity`, drawn at random, is zero (Martens 2010)."""
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for column in range(columns):
+            tensor[_C.randperm(rows)[:zeros], column] = 0
+    return tensor
+
+
+def _old(name: str):
+    """The name without its underscore that PyTorch still has, with its notice."""
+    function = globals()[name + "_"]
+
+    def renamed(*args, **kwargs):
+        warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2
+        )
+        return function(*args, **kwargs)
+
+    renamed.__name__ = name
+    renamed.__doc__ = f"The old name of {name}_()."
+    return renamed
+
+
+uniform, normal, constant, eye, dirac = map(_old, ("uniform", "normal", "constant", "eye", "dirac"))
+xavier_uniform, xavier_normal = map(_old, ("xavier_uniform", "xavier_normal"))
+kaiming_uniform, kaiming_normal = map(_old, ("kaiming_uniform", "kaiming_normal"))
+orthogonal, sparse = map(_old, ("orthogonal", "sparse"))
 _NEEDS = dict.fromkeys(("uniform_", "xavier_uniform_", "kaiming_uniform_"), "uniform_")
 _NEEDS["trunc_normal_"] = "uniform_ where lt gt bitwise_or bitwise_and sum log"
 keep_whole(globals(), _NEEDS)

@@ -14,3 +14,20 @@ class Parameter(Tensor):
 
     def __init__(self, data=None, requires_grad: bool = True) -> None:
         """`data` None: an empty tensor."""
+
+
+class _BufferMeta(type):
+    def __instancecheck__(cls, instance) -> bool:
+        return type(instance) is Tensor and cls is Buffer and getattr(instance, "_is_buffer", False)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """Makes a tensor over the memory of `data` that a Module registers as a buffer when it is assigned to one of its
+    attributes; with `persistent` it belongs to the state_dict. The tensor's class is Tensor; isinstance knows it."""
+
+    def __new__(cls, data=None, *, persistent: bool = True):
+        made = (_C.empty(0) if data is None else data).detach()
+        if data is not None and data.requires_grad:
+            made.requires_grad_()
+        made._is_buffer, made.persistent = True, persistent
+        return made

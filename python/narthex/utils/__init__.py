@@ -4,7 +4,7 @@ from .._absent import absent
 
 
 def __getattr__(name: str):
-    if name in ("checkpoint", "data", "hooks"):
+    if name in ("_pytree", "checkpoint", "data", "hooks"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")

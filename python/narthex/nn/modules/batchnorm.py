@@ -7,6 +7,7 @@ from .affine import Affine
 
 class _BatchNorm(Affine):
     _dims: tuple = ()  # how many dimensions an input may have
+    _version = 2  # since then a state holds num_batches_tracked
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
@@ -57,6 +58,12 @@ class _BatchNorm(Affine):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
+
+    def _load_from_state_dict(self, state_dict, prefix: str, local_metadata, *lists) -> None:
+        old = local_metadata.get("version") is None or local_metadata["version"] < 2
+        if old and self.num_batches_tracked is not None:
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked.detach())
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *lists)
 
 
 class BatchNorm1d(_BatchNorm):

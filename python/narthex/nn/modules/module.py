@@ -5,13 +5,17 @@ without hooks is one test and the call of forward: capture goes through this cod
 """
 
 from collections import OrderedDict, namedtuple
+from collections.abc import Mapping
+from functools import partial
 
 from ... import _C
+from ..._tensor import Tensor
 from ...autograd.grad_mode import no_grad
-from ..parameter import Parameter
+from ..parameter import Buffer, Parameter
+from ._backward_hooks import BackwardHooks
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpected_keys"))):
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpected_keys"))):
     """What load_state_dict found no place or no value for."""
 
     def __repr__(self) -> str:
@@ -42,6 +46,7 @@ class RemovableHandle:
         self.remove()
 
 
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 _DICTIONARIES = ("_parameters", "_buffers", "_modules")
 
 
@@ -84,29 +89,57 @@ class Module:
 
     def _call_impl(self, *args, **kwargs):
         """A call that is not compiled: forward with the hooks around it."""
+        always = self.__dict__.get("_forward_hooks_always_called")
+        if not always:
+            return self._call_hooked(args, kwargs, set())
+        called: set = set()
+        try:
+            return self._call_hooked(args, kwargs, called)
+        except BaseException:
+            for key, (hook, with_kwargs) in list(self._forward_hooks.items()):
+                if key in always and key not in called:
+                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            raise
+
+    def _call_hooked(self, args: tuple, kwargs: dict, called: set):
+        """`called` gets the keys of the forward hooks that were called."""
         for hook, with_kwargs in list(self._forward_pre_hooks.values()):
             changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
             if changed is not None and with_kwargs:
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise RuntimeError(
+                        "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+                        f"{changed}."
+                    )
                 args, kwargs = changed
             elif changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        result = self.forward(*args, **kwargs)
-        for hook, with_kwargs in list(self._forward_hooks.values()):
+        backward = self.__dict__.get("_backward_hooks") or self.__dict__.get("_backward_pre_hooks")
+        around = BackwardHooks(self, args) if backward else None
+        result = self.forward(*(around.args if backward else args), **kwargs)
+        for key, (hook, with_kwargs) in list(self._forward_hooks.items()):
+            called.add(key)
             changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             result = result if changed is None else changed
-        return result
+        return around.watch(result) if backward else result
 
     def _hooks_changed(self) -> None:
         """_has_hooks: a call is more than one of forward."""
-        hooked = self._forward_hooks or self._forward_pre_hooks or "_compiled_call_impl" in self.__dict__
+        own = self.__dict__
+        hooked = self._forward_hooks or self._forward_pre_hooks or "_compiled_call_impl" in own
+        hooked = hooked or own.get("_backward_hooks") or own.get("_backward_pre_hooks")
         object.__setattr__(self, "_has_hooks", bool(hooked))
 
     def __getstate__(self) -> dict:
         """Copies and pickles are not compiled."""
         state = dict(self.__dict__)
         if state.pop("_compiled_call_impl", None) is not None:
-            state["_has_hooks"] = bool(self._forward_hooks or self._forward_pre_hooks)
+            names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+            state["_has_hooks"] = any(state.get(name) for name in names)
         return state
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
 
     def _register(self, hooks: OrderedDict, hook, with_kwargs: bool, prepend: bool) -> RemovableHandle:
         handle = RemovableHandle(self, hooks)
@@ -123,14 +156,65 @@ class Module:
     def register_forward_hook(
         self, hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """`hook(module, args[, kwargs], result)` is called after forward and may return another result."""
+        """`hook(module, args[, kwargs], result)` is called after forward and may return another result; with
+        `always_call` also, with None, where forward or another hook has raised."""
+        handle = self._register(self._forward_hooks, hook, with_kwargs, prepend)
         if always_call:
-            raise NotImplementedError("register_forward_hook: always_call is not there yet")
-        return self._register(self._forward_hooks, hook, with_kwargs, prepend)
+            self._own("_forward_hooks_always_called")[handle.id] = True
+        return handle
+
+    def _own(self, name: str) -> OrderedDict:
+        """A dict of hooks of this module, made when it is first asked for."""
+        if name not in self.__dict__:
+            object.__setattr__(self, name, OrderedDict())
+        return self.__dict__[name]
 
     def register_full_backward_hook(self, hook, prepend: bool = False) -> RemovableHandle:
-        """Not there yet: raises NotImplementedError."""
-        raise NotImplementedError("register_full_backward_hook: hooks in the backward pass are not there yet")
+        """`hook(module, grad_input, grad_output)` is called when the gradients of the inputs are there, and may return
+        others. Arguments that are given by keyword have none."""
+        return self._register(self._own("_backward_hooks"), hook, False, prepend)
+
+    def register_full_backward_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
+        """`hook(module, grad_output)` is called when the gradients of the results are there, and may return others."""
+        return self._register(self._own("_backward_pre_hooks"), hook, False, prepend)
+
+    def register_backward_hook(self, hook) -> RemovableHandle:
+        """The old name: register_full_backward_hook."""
+        return self.register_full_backward_hook(hook)
+
+    def register_state_dict_pre_hook(self, hook) -> RemovableHandle:
+        """`hook(module, prefix, keep_vars)` is called before the module's part of a state_dict is made."""
+        return self._keep("_state_dict_pre_hooks", hook)
+
+    def register_state_dict_post_hook(self, hook) -> RemovableHandle:
+        """`hook(module, state_dict, prefix, local_metadata)` is called after it is made and changes it in place."""
+
+        def checked(module, state_dict, prefix, local_metadata) -> None:
+            if hook(module, state_dict, prefix, local_metadata) is not None:
+                raise RuntimeError("state_dict post-hook must return None")
+
+        return self._keep("_state_dict_hooks", checked)
+
+    def _register_state_dict_hook(self, hook) -> RemovableHandle:
+        """As the public one; what `hook` returns stands for the whole state_dict."""
+        return self._keep("_state_dict_hooks", hook)
+
+    def register_load_state_dict_pre_hook(self, hook) -> RemovableHandle:
+        """`hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` is
+        called before the module takes its part of a state_dict."""
+        return self._keep("_load_state_dict_pre_hooks", partial(hook, self))
+
+    def _register_load_state_dict_pre_hook(self, hook, with_module: bool = False) -> RemovableHandle:
+        return self._keep("_load_state_dict_pre_hooks", partial(hook, self) if with_module else hook)
+
+    def register_load_state_dict_post_hook(self, hook) -> RemovableHandle:
+        """`hook(module, incompatible_keys)` is called after the module took its part; it may change the lists."""
+        return self._keep("_load_state_dict_post_hooks", hook)
+
+    def _keep(self, name: str, hook) -> RemovableHandle:
+        handle = RemovableHandle(self, self._own(name))
+        self.__dict__[name][handle.id] = hook
+        return handle
 
     # ---- what the module holds -------------------------------------------------------------------------------
 
@@ -184,6 +268,9 @@ class Module:
         if isinstance(value, Parameter):
             self._forget(name, "_buffers", "_modules")
             self.register_parameter(name, value)
+        elif type(value) is Tensor and isinstance(value, Buffer):
+            self._forget(name, "_parameters", "_modules", "_buffers")
+            self.register_buffer(name, value, value.persistent)
         elif isinstance(value, Module):
             self._forget(name, "_parameters", "_buffers")
             if "_modules" not in own:
@@ -301,6 +388,37 @@ class Module:
             module = module._modules[name]
         return module
 
+    def _member(self, target: str, kind: str, where: str):
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        if name not in module.__dict__[where]:
+            raise AttributeError(f"`{name}` is not {kind}")
+        return module.__dict__[where][name]
+
+    def get_parameter(self, target: str):
+        """The parameter under a dotted name."""
+        return self._member(target, "an nn.Parameter", "_parameters")
+
+    def get_buffer(self, target: str):
+        """The buffer under a dotted name."""
+        return self._member(target, "a buffer", "_buffers")
+
+    def set_submodule(self, target: str, module, strict: bool = False) -> None:
+        """Puts `module` under a dotted name; with `strict` only where there is one."""
+        path, _, name = target.rpartition(".")
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
     def apply(self, fn):
         """Calls `fn` on every module below and on this one; returns self."""
         for module in self.children():
@@ -310,9 +428,9 @@ class Module:
 
     # ---- changing all tensors --------------------------------------------------------------------------------
 
-    def _apply(self, fn):
+    def _apply(self, fn, recurse: bool = True):
         """Puts `fn(tensor)` in the place of every tensor here and below. Parameters stay the same objects."""
-        for module in self.children():
+        for module in self.children() if recurse else ():
             module._apply(fn)
         with no_grad():
             for parameter in self._parameters.values():
@@ -335,6 +453,26 @@ class Module:
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
         return self._apply(lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None))
+
+    def to_empty(self, *, device, recurse: bool = True):
+        """Moves parameters and buffers without their values."""
+        return self._apply(lambda t: _C.empty_like(t, device=device), recurse)
+
+    def type(self, dst_type):
+        """Converts parameters and buffers to a dtype, or a type's name such as "torch.HalfTensor"."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def share_memory(self):
+        """Puts parameters and buffers into memory that other processes see."""
+        return self._apply(lambda t: t.share_memory_())
+
+    def cuda(self, device=None):
+        """Raises: there is no CUDA device."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def xpu(self, device=None):
+        """Raises: there is no xpu device."""
+        return self.to("xpu" if device is None else device)
 
     def cpu(self):
         """`self.to("cpu")`"""
@@ -383,50 +521,147 @@ class Module:
 
     # ---- state -----------------------------------------------------------------------------------------------
 
-    def _persistent(self, prefix: str):
-        """(dotted name, tensor) of all that a state_dict holds, in PyTorch's order."""
+    _version = 1
+    dump_patches = call_super_init = False
+    T_destination = dict
+
+    def get_extra_state(self):
+        """What a state_dict holds beside tensors, under `_extra_state`; a class that defines it defines both."""
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state) -> None:
+        """Takes what get_extra_state() gave."""
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    def _save_to_state_dict(self, destination, prefix: str, keep_vars: bool) -> None:
+        """The module's own tensors, without those of the modules below."""
         for name, value in self._parameters.items():
             if value is not None:
-                yield prefix + name, value
+                destination[prefix + name] = value if keep_vars else value.detach()
         for name, value in self._buffers.items():
             if value is not None and name not in self._non_persistent_buffers_set:
-                yield prefix + name, value
+                destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
+
+    def state_dict(self, *args, destination=None, prefix: str = "", keep_vars: bool = False):
+        """Parameters and persistent buffers by dotted name; detached, over the same memory, unless keep_vars."""
+        if args:  # positional ones are deprecated
+            destination, prefix, keep_vars = (*args, destination, prefix, keep_vars)[: len(args)] + (
+                destination, prefix, keep_vars)[len(args) :]  # fmt: skip
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in list(self.__dict__.get("_state_dict_pre_hooks", {}).values()):
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
-                yield from module._persistent(prefix + name + ".")
+                module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
+        for hook in list(self.__dict__.get("_state_dict_hooks", {}).values()):
+            changed = hook(self, destination, prefix, metadata)
+            destination = destination if changed is None else changed
+        return destination
 
-    def state_dict(self, *, destination=None, prefix: str = "", keep_vars: bool = False):
-        """Parameters and persistent buffers by dotted name; detached, over the same memory, unless keep_vars."""
-        out = OrderedDict() if destination is None else destination
-        for name, value in self._persistent(prefix):
-            out[name] = value if keep_vars else value.detach()
-        return out
+    def _load_from_state_dict(self, state_dict, prefix: str, local_metadata, strict, missing_keys, unexpected_keys,
+                              error_msgs) -> None:  # fmt: skip
+        """Takes the module's own tensors; what is wrong goes into the lists. With
+        local_metadata["assign_to_params_buffers"] the tensors themselves, else their numbers."""
+        arguments = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        for hook in list(self.__dict__.get("_load_state_dict_pre_hooks", {}).values()):
+            hook(*arguments)
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        buffers = [name for name in self._buffers if name not in self._non_persistent_buffers_set]
+        names = {name: self._parameters[name] for name in self._parameters}
+        names.update((name, self._buffers[name]) for name in buffers)
+        for name, own in names.items():
+            if own is None:
+                continue
+            if prefix + name in state_dict:
+                self._take(name, own, prefix + name, state_dict[prefix + name], assign, error_msgs)
+            elif strict:
+                missing_keys.append(prefix + name)
+        extra = prefix + _EXTRA_STATE_KEY_SUFFIX
+        takes_extra = type(self).set_extra_state is not Module.set_extra_state
+        if takes_extra and extra in state_dict:
+            self.set_extra_state(state_dict[extra])
+        elif takes_extra and strict:
+            missing_keys.append(extra)
+        if strict:
+            for key in state_dict:
+                if not key.startswith(prefix) or (key == extra and takes_extra):
+                    continue
+                name, below, _ = key[len(prefix) :].partition(".")
+                if name not in self._modules if below else names.get(name) is None:
+                    unexpected_keys.append(key)
+
+    def _take(self, name: str, own, key: str, value, assign: bool, error_msgs: list) -> None:
+        """One tensor of a state_dict."""
+        if not isinstance(value, _C.TensorBase):
+            error_msgs.append(
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(value)}"
+            )
+            return
+        if own.dim() == 0 and value.dim() == 1:
+            value = value[0]  # checkpoints of very old versions
+        if own.shape != value.shape:
+            error_msgs.append(
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                f"the shape in current model is {own.shape}."
+            )
+            return
+        try:
+            if not assign:
+                with no_grad():
+                    own.copy_(value)
+            elif isinstance(own, Parameter):
+                value = value if isinstance(value, Parameter) else Parameter(value, own.requires_grad)
+                self._parameters[name] = value
+            else:
+                self._buffers[name] = value
+        except Exception as error:
+            error_msgs.append(
+                f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and '
+                f"whose dimensions in the checkpoint are {value.size()}, an exception occurred : {error.args}."
+            )
 
     def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
-        """Copies `state_dict` into the parameters and buffers. With `strict` both must have the same names."""
-        if assign:
-            raise NotImplementedError("load_state_dict: assign=True is not there yet")
-        own = dict(self._persistent(""))
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
-        problems = []
+        """Copies `state_dict` into the parameters and buffers, or with `assign` puts its tensors into their places.
+        With `strict` both must have the same names. Gives (missing_keys, unexpected_keys)."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing, unexpected, problems = [], [], []
+        metadata = getattr(state_dict, "_metadata", None)
+        self._load(dict(state_dict), "", metadata or {}, assign, (missing, unexpected, problems))
         if strict and unexpected:
-            problems.append("Unexpected key(s) in state_dict: " + ", ".join(f'"{name}"' for name in unexpected) + ".")
+            names = ", ".join(f'"{name}"' for name in unexpected)
+            problems.insert(0, f"Unexpected key(s) in state_dict: {names}. ")
         if strict and missing:
-            problems.append("Missing key(s) in state_dict: " + ", ".join(f'"{name}"' for name in missing) + ".")
-        with no_grad():
-            for name, value in state_dict.items():
-                if name in own and own[name].shape != value.shape:
-                    problems.append(
-                        f"size mismatch for {name}: copying a param with shape {value.shape} from checkpoint, "
-                        f"the shape in current model is {own[name].shape}."
-                    )
-                elif name in own:
-                    own[name].copy_(value)
+            problems.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{name}"' for name in missing) + ". ")
         if problems:
             lines = "\n\t".join(problems)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}")
-        return IncompatibleKeys(missing, unexpected)
+        return _IncompatibleKeys(missing, unexpected)
+
+    def _load(self, state_dict: dict, prefix: str, metadata, assign: bool, lists: tuple) -> None:
+        local = dict(metadata.get(prefix[:-1], {}))
+        if assign:
+            local["assign_to_params_buffers"] = True
+        self._load_from_state_dict(state_dict, prefix, local, True, *lists)
+        for name, module in self._modules.items():
+            if module is not None:
+                below = prefix + name + "."
+                part = {key: value for key, value in state_dict.items() if key.startswith(below)}
+                module._load(part, below, metadata, assign, lists)
+        for hook in list(self.__dict__.get("_load_state_dict_post_hooks", {}).values()):
+            if hook(self, _IncompatibleKeys(*lists[:2])) is not None:
+                raise RuntimeError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
+                                   "return new values, if incompatible_keys need to be modified, it should be done "
+                                   "inplace.")  # fmt: skip
 
     def compile(self, *args, **kwargs) -> None:
         """Compiles in place: calls of this module, hooks included, go through torch.compile from here on."""
@@ -437,6 +672,9 @@ class Module:
 
     # ---- printing --------------------------------------------------------------------------------------------
 
+    def _get_name(self) -> str:
+        return type(self).__name__
+
     def extra_repr(self) -> str:
         """The part of the printed line that subclasses fill."""
         return ""
@@ -446,7 +684,7 @@ class Module:
         children = []
         for name, module in self._modules.items():
             children.append(f"({name}): " + repr(module).replace("\n", "\n  "))
-        head = type(self).__name__ + "("
+        head = self._get_name() + "("
         if not children and len(lines) <= 1:
             return head + "".join(lines) + ")"
         return head + "\n  " + "\n  ".join(lines + children) + "\n)"
