@@ -216,7 +216,9 @@ class Linear:
             raise Problem(expr.at, f"the formula is not linear in g: {expr.value} of g and g")
         at = degrees.index(1)
         self.linear_in(expr, at)
-        if expr.value not in TENSOR_FUNCTIONS or expr.value == "scale":
+        # A derivative, and a function of tensor_fns.op, conjugates what it makes a factor of.
+        conjugates = expr.value.endswith("_backward") or expr.value in self.world.functions
+        if (expr.value not in TENSOR_FUNCTIONS and not conjugates) or expr.value == "scale":
             for k, arg in enumerate(expr.args):
                 if k != at and not (expr.value == "where" and k == 0):  # a condition is no factor
                     self.conjugated(arg)

@@ -25,6 +25,7 @@ class Body(SizeCalls):
         self.lines, self.declarations = [], []
         self.scope = {}
         self.n_tensors = self.n_lists = self.n_names = self.depth = 0
+        self.may_be_complex = True  # else conj() and real() are their argument
         self.zero_like = "g[0]"  # what `zero` has the size of
         self.read = set()  # sources whose elements were read
 
@@ -103,7 +104,7 @@ class Body(SizeCalls):
         if value.kind == "float":
             return "%g", value.c
         if value.kind == "dtype":
-            return "%s", f"nx_dtype_kind({value.c})"
+            return "%s", f"nx__dtype_facts[{value.c}].c_name" if style == "c" else f"nx_dtype_kind({value.c})"
         if value.kind == "ints":
             separator = c_string({"x": "x", "bare": " "}.get(style, ", "))
             return "%s", f"nx__ints_text((char[256]){{0}}, 256, {value.c}, {value.n}, {separator})"
@@ -322,6 +323,9 @@ class Body(SizeCalls):
             return self.compute_number(expr, left, right)
         if left.kind != "number" or right.const is UNKNOWN or expr.value not in ("==", "!=", "<", "<=", ">", ">="):
             self.refuse(expr, "more than comparing a Scalar with a constant")
+        if expr.value in ("==", "!="):
+            is_it = f"nx__number_is(&{left.c}, {constant(float(right.const)).c})"
+            return Value("bool", is_it if expr.value == "==" else f"!{is_it}")
         return Value("bool", f"(nx_value_as_float(&{left.c}) {expr.value} {constant(float(right.const)).c})")
 
     def compute_number(self, expr, left, right):
@@ -334,9 +338,13 @@ class Body(SizeCalls):
                 self.refuse(expr, f"'{expr.value}' of a {left.kind} and a {right.kind}")
             return f"nx_value_{value.kind}({value.c})"
 
-        name = self.declare("nx_value $")
         word = {"+": "add", "-": "sub", "*": "mul"}[expr.value]
-        self.emit(f"{name} = nx__number_{word}({text(left)}, {text(right)});")
+        return self.new_number(f"nx__number_{word}({text(left)}, {text(right)}, $)")
+
+    def new_number(self, call):
+        """A number that a call makes; $ is room for a complex one's parts."""
+        name, parts = self.declare("nx_value $"), self.declare("double $[2]")
+        self.emit(f"{name} = {call.replace('$', parts)};")
         return Value("number", name)
 
     def otherwise(self, expr, left, right):
@@ -538,11 +546,11 @@ class Body(SizeCalls):
                 "int": f"nx_is_int({value.c})",
                 "float": f"nx_is_float({value.c})",
                 "bool": f"({value.c} == NX_BOOL)",
+                "complex": f"nx_is_complex({value.c})",
             }
-            return Value("bool", test[word]) if word in test else constant(False)
+            return Value("bool", test[word])
         if value.kind == "number":
-            tag = {"int": "INT", "float": "FLOAT", "bool": "BOOL"}.get(word)
-            return Value("bool", f"({value.c}.tag == NX_TAG_{tag})") if tag else constant(False)
+            return Value("bool", f"({value.c}.tag == NX_TAG_{word.upper()})")
         if value.const is not UNKNOWN:
             return constant(type(value.const).__name__ == word)
         self.refuse(expr, f"{word}() of a {value.kind}")
@@ -647,8 +655,7 @@ class Body(SizeCalls):
         if value is None:
             value = self.expr(param.initial)
         if value.kind == "operand":
-            self.read.add(value.source)
-            return value.c
+            return self.elements(value)
         if value.kind == "tensor":
             text = self.elements(value)
             return f"nx_value_tensor({text})" if param.number_too else text

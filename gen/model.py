@@ -47,6 +47,8 @@ CLASSES["half"] = ["float16", "bfloat16"]
 CLASSES["number"] = CLASSES["int"] + CLASSES["float"]
 CLASSES["all"] = CLASSES["bool"] + CLASSES["number"]
 CLASSES["any"] = list(TYPES)
+COMPUTE = {dtype.name: dtype.compute for dtype in TYPES.values() if dtype.compute}  # the dtypes that have loops
+SHORT = {dtype.name: dtype.brief for dtype in TYPES.values()}
 SCALAR_TYPES = {dtype.name: dtype.scalar for dtype in TYPES.values()}  # as PyTorch's schemas print dtypes
 MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2, "channels_last_3d": 3}
 OPTIONS = ["dtype", "layout", "device", "pin_memory"]
@@ -166,8 +168,7 @@ def admitted(entry, letter="T"):
 
 
 def admits_complex(entry):
-    row = entry.one("types")
-    return row is None or any(word in ("complex", "number", "all", "any") for word in row.value[1])
+    return any(word in ("complex", "any", *CLASSES["complex"]) for row in entry.all("types") for word in row.value[1])
 
 
 def copies_out(form):

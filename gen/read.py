@@ -687,10 +687,15 @@ def read_prim(parser):
     parser.expect(":")
     while not parser.accept(")"):
         types.append(parser.name("a dtype"))
-    parser.expect("c")
-    prim = Prim(name, at, params, types, parser.name(), None, None, 1)
+    prim = Prim(name, at, params, types, None, None, None, 1)
+    if types != ["complex"]:
+        parser.expect("c")
+        prim.c = parser.name()
     if parser.accept("near"):
         prim.near = parser.number()
+    if "complex" in types:
+        parser.expect("cc")
+        prim.complex = parser.name()
     if parser.accept("d"):
         prim.derivative = parser.expr()
     if parser.accept("cost"):

@@ -15,13 +15,43 @@ class SizeCalls:
 
     def call_log_of(self, expr):
         """The natural logarithm of a number."""
-        number = self.expr(expr.args[0])
-        return Value("float", f"log(nx_value_as_float(&{number.c}))")
+        return self.new_number(f"nx__number_log({self.expr(expr.args[0]).c}, $)")
 
     def call_conj(self, expr):
-        return self.expr(expr.args[0])  # no complex dtype exists: conj is its argument
+        value = self.expr(expr.args[0])
+        if not self.may_be_complex or value.const is not UNKNOWN:
+            return value
+        if value.kind == "number":
+            return self.new_number(f"nx__number_conj({value.c}, $)")
+        if value.kind == "operand":  # a tensor or a number
+            made = self.new_number(f"nx__number_conj({value.c}, $)")
+            self.read.add(value.source)
+            self.emit(f"if ({made.c}.tag == NX_TAG_TENSOR && nx_is_complex((nx_dtype){made.c}.array->dtype)) {{")
+            self.part_of_complex("nx_conj_physical", f"{made.c}.tensor")
+            self.emit("}")
+            return Value("operand", made.c)
+        return self.if_complex(expr, value, "nx_conj_physical")
 
-    call_real = call_conj
+    def call_real(self, expr):
+        value = self.expr(expr.args[0])
+        return self.if_complex(expr, value, "nx__real_part") if self.may_be_complex else value
+
+    def if_complex(self, expr, value, function):
+        """Of a complex tensor what the function gives, of another one the tensor itself: no call, no node."""
+        if value.kind != "tensor":
+            self.refuse(expr, f"{expr.value}() of a {value.kind}")
+        name = self.declare("nx_tensor *$")
+        self.emit(f"{name} = {self.elements(value)};")
+        present = f"{name} && " if value.present else ""
+        self.emit(f"if ({present}nx_is_complex((nx_dtype)nx_arr({name})->dtype)) {{")
+        self.part_of_complex(function, name)
+        self.emit("}")
+        return Value("tensor", name, array=f"nx_arr({name})", present=value.present and f"({name} != NULL)")
+
+    def part_of_complex(self, function, name):
+        slot = self.new_tensor()
+        self.try_(f"{function}({name}, &{slot})")
+        self.emit(f"{name} = {slot};")
 
     def call_len(self, expr):
         value = self.expr(expr.args[0])
@@ -221,4 +251,4 @@ class SizeCalls:
 
     def call_int64_if_int(self, expr):
         value = self.expr(expr.args[0])
-        return Value("dtype", f"(nx_is_float({value.c}) ? {value.c} : NX_I64)")
+        return Value("dtype", f"(nx_is_differentiable({value.c}) ? {value.c} : NX_I64)")

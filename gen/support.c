@@ -2,8 +2,21 @@
  * Next: support_grad.c for the helpers of gradient formulas. */
 #include "gen/support.h"
 
+#include <complex.h>
+
+static double _Complex complex_of(const nx_value *v) {
+    return __builtin_complex(nx_value_as_float(v), v->tag == NX_TAG_COMPLEX ? v->parts[1] : 0.0);
+}
+
+static nx_value store_complex(double _Complex z, double parts[2]) {
+    parts[0] = creal(z);
+    parts[1] = cimag(z);
+    return nx_value_complex(parts);
+}
+
 #define NUMBER_RULE(name, op) \
-    nx_value nx__number_##name(nx_value a, nx_value b) { \
+    nx_value nx__number_##name(nx_value a, nx_value b, double parts[2]) { \
+        if (a.tag == NX_TAG_COMPLEX || b.tag == NX_TAG_COMPLEX) return store_complex(complex_of(&a) op complex_of(&b), parts); \
         if (a.tag != NX_TAG_FLOAT && b.tag != NX_TAG_FLOAT) \
             return nx_value_int((int64_t)((uint64_t)a.i op (uint64_t)b.i)); \
         return nx_value_float(nx_value_as_float(&a) op nx_value_as_float(&b)); \
@@ -12,6 +25,14 @@ NUMBER_RULE(add, +)
 NUMBER_RULE(sub, -)
 NUMBER_RULE(mul, *)
 #undef NUMBER_RULE
+
+nx_value nx__number_conj(nx_value a, double parts[2]) {
+    return a.tag == NX_TAG_COMPLEX ? store_complex(conj(complex_of(&a)), parts) : a;
+}
+
+nx_value nx__number_log(nx_value a, double parts[2]) {
+    return a.tag == NX_TAG_COMPLEX ? store_complex(clog(complex_of(&a)), parts) : nx_value_float(log(nx_value_as_float(&a)));
+}
 
 bool nx__ints_equal(const int64_t *a, int n_a, const int64_t *b, int n_b) {
     if (n_a != n_b) return false;

@@ -8,10 +8,16 @@
 #include <math.h>
 
 /* ---- small values --------------------------------------------------------------------------------- */
-/* Sum, difference and product of two Python numbers, as Python has them. */
-nx_value nx__number_add(nx_value a, nx_value b);
-nx_value nx__number_sub(nx_value a, nx_value b);
-nx_value nx__number_mul(nx_value a, nx_value b);
+/* Sum, difference and product of two Python numbers, conjugate and logarithm of one, as Python has them; `parts` is room
+ * for a complex result. */
+nx_value nx__number_add(nx_value a, nx_value b, double parts[2]);
+nx_value nx__number_sub(nx_value a, nx_value b, double parts[2]);
+nx_value nx__number_mul(nx_value a, nx_value b, double parts[2]);
+nx_value nx__number_conj(nx_value a, double parts[2]);
+nx_value nx__number_log(nx_value a, double parts[2]);
+static inline bool nx__number_is(const nx_value *a, double f) {
+    return nx_value_as_float(a) == f && (a->tag != NX_TAG_COMPLEX || a->parts[1] == 0);
+}
 bool nx__ints_equal(const int64_t *a, int n_a, const int64_t *b, int n_b);
 bool nx__ints_have(const int64_t *at, int n, int64_t x);
 /* A list of n integers into `out`: with two places changed over (nothing happens to an empty list), with place k set to x,
@@ -85,6 +91,7 @@ nx_status nx__kernel_nothing(nx_run *run, const nx_value *in, nx_value *out);
 NX_MUST_USE nx_status nx__sum_to(nx_tensor *g, const int64_t *size, int n, nx_tensor **out);
 NX_MUST_USE nx_status nx__to_like(nx_tensor *g, const nx_array *like, nx_tensor **out); /* dtype and device */
 NX_MUST_USE nx_status nx__zeros_as(const nx_array *like, const int64_t *size, int n, nx_tensor **out); /* dtype and device */
+NX_MUST_USE nx_status nx__real_part(nx_tensor *x, nx_tensor **out); /* of a complex tensor */
 NX_MUST_USE nx_status nx__to_dtype(nx_tensor *x, nx_dtype dtype, nx_tensor **out);
 NX_MUST_USE nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out);
 /* The one element of a contiguous tensor of int64, wherever it lies. */

@@ -41,6 +41,10 @@ nx_status nx__to_dtype(nx_tensor *x, nx_dtype dtype, nx_tensor **out) {
     return nx__to_copy(x, options, false, NX_VALUE_NONE, out);
 }
 
+nx_status nx__real_part(nx_tensor *x, nx_tensor **out) {
+    return nx__to_dtype(x, nx_dtype_real((nx_dtype)nx_arr(x)->dtype), out);
+}
+
 nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out) {
     nx_tensor *made;
     NX_TRY(nx_empty_like(g, (nx_options){0}, NX_VALUE_NONE, &made));

@@ -205,8 +205,8 @@ class Group:
 
 @dataclass
 class Prim:
-    """`prim name(params: types)  c NAME  [near N]  [d EXPR]  [cost N]`: a function of elements; `y` in d is its result.
-    Of floats up to N, both signs, NAME_near has the same bits and is faster."""
+    """`prim name(params: types)  c NAME  [near N]  [cc NAME]  [d EXPR]  [cost N]`: a function of elements; `y` in d is
+    its result. Of floats up to N, both signs, NAME_near has the same bits and is faster; cc: of complex numbers."""
 
     name: str
     at: At
@@ -216,6 +216,7 @@ class Prim:
     near: object
     derivative: object
     cost: int
+    complex: str = None
 
 
 @dataclass

@@ -4,7 +4,15 @@ from pathlib import Path
 
 from gen.model import CLASSES, dissolves, gives_list, kind
 from gen.syntax import Problem
-from gen.write_loops import HEAD, write_point, write_point_table, write_reduce, write_reduce_table
+from gen.write_loops import (
+    COMPLEX_HEAD,
+    HEAD,
+    at_level,
+    write_point,
+    write_point_table,
+    write_reduce,
+    write_reduce_table,
+)
 from gen.write_python import shape_sets, write_cases, write_functions, write_stubs
 from gen.write_rules import RULES, Source, write_backward, write_compose, write_kernels, write_meta
 from gen.write_tables import param_row, write_def, write_derivative, write_register, write_wrappers
@@ -27,7 +35,7 @@ RULES_HEAD = """/* Shape rules, formulas, compositions and adapters of all opera
 
 class Files:
     """What is being written. Loops stand in a file for each family, the `.op` file of their entries, and category of
-    dtypes: a level may have those of floating dtypes alone."""
+    dtypes: a level may have those of floating dtypes alone, and the first alone has those of complex ones."""
 
     def __init__(self):
         self.meta = Source("meta.c", "/* Shape rules. Generated from ops/. */\n" + RULES)
@@ -45,9 +53,13 @@ class Files:
         self.folds = {}  # names of an entry's folds: its siblings share them
 
     def loop(self, sibling, dtype, text):
-        family, category = Path(sibling.at.path).stem, "float" if dtype in CLASSES["float"] else "int"
-        source = self.loops.setdefault((family, category), Source(f"loops_{family}_{category}.c", HEAD))
-        source.add(text)
+        category = next((word for word in ("float", "complex") if dtype in CLASSES[word]), "int")
+        loop_file(self.loops, Path(sibling.at.path).stem, category).add(text)
+
+
+def loop_file(loops, family, category):
+    head = HEAD + COMPLEX_HEAD if category == "complex" else HEAD
+    return loops.setdefault((family, category), Source(f"loops_{family}_{category}.c", head))
 
 
 def write_sibling(world, sibling, files, levels):
@@ -93,7 +105,7 @@ def loops_header(rows, levels):
     ]
     for level in levels:
         name, _, which = level.partition(":")
-        lines += [row.replace("$", name) for dtype, row in rows if which != "float" or dtype in CLASSES["float"]]
+        lines += [row.replace("$", name) for dtype, row in rows if at_level(dtype, which, level == levels[0])]
     return "\n".join(lines + ["", "#endif", ""])
 
 
@@ -126,9 +138,9 @@ def write_all(world, ops_folder, levels):
     write_register(forms, tables)
     header, calls = write_wrappers(forms)
     loops = [
-        files.loops.get((family, category), Source(f"loops_{family}_{category}.c", HEAD))
+        loop_file(files.loops, family, category)
         for family in sorted({family for family, _ in files.loops})
-        for category in ("int", "float")
+        for category in ("int", "float", "complex")
     ]
     sources = (files.meta, files.grad, files.kernels, files.compose, *loops, tables, header, calls)
     found = {source.name: source.text() for source in sources}

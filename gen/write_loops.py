@@ -5,20 +5,17 @@ symbols. Each loop is written for one dtype: integers wrap (they compute unsigne
 has `or` for + and `and` for *. Contiguous operands have a loop of their own, which the compiler turns into vectors."""
 
 from gen.expr import Body, scope_of
-from gen.model import CLASSES, DTYPES, admitted
+from gen.model import CLASSES, COMPUTE, DTYPES, SHORT, admitted
 from gen.read import COMPARE
 from gen.syntax import Expr, Problem
 from gen.values import Value, c_string, constant
 
-COMPUTE = {"uint8": "uint32_t", "int8": "uint32_t", "int16": "uint32_t", "int32": "uint32_t", "int64": "uint64_t",
-           "bool": "uint8_t", "float16": "float", "bfloat16": "float", "float32": "float", "float64": "double"}
 BITS = {"bit_and": "x&y", "bit_or": "x|y", "bit_xor": "x^y", "bit_not": "~x"}
 ABSENT = "None"  # the arm of a text that is absent
 DIVISIONS = ("truncdiv", "floordiv", "remainder", "fmod")  # of integers they fail where the divisor is 0
 SHIFTS = ("shift_left", "shift_right")
-SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "float16": "f16",
-         "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
+COMPLEX_HEAD = '#include "kernel/complex.h"\n'
 HEAD = """/* Element loops and folds of one instruction-set level: compiled once a level with NX_LEVEL_NAME set.
  * Generated from ops/. */
 #include "dispatch/loop.h"
@@ -52,7 +49,8 @@ class Element:
         self.arms = arms or {}  # {parameter: its value} where a text chooses the loop
         self.n_names, self.near = 0, False
         self.type = COMPUTE[dtype]
-        self.is_float = dtype in CLASSES["float"]
+        self.is_float, self.is_complex = dtype in CLASSES["float"], dtype in CLASSES["complex"]
+        self.suffix = "f" if self.type in ("float", "float _Complex") else ""  # of a C function's name
 
     def text(self, expr):
         return getattr(self, "text_" + expr.op, self.refuse)(expr)
@@ -61,6 +59,8 @@ class Element:
         raise Problem(expr.at, f"not yet generated: '{expr.op}' in an element expression")
 
     def number(self, value):
+        if self.is_complex:
+            return f"(({self.type}){float(value)!r}{self.suffix})"
         if self.is_float:
             return repr(float(value)) + ("" if self.type == "double" else "f")
         return f"({self.type}){int(value)}"
@@ -69,6 +69,8 @@ class Element:
         """The smallest or largest value of the dtype; infinities where there are some."""
         if self.is_float:
             return "-INFINITY" if word == "lowest" else "INFINITY"
+        if self.is_complex:
+            return None
         low, high = {"bool": (0, 1), "uint8": (0, 255), "int8": (-128, 127), "int16": (-32768, 32767),
                      "int32": ("INT32_MIN", "INT32_MAX"), "int64": ("INT64_MIN", "INT64_MAX")}[self.dtype]
         return f"({self.type}){low if word == 'lowest' else high}"
@@ -82,7 +84,7 @@ class Element:
         return f"(int64_t)({narrow}){text}"
 
     def text_const(self, expr):
-        if not self.is_float or expr.value in ("None", "True", "False"):
+        if not (self.is_float or self.is_complex) or expr.value in ("None", "True", "False"):
             self.refuse(expr)
         return {"inf": "INFINITY", "nan": "NAN"}[expr.value]
 
@@ -104,6 +106,8 @@ class Element:
         if word == "??":
             return self.text(absent_limit(expr)[0])
         a, b = (self.text(arg) for arg in expr.args)
+        if self.is_complex and word not in ("and", "or"):
+            return self.complex_binary(expr, a, b)
         if word in COMPARE:
             signed = {"uint32_t": "int32_t", "uint64_t": "int64_t"}.get(self.type, self.type)
             signed = "uint32_t" if self.dtype == "uint8" else signed
@@ -117,6 +121,13 @@ class Element:
         if word in "+-*" or (word == "/" and self.is_float):
             return f"({a} {word} {b})"
         raise Problem(expr.at, f"'{word}' does not exist for {self.dtype}: leave it out of 'types'")
+
+    def complex_binary(self, expr, a, b):
+        if expr.value in "+-" or expr.value in ("==", "!="):
+            return f"({a} {expr.value} {b})"
+        if expr.value in "*/":
+            return f"nx_complex_{'mul' if expr.value == '*' else 'div'}{self.suffix}({a}, {b})"
+        raise Problem(expr.at, f"'{expr.value}' does not exist for {self.dtype}: leave complex out of 'types'")
 
     def text_if(self, expr):
         condition, yes, no = (self.text(arg) for arg in expr.args)
@@ -165,7 +176,7 @@ class Element:
 
     def bits(self, expr, args):
         """Of integers bit by bit; of bool as logic."""
-        if self.is_float:
+        if self.is_float or self.is_complex:
             raise Problem(expr.at, f"'{expr.value}' does not exist for {self.dtype}: leave it out of 'types'")
         if len(args) == 1:
             return f"(!{args[0]})" if self.dtype == "bool" else f"(~{args[0]})"
@@ -187,7 +198,7 @@ class Element:
         a, b = (self.text(arg) for arg in expr.args)
         if self.is_float:
             name = "nx_larger" if word == "max" else "nx_smaller"
-            return f"{name}{'' if self.type == 'double' else 'f'}({a}, {b})"
+            return f"{name}{self.suffix}({a}, {b})"
         names = [Expr("name", expr.at, [], "a'"), Expr("name", expr.at, [], "b'")]
         before, self.scope = self.scope, {"a'": "a_", "b'": "b_"}
         test = self.text(Expr("binary", expr.at, names, ">" if word == "max" else "<"))
@@ -196,11 +207,12 @@ class Element:
 
     def text_call(self, expr):
         if expr.value in ("lowest", "highest") and len(expr.args) == 1 and expr.args[0].value == "T":
-            return self.limit(expr.value)
+            text = self.limit(expr.value)
+            return text or self.refuse(expr)
         args = [self.text(arg) for arg in expr.args]
         if expr.value == "where" and len(args) == 3:
             return f"({args[0]} ? {args[1]} : {args[2]})"
-        if expr.value == "conj":
+        if expr.value in ("conj", "real") and not self.is_complex:
             return args[0]
         if expr.value == "rounded":  # to the dtype itself, where that is narrower than what computes
             halves = {"bfloat16": f"load_bf16(store_bf16({args[0]}))", "float16": f"((float)(_Float16)({args[0]}))"}
@@ -212,8 +224,8 @@ class Element:
         if expr.value in DIVISIONS or (expr.value in SHIFTS and not self.is_float):
             return self.divide(expr, args)
         if expr.value == "isnan":
-            return f"({args[0]} != {args[0]})" if self.is_float else "0"
-        if expr.value == "pow" and not self.is_float:
+            return f"({args[0]} != {args[0]})" if self.is_float or self.is_complex else "0"
+        if expr.value == "pow" and self.dtype in CLASSES["int"]:
             return f"({self.type})nx_int_pow({self.signed(args[0])}, {self.signed(args[1])})"
         prim = self.world.prims.get(expr.value)
         if prim:
@@ -221,8 +233,8 @@ class Element:
                 raise Problem(
                     expr.at, f"{expr.value} takes {len(prim.params)} of {' '.join(prim.types)}, not {self.dtype}"
                 )
-            suffix = "" if self.type == "double" or not self.is_float else "f"
-            return f"{prim.c}{'_near' if self.near else ''}{suffix}({', '.join(args)})"
+            name = prim.complex if self.is_complex else prim.c + "_near"*self.near
+            return f"{name}{self.suffix}({', '.join(args)})"
         function = self.world.functions.get(expr.value)
         if not function:
             raise Problem(expr.at, f"no element function '{expr.value}' (ops/prim.op lists them)")
@@ -249,6 +261,8 @@ def store(dtype, c_type, text):
 def constant_text(dtype, k):
     if dtype == "bool":
         return f"(uint8_t)(constants[{k}].i != 0)"
+    if dtype in CLASSES["complex"]:
+        return f"({COMPUTE[dtype]})nx_complex(constants[{k}].parts[0], constants[{k}].parts[1])"
     return f"({COMPUTE[dtype]})constants[{k}].{'f' if dtype in CLASSES['float'] else 'i'}"
 
 
@@ -279,18 +293,23 @@ def result_kind(sibling):
         return "COMMON"
     if dtype.op == "name" and dtype.value == "bool":
         return "BOOL"
+    if dtype.op == "call" and dtype.value == "real":  # the loop writes complex numbers whose imaginary part is 0
+        dtype = dtype.args[0]
+    if dtype.op == "name" and dtype.value == "T":
+        return "COMMON"
     if dtype.op == "call" and dtype.value == "float":
         return "FLOAT"
     if dtype.op == "if" and [part.value for part in dtype.args] == ["==", "float", "T"]:
         return "ARM"  # float(T) where the text that chooses the loop is absent
-    raise Problem(dtype.at, "not yet generated: a point operator with this result dtype (T, bool, float(T))")
+    raise Problem(dtype.at, "not yet generated: a point operator with this result dtype (T, bool, float(T), real(T))")
 
 
 def computed(sibling, arm=None):
     """The dtypes that have loops."""
     names, kind = [n for n in admitted(sibling.entry) if n in COMPUTE], result_kind(sibling)
     floats = kind == "FLOAT" or (kind == "ARM" and arm == ABSENT)
-    return [n for n in names if n in CLASSES["float"] or (not floats and n != "bool") or not (floats or kind == "ARM")]
+    always = CLASSES["float"] + CLASSES["complex"]
+    return [n for n in names if n in always or (not floats and n != "bool") or not (floats or kind == "ARM")]
 
 
 def arms_of(sibling):
@@ -469,7 +488,8 @@ def write_reduce(world, sibling, add, header):
 
 def fold(world, name, dtype, c_type, inner, state, initial, step, done):
     compute = COMPUTE[inner]
-    width = 64 // {"uint8_t": 1, "float": 4, "double": 8, "uint64_t": 8}[compute]
+    width = 64 // {"uint8_t": 1, "float": 4, "double": 8, "uint64_t": 8, "float _Complex": 8,
+                   "double _Complex": 16}[compute]
     start = Element(world, inner, {}).text(initial)
 
     def apply(a, x):
@@ -540,13 +560,13 @@ def exact_operands(sibling, tensors):
 
 
 class FloatBody(Body):
-    """The checks of an entry as they stand when T is a floating dtype and no number is a bool."""
+    """The checks of an entry as they stand when T is a floating dtype and no number is a bool or complex."""
 
     def is_class(self, expr):
         value = self.expr(expr.args[0])
         if value.kind == "dtype" and value.c == "T":
             return constant(expr.value == "float")
-        if value.kind == "number" and expr.value == "bool":
+        if value.kind == "number" and expr.value in ("bool", "complex"):
             return constant(False)
         return super().is_class(expr)
 
@@ -582,7 +602,8 @@ def likes_floats(world, sibling):
     """Whether operands of one floating dtype give one result of it without a check that could fail."""
     entry, result = sibling.entry, sibling.entry.results[0]
     floats = {"float16", "bfloat16", "float32", "float64"}
-    if len(entry.results) != 1 or result.kind != "T" or result.dtype is not None or result.contiguous:
+    keeps = result.dtype is None or (result.dtype.op == "call" and result.dtype.value == "real")
+    if len(entry.results) != 1 or result.kind != "T" or not keeps or result.contiguous:
         return False
     if entry.one("types") and not floats <= set(admitted(entry)):
         return False
@@ -596,12 +617,17 @@ def likes_floats(world, sibling):
     return not body.lines
 
 
+def at_level(dtype, which, is_first):
+    """Whether a level has loops of its own for a dtype: complex numbers have them at the first level alone."""
+    return is_first or dtype in CLASSES["float"] or (which != "float" and dtype not in CLASSES["complex"])
+
+
 def loop_rows(names, levels, indent):
     """Initialisers of a table [level][dtype]; where a level has no loop of its own, the one below it stands."""
     rows, best = [], {}
     for level in levels:
         name, _, which = level.partition(":")
-        best |= {n: name for n in names if which != "float" or n in CLASSES["float"]}
+        best |= {n: name for n in names if at_level(n, which, name == levels[0].partition(":")[0])}
         cells = ", ".join(f"[NX_{code}] = {names[n]}_{best[n]}" for code, n, _, _ in DTYPES if n in names)
         rows.append(f"{indent}[NX_LEVEL_{name.upper()}] = {{{cells}}},")
     return "\n".join(rows)

@@ -220,7 +220,7 @@ class CaseList:
     def listed(self):
         rows = [case for row in self.entry.all("cases") for case in row.value]
         chosen = (self.given("shapes") or [None])[0]
-        self.dtypes = self.given("T") or [n for n in admitted(self.entry) if n in CLASSES["all"]]
+        self.dtypes = self.given("T") or [n for n in admitted(self.entry) if n in CLASSES["all"] + CLASSES["complex"]]
         optional = {a.name for a in self.sibling.arguments if a.base == "Scalar" and a.optional}
         sets = [case for case in reversed(rows) if case["case"] == "set" and case["name"] in optional]
         self.usual = {case["name"]: literal(case["values"][0]) for case in sets}  # where an operator wants one of them

@@ -5,7 +5,7 @@ import re
 
 from gen.bind import argument_value
 from gen.expr import Body, free_names, scope_of
-from gen.model import CLASSES, DTYPE_CODE, DTYPES, admitted, dissolves, gives_list, kind
+from gen.model import CLASSES, DTYPE_CODE, DTYPES, admits_complex, admitted, dissolves, gives_list, kind
 from gen.syntax import Problem
 from gen.values import UNKNOWN, Value, as_int, bare, c_string
 from gen.write_loops import result_kind
@@ -448,6 +448,7 @@ def write_backward(world, sibling, source):
     if not rules or dissolves(entry):
         return None
     body = Body(world, sibling.base + " backward", True)
+    body.may_be_complex = admits_complex(entry)
     body.scope = scope_of(sibling, world)
     for k, place in enumerate(entry.results):
         result = Value("tensor", f"results[{k}]", array=f"nx_arr(results[{k}])", source=("out", k))

@@ -1,7 +1,7 @@
 """Writes the tables that the dispatcher reads (tables.c: one nx_op_def a form, nx__register_ops) and the typed
 wrappers for callers in C (ops.h, calls.c)."""
 
-from gen.model import DTYPE_CODE, MEMORY_FORMATS, copies_out, dissolves, gives_list, kind, schema
+from gen.model import DTYPE_CODE, MEMORY_FORMATS, admits_complex, copies_out, dissolves, gives_list, kind, schema
 from gen.syntax import Problem
 from gen.values import c_string
 from gen.write_rules import Source
@@ -51,12 +51,22 @@ def refuses_overlap(entry, argument):
     return any(a.value == argument.name for p in claims(entry, "no_overlap") for a in p["args"].args)
 
 
+def takes_complex(argument, entry):
+    """Whether a complex number may stand there: where it takes part in promotion, is one of the entry's elements, or
+    `props complex(fill_value)` says so."""
+    if kind(entry) == "point" and (argument.param.in_promotion or argument.number_too):
+        return True
+    named = any(a.value == argument.name for p in claims(entry, "complex") for a in p["args"].args)
+    return argument.base == "Scalar" and (named or admits_complex(entry))
+
+
 def param_row(argument, entry):
     type_ = TYPES[argument.base] + ("S" if argument.list_of is not None else "")
     fields = [f".name = {c_string(argument.name)}", f".type = NX_TYPE_{type_}"]
     for name, value in (("optional", argument.optional), ("keyword_only", argument.keyword_only),
                         ("has_initial", argument.initial is not None), ("written", argument.written),
                         ("number_too", argument.number_too),
+                        ("complex_too", takes_complex(argument, entry)),
                         ("optional_elements", argument.param.type.optional_elements),
                         ("no_overlap", refuses_overlap(entry, argument) and not argument.written)):
         if value:

@@ -2,6 +2,7 @@
  * added to something, and products with vectors, which are matrices of one column. A destination that lies over an
  * operand is kept apart from it. */
 #include "gen/kernels.h"
+#include "kernel/complex.h"
 #include "kernel/kernel.h"
 
 typedef nx_status gemm_fn(const nx_array *a, const nx_array *b, const nx_array *out);
@@ -100,8 +101,25 @@ nx_status nx__bmm_ref(nx_run *run, const nx_array *self, const nx_array *mat2, n
 
 /* ---- addmm: out = beta*self + alpha * mat1 mat2; with beta 0 a NaN in self is not read ------------------------------ */
 static nx_dtype wide_dtype(nx_dtype dtype) {
-    if (dtype == NX_F64) return NX_F64;
+    if (dtype == NX_F64 || nx_is_complex(dtype)) return dtype;
     return nx_is_float(dtype) ? NX_F32 : NX_I64;
+}
+
+#define DEFINE_COMBINE(name, type, times)                                                                              \
+    static void combine_##name(nx_tensor *product, const nx_tensor *self, const nx_const *beta, const nx_const *alpha) { \
+        type *p = product->a.data, a = (type)nx_complex(alpha->parts[0], alpha->parts[1]);                             \
+        const type *s = self ? self->a.data : NULL, b = (type)nx_complex(beta->parts[0], beta->parts[1]);              \
+        for (int64_t i = 0; i < product->a.numel; i++) p[i] = s ? times(b, s[i]) + times(a, p[i]) : times(a, p[i]);    \
+    }
+DEFINE_COMBINE(complex64, float _Complex, nx_complex_mulf)
+DEFINE_COMBINE(complex128, double _Complex, nx_complex_mul)
+
+static void combine_complex(nx_tensor *product, const nx_tensor *self, nx_value beta, nx_value alpha) {
+    nx_const a, b;
+    nx_dtype dtype = (nx_dtype)product->a.dtype;
+    nx_const_cast(&a, &alpha, dtype);
+    nx_const_cast(&b, &beta, dtype);
+    (dtype == NX_C64 ? combine_complex64 : combine_complex128)(product, self, &b, &a);
 }
 
 static void combine(nx_tensor *product, const nx_tensor *self, nx_value beta, nx_value alpha) {
@@ -110,6 +128,8 @@ static void combine(nx_tensor *product, const nx_tensor *self, nx_value beta, nx
         uint64_t *p = product->a.data, a = (uint64_t)nx_value_as_int(&alpha), b = (uint64_t)nx_value_as_int(&beta);
         const uint64_t *s = self ? self->a.data : NULL;
         for (int64_t i = 0; i < n; i++) p[i] = a * p[i] + (s ? b * s[i] : 0);
+    } else if (nx_is_complex((nx_dtype)product->a.dtype)) {
+        combine_complex(product, self, beta, alpha);
     } else if (product->a.dtype == NX_F64) {
         double *p = product->a.data, a = nx_value_as_float(&alpha), b = nx_value_as_float(&beta);
         const double *s = self ? self->a.data : NULL;
@@ -129,7 +149,7 @@ static nx_status add_wide(gemm_fn *gemm, const nx_array *self, const nx_array *m
     nx_status status = NX_OK;
     NX_TRY_FAIL(nx_tensor_new(wide, 2, out->sizes, NX_CPU, &product));
     NX_TRY_FAIL(gemm(mat1, mat2, &product->a));
-    if (nx_value_as_float(&beta) != 0) {
+    if (nx_value_as_float(&beta) != 0 || beta.tag == NX_TAG_COMPLEX) {
         NX_TRY_FAIL(nx_tensor_new(wide, 2, out->sizes, NX_CPU, &added));
         nx_copy_cast(&added->a, self);
     }

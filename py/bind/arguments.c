@@ -341,7 +341,7 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
             return 0;
         }
         int read = read_argument(&def->params[k], values[j], args, &args->in[k]);
-        if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = nx_op_takes_complex(overload->op, k);
+        if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = def->params[k].complex_too;
         if (read == 0) return refuse(overload, k, 0, values[j], why, why_bytes);
         if (read < 0) return -1;
         *filled |= UINT64_C(1) << k;
@@ -389,7 +389,7 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
         bool spread = spreads(def, (int)k, is_method, given, n_given);
         if (spread) read = read_ints(given + k, n_given - k, args, &args->in[k]);
         else read = read_argument(&def->params[k], given[k], args, &args->in[k]);
-        if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = nx_op_takes_complex(overload->op, (int)k);
+        if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = def->params[k].complex_too;
         if (read == 0) return refuse(overload, (int)k, (int)k + !is_method, given[k], why, why_bytes);
         if (read < 0) return -1;
         filled |= UINT64_C(1) << k;

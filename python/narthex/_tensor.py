@@ -368,6 +368,9 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
         return self.item() != 0
 
+    def __complex__(self):
+        return complex(self.item())
+
     def __float__(self):
         return _builtin_float(self.item())
 

@@ -233,8 +233,13 @@ void nx_array_extent(const nx_array *a, const char **low, const char **high);
 NX_MUST_USE nx_status nx_value_keep(const nx_value *value, nx_value *out);
 /* nx_value_drop of narthex.h releases what keep took. */
 /* Of a number: a Scalar of any kind. */
-static inline double nx_value_as_float(const nx_value *value) { return value->tag == NX_TAG_FLOAT ? value->f : (double)value->i; }
-static inline int64_t nx_value_as_int(const nx_value *value) { return value->tag == NX_TAG_FLOAT ? (int64_t)value->f : value->i; }
+/* Of a complex number the real part. */
+static inline double nx_value_as_float(const nx_value *value) {
+    return value->tag == NX_TAG_FLOAT ? value->f : value->tag == NX_TAG_COMPLEX ? value->parts[0] : (double)value->i;
+}
+static inline int64_t nx_value_as_int(const nx_value *value) {
+    return value->tag == NX_TAG_INT || value->tag == NX_TAG_BOOL ? value->i : (int64_t)nx_value_as_float(value);
+}
 void nx_value_text(const nx_value *value, nx_text *text); /* Python-like; tensors as "tensor" */
 
 /* ---- generators: mt19937 as PyTorch's CPU generator ---------------------------------------------------------- */

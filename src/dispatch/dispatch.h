@@ -21,6 +21,7 @@ typedef struct nx_param {
     bool has_initial;    /* may be left out */
     bool written;        /* (a!) */
     bool number_too;     /* a Tensor parameter of a point operator that a Python number may take the place of */
+    bool complex_too;    /* a number there may be complex */
     bool optional_elements; /* Tensor?[] */
     bool no_overlap;     /* may not share memory with what is written, as PyTorch refuses it */
     int8_t int_list_of;  /* int[1]: a single int is allowed; 0 otherwise */
@@ -75,7 +76,7 @@ typedef struct nx_point {
     int8_t promoting_param[8];                      /* the arguments, numbers among them, that make T */
     nx_point_result result;
     bool likes_floats;  /* operands of one floating dtype give one result of it, and no check of the entry can then
-                         * fail unless a constant is a bool */
+                         * fail unless a constant is a bool or complex */
     nx_loop_row loop;                               /* by that dtype; NULL: not implemented */
     int arm_param, n_arms;                          /* a text chooses the loop: which argument, its texts, their loops */
     const char *const *arms;                        /* NULL: none */

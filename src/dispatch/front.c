@@ -214,7 +214,8 @@ static inline const nx_array *operand_like(const nx_point *point, const nx_value
         else return NULL;
     }
     for (int k = 0; k < point->n_constants; k++) {
-        if (in[point->constant_param[k]].tag == NX_TAG_BOOL) return NULL;
+        uint32_t tag = in[point->constant_param[k]].tag;
+        if (tag == NX_TAG_BOOL || tag == NX_TAG_COMPLEX) return NULL;
     }
     return like && like->device.type == 0 && (usual || has_usual_strides(like)) ? like : NULL;
 }

@@ -12,7 +12,7 @@
 
 /* Element loops of a point operator: ptrs and steps (bytes) first of the outputs, then of the tensor operands in
  * parameter order; constants are the Scalar parameters, already in the computing type. */
-typedef union nx_const { double f; int64_t i; } nx_const;
+typedef union nx_const { double f; int64_t i; double parts[2]; } nx_const;
 typedef void nx_loop_fn(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants);
 /* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second
  * state to the first; done writes one result element; count is the number of elements folded. */

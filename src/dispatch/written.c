@@ -226,6 +226,8 @@ nx_status nx__fit_written(const nx_op *op, const nx_value *in, int param, const 
 nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta) {
     nx_tensor *tensor = in[param].tensor;
     NX_TRY(check_inputs_overlap(op, in, param));
+    if (NX_UNLIKELY(nx_is_complex((nx_dtype)tensor->a.dtype)) && op->def->variant == NX_INPLACE && nx_is_float(meta->dtype))
+        return nx_fail(NX_RUNTIME, "In-place %s is not supported for complex tensors.", nx__op_of(op->functional)->label);
     NX_TRY(nx__fit_written(op, in, param, meta));
     if (tensor->storage) tensor->storage->version++;
     return NX_OK;

@@ -356,6 +356,9 @@ static nx_status make_seed(nx_tensor *root, nx_tensor *g, int i, nx_tensor **out
     if (g == NULL) {
         if (root->a.numel != 1)
             return nx_fail(NX_RUNTIME, "grad can be implicitly created only for scalar outputs");
+        if (nx_is_complex((nx_dtype)root->a.dtype))
+            return nx_fail(NX_RUNTIME, "grad can be implicitly created only for real scalar outputs but got torch.%s",
+                           nx_dtype_name((nx_dtype)root->a.dtype));
         return nx__ones_like(root, out);
     }
     if (!nx_same_size(&g->a, &root->a)) return fail_seed_size(&g->a, &root->a, i);

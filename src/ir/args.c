@@ -87,26 +87,12 @@ static const char *const tag_names[] = {"None",   "Tensor",        "int",       
                                         "str",    "list of ints",  "list",      "dtype",  "device",
                                         "layout", "memory format", "generator", "Tensor", "object", "complex"};
 
-/* Where a complex number is converted to a dtype with everything else, or stored; a factor beside such is a real one. */
-bool nx_op_takes_complex(const nx_op *op, int param) {
-    static const char *const storing[] = {"aten::full", "aten::full_like", "aten::fill_.Scalar", "aten::masked_fill.Scalar",
-                                          "aten::masked_fill_.Scalar", "aten::scatter.value", "aten::scatter_.value"};
-    const nx_point *point = op->def->point;
-    for (int k = 0; point && k < point->n_promoting; k++) {
-        if (point->promoting_param[k] == param) return true;
-    }
-    for (int k = 0; k < NX_COUNT(storing); k++) {
-        if (strcmp(op->def->name, storing[k]) == 0) return true;
-    }
-    return false;
-}
-
 nx_status nx__args_check(const nx_op *op, const nx_value *args, int n) {
     const nx_op_def *def = op->def;
     if (n != def->n_in)
         return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", def->name, n, def->n_in);
     for (int i = 0; i < n; i++) {
-        if (!fits(&def->params[i], &args[i]) || (args[i].tag == NX_TAG_COMPLEX && !nx_op_takes_complex(op, i)))
+        if (!fits(&def->params[i], &args[i]) || (args[i].tag == NX_TAG_COMPLEX && !def->params[i].complex_too))
             return nx_fail(NX_TYPE, "%s: argument '%s' (position %d) must not be %s: see %s", def->name,
                            def->params[i].name, i + 1,
                            args[i].tag < (uint32_t)NX_COUNT(tag_names) ? tag_names[args[i].tag] : "unknown",

@@ -70,7 +70,6 @@ NX_MUST_USE nx_status nx_graph_call_named(nx_graph *graph, const nx_op *op, cons
 typedef nx_status nx_resolve_fn(void *context, nx_node *node, int result, nx_value *out);
 int nx_args_room(const nx_value *args, int n);
 NX_MUST_USE nx_status nx_args_resolve(const nx_value *args, int n, nx_resolve_fn *resolve, void *context, nx_value *to);
-bool nx_op_takes_complex(const nx_op *op, int param); /* in place of a number */
 bool nx_value_equal(const nx_value *a, const nx_value *b); /* the same kind and content; nodes and tensors by identity */
 uint64_t nx_op_written(const nx_op *op);                /* a bit for each parameter that it writes */
 /* Calls fn for every node reference that `node` writes, also inside lists. */

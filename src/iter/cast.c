@@ -30,6 +30,13 @@ static inline double as_float(const nx_value *number) {
 void nx_const_cast(nx_const *to, const nx_value *number, nx_dtype computing) {
     bool is_whole = number->tag != NX_TAG_FLOAT && number->tag != NX_TAG_COMPLEX;
     double f = as_float(number);
+    if (NX_UNLIKELY(nx_is_complex(computing))) {
+        bool is_single = computing == NX_C64;
+        double im = number->tag == NX_TAG_COMPLEX ? number->parts[1] : 0;
+        to->parts[0] = is_single ? (float)f : f;
+        to->parts[1] = is_single ? (float)im : im;
+        return;
+    }
     if (computing == NX_F64) to->f = f;
     else if (nx_is_float(computing)) to->f = (float)f;
     else if (computing == NX_BOOL) to->i = is_whole ? number->i != 0 : f != 0;

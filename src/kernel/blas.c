@@ -29,7 +29,12 @@ static bool open_library(const char *path) {
     *(void **)&blas.dgemm = find_function(library, "cblas_dgemm");
     *(void **)&blas.sgemv = find_function(library, "cblas_sgemv");
     *(void **)&blas.dgemv = find_function(library, "cblas_dgemv");
-    if (blas.sgemm && blas.dgemm && blas.sgemv && blas.dgemv) {
+    *(void **)&blas.cgemm = find_function(library, "cblas_cgemm");
+    *(void **)&blas.zgemm = find_function(library, "cblas_zgemm");
+    *(void **)&blas.cgemv = find_function(library, "cblas_cgemv");
+    *(void **)&blas.zgemv = find_function(library, "cblas_zgemv");
+    bool all_real = blas.sgemm && blas.dgemm && blas.sgemv && blas.dgemv;
+    if (all_real && blas.cgemm && blas.zgemm && blas.cgemv && blas.zgemv) {
         if (set_threads) set_threads(1);
         return true;
     }

@@ -3,6 +3,7 @@
  * of the computing type (float for the halves, int64 for integers, which then wrap on storing) and multiplied
  * in tiles that stay in registers. Ref, the meaning: one sum after the other. Plain and ref add in the same
  * order, so they agree bit for bit. */
+#include "kernel/complex.h"
 #include "kernel/panel.h"
 
 /* ---- BLAS; the halves are cast to float before and back afterwards --------------------------------------- */
@@ -59,10 +60,15 @@ static nx_status load_operand(const nx_array *a, nx_dtype dtype, operand *out) {
     return NX_OK;
 }
 
+static nx_dtype computing_dtype(nx_dtype dtype) {
+    if (dtype == NX_F64 || nx_is_complex(dtype)) return dtype;
+    return nx_is_float(dtype) ? NX_F32 : NX_I64;
+}
+
 typedef struct product {
     operand a, b, c;
     int64_t m, n, k;
-    bool is_double;
+    nx_dtype dtype;     /* float32, float64, complex64, complex128; of complex ones alpha is 1 and beta 0 */
     double alpha, beta; /* c = alpha*a*b + beta*c; beta 0 does not read c */
     const float *start; /* of multiply_panels: added to the product, NULL: see beta */
     int64_t start_row_step;
@@ -70,7 +76,7 @@ typedef struct product {
 
 /* Vectors are better off with BLAS. */
 static bool suits_panels(const product *p) {
-    return !p->is_double && p->alpha == 1 && (p->beta == 0 || p->beta == 1) && p->m > 1 && p->n > 1 &&
+    return p->dtype == NX_F32 && p->alpha == 1 && (p->beta == 0 || p->beta == 1) && p->m > 1 && p->n > 1 &&
            nx_product_runs();
 }
 
@@ -95,7 +101,13 @@ static void multiply_vector(const product *p, int m, int n, const char *a, const
     int stored_rows = matrix->transposed ? columns : rows, stored_columns = matrix->transposed ? rows : columns;
     int step = vector->transposed == column ? 1 : (int)vector->ld, c_step = column ? (int)p->c.ld : 1;
     int trans = transpose ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
-    if (p->is_double) {
+    const double one[2] = {1}, zero[2] = {0};
+    if (p->dtype == NX_C128) {
+        blas->zgemv(NX_BLAS_ROW_MAJOR, trans, stored_rows, stored_columns, one, at, (int)matrix->ld, x, step, zero, c, c_step);
+    } else if (p->dtype == NX_C64) {
+        blas->cgemv(NX_BLAS_ROW_MAJOR, trans, stored_rows, stored_columns, (const float[2]){1}, at, (int)matrix->ld, x, step,
+                    (const float[2]){0}, c, c_step);
+    } else if (p->dtype == NX_F64) {
         blas->dgemv(NX_BLAS_ROW_MAJOR, trans, stored_rows, stored_columns, p->alpha, (const double *)at,
                     (int)matrix->ld, (const double *)x, step, p->beta, (double *)c, c_step);
     } else {
@@ -107,7 +119,7 @@ static void multiply_vector(const product *p, int m, int n, const char *a, const
 /* Rows row .. row + m and columns column .. column + n of the product. */
 static void multiply_cell(const product *p, int64_t row, int64_t column, int m, int n) {
     const nx_blas *blas = nx_blas_get();
-    int64_t bytes = p->is_double ? 8 : 4;
+    int64_t bytes = nx_dtype_sizes[p->dtype];
     const char *a = (const char *)p->a.data + row * (p->a.transposed ? 1 : p->a.ld) * bytes;
     const char *b = (const char *)p->b.data + column * (p->b.transposed ? p->b.ld : 1) * bytes;
     char *c = (char *)p->c.data + (row * p->c.ld + column) * bytes;
@@ -115,7 +127,13 @@ static void multiply_cell(const product *p, int64_t row, int64_t column, int m, 
         trans_b = p->b.transposed ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
     if (p->m == 1 || p->n == 1) {
         multiply_vector(p, m, n, a, b, c);
-    } else if (p->is_double) {
+    } else if (p->dtype == NX_C128) {
+        blas->zgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, (const double[2]){1}, a, (int)p->a.ld, b, (int)p->b.ld,
+                    (const double[2]){0}, c, (int)p->c.ld);
+    } else if (p->dtype == NX_C64) {
+        blas->cgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, (const float[2]){1}, a, (int)p->a.ld, b, (int)p->b.ld,
+                    (const float[2]){0}, c, (int)p->c.ld);
+    } else if (p->dtype == NX_F64) {
         blas->dgemm(NX_BLAS_ROW_MAJOR, trans_a, trans_b, m, n, k, p->alpha, (const double *)a,
                     (int)p->a.ld, (const double *)b, (int)p->b.ld, p->beta, (double *)c, (int)p->c.ld);
     } else {
@@ -175,12 +193,11 @@ static void store_packed(const operand *c, nx_dtype dtype, const nx_array *out) 
 }
 
 nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out) {
-    product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .is_double = out->dtype == NX_F64,
-                 .alpha = 1};
+    nx_dtype computing = computing_dtype((nx_dtype)out->dtype); /* the halves in float */
+    product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .dtype = computing, .alpha = 1};
     nx_status status = NX_OK;
     if ((nx_blas_get() == NULL && !suits_panels(&p)) || p.m == 0 || p.n == 0 || p.k == 0)
         return nx_gemm_plain(a, b, out);
-    nx_dtype computing = out->dtype == NX_F64 ? NX_F64 : NX_F32; /* the halves in float */
     bool direct = find_layout(out, &p.c) && out->dtype == computing;
     bool turned = direct && p.c.transposed;
     NX_TRY_FAIL(load_operand(a, computing, &p.a));
@@ -226,7 +243,7 @@ static bool find_start(const nx_array *self, const nx_array *out, product *p) {
 
 nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b, double alpha, double beta,
                       const nx_array *out) {
-    product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .is_double = out->dtype == NX_F64,
+    product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .dtype = (nx_dtype)out->dtype,
                  .alpha = alpha, .beta = beta};
     nx_status status = NX_OK;
     if (out->numel == 0) return NX_OK;
@@ -247,30 +264,29 @@ fail:
 /* ---- plain --------------------------------------------------------------------------------------------- */
 enum { TILE_ROWS = 4, TILE_COLUMNS = 16 };
 
-static nx_dtype computing_dtype(nx_dtype dtype) {
-    if (dtype == NX_F64) return NX_F64;
-    return nx_is_float(dtype) ? NX_F32 : NX_I64;
-}
-
 /* acc[r][c] = sum over k of a[k][r] * b[k][c], in order of k. */
-#define DEFINE_TILE(type)                                                                                    \
-    static void tile_##type(const void *a_panel, const void *b_panel, int64_t k, void *out) {                \
+#define TIMES(a, b) (a) * (b)
+#define DEFINE_TILE(name, type, times)                                                                       \
+    static void tile_##name(const void *a_panel, const void *b_panel, int64_t k, void *out) {                \
         const type *a = a_panel, *b = b_panel;                                                               \
         type acc[TILE_ROWS][TILE_COLUMNS] = {{0}};                                                           \
         for (int64_t i = 0; i < k; i++, a += TILE_ROWS, b += TILE_COLUMNS) {                                 \
             for (int r = 0; r < TILE_ROWS; r++) {                                                            \
-                for (int c = 0; c < TILE_COLUMNS; c++) acc[r][c] += a[r] * b[c];                             \
+                for (int c = 0; c < TILE_COLUMNS; c++) acc[r][c] += times(a[r], b[c]);                       \
             }                                                                                                \
         }                                                                                                    \
         memcpy(out, acc, sizeof acc);                                                                        \
     }
-DEFINE_TILE(float)
-DEFINE_TILE(double)
-DEFINE_TILE(uint64_t) /* wraps */
+DEFINE_TILE(float, float, TIMES)
+DEFINE_TILE(double, double, TIMES)
+DEFINE_TILE(int, uint64_t, TIMES) /* wraps */
+DEFINE_TILE(complex64, float _Complex, nx_complex_mulf)
+DEFINE_TILE(complex128, double _Complex, nx_complex_mul)
 
 typedef void tile_fn(const void *a_panel, const void *b_panel, int64_t k, void *out);
 static tile_fn *find_tile(nx_dtype computing) {
-    return computing == NX_F64 ? tile_double : computing == NX_F32 ? tile_float : tile_uint64_t;
+    if (nx_is_complex(computing)) return computing == NX_C64 ? tile_complex64 : tile_complex128;
+    return computing == NX_F64 ? tile_double : computing == NX_F32 ? tile_float : tile_int;
 }
 
 /* Panels of `width` lines side by side: panel[line / width][k][line % width]; missing lines are 0. */
@@ -308,7 +324,7 @@ static nx_status run_panels(void *arg, int64_t begin, int64_t end) {
     const panels *p = arg;
     int64_t bytes = (int64_t)nx_dtype_bytes(p->computing);
     tile_fn *multiply = find_tile(p->computing);
-    _Alignas(64) char tile[TILE_ROWS * TILE_COLUMNS * 8];
+    _Alignas(64) char tile[TILE_ROWS * TILE_COLUMNS * NX_MAX_ELEMENT_BYTES];
     for (int64_t column = 0; column < p->out->sizes[1]; column += TILE_COLUMNS) {
         for (int64_t row = begin * TILE_ROWS; row < end * TILE_ROWS && row < p->out->sizes[0];
              row += TILE_ROWS) {
@@ -342,16 +358,23 @@ nx_status nx_gemm_plain(const nx_array *a, const nx_array *b, const nx_array *ou
 }
 
 /* ---- ref ----------------------------------------------------------------------------------------------- */
-#define DEFINE_DOT(type)                                                                    \
-    static void dot_##type(const void *a_row, const void *b_column, int64_t k, void *out) { \
+#define DEFINE_DOT(name, type, times)                                                       \
+    static void dot_##name(const void *a_row, const void *b_column, int64_t k, void *out) { \
         const type *a = a_row, *b = b_column;                                               \
         type sum = 0;                                                                       \
-        for (int64_t i = 0; i < k; i++) sum += a[i] * b[i];                                 \
+        for (int64_t i = 0; i < k; i++) sum += times(a[i], b[i]);                           \
         memcpy(out, &sum, sizeof sum);                                                      \
     }
-DEFINE_DOT(float)
-DEFINE_DOT(double)
-DEFINE_DOT(uint64_t)
+DEFINE_DOT(float, float, TIMES)
+DEFINE_DOT(double, double, TIMES)
+DEFINE_DOT(int, uint64_t, TIMES)
+DEFINE_DOT(complex64, float _Complex, nx_complex_mulf)
+DEFINE_DOT(complex128, double _Complex, nx_complex_mul)
+
+static tile_fn *find_dot(nx_dtype computing) {
+    if (nx_is_complex(computing)) return computing == NX_C64 ? dot_complex64 : dot_complex128;
+    return computing == NX_F64 ? dot_double : computing == NX_F32 ? dot_float : dot_int;
+}
 
 static void load_line(const nx_array *a, int line_dim, int64_t line, nx_dtype computing, char *to) {
     int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype);
@@ -362,7 +385,7 @@ static void load_line(const nx_array *a, int line_dim, int64_t line, nx_dtype co
 
 nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out) {
     nx_dtype computing = computing_dtype(out->dtype);
-    tile_fn *dot = computing == NX_F64 ? dot_double : computing == NX_F32 ? dot_float : dot_uint64_t;
+    tile_fn *dot = find_dot(computing);
     int64_t k = a->sizes[1], bytes = (int64_t)nx_dtype_bytes(computing),
             out_bytes = (int64_t)nx_dtype_bytes(out->dtype);
     size_t room;
@@ -372,7 +395,7 @@ nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out)
     for (int64_t i = 0; i < out->sizes[0]; i++) {
         load_line(a, 0, i, computing, row);
         for (int64_t j = 0; j < out->sizes[1]; j++) {
-            _Alignas(8) char sum[8];
+            _Alignas(16) char sum[NX_MAX_ELEMENT_BYTES];
             load_line(b, 1, j, computing, column);
             dot(row, column, k, sum);
             nx_cast(out->dtype, (char *)out->data + (i * out->strides[0] + j * out->strides[1]) * out_bytes,

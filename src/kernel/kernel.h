@@ -16,13 +16,22 @@ typedef struct nx_blas { /* CBLAS with 32-bit integers */
                   int x_step, float beta, float *y, int y_step);
     void (*dgemv)(int order, int trans, int m, int n, double alpha, const double *a, int lda, const double *x,
                   int x_step, double beta, double *y, int y_step);
+    /* Of complex numbers; what is one lies in memory. */
+    void (*cgemm)(int order, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, int lda,
+                  const void *b, int ldb, const void *beta, void *c, int ldc);
+    void (*zgemm)(int order, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, int lda,
+                  const void *b, int ldb, const void *beta, void *c, int ldc);
+    void (*cgemv)(int order, int trans, int m, int n, const void *alpha, const void *a, int lda, const void *x, int x_step,
+                  const void *beta, void *y, int y_step);
+    void (*zgemv)(int order, int trans, int m, int n, const void *alpha, const void *a, int lda, const void *x, int x_step,
+                  const void *beta, void *y, int y_step);
 } nx_blas;
 enum { NX_BLAS_ROW_MAJOR = 101, NX_BLAS_NO_TRANS = 111, NX_BLAS_TRANS = 112 };
 const nx_blas *nx_blas_get(void); /* lent; NULL: none was found */
 
 /* ---- products of matrices; shapes and dtypes have been checked; out may not lie over a or b ------------ */
 NX_MUST_USE nx_status nx_gemm_blas(const nx_array *a, const nx_array *b,
-                                   const nx_array *out); /* float types */
+                                   const nx_array *out); /* float and complex types */
 NX_MUST_USE nx_status nx_gemm_plain(const nx_array *a, const nx_array *b,
                                     const nx_array *out); /* every number type */
 NX_MUST_USE nx_status nx_gemm_ref(const nx_array *a, const nx_array *b,

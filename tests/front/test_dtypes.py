@@ -284,13 +284,15 @@ def test_graph_texts_keep_every_type(name):
 
 
 def test_a_complex_number_is_no_real_one():
-    """Where nothing complex is computed a complex number is refused, not cut to its real part."""
+    """Where nothing complex is computed or stored a complex number is refused, not cut to its real part."""
     x = nt.ones(2, 2)
     for call in (
         lambda: x.add(x, alpha=1j),
         lambda: nt.addmm(x, x, x, alpha=1j),
         lambda: x.uniform_(1j, 2),
-        lambda: x + 1j,
+        lambda: nt.addcmul(x, x, x, value=1j),
+        lambda: x.masked_fill(x == 1, 1j),
+        lambda: x.mul_(1j),
     ):
         with pytest.raises((TypeError, NotImplementedError, RuntimeError)):
             call()

@@ -106,7 +106,8 @@ def test_a_good_entry_passes(tmp_path):
             "x.op:3:19: error: f has no parameter 'othr' (self, other)",
         ),
         (
-            HEAD + "  point  self*other\n  grad   self: g*other; other: g*conj(self)\n  cases  shapes broadcast\n",
+            HEAD + "  types  T in all complex\n  point  self*other\n  grad   self: g*other; other: g*conj(self)\n"
+            "  cases  shapes broadcast\n",
             "factor 'other' of g lacks conj: f admits complex",
         ),
         (

@@ -62,6 +62,8 @@ def numbers(count: int, dtype: torch.dtype, values: str | list[int], generator: 
         return torch.tensor([[info.min, info.max, info.max - 1, 1, 2, 3, 4, 5][c] for c in choice], dtype=dtype)
     if dtype == torch.bool:
         return torch.randint(0, 2, (count,), generator=generator).bool()
+    if dtype.is_complex:
+        return torch.randn(count, 2, generator=generator, dtype=torch.float64).view(torch.complex128)[:, 0].to(dtype)
     if not dtype.is_floating_point:
         low = 0 if dtype == torch.uint8 else -5
         return torch.randint(low, 6, (count,), generator=generator).to(dtype)
@@ -148,7 +150,9 @@ def mapped(args: Any, kind: type, change: Any) -> Any:
 
 
 def floats(args: list[Any]) -> list[torch.Tensor]:
-    return [arg for arg in flat(args) if isinstance(arg, torch.Tensor) and arg.dtype.is_floating_point]
+    """The tensors that can have a gradient."""
+    tensors = [arg for arg in flat(args) if isinstance(arg, torch.Tensor)]
+    return [tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()]
 
 
 def parts(value: Any) -> list[Any]:
@@ -173,7 +177,7 @@ def check_equal(
         assert [ours.stride()[d] for d in meant] == [theirs.stride()[d] for d in meant], (
             f"strides {ours.stride()}, PyTorch has {theirs.stride()}"
         )
-    tolerance = {"rtol": 0, "atol": 0} if exact or not theirs.dtype.is_floating_point else {}
+    tolerance = {"rtol": 0, "atol": 0} if exact or not (theirs.dtype.is_floating_point or theirs.is_complex()) else {}
     bound = (close or {}).get(str(theirs.dtype).removeprefix("torch."))
     if bound is not None and not exact:
         tolerance = {"rtol": bound, "atol": bound}

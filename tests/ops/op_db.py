@@ -14,8 +14,8 @@ import narthex as nt
 import torch
 from narthex import _C
 
-DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16)
-MOST = {torch.float32: 24}  # samples of a dtype
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64)
+MOST = {torch.float32: 24, torch.complex64: 12}  # samples of a dtype
 OTHERS = 8  # of the dtypes beside the first
 SEED = 42  # random operators get the same on both sides
 NO_VALUES = ("empty", "empty_like", "new_empty")
@@ -80,7 +80,7 @@ def identity(op: Any) -> str:
 def over(value: Any) -> Any:
     """`value` with Narthex's tensors over the same memory."""
     if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or value.dtype.is_complex or value.is_neg():
+        if value.layout != torch.strided or value.is_conj() or value.is_neg():
             raise Other
         made = _C.from_dlpack(torch._C._to_dlpack(value))
         return made.requires_grad_() if value.requires_grad else made
@@ -95,7 +95,7 @@ def over(value: Any) -> Any:
         return {name: over(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return (list if isinstance(value, list) else tuple)(map(over, value))
-    if value is None or isinstance(value, (bool, int, float, str, slice)) or value is Ellipsis:
+    if value is None or isinstance(value, (bool, int, float, complex, str, slice)) or value is Ellipsis:
         return value
     raise Other
 
@@ -143,7 +143,7 @@ class Sample:
 def samples(op: Any, dtype: torch.dtype) -> Iterator[Sample]:
     """Those that PyTorch itself computes on the CPU and that can be said to Narthex."""
     torch.manual_seed(0)
-    wants = dtype.is_floating_point and dtype.itemsize >= 4 and op.supports_autograd
+    wants = (dtype.is_complex or (dtype.is_floating_point and dtype.itemsize >= 4)) and op.supports_autograd
     for given, _ in zip(op.sample_inputs("cpu", dtype, requires_grad=wants), range(MOST.get(dtype, OTHERS))):
         try:
             sample = Sample(op, dtype, given)
@@ -156,6 +156,7 @@ def samples(op: Any, dtype: torch.dtype) -> Iterator[Sample]:
 # ---- the four ways ---------------------------------------------------------------------------------------------------
 TOLERANCES = {
     torch.float32: {"rtol": 1e-4, "atol": 5e-5},
+    torch.complex64: {"rtol": 1e-4, "atol": 5e-5},
     torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-2},
     torch.float16: {"rtol": 1.6e-2, "atol": 1e-2},
 }

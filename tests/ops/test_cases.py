@@ -133,15 +133,18 @@ def test_error(case: dict[str, Any]) -> None:
 
 
 # ---- gradients ---------------------------------------------------------------------------------------------------
+DIFFERENTIABLE = {"float32", "float64", "complex64", "complex128"}
+
+
 def differentiable(case: dict[str, Any]) -> bool:
     info = _C.op_info(case["op"])
     tensors = [arg for arg in flat(case["args"]) if isinstance(arg, dict) and "tensor" in arg]
     kinds = {arg["dtype"] for arg in tensors}
     return (
         bool(info["differentiable"] or info["kind"] == "composed")
-        and bool(kinds & {"float32", "float64"})
+        and bool(kinds & DIFFERENTIABLE)
         and not any(arg["values"] == "special" for arg in tensors)
-        and kinds <= {"float32", "float64", "int64", "int32"}
+        and kinds <= DIFFERENTIABLE | {"int64", "int32"}
         and "dtype" not in case["kwargs"]
         and not base_of(case).startswith("_foreach_")  # what they write may be no leaf
     )
@@ -206,7 +209,7 @@ def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves
     weights = [
         torch.randn(other.shape, dtype=other.dtype, generator=torch.Generator().manual_seed(2)) for _, other in pairs
     ]
-    total = sum((g * w).sum() for (_, g), w in zip(pairs, weights))
+    total = sum(abs((g * w).sum()) if g.is_complex() else (g * w).sum() for (_, g), w in zip(pairs, weights))
     try:
         their_second = torch.autograd.grad(total, their_leaves, allow_unused=True)
     except RuntimeError as error:
@@ -216,6 +219,7 @@ def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves
     total = None
     for (g, _), w in zip(pairs, weights):
         part = (g * to_ours(w.clone())).sum()
+        part = abs(part) if g.is_complex() else part
         total = part if total is None else total + part
     if not total.requires_grad:
         assert all(other is None or not other.count_nonzero() for other in their_second)

@@ -28,11 +28,20 @@ ALL = "value gradient fake compiled"
 NO_GRADIENT = "value fake compiled"  # of what has none
 DATA = "how many there are, only elements say; capture ends the graph"
 NEW = "what new_* of a fake tensor gives is not fake"
+COMPLEX = "not implemented for 'ComplexFloat'"
 ROWS = {
+    "cumsum": (ALL, COMPLEX, "of complex numbers"),
+    "linspace": (NO_GRADIENT, COMPLEX, "of complex numbers"),
+    "logaddexp": (ALL, COMPLEX, "of complex numbers"),
+    "logsumexp": (ALL, COMPLEX, "of complex numbers"),
+    "nn.functional.silu.complex": (NO_GRADIENT, COMPLEX, "of complex numbers"),
+    "lerp": (ALL, COMPLEX, "of complex numbers"),
+    "randn": (NO_GRADIENT, COMPLEX, "complex random numbers"),
+    "randn_like": (NO_GRADIENT, COMPLEX, "complex random numbers"),
+    "rand_like": (NO_GRADIENT, COMPLEX, "complex random numbers"),
+    "uniform": (NO_GRADIENT, COMPLEX, "complex random numbers"),
     "__getitem__": ("fake compiled", "elements", DATA),
     "allclose": ("fake compiled", "captur", "a number of the data, as of item"),
-    "cdouble": ("gradient compiled", "Other", "its tangent is complex, and gradients of complex numbers are not there"),
-    "cfloat": ("gradient compiled", "Other", "as cdouble"),
     "broadcast_shapes": ("compiled", "torch.Size", "sizes, no tensors: capture knows no torch.Size made from a list"),
     "equal": ("fake compiled", "captur", "a number of the data, as of item"),
     "index_put": ("fake compiled", "elements", DATA),
@@ -62,12 +71,15 @@ OPS = [op for op in op_db if find(op.name) is not None]
 
 
 def run_samples(op: Any) -> dict[str, list[tuple[Sample, Exception | None]]]:
-    """Each way's samples with what they raised: values of all dtypes, the other ways of the first that there is."""
+    """Each way's samples with what they raised: values of all dtypes, the other ways of the first that there is and of
+    complex numbers."""
     found: dict[str, list[tuple[Sample, Exception | None]]] = {way: [] for way in WAYS}
     ways = [way for way in WAYS if way != "gradient" or op.supports_autograd]
     for dtype in DTYPES[: 1 if op.name in TIES else None]:
         given = list(samples(op, dtype)) if dtype in op.supported_dtypes("cpu") else []
-        for way in ways:
+        for way in [*WAYS] if dtype.is_complex and given else ways:
+            if way == "gradient" and not op.supports_autograd:
+                continue
             for sample in given:
                 try:
                     WAYS[way](sample)

@@ -1,0 +1,71 @@
+/* complex: functions of one complex number for the generated loops, which stand at level base alone; ops/prim.op names
+ * them and those of C's <complex.h>. Products and quotients are PyTorch's: no infinity is mended after a product, as C
+ * does; a quotient scales by the larger part of the divisor, and its sums of products are rounded once. */
+#ifndef NX_KERNEL_COMPLEX_H
+#define NX_KERNEL_COMPLEX_H
+
+#include <complex.h>
+#include <math.h>
+
+/* Once for double and once for float, whose functions have an f behind their names. */
+#define NX__COMPLEX(type, f)                                                                                       \
+    static inline type _Complex nx_complex##f(type re, type im) { return __builtin_complex(re, im); }              \
+    static inline type _Complex nx_complex_mul##f(type _Complex x, type _Complex y) {                              \
+        type a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y;                                       \
+        return __builtin_complex(a * c - b * d, a * d + b * c);                                                    \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_div##f(type _Complex x, type _Complex y) {                              \
+        type a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y;                                       \
+        if (fabs##f(c) >= fabs##f(d)) {                                                                            \
+            if (c == 0 && d == 0) return __builtin_complex(a / fabs##f(c), b / fabs##f(d));                        \
+            type ratio = d / c, scale = 1 / fma##f(d, ratio, c);                                                   \
+            return __builtin_complex(fma##f(b, ratio, a) * scale, fma##f(-a, ratio, b) * scale);                   \
+        }                                                                                                          \
+        type ratio = c / d, scale = 1 / fma##f(c, ratio, d);                                                       \
+        return __builtin_complex(fma##f(a, ratio, b) * scale, fma##f(b, ratio, -a) * scale);                       \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_conj##f(type _Complex x) { return __builtin_complex(__real__ x, -__imag__ x); } \
+    static inline type _Complex nx_complex_real##f(type _Complex x) { return __builtin_complex(__real__ x, (type)0); } \
+    static inline type _Complex nx_complex_imag##f(type _Complex x) { return __builtin_complex(__imag__ x, (type)0); } \
+    static inline type _Complex nx_complex_abs##f(type _Complex x) {                                               \
+        return __builtin_complex(hypot##f(__real__ x, __imag__ x), (type)0);                                       \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_angle##f(type _Complex x) {                                             \
+        return __builtin_complex(atan2##f(__imag__ x, __real__ x), (type)0);                                       \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_sgn##f(type _Complex x) {                                               \
+        type length = hypot##f(__real__ x, __imag__ x);                                                            \
+        return length == 0 ? __builtin_complex((type)0, (type)0)                                                   \
+                           : __builtin_complex(__real__ x / length, __imag__ x / length);                          \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_polar##f(type length, type angle) {                                     \
+        return __builtin_complex(length * cos##f(angle), length * sin##f(angle));                                  \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_rsqrt##f(type _Complex x) {                                             \
+        return nx_complex_div##f(__builtin_complex((type)1, (type)0), csqrt##f(x));                                \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_sigmoid##f(type _Complex x) {                                           \
+        return nx_complex_div##f(__builtin_complex((type)1, (type)0), 1 + cexp##f(-x));                            \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_exp2##f(type _Complex x) { return cexp##f(x * (type)0.6931471805599453); } \
+    static inline type _Complex nx_complex_log2##f(type _Complex x) {                                              \
+        return clog##f(x) / (type)0.6931471805599453;                                                              \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_log10##f(type _Complex x) {                                             \
+        return clog##f(x) / (type)2.302585092994046;                                                               \
+    }                                                                                                              \
+    /* |1 + x|^2 - 1 = re*(2 + re) + im*im, which loses nothing near 0. */                                         \
+    static inline type _Complex nx_complex_log1p##f(type _Complex x) {                                             \
+        type re = __real__ x, im = __imag__ x, length = hypot##f(1 + re, im);                                      \
+        type log_length = length > (type)0.5 && length < 2 ? (type)0.5 * log1p##f(re * (2 + re) + im * im) : log##f(length); \
+        return __builtin_complex(log_length, atan2##f(im, 1 + re));                                                \
+    }                                                                                                              \
+    /* e^re cos(im) - 1 = expm1(re) cos(im) - 2 sin(im/2)^2. */                                                    \
+    static inline type _Complex nx_complex_expm1##f(type _Complex x) {                                             \
+        type re = __real__ x, im = __imag__ x, half = sin##f(im / 2);                                              \
+        return __builtin_complex(expm1##f(re) * cos##f(im) - 2 * half * half, exp##f(re) * sin##f(im));            \
+    }
+NX__COMPLEX(double, )
+NX__COMPLEX(float, f)
+
+#endif

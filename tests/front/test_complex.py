@@ -1,0 +1,114 @@
+"""Complex numbers as programs use them, beside PyTorch: promotion with Python's numbers, texts of what is refused,
+gradients by PyTorch's convention."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+
+import narthex as nt
+import pytest
+import torch
+
+
+def outcome(call, module):
+    """What a call gives, as lists and a dtype, or the exception's type and text without the operator's name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = call(module)
+        except Exception as error:
+            return type(error).__name__, re.sub(r"^(aten::)?[\w.]+: ", "", str(error))
+    return (result.tolist(), str(result.dtype)) if hasattr(result, "tolist") else result
+
+
+def same(a, b):
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, complex) and isinstance(b, complex):
+        return same(a.real, b.real) and same(a.imag, b.imag)
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isnan(a) and math.isnan(b) or math.isclose(a, b, rel_tol=2e-6, abs_tol=1e-6)
+    return a == b
+
+
+def x(m):
+    return m.tensor([1.0, 2.0, -3.0])
+
+
+def z(m):
+    return m.tensor([1 + 1j, 2 - 1j, -3])
+
+
+CALLS = {
+    "1j * x": lambda m: 1j * x(m),
+    "x - 1j": lambda m: x(m) - 1j,
+    "1j - x": lambda m: 1j - x(m),
+    "1j / x": lambda m: 1j / x(m),
+    "x ** 1j": lambda m: x(m) ** 1j,
+    "1j ** x": lambda m: 1j ** x(m),
+    "2 ** z": lambda m: 2 ** z(m),
+    "z ** 0.5": lambda m: z(m) ** 0.5,
+    "z == 1 + 1j": lambda m: z(m) == 1 + 1j,
+    "double with complex64": lambda m: z(m) + m.tensor([2.0], dtype=m.float64),
+    "double * 1j": lambda m: m.tensor([2.0], dtype=m.float64) * 1j,
+    "int * 1j": lambda m: m.tensor([2], dtype=m.int32) * 1j,
+    "bool * 1j": lambda m: m.tensor([True]) * 1j,
+    "where": lambda m: m.where(x(m) > 0, x(m), 1j),
+    "alpha": lambda m: m.add(z(m), x(m), alpha=2j),
+    "alpha of real tensors": lambda m: m.add(x(m), x(m), alpha=1j),
+    "value of real tensors": lambda m: m.addcmul(x(m), x(m), x(m), value=1j),
+    "addmm": lambda m: m.addmm(z(m), z(m).reshape(3, 1), z(m).reshape(1, 3), beta=2j, alpha=1 - 1j),
+    "beta of real tensors": lambda m: m.addmm(x(m), x(m).reshape(3, 1), x(m).reshape(1, 3), beta=2j),
+    "masked_fill": lambda m: x(m).masked_fill(x(m) > 0, 1j),
+    "mul_": lambda m: x(m).mul_(1j),
+    "abs_": lambda m: z(m).abs_(),
+    "abs": lambda m: abs(z(m)),
+    "full": lambda m: m.full((2,), 1j),
+    "full of float32": lambda m: m.full((2,), 1j, dtype=m.float32),
+    "std": lambda m: z(m).std(),
+    "var": lambda m: z(m).var(0, False),
+    "norm": lambda m: z(m).norm(),
+    "isinf": lambda m: m.isinf(m.tensor([complex("inf"), 1j, complex(0, float("-inf"))])),
+    "isnan": lambda m: m.isnan(m.tensor([complex("nan"), 1j, complex(0, float("nan"))])),
+    "isfinite": lambda m: m.isfinite(m.tensor([complex("inf"), 1j])),
+    "divided by 0": lambda m: z(m) / 0,
+    "complex()": lambda m: complex(z(m)[0]),
+    "backward of a complex sum": lambda m: z(m).requires_grad_().sum().backward(),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_as_in_pytorch(name):
+    mine, theirs = outcome(CALLS[name], nt), outcome(CALLS[name], torch)
+    assert same(mine, theirs), f"{mine}, PyTorch has {theirs}"
+
+
+@pytest.mark.parametrize("word", ["lt", "maximum", "floor", "fmod", "clamp_min", "sort", "amax", "erf", "relu", "sign"])
+def test_what_has_no_complex_meaning_is_refused(word):
+    a = nt.tensor([1 + 1j])
+    call = getattr(nt, word, None) or getattr(nt.nn.functional, word)
+    with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+        call(a, a) if word in ("lt", "maximum", "fmod", "clamp_min") else call(a)
+
+
+def gradients(m, compiled=None):
+    """Of real and complex leaves used together; the loss is real."""
+    a = m.tensor([0.5, -1.5, 2.0], requires_grad=True)
+    b = m.tensor([1 + 2j, -0.5j, 0.25 - 1j], requires_grad=True)
+    w = m.tensor([[1j, 2, 0.5], [1 - 1j, 0.5j, -1], [0.25, 1, 1j]], requires_grad=True)
+
+    def loss(a, b, w):
+        y = (w @ (a * b + 1j)).exp() * b.conj() / (2 + a) - (b**2).sin()
+        return (y.abs() + abs(y * y.conj())).sum() + (a * a).sum()
+
+    function = loss if compiled is None else m.compile(loss, mode=compiled, fullgraph=True)
+    value = function(a, b, w)
+    value.backward()
+    return [value.item(), a.grad.tolist(), b.grad.tolist(), w.grad.tolist()]
+
+
+@pytest.mark.parametrize("mode", [None, "max-autotune", "reduce-overhead"])
+def test_gradients_of_real_and_complex_leaves(mode):
+    assert same(gradients(nt, mode), gradients(torch))
