@@ -3,13 +3,26 @@
 from .._absent import absent
 from .._later import keep_whole
 from . import lr_scheduler
+from .adadelta import Adadelta
+from .adafactor import Adafactor
+from .adagrad import Adagrad
 from .adam import Adam
+from .adamax import Adamax
 from .adamw import AdamW
+from .asgd import ASGD
+from .lbfgs import LBFGS
+from .muon import Muon
+from .nadam import NAdam
 from .optimizer import Optimizer
+from .radam import RAdam
 from .rmsprop import RMSprop
+from .rprop import Rprop
 from .sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer",
+    "RAdam", "RMSprop", "Rprop", "lr_scheduler",
+]  # fmt: skip
 keep_whole(globals(), {"Adam": "sqrt div", "AdamW": "sqrt div", "RMSprop": "sqrt addcdiv lerp"})
 
 

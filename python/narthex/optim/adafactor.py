@@ -1,0 +1,53 @@
+"""Adafactor: the mean square of a matrix of gradients kept as a row and a column (Shazeer and Stern 2018)."""
+
+from .._type_info import finfo
+from .each import EachParameter, check_lr
+from .optimizer import check_range
+
+
+class Adafactor(EachParameter):
+    """Adafactor with PyTorch's arguments, where the step's length is relative to the parameter's."""
+
+    def __init__(
+        self, params, lr=1e-2, beta2_decay: float = -0.8, eps: tuple = (None, 1e-3), d: float = 1.0,
+        weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        check_lr(lr)
+        if beta2_decay > 0.0:
+            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
+        for k, value in enumerate(eps):
+            if value is not None and value < 0.0:
+                raise ValueError(f"epsilon{k + 1} should be >= 0 but is: {value}")
+        if d < 1.0:
+            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
+        check_range("weight_decay", weight_decay)
+        self._start(params, {
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize,
+        })  # fmt: skip
+
+    def _begin(self, parameter, group: dict, state: dict) -> None:
+        if parameter.dim() > 1:
+            shape = list(parameter.shape)
+            state["row_var"] = parameter.new_zeros((*shape[:-1], 1))
+            state["col_var"] = parameter.new_zeros((*shape[:-2], 1, shape[-1]))
+        else:
+            state["variance"] = parameter.new_zeros(tuple(parameter.shape))
+
+    def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
+        least = finfo(parameter.dtype).eps if group["eps"][0] is None else group["eps"][0]
+        step, share = state["step"].item(), state["step"].item() ** group["beta2_decay"]
+        size = parameter.norm(2).item() / parameter.numel() ** 0.5
+        alpha = max(group["eps"][1], size) * min(group["lr"], 1 / step**0.5)
+        if group["weight_decay"] != 0:
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+        if grad.dim() > 1:
+            rows = grad.norm(dim=-1, keepdim=True).square_().div_(grad.size(-1))
+            columns = grad.norm(dim=-2, keepdim=True).square_().div_(grad.size(-2))
+            row, column = state["row_var"].lerp_(rows, share), state["col_var"].lerp_(columns, share)
+            variance = (row @ column).div_(row.mean(dim=-2, keepdim=True).clamp_(min=least))
+        else:
+            variance = state["variance"].lerp_(grad.square(), share).clone()
+        update = variance.clamp_(min=least * least).rsqrt_().mul_(grad)
+        below = max(1.0, update.norm(2).item() / (update.numel() ** 0.5 * group["d"]))
+        parameter.add_(update, alpha=-alpha / below)
