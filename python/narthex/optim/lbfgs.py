@@ -27,9 +27,9 @@ class _Point:
         self.at, self.value, self.grad, self.slope = at, value, grad, slope
 
 
-def _strong_wolfe(evaluate, step, value, grad, slope, length, c1=1e-4, c2=0.9, tolerance=1e-9, most=25) -> tuple:
+def _strong_wolfe(evaluate, step, value, grad, slope, length, most, c1=1e-4, c2=0.9, tolerance=1e-9) -> tuple:
     """A point where the value has fallen by c1 of the slope and the slope by 1 - c2: (value, gradient, step, calls).
-    `length`: the largest element of the direction."""
+    `length`: the largest element of the direction; `most`: so many further points are tried."""
     start = value, slope
 
     def too_high(p, other) -> bool:
@@ -188,7 +188,8 @@ class LBFGS(Optimizer):
                 kept = [p.clone(memory_format=_C.contiguous_format) for p in self._params]
                 evaluate = self._evaluate(closure, kept, direction)
                 length = float(direction.abs().max())
-                loss, grad, state["t"], used = _strong_wolfe(evaluate, start, loss, grad, slope, length)
+                left = most - calls
+                loss, grad, state["t"], used = _strong_wolfe(evaluate, start, loss, grad, slope, length, left)
                 self._move(state["t"], direction)
             else:
                 self._move(start, direction)
