@@ -71,7 +71,7 @@ static void measure(nx_device device, int rounds) {
     nx_tensor *in[2], *host;
     int64_t size = 16;
     double recorded = now(), best[3] = {1e9, 1e9, 1e9};
-    MUST(nx_replay_new(graph, device, &replay));
+    MUST(nx_replay_new(graph, NULL, device, &replay));
     recorded = now() - recorded;
     MUST(nx_tensor_new(NX_F32, 1, &size, NX_CPU, &host));
     for (int i = 0; i < 16; i++) ((float *)host->a.data)[i] = (float)i;

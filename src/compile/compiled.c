@@ -49,8 +49,8 @@ static nx_status make_forward(nx_compiled *compiled, const bool *left_out) {
     nx_status status = nx__plan_new(aot->forward, left_out, aot->backward ? NULL : copied_into, compiled->mode,
                                     compiled->device, &compiled->forward);
     nx_free(copied_into);
-    for (int i = 0; i < aot->n_mutated && status == NX_OK && compiled->forward->program; i++) {
-        if (nx_program_writes(compiled->forward->program, aot->mutated[i]))
+    for (int i = 0; i < aot->n_mutated && status == NX_OK; i++) {
+        if (nx__plan_writes(compiled->forward, aot->mutated[i]))
             compiled->at_once[compiled->n_at_once++] = aot->mutated[i];
     }
     return status;
@@ -121,7 +121,8 @@ int nx_compiled_n_launches(const nx_compiled *compiled) { return nx__plan_n_laun
 
 static nx_status add_plan(nx_text *text, const nx__plan *plan) {
     char *own;
-    NX_TRY(plan->program ? nx_program_print(plan->program, &own) : nx_graph_print(plan->graph, &own));
+    const nx_program *program = plan->replay ? nx_replay_program(plan->replay) : plan->program;
+    NX_TRY(program ? nx_program_print(program, &own) : nx_graph_print(plan->graph, &own));
     nx_text_add(text, "%s", own);
     if (plan->apart && plan->lacks_kernel)
         nx_text_add(text, "runs call by call: the device has no kernel for %s (%s)\n", nx_op_name(plan->apart->op), plan->apart->name);

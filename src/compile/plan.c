@@ -64,12 +64,10 @@ static bool has_calls(const nx_graph *graph) {
     return false;
 }
 
-/* Whether eager mode would compute the call on the CPU, or the engine could not: it takes no operator to pieces. */
-static bool lacks_kernel(const nx_device_api *api, const nx_op_def *def, nx_mode mode) {
+/* Whether the engine cannot compute the call on the device: it takes no operator to pieces. */
+static bool lacks_kernel(const nx_device_api *api, const nx_op_def *def) {
     bool computes = def->kind != NX_KIND_VIEW && (def->kernel || def->ref || def->compose);
-    if (!computes || api->find_kernel(api->context, def->name)) return false;
-    bool replaced = def->compose || (def->functional && api->find_kernel(api->context, def->functional));
-    return mode == NX_MODE_MAX_AUTOTUNE || !replaced;
+    return computes && !api->find_kernel(api->context, def->name);
 }
 
 /* The first node that is not for the graph's device: it lies on another, or the device has no kernel for it; NULL: none.
@@ -79,7 +77,7 @@ static const nx_node *find_apart(nx__plan *plan, nx_device device) {
     const nx_device_api *api = device.type ? nx_device_get_api(device.type) : NULL;
     nx_mode mode = plan->mode;
     for (const nx_node *node = plan->graph->first; node; node = node->next) {
-        plan->lacks_kernel = api && node->op && lacks_kernel(api, node->op->def, mode);
+        plan->lacks_kernel = api && node->op && lacks_kernel(api, node->op->def);
         if (plan->lacks_kernel) return node;
         bool is_given = node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR;
         bool may_be_number = is_given || (mode == NX_MODE_MAX_AUTOTUNE && node->op && node->op->def->kind == NX_KIND_POINT);
@@ -116,8 +114,13 @@ static nx_status find_written(nx__plan *plan, const int *copied_into, int **out)
 static nx_status build_program(nx__plan *plan, const int *copied_into, nx_device device) {
     int *result_of = NULL;
     if (copied_into && !nx_flag.compare) NX_TRY(find_written(plan, copied_into, &result_of));
-    nx_status status = nx_program_new_from_own(plan->graph, result_of, device, &plan->program);
+    nx_status status = plan->mode == NX_MODE_REDUCE_OVERHEAD
+        ? nx_replay_new(plan->graph, result_of, device, &plan->replay)
+        : nx_program_new_from_own(plan->graph, result_of, device, &plan->program);
     nx_free(result_of);
+    if (status != NX_OK || plan->program == NULL) return status;
+    status = nx__twins_start(plan);
+    if (status != NX_OK) nx_program_free(plan->program);
     return status;
 }
 
@@ -137,12 +140,7 @@ static nx_status build(nx__plan *plan, const bool *left_out, const int *copied_i
     if (plan->is_empty || plan->mode == NX_MODE_EAGER) return NX_OK;
     NX_TRY(nx_pass_place(plan->graph, device));
     plan->apart = find_apart(plan, device);
-    if (plan->apart) return NX_OK;
-    if (plan->mode == NX_MODE_REDUCE_OVERHEAD) return nx_replay_new(plan->graph, device, &plan->replay);
-    NX_TRY(build_program(plan, copied_into, device));
-    status = nx__twins_start(plan);
-    if (status != NX_OK) nx_program_free(plan->program);
-    return status;
+    return plan->apart ? NX_OK : build_program(plan, copied_into, device);
 }
 
 nx_status nx__plan_new_unchecked(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
@@ -270,6 +268,11 @@ nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor
 nx_status nx__plan_run_taking(const nx__plan *plan, nx_tensor **inputs, nx_tensor **out) {
     if (NX_UNLIKELY(plan->check != NULL)) return nx__check_run(plan->check, plan, inputs, out);
     return run(plan, inputs, inputs, out);
+}
+
+bool nx__plan_writes(const nx__plan *plan, int input) {
+    if (plan->replay) return nx_replay_writes(plan->replay, input);
+    return plan->program && nx_program_writes(plan->program, input);
 }
 
 int nx__plan_n_launches(const nx__plan *plan) {

@@ -42,6 +42,7 @@ void nx__plan_free(nx__plan *plan); /* NULL is allowed */
 NX_MUST_USE nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
 /* The same, and inputs, which it may let go as soon as nothing reads them any more: what is gone is NULL. */
 NX_MUST_USE nx_status nx__plan_run_taking(const nx__plan *plan, nx_tensor **inputs, nx_tensor **out);
+bool nx__plan_writes(const nx__plan *plan, int input); /* where it lies: its new value is the result itself */
 int nx__plan_n_launches(const nx__plan *plan);
 nx_node *nx__graph_input_at(const nx_graph *graph, int index);
 int nx__graph_input_index(const nx_node *placeholder);

@@ -26,8 +26,7 @@ typedef enum nx__result_kind {
     NX__RESULT_INPUT,   /* input `of` itself */
     NX__RESULT_VIEW,    /* a view of input `of`; meta.offset counts from the input's element 0 */
     NX__RESULT_BLOCK,   /* in block `of`; meta.offset counts from its start */
-    NX__RESULT_SAME,    /* result `of` once more */
-    NX__RESULT_CONSTANT /* `constant`, or a view of one */
+    NX__RESULT_SAME     /* result `of` once more */
 } nx__result_kind;
 
 typedef struct nx__replay_result {
@@ -36,12 +35,12 @@ typedef struct nx__replay_result {
     bool is_whole;      /* RESULT_BLOCK: from its start to its end */
     nx_meta meta;
     nx_layout layout;   /* RESULT_BLOCK: of meta */
-    nx_tensor *constant;
 } nx__replay_result;
 
 struct nx_replay {
     nx_device device;
     void *graph;        /* the device's */
+    nx_program *program;/* whose launches were recorded: it holds the constants, and can be printed */
     int n_inputs, n_blocks, n_results;
     nx__replay_input *inputs;
     nx__replay_block *blocks;

@@ -1,4 +1,4 @@
-/* Recording: the graph is interpreted once on inputs of the right shape while the device captures; nothing computes.
+/* Recording: the graph's program runs once on inputs of the right shape while the device captures; nothing computes.
  * Afterwards each result is described by where it lies: in an input, in new memory, in a constant. Inputs and the new
  * memory of results become slots, rebound at each run; what is left is the private pool, which the recording holds.
  * Read next: run.c. */
@@ -6,7 +6,7 @@
 
 typedef struct recording {
     nx_replay *replay;
-    nx_tensor **inputs, **results; /* of the one interpretation; owned */
+    nx_tensor **inputs, **results; /* of the one run; owned */
     uint32_t *versions;            /* of the inputs before it */
     nx_span *slots;
     nx_storage **blocks;           /* storage of block b; lent */
@@ -20,8 +20,17 @@ static void fill_meta(nx_meta *meta, const nx_array *a) {
     }
 }
 
-/* A tensor that stands for the placeholder during the interpretation. */
-static nx_status make_input(nx_replay *replay, int i, const nx_node *placeholder, nx_tensor **out) {
+/* Numbers of the CPU are brought to the device for each run: for the program they lie there. */
+static nx_status move_fake(nx_node *placeholder, const nx_meta *meta) {
+    nx_tensor *fake;
+    NX_TRY(nx_fake_new(meta, 0, &fake));
+    nx_tensor_unref(placeholder->fakes[0]);
+    placeholder->fakes[0] = fake;
+    return NX_OK;
+}
+
+/* A tensor that stands for the placeholder during the recording. */
+static nx_status make_input(nx_replay *replay, int i, nx_node *placeholder, nx_tensor **out) {
     const nx_tensor *fake = placeholder->n_results ? placeholder->fakes[0] : NULL;
     if (fake == NULL) return nx_fail(NX_RUNTIME, "replay: input %s has no known shape", placeholder->name);
     nx_meta meta;
@@ -37,15 +46,16 @@ static nx_status make_input(nx_replay *replay, int i, const nx_node *placeholder
         }
         meta.device = replay->device;
         input->is_moved = replay->has_moved = true;
+        NX_TRY(move_fake(placeholder, &meta));
     }
     input->dtype = meta.dtype;
     input->bytes = nx_meta_bytes(&meta);
     return nx_tensor_new_meta(&meta, false, out);
 }
 
-static nx_status make_inputs(recording *r, const nx_graph *graph) {
+static nx_status make_inputs(recording *r, nx_graph *graph) {
     int i = 0;
-    for (const nx_node *node = graph->first; node; node = node->next) {
+    for (nx_node *node = graph->first; node; node = node->next) {
         if (node->kind != NX_NODE_PLACEHOLDER) continue;
         NX_TRY(make_input(r->replay, i, node, &r->inputs[i]));
         r->versions[i] = nx_tensor_version(r->inputs[i]);
@@ -62,14 +72,6 @@ static int find_input(const recording *r, const nx_storage *storage) {
         if (nx_storage_memory(r->inputs[i]->storage) == nx_storage_memory(storage)) return i;
     }
     return -1;
-}
-
-static bool is_constant(const nx_graph *graph, const nx_storage *storage) {
-    for (const nx_node *node = graph->first; node; node = node->next) {
-        if (node->kind == NX_NODE_GET_ATTR && node->constant && node->constant->storage == storage)
-            return true;
-    }
-    return false;
 }
 
 /* The block of `storage`, a new one if it has none yet. */
@@ -103,7 +105,7 @@ static nx_status describe_input(const recording *r, int i, nx_tensor *tensor, nx
     return NX_OK;
 }
 
-static nx_status describe_result(recording *r, const nx_graph *graph, int k) {
+static nx_status describe_result(recording *r, int k) {
     nx__replay_result *result = &r->replay->results[k];
     nx_tensor *tensor = r->results[k];
     if (tensor == NULL) return NX_OK; /* None */
@@ -116,11 +118,6 @@ static nx_status describe_result(recording *r, const nx_graph *graph, int k) {
     }
     if (tensor->storage == NULL) return nx_fail(NX_RUNTIME, "replay: result %d has no memory", k);
     if (input >= 0) return describe_input(r, input, tensor, result);
-    if (is_constant(graph, tensor->storage)) {
-        result->kind = NX__RESULT_CONSTANT;
-        result->constant = nx_tensor_ref(tensor);
-        return NX_OK;
-    }
     result->kind = NX__RESULT_BLOCK;
     result->of = block_of(r, tensor->storage);
     r->replay->blocks[result->of].n_results++;
@@ -129,9 +126,9 @@ static nx_status describe_result(recording *r, const nx_graph *graph, int k) {
     return nx_layout_start(&result->layout, &result->meta);
 }
 
-static nx_status describe(recording *r, const nx_graph *graph) {
+static nx_status describe(recording *r) {
     nx_replay *replay = r->replay;
-    for (int k = 0; k < replay->n_results; k++) NX_TRY(describe_result(r, graph, k));
+    for (int k = 0; k < replay->n_results; k++) NX_TRY(describe_result(r, k));
     for (int k = 0; k < replay->n_results; k++) { /* memory of two results, or of a part, is made once, then viewed */
         if (replay->results[k].kind != NX__RESULT_BLOCK) continue;
         nx__replay_block *block = &replay->blocks[replay->results[k].of];
@@ -154,11 +151,11 @@ static nx_status describe(recording *r, const nx_graph *graph) {
 /* ---- the capture --------------------------------------------------------------------------------------- */
 
 /* Ends the capture in any case. */
-static nx_status capture(recording *r, const nx_graph *graph) {
+static nx_status capture(recording *r) {
     nx_replay *replay = r->replay;
     NX_TRY(nx_capture_begin(replay->device));
-    nx_status status = nx_graph_run(graph, r->inputs, replay->n_inputs, r->results, replay->n_results);
-    if (status == NX_OK) status = describe(r, graph);
+    nx_status status = nx_program_run(replay->program, r->inputs, r->results);
+    if (status == NX_OK) status = describe(r);
     int n_slots = status == NX_OK ? replay->n_inputs + replay->n_blocks : 0;
     replay->n_launches = nx_capture_n_launches();
     replay->pool_bytes = nx_capture_kept_bytes(r->slots, n_slots);
@@ -170,31 +167,20 @@ static nx_status capture(recording *r, const nx_graph *graph) {
 }
 
 /* On a stream of its own, so that other threads may use the device's default stream meanwhile. */
-static nx_status capture_aside(recording *r, const nx_graph *graph) {
+static nx_status capture_aside(recording *r) {
     nx_device device = r->replay->device;
-    if (device.type == 0) return capture(r, graph);
+    if (device.type == 0) return capture(r);
     nx_stream *side, *before = nx_thread_get()->stream[device.type];
     nx_device current = nx_device_current(device.type);
     NX_TRY(nx_stream_new(device, &side));
     nx_status status = nx_stream_set_current(device, side);
     if (status == NX_OK) {
-        status = capture(r, graph);
+        status = capture(r);
         nx_status restored = nx_stream_set_current(current, before);
         if (status == NX_OK) status = restored;
     }
     nx_stream_free(device, side);
     return status;
-}
-
-static nx_status check_graph(const nx_graph *graph) {
-    for (const nx_node *node = graph->first; node; node = node->next) {
-        if (node->op && node->op->def->flags & NX_OP_DATA_SIZED) {
-            return nx_fail(NX_NOT_IMPLEMENTED,
-                           "replay: the size of %s depends on its input's elements: use mode max-autotune",
-                           node->name);
-        }
-    }
-    return NX_OK;
 }
 
 static nx_status new_replay(const nx_graph *graph, nx_device device, nx_replay **out) {
@@ -231,15 +217,15 @@ static nx_status new_recording(nx_replay *replay, recording *r) {
     return NX_OK;
 }
 
-nx_status nx_replay_new(const nx_graph *graph, nx_device device, nx_replay **out) {
+nx_status nx_replay_new(nx_graph *graph, const int *result_of, nx_device device, nx_replay **out) {
     nx_replay *replay = NULL;
     recording r = {0};
-    NX_TRY(check_graph(graph));
     NX_TRY(new_replay(graph, device, &replay));
     nx_status status = new_recording(replay, &r);
     if (status == NX_OK) {
         status = make_inputs(&r, graph);
-        if (status == NX_OK) status = capture_aside(&r, graph);
+        if (status == NX_OK) status = nx_program_new_from_own(graph, result_of, device, &replay->program);
+        if (status == NX_OK) status = capture_aside(&r);
         for (int i = 0; i < replay->n_inputs; i++) nx_tensor_unref(r.inputs[i]);
         for (int k = 0; k < replay->n_results; k++) nx_tensor_unref(r.results[k]);
         nx_free(r.slots);
@@ -252,9 +238,11 @@ nx_status nx_replay_new(const nx_graph *graph, nx_device device, nx_replay **out
 void nx_replay_free(nx_replay *replay) {
     if (replay == NULL) return;
     nx_capture_destroy(replay->device, replay->graph);
-    for (int k = 0; k < replay->n_results; k++) nx_tensor_unref(replay->results[k].constant);
+    nx_program_free(replay->program);
     nx_free(replay);
 }
 
+bool nx_replay_writes(const nx_replay *replay, int input) { return replay->inputs[input].is_written; }
+const nx_program *nx_replay_program(const nx_replay *replay) { return replay->program; }
 int nx_replay_n_launches(const nx_replay *replay) { return replay->n_launches; }
 size_t nx_replay_pool_bytes(const nx_replay *replay) { return replay->pool_bytes; }

@@ -64,7 +64,6 @@ static nx_status make_result(const nx_replay *replay, int k, nx_tensor *const *i
     case NX__RESULT_VIEW: return view_input(inputs[result->of], &result->meta, &out[k]);
     case NX__RESULT_INPUT: out[k] = nx_tensor_ref(inputs[result->of]); break;
     case NX__RESULT_SAME: out[k] = nx_tensor_ref(out[result->of]); break;
-    case NX__RESULT_CONSTANT: out[k] = nx_tensor_ref(result->constant); break;
     case NX__RESULT_NONE: break;
     }
     return NX_OK;

@@ -44,6 +44,34 @@ def allocations(function, most=16):
     return most
 
 
+def test_what_is_replayed_is_the_program():
+    """Tiles, sums in products, parts written in place: one lowering for both modes, and the same bits."""
+
+    def f(x, w, b):
+        y = (x @ w + b).tanh() * b + (x * w).exp()
+        y[2] = b
+        b[3:5] = x[0, :2]
+        return y.sum(1), y
+
+    made, results = {}, {}
+    for mode in ("max-autotune", "reduce-overhead"):
+
+        def backend(gm, example_inputs, mode=mode):
+            made[mode] = gm.graph._c.aot(False).compile(mode)
+            return made[mode]
+
+        nt.manual_seed(0)
+        x, w, b = nt.randn(40, 40), nt.randn(40, 40), nt.randn(40)
+        results[mode] = [*nt.compile(f, backend=backend)(x, w, b), b]
+    text = made["reduce-overhead"].plan()
+    plan, recorded = text.split("recorded: ")
+    assert plan == made["max-autotune"].plan()
+    assert "= tile(" in plan and "aten::copy_(result" in plan and "in2 f32[40] (written)" in plan, plan
+    assert int(recorded.split()[0]) == len(re.findall(r"^  \d+: ", plan, re.M))
+    for one, other in zip(*results.values(), strict=True):
+        assert nt.equal(one, other)
+
+
 @pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
 def test_a_replay_allocates_nothing(mode):
     """Results come from free lists; a call that will be differentiated has one record of what it saved."""
