@@ -121,6 +121,8 @@ class Body(SizeCalls):
         return constant(expr.value)
 
     def expr_const(self, expr):
+        if expr.value in self.scope:  # nan_to_num has a parameter `nan`
+            return self.scope[expr.value]
         return constant(
             {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}[expr.value]
         )

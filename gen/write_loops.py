@@ -20,6 +20,7 @@ HEAD = """/* Element loops and folds of one instruction-set level: compiled once
  * Generated from ops/. */
 #include "dispatch/loop.h"
 #include "kernel/element.h"
+#include "kernel/special.h"
 
 #include <string.h>
 
@@ -233,6 +234,8 @@ class Element:
                 raise Problem(
                     expr.at, f"{expr.value} takes {len(prim.params)} of {' '.join(prim.types)}, not {self.dtype}"
                 )
+            if prim.types == ["int"]:
+                return f"({self.type}){prim.c}({', '.join(map(self.signed, args))})"
             name = prim.complex if self.is_complex else prim.c + "_near"*self.near
             return f"{name}{self.suffix}({', '.join(args)})"
         function = self.world.functions.get(expr.value)

@@ -83,8 +83,8 @@ _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 _SUBMODULES = (
     "_dynamo", "_functorch", "_higher_order_ops", "_lazy", "_logging", "_ops", "_tensor_str", "accelerator", "amp",
     "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fx", "hub",
-    "jit", "library", "mps", "multiprocessing", "nn", "onnx", "optim", "random", "serialization", "types", "utils",
-    "version", "xpu",
+    "jit", "library", "mps", "multiprocessing", "nn", "onnx", "optim", "random", "serialization", "special", "types",
+    "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
@@ -153,12 +153,18 @@ def __getattr__(name: str):
         value = globals()[name] = getattr(import_module(f"{__name__}._foreach"), name)
         return value
     from ._absent import absent
+    from ._aliases import function
 
+    if (value := function(name)) is not None:
+        globals()[name] = value
+        return value
     raise absent("torch", name, "`narthex op` lists the operators")
 
 
 def __dir__() -> list:
-    return sorted({*globals(), *_SUBMODULES, *_LAZY})
+    from ._aliases import ALIASES, FUNCTIONS, WRITING
+
+    return sorted({*globals(), *_SUBMODULES, *_LAZY, *ALIASES, *FUNCTIONS, *WRITING})
 
 
 legacy_contiguous_format = _C.contiguous_format

@@ -3,6 +3,7 @@
 import copyreg
 
 from . import _C
+from ._aliases import add_methods
 
 _to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
 _MEMORY_FORMAT_KEYS = ("memory_format", "non_blocking", "copy")
@@ -170,6 +171,14 @@ class Tensor(_C.TensorBase):
         if same and not copy and _memory_format_of(self) is memory_format:
             return self
         return _to_copy(self, dtype=dtype or self.dtype, device=device or self.device, memory_format=memory_format)
+
+    def polygamma(self, n):
+        """`torch.polygamma(n, self)`"""
+        return _C.polygamma(n, self)
+
+    def polygamma_(self, n):
+        """The same, written here."""
+        return self.copy_(_C.polygamma(n, self))
 
     def cpu(self):
         """This tensor in the host's memory."""
@@ -382,3 +391,6 @@ class Tensor(_C.TensorBase):
         if not isinstance(value, _builtin_int):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return _builtin_int(value)
+
+
+add_methods(Tensor)

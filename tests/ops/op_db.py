@@ -33,6 +33,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "__rxor__": lambda x, y: y ^ x,
     "where": lambda x, condition, other: nt.where(condition, x, other),
     "nn.functional.embedding": lambda weight, at, **options: nt.nn.functional.embedding(at, weight, **options),
+    "polygamma": lambda x, n: nt.polygamma(n, x),
+    "special.polygamma": lambda x, n: nt.special.polygamma(n, x),
     "zero_": lambda x: nt.zero_(x * 1),
     "item": lambda x: x.item(),
     "einsum": lambda tensors, equation: nt.einsum(equation, tensors),

@@ -50,6 +50,7 @@ ROWS = {
     "masked_select": ("fake compiled", "elements", DATA),
     "narrow": (ALL, "must be int, not Tensor", "a tensor as start"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
+    "nextafter": ("gradient", "have a gradient, in PyTorch [0]", "PyTorch's raises when it is asked for"),
     "new_empty": ("fake", "AssertionError", NEW),
     "new_full": ("fake", "AssertionError", NEW),
     "new_ones": ("fake", "AssertionError", NEW),
