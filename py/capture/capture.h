@@ -71,6 +71,7 @@ typedef struct nxpy_change { uint8_t kind; PyObject *key; } nxpy_change; /* in a
 typedef struct nxpy_fit {
     PyObject *call;             /* what the backend made of it, owned; NULL: nothing to compute */
     nx_compiled *compiled;      /* of call, lent; NULL: call it as a Python object */
+    bool draws;                 /* random numbers, from the CPU's own generator alone */
     bool called;                /* as a Python object, at least once */
     bool refused;               /* the segment does not hold for these shapes: */
     PyObject *why;              /* the check that failed, owned */
@@ -283,6 +284,9 @@ int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject
 int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n); /* adds a checking row once */
 /* The class holds under this name what it holds now, or nothing; nothing is read of it. 0 or -1. */
 int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *name);
+/* The only element of an input that nothing has written, guarded: 1, *out is a new number; 0: not told, or it was another one at an
+ * earlier call and may be anything (`few`: it has few values, so that a segment for each is right); -1: stopped. */
+int nxpy__element(nxpy_trace *trace, PyObject *fake, bool few, PyObject **out);
 int nxpy__slot_of(nxpy_trace *trace, PyObject *object);                  /* slot of a noted object, making a FIXED row if needed; -1 */
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container);         /* of a list, tuple or dict that existed before */
 /* What dict holds under key, guarded by that key alone if it existed before. Lent, NULL when nothing. 0 or -1. */

@@ -248,11 +248,28 @@ static void add_fit(nxpy_segment *segment, nxpy_fit *fit) {
 /* ---- compiling ------------------------------------------------------------------------------------------------------ */
 /* When what the backend returned is, or has as `_compiled`, one of our graphs, that is run without Python objects. Asked
  * after compiling and once more after the first run: torchair's object compiles then, and its logs belong there. */
+/* Whether it draws random numbers, and all of them from the CPU's generator. */
+static bool draws_on_cpu(const nx_graph *graph) {
+    bool draws = false;
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (!node->op || !(node->op->def->flags & NX_OP_RANDOM)) continue;
+        draws = true;
+        for (int k = 0; k < node->n_results; k++) {
+            if (node->fakes[k] && node->fakes[k]->a.device.type != 0) return false;
+        }
+        for (int k = 0; k < node->n_args; k++) {
+            if (node->args[k].tag == NX_TAG_GENERATOR) return false;
+        }
+    }
+    return draws;
+}
+
 static void find_compiled(nxpy_fit *fit) {
     bool is_one = Py_TYPE(fit->call) == &nxpy_compiled_type;
     PyObject *inner = is_one ? Py_NewRef(fit->call) : PyObject_GetAttrString(fit->call, "_compiled");
     if (inner && Py_TYPE(inner) == &nxpy_compiled_type) {
         fit->compiled = ((nxpy_compiled *)inner)->compiled;
+        fit->draws = draws_on_cpu(nx_compiled_aot(fit->compiled)->forward);
         Py_SETREF(fit->call, inner);
         return;
     }
@@ -416,21 +433,32 @@ static int run_called(const nxpy_segment *segment, nxpy_fit *fit, PyObject **val
     return 0;
 }
 
-/* Whether a run that failed has changed nothing: ours copy what they write back at their end, but random numbers are drawn
- * on the way, and hooks of saved tensors are the program's own code, whose errors are its own. The program then does the
+/* Whether a run that failed has changed nothing: ours copy what they write back at their end, and the CPU's generator goes back
+ * to where it stood; hooks of saved tensors are the program's own code, whose errors are its own. The program then does the
  * same uncompiled, with the error at its line and where its `except` is. */
 static bool left_nothing(const nxpy_fit *fit) {
     bool error = PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
-    if (nx_thread_get()->saved_hooks) return false;
-    const nx_graph *graph = error && fit->compiled ? nx_compiled_aot(fit->compiled)->forward : NULL;
-    for (const nx_node *node = graph ? graph->first : NULL; node; node = node->next) {
+    if (nx_thread_get()->saved_hooks || !error || !fit->compiled) return false;
+    const nx_graph *graph = nx_compiled_aot(fit->compiled)->forward;
+    for (const nx_node *node = graph->first; node && !fit->draws; node = node->next) {
         if (node->op && (node->op->def->flags & NX_OP_RANDOM)) return false;
     }
-    return graph != NULL;
+    return true;
+}
+
+static __attribute__((noinline)) int run_drawing(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values, const nx_value *numbers,
+                                                 PyObject **results) {
+    nx_generator_place before;
+    nx_generator_mark(nx_generator_default(), &before);
+    int done = run_compiled(segment, fit, values, numbers, results);
+    if (done < 0 && left_nothing(fit)) nx_generator_return(nx_generator_default(), &before);
+    return done;
 }
 
 int nxpy__fit_run(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values, const nx_value *numbers, PyObject **results) {
-    int done = fit->compiled ? run_compiled(segment, fit, values, numbers, results) : run_called(segment, fit, values, numbers, results);
+    int done = !fit->compiled ? run_called(segment, fit, values, numbers, results)
+               : fit->draws   ? run_drawing(segment, fit, values, numbers, results)
+                              : run_compiled(segment, fit, values, numbers, results);
     if (NX_UNLIKELY(!fit->compiled && !fit->called && done == 0)) {
         fit->called = true;
         find_compiled(fit);

@@ -250,7 +250,13 @@ static int truth_of_instance(nxpy_trace *trace, PyObject *value) {
 /* Truth: 0, 1, or -1 (stopped, or an exception). */
 int nxpy__truth(nxpy_trace *trace, PyObject *value) {
     PyTypeObject *type = Py_TYPE(value);
-    if (nxpy_tensor_check(value)) return nxpy__stop(trace, NXPY_BREAK_BRANCH, NULL);
+    if (nxpy_tensor_check(value)) {
+        PyObject *number;
+        bool few = nxpy_tensor_get(value)->a.dtype == NX_BOOL;
+        int known = nxpy__element(trace, value, few, &number), truth = known == 1 ? PyObject_IsTrue(number) : -1;
+        if (known == 1) Py_DECREF(number);
+        return known == 0 ? nxpy__stop(trace, NXPY_BREAK_BRANCH, NULL) : truth;
+    }
     if (PyType_Check(value)) return type == &PyType_Type ? 1 : truth_of_instance(trace, value);
     if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !nxpy_constant_check(value)) return truth_of_instance(trace, value);
     const nxpy_note *note = nxpy__note_find(trace, value);

@@ -519,6 +519,36 @@ PyObject *nxpy__use(nxpy_trace *trace, PyObject *object) {
     return touch(trace, object, note->slot) < 0 ? NULL : object;
 }
 
+static bool graph_writes(const nx_graph *graph) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->op && nx_op_written(node->op)) return true;
+    }
+    return false;
+}
+
+int nxpy__element(nxpy_trace *trace, PyObject *fake, bool few, PyObject **out) {
+    const nxpy_note *note = nxpy__note_find(trace, fake);
+    PyObject *real = note && note->is_input ? note->real : NULL;
+    int64_t bits;
+    if (!real || !nxpy_element_bits(real, &bits) || graph_writes(trace->graph)) return 0;
+    nx_text source = {0};
+    bool varies = false;
+    nxpy_guards_source(&trace->segment->guards, note->slot, &source);
+    for (int k = 0; !few && k < trace->point->segments.n && !source.failed && !varies; k++) {
+        varies = nxpy_guards_element_varies(&trace->point->segments.at[k]->guards, source.at, bits);
+    }
+    nx_text_free(&source);
+    if (varies) return 0;
+    nx_dtype dtype = nxpy_tensor_get(real)->a.dtype;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    *out = dtype == NX_BOOL ? PyBool_FromLong((long)bits) : nx_is_float(dtype) ? PyFloat_FromDouble(value) : PyLong_FromLongLong(bits);
+    if (!*out) return nxpy__stop_error(trace);
+    if (nxpy__check(trace, NXPY_ROW_ELEMENT, note->slot, *out, bits) == 0) return 1;
+    Py_CLEAR(*out);
+    return -1;
+}
+
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
     nxpy_note *note = nxpy__note_find(trace, container);
     if (!note || note->elements || (note->kind != NXPY_NOTE_SOURCE && note->kind != NXPY_NOTE_FIXED)) return 0;

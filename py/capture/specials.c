@@ -621,3 +621,12 @@ PyObject *nxpy__special_size(ARGS) {
     if (!made) nxpy__stop_error(loop->trace);
     return made;
 }
+
+/* The element of an input is read and guarded; one that is computed ends the graph. */
+PyObject *nxpy__special_item(ARGS) {
+    USE_ALL(1, 1);
+    PyObject *number = NULL;
+    bool few = nxpy_tensor_check(args[0]) && nxpy_tensor_get(args[0])->a.dtype == NX_BOOL;
+    int known = nxpy_tensor_check(args[0]) ? nxpy__element(loop->trace, args[0], few, &number) : 0;
+    return known < 0 ? NULL : known ? number : stopped(loop, function);
+}

@@ -148,6 +148,10 @@ static inline bool check_TENSOR(CHECK_ARGS) {
     }
     return true;
 }
+static bool check_ELEMENT(CHECK_ARGS) {
+    int64_t bits;
+    return values[row->from] && nxpy_element_bits(values[row->from], &bits) && bits == row->n;
+}
 static bool check_GRADLESS(CHECK_ARGS) {
     PyObject *of = values[row->from];
     return of && nxpy_tensor_check(of) && !nx_tensor_get_grad(nxpy_tensor_get(of));

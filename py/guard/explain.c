@@ -175,6 +175,11 @@ static void explain_TENSOR(EXPLAIN_ARGS) {
         explain_dims(like, &tensor->a, text);
     }
 }
+static void explain_ELEMENT(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " has another element: expected ");
+    add_object(text, row->a, true);
+}
 static void explain_GRADLESS(EXPLAIN_ARGS) {
     SUBJECT();
     nx_text_add(text, " has a gradient");
@@ -329,6 +334,11 @@ static void print_TENSOR(PRINT_ARGS) {
     print_dims(like, like->ndim, like->varying ? UINT64_MAX : 0, text);
     nx_text_add(text, ")");
 }
+static void print_ELEMENT(PRINT_ARGS) {
+    SUBJECT();
+    nx_text_add(text, ".item() == ");
+    add_object(text, row->a, true);
+}
 static void print_GRADLESS(PRINT_ARGS) {
     SUBJECT();
     nx_text_add(text, ".grad is None");
@@ -435,6 +445,19 @@ bool nxpy_guards_number_varies(const nxpy_guards *guards, const char *source, Py
     for (int k = 0; k < guards->rows.n && !varies; k++) {
         const nxpy_row *row = &guards->rows.at[k];
         if (!says_varies(row, value)) continue;
+        nx_text mine = {0};
+        nxpy_guards_source(guards, row->from, &mine);
+        varies = !mine.failed && strcmp(mine.at, source) == 0;
+        nx_text_free(&mine);
+    }
+    return varies;
+}
+
+bool nxpy_guards_element_varies(const nxpy_guards *guards, const char *source, int64_t n) {
+    bool varies = false;
+    for (int k = 0; k < guards->rows.n && !varies; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->code != NXPY_ROW_ELEMENT || row->n == n) continue;
         nx_text mine = {0};
         nxpy_guards_source(guards, row->from, &mine);
         varies = !mine.failed && strcmp(mine.at, source) == 0;

@@ -54,6 +54,25 @@ bool nxpy_constant_equal(PyObject *x, PyObject *y) {
     return equal > 0;
 }
 
+bool nxpy_element_bits(PyObject *tensor, int64_t *out) {
+    const nx_tensor *t = nxpy_tensor_check(tensor) ? nxpy_tensor_get(tensor) : NULL;
+    if (!t || nx_tensor_is_fake(t) || t->a.device.type != 0 || t->a.numel != 1 || !t->a.data) return false;
+    double real;
+    switch (t->a.dtype) {
+    case NX_BOOL: *out = *(const bool *)t->a.data; return true;
+    case NX_U8: *out = *(const uint8_t *)t->a.data; return true;
+    case NX_I8: *out = *(const int8_t *)t->a.data; return true;
+    case NX_I16: *out = *(const int16_t *)t->a.data; return true;
+    case NX_I32: *out = *(const int32_t *)t->a.data; return true;
+    case NX_I64: *out = *(const int64_t *)t->a.data; return true;
+    case NX_F32: real = *(const float *)t->a.data; break;
+    case NX_F64: real = *(const double *)t->a.data; break;
+    default: return false;
+    }
+    memcpy(out, &real, sizeof real);
+    return true;
+}
+
 /* ---- making ---------------------------------------------------------------------------------------------------- */
 static void row_release(nxpy_row *row) {
     Py_XDECREF(row->a);

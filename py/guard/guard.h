@@ -137,6 +137,11 @@ PyObject *nxpy_guards_print(const nxpy_guards *guards, nxpy_line_fn *line_of, vo
 /* The source of a slot as the user would write it: "L['self'].weight". */
 void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text);
 
+/* The only element of a tensor in the host's memory, as the bits of an int64 or a double; false: it is no such tensor. */
+bool nxpy_element_bits(PyObject *tensor, int64_t *out);
+/* Whether these guards want another number than n at the source, as an ELEMENT. */
+bool nxpy_guards_element_varies(const nxpy_guards *guards, const char *source, int64_t n);
+
 /* Same type and value, for constants; runs no Python code. */
 bool nxpy_constant_equal(PyObject *x, PyObject *y);
 /* None, numbers, strings, bytes, dtypes, devices, sizes, slices and tuples of constants. */

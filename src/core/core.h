@@ -264,6 +264,16 @@ nx_generator *nx_generator_default(void);                   /* the CPU's; lent *
 void nx_generator_seed(nx_generator *generator, uint64_t seed); /* takes the lock */
 static inline void nx_generator_lock(nx_generator *generator) { pthread_mutex_lock(&generator->lock); }
 static inline void nx_generator_unlock(nx_generator *generator) { pthread_mutex_unlock(&generator->lock); }
+/* Where the CPU's numbers stand, and back to there. Each takes the lock. */
+typedef struct nx_generator_place {
+    uint64_t seed;
+    int32_t left, next;
+    uint32_t state[624];
+    bool has_normal;
+    double normal;
+} nx_generator_place;
+void nx_generator_mark(nx_generator *generator, nx_generator_place *out);
+void nx_generator_return(nx_generator *generator, const nx_generator_place *place);
 nx_generator *nx_generator_ref(nx_generator *generator);
 void nx_generator_unref(nx_generator *generator);
 /* Under the lock. */

@@ -120,3 +120,25 @@ nx_generator *nx_generator_default(void) {
     pthread_once(&default_once, make_default);
     return &default_generator;
 }
+
+void nx_generator_mark(nx_generator *generator, nx_generator_place *out) {
+    nx_generator_lock(generator);
+    out->seed = generator->seed;
+    out->left = generator->left;
+    out->next = generator->next;
+    memcpy(out->state, generator->state, sizeof out->state);
+    out->has_normal = generator->has_normal;
+    out->normal = generator->normal;
+    nx_generator_unlock(generator);
+}
+
+void nx_generator_return(nx_generator *generator, const nx_generator_place *place) {
+    nx_generator_lock(generator);
+    generator->seed = place->seed;
+    generator->left = place->left;
+    generator->next = place->next;
+    memcpy(generator->state, place->state, sizeof generator->state);
+    generator->has_normal = place->has_normal;
+    generator->normal = place->normal;
+    nx_generator_unlock(generator);
+}

@@ -262,3 +262,73 @@ def test_recursion():
     with pytest.raises(RecursionError):
         make(power)(ones(1), -1)
     assert make(power)(ones(1), 3).tolist() == [8]
+
+
+# ---- elements of inputs decide
+def breaks_of(function, makes):
+    """Compares with eager; the codes of the breaks, and how many pieces were compiled."""
+    told, capture = [], torch.compile(function)
+    _C.set_capture_log(lambda event, **info: told.append(info["code"]) if event == "break" else None)
+    try:
+        for make in makes:
+            assert str(capture(*make())) == str(function(*make()))
+    finally:
+        _C.set_capture_log(None)
+    return told, capture.entries
+
+
+def with_elements(*elements):
+    return [lambda k=k: (ones(4), torch.tensor(k)) for k in elements]
+
+
+@pytest.mark.parametrize("element", [3.0, 2, True])
+@pytest.mark.parametrize(
+    "function",
+    [lambda x, s: x * s.item(), lambda x, s: x[: int(s)], lambda x, s: x * float(s), lambda x, s: x if s else x * 2],
+)
+def test_an_element_of_an_input_is_read_and_guarded(function, element):
+    assert breaks_of(function, with_elements(element, element, element)) == ([], 1)
+
+
+def test_a_flag_has_a_graph_for_each_value():
+    told, entries = breaks_of(lambda x, s: x * 2 if s else x, with_elements(True, False, True, False))
+    assert (told, entries) == ([], 2)
+
+
+def test_an_element_that_varies_ends_the_graph():
+    told, entries = breaks_of(lambda x, s: x * s.item(), with_elements(*(float(k) for k in range(9))))
+    assert told == ["FUNCTION"] and entries <= 4
+
+
+def test_an_element_that_was_written_is_not_the_inputs():
+    def writes(x, s):
+        s.add_(1)
+        return x * s.item(), x if s > 2 else -x
+
+    breaks_of(writes, with_elements(1.0, 1.0, 2.0, 3.0))
+
+    def writes_an_alias(x, s):
+        s.view(1).add_(1)
+        return x * s.item()
+
+    breaks_of(writes_an_alias, with_elements(1.0, 1.0, 2.0))
+
+
+def test_an_element_is_told():
+    capture = torch.compile(lambda x, s: x * s.item())
+    capture(ones(1), torch.tensor(2))
+    capture(ones(1), torch.tensor(3))
+    assert capture.recompiles == ["L['s'] has another element: expected 2"]
+
+
+def test_results_whose_size_elements_decide_end_a_graph_and_begin_the_next():
+    def picks(x):
+        y = x * 2
+        some = y[y > 1]
+        return some * 3, some.sum() + 1, torch.nonzero(x).shape[0]
+
+    capture = torch.compile(picks)
+    for k in range(5):
+        x = torch.arange(6.0) - k
+        assert str(capture(x)) == str(picks(x))
+    assert capture.entries <= 6

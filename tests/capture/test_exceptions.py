@@ -176,6 +176,22 @@ def test_errors_of_the_data_behind_a_break():
         assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_errors_of_the_data_behind_random_numbers(mode):
+    def function(x, index):
+        noise = torch.rand(2) + torch.randn(2)
+        try:
+            return x[index] * noise.sum()
+        except IndexError:
+            return x * torch.rand(2) + noise
+
+    capture, results = torch.compile(function, mode=mode), []
+    for call in (capture, function):
+        torch.manual_seed(5)
+        results.append([call(ones(2), torch.tensor([k])).tolist() for k in (1, 7, 1, 7)])
+    assert results[0] == results[1]
+
+
 # ---- debuggers
 
 
