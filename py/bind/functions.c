@@ -177,6 +177,10 @@ static PyObject *call_function(PyObject *callable, PyObject *const *given, size_
     args.blocks = NULL;
     PyObject *result = call_fitting(self, given, n, keywords, &args);
     if (NX_UNLIKELY(args.blocks != NULL)) nxpy_args_end(&args);
+    if (NX_UNLIKELY(result == Py_None) && n > 0 && strncmp(self->def->name, "_foreach_", 9) == 0) { /* the list, as PyTorch */
+        Py_DECREF(result);
+        return Py_NewRef(given[0]);
+    }
     return result;
 }
 

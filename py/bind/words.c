@@ -48,6 +48,10 @@ static PyObject *dtype_promote(PyObject *self, PyObject *other) {
     }
     return nxpy_dtype_object(made);
 }
+static PyObject *dtype_casts_to(PyObject *self, PyObject *other) {
+    if (!nxpy_dtype_check(other)) return PyErr_Format(PyExc_TypeError, "casts_to: expected torch.dtype");
+    return PyBool_FromLong(nx_can_cast(nxpy_dtype_get(self), nxpy_dtype_get(other)));
+}
 static PyObject *dtype_kind(PyObject *self, void *unused) {
     return PyUnicode_FromString(nx_dtype_kind(((dtype_object *)self)->dtype));
 }
@@ -67,6 +71,7 @@ static PyMethodDef dtype_methods[] = {
     {"__reduce__", dtype_reduce, METH_NOARGS, NULL},
     {"to_real", dtype_real, METH_NOARGS, "The type of a complex type's parts, else itself."},
     {"promote", dtype_promote, METH_O, "The type that results of this and another have."},
+    {"casts_to", dtype_casts_to, METH_O, "Whether a result of this type may be written to a tensor of another."},
     {"to_complex", dtype_to_complex, METH_NOARGS, "The complex type of such parts, else itself."},
     {NULL}};
 PyTypeObject nxpy_dtype_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.dtype",

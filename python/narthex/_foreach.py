@@ -43,7 +43,7 @@ def _each(full: str, base: str, in_place: bool):
             function(tensor, *(column[k] for column in columns), **{key: value[k] for key, value in named.items()})
             for k, tensor in enumerate(self)
         ]
-        return made if in_place else tuple(made)
+        return self if in_place else tuple(made)
 
     foreach.__name__ = foreach.__qualname__ = full
     foreach.__doc__ = (

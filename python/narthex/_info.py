@@ -15,6 +15,7 @@ def rows() -> list:
         ("blas", _blas(), "library of matrix products; NARTHEX_BLAS names another one"),
         ("threads", _threads(), "that an operator may use; torch.set_num_threads(n)"),
         ("memory", f"{_resident()} MiB resident", "of this process, after import"),
+        ("allocator", _allocator(), "of segments that storages lie in; NARTHEX_MEMORY_CACHE, NARTHEX_MEMORY_LIMIT"),
         ("caches", "none on disk", "what is compiled lives in the process; torch.compiler.reset() forgets it"),
         ("plugins", _plugins(), "devices; NARTHEX_PLUGINS names their libraries"),
         *_set_flags(),
@@ -31,18 +32,16 @@ def _blas() -> str:
 
 
 def _threads() -> str:
-    online, allowed = os.cpu_count(), len(os.sched_getaffinity(0))
-    return f"{_C.get_num_threads()} ({online} processors online, {allowed} that this process may run on{_quota()})"
+    n, why = _C.explain_threads()
+    return f"{n} ({os.cpu_count()} processors online; {why})"
 
 
-def _quota() -> str:
-    """What the control group grants, where it limits the processors."""
-    try:
-        with open("/sys/fs/cgroup/cpu.max") as file:
-            given, period = file.read().split()
-    except (OSError, ValueError):
-        return ""
-    return "" if given == "max" else f", {int(given) / int(period):g} by the control group"
+def _allocator() -> str:
+    """What it keeps, and the most that it may keep and take."""
+    stats = _C.memory_stats("cpu")
+    kept = stats["reserved_bytes.all.current"] >> 20
+    idle, limit = (f"{stats[name] >> 20} MiB" if stats[name] >= 0 else "any" for name in ("cache_limit", "limit"))
+    return f"{kept} MiB kept, at most {idle} of it idle; may take {limit}"
 
 
 def _resident() -> int:

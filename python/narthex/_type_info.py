@@ -69,9 +69,7 @@ def can_cast(from_, to) -> bool:
             raise TypeError(
                 f"can_cast(): argument '{name}' (position {place}) must be torch.dtype, not {type(given).__name__}"
             )
-    if from_.is_floating_point:
-        return to.is_floating_point
-    return from_ is _C.bool or to is not _C.bool
+    return from_.casts_to(to)
 
 
 def result_type(tensor1, tensor2) -> _C.dtype:
@@ -94,4 +92,6 @@ def _sample(value):
 
 def _of_numbers(a, b) -> _C.dtype:
     kinds = {type(a), type(b)}
+    if complex in kinds:
+        return _C.get_default_dtype().to_complex()
     return _C.get_default_dtype() if float in kinds else _C.int64 if int in kinds else _C.bool

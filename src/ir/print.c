@@ -58,7 +58,6 @@ static void add_target(nx_text *text, const char *target) {
     else add_string(text, target);
 }
 
-
 static void add_complex(nx_text *text, double real, double imaginary, bool is_single) {
     nx_text_add(text, "complex(");
     nx__text_float(text, real, is_single);

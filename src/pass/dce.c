@@ -8,11 +8,11 @@ bool nx__is_pure(const nx_node *node) {
     return !(node->op->def->flags & (NX_OP_RANDOM | NX_OP_MUTATES));
 }
 
-/* A write into memory of which nobody reads anything afterwards is as dead as that memory. */
 static void look_at_written(void *arg, nx_node *written, int result) {
     bool *lost = arg;
     *lost = *lost && written->op && written->op->def->kind != NX_KIND_VIEW && written->uses->next == NULL;
 }
+/* A write into memory of which nobody reads anything afterwards is as dead as that memory. */
 static bool writes_lost_memory(const nx_node *node) {
     bool lost = node->graph->level == NX_GRAPH_FUNCTIONAL && !(node->op->def->flags & NX_OP_RANDOM);
     nx_node_each_written(node, look_at_written, &lost);

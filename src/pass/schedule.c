@@ -39,11 +39,11 @@ static int pop(scheduler *s) {
     return top;
 }
 
-/* The end of the graph: copies into inputs, which must come after every read of them, and the output. */
 static void look_for_input(void *arg, nx_node *written, int result) {
     bool *copies_back = arg;
     *copies_back = *copies_back || written->kind == NX_NODE_PLACEHOLDER;
 }
+/* The end of the graph: copies into inputs, which must come after every read of them, and the output. */
 static const nx_node *find_end(const nx_graph *graph) {
     const nx_node *end = NULL;
     for (const nx_node *node = graph->last; node; node = node->previous) {

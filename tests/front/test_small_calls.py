@@ -8,6 +8,7 @@ import torch
 
 MODULES = (nt, torch)
 DTYPES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64".split()
+STORED = "uint16 uint32 uint64 float8_e4m3fn float8_e5m2 complex64 complex128".split()
 
 
 def plain(value):
@@ -27,6 +28,16 @@ def agree(f):
         except Exception as error:
             outcomes.append((type(error).__name__, str(error)))
     assert outcomes[0] == outcomes[1]
+
+
+def test_which_dtypes_go_into_which_that_have_fewer_operators():
+    for a, b in itertools.product(DTYPES + STORED, STORED):
+        agree(lambda m, a=a, b=b: m.can_cast(getattr(m, a), getattr(m, b)))
+        agree(lambda m, a=a, b=b: m.can_cast(getattr(m, b), getattr(m, a)))
+    for a, number in itertools.product(("float32", "float64", "int64", "bool"), (1j, 2 + 0j)):
+        agree(lambda m, a=a, n=number: m.result_type(m.ones(2, dtype=getattr(m, a)), n))
+    for a, b in itertools.product((True, 2, 1.5, 1j), (1j,)):
+        agree(lambda m, a=a, b=b: m.result_type(a, b))
 
 
 def test_which_dtypes_go_into_which():
@@ -86,10 +97,12 @@ def test_foreach(case):
 
 
 def test_foreach_in_place_and_absent():
-    for name in ("copy_", "sqrt_"):
+    for name in ("copy_", "sqrt_", "abs_", "zero_"):
         mine = lists(nt), lists(torch)
         for m, given in zip(MODULES, mine, strict=True):
-            getattr(m, "_foreach_" + name)(given, *([[t + 5 for t in given]] if name == "copy_" else []))
+            made = getattr(m, "_foreach_" + name)(given, *([[t + 5 for t in given]] if name == "copy_" else []))
+            assert made is given
+            assert isinstance(getattr(m, "_foreach_add_")(tuple(given), 1.0), tuple)
         assert [t.tolist() for t in mine[0]] == [t.tolist() for t in mine[1]]
     for name in ("_foreach_nothing", "_foreach_copy"):
         with pytest.raises(AttributeError):
