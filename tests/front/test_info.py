@@ -26,7 +26,8 @@ def test_facts():
 
 
 def test_what_changes_them():
-    facts = info(NARTHEX_LEVEL="base", TORCH_LOGS="graph_code", NARTHEX_MEMORY_LIMIT=str(512 << 20), NARTHEX_THREADS="1")
+    limits = {"NARTHEX_MEMORY_LIMIT": str(512 << 20), "NARTHEX_THREADS": "1"}
+    facts = info(NARTHEX_LEVEL="base", TORCH_LOGS="graph_code", **limits)
     assert facts["level"] == "base" and facts["NARTHEX_LEVEL"] == "'base'" and facts["TORCH_LOGS"] == "'graph_code'"
     assert facts["threads"].startswith("1 (") and facts["threads"].endswith("NARTHEX_THREADS=1)")
     assert facts["allocator"].endswith("may take 512 MiB")

@@ -102,7 +102,7 @@ def test_foreach_in_place_and_absent():
         for m, given in zip(MODULES, mine, strict=True):
             made = getattr(m, "_foreach_" + name)(given, *([[t + 5 for t in given]] if name == "copy_" else []))
             assert made is given
-            assert isinstance(getattr(m, "_foreach_add_")(tuple(given), 1.0), tuple)
+            assert isinstance(m._foreach_add_(tuple(given), 1.0), tuple)
         assert [t.tolist() for t in mine[0]] == [t.tolist() for t in mine[1]]
     for name in ("_foreach_nothing", "_foreach_copy"):
         with pytest.raises(AttributeError):
