@@ -37,7 +37,9 @@ static int give_fixed(nxpy_trace *trace, PyObject *value, PyObject **out) {
 /* The program asks for what is not there; it may catch that. */
 static int no_attribute(nxpy_trace *trace, PyObject *object, PyObject *name) {
     if (PyModule_Check(object)) {
-        PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute '%U'", PyModule_GetName(object), name);
+        const char *of = PyModule_GetName(object); /* NULL with an exception: the program took __name__ away */
+        if (of) PyErr_Format(PyExc_AttributeError, "module '%s' has no attribute '%U'", of, name);
+        else PyErr_Format(PyExc_AttributeError, "module has no attribute '%U'", name);
     } else if (PyType_Check(object)) {
         PyErr_Format(PyExc_AttributeError, "type object '%.50s' has no attribute '%U'", ((PyTypeObject *)object)->tp_name, name);
     } else {

@@ -122,7 +122,11 @@ void nxpy__log_start(nxpy_trace *trace) {
 static PyObject *short_repr(nxpy_trace *trace, PyObject *value) {
     if (!value) return PyUnicode_FromString("NullVariable");
     if (nxpy_tensor_check(value)) return PyUnicode_FromString(nxpy__is_fake(trace, value) ? "TensorVariable()" : "LazyVariableTracker()");
-    if (PyModule_Check(value)) return PyUnicode_FromFormat("PythonModuleVariable(<module '%s'>)", PyModule_GetName(value));
+    if (PyModule_Check(value)) {
+        const char *name = PyModule_GetName(value);
+        if (!name) PyErr_Clear();
+        return PyUnicode_FromFormat("PythonModuleVariable(<module '%s'>)", name ? name : "?");
+    }
     if (nxpy_constant_check(value)) return PyUnicode_FromFormat("ConstantVariable(%s: %R)", Py_TYPE(value)->tp_name, value);
     if (nxpy_function_check(value)) return PyUnicode_FromFormat("TorchInGraphFunctionVariable(%R)", value);
     if (PyFunction_Check(value)) return PyUnicode_FromString("UserFunctionVariable()");

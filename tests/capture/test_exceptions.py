@@ -2,10 +2,11 @@
 
 import sys
 import traceback
+import types
 
 import narthex as torch
 import pytest
-from narthex import nn
+from narthex import _C, nn
 
 from .conftest import compiled, ones, run_graph, same
 
@@ -225,3 +226,22 @@ def test_a_debugger_that_begins_inside():
             sys.settrace(None)
         said.append(lines)
     assert said[1] == said[0] and len(said[0]) == 3
+
+
+def test_a_module_without_a_name():
+    module = types.ModuleType("module")
+    del module.__name__
+
+    def asks(x):
+        try:
+            return x + module.missing
+        except AttributeError as error:
+            return x * len(str(error))
+
+    log = []
+    _C.set_capture_log(lambda event, **info: log.append(event))
+    try:
+        assert compiled(asks)(ones(1)).tolist() == asks(ones(1)).tolist()
+    finally:
+        _C.set_capture_log(None)
+    assert "opcode" in log
