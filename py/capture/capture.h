@@ -134,7 +134,7 @@ typedef struct nxpy_segment {
 } nxpy_segment;
 
 enum { NXPY_GRAD_OFF = 1, NXPY_GRAD_ON };
-enum { NXPY_MAX_SEGMENTS = 8, NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32, NXPY_MAX_ALIKE = 4 };
+enum { NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32, NXPY_MAX_ALIKE = 4 };
 typedef struct nxpy_mark { int unit; nxpy_break why; bool enters; PyObject *text; } nxpy_mark; /* text owned */
 typedef struct nxpy_point {
     int next, depth;
@@ -249,6 +249,15 @@ extern _Thread_local nxpy_doing nxpy__doing;
 /* What compiled functions do, on all threads: torch.compiler.set_stance. */
 typedef enum nxpy_stance { NXPY_STANCE_DEFAULT, NXPY_STANCE_EAGER, NXPY_STANCE_EAGER_ON_RECOMPILE, NXPY_STANCE_FAIL } nxpy_stance;
 extern nxpy_stance nxpy__stance;
+/* torch._dynamo.config. */
+typedef struct nxpy_settings {
+    int max_segments;           /* of a point; then it runs uncompiled where none fits */
+    bool automatic;             /* what was seen to change is left open */
+    bool open_first;            /* all sizes are left open from the start */
+    bool fails_at_limit;        /* instead of running uncompiled */
+} nxpy_settings;
+extern nxpy_settings nxpy__settings;
+extern PyObject *nxpy__listener; /* called at each end of a trace; NULL: none */
 extern int64_t nxpy__stop_at;   /* for tests: every trace stops before its instruction of this number; 0: none does */
 void nxpy__hook_hold(bool hold); /* counted */
 
@@ -315,7 +324,7 @@ bool nxpy__is_iterator(PyObject *object);   /* of CPython's own, that a recipe c
 bool nxpy__is_exception(PyObject *object);
 int nxpy__abc_init(void);                   /* specials.c */
 /* Python code that may not run while a trace runs is asked when it is over, and the trace begins again. A question: (class,
- * abstract base class), or (function of lru_cache, arguments, names or None, their types). */
+ * abstract base class), or (function whose results are kept, arguments, names or None, their types). */
 PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question); /* its answer, lent; NULL: stopped */
 int nxpy__answer(nxpy_trace *trace);        /* with the trace over: 0, or -1 with an exception */
 bool nxpy__is_view(PyObject *object);       /* keys, values or items of a dict */

@@ -13,6 +13,8 @@
 
 PyObject *nxpy__unsupported;
 nxpy_stance nxpy__stance;
+nxpy_settings nxpy__settings = {.max_segments = 8, .automatic = true};
+PyObject *nxpy__listener;
 static PyObject *extension; /* narthex._C, lent: it lives as long as the process */
 
 /* ---- arguments as the frame would have them ------------------------------------------------------------------------------ */
@@ -383,7 +385,32 @@ static PyObject *set_stance(PyObject *module, PyObject *number) {
     return PyLong_FromLong(before);
 }
 
+static PyObject *set_setting(PyObject *module, PyObject *args) {
+    const char *name;
+    int value;
+    nxpy_settings *s = &nxpy__settings;
+    if (!PyArg_ParseTuple(args, "si:set_capture_setting", &name, &value)) return NULL;
+    if (strcmp(name, "recompile_limit") == 0) s->max_segments = value < 1 ? 1 : value;
+    else if (strcmp(name, "automatic_dynamic_shapes") == 0) s->automatic = value;
+    else if (strcmp(name, "assume_static_by_default") == 0) s->open_first = !value;
+    else if (strcmp(name, "fail_on_recompile_limit_hit") == 0) s->fails_at_limit = value;
+    else return PyErr_Format(PyExc_ValueError, "set_capture_setting: there is no setting '%s'", name);
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_listener(PyObject *module, PyObject *callable) {
+    Py_XSETREF(nxpy__listener, callable == Py_None ? NULL : Py_NewRef(callable));
+    Py_RETURN_NONE;
+}
+
+/* Capture knows no such function, and so ends the graph before it. */
+static PyObject *graph_break(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names) { Py_RETURN_NONE; }
+
 static PyMethodDef functions[] = {
+    {"set_capture_setting", set_setting, METH_VARARGS, "set_capture_setting(name, number): torch._dynamo.config's."},
+    {"set_capture_listener", set_listener, METH_O,
+     "set_capture_listener(callable or None): called at each end of a trace with (code, reason, detail, file, line, function)."},
+    {"graph_break", (PyCFunction)(void (*)(void))graph_break, METH_FASTCALL | METH_KEYWORDS, "Ends the graph that is being captured."},
     {"set_capture_stance", set_stance, METH_O,
      "set_capture_stance(n): compiled functions 0: do the usual, 1: run uncompiled, 2: so where none fits, 3: fail there. Gives the last."},
     {"is_capturing", is_capturing, METH_NOARGS, "Whether what calls it is being captured."},

@@ -289,6 +289,12 @@ done:
     return result;
 }
 
+/* By torch._dynamo.assume_constant_result. */
+static bool is_marked_constant(PyObject *function) {
+    PyObject *dict = PyFunction_Check(function) ? ((PyFunctionObject *)function)->func_dict : NULL;
+    return dict && PyDict_GetItemString(dict, "_dynamo_marked_constant") != NULL;
+}
+
 /* functools.lru_cache: for constants the very function is called, when the trace is over, and gives what it remembers. */
 static PyObject *call_cached(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
@@ -371,7 +377,7 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         bool known = nxpy__fixed(trace, object) == 0;
         return known ? nxpy__call(loop, object, args, n, kw_names) : NULL;
     }
-    if (Py_TYPE(function) == nxpy__lru_cache_type) return call_cached(loop, function, args, n, kw_names);
+    if (Py_TYPE(function) == nxpy__lru_cache_type || is_marked_constant(function)) return call_cached(loop, function, args, n, kw_names);
     if (Py_TYPE(function) == &_PyWeakref_RefType && n == 0) return call_weak(loop, function);
     PyObject *meaning = nxpy_function_meaning(function);
     if (meaning) {

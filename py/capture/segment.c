@@ -193,12 +193,17 @@ static int make_room(drive_state *drive, int n_slots) {
 
 /* As many as may be: whatever fits none of them runs uncompiled. 0, or -1: the warning became an exception. */
 static int give_up(drive_state *drive, nxpy_point *point) {
+    if (nxpy__settings.fails_at_limit) {
+        PyErr_Format(PyExc_RuntimeError, "torch.compile: %S was compiled %d times, and torch._dynamo.config."
+                     "fail_on_recompile_limit_hit is on", drive->owner->name, point->segments.n);
+        return -1;
+    }
     point->dead = true;
     if (drive->owner->warned) return 0;
     drive->owner->warned = true;
     return PyErr_WarnFormat(PyExc_UserWarning, 1,
                             "torch.compile: %S was compiled %d times and runs uncompiled from now on where none fits; "
-                            "its `recompiles` tell why", drive->owner->name, NXPY_MAX_SEGMENTS);
+                            "its `recompiles` tell why", drive->owner->name, point->segments.n);
 }
 
 /* A segment that holds here but for shapes that it has not seen yet: fitted to them. 1, 0 (none), -1. The backend lets
@@ -300,7 +305,7 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     int found = look_up(drive, point, out);
     if (found != 0 || point->dead || point->busy) return found;
     if (nxpy__stance != NXPY_STANCE_DEFAULT) return refuse_trace(drive, point);
-    if (point->segments.n >= NXPY_MAX_SEGMENTS) return give_up(drive, point);
+    if (point->segments.n >= nxpy__settings.max_segments) return give_up(drive, point);
     found = trace_here(drive, point);
     return found == 1 ? look_up(drive, point, out) : found;
 }

@@ -240,7 +240,7 @@ static int open_number(nxpy_trace *trace, int slot, PyObject **value) {
 int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject **value) {
     int row = nxpy_guards_find(&trace->segment->guards, code, from, a, b, n), overflow = 0;
     bool number = *value && (PyFloat_CheckExact(*value) || PyLong_CheckExact(*value));
-    bool may = number && trace->point->segments.n && trace->owner->dynamic != 0 && trace->segment->given.n < 64;
+    bool may = number && trace->point->segments.n && nxpy__settings.automatic && trace->owner->dynamic != 0 && trace->segment->given.n < 64;
     if (row >= 0) {
         PyObject *open = number ? opened_at(trace, trace->segment->guards.rows.at[row].slot) : NULL;
         if (open) *value = open;
@@ -330,16 +330,33 @@ static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *f
     return status;
 }
 
+/* The dimensions, by bit, that torch._dynamo.mark_dynamic and mark_static have put into a set of the tensor's. */
+static uint64_t marked_dims(PyObject *real, const char *text) {
+    PyObject *name = nxpy_tensor_get(real)->a.ndim ? PyUnicode_InternFromString(text) : NULL;
+    PyObject *set = name ? nxpy_instance_value(real, name) : NULL;
+    uint64_t dims = 0;
+    for (int d = 0; set && PyAnySet_Check(set) && d < nxpy_tensor_get(real)->a.ndim; d++) {
+        PyObject *number = PyLong_FromLong(d);
+        if (number && PySet_Contains(set, number) == 1) dims |= UINT64_C(1) << d;
+        Py_XDECREF(number);
+    }
+    Py_XDECREF(name);
+    nxpy_forget_error();
+    return dims;
+}
+
 /* Which sizes of an input are left open: those that were others before at this place (dynamic=None), all (True), none. */
 static uint64_t varying_dims(const nxpy_trace *trace, const char *source, PyObject *real) {
     const nx_array *a = &nxpy_tensor_get(real)->a;
     uint64_t varying = 0;
     if (trace->owner->dynamic == 0 || nxpy_tensor_get(real)->is_parameter) return 0;
-    if (trace->owner->dynamic == 1) return a->ndim < 64 ? (UINT64_C(1) << a->ndim) - 1 : UINT64_MAX;
-    for (int k = 0; k < trace->point->segments.n; k++) {
+    bool open = trace->owner->dynamic == 1 || nxpy__settings.open_first;
+    if (open) varying = a->ndim < 64 ? (UINT64_C(1) << a->ndim) - 1 : UINT64_MAX;
+    for (int k = 0; nxpy__settings.automatic && !open && k < trace->point->segments.n; k++) {
         varying |= nxpy_guards_varying(&trace->point->segments.at[k]->guards, source, a);
     }
-    return varying;
+    varying |= marked_dims(real, "_dynamo_dynamic_indices") | marked_dims(real, "_dynamo_weak_dynamic_indices");
+    return varying & ~marked_dims(real, "_dynamo_static_indices");
 }
 
 static int tensor_row(nxpy_trace *trace, int slot, PyObject *real, uint64_t varying) {

@@ -262,7 +262,7 @@ PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question) {
 
 int nxpy__answer(nxpy_trace *trace) {
     PyObject *first = PyTuple_GET_ITEM(trace->ask, 0), *second = PyTuple_GET_ITEM(trace->ask, 1), *found = NULL;
-    if (Py_TYPE(first) == nxpy__lru_cache_type) {
+    if (PyTuple_GET_SIZE(trace->ask) == 4) {
         PyObject *names = PyTuple_GET_ITEM(trace->ask, 2);
         Py_ssize_t n = PyTuple_GET_SIZE(second) - (names == Py_None ? 0 : PyTuple_GET_SIZE(names));
         found = PyObject_Vectorcall(first, ((PyTupleObject *)second)->ob_item, (size_t)n, names == Py_None ? NULL : names);

@@ -257,7 +257,19 @@ static int call_backend(nxpy_trace *trace) {
 }
 
 /* ---- putting it together ------------------------------------------------------------------------------------------------------- */
+static void tell_end(nxpy_trace *trace, bool returned) {
+    nxpy_aside aside = nxpy__aside_begin();
+    const char *why = returned ? "" : nxpy__break_why(trace->stop);
+    PyObject *told = PyObject_CallFunction(nxpy__listener, "ssOOiO", returned ? "" : nxpy__break_name(trace->stop), why,
+                                           trace->stop_text ? trace->stop_text : Py_None, trace->file ? trace->file : Py_None,
+                                           trace->line, trace->function ? trace->function : Py_None);
+    Py_XDECREF(told);
+    if (!told) nxpy_forget_error();
+    nxpy__aside_end(aside);
+}
+
 static void log_end(nxpy_trace *trace, bool returned) {
+    if (nxpy__listener) tell_end(trace, returned);
     if (!nxpy__log) return;
     const char *what = returned ? "RETURN_VALUE" : nxpy__break_name(trace->stop);
     PyObject *file = trace->file ? trace->file : Py_None, *function = trace->function ? trace->function : Py_None;

@@ -29,9 +29,12 @@ class Backend:
         self.shares_graph = not getattr(backend, "fits_shapes", False)
 
     def __call__(self, graph, example_inputs):
+        from ._dynamo.utils import count_graph
         from .fx import GraphModule  # loaded by make_backend
 
-        result = self.backend(GraphModule(graph), list(example_inputs), **self.keywords)
+        module = GraphModule(graph)
+        count_graph(module)
+        result = self.backend(module, list(example_inputs), **self.keywords)
         if not callable(result):
             raise TypeError(f"compile: backend {self!r} returned {type(result).__name__}; it must return a callable")
         return result

@@ -2,6 +2,7 @@
 
 from .. import _C
 from .._absent import getter
+from .._later import names
 
 _STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 
@@ -79,6 +80,37 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_compiling
 
 
+def assume_constant_result(fn):
+    """torch._dynamo.assume_constant_result."""
+    from .._dynamo import assume_constant_result
+
+    return assume_constant_result(fn)
+
+
+globals().update(
+    names(
+        "torch.compiler",
+        "a graph holds operators alone; torch.compiler.disable keeps Python code out of it",
+        ("substitute_in_graph", "wrap_numpy"),
+    ),
+    **names("torch.compiler", "give torch.compile its backend", ("set_default_backend", "get_default_backend")),
+    **names(
+        "torch.compiler",
+        "compiling takes milliseconds",
+        ("save_cache_artifacts", "load_cache_artifacts", "load_compiled_function"),
+    ),
+    **names(
+        "torch.compiler",
+        "no guard is left out",
+        (
+            *("keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "skip_all_guards_unsafe"),
+            *("skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe"),
+            *("skip_guard_on_inbuilt_nn_modules_unsafe", "set_enable_guard_collectives"),
+        ),
+    ),
+)
+
+
 def is_exporting() -> bool:
     """False: torch.export captures as torch.compile does, and code sees is_compiling()."""
     return False
@@ -86,11 +118,6 @@ def is_exporting() -> bool:
 
 def allow_in_graph(fn):
     """`fn` as it is: capture follows it, and its operators are the graph's."""
-    return fn
-
-
-def assume_constant_result(fn):
-    """`fn` as it is: capture follows it and finds by itself what is constant."""
     return fn
 
 

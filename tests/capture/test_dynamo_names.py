@@ -1,0 +1,164 @@
+"""torch._dynamo and torch.compiler: the names around capture, and settings that take effect."""
+
+import narthex as torch
+import pytest
+import torch as pytorch
+from torch import _dynamo as theirs
+from torch._dynamo.testing import CompileCounter as TheirCounter
+from torch._dynamo.utils import counters as their_counters
+
+from .conftest import ones
+
+dynamo = torch._dynamo
+config = dynamo.config
+
+
+@pytest.fixture
+def counter():
+    dynamo.utils.counters.clear()
+    return dynamo.testing.CompileCounter()
+
+
+def test_graphs_calls_and_breaks_are_counted(counter):
+    def function(x, dynamo):
+        y = x + 1
+        dynamo.graph_break()
+        return (y * 2).sum()
+
+    compiled, results = torch.compile(function, backend=counter), []
+    results.append(compiled(ones(3), dynamo).item())
+    real = TheirCounter()
+    their_counters.clear()
+    results.append(pytorch.compile(function, backend=real)(pytorch.ones(3), theirs).item())
+    assert results == [12, 12]
+    assert (counter.frame_count, counter.op_count) == (real.frame_count, real.op_count) == (2, 3)
+    mine, other = dynamo.utils.counters, their_counters
+    assert {k: mine["stats"][k] for k in ("unique_graphs", "calls_captured")} == dict(other["stats"])
+    assert list(mine["graph_break"].values()) == list(other["graph_break"].values()) == [1]
+    assert mine["frames"]["ok"] == other["frames"]["ok"]
+    counter.clear()
+    assert counter.op_count == 0
+
+
+def test_explain():
+    def function(x):
+        y = x + 1
+        print(end="")
+        return y * 2
+
+    told = dynamo.explain(function)(ones(2))
+    assert (told.graph_count, told.graph_break_count, told.op_count) == (2, 1, 2)
+    assert [len(ops) for ops in told.ops_per_graph] == [1, 1]
+    assert "print" in told.break_reasons[0].reason and "Graph Break Count: 1" in str(told)
+
+
+def entries(function, tensors, **options):
+    compiled = torch.compile(function, backend="eager", **options)
+    for x in tensors:
+        assert compiled(x).tolist() == function(x).tolist()
+    return compiled.entries
+
+
+def marked(mark, *dims):
+    tensors = [ones(n, 2) for n in (3, 4, 5)]
+    for x in tensors:
+        mark(x, *dims)
+    return tensors
+
+
+def test_marks_of_sizes():
+    def function(x):
+        return x * x.size(0)
+
+    plain = [ones(n, 2) for n in (3, 4, 5)]
+    assert entries(function, plain) == 2
+    assert entries(function, marked(dynamo.mark_dynamic, 0)) == 1
+    assert entries(function, marked(dynamo.mark_dynamic, [-2])) == 1
+    assert entries(function, marked(dynamo.maybe_mark_dynamic, 0)) == 1
+    assert entries(function, marked(dynamo.mark_static, 0)) == 3
+    assert entries(function, marked(dynamo.mark_static)) == 3
+    assert entries(function, marked(dynamo.mark_static, 1)) == 2
+    with pytest.raises(NotImplementedError, match="min"):
+        dynamo.mark_dynamic(ones(2), 0, min=1)
+
+
+def test_a_result_that_is_assumed_constant():
+    calls = []
+
+    @torch.compiler.assume_constant_result
+    def setting(name):
+        calls.append(name)
+        return {"a": 2, "b": 3}[name]
+
+    compiled = torch.compile(lambda x, name: x * setting(name), fullgraph=True, backend="eager")
+    for name in ("a", "b", "a", "b", "a"):
+        assert compiled(ones(1), name).tolist() == [{"a": 2, "b": 3}[name]]
+    assert calls == ["a", "b"]
+
+
+def test_run_compiles_nothing(counter):
+    compiled = torch.compile(lambda x: x + 1, backend=counter)
+    assert dynamo.run(lambda x: compiled(x))(ones(1)).tolist() == [2] and counter.frame_count == 0
+    compiled(ones(1))
+    assert dynamo.run(lambda x: compiled(x))(ones(1)).tolist() == [2] and counter.frame_count == 1
+
+
+def lengths(n):
+    return ["a" * k for k in range(n)]
+
+
+def test_settings_take_effect():
+    def function(x, text):
+        return x * len(text)
+
+    with config.patch(recompile_limit=2):
+        assert config.cache_size_limit == 2
+        compiled = torch.compile(function, backend="eager")
+        with pytest.warns(UserWarning, match="compiled 2 times"):
+            for text in lengths(5):
+                assert compiled(ones(1), text).tolist() == [len(text)]
+        assert compiled.entries == 2
+        with config.patch("fail_on_recompile_limit_hit", True):
+            compiled = torch.compile(function, backend="eager")
+            with pytest.raises(RuntimeError, match="fail_on_recompile_limit_hit"):
+                for text in lengths(5):
+                    compiled(ones(1), text)
+    assert config.recompile_limit == 8
+    sizes = [ones(n) for n in (2, 3, 4)]
+    with config.patch(automatic_dynamic_shapes=False):
+        assert entries(lambda x: x + 1, sizes) == 3
+    with config.patch(assume_static_by_default=False):
+        assert entries(lambda x: x + 1, sizes) == 1
+    assert entries(lambda x: x + 1, sizes) == 2
+
+
+def test_capture_can_be_disabled(counter):
+    compiled = torch.compile(lambda x: x + 1, backend=counter)
+
+    @config.patch(disable=True)
+    def uncompiled():
+        return compiled(ones(1)).tolist()
+
+    assert uncompiled() == [2] and counter.frame_count == 0
+    assert compiled(ones(1)).tolist() == [2] and counter.frame_count == 1
+
+
+def test_names_of_the_same_kind():
+    assert dynamo.lookup_backend is dynamo.lookup and not torch.compiler.is_exporting()
+    assert torch.compiler.cudagraph_mark_step_begin() is None
+    assert dynamo.is_dynamo_disable_recursive(dynamo.disable(ones)) and dynamo.is_dynamo_disable_recursive(ones) is None
+    recorder = dynamo.testing.EagerAndRecordGraphs()
+    assert dynamo.optimize_assert(recorder)(lambda x: x + 1)(ones(1)).tolist() == [2] and len(recorder.graphs) == 1
+    backed = dynamo.testing.CompileCounterWithBackend("aot_eager")
+    assert torch.compile(lambda x: x + 1, backend=backed)(ones(1)).tolist() == [2]
+    assert (backed.frame_count, backed.op_count, len(backed.graphs)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["disallow_in_graph", "substitute_in_graph", "export", "skip_frame", "error_on_graph_break"]
+)
+def test_what_is_not_there_says_so(name):
+    with pytest.raises(NotImplementedError, match=f"torch._dynamo.{name} is not there yet"):
+        getattr(dynamo, name)(ones)
+    with pytest.raises(AttributeError, match="verbose"):
+        config.verbose = True
