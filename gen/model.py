@@ -168,7 +168,9 @@ def admitted(entry, letter="T"):
 
 
 def admits_complex(entry):
-    return any(word in ("complex", "any", *CLASSES["complex"]) for row in entry.all("types") for word in row.value[1])
+    words = {word for row in entry.all("types") for word in row.value[1]}
+    made = any(e.op == "call" and e.value == "complex" for p in entry.results if p.dtype for e in p.dtype.walk())
+    return made or bool(words & {"complex", "any", *CLASSES["complex"]})
 
 
 def copies_out(form):

@@ -237,6 +237,12 @@ class SizeCalls:
     def call_square_root(self, expr):
         return Value("float", f"sqrt({self.expr(expr.args[0]).c})")
 
+    def call_bytes(self, expr):
+        """Of an element of a dtype."""
+        dtype = self.expr(expr.args[0])
+        text = f"(nx_dtype){dtype.c}.i" if dtype.kind == "value" else dtype.c
+        return Value("int", f"(int64_t)nx_dtype_bytes({text})")
+
     def call_ceil_div(self, expr):
         a, b = (self.int_text(arg) for arg in expr.args)
         return Value("int", f"(({a} + {b} - 1) / {b})")

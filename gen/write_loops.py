@@ -302,14 +302,19 @@ def result_kind(sibling):
         return "COMMON"
     if dtype.op == "call" and dtype.value == "float":
         return "FLOAT"
+    if dtype.op == "call" and dtype.value == "complex":
+        return "COMPLEX"
     if dtype.op == "if" and [part.value for part in dtype.args] == ["==", "float", "T"]:
         return "ARM"  # float(T) where the text that chooses the loop is absent
-    raise Problem(dtype.at, "not yet generated: a point operator with this result dtype (T, bool, float(T), real(T))")
+    known = "T, bool, float(T), real(T), complex(T)"
+    raise Problem(dtype.at, f"not yet generated: a point operator with this result dtype ({known})")
 
 
 def computed(sibling, arm=None):
     """The dtypes that have loops."""
     names, kind = [n for n in admitted(sibling.entry) if n in COMPUTE], result_kind(sibling)
+    if kind == "COMPLEX":
+        return CLASSES["complex"]
     floats = kind == "FLOAT" or (kind == "ARM" and arm == ABSENT)
     always = CLASSES["float"] + CLASSES["complex"]
     return [n for n in names if n in always or (not floats and n != "bool") or not (floats or kind == "ARM")]

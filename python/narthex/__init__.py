@@ -177,6 +177,16 @@ def is_floating_point(input) -> bool:
     return input.is_floating_point()
 
 
+def is_conj(input) -> bool:
+    """False: a conjugate is computed at once."""
+    return input.is_conj()
+
+
+def is_neg(input) -> bool:
+    """False: a negative is computed at once."""
+    return input.is_neg()
+
+
 def is_complex(input) -> bool:
     """Whether the elements are complex numbers."""
     return input.dtype.is_complex

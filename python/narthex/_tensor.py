@@ -371,6 +371,44 @@ class Tensor(_C.TensorBase):
             raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
         return self.transpose(-2, -1)
 
+    @property
+    def H(self):  # noqa: N802  (PyTorch's name)
+        """A matrix transposed and conjugated."""
+        if self.dim() not in (0, 2):
+            raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor.")
+        return self.adjoint()
+
+    @property
+    def mH(self):  # noqa: N802  (PyTorch's name)
+        """Each matrix of a batch transposed and conjugated."""
+        return self.adjoint()
+
+    @property
+    def real(self):
+        """The real part, a view; of a real tensor the tensor itself."""
+        return _C.functions["torch.real"](self)
+
+    @real.setter
+    def real(self, value):
+        _C.functions["torch.real"](self).copy_(value)
+
+    @property
+    def imag(self):
+        """The imaginary part, a view."""
+        return _C.functions["torch.imag"](self)
+
+    @imag.setter
+    def imag(self, value):
+        _C.functions["torch.imag"](self).copy_(value)
+
+    def is_conj(self):
+        """False: a conjugate is computed at once."""
+        return False
+
+    def is_neg(self):
+        """False: a negative is computed at once."""
+        return False
+
     def __bool__(self):
         if self.numel() != 1:
             many = "no values" if self.numel() == 0 else "more than one value"

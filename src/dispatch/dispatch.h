@@ -67,6 +67,7 @@ typedef struct nx_derivative {
  * (division); of T, whose 0 and 1 become bool (comparisons). */
 typedef enum nx_point_result {
     NX_POINT_COMMON, NX_POINT_FLOAT, NX_POINT_BOOL,
+    NX_POINT_COMPLEX, /* of the complex type whose parts are T */
     NX_POINT_ARM /* FLOAT where the text that chooses the loop is absent, else COMMON */
 } nx_point_result;
 typedef nx_loop_fn *nx_loop_row[NX_N_LEVELS][NX_N_DTYPES];

@@ -26,7 +26,14 @@ static inline nx_status make_view(const nx_op *op, nx_meta *meta, nx_tensor *sou
     /* A view that carries no gradient (detach) is no view to autograd: writing to it does not touch its
      * base's history. */
     nx_tensor *base = op->def->derivative ? source : NULL;
-    meta->offset += source->offset; /* the rule counts from the viewed tensor's element 0 */
+    if (NX_LIKELY(meta->dtype == source->a.dtype)) meta->offset += source->offset; /* the rule counts from its element 0 */
+    else {
+        int64_t at = source->offset * nx_dtype_sizes[source->a.dtype], bytes = nx_dtype_sizes[meta->dtype];
+        if (at % bytes)
+            return nx_fail(NX_RUNTIME, "Tensor must have a storage_offset divisible by %d",
+                           (int)(bytes / nx_dtype_sizes[source->a.dtype]));
+        meta->offset += at / bytes;
+    }
     NX_TRY(nx_tensor_new_view(source->storage, meta, source->keys & ~NX_KEY(AUTOGRAD), base, &view));
     *out = nx_value_tensor(view);
     return NX_OK;

@@ -103,7 +103,7 @@ nx__value nx__value_of(const nx__lower *l, const nx_value *ref) {
     nx__value value = l->values[l->first_value[root] + l->root_result[node->order]];
     const nx_tensor *fake = node->fakes[ref->n];
     if (value.buffer < 0) return value;
-    value.offset += (fake->offset - value.fake->offset) * (int64_t)nx_dtype_bytes(fake->a.dtype);
+    value.offset += fake->offset * nx_dtype_sizes[fake->a.dtype] - value.fake->offset * nx_dtype_sizes[value.fake->a.dtype];
     value.fake = fake;
     return value;
 }

@@ -172,7 +172,7 @@ static void drop_made(nx_program *p) {
 
 static nx_status make_view(const nx__output *output, nx_tensor *of, nx_tensor *base, nx_tensor **out) {
     nx_meta meta = *output->meta;
-    meta.offset += of->offset;
+    meta.offset += of->offset * nx_dtype_sizes[of->a.dtype] / nx_dtype_sizes[meta.dtype];
     return nx_tensor_new_view(of->storage, &meta, NX_DEVICE_KEY(of->a.device), base, out);
 }
 

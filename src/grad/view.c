@@ -56,6 +56,11 @@ static void meta_of(const geometry *from, int64_t offset, nx_meta *out) {
     memcpy(out->stride, from->dims + from->ndim, sizeof(int64_t) * (size_t)from->ndim);
 }
 
+/* A place in the base in elements of the view, whose type may be another. */
+static int64_t in_view(const pair *p, int64_t elements) {
+    return elements * nx_dtype_sizes[p->base.dtype] / nx_dtype_sizes[p->view.dtype];
+}
+
 /* A tensor with the base's layout; its elements are not set. */
 static nx_status new_base(const pair *p, const nx_tensor *like, nx_tensor **out) {
     nx_meta meta;
@@ -67,7 +72,7 @@ static nx_status new_base(const pair *p, const nx_tensor *like, nx_tensor **out)
 static nx_status view_at(const pair *p, nx_tensor *base, nx_tensor **out) {
     nx_meta meta;
     if (p->traced) return nx_trace_retake(p->traced, base, out);
-    meta_of(&p->view, base->offset + p->view.offset - p->base.offset, &meta);
+    meta_of(&p->view, p->view.offset + in_view(p, base->offset - p->base.offset), &meta);
     NX_TRY(nx_tensor_new_view(base->storage, &meta, base->keys, base, out));
     nx_status status = nx__requires_grad(base) ? nx__view_renew(*out) : NX_OK;
     if (status != NX_OK) nx_tensor_unref(*out);
@@ -86,7 +91,7 @@ static nx_status new_zeros(const pair *p, const nx_tensor *like, nx_tensor **out
  * summed. */
 static nx_status fold_repeats(const pair *p, nx_tensor *g, nx_meta *meta, nx_tensor **out) {
     int64_t sizes[NX_MAX_DIMS];
-    meta_of(&p->view, p->view.offset - p->base.offset, meta);
+    meta_of(&p->view, p->view.offset - in_view(p, p->base.offset), meta);
     for (int d = 0; d < meta->ndim; d++) {
         sizes[d] = meta->size[d] = meta->stride[d] == 0 && meta->size[d] > 1 ? 1 : meta->size[d];
     }

@@ -13,6 +13,7 @@ nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
     nx_dtype dtype = nx_promote(operands, point->n_promoting);
     bool divides = point->result == NX_POINT_FLOAT ||
                    (point->result == NX_POINT_ARM && in[point->arm_param].tag == NX_TAG_NONE);
+    if (NX_UNLIKELY(point->result == NX_POINT_COMPLEX)) return nx_dtype_complex(dtype);
     return divides && !nx_is_differentiable(dtype) ? nx_default_dtype() : dtype;
 }
 

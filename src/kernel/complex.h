@@ -38,8 +38,12 @@
         return length == 0 ? __builtin_complex((type)0, (type)0)                                                   \
                            : __builtin_complex(__real__ x / length, __imag__ x / length);                          \
     }                                                                                                              \
-    static inline type _Complex nx_complex_polar##f(type length, type angle) {                                     \
-        return __builtin_complex(length * cos##f(angle), length * sin##f(angle));                                  \
+    /* Of two real numbers. */                                                                                   \
+    static inline type _Complex nx_complex_pair##f(type _Complex re, type _Complex im) {                           \
+        return __builtin_complex(__real__ re, __real__ im);                                                        \
+    }                                                                                                              \
+    static inline type _Complex nx_complex_polar##f(type _Complex length, type _Complex angle) {                   \
+        return __builtin_complex(__real__ length * cos##f(__real__ angle), __real__ length * sin##f(__real__ angle)); \
     }                                                                                                              \
     static inline type _Complex nx_complex_rsqrt##f(type _Complex x) {                                             \
         return nx_complex_div##f(__builtin_complex((type)1, (type)0), csqrt##f(x));                                \

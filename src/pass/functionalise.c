@@ -128,6 +128,15 @@ static nx_status invert_diagonal(worker *w, const undo *u, nx_value *out) {
     return scatter(w, "aten::diagonal_scatter", u, out);
 }
 
+static nx_status invert_pairs(worker *w, const undo *u, nx_value *out) {
+    nx_value pairs = *u->value, args[] = {*u->value, {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}};
+    if (!fake_of(u->value)->a.contiguous) NX_TRY(emit_named(w, "aten::clone", args, 2, &pairs));
+    return emit_named(w, "aten::view_as_complex", &pairs, 1, out);
+}
+static nx_status invert_complex(worker *w, const undo *u, nx_value *out) {
+    return emit_named(w, "aten::view_as_real", u->value, 1, out);
+}
+
 /* One of several parts along a dimension. */
 static nx_status invert_part(worker *w, const undo *u, nx_value *out) {
     const nx_value *dim = &u->view->args[2];
@@ -162,6 +171,8 @@ static const struct {
     {"aten::select.int", invert_select},
     {"aten::slice.Tensor", invert_slice},
     {"aten::diagonal", invert_diagonal},
+    {"aten::view_as_real", invert_pairs},
+    {"aten::view_as_complex", invert_complex},
     {"aten::split.Tensor", invert_part},
     {"aten::split_with_sizes", invert_part},
     {"aten::unbind.int", invert_unbind},

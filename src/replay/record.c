@@ -101,7 +101,7 @@ static nx_status describe_input(const recording *r, int i, nx_tensor *tensor, nx
     }
     result->of = i;
     result->kind = r->inputs[i] == tensor ? NX__RESULT_INPUT : NX__RESULT_VIEW;
-    result->meta.offset = tensor->offset - r->inputs[i]->offset;
+    result->meta.offset = tensor->offset - r->inputs[i]->offset * nx_dtype_sizes[r->inputs[i]->a.dtype] / nx_dtype_sizes[tensor->a.dtype];
     return NX_OK;
 }
 

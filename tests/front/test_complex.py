@@ -112,3 +112,123 @@ def gradients(m, compiled=None):
 @pytest.mark.parametrize("mode", [None, "max-autotune", "reduce-overhead"])
 def test_gradients_of_real_and_complex_leaves(mode):
     assert same(gradients(nt, mode), gradients(torch))
+
+
+# ---- views of the parts ----------------------------------------------------------------------------------------------
+def rotary(m):
+    """Rotary embedding as Llama has it."""
+
+    def embed(xq, xk, freqs):
+        def turned(x):
+            pairs = m.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+            return m.view_as_real(pairs * freqs).flatten(3).type_as(x)
+
+        return turned(xq), turned(xk)
+
+    return embed
+
+
+def rotary_arguments(m):
+    freqs = 1.0 / (10000.0 ** (m.arange(0, 8, 2)[:4].float() / 8))
+    angles = m.outer(m.arange(5), freqs)
+    cis = m.polar(m.ones_like(angles), angles).view(1, 5, 1, 4)
+    xq = m.linspace(-1, 1, 2 * 5 * 3 * 8).reshape(2, 5, 3, 8).requires_grad_()
+    xk = m.linspace(2, -3, 2 * 5 * 1 * 8).reshape(2, 5, 1, 8).requires_grad_()
+    return xq, xk, cis
+
+
+def rotary_numbers(m, function):
+    xq, xk, cis = rotary_arguments(m)
+    a, b = function(xq, xk, cis)
+    ((a * a).sum() + (b * m.arange(8)).sum()).backward()
+    return [part.tolist() for part in (a, b, xq.grad, xk.grad)]
+
+
+@pytest.mark.parametrize("mode", [None, "max-autotune", "reduce-overhead"])
+def test_rotary_embedding(mode):
+    function = rotary(nt) if mode is None else nt.compile(rotary(nt), mode=mode, fullgraph=True)
+    wanted = rotary_numbers(torch, rotary(torch))
+    for _ in range(2):
+        assert same(rotary_numbers(nt, function), wanted)
+
+
+def test_rotary_embedding_is_exported():
+    class Rotary(nt.nn.Module):
+        def forward(self, xq, xk, freqs):
+            return rotary(nt)(xq, xk, freqs)
+
+    arguments = rotary_arguments(nt)
+    program = nt.export.export(Rotary(), arguments)
+    wanted = rotary(torch)(*rotary_arguments(torch))
+    for mine, theirs in zip(program.module()(*arguments), wanted):
+        assert same(mine.tolist(), theirs.tolist())
+
+
+def written_parts(m):
+    """Parts are views: what is written into them changes the numbers, and gradients follow."""
+    a = m.tensor([1 + 2j, 3 - 1j, 0.5j], requires_grad=True)
+    b = a * 1
+    b.real.mul_(3)
+    b[1:].imag.add_(m.tensor([1.0, 2.0]))
+    m.view_as_real(b)[0] = 7
+    b.imag = b.real * 2
+    (b * b.conj()).real.sum().backward()
+    return [b.tolist(), a.grad.tolist()]
+
+
+def test_parts_are_written_through():
+    assert same(written_parts(nt), written_parts(torch))
+
+
+def test_compiled_functions_write_parts():
+    def function(m):
+        def write(x):
+            y = x * 2
+            y.real.add_(1)
+            return y, m.view_as_real(y)[..., 1], y[1:].imag
+
+        return write
+
+    mine = nt.compile(function(nt), fullgraph=True)(nt.tensor([1 + 2j, 3 - 1j]))
+    for ours, theirs in zip(mine, function(torch)(torch.tensor([1 + 2j, 3 - 1j]))):
+        assert same(ours.tolist(), theirs.tolist())
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+def test_a_graph_gives_views_of_an_input_that_begins_within_its_memory(mode):
+    base = nt.arange(12).float()
+    compiled = nt.compile(lambda x: nt.view_as_complex(x.view(-1, 2)), mode=mode, fullgraph=True)
+    for start in (2, 4):
+        assert compiled(base[start : start + 4]).tolist() == [start + 1j * (start + 1), start + 2 + 1j * (start + 3)]
+    pairs = nt.complex(base, base + 0.5)
+    parts = nt.compile(lambda z: nt.view_as_real(z), mode=mode, fullgraph=True)
+    for start in (1, 3):
+        assert parts(pairs[start : start + 2]).tolist() == nt.view_as_real(pairs)[start : start + 2].tolist()
+
+
+VIEWS = {
+    "view as int32": lambda m: m.tensor([1.0, -2.0]).view(m.int32),
+    "view as complex64": lambda m: m.tensor([1.0, -2.0]).view(m.complex64),
+    "view as bytes": lambda m: m.tensor([[1.0, -2.0]]).view(m.uint8),
+    "view of a part": lambda m: m.arange(6).float()[2:].view(m.float64).view(m.float32),
+    "odd offset": lambda m: m.view_as_complex(m.arange(5.0)[1:].view(2, 2)),
+    "H": lambda m: m.outer(z(m), x(m)).H,
+    "mH": lambda m: m.stack([m.outer(z(m), x(m))] * 2).mH,
+    "H of a vector": lambda m: z(m).H,
+    "adjoint of a vector": lambda m: z(m).adjoint(),
+    "vdot": lambda m: m.vdot(z(m), z(m)),
+    "real of a real": lambda m: x(m).real,
+    "imag of a real": lambda m: x(m).imag,
+    "angle": lambda m: m.angle(m.tensor([-1.0, 2.0, float("nan")])),
+    "angle of complex numbers": lambda m: m.angle(z(m)),
+    "isreal": lambda m: m.isreal(z(m)),
+    "complex of halves and floats": lambda m: m.complex(x(m), x(m).double()),
+    "complex of integers": lambda m: m.complex(m.tensor([1]), m.tensor([1])),
+    "resolve_conj": lambda m: z(m).conj().resolve_conj().resolve_neg(),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_as_in_pytorch(name):
+    mine, theirs = outcome(VIEWS[name], nt), outcome(VIEWS[name], torch)
+    assert same(mine, theirs), f"{mine}, PyTorch has {theirs}"
