@@ -163,6 +163,7 @@ TABLES = [
     ("include/narthex/dtypes.def", r"NX_DTYPE_ROW\((\w+),", r"\bNX_{}\b|\b{}\b"),
     ("src/core/keys.def", r"NX_KEY_ROW\((\w+),", r"NX_KEY(_AT)?_?\(?{}\b"),
     ("src/base/flags.def", r"NX_FLAG_ROW\((\w+),", r"nx_flag\.{}\b"),
+    ("src/pass/pass.def", r"NX_PASS_ROW\('\w', (\w+),", r"nx__do_{}\b"),
 ]
 
 

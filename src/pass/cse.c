@@ -70,7 +70,7 @@ static nx_status find_same(merger *m, const nx_graph *graph) {
     return NX_OK;
 }
 
-nx_status nx_pass_cse(nx_graph *graph) {
+nx_status nx__do_cse(nx_graph *graph) {
     merger m = {0};
     size_t n = (size_t)graph->n_nodes + 1;
     nx_graph_number(graph);

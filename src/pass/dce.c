@@ -19,7 +19,7 @@ static bool writes_lost_memory(const nx_node *node) {
     return lost;
 }
 
-nx_status nx_pass_dce(nx_graph *graph) {
+nx_status nx__do_dce(nx_graph *graph) {
     for (nx_node *node = graph->last, *previous; node; node = previous) {
         previous = node->previous;
         if (node->uses || node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_OUTPUT) continue;

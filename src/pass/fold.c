@@ -65,7 +65,7 @@ static nx_status fold_node(nx_node *node) {
     return nx_node_replace_result_if(node, 0, with->node, with->n, is_unmarked);
 }
 
-nx_status nx_pass_fold(nx_graph *graph) {
+nx_status nx__do_fold(nx_graph *graph) {
     nx_status status = NX_OK;
     mark_results(graph);
     for (nx_node *node = graph->first; node && status == NX_OK; node = node->next) {

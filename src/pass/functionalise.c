@@ -450,7 +450,7 @@ static nx_status describe_unwritten(const nx_graph *graph, nx__aliases *aliases)
     return NX_OK;
 }
 
-nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases) {
+nx_status nx__do_functionalise(nx_graph *graph, nx__aliases *aliases) {
     worker w = {0};
     bool writes;
     if (nx_graph_output_node(graph) == NULL)
@@ -477,8 +477,6 @@ nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases) {
     if (status != NX_OK && aliases) nx__aliases_free(aliases);
     return status;
 }
-
-nx_status nx_pass_functionalise(nx_graph *graph) { return nx__functionalise(graph, NULL); }
 
 void nx__aliases_free(nx__aliases *aliases) {
     nx_free(aliases->alias_of);

@@ -154,7 +154,7 @@ static nx_status number_regions(fuser *f, int n_nodes, nx_regions *out) {
     return NX_OK;
 }
 
-nx_status nx_pass_fuse(nx_graph *graph, nx_regions *out) {
+nx_status nx__do_fuse(nx_graph *graph, nx_regions *out) {
     fuser f = {0};
     size_t n = (size_t)graph->n_nodes + 1;
     nx_status status = NX_OK;

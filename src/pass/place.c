@@ -107,7 +107,7 @@ static nx_status move_nodes(const mover *m, nx_graph *graph) {
     return NX_OK;
 }
 
-nx_status nx_pass_place(nx_graph *graph, nx_device device) {
+nx_status nx__do_place(nx_graph *graph, nx_device device) {
     mover m = {.device = device, .api = nx_device_get_api(device.type)};
     if (device.type == 0 || m.api == NULL) return NX_OK;
     nx_graph_number(graph);

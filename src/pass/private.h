@@ -16,6 +16,16 @@ typedef struct nx__aliases {
 void nx__aliases_free(nx__aliases *aliases);
 /* nx_pass_functionalise; `aliases` may be NULL. */
 nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases);
+
+/* What the gate in driver.c lets run, as the functions of pass.h. */
+nx_status nx__do_functionalise(nx_graph *graph, nx__aliases *aliases);
+nx_status nx__do_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward, nx_graph **backward, int *n_saved);
+nx_status nx__do_fold(nx_graph *graph);
+nx_status nx__do_cse(nx_graph *graph);
+nx_status nx__do_dce(nx_graph *graph);
+nx_status nx__do_place(nx_graph *graph, nx_device device);
+nx_status nx__do_fuse(nx_graph *graph, nx_regions *out);
+nx_status nx__do_reinplace(const nx_graph *graph, const int *result_of, uint8_t *reuse);
 nx_status nx__find_writes(const nx_graph *graph, bool *any);
 /* Whether the pass may merge, move or drop a call: no draw of random numbers, no write. */
 bool nx__is_pure(const nx_node *node);

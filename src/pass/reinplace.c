@@ -160,7 +160,7 @@ static void mark(worker *w) {
     } while (forget_input(w));
 }
 
-nx_status nx_pass_reinplace(const nx_graph *graph, const int *result_of, uint8_t *reuse) {
+nx_status nx__do_reinplace(const nx_graph *graph, const int *result_of, uint8_t *reuse) {
     size_t n = (size_t)graph->n_nodes + 1, n_inputs = (size_t)graph->n_inputs;
     size_t bytes = sizeof(memory) * n + sizeof(int) * (n + n_inputs);
     bool any = false;

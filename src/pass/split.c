@@ -303,7 +303,7 @@ static nx_status prepare(splitter *s) {
     return s->kept && s->copies ? NX_OK : nx_fail_memory(sizeof *s->copies * n_values);
 }
 
-nx_status nx_pass_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward,
+nx_status nx__do_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward,
                         nx_graph **backward, int *n_saved) {
     splitter s = {.joint = joint, .n_inputs = n_inputs, .n_forward = n_forward};
     const nx_node *output = nx_graph_output_node(joint);
