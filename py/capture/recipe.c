@@ -82,7 +82,10 @@ static int add_instance(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *re
     int done = add_step(recipe, NXPY_MAKE_INSTANCE, 0, (PyObject *)type);
     if (done == 1) done = keep(recipe, results, number);
     for (Py_ssize_t at = 0; done == 1 && PyDict_Next(dict, &at, &key, &value);) {
-        done = add_value(trace, recipe, results, value, depth + 1);
+        PyObject *found = PyUnicode_Check(key) ? _PyType_Lookup(type, key) : NULL;
+        bool by_hand = !PyUnicode_Check(key) || (found && Py_TYPE(found)->tp_descr_set); /* a store would not put it there */
+        if (by_hand) done = 0;
+        if (done == 1) done = add_value(trace, recipe, results, value, depth + 1);
         if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, key);
     }
     Py_DECREF(dict);

@@ -233,3 +233,27 @@ def test_a_class_that_is_made_inside_ends_the_graph_at_its_making():
     compiled = torch.compile(makes, backend="eager")
     for _ in range(3):
         assert compiled(torch.ones(1)).tolist() == [3]
+
+
+class Watched:
+    stores: list = []
+
+    @property
+    def x(self):
+        return vars(self)["x"]
+
+    @x.setter
+    def x(self, value):
+        Watched.stores.append(value)
+
+
+def test_what_a_dict_was_given_by_hand_is_not_stored_through_its_property():
+    def makes(x):
+        made = Watched()
+        vars(made)["x"] = 3
+        return x * made.x, made
+
+    compiled = torch.compile(makes, backend="eager")
+    for _ in range(3):
+        value, made = compiled(torch.ones(1))
+        assert value.tolist() == [3] and vars(made) == {"x": 3} and Watched.stores == []
