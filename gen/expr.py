@@ -141,6 +141,8 @@ class Body(SizeCalls):
             return Value("value", f"((nx_value){{.tag = NX_TAG_MEMORY_FORMAT, .i = {format_}}})", base="memory_format")
         if name == "default":
             return Value("dtype", "nx_default_dtype()")
+        if name == "none" and "g" in self.scope:  # a gradient that is not there; only as one side of a choice
+            return Value("tensor", "NULL")
         if name == "zero" and "g" in self.scope:
             slot = self.new_tensor()
             self.try_(f"nx__zeros_like({self.zero_like}, &{slot})")
@@ -168,6 +170,9 @@ class Body(SizeCalls):
         return Value("tuple", n=str(len(values)), const=first)
 
     def expr_list(self, expr):
+        if expr.args and all(part.op == "const" and part.value in ("True", "False") for part in expr.args):
+            texts = [f"nx_value_bool({part.value.lower()})" for part in expr.args]
+            return Value("bools", f"nx_value_list((nx_value[]){{{', '.join(texts)}}}, {len(texts)})")
         values = [self.int_text(part) for part in expr.args]
         name = self.declare("int64_t $[NX_MAX_DIMS]" + ("" if values else " = {0}"))
         for k, text in enumerate(values):
@@ -439,7 +444,7 @@ class Body(SizeCalls):
             return self.tensor(name), lambda v: f"{name} = {self.elements(v)};"
         if kind == "tensor":
             slot = self.new_tensor()
-            return self.tensor(slot), lambda v: f"{slot} = nx_tensor_ref({self.elements(v)});"
+            return self.tensor(slot), lambda v: "" if v.c == "NULL" else f"{slot} = nx_tensor_ref({self.elements(v)});"
         if kind == "tensors":
             name = self.new_list()
             return Value("tensors", name), lambda v: f"{name} = {v.c}; {v.c} = NX_VALUE_NONE;"
@@ -516,7 +521,7 @@ class Body(SizeCalls):
         name = expr.value
         if name in self.scope:
             raise Problem(expr.at, f"'{name}' is a name here and no function")
-        known = getattr(self, "call_" + name, None)
+        known = self.size_function if name.startswith("size_") else getattr(self, "call_" + name, None)
         if known:
             return known(expr)
         if name in self.world.functions:

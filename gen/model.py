@@ -225,7 +225,7 @@ def initial_text(argument):
         return "True" if value else "False"
     if argument.base == "float":
         return f"{float(value)!r}".removesuffix("0") if float(value).is_integer() else f"{value:.17g}"
-    return f'"{value}"' if initial.op == "name" else str(value)
+    return f'"{value}"' if initial.op in ("name", "string") else str(value)
 
 
 def schema(form):

@@ -105,6 +105,28 @@ class SizeCalls:
         text = x.c if x.kind == "tensors" else f"(nx_value){{.list = (nx_value[]){{{{.array = {x.array}}}}}, .n = 1}}"
         return Value("value", f"nx__common_format(&{text})", base="memory_format")
 
+    def call_any_format(self, expr):
+        """The common_format of the first of some tensors for which it is not contiguous."""
+        texts = [self.expr(arg).array for arg in expr.args]
+        return Value("value", f"nx__any_format({len(texts)}, (const nx_array *const[]){{{', '.join(texts)}}})",
+                     base="memory_format")
+
+    def size_function(self, expr):
+        """`size_NAME(...)`: a list of integers from C, nx__size_NAME, which may fail in the operator's name."""
+        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
+        texts = [c_string(self.operator)]
+        for value in [self.expr(arg) for arg in expr.args]:
+            if value.kind == "tensor":
+                texts.append(f"{value.present} ? {value.array} : NULL" if value.present else value.array)
+            elif value.kind == "ints":
+                texts.append(f"{value.c}, {as_int(value.n)}")
+            elif value.kind == "value":
+                texts.append("&" + value.c)
+            else:
+                texts.append("NULL" if value.kind == "none" else value.c)
+        self.try_(f"nx__{expr.value}({', '.join(texts)}, {name}, &{count})")
+        return Value("ints", name, count)
+
     def call_expandable(self, expr):
         a, b = (self.expr(arg) for arg in expr.args)
         return Value("bool", f"nx_expandable({a.c}, {a.n}, {b.c}, {b.n})")

@@ -322,6 +322,12 @@ nx_value nx__common_format(const nx_value *tensors) {
     return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = all ? tensors->list[0].array->ndim - 2 : NX_CONTIGUOUS_FORMAT};
 }
 
+nx_value nx__any_format(int n, const nx_array *const *tensors) {
+    int at = 0;
+    while (at < n - 1 && (tensors[at]->contiguous || !nx_is_channels_last(tensors[at]))) at++;
+    return nx__common_format(&(nx_value){.list = (nx_value[]){{.array = (nx_array *)tensors[at]}}, .n = 1});
+}
+
 void nx__meta_swap(int i, int j, nx_meta *out) {
     int64_t size = out->size[i], stride = out->stride[i];
     out->size[i] = out->size[j];

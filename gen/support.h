@@ -74,6 +74,8 @@ NX_MUST_USE nx_status nx__meta_contiguous(const char *op, nx_meta *out);
 NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out);
 /* channels_last (of rank 5: channels_last_3d) if all tensors of the list lie so and not row by row. */
 nx_value nx__common_format(const nx_value *tensors);
+/* The same of the first of n tensors for which it is not row by row. */
+nx_value nx__any_format(int n, const nx_array *const *tensors);
 /* Two dimensions change places, in memory they stay where they are. */
 void nx__meta_swap(int i, int j, nx_meta *out);
 /* Exactly `array`: for operators that write it. */

@@ -534,7 +534,8 @@ def write_formula(body, entry, arguments, formula):
         value = body.expr(formula)
         if value.kind != "tensor":
             raise Problem(formula.at, f"a gradient is a tensor, this is a {value.kind}")
-        body.emit(f"grads[{arguments[0].index}] = nx_tensor_ref({body.elements(value)});")
+        given = f"if ({value.c}) " if "none" in free_names(formula) else ""
+        body.emit(f"{given}grads[{arguments[0].index}] = nx_tensor_ref({body.elements(value)});")
     else:
         if "mask" in free_names(formula):
             mask = body.declare(f"nx_value $[{len(arguments)}]", "mask")

@@ -2,7 +2,6 @@
 wrappers for callers in C (ops.h, calls.c)."""
 
 from gen.model import DTYPE_CODE, MEMORY_FORMATS, admits_complex, copies_out, dissolves, gives_list, kind, schema
-from gen.syntax import Problem
 from gen.values import c_string
 from gen.write_rules import Source
 
@@ -19,9 +18,7 @@ def initial_value(argument):
     if initial is None or (initial.op == "const" and initial.value == "None"):
         return "{.tag = NX_TAG_NONE}"
     if initial.op == "list":
-        if initial.args:
-            raise Problem(initial.at, "not yet generated: a list that is left out and not empty")
-        return "{.tag = NX_TAG_INTS, .n = 0}"
+        return ints_value([part.value for part in initial.args])
     sign = -1 if initial.op == "unary" else 1
     value = initial.args[0].value if initial.op == "unary" else initial.value
     if initial.op == "const":
@@ -38,7 +35,14 @@ def initial_value(argument):
         return f"{{.tag = NX_TAG_BOOL, .i = {int(value)}}}"
     if isinstance(value, float):
         return f"{{.tag = NX_TAG_FLOAT, .f = {sign * value!r}}}"
+    if isinstance(argument.list_of, int) and argument.list_of > 0:  # a number stands for as many as there are
+        return ints_value([sign * value] * argument.list_of)
     return f"{{.tag = NX_TAG_INT, .i = {sign * value}}}"
+
+
+def ints_value(values):
+    numbers = f", .ints = (int64_t[]){{{', '.join(map(str, values))}}}" if values else ""
+    return f"{{.tag = NX_TAG_INTS, .n = {len(values)}{numbers}}}"
 
 
 def claims(entry, name):

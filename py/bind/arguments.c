@@ -228,7 +228,10 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
         *out = nx_value_bool(o == Py_True);
         return 1;
     case NX_TYPE_INTS:
-        if (param->int_list_of && is_integer(o)) return read_ints(&o, 1, args, out);
+        if (param->int_list_of && is_integer(o)) { /* it stands for all */
+            PyObject *const same[] = {o, o, o, o, o, o};
+            return read_ints(same, nx_least(param->int_list_of, NX_COUNT(same)), args, out);
+        }
         if (!PyList_Check(o) && !PyTuple_Check(o)) return 0;
         return read_ints(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), args, out);
     case NX_TYPE_TENSORS:

@@ -71,6 +71,21 @@ size_t nx_product_packed(int64_t n, int64_t k);
 void nx_product_pack(const nx_product *p, float *to);
 void nx_product_run_packed(const nx_product *p, float *packed);
 
+/* ---- convolutions of float32 (convolve.c) ------------------------------------------------------------------ */
+/* Every place of the small side sees a window of the big side: small place s and tap t belong to big place
+ * s*stride - padding + t*dilation. Both sides lie row by row as images, channels (those of a group side by side), three
+ * dimensions of space; the weight as channels of the small side, channels of the big side within a group, kernel. No size is
+ * 0; the same bits on any number of threads. */
+typedef struct nx_windows {
+    int64_t images, groups, big_channels, small_channels; /* channels of one group */
+    int64_t big[3], small[3], kernel[3], stride[3], padding[3], dilation[3];
+} nx_windows;
+/* small = what its windows hold, times the weights, plus bias (NULL: 0); big = the same sums with the sides in each
+ * other's place; weight = the products of what meets at each tap. */
+NX_MUST_USE nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small);
+NX_MUST_USE nx_status nx_convolve_spread(const nx_windows *w, const float *small, const float *weight, const float *bias, float *big);
+NX_MUST_USE nx_status nx_convolve_weigh(const nx_windows *w, const float *big, const float *small, float *weight);
+
 /* ---- rows, at each instruction-set level: row.c ---------------------------------------------------------- */
 /* Rows of n elements of the computing type (float, double). `out` may be the first operand. */
 enum { NX_ROW_WIDE = 32, NX_ROW_LANES = 64 };

@@ -6,6 +6,7 @@ from .. import _C
 from .._absent import absent
 from .._later import keep_whole
 from ._multi_head import multi_head_attention_forward  # noqa: F401
+from ._window import *  # noqa: F403
 
 # The operators that a function calls; it is there once they are.
 NEEDS = {

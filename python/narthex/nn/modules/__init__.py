@@ -29,6 +29,8 @@ from .activation import (
 from .attention import MultiheadAttention
 from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from .container import Identity, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .conv import *
+from .conv import __all__ as _conv
 from .dropout import Dropout
 from .linear import Linear
 from .loss import (
@@ -83,6 +85,7 @@ __all__ = [
     "Softsign", "Tanh", "Tanhshrink", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "ZeroPad1d",
     "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
+__all__ += [*_conv]
 keep_whole(
     globals(),
     {

@@ -1,0 +1,311 @@
+/* Kernels of conv.op. float32, and the halves as float32, by src/kernel/convolve.c over operands that lie row by row. Other
+ * dtypes: windows are unfolded into the columns of a matrix, of one image and group at a time, and the products are those of
+ * matrices. Both ways see a big side, through whose windows the places of a small side look; transposed, the result is the
+ * big side. */
+#include "gen/kernels.h"
+#include "window/window.h"
+
+typedef struct conv {
+    nx_windows w;
+    nx_dtype computing;
+    nx_tensor *owned[6];   /* operands and results that do not lie as they have to */
+    int n_owned;
+} conv;
+
+static void release(conv *c) {
+    for (int k = 0; k < c->n_owned; k++) nx_tensor_unref(c->owned[k]);
+}
+
+static void describe(conv *c, const nx_array *big, const nx_array *small, const nx_array *weight, const int64_t *stride, int n_stride,
+                     const int64_t *padding, int n_padding, const int64_t *dilation, int n_dilation, int64_t groups) {
+    int dims = weight->ndim - 2;
+    *c = (conv){.w = {.images = big->sizes[0], .groups = groups, .big_channels = weight->sizes[1],
+                      .small_channels = weight->sizes[0] / groups}};
+    for (int d = 0; d < NX__SPACE; d++) {
+        int k = d - (NX__SPACE - dims);
+        c->w.big[d] = k < 0 ? 1 : big->sizes[k + 2];
+        c->w.small[d] = k < 0 ? 1 : small->sizes[k + 2];
+        c->w.kernel[d] = k < 0 ? 1 : weight->sizes[k + 2];
+        c->w.stride[d] = k < 0 ? 1 : nx__space_at(stride, n_stride, k);
+        c->w.padding[d] = k < 0 ? 0 : nx__space_at(padding, n_padding, k);
+        c->w.dilation[d] = k < 0 ? 1 : nx__space_at(dilation, n_dilation, k);
+    }
+    c->computing = !nx_is_float((nx_dtype)big->dtype) ? NX_I64 : big->dtype == NX_F64 ? NX_F64 : NX_F32;
+}
+
+/* The elements of `a` row by row in the computing type: there, or in a copy; without `reads` in memory to be filled. */
+static nx_status lay(conv *c, const nx_array *a, bool reads, void **out) {
+    *out = NULL;
+    if (a == NULL) return NX_OK;
+    *out = a->data;
+    if (a->contiguous && a->dtype == c->computing) return NX_OK;
+    nx_tensor **owned = &c->owned[c->n_owned];
+    NX_TRY(nx_tensor_new(c->computing, a->ndim, a->sizes, NX_CPU, owned));
+    c->n_owned++;
+    *out = nx_arr(*owned)->data;
+    if (reads) nx_copy_cast(nx_arr(*owned), a);
+    return NX_OK;
+}
+
+static void lay_back(const conv *c, const nx_array *to, const void *at) {
+    for (int k = 0; at != to->data && k < c->n_owned; k++) {
+        if (nx_arr(c->owned[k])->data == at) nx_copy_cast(to, nx_arr(c->owned[k]));
+    }
+}
+
+static void fill_zero(const nx_array *a) {
+    double zero = 0;
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array from;
+    nx_array_copy(&from, a, dims);
+    for (int d = 0; d < a->ndim; d++) from.strides[d] = 0;
+    from.dtype = NX_F64;
+    from.data = &zero;
+    nx_array_refresh(&from);
+    nx_copy_cast(a, &from);
+}
+
+/* ---- windows as columns: every number type ---------------------------------------------------------------------- */
+typedef struct matrix { nx_array a; int64_t dims[4]; } matrix;
+
+static void make_matrix(matrix *m, nx_dtype dtype, void *data, int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
+    *m = (matrix){.a = {.data = data, .dtype = (uint8_t)dtype, .ndim = 2}, .dims = {rows, columns, row_step, column_step}};
+    m->a.sizes = m->dims;
+    m->a.strides = m->dims + 2;
+    nx_array_refresh(&m->a);
+}
+
+static int64_t volume(const int64_t *n) { return n[0] * n[1] * n[2]; }
+
+/* The big side's place that place `s` of the small one sees at a tap; -1: outside. */
+static int64_t big_place(const nx_windows *w, int64_t s, int64_t tap) {
+    int64_t at = 0, rest_s = s, rest_tap = tap, scale = 1;
+    for (int d = NX__SPACE - 1; d >= 0; d--) {
+        int64_t x = rest_s % w->small[d] * w->stride[d] - w->padding[d] + rest_tap % w->kernel[d] * w->dilation[d];
+        if (x < 0 || x >= w->big[d]) return -1;
+        at += x * scale;
+        scale *= w->big[d];
+        rest_s /= w->small[d];
+        rest_tap /= w->kernel[d];
+    }
+    return at;
+}
+
+#define DEFINE_COLUMNS(name, type)                                                                                       \
+    static void unfold_##name(const nx_windows *w, type *columns, const type *big) {                                     \
+        int64_t taps = volume(w->kernel), places = volume(w->small), plane = volume(w->big);                             \
+        for (int64_t k = 0; k < w->big_channels * taps; k++) {                                                           \
+            for (int64_t s = 0; s < places; s++) {                                                                       \
+                int64_t at = big_place(w, s, k % taps);                                                                  \
+                columns[k * places + s] = at < 0 ? 0 : big[k / taps * plane + at];                                       \
+            }                                                                                                            \
+        }                                                                                                                \
+    }                                                                                                                    \
+    static void fold_##name(const nx_windows *w, const type *columns, type *big) {                                       \
+        int64_t taps = volume(w->kernel), places = volume(w->small), plane = volume(w->big);                             \
+        memset(big, 0, sizeof(type) * (size_t)(w->big_channels * plane));                                                \
+        for (int64_t k = 0; k < w->big_channels * taps; k++) {                                                           \
+            for (int64_t s = 0; s < places; s++) {                                                                       \
+                int64_t at = big_place(w, s, k % taps);                                                                  \
+                if (at >= 0) big[k / taps * plane + at] += columns[k * places + s];                                      \
+            }                                                                                                            \
+        }                                                                                                                \
+    }
+DEFINE_COLUMNS(f64, double)
+DEFINE_COLUMNS(i64, int64_t)
+
+typedef enum way { GATHER, SPREAD, WEIGH } way;
+typedef struct unfolded {
+    const conv *c;
+    way way;
+    char *big, *small, *weight;
+} unfolded;
+
+static nx_status multiply(const conv *c, const matrix *a, const matrix *b, const matrix *out) {
+    if (c->computing == NX_F64 && nx_blas_get()) return nx_gemm_blas(&a->a, &b->a, &out->a);
+    return nx_gemm_plain(&a->a, &b->a, &out->a);
+}
+
+static void unfold(const conv *c, void *columns, const void *big) {
+    if (c->computing == NX_F64) unfold_f64(&c->w, columns, big);
+    else unfold_i64(&c->w, columns, big);
+}
+
+/* One image and group; WEIGH adds to `sum`, room for a group's weights. */
+static nx_status run_one(const unfolded *u, int64_t image, int64_t group, char *columns, char *sum) {
+    const nx_windows *w = &u->c->w;
+    int64_t k = w->big_channels * volume(w->kernel), places = volume(w->small), at = image * w->groups + group;
+    char *big = u->big + at * w->big_channels * volume(w->big) * 8, *small = u->small + at * w->small_channels * places * 8;
+    char *weight = u->weight + group * w->small_channels * k * 8;
+    matrix cols, turned, s, a, a_turned;
+    make_matrix(&cols, u->c->computing, columns, k, places, places, 1);
+    make_matrix(&turned, u->c->computing, columns, places, k, 1, places);
+    make_matrix(&s, u->c->computing, small, w->small_channels, places, places, 1);
+    make_matrix(&a, u->c->computing, u->way == WEIGH ? sum : weight, w->small_channels, k, k, 1);
+    make_matrix(&a_turned, u->c->computing, weight, k, w->small_channels, 1, k);
+    if (u->way == SPREAD) {
+        NX_TRY(multiply(u->c, &a_turned, &s, &cols));
+        if (u->c->computing == NX_F64) fold_f64(w, (double *)columns, (double *)big);
+        else fold_i64(w, (int64_t *)columns, (int64_t *)big);
+        return NX_OK;
+    }
+    unfold(u->c, columns, big);
+    if (u->way == GATHER) return multiply(u->c, &a, &cols, &s);
+    NX_TRY(multiply(u->c, &s, &turned, &a));
+    for (int64_t i = 0; i < w->small_channels * k; i++) {
+        if (u->c->computing == NX_F64) ((double *)weight)[i] += ((double *)sum)[i];
+        else ((int64_t *)weight)[i] += ((int64_t *)sum)[i];
+    }
+    return NX_OK;
+}
+
+static nx_status run_images(void *arg, int64_t begin, int64_t end) {
+    const unfolded *u = arg;
+    const nx_windows *w = &u->c->w;
+    int64_t k = w->big_channels * volume(w->kernel);
+    size_t columns = (size_t)(k * volume(w->small)) * 8, bytes = columns + (size_t)(w->small_channels * k) * 8;
+    char *room = nx_alloc(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    nx_status status = NX_OK;
+    for (int64_t at = begin; at < end && status == NX_OK; at++) {
+        for (int64_t image = 0; u->way == WEIGH && image < w->images && status == NX_OK; image++)
+            status = run_one(u, image, at, room, room + columns);
+        if (u->way != WEIGH) status = run_one(u, at / w->groups, at % w->groups, room, NULL);
+    }
+    nx_free(room);
+    return status;
+}
+
+static nx_status run_unfolded(const conv *c, way way, void *big, void *small, void *weight) {
+    const nx_windows *w = &c->w;
+    unfolded u = {c, way, big, small, weight};
+    int64_t k = w->big_channels * volume(w->kernel);
+    if (way == WEIGH) memset(weight, 0, (size_t)(w->groups * w->small_channels * k) * 8);
+    return nx_parallel(way == WEIGH ? w->groups : w->images * w->groups, nx_grain(k * volume(w->small) * (w->small_channels + 8)),
+                       run_images, &u);
+}
+
+/* ---- convolution ---------------------------------------------------------------------------------------------------- */
+/* Adds a number to each channel of images x channels x plane. */
+static void add_bias(const conv *c, void *to, const void *bias, int64_t channels, int64_t plane) {
+    for (int64_t at = 0; bias && at < c->w.images * channels * plane; at++) {
+        int64_t channel = at / plane % channels;
+        if (c->computing == NX_F64) ((double *)to)[at] += ((const double *)bias)[channel];
+        else ((int64_t *)to)[at] += ((const int64_t *)bias)[channel];
+    }
+}
+
+static nx_status convolve(const conv *c, bool spreads, void *big, void *small, void *weight, const void *bias) {
+    const nx_windows *w = &c->w;
+    if (c->computing == NX_F32)
+        return spreads ? nx_convolve_spread(w, small, weight, bias, big) : nx_convolve_gather(w, big, weight, bias, small);
+    NX_TRY(run_unfolded(c, spreads ? SPREAD : GATHER, big, small, weight));
+    if (spreads) add_bias(c, big, bias, w->groups * w->big_channels, volume(w->big));
+    else add_bias(c, small, bias, w->groups * w->small_channels, volume(w->small));
+    return NX_OK;
+}
+
+nx_status nx__convolution(nx_run *run, const nx_array *input, const nx_array *weight, const nx_array *bias, const int64_t *stride,
+                          int n_stride, const int64_t *padding, int n_padding, const int64_t *dilation, int n_dilation,
+                          bool transposed, const int64_t *output_padding, int n_output_padding, int64_t groups, nx_array *out) {
+    nx_status status = NX_OK;
+    conv c;
+    void *x, *y, *w, *b;
+    if (out->numel == 0) return NX_OK;
+    if (input->numel == 0 || weight->numel == 0) {
+        fill_zero(out);
+        return NX_OK;
+    }
+    describe(&c, transposed ? out : input, transposed ? input : out, weight, stride, n_stride, padding, n_padding, dilation,
+             n_dilation, groups);
+    NX_TRY_FAIL(lay(&c, input, true, &x));
+    NX_TRY_FAIL(lay(&c, weight, true, &w));
+    NX_TRY_FAIL(lay(&c, bias, true, &b));
+    NX_TRY_FAIL(lay(&c, out, false, &y));
+    NX_TRY_FAIL(convolve(&c, transposed, transposed ? y : x, transposed ? x : y, w, b));
+    lay_back(&c, out, y);
+fail:
+    release(&c);
+    return status;
+}
+
+/* ---- its derivative ------------------------------------------------------------------------------------------------ */
+typedef struct bias_sum { const conv *c; const void *g; void *out; int64_t channels, plane; } bias_sum;
+
+/* The sums of channels begin .. end over images and places: in strands, which go on in double. */
+static nx_status sum_channels(void *arg, int64_t begin, int64_t end) {
+    const bias_sum *s = arg;
+    enum { STRANDS = 16, TOGETHER = 4096 };
+    for (int64_t channel = begin; channel < end; channel++) {
+        double total = 0;
+        int64_t whole = 0;
+        for (int64_t image = 0; image < s->c->w.images; image++) {
+            int64_t first = (image * s->channels + channel) * s->plane;
+            for (int64_t at = 0; at < s->plane; at += TOGETHER) {
+                int64_t n = nx_least(TOGETHER, s->plane - at), k = 0;
+                float strands[STRANDS] = {0};
+                const float *g = (const float *)s->g + first + at;
+                if (s->c->computing == NX_F32) {
+                    for (; k + STRANDS <= n; k += STRANDS) {
+                        for (int j = 0; j < STRANDS; j++) strands[j] += g[k + j];
+                    }
+                    for (int j = 0; j < STRANDS; j++) total += strands[j];
+                    for (; k < n; k++) total += g[k];
+                } else if (s->c->computing == NX_F64) {
+                    for (; k < n; k++) total += ((const double *)s->g)[first + at + k];
+                } else {
+                    for (; k < n; k++) whole += ((const int64_t *)s->g)[first + at + k];
+                }
+            }
+        }
+        if (s->c->computing == NX_F32) ((float *)s->out)[channel] = (float)total;
+        else if (s->c->computing == NX_F64) ((double *)s->out)[channel] = total;
+        else ((int64_t *)s->out)[channel] = whole;
+    }
+    return NX_OK;
+}
+
+static nx_status sum_bias(const conv *c, const nx_array *g, const void *at, void *out) {
+    int64_t channels = g->sizes[1], plane = channels && g->sizes[0] ? g->numel / channels / g->sizes[0] : 0;
+    bias_sum s = {c, at, out, channels, plane};
+    return nx_parallel(channels, nx_grain(c->w.images * plane * 4), sum_channels, &s);
+}
+
+nx_status nx__convolution_backward(nx_run *run, const nx_array *grad_output, const nx_array *input, const nx_array *weight,
+                                   nx_value bias_sizes, const int64_t *stride, int n_stride, const int64_t *padding, int n_padding,
+                                   const int64_t *dilation, int n_dilation, bool transposed, const int64_t *output_padding,
+                                   int n_output_padding, int64_t groups, nx_value output_mask, nx_array *result0, nx_array *result1,
+                                   nx_array *result2) {
+    nx_status status = NX_OK;
+    conv c;
+    void *g, *x, *w, *gx, *gw, *gb;
+    describe(&c, transposed ? grad_output : input, transposed ? input : grad_output, weight, stride, n_stride, padding, n_padding,
+             dilation, n_dilation, groups);
+    if (grad_output->numel == 0 || input->numel == 0 || weight->numel == 0) {
+        nx_array *const results[] = {result0, result1, result2};
+        for (int k = 0; k < 3; k++) if (results[k]) fill_zero(results[k]);
+        return NX_OK;
+    }
+    NX_TRY_FAIL(lay(&c, grad_output, true, &g));
+    if (result0) {
+        NX_TRY_FAIL(lay(&c, weight, true, &w));
+        NX_TRY_FAIL(lay(&c, result0, false, &gx));
+        NX_TRY_FAIL(convolve(&c, !transposed, transposed ? g : gx, transposed ? gx : g, w, NULL));
+        lay_back(&c, result0, gx);
+    }
+    if (result1) {
+        NX_TRY_FAIL(lay(&c, input, true, &x));
+        NX_TRY_FAIL(lay(&c, result1, false, &gw));
+        if (c.computing == NX_F32) NX_TRY_FAIL(nx_convolve_weigh(&c.w, transposed ? g : x, transposed ? x : g, gw));
+        else NX_TRY_FAIL(run_unfolded(&c, WEIGH, transposed ? g : x, transposed ? x : g, gw));
+        lay_back(&c, result1, gw);
+    }
+    if (result2) {
+        NX_TRY_FAIL(lay(&c, result2, false, &gb));
+        NX_TRY_FAIL(sum_bias(&c, grad_output, g, gb));
+        lay_back(&c, result2, gb);
+    }
+fail:
+    release(&c);
+    return status;
+}

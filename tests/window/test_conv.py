@@ -1,0 +1,134 @@
+"""Convolutions beside PyTorch's: every form, gradients, memory formats, threads, layers from the same seed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import narthex as nt
+import pytest
+import torch
+
+from tests.ops.build import to_ours
+
+
+def leaf(theirs: torch.Tensor) -> Any:
+    return to_ours(theirs.detach().clone()).requires_grad_()
+
+
+def close(ours: Any, theirs: torch.Tensor, tolerance: float = 1e-4) -> None:
+    assert tuple(ours.shape) == tuple(theirs.shape)
+    scale = max(1.0, theirs.abs().max().item()) if theirs.numel() else 1.0
+    got = torch.from_dlpack(ours.detach().contiguous())
+    assert (got - theirs.detach()).abs().max().item() <= tolerance * scale if theirs.numel() else True
+
+
+def drawn(seed: int) -> tuple[list[Any], tuple[Any, ...]]:
+    """Arguments of a convolution."""
+    r = random.Random(seed)
+    k, groups, transposed = r.choice([1, 2, 2, 3]), r.choice([1, 1, 2, 3]), r.random() < 0.4
+    inputs, outputs = groups * r.choice([1, 2, 5, 17]), groups * r.choice([1, 2, 4, 13])
+    kernel = [r.randint(1, 3) for _ in range(k)]
+    stride, dilation = [r.randint(1, 3) for _ in range(k)], [r.randint(1, 2) for _ in range(k)]
+    padding = [r.randint(0, 2) for _ in range(k)]
+    more = [r.randint(0, max(stride[i], dilation[i]) - 1) if transposed else 0 for i in range(k)]
+    size = [r.randint(5, (70, 24, 9)[k - 1]) for _ in range(k)]
+    weight = (inputs, outputs // groups) if transposed else (outputs, inputs // groups)
+    torch.manual_seed(seed)
+    dtype = r.choice([torch.float32, torch.float32, torch.float64])
+    tensors = [torch.randn(s, dtype=dtype) for s in ((2, inputs, *size), (*weight, *kernel), (outputs,))]
+    return tensors, (stride, padding, dilation, transposed, more, groups)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_form(seed: int) -> None:
+    tensors, rest = drawn(seed)
+    theirs = [t.requires_grad_() for t in tensors]
+    ours = [leaf(t) for t in tensors]
+    wanted, got = torch.convolution(*theirs, *rest), nt.convolution(*ours, *rest)
+    close(got, wanted)
+    g = torch.randn_like(wanted)
+    wanted.backward(g)
+    got.backward(to_ours(g))
+    for mine, other in zip(ours, theirs):
+        close(mine.grad, other.grad)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9, 8), (1, 16, 7, 7), (2, 6, 5, 5)])
+def test_channels_last(shape: tuple[int, ...]) -> None:
+    x, w = torch.randn(shape), torch.randn(6, shape[1], 3, 3)
+    x = x.to(memory_format=torch.channels_last)
+    wanted, got = torch.conv2d(x, w, padding=1), nt.conv2d(to_ours(x), to_ours(w), padding=1)
+    assert tuple(got.stride()) == tuple(wanted.stride())
+    close(got, wanted)
+
+
+@pytest.mark.parametrize("groups", [1, 4, 16])
+def test_threads_do_not_show(groups: int) -> None:
+    """The same bits for every number of threads, forward and backward."""
+    x, w = nt.randn(3, 16, 33, 29).requires_grad_(), nt.randn(16, 16 // groups, 3, 3).requires_grad_()
+    found, before = [], nt.get_num_threads()
+    try:
+        for n in (1, 2, 3, 7):
+            nt.set_num_threads(n)
+            y = nt.conv2d(x, w, None, 2, 1, 1, groups)
+            found.append([y, *nt.autograd.grad(y.sum(), [x, w])])
+    finally:
+        nt.set_num_threads(before)
+    for other in found[1:]:
+        assert all(nt.equal(a, b) for a, b in zip(found[0], other))
+
+
+LAYERS = [
+    ("Conv1d", (4, 6, 3), {"stride": 2, "padding": 1}, (2, 4, 9)),
+    ("Conv2d", (4, 6, 3), {"padding": "same", "dilation": 2, "groups": 2}, (2, 4, 9, 8)),
+    ("Conv2d", (4, 6, (4, 3)), {"padding": "same"}, (2, 4, 9, 8)),
+    ("Conv2d", (4, 6, 3), {"padding": (2, 1), "padding_mode": "reflect", "bias": False}, (4, 9, 8)),
+    ("Conv2d", (4, 6, 3), {"padding": 2, "padding_mode": "circular"}, (2, 4, 9, 8)),
+    ("Conv3d", (2, 3, 2), {"padding": 1, "padding_mode": "replicate"}, (2, 2, 4, 5, 3)),
+    ("ConvTranspose1d", (4, 6, 3), {"stride": 2, "output_padding": 1}, (2, 4, 5)),
+    ("ConvTranspose2d", (4, 6, 3), {"stride": 2, "padding": 1, "groups": 2}, (2, 4, 5, 6)),
+    ("ConvTranspose3d", (2, 3, 2), {"dilation": 2}, (2, 2, 3, 4, 5)),
+]
+
+
+@pytest.mark.parametrize("name, args, kwargs, shape", LAYERS)
+def test_layers(name: str, args: tuple, kwargs: dict[str, Any], shape: tuple[int, ...]) -> None:
+    """The numbers that PyTorch draws, its result, its text."""
+    torch.manual_seed(5)
+    nt.manual_seed(5)
+    theirs, ours = getattr(torch.nn, name)(*args, **kwargs), getattr(nt.nn, name)(*args, **kwargs)
+    assert repr(ours) == repr(theirs)
+    for (key, mine), (other_key, other) in zip(ours.state_dict().items(), theirs.state_dict().items(), strict=True):
+        assert key == other_key and torch.equal(torch.from_dlpack(mine.detach()), other)
+    x = torch.randn(shape)
+    close(ours(to_ours(x)), theirs(x))
+
+
+def test_output_size() -> None:
+    theirs, ours = torch.nn.ConvTranspose2d(2, 3, 3, 2), nt.nn.ConvTranspose2d(2, 3, 3, 2)
+    x = torch.randn(1, 2, 4, 5)
+    assert tuple(ours(to_ours(x), output_size=(10, 12)).shape) == tuple(theirs(x, output_size=(10, 12)).shape)
+    with pytest.raises(ValueError, match="requested an output size of"):
+        ours(to_ours(x), output_size=(20, 12))
+
+
+WRONG = [
+    ((2, 3, 8, 8), (6, 4, 3, 3), {}),
+    ((2, 3), (6, 3, 3, 3), {}),
+    ((2, 3, 2, 2), (6, 3, 3, 3), {}),
+    ((2, 3, 8, 8), (6, 3, 3, 3), {"stride": 0}),
+    ((2, 3, 8, 8), (6, 3, 3, 3), {"padding": -1}),
+    ((2, 3, 8, 8), (6, 3, 3, 3), {"groups": 4}),
+    ((2, 3, 8, 8), (6, 3, 3, 3), {"padding": "same", "stride": 2}),
+]
+
+
+@pytest.mark.parametrize("x, w, kwargs", WRONG)
+def test_errors(x: tuple[int, ...], w: tuple[int, ...], kwargs: dict[str, Any]) -> None:
+    """PyTorch's text."""
+    with pytest.raises(RuntimeError) as theirs:
+        torch.conv2d(torch.zeros(x), torch.zeros(w), **kwargs)
+    with pytest.raises(RuntimeError) as ours:
+        nt.conv2d(nt.zeros(x), nt.zeros(w), **kwargs)
+    assert str(theirs.value).split("\n")[0] in str(ours.value)
