@@ -1,22 +1,16 @@
 /* Sizes of what windows give, with the checks of their arguments. */
 #include "window/window.h"
 
-static const char *list_text(char *room, const int64_t *at, int n) {
+static const char *list_text(char *room, const char *between, const int64_t *at, int n) {
     size_t used = 0;
     room[0] = 0;
     for (int k = 0; k < n && used < 200; k++)
-        used += (size_t)snprintf(room + used, 256 - used, "%s%lld", k ? ", " : "", (long long)at[k]);
+        used += (size_t)snprintf(room + used, 256 - used, "%s%lld", k ? between : "", (long long)at[k]);
     return room;
 }
-static const char *cross_text(char *room, const int64_t *at, int n) {
-    size_t used = 0;
-    room[0] = 0;
-    for (int k = 0; k < n && used < 200; k++)
-        used += (size_t)snprintf(room + used, 256 - used, "%s%lld", k ? " x " : "", (long long)at[k]);
-    return room;
-}
-#define LIST(at, n) list_text((char[256]){0}, at, n)
-#define CROSS(at, n) cross_text((char[256]){0}, at, n)
+#define LIST(at, n) list_text((char[256]){0}, ", ", at, n)
+#define CROSS(at, n) list_text((char[256]){0}, " x ", at, n)
+#define NARROW_CROSS(at, n) list_text((char[256]){0}, "x", at, n)
 
 /* ---- convolution --------------------------------------------------------------------------------------------------- */
 typedef struct space { const int64_t *at; int n; } space;
@@ -118,7 +112,9 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
 static const char *const counts[] = {"", "one int", "two ints", "three ints"};
 
 static nx_status check_rank(const char *op, const nx_array *input, int dims) {
-    bool fits = input->ndim == dims + 1 || input->ndim == dims + 2;
+    bool fits = true;
+    if (input->ndim != dims + 1 && input->ndim != dims + 2)
+        return nx_fail(NX_RUNTIME, "%s: non-empty %dD or %dD (batch mode) tensor expected for input", op, dims + 1, dims + 2);
     for (int k = input->ndim - dims - 1; fits && k < input->ndim; k++) fits = input->sizes[k] > 0;
     return fits ? NX_OK : nx_fail(NX_RUNTIME, "%s: Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for "
                                   "input, but got: [%s]", op, dims + 1, dims + 2, LIST(input->sizes, input->ndim));
@@ -151,7 +147,8 @@ nx_status nx__size_pool(const char *op, const nx_array *input, const int64_t *ke
         int64_t w = nx__space_at(kernel, n_kernel, k), s = nx__space_at(stride, n_stride, k), p = nx__space_at(padding, n_padding, k);
         int64_t apart = nx__space_at(dilation, n_dilation, k);
         if (w <= 0) return nx_fail(NX_RUNTIME, "%s: kernel size should be greater than zero, but got %lld", op, (long long)w);
-        if (s <= 0) return nx_fail(NX_RUNTIME, "%s: stride should be greater than zero, but got %lld", op, (long long)s);
+        if (s == 0) return nx_fail(NX_RUNTIME, "%s: stride should not be zero", op);
+        if (s < 0) return nx_fail(NX_RUNTIME, "%s: stride should be greater than zero, but got %lld", op, (long long)s);
         if (apart <= 0) return nx_fail(NX_RUNTIME, "%s: dilation should be greater than zero, but got %lld", op, (long long)apart);
         if (p < 0) return nx_fail(NX_RUNTIME, "%s: pad must be non-negative, but got pad: %lld", op, (long long)p);
         if (p > ((w - 1) * apart + 1) / 2)
@@ -162,7 +159,7 @@ nx_status nx__size_pool(const char *op, const nx_array *input, const int64_t *ke
     for (int k = 0; k < d; k++) {
         if (out[first + k] < 1)
             return nx_fail(NX_RUNTIME, "%s: Given input size: (%s). Calculated output size: (%s). Output size is too small", op,
-                           CROSS(input->sizes + first - 1, d + 1), CROSS(out + first - 1, d + 1));
+                           NARROW_CROSS(input->sizes + first - 1, d + 1), NARROW_CROSS(out + first - 1, d + 1));
     }
     return NX_OK;
 }
@@ -183,5 +180,68 @@ nx_status nx__size_last(const char *op, const nx_array *input, const int64_t *si
             return nx_fail(NX_RUNTIME, "%s: elements of output_size must be greater than or equal to 0 but received [%s]", op,
                            LIST(size, n_size));
     }
+    return NX_OK;
+}
+
+/* ---- windows as columns ------------------------------------------------------------------------------------------------ */
+/* How many windows there are in each direction. */
+static nx_status count_windows(const char *op, const int64_t *size, const int64_t *kernel, int n_kernel, const int64_t *dilation,
+                               int n_dilation, const int64_t *padding, int n_padding, const int64_t *stride, int n_stride,
+                               int64_t *windows) {
+    for (int d = 0; d < 2; d++) {
+        int64_t w = nx__space_at(kernel, n_kernel, d), apart = nx__space_at(dilation, n_dilation, d);
+        int64_t p = nx__space_at(padding, n_padding, d), s = nx__space_at(stride, n_stride, d);
+        if (w <= 0) return nx_fail(NX_RUNTIME, "%s: kernel size should be greater than zero, but got %lld", op, (long long)w);
+        if (apart <= 0) return nx_fail(NX_RUNTIME, "%s: dilation should be greater than zero, but got %lld", op, (long long)apart);
+        if (p < 0) return nx_fail(NX_RUNTIME, "%s: padding should be non-negative, but got %lld", op, (long long)p);
+        if (s <= 0) return nx_fail(NX_RUNTIME, "%s: stride should be greater than zero, but got %lld", op, (long long)s);
+        windows[d] = pooled(size[d], w, s, p, apart, false);
+    }
+    if (windows[0] < 1 || windows[1] < 1)
+        return nx_fail(NX_RUNTIME, "%s: Given input with spatial size (%lld, %lld), calculated shape of the array of sliding blocks as "
+                       "(%lld, %lld), but its components must be at least one.", op, (long long)size[0], (long long)size[1],
+                       (long long)windows[0], (long long)windows[1]);
+    return NX_OK;
+}
+
+nx_status nx__size_columns(const char *op, const nx_array *input, const int64_t *kernel, int n_kernel, const int64_t *dilation,
+                           int n_dilation, const int64_t *padding, int n_padding, const int64_t *stride, int n_stride, int64_t *out,
+                           int *n) {
+    int64_t windows[2];
+    if (input->ndim != 3 && input->ndim != 4)
+        return nx_fail(NX_RUNTIME, "%s: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
+                       "for input, but got: [%s]", op, LIST(input->sizes, input->ndim));
+    NX_TRY(count_windows(op, input->sizes + input->ndim - 2, kernel, n_kernel, dilation, n_dilation, padding, n_padding, stride,
+                         n_stride, windows));
+    *n = input->ndim - 1;
+    out[0] = input->sizes[0];
+    out[*n - 2] = input->sizes[input->ndim - 3] * nx__space_at(kernel, n_kernel, 0) * nx__space_at(kernel, n_kernel, 1);
+    out[*n - 1] = windows[0] * windows[1];
+    return NX_OK;
+}
+
+nx_status nx__size_image(const char *op, const nx_array *input, const int64_t *size, int n_size, const int64_t *kernel, int n_kernel,
+                         const int64_t *dilation, int n_dilation, const int64_t *padding, int n_padding, const int64_t *stride,
+                         int n_stride, int64_t *out, int *n) {
+    int64_t windows[2], places[2] = {nx__space_at(size, n_size, 0), nx__space_at(size, n_size, 1)};
+    if (input->ndim != 2 && input->ndim != 3)
+        return nx_fail(NX_RUNTIME, "%s: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
+                       "dimensions for input, but got: [%s]", op, LIST(input->sizes, input->ndim));
+    NX_TRY(count_windows(op, places, kernel, n_kernel, dilation, n_dilation, padding, n_padding, stride, n_stride, windows));
+    int64_t taps = nx__space_at(kernel, n_kernel, 0) * nx__space_at(kernel, n_kernel, 1), rows = input->sizes[input->ndim - 2];
+    if (rows % taps != 0)
+        return nx_fail(NX_RUNTIME, "%s: Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+                       "input.size(1)=%lld and kernel_size=(%s).", op, (long long)rows, LIST(kernel, n_kernel));
+    if (windows[0] * windows[1] != input->sizes[input->ndim - 1])
+        return nx_fail(NX_RUNTIME, "%s: Given output_size=(%s), kernel_size=(%s), dilation=(%s), padding=(%s), stride=(%s), expected "
+                       "size of input's dimension 2 to match the calculated number of sliding blocks %lld * %lld = %lld, but got "
+                       "input.size(2)=%lld.", op, LIST(size, n_size), LIST(kernel, n_kernel), LIST(dilation, n_dilation),
+                       LIST(padding, n_padding), LIST(stride, n_stride), (long long)windows[0], (long long)windows[1],
+                       (long long)(windows[0] * windows[1]), (long long)input->sizes[input->ndim - 1]);
+    *n = input->ndim + 1;
+    out[0] = input->sizes[0];
+    out[*n - 3] = rows / taps;
+    out[*n - 2] = places[0];
+    out[*n - 1] = places[1];
     return NX_OK;
 }

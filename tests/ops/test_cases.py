@@ -63,6 +63,13 @@ def ids(list_of_cases: list[dict[str, Any]]) -> dict[str, Any]:
 
 # Arguments that PyTorch does not differentiate either: weights of losses, statistics.
 CONSTANTS = {
+    "fractional_max_pool2d": (3,),
+    "fractional_max_pool3d": (3,),
+    "grid_sampler": (0, 1),  # there is no second gradient; tests/window compares the first
+    "grid_sampler_2d": (0, 1),
+    "grid_sampler_3d": (0, 1),
+    "grid_sampler_2d_backward": (0, 1, 2),
+    "grid_sampler_3d_backward": (0, 1, 2),
     "nll_loss_forward": (2,),
     "nll_loss_nd": (2,),
     "cross_entropy_loss": (2,),

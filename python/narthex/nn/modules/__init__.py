@@ -46,6 +46,8 @@ from .loss import (
 )
 from .module import Module
 from .normalization import GroupNorm, LayerNorm, RMSNorm
+from .pooling import *
+from .pooling import __all__ as _pooling
 from .rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from .shape import (
     CircularPad1d,
@@ -71,6 +73,8 @@ from .shape import (
 )
 from .sparse import Embedding
 from .transformer import TransformerEncoder, TransformerEncoderLayer
+from .window import *
+from .window import __all__ as _window
 
 __all__ = [
     "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase",
@@ -85,7 +89,7 @@ __all__ = [
     "Softsign", "Tanh", "Tanhshrink", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "ZeroPad1d",
     "ZeroPad2d", "ZeroPad3d",
 ]  # fmt: skip
-__all__ += [*_conv]
+__all__ += [*_conv, *_pooling, *_window]
 keep_whole(
     globals(),
     {

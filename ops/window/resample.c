@@ -1,0 +1,237 @@
+/* Kernels of resample.op. Along each dimension a table says which places of the input a place of the result is made of, and
+ * with which weights; a plane is resampled by the three tables, its gradient by the same tables the other way round. Planes lie
+ * row by row in float, or in double for float64; they are split over threads. */
+#include "gen/kernels.h"
+#include "window/window.h"
+
+#include <math.h>
+
+typedef enum kind { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH } kind;
+
+typedef struct axis {
+    int64_t in, out, most;       /* taps of a place at most */
+    int64_t *places;             /* out x most */
+    double *weights;
+    int64_t *taps;               /* of each place */
+} axis;
+
+typedef struct resampling {
+    axis axes[NX__SPACE];
+    int64_t planes, in, out;
+    bool is_double;
+    const void *from;
+    void *to;
+} resampling;
+
+/* A number as the computing type has it. */
+static double as_computed(double x, bool is_double) { return is_double ? x : (double)(float)x; }
+
+/* Places of the input for one place of the result. */
+static double scale_of(kind kind, const axis *a, bool align, double given, bool is_double) {
+    if (align && kind >= LINEAR) return a->out > 1 ? as_computed((double)(a->in - 1) / (double)(a->out - 1), is_double) : 0;
+    if (given > 0) return as_computed(1 / given, is_double);
+    return as_computed((double)a->in / (double)a->out, is_double);
+}
+
+static int64_t inside(int64_t at, int64_t n) { return at < 0 ? 0 : at >= n ? n - 1 : at; }
+
+static void put(axis *a, int64_t i, int64_t place, double weight) {
+    int64_t k = i * a->most + a->taps[i]++;
+    a->places[k] = place;
+    a->weights[k] = weight;
+}
+
+/* The weights of places -1 .. 2 beside a place that lies t behind place 0. */
+static void cubic_weights(double t, double *w) {
+    const double A = -0.75, x[4] = {t + 1, t, 1 - t, 2 - t};
+    for (int k = 0; k < 4; k++)
+        w[k] = k % 3 ? ((A + 2) * x[k] - (A + 3)) * x[k] * x[k] + 1 : ((A * x[k] - 5 * A) * x[k] + 8 * A) * x[k] - 4 * A;
+}
+
+static double smooth_weight(kind kind, double x) {
+    const double A = -0.5;
+    x = fabs(x);
+    if (kind == LINEAR_SMOOTH) return x < 1 ? 1 - x : 0;
+    return x < 1 ? ((A + 2) * x - (A + 3)) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * A : 0;
+}
+
+static int64_t taps_of(kind kind, double scale) {
+    if (kind < LINEAR) return 1;
+    if (kind < LINEAR_SMOOTH) return kind == LINEAR ? 2 : 4;
+    return (int64_t)ceil((kind == LINEAR_SMOOTH ? 1 : 2) * (scale > 1 ? scale : 1)) * 2 + 2;
+}
+
+static void plan_smooth(kind kind, axis *a, double scale, int64_t i) {
+    double reach = (kind == LINEAR_SMOOTH ? 1 : 2) * (scale >= 1 ? scale : 1), middle = scale * ((double)i + 0.5), total = 0;
+    int64_t low = (int64_t)(middle - reach + 0.5), high = nx_least((int64_t)(middle + reach + 0.5), a->in);
+    if (low < 0) low = 0;
+    for (int64_t k = low; k < high; k++) {
+        double w = smooth_weight(kind, ((double)k - middle + 0.5) * (scale >= 1 ? 1 / scale : 1));
+        put(a, i, k, w);
+        total += w;
+    }
+    for (int64_t k = 0; k < a->taps[i] && total != 0; k++) a->weights[i * a->most + k] /= total;
+}
+
+static void plan_place(kind kind, axis *a, double scale, bool align, bool is_double, int64_t i) {
+    double at, w[4];
+    if (kind >= LINEAR_SMOOTH) {
+        plan_smooth(kind, a, scale, i);
+    } else if (kind < LINEAR) {
+        float f = kind == NEAREST ? (float)i * (float)scale : ((float)i + 0.5f) * (float)scale;
+        put(a, i, inside((int64_t)floorf(f), a->in), 1);
+    } else {
+        at = is_double ? (align ? scale * (double)i : scale * ((double)i + 0.5) - 0.5)
+                       : (double)(align ? (float)scale * (float)i : (float)scale * ((float)i + 0.5f) - 0.5f);
+        if (kind == LINEAR) {
+            if (at < 0) at = 0;
+            int64_t first = nx_least((int64_t)at, a->in - 1);
+            double part = at - (double)first;
+            if (part > 1) part = 1;
+            put(a, i, first, 1 - part);
+            put(a, i, nx_least(first + 1, a->in - 1), part);
+        } else {
+            cubic_weights(at - floor(at), w);
+            for (int k = 0; k < 4; k++) put(a, i, inside((int64_t)floor(at) - 1 + k, a->in), w[k]);
+        }
+    }
+}
+
+static nx_status plan_axis(kind kind, axis *a, bool align, double given, bool is_double) {
+    double scale = scale_of(kind, a, align, given, is_double);
+    a->most = taps_of(kind, scale);
+    size_t n = (size_t)(a->out * a->most), bytes = n * (sizeof(int64_t) + sizeof(double)) + sizeof(int64_t) * (size_t)a->out;
+    a->places = nx_alloc_zeroed(bytes);
+    if (a->places == NULL) return nx_fail_memory(bytes);
+    a->weights = (double *)(a->places + n);
+    a->taps = (int64_t *)(a->weights + n);
+    for (int64_t i = 0; i < a->out; i++) plan_place(kind, a, scale, align, is_double, i);
+    return NX_OK;
+}
+
+#define EACH_RESULT(r)                                                            \
+    for (int64_t z = 0, o = 0; z < (r)->axes[0].out; z++)                         \
+        for (int64_t y = 0; y < (r)->axes[1].out; y++)                            \
+            for (int64_t x = 0; x < (r)->axes[2].out; x++, o++)
+#define EACH_TAP(a, at, k) for (int64_t k = (at) * (a)->most; k < (at) * (a)->most + (a)->taps[at]; k++)
+
+#define DEFINE_RESAMPLE(name, type)                                                                                \
+    static void resample_##name(const resampling *r, const type *from, type *to) {                                 \
+        const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
+        EACH_RESULT(r) {                                                                                           \
+            type sum = 0;                                                                                          \
+            EACH_TAP(d, z, i) {                                                                                    \
+                type layer = 0;                                                                                    \
+                EACH_TAP(h, y, j) {                                                                                \
+                    const type *at = from + (d->places[i] * h->in + h->places[j]) * w->in;                         \
+                    type row = 0;                                                                                  \
+                    EACH_TAP(w, x, k) row += (type)w->weights[k] * at[w->places[k]];                               \
+                    layer += (type)h->weights[j] * row;                                                            \
+                }                                                                                                  \
+                sum += (type)d->weights[i] * layer;                                                                \
+            }                                                                                                      \
+            to[o] = sum;                                                                                           \
+        }                                                                                                          \
+    }                                                                                                              \
+    static void spread_##name(const resampling *r, const type *from, type *to) {                                   \
+        const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
+        memset(to, 0, sizeof(type) * (size_t)r->in);                                                               \
+        EACH_RESULT(r) {                                                                                           \
+            EACH_TAP(d, z, i) {                                                                                    \
+                EACH_TAP(h, y, j) {                                                                                \
+                    type *at = to + (d->places[i] * h->in + h->places[j]) * w->in;                                 \
+                    type g = (type)d->weights[i] * (type)h->weights[j] * from[o];                                  \
+                    EACH_TAP(w, x, k) at[w->places[k]] += (type)w->weights[k] * g;                                 \
+                }                                                                                                  \
+            }                                                                                                      \
+        }                                                                                                          \
+    }                                                                                                              \
+    static void take_##name(const resampling *r, const type *from, type *to) {                                     \
+        const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
+        for (int64_t z = 0; z < d->out; z++) {                                                                     \
+            for (int64_t y = 0; y < h->out; y++, to += w->out) {                                                   \
+                const type *at = from + (d->places[z] * h->in + h->places[y]) * w->in;                             \
+                for (int64_t x = 0; x < w->out; x++) to[x] = at[w->places[x]];                                     \
+            }                                                                                                      \
+        }                                                                                                          \
+    }
+DEFINE_RESAMPLE(f32, float)
+DEFINE_RESAMPLE(f64, double)
+
+static nx_status run_forward(void *arg, int64_t begin, int64_t end) {
+    const resampling *r = arg;
+    bool one = r->axes[0].most * r->axes[1].most * r->axes[2].most == 1;
+    for (int64_t k = begin; k < end; k++) {
+        if (r->is_double) (one ? take_f64 : resample_f64)(r, (const double *)r->from + k * r->in, (double *)r->to + k * r->out);
+        else (one ? take_f32 : resample_f32)(r, (const float *)r->from + k * r->in, (float *)r->to + k * r->out);
+    }
+    return NX_OK;
+}
+
+static nx_status run_back(void *arg, int64_t begin, int64_t end) {
+    const resampling *r = arg;
+    for (int64_t k = begin; k < end; k++) {
+        if (r->is_double) spread_f64(r, (const double *)r->from + k * r->out, (double *)r->to + k * r->in);
+        else spread_f32(r, (const float *)r->from + k * r->out, (float *)r->to + k * r->in);
+    }
+    return NX_OK;
+}
+
+/* `a` row by row in the computing type: itself, or a copy to be released. */
+static nx_status lay(const nx_array *a, nx_dtype dtype, bool reads, nx_tensor **owned, void *out) {
+    *(void **)out = a->data;
+    if (a->contiguous && a->dtype == dtype) return NX_OK;
+    NX_TRY(nx_tensor_new(dtype, a->ndim, a->sizes, NX_CPU, owned));
+    *(void **)out = nx_arr(*owned)->data;
+    if (reads) nx_copy_cast(nx_arr(*owned), a);
+    return NX_OK;
+}
+
+/* From `in` to `out`, which are sizes alone; `from` is read and `to` written. */
+static nx_status run_resampling(kind kind, bool align, const double *scales, const nx_array *in, const nx_array *out,
+                                const nx_array *from, nx_array *to) {
+    nx_status status = NX_OK;
+    resampling r = {.planes = in->sizes[0] * in->sizes[1], .in = 1, .out = 1, .is_double = to->dtype == NX_F64};
+    nx_tensor *owned[2] = {NULL, NULL};
+    nx_dtype computing = r.is_double ? NX_F64 : NX_F32;
+    int dims = in->ndim - 2;
+    double work = 1;
+    if (to->numel == 0) return NX_OK;
+    for (int d = 0; d < NX__SPACE; d++) {
+        int k = d - (NX__SPACE - dims);
+        r.axes[d].in = k < 0 ? 1 : in->sizes[k + 2];
+        r.axes[d].out = k < 0 ? 1 : out->sizes[k + 2];
+        r.in *= r.axes[d].in;
+        r.out *= r.axes[d].out;
+        NX_TRY_FAIL(plan_axis(k < 0 ? NEAREST : kind, &r.axes[d], align, scales[d], r.is_double));
+        work *= (double)r.axes[d].most;
+    }
+    NX_TRY_FAIL(lay(from, computing, true, &owned[0], &r.from));
+    NX_TRY_FAIL(lay(to, computing, false, &owned[1], &r.to));
+    NX_TRY_FAIL(nx_parallel(r.planes, nx_grain((r.in + r.out * (int64_t)work) * 8), from == in ? run_forward : run_back, &r));
+    if (owned[1]) nx_copy_cast(to, nx_arr(owned[1]));
+fail:
+    for (int d = 0; d < NX__SPACE; d++) nx_free(r.axes[d].places);
+    for (int k = 0; k < 2; k++) nx_tensor_unref(owned[k]);
+    return status;
+}
+
+static double given(nx_value scale) { return scale.tag == NX_TAG_NONE ? 0 : nx_value_as_float(&scale); }
+#define SCALES(d, h, w) ((double[]){given(d), given(h), given(w)})
+
+nx_status nx__resample_nearest(nx_run *run, const nx_array *self, nx_value exact, nx_value d, nx_value h, nx_value w, nx_array *out) {
+    return run_resampling(exact.i ? NEAREST_EXACT : NEAREST, false, SCALES(d, h, w), self, out, self, out);
+}
+nx_status nx__resample_nearest_back(nx_run *run, const nx_array *grad_output, nx_value exact, nx_value d, nx_value h, nx_value w,
+                                    nx_array *out) {
+    return run_resampling(exact.i ? NEAREST_EXACT : NEAREST, false, SCALES(d, h, w), out, grad_output, grad_output, out);
+}
+static kind kind_of(nx_value number) { return (kind)(NEAREST_EXACT + number.i); }
+nx_status nx__resample(nx_run *run, const nx_array *self, nx_value kind, bool align_corners, nx_value d, nx_value h, nx_value w,
+                       nx_array *out) {
+    return run_resampling(kind_of(kind), align_corners, SCALES(d, h, w), self, out, self, out);
+}
+nx_status nx__resample_back(nx_run *run, const nx_array *grad_output, nx_value kind, bool align_corners, nx_value d, nx_value h,
+                            nx_value w, nx_array *out) {
+    return run_resampling(kind_of(kind), align_corners, SCALES(d, h, w), out, grad_output, grad_output, out);
+}
