@@ -191,18 +191,11 @@ static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
 }
 
 /* ---- making ------------------------------------------------------------------------------------------- */
-static bool is_output(const nx_aot *aot, nx_tensor *const *results, const nx_tensor *tensor) {
-    for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) {
-        if (results[i] == tensor) return true;
-    }
-    return false;
-}
-
 /* Whether the call itself writes the memory that `tensor` lies in: that of an input which is copied back. */
 static bool will_be_written(const nx_compiled *compiled, nx_tensor *const *inputs, const nx_tensor *tensor) {
     const nx_storage *memory = nx_storage_memory(tensor->storage);
-    for (int i = 0; i < compiled->aot->n_inputs; i++) {
-        if (compiled->is_mutated[i] && nx_storage_memory(inputs[i]->storage) == memory) return true;
+    for (int i = 0; i < compiled->aot->n_mutated; i++) {
+        if (nx_storage_memory(inputs[compiled->aot->mutated[i]]->storage) == memory) return true;
     }
     return false;
 }
@@ -212,11 +205,12 @@ static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const
                             nx_tensor *const *results, nx_tensor **out) {
     const nx_aot *aot = compiled->aot;
     int input = compiled->saved_input[i];
-    nx_tensor *result = results[aot->n_outputs + aot->n_mutated + i];
+    int at = aot->n_outputs + aot->n_mutated + i;
+    nx_tensor *result = results[at];
     if (input >= 0 && compiled->is_mutated[input]) return new_filled(&inputs[input]->a, inputs[input], out);
     if (result == NULL) return nx_fail(NX_RUNTIME, "compiled graph: saved value %d is not there", i);
     if (will_be_written(compiled, inputs, result)) return new_filled(&result->a, result, out);
-    if (input < 0 && is_output(aot, results, result)) return nx_tensor_alias(result, out);
+    if (input < 0 && compiled->is_another[at]) return nx_tensor_alias(result, out);
     *out = nx_tensor_ref(result);
     return NX_OK;
 }

@@ -7,6 +7,22 @@
 #include "compile/private.h"
 
 /* ---- making ------------------------------------------------------------------------------------------- */
+/* saved: the values behind the outputs and the new values of written inputs. */
+static nx_status find_saved_inputs(nx_compiled *compiled, const nx_value *saved) {
+    nx_graph *graph = compiled->aot->forward;
+    int n_inputs = 0, n_nodes = 0;
+    nx_graph_number(graph);
+    for (const nx_node *node = graph->first; node; node = node->next) n_nodes++;
+    int *index = nx_alloc(sizeof *index * (size_t)(n_nodes + 1)); /* by order */
+    if (index == NULL) return nx_fail_memory(sizeof *index * (size_t)(n_nodes + 1));
+    for (const nx_node *node = graph->first; node; node = node->next)
+        index[node->order] = node->kind == NX_NODE_PLACEHOLDER ? n_inputs++ : -1;
+    for (int i = 0; i < compiled->aot->n_saved; i++)
+        compiled->saved_input[i] = saved[i].tag == NX_TAG_NODE ? index[saved[i].node->order] : -1;
+    nx_free(index);
+    return NX_OK;
+}
+
 static nx_status describe(nx_compiled *compiled, bool *left_out) {
     const nx_aot *aot = compiled->aot;
     const nx_node *output = nx_graph_output_node(aot->forward);
@@ -21,21 +37,27 @@ static nx_status describe(nx_compiled *compiled, bool *left_out) {
         left_out[i] = compiled->aliases[i].input >= 0;
     }
     for (int i = 0; i < aot->n_mutated; i++) compiled->is_mutated[aot->mutated[i]] = true;
-    for (int i = 0; i < aot->n_saved; i++) {
-        const nx_value *value = &output->args[n_before + i];
-        bool is_input = value->tag == NX_TAG_NODE && value->node->kind == NX_NODE_PLACEHOLDER;
-        compiled->saved_input[i] = is_input ? nx__graph_input_index(value->node) : -1;
-    }
-    return NX_OK;
+    return find_saved_inputs(compiled, output->args + n_before);
 }
 
-/* An earlier output is computed as the same value: whether both are one tensor, the graph does not say. */
-static bool shares_value(const nx__plan *plan, int i) {
-    for (int k = 0; k < i; k++) {
-        if (plan->results[k].origin == plan->results[i].origin && plan->results[k].index == plan->results[i].index)
-            return true;
+/* Which outputs are, without their history, the tensor that an earlier one or an input is, and which saved values are an
+ * output: by place among the forward's results. */
+static nx_status find_same(nx_compiled *compiled) {
+    const nx_aot *aot = compiled->aot;
+    const nx__plan *plan = compiled->forward;
+    int n_before = aot->n_outputs + aot->n_mutated;
+    compiled->is_another = nx_alloc_zeroed((size_t)plan->n_results + 1);
+    bool *seen = nx_alloc_zeroed((size_t)plan->n_computed + 1);
+    nx_status status = compiled->is_another && seen ? NX_OK : nx_fail_memory((size_t)plan->n_results + 1);
+    for (int i = 0; i < plan->n_results && status == NX_OK; i++) {
+        nx__result from = plan->results[i];
+        compiled->is_another[i] = from.origin == NX__FROM_INPUT;
+        if (from.origin != NX__FROM_COMPUTED) continue;
+        compiled->is_another[i] = seen[from.index];
+        if (i < n_before) seen[from.index] = true;
     }
-    return false;
+    nx_free(seen);
+    return status;
 }
 
 /* Without a backward nothing of the old elements is kept, so that written inputs may be written where they lie. */
@@ -72,10 +94,12 @@ static nx_status prepare(nx_compiled *compiled) {
         nx_fail_memory(n_outputs + n_saved + n_inputs);
     }
     if (status == NX_OK) status = make_forward(compiled, left_out);
+    if (status == NX_OK) status = find_same(compiled);
     if (status == NX_OK) {
         compiled->is_plain = aot->n_mutated == 0 && aot->n_saved == 0;
-        for (int i = 0; i < aot->n_outputs; i++)
-            compiled->is_plain = compiled->is_plain && !left_out[i] && !shares_value(compiled->forward, i);
+        for (int i = 0; i < aot->n_outputs; i++) {
+            compiled->is_plain = compiled->is_plain && !left_out[i] && !compiled->is_another[i];
+        }
     }
     nx_free(left_out);
     return status;
@@ -112,6 +136,7 @@ void nx_compiled_unref(nx_compiled *compiled) {
     nx_free(compiled->saved_input);
     nx_free(compiled->is_mutated);
     nx_free(compiled->at_once);
+    nx_free(compiled->is_another);
     nx_aot_free(compiled->aot);
     nx_free(compiled);
 }
@@ -243,10 +268,8 @@ static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *cons
         NX_TRY(nx__alias_make(alias, inputs[alias->input], out));
         return differentiated ? give_history(node, i, out) : NX_OK;
     }
-    bool is_another = compiled->forward->results[i].origin == NX__FROM_INPUT; /* keeps its own history */
-    for (int k = 0; k < i; k++) is_another = is_another || outputs[k] == result;
     if (result == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: output %d is not a tensor", i);
-    if (is_another) NX_TRY(nx_tensor_alias(result, out));
+    if (compiled->is_another[i]) NX_TRY(nx_tensor_alias(result, out)); /* an input keeps its own history */
     else *out = nx_tensor_ref(result);
     if (!differentiated) return NX_OK;
     join_views(outputs, i);

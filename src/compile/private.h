@@ -91,6 +91,7 @@ struct nx_compiled {
     nx__alias *aliases;           /* n_outputs */
     int *saved_input;             /* n_saved: the input that a saved value is, -1 */
     bool *is_mutated;             /* n_inputs */
+    bool *is_another;             /* forward's results: the same value as an output before it or as an input */
     int *at_once, n_at_once;      /* inputs that the forward writes where they lie: of those that are mutated */
     /* the forward's results are the outputs: nothing written, saved or aliased */
     bool is_plain;

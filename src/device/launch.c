@@ -21,7 +21,9 @@ typedef struct packer {
     size_t bytes;           /* of dims, ints, strings and elements */
     nx_value *values;       /* room for the next list */
     char *at;               /* room for the next bytes */
+    nx_map held;            /* of the holds behind the first FEW: their numbers plus one */
 } packer;
+enum { FEW = 16 };
 
 static size_t round8(size_t bytes) { return (bytes + 7) & ~(size_t)7; }
 
@@ -68,13 +70,19 @@ static void *take_bytes(packer *p, const void *from, size_t bytes) {
     return to;
 }
 
+/* Each storage once; of many, one that finds no room among those to look up may be held twice. */
 static int hold(packer *p, nx_storage *storage) {
     nx_launch *launch = &p->b->launch;
-    for (int i = 0; i < launch->n_holds; i++) {
+    bool is_looked_up = launch->n_holds >= FEW;
+    for (int i = 0; i < launch->n_holds && i < FEW; i++) {
         if (launch->holds[i] == storage) return i;
     }
+    intptr_t found = is_looked_up ? (intptr_t)nx_map_get(&p->held, storage) : 0;
+    if (found) return (int)found - 1;
     launch->holds[launch->n_holds] = nx_storage_ref(storage);
-    return launch->n_holds++;
+    found = ++launch->n_holds;
+    if (is_looked_up) (void)!nx_map_set(&p->held, storage, (void *)found);
+    return (int)found - 1;
 }
 
 static nx_array *pack_array(packer *p, nx_tensor *tensor) {
@@ -185,6 +193,7 @@ nx_status nx_launch_new(nx_kernel_fn *kernel, const nx_run *run, const nx_value 
     l->run = *run;
     for (int i = 0; i < n_in; i++) pack(&p, &in[i], &l->in[i]);
     for (int i = 0; i < n_out; i++) pack_out(&p, in, n_in, &out[i], &l->out[i]);
+    nx_map_free(&p.held);
     *launch = l;
     return NX_OK;
 }

@@ -247,20 +247,18 @@ static int by_step(const void *a, const void *b) {
     return x->step != y->step ? x->step - y->step : x->input - y->input;
 }
 
-static bool is_shown(const nx_program *p, int input) {
-    for (int i = 0; i < p->n_outputs; i++) {
-        const nx__output *output = &p->outputs[i];
-        if ((output->kind == NX__SAME_INPUT || output->kind == NX__INPUT_VIEW) && output->index == input) return true;
-    }
-    return false;
-}
-
 nx_status nx__plan_releases(nx_program *p) {
     p->releases = nx__keep(p, sizeof *p->releases * (size_t)p->n_inputs);
-    if (p->releases == NULL) return NX_NO_MEMORY;
+    bool *stays = nx__keep(p, (size_t)p->n_inputs); /* by input: a result shows it, or it is written */
+    if (p->releases == NULL || stays == NULL) return NX_NO_MEMORY;
+    for (int i = 0; i < p->n_inputs; i++) stays[i] = p->input_written[i];
+    for (int i = 0; i < p->n_outputs; i++) {
+        const nx__output *output = &p->outputs[i];
+        if (output->kind == NX__SAME_INPUT || output->kind == NX__INPUT_VIEW) stays[output->index] = true;
+    }
     for (int i = 0; i < p->buffers.n; i++) {
         const nx__buffer *buffer = &p->buffers.at[i];
-        if (buffer->space != NX__INPUT || p->input_written[buffer->index] || is_shown(p, buffer->index)) continue;
+        if (buffer->space != NX__INPUT || stays[buffer->index]) continue;
         p->releases[p->n_releases++] = (nx__release){buffer->last, buffer->index};
     }
     qsort(p->releases, (size_t)p->n_releases, sizeof *p->releases, by_step);

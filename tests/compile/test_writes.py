@@ -264,3 +264,32 @@ def test_a_saved_view_of_an_input_that_is_written(mode):
         return d.grad.tolist(), b.tolist()
 
     assert run(nt, lambda g: nt.compile(g, mode=mode)) == run(torch, lambda g: g)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_many_inputs_results_and_saved_values(mode):
+    """Outputs that are one value twice, an input, or saved too; operators over many tensors."""
+
+    def f(*xs):
+        ys = [x.tanh() for x in xs]
+        total = nt.stack([*ys, *ys[:20]]).sum(0)
+        return [*ys, ys[3], xs[5], xs[5].detach(), total, total.view(2, 2), *[y * total for y in ys]]
+
+    def inputs():
+        nt.manual_seed(0)
+        return [nt.randn(4, requires_grad=k % 3 != 0) for k in range(60)]
+
+    mine, theirs = inputs(), inputs()
+    compiled = nt.compile(f, mode=mode, fullgraph=True)
+    for _ in range(2):
+        got, expected = compiled(*mine), f(*theirs)
+        assert (got[60] is got[3]) == (expected[60] is expected[3])
+        assert got[61] is mine[5] and got[62] is not mine[5]
+        assert len(got) == len(expected)
+        for one, other in zip(got, expected, strict=True):
+            assert nt.equal(one, other) and one.requires_grad == other.requires_grad
+        sum(y.sum() for y in got if y.requires_grad).backward()
+        sum(y.sum() for y in expected if y.requires_grad).backward()
+    for one, other in zip(mine, theirs, strict=True):
+        assert (one.grad is None) == (other.grad is None)
+        assert one.grad is None or nt.allclose(one.grad, other.grad)
