@@ -123,6 +123,14 @@ for _name in (
     "sym_sqrt", "sym_sum",
 ):  # fmt: skip
     _LAZY[_name] = "_symbolic"
+for _name in ("histc", "histogram", "histogramdd", "nanquantile", "quantile", "unique", "unique_consecutive"):
+    _LAZY[_name] = "_distinct"
+for _name in (
+    "atleast_1d", "atleast_2d", "atleast_3d", "cartesian_prod", "combinations", "dsplit", "hsplit", "index_reduce",
+    "is_nonzero", "is_same_size", "is_signed", "logspace", "scalar_tensor", "tril_indices", "triu_indices",
+    "unravel_index", "vsplit",
+):  # fmt: skip
+    _LAZY[_name] = "_methods"
 for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
     _LAZY[_name + "Tensor"] = "_legacy"
 for _name in (

@@ -4,6 +4,7 @@ import copyreg
 
 from . import _C
 from ._aliases import add_methods
+from ._methods import add
 
 _to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
 _MEMORY_FORMAT_KEYS = ("memory_format", "non_blocking", "copy")
@@ -431,4 +432,5 @@ class Tensor(_C.TensorBase):
         return _builtin_int(value)
 
 
+add(Tensor)
 add_methods(Tensor)

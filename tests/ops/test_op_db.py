@@ -42,11 +42,19 @@ ROWS = {
     "uniform": (NO_GRADIENT, COMPLEX, "complex random numbers"),
     "__getitem__": ("fake compiled", "elements", DATA),
     "allclose": ("fake compiled", "captur", "a number of the data, as of item"),
+    "bincount": ("fake compiled", "elements", DATA),
     "broadcast_shapes": ("compiled", "torch.Size", "sizes, no tensors: capture knows no torch.Size made from a list"),
+    "cumprod": (ALL, "ComplexFloat", "of complex numbers"),
     "equal": ("fake compiled", "captur", "a number of the data, as of item"),
+    "histc": ("fake compiled", "item", "the range of the elements"),
+    "histogram": ("fake compiled", "item", "the range of the elements"),
+    "histogramdd": ("fake compiled", "item", "the range of the elements"),
+    "index_fill": (ALL, "complex", "a complex number"),
     "index_put": ("fake compiled", "elements", DATA),
     "item": ("fake compiled", "item", "a number of the data: there is none on a fake tensor; capture ends the graph"),
     "linspace.tensor_overload": (NO_GRADIENT, "must be Number, not Tensor", "a tensor as start or end"),
+    "logcumsumexp": (ALL, "not ", "of complex numbers; beside 10,000 float32 has two digits, on both sides"),
+    "logspace.tensor_overload": ("fake compiled", "item", "the numbers in tensors"),
     "masked_select": ("fake compiled", "elements", DATA),
     "narrow": (ALL, "must be int, not Tensor", "a tensor as start"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
@@ -84,11 +92,14 @@ ROWS = {
     "norm.nuc": (ALL, "p='nuc' is not there yet", "it needs singular values"),
     "repeat_interleave": (ALL, "must be int, not Tensor", "a tensor as repeats"),
     "scatter": ("value", "reduce=str", "reduce"),
+    "sum_to_size": ("value", "AssertionError", "of a bool that nothing is summed of PyTorch makes int64"),
     "tensor_split": (ALL, "invalid combination", "a tensor as indices"),
 }  # fmt: skip
+ROWS |= {name: ("compiled", "nonzero", "made of nonzero: " + DATA) for name in ("tril_indices", "triu_indices")}
+ROWS |= {name: ("fake compiled", "nonzero", DATA) for name in ("unique", "unique_consecutive")}
 EXPECTED = {name: Expected(*row) for name, row in ROWS.items()}
 # Elements that are equal may come in any order: only dtypes without them are compared.
-TIES = ("sort", "argsort", "topk")
+TIES = ("sort", "argsort", "topk", "kthvalue", "mode")
 OPS = [op for op in op_db if find(op.name) is not None]
 
 

@@ -22,6 +22,21 @@ SHORTER = "our text says the same in other words"
 OVERLAP = "an out= that overlaps an input is not refused"
 DEEP = "PyTorch makes tensors of 65 dimensions, Narthex up to 32"
 DIFFERENT: dict[str, list[tuple[str, str]]] = {
+    "aminmax": [
+        ("over an empty dimension", SHORTER),
+        ("up to 64 dims", DEEP),
+        ("Expected out tensor", "it has no out="),
+        ("Expected reduction dim", SHORTER),
+    ],
+    "copysign": [("got (int, Tensor)", FORMS), ("got (int, int)", FORMS)],
+    "hsplit": [("got (Tensor, str)", FORMS)],
+    "vsplit": [("got (Tensor, str)", FORMS)],
+    "kthvalue": [("unsupported operation: some elements", OVERLAP)],
+    "take": [("unsupported operation: some elements", OVERLAP)],
+    "logspace": [("got (int, int, float)", FORMS), ("0-dimensional start and end", TENSORS)],
+    "logspace.tensor_overload": [("got (int, int, float)", FORMS), ("0-dimensional start and end", TENSORS)],
+    "narrow_copy": [("Expected dim <", SHORTER), ("exceeds dimension size", SHORTER)],
+    "sum_to_size": [("is not expandable to size", SHORTER)],
     "arange": [("step must be nonzero", "RuntimeError as of PyTorch's kernel; PyTorch's front says ValueError")],
     "bitwise_left_shift": [("got (int, int)", NUMBERS)],
     "bitwise_right_shift": [("got (int, int)", NUMBERS)],

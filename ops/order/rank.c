@@ -1,0 +1,275 @@
+/* Kernels of rank.op. As in order.c each row along one dimension is brought into a buffer of float, double or int64_t,
+ * in which every dtype is exact; rows are independent and are split over threads. NaN is the largest. Next: order.h. */
+#include <math.h>
+
+#include "gen/kernels.h"
+#include "shared/order.h"
+#include "shared/packed.h"
+
+/* ---- one element of each row: number k, the middle one, the most frequent one -------------------------------- */
+typedef enum rank { RANK_KTH, RANK_MEDIAN, RANK_NANMEDIAN, RANK_MODE } rank;
+typedef struct job {
+    const nx_array *self;
+    char *values; /* row by row, of self's dtype */
+    int64_t *indices;
+    int dim;
+    rank rank;
+    int64_t k;
+} job;
+
+#define DEFINE(real, code)                                                                                       \
+    /* Which of the n elements of x is meant; `at` has room for all. */                                          \
+    static int64_t find_##real(const job *j, const real *x, int64_t n, int64_t *at) {                            \
+        int64_t k = j->k, n_nan = 0, first_nan = 0;                                                              \
+        for (int64_t i = n - 1; i >= 0; i--) {                                                                   \
+            if (x[i] == x[i]) continue;                                                                          \
+            first_nan = i;                                                                                       \
+            n_nan++;                                                                                             \
+        }                                                                                                        \
+        if (n_nan && (j->rank == RANK_MEDIAN || n_nan == n)) return first_nan;                                   \
+        if (j->rank == RANK_MEDIAN || j->rank == RANK_NANMEDIAN) k = (n - n_nan - 1) / 2 + 1;                    \
+        if (j->rank != RANK_MODE) {                                                                              \
+            nx__order_first_##real(x, n, k, false, at);                                                          \
+            return at[k - 1];                                                                                    \
+        }                                                                                                        \
+        nx__order_first_##real(x, n, n, false, at);                                                              \
+        int64_t best = at[0], most = 0;                                                                          \
+        for (int64_t i = 0, run = 0; i < n; i++) {                                                               \
+            run++;                                                                                               \
+            if (i + 1 < n && x[at[i + 1]] == x[at[i]]) continue;                                                 \
+            if (run > most) {                                                                                    \
+                most = run;                                                                                      \
+                best = at[i];                                                                                    \
+            }                                                                                                    \
+            run = 0;                                                                                             \
+        }                                                                                                        \
+        return best;                                                                                             \
+    }                                                                                                            \
+    static void rank_row_##real(const job *j, int64_t row, real *x, int64_t *at) {                               \
+        int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)j->self->dtype);                                       \
+        nx__order_load(code, (char *)x, j->self, j->dim, row);                                                   \
+        int64_t found = find_##real(j, x, nx__row_length(j->self, j->dim), at);                                  \
+        j->indices[row] = found;                                                                                 \
+        nx_cast((nx_dtype)j->self->dtype, j->values + row * bytes, 0, code, (const char *)&x[found], 0, 1);      \
+    }
+DEFINE(float, NX_F32)
+DEFINE(double, NX_F64)
+DEFINE(int64_t, NX_I64)
+#undef DEFINE
+
+static nx_status rank_rows(void *arg, int64_t begin, int64_t end) {
+    const job *j = arg;
+    int64_t n = nx__row_length(j->self, j->dim);
+    size_t bytes;
+    NX_TRY(nx_bytes_of(n, 16, &bytes));
+    char *room = nx_alloc(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    int64_t *at = (int64_t *)(room + n * 8);
+    nx_dtype dtype = nx__order_dtype(j->self->dtype);
+    for (int64_t row = begin; row < end; row++) {
+        if (dtype == NX_F32) rank_row_float(j, row, (float *)room, at);
+        else if (dtype == NX_F64) rank_row_double(j, row, (double *)room, at);
+        else rank_row_int64_t(j, row, (int64_t *)room, at);
+    }
+    nx_free(room);
+    return NX_OK;
+}
+
+/* What lies row by row at `data` in `dtype`, copied into `out`, whose sizes it has. */
+static void copy_rows_into(nx_array *out, nx_dtype dtype, void *data) {
+    int64_t dims[2 * NX_MAX_DIMS], step = 1;
+    nx_array rows;
+    nx_array_copy(&rows, out, dims);
+    rows.data = data;
+    rows.dtype = dtype;
+    for (int d = rows.ndim - 1; d >= 0; step *= rows.sizes[d--]) rows.strides[d] = step;
+    nx_array_refresh(&rows);
+    nx_copy_cast(out, &rows);
+}
+
+static nx_status run_rank(rank rank, const nx_array *self, int64_t k, int64_t dim, nx_array *values,
+                          nx_array *indices) {
+    if (values->numel == 0) return NX_OK;
+    int64_t n = nx__row_length(self, (int)dim), rows = self->numel / n;
+    size_t bytes;
+    NX_TRY(nx_bytes_of(rows, 24, &bytes));
+    char *room = nx_alloc(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    job j = {self, room + rows * 8, (int64_t *)room, (int)dim, rank, k};
+    nx_status status = nx_parallel(rows, nx__row_grain(n), rank_rows, &j);
+    if (status == NX_OK) {
+        copy_rows_into(values, (nx_dtype)self->dtype, j.values);
+        copy_rows_into(indices, NX_I64, j.indices);
+    }
+    nx_free(room);
+    return status;
+}
+
+nx_status nx__kth_rows(nx_run *run, const nx_array *self, int64_t k, int64_t dim, nx_array *values, nx_array *indices) {
+    return run_rank(RANK_KTH, self, k, dim, values, indices);
+}
+nx_status nx__median_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
+    return run_rank(RANK_MEDIAN, self, 0, dim, values, indices);
+}
+nx_status nx__nanmedian_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
+    return run_rank(RANK_NANMEDIAN, self, 0, dim, values, indices);
+}
+nx_status nx__mode_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
+    return run_rank(RANK_MODE, self, 0, dim, values, indices);
+}
+
+/* ---- running products, sums of exponentials, extremes -------------------------------------------------------- */
+typedef struct scan {
+    const nx_array *self;
+    nx_array *out, *indices; /* indices NULL: not wanted */
+    int dim;
+    nx_dtype in;
+    bool least, logarithms;
+} scan;
+
+static double add_exponentials(double a, double b) {
+    double low = a < b ? a : b, high = a < b ? b : a;
+    if (a != a || b != b) return NAN;
+    return low == high || isfinite(low) ? high + log1p(exp(low - high)) : high;
+}
+
+#define DEFINE(real, code, product)                                                                              \
+    static void extreme_row_##real(const scan *s, real *x, int64_t *at, int64_t n) {                             \
+        for (int64_t i = 1; i < n; i++) {                                                                        \
+            const real a = x[i], b = x[i - 1];                                                                   \
+            bool stays = b != b ? a == a : s->least ? a > b : a < b;                                             \
+            at[i] = stays ? at[i - 1] : i;                                                                       \
+            if (stays) x[i] = b;                                                                                 \
+        }                                                                                                        \
+    }                                                                                                            \
+    static void scan_row_##real(const scan *s, int64_t row, real *x, int64_t *at) {                              \
+        int64_t n = nx__row_length(s->out, s->dim);                                                              \
+        nx__order_load(code, x, s->self, s->dim, row);                                                           \
+        at[0] = 0;                                                                                               \
+        if (s->indices) extreme_row_##real(s, x, at, n);                                                         \
+        else if (s->logarithms) {                                                                                \
+            for (int64_t i = 1; i < n; i++) x[i] = (real)add_exponentials((double)x[i - 1], (double)x[i]);       \
+        } else {                                                                                                 \
+            for (int64_t i = 1; i < n; i++) x[i] = (real)(product);                                              \
+        }                                                                                                        \
+        nx__row_store(code, x, s->out, s->dim, row);                                                             \
+        if (s->indices) nx__row_store(NX_I64, at, s->indices, s->dim, row);                                      \
+    }
+DEFINE(float, NX_F32, x[i - 1] * x[i])
+DEFINE(double, NX_F64, x[i - 1] * x[i])
+DEFINE(int64_t, NX_I64, (uint64_t)x[i - 1] * (uint64_t)x[i])
+#undef DEFINE
+
+static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
+    const scan *s = arg;
+    int64_t n = nx__row_length(s->out, s->dim);
+    size_t bytes;
+    NX_TRY(nx_bytes_of(n, 16, &bytes));
+    char *room = nx_alloc(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    int64_t *at = (int64_t *)(room + n * 8);
+    for (int64_t row = begin; row < end; row++) {
+        if (s->in == NX_F32) scan_row_float(s, row, (float *)room, at);
+        else if (s->in == NX_F64) scan_row_double(s, row, (double *)room, at);
+        else scan_row_int64_t(s, row, (int64_t *)room, at);
+    }
+    nx_free(room);
+    return NX_OK;
+}
+
+static nx_status run_scan(const scan *s) {
+    if (s->out->numel == 0) return NX_OK;
+    int64_t n = nx__row_length(s->out, s->dim);
+    return nx_parallel(s->out->numel / n, nx__row_grain(n), scan_rows, (void *)s);
+}
+
+/* In place the products have self's dtype, as cumsum's sums have. */
+nx_status nx__cumprod_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
+    if (out->dtype == NX_BOOL)
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for 'Bool' in place", nx_op_name(run->op));
+    if (dtype.tag == NX_TAG_DTYPE && dtype.i != out->dtype) {
+        return nx_fail(NX_RUNTIME,
+                       "%s: Bad in-place call: input tensor dtype %s and output tensor dtype %s should match",
+                       nx_op_name(run->op), nx_dtype_kind((nx_dtype)out->dtype), nx_dtype_kind((nx_dtype)dtype.i));
+    }
+    bool half = out->dtype == NX_F16 || out->dtype == NX_BF16;
+    nx_dtype in = half ? NX_F32 : nx_is_float((nx_dtype)out->dtype) ? NX_F64 : NX_I64;
+    return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in});
+}
+nx_status nx__logcumsumexp_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *out) {
+    nx_dtype in = nx__order_dtype(out->dtype);
+    return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .logarithms = true});
+}
+nx_status nx__cummax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
+    nx_dtype in = nx__order_dtype(self->dtype);
+    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in});
+}
+nx_status nx__cummin_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
+    nx_dtype in = nx__order_dtype(self->dtype);
+    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in, .least = true});
+}
+
+/* ---- searchsorted: by halving; a NaN goes behind all --------------------------------------------------------- */
+typedef struct search {
+    const char *sequence, *values;
+    const int64_t *sorter; /* NULL: the sequence is sorted itself */
+    int64_t *places;
+    int64_t n, per_row; /* elements of a row of the sequence; values that are looked up in it, 0: there is one row */
+    bool right, integers;
+} search;
+
+/* Whether a stands in front of the place of b. */
+#define IN_FRONT(a, b) (s->right ? !((a) > (b)) : !((a) >= (b)))
+static nx_status search_values(void *arg, int64_t begin, int64_t end) {
+    const search *s = arg;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t row = s->per_row ? i / s->per_row * s->n : 0, low = 0, high = s->n;
+        while (low < high) {
+            int64_t middle = low + (high - low) / 2, k = row + (s->sorter ? s->sorter[row + middle] : middle);
+            bool in_front = s->integers ? IN_FRONT(((const int64_t *)s->sequence)[k], ((const int64_t *)s->values)[i])
+                                        : IN_FRONT(((const double *)s->sequence)[k], ((const double *)s->values)[i]);
+            if (in_front) low = middle + 1;
+            else high = middle;
+        }
+        s->places[i] = low;
+    }
+    return NX_OK;
+}
+
+static nx_status check_sorter(const nx_run *run, const search *s, int64_t numel) {
+    for (int64_t i = 0; s->sorter && i < numel; i++) {
+        if (s->sorter[i] >= 0 && s->sorter[i] < s->n) continue;
+        return nx_fail(NX_RUNTIME, "%s: sorter index out of range", nx_op_name(run->op));
+    }
+    return NX_OK;
+}
+
+nx_status nx__search_rows(nx_run *run, const nx_array *sequence, const nx_array *values, bool right, nx_value side,
+                          const nx_array *sorter, nx_array *out) {
+    bool named = side.tag == NX_TAG_STR;
+    bool integers = !nx_is_float((nx_dtype)sequence->dtype) && !nx_is_float((nx_dtype)values->dtype);
+    if (named && strcmp(side.str, "left") != 0 && strcmp(side.str, "right") != 0)
+        return nx_fail(NX_RUNTIME, "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side.str);
+    if (named && right && strcmp(side.str, "left") == 0)
+        return nx_fail(NX_RUNTIME, "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+                                   "while right was True");
+    if (values->numel == 0) return NX_OK;
+    nx_dtype in = integers ? NX_I64 : NX_F64;
+    search s = {.n = sequence->sizes[sequence->ndim - 1], .integers = integers};
+    s.right = right || (named && side.str[0] == 'r');
+    if (sequence->ndim > 1) s.per_row = values->sizes[values->ndim - 1];
+    size_t bytes;
+    nx_status status = nx_bytes_of(values->numel, sizeof(int64_t), &bytes);
+    if (status == NX_OK && (s.places = nx_alloc(bytes)) == NULL) status = nx_fail_memory(bytes);
+    if (status == NX_OK) status = nx__packed_new(sequence, in, &s.sequence);
+    if (status == NX_OK) status = nx__packed_new(values, in, &s.values);
+    if (status == NX_OK && sorter) status = nx__packed_new(sorter, NX_I64, &s.sorter);
+    if (status == NX_OK) status = check_sorter(run, &s, sequence->numel);
+    if (status == NX_OK) status = nx_parallel(values->numel, 512, search_values, &s);
+    if (status == NX_OK) copy_rows_into(out, NX_I64, s.places);
+    nx_free((void *)s.sequence);
+    nx_free((void *)s.values);
+    nx_free((void *)s.sorter);
+    nx_free(s.places);
+    return status;
+}

@@ -1,0 +1,212 @@
+"""Values in order: quantiles, distinct values and how often each is there, histograms."""
+
+from collections import namedtuple
+
+from . import _C
+
+histogram_result = namedtuple("histogram", ("hist", "bin_edges"))
+histogramdd_result = namedtuple("histogramdd", ("hist", "bin_edges"))
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile(name: str, input, q, dim, keepdim: bool, interpolation: str, ignore_nan: bool):
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+                           f"but got {interpolation}")  # fmt: skip
+    if input.dtype not in (_C.float32, _C.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if input.numel() == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if isinstance(q, _C.TensorBase):
+        if q.dtype is not input.dtype:
+            raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+        if q.dim() > 1:
+            raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    else:
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        q = _C.full((), q, dtype=input.dtype)
+    rank = input.dim()
+    rows = input.flatten() if dim is None else input.transpose(dim, -1) if rank else input.reshape(1)
+    rows = rows.sort(dim=-1).values
+    n = rows.shape[-1]
+    nans = rows.isnan()
+    at = q.reshape(-1) * (n - 1)
+    if ignore_nan:
+        at = q.reshape(-1) * ((~nans).sum(-1, keepdim=True) - 1).clamp(min=0)
+    else:
+        at = _C.where(nans.any(-1, keepdim=True), _C.full_like(at, n - 1), at)
+    if interpolation in ("lower", "higher", "nearest"):
+        at = {"lower": _C.floor, "higher": _C.ceil, "nearest": _C.round}[interpolation](at)
+    low = at.long().expand(rows.shape[:-1] + (at.shape[-1],))
+    values = rows.gather(-1, low)
+    if interpolation in ("linear", "midpoint"):
+        weight = 0.5 * (at != at.floor()) if interpolation == "midpoint" else at - at.floor()
+        above = rows.gather(-1, at.ceil().long().expand_as(low))
+        values = _C.lerp(values, above, weight.to(values.dtype).expand_as(values))
+    return _placed(values, q, rank, dim, keepdim)
+
+
+def _placed(values, q, rank: int, dim, keepdim: bool):
+    """The quantiles, which lie along the last dimension, in front; the reduced dimension as `keepdim` says."""
+    values = values.movedim(-1, 0)
+    if dim is None:
+        values = values.reshape((values.shape[0],) + (1,) * rank) if keepdim else values
+    elif rank:
+        place = dim % rank  # the last dimension stands there now
+        values = values.unsqueeze(-1).transpose(place + 1, -1)
+        values = values if keepdim else values.squeeze(place + 1)
+    else:
+        values = values.reshape(values.shape[:1])
+    return values if q.dim() else values.squeeze(0)
+
+
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+    """The values below which the parts `q` of the elements lie, along `dim` or of all; NaN where there is one."""
+    return _into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
+
+
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+    """The same of the elements that are not NaN."""
+    return _into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
+
+
+def _into(out, value):
+    return value if out is None else out.resize_(value.shape).copy_(value)
+
+
+# ---- distinct values
+def _runs(sorted_rows, inverse_of=None):
+    """Of a vector, or of rows, with equal ones side by side: where each run begins, as a mask."""
+    n = sorted_rows.shape[0]
+    first = _C.ones_like(sorted_rows if sorted_rows.dim() == 1 else sorted_rows.flatten(1).sum(1), dtype=_C.bool)
+    if n > 1:
+        differs = sorted_rows[1:] != sorted_rows[:-1]
+        first[1:] = differs if differs.dim() == 1 else differs.flatten(1).any(1)
+    return first
+
+
+def _taken(rows, first, order, return_inverse: bool, return_counts: bool):
+    """(distinct rows, the number of each row's run, runs' lengths); `order`: where each row was before sorting."""
+    n = rows.shape[0]
+    starts = first.nonzero().flatten()
+    number = first.long().cumsum(0) - 1
+    inverse = number if order is None else _C.empty_like(number).scatter_(0, order, number)
+    ends = _C.cat([starts[1:], _C.full((1,), n, dtype=_C.int64)]) if starts.numel() else starts
+    return rows.index_select(0, starts), inverse, ends - starts
+
+
+def _order_of_rows(rows):
+    """The order of rows by their elements from the first on."""
+    flat = rows.flatten(1)
+    order = _C.arange(rows.shape[0])
+    for k in range(flat.shape[1] - 1, -1, -1):
+        order = order[flat[:, k][order].argsort(stable=True)]
+    return order
+
+
+def _answer(values, inverse, counts, return_inverse: bool, return_counts: bool):
+    if not return_inverse and not return_counts:
+        return values
+    return (values, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The distinct elements, or parts of dimension `dim`, in order; where each went; how often each is there."""
+    with_grad, input = input, input.detach()
+    if dim is None:
+        rows, order = input.flatten().sort(stable=True)
+    else:
+        parts = input.movedim(dim, 0)
+        order = _order_of_rows(parts)
+        rows = parts[order]
+    values, inverse, counts = _taken(rows, _runs(rows), order, return_inverse, return_counts)
+    if dim is None:
+        inverse = inverse.view(with_grad.shape)
+    else:
+        values = values.movedim(0, dim).contiguous()
+    return _answer(values, inverse, counts, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The elements, or the parts of dimension `dim`, without those that equal the one before."""
+    rows = input.detach().flatten() if dim is None else input.detach().movedim(dim, 0)
+    values, inverse, counts = _taken(rows, _runs(rows), None, return_inverse, return_counts)
+    if dim is None:
+        inverse = inverse.view(input.shape)
+    else:
+        values = values.movedim(0, dim).contiguous()
+    return _answer(values, inverse, counts, return_inverse, return_counts)
+
+
+# ---- histograms
+def _range(name: str, input, low, high, margin):
+    """The two ends of the bins: those of the elements where both are the same."""
+    if low == high and input.numel():
+        low, high = input.min().item(), input.max().item()
+    if low == high:
+        low, high = low - margin, high + margin
+    if not (abs(low) < float("inf") and abs(high) < float("inf")):
+        raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError(f"{name}: max must be larger than min")
+    return low, high
+
+
+def _zeros(x, n: int):
+    """n zeros of x's dtype; of a fake tensor fake ones."""
+    return _C.zeros_like(x.sum(dtype=x.dtype).expand(n), memory_format=_C.contiguous_format)
+
+
+def histc(input, bins=100, min=0, max=0, *, out=None):
+    """How many elements lie in each of `bins` equal bins from `min` to `max`, of all elements where these are equal."""
+    if bins <= 0:
+        raise RuntimeError("torch.histogramdd(): bins must be > 0, but got " + str(bins))
+    low, high = _range("torch.histc", input, min, max, 1)
+    x = input.detach().flatten()
+    inside = ((x >= low) & (x <= high)).to(x.dtype)
+    at = ((x.double() - low) * bins / (high - low)).clamp(min=0, max=bins - 1).long()
+    return _into(out, _zeros(x, bins).scatter_add_(0, at, inside))
+
+
+def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
+    """(hist, bin_edges): counts or sums of weights between edges, which are equally spaced where `bins` is a number."""
+    flat = input.detach().reshape(-1, 1)
+    hist, edges = histogramdd(flat, [bins], range=range, weight=None if weight is None else weight.reshape(-1),
+                              density=density)  # fmt: skip
+    return histogram_result(hist, edges[0])
+
+
+def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None):
+    """The same in as many dimensions as the last one of `input` has elements; `bin_edges` is a tuple."""
+    points = input.detach().reshape(-1, input.shape[-1])
+    n = points.shape[1]
+    bins = [bins] * n if isinstance(bins, int) else list(bins)
+    if len(bins) != n:
+        raise RuntimeError("The size of bins must be equal to the innermost dimension of the input.")
+    edges = []
+    for k, given in enumerate(bins):
+        if isinstance(given, _C.TensorBase):
+            edges.append(given)
+            continue
+        low, high = (0, 0) if range is None else range[2 * k : 2 * k + 2]
+        low, high = _range("torch.histogramdd()", points[:, k], low, high, 0.5)
+        edges.append(_C.linspace(low, high, given + 1, dtype=input.dtype))
+    inside = _C.ones((points.shape[0],), dtype=_C.bool)
+    at = _C.zeros((points.shape[0],), dtype=_C.int64)
+    for k, edge in enumerate(edges):
+        x = points[:, k].contiguous()
+        inside &= (x >= edge[0]) & (x <= edge[-1])
+        place = _C.searchsorted(edge.contiguous(), x, right=True) - 1
+        at = at * (edge.numel() - 1) + place.clamp(min=0, max=edge.numel() - 2)
+    sizes = [edge.numel() - 1 for edge in edges]
+    total = 1
+    for size in sizes:
+        total *= size
+    weights = _C.ones_like(points[:, 0]) if weight is None else weight.detach().reshape(-1).to(input.dtype)
+    hist = _zeros(weights, total).scatter_add_(0, at, weights * inside).view(sizes)
+    if density:
+        hist = hist / hist.sum()
+        for k, edge in enumerate(edges):
+            hist = hist / (edge[1:] - edge[:-1]).view([-1 if d == k else 1 for d, _ in enumerate(edges)])
+    return histogramdd_result(hist, tuple(edges))
