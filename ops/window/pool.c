@@ -14,6 +14,7 @@ typedef struct pool {
     const void *from;
     void *to;
     const int64_t *indices;
+    bool adds;                      /* numbers that are sent to one place; else the last one stays */
     int64_t *made;                  /* indices that are made */
     int64_t divisor;                /* of averages; 0: the number of places */
     const double *samples;          /* planes x dims, of fractional windows */
@@ -221,7 +222,7 @@ static nx_status run_put(void *arg, int64_t begin, int64_t end) {
     const pool *p = arg;
     for (int64_t k = begin; k < end; k++) {
         const int64_t *at = p->indices + k * p->out;
-        bool adds = p->divisor != 0, fits;
+        bool adds = p->adds, fits;
         if (p->computing == NX_F32) fits = put_f32(p, (const float *)p->from + k * p->out, at, (float *)p->to + k * p->in, adds);
         else if (p->computing == NX_F64) fits = put_f64(p, (const double *)p->from + k * p->out, at, (double *)p->to + k * p->in, adds);
         else fits = put_i64(p, (const int64_t *)p->from + k * p->out, at, (int64_t *)p->to + k * p->in, adds);
@@ -341,18 +342,26 @@ nx_status nx__pool_adaptive_back(nx_run *run, const nx_array *grad_output, const
     return average(grad_output, self, grad_output, out, dims.i, NULL, 0, NULL, 0, NULL, 0, false, 0);
 }
 
-/* Zeros with the sums of the numbers that `indices` send there. */
-nx_status nx__pool_put(nx_run *run, const nx_array *from, const nx_array *indices, nx_value dims, nx_array *out) {
+/* Zeros with the numbers that `indices` send there: their sums, or the last one. */
+static nx_status send(const nx_array *from, const nx_array *indices, int64_t dims, bool adds, nx_array *out) {
     pool p;
     void *at;
     if (out->numel == 0) return NX_OK;
-    nx_status status = start(&p, out, from, dims.i);
+    nx_status status = start(&p, out, from, dims);
     if (status == NX_OK) status = lay(&p, indices, NX_I64, true, &at);
     if (status == NX_OK) {
         p.indices = at;
-        p.divisor = 1;
+        p.adds = adds;
         status = walk(&p, from, out, run_put);
     }
     finish(&p);
     return status;
+}
+
+nx_status nx__pool_put(nx_run *run, const nx_array *from, const nx_array *indices, nx_value dims, nx_array *out) {
+    return send(from, indices, dims.i, true, out);
+}
+
+nx_status nx__pool_place(nx_run *run, const nx_array *from, const nx_array *indices, nx_value dims, nx_array *out) {
+    return send(from, indices, dims.i, false, out);
 }

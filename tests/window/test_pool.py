@@ -146,6 +146,13 @@ def test_unpool(rank: int) -> None:
         layer(to_ours(pooled[0]), to_ours(pooled[1] + 1000))
 
 
+def test_unpool_keeps_the_last() -> None:
+    """Of numbers that are sent to one place."""
+    x, at = torch.arange(1.0, 5).view(1, 1, 2, 2), torch.tensor([[[[3, 3], [5, 3]]]])
+    wanted, got = F.max_unpool2d(x, at, 2), OURS.max_unpool2d(to_ours(x), to_ours(at), 2)
+    assert torch.equal(torch.from_dlpack(got), wanted)
+
+
 @pytest.mark.parametrize("rank", [2, 3])
 def test_fractional(rank: int) -> None:
     """The same samples from the same seed."""
