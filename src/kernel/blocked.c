@@ -218,13 +218,13 @@ size_t nx_product_packed(int64_t n, int64_t k) {
 }
 
 void nx_product_pack(const nx_product *p, float *to) {
-    spread w = {.p = p, .level = nx__panels_get(), .b = to, .columns = p->n};
+    spread w = {.p = p, .level = nx__panels_get(), .b = to, .columns = p->n, .k = p->k};
     (void)pack_panels(&w, 0, n_panels(&w)); /* cannot fail */
 }
 
 void nx_product_run_packed(const nx_product *p, float *packed) {
     _Alignas(64) float strip[DEPTH * NX__PANEL_MOST_ROWS];
-    spread w = {.p = p, .level = nx__panels_get(), .b = packed, .columns = p->n};
+    spread w = {.p = p, .level = nx__panels_get(), .b = packed, .columns = p->n, .k = p->k};
     bool packs = must_pack(p);
     int64_t step = packs ? w.level->rows : p->m;
     for (int64_t row = 0; row < p->m; row += step)
