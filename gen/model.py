@@ -223,7 +223,7 @@ def initial_text(argument):
     value = initial.value
     if argument.base == "bool":
         return "True" if value else "False"
-    if argument.base == "float":
+    if argument.base == "float" or isinstance(value, float):
         return f"{float(value)!r}".removesuffix("0") if float(value).is_integer() else f"{value:.17g}"
     return f'"{value}"' if initial.op in ("name", "string") else str(value)
 
@@ -266,7 +266,9 @@ def make_forms(sibling):
     sibling.forms = [main]
     if "functional" in rows:
         params = [replace(p, written=False) for p in sibling.params]
-        functional = Form(sibling, rows["functional"]["name"], "functional", params)
+        name = rows["functional"]["name"]
+        name += f".{overload}" if overload and "." not in name else ""
+        functional = Form(sibling, name, "functional", params)
         main.functional, functional.inplace = functional.name, main.name
         sibling.forms.append(functional)
     if "inplace" in rows:

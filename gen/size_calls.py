@@ -241,7 +241,8 @@ class SizeCalls:
 
     def call_as_float(self, expr):
         """A Scalar argument as a float."""
-        return Value("float", f"nx_value_as_float(&{self.expr(expr.args[0]).c})")
+        value = self.expr(expr.args[0])
+        return value if value.kind == "float" else Value("float", f"nx_value_as_float(&{value.c})")
 
     def call_as_int(self, expr):
         """A Scalar argument as an integer, cut off."""

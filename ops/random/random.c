@@ -389,3 +389,196 @@ nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_sa
     nx_free(x);
     return status;
 }
+
+/* ---- one number of a distribution for each element, in double ------------------------------------------------------ */
+static void store_double(nx_dtype dtype, char *to, double x) {
+    float single = (float)x; /* to the half types by way of float32 */
+    bool is_half = dtype == NX_F16 || dtype == NX_BF16;
+    if (is_half) nx_cast(dtype, to, 0, NX_F32, (const char *)&single, 0, 1);
+    else nx_cast(dtype, to, 0, NX_F64, (const char *)&x, 0, 1);
+}
+
+enum { GEOMETRIC, CAUCHY, LOG_NORMAL };
+typedef struct distribution { nx_dtype dtype; int kind; double a, b; nx_generator *g; } distribution;
+
+static void fill_doubles(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const distribution *d = arg;
+    for (int64_t i = 0; i < n; i++) {
+        double x;
+        if (d->kind == GEOMETRIC) x = ceil(log(uniform_53(d->g)) / log1p(-d->a));
+        else if (d->kind == CAUCHY) x = __builtin_fma(tan(two_pi / 2 * (uniform_53(d->g) - 0.5)), d->b, d->a);
+        else x = exp(__builtin_fma(next_normal(d->g), d->b, d->a));
+        store_double(d->dtype, ptrs[0] + i * steps[0], x);
+    }
+}
+
+static nx_status draw_doubles(nx_run *run, nx_array *self, int kind, double a, double b, nx_generator *generator) {
+    distribution d = {(nx_dtype)self->dtype, kind, a, b, generator};
+    return fill_in_order(run, self, generator, fill_doubles, &d);
+}
+nx_status nx__geometric_fill(nx_run *run, nx_array *self, double p, nx_generator *generator) {
+    return draw_doubles(run, self, GEOMETRIC, p, 0, generator);
+}
+nx_status nx__cauchy_fill(nx_run *run, nx_array *self, double median, double sigma, nx_generator *generator) {
+    return draw_doubles(run, self, CAUCHY, median, sigma, generator);
+}
+nx_status nx__log_normal_fill(nx_run *run, nx_array *self, double mean, double std, nx_generator *generator) {
+    return draw_doubles(run, self, LOG_NORMAL, mean, std, generator);
+}
+
+/* ---- bernoulli with a probability for each element ------------------------------------------------------------------ */
+typedef struct chances { nx_dtype dtype, p_dtype; nx_generator *g; bool outside; } chances;
+
+static void fill_chances(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    chances *c = arg;
+    for (int64_t i = 0; i < n; i++) {
+        double p;
+        nx_cast(NX_F64, (char *)&p, 0, c->p_dtype, ptrs[1] + i * steps[1], 0, 1);
+        if (!(p >= 0 && p <= 1)) {
+            c->outside = true;
+            return;
+        }
+        double u = c->p_dtype == NX_F64 ? uniform_53(c->g) : uniform_24(c->g);
+        store_double(c->dtype, ptrs[0] + i * steps[0], u < p);
+    }
+}
+
+nx_status nx__bernoulli_elements(nx_run *run, nx_array *self, const nx_array *p, nx_generator *generator) {
+    chances c = {(nx_dtype)self->dtype, (nx_dtype)p->dtype, generator, false};
+    nx_walk walk;
+    NX_TRY(check_generator(run, generator));
+    nx_walk_start(&walk, self->ndim, self->sizes);
+    nx_walk_add(&walk, self);
+    nx_walk_add(&walk, p);
+    nx_walk_merge(&walk);
+    nx_generator_lock(generator);
+    nx_walk_run(&walk, fill_chances, &c);
+    nx_generator_unlock(generator);
+    if (!c.outside) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: Expected p_in >= 0 && p_in <= 1 to be true, but got false.", nx_op_name(run->op));
+}
+
+/* ---- integers --------------------------------------------------------------------------------------------------------- */
+/* From 0 to `top` an element of the dtype tells all integers apart; 0: it is no number. */
+static uint64_t dtype_top(nx_dtype dtype) {
+    static const uint64_t top[NX_N_DTYPES] = {
+        [NX_BOOL] = 1, [NX_U8] = UINT8_MAX, [NX_I8] = INT8_MAX, [NX_I16] = INT16_MAX, [NX_I32] = INT32_MAX,
+        [NX_I64] = INT64_MAX, [NX_F16] = 1 << 11, [NX_BF16] = 1 << 8, [NX_F32] = 1 << 24, [NX_F64] = UINT64_C(1) << 53};
+    return top[dtype];
+}
+
+/* An upper end that a float would round up to is moved below it. */
+static int64_t below_end(nx_dtype dtype, int64_t to) {
+    double rounded;
+    int64_t last = to - 1;
+    _Alignas(8) char stored[8];
+    if (!nx_is_float(dtype)) return to;
+    nx_cast(dtype, stored, 0, NX_I64, (const char *)&last, 0, 1);
+    nx_cast(NX_F64, (char *)&rounded, 0, dtype, stored, 0, 1);
+    if (rounded < (double)to) return to;
+    int digits = dtype == NX_F64 ? 53 : dtype == NX_F32 ? 24 : dtype == NX_F16 ? 11 : 8;
+    return (int64_t)rounded - (INT64_C(1) << (ilogb((double)last) - digits + 1));
+}
+
+static nx_status check_ends(nx_dtype dtype, int64_t from, int64_t last) {
+    static const struct { const char *name; int64_t low, high; } limits[NX_N_DTYPES] = {
+        [NX_BOOL] = {"bool", 0, 1}, [NX_U8] = {"unsigned char", 0, UINT8_MAX}, [NX_I8] = {"signed char", INT8_MIN, INT8_MAX},
+        [NX_I16] = {"short", INT16_MIN, INT16_MAX}, [NX_I32] = {"int", INT32_MIN, INT32_MAX}};
+    if (limits[dtype].name == NULL) return NX_OK;
+    if (from < limits[dtype].low || from > limits[dtype].high)
+        return nx_fail(NX_RUNTIME, "from is out of bounds for %s", limits[dtype].name);
+    if (last < limits[dtype].low || last > limits[dtype].high)
+        return nx_fail(NX_RUNTIME, "to - 1 is out of bounds for %s", limits[dtype].name);
+    return NX_OK;
+}
+
+static void fill_bits(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const draws *p = arg;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t bits = p->dtype == NX_I64 || p->dtype == NX_F64 ? nx_generator_u64(p->g) : nx_generator_u32(p->g);
+        int64_t x = p->range ? (int64_t)(bits % p->range) : (int64_t)bits;
+        nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_I64, (const char *)&x, 0, 1);
+    }
+}
+
+static void fill_words(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const draws *p = arg;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t x = (int64_t)nx_generator_u64(p->g);
+        nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_I64, (const char *)&x, 0, 1);
+    }
+}
+
+nx_status nx__random_whole(nx_run *run, nx_array *self, nx_generator *generator) {
+    draws p = {.dtype = (nx_dtype)self->dtype, .g = generator};
+    p.range = dtype_top(p.dtype) + 1;
+    if (p.range == 1)
+        return nx_fail(NX_NOT_IMPLEMENTED, "\"random_\" not implemented for '%s'", nx_dtype_name((nx_dtype)self->dtype));
+    return fill_in_order(run, self, generator, fill_bits, &p);
+}
+
+nx_status nx__random_from(nx_run *run, nx_array *self, int64_t from, nx_value to, nx_generator *generator) {
+    draws p = {.dtype = (nx_dtype)self->dtype, .from = from, .g = generator};
+    uint64_t top = dtype_top(p.dtype);
+    if (top == 0)
+        return nx_fail(NX_NOT_IMPLEMENTED, "\"random_\" not implemented for '%s'", nx_dtype_name((nx_dtype)self->dtype));
+    if (to.tag != NX_TAG_NONE) {
+        if (from >= to.i)
+            return nx_fail(NX_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
+                           (long long)from, (long long)to.i);
+        NX_TRY(check_ends(p.dtype, from, to.i - 1));
+        p.range = (uint64_t)below_end(p.dtype, to.i) - (uint64_t)from;
+    } else {
+        NX_TRY(check_ends(p.dtype, from, (int64_t)top));
+        p.range = top - (uint64_t)from + 1;
+        if (from == INT64_MIN) return fill_in_order(run, self, generator, fill_words, &p);
+    }
+    return fill_in_order(run, self, generator, fill_range, &p);
+}
+
+/* ---- poisson: products of uniform numbers for small rates, else transformed rejection (Hoermann, 1993) -------------- */
+static double next_poisson(nx_generator *g, double rate) {
+    if (rate < 10) {
+        double product = 1, end = exp(-rate);
+        for (int64_t k = 0; rate > 0; k++)
+            if ((product *= uniform_53(g)) <= end) return (double)k;
+        return 0;
+    }
+    double root = sqrt(rate), b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
+    double inverse = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
+    for (;;) {
+        double u = uniform_53(g) - 0.5, v = uniform_53(g), us = 0.5 - fabs(u);
+        double k = floor((2 * a / us + b) * u + rate + 0.43);
+        if (us >= 0.07 && v <= v_r) return k;
+        if (k < 0 || (us < 0.013 && v > us)) continue;
+        if (log(v) + log(inverse) - log(a / (us * us) + b) <= -rate + k * log(rate) - lgamma(k + 1)) return k;
+    }
+}
+
+static void fill_poisson(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    chances *c = arg;
+    for (int64_t i = 0; i < n; i++) {
+        double rate;
+        nx_cast(NX_F64, (char *)&rate, 0, c->p_dtype, ptrs[1] + i * steps[1], 0, 1);
+        if (!(rate >= 0)) {
+            c->outside = true;
+            return;
+        }
+        store_double(c->dtype, ptrs[0] + i * steps[0], next_poisson(c->g, rate));
+    }
+}
+
+nx_status nx__poisson_elements(nx_run *run, const nx_array *self, nx_generator *generator, nx_array *out) {
+    chances c = {(nx_dtype)out->dtype, (nx_dtype)self->dtype, generator, false};
+    nx_walk walk;
+    NX_TRY(check_generator(run, generator));
+    nx_walk_start(&walk, out->ndim, out->sizes);
+    nx_walk_add(&walk, out);
+    nx_walk_add(&walk, self);
+    nx_walk_merge(&walk);
+    nx_generator_lock(generator);
+    nx_walk_run(&walk, fill_poisson, &c);
+    nx_generator_unlock(generator);
+    if (!c.outside) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: invalid Poisson rate, expected rate to be non-negative", nx_op_name(run->op));
+}

@@ -5,7 +5,32 @@ import warnings
 from .. import _C
 from .._absent import absent
 from .._later import keep_whole
+from ._losses import (  # noqa: F401
+    cosine_embedding_loss,
+    ctc_loss,
+    gaussian_nll_loss,
+    gumbel_softmax,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from ._losses import reduction_number as _reduction
 from ._multi_head import multi_head_attention_forward  # noqa: F401
+from ._noise import (  # noqa: F401
+    alpha_dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+    instance_norm,
+    local_response_norm,
+)
 from ._window import *  # noqa: F403
 
 # The operators that a function calls; it is there once they are.
@@ -14,7 +39,6 @@ NEEDS = {
     "layer_norm": "layer_norm", "log_softmax": "log_softmax", "mse_loss": "mse_loss", "nll_loss": "nll_loss_nd",
     "relu": "relu relu_", "sigmoid": "sigmoid", "silu": "silu silu_", "softmax": "softmax", "tanh": "tanh",
 }  # fmt: skip
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 _in_nn_written = {
     name: _C.op_function(f"aten::{name}_", f"torch._C._nn.{name}_")
     for name in ("elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "relu6", "silu")
@@ -84,6 +108,30 @@ def hardswish(input, inplace: bool = False):
 def hardsigmoid(input, inplace: bool = False):
     """relu6(x + 3) / 6"""
     return _maybe_in_place("hardsigmoid", inplace)(input)
+
+
+def celu(input, alpha: float = 1.0, inplace: bool = False):
+    """x, or alpha * (exp(x / alpha) - 1) where it is negative."""
+    return (celu_ if inplace else _C.celu)(input, alpha)
+
+
+def threshold(input, threshold: float, value: float, inplace: bool = False):
+    """x where it is above `threshold`, else `value`."""
+    return (threshold_ if inplace else _C.threshold)(input, threshold, value)
+
+
+def bilinear(input1, input2, weight, bias=None):
+    """`input1 @ weight[k] @ input2` for each k, plus `bias`."""
+    if input1.dim() != input2.dim() or input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(
+            f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
+            if input1.dim() != input2.dim()
+            else f"bilinear(): input batch dimensions do not match: got {input1.shape} and {input2.shape}"
+        )
+    rows, n = input1.shape[:-1], weight.size(0)
+    left = input1.reshape(-1, input1.size(-1)) @ weight.permute(1, 0, 2).reshape(weight.size(1), -1)
+    result = (left.view(-1, n, weight.size(2)) * input2.reshape(-1, 1, input2.size(-1))).sum(-1).view(*rows, n)
+    return result if bias is None else result + bias
 
 
 def softsign(input):
@@ -188,18 +236,6 @@ def batch_norm(
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
     return _C.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
-
-
-def _reduction(name: str, reduction: str, size_average, reduce) -> int:
-    """The number of `reduction`; `size_average` and `reduce` are its deprecated forms."""
-    if size_average is not None or reduce is not None:
-        if reduce is False:
-            reduction = "none"
-        else:
-            reduction = "sum" if size_average is False else "mean"
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return _REDUCTIONS[reduction]
 
 
 def cross_entropy(
@@ -373,7 +409,13 @@ def binary_cross_entropy_with_logits(
 
 for _name in ("gelu", "linear", "one_hot", "scaled_dot_product_attention", "softplus"):
     globals()[_name] = _in_nn[_name]  # the operator itself, as in PyTorch
+for _name in ("elu", "hardtanh", "leaky_relu"):
+    globals()[_name + "_"] = _in_nn_written[_name]
+celu_ = _C.op_function("aten::celu_", "torch.celu_")
+threshold_ = _C.op_function("aten::threshold_", "torch.threshold_")
+relu_, selu_ = _C.TensorBase.relu_, _C.selu_
 logsigmoid = _in_nn["log_sigmoid"]
+softshrink, hardshrink, pairwise_distance = _in_nn["softshrink"], _C.hardshrink, _C.pairwise_distance
 cosine_similarity, prelu = _C.cosine_similarity, _C.prelu
 pixel_shuffle, pixel_unshuffle = _C.pixel_shuffle, _C.pixel_unshuffle
 keep_whole(globals(), NEEDS)
