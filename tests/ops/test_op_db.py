@@ -43,7 +43,6 @@ ROWS = {
     "__getitem__": ("fake compiled", "elements", DATA),
     "allclose": ("fake compiled", "captur", "a number of the data, as of item"),
     "bincount": ("fake compiled", "elements", DATA),
-    "broadcast_shapes": ("compiled", "torch.Size", "sizes, no tensors: capture knows no torch.Size made from a list"),
     "cumprod": (ALL, "ComplexFloat", "of complex numbers"),
     "equal": ("fake compiled", "captur", "a number of the data, as of item"),
     "histc": ("fake compiled", "item", "the range of the elements"),
