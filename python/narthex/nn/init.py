@@ -186,7 +186,7 @@ def orthogonal_(tensor, gain: float = 1, generator=None):
     drawn = tensor.new_empty((rows, tensor.numel() // rows)).normal_(0, 1, generator=generator)
     wide = drawn.size(0) < drawn.size(1)
     with no_grad():
-        q, r = _C.linalg_qr(drawn.t() if wide else drawn)
+        q, r = _C.functions["torch._C._linalg.linalg_qr"](drawn.t() if wide else drawn)
         q = q * r.diagonal().sign()
         tensor.copy_((q.t() if wide else q).reshape(tensor.shape)).mul_(gain)
     return tensor
