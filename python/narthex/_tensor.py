@@ -452,6 +452,14 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
         return self.item() != 0
 
+    def __contains__(self, element) -> bool:
+        """Whether an element is equal to `element`, a number or a tensor."""
+        if not isinstance(element, (_C.TensorBase, bool, int, float, complex)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            )
+        return bool((element == self).any())
+
     def __complex__(self):
         return complex(self.item())
 

@@ -51,12 +51,12 @@ def broadcast_to(input, size):
 
 
 def broadcast_tensors(*tensors) -> tuple:
-    """Views of all tensors of the size that they have together."""
+    """Views of all tensors of the size that they have together; those that have it as they are."""
     for index, tensor in enumerate(tensors):
         if not isinstance(tensor, _C.TensorBase):
             raise TypeError(f"expected Tensor as element {index} in argument 0, but got {type(tensor).__name__}")
     size = _together([tensor.shape for tensor in tensors])
-    return tuple([tensor.expand(size) for tensor in tensors])
+    return tuple([tensor if tuple(tensor.shape) == tuple(size) else tensor.expand(size) for tensor in tensors])
 
 
 def meshgrid(*tensors, indexing: str | None = None) -> tuple:

@@ -20,6 +20,11 @@ def manual_seed(seed: int) -> None:
     int(seed)
 
 
+def is_current_stream_capturing() -> bool:
+    """False: there is no stream."""
+    return False
+
+
 def is_initialized() -> bool:
     """False."""
     return False

@@ -231,3 +231,11 @@ def test_which_lists_of_integers_may_be_spread(text):
             results.append(TypeError)
     ours, theirs = (str(nt.tensor(r)) if isinstance(r, (float, list)) else str(r) for r in results)
     assert ours == theirs
+
+
+def test_in():
+    for t in (nt, torch):
+        x = t.tensor([[1, 2], [3, 4]])
+        assert 3 in x and 5 not in x and t.tensor(2) in x and 2.5 not in x
+        with pytest.raises(RuntimeError, match="only supports Tensor or scalar"):
+            "a" in x  # noqa: B015

@@ -1,0 +1,68 @@
+"""Parameters as tensors of one shape, and between logits and probabilities."""
+
+from __future__ import annotations
+
+from numbers import Number
+
+from .. import _C
+from .._type_info import finfo
+from ..functional import broadcast_tensors
+
+euler_constant = 0.57721566490153286060
+
+
+def broadcast_all(*values) -> tuple:
+    """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype and device, else the default's."""
+    if not all(isinstance(value, (_C.TensorBase, Number)) for value in values):
+        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing "
+                         "__torch_function__.")  # fmt: skip
+    tensors = [value for value in values if isinstance(value, _C.TensorBase)]
+    if len(tensors) < len(values):
+        like = tensors[0] if tensors else None
+        dtype = _C.get_default_dtype() if like is None else like.dtype
+        device = "cpu" if like is None else like.device
+        values = [v if isinstance(v, _C.TensorBase) else _C.tensor(v, dtype=dtype, device=device) for v in values]
+    return tuple(broadcast_tensors(*values))
+
+
+def clamp_probs(probs):
+    """Probabilities that are neither 0 nor 1."""
+    eps = finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def logits_to_probs(logits, is_binary: bool = False):
+    """sigmoid, or softmax of the last dimension."""
+    return _C.sigmoid(logits) if is_binary else _C.softmax(logits, dim=-1)
+
+
+def probs_to_logits(probs, is_binary: bool = False):
+    """The logits of probabilities, kept from infinity."""
+    clamped = clamp_probs(probs)
+    return clamped.log() - _C.log1p(-clamped) if is_binary else clamped.log()
+
+
+class lazy_property:  # noqa: N801  (PyTorch's name)
+    """A property that is computed once, with gradients recorded, and kept on the instance."""
+
+    def __init__(self, wrapped) -> None:
+        self.wrapped, self.__doc__, self.__name__ = wrapped, wrapped.__doc__, wrapped.__name__
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self
+        from ..autograd.grad_mode import enable_grad
+
+        with enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.__name__, value)
+        return value
+
+
+def tril_matrix_to_vec(mat, diag: int = 0):
+    """The elements on and under a diagonal of the last two dimensions, row by row."""
+    n = mat.shape[-1]
+    if not -n <= diag < n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    rows = _C.arange(n, device=mat.device)
+    return mat[..., rows.unsqueeze(-1) + diag + 1 > rows]
