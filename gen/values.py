@@ -36,8 +36,7 @@ def constant(value):
     if isinstance(value, int):
         return Value("int", str(value), const=value)
     infinite = {float("inf"): "INFINITY", float("-inf"): "-INFINITY"}
-    text = "NAN" if value != value else infinite.get(value, repr(value))
-    return Value("float", text, const=value)
+    return Value("float", infinite.get(value, repr(value)), const=value)
 
 
 def bare(text):

@@ -247,9 +247,9 @@ def write_wrapper(form, index, header, source):
 """)
         return
     if n > 1:  # `out` has room for all of them
-        room, at = f"made[{n}]", "made"
-        one = f"{to}[k] = made[k].tag == NX_TAG_TENSOR ? made[k].tensor : NULL;" if gives else \
-            "nx_tensor_unref(made[k].tensor); /* the written arguments once more */"
+        room, at = f"result[{n}]", "result"
+        one = f"{to}[k] = result[k].tag == NX_TAG_TENSOR ? result[k].tensor : NULL;" if gives else \
+            "nx_tensor_unref(result[k].tensor); /* the written arguments once more */"
         take = f"for (int k = 0; k < {n}; k++) {one}"
     source.add(f"""{head} {{
     const nx_value in[] = {{{', '.join(values)}}};

@@ -47,7 +47,6 @@ PyObject *nxpy_tensor_wrap(nx_tensor *tensor);
 extern PyTypeObject nxpy_device_type, nxpy_size_type, nxpy_word_type; /* word: layouts and memory formats */
 
 extern PyObject *nxpy_fake_error;         /* narthex._C.FakeTensorError, a RuntimeError: a fake was asked for its elements */
-extern PyObject *nxpy_linalg_error;       /* narthex._C._LinAlgError, a RuntimeError: torch.linalg.LinAlgError */
 
 /* ---- small values -------------------------------------------------------------------------------------------------- */
 PyObject *nxpy_dtype_object(nx_dtype dtype);              /* narthex.float32; new reference */

@@ -4,7 +4,6 @@ import warnings
 
 from .. import _C
 from .._absent import absent
-from .._composed import bilinear, pdist  # noqa: F401
 from .._later import keep_whole
 from ._losses import (  # noqa: F401
     cosine_embedding_loss,
@@ -119,6 +118,20 @@ def celu(input, alpha: float = 1.0, inplace: bool = False):
 def threshold(input, threshold: float, value: float, inplace: bool = False):
     """x where it is above `threshold`, else `value`."""
     return (threshold_ if inplace else _C.threshold)(input, threshold, value)
+
+
+def bilinear(input1, input2, weight, bias=None):
+    """`input1 @ weight[k] @ input2` for each k, plus `bias`."""
+    if input1.dim() != input2.dim() or input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(
+            f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
+            if input1.dim() != input2.dim()
+            else f"bilinear(): input batch dimensions do not match: got {input1.shape} and {input2.shape}"
+        )
+    rows, n = input1.shape[:-1], weight.size(0)
+    left = input1.reshape(-1, input1.size(-1)) @ weight.permute(1, 0, 2).reshape(weight.size(1), -1)
+    result = (left.view(-1, n, weight.size(2)) * input2.reshape(-1, 1, input2.size(-1))).sum(-1).view(*rows, n)
+    return result if bias is None else result + bias
 
 
 def softsign(input):

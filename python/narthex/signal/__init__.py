@@ -1,3 +1,0 @@
-"""torch.signal: the windows."""
-
-from . import windows
