@@ -1,6 +1,7 @@
 # make        set up .venv, build, install Narthex into it
 # make line   f in every way that Narthex runs a program: one row a way
 # make test   all tests (installs PyTorch as the oracle)
+# make test-packages  public packages, unmodified (installs them)
 # make demo   a GPT trained on real text, compiled and eagerly; its text from Python and from C; without PyTorch
 # Further: make bench, make bench-ops, make check-hostile, make clean.
 PY := .venv/bin/python
@@ -8,7 +9,7 @@ SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
 
-.PHONY: all setup setup-demo setup-test setup-hostile line test demo bench bench-ops check-hostile clean
+.PHONY: all setup setup-demo setup-test setup-packages setup-hostile line test test-packages demo bench bench-ops check-hostile clean
 all: .venv/narthex.done
 
 setup:
@@ -17,6 +18,8 @@ setup-demo:
 	@tools/setup.sh demo
 setup-test:
 	@tools/setup.sh test
+setup-packages:
+	@tools/setup.sh packages
 setup-hostile:
 	@tools/setup.sh hostile
 
@@ -29,6 +32,9 @@ line: setup-test all
 
 test: setup-test all build/unit/done
 	$(PY) -m pytest -q -n auto tests
+
+test-packages: setup-packages all
+	$(PY) -m pytest -q tests/packages
 
 build/unit/done: $(SOURCES) $(shell find tests/unit -type f) | setup-test
 	@[ -d build/unit/meson-info ] || meson setup build/unit --buildtype=debugoptimized -Dunit=true >/dev/null

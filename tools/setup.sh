@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv with what the build needs; with "demo", what the examples need as well; with "test", what the tests need,
 # examples included. Installs missing system packages with apt when it may, and otherwise prints the one line to run.
-# "hostile": the tests' and a cross compiler for 64-bit ARM.
-# Usage: tools/setup.sh [demo|test|hostile]
+# "packages": the tests' and public packages that run unmodified; "hostile": the tests' and a cross compiler for 64-bit ARM.
+# Usage: tools/setup.sh [demo|test|packages|hostile]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ command -v gcc >/dev/null || command -v clang >/dev/null || missing+=(gcc)
 command -v pkg-config >/dev/null || missing+=(pkg-config)
 command -v protoc-c >/dev/null || missing+=(protobuf-c-compiler)
 pkg-config --exists libprotobuf-c 2>/dev/null || missing+=(libprotobuf-c-dev)
-[[ "${1:-}" != @(test|hostile) ]] || [ -e /usr/include/cmocka.h ] || missing+=(libcmocka-dev)
+[[ "${1:-}" != @(test|packages|hostile) ]] || [ -e /usr/include/cmocka.h ] || missing+=(libcmocka-dev)
 python=$(command -v python3.11 || true)
 [ -n "$python" ] || missing+=(python3.11)
 if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then missing+=(python3.11-venv); fi
@@ -45,4 +45,5 @@ install() { # a file of requirements, once for each content
 }
 install requirements/build.txt
 [ -z "${1:-}" ] || install requirements/demo.txt
-[[ "${1:-}" != @(test|hostile) ]] || install requirements/test.txt
+[[ "${1:-}" != @(test|packages|hostile) ]] || install requirements/test.txt
+[ "${1:-}" != packages ] || install requirements/packages.txt
