@@ -231,7 +231,8 @@ static nx_status run_places(places *p, int64_t dim, bool writes) {
     }
     if (index->numel == 0) return NX_OK;
     NX_TRY(nx__packed_new(index, NX_I64, &p->at));
-    int64_t n = p->cut >= 0 ? index->sizes[p->cut] : p->limit, cost = 32 * index->numel / n;
+    int64_t n = p->cut >= 0 ? index->sizes[p->cut] : p->limit > 0 ? p->limit : 1; /* limit 0: each is out of range */
+    int64_t cost = 32 * index->numel / n;
     nx_status status = nx_parallel(n, nx_grain(cost), run_cut, p);
     nx_free(p->at);
     return status;

@@ -267,3 +267,16 @@ def test_gradient_by_tensors(mode: str, dynamic: bool | None) -> None:
         other.backward()
         torch.testing.assert_close(torch.from_dlpack(mine.detach()), other.detach())
         torch.testing.assert_close(torch.from_dlpack(ours.grad), theirs.grad)
+
+
+@pytest.mark.parametrize("name", ["scatter", "scatter src", "gather", "scatter_add", "index_fill"])
+def test_places_in_nothing(name):
+    """A place in a dimension without elements is out of range."""
+    zero, at = nt.zeros(0), nt.tensor([0])
+    calls = {
+        "scatter": lambda: zero.scatter(0, at, 1.0), "scatter src": lambda: zero.scatter(0, at, nt.ones(1)),
+        "gather": lambda: zero.gather(0, at), "scatter_add": lambda: zero.scatter_add(0, at, nt.ones(1)),
+        "index_fill": lambda: zero.index_fill(0, at, 2.0),
+    }  # fmt: skip
+    with pytest.raises((RuntimeError, IndexError), match="out of bounds for dimension 0 with size 0"):
+        calls[name]()
