@@ -64,6 +64,69 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
     "amax": [("dim", DEEP), ("Expected the dtype for input and out to match", SHORTER)],
     "amin": [("dim", DEEP), ("Expected the dtype for input and out to match", SHORTER)],
     "mean": [("could not infer output dtype", SHORTER)],
+    "normal.in_place": [("normal expects std >=", FORMS)],
+    "vdot": [("dot : expected both vectors to have same", SHORTER)],
+    "complex": [("Expected object of scalar type ComplexDouble but got scalar", "out= is converted")],
+    "masked_fill": [("value cannot be converted to type int", "a number that the dtype cannot hold is wrapped")],
+    "nn.functional.adaptive_avg_pool1d": [
+        ("adaptive_avg_pool", "an empty size is taken"),
+        ("elements of output_size must be greater than or equal to", SHORTER),
+    ],
+    "nn.functional.adaptive_avg_pool2d": [("elements of output_size must be greater than or equal to", SHORTER)],
+    "nn.functional.adaptive_avg_pool3d": [("elements of output_size must be greater than or equal to", SHORTER)],
+    "nn.functional.adaptive_max_pool1d": [
+        ("adaptive_max_pool", "an empty size is taken"),
+        ("Trying to create tensor with negative dimension -", SHORTER),
+    ],
+    "nn.functional.adaptive_max_pool2d": [
+        ("internal error", SHORTER),
+        ("Trying to create tensor with negative dimension -", SHORTER),
+    ],
+    "nn.functional.adaptive_max_pool3d": [
+        ("internal error", SHORTER),
+        ("Trying to create tensor with negative dimension -", SHORTER),
+    ],
+    "nn.functional.avg_pool3d": [
+        ("pad must be non-negative", SHORTER),
+        ("pad should be at most half of effective kernel size", SHORTER),
+    ],
+    "nn.functional.conv1d": [("Input type", SHORTER)],
+    "nn.functional.conv2d": [
+        ("Input type", SHORTER),
+        ("Expected", SHORTER),
+    ],
+    "nn.functional.conv3d": [
+        ("Input type", SHORTER),
+        ("Expected", SHORTER),
+    ],
+    "nn.functional.soft_margin_loss": [("The size of tensor a", SHORTER)],
+    "nn.functional.multi_margin_loss": [
+        ("target tensor should be", SHORTER),
+        ("expected scalar type Long but found Float", SHORTER),
+    ],
+    "nn.functional.avg_pool2d": [
+        ("pad must be non-negative", SHORTER),
+        ("pad should be at most half of effective kernel size", SHORTER),
+    ],
+    "nn.functional.max_pool1d": [
+        ("Expected", SHORTER),
+        ("max_pool", SHORTER),
+    ],
+    "nn.functional.max_pool2d": [
+        ("pad must be non-negative", SHORTER),
+        ("pad should be at most half of effective kernel size", SHORTER),
+        ("Expected", SHORTER),
+    ],
+    "nn.functional.max_pool3d": [
+        ("pad must be non-negative", SHORTER),
+        ("pad should be at most half of effective kernel size", SHORTER),
+        ("Expected input's non-batch dimensions to have positive lengt", SHORTER),
+    ],
+    "nn.functional.max_unpool1d": [("Expected shape of indices to be same as that of the input te", SHORTER)],
+    "nn.functional.max_unpool2d": [("Expected shape of indices to be same as that of the input te", SHORTER)],
+    "nn.functional.max_unpool3d": [("Expected shape of indices to be same as that of the input te", SHORTER)],
+    "nn.functional.softshrink": [("lambda must be in range", SHORTER)],
+    "bernoulli": [("unsupported operation", FORMS)],
 }
 
 
