@@ -158,4 +158,3 @@ def main() -> int:
         text = f"{ours:9.2f} us {theirs / ours:6.2f}x" if ours else f"{'-':>12}"
         print(f"{name:40} {theirs:9.2f} us {text}{'  slower' if ours and ours > theirs else ''}")
     return 0
-
