@@ -44,6 +44,14 @@ PyObject *nxpy_tensor_take(nx_tensor *tensor);
 /* The same for a lent tensor. */
 PyObject *nxpy_tensor_wrap(nx_tensor *tensor);
 
+void nxpy_tensor_track(PyObject *tensor);                 /* the collector follows it from now on */
+/* The tensors behind `given`, lent; -1 with an exception that names `what`. */
+int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected, nx_tensor **out);
+PyObject *nxpy_tensors_take(nx_tensor *const *tensors, int n); /* a tuple; takes them, also on failure */
+/* For the collector: shows what a node or hook (NULL: none) of src/grad holds of Python. Set by py/autograd. */
+typedef struct nxpy_visitor { visitproc visit; void *arg; } nxpy_visitor;
+extern int (*nxpy_visit_owned)(const nx_grad_node *node, const nx_grad_hook *hook, const nxpy_visitor *visitor);
+
 extern PyTypeObject nxpy_device_type, nxpy_size_type, nxpy_word_type; /* word: layouts and memory formats */
 
 extern PyObject *nxpy_fake_error;         /* narthex._C.FakeTensorError, a RuntimeError: a fake was asked for its elements */
@@ -76,22 +84,11 @@ static inline bool nxpy_function_check(PyObject *o) { return Py_TYPE(o) == &nxpy
 /* The Python function that a shortcut to an operator stands for, lent; NULL: of anything else. */
 PyObject *nxpy_function_meaning(PyObject *function);
 
-/* ---- graphs (py/bind/graph.c) ------------------------------------------------------------------------------------------- */
-typedef struct nxpy_graph { PyObject_HEAD nx_graph *graph; PyObject *attributes; PyObject *weak; } nxpy_graph; /* narthex._C.Graph */
-extern PyTypeObject nxpy_graph_type;
-PyObject *nxpy_graph_take(nx_graph *graph);               /* takes it, also on failure */
-typedef struct nxpy_compiled { /* narthex._C.CompiledGraph */
-    PyObject_HEAD
-    nx_compiled *compiled;
-    PyObject *attributes;
-    vectorcallfunc call;
-} nxpy_compiled;
-extern PyTypeObject nxpy_compiled_type;
-
 /* ---- parts of the module, each adds its names to narthex._C ------------------------------------------------------------- */
 int nxpy_add_tensor(PyObject *module);
 int nxpy_add_functions(PyObject *module);
-int nxpy_add_graph(PyObject *module);
+int nxpy_add_autograd(PyObject *module); /* py/autograd */
+int nxpy_add_graph(PyObject *module);    /* py/graphs */
 int nxpy_add_runtime(PyObject *module);  /* seeds, grad mode, devices and their memory, flags, allocation hooks */
 int nxpy_add_modules(PyObject *module);  /* py/nn */
 int nxpy_add_capture(PyObject *module);  /* py/capture */

@@ -25,8 +25,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "narthe
 PyMODINIT_FUNC PyInit__C(void) {
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
-    int (*const parts[])(PyObject *) = {nxpy_add_size, nxpy_add_tensor, nxpy_add_memory, nxpy_add_functions, nxpy_add_runtime,
-                                        nxpy_add_graph, nxpy_add_modules, nxpy_add_capture};
+    int (*const parts[])(PyObject *) = {nxpy_add_size, nxpy_add_tensor, nxpy_add_autograd, nxpy_add_memory, nxpy_add_functions,
+                                        nxpy_add_runtime, nxpy_add_graph, nxpy_add_modules, nxpy_add_capture};
     for (int i = 0; i < NX_COUNT(parts); i++) {
         if (parts[i](module) == 0) continue;
         Py_DECREF(module);

@@ -33,20 +33,13 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
 /* Calls op and wraps what it returns. */
 PyObject *nxpy_call(const nx_op *op, const nx_value *in);
 
-extern PyTypeObject nxpy_dtype_type, nxpy_generator_type, nxpy_grad_node_type;
+extern PyTypeObject nxpy_dtype_type, nxpy_generator_type;
 /* Layouts and memory formats: named constants. */
 typedef struct nxpy_word { PyObject_HEAD const char *name; uint32_t tag; int value; } nxpy_word;
 typedef struct nxpy_generator { PyObject_HEAD nx_generator *generator; } nxpy_generator;
 nx_generator *nxpy_generator_get(PyObject *o);
 PyObject *nxpy_word_object(uint32_t tag, int value);
 int nxpy_size_fix_format(nx_tensor *x, int64_t format); /* fixes what nx_lies_in_format() reads; 0, or -1 with an exception */
-nx_grad_node *nxpy_grad_node_get(PyObject *object);    /* of an nxpy_grad_node_type; lent */
-PyObject *nxpy_grad_node_object(nx_grad_node *node);  /* lent node; new reference */
-/* For the collector: shows what a node or hook of src/grad holds of Python. */
-typedef struct nxpy_visitor { visitproc visit; void *arg; } nxpy_visitor;
-int nxpy_visit_function(const nx_grad_node *node, const nxpy_visitor *visitor);
-int nxpy_visit_hook(const nx_grad_hook *hook, const nxpy_visitor *visitor);
-void nxpy_tensor_track(PyObject *tensor);             /* the collector follows it from now on */
 const char *nxpy_type_text(PyObject *o);              /* "Tensor", "int" ... as PyTorch's messages name it */
 bool nxpy_is_numpy_array(PyObject *o);
 PyObject *nxpy_from_numpy(PyObject *array); /* a tensor over its memory */
@@ -55,8 +48,6 @@ static inline nx_value nxpy_complex_value(PyObject *o) { return nx_value_complex
 bool nxpy_numpy_number(PyObject *o, nx_value *out); /* a bool or float of numpy's that is no Python float */
 
 int nxpy_add_words(PyObject *module);
-int nxpy_add_autograd(PyObject *module);
-int nxpy_add_function(PyObject *module);              /* nodes that call back into Python */
 int nxpy_add_make(PyObject *module);                  /* tensor(), from_dlpack() */
 extern PyMethodDef nxpy_tensor_methods[];
 extern PyGetSetDef nxpy_tensor_getset[];
@@ -71,11 +62,5 @@ PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused);
 PyObject *nxpy_tensor_item(PyObject *self, PyObject *unused);
 PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *nxpy_tensor_dlpack_device(PyObject *self, PyObject *unused);
-
-/* compiled.c, for graph.c. The tensors behind `given`, lent; -1 with an exception that names `what`. */
-int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected, nx_tensor **out);
-PyObject *nxpy_tensors_take(nx_tensor *const *tensors, int n); /* a tuple; takes them, also on failure */
-PyObject *nxpy_aot_new(nxpy_graph *source, bool grad_mode);
-int nxpy_add_compiled(PyObject *module);
 
 #endif

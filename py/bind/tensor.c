@@ -87,8 +87,10 @@ static void free_owned(void *python) {
     PyGILState_Release(state);
 }
 
+int (*nxpy_visit_owned)(const nx_grad_node *node, const nx_grad_hook *hook, const nxpy_visitor *visitor);
+
 static int visit_owned(const nx_grad_node *node, const nx_grad_hook *hook, void *visitor) {
-    return hook ? nxpy_visit_hook(hook, visitor) : nxpy_visit_function(node, visitor);
+    return nxpy_visit_owned ? nxpy_visit_owned(node, hook, visitor) : 0;
 }
 /* What C still holds is reachable, whatever Python's own counts say: its members are not shown. Of the graph behind the tensor
  * that is shown which goes with it; the rest is not, so that a cycle through several tensors of one graph may stay. */
@@ -183,6 +185,39 @@ PyTypeObject nxpy_tensor_type = {
 static PyMethodDef functions[] = {
     {"register_tensor_class", register_tensor_class, METH_O, "register_tensor_class(cls): what new tensors are made of."}, {NULL}};
 
+/* ---- several tensors ------------------------------------------------------------------------------- */
+int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected,
+                      nx_tensor **out) {
+    if (n_given != n_expected) {
+        PyErr_Format(PyExc_TypeError, "%s: %d arguments were given, the graph has %d inputs", what, n_given,
+                     n_expected);
+        return -1;
+    }
+    for (int i = 0; i < n_given; i++) {
+        if (!nxpy_tensor_check(given[i])) {
+            PyErr_Format(PyExc_TypeError, "%s: argument %d must be Tensor, not %s", what, i,
+                         Py_TYPE(given[i])->tp_name);
+            return -1;
+        }
+        out[i] = nxpy_tensor_get(given[i]);
+    }
+    return 0;
+}
+
+PyObject *nxpy_tensors_take(nx_tensor *const *tensors, int n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; i < n; i++) {
+        if (tuple == NULL) {
+            nx_tensor_unref(tensors[i]);
+            continue;
+        }
+        PyObject *item = tensors[i] ? nxpy_tensor_take(tensors[i]) : Py_NewRef(Py_None);
+        if (item) PyTuple_SET_ITEM(tuple, i, item);
+        else Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
 PyObject *nxpy_fake_error;
 
 int nxpy_add_tensor(PyObject *module) {
@@ -195,5 +230,5 @@ int nxpy_add_tensor(PyObject *module) {
     if (PyType_Ready(&nxpy_tensor_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "TensorBase", (PyObject *)&nxpy_tensor_type) < 0) return -1;
     if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_words(module) < 0) return -1;
-    return nxpy_add_autograd(module) < 0 || nxpy_add_function(module) < 0 || nxpy_add_make(module) < 0 ? -1 : 0;
+    return nxpy_add_make(module);
 }

@@ -13,7 +13,6 @@
 
 PyObject *nxpy__unsupported;
 nxpy_stance nxpy__stance;
-nxpy_settings nxpy__settings = {.max_segments = 8, .automatic = true};
 PyObject *nxpy__listener;
 static PyObject *extension; /* narthex._C, lent: it lives as long as the process */
 

@@ -9,6 +9,7 @@
  * steps; whatever else uses it (a size, a host argument) has it as a constant, and the graph is fitted to that.
  * In: a segment and what its guards fetched. Out: the fit, the graph's results. Next: recipe.c. */
 #include "capture/capture.h"
+#include "graphs/graphs.h"
 
 /* ---- one fit ------------------------------------------------------------------------------------------------------ */
 static nxpy_fit *fit_new(const nxpy_segment *segment) {

@@ -7,6 +7,7 @@
  * changed of what existed before (effects.c) is undone, the thread's exception and grad mode are those of the beginning.
  * Next: segment.c for running what was made. */
 #include "capture/capture.h"
+#include "graphs/graphs.h"
 
 #include <opcode.h>
 
@@ -424,7 +425,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     frame_copy copy;
     nxpy_link link;
     nxpy_frame_view(frame, &loop.view);
-    loop.group = nxpy_frame_next(frame);
+    trace->root_at = loop.group = nxpy_frame_next(frame);
     if (copy_frame(&loop, &copy) < 0) return -1;
     loop.start = copy.values;
     loop.written = copy.written;

@@ -6,7 +6,7 @@
  * - RETURN_VALUE of an entry frame pops one value and leaves the rest of the frame as it is. A copy of the code in
  *   which every instruction but one is RETURN_VALUE therefore runs just that one and stops, wherever it jumps and
  *   whatever handler an exception finds; the popped value is put back.
- * Next: py/capture/eval.c. */
+ * Next: py/loop/eval.c. */
 #define Py_BUILD_CORE 1
 #define NEED_OPCODE_TABLES 1
 #include <Python.h>

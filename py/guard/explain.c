@@ -4,7 +4,7 @@
  * list that logs print, and sources as the user would write them.
  * What must hold: a row of guards.def has all three functions, or this file and check.c do not compile; explaining
  * asks check.c whether the row holds and never decides by itself.
- * Next: py/capture/log.c. */
+ * Next: py/notes/log.c. */
 #include "guard/private.h"
 
 /* ---- sources ------------------------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-"""torch._dynamo: capture. The work is done in C (py/capture, py/guard); here are its Python names."""
+"""torch._dynamo: capture. The work is done in C (py/capture, py/loop, py/notes); here are its Python names."""
 
 from .._apart import disable
 from .._later import names

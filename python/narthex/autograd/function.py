@@ -1,8 +1,8 @@
 """torch.autograd.Function: an operator whose forward and backward are written in Python.
 
-`apply` runs forward without recording and makes one node (py/bind/function.c), whose call runs backward. The context is
-an ordinary object; the node holds it through that call, and it holds no tensor that holds the node: a saved result is
-kept without its history, which it gets again when it is read.
+`apply` runs forward without recording and makes one node (py/autograd/function.c), whose call runs backward. The
+context is an ordinary object; the node holds it through that call, and it holds no tensor that holds the node: a saved
+result is kept without its history, which it gets again when it is read.
 """
 
 from __future__ import annotations

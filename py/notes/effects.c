@@ -6,7 +6,7 @@
  * and a guard never sees it, so whatever a reader of the whole object needs is guarded before its first change. A list
  * that is only appended to is not read by that.
  * Next: recipe.c, segment.c. */
-#include "capture/capture.h"
+#include "notes/notes.h"
 
 /* ---- what was written ---------------------------------------------------------------------------------------------- */
 /* Where the attributes of an instance or module lie: its dict when it has one. */

@@ -3,8 +3,8 @@
  * In: a loop at an instruction. Out: as in handlers.c.
  * What must hold: an operator runs only on fakes, on constants and on lists, tuples and dicts, whose slots are CPython's
  * own code; containers that existed before are read, never written (that ends the graph).
- * Next: handlers_call.c. */
-#include "capture/handlers.h"
+ * Next: calls.c. */
+#include "loop/private.h"
 
 #include <opcode.h>
 

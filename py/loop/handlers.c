@@ -3,8 +3,8 @@
  * In: a loop at an instruction and its argument. Out: 0 go on, 1 the frame returns, -1 stopped.
  * What must hold: nothing is popped before the last thing that can fail. USE(k) is the value k places below the top as
  * one works with it: guarded, a tensor as its fake; bare peeks serve instructions that only move values.
- * Next: handlers_data.c (operators and containers), handlers_call.c. */
-#include "capture/handlers.h"
+ * Next: handlers_data.c (operators and containers), calls.c. */
+#include "loop/private.h"
 
 #include <opcode.h>
 

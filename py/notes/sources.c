@@ -6,120 +6,21 @@
  * constants carry no note, their guard is made where they are fetched. A note holds its object, so that no address is
  * used twice. A tensor that existed before is replaced by its fake wherever it is used, the same one each time.
  * Next: recipe.c for the way back. */
-#include "capture/capture.h"
+#include "notes/notes.h"
 
 #include <ctype.h>
 #include <structmember.h>
 
-/* ---- kinds of objects ------------------------------------------------------------------------------------------------ */
-PyTypeObject *nxpy__partial_type, *nxpy__cached_property_type, *nxpy__lru_cache_type;
-PyTypeObject *nxpy__enum_type, *nxpy__union_type, *nxpy__namespace_type;
-PyTypeObject *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
-static PyObject *opened_at(const nxpy_trace *trace, int slot);
-static PyTypeObject *iterators[40]; /* of itertools and collections; CPython's own have names in C */
-static PyTypeObject *views[3];      /* of OrderedDict */
-static PyObject *tuple_names[3];
-
-/* The type of what object.method() returns, kept. */
-static PyTypeObject *type_of_call(PyObject *object, const char *method) {
-    PyObject *made = object ? PyObject_CallMethod(object, method, NULL) : NULL;
-    PyTypeObject *type = made ? (PyTypeObject *)Py_NewRef(Py_TYPE(made)) : NULL;
-    Py_XDECREF(made);
-    return type;
-}
-
-static void collections_init(int n) {
-    PyObject *collections = PyImport_ImportModule("collections");
-    if (!collections) return;
-    nxpy__deque_type = (PyTypeObject *)PyObject_GetAttrString(collections, "deque"); /* kept */
-    nxpy__default_dict_type = (PyTypeObject *)PyObject_GetAttrString(collections, "defaultdict");
-    PyObject *c = PyImport_ImportModule("_collections");
-    nxpy__tuple_getter_type = c ? (PyTypeObject *)PyObject_GetAttrString(c, "_tuplegetter") : NULL; /* kept */
-    Py_XDECREF(c);
-    PyObject *deque = PyObject_CallMethod(collections, "deque", NULL), *ordered = PyODict_New();
-    iterators[n++] = type_of_call(deque, "__iter__");
-    iterators[n++] = type_of_call(deque, "__reversed__");
-    iterators[n++] = type_of_call(ordered, "__iter__");
-    static const char *const strings[] = {"a", "\xc3\xa9"}; /* ASCII and others have iterators of their own */
-    for (int k = 0; k < NX_COUNT(strings); k++) {
-        PyObject *string = PyUnicode_FromString(strings[k]);
-        iterators[n++] = type_of_call(string, "__iter__");
-        Py_XDECREF(string);
-    }
-    const char *const names[] = {"keys", "values", "items"};
-    for (int k = 0; k < 3; k++) views[k] = type_of_call(ordered, names[k]);
-    Py_XDECREF(deque);
-    Py_XDECREF(ordered);
-    Py_DECREF(collections);
-}
-
-int nxpy__kinds_init(void) {
-    static const char *const names[] = {"chain", "islice", "repeat", "product", "count", "zip_longest", "accumulate", "starmap",
-                                        "takewhile", "dropwhile", "pairwise", "combinations", "permutations", "cycle",
-                                        "compress", "filterfalse", "combinations_with_replacement"};
-    PyObject *functools = PyImport_ImportModule("functools"), *itertools = PyImport_ImportModule("itertools");
-    if (functools) nxpy__partial_type = (PyTypeObject *)PyObject_GetAttrString(functools, "partial"); /* kept */
-    for (int k = 0; itertools && k < NX_COUNT(names); k++) iterators[k] = (PyTypeObject *)PyObject_GetAttrString(itertools, names[k]);
-    if (functools) nxpy__cached_property_type = (PyTypeObject *)PyObject_GetAttrString(functools, "cached_property");
-    if (functools) nxpy__lru_cache_type = (PyTypeObject *)PyObject_GetAttrString(functools, "_lru_cache_wrapper");
-    PyObject *enumeration = PyImport_ImportModule("enum");
-    if (enumeration) nxpy__enum_type = (PyTypeObject *)PyObject_GetAttrString(enumeration, "EnumMeta");
-    PyObject *types = PyImport_ImportModule("types");
-    if (types) nxpy__union_type = (PyTypeObject *)PyObject_GetAttrString(types, "UnionType");
-    if (types) nxpy__namespace_type = (PyTypeObject *)PyObject_GetAttrString(types, "SimpleNamespace");
-    Py_XDECREF(types);
-    Py_XDECREF(enumeration);
-    Py_XDECREF(functools);
-    Py_XDECREF(itertools);
-    static const char *const methods[] = {"__iter__", "__len__", "__getitem__"};
-    for (int k = 0; k < NX_COUNT(methods); k++) tuple_names[k] = PyUnicode_InternFromString(methods[k]);
-    if (!PyErr_Occurred()) collections_init(NX_COUNT(names));
-    return PyErr_Occurred() ? -1 : 0;
-}
-
-bool nxpy__is_iterator(PyObject *object) {
-    static PyTypeObject *const types[] = {&PyRangeIter_Type, &PyListIter_Type, &PyListRevIter_Type, &PyTupleIter_Type, &PyEnum_Type,
-        &PyZip_Type, &PyReversed_Type, &PyMap_Type, &PyFilter_Type, &PyDictIterKey_Type, &PyDictIterValue_Type, &PyDictIterItem_Type,
-        &PyDictRevIterKey_Type, &PyDictRevIterValue_Type, &PyDictRevIterItem_Type, &PySetIter_Type, &PyGen_Type, &PySeqIter_Type,
-        &PyLongRangeIter_Type};
-    for (int k = 0; k < NX_COUNT(types); k++) {
-        if (Py_TYPE(object) == types[k]) return true;
-    }
-    for (int k = 0; iterators[k]; k++) {
-        if (Py_TYPE(object) == iterators[k]) return true;
-    }
-    return false;
-}
-
-bool nxpy__plain_tuple(PyObject *object) {
-    if (nxpy__is_tuple(object)) return true;
-    if (!PyTuple_Check(object)) return false;
-    for (int k = 0; k < NX_COUNT(tuple_names); k++) {
-        if (_PyType_Lookup(Py_TYPE(object), tuple_names[k]) != _PyType_Lookup(&PyTuple_Type, tuple_names[k])) return false;
-    }
-    return true;
-}
-
-bool nxpy__is_view(PyObject *o) {
-    PyTypeObject *type = Py_TYPE(o);
-    return type == &PyDictKeys_Type || type == &PyDictItems_Type || type == &PyDictValues_Type || type == views[0] || type == views[1] ||
-           type == views[2];
-}
-
-bool nxpy__is_c_container(PyObject *o) {
-    return Py_TYPE(o) == nxpy__deque_type || PyODict_CheckExact(o) || Py_TYPE(o) == nxpy__default_dict_type;
-}
-
-bool nxpy__is_exception(PyObject *object) { return PyExceptionInstance_Check(object); }
-
 /* ---- notes ------------------------------------------------------------------------------------------------------- */
+static PyObject *opened_at(const nxpy_trace *trace, int slot);
+
 nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object) {
     intptr_t number = (intptr_t)nx_map_get(&trace->index, object);
     return number ? &trace->notes.at[number - 1] : NULL;
 }
 
 nxpy_note *nxpy__note_add(nxpy_trace *trace, PyObject *object, nxpy_note_kind kind, int slot) {
-    nxpy_note note = {.object = object, .kind = kind, .slot = slot, .born_at = trace->root_loop ? trace->root_loop->group : -1};
+    nxpy_note note = {.object = object, .kind = kind, .slot = slot, .born_at = trace->root_at};
     if (nx_vec_push(&trace->notes, note) != NX_OK) goto fail;
     Py_INCREF(object);
     if (nx_map_set(&trace->index, object, (void *)(intptr_t)trace->notes.n) != NX_OK) goto fail;
@@ -608,24 +509,6 @@ int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject 
     return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_KEY, slot, key, NULL, 0, out);
 }
 
-bool nxpy__is_enum(PyObject *object) {
-    PyTypeObject *type = Py_TYPE(object);
-    if (!PyObject_TypeCheck(type, nxpy__enum_type)) return false;
-    richcmpfunc compare = type->tp_richcompare;
-    return compare == PyBaseObject_Type.tp_richcompare || compare == PyUnicode_Type.tp_richcompare || compare == PyLong_Type.tp_richcompare;
-}
-
-/* A key of dicts and members of sets: a constant, or what is told by its address (classes, plain instances, members of
- * enumerations), or a tuple of such. */
-bool nxpy__is_key(PyObject *object) {
-    const PyTypeObject *type = Py_TYPE(object);
-    if (nxpy_constant_check(object) || nxpy__is_enum(object)) return true;
-    if (PyTuple_CheckExact(object)) return nxpy__are_keys(object);
-    if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
-    return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && type->tp_hash == PyBaseObject_Type.tp_hash &&
-           type->tp_richcompare == PyBaseObject_Type.tp_richcompare && !nxpy_tensor_check(object);
-}
-
 int nxpy__use_as_key(nxpy_trace *trace, PyObject *object) {
     const nxpy_note *note = nxpy__note_find(trace, object);
     if (nxpy_constant_check(object)) return 0;
@@ -636,13 +519,6 @@ int nxpy__use_as_key(nxpy_trace *trace, PyObject *object) {
     }
     if (!note || note->kind != NXPY_NOTE_SOURCE) return 0;
     return nxpy__check(trace, NXPY_ROW_ID, note->slot, object, 0);
-}
-
-bool nxpy__are_keys(PyObject *tuple) {
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); k++) {
-        if (!nxpy__is_key(PyTuple_GET_ITEM(tuple, k))) return false;
-    }
-    return true;
 }
 
 int nxpy__admit(nxpy_trace *trace, PyObject *object) {

@@ -5,7 +5,7 @@
  * guards fetched, an input's fake becomes that input itself; one object made twice in a recipe is made once and
  * remembered, so that identity is kept.
  * Next: segment.c, which runs them. */
-#include "capture/capture.h"
+#include "notes/notes.h"
 
 enum { MAX_NESTED = 50 };
 

@@ -1,42 +1,9 @@
 /* narthex._C.Aot: the functional graphs of a captured one. narthex._C.CompiledGraph: a forward with its
  * backward, called with tensors. Capture calls the nx_compiled inside directly, after its guards; a call
  * from Python checks its arguments. */
-#include "bind/private.h"
+#include "graphs/private.h"
 
 #include <structmember.h>
-
-/* ---- tensors in and out ------------------------------------------------------------------------------- */
-int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected,
-                      nx_tensor **out) {
-    if (n_given != n_expected) {
-        PyErr_Format(PyExc_TypeError, "%s: %d arguments were given, the graph has %d inputs", what, n_given,
-                     n_expected);
-        return -1;
-    }
-    for (int i = 0; i < n_given; i++) {
-        if (!nxpy_tensor_check(given[i])) {
-            PyErr_Format(PyExc_TypeError, "%s: argument %d must be Tensor, not %s", what, i,
-                         Py_TYPE(given[i])->tp_name);
-            return -1;
-        }
-        out[i] = nxpy_tensor_get(given[i]);
-    }
-    return 0;
-}
-
-PyObject *nxpy_tensors_take(nx_tensor *const *tensors, int n) {
-    PyObject *tuple = PyTuple_New(n);
-    for (int i = 0; i < n; i++) {
-        if (tuple == NULL) {
-            nx_tensor_unref(tensors[i]);
-            continue;
-        }
-        PyObject *item = tensors[i] ? nxpy_tensor_take(tensors[i]) : Py_NewRef(Py_None);
-        if (item) PyTuple_SET_ITEM(tuple, i, item);
-        else Py_CLEAR(tuple);
-    }
-    return tuple;
-}
 
 /* ---- Aot ---------------------------------------------------------------------------------------------- */
 /* A compiled graph takes the nx_aot; the graphs are then looked at there. A second compile() starts from the

@@ -2,7 +2,7 @@
  * A Graph is not changed from Python, so a view stays good. Argument values become what FX shows: node
  * references are Nodes, parameters that have their default are left out, keyword-only ones stand in kwargs.
  * Next: compiled.c (Aot, CompiledGraph). */
-#include "bind/private.h"
+#include "graphs/private.h"
 
 #include <structmember.h>
 

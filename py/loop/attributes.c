@@ -7,7 +7,7 @@
  * graph. What decides is guarded: the type's own attribute, what the instance holds, and that something is not there.
  * Tensors, classes and functions are never written.
  * Next: effects.c, specials.c. */
-#include "capture/handlers.h"
+#include "loop/private.h"
 
 #include <structmember.h>
 

@@ -6,7 +6,7 @@
  * are used. calls.def says which functions come here. __new__ and __init__ of Python are inlined, those of C are object's, a
  * tuple's or an exception's; a class with __del__ is not made, since nobody could say when its instances die.
  * Next: calls.def. */
-#include "capture/handlers.h"
+#include "loop/private.h"
 
 /* ---- making -------------------------------------------------------------------------------------------------------- */
 /* The arguments as C constructors take them. */

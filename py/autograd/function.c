@@ -3,7 +3,7 @@
  * A node holds a callable, call(node, *gradients), which returns one gradient or None for each edge, and the list of
  * what it saves, which is emptied when the graph is freed. Everything else (checks, contexts) is in
  * python/narthex/autograd/function.py. */
-#include "bind/private.h"
+#include "autograd/autograd.h"
 
 typedef struct function {
     nx_grad_class class;  /* of this node alone: it carries the name */

@@ -1,8 +1,13 @@
-/* Shared by the files of handlers. */
-#ifndef NXPY_CAPTURE_HANDLERS_H
-#define NXPY_CAPTURE_HANDLERS_H
+/* Shared by the files of loop. */
+#ifndef NXPY_LOOP_PRIVATE_H
+#define NXPY_LOOP_PRIVATE_H
 
-#include "capture/capture.h"
+#include "loop/loop.h"
+
+/* Handlers return 0 to go on, 1 when the frame returns, -1 when the trace stops. */
+typedef int nxpy_handler(nxpy_loop *loop, int arg);
+extern nxpy_handler *const nxpy__handlers[256];
+void nxpy__log_instruction(nxpy_loop *loop);
 
 /* The stack entry k places below the top, replaced by what stands for it in the trace. Lent; NULL: stopped. */
 static inline PyObject *nxpy__use_top(nxpy_loop *loop, int k) {
@@ -37,13 +42,25 @@ PyObject *nxpy__iterator(nxpy_loop *loop, PyObject *of);                /* iter(
 typedef PyObject *nxpy_special_fn(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names);
 #define NXPY_CALL_ROW(owner, name, does)
 #define NXPY_SPECIAL_ROW(owner, name, special) nxpy_special_fn nxpy__special_##special;
-#include "capture/calls.def"
+#include "loop/calls.def"
 #undef NXPY_CALL_ROW
 #undef NXPY_SPECIAL_ROW
 
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key); /* of a captured tensor */
 int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y); /* x is y, of values in use; guarded. 1, 0, -1: stopped */
 int nxpy__is_printable(nxpy_trace *trace, PyObject *o); /* its text runs no code that is not followed; 0 or -1 */
+
+/* ---- attributes that are read (attributes.c) ----------------------------------------------------------- */
+/* object.name as the language has it. 0: *out is it (new reference); 1: *out is an unbound method to be called with
+ * `object` first (only when method_too); -1: stopped. */
+int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out);
+
+/* A special method of object's class, bound to it. New reference in *out; 0, or -1: stopped, or AttributeError is set. */
+int nxpy__special(nxpy_trace *trace, PyObject *object, const char *name, PyObject **out);
+/* What type or its bases hold under name, guarded; lent, NULL when nothing. 0 or -1. */
+int nxpy__type_value(nxpy_trace *trace, PyTypeObject *type, const char *name, PyObject **out);
+/* What an instance or module itself holds under name, guarded if it existed before; lent, NULL when nothing. 0 or -1. */
+int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out);
 
 /* ---- attributes that are written (attributes.c) ---------------------------------------------------------------------------- */
 /* object.name = value, or del with value NULL, by the class's own __setattr__, or by object's. 0 or -1. */
@@ -52,7 +69,7 @@ int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
 int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value); /* a root's local, guarded when it is still the caller's */
 
 #define NXPY_OPCODE_ROW(name, handler, argument) nxpy_handler op_##handler;
-#include "capture/opcodes.def"
+#include "loop/opcodes.def"
 #undef NXPY_OPCODE_ROW
 
 #endif

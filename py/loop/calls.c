@@ -5,7 +5,7 @@
  * function of PyTorch's goes to the dispatcher, whose CAPTURE key records it; any other C callable must stand in
  * calls.def. Callables reached by a guarded path need no further guard.
  * Next: attributes.c for how callables are found. */
-#include "capture/handlers.h"
+#include "loop/private.h"
 
 #include <opcode.h>
 
@@ -46,7 +46,7 @@ int nxpy__calls_init(PyObject *extension) {
     static const struct { const char *owner, *name; int does; nxpy_special_fn *special; } rows[] = {
 #define NXPY_CALL_ROW(owner, name, does) {owner, name, does, NULL},
 #define NXPY_SPECIAL_ROW(owner, name, special) {owner, name, 0, nxpy__special_##special},
-#include "capture/calls.def"
+#include "loop/calls.def"
 #undef NXPY_CALL_ROW
 #undef NXPY_SPECIAL_ROW
     };

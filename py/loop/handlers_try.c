@@ -5,7 +5,7 @@
  * exception is kept as the interpreter keeps it, and counted for the root, since no recipe can make it. eval.c finds the
  * handler of an exception that an instruction leaves set.
  * Next: specials.c. */
-#include "capture/handlers.h"
+#include "loop/private.h"
 
 /* ---- raising ------------------------------------------------------------------------------------------------------- */
 int op_load_assertion_error(nxpy_loop *loop, int arg) {

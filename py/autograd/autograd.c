@@ -1,5 +1,5 @@
 /* Autograd on Python tensors: requires_grad, grad, grad_fn, the engine, grad mode. */
-#include "bind/private.h"
+#include "autograd/autograd.h"
 
 #define SELF nxpy_tensor_get(self)
 
@@ -170,7 +170,7 @@ static void drop_functions(void *context) {
     Py_DECREF((PyObject *)context);
     PyGILState_Release(state);
 }
-int nxpy_visit_hook(const nx_grad_hook *hook, const nxpy_visitor *visitor) {
+static int visit_hook(const nx_grad_hook *hook, const nxpy_visitor *visitor) {
     bool is_ours = hook->context && hook->call == call_functions;
     return is_ours ? visitor->visit(hook->context, visitor->arg) : 0;
 }
@@ -308,7 +308,12 @@ static PyMethodDef functions[] = {{"autograd_run", autograd_run, METH_VARARGS,
                                    "set_grad_enabled(on), for this thread."},
                                   {NULL}};
 
+static int visit_owned(const nx_grad_node *node, const nx_grad_hook *hook, const nxpy_visitor *visitor) {
+    return hook ? visit_hook(hook, visitor) : nxpy_visit_function(node, visitor);
+}
+
 int nxpy_add_autograd(PyObject *module) {
+    nxpy_visit_owned = visit_owned;
     if (PyType_Ready(&nxpy_grad_node_type) < 0 ||
         PyModule_AddObjectRef(module, "Node", (PyObject *)&nxpy_grad_node_type) < 0)
         return -1;
@@ -325,5 +330,5 @@ int nxpy_add_autograd(PyObject *module) {
             return -1;
         Py_DECREF(descriptor);
     }
-    return PyModule_AddFunctions(module, functions);
+    return PyModule_AddFunctions(module, functions) < 0 ? -1 : nxpy_add_function(module);
 }

@@ -1,116 +1,22 @@
-/* The second evaluation loop and the frame hook.
+/* The second evaluation loop.
  *
- * In: real frames, from the hook, while a trace runs. Out: what the frame returns, as if the interpreter had run it, or
- * a stopped trace.
+ * In: real frames, from the hook (py/capture/hook.c), while a trace runs. Out: what the frame returns, as if the interpreter
+ * had run it, or a stopped trace.
  * What must hold: a handler leaves the frame as it was until nothing can fail any more, so that a stop in the root's
  * own frame (`clean`) can end the graph right there; any other stop traces again up to a mark. After every C call
- * the sticky `stop` is looked at, because C code may swallow the exception that stands for it. Frames of other threads,
- * and of our own Python code, pass by.
- * Next: handlers.c, then trace.c for what happens at the end. */
-#include "capture/capture.h"
+ * the sticky `stop` is looked at, because C code may swallow the exception that stands for it.
+ * Next: handlers.c, then py/capture/trace.c for what happens at the end. */
+#include "loop/private.h"
 
 #include <opcode.h>
-#include <stdarg.h>
 
-_Thread_local nxpy_doing nxpy__doing;
 int64_t nxpy__stop_at;
 
-#define NXPY_OPCODE_ROW(name, handler, argument) extern nxpy_handler op_##handler;
-#include "capture/opcodes.def"
-#undef NXPY_OPCODE_ROW
 nxpy_handler *const nxpy__handlers[256] = {
 #define NXPY_OPCODE_ROW(name, handler, argument) [name] = op_##handler,
-#include "capture/opcodes.def"
+#include "loop/opcodes.def"
 #undef NXPY_OPCODE_ROW
 };
-
-void nxpy__hook_hold(bool hold) {
-    static int n_holds; /* of all threads: under the interpreter's lock */
-    n_holds += hold ? 1 : -1;
-    if (hold && n_holds == 1) nxpy_hook_set(nxpy__hook);
-    else if (!hold && n_holds == 0) nxpy_hook_set(NULL);
-}
-
-/* ---- stopping ------------------------------------------------------------------------------------------------------ */
-static void stop_exception(void) {
-    static PyObject *type; /* no Python handler may catch it: not an Exception */
-    if (!type) type = PyErr_NewException("narthex._C.TraceStopped", PyExc_BaseException, NULL);
-    if (type && !PyErr_Occurred()) PyErr_SetNone(type);
-}
-
-int nxpy__stop(nxpy_trace *trace, nxpy_break why, const char *format, ...) {
-    if (trace->stop) return -1;
-    va_list list;
-    va_start(list, format);
-    PyObject *text = format ? PyUnicode_FromFormatV(format, list) : NULL;
-    va_end(list);
-    if (!text) PyErr_Clear();
-    trace->stop = why;
-    trace->stop_text = text;
-    trace->clean = trace->loop == trace->root_loop;
-    stop_exception();
-    return -1;
-}
-
-PyObject *nxpy__traceback(nxpy_trace *trace) {
-    if (trace->traceback) return trace->traceback;
-    PyObject *globals = PyFunction_GET_GLOBALS(trace->root->function);
-    PyObject *made = nxpy_traceback_new((PyCodeObject *)trace->root->code, globals, trace->line);
-    if (made && !nxpy__note_add(trace, made, NXPY_NOTE_BORN, -1)) Py_CLEAR(made);
-    return trace->traceback = made;
-}
-
-/* An exception that the traced program does not catch, or that is none of its own, stops the trace. */
-static int stop_uncaught(nxpy_trace *trace) {
-    trace->stop = NXPY_BREAK_EXCEPTION;
-    trace->clean = false;
-    PyErr_Fetch(&trace->error[0], &trace->error[1], &trace->error[2]);
-    PyErr_NormalizeException(&trace->error[0], &trace->error[1], &trace->error[2]);
-    if (trace->traceback && trace->error[1]) PyException_SetTraceback(trace->error[1], Py_None); /* it may have been caught before */
-    trace->stop_text = trace->error[1] ? PyObject_Str(trace->error[1]) : NULL;
-    if (!trace->stop_text) nxpy_forget_error();
-    stop_exception();
-    return -1;
-}
-
-int nxpy__stop_error(nxpy_trace *trace) {
-    PyObject *const foreign[] = {PyExc_MemoryError, PyExc_KeyboardInterrupt, PyExc_RecursionError, PyExc_SystemError};
-    bool own = PyErr_Occurred() != NULL;
-    if (trace->stop) {
-        stop_exception();
-        return -1;
-    }
-    if (own && PyErr_ExceptionMatches(nxpy_fake_error)) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        PyObject *said = value ? PyObject_Str(value) : NULL;
-        PyErr_Clear();
-        if (said) nxpy__stop(trace, NXPY_BREAK_METHOD, "the elements of a tensor; %U", said);
-        else nxpy__stop(trace, NXPY_BREAK_METHOD, "the elements of a tensor");
-        Py_XDECREF(said);
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(traceback);
-        trace->clean = false;
-        return -1;
-    }
-    for (int k = 0; own && k < NX_COUNT(foreign); k++) own = !PyErr_ExceptionMatches(foreign[k]);
-    return own ? -1 : stop_uncaught(trace);
-}
-
-nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *node) {
-    nxpy_trace *trace = tracer->context;
-    nxpy__stop(trace, NXPY_BREAK_LEAK, NULL);
-    trace->clean = false;
-    return nxpy_caught();
-}
-
-nx_status nxpy__stop_refused(nx_tracer *tracer, const nx_op *op, const char *why) {
-    nxpy_trace *trace = tracer->context;
-    nxpy__stop(trace, NXPY_BREAK_WRITE, "%s: %s", op->def->name, why);
-    trace->clean = false;
-    return nxpy_caught();
-}
 
 /* ---- the loop -------------------------------------------------------------------------------------------------------- */
 /* The user's line, for nodes and guards made from here on. */
@@ -160,6 +66,7 @@ static int before_instruction(nxpy_loop *loop) {
     int op = loop->in.op;
     bool part_of_call = op == CALL || (op == PRECALL && loop->kw_names);
     if (!part_of_call) loop->group = loop->in.start;
+    if (loop == trace->root_loop) trace->root_at = loop->group;
     set_line(loop);
     if (loop == trace->root_loop && trace->point->marks.n) {
         const nxpy_mark *mark = mark_at(trace->point, loop->group);
@@ -180,7 +87,7 @@ static int catch_exception(nxpy_loop *loop) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "capture: an instruction failed without an exception");
     loop->kw_names = NULL;
     if (nxpy__stop_error(trace) < 0 && trace->stop) return -1;
-    if (!nxpy_catcher_find(&loop->view, loop->in.start, &catcher)) return loop == trace->root_loop ? stop_uncaught(trace) : -1;
+    if (!nxpy_catcher_find(&loop->view, loop->in.start, &catcher)) return loop == trace->root_loop ? nxpy__stop_uncaught(trace) : -1;
     if (trace->tracer.varies && loop->in.op != RAISE_VARARGS && loop->in.op != RERAISE) {
         PyErr_Clear(); /* a call that failed left nothing in the graph that would tell whether it fails for other sizes */
         nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "an error that may depend on sizes is caught");
@@ -289,11 +196,11 @@ static void set_line_back(nxpy_trace *trace, line_state was) {
     mine->source_line = was.line;
 }
 
-static PyObject *run_inlined(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame, bool throwing) {
+PyObject *nxpy__loop_inline(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame, bool throwing) {
     nxpy_link link;
     nxpy_loop loop = {.trace = trace, .frame = frame, .outer = trace->loop};
     if (trace->stop) {
-        stop_exception();
+        nxpy__stop_exception();
         return NULL;
     }
     if (nxpy_frame_enter(thread, frame, &link) < 0) {
@@ -312,30 +219,6 @@ static PyObject *run_inlined(nxpy_trace *trace, PyThreadState *thread, nxpy_fram
     nxpy_frame_leave(thread, &link);
     if (makes) return make_generator(trace, thread, frame);
     if (!trace->stop) set_line_back(trace, was); /* else it tells where */
-    if (done < 0 && trace->stop) stop_exception();
+    if (done < 0 && trace->stop) nxpy__stop_exception();
     return done < 0 ? NULL : loop.result;
-}
-
-/* ---- the hook ------------------------------------------------------------------------------------------------------------ */
-PyObject *nxpy__hook(PyThreadState *thread, nxpy_frame *frame, int throwing) {
-    nxpy_doing *doing = &nxpy__doing;
-    if (doing->paused || (!doing->trace && !doing->entering)) return nxpy_eval_default(thread, frame, throwing);
-    if (doing->trace) {
-        return run_inlined(doing->trace, thread, frame, throwing);
-    }
-    PyFunctionObject *function = nxpy_frame_function(frame);
-    nxpy_captured *owner = doing->entering;
-    nxpy_view view;
-    nxpy_frame_view(frame, &view);
-    bool fits = !throwing && nxpy_frame_next(frame) == 0 && !nxpy_thread_is_traced(thread) && (view.code->co_flags & CO_OPTIMIZED) &&
-                !(view.code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
-    if (!fits || (doing->function && doing->function != (PyObject *)function)) return nxpy_eval_default(thread, frame, throwing);
-    nxpy_root *root = nxpy__root_get(owner, function);
-    if (!root) return PyErr_Occurred() ? NULL : nxpy_eval_default(thread, frame, throwing);
-    nxpy_doing before = *doing;
-    *doing = (nxpy_doing){0};
-    PyObject *result = nxpy__drive(owner, root, thread, frame);
-    *doing = before;
-    if (doing->function) doing->entering = NULL; /* that one function's first frame only */
-    return result;
 }

@@ -1,0 +1,18 @@
+/* graphs: captured graphs and what is compiled of them, as Python objects. Everything runs with the interpreter's lock held. */
+#ifndef NXPY_GRAPHS_H
+#define NXPY_GRAPHS_H
+
+#include "bind/bind.h"
+
+typedef struct nxpy_graph { PyObject_HEAD nx_graph *graph; PyObject *attributes; PyObject *weak; } nxpy_graph; /* narthex._C.Graph */
+extern PyTypeObject nxpy_graph_type;
+PyObject *nxpy_graph_take(nx_graph *graph);               /* takes it, also on failure */
+typedef struct nxpy_compiled { /* narthex._C.CompiledGraph */
+    PyObject_HEAD
+    nx_compiled *compiled;
+    PyObject *attributes;
+    vectorcallfunc call;
+} nxpy_compiled;
+extern PyTypeObject nxpy_compiled_type;
+
+#endif

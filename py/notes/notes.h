@@ -1,0 +1,341 @@
+/* notes: what a trace knows and what becomes of it: the side table of objects, the guards that follow from using them, the
+ * effects on what existed before, the recipes of what lives on, how a trace stops, and what a listener hears of it.
+ *
+ * Words. root: a function that is compiled; point: a place in it where a trace can begin (instruction, stack depth);
+ * segment: one trace from a point to the return or to a break, with its guards, graph and recipe; note: what the tracer
+ * knows of an object; recipe: how to make the values that live on from the graph's results, from what the guards
+ * fetched and from constants. Everything here runs with the interpreter's lock held. */
+#ifndef NXPY_NOTES_H
+#define NXPY_NOTES_H
+
+#include "guard/guard.h"
+#include "dispatch/dispatch.h"
+#include "grad/grad.h"
+#include "ir/ir.h"
+
+typedef enum nxpy_break {
+    NXPY_BREAK_NOTHING = 0,
+#define NXPY_BREAK_ROW(code, why, mend) NXPY_BREAK_##code,
+#include "notes/breaks.def"
+#undef NXPY_BREAK_ROW
+    NXPY_N_BREAKS
+} nxpy_break;
+
+/* ---- recipes (recipe.c): a stack program that makes values -------------------------------------- */
+typedef enum nxpy_make {
+    NXPY_MAKE_RESULT, /* result n of the graph */
+    NXPY_MAKE_SLOT,   /* what the guards fetched into slot n */
+    NXPY_MAKE_CONST,  /* object */
+    NXPY_MAKE_NULL,   /* no object: an empty stack entry or an unbound local */
+    NXPY_MAKE_TUPLE,  /* of the last n values */
+    NXPY_MAKE_LIST,
+    NXPY_MAKE_DICT,   /* of the last n pairs */
+    NXPY_MAKE_METHOD, /* function, self */
+    NXPY_MAKE_CELL,   /* of one value */
+    NXPY_MAKE_FUNCTION, /* of closure, keyword defaults and defaults; object: (code, globals) */
+    NXPY_MAKE_SIZE,     /* a torch.Size of the last n values */
+    NXPY_MAKE_INT,      /* integer n of the fit */
+    NXPY_MAKE_SET,      /* of the last n values */
+    NXPY_MAKE_NAMED,    /* named tuple of class `object` from one tuple */
+    NXPY_MAKE_CALL,     /* object(the last n values) */
+    NXPY_MAKE_STATE,    /* last value.__setstate__(object) */
+    NXPY_MAKE_INSTANCE, /* of class `object`, without attributes */
+    NXPY_MAKE_ATTRIBUTE,/* the last value becomes attribute `object` of the one before */
+    NXPY_MAKE_KEEP,   /* remembers the last value as n */
+    NXPY_MAKE_AGAIN   /* what was remembered as n */
+} nxpy_make;
+typedef struct nxpy_step { uint8_t make; int n; PyObject *object; } nxpy_step; /* object owned */
+typedef struct nxpy_recipe {
+    NX_VEC(nxpy_step) steps;
+    int n_kept, n_values;   /* remembered; made at the end */
+} nxpy_recipe;
+
+/* ---- effects (effects.c): what a run changes in objects that existed before ----------------------- */
+typedef enum nxpy_effect_kind {
+    NXPY_EFFECT_FIELD,  /* attribute `key` of an instance or module */
+    NXPY_EFFECT_KEY,    /* of a dict: globals, an instance's __dict__ */
+    NXPY_EFFECT_CELL,
+    NXPY_EFFECT_APPEND, /* values behind the elements that a list had */
+    NXPY_EFFECT_LIST, NXPY_EFFECT_DICT, NXPY_EFFECT_SET /* all that it holds */
+} nxpy_effect_kind;
+typedef struct nxpy_effect { /* in a trace; all owned */
+    uint8_t kind;
+    PyObject *holder, *place; /* what is changed; the dict that holds its attributes, or itself */
+    PyObject *key, *old;      /* old: value, copy of a container; NULL: nothing was there */
+    Py_ssize_t n;             /* APPEND: elements before */
+} nxpy_effect;
+typedef struct nxpy_change { uint8_t kind; PyObject *key; } nxpy_change; /* in a segment; owned */
+
+/* ---- what is kept ------------------------------------------------------------------------------- */
+enum { NXPY_MAX_FITS = 16, NXPY_MAX_NUMBER_FITS = 32 };
+typedef struct nxpy_fit nxpy_fit; /* py/capture */
+
+/* A Python number that was another one at an earlier call. */
+typedef struct nxpy_given { int slot; bool keyed; nx_value traced; } nxpy_given; /* keyed: a call of the graph needs it as a constant */
+/* One number of the call from others: CHECKs must hold. */
+typedef struct nxpy_number_step {
+    nx_int_code code;
+    int to;                     /* place among the numbers */
+    int from[2];                /* places, -1: args; of INPUT and FLOAT: from[0] is the given one */
+    nx_value args[2];
+} nxpy_number_step;
+
+/* What autocast does on a thread. */
+typedef struct nxpy_autocast {
+    uint8_t enabled, dtype[NX_MAX_DEVICE_TYPES];
+    bool uncached;
+    int nesting;
+} nxpy_autocast;
+
+typedef struct nxpy_segment {
+    nxpy_guards guards;
+    int *inputs, n_inputs;      /* slots of the graph's inputs */
+    int *held, n_held;          /* slots that must live while the graph runs: inputs and those that the recipe returns */
+    int n_results;
+    PyObject *graph;            /* nxpy_graph; NULL when there is nothing to compute */
+    nxpy_fit *fits[NXPY_MAX_FITS]; /* newest hit first; owned */
+    int n_fits;
+    PyObject *shared;           /* what a backend of the user's own made for all shapes; owned or NULL */
+    int *varying, n_varying;    /* slots of the inputs whose sizes vary */
+    NX_VEC(nxpy_given) given;   /* the Python numbers that vary */
+    bool fitted;                /* something varies: its graph runs in fits */
+    int n_key;                  /* numbers in a fit's key */
+    int n_made;                 /* fits that were made for other numbers */
+    NX_VEC(nx_node *) sizes;    /* nodes of the graph: the numbers that the recipe makes */
+    NX_VEC(nxpy_number_step) steps; /* those that a call computes itself: its graph is the same for all of them */
+    NX_VEC(nx_open_number) open; /* and those of them that are inputs of the graph; open_at: where they stand in `sizes` */
+    NX_VEC(int) open_at;
+    bool ran;                   /* its frame has run it, so that a listener has heard of the first run */
+    nxpy_recipe recipe;         /* the return value, or the values of `targets` */
+    int n_returned;             /* of the recipe's values: the result or the targets; behind them two for each change */
+    NX_VEC(nxpy_change) changes;
+    int *targets;               /* at a break: places in the frame's locals and stack */
+    bool returns;
+    uint8_t grad_after;         /* the mode that it leaves; 0: the one that it found */
+    bool sets_autocast;         /* it leaves another autocast than it found */
+    nxpy_autocast autocast_after; /* then: that one; nesting: by how much more */
+    nxpy_break why;             /* at a break */
+    bool enters;                /* the breaking instruction calls a Python function: it may be a root of its own */
+    int first, last, depth;     /* at a break: the instruction's units, values on the stack before it */
+    PyObject *stepper;          /* see nxpy_frame_step */
+} nxpy_segment;
+
+enum { NXPY_GRAD_OFF = 1, NXPY_GRAD_ON };
+enum { NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32, NXPY_MAX_ALIKE = 4 };
+typedef struct nxpy_mark { int unit; nxpy_break why; bool enters; PyObject *text; } nxpy_mark; /* text owned */
+typedef struct nxpy_point {
+    int next, depth;
+    NX_VEC(nxpy_segment *) segments; /* newest hit first; owned */
+    int n_slots;                /* the most that one of their guards has */
+    bool dead;                  /* from here the function runs uncompiled */
+    bool busy;                  /* a trace from here runs, or its backend: whoever else comes meanwhile runs uncompiled */
+    NX_VEC(nxpy_mark) marks;    /* instructions of the root before which the graph must end */
+} nxpy_point;
+typedef struct nxpy_root {
+    PyObject *function, *code;  /* owned */
+    PyObject *defaults, *kwdefaults; /* owned or NULL: those that it had */
+    NX_VEC(nxpy_point *) points;
+} nxpy_root;
+
+typedef struct nxpy_captured {  /* narthex._C.CapturedFunction */
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *fn;               /* as given */
+    PyObject *function, *self;  /* the Python function in it and what it is bound to; NULL: none */
+    bool is_object;             /* fn is one with a __call__: which function that is, is found at each call */
+    PyObject *backend, *name, *dict, *weak;
+    bool fullgraph, warned, shares; /* shares: the backend gets one graph for all shapes, see fit.c */
+    int dynamic;                /* 1, 0; -1: sizes that were seen to change */
+    int running;                /* calls that are under way: their segments must live */
+    NX_VEC(nxpy_root *) roots;  /* in the order in which they were met */
+    PyObject *graphs, *recompiles; /* lists */
+    int n_graphs;
+} nxpy_captured;
+extern PyTypeObject nxpy_captured_type;
+
+/* ---- a trace ------------------------------------------------------------------------------------ */
+typedef enum nxpy_note_kind { NXPY_NOTE_SOURCE, NXPY_NOTE_BORN, NXPY_NOTE_FAKE, NXPY_NOTE_FIXED } nxpy_note_kind;
+typedef struct nxpy_note {
+    PyObject *object;           /* owned */
+    nxpy_note_kind kind;        /* existed before; born in the trace; a fake tensor; existed before and never changes */
+    int slot;                   /* SOURCE: where the guards fetch it; FAKE of an input: the same */
+    PyObject *fake;             /* what stands for this tensor in the trace; owned or NULL */
+    bool touched, elements;     /* guards on the value exist; its elements are noted */
+    bool is_input;
+    bool by_parts;              /* a function, method or partial that was another one before: its parts are guarded, not it */
+    bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
+    PyObject *real;             /* FAKE of an input: the tensor; lent */
+    int born_at;                /* BORN: unit of the root's instruction that made it */
+} nxpy_note;
+
+typedef struct nxpy_opened { int slot; PyObject *number; } nxpy_opened; /* the slot's number is left open as this one; lent by its note */
+
+typedef struct nxpy_loop nxpy_loop;
+typedef struct nxpy_trace {
+    nxpy_captured *owner;
+    nxpy_root *root;
+    nxpy_point *point;
+    nxpy_segment *segment;      /* being made */
+    nx_graph *graph;            /* owned until the segment has it */
+    nx_tracer tracer;
+    uint64_t included_before;
+    bool grad_at_start;
+    nxpy_autocast autocast_at_start;
+    int64_t autocast_guard;     /* the same as guards know it */
+    NX_VEC(nxpy_note) notes;
+    nx_map index;               /* object -> number of its note + 1 */
+    NX_VEC(nxpy_effect) effects;
+    NX_VEC(int) inputs;         /* notes of tensors that are graph inputs, in order */
+    nxpy_loop *root_loop, *loop;/* the root's, the innermost one */
+    int root_at;                /* first unit of the root's instruction */
+    nxpy_break stop;            /* sticky: nothing goes on when set */
+    bool clean;                 /* the root's frame is as it was before the instruction */
+    bool stop_enters;
+    PyObject *stop_text;        /* more about it, owned or NULL */
+    PyObject *error[3];         /* exception that stopped it */
+    PyObject *traceback;        /* what its exceptions have: a real one, of which nothing is read; owned or NULL */
+    int depth;                  /* of inlined calls */
+    int n_handling, raised_at;  /* exceptions that the root is handling; where it raised the outermost of them */
+    const char *unmakeable;     /* what that is */
+    int unmakeable_at;          /* -1, or unit of the root's instruction that made a value which no recipe can make */
+    int64_t n_instructions;
+    PyObject *file, *function;  /* user's line now; lent from its code */
+    int line;
+    NX_VEC(nxpy_opened) opened;
+    PyObject *events;           /* list of what a listener hears when the trace is over, owned or NULL */
+    PyObject *sources;          /* file -> lines, read when the trace is over; owned or NULL */
+    PyObject *ask;              /* what must be found when the trace is over (specials.c); owned or NULL */
+    PyObject *answers;          /* dict of such questions that were answered, of all tries; lent */
+    bool holds_signals;
+} nxpy_trace;
+
+/* What this thread is doing. The only state of capture besides the objects, with the log's callable and the hook's count. */
+typedef struct nxpy_doing {
+    nxpy_trace *trace;          /* a trace runs */
+    nxpy_captured *entering;    /* the next frame of `function` is a root of this one */
+    PyObject *function;         /* NULL: any function's (a break that entered a Python function) */
+    int paused;                 /* our own Python code runs: hands off */
+} nxpy_doing;
+extern _Thread_local nxpy_doing nxpy__doing;
+/* torch._dynamo.config. */
+typedef struct nxpy_settings {
+    int max_segments;           /* of a point; then it runs uncompiled where none fits */
+    bool automatic;             /* what was seen to change is left open */
+    bool open_first;            /* all sizes are left open from the start */
+    bool fails_at_limit;        /* instead of running uncompiled */
+} nxpy_settings;
+extern nxpy_settings nxpy__settings;
+
+/* ---- state.c: how a trace stops ------------------------------------------------------------------ */
+void nxpy__stop_exception(void); /* sets the one that stands for a stop, if none is set */
+int nxpy__stop_uncaught(nxpy_trace *trace); /* the set exception is not caught by the traced program, or none of its own; -1 */
+int nxpy__stop(nxpy_trace *trace, nxpy_break why, const char *format, ...); /* before any effect; always -1 */
+/* What a handler returns for the set exception, always -1: the program's own may be caught by it, lack of memory and such
+ * stop the trace. */
+int nxpy__stop_error(nxpy_trace *trace);
+/* The traceback of an exception of the trace, whose frames hold fakes: whoever looks into it ends the graph before the
+ * exception. Lent; NULL: an exception. */
+PyObject *nxpy__traceback(nxpy_trace *trace);
+nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* for nx_tracer.unknown */
+nx_status nxpy__stop_refused(nx_tracer *tracer, const nx_op *op, const char *why);
+
+/* ---- sources.c: the side table ------------------------------------------------------------------ */
+nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object);         /* lent until the next note is made */
+nxpy_note *nxpy__note_add(nxpy_trace *trace, PyObject *object, nxpy_note_kind kind, int slot);
+/* The value to work with: constants and what was born as they are, tensors as their fake; guards what it was. Lent; NULL: stopped. */
+PyObject *nxpy__use(nxpy_trace *trace, PyObject *object);
+/* Takes what C code returned into the table. 0 or -1: stopped. */
+int nxpy__admit(nxpy_trace *trace, PyObject *object);
+/* A value fetched by a new row (or the same one as before). 0 or -1. */
+int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value);
+int nxpy__fixed(nxpy_trace *trace, PyObject *object); /* notes what has no source as FIXED; constants pass; 0 or -1 */
+int nxpy__born(nxpy_trace *trace, PyObject *object);  /* the same as BORN; NULL passes */
+/* The same for a number that the caller goes on with: *value becomes an open one (lent) if it was another number at an earlier call. */
+int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject **value);
+int nxpy__check(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, int64_t n); /* adds a checking row once */
+/* The class holds under this name what it holds now, or nothing; nothing is read of it. 0 or -1. */
+int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *name);
+/* The only element of an input that nothing has written, guarded: 1, *out is a new number; 0: not told, or it was another one at an
+ * earlier call and may be anything (`few`: it has few values, so that a segment for each is right); -1: stopped. */
+int nxpy__element(nxpy_trace *trace, PyObject *fake, bool few, PyObject **out);
+int nxpy__slot_of(nxpy_trace *trace, PyObject *object);                  /* slot of a noted object, making a FIXED row if needed; -1 */
+int nxpy__note_elements(nxpy_trace *trace, PyObject *container);         /* of a list, tuple or dict that existed before */
+/* What dict holds under key, guarded by that key alone if it existed before. Lent, NULL when nothing. 0 or -1. */
+int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out);
+bool nxpy__is_open(nxpy_trace *trace, PyObject *dict, PyObject *key); /* what the dict held under key is a number that is left open */
+bool nxpy__is_born(nxpy_trace *trace, PyObject *object);
+bool nxpy__is_fake(nxpy_trace *trace, PyObject *object);
+int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function);  /* before it is inlined */
+void nxpy__notes_free(nxpy_trace *trace);
+
+/* ---- kinds.c: kinds of objects ---------------------------------------------------------------------- */
+bool nxpy__plain_tuple(PyObject *object);   /* a tuple, or a named tuple that is read as one */
+bool nxpy__is_iterator(PyObject *object);   /* of CPython's own, that a recipe can make again, or a generator */
+bool nxpy__is_exception(PyObject *object);
+bool nxpy__is_view(PyObject *object);       /* keys, values or items of a dict */
+bool nxpy__is_c_container(PyObject *object); /* deque, OrderedDict, defaultdict */
+static inline bool nxpy__is_dict(PyObject *o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); } /* that is read as one */
+int nxpy__use_as_key(nxpy_trace *trace, PyObject *object); /* one that existed before is guarded by its identity; 0 or -1 */
+bool nxpy__is_enum(PyObject *object);       /* a member of an enumeration that C code compares */
+bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
+bool nxpy__are_keys(PyObject *tuple);
+int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
+/* Of functools; EnumMeta; of types. */
+extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__union_type, *nxpy__namespace_type;
+extern PyTypeObject *nxpy__partial_type, *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
+int nxpy__kinds_init(void);
+
+/* ---- recipe.c ----------------------------------------------------------------------------------- */
+/* Adds the steps that make `value`. 1: done; 0: it cannot be made again; -1: an exception. Graph results that it needs
+ * are appended to `results`. */
+typedef struct nxpy_results { NX_VEC(nx_value) nodes; NX_VEC(int) kept; } nxpy_results; /* kept: notes, in order of KEEP */
+int nxpy__recipe_add(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value);
+/* Fills out[recipe->n_values] with new references (NULL for empty ones). -1 with an exception: nothing is left in out. */
+int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const nx_value *numbers, PyObject **out);
+void nxpy__recipe_free(nxpy_recipe *recipe);
+
+int nxpy__recipe_add_contents(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *container, Py_ssize_t from);
+
+/* ---- effects.c ---------------------------------------------------------------------------------- */
+/* Each does the change (value NULL: deletes) and remembers how to undo it. 0 or -1. */
+int nxpy__write_field(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value);
+int nxpy__write_global(nxpy_trace *trace, PyObject *globals, PyObject *name, PyObject *value);
+int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value);
+int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value); /* of a list or dict */
+int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends); /* the caller changes it; born ones pass */
+bool nxpy__was_written(nxpy_trace *trace, PyObject *object, PyObject *key); /* key NULL: a cell or container itself */
+bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object);
+Py_ssize_t nxpy__size_before(nxpy_trace *trace, PyObject *list); /* elements that are not the trace's */
+void nxpy__effects_undo(nxpy_trace *trace);
+int nxpy__effects_finish(nxpy_trace *trace, nxpy_results *results); /* into the segment; as nxpy__recipe_add */
+/* A row that keeps the first n_first of these apart from each other and from the rest. 0, or -1 with an exception. */
+int nxpy__apart_row(nxpy_trace *trace, nxpy_row_code code, const nxpy_apart_part *parts, int n, int n_first);
+int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made); /* takes made; -1 with an exception */
+
+/* ---- small things --------------------------------------------------------------------------------- */
+/* A tensor like `real` without elements, that requires grad as it does. */
+nx_status nxpy__fake_new(const nx_tensor *real, nx_tensor **out);
+static inline bool nxpy__is_tuple(PyObject *o) { return PyTuple_CheckExact(o) || Py_IS_TYPE(o, &nxpy_size_type); }
+
+/* ---- log.c -------------------------------------------------------------------------------------- */
+extern PyObject *nxpy__log; /* NULL: none */
+/* Py_BuildValue of a dict; errors are printed. While a trace runs, no Python code may: it is told when the trace is over. */
+void nxpy__log_event(const char *event, const char *format, ...);
+void nxpy__log_flush(nxpy_trace *trace);
+#define NXPY_LOG(...) do { if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_event(__VA_ARGS__); } while (0)
+void nxpy__log_start(nxpy_trace *trace);
+void nxpy__log_input(nxpy_trace *trace, int slot, const char *name, PyObject *fake, uint64_t varying);
+void nxpy__log_guards(nxpy_trace *trace);
+/* The user's line, stripped, for a trace (context) that is over: reading files lets other threads in. New reference. */
+PyObject *nxpy__line_text(void *context, PyObject *file, int line);
+/* Python code of ours runs in the middle of a trace: not traced, not recorded, its exception not the user's. */
+typedef struct nxpy_aside { uint64_t included, excluded; PyObject *error[3]; } nxpy_aside;
+nxpy_aside nxpy__aside_begin(void);
+void nxpy__aside_end(nxpy_aside aside);
+const char *nxpy__break_name(nxpy_break why);
+const char *nxpy__break_why(nxpy_break why);
+const char *nxpy__break_mend(nxpy_break why);
+PyObject *nxpy__set_log(PyObject *module, PyObject *callable);
+PyObject *nxpy__stack_summary(PyThreadState *thread); /* list of (file, line, function), outermost first */
+
+#endif
