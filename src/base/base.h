@@ -103,6 +103,18 @@ typedef struct nx_map { struct nx_map_slot { const void *key; void *value; } *sl
 void *nx_map_get(const nx_map *map, const void *key); /* NULL when absent */
 nx_status nx_map_set(nx_map *map, const void *key, void *value);
 void nx_map_free(nx_map *map);
+/* Which number a pointer was given first. A few pointers need no memory, so that what lies on a stack costs a run little. */
+enum { NX_NUMBERS_FEW = 16 };
+typedef struct nx_numbers { nx_map more; int n, numbers[NX_NUMBERS_FEW]; const void *few[NX_NUMBERS_FEW]; } nx_numbers;
+static inline void nx_numbers_start(nx_numbers *numbers) {
+    numbers->n = 0;
+    numbers->more = (nx_map){0};
+}
+int nx_numbers_find(const nx_numbers *numbers, const void *key); /* -1: none */
+nx_status nx_numbers_add(nx_numbers *numbers, const void *key, int number, int *first); /* first: which it has now; NULL: whatever */
+static inline void nx_numbers_free(nx_numbers *numbers) {
+    if (numbers->more.room) nx_map_free(&numbers->more);
+}
 
 /* ---- text ------------------------------------------------------------------------------------------ */
 /* A growing string. After a failed append `failed` stays set and the rest is ignored. */

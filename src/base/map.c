@@ -37,3 +37,31 @@ void nx_map_free(nx_map *map) {
     nx_free(map->slots);
     *map = (nx_map){0};
 }
+
+int nx_numbers_find(const nx_numbers *numbers, const void *key) {
+    if (numbers->n > NX_NUMBERS_FEW) return (int)(intptr_t)nx_map_get(&numbers->more, key) - 1;
+    for (int i = 0; i < numbers->n; i++) {
+        if (numbers->few[i] == key) return numbers->numbers[i];
+    }
+    return -1;
+}
+
+static nx_status add_to_map(nx_numbers *numbers, const void *key, int number) {
+    for (int i = 0; i < NX_NUMBERS_FEW && numbers->n == NX_NUMBERS_FEW; i++)
+        NX_TRY(nx_map_set(&numbers->more, numbers->few[i], (void *)(intptr_t)(numbers->numbers[i] + 1)));
+    return nx_map_set(&numbers->more, key, (void *)(intptr_t)(number + 1));
+}
+
+nx_status nx_numbers_add(nx_numbers *numbers, const void *key, int number, int *first) {
+    int found = nx_numbers_find(numbers, key);
+    if (first) *first = found < 0 ? number : found;
+    if (found >= 0) return NX_OK;
+    if (numbers->n >= NX_NUMBERS_FEW) {
+        NX_TRY(add_to_map(numbers, key, number));
+    } else {
+        numbers->few[numbers->n] = key;
+        numbers->numbers[numbers->n] = number;
+    }
+    numbers->n++;
+    return NX_OK;
+}

@@ -3,6 +3,8 @@
  * they mention; the launches themselves are kept by the device. */
 #include "device/private.h"
 
+#include <stdlib.h>
+
 nx_status nx_capture_begin(nx_device device) {
     nx_thread *thread = nx_thread_get();
     const nx_device_api *api = nx_device_get_api(device.type);
@@ -116,18 +118,36 @@ static nx_storage *find_unused(nx_device device, size_t bytes, uint32_t *capture
 
 __attribute__((constructor)) static void start(void) { nx_storage_of_capture = find_unused; }
 
-size_t nx_capture_kept_bytes(const nx_span *slots, int n_slots) {
+static int by_base(const void *a, const void *b) {
+    const char *x = ((const nx_span *)a)->base, *y = ((const nx_span *)b)->base;
+    return x < y ? -1 : x > y;
+}
+
+/* slots: by address. */
+static bool lies_in_slot(const nx_span *slots, int n_slots, const nx_storage *storage) {
+    const char *data = storage->data;
+    int low = 0, high = n_slots;
+    while (low < high) { /* the first slot that begins behind data */
+        int middle = (low + high) / 2;
+        if ((const char *)slots[middle].base <= data) low = middle + 1;
+        else high = middle;
+    }
+    return low > 0 && data + storage->bytes <= (const char *)slots[low - 1].base + slots[low - 1].bytes;
+}
+
+nx_status nx_capture_kept_bytes(const nx_span *slots, int n_slots, size_t *out) {
     const struct nx_recorder *recorder = nx_thread_get()->recorder;
-    size_t bytes = 0;
-    if (recorder == NULL || recorder->failed) return 0;
+    *out = 0;
+    if (recorder == NULL || recorder->failed) return NX_OK;
+    size_t room = sizeof *slots * (size_t)(n_slots + 1);
+    nx_span *sorted = nx_alloc(room);
+    if (sorted == NULL) return nx_fail_memory(room);
+    if (n_slots) memcpy(sorted, slots, sizeof *slots * (size_t)n_slots);
+    qsort(sorted, (size_t)n_slots, sizeof *sorted, by_base);
     for (int i = 0; i < recorder->storages.room; i++) {
         const nx_storage *storage = recorder->storages.slots[i].key;
-        bool in_slot = storage == NULL;
-        for (int s = 0; s < n_slots && !in_slot; s++) {
-            const char *base = slots[s].base, *data = storage->data;
-            in_slot = data >= base && data + storage->bytes <= base + slots[s].bytes;
-        }
-        if (!in_slot) bytes += storage->bytes;
+        if (storage && !lies_in_slot(sorted, n_slots, storage)) *out += storage->bytes;
     }
-    return bytes;
+    nx_free(sorted);
+    return NX_OK;
 }

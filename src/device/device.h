@@ -43,7 +43,7 @@ void nx_capture_destroy(nx_device device, void *graph);
 bool nx_capture_active(nx_device device);
 int nx_capture_n_launches(void);                        /* of this thread's capture, so far */
 /* Bytes of the storages that this thread's capture mentions outside the slots: what its graph will keep. */
-size_t nx_capture_kept_bytes(const nx_span *slots, int n_slots);
+NX_MUST_USE nx_status nx_capture_kept_bytes(const nx_span *slots, int n_slots, size_t *out);
 /* A kernel call that is made many times with the same arguments but for where their elements lie: what its kernel has found
  * out of them once. run() reads the addresses where the arguments have them, and cannot fail. */
 typedef struct nx_bound nx_bound;

@@ -13,6 +13,7 @@ typedef struct task {
     int pending;             /* edges that have not delivered yet */
     int first_capture;       /* of the chosen inputs, -1 */
     bool reached, runs;      /* from the roots; leads to what is asked for */
+    bool is_root;            /* nothing leads to it, and it is ready */
     nx_tensor *one, **many;  /* gradients so far: one when the node has one result */
 } task;
 typedef struct visit { int task, edge; } visit;
@@ -404,9 +405,9 @@ static nx_status run_all(nx__run *run, const nx_edge *roots, int n_roots) {
     }
     for (int i = 0; i < n_roots; i++) {
         int at = find_task(run, roots[i].node);
-        bool again = false;
-        for (int k = 0; k < run->n_ready; k++) again = again || run->ready[k] == at;
-        if (run->tasks[at].pending == 0 && !again) push_ready(run, at);
+        if (run->tasks[at].pending > 0 || run->tasks[at].is_root) continue;
+        run->tasks[at].is_root = true;
+        push_ready(run, at);
     }
     int64_t elements = 0;
     while (run->n_ready > 0) {

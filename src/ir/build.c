@@ -27,16 +27,9 @@ nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out) {
     return nx_fake_new(&meta, tensor->offset, out);
 }
 
-static nx_node *after_placeholders(const nx_graph *graph) {
-    nx_node *node = graph->first;
-    if (graph->last && graph->last->kind == NX_NODE_PLACEHOLDER) return NULL;
-    while (node && node->kind == NX_NODE_PLACEHOLDER) node = node->next;
-    return node;
-}
-
 nx_status nx_graph_input_like(nx_graph *graph, const char *name, const char *target, nx_tensor *fake,
                               nx_node **out) {
-    nx_node *node, *where = after_placeholders(graph);
+    nx_node *node, *where = graph->last_input ? graph->last_input->next : graph->first;
     nx_status status;
     if (where)
         status = nx_graph_insert_before(where, NX_NODE_PLACEHOLDER, name, NULL, target, NULL, 0, &node);

@@ -154,7 +154,10 @@ static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, c
     }
     link_node(graph, node, where);
     node->order = graph->n_nodes++;
-    if (kind == NX_NODE_PLACEHOLDER) graph->n_inputs++;
+    if (kind == NX_NODE_PLACEHOLDER) {
+        graph->n_inputs++;
+        if (node->previous == graph->last_input) graph->last_input = node;
+    }
     *out = node;
     return NX_OK;
 }
@@ -181,6 +184,7 @@ void nx_node_erase(nx_node *node) {
     nx__name_set_node(graph, node->name, NULL);
     graph->n_nodes--;
     if (node->kind == NX_NODE_PLACEHOLDER) graph->n_inputs--;
+    if (node == graph->last_input) graph->last_input = node->previous;
     release_node(node);
 }
 

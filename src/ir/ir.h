@@ -39,6 +39,7 @@ struct nx_graph {
     int n_nodes;
     nx_graph_level level;
     int n_inputs;
+    nx_node *last_input;     /* of the placeholders at the beginning, which keep their order; NULL: none */
     void *name_table;        /* of name.c */
     void *arena;             /* of arena.c: nodes and all that they consist of */
     nx_use *free_uses;       /* given back, to be used again */

@@ -143,14 +143,15 @@ static nx_status trace_begin(trace *t, const nx_graph *source, const char *forma
 
 /* Which outputs are one tensor: in a functional graph two tensors over one memory may have become one value. */
 static nx_status find_same_outputs(nx_aot *aot, const trace *t) {
-    nx_map first = {0}; /* output -> its place plus one */
+    nx_numbers seen;
     nx_status status = NX_OK;
+    nx_numbers_start(&seen);
     for (int i = 0; i < t->n_outputs && status == NX_OK; i++) {
-        intptr_t at = (intptr_t)nx_map_get(&first, t->outputs[i]);
-        aot->same_as_output[i] = (int)at - 1;
-        if (at == 0) status = nx_map_set(&first, t->outputs[i], (void *)(intptr_t)(i + 1));
+        int first = i;
+        status = nx_numbers_add(&seen, t->outputs[i], i, &first);
+        aot->same_as_output[i] = first < i ? first : -1;
     }
-    nx_map_free(&first);
+    nx_numbers_free(&seen);
     return status;
 }
 
@@ -224,25 +225,27 @@ static nx_tensor *forward_result(const nx_aot *aot, const trace *t, int i) {
 
 /* The output is an input or a view of one. What was detached from an input lies in its memory only: it has a history of
  * its own once it is written. */
-static bool has_history_of_input(const trace *t, const nx_tensor *tensor) {
-    const nx_tensor *owner = tensor->base ? tensor->base : tensor;
-    for (int i = 0; i < t->n_inputs; i++) {
-        if (t->inputs[i] == owner) return true;
-    }
-    return false;
+static bool has_history_of_input(const nx_numbers *inputs, const nx_tensor *tensor) {
+    return nx_numbers_find(inputs, tensor->base ? tensor->base : tensor) >= 0;
 }
 
 /* An output that is a view of an input has that input's history, one that stands twice has one gradient. A written
  * input may have kept its history: through detach() only its elements change. */
-static void find_roots(nx_aot *aot, const trace *t) {
+static nx_status find_roots(nx_aot *aot, const trace *t) {
+    nx_numbers inputs;
+    nx_status status = NX_OK;
+    nx_numbers_start(&inputs);
+    for (int i = 0; i < t->n_inputs && status == NX_OK; i++) status = nx_numbers_add(&inputs, t->inputs[i], i, NULL);
     for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) {
         const nx_tensor *result = forward_result(aot, t, i);
         bool keeps = i >= aot->n_outputs && nx_grad_is_stand_in(result);
-        bool differs = i < aot->n_outputs ? !has_history_of_input(t, result) && aot->same_as_output[i] < 0 : !keeps;
+        bool differs = i < aot->n_outputs ? !has_history_of_input(&inputs, result) && aot->same_as_output[i] < 0 : !keeps;
         if (i >= aot->n_outputs) aot->keeps_history[i - aot->n_outputs] = keeps;
         aot->output_requires_grad[i] = nx_tensor_requires_grad(result) && differs;
         aot->n_tangents += aot->output_requires_grad[i];
     }
+    nx_numbers_free(&inputs);
+    return status;
 }
 
 static nx_status add_tangents(nx_aot *aot, trace *t, nx_tensor **roots, nx_tensor **tangents) {
@@ -323,7 +326,7 @@ static nx_status make_joint(nx_aot *aot, const nx_graph *captured, const wishes 
     nx_status status = trace_begin(&t, captured, "primals_%d", wanted);
     if (status != NX_OK) goto fail;
     NX_TRY_FAIL(find_same_outputs(aot, &t));
-    find_roots(aot, &t);
+    NX_TRY_FAIL(find_roots(aot, &t));
     if (aot->n_tangents == 0) goto fail; /* nothing to differentiate: no joint graph */
     NX_TRY_FAIL(trace_backward(aot, &t, wanted->requires_grad));
     NX_TRY_FAIL(functionalise_joint(aot, t.graph));

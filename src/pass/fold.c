@@ -58,19 +58,25 @@ static const nx_value *folded(const nx_node *node) {
     return NULL;
 }
 
-static nx_status fold_node(nx_node *node) {
+/* is: by order, what a node before it is in the end. */
+static nx_status fold_node(nx_node *node, nx_value *is) {
     const nx_value *with = folded(node);
     if (with == NULL) return NX_OK;
-    for (const nx_value *further = folded(with->node); further; further = folded(with->node)) with = further;
-    return nx_node_replace_result_if(node, 0, with->node, with->n, is_unmarked);
+    nx_value *own = &is[node->order];
+    *own = is[with->node->order].tag == NX_TAG_NODE ? is[with->node->order] : *with;
+    return nx_node_replace_result_if(node, 0, own->node, own->n, is_unmarked);
 }
 
 nx_status nx__do_fold(nx_graph *graph) {
-    nx_status status = NX_OK;
+    nx_graph_number(graph);
+    size_t bytes = sizeof(nx_value) * (size_t)(graph->n_nodes + 1);
+    nx_value *is = nx_alloc_zeroed(bytes);
+    nx_status status = is ? NX_OK : nx_fail_memory(bytes);
     mark_results(graph);
     for (nx_node *node = graph->first; node && status == NX_OK; node = node->next) {
-        if (node->op && node->uses) status = fold_node(node);
+        if (node->op && node->uses) status = fold_node(node, is);
     }
     for (nx_node *node = graph->first; node; node = node->next) node->data = NULL;
+    nx_free(is);
     return status;
 }

@@ -437,16 +437,20 @@ nx_status nx__find_writes(const nx_graph *graph, bool *any) {
 static nx_status describe_unwritten(const nx_graph *graph, nx__aliases *aliases) {
     const nx_node *output = nx_graph_output_node(graph);
     NX_TRY(new_aliases(output->n_args, graph->n_inputs, aliases));
+    size_t bytes = sizeof(int) * (size_t)graph->n_nodes;
+    int *input_of = nx_alloc(bytes); /* by order: whose memory it lies in, -1 */
+    if (input_of == NULL) return nx_fail_memory(bytes);
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        bool is_view = node->op && node->op->def->kind == NX_KIND_VIEW && node->args[0].tag == NX_TAG_NODE;
+        int own = node->kind == NX_NODE_PLACEHOLDER ? node->order : -1; /* they stand first */
+        input_of[node->order] = is_view ? input_of[node->args[0].node->order] : own;
+    }
     for (int i = 0; i < output->n_args; i++) {
         const nx_node *node = output->args[i].node;
-        bool is_view = false;
-        while (node->op && node->op->def->kind == NX_KIND_VIEW && node->args[0].tag == NX_TAG_NODE) {
-            node = node->args[0].node;
-            is_view = true;
-        }
-        aliases->alias_of[i] = node->kind == NX_NODE_PLACEHOLDER ? node->order : -1; /* they stand first */
-        aliases->same_as_input[i] = node->kind == NX_NODE_PLACEHOLDER && !is_view;
+        aliases->alias_of[i] = input_of[node->order];
+        aliases->same_as_input[i] = node->kind == NX_NODE_PLACEHOLDER;
     }
+    nx_free(input_of);
     return NX_OK;
 }
 

@@ -9,7 +9,7 @@ typedef struct recording {
     nx_tensor **inputs, **results; /* of the one run; owned */
     uint32_t *versions;            /* of the inputs before it */
     nx_span *slots;
-    nx_storage **blocks;           /* storage of block b; lent */
+    nx_numbers inputs_in, blocks_in, seen; /* by memory: the input, the block; by tensor: the result */
 } recording;
 
 static void fill_meta(nx_meta *meta, const nx_array *a) {
@@ -60,6 +60,7 @@ static nx_status make_inputs(recording *r, nx_graph *graph) {
         NX_TRY(make_input(r->replay, i, node, &r->inputs[i]));
         r->versions[i] = nx_tensor_version(r->inputs[i]);
         r->slots[i] = (nx_span){r->inputs[i]->a.data, r->replay->inputs[i].bytes};
+        NX_TRY(nx_numbers_add(&r->inputs_in, nx_storage_memory(r->inputs[i]->storage), i, NULL));
         i++;
     }
     return NX_OK;
@@ -67,31 +68,15 @@ static nx_status make_inputs(recording *r, nx_graph *graph) {
 
 /* ---- where results lie --------------------------------------------------------------------------------- */
 
-static int find_input(const recording *r, const nx_storage *storage) {
-    for (int i = 0; i < r->replay->n_inputs; i++) {
-        if (nx_storage_memory(r->inputs[i]->storage) == nx_storage_memory(storage)) return i;
-    }
-    return -1;
-}
-
 /* The block of `storage`, a new one if it has none yet. */
-static int block_of(recording *r, nx_storage *storage) {
+static nx_status block_of(recording *r, nx_storage *storage, int *out) {
     nx_replay *replay = r->replay;
-    for (int b = 0; b < replay->n_blocks; b++) {
-        if (r->blocks[b] == storage) return b;
-    }
+    NX_TRY(nx_numbers_add(&r->blocks_in, storage, replay->n_blocks, out));
+    if (*out < replay->n_blocks) return NX_OK;
     int b = replay->n_blocks++;
-    r->blocks[b] = storage;
     replay->blocks[b].bytes = storage->bytes;
     r->slots[replay->n_inputs + b] = (nx_span){storage->data, storage->bytes};
-    return b;
-}
-
-static int find_same(const recording *r, int k) {
-    for (int j = 0; j < k; j++) {
-        if (r->results[j] == r->results[k]) return j;
-    }
-    return -1;
+    return NX_OK;
 }
 
 static nx_status describe_input(const recording *r, int i, nx_tensor *tensor, nx__replay_result *result) {
@@ -109,9 +94,10 @@ static nx_status describe_result(recording *r, int k) {
     nx__replay_result *result = &r->replay->results[k];
     nx_tensor *tensor = r->results[k];
     if (tensor == NULL) return NX_OK; /* None */
-    int same = find_same(r, k), input = tensor->storage ? find_input(r, tensor->storage) : -1;
+    int same, input = tensor->storage ? nx_numbers_find(&r->inputs_in, nx_storage_memory(tensor->storage)) : -1;
+    NX_TRY(nx_numbers_add(&r->seen, tensor, k, &same));
     fill_meta(&result->meta, &tensor->a);
-    if (same >= 0) {
+    if (same < k) {
         result->kind = NX__RESULT_SAME;
         result->of = same;
         return NX_OK;
@@ -119,7 +105,7 @@ static nx_status describe_result(recording *r, int k) {
     if (tensor->storage == NULL) return nx_fail(NX_RUNTIME, "replay: result %d has no memory", k);
     if (input >= 0) return describe_input(r, input, tensor, result);
     result->kind = NX__RESULT_BLOCK;
-    result->of = block_of(r, tensor->storage);
+    NX_TRY(block_of(r, tensor->storage, &result->of));
     r->replay->blocks[result->of].n_results++;
     result->meta.offset = tensor->offset;
     result->is_whole = tensor->offset == 0 && tensor->storage->bytes == nx_meta_bytes(&result->meta);
@@ -158,7 +144,8 @@ static nx_status capture(recording *r) {
     if (status == NX_OK) status = describe(r);
     int n_slots = status == NX_OK ? replay->n_inputs + replay->n_blocks : 0;
     replay->n_launches = nx_capture_n_launches();
-    replay->pool_bytes = nx_capture_kept_bytes(r->slots, n_slots);
+    nx_status told = nx_capture_kept_bytes(r->slots, n_slots, &replay->pool_bytes);
+    if (status == NX_OK) status = told;
     nx_thread *thread = nx_thread_get();
     char message[sizeof thread->message];
     if (status != NX_OK) memcpy(message, thread->message, sizeof message); /* the first failure is told */
@@ -206,14 +193,13 @@ static nx_status new_replay(const nx_graph *graph, nx_device device, nx_replay *
 static nx_status new_recording(nx_replay *replay, recording *r) {
     size_t n_in = (size_t)replay->n_inputs, n_out = (size_t)replay->n_results;
     size_t bytes =
-        sizeof(nx_span) * (n_in + n_out) + sizeof(void *) * (n_in + 2 * n_out) + sizeof(uint32_t) * n_in;
+        sizeof(nx_span) * (n_in + n_out) + sizeof(void *) * (n_in + n_out) + sizeof(uint32_t) * n_in;
     char *at = nx_alloc_zeroed(bytes + 1);
     if (at == NULL) return nx_fail_memory(bytes);
     *r = (recording){.replay = replay, .slots = (nx_span *)at};
     r->inputs = (nx_tensor **)(r->slots + n_in + n_out);
     r->results = r->inputs + n_in;
-    r->blocks = (nx_storage **)(r->results + n_out);
-    r->versions = (uint32_t *)(r->blocks + n_out);
+    r->versions = (uint32_t *)(r->results + n_out);
     return NX_OK;
 }
 
@@ -228,6 +214,9 @@ nx_status nx_replay_new(nx_graph *graph, const int *result_of, nx_device device,
         if (status == NX_OK) status = capture_aside(&r);
         for (int i = 0; i < replay->n_inputs; i++) nx_tensor_unref(r.inputs[i]);
         for (int k = 0; k < replay->n_results; k++) nx_tensor_unref(r.results[k]);
+        nx_numbers_free(&r.inputs_in);
+        nx_numbers_free(&r.blocks_in);
+        nx_numbers_free(&r.seen);
         nx_free(r.slots);
     }
     if (status == NX_OK) *out = replay;
