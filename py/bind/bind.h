@@ -37,8 +37,6 @@ static inline bool nxpy_tensor_check(PyObject *o) {
     return NX_LIKELY(is_usual) || PyObject_TypeCheck(o, &nxpy_tensor_type);
 }
 static inline nx_tensor *nxpy_tensor_get(PyObject *o) { return ((nxpy_tensor *)o)->tensor; } /* lent */
-/* Equal for tensors in one memory. */
-static inline const nx_storage *nxpy_memory_of(PyObject *o) { return nx_storage_memory(nxpy_tensor_get(o)->storage); }
 /* The Python object of `tensor`; takes the caller's reference. New reference; NULL with an exception. */
 PyObject *nxpy_tensor_take(nx_tensor *tensor);
 /* The same for a lent tensor. */

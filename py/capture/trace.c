@@ -127,7 +127,7 @@ static bool inputs_share_memory(const nxpy_trace *trace, const frame_copy *copy)
         const nxpy_note *x = &trace->notes.at[k];
         for (int j = 0; x->fake && j < k; j++) {
             const nxpy_note *y = &trace->notes.at[j];
-            if (y->fake && nxpy_memory_of(x->object) == nxpy_memory_of(y->object)) return true;
+            if (y->fake && nxpy_memories_meet(nxpy_tensor_get(x->object)->storage, nxpy_tensor_get(y->object)->storage)) return true;
         }
     }
     return false;

@@ -166,7 +166,6 @@ static inline bool check_FUNCTION(CHECK_ARGS) {
 static inline const void *address_of(const nxpy_row *row, PyObject *const *values, int k) {
     const nxpy_apart_part *part = &row->apart->at[k];
     PyObject *object = values[part->slot];
-    if (row->code == NXPY_ROW_STORAGES) return nxpy_memory_of(object);
     return NX_UNLIKELY(part->dict) && object ? nxpy_instance_dict(object) : object;
 }
 static bool is_alone(const nxpy_row *row, PyObject *const *values, int k) {
@@ -191,7 +190,33 @@ static bool are_apart(nxpy_row *row, PyObject *const *values) {
     return true;
 }
 static bool check_DISTINCT(CHECK_ARGS) { return are_apart(row, values); }
-static bool check_STORAGES(CHECK_ARGS) { return are_apart(row, values); }
+
+static inline const nx_storage *storage_of(const nxpy_row *row, PyObject *const *values, int k) {
+    return nxpy_tensor_get(values[row->apart->at[k].slot])->storage;
+}
+static bool lies_alone(const nxpy_row *row, PyObject *const *values, int k) {
+    for (int j = 0; j < row->apart->n; j++) {
+        if (j != k && nxpy_memories_meet(storage_of(row, values, j), storage_of(row, values, k))) return false;
+    }
+    return true;
+}
+static bool check_STORAGES(CHECK_ARGS) { /* as are_apart(), of memory */
+    int n = row->apart->n, n_moved = 0;
+    if (n == 2) return lies_alone(row, values, 0);
+    for (int k = 0; k < n; k++) {
+        const nxpy_apart_part *part = &row->apart->at[k];
+        const nx_storage *mine = storage_of(row, values, k);
+        if (NX_LIKELY(mine && mine->data && mine->data == part->was && mine->bytes == part->was_bytes)) continue;
+        if (!lies_alone(row, values, k)) return false;
+        n_moved++;
+    }
+    for (int k = 0; n_moved && k < n; k++) {
+        const nx_storage *mine = storage_of(row, values, k);
+        row->apart->at[k].was = mine ? mine->data : NULL;
+        row->apart->at[k].was_bytes = mine ? mine->bytes : 0;
+    }
+    return true;
+}
 static inline bool check_GRAD_MODE(CHECK_ARGS) { return nx_thread_get()->grad_disabled == (row->n == 0); }
 static inline bool check_AUTOCAST(CHECK_ARGS) { return nx_thread_autocast(nx_thread_get()) == row->n; }
 static inline bool check_DEFAULT_DTYPE(CHECK_ARGS) { return nx_default_dtype() == (nx_dtype)row->n; }

@@ -192,17 +192,19 @@ static void add_part(const nxpy_guards *guards, const nxpy_apart_part *part, nx_
     nxpy_guards_source(guards, part->slot, text);
     if (part->dict) nx_text_add(text, ".__dict__");
 }
-static const void *address_of(const nxpy_apart_part *part, PyObject *const *values, bool memory) {
+static const void *address_of(const nxpy_apart_part *part, PyObject *const *values) {
     PyObject *object = values[part->slot];
-    if (memory) return nxpy_memory_of(object);
     return part->dict && object ? nxpy_instance_dict(object) : object;
+}
+static bool are_one(const nxpy_apart_part *x, const nxpy_apart_part *y, PyObject *const *values, bool memory) {
+    if (!memory) return address_of(x, values) && address_of(x, values) == address_of(y, values);
+    return nxpy_memories_meet(nxpy_tensor_get(values[x->slot])->storage, nxpy_tensor_get(values[y->slot])->storage);
 }
 static void explain_pair(EXPLAIN_ARGS, bool memory) {
     const nxpy_apart_part *parts = row->apart->at;
     for (int k = 1; k < row->apart->n; k++) {
         for (int j = 0; j < k && j < row->apart->n_first; j++) {
-            const void *x = address_of(&parts[j], values, memory);
-            if (!x || x != address_of(&parts[k], values, memory)) continue;
+            if (!are_one(&parts[j], &parts[k], values, memory)) continue;
             bool tensors = !parts[j].dict && nxpy_tensor_check(values[parts[j].slot]);
             add_part(guards, &parts[j], text);
             nx_text_add(text, " and ");

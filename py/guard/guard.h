@@ -34,9 +34,15 @@ typedef struct nxpy_tensor_like {
  * from all that follow. */
 typedef struct nxpy_apart_part {
     const void *was;      /* its address, or that of its memory, when it last was so; NULL: never yet */
+    size_t was_bytes;     /* of that memory */
     int slot;
     bool dict;            /* not the object in the slot, but its __dict__ */
 } nxpy_apart_part;
+/* Whether two tensors lie in one memory, or in parts of one that somebody else owns (an array of numpy's). */
+static inline bool nxpy_memories_meet(const nx_storage *x, const nx_storage *y) {
+    if (!x || !y || !x->data || !y->data) return x && x == y;
+    return (char *)x->data < (char *)y->data + y->bytes && (char *)y->data < (char *)x->data + x->bytes;
+}
 typedef struct nxpy_apart { int n, n_first; nxpy_apart_part at[]; } nxpy_apart;
 
 typedef struct nxpy_row {

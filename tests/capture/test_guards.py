@@ -8,6 +8,7 @@ import sys
 from typing import Protocol, runtime_checkable
 
 import narthex as torch
+import numpy
 import pytest
 from narthex import _C
 
@@ -339,6 +340,40 @@ def test_writing_into_shared_memory():
     assert same(capture(base, base.view(4)), ones(4) * 4)
     base = ones(4)
     assert same(make(write)(base, base.view(4)), ones(4) * 4)
+
+
+def parts_of_one_array(*bounds):
+    array = numpy.ones(4, dtype=numpy.float32)
+    return [torch.from_numpy(array[begin:end]) for begin, end in bounds]
+
+
+def apart(n):
+    return [ones(2) for _ in range(n)]
+
+
+def parts_at_old_places():
+    """Disjoint parts of an array, then the same places with one of them longer, so that it reaches into the next."""
+    array = numpy.ones(6, dtype=numpy.float32)
+    yield [torch.from_numpy(array[k : k + 2]) for k in (0, 2, 4)]
+    yield [torch.from_numpy(array[0:4])[:2], torch.from_numpy(array[2:4]), torch.from_numpy(array[4:6])]
+    yield [torch.from_numpy(array[1:3]), torch.from_numpy(array[2:4]), torch.from_numpy(array[4:6])]
+
+
+def test_writing_into_memory_of_an_array():
+    def write(x, *others):
+        x.add_(1)
+        return [other * 2 for other in others]
+
+    ranges = [((0, 2), (0, 2)), ((0, 2), (1, 3)), ((0, 2), (2, 4)), ((1, 3), (0, 2))]
+    capture = make(write)
+    for given in [apart(2), *(parts_of_one_array(*bounds) for bounds in ranges), apart(2)]:
+        results = capture(*given)
+        assert all(map(same, results, [each * 2 for each in given[1:]]))
+    for calls in (parts_at_old_places(), [apart(3), *map(list, parts_at_old_places())]):
+        capture = make(write)
+        for given in calls:
+            results = capture(*given)
+            assert all(map(same, results, [each * 2 for each in given[1:]]))
 
 
 def test_grad_mode():
