@@ -1,7 +1,7 @@
 """Judges entries before anything is written: what section 1 of docs/operator-language.md lists as refused. Every
 finding becomes a Problem with its place. Types of expressions are checked while they are written (expr.py)."""
 
-from gen.model import admits_complex, dissolves, kind, meaning
+from gen.model import MEANINGS, admits_complex, dissolves, kind, meaning
 from gen.syntax import Problem
 
 TENSOR_FUNCTIONS = {"sum_to": 2, "to_like": 2, "scale": 2, "conj": 1, "expand_reduced": 4, "reshape": 2,
@@ -12,7 +12,7 @@ SIZE_FUNCTIONS += ("clamp", "zeros_as", "wrap")
 
 def check_world(world):
     for entry in world.entries:
-        for one in (check_meaning, check_kernels, check_cases, check_gradient, check_flags, check_types):
+        for one in (check_meaning, check_kernels, check_cases, check_gradient, check_types):
             try:
                 one(world, entry)
             except Problem as problem:
@@ -20,13 +20,11 @@ def check_world(world):
 
 
 def check_meaning(world, entry):
-    found = [row for row in entry.rows if row.word in ("point", "reduce", "scan", "view", "as")]
+    found = [row for row in entry.rows if row.word in MEANINGS]
     if len(found) > 1:
         raise Problem(found[1].at, f"{entry.name} has two meanings, '{found[0].word}' and '{found[1].word}'")
     if not found and not entry.all("kernel"):
         raise Problem(entry.at, f"{entry.name} has no meaning: no point, reduce, view, as or kernel row")
-    if kind(entry) in ("scan",):
-        raise Problem(found[0].at, f"not yet generated: '{kind(entry)}'")
     for place in entry.results:
         if (place.kind == "view") != (kind(entry) == "view"):
             raise Problem(place.at, "a result view(x) and a 'view' row go together")
@@ -55,10 +53,7 @@ def check_kernels(world, entry):
 
 
 def check_cases(world, entry):
-    has_default = kind(entry) in ("point", "reduce", "scan")
-    if not has_default and not entry.one("cases") and not any(
-        row.word == "cases" for f in world.files for _, _, rows in f.families for row in rows
-    ):
+    if kind(entry) not in ("point", "reduce") and not entry.one("cases"):
         raise Problem(entry.at, f"{entry.name} has no cases")
     for row in entry.all("cases"):
         for case in row.value:
@@ -86,12 +81,6 @@ def check_types(world, entry):
         raise Problem(entry.at, f"{entry.name} ends in '_': it needs a 'mutate' row")
 
 
-def check_flags(world, entry):
-    for row in entry.all("order"):
-        if row.value[0] not in ("fixed", "free"):
-            raise Problem(row.at, "order is 'fixed' or 'free \"reason\"'")
-
-
 # ---- gradients
 def float_inputs(entry):
     """Parameters that can carry a gradient."""
@@ -113,7 +102,7 @@ def check_gradient(world, entry):
         if entry.param(name) is None and not (name in without and name in results):
             at = rules[name]["at"] if name in rules else entry.one("nograd").at
             raise Problem(at, no_parameter(entry, name))
-    if dissolves(entry) or (row and row.value["auto"]):
+    if dissolves(entry):
         return
     for param in float_inputs(entry):
         if param.name not in rules and param.name not in without:
@@ -123,8 +112,8 @@ def check_gradient(world, entry):
 
 
 def is_constant(formula):
-    """`zero`, `none` and `raise` stand for themselves, with or without g."""
-    return formula.op == "raise" or (formula.op == "name" and formula.value in ("zero", "none"))
+    """`zero` and `none` stand for themselves, with or without g."""
+    return formula.op == "name" and formula.value in ("zero", "none")
 
 
 class Linear:
@@ -159,9 +148,8 @@ class Linear:
             return sides.pop() if sides else 1
         if op == "let":
             scope = dict(scope)
-            for pattern, bound in expr.value:
-                for name in [pattern] if isinstance(pattern, str) else []:
-                    scope[name] = self.degree(bound, scope)
+            for name, bound in expr.value:
+                scope[name] = self.degree(bound, scope)
             return self.degree(expr.args[0], scope)
         if op in ("field", "const", "number"):
             return 0

@@ -11,7 +11,7 @@ from gen.bind import argument_value, bind
 from gen.model import DTYPE_CODE, MEMORY_FORMATS, gives_list
 from gen.read import Parser
 from gen.size_calls import SizeCalls
-from gen.syntax import At, Expr, Problem, pattern_names, tokenize
+from gen.syntax import At, Expr, Problem, tokenize
 from gen.values import STATUS, UNKNOWN, Value, as_int, bare, c_string, constant
 
 
@@ -151,10 +151,8 @@ class Body(SizeCalls):
 
     def expr_let(self, expr):
         before = dict(self.scope)
-        for pattern, bound in expr.value:
-            if not isinstance(pattern, str):
-                self.refuse(bound, "binding a tuple")
-            self.scope[pattern] = self.named(pattern, self.expr(bound))
+        for name, bound in expr.value:
+            self.scope[name] = self.named(name, self.expr(bound))
         value = self.expr(expr.args[0])
         self.scope = before
         return value
@@ -490,9 +488,7 @@ class Body(SizeCalls):
         return Value("tensors", name)
 
     def loop(self, expr, body, check_room=False):
-        if expr.n_state or expr.args[0] is not None or len(expr.value) != 1 or not isinstance(expr.value[0][0], str):
-            self.refuse(expr, "'each' with state, conditions, tuples or several lists")
-        ((name, over),) = expr.value
+        name, over = expr.value, expr.args[0]
         k = self.declare("int64_t $")
         if over.op == "call" and over.value == "range":
             if len(over.args) != 1:
@@ -724,10 +720,8 @@ class Body(SizeCalls):
         """`let` and `check` rows, in order."""
         for row in rows:
             if row.word == "let":
-                for pattern, bound in row.value:
-                    if not isinstance(pattern, str):
-                        self.refuse(bound, "binding a tuple")
-                    self.scope[pattern] = self.named(pattern, self.expr(bound))
+                for name, bound in row.value:
+                    self.scope[name] = self.named(name, self.expr(bound))
             elif row.word == "check" and "group" in row.value:
                 call = row.value["group"]
                 group = self.world.groups[call.value]
@@ -738,10 +732,7 @@ class Body(SizeCalls):
                 self.check(row)
 
     def check(self, row):
-        value = row.value
-        if value["each"] or value["when"]:
-            raise Problem(row.at, "not yet generated: a check of every element")
-        condition = value["condition"]
+        condition = row.value["condition"]
         if condition.op == "call" and condition.value == "all":  # the text may name the element that fails
             each = condition.args[0]
             return self.loop(each, lambda holds, k: self.demand(row, holds))
@@ -769,8 +760,7 @@ def scope_of(sibling, world):
             scope["options"] = Value("options", base=first)
     empty = Body(world, sibling.base, False)
     for name, expr in sibling.binds.items():
-        for single in pattern_names(name):
-            scope[single] = empty.expr(expr)
+        scope[name] = empty.expr(expr)
     return scope
 
 

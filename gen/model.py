@@ -62,7 +62,7 @@ SCHEMA_TYPE = {
     "memory_format": "MemoryFormat",
     "generator": "Generator",
 }
-MEANINGS = ("point", "reduce", "scan", "view", "as")
+MEANINGS = ("point", "reduce", "view", "as")
 
 
 @dataclass
@@ -307,7 +307,7 @@ def make_siblings(entry):
             params = [
                 replace(changed[p.name], keyword_only=p.keyword_only) if p.name in changed else p for p in entry.params
             ]
-        binds = {pattern: expr for pattern, expr in value["binds"]}
+        binds = dict(value["binds"])
         own = value["forms"]
         if own is None:
             own = [dict(row, name=None) for row in form_rows if row["word"] != "functional"]

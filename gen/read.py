@@ -5,13 +5,13 @@ from gen.syntax import At, Entry, Expr, File, Function, Group, Param, Place, Pri
 
 # Rows stand in this order; equal numbers may mix. `raw` rows are text for people.
 ORDER = {word: k for k, words in enumerate([
-    ["also"], ["types"], ["device"], ["let", "check", "error"], ["point", "reduce", "scan", "view", "as"], ["acc"],
-    ["data_sized"], ["factory"], ["mutate"], ["random"], ["kernel"], ["ref"], ["scratch"], ["order"], ["inverse"],
-    ["grad"], ["nograd"], ["autocast"], ["forms"], ["props"], ["laws"], ["oracle"], ["close"], ["cases"],
+    ["also"], ["types"], ["device"], ["let", "check"], ["point", "reduce", "view", "as"], ["data_sized"], ["factory"],
+    ["mutate"], ["random"], ["kernel"], ["ref"], ["inverse"], ["grad"], ["nograd"], ["autocast"], ["forms"],
+    ["props"], ["close"], ["cases"],
 ]) for word in words}
 RAW = {"random", "device"}
-KEYWORDS = {"let", "in", "if", "then", "else", "match", "each", "with", "and", "or", "not", "None", "True", "False",
-            "inf", "nan", "raise"}
+KEYWORDS = {"let", "in", "if", "then", "else", "match", "each", "and", "or", "not", "None", "True", "False", "inf",
+            "nan"}
 COMPARE = ("==", "!=", "<", "<=", ">", ">=")
 ERRORS = ("RuntimeError", "ValueError", "TypeError", "IndexError", "NotImplementedError")
 
@@ -119,23 +119,19 @@ class Parser:
             return self.match(at)
         if self.accept("each"):
             return self.each(at)
-        if self.accept("raise"):
-            return Expr("raise", at, [], self.string())
         return self.infix(0)
 
     def binds(self):
         def one():
-            pattern = self.pattern()
+            name = self.new_name()
             self.expect("=")
             before, self.membership = self.membership, False
             value = self.expr()
             self.membership = before
-            return pattern, value
+            return name, value
         return self.separated(one)
 
-    def pattern(self):
-        if self.accept("("):
-            return tuple(self.separated(self.pattern, close=")"))
+    def new_name(self):
         if self.token.text in KEYWORDS:
             self.fail(f"'{self.token.text}' cannot be a name")
         return self.name()
@@ -152,22 +148,13 @@ class Parser:
         return Expr("match", at, [subject] + [body for _, body in arms], [key for key, _ in arms])
 
     def each(self, at):
-        def over():
-            pattern = self.pattern()
-            self.expect("in")
-            return pattern, self.expr()
+        name = self.new_name()
+        self.expect("in")
         before, self.membership = self.membership, True
-        binds = self.separated(over)
-        state = []
-        if self.accept("with"):
-            state = self.binds()
+        over = self.expr()
         self.membership = before
-        condition = self.expr() if self.accept("if") else None
         self.expect(":")
-        each = Expr("each", at, [condition, self.expr()], binds + state)
-        each.keywords = {}
-        each.n_state = len(state)
-        return each
+        return Expr("each", at, [over, self.expr()], name)
 
     LEVELS = [("or",), ("and",), ("not",), COMPARE + ("in",), ("??",), ("+", "-"), ("*", "/", "%")]
 
@@ -228,10 +215,7 @@ class Parser:
         before, self.membership = self.membership, True
 
         def argument():
-            at = self.token.at
-            if self.accept("*"):
-                call.args.append(Expr("spread", at, [self.expr()]))
-            elif self.token.kind == "name" and self.peek("=", 1):
+            if self.token.kind == "name" and self.peek("=", 1):
                 key = self.name()
                 self.expect("=")
                 call.keywords[key] = self.expr()
@@ -389,12 +373,10 @@ class Parser:
     def row_check(self):
         if self.peek("(", 1) and self.group_call():
             return {"group": self.postfix()}
-        each = self.accept("each")
         condition = self.expr()
-        when = self.expr() if self.accept("when") else None
         self.expect("else")
         kind = self.name() if self.token.text in ERRORS else "RuntimeError"
-        return {"each": each, "condition": condition, "when": when, "kind": kind, "text": self.string()}
+        return {"condition": condition, "kind": kind, "text": self.string()}
 
     def group_call(self):
         """Whether the whole row is one call: then it names a `checks` group."""
@@ -405,37 +387,21 @@ class Parser:
                 return False
         return depth == 0
 
-    def row_error(self):
-        at = self.token.at
-        name = self.name()
-        params, _ = self.params()
-        kind = self.name("an exception's name")
-        return {"name": name, "at": at, "params": params, "kind": kind, "text": self.string()}
-
     def row_point(self):
         return self.expr()
 
-    row_as = row_acc = row_scratch = row_inverse = row_point
-
-    def state(self):
-        self.expect("(")
-
-        def one():
-            name = self.name()
-            self.expect("=")
-            return name, self.expr()
-        return self.separated(one, close=")")
+    row_as = row_inverse = row_point
 
     def row_reduce(self):
-        state = self.state()
+        self.expect("(")
+        state = self.name()
+        self.expect("=")
+        initial = self.expr()
+        self.expect(")")
         self.expect("step")
-        step, merge = self.expr(), None
-        if self.accept("merge"):
-            merge = self.expr()
+        step = self.expr()
         self.expect("done")
-        return {"state": state, "step": step, "merge": merge, "done": self.expr()}
-
-    row_scan = row_reduce
+        return {"state": state, "initial": initial, "step": step, "done": self.expr()}
 
     def row_view(self):
         def clause():
@@ -475,20 +441,12 @@ class Parser:
         args = None
         if self.accept("("):
             args = self.call(Expr("name", at, [], name)).args
-        device = self.name() if self.accept("on") else None
         when = self.expr() if self.accept("when") else None
-        return {"name": name, "at": at, "args": args, "device": device, "when": when}
+        return {"name": name, "at": at, "args": args, "when": when}
 
     row_ref = row_kernel
 
-    def row_order(self):
-        word = self.name()
-        return word, self.string() if word == "free" else None
-
     def row_grad(self):
-        if self.accept("auto"):
-            return {"auto": True, "once": None, "rules": []}
-        once = self.string() if self.accept("once") else None
         rules = []
         while self.token.kind != "end":
             at = self.token.at
@@ -507,7 +465,7 @@ class Parser:
             rule["text"] = " ".join(self.source[self.tokens[start].offset : end.offset + len(end.text)].split())
             rules.append(rule)
             self.accept(";")
-        return {"auto": False, "once": once, "rules": rules}
+        return {"rules": rules}
 
     def row_nograd(self):
         def clause():
@@ -537,33 +495,9 @@ class Parser:
         def clause():
             at, name = self.token.at, self.name()
             args = self.call(Expr("name", at, [], name)) if self.accept("(") else None
-            claim = self.name() if self.token.text in ("exact", "close") else None
             when = self.expr() if self.accept("when") else None
-            return {"name": name, "at": at, "args": args, "claim": claim, "when": when}
+            return {"name": name, "at": at, "args": args, "when": when}
         return self.separated(clause, ";")
-
-    def row_laws(self):
-        def clause():
-            left = self.infix(4)
-            rewrites = self.accept("->")
-            if not rewrites:
-                self.expect("=")
-            right = self.expr()
-            return {
-                "left": left,
-                "right": right,
-                "rewrites": rewrites,
-                "when": self.expr() if self.accept("when") else None,
-            }
-
-        return self.separated(clause, ";")
-
-    def row_oracle(self):
-        word = self.dotted()
-        names = []
-        while self.token.kind == "name":
-            names.append(self.dotted())
-        return word, names, self.string() if self.token.kind == "string" else None
 
     def row_close(self):
         dtype, bound = self.name(), self.number()
@@ -741,11 +675,8 @@ def read_item(tokens, source, file, comments):
         params = parser.separated(parser.name, close=")")
         parser.done()
         file.groups.append(Group(name, at, params, read_rows(parts, source, file, ("check", "let"))))
-    elif word == "family":
-        parser.done()
-        file.families.append((name, at, read_rows(parts, source, file, ("types", "forms", "cases", "order", "device"))))
     else:
-        raise Problem(tokens[0].at, f"expected op, fn, checks or family, found '{word}'")
+        raise Problem(tokens[0].at, f"expected op, fn, checks or prim, found '{word}'")
 
 
 def read(path, text):

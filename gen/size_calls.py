@@ -27,10 +27,10 @@ class SizeCalls:
             made = self.new_number(f"nx__number_conj({value.c}, $)")
             self.read.add(value.source)
             self.emit(f"if ({made.c}.tag == NX_TAG_TENSOR && nx_is_complex((nx_dtype){made.c}.array->dtype)) {{")
-            self.part_of_complex("nx_conj_physical", f"{made.c}.tensor")
+            self.part_of_complex("nx__conj_physical", f"{made.c}.tensor")
             self.emit("}")
             return Value("operand", made.c)
-        return self.if_complex(expr, value, "nx_conj_physical")
+        return self.if_complex(expr, value, "nx__conj_physical")
 
     def call_real(self, expr):
         value = self.expr(expr.args[0])

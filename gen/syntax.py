@@ -72,9 +72,9 @@ def tokenize(path, text):
 
 @dataclass(eq=False)
 class Expr:
-    """op: number string name const list tuple call field index slice unary binary if let match each raise spread.
+    """op: number string name const list tuple call field index slice unary binary if let match each.
 
-    args holds sub-expressions; value what is no expression: a text, names, binds [(pattern, Expr)]."""
+    args holds sub-expressions; value what is no expression: a text, names, binds [(name, Expr)]."""
 
     op: str
     at: At
@@ -90,14 +90,9 @@ class Expr:
                 yield from part.walk()
         for part in self.keywords.values():
             yield from part.walk()
-        if self.op in ("let", "each"):
+        if self.op == "let":
             for _, bound in self.value:
                 yield from bound.walk()
-
-
-def pattern_names(pattern):
-    """The names that a bind makes: of `a` or of `(a, (b, c))`."""
-    return [pattern] if isinstance(pattern, str) else [n for part in pattern for n in pattern_names(part)]
 
 
 @dataclass
@@ -227,5 +222,4 @@ class File:
     functions: list = field(default_factory=list)
     groups: list = field(default_factory=list)
     prims: list = field(default_factory=list)
-    families: list = field(default_factory=list)
     problems: list = field(default_factory=list)

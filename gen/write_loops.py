@@ -473,10 +473,7 @@ def write_reduce(world, sibling, add, header):
     """Folds of `reduce (a = init) step a op x done E`: the state in strands, which the compiler makes vectors."""
     row = sibling.entry.one("reduce")
     value = row.value
-    if len(value["state"]) != 1 or value["merge"] is not None:
-        raise Problem(row.at, "not yet generated: a reduction with several states or with 'merge'")
-    (state, initial), = value["state"]
-    step = value["step"]
+    state, initial, step = value["state"], value["initial"], value["step"]
     known = (step.op == "binary" and step.value in "+*") or (step.op == "call" and step.value in ("max", "min"))
     if not known or [getattr(a, "value", None) for a in step.args] != [state, "x"]:
         known = f"{state} + x, {state}*x, max({state}, x), min({state}, x)"

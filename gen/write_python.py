@@ -197,16 +197,18 @@ class CaseList:
         if name is None or not self.tensors:
             return []
         sets = [s if len(self.tensors) > 1 else [s] for s in self.sets[name]]
+        words = self.given("values")  # where the function is at home; without it, everywhere
+        far = kind(self.entry) == "point" and words in (None, ["special"])
+        self.near = "normal" if far or not words else words[0]
         for shapes in sets:
-            self.make(shapes)
+            self.make(shapes, values=self.near)
         base = next(s for s in sets if len(s[0]) == 2)
         for first in self.given("layouts") or LAYOUTS:
             at = LAYOUTS.index(first)
-            self.make(base, layout=LAYOUTS[at:] + LAYOUTS[:at])
-        far = kind(self.entry) == "point" and self.given("values") in (None, ["special"])
+            self.make(base, layout=LAYOUTS[at:] + LAYOUTS[:at], values=self.near)
         for dtype in self.dtypes:
             values = "limits" if dtype in CLASSES["int"] else "mixed" if dtype in CLASSES["half"] else "normal"
-            self.make(base, dtype=dtype, values=values if far else "normal")
+            self.make(base, dtype=dtype, values=values if far else self.near)
         for dtype in [d for d in ("float32", "float64") if far and d in self.dtypes]:
             self.make(base, dtype=dtype, values="special")
         return base
@@ -230,7 +232,7 @@ class CaseList:
                 for value in case["values"]:
                     for dtype in ("float32", "int64"):
                         if dtype in self.dtypes:
-                            self.make(base, dtype=dtype, named={case["name"]: literal(value)})
+                            self.make(base, dtype=dtype, values=self.near, named={case["name"]: literal(value)})
             elif case["case"] != "set" and self.is_main:
                 more = {"meta": True} if case.get("meta") else {}
                 if case["case"] == "error":

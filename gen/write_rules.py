@@ -396,8 +396,6 @@ def write_kernels(world, sibling, source, prototypes):
         body.scope = scope_of(sibling, world)
         body.scope["T"] = Value("dtype", "T")
         for row in rows[word]:
-            if row.value["device"]:
-                raise Problem(row.at, "not yet generated: 'on DEVICE'")
             lines = kernel_call(world, sibling, row.value, prototypes)
             if row.value["when"] is None:
                 body.lines += lines
@@ -421,8 +419,6 @@ def rules_of(sibling):
     row = sibling.entry.one("grad")
     if row is None:
         return []
-    if row.value["auto"] or row.value["once"]:
-        raise Problem(row.at, "not yet generated: 'grad auto' and 'grad once'")
     found = []
     for rule in row.value["rules"]:
         arguments = [sibling.argument(name) for name in rule["targets"]]

@@ -208,6 +208,8 @@ class _Program:
         source = node.args[0] if node.target is operator.getitem else node
         try:
             writer.statement(node)
+            for item in filter(is_tensor, _inputs_of(node)):
+                writer.type(item.meta["val"])
         except Unsupported as problem:
             self.reasons.setdefault(source, str(problem))
 

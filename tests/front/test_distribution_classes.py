@@ -150,6 +150,7 @@ def test_errors():
     said = []
     for t in BOTH:
         d, texts = t.distributions, []
+        d.Distribution.set_default_validate_args(True)  # torch.compile turns it off for the whole process
         for call in (
             lambda d=d, t=t: d.Normal(t.zeros(2), t.tensor([1.0, -1.0])),
             lambda d=d, t=t: d.Bernoulli(t.tensor([0.5]), logits=t.tensor([0.5])),

@@ -46,6 +46,8 @@ def name_of(case: dict[str, Any]) -> str:
 def numbers(count: int, dtype: torch.dtype, values: str | list[int], generator: torch.Generator) -> torch.Tensor:
     if isinstance(values, list):  # "in 0..5"
         return torch.randint(values[0], values[1], (count,), generator=generator).to(dtype)
+    if values == "positive" and not dtype.is_floating_point and dtype != torch.bool:
+        return torch.randint(1, 6, (count,), generator=generator).to(dtype)
     if values == "positive":
         return torch.rand(count, generator=generator, dtype=torch.float64).add(0.5).to(dtype)
     if values == "probability":

@@ -53,7 +53,7 @@ ROWS = {
     "item": ("fake compiled", "item", "a number of the data: there is none on a fake tensor; capture ends the graph"),
     "linspace.tensor_overload": (NO_GRADIENT, "must be Number, not Tensor", "a tensor as start or end"),
     "logcumsumexp": (ALL, "not ", "of complex numbers; beside 10,000 float32 has two digits, on both sides"),
-    "logspace.tensor_overload": ("fake compiled", "item", "the numbers in tensors"),
+    "logspace.tensor_overload": ("fake", "item", "the numbers in tensors"),
     "masked_select": ("fake compiled", "elements", DATA),
     "narrow": (ALL, "must be int, not Tensor", "a tensor as start"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
