@@ -105,7 +105,8 @@ def test_what_is_generated_knows_it(tree: Path, tmp_path: Path) -> None:
 def test_its_loop_computes_pytorchs_numbers(tree: Path, tmp_path: Path) -> None:
     run(f"python -m gen.main generate --out {tmp_path}/gen", tree)
     write_levels(tmp_path)
-    flags = f"-std=gnu11 -w -I{ROOT}/src -I{ROOT}/include -I{ROOT} -I{ROOT}/ops -I{tmp_path} -DNX_LEVEL_NAME=base -DNX_FUSED=0"
+    folders = " ".join(f"-I{folder}" for folder in (ROOT, ROOT / "src", ROOT / "include", ROOT / "ops", tmp_path))
+    flags = f"-std=gnu11 -w {folders} -DNX_LEVEL_NAME=base -DNX_FUSED=0"
     for name in ("grad.c", "meta.c", "tables.c", "calls.c"):
         assert run(f"gcc {flags} -fsyntax-only {tmp_path}/gen/{name}", tree) == ""
     library, loops = tmp_path / "loops.so", f"{tmp_path}/gen/loops_point_float.c"

@@ -64,56 +64,6 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
     "amax": [("dim", DEEP), ("Expected the dtype for input and out to match", SHORTER)],
     "amin": [("dim", DEEP), ("Expected the dtype for input and out to match", SHORTER)],
     "mean": [("could not infer output dtype", SHORTER)],
-    "normal.in_place": [
-    ],
-    "vdot": [
-    ],
-    "complex": [
-    ],
-    "masked_fill": [
-    ],
-    "nn.functional.adaptive_avg_pool1d": [
-    ],
-    "nn.functional.adaptive_avg_pool2d": [
-    ],
-    "nn.functional.adaptive_avg_pool3d": [
-    ],
-    "nn.functional.adaptive_max_pool1d": [
-    ],
-    "nn.functional.adaptive_max_pool2d": [
-    ],
-    "nn.functional.adaptive_max_pool3d": [
-    ],
-    "nn.functional.avg_pool3d": [
-    ],
-    "nn.functional.conv1d": [
-    ],
-    "nn.functional.conv2d": [
-    ],
-    "nn.functional.conv3d": [
-    ],
-    "nn.functional.soft_margin_loss": [
-    ],
-    "nn.functional.multi_margin_loss": [
-    ],
-    "nn.functional.avg_pool2d": [
-    ],
-    "nn.functional.max_pool1d": [
-    ],
-    "nn.functional.max_pool2d": [
-    ],
-    "nn.functional.max_pool3d": [
-    ],
-    "nn.functional.max_unpool1d": [
-    ],
-    "nn.functional.max_unpool2d": [
-    ],
-    "nn.functional.max_unpool3d": [
-    ],
-    "nn.functional.softshrink": [
-    ],
-    "bernoulli": [
-    ],
     "normal.in_place": [("normal expects std >=", FORMS)],
     "vdot": [("dot : expected both vectors to have same", SHORTER)],
     "complex": [("Expected object of scalar type ComplexDouble but got scalar", "out= is converted")],
