@@ -191,17 +191,16 @@ static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
 }
 
 /* ---- making ------------------------------------------------------------------------------------------- */
-/* Whether the call itself writes the memory that `tensor` lies in: that of an input which is copied back. */
-static bool will_be_written(const nx_compiled *compiled, nx_tensor *const *inputs, const nx_tensor *tensor) {
-    const nx_storage *memory = nx_storage_memory(tensor->storage);
-    for (int i = 0; i < compiled->aot->n_mutated; i++) {
-        if (nx_storage_memory(inputs[compiled->aot->mutated[i]]->storage) == memory) return true;
-    }
-    return false;
+/* The memory that the call itself writes: that of inputs which are copied back. */
+static nx_status find_written(const nx_compiled *compiled, nx_tensor *const *inputs, nx_numbers *written) {
+    nx_numbers_start(written);
+    for (int i = 0; i < compiled->aot->n_mutated; i++)
+        NX_TRY(nx_numbers_add(written, nx_storage_memory(inputs[compiled->aot->mutated[i]]->storage), i, NULL));
+    return NX_OK;
 }
 
 /* An output is saved by another name, without history: it will belong to the node that saves it. */
-static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const *inputs,
+static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const *inputs, const nx_numbers *written,
                             nx_tensor *const *results, nx_tensor **out) {
     const nx_aot *aot = compiled->aot;
     int input = compiled->saved_input[i];
@@ -209,7 +208,7 @@ static nx_status save_value(const nx_compiled *compiled, int i, nx_tensor *const
     nx_tensor *result = results[at];
     if (input >= 0 && compiled->is_mutated[input]) return new_filled(&inputs[input]->a, inputs[input], out);
     if (result == NULL) return nx_fail(NX_RUNTIME, "compiled graph: saved value %d is not there", i);
-    if (will_be_written(compiled, inputs, result)) return new_filled(&result->a, result, out);
+    if (nx_numbers_find(written, nx_storage_memory(result->storage)) >= 0) return new_filled(&result->a, result, out);
     if (input < 0 && compiled->is_another[at]) return nx_tensor_alias(result, out);
     *out = nx_tensor_ref(result);
     return NX_OK;
@@ -232,9 +231,11 @@ nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_
         return status;
     }
     nx_compiled_ref(compiled);
+    nx_numbers written;
+    NX_TRY_FAIL(find_written(compiled, inputs, &written));
     for (; record->n < aot->n_saved; record->n++) {
         nx_tensor *value;
-        NX_TRY_FAIL(save_value(compiled, record->n, inputs, results, &value));
+        NX_TRY_FAIL(save_value(compiled, record->n, inputs, &written, results, &value));
         saved *kept = &record->values[record->n];
         *kept = (saved){value, nx_tensor_version(value), NULL};
         status = nx_saved_pack(value, &kept->packed);
@@ -248,8 +249,9 @@ nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_
         if (aot->grad_of[i] >= 0) NX_TRY_FAIL(nx_grad_edge(inputs[i], &node->edges[i]));
     }
     *out = node;
-    return NX_OK;
+    node = NULL;
 fail:
+    nx_numbers_free(&written);
     nx_grad_node_unref(node);
     return status;
 }

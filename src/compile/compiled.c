@@ -32,10 +32,8 @@ static nx_status describe(nx_compiled *compiled, bool *left_out) {
         return nx_fail(NX_RUNTIME, "compile: the forward graph does not have the inputs and results that its "
                        "description says");
     }
-    for (int i = 0; i < aot->n_outputs; i++) {
-        NX_TRY(nx__alias_find(aot, i, &compiled->aliases[i]));
-        left_out[i] = compiled->aliases[i].input >= 0;
-    }
+    NX_TRY(nx__views_find(aot, &compiled->aliases));
+    for (int i = 0; i < aot->n_outputs; i++) left_out[i] = compiled->aliases.of[i].input >= 0;
     for (int i = 0; i < aot->n_mutated; i++) compiled->is_mutated[aot->mutated[i]] = true;
     return find_saved_inputs(compiled, output->args + n_before);
 }
@@ -82,13 +80,12 @@ static nx_status prepare(nx_compiled *compiled) {
     const nx_aot *aot = compiled->aot;
     size_t n_outputs = (size_t)aot->n_outputs + 1, n_saved = (size_t)aot->n_saved + 1,
         n_inputs = (size_t)aot->n_inputs + 1;
-    compiled->aliases = nx_alloc_zeroed(sizeof *compiled->aliases * n_outputs);
     compiled->saved_input = nx_alloc_zeroed(sizeof *compiled->saved_input * n_saved);
     compiled->is_mutated = nx_alloc_zeroed(n_inputs);
     compiled->at_once = nx_alloc(sizeof(int) * n_inputs);
     bool *left_out = nx_alloc_zeroed(n_outputs + n_saved + (size_t)aot->n_mutated);
     nx_status status = NX_NO_MEMORY;
-    if (compiled->aliases && compiled->saved_input && compiled->is_mutated && compiled->at_once && left_out) {
+    if (compiled->saved_input && compiled->is_mutated && compiled->at_once && left_out) {
         status = describe(compiled, left_out);
     } else {
         nx_fail_memory(n_outputs + n_saved + n_inputs);
@@ -130,9 +127,7 @@ void nx_compiled_unref(nx_compiled *compiled) {
     if (compiled == NULL || !nx_count_down(&compiled->refs)) return;
     nx__plan_free(compiled->forward);
     nx__plan_free(compiled->backward);
-    for (int i = 0; compiled->aliases && i < compiled->aot->n_outputs; i++)
-        nx_free(compiled->aliases[i].steps);
-    nx_free(compiled->aliases);
+    nx__views_free(&compiled->aliases);
     nx_free(compiled->saved_input);
     nx_free(compiled->is_mutated);
     nx_free(compiled->at_once);
@@ -234,46 +229,69 @@ static nx_status copy_back(const nx_aot *aot, nx_tensor *const *inputs, nx_tenso
     return NX_OK;
 }
 
+/* What the outputs of one call are made of. */
+typedef struct maker {
+    const nx_compiled *compiled;
+    nx_tensor *const *inputs, *const *results, **views; /* views: NULL when there are none */
+    nx_grad_node *node;
+    nx_numbers owners;       /* by memory: the first output that lies there */
+} maker;
+
 /* Outputs that share memory are views of the first of them to autograd: writing one of them in place must not leave the
  * history of another as it was. */
-static void join_views(nx_tensor *const *out, int i) {
-    for (int k = 0; k < i && out[i]->base == NULL; k++) {
-        nx_tensor *first = out[k];
-        if (first != out[i] && first->storage == out[i]->storage && first->base != out[i])
-            nx_tensor_set_base(out[i], first);
-    }
+static nx_status join_views(maker *m, nx_tensor *const *out, int i, bool differentiated) {
+    int first = i;
+    if (m->node == NULL) return NX_OK;
+    NX_TRY(nx_numbers_add(&m->owners, out[i]->storage, i, &first));
+    nx_tensor *owner = out[first];
+    if (differentiated && owner != out[i] && out[i]->base == NULL && owner->base != out[i]) nx_tensor_set_base(out[i], owner);
+    return NX_OK;
 }
 
-/* The tensor goes when that fails. */
-static nx_status give_history(nx_grad_node *node, int i, nx_tensor **out) {
-    nx_status status = nx_grad_set_node(*out, node, i);
+/* Output `i` as the caller gets it: a new reference, or NULL when it fails. */
+static nx_status make_output(maker *m, int i, nx_tensor **outputs) {
+    nx_tensor **out = &outputs[i];
+    const nx_compiled *compiled = m->compiled;
+    const nx__alias *alias = &compiled->aliases.of[i];
+    int same = compiled->aot->same_as_output[i];
+    if (same >= 0) {
+        *out = nx_tensor_ref(outputs[same]);
+        return NX_OK;
+    }
+    bool differentiated = m->node && compiled->aot->output_requires_grad[i];
+    if (alias->input >= 0) { /* differentiated: detached from the input and written */
+        *out = nx_tensor_ref(alias->view < 0 ? m->inputs[alias->input] : m->views[alias->view]);
+    } else {
+        nx_tensor *result = m->results[i];
+        if (result == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: output %d is not a tensor", i);
+        if (compiled->is_another[i]) NX_TRY(nx_tensor_alias(result, out)); /* an input keeps its own history */
+        else *out = nx_tensor_ref(result);
+    }
+    nx_status status = join_views(m, outputs, i, differentiated && alias->input < 0);
+    if (status == NX_OK && differentiated) status = nx_grad_set_node(*out, m->node, i);
     if (status == NX_OK) return NX_OK;
     nx_tensor_unref(*out);
     *out = NULL;
     return status;
 }
 
-/* Output `i` as the caller gets it: a new reference. */
-static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *const *inputs, nx_tensor *result,
-                             nx_grad_node *node, nx_tensor **outputs) {
-    nx_tensor **out = &outputs[i];
-    const nx__alias *alias = &compiled->aliases[i];
-    int same = compiled->aot->same_as_output[i];
-    if (same >= 0) {
-        *out = nx_tensor_ref(outputs[same]);
-        return NX_OK;
+/* Views of inputs first, recorded as the caller records. */
+static nx_status make_outputs(maker *m, nx_tensor **out) {
+    int n_views = m->compiled->aliases.given.n, n = m->compiled->aot->n_outputs, made = 0;
+    if (n_views && (m->views = nx_alloc(sizeof *m->views * (size_t)n_views)) == NULL)
+        return nx_fail_memory(sizeof *m->views * (size_t)n_views);
+    nx_status status = n_views ? nx__views_take(&m->compiled->aliases, m->inputs, m->views) : NX_OK;
+    bool taken = n_views && status == NX_OK;
+    nx_numbers_start(&m->owners);
+    for (; made < n && status == NX_OK; made++) status = make_output(m, made, out);
+    nx_numbers_free(&m->owners);
+    for (int k = 0; taken && k < n_views; k++) nx_tensor_unref(m->views[k]);
+    nx_free(m->views);
+    for (int i = 0; i < n && status != NX_OK; i++) {
+        if (i < made - 1) nx_tensor_unref(out[i]); /* the last one failed and is not there */
+        out[i] = NULL;
     }
-    bool differentiated = node && compiled->aot->output_requires_grad[i];
-    if (alias->input >= 0) { /* differentiated: detached from the input and written */
-        NX_TRY(nx__alias_make(alias, inputs[alias->input], out));
-        return differentiated ? give_history(node, i, out) : NX_OK;
-    }
-    if (result == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "compiled graph: output %d is not a tensor", i);
-    if (compiled->is_another[i]) NX_TRY(nx_tensor_alias(result, out)); /* an input keeps its own history */
-    else *out = nx_tensor_ref(result);
-    if (!differentiated) return NX_OK;
-    join_views(outputs, i);
-    return give_history(node, i, out);
+    return status;
 }
 
 /* From the forward's results to the outputs. Recording is off on entry and as the caller had it while views
@@ -281,51 +299,70 @@ static nx_status make_output(const nx_compiled *compiled, int i, nx_tensor *cons
 static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results,
                         bool disabled, bool wants, nx_tensor **out) {
     nx_thread *thread = nx_thread_get();
-    nx_grad_node *node = NULL;
-    int made = 0, n = compiled->aot->n_outputs;
+    maker m;
     nx_status status = NX_OK;
-    if (wants) NX_TRY_FAIL(nx__backward_node(compiled, inputs, results, &node));
-    NX_TRY_FAIL(copy_back(compiled->aot, inputs, results, node, disabled));
-    thread->grad_disabled = disabled;
-    for (; made < n && status == NX_OK; made++)
-        status = make_output(compiled, made, inputs, results[made], node, out);
-    thread->grad_disabled = true;
-    if (status != NX_OK) made--; /* the last one failed and is not there */
-fail:
-    nx_grad_node_unref(node);
-    if (status == NX_OK) return NX_OK;
-    for (int i = 0; i < n; i++) {
-        if (i < made) nx_tensor_unref(out[i]);
-        out[i] = NULL;
+    m.compiled = compiled;
+    m.inputs = inputs;
+    m.results = results;
+    m.views = NULL;
+    m.node = NULL;
+    if (wants) status = nx__backward_node(compiled, inputs, results, &m.node);
+    if (status == NX_OK) status = copy_back(compiled->aot, inputs, results, m.node, disabled);
+    for (int i = 0; i < compiled->aot->n_outputs && status != NX_OK; i++) out[i] = NULL;
+    if (status == NX_OK) {
+        thread->grad_disabled = disabled;
+        status = make_outputs(&m, out);
+        thread->grad_disabled = true;
     }
+    nx_grad_node_unref(m.node);
     return status;
 }
 
-static bool shares_memory(nx_tensor *const *inputs, int n, int k) {
-    const nx_storage *memory = nx_storage_memory(inputs[k]->storage);
-    for (int i = 0; i < n; i++) {
-        if (i != k && nx_storage_memory(inputs[i]->storage) == memory) return true;
+/* By input: its memory is also another one's. */
+static nx_status find_sharing(nx_tensor *const *inputs, int n, bool *shares) {
+    nx_numbers seen;
+    nx_status status = NX_OK;
+    nx_numbers_start(&seen);
+    for (int i = 0; i < n && status == NX_OK; i++) {
+        int first = i;
+        status = nx_numbers_add(&seen, nx_storage_memory(inputs[i]->storage), i, &first);
+        shares[i] = first < i;
+        shares[first] = shares[first] || first < i;
     }
-    return false;
+    nx_numbers_free(&seen);
+    return status;
 }
 
 /* The forward reads its inputs as they were: one that it writes at once, and that another one shares memory with, is
  * a copy for it, which is then copied back like any result. */
-static nx_status run_forward(const nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor **results) {
+static nx_status run_apart(const nx_compiled *compiled, nx_tensor *const *inputs, const bool *shares, nx_tensor **results) {
     int n = compiled->aot->n_inputs;
-    nx_tensor **apart = NULL;
+    nx_tensor **copies = nx_alloc_zeroed(2 * sizeof *copies * (size_t)n), **given = copies + n;
     nx_status status = NX_OK;
+    if (copies == NULL) return nx_fail_memory(2 * sizeof *copies * (size_t)n);
+    memcpy(given, inputs, sizeof *inputs * (size_t)n);
     for (int i = 0; i < compiled->n_at_once && status == NX_OK; i++) {
         int k = compiled->at_once[i];
-        if (!shares_memory(inputs, n, k)) continue;
-        if (apart == NULL && (apart = nx_alloc_zeroed(2 * sizeof *apart * (size_t)n)) == NULL)
-            return nx_fail_memory(2 * sizeof *apart * (size_t)n);
-        status = nx__copy_of(inputs[k], &apart[n + k]);
+        if (shares[k]) status = nx__copy_of(inputs[k], &copies[k]);
+        if (shares[k]) given[k] = copies[k];
     }
-    for (int i = 0; i < n && apart; i++) apart[i] = apart[n + i] ? apart[n + i] : inputs[i];
-    if (status == NX_OK) status = nx__plan_run(compiled->forward, apart ? apart : inputs, results);
-    for (int i = 0; i < n && apart; i++) nx_tensor_unref(apart[n + i]);
-    nx_free(apart);
+    if (status == NX_OK) status = nx__plan_run(compiled->forward, given, results);
+    for (int i = 0; i < n; i++) nx_tensor_unref(copies[i]);
+    nx_free(copies);
+    return status;
+}
+
+static nx_status run_forward(const nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor **results) {
+    int n = compiled->aot->n_inputs;
+    bool few[64], *shares = few, apart = false;
+    if (compiled->n_at_once == 0) return nx__plan_run(compiled->forward, inputs, results);
+    if (n > NX_COUNT(few)) shares = nx_alloc((size_t)n);
+    if (shares == NULL) return nx_fail_memory((size_t)n);
+    nx_status status = find_sharing(inputs, n, shares);
+    for (int i = 0; i < compiled->n_at_once && status == NX_OK; i++) apart = apart || shares[compiled->at_once[i]];
+    if (status == NX_OK && apart) status = run_apart(compiled, inputs, shares, results);
+    else if (status == NX_OK) status = nx__plan_run(compiled->forward, inputs, results);
+    if (shares != few) nx_free(shares);
     return status;
 }
 

@@ -70,15 +70,22 @@ void nx__check_free(nx__check *check); /* NULL is allowed */
 NX_MUST_USE nx_status nx__check_run(const nx__check *check, const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
 
 /* ---- alias.c: results that are an input or a view of one ---------------------------------------------- */
+/* A view operator that a call takes again, once: of a tensor that one before it gave, or (from -1) of an input. Its results are
+ * first .. first + node->n_results - 1 of those that all give. */
+typedef struct nx__view { const nx_node *node; int from, input, first; } nx__view;
 typedef struct nx__alias {
-    int input;
-    bool is_same;
-    int n_steps;
-    nx_value *steps;         /* results of the view operators that lead from the input to the result */
+    int input;               /* -1: it is none */
+    int view;                /* which of the tensors that the views give; -1: the input itself */
 } nx__alias;
-/* alias.input is -1 for a result that is none. */
-NX_MUST_USE nx_status nx__alias_find(const nx_aot *aot, int output, nx__alias *out);
-NX_MUST_USE nx_status nx__alias_make(const nx__alias *alias, nx_tensor *input, nx_tensor **out);
+typedef struct nx__views {
+    nx__alias *of;           /* n_outputs */
+    NX_VEC(nx__view) views;  /* in the order in which they are taken */
+    NX_VEC(bool) given;      /* by tensor that they give: an output is it */
+} nx__views;
+NX_MUST_USE nx_status nx__views_find(const nx_aot *aot, nx__views *out);
+void nx__views_free(nx__views *aliases);
+/* out: given.n tensors, new references; all NULL when it fails. */
+NX_MUST_USE nx_status nx__views_take(const nx__views *aliases, nx_tensor *const *inputs, nx_tensor **out);
 
 /* ---- the compiled function ---------------------------------------------------------------------------- */
 struct nx_compiled {
@@ -88,7 +95,7 @@ struct nx_compiled {
     nx_device device;
     nx__plan *forward;
     nx__plan *_Atomic backward;   /* made at the first backward call */
-    nx__alias *aliases;           /* n_outputs */
+    nx__views aliases;
     int *saved_input;             /* n_saved: the input that a saved value is, -1 */
     bool *is_mutated;             /* n_inputs */
     bool *is_another;             /* forward's results: the same value as an output before it or as an input */

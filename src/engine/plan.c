@@ -2,7 +2,8 @@
  * makes it to the last step that reads it; two that live at the same time do not overlap. A result of an
  * elementwise step takes the memory of an operand that dies there, if every use of that operand in the step
  * has the result's layout; where it is a result of the program, the operand lies in the result from its beginning.
- * Larger buffers are placed first, each at the lowest offset that is free for its life. */
+ * Larger buffers are placed first, each at the lowest offset that is free for its life. Where very many live at once that search
+ * ends, and the rest, the smallest, lie above: those of one size share places. */
 #include "engine/program.h"
 
 #include <limits.h>
@@ -150,18 +151,51 @@ static nx_status collect(const nx_program *p, piece *pieces, int *piece_of, int 
     return NX_OK;
 }
 
+enum { SEARCH = 256 }; /* pieces that are looked at, for each, at most */
+
+static nx_status put(nx_program *p, piece *fresh, size_t offset) {
+    size_t end;
+    if (__builtin_add_overflow(offset, fresh->bytes, &end) || end > PTRDIFF_MAX)
+        return nx_fail(NX_NO_MEMORY, "compile: the intermediates need more memory than can be addressed");
+    if (end > p->feature_bytes) p->feature_bytes = end;
+    p->buffers.at[fresh->buffer].offset = fresh->offset = offset;
+    return NX_OK;
+}
+
+static int by_last(const void *a, const void *b, void *pieces) {
+    return ((const piece *)pieces)[*(const int *)a].last - ((const piece *)pieces)[*(const int *)b].last;
+}
+
+/* Pieces of one size, by their first step: each lies where one lies that has ended, or above all. room: 2n. */
+static nx_status place_alike(nx_program *p, piece *pieces, int n, int *room) {
+    int *ends = room, *ended = room + n, n_ended = 0, next = 0;
+    for (int i = 0; i < n; i++) ends[i] = i;
+    qsort_r(ends, (size_t)n, sizeof *ends, by_last, pieces);
+    for (int i = 0; i < n; i++) {
+        while (pieces[ends[next]].last < pieces[i].first) ended[n_ended++] = ends[next++];
+        NX_TRY(put(p, &pieces[i], n_ended ? pieces[ended[--n_ended]].offset : p->feature_bytes));
+    }
+    return NX_OK;
+}
+
+static nx_status place_rest(nx_program *p, piece *pieces, int n) {
+    int *room = nx_alloc(2 * sizeof *room * (size_t)(n + 1));
+    nx_status status = room ? NX_OK : nx_fail_memory(2 * sizeof *room * (size_t)n);
+    for (int begin = 0, end; begin < n && status == NX_OK; begin = end) {
+        for (end = begin; end < n && pieces[end].bytes == pieces[begin].bytes; end++) {}
+        status = place_alike(p, pieces + begin, end - begin, room);
+    }
+    nx_free(room);
+    return status;
+}
+
 /* pieces by size: the largest first. */
 static nx_status place_pieces(nx_program *p, piece *pieces, int n, int *found, nx__alive *alive) {
     for (int i = 0; i < n; i++) {
+        if (nx__alive_steps(alive) > (uint64_t)SEARCH * (uint64_t)n) return place_rest(p, pieces + i, n - i);
         int n_found = nx__alive_find(alive, pieces[i].first, pieces[i].last, found);
-        pieces[i].offset = find_offset(pieces, found, n_found, &pieces[i]);
+        NX_TRY(put(p, &pieces[i], find_offset(pieces, found, n_found, &pieces[i])));
         NX_TRY(nx__alive_add(alive, i, pieces[i].first, pieces[i].last));
-        size_t end;
-        if (__builtin_add_overflow(pieces[i].offset, pieces[i].bytes, &end) || end > PTRDIFF_MAX) {
-            return nx_fail(NX_NO_MEMORY, "compile: the intermediates need more memory than can be addressed");
-        }
-        if (end > p->feature_bytes) p->feature_bytes = end;
-        p->buffers.at[pieces[i].buffer].offset = pieces[i].offset;
     }
     return NX_OK;
 }

@@ -125,29 +125,38 @@ static inline nx_status take_inputs(nx_program *p, nx_tensor *const *inputs) {
     return NX_OK;
 }
 
-static bool shares_memory(const nx_program *p, nx_tensor *const *inputs, int at) {
-    const nx_storage *memory = nx_storage_memory(p->given[at]->storage);
-    for (int i = 0; i < p->n_inputs; i++) {
-        if (nx_storage_memory(inputs[i]->storage) == memory) return true;
+/* Results for which the caller has a tensor go straight there when nothing else lies in that memory: no input, no other result. */
+static nx_status find_shared(const nx_program *p, nx_tensor *const *inputs, bool *shared) {
+    nx_numbers seen; /* memory of inputs -> n_outputs, of given results -> the first of them */
+    nx_status status = NX_OK;
+    nx_numbers_start(&seen);
+    for (int i = 0; i < p->n_inputs && status == NX_OK; i++)
+        status = nx_numbers_add(&seen, nx_storage_memory(inputs[i]->storage), p->n_outputs, NULL);
+    for (int k = 0; k < p->n_outputs && status == NX_OK; k++) {
+        int first = k;
+        if (p->given[k]) status = nx_numbers_add(&seen, nx_storage_memory(p->given[k]->storage), k, &first);
+        shared[k] = first != k;
+        if (first != k && first < p->n_outputs) shared[first] = true;
     }
-    for (int k = 0; k < p->n_outputs; k++) {
-        if (k != at && p->given[k] && nx_storage_memory(p->given[k]->storage) == memory) return true;
-    }
-    return false;
+    nx_numbers_free(&seen);
+    return status;
 }
 
-/* Results for which the caller has a tensor go straight there when nothing else lies in that memory. */
-static void adopt_given(nx_program *p, nx_tensor *const *inputs) {
-    for (int i = 0; i < p->n_outputs; i++) {
+static nx_status adopt_given(nx_program *p, nx_tensor *const *inputs) {
+    bool *shared = nx_alloc_zeroed((size_t)p->n_outputs + 1);
+    nx_status status = shared ? find_shared(p, inputs, shared) : nx_fail_memory((size_t)p->n_outputs + 1);
+    for (int i = 0; i < p->n_outputs && status == NX_OK; i++) {
         nx_tensor *given = p->given[i];
         const nx__output *output = &p->outputs[i];
-        if (given == NULL || output->kind != NX__FRESH || shares_memory(p, inputs, i)) continue;
+        if (given == NULL || output->kind != NX__FRESH || shared[i]) continue;
         nx_array like = {.sizes = output->meta->size,
                          .strides = output->meta->stride,
                          .dtype = (uint8_t)output->meta->dtype,
                          .ndim = (uint8_t)output->meta->ndim};
         if (nx__same_layout(&given->a, &like)) p->made[output->index] = nx_tensor_ref(given);
     }
+    nx_free(shared);
+    return status;
 }
 
 static inline nx_status make_result(nx_program *p, int k) {
@@ -358,7 +367,7 @@ static nx_status copy_into(nx_tensor *to, nx_tensor *from) {
 /* The caller has tensors for some results. */
 static nx_status run_given(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
     for (int i = 0; i < p->n_outputs; i++) p->given[i] = out[i];
-    adopt_given(p, inputs);
+    NX_TRY(adopt_given(p, inputs));
     nx_status status = run_fresh(p, inputs, NULL, out);
     bool ran = status == NX_OK;
     for (int i = 0; i < p->n_outputs; i++) {

@@ -12,24 +12,21 @@ nx_status nx_graph_new(nx_graph **out) {
 }
 
 /* ---- uses ---- */
-static void remove_use(nx_node *input, const nx_node *user) {
-    for (nx_use **at = &input->uses; *at; at = &(*at)->next) {
-        if ((*at)->user != user) continue;
-        nx_use *use = *at;
-        *at = use->next;
-        use->next = input->graph->free_uses;
-        input->graph->free_uses = use;
-        return;
-    }
+static void remove_use(nx_node *input, const nx_value *mention) {
+    nx_use **at = &input->uses;
+    while (*at && (*at)->at != mention) at = &(*at)->next;
+    nx_use *use = *at;
+    if (use == NULL) return;
+    *at = use->next;
+    use->next = input->graph->free_uses;
+    input->graph->free_uses = use;
 }
 
-static void drop_use(void *user, nx_node *input, int result) { remove_use(input, user); }
-
-typedef struct renamed { const nx_node *from; nx_node *to; } renamed;
-static void rename_user(void *arg, nx_node *input, int result) {
-    const renamed *names = arg;
-    for (nx_use *use = input->uses; use; use = use->next) {
-        if (use->user == names->from) use->user = names->to;
+/* The newest use stands first. */
+static void drop_uses(const nx_value *args, int n) {
+    for (int i = n - 1; i >= 0; i--) {
+        if (args[i].tag == NX_TAG_LIST) drop_uses(args[i].list, args[i].n);
+        else if (args[i].tag == NX_TAG_NODE) remove_use(args[i].node, &args[i]);
     }
 }
 
@@ -42,7 +39,7 @@ static nx_status add_uses(nx_node *user, const nx_value *args, int n) {
             nx_use *use = graph->free_uses;
             if (use) graph->free_uses = use->next;
             else if ((use = nx__arena_new(graph, sizeof *use)) == NULL) return NX_NO_MEMORY;
-            *use = (nx_use){user, args[i].node->uses};
+            *use = (nx_use){user, (nx_value *)&args[i], args[i].node->uses};
             args[i].node->uses = use;
         }
     }
@@ -105,9 +102,10 @@ static nx_status new_node(nx_graph *graph, nx_node_kind kind, const nx_op *op, c
     if (node->fakes == NULL) return NX_NO_MEMORY;
     NX_TRY(keep_args(graph, args, n_args, &node->args));
     node->n_args = n_args;
+    nx__node_set_int_code(node);
     nx_status status = add_uses(node, node->args, n_args);
     if (status != NX_OK) {
-        nx_node_each_input(node, drop_use, node);
+        drop_uses(node->args, n_args);
         release_node(node);
         return status;
     }
@@ -148,7 +146,7 @@ static nx_status make_node(nx_graph *graph, nx_node *where, nx_node_kind kind, c
     if (hint == NULL) hint = target ? target : "output";
     nx_status status = name(graph, hint, node);
     if (status != NX_OK) {
-        nx_node_each_input(node, drop_use, node);
+        drop_uses(node->args, node->n_args);
         release_node(node);
         return status;
     }
@@ -179,7 +177,7 @@ nx_status nx_graph_insert_before(nx_node *where, nx_node_kind kind, const char *
 
 void nx_node_erase(nx_node *node) {
     nx_graph *graph = node->graph;
-    nx_node_each_input(node, drop_use, node);
+    drop_uses(node->args, node->n_args);
     unlink_node(graph, node);
     nx__name_set_node(graph, node->name, NULL);
     graph->n_nodes--;
@@ -213,20 +211,20 @@ nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args) {
         return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", node->op->def->name, n_args,
                        node->op->def->n_in);
     NX_TRY(keep_args(node->graph, args, n_args, &kept));
-    /* The new uses stand under a name of their own until all are there, so that a failure can take them
-     * back. */
-    nx_node fresh = {.args = kept, .n_args = n_args};
-    nx_status status = add_uses(&fresh, kept, n_args);
+    drop_uses(node->args, node->n_args);
+    nx_status status = add_uses(node, kept, n_args);
     if (status != NX_OK) {
-        nx_node_each_input(&fresh, drop_use, &fresh);
+        drop_uses(kept, n_args);
         drop_args(kept, n_args);
+        nx_status again = add_uses(node, node->args, node->n_args); /* finds what was dropped */
+        assert(again == NX_OK);
+        (void)again;
         return status;
     }
-    nx_node_each_input(node, drop_use, node);
-    nx_node_each_input(&fresh, rename_user, &(renamed){&fresh, node});
     drop_args(node->args, node->n_args);
     node->args = kept;
     node->n_args = n_args;
+    nx__node_set_int_code(node);
     return NX_OK;
 }
 
@@ -278,54 +276,26 @@ nx_status nx_node_set_source(nx_node *node, const char *file, int line, const ch
     return NX_OK;
 }
 
-/* Result `from` (-1: every result k) of node becomes result `to` (k) of `with` in args. */
-static void rename_in(nx_value *args, int n, const nx_node *node, int from, nx_node *with, int to) {
-    for (int i = 0; i < n; i++) {
-        if (args[i].tag == NX_TAG_LIST) {
-            rename_in((nx_value *)args[i].list, args[i].n, node, from, with, to);
-        } else if (args[i].tag == NX_TAG_NODE && args[i].node == node && (from < 0 || args[i].n == from)) {
-            args[i].node = with;
-            if (from >= 0) args[i].n = to;
-        }
-    }
-}
-
-typedef struct mentions { const nx_node *node; int n; } mentions;
-static void count_mention(void *arg, nx_node *input, int result) {
-    mentions *count = arg;
-    count->n += input == count->node;
-}
-
-static int n_mentions(const nx_node *user, const nx_node *node) {
-    mentions count = {node, 0};
-    nx_node_each_input(user, count_mention, &count);
-    return count.n;
-}
-
-/* Arguments change in place and use entries move over, so this cannot run out of memory. */
+/* Result `from` (-1: every result k) of node becomes result `to` (k) of `with` for the users that are wanted. Arguments change
+ * in place and use entries move over, in their order, so this cannot run out of memory. */
 static void replace(nx_node *node, int from, nx_node *with, int to, bool (*wanted)(const nx_node *)) {
     if (node == with && (from < 0 || from == to)) return;
+    nx_use *moved = NULL, **end = &moved;
     for (nx_use **at = &node->uses; *at;) {
         nx_use *use = *at;
-        int before = n_mentions(use->user, node);
-        if (use->user != with && (wanted == NULL || wanted(use->user)))
-            rename_in(use->user->args, use->user->n_args, node, from, with, to);
-        /* Move as many of this user's entries as it has mentions less; they need not stand together. */
-        int move = before - n_mentions(use->user, node);
-        bool moved_first = move > 0;
-        for (nx_use **entry = at; *entry && move > 0;) {
-            nx_use *e = *entry;
-            if (e->user != use->user) {
-                entry = &e->next;
-                continue;
-            }
-            *entry = e->next;
-            e->next = with->uses;
-            with->uses = e;
-            move--;
+        bool moves = use->user != with && (from < 0 || use->at->n == from) && (wanted == NULL || wanted(use->user));
+        if (!moves) {
+            at = &use->next;
+            continue;
         }
-        if (!moved_first) at = &use->next;
+        use->at->node = with;
+        if (from >= 0) use->at->n = to;
+        *at = use->next;
+        *end = use;
+        end = &use->next;
     }
+    *end = with->uses;
+    with->uses = moved;
 }
 
 nx_status nx_node_replace_uses(nx_node *node, nx_node *with) {

@@ -14,12 +14,12 @@ static const struct { const char *target, *name; int n_args; } rows[] = {
 #undef NX_INT_ROW
 };
 
-int nx_node_int_code(const nx_node *node) {
-    if (node->op || node->kind != NX_NODE_CALL_FUNCTION || !node->target) return -1;
+void nx__node_set_int_code(nx_node *node) {
+    node->int_code = -1;
+    if (node->op || node->kind != NX_NODE_CALL_FUNCTION || !node->target) return;
     for (int k = 0; k < NX_COUNT(rows); k++) {
-        if (strcmp(rows[k].target, node->target) == 0 && rows[k].n_args == node->n_args) return k;
+        if (strcmp(rows[k].target, node->target) == 0 && rows[k].n_args == node->n_args) node->int_code = (int8_t)k;
     }
-    return -1;
 }
 
 nx_status nx_graph_append_int(nx_graph *graph, nx_int_code code, const nx_value *args, nx_node **out) {

@@ -10,12 +10,14 @@ typedef enum nx_node_kind { NX_NODE_PLACEHOLDER, NX_NODE_GET_ATTR, NX_NODE_CALL_
                             NX_NODE_OUTPUT } nx_node_kind;
 typedef enum nx_graph_level { NX_GRAPH_CAPTURED, NX_GRAPH_FUNCTIONAL } nx_graph_level;
 
-typedef struct nx_use { nx_node *user; struct nx_use *next; } nx_use; /* one for each mention, in no order */
+/* One for each mention, in no order; at: in the user's arguments, also inside lists. */
+typedef struct nx_use { nx_node *user; nx_value *at; struct nx_use *next; } nx_use;
 
 struct nx_node {
     nx_graph *graph;
     nx_node *previous, *next;
     nx_node_kind kind;
+    int8_t int_code;         /* of a call that gives an integer (ints.def), -1 */
     char *name;              /* unique in the graph: "add_1" */
     char *target;            /* as the user wrote it: "torch.add", "t", "operator.matmul", "L_x_"; NULL: op's name */
     const nx_op *op;         /* call_function and call_method of operators; NULL otherwise */
@@ -104,7 +106,7 @@ typedef enum nx_int_code {
 #include "ir/ints.def"
 #undef NX_INT_ROW
 } nx_int_code;
-int nx_node_int_code(const nx_node *node); /* an nx_int_code, -1: it gives no integer */
+static inline int nx_node_int_code(const nx_node *node) { return node->int_code; } /* an nx_int_code, -1: it gives no integer */
 /* A call that gives an integer; its users have NX_TAG_NODE where an INT is expected, or in a LIST where INTS are. */
 NX_MUST_USE nx_status nx_graph_append_int(nx_graph *graph, nx_int_code code, const nx_value *args, nx_node **out);
 /* Its value (INT or FLOAT) for arguments that are known: tensors, INTs, FLOATs. NX_VALUE: there is none that is exactly Python's,

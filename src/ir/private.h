@@ -25,6 +25,9 @@ void nx__names_free(nx_graph *graph);
 nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char *name, const nx_op *op,
                                  const char *target, const nx_value *args, int n_args, nx_node **out);
 
+/* ints.c: from its target and the number of its arguments. */
+void nx__node_set_int_code(nx_node *node);
+
 /* ---- arguments (args.c) ------------------------------------------------------------------------------ */
 /* The tags that `op` accepts; tensors stand as nodes. Text for an error without the operator's name. */
 nx_status nx__args_check(const nx_op *op, const nx_value *args, int n);

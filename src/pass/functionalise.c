@@ -13,6 +13,7 @@ typedef struct place {
     int result;             /* which of its results */
     nx_value value;         /* newest value in the new graph */
     int version;            /* of the root when it was right */
+    bool is_result;         /* its value was made for a result, at the end */
 } place;
 typedef struct worker {
     nx_graph *graph;        /* the new one */
@@ -21,6 +22,7 @@ typedef struct worker {
     int *first;             /* by order of the old node: where its results stand in place_of */
     int *place_of;          /* place of each result */
     NX_VEC(nx_node *) inputs; /* new placeholders, in order; place i is input i */
+    NX_VEC(int) chain;      /* places that are being read */
     const nx_node *node;    /* old node at work */
 } worker;
 
@@ -189,7 +191,7 @@ static nx_status invert(worker *w, const undo *u, nx_value *out) {
 /* ---- places ---- */
 static nx_status new_place(worker *w, int parent, const nx_node *view, nx_value value, int *out) {
     int index = w->places.n, root = parent < 0 ? index : w->places.at[parent].root;
-    place p = {root, parent, view, value.n, value, parent < 0 ? 0 : w->versions.at[root]};
+    place p = {root, parent, view, value.n, value, parent < 0 ? 0 : w->versions.at[root], false};
     NX_TRY(nx_vec_push(&w->places, p));
     nx_status status = nx_vec_push(&w->versions, 0);
     if (status != NX_OK) w->places.n--;
@@ -211,35 +213,49 @@ static nx_status resolve(void *context, nx_node *node, int result, nx_value *out
                      : read_place(w, index, out);
 }
 
-static nx_status read_place(worker *w, int index, nx_value *out) {
-    place *p = &w->places.at[index];
-    if (p->parent >= 0 && p->version != w->versions.at[p->root]) {
-        nx_value in[64], value;
-        const nx_node *view = p->view;
-        if (view->n_args > NX_COUNT(in))
-            return nx_fail(NX_RUNTIME, "%s: too many arguments", view->op->def->name);
-        for (int i = 0; i < view->n_args; i++) in[i] = view->args[i];
-        NX_TRY(read_place(w, p->parent, &in[0]));
-        NX_TRY(emit(w, view->op, in, NULL, &value));
-        p->value = nx_value_node(value.node, p->result);
-        p->version = w->versions.at[p->root];
-    }
-    *out = p->value;
+static nx_status view_anew(worker *w, const place *p, const nx_value *base, nx_value *out) {
+    nx_value in[64];
+    if (p->view->n_args > NX_COUNT(in)) return nx_fail(NX_RUNTIME, "%s: too many arguments", p->view->op->def->name);
+    for (int i = 0; i < p->view->n_args; i++) in[i] = p->view->args[i];
+    in[0] = *base;
+    NX_TRY(emit(w, p->view->op, in, NULL, out));
+    out->n = p->result;
     return NX_OK;
 }
 
-static nx_status write_place(worker *w, int index, nx_value value) {
-    place *p = &w->places.at[index];
-    if (p->parent < 0) {
-        w->versions.at[p->root]++;
-    } else {
-        nx_value base, above;
-        NX_TRY(read_place(w, p->parent, &base));
-        NX_TRY(invert(w, &(undo){p->view, p->result, &base, &value}, &above));
-        NX_TRY(write_place(w, p->parent, above));
+/* From a place up to the first one that is still right, then down again: chains may be long. */
+static nx_status read_place(worker *w, int index, nx_value *out) {
+    int begin = w->chain.n;
+    nx_status status = NX_OK;
+    for (int at = index; status == NX_OK;) {
+        const place *p = &w->places.at[at];
+        if (p->parent < 0 || p->version == w->versions.at[p->root]) break;
+        status = nx_vec_push(&w->chain, at);
+        at = p->parent;
     }
-    p->value = value;
-    p->version = w->versions.at[p->root];
+    for (; w->chain.n > begin && status == NX_OK; w->chain.n--) {
+        place *p = &w->places.at[w->chain.at[w->chain.n - 1]];
+        status = view_anew(w, p, &w->places.at[p->parent].value, &p->value);
+        p->version = w->versions.at[p->root];
+    }
+    *out = w->places.at[index].value;
+    return status;
+}
+
+static nx_status write_place(worker *w, int index, nx_value value) {
+    int version = w->versions.at[w->places.at[index].root] + 1;
+    for (int at = index; at >= 0; at = w->places.at[at].parent) {
+        const place *p = &w->places.at[at];
+        nx_value base, above = value;
+        if (p->parent >= 0) {
+            NX_TRY(read_place(w, p->parent, &base));
+            NX_TRY(invert(w, &(undo){p->view, p->result, &base, &value}, &above));
+        }
+        w->places.at[at].value = value;
+        value = above;
+    }
+    for (int at = index; at >= 0; at = w->places.at[at].parent) w->places.at[at].version = version;
+    w->versions.at[w->places.at[index].root] = version;
     return NX_OK;
 }
 
@@ -355,18 +371,19 @@ static nx_status describe(const worker *w, const nx_node *output, nx__aliases *a
     return NX_OK;
 }
 
-/* The newest value of a place as views of its root's, however it was written. */
+/* The newest value of a place as views of its root's, however it was written; each view once. */
 static nx_status view_again(worker *w, int index, nx_value *out) {
-    const place *p = &w->places.at[index];
-    nx_value in[64];
-    if (p->parent < 0) return read_place(w, index, out);
-    if (p->view->n_args > NX_COUNT(in))
-        return nx_fail(NX_RUNTIME, "%s: too many arguments", p->view->op->def->name);
-    for (int i = 0; i < p->view->n_args; i++) in[i] = p->view->args[i];
-    NX_TRY(view_again(w, p->parent, &in[0]));
-    NX_TRY(emit(w, p->view->op, in, NULL, out));
-    out->n = p->result;
-    return NX_OK;
+    nx_status status = NX_OK;
+    int begin = w->chain.n;
+    for (int at = index; w->places.at[at].parent >= 0 && !w->places.at[at].is_result && status == NX_OK; at = w->places.at[at].parent)
+        status = nx_vec_push(&w->chain, at);
+    for (; w->chain.n > begin && status == NX_OK; w->chain.n--) {
+        place *p = &w->places.at[w->chain.at[w->chain.n - 1]];
+        status = view_anew(w, p, &w->places.at[p->parent].value, &p->value);
+        p->is_result = true;
+    }
+    *out = w->places.at[index].value;
+    return status;
 }
 
 /* A result that shares written memory is a chain of views of its newest value, so that results share it as in
@@ -476,6 +493,7 @@ nx_status nx__do_functionalise(nx_graph *graph, nx__aliases *aliases) {
     nx_vec_free(&w.places);
     nx_vec_free(&w.versions);
     nx_vec_free(&w.inputs);
+    nx_vec_free(&w.chain);
     nx_free(w.first);
     nx_free(w.place_of);
     if (status != NX_OK && aliases) nx__aliases_free(aliases);

@@ -320,6 +320,28 @@ static void test_planning_is_nearly_linear(void **state) {
     assert_true(some >= 200 && many < 8 * some * 3 / 2);
 }
 
+/* So many live at once that not each is compared with each: those of one size share places, and none overlap. */
+static void test_many_live_at_once(void **state) {
+    enum { N = 1200 };
+    nx_graph *g = new_graph();
+    nx_value x = input(g, NX_F32, 2, (int64_t[]){6, 6}), y = input(g, NX_F32, 2, (int64_t[]){6, 2}), *all = calloc(N, sizeof *all);
+    for (int i = 0; i < N; i++) /* every second one is 64 bytes, the others are 144 */
+        all[i] = CALL(g, "aten::mm", i ? CALL(g, "aten::mul.Scalar", x, nx_value_float(1.0 / (i + 1))) : x, i & 1 ? y : x);
+    nx_value sum = all[N - 1];
+    for (int i = N - 3; i > 0; i -= 2) sum = CALL(g, "aten::add.Tensor", sum, all[i]);
+    nx_value other = all[0];
+    for (int i = 2; i < N; i += 2) other = CALL(g, "aten::mm", other, CALL(g, "aten::tanh", all[i]));
+    FINISH(g, CALL(g, "aten::mm", other, sum));
+    nx_summary summary;
+    check(g, &summary);
+    nx_program *p;
+    OK(nx_program_new(g, NX_CPU, &p));
+    assert_true(p->plan_steps > 256 * N && p->feature_bytes < p->live_bytes * 3 / 2);
+    nx_program_free(p);
+    free(all);
+    nx_graph_free(g);
+}
+
 static void test_bases(void **state) {
     nx_graph *g = line_graph(2, 3, 4);
     nx_session *session;
@@ -620,7 +642,7 @@ int main(void) {
         cmocka_unit_test(test_constants_and_written_inputs),
         cmocka_unit_test(test_wrong_strides),
         cmocka_unit_test(test_memory_is_reused),
-        cmocka_unit_test(test_planning_is_nearly_linear),
+        cmocka_unit_test(test_planning_is_nearly_linear), cmocka_unit_test(test_many_live_at_once),
         cmocka_unit_test(test_bases),
         cmocka_unit_test(test_draws_in_order), cmocka_unit_test(test_recorded),
         cmocka_unit_test(test_two_threads),
