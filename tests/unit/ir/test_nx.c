@@ -1,14 +1,16 @@
 /* Runs every program of tests/ir: a text with what is expected of it in its comments.
  *   # test: COMMAND      then the graph, then   # expect:   and the expected text, each line behind "# ".
  * COMMAND: print | python | python plain | verify | error (parsing fails so) | functionalise | pass LETTERS
- * | fuse | aot.
- * functionalise, pass, fuse and aot are proved as well: both sides run on equal inputs and must agree to
- * the bit.
+ * | fuse | aot | program: what the engine makes of the graph.
+ * functionalise, pass, fuse, aot and program are proved as well: both sides run on equal inputs and must agree
+ * to the bit.
  * Run one file:  test_nx path/to/file.nx; with NX_ACCEPT set it prints what it got, ready to paste. */
 #include <dirent.h>
 #include <unistd.h>
 
 #include "ir_test.h"
+
+#include "engine/engine.h"
 
 static char directory[1200];
 
@@ -75,6 +77,24 @@ static void add_regions(nx_text *text, nx_graph *graph) {
     nx_regions_free(&regions);
 }
 
+/* The program as text, and that it gives what the interpreter gives. */
+static void add_program(nx_text *text, const nx_graph *graph) {
+    nx_program *program;
+    char *printed;
+    tensors in = inputs_of(graph, 5), expected = run_graph(graph, &in), out = {.n = expected.n};
+    OK(nx_program_new(graph, NX_CPU, &program));
+    OK(nx_program_print(program, &printed));
+    nx_text_add(text, "%s", printed);
+    nx_manual_seed(7);
+    OK(nx_program_run(program, in.at, out.at));
+    assert_same_tensors(&expected, &out, out.n, "result");
+    drop_tensors(&in);
+    drop_tensors(&expected);
+    drop_tensors(&out);
+    nx_free(printed);
+    nx_program_free(program);
+}
+
 static void transform(nx_text *text, const char *command, nx_graph *graph) {
     nx_graph *before;
     char *printed;
@@ -93,6 +113,8 @@ static void transform(nx_text *text, const char *command, nx_graph *graph) {
         nx_text_add(text, "%s\n", status == NX_OK ? "ok" : nx_error_message());
     } else if (strcmp(command, "aot") == 0) {
         add_aot(text, graph);
+    } else if (strcmp(command, "program") == 0) {
+        add_program(text, graph);
     } else if (strcmp(command, "fuse") == 0) {
         add_regions(text, graph);
         assert_same_meaning(before, graph);
