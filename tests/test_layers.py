@@ -98,6 +98,37 @@ def test_cpython_internals_are_seen_by_one_folder() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_cpython_keeps_to_itself_is_named_by_one_folder() -> None:
+    """Its opcodes, its private functions, and the structs and fields that versions change."""
+    private = r"\b_Py[A-Z]\w*|<opcode\.h>|\bNB_[A-Z]|\bPy(Dict|Set|Gen|Coro)Object\b|\bco_(localsplus|exception|line)"
+    fields = r"->(exc_info|cframe|ma_\w+|gi_\w+|f_code|prev_instr|localsplus|stacktop)\b"
+    wrong = [line for line in lines_matching(f"{private}|{fields}", ("py/",)) if not line.startswith("py/cpython/")]
+    assert not wrong, "\n".join(wrong)
+
+
+def cpython_functions(path: Path) -> set[str]:
+    return set(re.findall(r"^[\w ]+[ *](nxpy_\w+)\([^;]*?\) \{", path.read_text(), re.MULTILINE))
+
+
+def test_every_version_of_cpython_tells_the_same() -> None:
+    folder = ROOT / "py/cpython"
+    declared = set(
+        re.findall(r"^(?!typedef)[\w ]+[ *](nxpy_\w+)\([^{]*?\);", (folder / "cpython.h").read_text(), re.MULTILINE)
+    )
+    for version in [*folder.glob("py3*.c"), folder / "none.c"]:
+        assert declared <= cpython_functions(version), f"{version.name}: {declared - cpython_functions(version)}"
+        header = version.with_suffix(".h")
+        assert cpython_functions(header) == cpython_functions(folder / "none.h"), header.name
+
+
+def test_versions_of_cpython_know_every_instruction() -> None:
+    folder = ROOT / "py/cpython"
+    known = set(re.findall(r"^NXPY_INSTRUCTION_ROW\((\w+)\)", (folder / "instructions.def").read_text(), re.MULTILINE))
+    for version in folder.glob("py3*.def"):
+        told = set(re.findall(r"^NXPY_OPCODE_ROW\(\w+, (\w+),", version.read_text(), re.MULTILINE))
+        assert told - {"part"} == known, version.name
+
+
 def test_plugins_include_only_the_public_headers() -> None:
     wrong = []
     for folder, path, number, name in includes():

@@ -27,7 +27,7 @@ static int find_parameter(const PyCodeObject *code, PyObject *name) {
     int n = code->co_argcount + code->co_kwonlyargcount;
     for (int pass = 0; pass < 2; pass++) { /* names are nearly always interned */
         for (int k = code->co_posonlyargcount; k < n; k++) {
-            PyObject *mine = PyTuple_GET_ITEM(code->co_localsplusnames, k);
+            PyObject *mine = nxpy_local_name(code, k);
             if (mine == name || (pass && PyUnicode_Compare(mine, name) == 0)) return k;
         }
     }
@@ -68,7 +68,7 @@ static bool bind_arguments(bound *b, const PyFunctionObject *function, PyObject 
     for (int k = 0; k < n_named; k++) {
         if (b->at[k]) continue;
         if (k < code->co_argcount) b->at[k] = k >= first ? PyTuple_GET_ITEM(defaults, k - first) : NULL;
-        else b->at[k] = kwdefaults ? PyDict_GetItemWithError(kwdefaults, PyTuple_GET_ITEM(code->co_localsplusnames, k)) : NULL;
+        else b->at[k] = kwdefaults ? PyDict_GetItemWithError(kwdefaults, nxpy_local_name(code, k)) : NULL;
         if (!b->at[k]) return false;
     }
     return true;

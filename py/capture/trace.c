@@ -9,8 +9,6 @@
 #include "capture/capture.h"
 #include "graphs/graphs.h"
 
-#include <opcode.h>
-
 /* ---- the frame, before and after ------------------------------------------------------------------------------------ */
 typedef struct frame_copy { PyObject **values; bool *written; int n, next, depth; } frame_copy;
 
@@ -156,12 +154,9 @@ static void set_break(nxpy_trace *trace, nxpy_loop *loop) {
     nxpy_segment *segment = trace->segment;
     segment->why = trace->stop;
     segment->enters = trace->stop_enters;
-    segment->first = loop->group;
+    segment->first = loop->in.start;
     segment->depth = (int)(loop->top - loop->view.locals) - loop->view.n_locals;
-    nxpy_instr in = {.op = PRECALL, .next = loop->group};
-    do in = nxpy_instr_at(&loop->view, in.next); /* KW_NAMES and PRECALL belong to the CALL */
-    while (in.op == PRECALL || in.op == KW_NAMES);
-    segment->last = in.next;
+    segment->last = loop->in.next;
 }
 
 /* ---- the graph ----------------------------------------------------------------------------------------------------------------- */
@@ -390,7 +385,7 @@ static int open_numbers(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy) {
         PyObject *value = copy->values[k];
         if (!value || !(PyLong_CheckExact(value) || PyFloat_CheckExact(value)) || !trace->point->segments.n) continue;
         bool is_local = k < loop->view.n_locals;
-        PyObject *name = is_local ? Py_NewRef(PyTuple_GET_ITEM(loop->view.code->co_localsplusnames, k))
+        PyObject *name = is_local ? Py_NewRef(nxpy_local_name(loop->view.code, k))
                                   : PyUnicode_FromFormat("___stack%d", k - loop->view.n_locals);
         bool varies = false;
         for (int s = 0; name && s < trace->point->segments.n; s++) {
@@ -425,7 +420,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     frame_copy copy;
     nxpy_link link;
     nxpy_frame_view(frame, &loop.view);
-    trace->root_at = loop.group = nxpy_frame_next(frame);
+    trace->root_at = nxpy_frame_next(frame);
     if (copy_frame(&loop, &copy) < 0) return -1;
     loop.start = copy.values;
     loop.written = copy.written;
@@ -441,7 +436,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     trace->holds_signals = nxpy_signals_hold();
     PyObject *handled = nxpy_handled_swap(thread, NULL);
     (void)nxpy_handled_swap(thread, Py_XNewRef(handled));
-    loop.in = nxpy_instr_at(&loop.view, loop.group);
+    loop.in = nxpy_instr_at(&loop.view, trace->root_at);
     nxpy__doing.trace = trace;
     bool ready = nxpy__note_function(trace, loop.view.function) == 0 && open_numbers(trace, &loop, &copy) == 0 &&
                  fetch_stack(trace, &loop, &copy) == 0;
@@ -452,7 +447,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     int done = -1;
     bool ends = ran == 1 || trace->clean, broken = ran != 1;
     if (!interrupted && ends) done = finish(trace, &loop, &copy, ran == 1);
-    else if (!interrupted) done = trace->ask ? 0 : !ready ? 1 : add_mark(trace, loop.group);
+    else if (!interrupted) done = trace->ask ? 0 : !ready ? 1 : add_mark(trace, loop.in.start);
     bool made = ready && ends && done == 1;
     if (!interrupted && ends && done == 0) {
         broken = true;

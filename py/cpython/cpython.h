@@ -1,4 +1,5 @@
-/* cpython: what capture needs of CPython's insides. One .c file a version; this header names nothing internal.
+/* cpython: what capture needs of CPython's insides. A version has pyNNN.c, .def and .h; none.c and none.h serve those that have
+ * none of their own, where functions run uncompiled. No other folder names what CPython keeps to itself.
  * Everything is called with the interpreter's lock held. */
 #ifndef NXPY_CPYTHON_H
 #define NXPY_CPYTHON_H
@@ -6,6 +7,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdbool.h>
+
+#include "cpython/version.h" /* nxpy_lines, and what is read at every call: of pyNNN.h or none.h */
 
 typedef struct _PyInterpreterFrame nxpy_frame;
 typedef PyObject *nxpy_eval_fn(PyThreadState *thread, nxpy_frame *frame, int throwing);
@@ -43,24 +46,49 @@ int nxpy_frame_enter(PyThreadState *thread, nxpy_frame *frame, nxpy_link *link);
 void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link);
 
 /* The line of each instruction, for readers that walk a code object forward and backward in small steps. */
-typedef struct nxpy_lines { PyCodeAddressRange range; bool ready; } nxpy_lines;
 int nxpy_line_at(nxpy_lines *lines, PyCodeObject *code, int unit);
 
 /* ---- instructions ------------------------------------------------------------------------------------------ */
+typedef enum nxpy_op {
+    NXPY_OP_UNKNOWN = 0, /* capture does not follow it */
+#define NXPY_INSTRUCTION_ROW(name) NXPY_OP_##name,
+#include "cpython/instructions.def"
+#undef NXPY_INSTRUCTION_ROW
+    NXPY_OP_part         /* of the call that follows */
+} nxpy_op;
+typedef enum nxpy_unary { NXPY_MINUS, NXPY_INVERT, NXPY_PLUS } nxpy_unary;
+typedef enum nxpy_binary {
+    NXPY_BINARY_ADD, NXPY_BINARY_AND, NXPY_BINARY_FLOOR_DIVIDE, NXPY_BINARY_LSHIFT, NXPY_BINARY_MATRIX_MULTIPLY,
+    NXPY_BINARY_MULTIPLY, NXPY_BINARY_REMAINDER, NXPY_BINARY_OR, NXPY_BINARY_POWER, NXPY_BINARY_RSHIFT, NXPY_BINARY_SUBTRACT,
+    NXPY_BINARY_TRUE_DIVIDE, NXPY_BINARY_XOR,
+    NXPY_BINARY_INPLACE_ADD, NXPY_BINARY_INPLACE_AND, NXPY_BINARY_INPLACE_FLOOR_DIVIDE, NXPY_BINARY_INPLACE_LSHIFT,
+    NXPY_BINARY_INPLACE_MATRIX_MULTIPLY, NXPY_BINARY_INPLACE_MULTIPLY, NXPY_BINARY_INPLACE_REMAINDER, NXPY_BINARY_INPLACE_OR,
+    NXPY_BINARY_INPLACE_POWER, NXPY_BINARY_INPLACE_RSHIFT, NXPY_BINARY_INPLACE_SUBTRACT, NXPY_BINARY_INPLACE_TRUE_DIVIDE,
+    NXPY_BINARY_INPLACE_XOR
+} nxpy_binary;
+/* What the argument of one of CPython's own instructions is. */
+typedef enum nxpy_means {
+    NXPY_MEANS_NONE, NXPY_MEANS_INT, NXPY_MEANS_NAME, NXPY_MEANS_GLOBAL, NXPY_MEANS_CONST, NXPY_MEANS_LOCAL, NXPY_MEANS_JUMP,
+    NXPY_MEANS_JUMP_BACK, NXPY_MEANS_COMPARE
+} nxpy_means;
 typedef struct nxpy_instr {
-    int op;              /* number in this version's opcode.h, never a specialised form */
-    int arg;
+    nxpy_op op;
+    int arg, flag;       /* as instructions.def says */
+    int own;             /* number in this version's opcode.h, never a specialised form */
+    nxpy_means means;    /* arg, to a reader of the log */
     int start;           /* unit of the first prefix */
     int next;            /* unit after the inline caches */
 } nxpy_instr;
-nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit);
+nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit);  /* with all that belongs to it: never a `part` */
+nxpy_instr nxpy_instr_own(const nxpy_view *view, int unit); /* one of CPython's */
 /* The names of this version's opcodes; NULL for holes. */
 const char *nxpy_opcode_name(int op);
 
 /* Where an exception that the instruction at `unit` raises is caught in its own frame; false: nowhere. */
 typedef struct nxpy_catcher { int unit, depth; bool pushes_unit; } nxpy_catcher; /* the stack is cut to depth first */
 bool nxpy_catcher_find(const nxpy_view *view, int unit, nxpy_catcher *out);
-/* The exception that is being handled, replaced: takes `value` (NULL: none), returns the one before. */
+/* The exception that is being handled; replaced: takes `value` (NULL: none), returns the one before. */
+PyObject *nxpy_handled(PyThreadState *thread); /* lent; NULL or None: none */
 PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value);
 
 /* A traceback of one frame of this code, which runs nowhere. */
@@ -91,6 +119,8 @@ Py_ssize_t nxpy_instance_size(PyTypeObject *type); /* bytes of an instance that 
  * cannot be read. */
 extern const unsigned long long *nxpy_abc_count;
 int nxpy_abc_init(void); /* once; 0, or -1 with an exception */
-static inline uint64_t nxpy_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
+/* What a class or its bases hold under an interned name, lent; NULL without an exception. */
+static inline PyObject *nxpy_type_lookup(PyTypeObject *type, PyObject *name) { return _PyType_Lookup(type, name); }
+static inline PyTypeObject *nxpy_weakref_type(void) { return &_PyWeakref_RefType; }
 
 #endif

@@ -22,8 +22,7 @@
 #include "cpython/cpython.h"
 
 const char *nxpy_cpython_problem(void) {
-    if (Py_Version >> 16 == 0x030b) return NULL;
-    return "torch.compile: capture knows CPython 3.11 only; functions run uncompiled under this interpreter";
+    return Py_Version >> 16 == 0x030b ? NULL : "torch.compile: Narthex was built for CPython 3.11; functions run uncompiled";
 }
 
 void nxpy_hook_set(nxpy_eval_fn *fn) {
@@ -104,17 +103,46 @@ int nxpy_line_at(nxpy_lines *lines, PyCodeObject *code, int unit) {
 }
 
 /* ---- instructions ------------------------------------------------------------------------------------------- */
-nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit) {
+typedef struct opcode { uint8_t op, flag, means; } opcode;
+static const opcode opcodes[256] = {
+#define NXPY_OPCODE_ROW(name, instruction, flag, argument) [name] = {NXPY_OP_##instruction, flag, NXPY_MEANS_##argument},
+#include "cpython/py311.def"
+#undef NXPY_OPCODE_ROW
+};
+_Static_assert(NB_ADD == (int)NXPY_BINARY_ADD && NB_XOR == (int)NXPY_BINARY_XOR && NB_INPLACE_XOR == (int)NXPY_BINARY_INPLACE_XOR,
+               "3.11 numbers its operators like nxpy_binary");
+
+nxpy_instr nxpy_instr_own(const nxpy_view *view, int unit) {
     const _Py_CODEUNIT *code = _PyCode_CODE(view->code);
     nxpy_instr in = {.start = unit};
-    int op;
-    while ((op = _PyOpcode_Deopt[_Py_OPCODE(code[unit])]) == EXTENDED_ARG) {
+    while ((in.own = _PyOpcode_Deopt[_Py_OPCODE(code[unit])]) == EXTENDED_ARG) {
         in.arg = (in.arg | _Py_OPARG(code[unit])) << 8;
         unit++;
     }
-    in.op = op;
+    const opcode *row = &opcodes[in.own];
     in.arg |= _Py_OPARG(code[unit]);
-    in.next = unit + 1 + _PyOpcode_Caches[op];
+    in.next = unit + 1 + _PyOpcode_Caches[in.own];
+    in.op = row->op;
+    in.flag = row->flag;
+    in.means = row->means;
+    if (in.means == NXPY_MEANS_JUMP) in.arg = in.next + in.arg;
+    if (in.means == NXPY_MEANS_JUMP_BACK) in.arg = in.next - in.arg;
+    if (in.means == NXPY_MEANS_GLOBAL) {
+        in.flag = in.arg & 1;
+        in.arg >>= 1;
+    }
+    return in;
+}
+
+nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit) { /* KW_NAMES, PRECALL, CALL */
+    nxpy_instr in = nxpy_instr_own(view, unit);
+    int names = 0;
+    while (in.op == NXPY_OP_part) {
+        if (in.own == KW_NAMES) names = in.arg + 1;
+        in = nxpy_instr_own(view, in.next);
+    }
+    in.start = unit;
+    if (in.op == NXPY_OP_call) in.flag = names;
     return in;
 }
 
@@ -157,6 +185,8 @@ bool nxpy_catcher_find(const nxpy_view *view, int unit, nxpy_catcher *out) {
     }
     return false;
 }
+
+PyObject *nxpy_handled(PyThreadState *thread) { return thread->exc_info->exc_value; }
 
 PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value) {
     PyObject *before = thread->exc_info->exc_value;

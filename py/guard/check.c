@@ -16,7 +16,7 @@
 static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict) {
     uint64_t version = nxpy_dict_version(dict);
     if (NX_LIKELY(version == row->version)) return row->seen;
-    PyObject *value = _PyDict_GetItem_KnownHash(dict, row->a, row->hash);
+    PyObject *value = nxpy_dict_get(dict, row->a, row->hash);
     if (!value && PyErr_Occurred()) {
         nxpy_forget_error();
         return NULL;
@@ -46,7 +46,7 @@ static inline bool check_TYPE_VALUE(CHECK_ARGS) {
         values[row->slot] = row->seen;
         return true;
     }
-    values[row->slot] = row->seen = _PyType_Lookup(type, row->a);
+    values[row->slot] = row->seen = nxpy_type_lookup(type, row->a);
     row->version = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
     return true;
 }
@@ -87,7 +87,7 @@ static inline bool check_EQUALS(CHECK_ARGS) { return nxpy_constant_equal(values[
 static inline bool check_LENGTH(CHECK_ARGS) {
     PyObject *of = values[row->from];
     if (!of) return false;
-    return PyDict_Check(of) ? ((PyDictObject *)of)->ma_used == row->n : Py_SIZE(of) == row->n;
+    return PyDict_Check(of) ? PyDict_GET_SIZE(of) == row->n : Py_SIZE(of) == row->n;
 }
 /* In the order that it gives them, which is not that of the dict inside. */
 static bool ordered_keys_are(PyObject *ordered, PyObject *keys) {
@@ -122,9 +122,8 @@ static bool check_KEYS(CHECK_ARGS) {
 static bool check_MEMBERS(CHECK_ARGS) {
     PyObject *of = values[row->from], *key;
     Py_ssize_t at = 0, k = 0, n = PyTuple_GET_SIZE(row->a);
-    Py_hash_t hash;
     if (!of || !PyAnySet_Check(of) || PySet_GET_SIZE(of) != n) return false;
-    while (_PySet_NextEntry(of, &at, &key, &hash)) {
+    while (nxpy_set_next(of, &at, &key)) {
         if (k >= n || !nxpy_constant_equal(key, PyTuple_GET_ITEM(row->a, k++))) return false;
     }
     return k == n;
@@ -225,7 +224,7 @@ static inline bool check_DEVICE(CHECK_ARGS) {
 }
 _Static_assert(sizeof ((nx_thread *)0)->device_index == sizeof(int64_t), "a row's n holds the current devices");
 static bool check_OPERATOR(CHECK_ARGS) {
-    PyObject *found = _PyType_Lookup((PyTypeObject *)PyTuple_GET_ITEM(row->b, 0), row->a);
+    PyObject *found = nxpy_type_lookup((PyTypeObject *)PyTuple_GET_ITEM(row->b, 0), row->a);
     return (found ? found : Py_None) == PyTuple_GET_ITEM(row->b, 1);
 }
 static inline bool check_ABC(CHECK_ARGS) { return (int64_t)*nxpy_abc_count == row->n; }

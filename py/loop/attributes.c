@@ -52,7 +52,7 @@ static bool is_tuple_getter(PyObject *o) { return Py_TYPE(o) == nxpy__tuple_gett
 
 /* What type holds under name, guarded. Lent in *out, NULL when nothing. */
 static int type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject **out) {
-    *out = _PyType_Lookup(type, name);
+    *out = nxpy_type_lookup(type, name);
     /* static types cannot change */
     if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type != &nxpy_tensor_type) {
         return *out ? nxpy__fixed(trace, *out) : 0;
@@ -278,7 +278,7 @@ static int of_module(nxpy_trace *trace, PyObject *object, PyObject *name, PyObje
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return of_namespace(trace, object, name, out);
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     if (value) return give(value, out);
-    PyObject *found = _PyType_Lookup(Py_TYPE(object), name), *hook = PyUnicode_InternFromString("__getattr__");
+    PyObject *found = nxpy_type_lookup(Py_TYPE(object), name), *hook = PyUnicode_InternFromString("__getattr__");
     int done = !hook ? nxpy__stop_error(trace) : found ? stop_attribute(trace, object, name)
                                                         : nxpy__instance_holds(trace, object, hook, &getter);
     Py_XDECREF(hook);
@@ -296,7 +296,7 @@ static bool is_one_of(PyObject *name, const char *const *names) {
 
 static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     PyTypeObject *type = (PyTypeObject *)object;
-    PyObject *meta = _PyType_Lookup(Py_TYPE(object), name), *found;
+    PyObject *meta = nxpy_type_lookup(Py_TYPE(object), name), *found;
     bool bound, heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
     if (PyUnicode_CompareWithASCIIString(name, "__name__") == 0) {
         if (heap) return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_name), out);
@@ -384,7 +384,7 @@ static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyOb
         if (nxpy__is_born(trace, object) && nxpy__admit(trace, value) < 0) return -1;
         return of_field(trace, object, name, offsetof(PyFunctionObject, func_annotations), out);
     }
-    if (_PyType_Lookup(&PyFunction_Type, name)) return stop_attribute(trace, object, name);
+    if (nxpy_type_lookup(&PyFunction_Type, name)) return stop_attribute(trace, object, name);
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     return value ? give(value, out) : no_attribute(trace, object, name);
 }
@@ -427,7 +427,7 @@ static int of_super(nxpy_trace *trace, PyObject *object, PyObject *name, PyObjec
 /* Constants, born containers and such: their types are CPython's own. */
 static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
-    PyObject *found = _PyType_Lookup(Py_TYPE(object), name);
+    PyObject *found = nxpy_type_lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
     if (data && (nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object))) { /* of what never changes */

@@ -7,8 +7,6 @@
  * Next: attributes.c for how callables are found. */
 #include "loop/private.h"
 
-#include <opcode.h>
-
 enum { READS = 1, CHANGES, LOOKS, COMPUTES, APPENDS, TORCH };
 static nx_map calls;    /* callable -> what it does; filled once, holds for ever */
 static nx_map specials; /* callable -> nxpy_special_fn */
@@ -83,7 +81,7 @@ static PyObject *descriptor_of(PyObject *function) {
     PyObject *self = PyCFunction_GET_SELF(function);
     if (!self || PyModule_Check(self)) return NULL;
     PyObject *name = PyUnicode_FromString(((PyCFunctionObject *)function)->m_ml->ml_name);
-    PyObject *descriptor = name ? _PyType_Lookup(Py_TYPE(self), name) : NULL;
+    PyObject *descriptor = name ? nxpy_type_lookup(Py_TYPE(self), name) : NULL;
     Py_XDECREF(name);
     return descriptor && Py_TYPE(descriptor) == &PyMethodDescr_Type ? descriptor : NULL;
 }
@@ -98,7 +96,7 @@ static PyObject *stop_call(nxpy_trace *trace, PyObject *function) {
 
 int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *special) {
     PyTypeObject *type = Py_TYPE(object);
-    PyObject *name = PyUnicode_InternFromString(special), *found = name ? _PyType_Lookup(type, name) : NULL;
+    PyObject *name = PyUnicode_InternFromString(special), *found = name ? nxpy_type_lookup(type, name) : NULL;
     int result = found && PyFunction_Check(found) && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
     if (result && nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) < 0) result = -1;
     if (result == 1 && !nxpy__use(trace, found)) result = -1;
@@ -112,7 +110,7 @@ static int walks_in_python(nxpy_trace *trace, PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_Check(o) || nxpy_tensor_check(o)) return 0;
     for (int k = 0; k < NX_COUNT(names); k++) {
-        PyObject *name = PyUnicode_InternFromString(names[k]), *found = name ? _PyType_Lookup(type, name) : NULL;
+        PyObject *name = PyUnicode_InternFromString(names[k]), *found = name ? nxpy_type_lookup(type, name) : NULL;
         bool known = name && (!found || PyFunction_Check(found));
         int done = known ? nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) : 0;
         if (done == 0 && found && known && !nxpy__use(trace, found)) done = -1;
@@ -197,7 +195,7 @@ static PyObject *call_python(nxpy_loop *loop, PyObject *function, PyObject **arg
     PyObject *result = PyObject_Vectorcall(function, args, (size_t)(n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0)), kw_names);
     if (result && !trace->stop) return result;
     Py_XDECREF(result);
-    bool calls_it = loop->in.op == CALL || loop->in.op == CALL_FUNCTION_EX;
+    bool calls_it = loop->in.op == NXPY_OP_call || loop->in.op == NXPY_OP_call_function_ex;
     if (loop == trace->root_loop && calls_it && trace->stop && trace->stop != NXPY_BREAK_EXCEPTION) trace->stop_enters = true;
     nxpy__stop_error(trace);
     return NULL;
@@ -378,7 +376,7 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         return known ? nxpy__call(loop, object, args, n, kw_names) : NULL;
     }
     if (Py_TYPE(function) == nxpy__lru_cache_type || is_marked_constant(function)) return call_cached(loop, function, args, n, kw_names);
-    if (Py_TYPE(function) == &_PyWeakref_RefType && n == 0) return call_weak(loop, function);
+    if (Py_TYPE(function) == nxpy_weakref_type() && n == 0) return call_weak(loop, function);
     PyObject *meaning = nxpy_function_meaning(function);
     if (meaning) {
         if (nxpy__fixed(trace, meaning) < 0) return NULL;
@@ -392,15 +390,10 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
 }
 
 /* ---- the instructions ----------------------------------------------------------------------------------------------------- */
-int op_kw_names(nxpy_loop *loop, int arg) {
-    loop->kw_names = PyTuple_GET_ITEM(loop->view.code->co_consts, arg);
-    return 0;
-}
-
 int op_call(nxpy_loop *loop, int arg) {
     bool is_method = loop->top[-arg - 2] != NULL;
-    PyObject *kw_names = loop->kw_names, *function = loop->top[is_method ? -arg - 2 : -arg - 1];
-    loop->kw_names = NULL;
+    PyObject *kw_names = loop->in.flag ? PyTuple_GET_ITEM(loop->view.code->co_consts, loop->in.flag - 1) : NULL;
+    PyObject *function = loop->top[is_method ? -arg - 2 : -arg - 1];
     PyObject *result = nxpy__call(loop, function, loop->top - arg - is_method, arg + is_method, kw_names);
     return result ? nxpy__finish(loop, arg + 2, result) : nxpy__stop_error(loop->trace);
 }

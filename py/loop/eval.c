@@ -8,14 +8,12 @@
  * Next: handlers.c, then py/capture/trace.c for what happens at the end. */
 #include "loop/private.h"
 
-#include <opcode.h>
-
 int64_t nxpy__stop_at;
 
-nxpy_handler *const nxpy__handlers[256] = {
-#define NXPY_OPCODE_ROW(name, handler, argument) [name] = op_##handler,
-#include "loop/opcodes.def"
-#undef NXPY_OPCODE_ROW
+static nxpy_handler *const handlers[] = {
+#define NXPY_INSTRUCTION_ROW(name) [NXPY_OP_##name] = op_##name,
+#include "cpython/instructions.def"
+#undef NXPY_INSTRUCTION_ROW
 };
 
 /* ---- the loop -------------------------------------------------------------------------------------------------------- */
@@ -63,19 +61,16 @@ static bool was_interrupted(nxpy_trace *trace) {
 
 static int before_instruction(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
-    int op = loop->in.op;
-    bool part_of_call = op == CALL || (op == PRECALL && loop->kw_names);
-    if (!part_of_call) loop->group = loop->in.start;
-    if (loop == trace->root_loop) trace->root_at = loop->group;
+    if (loop == trace->root_loop) trace->root_at = loop->in.start;
     set_line(loop);
     if (loop == trace->root_loop && trace->point->marks.n) {
-        const nxpy_mark *mark = mark_at(trace->point, loop->group);
+        const nxpy_mark *mark = mark_at(trace->point, loop->in.start);
         if (mark) return stop_at_mark(trace, mark);
     }
     if (NX_UNLIKELY(trace->n_instructions + 1 == nxpy__stop_at)) return nxpy__stop(trace, NXPY_BREAK_TEST, NULL);
     if (++trace->n_instructions > 10000000) return nxpy__stop(trace, NXPY_BREAK_LONG, NULL);
     if (NX_UNLIKELY(trace->n_instructions % 1024 == 0) && was_interrupted(trace)) return nxpy__stop_error(trace);
-    if (!nxpy__handlers[op]) return nxpy__stop(trace, NXPY_BREAK_OPCODE, "%s", nxpy_opcode_name(op));
+    if (loop->in.op == NXPY_OP_UNKNOWN) return nxpy__stop(trace, NXPY_BREAK_OPCODE, "%s", nxpy_opcode_name(loop->in.own));
     return 0;
 }
 
@@ -85,10 +80,9 @@ static int catch_exception(nxpy_loop *loop) {
     nxpy_catcher catcher;
     PyObject *type, *value, *traceback;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "capture: an instruction failed without an exception");
-    loop->kw_names = NULL;
     if (nxpy__stop_error(trace) < 0 && trace->stop) return -1;
     if (!nxpy_catcher_find(&loop->view, loop->in.start, &catcher)) return loop == trace->root_loop ? nxpy__stop_uncaught(trace) : -1;
-    if (trace->tracer.varies && loop->in.op != RAISE_VARARGS && loop->in.op != RERAISE) {
+    if (trace->tracer.varies && loop->in.op != NXPY_OP_raise_varargs && loop->in.op != NXPY_OP_reraise) {
         PyErr_Clear(); /* a call that failed left nothing in the graph that would tell whether it fails for other sizes */
         nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "an error that may depend on sizes is caught");
         trace->clean = false;
@@ -98,7 +92,7 @@ static int catch_exception(nxpy_loop *loop) {
     PyErr_NormalizeException(&type, &value, &traceback);
     Py_XDECREF(type);
     Py_XDECREF(traceback);
-    if (loop == trace->root_loop && !trace->n_handling) trace->raised_at = loop->group;
+    if (loop == trace->root_loop && !trace->n_handling) trace->raised_at = loop->in.start;
     if (!nxpy__note_find(trace, value) && !nxpy__note_add(trace, value, NXPY_NOTE_BORN, -1)) return Py_DECREF(value), -1;
     PyObject *here = nxpy__traceback(trace);
     if (!here) return Py_DECREF(value), nxpy__stop_error(trace);
@@ -132,7 +126,7 @@ int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
         done = before_instruction(loop);
         if (done == 0) {
             if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_instruction(loop);
-            done = nxpy__handlers[loop->in.op](loop, loop->in.arg);
+            done = handlers[loop->in.op](loop, loop->in.arg);
             trace->loop = loop;
         }
         if (trace->stop) done = -1;
@@ -209,7 +203,7 @@ PyObject *nxpy__loop_inline(nxpy_trace *trace, PyThreadState *thread, nxpy_frame
     }
     line_state was = {trace->file, trace->function, trace->line};
     nxpy_frame_view(frame, &loop.view);
-    loop.group = nxpy_frame_next(frame);
+    loop.in.start = nxpy_frame_next(frame);
     trace->loop = &loop;
     bool run = ++trace->depth > 200 ? nxpy__stop(trace, NXPY_BREAK_DEEP, NULL) == 0 : inline_prepare(&loop) == 0;
     bool makes = run && (loop.view.code->co_flags & CO_GENERATOR) && !nxpy_frame_generator(frame);

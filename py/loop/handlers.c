@@ -6,8 +6,6 @@
  * Next: handlers_data.c (operators and containers), calls.c. */
 #include "loop/private.h"
 
-#include <opcode.h>
-
 int op_nothing(nxpy_loop *loop, int arg) { return 0; }
 
 int op_push_null(nxpy_loop *loop, int arg) {
@@ -59,7 +57,7 @@ int op_load_const(nxpy_loop *loop, int arg) {
 /* A root's local that is still what it was when the trace began is fetched by the guards. */
 int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value) {
     if (!loop->written || loop->written[index]) return 0;
-    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_localsplusnames, index);
+    PyObject *name = nxpy_local_name(loop->view.code, index);
     return nxpy__fetch(loop->trace, NXPY_ROW_ROOT, -1, name, NULL, index, value);
 }
 
@@ -67,7 +65,7 @@ int op_load_fast(nxpy_loop *loop, int arg) {
     PyObject *value = loop->view.locals[arg];
     if (!value) {
         PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
-                     PyTuple_GET_ITEM(loop->view.code->co_localsplusnames, arg));
+                     nxpy_local_name(loop->view.code, arg));
         return nxpy__stop_error(loop->trace);
     }
     if (nxpy__fetch_local(loop, arg, value) < 0) return -1;
@@ -196,7 +194,7 @@ int op_load_build_class(nxpy_loop *loop, int arg) {
 
 int op_load_global(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg >> 1), *globals = loop->view.globals;
+    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg), *globals = loop->view.globals;
     PyObject *builtins = loop->view.builtins;
     if (!PyDict_CheckExact(globals) || !PyDict_CheckExact(builtins)) {
         return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "globals of a class of the user's own");
@@ -214,20 +212,15 @@ int op_load_global(nxpy_loop *loop, int arg) {
             return nxpy__stop_error(trace);
         }
     }
-    if (arg & 1) *loop->top++ = NULL;
+    if (loop->in.flag) *loop->top++ = NULL;
     Py_INCREF(value);
     *loop->top++ = value;
     return 0;
 }
 
 /* ---- jumps -------------------------------------------------------------------------------------------------------------- */
-int op_jump_forward(nxpy_loop *loop, int arg) {
-    loop->next += arg;
-    return 0;
-}
-
-int op_jump_backward(nxpy_loop *loop, int arg) {
-    loop->next -= arg;
+int op_jump(nxpy_loop *loop, int arg) {
+    loop->next = arg;
     return 0;
 }
 
@@ -271,30 +264,23 @@ int nxpy__truth(nxpy_trace *trace, PyObject *value) {
     return truth < 0 ? nxpy__stop_error(trace) : truth;
 }
 
-static bool jumps_backward(int op) {
-    return op == POP_JUMP_BACKWARD_IF_TRUE || op == POP_JUMP_BACKWARD_IF_FALSE || op == POP_JUMP_BACKWARD_IF_NONE ||
-           op == POP_JUMP_BACKWARD_IF_NOT_NONE;
-}
-
-static void pop_and_jump(nxpy_loop *loop, bool jump, int arg) {
+static void pop_and_jump(nxpy_loop *loop, bool jump, int to) {
     Py_DECREF(*--loop->top);
-    if (jump) loop->next += jumps_backward(loop->in.op) ? -arg : arg;
+    if (jump) loop->next = to;
 }
 
 int op_pop_jump(nxpy_loop *loop, int arg) {
     PyObject *value = USE(1);
-    int truth = value ? nxpy__truth(loop->trace, value) : -1, op = loop->in.op;
+    int truth = value ? nxpy__truth(loop->trace, value) : -1;
     if (truth < 0) return -1;
-    bool when = op == POP_JUMP_FORWARD_IF_TRUE || op == POP_JUMP_BACKWARD_IF_TRUE;
-    pop_and_jump(loop, truth == when, arg);
+    pop_and_jump(loop, truth == loop->in.flag, arg);
     return 0;
 }
 
 int op_pop_jump_none(nxpy_loop *loop, int arg) {
     PyObject *value = USE(1);
     if (!value) return -1;
-    bool when = loop->in.op == POP_JUMP_FORWARD_IF_NONE || loop->in.op == POP_JUMP_BACKWARD_IF_NONE;
-    pop_and_jump(loop, (value == Py_None) == when, arg);
+    pop_and_jump(loop, (value == Py_None) == loop->in.flag, arg);
     return 0;
 }
 
@@ -302,7 +288,7 @@ int op_jump_or_pop(nxpy_loop *loop, int arg) {
     PyObject *value = USE(1);
     int truth = value ? nxpy__truth(loop->trace, value) : -1;
     if (truth < 0) return -1;
-    if (truth == (loop->in.op == JUMP_IF_TRUE_OR_POP)) loop->next += arg;
+    if (truth == loop->in.flag) loop->next = arg;
     else Py_DECREF(*--loop->top);
     return 0;
 }
@@ -373,7 +359,7 @@ int op_for_iter(nxpy_loop *loop, int arg) {
         PyErr_Clear();
     }
     Py_DECREF(*--loop->top);
-    loop->next += arg;
+    loop->next = arg;
     return 0;
 }
 

@@ -6,8 +6,6 @@
  * Next: calls.c. */
 #include "loop/private.h"
 
-#include <opcode.h>
-
 int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
     nxpy_trace *trace = loop->trace;
     if (!result || trace->stop) {
@@ -83,35 +81,42 @@ static int check_operands(nxpy_trace *trace, PyObject *x, PyObject *y, const cha
 /* Names of the methods behind each operator: its own, reflected, in place. */
 #define METHODS(name) {"__" name "__", "__r" name "__", "__i" name "__"}
 static const char *const methods[][3] = {
-    [NB_ADD] = METHODS("add"), [NB_AND] = METHODS("and"), [NB_FLOOR_DIVIDE] = METHODS("floordiv"), [NB_LSHIFT] = METHODS("lshift"),
-    [NB_MATRIX_MULTIPLY] = METHODS("matmul"), [NB_MULTIPLY] = METHODS("mul"), [NB_REMAINDER] = METHODS("mod"), [NB_OR] = METHODS("or"),
-    [NB_POWER] = METHODS("pow"), [NB_RSHIFT] = METHODS("rshift"), [NB_SUBTRACT] = METHODS("sub"),
-    [NB_TRUE_DIVIDE] = METHODS("truediv"), [NB_XOR] = METHODS("xor")};
+    [NXPY_BINARY_ADD] = METHODS("add"), [NXPY_BINARY_AND] = METHODS("and"),
+    [NXPY_BINARY_FLOOR_DIVIDE] = METHODS("floordiv"), [NXPY_BINARY_LSHIFT] = METHODS("lshift"),
+    [NXPY_BINARY_MATRIX_MULTIPLY] = METHODS("matmul"), [NXPY_BINARY_MULTIPLY] = METHODS("mul"),
+    [NXPY_BINARY_REMAINDER] = METHODS("mod"), [NXPY_BINARY_OR] = METHODS("or"), [NXPY_BINARY_POWER] = METHODS("pow"),
+    [NXPY_BINARY_RSHIFT] = METHODS("rshift"), [NXPY_BINARY_SUBTRACT] = METHODS("sub"),
+    [NXPY_BINARY_TRUE_DIVIDE] = METHODS("truediv"), [NXPY_BINARY_XOR] = METHODS("xor")};
 
 typedef PyObject *binary_fn(PyObject *x, PyObject *y);
 static PyObject *power(PyObject *x, PyObject *y) { return PyNumber_Power(x, y, Py_None); }
 static PyObject *power_inplace(PyObject *x, PyObject *y) { return PyNumber_InPlacePower(x, y, Py_None); }
 static binary_fn *const binary_fns[] = {
-    [NB_ADD] = PyNumber_Add, [NB_AND] = PyNumber_And, [NB_FLOOR_DIVIDE] = PyNumber_FloorDivide, [NB_LSHIFT] = PyNumber_Lshift,
-    [NB_MATRIX_MULTIPLY] = PyNumber_MatrixMultiply, [NB_MULTIPLY] = PyNumber_Multiply, [NB_REMAINDER] = PyNumber_Remainder,
-    [NB_OR] = PyNumber_Or, [NB_POWER] = power, [NB_RSHIFT] = PyNumber_Rshift, [NB_SUBTRACT] = PyNumber_Subtract,
-    [NB_TRUE_DIVIDE] = PyNumber_TrueDivide, [NB_XOR] = PyNumber_Xor, [NB_INPLACE_ADD] = PyNumber_InPlaceAdd,
-    [NB_INPLACE_AND] = PyNumber_InPlaceAnd, [NB_INPLACE_FLOOR_DIVIDE] = PyNumber_InPlaceFloorDivide,
-    [NB_INPLACE_LSHIFT] = PyNumber_InPlaceLshift, [NB_INPLACE_MATRIX_MULTIPLY] = PyNumber_InPlaceMatrixMultiply,
-    [NB_INPLACE_MULTIPLY] = PyNumber_InPlaceMultiply, [NB_INPLACE_REMAINDER] = PyNumber_InPlaceRemainder,
-    [NB_INPLACE_OR] = PyNumber_InPlaceOr, [NB_INPLACE_POWER] = power_inplace, [NB_INPLACE_RSHIFT] = PyNumber_InPlaceRshift,
-    [NB_INPLACE_SUBTRACT] = PyNumber_InPlaceSubtract, [NB_INPLACE_TRUE_DIVIDE] = PyNumber_InPlaceTrueDivide,
-    [NB_INPLACE_XOR] = PyNumber_InPlaceXor};
+    [NXPY_BINARY_ADD] = PyNumber_Add, [NXPY_BINARY_AND] = PyNumber_And,
+    [NXPY_BINARY_FLOOR_DIVIDE] = PyNumber_FloorDivide, [NXPY_BINARY_LSHIFT] = PyNumber_Lshift,
+    [NXPY_BINARY_MATRIX_MULTIPLY] = PyNumber_MatrixMultiply, [NXPY_BINARY_MULTIPLY] = PyNumber_Multiply,
+    [NXPY_BINARY_REMAINDER] = PyNumber_Remainder, [NXPY_BINARY_OR] = PyNumber_Or, [NXPY_BINARY_POWER] = power,
+    [NXPY_BINARY_RSHIFT] = PyNumber_Rshift, [NXPY_BINARY_SUBTRACT] = PyNumber_Subtract,
+    [NXPY_BINARY_TRUE_DIVIDE] = PyNumber_TrueDivide, [NXPY_BINARY_XOR] = PyNumber_Xor,
+    [NXPY_BINARY_INPLACE_ADD] = PyNumber_InPlaceAdd, [NXPY_BINARY_INPLACE_AND] = PyNumber_InPlaceAnd,
+    [NXPY_BINARY_INPLACE_FLOOR_DIVIDE] = PyNumber_InPlaceFloorDivide,
+    [NXPY_BINARY_INPLACE_LSHIFT] = PyNumber_InPlaceLshift,
+    [NXPY_BINARY_INPLACE_MATRIX_MULTIPLY] = PyNumber_InPlaceMatrixMultiply,
+    [NXPY_BINARY_INPLACE_MULTIPLY] = PyNumber_InPlaceMultiply,
+    [NXPY_BINARY_INPLACE_REMAINDER] = PyNumber_InPlaceRemainder, [NXPY_BINARY_INPLACE_OR] = PyNumber_InPlaceOr,
+    [NXPY_BINARY_INPLACE_POWER] = power_inplace, [NXPY_BINARY_INPLACE_RSHIFT] = PyNumber_InPlaceRshift,
+    [NXPY_BINARY_INPLACE_SUBTRACT] = PyNumber_InPlaceSubtract,
+    [NXPY_BINARY_INPLACE_TRUE_DIVIDE] = PyNumber_InPlaceTrueDivide, [NXPY_BINARY_INPLACE_XOR] = PyNumber_InPlaceXor};
 
 int op_binary_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *x = USE(2), *y = x ? USE(1) : NULL;
-    if (!y || check_operands(trace, x, y, methods[arg % NB_INPLACE_ADD], 3) < 0) return -1;
-    bool text = PyUnicode_CheckExact(x) && arg % NB_INPLACE_ADD == NB_REMAINDER; /* "%s" % y */
+    if (!y || check_operands(trace, x, y, methods[arg % NXPY_BINARY_INPLACE_ADD], 3) < 0) return -1;
+    bool text = PyUnicode_CheckExact(x) && arg % NXPY_BINARY_INPLACE_ADD == NXPY_BINARY_REMAINDER; /* "%s" % y */
     if (text && nxpy__is_printable(trace, y) < 0) return -1;
     if (nxpy__note_elements(trace, y) < 0) return -1;
-    bool changes = arg >= NB_INPLACE_ADD && (PyList_CheckExact(x) || PyDict_CheckExact(x) || PySet_CheckExact(x));
-    if (changes && nxpy__before_change(trace, x, arg == NB_INPLACE_ADD) < 0) return -1;
+    bool changes = arg >= NXPY_BINARY_INPLACE_ADD && (PyList_CheckExact(x) || PyDict_CheckExact(x) || PySet_CheckExact(x));
+    if (changes && nxpy__before_change(trace, x, arg == NXPY_BINARY_INPLACE_ADD) < 0) return -1;
     if (!changes && nxpy__note_elements(trace, x) < 0) return -1;
     return nxpy__finish(loop, 2, binary_fns[arg](x, y));
 }
@@ -121,9 +126,8 @@ int op_unary(nxpy_loop *loop, int arg) {
     if (!x) return -1;
     static const char *const names[] = {"__neg__", "__invert__", "__pos__"};
     if (check_operands(loop->trace, x, Py_None, names, 3) < 0) return -1;
-    int op = loop->in.op;
-    unaryfunc fn = op == UNARY_NEGATIVE ? PyNumber_Negative : op == UNARY_INVERT ? PyNumber_Invert : PyNumber_Positive;
-    return nxpy__finish(loop, 1, fn(x));
+    static const unaryfunc fns[] = {[NXPY_MINUS] = PyNumber_Negative, [NXPY_INVERT] = PyNumber_Invert, [NXPY_PLUS] = PyNumber_Positive};
+    return nxpy__finish(loop, 1, fns[loop->in.flag](x));
 }
 
 int op_unary_not(nxpy_loop *loop, int arg) {
@@ -467,7 +471,10 @@ int op_format_value(nxpy_loop *loop, int arg) {
 }
 
 int op_build_string(nxpy_loop *loop, int arg) {
-    PyObject *empty = PyUnicode_New(0, 0), *result = empty ? _PyUnicode_JoinArray(empty, loop->top - arg, arg) : NULL;
+    PyObject *empty = PyUnicode_New(0, 0), *parts = PyTuple_New(arg);
+    for (int k = 0; parts && k < arg; k++) PyTuple_SET_ITEM(parts, k, Py_NewRef(loop->top[k - arg]));
+    PyObject *result = empty && parts ? PyUnicode_Join(empty, parts) : NULL;
+    Py_XDECREF(parts);
     Py_XDECREF(empty);
     return nxpy__finish(loop, arg, result);
 }
@@ -478,7 +485,7 @@ int op_match_kind(nxpy_loop *loop, int arg) {
     if (!of) return -1;
     bool known = nxpy_constant_check(of) || is_container(of) || nxpy_tensor_check(of) || is_instance(of) || PyRange_Check(of);
     if (!known) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "match of %.200s", Py_TYPE(of)->tp_name);
-    unsigned long flag = loop->in.op == MATCH_SEQUENCE ? Py_TPFLAGS_SEQUENCE : Py_TPFLAGS_MAPPING;
+    unsigned long flag = loop->in.flag ? Py_TPFLAGS_MAPPING : Py_TPFLAGS_SEQUENCE;
     *loop->top++ = PyBool_FromLong(PyType_HasFeature(Py_TYPE(of), flag));
     return 0;
 }
@@ -594,7 +601,7 @@ int op_set_update(nxpy_loop *loop, int arg) {
     if (!parts) return from ? nxpy__stop_error(trace) : -1;
     int done = !nxpy__is_born(trace, set)  ? nxpy__stop(trace, NXPY_BREAK_STORE, "a set")
                : !nxpy__are_keys(parts)    ? nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a member of a set that is no constant")
-                                           : _PySet_Update(set, parts);
+                                           : nxpy__set_update(set, parts);
     Py_DECREF(parts);
     if (done < 0) return nxpy__stop_error(trace);
     Py_DECREF(*--loop->top);
@@ -610,7 +617,11 @@ int op_dict_merge(nxpy_loop *loop, int arg) {
     if (!nxpy__is_born(trace, dict)) return nxpy__stop(trace, NXPY_BREAK_STORE, "a dict");
     if (!PyDict_CheckExact(from)) return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(from)->tp_name);
     if (nxpy__note_elements(trace, from) < 0) return -1;
-    if (loop->in.op == DICT_MERGE ? _PyDict_MergeEx(dict, from, 2) < 0 : PyDict_Update(dict, from) < 0) return nxpy__stop_error(trace);
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; loop->in.flag && PyDict_Next(from, &at, &key, &value);) { /* an error that names the function */
+        if (PyDict_Contains(dict, key)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a keyword that is given twice");
+    }
+    if (PyDict_Update(dict, from) < 0) return nxpy__stop_error(trace);
     Py_DECREF(*--loop->top);
     return 0;
 }

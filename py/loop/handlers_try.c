@@ -35,7 +35,7 @@ static PyObject *exception_of(nxpy_loop *loop, PyObject *what) {
 }
 
 static int raise_again(nxpy_trace *trace, PyThreadState *thread) {
-    PyObject *handled = thread->exc_info->exc_value;
+    PyObject *handled = nxpy_handled(thread);
     if (!handled || handled == Py_None) {
         PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
     } else if (!nxpy__is_born(trace, handled)) {
@@ -169,7 +169,7 @@ int op_send(nxpy_loop *loop, int arg) {
     Py_DECREF(*--loop->top);
     if (how == PYGEN_RETURN) {
         Py_SETREF(loop->top[-1], result);
-        loop->next += arg;
+        loop->next = arg;
     } else {
         *loop->top++ = result;
     }

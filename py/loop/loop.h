@@ -12,9 +12,8 @@ struct nxpy_loop {
     nxpy_view view;
     nxpy_lines lines;
     PyObject **top;             /* next free stack entry */
-    PyObject *kw_names;         /* for the next CALL; lent */
     nxpy_instr in;
-    int next, group;            /* unit to go on at; first unit of the call sequence that this instruction ends */
+    int next;                   /* unit to go on at */
     PyObject *result;
     nxpy_loop *outer;
     PyObject **start;           /* root: the frame's values when the trace began */

@@ -6,7 +6,6 @@
 
 /* Handlers return 0 to go on, 1 when the frame returns, -1 when the trace stops. */
 typedef int nxpy_handler(nxpy_loop *loop, int arg);
-extern nxpy_handler *const nxpy__handlers[256];
 void nxpy__log_instruction(nxpy_loop *loop);
 
 /* The stack entry k places below the top, replaced by what stands for it in the trace. Lent; NULL: stopped. */
@@ -68,8 +67,8 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
 int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value);
 int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value); /* a root's local, guarded when it is still the caller's */
 
-#define NXPY_OPCODE_ROW(name, handler, argument) nxpy_handler op_##handler;
-#include "loop/opcodes.def"
-#undef NXPY_OPCODE_ROW
+#define NXPY_INSTRUCTION_ROW(name) nxpy_handler op_##name;
+#include "cpython/instructions.def"
+#undef NXPY_INSTRUCTION_ROW
 
 #endif

@@ -4,8 +4,6 @@
  * Next: py/notes/log.c. */
 #include "loop/private.h"
 
-#include <opcode.h>
-
 /* What dynamo would call the stack entry. */
 static PyObject *short_repr(nxpy_trace *trace, PyObject *value) {
     if (!value) return PyUnicode_FromString("NullVariable");
@@ -26,43 +24,36 @@ static PyObject *short_repr(nxpy_trace *trace, PyObject *value) {
     return PyUnicode_FromFormat("%s(%s)", kind, Py_TYPE(value)->tp_name);
 }
 
-typedef enum argument_kind { NONE = 1, INT, NAME, GLOBAL, CONST, LOCAL, JUMP, JUMP_BACK, COMPARE } argument_kind;
-static const uint8_t argument_kinds[256] = {
-#define NXPY_OPCODE_ROW(name, handler, argument) [name] = argument,
-#include "loop/opcodes.def"
-#undef NXPY_OPCODE_ROW
-};
-
-static PyObject *argument_object(const nxpy_loop *loop) {
+static PyObject *argument_object(PyCodeObject *code, const nxpy_instr *in) {
     static const char *const comparisons[] = {"<", "<=", "==", "!=", ">", ">="};
-    PyCodeObject *code = loop->view.code;
-    int arg = loop->in.arg;
-    switch ((argument_kind)argument_kinds[loop->in.op]) {
-    case NAME: return Py_NewRef(PyTuple_GET_ITEM(code->co_names, arg));
-    case GLOBAL: return Py_NewRef(PyTuple_GET_ITEM(code->co_names, arg >> 1));
-    case CONST: return PyObject_Repr(PyTuple_GET_ITEM(code->co_consts, arg));
-    case LOCAL: return Py_NewRef(PyTuple_GET_ITEM(code->co_localsplusnames, arg));
-    case JUMP: return PyUnicode_FromFormat("to %d", 2 * (loop->in.next + arg));
-    case JUMP_BACK: return PyUnicode_FromFormat("to %d", 2 * (loop->in.next - arg));
-    case COMPARE: return PyUnicode_FromString(comparisons[arg]);
-    case INT: return PyLong_FromLong(arg);
-    case NONE: return Py_NewRef(Py_None);
+    switch (in->means) {
+    case NXPY_MEANS_NAME:
+    case NXPY_MEANS_GLOBAL: return Py_NewRef(PyTuple_GET_ITEM(code->co_names, in->arg));
+    case NXPY_MEANS_CONST: return PyObject_Repr(PyTuple_GET_ITEM(code->co_consts, in->arg));
+    case NXPY_MEANS_LOCAL: return Py_NewRef(nxpy_local_name(code, in->arg));
+    case NXPY_MEANS_JUMP:
+    case NXPY_MEANS_JUMP_BACK: return PyUnicode_FromFormat("to %d", 2 * in->arg);
+    case NXPY_MEANS_COMPARE: return PyUnicode_FromString(comparisons[in->arg]);
+    case NXPY_MEANS_INT: return PyLong_FromLong(in->arg);
+    case NXPY_MEANS_NONE: return Py_NewRef(Py_None);
     }
     return Py_NewRef(Py_None);
 }
 
 void nxpy__log_instruction(nxpy_loop *loop) {
     nxpy_aside a = nxpy__aside_begin();
-    PyObject *stack = PyList_New(0), *argument = argument_object(loop);
+    PyObject *stack = PyList_New(0);
     for (PyObject **at = loop->view.locals + loop->view.n_locals; stack && at < loop->top; at++) {
         PyObject *text = short_repr(loop->trace, *at);
         if (!text || PyList_Append(stack, text) < 0) Py_CLEAR(stack);
         Py_XDECREF(text);
     }
-    if (stack && argument) {
-        nxpy__log_event("opcode", "{sssOsO}", "name", nxpy_opcode_name(loop->in.op), "argrepr", argument, "stack", stack);
+    for (nxpy_instr in = {.next = loop->in.start}; stack && in.next < loop->in.next;) { /* CPython's own, one by one */
+        in = nxpy_instr_own(&loop->view, in.next);
+        PyObject *argument = argument_object(loop->view.code, &in);
+        if (argument) nxpy__log_event("opcode", "{sssOsO}", "name", nxpy_opcode_name(in.own), "argrepr", argument, "stack", stack);
+        Py_XDECREF(argument);
     }
     Py_XDECREF(stack);
-    Py_XDECREF(argument);
     nxpy__aside_end(a);
 }

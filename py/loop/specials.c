@@ -282,7 +282,7 @@ int nxpy__answer(nxpy_trace *trace) {
 static PyObject *class_of(PyObject *object) {
     if (nxpy_symnumber_check(object)) return (PyObject *)nxpy_class_of(object);
     PyObject *name = PyUnicode_InternFromString("__class__"), *type = NULL;
-    if (name && _PyType_Lookup(Py_TYPE(object), name) == _PyType_Lookup(&PyBaseObject_Type, name)) type = (PyObject *)Py_TYPE(object);
+    if (name && nxpy_type_lookup(Py_TYPE(object), name) == nxpy_type_lookup(&PyBaseObject_Type, name)) type = (PyObject *)Py_TYPE(object);
     Py_XDECREF(name);
     return type;
 }
@@ -292,7 +292,7 @@ static int asks_abc(nxpy_trace *trace, PyObject *abstract, const char *method) {
     PyObject *found, *name;
     if (!PyType_Check(abstract) || Py_TYPE(abstract) == &PyType_Type) return 0;
     if (!(name = PyUnicode_InternFromString(method))) return nxpy__stop_error(trace);
-    PyObject *own = _PyType_Lookup((PyTypeObject *)abc_meta, name);
+    PyObject *own = nxpy_type_lookup((PyTypeObject *)abc_meta, name);
     Py_DECREF(name);
     if (nxpy__type_value(trace, Py_TYPE(abstract), method, &found) < 0) return -1;
     return found && found == own;
@@ -499,7 +499,7 @@ PyObject *nxpy__special_hash(ARGS) {
 /* The exception that is being handled. */
 PyObject *nxpy__special_exc_info(ARGS) {
     USE_ALL(0, 0);
-    PyObject *value = PyThreadState_Get()->exc_info->exc_value;
+    PyObject *value = nxpy_handled(PyThreadState_Get());
     if (!value || value == Py_None) return PyTuple_Pack(3, Py_None, Py_None, Py_None);
     if (!nxpy__is_born(loop->trace, value)) return stopped(loop, function);
     PyObject *type = (PyObject *)Py_TYPE(value);

@@ -63,7 +63,7 @@ static bool is_plain(PyObject *self, PyObject **own) {
 
 /* The function of the class that a call of a module comes to when attributes are read in the ordinary way; NULL: none. */
 static PyObject *class_forward(PyObject *self) {
-    PyObject *function = _PyType_Lookup(Py_TYPE(self), forward);
+    PyObject *function = nxpy_type_lookup(Py_TYPE(self), forward);
     return Py_TYPE(self)->tp_getattro == module_getattr && function && PyFunction_Check(function) ? function : NULL;
 }
 
@@ -92,7 +92,7 @@ PyObject *nxpy_called_function(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     PyObject *own, *function = NULL;
     if (type->tp_call == module_call && is_plain(object, &own) && !own) function = class_forward(object);
-    if (!function) function = _PyType_Lookup(type, call_name);
+    if (!function) function = nxpy_type_lookup(type, call_name);
     return function && PyFunction_Check(function) ? function : NULL;
 }
 
@@ -129,7 +129,7 @@ static PyObject *find_member(PyObject *self, PyObject *name) {
 }
 
 static PyObject *module_getattr(PyObject *self, PyObject *name) {
-    if (PyUnicode_CheckExact(name) && !_PyType_Lookup(Py_TYPE(self), name) && !is_traced()) {
+    if (PyUnicode_CheckExact(name) && !nxpy_type_lookup(Py_TYPE(self), name) && !is_traced()) {
         PyObject *value = find_member(self, name);
         if (value) return Py_NewRef(value);
     } else {
@@ -144,9 +144,9 @@ static PyObject *module_getattr(PyObject *self, PyObject *name) {
 static PyObject *quicken(PyObject *module, PyObject *object) {
     PyTypeObject *type = (PyTypeObject *)object;
     if (!PyType_Check(object)) return PyErr_Format(PyExc_TypeError, "quicken_module: expected a class, got %R", object);
-    PyObject *ordinary = PyDict_GetItemWithError(PyBaseObject_Type.tp_dict, getattribute_name);
-    if (_PyType_Lookup(type, call_name) == python_call) type->tp_call = module_call;
-    if (_PyType_Lookup(type, getattr_name) == python_getattr && _PyType_Lookup(type, getattribute_name) == ordinary) {
+    PyObject *ordinary = nxpy_type_lookup(&PyBaseObject_Type, getattribute_name);
+    if (nxpy_type_lookup(type, call_name) == python_call) type->tp_call = module_call;
+    if (nxpy_type_lookup(type, getattr_name) == python_getattr && nxpy_type_lookup(type, getattribute_name) == ordinary) {
         type->tp_getattro = module_getattr;
     }
     Py_RETURN_NONE;

@@ -56,7 +56,7 @@ static int record(nxpy_trace *trace, nxpy_effect effect) {
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------- */
 int nxpy__write_field(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value) {
-    PyObject *place = place_of(object), *type_value = _PyType_Lookup(Py_TYPE(object), name);
+    PyObject *place = place_of(object), *type_value = nxpy_type_lookup(Py_TYPE(object), name);
     bool slotted = type_value && Py_TYPE(type_value) == &PyMemberDescr_Type;
     if (!find(trace, place, name)) {
         PyObject *old = slotted ? PyObject_GenericGetAttr(object, name) : Py_XNewRef(nxpy_instance_value(object, name));
@@ -155,7 +155,7 @@ static int put(nxpy_effect_kind kind, PyObject *holder, PyObject *key, PyObject 
     case NXPY_EFFECT_APPEND: return PyList_SetSlice(holder, PyList_GET_SIZE(holder), PyList_GET_SIZE(holder), value);
     case NXPY_EFFECT_LIST: return PyList_SetSlice(holder, 0, PyList_GET_SIZE(holder), value);
     case NXPY_EFFECT_DICT: PyDict_Clear(holder); return PyDict_Update(holder, value);
-    case NXPY_EFFECT_SET: return PySet_Clear(holder) < 0 ? -1 : _PySet_Update(holder, value);
+    case NXPY_EFFECT_SET: return PySet_Clear(holder) < 0 ? -1 : nxpy__set_update(holder, value);
     }
     return 0;
 }
@@ -188,7 +188,7 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         value = nxpy_instance_value(holder, effect->key);
         if (value) return nxpy__recipe_add(trace, recipe, results, value);
         value = PyObject_GenericGetAttr(holder, effect->key); /* in a slot of its layout */
-        if (!value || _PyType_Lookup(Py_TYPE(holder), effect->key) == value) Py_CLEAR(value);
+        if (!value || nxpy_type_lookup(Py_TYPE(holder), effect->key) == value) Py_CLEAR(value);
         PyErr_Clear();
         done = nxpy__recipe_add(trace, recipe, results, value);
         Py_XDECREF(value);

@@ -87,7 +87,7 @@ bool nxpy__plain_tuple(PyObject *object) {
     if (nxpy__is_tuple(object)) return true;
     if (!PyTuple_Check(object)) return false;
     for (int k = 0; k < NX_COUNT(tuple_names); k++) {
-        if (_PyType_Lookup(Py_TYPE(object), tuple_names[k]) != _PyType_Lookup(&PyTuple_Type, tuple_names[k])) return false;
+        if (nxpy_type_lookup(Py_TYPE(object), tuple_names[k]) != nxpy_type_lookup(&PyTuple_Type, tuple_names[k])) return false;
     }
     return true;
 }
@@ -100,6 +100,14 @@ bool nxpy__is_view(PyObject *o) {
 
 bool nxpy__is_c_container(PyObject *o) {
     return Py_TYPE(o) == nxpy__deque_type || PyODict_CheckExact(o) || Py_TYPE(o) == nxpy__default_dict_type;
+}
+
+int nxpy__set_update(PyObject *set, PyObject *from) {
+    PyObject *members = PySequence_Tuple(from);
+    int done = members ? 0 : -1;
+    for (Py_ssize_t k = 0; done == 0 && k < PyTuple_GET_SIZE(members); k++) done = PySet_Add(set, PyTuple_GET_ITEM(members, k));
+    Py_XDECREF(members);
+    return done;
 }
 
 bool nxpy__is_exception(PyObject *object) { return PyExceptionInstance_Check(object); }

@@ -272,6 +272,7 @@ void nxpy__notes_free(nxpy_trace *trace);
 bool nxpy__plain_tuple(PyObject *object);   /* a tuple, or a named tuple that is read as one */
 bool nxpy__is_iterator(PyObject *object);   /* of CPython's own, that a recipe can make again, or a generator */
 bool nxpy__is_exception(PyObject *object);
+int nxpy__set_update(PyObject *set, PyObject *from); /* adds the members of a list, tuple or set; 0, or -1 with an exception */
 bool nxpy__is_view(PyObject *object);       /* keys, values or items of a dict */
 bool nxpy__is_c_container(PyObject *object); /* deque, OrderedDict, defaultdict */
 static inline bool nxpy__is_dict(PyObject *o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); } /* that is read as one */

@@ -82,7 +82,7 @@ static int add_instance(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *re
     int done = add_step(recipe, NXPY_MAKE_INSTANCE, 0, (PyObject *)type);
     if (done == 1) done = keep(recipe, results, number);
     for (Py_ssize_t at = 0; done == 1 && PyDict_Next(dict, &at, &key, &value);) {
-        PyObject *found = PyUnicode_Check(key) ? _PyType_Lookup(type, key) : NULL;
+        PyObject *found = PyUnicode_Check(key) ? nxpy_type_lookup(type, key) : NULL;
         bool by_hand = !PyUnicode_Check(key) || (found && Py_TYPE(found)->tp_descr_set); /* a store would not put it there */
         if (by_hand) done = 0;
         if (done == 1) done = add_value(trace, recipe, results, value, depth + 1);
@@ -152,8 +152,7 @@ static int add_elements(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *re
 
 static int add_set(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *set, int depth) {
     PyObject *key;
-    Py_hash_t hash;
-    for (Py_ssize_t at = 0; _PySet_NextEntry(set, &at, &key, &hash);) {
+    for (Py_ssize_t at = 0; nxpy_set_next(set, &at, &key);) {
         int done = add_value(trace, recipe, results, key, depth + 1);
         if (done != 1) return done;
     }

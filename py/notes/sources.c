@@ -157,7 +157,7 @@ int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject
 }
 
 int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *text) {
-    PyObject *name = PyUnicode_InternFromString(text), *found = name ? _PyType_Lookup(type, name) : NULL, *pair = NULL;
+    PyObject *name = PyUnicode_InternFromString(text), *found = name ? nxpy_type_lookup(type, name) : NULL, *pair = NULL;
     int done = name ? 0 : nxpy__stop_error(trace);
     if (name && !nxpy_guards_know_operator(&trace->segment->guards, (PyObject *)type, name)) {
         pair = PyTuple_Pack(2, type, found ? found : Py_None);
@@ -321,11 +321,12 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
 static bool is_known_kind(PyObject *object) {
     static PyTypeObject *const kinds[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethod_Type, &PyMethodDescr_Type,
         &PyClassMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type,
-        &PyStaticMethod_Type, &PyClassMethod_Type, &_PyWeakref_RefType, &nxpy_function_type, &nxpy_method_type, &nxpy_captured_type};
+        &PyStaticMethod_Type, &PyClassMethod_Type, &nxpy_function_type, &nxpy_method_type, &nxpy_captured_type};
     for (int k = 0; k < NX_COUNT(kinds); k++) {
         if (Py_TYPE(object) == kinds[k]) return true;
     }
-    return PyType_Check(object) || PyModule_Check(object) || Py_TYPE(object) == nxpy__union_type;
+    bool other = Py_TYPE(object) == nxpy_weakref_type() || Py_TYPE(object) == nxpy__union_type;
+    return other || PyType_Check(object) || PyModule_Check(object);
 }
 
 /* Whether an earlier trace from here found another object at this place: a lambda, a bound method, a partial that is made

@@ -1,0 +1,12 @@
+/* A CPython that capture does not know: what is read at every call. */
+typedef struct nxpy_lines { bool ready; } nxpy_lines;
+
+/* Never the same number twice: nothing that hangs on one is found again. */
+static inline uint64_t nxpy_dict_version(PyObject *dict) {
+    static uint64_t last;
+    return ++last;
+}
+static inline PyObject *nxpy_dict_get(PyObject *dict, PyObject *key, Py_hash_t hash) { return PyDict_GetItemWithError(dict, key); }
+/* Frames are not followed, so there is no guard that would ask. */
+static inline bool nxpy_set_next(PyObject *set, Py_ssize_t *at, PyObject **key) { return false; }
+static inline PyObject *nxpy_local_name(PyCodeObject *code, int index) { return NULL; }

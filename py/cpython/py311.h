@@ -1,0 +1,18 @@
+/* CPython 3.11: what is read at every call. */
+typedef struct nxpy_lines { PyCodeAddressRange range; bool ready; } nxpy_lines;
+
+/* Another number whenever the dict has changed. */
+static inline uint64_t nxpy_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
+/* Lent; NULL, maybe with an exception. */
+static inline PyObject *nxpy_dict_get(PyObject *dict, PyObject *key, Py_hash_t hash) {
+    return _PyDict_GetItem_KnownHash(dict, key, hash);
+}
+/* As PyDict_Next. */
+static inline bool nxpy_set_next(PyObject *set, Py_ssize_t *at, PyObject **key) {
+    Py_hash_t hash;
+    return _PySet_NextEntry(set, at, key, &hash);
+}
+/* The name of a local, cell or free variable; lent. */
+static inline PyObject *nxpy_local_name(PyCodeObject *code, int index) {
+    return PyTuple_GET_ITEM(code->co_localsplusnames, index);
+}
