@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gen.derive import derive
 from gen.read import read
 from gen.syntax import At, Expr, Param, Problem, Type
 
@@ -341,6 +342,12 @@ class World:
                 table[item.name] = item
 
     def expand(self, entry):
+        row = entry.one("grad")
+        if row and row.value["auto"]:
+            try:
+                row.value["rules"] = derive(entry, self)
+            except Problem as problem:
+                self.problems.append(problem)
         for sibling in make_siblings(entry):
             self.siblings.append(sibling)
             for form in sibling.forms:

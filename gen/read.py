@@ -447,6 +447,8 @@ class Parser:
     row_ref = row_kernel
 
     def row_grad(self):
+        if self.accept("auto"):
+            return {"auto": True, "rules": []}
         rules = []
         while self.token.kind != "end":
             at = self.token.at
@@ -465,7 +467,7 @@ class Parser:
             rule["text"] = " ".join(self.source[self.tokens[start].offset : end.offset + len(end.text)].split())
             rules.append(rule)
             self.accept(";")
-        return {"rules": rules}
+        return {"auto": False, "rules": rules}
 
     def row_nograd(self):
         def clause():

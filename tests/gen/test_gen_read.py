@@ -71,6 +71,11 @@ def test_a_good_entry_passes(tmp_path):
             "x.op:3:16: error: the formula is not linear in g: g does not occur",
         ),
         (HEAD + "  kernel fast\n  grad   self: g; other: g\n", "x.op:1:4: error: f has no cases"),
+        (HEAD + "  kernel fast\n  grad   auto\n  cases  call (x[3])\n", "'grad auto' derives what a 'point' row says"),
+        (
+            HEAD + "  point  atan2(self, other)\n  grad   auto\n  cases  shapes broadcast\n",
+            "x.op:3:3: error: 'atan2' has no derivative in ops/prim.op: write the formula",
+        ),
         (
             HEAD + "  kernel fast\n  ref    fast\n  grad   self: g; other: g\n  cases  shapes broadcast\n",
             "x.op:3:3: error: ref fast is the kernel itself and compares nothing: leave it out",

@@ -72,6 +72,25 @@ def test_saved_values(world):
     assert saved("sum") == {0: (0, 0)}
 
 
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("cos", "-g*conj(sin(self))"),  # a sign stands before it all
+        ("log", "g/conj(self)"),  # a quotient divides g
+        ("sqrt", "0.5*g/conj(result)"),  # what the operator computed is read
+        ("reciprocal", "-g*conj(result*result)"),
+        ("mul.Tensor", "g*conj(other)"),
+        ("frac", "g"),
+        ("floor", "zero"),
+        ("special_ndtr", "g*conj(0.3989422804014327*exp(-self*-0.7071067811865476*(self*-0.7071067811865476)))"),
+    ],
+)
+def test_derived_formulas(world, name, formula):
+    """`grad auto`: by the rules of sums, products, quotients and chains, from ops/prim.op."""
+    row = next(entry for entry in world.entries if entry.name == name).one("grad")
+    assert row.value["auto"] and row.value["rules"][0]["text"] == formula
+
+
 # ---- loops
 LEVELS = {
     "base": ["-DNX_FUSED=0"],
