@@ -471,7 +471,7 @@ static nx_status lower(nx_graph *graph, nx_device device, bool fuse, const int *
     NX_TRY_FAIL(find_regions(&l, &spans));
     NX_TRY_FAIL(nx__scatters_find(&l, graph, result_of));
     NX_TRY_FAIL(lower_nodes(&l, spans));
-    NX_TRY_FAIL(nx__plan_memory(p));
+    NX_TRY_FAIL(nx_pass_plan(graph, nx__do_plan, p));
     NX_TRY_FAIL(nx__plan_results(p));
     NX_TRY_FAIL(nx__plan_releases(p));
     NX_TRY_FAIL(make_patches(p));

@@ -231,16 +231,18 @@ static nx_status find_live(nx_program *p, const piece *pieces, int n) {
     return NX_OK;
 }
 
-nx_status nx__plan_memory(nx_program *p) {
+nx_status nx__do_plan(void *program, bool shares) {
+    nx_program *p = program;
     size_t n_buffers = (size_t)p->buffers.n,
            bytes = (sizeof(piece) + 2 * sizeof(int)) * n_buffers;
     char *room = nx_alloc(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     piece *pieces = (piece *)room;
     int *piece_of = (int *)(pieces + n_buffers), *found = piece_of + n_buffers, n = 0;
-    replace_in_place(p);
+    if (shares) replace_in_place(p);
     nx_status status = collect(p, pieces, piece_of, &n);
-    if (status == NX_OK) status = place(p, pieces, n, found);
+    if (status == NX_OK && shares) status = place(p, pieces, n, found);
+    for (int i = 0; i < n && status == NX_OK && !shares; i++) status = put(p, &pieces[i], p->feature_bytes);
     if (status == NX_OK) status = find_live(p, pieces, n);
     nx_free(room);
     return status;

@@ -247,7 +247,7 @@ int nx__alive_find(nx__alive *alive, int first, int last, int *found);
 uint64_t nx__alive_steps(const nx__alive *alive); /* that questions took so far */
 
 /* ---- memory plan (plan.c) -------------------------------------------------------------------- */
-nx_status nx__plan_memory(nx_program *program);
+nx_status nx__do_plan(void *program, bool shares); /* an nx_program; shares: places that are free again are taken */
 nx_status nx__plan_results(nx_program *program);  /* after the memory: which are late */
 nx_status nx__plan_releases(nx_program *program);
 

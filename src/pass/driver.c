@@ -222,6 +222,11 @@ nx_status nx_pass_reinplace(const nx_graph *graph, const int *result_of, uint8_t
     return NX_OK;
 }
 
+nx_status nx_pass_plan(const nx_graph *graph, nx_status (*make)(void *program, bool shares), void *program) {
+    THROUGH_GATE(plan, graph, make(program, true));
+    return make(program, false);
+}
+
 /* ---- several ------------------------------------------------------------------------------------------ */
 static nx_status (*const loop[N_PASSES])(nx_graph *) = {[PASS_fold] = nx_pass_fold, [PASS_cse] = nx_pass_cse, [PASS_dce] = nx_pass_dce};
 

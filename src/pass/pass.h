@@ -62,6 +62,9 @@ const nx_value *nx_form_operand(const nx_form *form, const nx_node *node, int k)
 typedef enum nx_reuse { NX_REUSE_NONE, NX_REUSE_WRITE, NX_REUSE_DONE, NX_REUSE_SKIP } nx_reuse;
 NX_MUST_USE nx_status nx_pass_reinplace(const nx_graph *graph, const int *result_of, uint8_t *reuse);
 
+/* The plan of memory for the graph's program, which the engine makes by `make`: shares is false when the pass is left out. */
+NX_MUST_USE nx_status nx_pass_plan(const nx_graph *graph, nx_status (*make)(void *program, bool shares), void *program);
+
 /* Fusion groups for the engine: each node gets group[node->order] >= 0 when it belongs to a fused region. */
 enum { NX_REGION_MAX_NODES = 64, NX_REGION_MAX_INPUTS = 16 };
 typedef struct nx_regions { int n; int *of_node; } nx_regions;

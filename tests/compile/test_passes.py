@@ -1,6 +1,7 @@
 """NARTHEX_PASSES: passes are left out, stopped at, counted and timed; the numbers stay."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -43,7 +44,7 @@ def all_passes() -> tuple[str, str, str]:
     return run("", NARTHEX_VERIFY_GRAPHS="1")
 
 
-@pytest.mark.parametrize("name", ["fold", "cse", "dce", "place", "fuse", "reinplace"])
+@pytest.mark.parametrize("name", ["fold", "cse", "dce", "place", "fuse", "reinplace", "plan"])
 def test_a_pass_that_is_left_out(name: str, all_passes: tuple[str, str, str]) -> None:
     plan, numbers, error = run(f"skip={name}", NARTHEX_VERIFY_GRAPHS="1")
     assert numbers and numbers == all_passes[1], error
@@ -51,6 +52,8 @@ def test_a_pass_that_is_left_out(name: str, all_passes: tuple[str, str, str]) ->
     assert ("aten::copy_(" in plan) == (name != "reinplace")
     assert plan.count("aten::exp") == all_passes[0].count("aten::exp")
     assert (plan == all_passes[0]) == (name in ("place", "fold")), plan
+    places = re.findall(r"^  feature\+(\d+): ", plan.split("backward: program")[1], re.M)
+    assert (len(set(places)) == len(places) > 2) == (name == "plan"), plan
 
 
 def test_all_behind_one_are_left_out(all_passes: tuple[str, str, str]) -> None:
@@ -62,7 +65,7 @@ def test_all_behind_one_are_left_out(all_passes: tuple[str, str, str]) -> None:
 def test_the_first_runs_alone(all_passes: tuple[str, str, str]) -> None:
     """With each run more the plan is the one of all passes sooner or later; the last run is named."""
     plans = []
-    for n in range(0, 24, 3):
+    for n in range(0, 30, 3):
         plan, numbers, error = run(f"bisect={n}")
         assert numbers == all_passes[1]
         assert (f"run {n} is " in error) == (0 < n and "run" in error)
@@ -73,6 +76,6 @@ def test_the_first_runs_alone(all_passes: tuple[str, str, str]) -> None:
 def test_times_and_what_is_wrong() -> None:
     times = run("times")[2]
     rows = [line.split()[1] for line in times.splitlines() if line.startswith("pass ")]
-    assert rows == ["functionalise", "split", "fold", "cse", "dce", "place", "fuse", "reinplace"]
+    assert rows == ["functionalise", "split", "fold", "cse", "dce", "place", "fuse", "reinplace", "plan"]
     for wrong in ("skip=split", "skip=nothing", "bisect=-1", "bisect=", "fold"):
         assert f"NARTHEX_PASSES: '{wrong}' is none of" in run(wrong)[2]
