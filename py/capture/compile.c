@@ -371,6 +371,7 @@ static PyObject *set_stop(PyObject *module, PyObject *number) {
     Py_RETURN_NONE;
 }
 
+static PyObject *can_capture(PyObject *module, PyObject *unused) { return PyBool_FromLong(!nxpy_cpython_problem()); }
 static PyObject *is_capturing(PyObject *module, PyObject *unused) { return PyBool_FromLong(nxpy__doing.trace != NULL); }
 
 static PyObject *set_stance(PyObject *module, PyObject *number) {
@@ -412,6 +413,7 @@ static PyMethodDef functions[] = {
     {"graph_break", (PyCFunction)(void (*)(void))graph_break, METH_FASTCALL | METH_KEYWORDS, "Ends the graph that is being captured."},
     {"set_capture_stance", set_stance, METH_O,
      "set_capture_stance(n): compiled functions 0: do the usual, 1: run uncompiled, 2: so where none fits, 3: fail there. Gives the last."},
+    {"can_capture", can_capture, METH_NOARGS, "Whether functions are captured under this CPython."},
     {"is_capturing", is_capturing, METH_NOARGS, "Whether what calls it is being captured."},
     {"set_capture_stop", set_stop, METH_O, "set_capture_stop(n): for tests: every trace stops before its n-th instruction; 0: none does."},
     {"set_capture_log", nxpy__set_log, METH_O,

@@ -154,8 +154,50 @@ def test_names_of_the_same_kind():
     assert (backed.frame_count, backed.op_count, len(backed.graphs)) == (1, 1, 1)
 
 
+def test_what_capture_raises_and_can_do():
+    def breaks(x):
+        dynamo.graph_break()
+        return x
+
+    with pytest.raises(dynamo.exc.Unsupported, match="graph"):
+        torch.compile(breaks, fullgraph=True)(ones(1))
+    assert issubclass(dynamo.exc.Unsupported, dynamo.exc.TorchDynamoException)
+    assert dynamo.is_dynamo_supported() is theirs.is_dynamo_supported() is True and dynamo.is_inductor_supported()
+    assert dynamo.dont_skip_tracing(breaks) is breaks and dynamo.dont_skip_tracing()(breaks) is breaks
+    assert dynamo.external_utils.wrap_inline(abs)(-1) == theirs.external_utils.wrap_inline(abs)(-1) == 1
+    assert torch.compile(lambda x: dynamo.external_utils.is_compiling(), fullgraph=True)(ones(1)) is True
+    assert not dynamo.external_utils.is_compiling()
+
+
+def test_code_is_forgotten(counter):
+    def one(x):
+        return x + 1
+
+    captured = [torch.compile(function, backend=counter) for function in (one, lambda x: x * 2)]
+    for each in captured:
+        each(ones(1))
+    dynamo.reset_code(one.__code__)
+    assert [each.entries for each in captured] == [0, 1] and counter.frame_count == 2
+    assert captured[0](ones(1)).tolist() == [2] and counter.frame_count == 3
+    dynamo.reset_code_caches()
+    assert [each.entries for each in captured] == [0, 0]
+    assert dynamo.utils.counters["frames"]["ok"] == 3
+    dynamo.reset_frame_count()
+    assert dynamo.utils.counters["frames"]["ok"] == 0
+
+
 @pytest.mark.parametrize(
-    "name", ["disallow_in_graph", "substitute_in_graph", "export", "skip_frame", "error_on_graph_break"]
+    "name",
+    [
+        "aot_compile",
+        "on_compile_start",
+        "comptime",
+        "disallow_in_graph",
+        "substitute_in_graph",
+        "export",
+        "skip_frame",
+        "error_on_graph_break",
+    ],
 )
 def test_what_is_not_there_says_so(name):
     with pytest.raises(NotImplementedError, match=f"torch._dynamo.{name} is not there yet"):

@@ -1,10 +1,11 @@
 """torch._dynamo: capture. The work is done in C (py/capture, py/loop, py/notes); here are its Python names."""
 
+from .. import _C
 from .._apart import disable
 from .._later import names
 from ..autograd import function as _function
 from ..compiler import is_compiling, set_stance
-from . import backends, config, convert_frame, eval_frame, testing, utils
+from . import backends, config, convert_frame, eval_frame, exc, external_utils, testing, utils
 from .backends import list_backends, lookup, register_backend
 from .decorators import assume_constant_result, graph_break, mark_dynamic, mark_static, maybe_mark_dynamic, run
 from .eval_frame import OptimizedModule, optimize
@@ -29,7 +30,19 @@ globals().update(
     ),
     **names("torch._dynamo", "use torch.compiler.disable or set_stance", ("skip_frame", "step_unsupported", "replay")),
     **names("torch._dynamo", "use torch.compile(fullgraph=True)", ("error_on_graph_break",)),
-    **names("torch._dynamo", "use torch.compile", ("export", "set_recursion_limit")),
+    **names(
+        "torch._dynamo",
+        "use torch.compile",
+        (
+            "aot_compile",
+            "comptime",
+            "disable_nested_graph_breaks",
+            "export",
+            "functional_export",
+            "set_recursion_limit",
+        ),
+    ),
+    **names("torch._dynamo", "use set_logs, or TORCH_LOGS", ("callback", "on_compile_end", "on_compile_start")),
 )
 
 
@@ -43,6 +56,26 @@ def is_dynamo_disable_recursive(method):
     return True if isinstance(method, type(_function._apply_apart)) else None
 
 
+def is_dynamo_supported() -> bool:
+    """Whether functions are captured under this CPython; where they are not, torch.compile runs them as they are."""
+    return _C.can_capture()
+
+
+def is_inductor_supported() -> bool:
+    """Whether torch.compile compiles what it captures: its engine needs nothing that a machine may lack."""
+    return _C.can_capture()
+
+
+def dont_skip_tracing(fn=None):
+    """`fn` as it is: capture follows every function of Python."""
+    return dont_skip_tracing if fn is None else fn
+
+
+def reset_frame_count() -> None:
+    """Frames are counted from none again, in utils.counters."""
+    utils.counters.pop("frames", None)
+
+
 def allow_in_graph(fn):
     """`fn` as it is: capture follows it, and its operators are the graph's."""
     return fn
@@ -50,6 +83,19 @@ def allow_in_graph(fn):
 
 def mark_static_address(t, guard: bool = True) -> None:
     """Nothing: compiled programs read a tensor's address at each call."""
+
+
+def reset_code_caches() -> None:
+    """The same as reset: there is nothing else that is kept for code."""
+    reset()
+
+
+def reset_code(code) -> None:
+    """Forgets the compiled functions of this code object."""
+    for each in list(eval_frame.captured_functions):
+        function = getattr(each, "fn", None)
+        if getattr(getattr(function, "__func__", function), "__code__", None) is code:
+            each.reset()
 
 
 def reset() -> None:
