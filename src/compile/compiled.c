@@ -232,7 +232,7 @@ static nx_status copy_back(const nx_aot *aot, nx_tensor *const *inputs, nx_tenso
 /* What the outputs of one call are made of. */
 typedef struct maker {
     const nx_compiled *compiled;
-    nx_tensor *const *inputs, *const *results, **views; /* views: NULL when there are none */
+    nx_tensor *const *inputs, *const *results, **views;
     nx_grad_node *node;
     nx_numbers owners;       /* by memory: the first output that lies there */
 } maker;
@@ -278,15 +278,16 @@ static nx_status make_output(maker *m, int i, nx_tensor **outputs) {
 /* Views of inputs first, recorded as the caller records. */
 static nx_status make_outputs(maker *m, nx_tensor **out) {
     int n_views = m->compiled->aliases.given.n, n = m->compiled->aot->n_outputs, made = 0;
-    if (n_views && (m->views = nx_alloc(sizeof *m->views * (size_t)n_views)) == NULL)
-        return nx_fail_memory(sizeof *m->views * (size_t)n_views);
+    nx_tensor *few[16];
+    m->views = n_views > NX_COUNT(few) ? nx_alloc(sizeof *few * (size_t)n_views) : few;
+    if (m->views == NULL) return nx_fail_memory(sizeof *few * (size_t)n_views);
     nx_status status = n_views ? nx__views_take(&m->compiled->aliases, m->inputs, m->views) : NX_OK;
     bool taken = n_views && status == NX_OK;
     nx_numbers_start(&m->owners);
     for (; made < n && status == NX_OK; made++) status = make_output(m, made, out);
     nx_numbers_free(&m->owners);
     for (int k = 0; taken && k < n_views; k++) nx_tensor_unref(m->views[k]);
-    nx_free(m->views);
+    if (m->views != few) nx_free(m->views);
     for (int i = 0; i < n && status != NX_OK; i++) {
         if (i < made - 1) nx_tensor_unref(out[i]); /* the last one failed and is not there */
         out[i] = NULL;
@@ -304,7 +305,6 @@ static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tens
     m.compiled = compiled;
     m.inputs = inputs;
     m.results = results;
-    m.views = NULL;
     m.node = NULL;
     if (wants) status = nx__backward_node(compiled, inputs, results, &m.node);
     if (status == NX_OK) status = copy_back(compiled->aot, inputs, results, m.node, disabled);
