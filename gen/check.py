@@ -112,8 +112,9 @@ def check_gradient(world, entry):
 
 
 def is_constant(formula):
-    """`zero` and `none` stand for themselves, with or without g."""
-    return formula.op == "name" and formula.value in ("zero", "none")
+    """`zero`, `none`, `raise` and zeros_as stand for themselves, with or without g."""
+    zeros = formula.op == "call" and formula.value == "zeros_as"
+    return zeros or formula.op == "raise" or (formula.op == "name" and formula.value in ("zero", "none"))
 
 
 class Linear:
@@ -200,7 +201,8 @@ class Linear:
             return 0
         if sum(degrees) == 0:
             return 0
-        if sum(degrees) > 1 and expr.value != "where" and not self.linear_together(expr, degrees):
+        several = sum(degrees) > 1 and expr.value not in self.world.functions
+        if several and expr.value != "where" and not self.linear_together(expr, degrees):
             raise Problem(expr.at, f"the formula is not linear in g: {expr.value} of g and g")
         at = degrees.index(1)
         self.linear_in(expr, at)

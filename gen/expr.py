@@ -20,7 +20,8 @@ class Body(SizeCalls):
 
     def __init__(self, world, operator, can_call):
         self.world = world
-        self.operator = operator  # for messages
+        # For messages, as users write it.
+        self.operator = re.sub("^_?(linalg|fft)_(.*?)(_ex)?$", r"\1.\2", operator)
         self.can_call = can_call  # tensor level: operators may be called, failure goes to `fail`
         self.lines, self.declarations = [], []
         self.scope = {}
@@ -171,14 +172,25 @@ class Body(SizeCalls):
         if expr.args and all(part.op == "const" and part.value in ("True", "False") for part in expr.args):
             texts = [f"nx_value_bool({part.value.lower()})" for part in expr.args]
             return Value("bools", f"nx_value_list((nx_value[]){{{', '.join(texts)}}}, {len(texts)})")
-        values = [self.int_text(part) for part in expr.args]
+        given = [self.expr(part) for part in expr.args]
+        if given and given[0].kind == "tensor":
+            return self.tensor_list(given)
+        values = [self.checked_int(part, value) for part, value in zip(expr.args, given)]
         name = self.declare("int64_t $[NX_MAX_DIMS]" + ("" if values else " = {0}"))
         for k, text in enumerate(values):
             self.emit(f"{name}[{k}] = {text};")
         return Value("ints", name, str(len(values)))
 
+    def tensor_list(self, values):
+        name = self.new_list()
+        for value in values:
+            self.try_(f"nx__list_add(&{name}, {self.elements(value)})")
+        return Value("tensors", name)
+
     def int_text(self, expr):
-        value = self.expr(expr)
+        return self.checked_int(expr, self.expr(expr))
+
+    def checked_int(self, expr, value):
         if value.kind not in ("int", "bool"):
             raise Problem(expr.at, f"an integer is needed here, this is a {value.kind}")
         return value.c
@@ -401,6 +413,10 @@ class Body(SizeCalls):
         self.emit("}")
         return Value("bool", name)
 
+    def expr_raise(self, expr):
+        self.fail("RuntimeError", expr.value, expr.at)
+        return self.tensor("NULL")
+
     def expr_if(self, expr):
         condition = self.expr(expr.args[0])
         return self.choose(expr, condition, expr.args[1], expr.args[2])
@@ -443,6 +459,9 @@ class Body(SizeCalls):
         if kind == "tensor":
             slot = self.new_tensor()
             return self.tensor(slot), lambda v: "" if v.c == "NULL" else f"{slot} = nx_tensor_ref({self.elements(v)});"
+        if kind == "value" and yes.base == no.base:
+            name = self.declare("nx_value $")
+            return Value("value", name, base=yes.base), lambda v: f"{name} = {v.c};"
         if kind == "tensors":
             name = self.new_list()
             return Value("tensors", name), lambda v: f"{name} = {v.c}; {v.c} = NX_VALUE_NONE;"

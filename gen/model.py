@@ -209,6 +209,11 @@ def flatten(sibling, params):
     return arguments
 
 
+def signed(part):
+    """The number that stands in a list."""
+    return -part.args[0].value if part.op == "unary" else part.value
+
+
 def initial_text(argument):
     initial = argument.initial
     if initial.op == "const":
@@ -218,7 +223,7 @@ def initial_text(argument):
     if initial.op == "name" and argument.base == "dtype":
         return str(SCALAR_TYPES[initial.value])
     if initial.op == "list":
-        return "[" + ", ".join(str(part.value) for part in initial.args) + "]"
+        return "[" + ", ".join(str(signed(part)) for part in initial.args) + "]"
     if initial.op == "unary":
         return "-" + str(initial.args[0].value)
     value = initial.value

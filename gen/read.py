@@ -11,7 +11,7 @@ ORDER = {word: k for k, words in enumerate([
 ]) for word in words}
 RAW = {"random", "device"}
 KEYWORDS = {"let", "in", "if", "then", "else", "match", "each", "and", "or", "not", "None", "True", "False", "inf",
-            "nan"}
+            "nan", "raise"}
 COMPARE = ("==", "!=", "<", "<=", ">", ">=")
 ERRORS = ("RuntimeError", "ValueError", "TypeError", "IndexError", "NotImplementedError")
 
@@ -119,6 +119,8 @@ class Parser:
             return self.match(at)
         if self.accept("each"):
             return self.each(at)
+        if self.accept("raise"):
+            return Expr("raise", at, [], self.string())
         return self.infix(0)
 
     def binds(self):
@@ -324,8 +326,8 @@ class Parser:
                 self.k += 1
                 place = Place("T", at, self.separated(self.name, close=")"))
             elif self.peek("("):
-                if word not in ("like", "reduce", "view", "new", "swapped", "as"):
-                    self.fail(f"'{word}' is no kind of result (like, reduce, view, new, swapped, as)", at)
+                if word not in ("like", "reduce", "view", "new", "swapped", "permuted", "as"):
+                    self.fail(f"'{word}' is no kind of result (like, reduce, view, new, swapped, permuted, as)", at)
                 self.k += 1
                 call = self.call(Expr("name", at, [], word))
                 place = Place(word, at, call.args, call.keywords)

@@ -336,6 +336,14 @@ void nx__meta_swap(int i, int j, nx_meta *out) {
     out->stride[j] = stride;
 }
 
+void nx__meta_order(const int64_t *order, int n, nx_meta *out) {
+    int64_t step = 1;
+    for (int k = n - 1; k >= 0; k--) {
+        out->stride[order[k]] = step;
+        step *= out->size[order[k]] > 0 ? out->size[order[k]] : 1;
+    }
+}
+
 void nx__meta_same(const nx_array *array, nx_meta *out) {
     start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
     for (int k = 0; k < array->ndim; k++) out->stride[k] = array->strides[k];

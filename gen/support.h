@@ -78,6 +78,7 @@ nx_value nx__common_format(const nx_value *tensors);
 nx_value nx__any_format(int n, const nx_array *const *tensors);
 /* Two dimensions change places, in memory they stay where they are. */
 void nx__meta_swap(int i, int j, nx_meta *out);
+void nx__meta_order(const int64_t *order, int n, nx_meta *out); /* from the slowest dimension to the fastest */
 /* Exactly `array`: for operators that write it. */
 void nx__meta_same(const nx_array *array, nx_meta *out);
 /* A view of argument `of`; size and stride follow. Offsets count from the viewed array's element 0. */

@@ -72,7 +72,7 @@ def tokenize(path, text):
 
 @dataclass(eq=False)
 class Expr:
-    """op: number string name const list tuple call field index slice unary binary if let match each.
+    """op: number string name const list tuple call field index slice unary binary if let match each raise.
 
     args holds sub-expressions; value what is no expression: a text, names, binds [(name, Expr)]."""
 

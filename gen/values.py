@@ -36,7 +36,8 @@ def constant(value):
     if isinstance(value, int):
         return Value("int", str(value), const=value)
     infinite = {float("inf"): "INFINITY", float("-inf"): "-INFINITY"}
-    return Value("float", infinite.get(value, repr(value)), const=value)
+    text = "NAN" if value != value else infinite.get(value, repr(value))
+    return Value("float", text, const=value)
 
 
 def bare(text):

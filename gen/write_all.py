@@ -29,6 +29,7 @@ RULES_HEAD = """/* Shape rules, formulas, compositions and adapters of all opera
 #define NX_GEN_RULES_H
 
 #include "gen/support.h"
+#include "fourier/size.h"
 #include "window/window.h"
 
 """

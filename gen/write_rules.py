@@ -171,7 +171,7 @@ def place(body, sibling, op):
     for k, result in enumerate(entry.results):
         out = "out" if k == 0 else f"(out + {k})"
         getattr(Places, result.kind)(body, sibling, op, result, out)
-        made = result.kind in ("new", "sizes", "swapped")
+        made = result.kind in ("new", "sizes", "swapped", "permuted")
         if result.dtype is not None and not made:
             body.emit(f"{out}->dtype = {dtype_text(body, result.dtype)};")
         device = sibling.argument("device")
@@ -240,6 +240,12 @@ class Places:
         size, *dims = (body.expr(arg) for arg in result.args)
         Places.make(body, sibling, op, result, out, size, "NX_VALUE_NONE")
         body.emit(f"nx__meta_swap({', '.join(dim.c for dim in dims)}, {out});")
+
+    @staticmethod
+    def permuted(body, sibling, op, result, out):
+        size, order = (body.expr(arg) for arg in result.args)
+        Places.make(body, sibling, op, result, out, size, "NX_VALUE_NONE")
+        body.emit(f"nx__meta_order({order.c}, {as_int(order.n)}, {out});")
 
     @staticmethod
     def make(body, sibling, op, result, out, size, format_):

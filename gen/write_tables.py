@@ -1,7 +1,17 @@
 """Writes the tables that the dispatcher reads (tables.c: one nx_op_def a form, nx__register_ops) and the typed
 wrappers for callers in C (ops.h, calls.c)."""
 
-from gen.model import DTYPE_CODE, MEMORY_FORMATS, admits_complex, copies_out, dissolves, gives_list, kind, schema
+from gen.model import (
+    DTYPE_CODE,
+    MEMORY_FORMATS,
+    admits_complex,
+    copies_out,
+    dissolves,
+    gives_list,
+    kind,
+    schema,
+    signed,
+)
 from gen.values import c_string
 from gen.write_rules import Source
 
@@ -18,7 +28,7 @@ def initial_value(argument):
     if initial is None or (initial.op == "const" and initial.value == "None"):
         return "{.tag = NX_TAG_NONE}"
     if initial.op == "list":
-        return ints_value([part.value for part in initial.args])
+        return ints_value([signed(part) for part in initial.args])
     sign = -1 if initial.op == "unary" else 1
     value = initial.args[0].value if initial.op == "unary" else initial.value
     if initial.op == "const":
@@ -136,7 +146,13 @@ def write_derivative(sibling, saves, source):
     for side, values in table.items():
         source.add(f"static const uint64_t saves_{side}_{name}[] = {{{', '.join(f'{v:#x}' for v in values)}}};")
     source.add(f"static const nx_derivative derivative_{name} = {{{inputs:#x}, {all_in:#x}, {all_out:#x}, "
-               f"saves_in_{name}, saves_out_{name}, nx__backward_{name}}};\n")
+               f"saves_in_{name}, saves_out_{name}, nx__backward_{name}, {bare_results(sibling.entry):#x}}};\n")
+
+
+def bare_results(entry):
+    """The results that `nograd` names, by bit."""
+    names = {name for row in entry.all("nograd") for clause in row.value for name in clause["names"]}
+    return sum(1 << k for k, place in enumerate(entry.results) if place.name in names and not entry.param(place.name))
 
 
 def write_def(form, facts):
@@ -247,9 +263,9 @@ def write_wrapper(form, index, header, source):
 """)
         return
     if n > 1:  # `out` has room for all of them
-        room, at = f"result[{n}]", "result"
-        one = f"{to}[k] = result[k].tag == NX_TAG_TENSOR ? result[k].tensor : NULL;" if gives else \
-            "nx_tensor_unref(result[k].tensor); /* the written arguments once more */"
+        room, at = f"made[{n}]", "made"
+        one = f"{to}[k] = made[k].tag == NX_TAG_TENSOR ? made[k].tensor : NULL;" if gives else \
+            "nx_tensor_unref(made[k].tensor); /* the written arguments once more */"
         take = f"for (int k = 0; k < {n}; k++) {one}"
     source.add(f"""{head} {{
     const nx_value in[] = {{{', '.join(values)}}};

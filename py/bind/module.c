@@ -1,6 +1,8 @@
 /* narthex._C: the extension module. Each part adds its names. Statuses as Python exceptions, and back. */
 #include "bind/memory.h"
 
+#define PyExc_LinAlgError nxpy_linalg_error
+
 static PyObject *exception_of(nx_status status) {
     switch (status) {
 #define NX_ERROR_ROW(code, exception, meaning) \

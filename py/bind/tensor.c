@@ -218,13 +218,16 @@ PyObject *nxpy_tensors_take(nx_tensor *const *tensors, int n) {
     return tuple;
 }
 
-PyObject *nxpy_fake_error;
+PyObject *nxpy_fake_error, *nxpy_linalg_error;
 
 int nxpy_add_tensor(PyObject *module) {
     nxpy_fake_error = PyErr_NewExceptionWithDoc("narthex._C.FakeTensorError", "The elements of a tensor that has none.",
                                                 PyExc_RuntimeError, NULL);
     if (nxpy_fake_error == NULL || PyModule_AddObjectRef(module, "FakeTensorError", nxpy_fake_error) < 0)
         return -1;
+    nxpy_linalg_error = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix has not what an operator needs.",
+                                                  PyExc_RuntimeError, NULL);
+    if (nxpy_linalg_error == NULL || PyModule_AddObjectRef(module, "_LinAlgError", nxpy_linalg_error) < 0) return -1;
     nx_python_free = free_owned;
     nxpy_tensor_class = &nxpy_tensor_type;
     if (PyType_Ready(&nxpy_tensor_type) < 0) return -1;

@@ -82,9 +82,9 @@ _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 
 _SUBMODULES = (
     "_dynamo", "_functorch", "_higher_order_ops", "_lazy", "_logging", "_ops", "_tensor_str", "accelerator", "amp",
-    "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fx", "hub",
-    "jit", "library", "mps", "multiprocessing", "nn", "onnx", "optim", "random", "serialization", "special", "types",
-    "utils", "version", "xpu",
+    "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fft", "fx", "hub",
+    "jit", "library", "linalg", "mps", "multiprocessing", "nn", "onnx", "optim", "random", "serialization", "signal",
+    "special", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
@@ -105,15 +105,25 @@ _LAZY = {
     "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     "is_anomaly_enabled": "autograd.anomaly_mode",
     "load": "serialization",
+    "istft": "_spectrum",
+    "matrix_power": "linalg",
     "meshgrid": "functional",
     "norm": "functional",
     "ops": "_ops",
     "save": "serialization",
     "set_printoptions": "_tensor_str",
     "set_rng_state": "random",
+    "stft": "_spectrum",
 }
 for _name in ("gru", "lstm", "rnn_relu", "rnn_tanh"):
     _LAZY[_name] = "_recurrent"
+for _name in (
+    "block_diag", "cdist", "corrcoef", "cov", "cumulative_trapezoid", "diff", "gradient", "pdist", "renorm", "rot90",
+    "tensordot", "trapezoid", "trapz",
+):  # fmt: skip
+    _LAZY[_name] = "_composed"
+for _name in ("bartlett", "blackman", "hamming", "hann", "kaiser"):
+    _LAZY[_name + "_window"] = "signal.windows"
 for _name in ("can_cast", "finfo", "iinfo", "result_type"):
     _LAZY[_name] = "_type_info"
 for _name in (

@@ -358,6 +358,54 @@ class Tensor(_C.TensorBase):
 
         return norm(self, p, dim, keepdim, dtype=dtype)
 
+    def matrix_power(self, n: int):
+        """torch.linalg.matrix_power of this tensor."""
+        from .linalg import matrix_power
+
+        return matrix_power(self, n)
+
+    def stft(self, n_fft: int, *args, **options):
+        """torch.stft of this tensor."""
+        from ._spectrum import stft
+
+        return stft(self, n_fft, *args, **options)
+
+    def istft(self, n_fft: int, *args, **options):
+        """torch.istft of this tensor."""
+        from ._spectrum import istft
+
+        return istft(self, n_fft, *args, **options)
+
+    def cov(self, *, correction: int = 1, fweights=None, aweights=None):
+        """torch.cov of this tensor."""
+        from ._composed import cov
+
+        return cov(self, correction=correction, fweights=fweights, aweights=aweights)
+
+    def corrcoef(self):
+        """torch.corrcoef of this tensor."""
+        from ._composed import corrcoef
+
+        return corrcoef(self)
+
+    def diff(self, n: int = 1, dim: int = -1, prepend=None, append=None):
+        """torch.diff of this tensor."""
+        from ._composed import diff
+
+        return diff(self, n, dim, prepend, append)
+
+    def renorm(self, p, dim: int, maxnorm):
+        """torch.renorm of this tensor."""
+        from ._composed import renorm
+
+        return renorm(self, p, dim, maxnorm)
+
+    def rot90(self, k: int = 1, dims=(0, 1)):
+        """torch.rot90 of this tensor."""
+        from ._composed import rot90
+
+        return rot90(self, k, dims)
+
     @property
     def T(self):  # noqa: N802  (PyTorch's name)
         """The dimensions in reverse order; of a matrix its transpose."""

@@ -9,7 +9,9 @@ from . import _C
 def norm(input, p="fro", dim=None, keepdim: bool = False, out=None, dtype=None):
     """The root number `p` of the sum of the elements' powers, along `dim` (all dimensions without it)."""
     if p == "nuc":
-        raise NotImplementedError("norm: p='nuc' is not there yet: it needs singular values")
+        from .linalg import matrix_norm
+
+        return matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
     dims = [dim] if isinstance(dim, int) else dim

@@ -61,6 +61,7 @@ typedef struct nx_derivative {
     /* saves of one input's formula, so that only what is needed is kept: */
     const uint64_t *saves_in_of, *saves_out_of; /* indexed by argument */
     nx_backward_fn *backward;
+    uint64_t bare;          /* results that carry no gradient although their dtype could */
 } nx_derivative;
 
 /* Which loop a point operator takes: of the dtype T that its promoting arguments have in common; of T's float type

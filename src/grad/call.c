@@ -167,11 +167,13 @@ static inline bool gets_history(const nx_value *result) {
 
 /* Takes `node`. */
 static nx_status give_all_history(nx__node *node, nx_value *out) {
-    int n_out = nx_results_of(node->node.op, out, &out);
+    const nx_op *op = node->node.op;
+    uint64_t bare = nx__derivative_of(op)->bare;
+    int n_out = nx_results_of(op, out, &out);
     node->node.n_inputs = n_out;
     nx_status status = NX_OK;
     for (int k = 0; k < n_out && status == NX_OK; k++) {
-        if (gets_history(&out[k])) status = nx_grad_set_node(out[k].tensor, &node->node, k);
+        if ((bare >> (k & 63) & 1) == 0 && gets_history(&out[k])) status = nx_grad_set_node(out[k].tensor, &node->node, k);
     }
     nx_grad_node_unref(&node->node);
     return status;

@@ -8,7 +8,8 @@
 #include <pthread.h>
 
 static nx_blas blas;
-static bool found;
+static nx_lapack lapack;
+static bool found, found_lapack;
 
 static void *find_function(void *library, const char *name) {
     static const char *const prefixes[] = {"scipy_", ""};
@@ -19,6 +20,24 @@ static void *find_function(void *library, const char *name) {
         if (function) return function;
     }
     return NULL;
+}
+
+/* All functions of lapack.def, or none. */
+static void find_lapack(void *library) {
+    void (*set_check)(int) = (void (*)(int))find_function(library, "LAPACKE_set_nancheck");
+    found_lapack = true;
+#define NX_LAPACK_ROW(name, parameters)                                                                         \
+    *(void **)&lapack.of_float.name = find_function(library, "LAPACKE_s" #name);                                \
+    *(void **)&lapack.of_double.name = find_function(library, "LAPACKE_d" #name);                               \
+    found_lapack &= lapack.of_float.name && lapack.of_double.name;
+#include "kernel/lapack.def"
+#undef NX_LAPACK_ROW
+    *(void **)&lapack.of_float.trsm = find_function(library, "cblas_strsm");
+    *(void **)&lapack.of_double.trsm = find_function(library, "cblas_dtrsm");
+    lapack.of_float.gemm = blas.sgemm;
+    lapack.of_double.gemm = blas.dgemm;
+    found_lapack &= lapack.of_float.trsm && lapack.of_double.trsm;
+    if (set_check) set_check(0); /* a NaN goes through, as in PyTorch */
 }
 
 static bool open_library(const char *path) {
@@ -36,6 +55,7 @@ static bool open_library(const char *path) {
     bool all_real = blas.sgemm && blas.dgemm && blas.sgemv && blas.dgemv;
     if (all_real && blas.cgemm && blas.zgemm && blas.cgemv && blas.zgemv) {
         if (set_threads) set_threads(1);
+        find_lapack(library);
         return true;
     }
     dlclose(library);
@@ -66,3 +86,5 @@ const nx_blas *nx_blas_get(void) {
     pthread_once(&once, find_blas);
     return found ? &blas : NULL;
 }
+
+const nx_lapack *nx_lapack_get(void) { return nx_blas_get() && found_lapack ? &lapack : NULL; }

@@ -29,6 +29,34 @@ typedef struct nx_blas { /* CBLAS with 32-bit integers */
 enum { NX_BLAS_ROW_MAJOR = 101, NX_BLAS_NO_TRANS = 111, NX_BLAS_TRANS = 112 };
 const nx_blas *nx_blas_get(void); /* lent; NULL: none was found */
 
+/* ---- LAPACK: of the same library, column by column ------------------------------------------------------- */
+enum { NX_LAPACK_COLUMNS = 102 };
+#define NX_LAPACK_ROW(name, parameters) int (*name) parameters;
+#define NX_LAPACK(real_)                                                                                          \
+    void (*trsm)(int order, int side, int uplo, int trans, int diag, int m, int n, real_ alpha, const real_ *a,   \
+                 int lda, real_ *b, int ldb);                                                                     \
+    void (*gemm)(int order, int trans_a, int trans_b, int m, int n, int k, real_ alpha, const real_ *a, int lda,  \
+                 const real_ *b, int ldb, real_ beta, real_ *c, int ldc);
+typedef struct nx_lapack {
+#define real float
+    struct {
+        NX_LAPACK(float)
+#include "kernel/lapack.def"
+    } of_float;
+#undef real
+#define real double
+    struct {
+        NX_LAPACK(double)
+#include "kernel/lapack.def"
+    } of_double;
+#undef real
+} nx_lapack;
+#undef NX_LAPACK_ROW
+#undef NX_LAPACK
+enum { NX_BLAS_LEFT = 141, NX_BLAS_RIGHT = 142, NX_BLAS_UPPER = 121, NX_BLAS_LOWER = 122, NX_BLAS_NON_UNIT = 131,
+       NX_BLAS_UNIT = 132 };
+const nx_lapack *nx_lapack_get(void); /* lent; NULL: the library that was found, if any, has none */
+
 /* ---- products of matrices; shapes and dtypes have been checked; out may not lie over a or b ------------ */
 NX_MUST_USE nx_status nx_gemm_blas(const nx_array *a, const nx_array *b,
                                    const nx_array *out); /* float and complex types */

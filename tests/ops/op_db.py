@@ -19,7 +19,19 @@ MOST = {torch.float32: 24, torch.complex64: 12}  # samples of a dtype
 OTHERS = 8  # of the dtypes beside the first
 SEED = 42  # random operators get the same on both sides
 NO_VALUES = ("empty", "empty_like", "new_empty")
+
+
 # Called otherwise than by the operator's own signature.
+def eigh(module: Any) -> Callable[..., Any]:
+    """Eigenvalues, and eigenvectors without their signs, which are free."""
+
+    def run(x: Any, *args: Any, **options: Any) -> Any:
+        values, vectors = module.linalg.eigh(x, *args, **options)
+        return values, vectors.abs()
+
+    return run
+
+
 CALLS: dict[str, Callable[..., Any]] = {
     "__getitem__": lambda x, at: x[at],
     "__radd__": lambda x, y: y + x,
@@ -35,11 +47,13 @@ CALLS: dict[str, Callable[..., Any]] = {
     "nn.functional.embedding": lambda weight, at, **options: nt.nn.functional.embedding(at, weight, **options),
     "polygamma": lambda x, n: nt.polygamma(n, x),
     "special.polygamma": lambda x, n: nt.special.polygamma(n, x),
+    "linalg.eigh": eigh(nt),
     "zero_": lambda x: nt.zero_(x * 1),
     "item": lambda x: x.item(),
     "einsum": lambda tensors, equation: nt.einsum(equation, tensors),
 }
 THEIRS: dict[str, Callable[..., Any]] = {
+    "linalg.eigh": eigh(torch),
     "zero_": lambda x: torch.zero_(x * 1),
     "rand_like": torch.rand_like,  # the entry calls randn_like
 }

@@ -63,6 +63,7 @@ def ids(list_of_cases: list[dict[str, Any]]) -> dict[str, Any]:
 
 # Arguments that PyTorch does not differentiate either: weights of losses, statistics.
 CONSTANTS = {
+    "linalg_pinv": (1,),  # its bounds
     "fractional_max_pool2d": (3,),
     "fractional_max_pool3d": (3,),
     "grid_sampler": (0, 1),  # there is no second gradient; tests/window compares the first

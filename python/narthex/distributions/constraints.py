@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .. import _C
+from .. import _C, linalg
 from .._type_info import finfo
-from .utils import linear_algebra
 
 __all__ = [
     "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
@@ -262,13 +261,13 @@ class _Symmetric(_Square):
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value):
         symmetric = super().check(value)
-        return symmetric & (linear_algebra().eigvalsh(value) >= 0).all(-1) if symmetric.all() else symmetric
+        return symmetric & (linalg.eigvalsh(value) >= 0).all(-1) if symmetric.all() else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value):
         symmetric = super().check(value)
-        return symmetric & (linear_algebra().cholesky_ex(value)[1] == 0) if symmetric.all() else symmetric
+        return symmetric & (linalg.cholesky_ex(value)[1] == 0) if symmetric.all() else symmetric
 
 
 class _Parts(Constraint):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .. import _C
+from .. import _C, linalg
 from .bernoulli import Bernoulli
 from .beta import Beta
 from .binomial import Binomial
@@ -25,7 +25,7 @@ from .one_hot_categorical import OneHotCategorical
 from .poisson import Poisson
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
-from .utils import euler_constant, linear_algebra
+from .utils import euler_constant
 
 _KL: dict = {}
 _found: dict = {}
@@ -167,7 +167,7 @@ def _multivariate_normals(p, q):
         raise ValueError("KL-divergence between two Multivariate Normals with                          different event "
                          "shapes cannot be computed")  # fmt: skip
     half = q._half_log_det() - p._half_log_det()
-    solved = linear_algebra().solve_triangular(*_same_batch(q._unbroadcasted_scale_tril, p._unbroadcasted_scale_tril),
+    solved = linalg.solve_triangular(*_same_batch(q._unbroadcasted_scale_tril, p._unbroadcasted_scale_tril),
                                         upper=False)  # fmt: skip
     trace = solved.pow(2).sum((-2, -1))
     distance = _squared_distance(q._unbroadcasted_scale_tril, q.loc - p.loc)

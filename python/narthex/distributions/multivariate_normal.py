@@ -2,17 +2,17 @@
 
 import math
 
-from .. import _C
+from .. import _C, linalg
 from ..functional import broadcast_tensors
 from . import constraints
 from .distribution import Distribution
-from .utils import lazy_property, linear_algebra
+from .utils import lazy_property
 
 
 def _squared_distance(lower, x):
     """|L⁻¹ x|² for a batch of lower triangles and a larger batch of vectors."""
     shape = broadcast_tensors(x, lower[..., 0])[0].shape
-    solved = linear_algebra().solve_triangular(lower, x.expand(shape).unsqueeze(-1), upper=False)
+    solved = linalg.solve_triangular(lower, x.expand(shape).unsqueeze(-1), upper=False)
     return solved.squeeze(-1).pow(2).sum(-1)
 
 
@@ -43,12 +43,12 @@ class MultivariateNormal(Distribution):
         if scale_tril is not None:
             self._unbroadcasted_scale_tril = scale_tril
         elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = linear_algebra().cholesky(covariance_matrix)
+            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
         else:
-            flipped = linear_algebra().cholesky(_C.flip(precision_matrix, (-2, -1)))
+            flipped = linalg.cholesky(_C.flip(precision_matrix, (-2, -1)))
             upper = _C.flip(flipped, (-2, -1)).mT
             eye = _C.eye(precision_matrix.shape[-1], dtype=precision_matrix.dtype, device=precision_matrix.device)
-            self._unbroadcasted_scale_tril = linear_algebra().solve_triangular(upper, eye, upper=False)
+            self._unbroadcasted_scale_tril = linalg.solve_triangular(upper, eye, upper=False)
 
     def expand(self, batch_shape, _instance=None):
         n, names = self.event_shape, ("loc", "covariance_matrix", "scale_tril", "precision_matrix")

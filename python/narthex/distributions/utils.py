@@ -11,13 +11,6 @@ from ..functional import broadcast_tensors
 euler_constant = 0.57721566490153286060
 
 
-def linear_algebra():
-    """torch.linalg, asked for when it is needed: an AttributeError says so while it is not there."""
-    import narthex
-
-    return narthex.linalg
-
-
 def broadcast_all(*values) -> tuple:
     """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype and device, else the default's."""
     if not all(isinstance(value, (_C.TensorBase, Number)) for value in values):

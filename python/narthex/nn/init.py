@@ -182,13 +182,13 @@ def orthogonal_(tensor, gain: float = 1, generator=None):
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
         return tensor
-    import narthex
+    from .. import linalg
 
     rows = tensor.size(0)
     drawn = tensor.new_empty((rows, tensor.numel() // rows)).normal_(0, 1, generator=generator)
     wide = drawn.size(0) < drawn.size(1)
     with no_grad():
-        q, r = narthex.linalg.qr(drawn.t() if wide else drawn)
+        q, r = linalg.qr(drawn.t() if wide else drawn)
         q = q * r.diagonal().sign()
         tensor.copy_((q.t() if wide else q).reshape(tensor.shape)).mul_(gain)
     return tensor

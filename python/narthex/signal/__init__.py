@@ -1,0 +1,3 @@
+"""torch.signal: the windows."""
+
+from . import windows
