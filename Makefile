@@ -31,7 +31,7 @@ line: setup-test all
 	$(PY) -m tests.line
 
 test: setup-test all build/unit/done
-	$(PY) -m pytest -q -n auto tests
+	$(PY) -m pytest -q -n auto --durations=15 tests
 
 test-packages: setup-packages all
 	$(PY) -m pytest -q tests/packages

@@ -207,6 +207,16 @@ static PyObject *set_piece(PyObject *module, PyObject *bytes) {
     nx_set_piece(value);
     Py_RETURN_NONE;
 }
+static PyObject *set_level(PyObject *module, PyObject *name) {
+    const char *wanted = PyUnicode_AsUTF8(name);
+    return wanted ? PyBool_FromLong(nx_set_level(wanted)) : NULL;
+}
+static PyObject *set_reference(PyObject *module, PyObject *on) {
+    int wanted = PyObject_IsTrue(on);
+    if (wanted < 0) return NULL;
+    nx_flag.reference = wanted;
+    Py_RETURN_NONE;
+}
 
 /* ---- memory: python/narthex/_memory.py gives it PyTorch's names ------------------------------------------------------------------ */
 static int set_number(PyObject *dict, const char *key, long long value) {
@@ -328,6 +338,8 @@ static PyMethodDef functions[] = {
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)"},
     {"explain_threads", explain_threads, METH_NOARGS, "explain_threads(): (get_num_threads(), why so many)"},
     {"set_piece", set_piece, METH_O, "set_piece(bytes): tests: from how little on work is split; 0: as always."},
+    {"set_level", set_level, METH_O, "set_level(name): tests: whose kernels run eagerly; False: the processor lacks it."},
+    {"set_reference", set_reference, METH_O, "set_reference(on): tests: reference kernels in the place of all others."},
     {"op_info", op_info, METH_O, "op_info(name): what is known of an operator."},
     {"op_names", op_names, METH_NOARGS, "The names of all operators."},
     {"autocast_get", autocast_get, METH_O, "autocast_get(device_type): (is it on, its dtype)"},

@@ -73,6 +73,7 @@ void nx_copy_cast(const nx_array *to, const nx_array *from);
 extern _Atomic int nx__level; /* -1: not known yet */
 int nx__level_find(void);
 const char *nx_level_name(int level);
+NX_API bool nx_set_level(const char *name); /* tests: what runs eagerly from now on; false: this processor has no such */
 static inline int nx_level(void) {
     int known = atomic_load_explicit(&nx__level, memory_order_relaxed);
     return NX_LIKELY(known >= 0 && !nx_flag.reference) ? known : nx__level_find();

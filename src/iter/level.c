@@ -25,10 +25,22 @@ static int choose(const char *wanted, int best) {
     return best;
 }
 
+static int best_level(void) {
+    int best = NX_N_LEVELS - 1;
+    while (best > NX_LEVEL_BASE && !has_level(best)) best--;
+    return best;
+}
+
 int nx__level_find(void) {
     if (nx_flag.reference) return NX_LEVEL_BASE;
-    int known = nx__level, best = NX_N_LEVELS - 1;
+    int known = nx__level;
     if (known >= 0) return known;
-    while (best > NX_LEVEL_BASE && !has_level(best)) best--;
-    return nx__level = nx_flag.level ? choose(nx_flag.level, best) : best;
+    return nx__level = nx_flag.level ? choose(nx_flag.level, best_level()) : best_level();
+}
+
+bool nx_set_level(const char *name) {
+    for (int level = NX_LEVEL_BASE; level <= best_level(); level++) {
+        if (strcmp(name, names[level]) == 0) return nx__level = level, true;
+    }
+    return false;
 }

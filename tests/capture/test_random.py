@@ -11,7 +11,7 @@ import pytest
 from . import random_programs
 from .conftest import compiled, ones, ramp, run_graph
 
-PROGRAMS, BLOCK = 400, 20
+PROGRAMS, BLOCK = 160, 20
 
 
 class Item:

@@ -14,7 +14,7 @@ import pytest
 from .random_graphs import Program, program, shrink
 
 MODES = ("max-autotune", "reduce-overhead")
-PROGRAMS, BLOCK = 500, 25
+PROGRAMS, BLOCK = 200, 25
 NOT_THERE = ("writing through aten::expand in a compiled function is not there yet",)
 
 

@@ -1,6 +1,5 @@
 """The generator is imported from the tree; what it writes for the tests goes into a temporary folder."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -26,14 +25,3 @@ def world():
     world.files_written = write_all(world, ROOT / "ops", LEVELS) if not world.problems else None
     assert not world.problems, world.show_problems()
     return world
-
-
-def pytest_generate_tests(metafunc):
-    """`case`: every case that the entries ask for and that the test has a use for (its module's `fits`)."""
-    if "case" in metafunc.fixturenames:
-        world = load(ROOT / "ops")
-        assert not world.problems, world.show_problems()
-        cases = json.loads(write_all(world, ROOT / "ops", ["base:all"])["cases.json"])
-        cases = [case for case in cases if metafunc.module.fits(metafunc.function.__name__, case)]
-        ids = [f"{case['op'][6:]}-{case['seed']}" for case in cases]
-        metafunc.parametrize("case", cases, ids=ids)

@@ -87,8 +87,7 @@ def steps() -> Iterator[Step]:
     yield "sanitizers: f in every way, a GPT", [*PYTHON, "tests.hostile.sanitized"], asan
     damaged = [*PYTEST, "tests/front/test_serialization.py", "-k", "damaged or flipped or truncated or executed"]
     yield "sanitizers: damaged checkpoints", damaged, asan
-    # test_values_again runs the suite twice more in processes of its own
-    operators = [*PYTEST, "tests/ops/test_cases.py", "-k", "not test_values_again"]
+    operators = [*PYTEST, "tests/ops/test_cases.py"]
     yield "sanitizers: operator suite", operators, asan
 
     tsan = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}

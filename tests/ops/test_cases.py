@@ -1,11 +1,13 @@
-"""Every case of every entry: value, gradient, second gradient, fake shape, in-place and out forms, sentinels, npu:0,
-compiled, reference kernels; PyTorch is the oracle."""
+"""Every case of every entry: value at every level and by the reference kernels, gradient, second gradient, fake shape,
+in-place and out forms, sentinels, npu:0, compiled; PyTorch is the oracle.
+
+A test is one operator in one way. It runs all its cases, and its failure names each case that is wrong.
+"""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import narthex as nt
@@ -15,7 +17,6 @@ from narthex import _C
 from narthex.compat import torch_npu  # noqa: F401  (adds npu:0)
 
 from tests.ops.build import (
-    ROOT,
     arguments,
     call_ours,
     call_theirs,
@@ -57,8 +58,65 @@ EXACT |= set(
 )
 
 
-def ids(list_of_cases: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"argvalues": list_of_cases, "ids": [name_of(case) for case in list_of_cases]}
+def operators(of_cases: list[dict[str, Any]]) -> dict[str, Any]:
+    """For parametrize: the cases of one operator together."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for case in of_cases:
+        found.setdefault(case["op"].removeprefix("aten::"), []).append(case)
+    return {"argnames": "given", "argvalues": list(found.values()), "ids": list(found)}
+
+
+def each(given: list[dict[str, Any]], check: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    """What `check` says of every case; what is wrong with one hides no other."""
+    said, wrong = [], []
+    for case in given:
+        try:
+            said.append(check(case))
+        except (Exception, pytest.fail.Exception) as error:
+            wrong.append((name_of(case), error))
+    if wrong:
+        texts = "\n".join(f"{name}\n    {type(error).__name__}: {error}" for name, error in wrong)
+        raise AssertionError(f"{len(wrong)} of {len(given)} cases:\n{texts}") from wrong[0][1]
+    return said
+
+
+# ---- whose kernels run -----------------------------------------------------------------------------------------------
+BEST = _C.level_name()
+LEVELS = ("base", "v3", "v4")
+
+
+@contextmanager
+def kernels(name: str) -> Iterator[None]:
+    """Those of a level, or `reference`."""
+    try:
+        if name == "reference":
+            _C.set_reference(True)
+        else:
+            assert _C.set_level(name)
+        yield
+    finally:
+        _C.set_reference(False)
+        _C.set_level(BEST)
+
+
+def is_here(level: str) -> bool:
+    here = _C.set_level(level)
+    _C.set_level(BEST)
+    return here
+
+
+HERE = [level for level in LEVELS if is_here(level)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_kernels_of_the_level_run(level: str) -> None:
+    if level not in HERE:
+        pytest.skip(f"this processor has no {level}: no case runs there")
+    with kernels(level):
+        assert _C.level_name() == level
+    with kernels("reference"):
+        assert _C.level_name() == "base"
+    assert _C.level_name() == BEST
 
 
 # Arguments that PyTorch does not differentiate either: weights of losses, statistics.
@@ -82,6 +140,11 @@ CONSTANTS = {
 }
 
 
+def takes_tensors(case: dict[str, Any]) -> bool:
+    """Else nothing makes a call fake, and a graph of it has no inputs."""
+    return any(isinstance(arg, dict) and "tensor" in arg for arg in flat(case["args"]))
+
+
 def is_data_sized(case: dict[str, Any]) -> bool:
     """Only the elements say how much there will be: no fake, no graph."""
     masks = [arg for arg in flat([a for a in case["args"] if isinstance(a, list)]) if isinstance(arg, dict)]
@@ -97,26 +160,26 @@ def is_exact(case: dict[str, Any]) -> bool:
     return case["op"].removeprefix("aten::").split(".")[0] in EXACT
 
 
-def both(case: dict[str, Any]) -> tuple[Any, torch.Tensor, list[Any], list[Any]]:
-    """Results and arguments of the two sides."""
+# ---- values ----------------------------------------------------------------------------------------------------------
+def value(case: dict[str, Any]) -> None:
     args, kwargs = arguments(case)
-    twin = to_ours(arguments(case)[0])
     torch.manual_seed(3)
     theirs = call_theirs(case["op"], args, kwargs)
-    nt.manual_seed(3)
-    ours = call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
-    return ours, theirs, twin, args
+    for whose in ("reference", *HERE):
+        twin = to_ours(arguments(case)[0])
+        with kernels(whose):
+            nt.manual_seed(3)
+            ours = call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
+        try:
+            check_value(case, ours, theirs, twin, args)
+        except AssertionError as error:
+            raise AssertionError(f"kernels of {whose}: {error}") from error
 
 
-@pytest.mark.parametrize("case", **ids(GOOD))
-def test_value(case: dict[str, Any]) -> None:
-    ours, theirs, twin, args = both(case)
+def check_value(case: dict[str, Any], ours: Any, theirs: Any, twin: list[Any], args: list[Any]) -> None:
     if case.get("meta"):
-        assert (tuple(ours.shape), ours.stride(), str(ours.dtype)) == (
-            tuple(theirs.shape),
-            theirs.stride(),
-            str(theirs.dtype),
-        )
+        mine, other = ((tuple(x.shape), x.stride(), str(x.dtype)) for x in (ours, theirs))
+        assert mine == other
         return
     if theirs is None:
         assert ours is None  # it only writes
@@ -127,17 +190,27 @@ def test_value(case: dict[str, Any]) -> None:
             check_equal(mine, other)
 
 
-@pytest.mark.parametrize("case", **ids([case for case in ALL if "error" in case]))
-def test_error(case: dict[str, Any]) -> None:
+@pytest.mark.parametrize(**operators(GOOD))
+def test_value(given: list[dict[str, Any]]) -> None:
+    each(given, value)
+
+
+def refused(case: dict[str, Any]) -> None:
     args, kwargs = arguments(case)
     kind = {"RuntimeError": RuntimeError, "IndexError": IndexError, "ValueError": ValueError}[
         case["error"]["type"] or "RuntimeError"
     ]
     with pytest.raises(kind):
         call_theirs(case["op"], args, kwargs)
-    with pytest.raises(kind) as caught:
-        call_ours(case["op"], to_ours(args), {name: to_ours(value) for name, value in kwargs.items()})
-    assert case["error"]["text"] in str(caught.value)
+    for whose in ("reference", *HERE):
+        with kernels(whose), pytest.raises(kind) as caught:
+            call_ours(case["op"], to_ours(args), {name: to_ours(value) for name, value in kwargs.items()})
+        assert case["error"]["text"] in str(caught.value)
+
+
+@pytest.mark.parametrize(**operators([case for case in ALL if "error" in case]))
+def test_error(given: list[dict[str, Any]]) -> None:
+    each(given, refused)
 
 
 # ---- gradients ---------------------------------------------------------------------------------------------------
@@ -178,8 +251,8 @@ def through(case: dict[str, Any], call: Any, args: list[Any], kwargs: dict[str, 
     return call(case["op"], [args[0] * 1, *args[1:]] if writes else args, kwargs)
 
 
-@pytest.mark.parametrize("case", **ids([case for case in VALUES if differentiable(case)]))
-def test_gradient(case: dict[str, Any]) -> None:
+def gradient(case: dict[str, Any]) -> bool:
+    """False: PyTorch cannot differentiate this derivative."""
     args, twin, their_leaves, our_leaves, kwargs = leaves(case)
     torch.manual_seed(3)
     nt.manual_seed(3)
@@ -191,7 +264,7 @@ def test_gradient(case: dict[str, Any]) -> None:
     ours, theirs = parts(ours)[:n], parts(theirs)[:n]
     if not any(one.requires_grad for one in theirs):
         assert not any(one.requires_grad for one in ours)
-        return
+        return True
     generator = torch.Generator().manual_seed(1)
     seed = [torch.randn(one.shape, dtype=one.dtype, generator=generator) for one in theirs]
     try:
@@ -199,21 +272,21 @@ def test_gradient(case: dict[str, Any]) -> None:
     except RuntimeError as error:
         if "is not implemented" not in str(error):
             raise
-        pytest.skip("PyTorch has no derivative of this derivative; the second gradients of its operator compare it")
+        return False
     our_seed = [to_ours(g.clone()) for g in seed]
     our_grads = nt.autograd.grad(ours, our_leaves, our_seed, allow_unused=True, create_graph=True)
     for mine, other in zip(our_grads, their_grads):
         assert (mine is None) == (other is None)
         if mine is not None:
             check_equal(mine, other, strides=False)
-    check_second(our_grads, their_grads, our_leaves, their_leaves)
+    return second(our_grads, their_grads, our_leaves, their_leaves)
 
 
-def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves: Any) -> None:
+def second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves: Any) -> bool:
     """Gradients of a weighted sum of the gradients."""
     pairs = [(mine, other) for mine, other in zip(our_grads, their_grads) if other is not None and other.requires_grad]
     if not pairs:
-        return
+        return True
     weights = [
         torch.randn(other.shape, dtype=other.dtype, generator=torch.Generator().manual_seed(2)) for _, other in pairs
     ]
@@ -223,7 +296,7 @@ def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves
     except RuntimeError as error:
         if "Expected a proper Tensor but got None" not in str(error) and "is not implemented" not in str(error):
             raise
-        pytest.skip("PyTorch fails in the second gradient (of layer_norm without weight or bias) or has none")
+        return False
     total = None
     for (g, _), w in zip(pairs, weights):
         part = (g * to_ours(w.clone())).sum()
@@ -231,24 +304,38 @@ def check_second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves
         total = part if total is None else total + part
     if not total.requires_grad:
         assert all(other is None or not other.count_nonzero() for other in their_second)
-        return
+        return True
     our_second = nt.autograd.grad(total, our_leaves, allow_unused=True)
     for mine, other in zip(our_second, their_second):
         if other is None:
             assert mine is None or not to_theirs(mine).count_nonzero()
         else:
             check_equal(mine, other, strides=False)
+    return True
+
+
+# Operators of which PyTorch cannot differentiate every derivative: the first gradients or, where the operator is itself
+# a derivative, the second gradients of its operator compare them.
+NOT_TWICE = set(
+    "silu_backward hardsigmoid hardsigmoid_backward mish_backward igamma igammac special_zeta multi_margin_loss "
+    "multilabel_margin_loss native_layer_norm _scaled_dot_product_flash_attention_for_cpu bincount bernoulli.p "
+    "scaled_dot_product_attention randint_like.low_generator_dtype remainder.Scalar_Tensor "
+    "native_channel_shuffle".split()
+)
+
+
+@pytest.mark.parametrize(**operators([case for case in VALUES if differentiable(case)]))
+def test_gradient(given: list[dict[str, Any]]) -> None:
+    lacks = not all(each(given, gradient))
+    assert lacks == (given[0]["op"].removeprefix("aten::") in NOT_TWICE), "what PyTorch lacks stands in NOT_TWICE"
 
 
 # ---- the other ways ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("case", **ids(GOOD))
-def test_fake_shape(case: dict[str, Any]) -> None:
+def fake_shape(case: dict[str, Any]) -> None:
     """The shape rule alone gives what the whole call gives."""
     args, kwargs = arguments(case)
     theirs = call_theirs(case["op"], args, kwargs)
     twin = mapped(to_ours(arguments(case)[0]), _C.TensorBase, _C.fake_like)
-    if not any(isinstance(value, _C.TensorBase) for value in flat(twin)):
-        pytest.skip("no tensor argument makes it fake")
     if is_data_sized(case):
         with pytest.raises(_C.FakeTensorError):
             call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
@@ -256,6 +343,11 @@ def test_fake_shape(case: dict[str, Any]) -> None:
     ours = call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
     for mine, other in zip(parts(ours), parts(theirs), strict=True):
         check_fake(mine, other)
+
+
+@pytest.mark.parametrize(**operators([case for case in GOOD if takes_tensors(case)]))
+def test_fake_shape(given: list[dict[str, Any]]) -> None:
+    each(given, fake_shape)
 
 
 def check_fake(ours: Any, theirs: torch.Tensor) -> None:
@@ -271,8 +363,7 @@ def out_form(case: dict[str, Any]) -> str | None:
     return f"aten::{form}" if form else None
 
 
-@pytest.mark.parametrize("case", **ids([case for case in VALUES if out_form(case)]))
-def test_out_form_writes_only_its_result(case: dict[str, Any]) -> None:
+def out_writes_only_its_result(case: dict[str, Any]) -> None:
     """out= lies inside a larger block whose other numbers must stay."""
     args, kwargs = arguments(case)
     torch.manual_seed(3)
@@ -290,12 +381,16 @@ def test_out_form_writes_only_its_result(case: dict[str, Any]) -> None:
         assert torch.equal(block[:16], guard) and torch.equal(block[-16:], guard)
 
 
+@pytest.mark.parametrize(**operators([case for case in VALUES if out_form(case)]))
+def test_out_form_writes_only_its_result(given: list[dict[str, Any]]) -> None:
+    each(given, out_writes_only_its_result)
+
+
 def inplace_form(name: str) -> str | None:
     return INPLACE_FORMS.get(name)
 
 
-@pytest.mark.parametrize("case", **ids([case for case in VALUES if inplace_form(case["op"])]))
-def test_inplace_form(case: dict[str, Any]) -> None:
+def in_place(case: dict[str, Any]) -> None:
     """In place, PyTorch and Narthex give the same result or both refuse."""
     args, kwargs = arguments(case)
     twin = to_ours(arguments(case)[0])
@@ -312,8 +407,12 @@ def test_inplace_form(case: dict[str, Any]) -> None:
     check_equal(result, args[0])
 
 
-@pytest.mark.parametrize("case", **ids([case for case in VALUES if not case["random"]]))
-def test_npu(case: dict[str, Any]) -> None:
+@pytest.mark.parametrize(**operators([case for case in VALUES if inplace_form(case["op"])]))
+def test_inplace_form(given: list[dict[str, Any]]) -> None:
+    each(given, in_place)
+
+
+def on_npu(case: dict[str, Any]) -> None:
     """The device gives the CPU's numbers, without falling back."""
     args, kwargs = arguments(case)
     npu = mapped(to_ours(args), _C.TensorBase, lambda value: value.to("npu:0"))
@@ -330,61 +429,37 @@ def test_npu(case: dict[str, Any]) -> None:
         check_equal(far.to("cpu"), to_theirs(near), strides=False, exact=True)
 
 
-@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
-@pytest.mark.parametrize("case", **ids([case for case in VALUES if not case["random"]]))
-def test_compiled(case: dict[str, Any], mode: str) -> None:
+@pytest.mark.parametrize(**operators([case for case in VALUES if not case["random"]]))
+def test_npu(given: list[dict[str, Any]]) -> None:
+    each(given, on_npu)
+
+
+def compiled(case: dict[str, Any]) -> None:
     """A graph of this one call gives eager's numbers in both modes; written arguments are written."""
-    args, kwargs = arguments(case)
-    if not any(isinstance(value, torch.Tensor) for value in flat(args)):
-        pytest.skip("a graph without inputs")
-    twin = to_ours(args)
-    eager = to_ours(arguments(case)[0])
+    eager, kwargs = (to_ours(value) for value in arguments(case))
     ours = {name: to_ours(value) for name, value in kwargs.items()}
     expected = call_ours(case["op"], eager, ours)
     packet, overload = (case["op"].removeprefix("aten::") + ".default").split(".")[:2]
     operator = getattr(getattr(nt.ops.aten, packet), overload)
-    compiled = nt.compile(lambda *tensors: operator(*tensors, **ours), mode=mode, fullgraph=True)
-    if base_of(case).startswith("_fused_"):  # an optimizer's step writes lists, which a graph cannot yet
-        with pytest.raises(_C.Unsupported, match="it writes several tensors"):
-            compiled(*twin)
-        return
-    if is_data_sized(case):
-        with pytest.raises(_C.Unsupported, match="the elements of a tensor"):
-            compiled(*twin)
-        return
-    got = compiled(*twin)
-    for mine, other in zip(parts(got), parts(expected), strict=True):
-        check_equal(mine, to_theirs(other), exact=True)
-    for mine, other in zip(flat(twin), flat(eager)):
-        if isinstance(other, _C.TensorBase):
-            check_equal(mine, to_theirs(other), exact=True)
+    for mode in ("max-autotune", "reduce-overhead"):
+        twin = to_ours(arguments(case)[0])
+        function = nt.compile(lambda *tensors: operator(*tensors, **ours), mode=mode, fullgraph=True)
+        if base_of(case).startswith("_fused_"):  # an optimizer's step writes lists, which a graph cannot yet
+            with pytest.raises(_C.Unsupported, match="it writes several tensors"):
+                function(*twin)
+        elif is_data_sized(case):
+            with pytest.raises(_C.Unsupported, match="the elements of a tensor"):
+                function(*twin)
+        else:
+            got = [*parts(function(*twin)), *tensors_of(twin)]
+            for mine, other in zip(got, [*parts(expected), *tensors_of(eager)], strict=True):
+                check_equal(mine, to_theirs(other), exact=True)
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [{"NARTHEX_REF": "1"}, {"NARTHEX_LEVEL": "base"}, {"NARTHEX_LEVEL": "v3"}],
-    ids=["reference kernels", "base level", "v3 level"],
-)
-def test_values_again(flags: dict[str, str]) -> None:
-    """The same values by the reference kernels, and by the loops that every processor can run."""
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-k",
-            "test_value or test_error",
-            "tests/ops/test_cases.py",
-            "-p",
-            "no:cacheprovider",
-            "--deselect",
-            "tests/ops/test_cases.py::test_values_again",
-        ],
-        cwd=ROOT,
-        env={**os.environ, **flags},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stdout[-3000:]
+def tensors_of(args: list[Any]) -> list[Any]:
+    return [arg for arg in flat(args) if isinstance(arg, _C.TensorBase)]
+
+
+@pytest.mark.parametrize(**operators([case for case in VALUES if takes_tensors(case) and not case["random"]]))
+def test_compiled(given: list[dict[str, Any]]) -> None:
+    each(given, compiled)

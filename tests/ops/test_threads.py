@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,10 +11,12 @@ import pytest
 import torch
 from narthex import _C
 
-from tests.ops.build import ROOT, arguments, call_ours, flat, name_of, parts, to_ours, to_theirs
-from tests.ops.test_cases import GOOD, VALUES
+from tests.ops.build import arguments, call_ours, flat, parts, to_ours, to_theirs
+from tests.ops.test_cases import BEST, GOOD, VALUES, each, kernels, operators
 
 COUNTS = (1, 2, 3, 7)
+# At base, other loops, and BLAS where there are no products of our own.
+at_both_ends = pytest.mark.parametrize("level", sorted({"base", BEST}))
 
 
 @pytest.fixture(autouse=True)
@@ -52,25 +51,23 @@ def check_same(run: Callable[[], Any]) -> None:
 
 
 # ---- every case, cut as finely as may be -----------------------------------------------------------------------------
-CHUNKS = [VALUES[i : i + 100] for i in range(0, len(VALUES), 100)]
-
-
-@pytest.mark.parametrize("chunk", CHUNKS, ids=lambda chunk: name_of(chunk[0]))
-def test_every_case(chunk: list[dict[str, Any]]) -> None:
+@at_both_ends
+@pytest.mark.parametrize(**operators(VALUES))
+def test_every_case(given: list[dict[str, Any]], level: str) -> None:
     """A byte is worth a thread here, so that small sizes are split too."""
     _C.set_piece(1)
-    for case in chunk:
 
-        def run(case: dict[str, Any] = case) -> Any:
+    def check(case: dict[str, Any]) -> None:
+        def run() -> Any:
             args, kwargs = arguments(case)
             twin = to_ours(args)
             result = call_ours(case["op"], twin, {name: to_ours(value) for name, value in kwargs.items()})
             return [*parts(result), *[arg for arg in flat(twin) if isinstance(arg, nt.Tensor)]]
 
-        try:
-            check_same(run)
-        except AssertionError as error:
-            raise AssertionError(f"{name_of(case)}: {error}") from None
+        check_same(run)
+
+    with kernels(level):
+        each(given, check)
 
 
 def test_every_entry_has_a_case_here() -> None:
@@ -205,20 +202,11 @@ BIG: dict[str, Callable[[], Any]] = {
 }
 
 
+@at_both_ends
 @pytest.mark.parametrize("name", BIG)
-def test_sizes_that_are_split(name: str) -> None:
-    check_same(BIG[name])
-
-
-def test_at_level_base() -> None:
-    """Other loops, and BLAS where there are no products of our own."""
-    if os.environ.get("NARTHEX_LEVEL") == "base":
-        pytest.skip("this is that run")
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "NARTHEX_LEVEL": "base"}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+def test_sizes_that_are_split(name: str, level: str) -> None:
+    with kernels(level):
+        check_same(BIG[name])
 
 
 # ---- what the order of sums is for -------------------------------------------------------------------------------
