@@ -21,6 +21,12 @@ def _told(start: str, options: dict) -> str:
     return f"{start}, {', '.join(f'{key}={value}' for key, value in said.items())})"
 
 
+def _warn(text: str) -> None:
+    """Of the caller's call; a graph that is being captured says nothing."""
+    if not _C.is_capturing():
+        warnings.warn(text, stacklevel=3)
+
+
 def _whole_window(window, n_fft: int, win_length: int):
     """With zeros on both sides, as long as a transform."""
     before = (n_fft - win_length) // 2
@@ -70,10 +76,10 @@ def stft(
                 "stft requires the return_complex parameter be given for real inputs, and will further require that "
                 "return_complex=True in a future PyTorch release."
             )
-        warnings.warn(
+        _warn(
             "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex "
-            "tensors for all inputs, and return_complex=False will raise an error.", stacklevel=2,
-        )  # fmt: skip
+            "tensors for all inputs, and return_complex=False will raise an error."
+        )
     signal = input
     if center and input.ndim in (1, 2):
         signal = pad(input.view([1] * (3 - input.ndim) + list(input.shape)), (n_fft // 2, n_fft // 2), pad_mode)
@@ -178,7 +184,9 @@ def istft(
     signal = signal / envelope
     signal = signal.squeeze(0) if input.ndim == 2 else signal
     if end > n_samples:
-        warnings.warn("The length of signal is shorter than the length parameter. Result is being padded with zeros in "
-                      "the tail. Please check your center, length and hop_length settings.", stacklevel=2)  # fmt: skip
+        _warn(
+            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
+            "Please check your center, length and hop_length settings."
+        )
         signal = pad(signal, (0, end - n_samples))
     return signal
