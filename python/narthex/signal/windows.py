@@ -120,6 +120,7 @@ def hann(M: int, *, sym: bool = True, **place):
 
 def blackman(M: int, *, sym: bool = True, **place):
     """general_cosine with 0.42, 0.5, 0.08."""
+    _checked("blackman", M, place)
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **place)
 
 
