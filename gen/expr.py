@@ -10,7 +10,7 @@ import re
 from gen.bind import argument_value, bind
 from gen.model import DTYPE_CODE, MEMORY_FORMATS, gives_list
 from gen.read import Parser
-from gen.size_calls import SizeCalls
+from gen.size_calls import CALLS, LOOPS, SizeCalls
 from gen.syntax import At, Expr, Problem, tokenize
 from gen.values import STATUS, UNKNOWN, Value, as_int, bare, c_string, constant
 
@@ -286,7 +286,7 @@ class Body(SizeCalls):
             test = f"nx__ints_equal({left.c}, {left.n}, {right.c}, {right.n})"
             return Value("bool", test if word == "==" else f"!{test}")
         if left.kind == "ints" and right.kind == "ints" and word == "+":
-            return self.new_ints("nx__ints_join", left, [right.c, as_int(right.n)], f"({left.n} + {right.n})")
+            return self.row("+", expr, [left, right])
         if "number" in (left.kind, right.kind):
             return self.compare_number(expr, left, right)
         return self.arithmetic(expr, left, right)
@@ -537,6 +537,7 @@ class Body(SizeCalls):
         if name in self.scope:
             raise Problem(expr.at, f"'{name}' is a name here and no function")
         known = self.size_function if name.startswith("size_") else getattr(self, "call_" + name, None)
+        known = self.call_row if name in CALLS else self.call_loop if name in LOOPS else known
         if known:
             return known(expr)
         if name in self.world.functions:
@@ -586,37 +587,6 @@ class Body(SizeCalls):
         if value.source:
             self.read.add(value.source)
         return value.c
-
-    def call_sum_to(self, expr):
-        g, size = self.expr(expr.args[0]), self.expr(expr.args[1])
-        slot = self.new_tensor()
-        self.try_(f"nx__sum_to({self.elements(g)}, {size.c}, {size.n}, &{slot})")
-        return self.tensor(slot)
-
-    def call_zeros_as(self, expr):
-        """Zeros of a size, of the dtype and on the device of a tensor."""
-        like, size = self.expr(expr.args[0]), self.expr(expr.args[1])
-        slot = self.new_tensor()
-        self.try_(f"nx__zeros_as({like.array}, {size.c}, {as_int(size.n)}, &{slot})")
-        return self.tensor(slot)
-
-    def call_to(self, expr):
-        """x with another dtype; an optional dtype argument is there."""
-        x, dtype = self.expr(expr.args[0]), self.expr(expr.args[1])
-        slot = self.new_tensor()
-        text = f"(nx_dtype){dtype.c}.i" if dtype.kind == "value" else dtype.c
-        self.try_(f"nx__to_dtype({self.elements(x)}, {text}, &{slot})")
-        return self.tensor(slot)
-
-    def call_defined(self, expr):
-        """Whether the gradient of a result is there; one that is not counts as zero."""
-        return Value("bool", f"({self.expr(expr.args[0]).c} != NULL)")
-
-    def call_to_like(self, expr):
-        g, like = self.expr(expr.args[0]), self.expr(expr.args[1])
-        slot = self.new_tensor()
-        self.try_(f"nx__to_like({self.elements(g)}, {like.array}, &{slot})")
-        return self.tensor(slot)
 
     def tensor_infix(self, expr, left, right):
         """An operator between tensors; a number may stand on either side of + and *, and before -."""

@@ -1,11 +1,165 @@
-"""Functions of sizes, dtypes and presence that expressions call: one method `call_NAME` each, part of gen.expr.Body."""
+"""Functions of sizes, dtypes and presence that expressions call, part of gen.expr.Body: a row of CALLS each, or a
+method `call_NAME` where what is emitted depends on more than the texts of the arguments."""
 
 from gen.syntax import Problem
 from gen.values import UNKNOWN, Value, as_int, bare, c_string, constant
 
+# NAME: the kind of its value, the value's C text, statements before it (`try …`: one that may fail). {0.c} is the
+# first argument (Argument says what else there is of one), {op} the operator's name in messages, {out} what the
+# statements fill: a list, a number or a tensor; {n} an int, {ok} a bool. Behind `ints` stands how many there are.
+CALLS = {
+    "expandable": ("bool", "nx_expandable({0.c}, {0.given}, {1.c}, {1.given})"),
+    "defined": ("bool", "({0.c} != NULL)"),  # the gradient of a result; one that is not there counts as zero
+    "is_empty": ("bool", "{0.is_empty}"),  # a dim argument that is a list without elements, which is not None
+    "len": ("int", "(int64_t){0.length}"),
+    "prod": ("int", "nx_numel({0.n}, {0.c})"),
+    "clamp": ("int", "nx__clamp({0.i}, {1.i}, {2.i})"),
+    "ceil_div": ("int", "(({0.i} + {1.i} - 1) / {1.i})"),
+    "bytes": ("int", "(int64_t)nx_dtype_bytes({0.dtype})"),  # of an element of a dtype
+    "wrap": ("int", "(int64_t){n}", "try nx_wrap_dim({op}, {0.i}, {1.as_int}, &{n})"),
+    # How many numbers lie between two others.
+    "arange_size": ("int", "{out}", "try nx__arange_size({op}, {0.number}, {1.number}, {2.number}, &{out})"),
+    # How many elements of a tensor of that size one result of a reduction over some dimensions takes.
+    "count": ("int", "{out}", "try nx__count({op}, {0.c}, {0.n}, {1.dims}, &{out})"),
+    "square_root": ("float", "sqrt({0.c})"),
+    "int64_if_int": ("dtype", "(nx_is_differentiable({0.c}) ? {0.c} : NX_I64)"),
+    # channels_last (of rank 5: channels_last_3d) if a tensor, or all of a list, lie so, else contiguous.
+    "common_format": ("memory_format", "nx__common_format(&{0.tensors})"),
+    # ---- lists of integers
+    "dims_of": ("ints {n}", "{out}", "try nx__dims_of({op}, {0.dims}, {1.as_int}, {out}, &{n})"),  # all for None and []
+    "infer_size": ("ints {0.given}", "{out}", "try nx__check_ndim({op}, {0.given})",
+                   "try nx_infer_size({op}, {0.c}, {0.given}, {1.c}, {out})"),
+    "regroup": ("ints {1.given}", "{out}", "{ok} = nx_regroup({0.array}, {1.c}, {1.given}, {out});"),
+    "broadcast": ("ints {n}", "{out}",
+                  "try nx__ints_broadcast({op}, {0.c}, {0.n}, {1.c}, {1.n}, {out}, &{n})"),
+    # Without the elements at those of some dimensions at which a second list has a 1.
+    "without_ones": ("ints {n}", "{out}",
+                     "{n} = nx__ints_without_ones({0.c}, {1.c}, {0.n}, {2.c}, {2.n}, {out});"),
+    "swap": ("ints {0.given}", "{out}", "try nx__check_ndim({op}, {0.given})",
+             "nx__ints_swap({0.c}, {0.n}, {1.i}, {2.i}, {out});"),
+    "set": ("ints {0.given}", "{out}", "try nx__check_ndim({op}, {0.given})",
+            "nx__ints_set({0.c}, {0.n}, {1.i}, {2.i}, {out});"),
+    "insert": ("ints ({0.given} + 1)", "{out}", "try nx__check_ndim({op}, ({0.given} + 1))",
+               "nx__ints_insert({0.c}, {0.n}, {1.i}, {2.i}, {out});"),
+    "remove": ("ints ({0.given} - 1)", "{out}", "try nx__check_ndim({op}, ({0.given} - 1))",
+               "nx__ints_remove({0.c}, {0.n}, {1.i}, {out});"),
+    "inverse": ("ints {0.given}", "{out}", "try nx__check_ndim({op}, {0.given})",
+                "nx__ints_inverse({0.c}, {0.n}, {out});"),
+    "+": ("ints ({0.given} + {1.given})", "{out}", "try nx__check_ndim({op}, ({0.given} + {1.given}))",
+          "nx__ints_join({0.c}, {0.n}, {1.c}, {1.n}, {out});"),
+    # ---- tensors
+    "sum_to": ("tensor", "{out}", "try nx__sum_to({0.read}, {1.c}, {1.given}, &{out})"),
+    # Zeros of a size, of the dtype and on the device of a tensor.
+    "zeros_as": ("tensor", "{out}", "try nx__zeros_as({0.array}, {1.c}, {1.n}, &{out})"),
+    "to": ("tensor", "{out}", "try nx__to_dtype({0.read}, {1.dtype}, &{out})"),  # an optional dtype is there
+    "to_like": ("tensor", "{out}", "try nx__to_like({0.read}, {1.array}, &{out})"),
+}
+# NAME(each i in …: E): the C type of its value, what that is at first, and what each E does to it.
+LOOPS = {
+    "all": ("bool", "true", "{out} &= {c};"),
+    "any": ("bool", "false", "{out} |= {c};"),
+    "sum": ("int64_t", "0", "{out} += {c};"),
+    "find": ("int64_t", "-1", "if ({out} < 0 && {bare}) {out} = {k};"),  # the place of the first one that holds
+}
+MADE = {"ints": "int64_t $[NX_MAX_DIMS]", "int": "int64_t $"}  # the room for {out}
+
+
+class Argument:
+    """An argument of a call as CALLS names its C texts."""
+
+    def __init__(self, body, call, expr, value):
+        self.body, self.call, self.expr, self.value = body, call, expr, value
+        self.c, self.given, self.array = self.value.c, self.value.n, self.value.array
+
+    @property
+    def i(self):
+        """An integer."""
+        return self.body.checked_int(self.expr, self.value)
+
+    @property
+    def as_int(self):
+        return as_int(self.i)
+
+    @property
+    def n(self):
+        """How many there are, as a C int; `given`: as it stands."""
+        if self.value.kind != "ints":
+            raise Problem(self.call.at, f"{self.call.value}() needs a list of integers, this is a {self.value.kind}")
+        return as_int(self.given)
+
+    @property
+    def length(self):
+        return f"{self.c}.n" if self.value.kind == "tensors" else self.n
+
+    @property
+    def dims(self):
+        """What names dimensions, as a pointer to an nx_value."""
+        if self.value.kind in ("int", "ints"):
+            n = self.n if self.value.kind == "ints" else 1
+            ints = self.c if self.value.kind == "ints" else f"(int64_t[]){{{self.c}}}"
+            return f"&(nx_value){{.tag = NX_TAG_INTS, .n = {n}, .ints = {ints}}}"
+        return "&NX_VALUE_NONE" if self.value.kind == "none" else f"&{self.c}"
+
+    @property
+    def is_empty(self):
+        is_list = self.value.kind == "ints"
+        return f"({self.n} == 0)" if is_list else f"({self.c}.tag == NX_TAG_INTS && {self.c}.n == 0)"
+
+    @property
+    def number(self):
+        return self.c if self.value.kind == "number" else f"nx_value_int({self.c})"
+
+    @property
+    def dtype(self):
+        return f"(nx_dtype){self.c}.i" if self.value.kind == "value" else self.c
+
+    @property
+    def tensors(self):
+        one = f"(nx_value){{.list = (nx_value[]){{{{.array = {self.array}}}}}, .n = 1}}"
+        return self.c if self.value.kind == "tensors" else one
+
+    @property
+    def read(self):
+        """A tensor whose elements are read."""
+        return self.body.elements(self.value)
+
 
 class SizeCalls:
     """Methods of Body; each takes the call and gives its Value."""
+
+    def call_row(self, expr):
+        return self.row(expr.value, expr, [self.expr(arg) for arg in expr.args])
+
+    def row(self, name, expr, values):
+        kind, text, *statements = CALLS[name]
+        kind, _, count = kind.partition(" ")
+        names = {"op": c_string(self.operator)}
+        arguments = [Argument(self, expr, arg, value) for arg, value in zip(expr.args, values)]
+        used = text + count + "".join(statements)
+        for name, type_ in (("out", MADE.get(kind)), ("n", "int $"), ("ok", "bool $")):
+            if f"{{{name}}}" in used:
+                names[name] = self.new_tensor() if type_ is None else self.declare(type_)
+        for statement in statements:
+            word, _, call = statement.format(*arguments, **names).partition(" ")
+            self.try_(call) if word == "try" else self.emit(f"{word} {call}")
+        text, count = (part.format(*arguments, **names) for part in (text, count))
+        if kind == "tensor":
+            return self.tensor(text)
+        if kind == "memory_format":
+            return Value("value", text, base=kind)
+        return Value(kind, text, count, present=names.get("ok", ""))
+
+    def call_loop(self, expr):
+        """`all(each i in ...: condition)` and the like; any other sum is the operator."""
+        if not expr.args or expr.args[0].op != "each":
+            if expr.value == "sum":
+                return self.call_operator(expr, "sum")
+            raise Problem(expr.at, f"{expr.value}() needs 'each … : …'")
+        type_, initial, step = LOOPS[expr.value]
+        out = self.declare(f"{type_} $")
+        self.emit(f"{out} = {initial};")
+        self.loop(expr.args[0], lambda v, k: self.emit(step.format(out=out, c=v.c, bare=bare(v.c), k=k)))
+        return Value("bool" if type_ == "bool" else "int", out)
 
     def call_fits(self, expr):
         number = self.expr(expr.args[0])
@@ -53,58 +207,6 @@ class SizeCalls:
         self.try_(f"{function}({name}, &{slot})")
         self.emit(f"{name} = {slot};")
 
-    def call_len(self, expr):
-        value = self.expr(expr.args[0])
-        if value.kind == "tensors":
-            return Value("int", f"(int64_t){value.c}.n")
-        if value.kind != "ints":
-            raise Problem(expr.at, f"len() needs a list, this is a {value.kind}")
-        return Value("int", f"(int64_t){as_int(value.n)}")
-
-    def quantifier(self, expr, everywhere):
-        inner = expr.args[0]
-        if inner.op != "each":
-            raise Problem(expr.at, f"{expr.value}() needs 'each … : condition'")
-        name = self.declare("bool $")
-        self.emit(f"{name} = {'true' if everywhere else 'false'};")
-        self.loop(inner, lambda value, k: self.emit(f"{name} {'&=' if everywhere else '|='} {value.c};"))
-        return Value("bool", name)
-
-    def call_all(self, expr):
-        return self.quantifier(expr, True)
-
-    def call_any(self, expr):
-        return self.quantifier(expr, False)
-
-    def call_find(self, expr):
-        """`find(each i in ...: condition)`: the place of the first element for which it holds, -1 without one."""
-        name = self.declare("int64_t $")
-        self.emit(f"{name} = -1;")
-        self.loop(expr.args[0], lambda value, k: self.emit(f"if ({name} < 0 && {bare(value.c)}) {name} = {k};"))
-        return Value("int", name)
-
-    def call_sum(self, expr):
-        """`sum(each i in ...: integer)`; any other sum is the operator."""
-        if not expr.args or expr.args[0].op != "each":
-            return self.call_operator(expr, "sum")
-        name = self.declare("int64_t $")
-        self.emit(f"{name} = 0;")
-        self.loop(expr.args[0], lambda value, k: self.emit(f"{name} += {value.c};"))
-        return Value("int", name)
-
-    def call_wrap(self, expr):
-        """A dimension counted from the front."""
-        dim, n = (self.int_text(arg) for arg in expr.args)
-        name = self.declare("int $")
-        self.try_(f"nx_wrap_dim({c_string(self.operator)}, {dim}, {as_int(n)}, &{name})")
-        return Value("int", f"(int64_t){name}")
-
-    def call_common_format(self, expr):
-        """channels_last (of rank 5: channels_last_3d) if a tensor, or all of a list, lie so, else contiguous."""
-        x = self.expr(expr.args[0])
-        text = x.c if x.kind == "tensors" else f"(nx_value){{.list = (nx_value[]){{{{.array = {x.array}}}}}, .n = 1}}"
-        return Value("value", f"nx__common_format(&{text})", base="memory_format")
-
     def call_any_format(self, expr):
         """The common_format of the first of some tensors for which it is not contiguous."""
         texts = [self.expr(arg).array for arg in expr.args]
@@ -127,110 +229,10 @@ class SizeCalls:
         self.try_(f"nx__{expr.value}({', '.join(texts)}, {name}, &{count})")
         return Value("ints", name, count)
 
-    def call_expandable(self, expr):
-        a, b = (self.expr(arg) for arg in expr.args)
-        return Value("bool", f"nx_expandable({a.c}, {a.n}, {b.c}, {b.n})")
-
     def call_contiguous(self, expr):
         """`contiguous(x)`: row by row; `contiguous(x, memory_format)`: as the format says."""
         x, *format_ = (self.expr(arg) for arg in expr.args)
         return Value("bool", f"nx_lies_in_format({x.array}, {format_[0].c}.i)" if format_ else f"{x.array}->contiguous")
-
-    def call_infer_size(self, expr):
-        size, numel = self.expr(expr.args[0]), self.expr(expr.args[1])
-        name = self.declare("int64_t $[NX_MAX_DIMS]")
-        self.try_(f"nx__check_ndim({c_string(self.operator)}, {size.n})")
-        self.try_(f"nx_infer_size({c_string(self.operator)}, {size.c}, {size.n}, {numel.c}, {name})")
-        return Value("ints", name, size.n)
-
-    def call_regroup(self, expr):
-        x, size = self.expr(expr.args[0]), self.expr(expr.args[1])
-        name, ok = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("bool $")
-        self.emit(f"{ok} = nx_regroup({x.array}, {size.c}, {size.n}, {name});")
-        return Value("ints", name, size.n, present=ok)
-
-    def call_dims_of(self, expr):
-        """The dimensions that a dim argument names, wrapped; all for None and the empty list."""
-        dims, n = self.expr(expr.args[0]), self.int_text(expr.args[1])
-        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
-        text = "&NX_VALUE_NONE" if dims.kind == "none" else f"&{dims.c}"
-        if dims.kind == "int":
-            text = f"&(nx_value){{.tag = NX_TAG_INTS, .n = 1, .ints = (int64_t[]){{{dims.c}}}}}"
-        if dims.kind == "ints":
-            text = f"&(nx_value){{.tag = NX_TAG_INTS, .n = {as_int(dims.n)}, .ints = {dims.c}}}"
-        self.try_(f"nx__dims_of({c_string(self.operator)}, {text}, {as_int(n)}, {name}, &{count})")
-        return Value("ints", name, count)
-
-    def call_is_empty(self, expr):
-        """Whether a dim argument is a list without elements, which is not the same as None."""
-        value = self.expr(expr.args[0])
-        if value.kind == "ints":
-            return Value("bool", f"({as_int(value.n)} == 0)")
-        return Value("bool", f"({value.c}.tag == NX_TAG_INTS && {value.c}.n == 0)")
-
-    # ---- lists of integers
-    def new_ints(self, function, values, args, count):
-        """A new list that a function of gen/support.h makes of another one."""
-        self.try_(f"nx__check_ndim({c_string(self.operator)}, {count})")
-        name = self.declare("int64_t $[NX_MAX_DIMS]")
-        self.emit(f"{function}({', '.join([values.c, as_int(values.n)] + args + [name])});")
-        return Value("ints", name, count)
-
-    def list_argument(self, expr):
-        value = self.expr(expr.args[0])
-        if value.kind != "ints":
-            raise Problem(expr.at, f"{expr.value}() needs a list of integers, this is a {value.kind}")
-        return value, [self.int_text(arg) for arg in expr.args[1:]]
-
-    def call_swap(self, expr):
-        values, args = self.list_argument(expr)
-        return self.new_ints("nx__ints_swap", values, args, values.n)
-
-    def call_set(self, expr):
-        values, args = self.list_argument(expr)
-        return self.new_ints("nx__ints_set", values, args, values.n)
-
-    def call_insert(self, expr):
-        values, args = self.list_argument(expr)
-        return self.new_ints("nx__ints_insert", values, args, f"({values.n} + 1)")
-
-    def call_remove(self, expr):
-        values, args = self.list_argument(expr)
-        return self.new_ints("nx__ints_remove", values, args, f"({values.n} - 1)")
-
-    def call_without_ones(self, expr):
-        """A list without the elements at those of some dimensions at which a second list has a 1."""
-        values, size, dims = (self.expr(arg) for arg in expr.args)
-        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
-        lists = f"{values.c}, {size.c}, {as_int(values.n)}, {dims.c}, {as_int(dims.n)}"
-        self.emit(f"{count} = nx__ints_without_ones({lists}, {name});")
-        return Value("ints", name, count)
-
-    def call_inverse(self, expr):
-        values, args = self.list_argument(expr)
-        return self.new_ints("nx__ints_inverse", values, args, values.n)
-
-    def call_broadcast(self, expr):
-        a, b = (self.expr(arg) for arg in expr.args)
-        name, count = self.declare("int64_t $[NX_MAX_DIMS]"), self.declare("int $")
-        self.try_(f"nx__ints_broadcast({c_string(self.operator)}, {a.c}, {as_int(a.n)}, {b.c}, {as_int(b.n)}, "
-                  f"{name}, &{count})")
-        return Value("ints", name, count)
-
-    def call_arange_size(self, expr):
-        """How many numbers lie between two others."""
-        values = [self.expr(arg) for arg in expr.args]
-        texts = [v.c if v.kind == "number" else f"nx_value_int({v.c})" for v in values]
-        name = self.declare("int64_t $")
-        self.try_(f"nx__arange_size({c_string(self.operator)}, {', '.join(texts)}, &{name})")
-        return Value("int", name)
-
-    def call_prod(self, expr):
-        values, _ = self.list_argument(expr)
-        return Value("int", f"nx_numel({as_int(values.n)}, {values.c})")
-
-    def call_clamp(self, expr):
-        return Value("int", f"nx__clamp({', '.join(self.int_text(arg) for arg in expr.args)})")
 
     def call_index_size(self, expr):
         """The size of x[indices]: a list of tensors and None, one for each leading dimension."""
@@ -256,28 +258,3 @@ class SizeCalls:
         x, name = self.expr(expr.args[0]), self.declare("int64_t $")
         self.try_(f"nx__number_of({c_string(self.operator)}, {self.elements(x)}, &{name})")
         return Value("int", name)
-
-    def call_square_root(self, expr):
-        return Value("float", f"sqrt({self.expr(expr.args[0]).c})")
-
-    def call_bytes(self, expr):
-        """Of an element of a dtype."""
-        dtype = self.expr(expr.args[0])
-        text = f"(nx_dtype){dtype.c}.i" if dtype.kind == "value" else dtype.c
-        return Value("int", f"(int64_t)nx_dtype_bytes({text})")
-
-    def call_ceil_div(self, expr):
-        a, b = (self.int_text(arg) for arg in expr.args)
-        return Value("int", f"(({a} + {b} - 1) / {b})")
-
-    def call_count(self, expr):
-        """How many elements of a tensor of that size one result of a reduction over `dim` takes."""
-        size, dims = self.expr(expr.args[0]), self.expr(expr.args[1])
-        name = self.declare("int64_t $")
-        text = "&NX_VALUE_NONE" if dims.kind == "none" else f"&{dims.c}"
-        self.try_(f"nx__count({c_string(self.operator)}, {size.c}, {as_int(size.n)}, {text}, &{name})")
-        return Value("int", name)
-
-    def call_int64_if_int(self, expr):
-        value = self.expr(expr.args[0])
-        return Value("dtype", f"(nx_is_differentiable({value.c}) ? {value.c} : NX_I64)")
