@@ -196,7 +196,7 @@ static void find_function(nxpy_captured *captured) {
         self = PyMethod_GET_SELF(fn);
         fn = PyMethod_GET_FUNCTION(fn);
         if (Py_TYPE(fn) == &nxpy_captured_type) fn = ((nxpy_captured *)fn)->fn;
-    } else if (!PyFunction_Check(fn) && PyType_HasFeature(Py_TYPE(fn), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(fn)) {
+    } else if (!PyFunction_Check(fn) && nxpy__may_change(Py_TYPE(fn)) && !PyType_Check(fn)) {
         captured->is_object = true;
         captured->self = Py_NewRef(fn);
         return;

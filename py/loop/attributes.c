@@ -54,7 +54,7 @@ static bool is_tuple_getter(PyObject *o) { return Py_TYPE(o) == nxpy__tuple_gett
 static int type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject **out) {
     *out = nxpy_type_lookup(type, name);
     /* static types cannot change */
-    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type != &nxpy_tensor_type) {
+    if (!nxpy__may_change(type) && type != &nxpy_tensor_type) {
         return *out ? nxpy__fixed(trace, *out) : 0;
     }
     if (nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, *out) < 0) return -1;
@@ -68,10 +68,8 @@ static int type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyO
 }
 
 int nxpy__type_value(nxpy_trace *trace, PyTypeObject *type, const char *text, PyObject **out) {
-    PyObject *name = PyUnicode_InternFromString(text);
-    int done = name ? type_value(trace, type, name, out) : nxpy__stop_error(trace);
-    Py_XDECREF(name);
-    return done;
+    PyObject *name = nxpy__name(text);
+    return name ? type_value(trace, type, name, out) : nxpy__stop_error(trace);
 }
 
 /* Python code of the class runs: it is inlined by the ordinary call. */
@@ -102,7 +100,7 @@ static int of_property(nxpy_trace *trace, PyObject *found, PyObject *object, PyO
 /* A descriptor whose class is written in Python. 1: it is none. */
 static int of_user_descriptor(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObject *owner, PyObject **out) {
     PyObject *getter;
-    if (!PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_HEAPTYPE)) return 1;
+    if (!nxpy__may_change(Py_TYPE(found))) return 1;
     if (nxpy__type_value(trace, Py_TYPE(found), "__get__", &getter) < 0) return -1;
     if (!getter || !PyFunction_Check(getter)) return 1;
     bool known = nxpy__fixed(trace, (PyObject *)owner) == 0;
@@ -178,7 +176,7 @@ static int of_c_descriptor(nxpy_trace *trace, PyObject *found, PyObject *object,
     if (Py_TYPE(found) == &PyGetSetDescr_Type && nxpy__is_exception(object) && nxpy__is_born(trace, object)) {
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }
-    if (is_tuple_getter(found) && nxpy__plain_tuple(object)) {
+    if (is_tuple_getter(found) && nxpy__is_sequence(object)) {
         return of_tuple_field(trace, found, object, name, out);
     }
     return 1;
@@ -278,10 +276,9 @@ static int of_module(nxpy_trace *trace, PyObject *object, PyObject *name, PyObje
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return of_namespace(trace, object, name, out);
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     if (value) return give(value, out);
-    PyObject *found = nxpy_type_lookup(Py_TYPE(object), name), *hook = PyUnicode_InternFromString("__getattr__");
+    PyObject *found = nxpy_type_lookup(Py_TYPE(object), name), *hook = nxpy__name("__getattr__");
     int done = !hook ? nxpy__stop_error(trace) : found ? stop_attribute(trace, object, name)
                                                         : nxpy__instance_holds(trace, object, hook, &getter);
-    Py_XDECREF(hook);
     if (done < 0) return -1;
     if (getter && PyFunction_Check(getter) && nxpy__use(trace, getter)) return call_getter(trace, getter, &name, 1, out);
     return getter ? stop_attribute(trace, object, name) : no_attribute(trace, object, name);
@@ -297,7 +294,7 @@ static bool is_one_of(PyObject *name, const char *const *names) {
 static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     PyTypeObject *type = (PyTypeObject *)object;
     PyObject *meta = nxpy_type_lookup(Py_TYPE(object), name), *found;
-    bool bound, heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    bool bound, heap = nxpy__may_change(type);
     if (PyUnicode_CompareWithASCIIString(name, "__name__") == 0) {
         if (heap) return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_name), out);
         return give_new(trace, PyObject_GetAttr(object, name), out);
@@ -447,6 +444,13 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
     return method_too ? give(found, out) + 1 : give_new(trace, PyMethod_New(found, object), out);
 }
 
+/* Whether it may have attributes of its own. */
+static bool has_attributes(PyObject *object) {
+    nxpy_kind_code kind = nxpy__kind(object)->code;
+    if (kind == NXPY_KIND_DEQUE || kind == NXPY_KIND_DEFAULTS) return false;
+    return kind == NXPY_KIND_NAMESPACE || nxpy__may_change(Py_TYPE(object));
+}
+
 int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     PyTypeObject *type = Py_TYPE(object);
     if (nxpy_tensor_check(object)) return of_tensor(trace, object, name, method_too, out);
@@ -455,24 +459,27 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
     if (type == &PyFunction_Type) return of_function(trace, object, name, out);
     if (type == &PyMethod_Type) return of_method(trace, object, name, out);
     if (type == &PySuper_Type) return of_super(trace, object, name, out);
-    bool builtin = (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && type != nxpy__namespace_type) || nxpy__is_c_container(object);
-    if (builtin) return of_builtin(trace, object, name, method_too, out);
+    if (!has_attributes(object)) return of_builtin(trace, object, name, method_too, out);
     return of_instance(trace, object, name, method_too, out);
 }
 
 /* ---- writing attributes ---------------------------------------------------------------------------------------------- */
 static int stop_store(nxpy_trace *trace, PyObject *object, PyObject *name) {
-    return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s.%U", Py_TYPE(object)->tp_name, name);
+    return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s.%S", Py_TYPE(object)->tp_name, name);
+}
+
+/* Whether an attribute of it may be written: of an instance, a named tuple, an exception of the program's. */
+static bool is_written(PyObject *object) {
+    nxpy_kind_code kind = nxpy__kind(object)->code;
+    return has_attributes(object) && kind != NXPY_KIND_CLASS && kind != NXPY_KIND_TENSOR && kind != NXPY_KIND_PARTIAL;
 }
 
 int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value) {
     PyTypeObject *type = Py_TYPE(object);
-    bool module = PyModule_CheckExact(object), plain = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object);
-    plain |= type == nxpy__namespace_type;
-    bool partial = type == nxpy__partial_type || nxpy_tensor_check(object) || !PyUnicode_CheckExact(name);
-    if ((!module && !plain) || partial) return stop_store(trace, object, name);
-    PyObject *found = NULL, *text = PyUnicode_Check(name) ? name : NULL;
-    if (!module && text && nxpy__type_value(trace, type, PyUnicode_AsUTF8(text), &found) < 0) return -1;
+    bool module = PyModule_CheckExact(object);
+    if ((!module && !is_written(object)) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
+    PyObject *found = NULL;
+    if (!module && type_value(trace, type, name, &found) < 0) return -1;
     bool slot = found && Py_TYPE(found) == &PyMemberDescr_Type;
     if (found && Py_TYPE(found)->tp_descr_set && !slot) return stop_store(trace, object, name);
     if (!value && !slot && !nxpy_instance_value(object, name)) {
@@ -500,13 +507,11 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     if (nxpy__is_born(trace, object) && (PyFunction_Check(object) || (nxpy__is_exception(object) && value))) {
         return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
     }
-    bool instance = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !PyType_Check(object) && !nxpy_tensor_check(object);
-    instance |= type == nxpy__namespace_type;
-    if (!instance) return stop_store(trace, object, name);
+    if (!is_written(object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
     if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;
     if (found && PyFunction_Check(found)) return call_setter(loop, found, args, value ? 3 : 2);
     if (type->tp_setattro != PyObject_GenericSetAttr) return stop_store(trace, object, name);
-    if (nxpy__type_value(trace, type, PyUnicode_AsUTF8(name), &found) < 0) return -1;
+    if (type_value(trace, type, name, &found) < 0) return -1;
     if (found && Py_TYPE(found) == &PyProperty_Type) {
         PyObject *setter = PyObject_GetAttrString(found, value ? "fset" : "fdel");
         PyObject *given[] = {object, value};
@@ -514,7 +519,7 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
         Py_XDECREF(setter);
         return done;
     }
-    if (found && PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_HEAPTYPE) && Py_TYPE(found)->tp_descr_set) {
+    if (found && nxpy__may_change(Py_TYPE(found)) && Py_TYPE(found)->tp_descr_set) {
         PyObject *setter, *given[] = {found, object, value};
         if (nxpy__type_value(trace, Py_TYPE(found), value ? "__set__" : "__delete__", &setter) < 0) return -1;
         if (setter && PyFunction_Check(setter)) return call_setter(loop, setter, given, value ? 3 : 2);

@@ -29,11 +29,11 @@ static int add_callable(nx_map *map, PyObject *callable, void *value) { /* keeps
     return -1;
 }
 
-/* Every C function of a module. */
+/* Every function and class of a module of C. */
 static int add_all(PyObject *module, int does) {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(PyModule_GetDict(module), &at, &key, &value);) {
-        if (!PyCFunction_CheckExact(value)) continue;
+        if (!PyCFunction_CheckExact(value) && (!PyType_Check(value) || *PyUnicode_AsUTF8(key) == '_')) continue;
         if (add_callable(&calls, Py_NewRef(value), (void *)(intptr_t)does) < 0) return -1;
     }
     return 0;
@@ -96,11 +96,10 @@ static PyObject *stop_call(nxpy_trace *trace, PyObject *function) {
 
 int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *special) {
     PyTypeObject *type = Py_TYPE(object);
-    PyObject *name = PyUnicode_InternFromString(special), *found = name ? nxpy_type_lookup(type, name) : NULL;
-    int result = found && PyFunction_Check(found) && PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    PyObject *name = nxpy__name(special), *found = name ? nxpy_type_lookup(type, name) : NULL;
+    int result = found && PyFunction_Check(found) && nxpy__may_change(type);
     if (result && nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) < 0) result = -1;
     if (result == 1 && !nxpy__use(trace, found)) result = -1;
-    Py_XDECREF(name);
     return result;
 }
 
@@ -108,13 +107,12 @@ int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *specia
 static int walks_in_python(nxpy_trace *trace, PyObject *o) {
     static const char *const names[] = {"__iter__", "__len__", "__getitem__", "__length_hint__", "__bool__", "keys"};
     PyTypeObject *type = Py_TYPE(o);
-    if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_Check(o) || nxpy_tensor_check(o)) return 0;
+    if (nxpy__kind(o)->walked != NXPY_BY_METHODS || PyType_Check(o)) return 0;
     for (int k = 0; k < NX_COUNT(names); k++) {
-        PyObject *name = PyUnicode_InternFromString(names[k]), *found = name ? nxpy_type_lookup(type, name) : NULL;
+        PyObject *name = nxpy__name(names[k]), *found = name ? nxpy_type_lookup(type, name) : NULL;
         bool known = name && (!found || PyFunction_Check(found));
         int done = known ? nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) : 0;
         if (done == 0 && found && known && !nxpy__use(trace, found)) done = -1;
-        Py_XDECREF(name);
         if (done < 0 || !known) return done;
     }
     return 1;
@@ -129,9 +127,9 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
         bool born_too = nxpy__is_born(trace, PyMethod_GET_SELF(o)) && (nx_map_get(&calls, function) || nx_map_get(&specials, function));
         return PyFunction_Check(function) || nxpy_function_check(function) || born_too;
     }
-    if (PyList_CheckExact(o) || nxpy__plain_tuple(o) || nxpy__is_dict(o) || PyAnySet_CheckExact(o) || nxpy__is_exception(o)) return 1;
+    if (nxpy__is_container(o) || nxpy__is_exception(o)) return 1;
     if (PyFunction_Check(o) || PyType_Check(o) || nxpy_function_check(o) || nx_map_get(&calls, o)) return 1;
-    if (nxpy__is_born(trace, o) && !PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE)) return 1;
+    if (nxpy__is_born(trace, o) && !nxpy__may_change(Py_TYPE(o))) return 1;
     if (nxpy__is_born(trace, o) && nxpy__is_iterator(o)) return 1;
     return walks_in_python(trace, o);
 }
@@ -142,7 +140,7 @@ static PyObject *with_fakes(nxpy_trace *trace, PyObject *o, int depth) {
         PyObject *use = nxpy__use(trace, o);
         return Py_XNewRef(use);
     }
-    bool container = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || nxpy__is_view(o);
+    bool container = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || nxpy__is_a(o, NXPY_KIND_VIEW);
     if (depth > 8 || !container || nxpy_constant_check(o)) return Py_NewRef(o);
     if (nxpy__note_elements(trace, o) < 0) return NULL;
     PyObject *copy = PyDict_CheckExact(o) ? PyDict_Values(o) : PySequence_List(o), *result = NULL;
@@ -326,10 +324,9 @@ done:
 /* What a weak reference refers to. */
 static PyObject *call_weak(nxpy_loop *loop, PyObject *weak) {
     nxpy_trace *trace = loop->trace;
-    PyObject *name = PyUnicode_InternFromString("()"), *value = PyWeakref_GET_OBJECT(weak);
+    PyObject *name = nxpy__name("()"), *value = PyWeakref_GET_OBJECT(weak);
     int slot = name ? nxpy__slot_of(trace, weak) : -1;
     int done = slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offsetof(PyWeakReference, wr_object), value);
-    Py_XDECREF(name);
     return done < 0 ? (nxpy__stop_error(trace), NULL) : Py_NewRef(value);
 }
 
@@ -342,7 +339,7 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
             return noted ? call_with(loop, known, &self, 1, args, n, kw_names) : NULL;
         }
     }
-    if (Py_TYPE(function) == nxpy__partial_type) return call_partial(loop, function, args, n, kw_names);
+    if (nxpy__is_a(function, NXPY_KIND_PARTIAL)) return call_partial(loop, function, args, n, kw_names);
     bool init = Py_TYPE(function) == &PyWrapperDescr_Type && n > 0 && nxpy__is_exception(args[0]) && nxpy__is_born(trace, args[0]) &&
                 strcmp(((PyWrapperDescrObject *)function)->d_base->name, "__init__") == 0;
     if (init) return call_known(loop, function, CHANGES, args, n, kw_names); /* ValueError.__init__ */

@@ -179,9 +179,8 @@ int op_delete_global(nxpy_loop *loop, int arg) {
 }
 
 int op_load_build_class(nxpy_loop *loop, int arg) {
-    static PyObject *name;
-    PyObject *builtins = loop->view.builtins, *value;
-    if (!name && !(name = PyUnicode_InternFromString("__build_class__"))) return nxpy__stop_error(loop->trace);
+    PyObject *builtins = loop->view.builtins, *value, *name = nxpy__name("__build_class__");
+    if (!name) return nxpy__stop_error(loop->trace);
     if (!PyDict_CheckExact(builtins)) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "builtins of a class of the user's own");
     if (!(value = PyDict_GetItemWithError(builtins, name))) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_NameError, "__build_class__ not found");
@@ -231,7 +230,7 @@ static int truth_of_instance(nxpy_trace *trace, PyObject *value) {
     for (int k = 0; k < NX_COUNT(names); k++) {
         if (nxpy__type_value(trace, Py_TYPE(value), names[k], &found) < 0) return -1;
         if (!found) continue;
-        bool known = PyFunction_Check(found) || (nxpy__plain_tuple(value) && k == 1);
+        bool known = PyFunction_Check(found) || (nxpy__is_sequence(value) && k == 1);
         if (!known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "truth of %.200s", Py_TYPE(value)->tp_name);
         if (PyTuple_Check(value) && nxpy__note_elements(trace, value) < 0) return -1;
         int truth = PyObject_IsTrue(value);
@@ -251,7 +250,7 @@ int nxpy__truth(nxpy_trace *trace, PyObject *value) {
         return known == 0 ? nxpy__stop(trace, NXPY_BREAK_BRANCH, NULL) : truth;
     }
     if (PyType_Check(value)) return type == &PyType_Type ? 1 : truth_of_instance(trace, value);
-    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !nxpy_constant_check(value)) return truth_of_instance(trace, value);
+    if (nxpy__may_change(type) && !nxpy_constant_check(value)) return truth_of_instance(trace, value);
     const nxpy_note *note = nxpy__note_find(trace, value);
     bool foreign = note && note->kind != NXPY_NOTE_BORN && !note->elements;
     if (foreign && nxpy__is_dict(value) && !nxpy__has_written_fields(trace, value)) {
@@ -297,18 +296,18 @@ int op_jump_or_pop(nxpy_loop *loop, int arg) {
 PyObject *nxpy__iterator(nxpy_loop *loop, PyObject *of) {
     nxpy_trace *trace = loop->trace;
     PyTypeObject *type = Py_TYPE(of);
-    bool container = type == &PyList_Type || nxpy__plain_tuple(of) || nxpy__is_dict(of) || PyAnySet_CheckExact(of);
-    bool born = nxpy__is_born(trace, of), own = born && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    int walked = nxpy__kind(of)->walked;
+    bool own = walked == NXPY_BY_OWN || (walked == NXPY_BY_BORN && nxpy__is_born(trace, of));
     if (nxpy__is_fake(trace, of)) { /* its parts along the first dimension */
         PyObject *parts = PyObject_GetIter(of);
         if (parts && nxpy__admit(trace, parts) < 0) Py_CLEAR(parts);
         if (!parts) nxpy__stop_error(trace);
         return parts;
     }
-    if (!container && !nxpy_constant_check(of) && !own && !(born && nxpy__is_iterator(of))) {
+    if (!own && !nxpy_constant_check(of)) {
         int python = nxpy__python_special(trace, of, "__iter__");
         if (python < 0) return NULL;
-        if (python == 0 && !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+        if (python == 0 && !nxpy__may_change(type)) {
             nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", type->tp_name);
             return NULL;
         }
@@ -365,7 +364,7 @@ int op_for_iter(nxpy_loop *loop, int arg) {
 
 /* What is unpacked, as a list or tuple whose elements are noted. New reference; NULL: stopped, or an exception. */
 static PyObject *unpacked(nxpy_loop *loop, PyObject *of) {
-    if (!PyList_CheckExact(of) && !nxpy__plain_tuple(of)) return nxpy__sequence(loop, of, false);
+    if (!nxpy__is_sequence(of)) return nxpy__sequence(loop, of, false);
     return nxpy__note_elements(loop->trace, of) < 0 ? NULL : Py_NewRef(of);
 }
 

@@ -23,8 +23,10 @@ int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
 }
 
 /* ---- operators ------------------------------------------------------------------------------------------------------ */
-static bool is_container(PyObject *o) {
-    return PyList_CheckExact(o) || nxpy__plain_tuple(o) || nxpy__is_dict(o) || PyAnySet_CheckExact(o);
+/* A container in C that the trace made, with methods in C: OrderedDict, defaultdict, deque. */
+static bool is_own(nxpy_trace *trace, PyObject *o) {
+    nxpy_kind_code kind = nxpy__kind(o)->code;
+    return (kind == NXPY_KIND_ORDERED || kind == NXPY_KIND_DEFAULTS || kind == NXPY_KIND_DEQUE) && nxpy__is_born(trace, o);
 }
 
 /* A constant, or a size that the trace leaves open. */
@@ -32,22 +34,18 @@ static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symnum
 
 /* Whether the operators of o are code that we know. */
 static bool knows_operand(nxpy_trace *trace, PyObject *o) {
-    if (Py_TYPE(o) == &PyType_Type || Py_TYPE(o) == nxpy__union_type) return true; /* int | float */
+    int operators = nxpy__kind(o)->operators;
+    bool own = operators == NXPY_BY_OWN || (operators == NXPY_BY_BORN && nxpy__is_born(trace, o));
+    if (own || Py_TYPE(o) == &PyType_Type || nxpy__is_fake(trace, o)) return true; /* int | float */
     const PyNumberMethods *numbers = Py_TYPE(o)->tp_as_number;
     bool number = nxpy__is_enum(o) && PyLong_Check(o) && numbers && numbers->nb_add == PyLong_Type.tp_as_number->nb_add;
     if (number) return nxpy__use_as_key(trace, o) == 0;
-    bool born = (nxpy__is_view(o) || nxpy__is_c_container(o)) && nxpy__is_born(trace, o);
-    return nxpy__is_fake(trace, o) || is_plain(o) || is_container(o) || born;
-}
-
-static bool is_instance(PyObject *o) {
-    return PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(o) && !nxpy_tensor_check(o) && !nxpy_constant_check(o) &&
-           !nxpy__plain_tuple(o);
+    return is_plain(o);
 }
 
 /* An instance whose methods of these names are Python code, which is inlined, or not there; all guarded. 1, 0, -1. */
 static int has_python_methods(nxpy_trace *trace, PyObject *o, const char *const *names, int n) {
-    if (!is_instance(o)) return 0;
+    if (!nxpy__is_instance(o)) return 0;
     for (int k = 0; k < n; k++) {
         PyObject *found;
         if (nxpy__type_value(trace, Py_TYPE(o), names[k], &found) < 0) return -1;
@@ -144,7 +142,7 @@ static int is_comparable(nxpy_trace *trace, PyObject *o, int depth) {
     if (nxpy__is_fake(trace, o)) return note_operators(trace, o, names, NX_COUNT(names)) < 0 ? -1 : 1;
     if (nxpy_tensor_check(o) || depth > 8) return 0;
     if (PyType_Check(o)) return Py_TYPE(o)->tp_richcompare == PyType_Type.tp_richcompare;
-    if (is_container(o)) {
+    if (nxpy__is_container(o)) {
         if (nxpy__note_elements(trace, o) < 0) return -1;
         PyObject *parts = nxpy__is_dict(o) ? PyDict_Values(o) : PySequence_List(o);
         int done = parts ? 1 : nxpy__stop_error(trace);
@@ -157,10 +155,10 @@ static int is_comparable(nxpy_trace *trace, PyObject *o, int depth) {
     const nxpy_note *note = nxpy__note_find(trace, o);
     bool plain = Py_TYPE(o)->tp_richcompare == PyBaseObject_Type.tp_richcompare || !Py_TYPE(o)->tp_richcompare || nxpy__is_enum(o);
     if (plain && note && note->kind == NXPY_NOTE_SOURCE) return nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0 ? -1 : 1;
-    if (plain && is_instance(o)) return 1;
+    if (plain && nxpy__is_instance(o)) return 1;
     if (PyMethod_Check(o) && note && note->by_parts && nxpy__check(trace, NXPY_ROW_ID, note->slot, o, 0) < 0) return -1;
     bool method = PyFunction_Check(o) || PyMethod_Check(o) || nxpy_function_check(o) || PyRange_Check(o);
-    for (int k = 0; is_instance(o) && k < NX_COUNT(names); k++) { /* object's own for those that it lacks */
+    for (int k = 0; nxpy__is_instance(o) && k < NX_COUNT(names); k++) { /* object's own for those that it lacks */
         PyObject *found;
         if (nxpy__type_value(trace, Py_TYPE(o), names[k], &found) < 0) return -1;
         if (found && !PyFunction_Check(found) && Py_TYPE(found) != &PyWrapperDescr_Type) return 0;
@@ -198,7 +196,7 @@ static bool is_single(PyObject *o) {
 int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y) {
     /* lists and such that existed before are not guarded by identity, unless the answer is seen from the kind */
     bool told = is_single(x) || is_single(y) || nxpy__is_born(trace, x) || nxpy__is_born(trace, y);
-    if (!told && is_container(x) && is_container(y) && !nxpy_constant_check(x) && !nxpy_constant_check(y)) {
+    if (!told && nxpy__is_container(x) && nxpy__is_container(y) && !nxpy_constant_check(x) && !nxpy_constant_check(y)) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "identity of lists, tuples or dicts");
     }
     if (!is_single(x) && !is_single(y) && (nxpy_symnumber_check(x) || nxpy_symnumber_check(y))) {
@@ -239,14 +237,14 @@ int op_contains_op(nxpy_loop *loop, int arg) {
         if (nxpy__dict_value(trace, in, x, &value) < 0) return -1;
         return nxpy__finish(loop, 2, PyBool_FromLong((value != NULL) != arg));
     }
-    bool keyed = (PyAnySet_CheckExact(in) || nxpy__is_view(in)) && nxpy__is_key(x);
+    bool keyed = (PyAnySet_CheckExact(in) || nxpy__is_a(in, NXPY_KIND_VIEW)) && nxpy__is_key(x);
     bool text = nxpy_constant_check(in) || PyRange_Check(in);
     int known = keyed || (text && nxpy_constant_check(x)) ? 1 : 0;
-    if (!known && (PyList_CheckExact(in) || nxpy__plain_tuple(in))) {
+    if (!known && (nxpy__is_sequence(in))) {
         known = is_comparable(trace, x, 0);
         if (known == 1) known = is_comparable(trace, in, 0);
     }
-    if (!known && is_instance(in)) {
+    if (!known && nxpy__is_instance(in)) {
         static const char *const names[] = {"__contains__"};
         known = has_python_methods(trace, in, names, 1);
         if (known == 1 && nxpy__type_value(trace, Py_TYPE(in), names[0], &value) == 0 && !value) known = 0;
@@ -310,7 +308,7 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
         Py_DECREF(index);
         return nxpy__finish(loop, 2, result);
     }
-    if (nxpy__is_c_container(of) && nxpy__is_born(trace, of) && nxpy__is_key(key)) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    if (is_own(trace, of) && nxpy__is_key(key)) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     if (nxpy__is_dict(of) && nxpy__is_key(key)) {
         if (nxpy__dict_value(trace, of, key, &value) < 0) return -1;
         if (!value) {
@@ -319,12 +317,12 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
         }
         return nxpy__finish(loop, 2, Py_NewRef(value));
     }
-    if (!is_container(of) && !PyType_Check(of)) {
+    if (!nxpy__is_container(of) && !PyType_Check(of)) {
         int python = nxpy__python_special(trace, of, "__getitem__");
         if (python < 0) return -1;
         if (python == 1) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     }
-    if (!(PyList_CheckExact(of) || nxpy__plain_tuple(of)) || !plain_key) {
+    if (!(nxpy__is_sequence(of)) || !plain_key) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s[%.100s]", Py_TYPE(of)->tp_name, Py_TYPE(key)->tp_name);
     }
     value = NULL;
@@ -344,7 +342,7 @@ static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *va
         Py_XDECREF(index);
         return done < 0 ? nxpy__stop_error(trace) : 0;
     }
-    if (is_instance(of)) {
+    if (nxpy__is_instance(of)) {
         int python = nxpy__python_special(trace, of, value ? "__setitem__" : "__delitem__");
         if (python < 0) return -1;
         if (python == 1) {
@@ -352,12 +350,12 @@ static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *va
             return done < 0 || trace->stop ? nxpy__stop_error(trace) : 0;
         }
     }
-    if (nxpy__is_c_container(of) && nxpy__is_born(trace, of) && nxpy__is_key(key)) {
+    if (is_own(trace, of) && nxpy__is_key(key)) {
         int done = value ? PyObject_SetItem(of, key, value) : PyObject_DelItem(of, key);
         return done < 0 ? nxpy__stop_error(trace) : 0;
     }
     bool dict = PyDict_CheckExact(of) && nxpy__is_key(key);
-    bool list = PyList_CheckExact(of) && (PyLong_CheckExact(key) || (PySlice_Check(key) && (!value || is_container(value))));
+    bool list = PyList_CheckExact(of) && (PyLong_CheckExact(key) || (PySlice_Check(key) && (!value || nxpy__is_container(value))));
     if (!dict && !list) return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(of)->tp_name);
     if (value && PySlice_Check(key) && nxpy__note_elements(trace, value) < 0) return -1;
     return nxpy__write_item(trace, of, key, value);
@@ -483,7 +481,7 @@ int op_build_string(nxpy_loop *loop, int arg) {
 int op_match_kind(nxpy_loop *loop, int arg) {
     PyObject *of = USE(1);
     if (!of) return -1;
-    bool known = nxpy_constant_check(of) || is_container(of) || nxpy_tensor_check(of) || is_instance(of) || PyRange_Check(of);
+    bool known = nxpy_constant_check(of) || nxpy__is_container(of) || nxpy_tensor_check(of) || nxpy__is_instance(of) || PyRange_Check(of);
     if (!known) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "match of %.200s", Py_TYPE(of)->tp_name);
     unsigned long flag = loop->in.flag ? Py_TPFLAGS_MAPPING : Py_TPFLAGS_SEQUENCE;
     *loop->top++ = PyBool_FromLong(PyType_HasFeature(Py_TYPE(of), flag));

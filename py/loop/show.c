@@ -20,7 +20,7 @@ static PyObject *short_repr(nxpy_trace *trace, PyObject *value) {
     if (PyList_CheckExact(value)) return PyUnicode_FromFormat("ListVariable(length=%zd)", Py_SIZE(value));
     if (PyTuple_CheckExact(value)) return PyUnicode_FromFormat("TupleVariable(length=%zd)", Py_SIZE(value));
     if (PyDict_CheckExact(value)) return PyUnicode_FromString("ConstDictVariable()");
-    const char *kind = PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) ? "UserDefinedObjectVariable" : "BuiltinVariable";
+    const char *kind = nxpy__may_change(Py_TYPE(value)) ? "UserDefinedObjectVariable" : "BuiltinVariable";
     return PyUnicode_FromFormat("%s(%s)", kind, Py_TYPE(value)->tp_name);
 }
 

@@ -90,7 +90,7 @@ static int run_init(nxpy_loop *loop, PyObject *object, PyObject **args, Py_ssize
 PyObject *nxpy__construct(nxpy_loop *loop, PyTypeObject *type, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
     PyObject *found;
-    bool exception = PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException), heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    bool exception = PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException), heap = nxpy__may_change(type);
     bool tensor = PyType_IsSubtype(type, &nxpy_tensor_type);
     if (Py_TYPE(type)->tp_call != PyType_Type.tp_call || (!heap && !exception && type != &PyBaseObject_Type) || tensor) {
         return stop_class(trace, type, "");
@@ -179,9 +179,8 @@ PyObject *nxpy__special_object_delattr(ARGS) {
 
 PyObject *nxpy__special_vars(ARGS) {
     USE_ALL(1, 1);
-    PyObject *name = PyUnicode_InternFromString("__dict__"), *value = NULL;
+    PyObject *name = nxpy__name("__dict__"), *value = NULL;
     if (name && nxpy__attribute(loop->trace, args[0], name, false, &value) < 0) value = NULL;
-    Py_XDECREF(name);
     return value;
 }
 
@@ -281,9 +280,8 @@ int nxpy__answer(nxpy_trace *trace) {
 /* The class that an instance says it has; NULL: code of the user's says it. */
 static PyObject *class_of(PyObject *object) {
     if (nxpy_symnumber_check(object)) return (PyObject *)nxpy_class_of(object);
-    PyObject *name = PyUnicode_InternFromString("__class__"), *type = NULL;
+    PyObject *name = nxpy__name("__class__"), *type = NULL;
     if (name && nxpy_type_lookup(Py_TYPE(object), name) == nxpy_type_lookup(&PyBaseObject_Type, name)) type = (PyObject *)Py_TYPE(object);
-    Py_XDECREF(name);
     return type;
 }
 
@@ -291,9 +289,8 @@ static PyObject *class_of(PyObject *object) {
 static int asks_abc(nxpy_trace *trace, PyObject *abstract, const char *method) {
     PyObject *found, *name;
     if (!PyType_Check(abstract) || Py_TYPE(abstract) == &PyType_Type) return 0;
-    if (!(name = PyUnicode_InternFromString(method))) return nxpy__stop_error(trace);
+    if (!(name = nxpy__name(method))) return nxpy__stop_error(trace);
     PyObject *own = nxpy_type_lookup((PyTypeObject *)abc_meta, name);
-    Py_DECREF(name);
     if (nxpy__type_value(trace, Py_TYPE(abstract), method, &found) < 0) return -1;
     return found && found == own;
 }
@@ -332,7 +329,7 @@ PyObject *nxpy__special_object_new(ARGS) {
     USE_ALL(1, 64);
     PyTypeObject *type = (PyTypeObject *)args[0];
     PyObject *del;
-    if (!PyType_Check(args[0]) || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || PyType_IsSubtype(type, &nxpy_tensor_type)) {
+    if (!PyType_Check(args[0]) || !nxpy__may_change(type) || PyType_IsSubtype(type, &nxpy_tensor_type)) {
         return stopped(loop, function);
     }
     if (nxpy__type_value(loop->trace, type, "__del__", &del) < 0) return NULL;
@@ -363,7 +360,7 @@ PyObject *nxpy__special_object_init(ARGS) {
 PyObject *nxpy__special_dict_get(ARGS) {
     USE_ALL(2, 3);
     PyObject *value;
-    bool dict = nxpy__is_dict(args[0]) || nxpy__is_c_container(args[0]);
+    bool dict = PyDict_Check(args[0]);
     if (!dict || !nxpy__is_key(args[1]) || nxpy__use_as_key(loop->trace, args[1]) < 0) return stopped(loop, function);
     if (nxpy__dict_value(loop->trace, args[0], args[1], &value) < 0) return NULL;
     return Py_NewRef(value ? value : n > 2 ? args[2] : Py_None);
@@ -410,22 +407,23 @@ PyObject *nxpy__special_next(ARGS) {
 /* ---- text ------------------------------------------------------------------------------------------------------------------ */
 static int is_printable(nxpy_trace *trace, PyObject *o, int depth) {
     PyTypeObject *type = Py_TYPE(o);
-    if (nxpy_constant_check(o) || nxpy_symnumber_check(o)) return 1; /* the text of a size fixes it */
-    if (depth > 8 || nxpy_tensor_check(o)) return 0;
-    if (PyType_Check(o)) return type->tp_repr == PyType_Type.tp_repr;
+    const nxpy_kind *kind = nxpy__kind(o);
+    if (kind->code == NXPY_KIND_CLASS) return type->tp_repr == PyType_Type.tp_repr;
+    if (kind->shown == NXPY_BY_OWN || nxpy_constant_check(o)) return 1; /* the text of a size fixes it */
+    if (depth > 8) return 0;
     if (nxpy__is_exception(o) && nxpy__is_born(trace, o)) {
         PyObject *args = PyObject_GetAttrString(o, "args");
         int done = args ? is_printable(trace, args, depth + 1) : nxpy__stop_error(trace);
         Py_XDECREF(args);
-        if (done != 1 || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return done;
-    } else if (PyList_CheckExact(o) || nxpy__is_tuple(o)) {
+        if (done != 1 || !nxpy__may_change(type)) return done;
+    } else if (kind->shown == NXPY_BY_PARTS && kind->holds == NXPY_HOLDS_ITEMS) {
         if (nxpy__note_elements(trace, o) < 0) return -1;
         for (Py_ssize_t k = 0; k < Py_SIZE(o); k++) {
             int done = is_printable(trace, PySequence_Fast_GET_ITEM(o, k), depth + 1);
             if (done != 1) return done;
         }
         return 1;
-    } else if (PyDict_CheckExact(o) || PyAnySet_CheckExact(o)) {
+    } else if (kind->shown == NXPY_BY_PARTS) {
         PyObject *key, *value;
         int done = nxpy__note_elements(trace, o) < 0 ? -1 : 1;
         for (Py_ssize_t at = 0; done == 1 && PyDict_CheckExact(o) && PyDict_Next(o, &at, &key, &value);) {
@@ -433,7 +431,7 @@ static int is_printable(nxpy_trace *trace, PyObject *o, int depth) {
             if (done == 1) done = is_printable(trace, value, depth + 1);
         }
         return done;
-    } else if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) {
+    } else if (kind->shown == NXPY_BY_NEVER || !nxpy__may_change(type)) {
         return 0;
     }
     static const char *const names[] = {"__repr__", "__str__", "__format__"};

@@ -263,7 +263,7 @@ static int list_dicts(nxpy_trace *trace, apart_list *list) {
     list->n_first = list->parts.n;
     for (int k = 0; done == 0 && k < trace->notes.n; k++) {
         PyObject *object = trace->notes.at[k].object;
-        bool dict = PyDict_CheckExact(object), instance = PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE);
+        bool dict = PyDict_CheckExact(object), instance = nxpy__may_change(Py_TYPE(object));
         if (!is_used(list, &trace->notes.at[k]) || PyType_Check(object) || !(dict || (instance && writes))) continue;
         PyObject *now = dict ? object : nxpy_instance_dict(object);
         done = now ? is_written_dict(trace, dict ? NULL : object, now) : 0;

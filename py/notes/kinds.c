@@ -1,105 +1,119 @@
 /* Kinds of objects.
  *
- * In: any object. Out: whether capture reads it as an iterator, a tuple, a view, a key.
- * What must hold: nothing here runs code of the program's, and no answer depends on what may change, but on the type alone.
+ * In: any object. Out: its row of kinds.def; whether it may be a key; names as strings that are interned once.
+ * What must hold: nothing here runs code of the program's, and no answer depends on what may change, but on the type alone
+ * (and on whether all that a tuple or slice holds are constants, which is for ever).
  * Next: sources.c. */
 #include "notes/notes.h"
 
-PyTypeObject *nxpy__partial_type, *nxpy__cached_property_type, *nxpy__lru_cache_type;
-PyTypeObject *nxpy__enum_type, *nxpy__union_type, *nxpy__namespace_type;
-PyTypeObject *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
-static PyTypeObject *iterators[40]; /* of itertools and collections; CPython's own have names in C */
-static PyTypeObject *views[3];      /* of OrderedDict */
-static PyObject *tuple_names[3];
+PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type;
+static nx_map types; /* type -> its row; filled once, holds its types for ever */
+static nx_map names; /* address of a literal -> the interned string; the same */
 
-/* The type of what object.method() returns, kept. */
-static PyTypeObject *type_of_call(PyObject *object, const char *method) {
-    PyObject *made = object ? PyObject_CallMethod(object, method, NULL) : NULL;
-    PyTypeObject *type = made ? (PyTypeObject *)Py_NewRef(Py_TYPE(made)) : NULL;
-    Py_XDECREF(made);
-    return type;
+#define NXPY_KIND_ROW(code, guard, holds, walked, operators, compared, shown, made, again) \
+    [NXPY_KIND_##code] = {NXPY_KIND_##code, NXPY_GUARD_##guard, NXPY_HOLDS_##holds, NXPY_BY_##walked, NXPY_BY_##operators, \
+                          NXPY_BY_##compared, NXPY_BY_##shown, made},
+static const nxpy_kind rows[] = {
+#include "notes/kinds.def"
+};
+#undef NXPY_KIND_ROW
+
+PyObject *nxpy__name(const char *literal) {
+    PyObject *name = nx_map_get(&names, literal);
+    if (NX_LIKELY(name != NULL)) return name;
+    if (!(name = PyUnicode_InternFromString(literal))) return NULL;
+    if (nx_map_set(&names, literal, name) == NX_OK) return name;
+    Py_DECREF(name);
+    return PyErr_NoMemory();
 }
 
-static void collections_init(int n) {
-    PyObject *collections = PyImport_ImportModule("collections");
-    if (!collections) return;
-    nxpy__deque_type = (PyTypeObject *)PyObject_GetAttrString(collections, "deque"); /* kept */
-    nxpy__default_dict_type = (PyTypeObject *)PyObject_GetAttrString(collections, "defaultdict");
-    PyObject *c = PyImport_ImportModule("_collections");
-    nxpy__tuple_getter_type = c ? (PyTypeObject *)PyObject_GetAttrString(c, "_tuplegetter") : NULL; /* kept */
-    Py_XDECREF(c);
-    PyObject *deque = PyObject_CallMethod(collections, "deque", NULL), *ordered = PyODict_New();
-    iterators[n++] = type_of_call(deque, "__iter__");
-    iterators[n++] = type_of_call(deque, "__reversed__");
-    iterators[n++] = type_of_call(ordered, "__iter__");
-    static const char *const strings[] = {"a", "\xc3\xa9"}; /* ASCII and others have iterators of their own */
-    for (int k = 0; k < NX_COUNT(strings); k++) {
-        PyObject *string = PyUnicode_FromString(strings[k]);
-        iterators[n++] = type_of_call(string, "__iter__");
-        Py_XDECREF(string);
+/* ---- the table ----------------------------------------------------------------------------------------------------------- */
+static int add_type(nxpy_kind_code code, PyObject *type) { /* keeps it */
+    if (nx_map_set(&types, type, (void *)&rows[code]) != NX_OK) return PyErr_NoMemory(), -1;
+    Py_INCREF(type);
+    return 0;
+}
+
+/* Every class of the module that makes iterators. */
+static int add_iterators(nxpy_kind_code code, PyObject *module) {
+    PyObject *key, *value;
+    int done = 0;
+    for (Py_ssize_t at = 0; done == 0 && PyDict_Next(PyModule_GetDict(module), &at, &key, &value);) {
+        if (PyType_Check(value) && ((PyTypeObject *)value)->tp_iternext) done = add_type(code, value);
     }
-    const char *const names[] = {"keys", "values", "items"};
-    for (int k = 0; k < 3; k++) views[k] = type_of_call(ordered, names[k]);
-    Py_XDECREF(deque);
-    Py_XDECREF(ordered);
-    Py_DECREF(collections);
+    return done;
+}
+
+/* What an expression means in a module. New reference. */
+static PyObject *value_in(PyObject *module, const char *expression) {
+    PyObject *space = PyDict_Copy(PyModule_GetDict(module));
+    PyObject *value = space ? PyRun_String(expression, Py_eval_input, space, space) : NULL;
+    Py_XDECREF(space);
+    return value;
+}
+
+static int add_named(nxpy_kind_code code, const char *name, const char *expression) {
+    PyObject *module = PyImport_ImportModule(name);
+    if (!module) return -1;
+    PyObject *type = strcmp(expression, "*") ? value_in(module, expression) : Py_NewRef(module);
+    int done = !type ? -1 : type == module ? add_iterators(code, module) : add_type(code, type);
+    Py_XDECREF(type);
+    Py_DECREF(module);
+    return done;
+}
+
+static int find_types(void) {
+    static const struct { const char *module, *name; PyTypeObject **to; } found[] = {
+        {"functools", "cached_property", &nxpy__cached_property_type}, {"functools", "_lru_cache_wrapper", &nxpy__lru_cache_type},
+        {"enum", "EnumMeta", &nxpy__enum_type}, {"_collections", "_tuplegetter", &nxpy__tuple_getter_type}};
+    for (int k = 0; k < NX_COUNT(found); k++) {
+        PyObject *module = PyImport_ImportModule(found[k].module);
+        if (module) *found[k].to = (PyTypeObject *)PyObject_GetAttrString(module, found[k].name); /* kept */
+        Py_XDECREF(module);
+        if (!*found[k].to) return -1;
+    }
+    return 0;
 }
 
 int nxpy__kinds_init(void) {
-    static const char *const names[] = {"chain", "islice", "repeat", "product", "count", "zip_longest", "accumulate", "starmap",
-                                        "takewhile", "dropwhile", "pairwise", "combinations", "permutations", "cycle",
-                                        "compress", "filterfalse", "combinations_with_replacement"};
-    PyObject *functools = PyImport_ImportModule("functools"), *itertools = PyImport_ImportModule("itertools");
-    if (functools) nxpy__partial_type = (PyTypeObject *)PyObject_GetAttrString(functools, "partial"); /* kept */
-    for (int k = 0; itertools && k < NX_COUNT(names); k++) iterators[k] = (PyTypeObject *)PyObject_GetAttrString(itertools, names[k]);
-    if (functools) nxpy__cached_property_type = (PyTypeObject *)PyObject_GetAttrString(functools, "cached_property");
-    if (functools) nxpy__lru_cache_type = (PyTypeObject *)PyObject_GetAttrString(functools, "_lru_cache_wrapper");
-    PyObject *enumeration = PyImport_ImportModule("enum");
-    if (enumeration) nxpy__enum_type = (PyTypeObject *)PyObject_GetAttrString(enumeration, "EnumMeta");
-    PyObject *types = PyImport_ImportModule("types");
-    if (types) nxpy__union_type = (PyTypeObject *)PyObject_GetAttrString(types, "UnionType");
-    if (types) nxpy__namespace_type = (PyTypeObject *)PyObject_GetAttrString(types, "SimpleNamespace");
-    Py_XDECREF(types);
-    Py_XDECREF(enumeration);
-    Py_XDECREF(functools);
-    Py_XDECREF(itertools);
-    static const char *const methods[] = {"__iter__", "__len__", "__getitem__"};
-    for (int k = 0; k < NX_COUNT(methods); k++) tuple_names[k] = PyUnicode_InternFromString(methods[k]);
-    if (!PyErr_Occurred()) collections_init(NX_COUNT(names));
-    return PyErr_Occurred() ? -1 : 0;
+    int done = find_types();
+#define NXPY_KIND_ROW(...)
+#define NXPY_TYPE_ROW(code, type) if (done == 0) done = add_type(NXPY_KIND_##code, (PyObject *)&type);
+#define NXPY_NAMED_ROW(code, module, expression) if (done == 0) done = add_named(NXPY_KIND_##code, module, expression);
+#include "notes/kinds.def"
+#undef NXPY_KIND_ROW
+#undef NXPY_TYPE_ROW
+#undef NXPY_NAMED_ROW
+    return done;
 }
 
-bool nxpy__is_iterator(PyObject *object) {
-    static PyTypeObject *const types[] = {&PyRangeIter_Type, &PyListIter_Type, &PyListRevIter_Type, &PyTupleIter_Type, &PyEnum_Type,
-        &PyZip_Type, &PyReversed_Type, &PyMap_Type, &PyFilter_Type, &PyDictIterKey_Type, &PyDictIterValue_Type, &PyDictIterItem_Type,
-        &PyDictRevIterKey_Type, &PyDictRevIterValue_Type, &PyDictRevIterItem_Type, &PySetIter_Type, &PyGen_Type, &PySeqIter_Type,
-        &PyLongRangeIter_Type};
-    for (int k = 0; k < NX_COUNT(types); k++) {
-        if (Py_TYPE(object) == types[k]) return true;
-    }
-    for (int k = 0; iterators[k]; k++) {
-        if (Py_TYPE(object) == iterators[k]) return true;
-    }
-    return false;
-}
-
-bool nxpy__plain_tuple(PyObject *object) {
-    if (nxpy__is_tuple(object)) return true;
-    if (!PyTuple_Check(object)) return false;
-    for (int k = 0; k < NX_COUNT(tuple_names); k++) {
-        if (nxpy_type_lookup(Py_TYPE(object), tuple_names[k]) != nxpy_type_lookup(&PyTuple_Type, tuple_names[k])) return false;
+/* Whether the methods of these names are those of its base, which is C code. */
+static bool has_methods_of(const PyTypeObject *type, PyTypeObject *base, const char *const *list) {
+    for (; *list; list++) {
+        PyObject *name = nxpy__name(*list);
+        if (!name || nxpy_type_lookup((PyTypeObject *)type, name) != nxpy_type_lookup(base, name)) return false;
     }
     return true;
 }
 
-bool nxpy__is_view(PyObject *o) {
+static nxpy_kind_code kind_by_rule(PyObject *o) {
+    static const char *const of_tuples[] = {"__iter__", "__len__", "__getitem__", NULL};
     PyTypeObject *type = Py_TYPE(o);
-    return type == &PyDictKeys_Type || type == &PyDictItems_Type || type == &PyDictValues_Type || type == views[0] || type == views[1] ||
-           type == views[2];
+    bool heap = nxpy__may_change(type);
+    if (nxpy_tensor_check(o)) return NXPY_KIND_TENSOR;
+    if (nxpy_constant_check(o)) return NXPY_KIND_CONSTANT;
+    if (nxpy_symnumber_check(o)) return NXPY_KIND_NUMBER;
+    if (PyType_Check(o)) return NXPY_KIND_CLASS;
+    if (PyModule_Check(o)) return NXPY_KIND_MODULE;
+    if (PyTuple_Check(o) && !heap) return NXPY_KIND_STRUCT;
+    if (PyTuple_Check(o) && has_methods_of(type, &PyTuple_Type, of_tuples)) return NXPY_KIND_NAMED;
+    if (heap) return NXPY_KIND_INSTANCE;
+    return PyExceptionInstance_Check(o) ? NXPY_KIND_EXCEPTION : NXPY_KIND_OTHER;
 }
 
-bool nxpy__is_c_container(PyObject *o) {
-    return Py_TYPE(o) == nxpy__deque_type || PyODict_CheckExact(o) || Py_TYPE(o) == nxpy__default_dict_type;
+const nxpy_kind *nxpy__kind(PyObject *object) {
+    const nxpy_kind *kind = nx_map_get(&types, Py_TYPE(object));
+    return kind ? kind : &rows[kind_by_rule(object)];
 }
 
 int nxpy__set_update(PyObject *set, PyObject *from) {
@@ -109,8 +123,6 @@ int nxpy__set_update(PyObject *set, PyObject *from) {
     Py_XDECREF(members);
     return done;
 }
-
-bool nxpy__is_exception(PyObject *object) { return PyExceptionInstance_Check(object); }
 
 /* ---- keys of dicts ------------------------------------------------------------------------------------------------------- */
 bool nxpy__is_enum(PyObject *object) {
@@ -127,8 +139,8 @@ bool nxpy__is_key(PyObject *object) {
     if (nxpy_constant_check(object) || nxpy__is_enum(object)) return true;
     if (PyTuple_CheckExact(object)) return nxpy__are_keys(object);
     if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
-    return PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && type->tp_hash == PyBaseObject_Type.tp_hash &&
-           type->tp_richcompare == PyBaseObject_Type.tp_richcompare && !nxpy_tensor_check(object);
+    return nxpy__is_instance(object) && type->tp_hash == PyBaseObject_Type.tp_hash &&
+           type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
 bool nxpy__are_keys(PyObject *tuple) {

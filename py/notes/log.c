@@ -177,7 +177,7 @@ static PyObject *lines_of(nxpy_trace *trace, PyObject *file) {
 /* Sources that lie in no file (notebooks, doctests) are known to linecache, which whoever makes them has loaded.
  * Loading it just to read a file would take longer than a compilation. */
 static PyObject *line_of_linecache(PyObject *file, int line) {
-    PyObject *name = PyUnicode_InternFromString("linecache"), *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *name = Py_XNewRef(nxpy__name("linecache")), *module = name ? PyImport_GetModule(name) : NULL;
     PyObject *text = module ? PyObject_CallMethod(module, "getline", "Oi", file, line) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(name);

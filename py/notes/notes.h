@@ -269,21 +269,35 @@ int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function);  /* befo
 void nxpy__notes_free(nxpy_trace *trace);
 
 /* ---- kinds.c: kinds of objects ---------------------------------------------------------------------- */
-bool nxpy__plain_tuple(PyObject *object);   /* a tuple, or a named tuple that is read as one */
-bool nxpy__is_iterator(PyObject *object);   /* of CPython's own, that a recipe can make again, or a generator */
-bool nxpy__is_exception(PyObject *object);
+typedef enum nxpy_kind_code {
+#define NXPY_KIND_ROW(code, guard, holds, walked, operators, compared, shown, made, again) NXPY_KIND_##code,
+#include "notes/kinds.def"
+#undef NXPY_KIND_ROW
+    NXPY_N_KINDS
+} nxpy_kind_code;
+enum { NXPY_GUARD_NEVER, NXPY_GUARD_TYPE, NXPY_GUARD_VERY, NXPY_GUARD_PARTS };
+enum { NXPY_HOLDS_NONE, NXPY_HOLDS_ITEMS, NXPY_HOLDS_PAIRS, NXPY_HOLDS_MEMBERS };
+enum { NXPY_BY_NEVER, NXPY_BY_OWN, NXPY_BY_BORN, NXPY_BY_METHODS, NXPY_BY_PARTS };
+typedef struct nxpy_kind { uint8_t code, guard, holds, walked, operators, compared, shown; bool made; } nxpy_kind; /* see kinds.def */
+const nxpy_kind *nxpy__kind(PyObject *object);
+static inline bool nxpy__is_a(PyObject *o, nxpy_kind_code code) { return nxpy__kind(o)->code == code; }
+/* Of a class that may change and has nothing that C code reads, but for tuples, exceptions and what kinds.def names. */
+static inline bool nxpy__is_instance(PyObject *o) { return nxpy__is_a(o, NXPY_KIND_INSTANCE); }
+static inline bool nxpy__is_sequence(PyObject *o) { return nxpy__kind(o)->holds == NXPY_HOLDS_ITEMS; }
+static inline bool nxpy__is_dict(PyObject *o) { return nxpy__kind(o)->holds == NXPY_HOLDS_PAIRS; }
+static inline bool nxpy__is_container(PyObject *o) { return nxpy__kind(o)->holds != NXPY_HOLDS_NONE; }
+static inline bool nxpy__is_iterator(PyObject *o) { return nxpy__is_a(o, NXPY_KIND_ITERATOR); }
+static inline bool nxpy__is_exception(PyObject *o) { return PyExceptionInstance_Check(o); }
+/* Classes of C cannot change. */
+static inline bool nxpy__may_change(const PyTypeObject *type) { return type->tp_flags & Py_TPFLAGS_HEAPTYPE; }
+PyObject *nxpy__name(const char *literal);  /* the interned string, lent for ever; only of a literal; NULL: no memory */
 int nxpy__set_update(PyObject *set, PyObject *from); /* adds the members of a list, tuple or set; 0, or -1 with an exception */
-bool nxpy__is_view(PyObject *object);       /* keys, values or items of a dict */
-bool nxpy__is_c_container(PyObject *object); /* deque, OrderedDict, defaultdict */
-static inline bool nxpy__is_dict(PyObject *o) { return PyDict_CheckExact(o) || PyODict_CheckExact(o); } /* that is read as one */
 int nxpy__use_as_key(nxpy_trace *trace, PyObject *object); /* one that existed before is guarded by its identity; 0 or -1 */
 bool nxpy__is_enum(PyObject *object);       /* a member of an enumeration that C code compares */
 bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
 bool nxpy__are_keys(PyObject *tuple);
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
-/* Of functools; EnumMeta; of types. */
-extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__union_type, *nxpy__namespace_type;
-extern PyTypeObject *nxpy__partial_type, *nxpy__deque_type, *nxpy__default_dict_type, *nxpy__tuple_getter_type;
+extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type;
 int nxpy__kinds_init(void);
 
 /* ---- recipe.c ----------------------------------------------------------------------------------- */
@@ -316,7 +330,6 @@ int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made); /* takes 
 /* ---- small things --------------------------------------------------------------------------------- */
 /* A tensor like `real` without elements, that requires grad as it does. */
 nx_status nxpy__fake_new(const nx_tensor *real, nx_tensor **out);
-static inline bool nxpy__is_tuple(PyObject *o) { return PyTuple_CheckExact(o) || Py_IS_TYPE(o, &nxpy_size_type); }
 
 /* ---- log.c -------------------------------------------------------------------------------------- */
 extern PyObject *nxpy__log; /* NULL: none */

@@ -19,7 +19,9 @@ static int add_step(nxpy_recipe *recipe, nxpy_make make, int n, PyObject *object
     return 1;
 }
 
-static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth);
+#define ADD_ARGS nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth
+typedef int add_fn(ADD_ARGS);
+static add_fn add_value;
 
 /* ---- kinds ---------------------------------------------------------------------------------------------------------- */
 static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *fake) {
@@ -35,20 +37,20 @@ static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resu
     return add_step(recipe, NXPY_MAKE_RESULT, results->nodes.n - 1, NULL);
 }
 
-static int add_dict(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *dict, int depth) {
-    PyObject *key, *value;
-    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+static int add_dict(ADD_ARGS) {
+    PyObject *key, *part;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &part);) {
         int done = add_value(trace, recipe, results, key, depth + 1);
-        if (done == 1) done = add_value(trace, recipe, results, value, depth + 1);
+        if (done == 1) done = add_value(trace, recipe, results, part, depth + 1);
         if (done != 1) return done;
     }
-    return add_step(recipe, NXPY_MAKE_DICT, (int)PyDict_GET_SIZE(dict), NULL);
+    return add_step(recipe, NXPY_MAKE_DICT, (int)PyDict_GET_SIZE(value), NULL);
 }
 
 /* An iterator says through __reduce__ how it is made: (callable, arguments[, state]). */
-static int add_iterator(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *iterator, int depth) {
-    if (PyGen_CheckExact(iterator)) return 0;
-    PyObject *reduced = PyObject_CallMethod(iterator, "__reduce__", NULL);
+static int add_iterator(ADD_ARGS) {
+    if (PyGen_CheckExact(value)) return 0;
+    PyObject *reduced = PyObject_CallMethod(value, "__reduce__", NULL);
     if (!reduced) {
         if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
         PyErr_Clear(); /* itertools.tee and such have none */
@@ -74,38 +76,40 @@ static int keep(nxpy_recipe *recipe, nxpy_results *results, int number) {
 }
 
 /* An instance that the traced code made: its class without any constructor, then its attributes. It may hold itself. */
-static int add_instance(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *object, int number, int depth) {
-    PyTypeObject *type = Py_TYPE(object);
+static int add_instance(ADD_ARGS) {
+    PyTypeObject *type = Py_TYPE(value);
     if (type->tp_new == NULL || type->tp_itemsize || type->tp_basicsize > nxpy_instance_size(type)) return 0;
-    PyObject *dict = PyObject_GenericGetDict(object, NULL), *key, *value;
+    PyObject *dict = PyObject_GenericGetDict(value, NULL), *key, *part;
     if (!dict) return PyErr_Clear(), 0;
+    int number = (int)(nxpy__note_find(trace, value) - trace->notes.at);
     int done = add_step(recipe, NXPY_MAKE_INSTANCE, 0, (PyObject *)type);
     if (done == 1) done = keep(recipe, results, number);
-    for (Py_ssize_t at = 0; done == 1 && PyDict_Next(dict, &at, &key, &value);) {
+    for (Py_ssize_t at = 0; done == 1 && PyDict_Next(dict, &at, &key, &part);) {
         PyObject *found = PyUnicode_Check(key) ? nxpy_type_lookup(type, key) : NULL;
         bool by_hand = !PyUnicode_Check(key) || (found && Py_TYPE(found)->tp_descr_set); /* a store would not put it there */
         if (by_hand) done = 0;
-        if (done == 1) done = add_value(trace, recipe, results, value, depth + 1);
+        if (done == 1) done = add_value(trace, recipe, results, part, depth + 1);
         if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, key);
     }
     Py_DECREF(dict);
     return done;
 }
 
-static int add_partial(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *partial, int depth) {
-    PyObject *parts[3] = {PyObject_GetAttrString(partial, "func"), PyObject_GetAttrString(partial, "args"),
-                          PyObject_GetAttrString(partial, "keywords")};
+static int add_partial(ADD_ARGS) {
+    PyObject *parts[3] = {PyObject_GetAttrString(value, "func"), PyObject_GetAttrString(value, "args"),
+                          PyObject_GetAttrString(value, "keywords")};
     int done = parts[0] && parts[1] && parts[2] ? PyDict_GET_SIZE(parts[2]) == 0 : -1;
     if (done == 1) done = add_value(trace, recipe, results, parts[0], depth + 1);
     Py_ssize_t n = done == 1 ? PyTuple_GET_SIZE(parts[1]) : 0;
     for (Py_ssize_t k = 0; done == 1 && k < n; k++) done = add_value(trace, recipe, results, PyTuple_GET_ITEM(parts[1], k), depth + 1);
-    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, (int)n + 1, (PyObject *)Py_TYPE(partial));
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, (int)n + 1, (PyObject *)Py_TYPE(value));
     for (int k = 0; k < 3; k++) Py_XDECREF(parts[k]);
     return done;
 }
 
 /* A function made by the traced code. Annotations and attributes of its own are not made again. */
-static int add_function(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyFunctionObject *function, int depth) {
+static int add_function(ADD_ARGS) {
+    const PyFunctionObject *function = (PyFunctionObject *)value;
     PyObject *const parts[] = {function->func_closure, function->func_kwdefaults, function->func_defaults};
     if (function->func_annotations || function->func_dict) return 0;
     for (int k = 0; k < NX_COUNT(parts); k++) {
@@ -119,8 +123,8 @@ static int add_function(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *re
 }
 
 /* A size that the trace left open: the fit knows it. */
-static int add_size(nxpy_trace *trace, nxpy_recipe *recipe, PyObject *size) {
-    nx_node *node = nxpy_symint_node(size, &trace->tracer);
+static int add_number(ADD_ARGS) {
+    nx_node *node = nxpy_symint_node(value, &trace->tracer);
     if (!node) return nxpy__stop(trace, NXPY_BREAK_LEAK, "a size of another trace");
     if (nx_vec_push(&trace->segment->sizes, node) != NX_OK) {
         nxpy_raise(NX_NO_MEMORY);
@@ -130,7 +134,8 @@ static int add_size(nxpy_trace *trace, nxpy_recipe *recipe, PyObject *size) {
 }
 
 /* Its bounds may be sizes. */
-static int add_slice(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PySliceObject *slice, int depth) {
+static int add_slice(ADD_ARGS) {
+    const PySliceObject *slice = (PySliceObject *)value;
     PyObject *const parts[] = {slice->start, slice->stop, slice->step};
     for (int k = 0; k < 3; k++) {
         int done = add_value(trace, recipe, results, parts[k], depth + 1);
@@ -150,69 +155,83 @@ static int add_elements(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *re
     return add_step(recipe, make, (int)(n - from), NULL);
 }
 
-static int add_set(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *set, int depth) {
+static int add_sequence(ADD_ARGS) { return add_elements(trace, recipe, results, value, 0, depth); }
+
+/* A tuple of a class of its own, which has no attributes. */
+static int add_named(ADD_ARGS) {
+    int done = add_sequence(trace, recipe, results, value, depth);
+    if (done != 1) return done;
+    return nxpy_instance_dict(value) ? 0 : add_step(recipe, NXPY_MAKE_NAMED, 0, (PyObject *)Py_TYPE(value));
+}
+
+static int add_set(ADD_ARGS) {
     PyObject *key;
-    for (Py_ssize_t at = 0; nxpy_set_next(set, &at, &key);) {
+    for (Py_ssize_t at = 0; nxpy_set_next(value, &at, &key);) {
         int done = add_value(trace, recipe, results, key, depth + 1);
         if (done != 1) return done;
     }
-    return add_step(recipe, NXPY_MAKE_SET, (int)PySet_GET_SIZE(set), NULL);
+    return add_step(recipe, NXPY_MAKE_SET, (int)PySet_GET_SIZE(value), NULL);
 }
 
-/* Made by its class: OrderedDict(pairs), deque(list, maxlen), defaultdict(factory, pairs). */
-static int add_c_container(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
-    bool deque = Py_TYPE(value) == nxpy__deque_type, ordered = PyODict_CheckExact(value);
-    PyObject *parts = deque ? PySequence_List(value) : ordered ? PyObject_CallMethod(value, "items", NULL) : Py_NewRef(value);
-    PyObject *more = ordered ? NULL : PyObject_GetAttrString(value, deque ? "maxlen" : "default_factory");
-    if (parts && ordered) Py_SETREF(parts, PySequence_List(parts));
-    int done = !parts || (!more && !ordered) ? -1 : 1;
-    if (done == 1 && !deque && !ordered) done = add_value(trace, recipe, results, more, depth + 1);
-    if (done == 1) {
-        done = PyDict_Check(parts) ? add_dict(trace, recipe, results, parts, depth) : add_elements(trace, recipe, results, parts, 0, depth);
-    }
-    if (done == 1 && deque) done = add_step(recipe, NXPY_MAKE_CONST, 0, more);
-    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, ordered ? 1 : 2, (PyObject *)Py_TYPE(value));
-    Py_XDECREF(parts);
-    Py_XDECREF(more);
+/* OrderedDict(pairs), in its own order. */
+static int add_ordered(ADD_ARGS) {
+    PyObject *items = PyObject_CallMethod(value, "items", NULL), *pairs = items ? PySequence_List(items) : NULL;
+    int done = pairs ? add_sequence(trace, recipe, results, pairs, depth) : -1;
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, 1, (PyObject *)Py_TYPE(value));
+    Py_XDECREF(items);
+    Py_XDECREF(pairs);
     return done;
 }
 
-static int add_parts(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
-    PyTypeObject *type = Py_TYPE(value);
-    if (nxpy_symnumber_check(value)) return add_size(trace, recipe, value);
-    if (type == &PyList_Type || nxpy__plain_tuple(value)) {
-        int done = add_elements(trace, recipe, results, value, 0, depth);
-        if (done != 1 || type == &PyList_Type || nxpy__is_tuple(value)) return done;
-        return nxpy_instance_dict(value) ? 0 : add_step(recipe, NXPY_MAKE_NAMED, 0, (PyObject *)type);
-    }
-    if (type == &PyDict_Type) return add_dict(trace, recipe, results, value, depth);
-    if (nxpy__is_c_container(value)) return add_c_container(trace, recipe, results, value, depth);
-    if (type == &PySet_Type) return add_set(trace, recipe, results, value, depth);
-    if (type == nxpy__partial_type) return add_partial(trace, recipe, results, value, depth);
-    if (type == &PyMethod_Type) {
-        int done = add_value(trace, recipe, results, PyMethod_GET_FUNCTION(value), depth + 1);
-        if (done == 1) done = add_value(trace, recipe, results, PyMethod_GET_SELF(value), depth + 1);
-        return done == 1 ? add_step(recipe, NXPY_MAKE_METHOD, 0, NULL) : done;
-    }
-    if (type == &PyFunction_Type) return add_function(trace, recipe, results, (PyFunctionObject *)value, depth);
-    if (type == &PyCell_Type) {
-        int done = add_value(trace, recipe, results, PyCell_GET(value), depth + 1); /* an empty cell: NULL */
-        return done == 1 ? add_step(recipe, NXPY_MAKE_CELL, 0, NULL) : done;
-    }
-    if (nxpy__is_iterator(value)) return add_iterator(trace, recipe, results, value, depth);
-    if (type == &PyRange_Type) return add_step(recipe, NXPY_MAKE_CONST, 0, value); /* of constants, immutable */
-    if (type == &PySlice_Type) return add_slice(trace, recipe, results, (PySliceObject *)value, depth);
-    return 0;
+/* defaultdict(factory, pairs). */
+static int add_defaults(ADD_ARGS) {
+    PyObject *factory = PyObject_GetAttrString(value, "default_factory");
+    int done = factory ? add_value(trace, recipe, results, factory, depth + 1) : -1;
+    if (done == 1) done = add_dict(trace, recipe, results, value, depth);
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, 2, (PyObject *)Py_TYPE(value));
+    Py_XDECREF(factory);
+    return done;
 }
 
-static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth) {
+/* deque(list, maxlen). */
+static int add_deque(ADD_ARGS) {
+    PyObject *parts = PySequence_List(value), *most = PyObject_GetAttrString(value, "maxlen");
+    int done = parts && most ? add_sequence(trace, recipe, results, parts, depth) : -1;
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CONST, 0, most);
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, 2, (PyObject *)Py_TYPE(value));
+    Py_XDECREF(parts);
+    Py_XDECREF(most);
+    return done;
+}
+
+static int add_method(ADD_ARGS) {
+    int done = add_value(trace, recipe, results, PyMethod_GET_FUNCTION(value), depth + 1);
+    if (done == 1) done = add_value(trace, recipe, results, PyMethod_GET_SELF(value), depth + 1);
+    return done == 1 ? add_step(recipe, NXPY_MAKE_METHOD, 0, NULL) : done;
+}
+
+static int add_cell(ADD_ARGS) {
+    int done = add_value(trace, recipe, results, PyCell_GET(value), depth + 1); /* an empty cell: NULL */
+    return done == 1 ? add_step(recipe, NXPY_MAKE_CELL, 0, NULL) : done;
+}
+
+static int add_constant(ADD_ARGS) { return add_step(recipe, NXPY_MAKE_CONST, 0, value); }
+static int add_nothing(ADD_ARGS) { return 0; }
+
+static add_fn *const by_kind[] = {
+#define NXPY_KIND_ROW(code, guard, holds, walked, operators, compared, shown, made, again) [NXPY_KIND_##code] = add_##again,
+#include "notes/kinds.def"
+#undef NXPY_KIND_ROW
+};
+
+static int add_value(ADD_ARGS) {
     if (!value) return add_step(recipe, NXPY_MAKE_NULL, 0, NULL);
     if (depth > MAX_NESTED) return 0;
     const nxpy_note *note = nxpy__note_find(trace, value);
     if (!note && nxpy_constant_check(value)) return add_step(recipe, NXPY_MAKE_CONST, 0, value);
     if (!note) { /* made by C code: an iterator inside another, the arguments that one is made of */
         bool inner = nxpy__is_iterator(value) || PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyRange_Check(value);
-        return inner ? add_parts(trace, recipe, results, value, depth) : 0;
+        return inner ? by_kind[nxpy__kind(value)->code](trace, recipe, results, value, depth) : 0;
     }
     if (note->kind == NXPY_NOTE_SOURCE || note->is_input) return add_step(recipe, NXPY_MAKE_SLOT, note->slot, NULL);
     if (note->kind == NXPY_NOTE_FIXED) return add_step(recipe, NXPY_MAKE_CONST, 0, value);
@@ -222,14 +241,13 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         if (results->kept.at[k] == number) return add_step(recipe, NXPY_MAKE_AGAIN, k, NULL);
     }
     int born_at = note->born_at;
-    bool instance = PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE) && !PyType_Check(value) && !nxpy__plain_tuple(value) &&
-                    Py_TYPE(value) != nxpy__partial_type && !nxpy__is_iterator(value) && !nxpy__is_c_container(value);
-    int done = instance ? add_instance(trace, recipe, results, value, number, depth) : add_parts(trace, recipe, results, value, depth);
+    nxpy_kind_code kind = nxpy__kind(value)->code;
+    int done = by_kind[kind](trace, recipe, results, value, depth);
     if (done == 0 && trace->unmakeable_at < 0) {
         trace->unmakeable_at = born_at;
         trace->unmakeable = Py_TYPE(value)->tp_name;
     }
-    return done != 1 || instance ? done : keep(recipe, results, number);
+    return done != 1 || kind == NXPY_KIND_INSTANCE ? done : keep(recipe, results, number);
 }
 
 int nxpy__recipe_add_contents(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *container, Py_ssize_t from) {

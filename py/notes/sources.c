@@ -157,14 +157,13 @@ int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject
 }
 
 int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *text) {
-    PyObject *name = PyUnicode_InternFromString(text), *found = name ? nxpy_type_lookup(type, name) : NULL, *pair = NULL;
+    PyObject *name = nxpy__name(text), *found = name ? nxpy_type_lookup(type, name) : NULL, *pair = NULL;
     int done = name ? 0 : nxpy__stop_error(trace);
     if (name && !nxpy_guards_know_operator(&trace->segment->guards, (PyObject *)type, name)) {
         pair = PyTuple_Pack(2, type, found ? found : Py_None);
         done = !pair ? nxpy__stop_error(trace) : add_row(trace, (nxpy_row){.code = NXPY_ROW_OPERATOR, .from = -1, .a = name, .b = pair});
     }
     Py_XDECREF(pair);
-    Py_XDECREF(name);
     return done < 0 ? -1 : 0;
 }
 
@@ -233,7 +232,7 @@ static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *f
 
 /* The dimensions, by bit, that torch._dynamo.mark_dynamic and mark_static have put into a set of the tensor's. */
 static uint64_t marked_dims(PyObject *real, const char *text) {
-    PyObject *name = nxpy_tensor_get(real)->a.ndim ? PyUnicode_InternFromString(text) : NULL;
+    PyObject *name = nxpy_tensor_get(real)->a.ndim ? nxpy__name(text) : NULL;
     PyObject *set = name ? nxpy_instance_value(real, name) : NULL;
     uint64_t dims = 0;
     for (int d = 0; set && PyAnySet_Check(set) && d < nxpy_tensor_get(real)->a.ndim; d++) {
@@ -241,7 +240,6 @@ static uint64_t marked_dims(PyObject *real, const char *text) {
         if (number && PySet_Contains(set, number) == 1) dims |= UINT64_C(1) << d;
         Py_XDECREF(number);
     }
-    Py_XDECREF(name);
     nxpy_forget_error();
     return dims;
 }
@@ -270,8 +268,7 @@ static int tensor_row(nxpy_trace *trace, int slot, PyObject *real, uint64_t vary
 static int take_class(nxpy_trace *trace, PyObject *fake, PyObject *real) {
     PyTypeObject *now = Py_TYPE(fake), *wanted = Py_TYPE(real);
     if (now == wanted) return 0;
-    if (now->tp_basicsize != wanted->tp_basicsize || !PyType_HasFeature(wanted, Py_TPFLAGS_HEAPTYPE) ||
-        !PyType_HasFeature(now, Py_TPFLAGS_HEAPTYPE)) {
+    if (now->tp_basicsize != wanted->tp_basicsize || !nxpy__may_change(wanted) || !nxpy__may_change(now)) {
         return nxpy__stop(trace, NXPY_BREAK_TENSOR_CLASS, "%.200s", wanted->tp_name);
     }
     Py_INCREF(wanted);
@@ -317,18 +314,6 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
 }
 
 /* ---- using -------------------------------------------------------------------------------------------------------------- */
-/* Objects that are guarded by identity. Others of CPython's own (iterators, files, super) are new or changed at each call. */
-static bool is_known_kind(PyObject *object) {
-    static PyTypeObject *const kinds[] = {&PyFunction_Type, &PyCFunction_Type, &PyMethod_Type, &PyMethodDescr_Type,
-        &PyClassMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &PyProperty_Type,
-        &PyStaticMethod_Type, &PyClassMethod_Type, &nxpy_function_type, &nxpy_method_type, &nxpy_captured_type};
-    for (int k = 0; k < NX_COUNT(kinds); k++) {
-        if (Py_TYPE(object) == kinds[k]) return true;
-    }
-    bool other = Py_TYPE(object) == nxpy_weakref_type() || Py_TYPE(object) == nxpy__union_type;
-    return other || PyType_Check(object) || PyModule_Check(object);
-}
-
 /* Whether an earlier trace from here found another object at this place: a lambda, a bound method, a partial that is made
  * anew for each call. */
 static bool is_made_anew(nxpy_trace *trace, PyObject *object, int slot) {
@@ -345,10 +330,9 @@ static bool is_made_anew(nxpy_trace *trace, PyObject *object, int slot) {
 
 /* A part of an object's layout, with its elements, or (`very`) the very object. */
 static int note_field(nxpy_trace *trace, PyObject *object, int slot, const char *text, Py_ssize_t offset, bool very) {
-    PyObject *value = *(PyObject **)((char *)object + offset), *name = PyUnicode_InternFromString(text);
+    PyObject *value = *(PyObject **)((char *)object + offset), *name = nxpy__name(text);
     int done = name ? nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, value) : nxpy__stop_error(trace);
     int row = done == 0 ? nxpy_guards_find(&trace->segment->guards, NXPY_ROW_FIELD, slot, name, NULL, offset) : -1;
-    Py_XDECREF(name);
     if (row < 0 || !value) return done;
     if (very) return nxpy__check(trace, NXPY_ROW_ID, trace->segment->guards.rows.at[row].slot, value, 0);
     return nxpy__note_elements(trace, value);
@@ -387,7 +371,7 @@ int nxpy__note_partial(nxpy_trace *trace, PyObject *partial) {
     note->by_parts = true;
     static const char *const names[] = {"func", "args", "keywords"};
     for (int k = 0; k < NX_COUNT(names); k++) {
-        PyObject *descriptor = PyObject_GetAttrString((PyObject *)nxpy__partial_type, names[k]);
+        PyObject *descriptor = PyObject_GetAttrString((PyObject *)Py_TYPE(partial), names[k]);
         bool member = descriptor && Py_TYPE(descriptor) == &PyMemberDescr_Type;
         Py_ssize_t offset = member ? ((PyMemberDescrObject *)descriptor)->d_member->offset : 0;
         Py_XDECREF(descriptor); /* its class has it */
@@ -397,30 +381,21 @@ int nxpy__note_partial(nxpy_trace *trace, PyObject *partial) {
     return 0;
 }
 
-/* Guards on what an object that is no tensor and no constant was. */
+/* Guards on what an object that is no tensor and no constant was: its type where its parts are guarded as they are read. */
 static int touch(nxpy_trace *trace, PyObject *object, int slot) {
     PyTypeObject *type = Py_TYPE(object);
-    if (type == &PyList_Type || type == &PyTuple_Type || type == &PyDict_Type) {
-        if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
-        return 0; /* its elements are guarded one by one, its length where that matters */
-    }
-    bool by_type = PyAnySet_CheckExact(object) || nxpy__is_exception(object) || PyODict_CheckExact(object);
-    if (by_type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
-    if (type == &PyCell_Type) return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
-    /* an instance is what its class and its attributes are, and those are guarded as they are read */
-    bool heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
-    if (type == nxpy__namespace_type || (heap && !PyType_Check(object) && !PyModule_Check(object))) {
-        return nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0);
-    }
-    bool sequence = PyTuple_Check(object) && !heap; /* sys.version_info and such */
-    if (!is_known_kind(object) && !sequence) {
+    int guard = nxpy__kind(object)->guard;
+    if (guard == NXPY_GUARD_NEVER) { /* iterators, files, super: new or changed at each call */
         return nxpy__stop(trace, PyCallable_Check(object) ? NXPY_BREAK_FUNCTION : NXPY_BREAK_UNKNOWN, "%.200s", type->tp_name);
     }
-    bool parts = (type == &PyFunction_Type || type == &PyMethod_Type) && is_made_anew(trace, object, slot);
-    if (!parts) return nxpy__check(trace, NXPY_ROW_ID, slot, object, 0) < 0 ? -1 : note_very_parts(trace, object);
-    nxpy__note_find(trace, object)->by_parts = true;
-    if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
-    return type == &PyMethod_Type ? note_method_parts(trace, object, slot) : note_function_parts(trace, object, slot);
+    bool parts = guard == NXPY_GUARD_PARTS && is_made_anew(trace, object, slot);
+    if (guard == NXPY_GUARD_TYPE || parts) {
+        if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
+        if (!parts) return 0;
+        nxpy__note_find(trace, object)->by_parts = true;
+        return type == &PyMethod_Type ? note_method_parts(trace, object, slot) : note_function_parts(trace, object, slot);
+    }
+    return nxpy__check(trace, NXPY_ROW_ID, slot, object, 0) < 0 ? -1 : note_very_parts(trace, object);
 }
 
 PyObject *nxpy__use(nxpy_trace *trace, PyObject *object) {
@@ -471,8 +446,9 @@ int nxpy__element(nxpy_trace *trace, PyObject *fake, bool few, PyObject **out) {
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
     nxpy_note *note = nxpy__note_find(trace, container);
     if (!note || note->elements || (note->kind != NXPY_NOTE_SOURCE && note->kind != NXPY_NOTE_FIXED)) return 0;
-    bool sequence = PyList_CheckExact(container) || nxpy__plain_tuple(container);
-    if (!sequence && !nxpy__is_dict(container) && !PyAnySet_CheckExact(container)) return 0;
+    int holds = nxpy__kind(container)->holds;
+    bool sequence = holds == NXPY_HOLDS_ITEMS, set = holds == NXPY_HOLDS_MEMBERS;
+    if (holds == NXPY_HOLDS_NONE) return 0;
     note->elements = true;
     if (nxpy__has_written_fields(trace, container)) return nxpy__stop(trace, NXPY_BREAK_STORE, "all of a dict that was written");
     int slot = nxpy__slot_of(trace, container);
@@ -487,7 +463,6 @@ int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
     }
     PyObject *keys = PySequence_Tuple(container), *key, *value;
     if (!keys) return nxpy__stop_error(trace);
-    bool set = PyAnySet_CheckExact(container);
     int bad = !nxpy__are_keys(keys) ? nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a dict or set with keys that are no constants")
                                     : nxpy__check(trace, set ? NXPY_ROW_MEMBERS : NXPY_ROW_KEYS, slot, keys, 0);
     for (Py_ssize_t k = 0; !bad && k < PyTuple_GET_SIZE(keys); k++) {
@@ -529,23 +504,18 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
         return nxpy__note_add(trace, object, NXPY_NOTE_FAKE, -1) ? 0 : -1;
     }
     if (nxpy_constant_check(object)) return 0;
-    PyTypeObject *type = Py_TYPE(object);
-    if (nxpy_symnumber_check(object)) return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
-    if (PyType_Check(object) || nxpy_function_check(object) || type == &PyMethodDescr_Type) {
-        return nxpy__fixed(trace, object);
+    const nxpy_kind *kind = nxpy__kind(object);
+    bool very = kind->code == NXPY_KIND_CLASS || kind->code == NXPY_KIND_OPERATOR || Py_TYPE(object) == &PyMethodDescr_Type;
+    if (very) return nxpy__fixed(trace, object);
+    if (!kind->made && !nxpy__is_exception(object)) {
+        return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a result of type %.200s", Py_TYPE(object)->tp_name);
     }
-    static PyTypeObject *const made[] = {&PyRange_Type, &PySlice_Type, &PyMethod_Type, &PyFunction_Type, &PyCell_Type,
-        &PySuper_Type, &PyList_Type, &PyDict_Type, &PySet_Type, &PyFrozenSet_Type, &PyByteArray_Type};
-    bool known = nxpy__is_iterator(object) || type == nxpy__partial_type || nxpy__plain_tuple(object) || nxpy__is_exception(object);
-    for (int k = 0; k < NX_COUNT(made); k++) known |= type == made[k];
-    known |= type == nxpy__union_type || nxpy__is_view(object) || nxpy__is_c_container(object);
-    if (!known) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "a result of type %.200s", type->tp_name);
     if (!nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1)) return -1;
-    if (type == &PyList_Type || PyTuple_Check(object)) {
+    if (kind->holds == NXPY_HOLDS_ITEMS) {
         for (Py_ssize_t k = 0; k < Py_SIZE(object); k++) {
             if (nxpy__admit(trace, PySequence_Fast_GET_ITEM(object, k)) < 0) return -1;
         }
-    } else if (PyDict_Check(object)) {
+    } else if (PyDict_Check(object)) { /* an ordered one too */
         PyObject *key, *value;
         for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) {
             if (nxpy__admit(trace, key) < 0 || nxpy__admit(trace, value) < 0) return -1;

@@ -119,6 +119,9 @@ x if x.grad_fn is None else x * 2
 x.data + 1
 F.silu(x.clone(), inplace=True)
 x * len(bytearray(3))
+x * len(list(itertools.groupby([1, 1, 2])))
+[x * key + len(list(group)) for key, group in itertools.groupby([1, 1, 2])][0]
+x * sum(itertools.tee([1, 2])[0])
 collections.OrderedDict(a=x)["a"]
 """.strip().splitlines()
 SOURCES = {text: "def function(x):\n    return " + text for text in EXPRESSIONS}
