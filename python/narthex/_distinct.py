@@ -76,7 +76,7 @@ def _into(out, value):
 
 
 # ---- distinct values
-def _runs(sorted_rows, inverse_of=None):
+def _runs(sorted_rows):
     """Of a vector, or of rows, with equal ones side by side: where each run begins, as a mask."""
     n = sorted_rows.shape[0]
     first = _C.ones_like(sorted_rows if sorted_rows.dim() == 1 else sorted_rows.flatten(1).sum(1), dtype=_C.bool)
@@ -84,16 +84,6 @@ def _runs(sorted_rows, inverse_of=None):
         differs = sorted_rows[1:] != sorted_rows[:-1]
         first[1:] = differs if differs.dim() == 1 else differs.flatten(1).any(1)
     return first
-
-
-def _taken(rows, first, order, return_inverse: bool, return_counts: bool):
-    """(distinct rows, the number of each row's run, runs' lengths); `order`: where each row was before sorting."""
-    n = rows.shape[0]
-    starts = first.nonzero().flatten()
-    number = first.long().cumsum(0) - 1
-    inverse = number if order is None else _C.empty_like(number).scatter_(0, order, number)
-    ends = _C.cat([starts[1:], _C.full((1,), n, dtype=_C.int64)]) if starts.numel() else starts
-    return rows.index_select(0, starts), inverse, ends - starts
 
 
 def _order_of_rows(rows):
@@ -105,38 +95,40 @@ def _order_of_rows(rows):
     return order
 
 
-def _answer(values, inverse, counts, return_inverse: bool, return_counts: bool):
-    if not return_inverse and not return_counts:
-        return values
-    return (values, *([inverse] if return_inverse else []), *([counts] if return_counts else []))
+def _distinct(input, rows, order, return_inverse: bool, return_counts: bool, dim):
+    """The first of each run of equal `rows`, which are the elements or parts of `input`; `order`: where each row was
+    before sorting. With them the number of each row's run and the runs' lengths, as asked for."""
+    first = _runs(rows)
+    starts = first.nonzero().flatten()
+    values = rows.index_select(0, starts)
+    found = [values if dim is None else values.movedim(0, dim).contiguous()]
+    if return_inverse:
+        number = first.long().cumsum(0) - 1
+        inverse = number if order is None else _C.empty_like(number).scatter_(0, order, number)
+        found.append(inverse.view(input.shape) if dim is None else inverse)
+    if return_counts:
+        ends = _C.cat([starts[1:], _C.full((1,), rows.shape[0], dtype=_C.int64)]) if starts.numel() else starts
+        found.append(ends - starts)
+    return tuple(found) if len(found) > 1 else found[0]
 
 
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct elements, or parts of dimension `dim`, in order; where each went; how often each is there."""
-    with_grad, input = input, input.detach()
+    input = input.detach()
     if dim is None:
         rows, order = input.flatten().sort(stable=True)
     else:
         parts = input.movedim(dim, 0)
         order = _order_of_rows(parts)
         rows = parts[order]
-    values, inverse, counts = _taken(rows, _runs(rows), order, return_inverse, return_counts)
-    if dim is None:
-        inverse = inverse.view(with_grad.shape)
-    else:
-        values = values.movedim(0, dim).contiguous()
-    return _answer(values, inverse, counts, return_inverse, return_counts)
+    return _distinct(input, rows, order, return_inverse, return_counts, dim)
 
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The elements, or the parts of dimension `dim`, without those that equal the one before."""
-    rows = input.detach().flatten() if dim is None else input.detach().movedim(dim, 0)
-    values, inverse, counts = _taken(rows, _runs(rows), None, return_inverse, return_counts)
-    if dim is None:
-        inverse = inverse.view(input.shape)
-    else:
-        values = values.movedim(0, dim).contiguous()
-    return _answer(values, inverse, counts, return_inverse, return_counts)
+    input = input.detach()
+    rows = input.flatten() if dim is None else input.movedim(dim, 0)
+    return _distinct(input, rows, None, return_inverse, return_counts, dim)
 
 
 # ---- histograms

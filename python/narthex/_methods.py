@@ -1,6 +1,6 @@
 """Methods of Tensor that are made of others, and answers about what no tensor here is: sparse, quantised, shared."""
 
-from . import _C, _distinct
+from . import _C
 
 # What PyTorch says where a dense tensor is asked for the parts of a sparse one.
 _SPARSE = {
@@ -27,22 +27,34 @@ class Methods:
     volatile = False
 
     def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
-        return _distinct.quantile(self, q, dim, keepdim, interpolation=interpolation)
+        from ._distinct import quantile
+
+        return quantile(self, q, dim, keepdim, interpolation=interpolation)
 
     def nanquantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
-        return _distinct.nanquantile(self, q, dim, keepdim, interpolation=interpolation)
+        from ._distinct import nanquantile
+
+        return nanquantile(self, q, dim, keepdim, interpolation=interpolation)
 
     def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
-        return _distinct.unique(self, sorted, return_inverse, return_counts, dim)
+        from ._distinct import unique
+
+        return unique(self, sorted, return_inverse, return_counts, dim)
 
     def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-        return _distinct.unique_consecutive(self, return_inverse, return_counts, dim)
+        from ._distinct import unique_consecutive
+
+        return unique_consecutive(self, return_inverse, return_counts, dim)
 
     def histc(self, bins=100, min=0, max=0):
-        return _distinct.histc(self, bins, min, max)
+        from ._distinct import histc
+
+        return histc(self, bins, min, max)
 
     def histogram(self, bins, *, range=None, weight=None, density=False):
-        return _distinct.histogram(self, bins, range=range, weight=weight, density=density)
+        from ._distinct import histogram
+
+        return histogram(self, bins, range=range, weight=weight, density=density)
 
     def hsplit(self, parts):
         return hsplit(self, parts)

@@ -1,15 +1,13 @@
 """0 or 1."""
 
-from numbers import Number
-
 from .. import _C
 from ..autograd.grad_mode import no_grad
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import ProbsOrLogits, batch_shape_of, broadcast_all, given_one
 
 
-class Bernoulli(ExponentialFamily):
+class Bernoulli(ProbsOrLogits, ExponentialFamily):
     """1 with probability `probs`, or with log-odds `logits`."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -17,29 +15,14 @@ class Bernoulli(ExponentialFamily):
     has_enumerate_support = True
 
     def __init__(self, probs=None, logits=None, validate_args=None) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
-        (self._param,) = broadcast_all(given)
-        setattr(self, "logits" if probs is None else "probs", self._param)
-        super().__init__(_C.Size() if isinstance(given, Number) else self._param.size(), validate_args=validate_args)
+        self._set_param(probs, logits)
+        super().__init__(batch_shape_of(self._param, given_one(probs, logits)), validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(Bernoulli, batch_shape, _instance, ("probs", "logits"))
-        new._param = new.__dict__["probs" if "probs" in new.__dict__ else "logits"]
-        return new
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
+        return self._expanded(Bernoulli, batch_shape, _instance, ())
 
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
-    param_shape = property(lambda self: self._param.size())
 
     @property
     def mode(self):

@@ -1,12 +1,11 @@
 """The Cauchy distribution."""
 
 import math
-from numbers import Number
 
 from .. import _C
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all
+from .utils import batch_shape_of, broadcast_all
 
 
 class Cauchy(Distribution):
@@ -18,8 +17,7 @@ class Cauchy(Distribution):
 
     def __init__(self, loc, scale, validate_args=None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        shape = _C.Size() if isinstance(loc, Number) and isinstance(scale, Number) else self.loc.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_shape_of(self.loc, loc, scale), validate_args=validate_args)
 
     def _full(self, number: float):
         return _C.full(self._extended_shape(), number, dtype=self.loc.dtype, device=self.loc.device)

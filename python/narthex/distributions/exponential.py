@@ -1,11 +1,9 @@
 """The exponential distribution."""
 
-from numbers import Number
-
 from .. import _C
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
+from .utils import batch_shape_of, broadcast_all
 
 
 class Exponential(ExponentialFamily):
@@ -17,8 +15,7 @@ class Exponential(ExponentialFamily):
 
     def __init__(self, rate, validate_args=None) -> None:
         (self.rate,) = broadcast_all(rate)
-        shape = _C.Size() if isinstance(rate, Number) else self.rate.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_shape_of(self.rate, rate), validate_args=validate_args)
 
     mean = stddev = property(lambda self: self.rate.reciprocal())
     mode = property(lambda self: _C.zeros_like(self.rate))

@@ -1,12 +1,10 @@
 """The gamma distribution."""
 
-from numbers import Number
-
 from .. import _C
 from .._type_info import finfo
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
+from .utils import batch_shape_of, broadcast_all
 
 
 class Gamma(ExponentialFamily):
@@ -18,8 +16,7 @@ class Gamma(ExponentialFamily):
 
     def __init__(self, concentration, rate, validate_args=None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
-        numbers = isinstance(concentration, Number) and isinstance(rate, Number)
-        super().__init__(_C.Size() if numbers else self.concentration.size(), validate_args=validate_args)
+        super().__init__(batch_shape_of(self.concentration, concentration, rate), validate_args=validate_args)
 
     mean = property(lambda self: self.concentration / self.rate)
     mode = property(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))

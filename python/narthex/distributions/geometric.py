@@ -1,28 +1,22 @@
 """The geometric distribution."""
 
-from numbers import Number
-
 from .. import _C
 from .._type_info import finfo
 from ..autograd.grad_mode import no_grad
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import ProbsOrLogits, batch_shape_of, broadcast_all, given_one
 
 
-class Geometric(Distribution):
+class Geometric(ProbsOrLogits, Distribution):
     """The number of failures before a success of probability `probs`."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, probs=None, logits=None, validate_args=None) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
-        (value,) = broadcast_all(given)
-        setattr(self, "logits" if probs is None else "probs", value)
-        super().__init__(_C.Size() if isinstance(given, Number) else value.size(), validate_args=validate_args)
+        self._set_param(probs, logits)
+        super().__init__(batch_shape_of(self._param, given_one(probs, logits)), validate_args=validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all():
             raise ValueError(
                 f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of "
@@ -30,15 +24,7 @@ class Geometric(Distribution):
             )
 
     def expand(self, batch_shape, _instance=None):
-        return self._expanded(Geometric, batch_shape, _instance, ("probs", "logits"))
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
+        return self._expanded(Geometric, batch_shape, _instance, ())
 
     mean = property(lambda self: 1.0 / self.probs - 1.0)
     mode = property(lambda self: _C.zeros_like(self.probs))

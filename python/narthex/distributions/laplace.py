@@ -1,12 +1,10 @@
 """The Laplace distribution."""
 
-from numbers import Number
-
 from .. import _C
 from .._type_info import finfo
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all
+from .utils import batch_shape_of, broadcast_all
 
 
 class Laplace(Distribution):
@@ -18,8 +16,7 @@ class Laplace(Distribution):
 
     def __init__(self, loc, scale, validate_args=None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        shape = _C.Size() if isinstance(loc, Number) and isinstance(scale, Number) else self.loc.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_shape_of(self.loc, loc, scale), validate_args=validate_args)
 
     mean = mode = property(lambda self: self.loc)
     variance = property(lambda self: 2 * self.scale.pow(2))

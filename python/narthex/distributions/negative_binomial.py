@@ -5,10 +5,10 @@ from ..autograd.grad_mode import no_grad
 from . import constraints
 from .distribution import Distribution
 from .gamma import Gamma
-from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from .utils import ProbsOrLogits, lazy_property
 
 
-class NegativeBinomial(Distribution):
+class NegativeBinomial(ProbsOrLogits, Distribution):
     """The number of successes of probability `probs` before `total_count` failures."""
 
     arg_constraints = {
@@ -18,31 +18,17 @@ class NegativeBinomial(Distribution):
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        self.total_count, self._param = broadcast_all(total_count, logits if probs is None else probs)
-        self.total_count = self.total_count.type_as(self._param)
-        setattr(self, "logits" if probs is None else "probs", self._param)
+        (total_count,) = self._set_param(probs, logits, total_count)
+        self.total_count = total_count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(NegativeBinomial, batch_shape, _instance, ("total_count", "probs", "logits"))
-        new._param = new.__dict__["probs" if "probs" in new.__dict__ else "logits"]
-        return new
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
+        return self._expanded(NegativeBinomial, batch_shape, _instance, ("total_count",))
 
     @lazy_property
     def _gamma(self):
         return Gamma(concentration=self.total_count, rate=_C.exp(-self.logits), validate_args=False)
 
-    param_shape = property(lambda self: self._param.size())
     mean = property(lambda self: self.total_count * _C.exp(self.logits))
     mode = property(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0))
     variance = property(lambda self: self.mean / _C.sigmoid(-self.logits))

@@ -1,13 +1,13 @@
 """The normal distribution."""
 
 import math
-from numbers import Number, Real
+from numbers import Real
 
 from .. import _C
 from ..autograd.grad_mode import no_grad
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
+from .utils import batch_shape_of, broadcast_all
 
 
 class Normal(ExponentialFamily):
@@ -19,8 +19,7 @@ class Normal(ExponentialFamily):
 
     def __init__(self, loc, scale, validate_args=None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        shape = _C.Size() if isinstance(loc, Number) and isinstance(scale, Number) else self.loc.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_shape_of(self.loc, loc, scale), validate_args=validate_args)
 
     mean = mode = property(lambda self: self.loc)
     stddev = property(lambda self: self.scale)

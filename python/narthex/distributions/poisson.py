@@ -1,12 +1,10 @@
 """The Poisson distribution."""
 
-from numbers import Number
-
 from .. import _C
 from ..autograd.grad_mode import no_grad
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all
+from .utils import batch_shape_of, broadcast_all
 
 
 class Poisson(ExponentialFamily):
@@ -17,7 +15,7 @@ class Poisson(ExponentialFamily):
 
     def __init__(self, rate, validate_args=None) -> None:
         (self.rate,) = broadcast_all(rate)
-        super().__init__(_C.Size() if isinstance(rate, Number) else self.rate.size(), validate_args=validate_args)
+        super().__init__(batch_shape_of(self.rate, rate), validate_args=validate_args)
 
     mean = variance = property(lambda self: self.rate)
     mode = property(lambda self: self.rate.floor())

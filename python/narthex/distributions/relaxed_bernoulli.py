@@ -1,16 +1,14 @@
 """Bernoulli variables made continuous (Maddison and others 2016; Jang and others 2016)."""
 
-from numbers import Number
-
 from .. import _C
 from . import constraints
 from .distribution import Distribution
 from .transformed_distribution import TransformedDistribution
 from .transforms import SigmoidTransform
-from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from .utils import ProbsOrLogits, batch_shape_of, broadcast_all, clamp_probs, given_one
 
 
-class LogitRelaxedBernoulli(Distribution):
+class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
     """The logit of a RelaxedBernoulli."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -19,28 +17,13 @@ class LogitRelaxedBernoulli(Distribution):
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None) -> None:
         self.temperature = temperature
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
-        (self._param,) = broadcast_all(given)
-        setattr(self, "logits" if probs is None else "probs", self._param)
-        super().__init__(_C.Size() if isinstance(given, Number) else self._param.size(), validate_args=validate_args)
+        self._set_param(probs, logits)
+        super().__init__(batch_shape_of(self._param, given_one(probs, logits)), validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance, ("probs", "logits"))
+        new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance, ())
         new.temperature = self.temperature
-        new._param = new.__dict__["probs" if "probs" in new.__dict__ else "logits"]
         return new
-
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    param_shape = property(lambda self: self._param.size())
 
     def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)

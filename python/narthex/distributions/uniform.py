@@ -1,11 +1,9 @@
 """The uniform distribution."""
 
-from numbers import Number
-
 from .. import _C
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all
+from .utils import batch_shape_of, broadcast_all
 
 
 class Uniform(Distribution):
@@ -15,8 +13,7 @@ class Uniform(Distribution):
 
     def __init__(self, low, high, validate_args=None) -> None:
         self.low, self.high = broadcast_all(low, high)
-        shape = _C.Size() if isinstance(low, Number) and isinstance(high, Number) else self.low.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(batch_shape_of(self.low, low, high), validate_args=validate_args)
 
     @property
     def arg_constraints(self) -> dict:

@@ -25,6 +25,11 @@ def broadcast_all(*values) -> tuple:
     return tuple(broadcast_tensors(*values))
 
 
+def batch_shape_of(param, *given):
+    """The batch shape of a distribution: of numbers alone none, else that of `param`, which they were made into."""
+    return _C.Size() if all(isinstance(value, Number) for value in given) else param.size()
+
+
 def clamp_probs(probs):
     """Probabilities that are neither 0 nor 1."""
     eps = finfo(probs.dtype).eps
@@ -57,6 +62,38 @@ class lazy_property:  # noqa: N801  (PyTorch's name)
             value = self.wrapped(instance)
         setattr(instance, self.__name__, value)
         return value
+
+
+class ProbsOrLogits:
+    """A distribution of a yes or no that is given as `probs` or as `logits`; the other one follows."""
+
+    def _set_param(self, probs, logits, *beside) -> tuple:
+        """Keeps the one that is there, broadcast with what stands beside it, which is given back so."""
+        *beside, self._param = broadcast_all(*beside, given_one(probs, logits))
+        setattr(self, "logits" if probs is None else "probs", self._param)
+        return tuple(beside)
+
+    def _expanded(self, cls, batch_shape, _instance, names):
+        new = super()._expanded(cls, batch_shape, _instance, (*names, "probs", "logits"))
+        new._param = new.__dict__["probs" if "probs" in new.__dict__ else "logits"]
+        return new
+
+    @lazy_property
+    def logits(self):
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self):
+        return logits_to_probs(self.logits, is_binary=True)
+
+    param_shape = property(lambda self: self._param.size())
+
+
+def given_one(probs, logits):
+    """`probs` or `logits`, whichever is not None."""
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+    return logits if probs is None else probs
 
 
 def tril_matrix_to_vec(mat, diag: int = 0):
