@@ -372,12 +372,16 @@ def write_point(world, sibling, written, add, header):
 
 
 def near_body(world, element, expr):
-    """Of a prim of the operand that has `near`, in float: (N, the text that computes elements up to N); else None."""
+    """Of a prim of the operand that has `near`, and of a quotient's rest, in float: (the test of an element for which
+    it is right, the text that computes it without a call); else None."""
+    if expr.op == "call" and expr.value in DIVISIONS[1:] and element.type == "float":
+        a, b = (element.text(arg) for arg in expr.args)
+        return f"nx_divides_near({a}, {b})", f"nx_{expr.value}_nearf({a}, {b})"
     prim = world.prims.get(expr.value) if expr.op == "call" and [a.op for a in expr.args] == ["name"] else None
     if not prim or prim.near is None or element.type != "float":
         return None
     element.near = True
-    return element.number(prim.near), element.text(expr)
+    return f"fabsf(x0) <= {element.number(prim.near)}", element.text(expr)
 
 
 def point_loop(dtype, c_type, n, n_constants, bodies, near):
@@ -407,7 +411,7 @@ def body_loops(dtype, c_type, n, body, near):
     singles = "".join(single_loop(dtype, c_type, n, k, body) for k in range(n) if n > 1)
     return f"""    if ({dense}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}{near_loop(dtype, c_type, loads, near) if near else ""}#pragma GCC ivdep
+{arrays}{near_loop(dtype, c_type, n, loads, near) if near else ""}#pragma GCC ivdep
         for (int64_t i = 0; i < n; i++) {{
             {loads}
             out[i] = {store(dtype, c_type, body)};
@@ -421,15 +425,16 @@ def body_loops(dtype, c_type, n, body, near):
 """
 
 
-def near_loop(dtype, c_type, loads, near):
+def near_loop(dtype, c_type, n, loads, near):
     """Elements from the front on, in pieces, as long as all of a piece are near; the loop behind it does the rest."""
-    limit, body = near
-    return f"""        for (int64_t end; n > 0; n -= end, in0 += end, out += end) {{
+    test, body = near
+    moves = "".join(f", in{k} += end" for k in range(n))
+    return f"""        for (int64_t end; n > 0; n -= end, out += end{moves}) {{
             int far = 0;
             end = n < NX_NEAR_PIECE ? n : NX_NEAR_PIECE;
             for (int64_t i = 0; i < end; i++) {{
                 {loads}
-                far |= !(fabsf(x0) <= {limit});
+                far |= !({test});
             }}
             if (far) break;
 #pragma GCC ivdep
@@ -475,8 +480,8 @@ def write_reduce(world, sibling, add, header):
     value = row.value
     state, initial, step = value["state"], value["initial"], value["step"]
     known = (step.op == "binary" and step.value in "+*") or (step.op == "call" and step.value in ("max", "min"))
-    if not known or [getattr(a, "value", None) for a in step.args] != [state, "x"]:
-        known = f"{state} + x, {state}*x, max({state}, x), min({state}, x)"
+    if not known or getattr(step.args[0], "value", None) != state or state in names_in(step.args[1]):
+        known = f"{state} + x, {state}*x, max({state}, x), min({state}, x), x being any expression of it"
         raise Problem(row.at, f"not yet generated: a step other than {known}")
     names = {}
     for _, dtype, c_type, category in DTYPES:
@@ -499,7 +504,12 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
 
     def apply(a, x):
         return Element(world, inner, {state: a, "x": x}).text(step)
+    both = Expr(step.op, step.at, [step.args[0], Expr("name", step.at, [], "x")], step.value)
+
+    def join(a, x):
+        return Element(world, inner, {state: a, "x": x}).text(both)
     final = Element(world, inner, {state: "s[0]", "n": f"({compute})count"}).text(done)
+    each = store(dtype, c_type, final.replace("s[0]", "s[k]"))
     x = {"bool": "(uint8_t)({} != 0)", "bfloat16": "load_bf16({})"}.get(dtype, f"({compute}){{}}")
     if inner == "int64":
         x = "(uint64_t)(int64_t){}"
@@ -529,14 +539,14 @@ static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
 static void {short}_merge(void *state, const void *other) {{
     {compute} *s = state;
     const {compute} *more = other;
-    for (int k = 0; k < {width}; k++) s[k] = {apply("s[k]", "more[k]")};
+    for (int k = 0; k < {width}; k++) s[k] = {join("s[k]", "more[k]")};
 }}
 static void {short}_done(const void *state, int64_t count, char *out) {{
     {compute} s[{width}];
     memcpy(s, state, sizeof s);
     (void)count;
     for (int half = {width // 2}; half > 0; half /= 2)
-        for (int k = 0; k < half; k++) s[k] = {apply("s[k]", "s[k + half]")};
+        for (int k = 0; k < half; k++) s[k] = {join("s[k]", "s[k + half]")};
     *({c_type} *)out = {store(dtype, c_type, final)};
 }}
 static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns) {{
@@ -547,8 +557,17 @@ static void {short}_columns(void *states, const char *x, int64_t step, int64_t n
         for (int k = 0; k < columns; k++) s[k] = {apply("s[k]", x.format("at[k]"))};
     }}
 }}
+static void {short}_done_columns(void *states, int64_t count, int columns, char *out, int64_t step) {{
+    {compute} *s = states;
+    (void)count;
+    for (int half = {width // 2} * NX_REDUCE_COLUMNS; half >= NX_REDUCE_COLUMNS; half /= 2) {{
+#pragma GCC ivdep
+        for (int k = 0; k < half; k++) s[k] = {join("s[k]", "s[k + half]")};
+    }}
+    for (int k = 0; k < columns; k++) *({c_type} *)(out + k * step) = {each};
+}}
 const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}_merge, {short}_done,
-                                            {short}_columns, {width}}};
+                                            {short}_columns, {short}_done_columns, {width}}};
 """
 
 

@@ -24,6 +24,8 @@ typedef struct nx_reduce_loop {
     /* (optional) A state of several numbers, its strands: element i goes to strand i % strands. Folds n rows of
      * columns that lie side by side into `columns` states at once, given as [strand][NX_REDUCE_COLUMNS]. */
     void (*fold_columns)(void *states, const char *x, int64_t step, int64_t n, int columns);
+    /* The results of such states, `step` bytes apart; the states are lost. */
+    void (*done_columns)(void *states, int64_t count, int columns, char *out, int64_t step);
     int strands;
 } nx_reduce_loop;
 enum { NX_REDUCE_COLUMNS = 64 };

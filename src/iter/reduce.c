@@ -75,7 +75,8 @@ static void fold_chunk(const reduction *r, const tile *t, int64_t nth, state *st
     const char *x = t->x;
     int last = r->n_reduced - 1;
     const axis *run = &r->reduced[last];
-    for (int c = 0; c < r->width; c++) r->loop->init(&states[c]);
+    r->loop->init(&states[0]);
+    for (int c = 1; c < r->width; c++) memcpy(&states[c], states, sizeof *states); /* all numbers of a state begin alike */
     if (left <= 0) return;
     for (int d = last; d >= 0; d--) {
         index[d] = at % r->reduced[d].size;
@@ -98,23 +99,9 @@ static void fold_chunk(const reduction *r, const tile *t, int64_t nth, state *st
     }
 }
 
-/* The state of one column, gathered. */
-static void take_column(const reduction *r, const state *states, int column, state *out) {
-    size_t bytes = sizeof(state) / (size_t)r->loop->strands;
-    for (int k = 0; k < r->loop->strands; k++)
-        memcpy(out->bytes + (size_t)k * bytes, (const char *)states + (size_t)(k * COLUMNS + column) * bytes, bytes);
-}
-
-static void write_results(const reduction *r, const tile *t, const state *states) {
-    if (!r->by_columns) {
-        r->loop->done(states, r->count, t->out);
-        return;
-    }
-    for (int c = 0; c < t->columns; c++) {
-        state gathered;
-        take_column(r, states, c, &gathered);
-        r->loop->done(&gathered, r->count, t->out + c * r->column.out_step);
-    }
+static void write_results(const reduction *r, const tile *t, state *states) {
+    if (r->by_columns) r->loop->done_columns(states, r->count, t->columns, t->out, r->column.out_step);
+    else r->loop->done(states, r->count, t->out);
 }
 
 /* ---- merging ------------------------------------------------------------------------------------------- */

@@ -8,9 +8,13 @@ static const double pi = 3.14159265358979323846;
 
 /* ---- I of order n, 0 or 1: its power series, all of whose terms have one sign, up to 20; beyond, e^x/sqrt(2 pi x) times
  * the series in 1/x, whose terms fall below the last digit there ------------------------------------------------------ */
+#define OVER_8(k) 1. / (k), 1. / ((k) + 1), 1. / ((k) + 2), 1. / ((k) + 3), 1. / ((k) + 4), 1. / ((k) + 5), 1. / ((k) + 6), 1. / ((k) + 7)
+enum { N_OVER = 72 };
+static const double over[N_OVER] = {OVER_8(1), OVER_8(9), OVER_8(17), OVER_8(25), OVER_8(33),
+                                     OVER_8(41), OVER_8(49), OVER_8(57), OVER_8(65)};
 static double i_series(int n, double x) {
     double z = x * x / 4, term = 1, sum = 1;
-    for (int k = 1; term > sum * 1e-17; k++) sum += term *= z / (k * (double)(k + n));
+    for (int k = 1; term > sum * 1e-17 && k + n <= N_OVER; k++) sum += term *= z * (over[k - 1] * over[k + n - 1]);
     return n ? sum * x / 2 : sum;
 }
 static double i_far(int n, double x) {
@@ -39,11 +43,24 @@ double nx__value_i1e(double x) { return x != x ? x : i_scaled(1, x); }
 
 /* ---- K of order v, times e^x: the integral of e^(-x(cosh t - 1)) cosh(vt), which the trapezoid sum with steps of 1/4
  * gives to the last digit, as the integrand falls doubly exponentially and is smooth ----------------------------------- */
+static const double rises[] = { /* cosh(k/4) - 1 from k = 1 on, as far as a term counts at x = 2 */
+    0.03141309987957318, 0.12762596520638078, 0.2946832846768447, 0.5430806348152438,
+    0.8884238771610156, 1.3524096152432474, 1.9641883097280877, 2.762195691083631,
+    3.7965675304601945, 5.132289479663686, 6.853279872697441, 9.067661995777764,
+    11.914557062512394, 15.57282467105731, 20.272299872959394, 26.30823283601649,
+};
+enum { N_RISES = 16 };
 static double k_scaled(double v, double x) {
     if (x == 0) return INFINITY;
     if (!(x > 0)) return NAN;
     if (x == INFINITY) return 0;
     double sum = 0.5, step = x > 7.8 ? 0.7 / sqrt(x) : 0.25; /* the peak narrows as 1/sqrt(x) */
+    if ((v == 0 || v == 1) && x >= 2 && x <= 7.8) {
+        double terms[N_RISES];
+        for (int k = 0; k < N_RISES; k++) terms[k] = nx_element_exp(-x * rises[k]) * (v == 0 ? 1 : rises[k] + 1);
+        for (int k = 0; k < N_RISES; k++) sum += terms[k];
+        return sum * step;
+    }
     for (int k = 1; k < 10000; k++) {
         double t = k * step, half = sinh(t / 2), term = exp(-2 * x * half * half) * cosh(v * t);
         sum += term;
@@ -51,10 +68,24 @@ static double k_scaled(double v, double x) {
     }
     return sum * step;
 }
-double nx__value_k0e(double x) { return k_scaled(0, x); }
-double nx__value_k1e(double x) { return k_scaled(1, x); }
-double nx__value_k0(double x) { return k_scaled(0, x) * exp(-x); }
-double nx__value_k1(double x) { return k_scaled(1, x) * exp(-x); }
+/* Up to 2 the power series, whose logarithm belongs to I of that order: with the harmonic numbers of k and of k + n. */
+static double k_series(int n, double x) {
+    double z = x * x / 4, term = 1, harmonic = n, i = 1, rest = n;
+    for (int k = 1; term > 1e-18 && k + n <= N_OVER; k++) {
+        term *= z * (over[k - 1] * over[k + n - 1]);
+        harmonic += n ? over[k - 1] + over[k] : over[k - 1];
+        i += term;
+        rest += term * harmonic;
+    }
+    double logarithm = log(x / 2) + 0.57721566490153286061;
+    return n ? 1 / x + x / 2 * (logarithm * i - rest / 2) : rest - logarithm * i;
+}
+static double k_whole(int n, double x) { return x > 0 && x < 2 ? k_series(n, x) : k_scaled(n, x) * exp(-x); }
+static double k_over(int n, double x) { return x > 0 && x < 2 ? k_series(n, x) * exp(x) : k_scaled(n, x); }
+double nx__value_k0e(double x) { return k_over(0, x); }
+double nx__value_k1e(double x) { return k_over(1, x); }
+double nx__value_k0(double x) { return k_whole(0, x); }
+double nx__value_k1(double x) { return k_whole(1, x); }
 
 /* ---- Airy's function: K of order 1/3 above 1, its power series down to -8, the series in 1/z below ---------------------- */
 static double airy_near(double x) {

@@ -1,6 +1,6 @@
 /* element: functions of one element, for the generated loops and for kernels; ops/prim.op names them. They have no
  * branches and call nothing, so that loops over them become vectors, and give the same bits alone and in a vector.
- * Where the C library has the function too, float32 is within 2 units in the last place of it and float64 within 3,
+ * Where the C library has the function too, float32 and float64 are within 3 units in the last place of it (erfc: 7),
  * at every value, infinities, NaN and subnormal numbers as there (tests/unit/kernel/test_element.c). The polynomials
  * are minimax fits in the range that each one names.
  * NX_FUSED: whether the instruction-set level that is compiled has fused multiply-add; see gen/meson.build. */
@@ -196,7 +196,68 @@ NX_ELEMENT double nx_element_erfinv(double x) {
     }
     return copysign(y, x);
 }
-NX_ELEMENT float nx_element_erfinvf(float x) { return (float)nx_element_erfinv(x); }
+/* Of floats: x p(w) with w = -log(1 - x^2); beyond 5 a polynomial in its root, beyond 16.7, where ndtri alone comes, another. */
+NX_ELEMENT float nx__erfinv_near(float w) {
+    float p = nx__fmaf(w, -0x1.2e0dp-27f, 0x1.daa6d8p-23f);
+    p = nx__fmaf(p, w, -0x1.0945cp-19f);
+    p = nx__fmaf(p, w, 0x1.0b4dc4p-18f);
+    p = nx__fmaf(p, w, 0x1.75d77p-15f);
+    p = nx__fmaf(p, w, -0x1.0b5934p-13f);
+    p = nx__fmaf(p, w, -0x1.31f5fep-9f);
+    p = nx__fmaf(p, w, 0x1.7a6d22p-7f);
+    p = nx__fmaf(p, w, 0x1.db2a0ep-3f);
+    return nx__fmaf(p, w, 0x1.c5bf8ap-1f);
+}
+NX_ELEMENT float nx__erfinv_far(float w) {
+    float t = sqrtf(w) - 3.125f, p = nx__fmaf(t, 0x1.e54614p-14f, -0x1.783c5cp-13f);
+    p = nx__fmaf(p, t, -0x1.3be362p-12f);
+    p = nx__fmaf(p, t, 0x1.59c16ap-10f);
+    p = nx__fmaf(p, t, -0x1.4bf16ap-9f);
+    p = nx__fmaf(p, t, 0x1.ef2e9cp-9f);
+    p = nx__fmaf(p, t, -0x1.5b442p-8f);
+    p = nx__fmaf(p, t, 0x1.ce0016p-8f);
+    p = nx__fmaf(p, t, 0x1.00f3b4p+0f);
+    return nx__fmaf(p, t, 0x1.7aaa3cp+1f);
+}
+NX_ELEMENT float nx_element_erfinvf(float x) {
+    float a = fabsf(x), w = -nx_element_logf((1 - a) * (1 + a)), y = x * (w < 5 ? nx__erfinv_near(w) : nx__erfinv_far(w));
+    return a == 1 ? copysignf(INFINITY, x) : y;
+}
+/* The number below which a normal one lies with the chance p: less the root of 2 times erfinv(1 - 2p). */
+NX_ELEMENT float nx_element_ndtrif(float p) {
+    float w = -nx_element_logf(4 * p * (1 - p)), t = sqrtf(w) - 0x1.c8b714p+2f, q = nx__fmaf(t, -0x1.8d7932p-24f, 0x1.e0056p-22f);
+    q = nx__fmaf(q, t, -0x1.daa924p-21f);
+    q = nx__fmaf(q, t, 0x1.06a2c4p-18f);
+    q = nx__fmaf(q, t, 0x1.f41e5cp-18f);
+    q = nx__fmaf(q, t, -0x1.0a0188p-11f);
+    q = nx__fmaf(q, t, 0x1.022a52p+0f);
+    q = nx__fmaf(q, t, 0x1.c0681cp+2f);
+    q = w < 16.7f ? nx__erfinv_far(w) : q;
+    q = w < 5 ? nx__erfinv_near(w) : q;
+    float y = (2 * p - 1) * (0x1.6a09e6p+0f * q);
+    return p == 0 ? -INFINITY : p == 1 ? INFINITY : y;
+}
+
+/* ---- erfc: e^(-x^2) t p(t) with t = 1/(1 + 0.4|x|), the square and what of it is no power of 2 in double; from 2 below 0 -- */
+NX_ELEMENT float nx_element_erfcf(float x) {
+    float a = nx__at_mostf(fabsf(x), 11), whole = 1 / nx__fmaf(a, 0.4f, 1), t = whole - 0.6f;
+    float p = nx__fmaf(t, -0x1.33091p-6f, -0x1.0c87e6p-5f);
+    double square = (double)a * a, turns = square * -0x1.71547652b82fep+0 + NX__ROUNDER, n = turns - NX__ROUNDER;
+    float e = nx__exp_wholef((float)(-square - n * 0x1.62e42fefa39efp-1));
+    p = nx__fmaf(p, t, 0x1.7392cp-5f);
+    p = nx__fmaf(p, t, 0x1.1b93ep-4f);
+    p = nx__fmaf(p, t, -0x1.6e98b4p-4f);
+    p = nx__fmaf(p, t, -0x1.61fa7p-3f);
+    p = nx__fmaf(p, t, 0x1.c4e4ccp-4f);
+    p = nx__fmaf(p, t, 0x1.370cp-1f);
+    p = nx__fmaf(p, t, 0x1.ccf458p-1f);
+    p = nx__fmaf(p, t, 0x1.9cb66ep-1f);
+    p = nx__fmaf(p, t, 0x1.f9a9fap-2f);
+    float y = (float)((double)(p * whole) * e * nx__power_of_two(n)); /* a subnormal number is rounded once */
+    y = x < 0 ? 2 - y : y;
+    return x == x ? y : x;
+}
+NX_ELEMENT double nx_element_erfc(double x) { return erfc(x); }
 
 /* ---- phi, the chance that a normal number is smaller: e^(-x^2/2) p(1/(1 + 0.33|x|)), from the other side above 0 -- */
 NX_ELEMENT float nx_element_bellf(float x) { /* e^(-x^2/2), 0 instead of subnormal numbers */
@@ -225,7 +286,7 @@ NX_ELEMENT uint64_t nx__choose(int32_t at, uint32_t a, uint32_t b, uint32_t c, u
     return at < 2 ? low : at == 2 ? c : high;
 }
 /* x is the result plus a multiple of pi/2, whose lowest bits stand in *quadrant; |result| <= pi/4. */
-NX_ELEMENT float nx__quadrantf(float a, uint32_t *quadrant) {
+NX_ELEMENT double nx__quadrant(float a, uint32_t *quadrant) {
     int32_t exponent = (int32_t)(nx__bits_of(a) >> 23), place = (exponent < 126 ? 126 : exponent) - 120;
     int32_t word = place >> 5, shift = place & 31; /* 32 zeros, then 2/pi */
     uint64_t w = nx__choose(word, 0x00000000, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0) << 32 |
@@ -234,10 +295,11 @@ NX_ELEMENT float nx__quadrantf(float a, uint32_t *quadrant) {
                  nx__choose(word, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab);
     uint64_t m = (nx__bits_of(a) & 0x7fffff) | 0x800000, high = w << shift | v >> 1 >> (63 - shift);
     uint64_t turns = m * high + (m * (v << shift >> 32) >> 32), n = (turns + (UINT64_C(1) << 61)) >> 62;
-    float r = (float)((double)(int64_t)(turns - (n << 62)) * 0x1.921fb54442d18p-62);
+    double r = (double)(int64_t)(turns - (n << 62)) * 0x1.921fb54442d18p-62;
     *quadrant = a < 0.5f ? 0 : (uint32_t)n;
     return a < 0.5f ? a : r;
 }
+NX_ELEMENT float nx__quadrantf(float a, uint32_t *quadrant) { return (float)nx__quadrant(a, quadrant); }
 /* The same up to 10^6: pi/2 in two parts, of which the first has 33 bits, so that its products are exact. */
 NX_ELEMENT float nx__near_quadrantf(float a, uint32_t *quadrant) {
     double t = a * 0x1.45f306dc9c883p-1 + NX__ROUNDER, n = t - NX__ROUNDER;
@@ -278,6 +340,26 @@ NX_ELEMENT float nx_element_cosf(float x) {
     y = a <= 1e6f ? near : y;
     return a < INFINITY ? y : NAN;
 }
+/* Sine over cosine, or less cosine over sine; what r was rounded by is added with the slope, 1 + tan^2. */
+NX_ELEMENT float nx__tangent(float r, float lost, uint32_t quadrant) {
+    float s = nx__sine(r, 0), c = nx__sine(r, 1), y = quadrant & 1 ? -c / s : s / c;
+    return nx__fmaf(lost, nx__fmaf(y, y, 1), y);
+}
+NX_ELEMENT float nx_element_tan_nearf(float x) {
+    double a = fabsf(x), t = a * 0x1.45f306dc9c883p-1 + NX__ROUNDER, n = t - NX__ROUNDER;
+    double r = (a - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34;
+    float y = nx__tangent((float)r, (float)(r - (float)r), (uint32_t)nx__long_bits_of(t));
+    return x == 0 ? x : nx__float_of(nx__bits_of(y) ^ (nx__bits_of(x) & 0x80000000));
+}
+NX_ELEMENT float nx_element_tanf(float x) {
+    uint32_t quadrant;
+    float a = fabsf(x), near = nx_element_tan_nearf(x);
+    double r = nx__quadrant(a, &quadrant);
+    float y = nx__tangent((float)r, (float)(r - (float)r), quadrant);
+    y = a <= 1e6f ? near : copysignf(1, x) * y;
+    return a < INFINITY ? y : NAN;
+}
+NX_ELEMENT double nx_element_tan(double x) { return tan(x); }
 NX_ELEMENT double nx_element_sin(double x) { return sin(x); }
 NX_ELEMENT double nx_element_cos(double x) { return cos(x); }
 
@@ -307,6 +389,40 @@ NX_ELEMENT double nx_element_expm1(double x) {
 NX_DEFINE_LOG1P(float, f)
 NX_DEFINE_LOG1P(double, )
 #undef NX_DEFINE_LOG1P
+
+/* ---- sinh, cosh by u = (e^|x| - 1)/2, its half, so that 2^n stays a number; atanh by halves of log((1 + a)/(1 - a)) -------- */
+NX_ELEMENT float nx_element_sinhf(float x) {
+    uint32_t n;
+    float a = fabsf(x), p = nx__exp_partsf(nx__at_mostf(a, 89.5f), NX__ROUNDERF + 125, &n), quarter = nx__float_of(n << 23);
+    float u = 2 * nx__fmaf(quarter, p, quarter - 0.25f), y = u + u / nx__fmaf(u, 2, 1);
+    return copysignf(a > 20 ? u : y, x);
+}
+NX_ELEMENT float nx_element_coshf(float x) {
+    uint32_t n;
+    float p = nx__exp_partsf(nx__at_mostf(fabsf(x), 89.5f), NX__ROUNDERF + 125, &n), quarter = nx__float_of(n << 23);
+    float half = 2 * nx__fmaf(quarter, p, quarter);
+    return half + 0.25f / half;
+}
+NX_ELEMENT double nx_element_sinh(double x) { return sinh(x); }
+NX_ELEMENT double nx_element_cosh(double x) { return cosh(x); }
+/* (1 + a)/(1 - a) = 2^e q with q in 0.5 .. 2; log(q) = 2 atanh(s). Below 1/3 s is a itself. */
+NX_ELEMENT float nx_element_atanhf(float x) {
+    float a = fabsf(x), rest = 1 - a;
+    int32_t e = a < 0.33333334f ? 0 : 127 - (int32_t)(nx__bits_of(rest) >> 23);
+    double d = (1 - (double)a) * nx__double_of((uint64_t)(1023 + e) << 52), up = 1 + (double)a;
+    double s = a < 0.33333334f ? a : (up - d) / (up + d), z = s * s, p = nx__fma(z, 1. / 19, 1. / 17);
+    p = nx__fma(p, z, 1. / 15);
+    p = nx__fma(p, z, 1. / 13);
+    p = nx__fma(p, z, 1. / 11);
+    p = nx__fma(p, z, 1. / 9);
+    p = nx__fma(p, z, 1. / 7);
+    p = nx__fma(p, z, 1. / 5);
+    p = nx__fma(p, z, 1. / 3);
+    float y = (float)nx__fma(p * z, s, nx__fma((double)e, 0x1.62e42fefa39efp-2, s));
+    y = a < 1 ? y : a == 1 ? INFINITY : NAN;
+    return copysignf(y, x);
+}
+NX_ELEMENT double nx_element_atanh(double x) { return atanh(x); }
 
 /* ---- round, floor, ceil, trunc: a number added and taken away leaves the nearest whole one; what is larger is whole ---- */
 #define NX_DEFINE_ROUNDING(real, f, whole)                                                          \
@@ -347,7 +463,19 @@ NX_ELEMENT double nx__angle(double y, double x) { /* of 0 <= x, y, not both 0 or
     p = nx__fma(p, z, -1. / 3);
     return base + nx__fma(p * z, t, t);
 }
-NX_ELEMENT float nx_element_atanf(float x) { return copysignf((float)nx__angle(fabsf(x), 1), x); }
+/* In float: beyond 1 of 1/|x|, from the other side of the quarter. */
+NX_ELEMENT float nx_element_atanf(float x) {
+    float a = fabsf(x), t = a > 1 ? -1 / a : a, z = t * t, p = nx__fmaf(z, -0x1.df03b4p-10f, 0x1.6a923cp-7f);
+    p = nx__fmaf(p, z, -0x1.01b0bap-5f);
+    p = nx__fmaf(p, z, 0x1.dd1p-5f);
+    p = nx__fmaf(p, z, -0x1.58dcccp-4f);
+    p = nx__fmaf(p, z, 0x1.c0d2a2p-4f);
+    p = nx__fmaf(p, z, -0x1.2426fcp-3f);
+    p = nx__fmaf(p, z, 0x1.999276p-3f);
+    p = nx__fmaf(p, z, -0x1.555540p-2f);
+    p = nx__fmaf(p * z, t, a > 1 ? -0x1.777a5cp-25f : 0) + t;
+    return copysignf(a > 1 ? 0x1.921fb6p+0f + p : p, x);
+}
 NX_ELEMENT float nx_element_atan2f(float y, float x) {
     float a = fabsf(y), b = fabsf(x);
     bool same = (a == b) & ((a == 0) | (a == INFINITY));
@@ -355,13 +483,23 @@ NX_ELEMENT float nx_element_atan2f(float y, float x) {
     angle = nx__bits_of(x) >> 31 ? 0x1.921fb54442d18p+1 - angle : angle;
     return copysignf((float)angle, y);
 }
+/* The arc of a sine up to a half; beyond, that of the root of what half of 1 - |x| is, twice, from a quarter. */
+NX_ELEMENT float nx__arcf(float a, float z) {
+    float p = nx__fmaf(z, 0x1.33bc3p-5f, 0x1.d7f0dap-7f);
+    p = nx__fmaf(p, z, 0x1.04a674p-5f);
+    p = nx__fmaf(p, z, 0x1.6cac38p-5f);
+    p = nx__fmaf(p, z, 0x1.33388ep-4f);
+    p = nx__fmaf(p, z, 0x1.55554cp-3f);
+    return nx__fmaf(p * z, a, a);
+}
 NX_ELEMENT float nx_element_asinf(float x) {
-    double a = fabsf(x);
-    return copysignf((float)nx__angle(a, sqrt((1 - a) * (1 + a))), x);
+    float a = fabsf(x), half = 0.5f - 0.5f * a, z = a > 0.5f ? half : a * a, y = nx__arcf(a > 0.5f ? sqrtf(half) : a, z);
+    return copysignf(a > 0.5f ? nx__fmaf(y, -2, -0x1.777a5cp-25f) + 0x1.921fb6p+0f : y, x);
 }
 NX_ELEMENT float nx_element_acosf(float x) {
-    double a = fabsf(x), angle = nx__angle(sqrt((1 - a) * (1 + a)), a);
-    return (float)(x < 0 ? 0x1.921fb54442d18p+1 - angle : angle);
+    float a = fabsf(x), half = 0.5f - 0.5f * a, z = a > 0.5f ? half : a * a, y = nx__arcf(a > 0.5f ? sqrtf(half) : a, z);
+    float far = x < 0 ? nx__fmaf(y, -2, 0x1.921fb6p+1f) : 2 * y;
+    return a > 0.5f ? far : 0x1.921fb6p+0f - (copysignf(y, x) + 0x1.777a5cp-25f);
 }
 NX_ELEMENT double nx_element_atan(double x) { return atan(x); }
 NX_ELEMENT double nx_element_atan2(double y, double x) { return atan2(y, x); }
@@ -394,6 +532,24 @@ NX_ELEMENT float nx_largerf(float a, float b) { return nx__bits_choosef((a > b) 
 NX_ELEMENT double nx_larger(double a, double b) { return nx__bits_choose((a > b) | (a != a), a, b); }
 NX_ELEMENT float nx_smallerf(float a, float b) { return nx__bits_choosef((a < b) | (a != a), a, b); }
 NX_ELEMENT double nx_smaller(double a, double b) { return nx__bits_choose((a < b) | (a != a), a, b); }
+
+NX_ELEMENT float nx_element_hypotf(float x, float y) {
+    float a = fabsf(x), b = fabsf(y), root = (float)sqrt((double)a * a + (double)b * b);
+    return (a == INFINITY) | (b == INFINITY) ? INFINITY : root;
+}
+NX_ELEMENT double nx_element_hypot(double x, double y) { return hypot(x, y); }
+
+/* The number beside x towards y: bits count up away from 0. */
+#define NX_DEFINE_NEXT(real, f, bits_of, of, unsigned, top)                                                                 \
+    NX_ELEMENT real nx_element_nextafter##f(real x, real y) {                                                               \
+        unsigned bits = bits_of(x), away = (x < y) == (x > 0) ? 1 : -(unsigned)1;                                           \
+        bits = x == 0 ? (bits_of(y) & top) | 1 : bits + away;                                                               \
+        real next = x == y ? y : of(bits);                                                                                  \
+        return (x == x) & (y == y) ? next : x + y;                                                                          \
+    }
+NX_DEFINE_NEXT(float, f, nx__bits_of, nx__float_of, uint32_t, UINT32_C(0x80000000))
+NX_DEFINE_NEXT(double, , nx__long_bits_of, nx__double_of, uint64_t, UINT64_C(0x8000000000000000))
+#undef NX_DEFINE_NEXT
 
 /* log2 of a positive x, within 2^-45. */
 NX_ELEMENT double nx__log2f(float x) {
@@ -464,26 +620,37 @@ NX_ELEMENT float nx_element_powf(float x, float e) {
 NX_ELEMENT double nx_element_pow(double x, double e) { return pow(x, e); }
 
 /* Quotients rounded to a whole number, towards 0 or down, and what they leave: fmod has the sign of a, remainder that
- * of b. The division itself is exact up to fmod, so that a quotient just below a whole number is not rounded up. */
-#define NX_DEFINE_DIVISIONS(real, f)                                              \
-    NX_ELEMENT real nx_truncdiv##f(real a, real b) { return nx_element_trunc##f(a / b); } \
-    NX_ELEMENT real nx_fmod##f(real a, real b) { return fmod##f(a, b); }       \
-    NX_ELEMENT real nx_remainder##f(real a, real b) {                          \
-        real left = fmod##f(a, b);                                                \
-        return left != 0 && (b < 0) != (left < 0) ? left + b : left;              \
-    }                                                                             \
-    NX_ELEMENT real nx_floordiv##f(real a, real b) {                           \
-        if (b == 0) return a / b;                                                 \
-        real left = fmod##f(a, b), whole = (a - left) / b;                        \
-        if (left != 0 && (b < 0) != (left < 0)) whole -= 1;                       \
-        if (whole == 0) return copysign##f(0, a / b);                             \
-        real down = nx_element_floor##f(whole);                                              \
-        return whole - down > (real)0.5 ? down + 1 : down;                        \
+ * of b. The division itself is exact up to fmod, so that a quotient just below a whole number is not rounded up. Of floats
+ * whose quotient is below 2^28 what is left is exact in double, without a call: nx__fmod_nearf, where nx_divides_near. */
+NX_ELEMENT bool nx_divides_near(float a, float b) {
+    return (fabsf(a) <= fabsf(b) * 0x1p28f) & (b != 0) & (fabsf(b) < INFINITY);
+}
+NX_ELEMENT float nx__fmod_nearf(float a, float b) {
+    double x = fabsf(a), y = fabsf(b), left = x - nx_element_trunc(x / y) * y; /* the quotient may be one too large */
+    return copysignf((float)(left < 0 ? left + y : left), a);
+}
+#define NX_DEFINE_DIVISIONS(real, f, of, left_by)                                              \
+    NX_ELEMENT real nx_remainder##of(real a, real b) {                                         \
+        real left = left_by(a, b);                                                             \
+        return (left != 0) & ((b < 0) != (left < 0)) ? left + b : left;                        \
+    }                                                                                          \
+    NX_ELEMENT real nx_floordiv##of(real a, real b) {                                          \
+        real left = left_by(a, b), whole = (a - left) / b, quotient = a / b;                   \
+        whole -= (left != 0) & ((b < 0) != (left < 0)) ? 1 : 0;                                \
+        real down = nx_element_floor##f(whole);                                                \
+        down += whole - down > (real)0.5 ? 1 : 0;                                              \
+        down = whole == 0 ? copysign##f(0, quotient) : down;                                   \
+        return b == 0 ? quotient : down;                                                       \
     }
-NX_DEFINE_DIVISIONS(double, )
-NX_DEFINE_DIVISIONS(float, f)
+NX_ELEMENT double nx_truncdiv(double a, double b) { return nx_element_trunc(a / b); }
+NX_ELEMENT float nx_truncdivf(float a, float b) { return nx_element_truncf(a / b); }
+NX_ELEMENT double nx_fmod(double a, double b) { return fmod(a, b); }
+NX_ELEMENT float nx_fmodf(float a, float b) { return fmodf(a, b); }
+NX_ELEMENT float nx_fmod_nearf(float a, float b) { return nx__fmod_nearf(a, b); }
+NX_DEFINE_DIVISIONS(double, , , fmod)
+NX_DEFINE_DIVISIONS(float, f, f, fmodf)
+NX_DEFINE_DIVISIONS(float, f, _nearf, nx__fmod_nearf)
 #undef NX_DEFINE_DIVISIONS
-
 /* Of integers. Where b is 0 the kernel has failed before; -1 is taken apart because INT64_MIN / -1 traps. */
 NX_ELEMENT int64_t nx_int_truncdiv(int64_t a, int64_t b) {
     return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
@@ -502,6 +669,35 @@ NX_ELEMENT int64_t nx_int_shift_left(int64_t a, int64_t by, int bits) {
 }
 NX_ELEMENT int64_t nx_int_shift_right(int64_t a, int64_t by, int bits) {
     return a >> (by < 0 || by >= bits ? 63 : by);
+}
+
+/* ---- lgamma of floats, in double: Stirling's series from 8 on, what the steps up to there multiply, under a half by reflection */
+NX_ELEMENT float nx_element_lgammaf(float from) {
+    double x = from, a = x < 0.5 ? 1 - x : x, product = 1;
+    for (int k = 0; k < 8; k++) {
+        product *= a < 8 ? a : 1;
+        a += a < 8 ? 1 : 0;
+    }
+    double over = 1 / a, z = over * over, p = nx__fma(z, 1. / 156, -691. / 360360);
+    p = nx__fma(p, z, 1. / 1188);
+    p = nx__fma(p, z, -1. / 1680);
+    p = nx__fma(p, z, 1. / 1260);
+    p = nx__fma(p, z, -1. / 360);
+    p = nx__fma(p, z, 1. / 12);
+    double y = nx__fma(a - 0.5, nx_element_log(a), -a) + nx__fma(p, over, 0.91893853320467274178);
+    double r = x - nx_element_round(x), q = r * r * 9.869604401089358, s = nx__fma(q, -1. / 121645100408832000, 1. / 355687428096000);
+    s = nx__fma(s, q, -1. / 1307674368000);
+    s = nx__fma(s, q, 1. / 6227020800);
+    s = nx__fma(s, q, -1. / 39916800);
+    s = nx__fma(s, q, 1. / 362880);
+    s = nx__fma(s, q, -1. / 5040);
+    s = nx__fma(s, q, 1. / 120);
+    s = nx__fma(s, q, -1. / 6);
+    s = fabs(nx__fma(s * q, r, r)); /* sin(pi x)/pi */
+    double rest = nx_element_log(x < 0.5 ? product / s : product);
+    y = x < 0.5 ? rest - y : y - rest;
+    y = (from == 1) | (from == 2) ? 0 : y;
+    return fabsf(from) < INFINITY ? (float)y : from * from;
 }
 
 /* x to the power e, wrapping. A negative power of anything but 1 and -1 is 0. */

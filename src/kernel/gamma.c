@@ -61,13 +61,24 @@ double nx__value_digamma(double x) {
     return sum + log(x) - 0.5 / x - y;
 }
 
+/* The sum of 1/(x + k)^2, for x > 0: the recurrence up to 10, then the derivative of digamma's series. */
+static double trigamma(double x) {
+    static const double series[] = {1. / 6, -1. / 30, 1. / 42, -1. / 30, 5. / 66, -691. / 2730, 7. / 6};
+    double sum = 0;
+    for (; x < 10; x++) sum += 1 / (x * x);
+    double z = 1 / (x * x), y = 0;
+    for (int k = 6; k >= 0; k--) y = (y + series[k]) * z;
+    return sum + (1 + y) / x + z / 2;
+}
+
 /* By zeta: (-1)^(n+1) n! zeta(n + 1, x); below 0 the first derivative by reflection. */
 double nx__value_polygamma(double n, double x) {
     if (n == 0) return nx__value_digamma(x);
     if (n == 1 && x < 0.5 && x != floor(x)) {
         double s = sin(pi * (x - round(x)));
-        return pi * pi / (s * s) - nx__value_zeta(2, 1 - x);
+        return pi * pi / (s * s) - trigamma(1 - x);
     }
+    if (n == 1 && x > 0) return trigamma(x);
     double size = exp(nx__value_lgamma(n + 1)) * nx__value_zeta(n + 1, x);
     return fmod(n, 2) == 0 ? -size : size;
 }
@@ -112,8 +123,6 @@ static double incomplete(double a, double x, int upper) {
 }
 double nx__value_igamma(double a, double x) { return incomplete(a, x, 0); }
 double nx__value_igammac(double a, double x) { return incomplete(a, x, 1); }
-
-double nx__value_erfc(double x) { return erfc(x); }
 
 /* Beyond 5 by its continued fraction, from the end. */
 double nx__value_erfcx(double x) {

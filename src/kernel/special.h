@@ -1,10 +1,11 @@
 /* special: functions of one or two elements beyond those of element.h, for the generated loops; ops/prim.op names them.
- * They branch and call, so that loops over them stay scalar, and exist once, at level base. Each computes in double by
- * a series, a continued fraction or a trapezoid sum that converges to its last digits; the float forms round that. */
+ * They branch and call, so that loops over them stay scalar, and exist once, at level base; of some, element.h has a form
+ * for floats without. Each computes in double by a series, a continued fraction or a trapezoid sum that converges to its
+ * last digits; the float forms round that. */
 #ifndef NX_KERNEL_SPECIAL_H
 #define NX_KERNEL_SPECIAL_H
 
-#include <stdint.h>
+#include "kernel/element.h"
 
 #define NX__SPECIAL1(name)                 \
     double nx__value_##name(double x);    \
@@ -14,15 +15,16 @@
     static inline float nx__value_##name##f(float a, float b) { return (float)nx__value_##name(a, b); }
 
 /* ---- gamma.c: the gamma function and its kin, the error function and its kin */
-NX__SPECIAL1(lgamma) /* of |gamma(x)| */
+double nx__value_lgamma(double x); /* of |gamma(x)| */
+static inline float nx__value_lgammaf(float x) { return nx_element_lgammaf(x); }
 NX__SPECIAL1(digamma)
 NX__SPECIAL2(zeta)      /* Hurwitz's, of x and q */
 NX__SPECIAL2(polygamma) /* of order n, a whole number >= 0, at x */
 NX__SPECIAL2(igamma)    /* the lower regularised incomplete gamma function of a at x; igammac the upper one */
 NX__SPECIAL2(igammac)
-NX__SPECIAL1(erfc)
 NX__SPECIAL1(erfcx) /* e^(x^2) erfc(x) */
-NX__SPECIAL1(ndtri)
+double nx__value_ndtri(double x);
+static inline float nx__value_ndtrif(float x) { return nx_element_ndtrif(x); }
 NX__SPECIAL1(log_ndtr)
 /* The number beside x towards y; of the half types as numbers that are held in float. */
 NX__SPECIAL2(nextafter_f16)

@@ -62,11 +62,13 @@ static const function functions[] = {
     {"aten::sigmoid", sigmoid, {2.5, 2.5}}, {"aten::rsqrt", one_over_root, {1.5, 1.5}},
     {"aten::expm1", expm1l, {2, 2.5}},     {"aten::log1p", log1pl, {2, 2}},
     {"aten::log2", log2l, {1, 1.5}},       {"aten::log10", log10l, {1, 2}},
-    {"aten::exp2", exp2l, {1.5, 1.5}},     {"aten::atan", atanl, {1, 1.5}},
-    {"aten::asin", asinl, {1, 1.5}},       {"aten::acos", acosl, {1, 1.5}},
+    {"aten::exp2", exp2l, {1.5, 1.5}},     {"aten::atan", atanl, {2, 1.5}},
+    {"aten::asin", asinl, {2.5, 1.5}},       {"aten::acos", acosl, {2, 1.5}},
     {"aten::floor", floorl, {0, 0}},       {"aten::ceil", ceill, {0, 0}},
     {"aten::trunc", truncl, {0, 0}},       {"aten::round", nearbyintl, {0, 0}},
-    {"aten::erfinv", inverse_erf, {1, 3}},
+    {"aten::erfinv", inverse_erf, {2.5, 3}}, {"aten::erfc", erfcl, {7, 1.5}},
+    {"aten::tan", tanl, {3, 1.5}},       {"aten::sinh", sinhl, {2.5, 2.5}},
+    {"aten::cosh", coshl, {2, 2}},         {"aten::atanh", atanhl, {1, 2}},
 };
 
 /* e^-x overflows where the sigmoid would be a subnormal number: 0, as in PyTorch. */
@@ -125,6 +127,7 @@ static void check_near(nx_loop_fn *loop) {
 static void test_near(void **state) {
     for (int level = 0; level <= nx_level(); level++) {
         check_near(nx_op_get("aten::sin")->def->point->loop[level][NX_F32]);
+        check_near(nx_op_get("aten::tan")->def->point->loop[level][NX_F32]);
         check_near(nx_op_get("aten::cos")->def->point->loop[level][NX_F32]);
     }
 }
