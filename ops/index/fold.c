@@ -38,35 +38,56 @@ static int64_t fold_int64_t(fold_kind kind, int64_t a, int64_t b) {
 static double mean_double(double sum, int64_t n) { return sum / (double)n; }
 static int64_t mean_int64_t(int64_t sum, int64_t n) { return sum / n - (sum % n < 0); }
 
-/* Where element i of the index stands in the packed a, with `at`, unless it is -1, along the fold's dimension. */
-static int64_t place_of(const fold *f, const nx_array *a, int64_t i, int64_t at) {
-    int64_t place = 0, step = 1;
-    for (int d = a->ndim - 1; d >= 0; d--) {
-        int64_t n = f->index->ndim ? f->index->sizes[d] : 1;
-        place += (d == f->dim && at >= 0 ? at : i % n) * step;
-        i /= n;
-        step *= a->sizes[d];
-    }
-    return place;
+/* Steps of the packed a. */
+static void steps_of(const nx_array *a, int64_t *steps) {
+    int64_t step = 1;
+    for (int d = a->ndim - 1; d >= 0; step *= a->sizes[d--]) steps[d] = step;
 }
 
-#define DEFINE(real)                                                                                             \
-    static void run_##real(const fold *f) {                                                                      \
-        real *out = (real *)f->out;                                                                              \
-        const real *src = (const real *)f->src;                                                                  \
-        for (int64_t i = 0; i < f->index->numel; i++) {                                                          \
-            int64_t to = place_of(f, f->self, i, f->at[i]), from = place_of(f, f->from, i, -1);                  \
-            bool first = f->count[to] == 0 && !f->include_self;                                                  \
-            out[to] = first ? src[from] : fold_##real(f->kind, out[to], src[from]);                              \
-            f->count[to]++;                                                                                      \
-        }                                                                                                        \
-        for (int64_t i = 0; f->kind == FOLD_MEAN && i < f->self->numel; i++) {                                   \
-            if (f->count[i]) out[i] = mean_##real(out[i], f->count[i] + f->include_self);                        \
-        }                                                                                                        \
+/* The index goes by row after row of its last dimension; those of a place of `out` come in order. */
+#define FOLD_ROW(real, kind)                                                                                      \
+    for (int64_t q = 0; q < n; q++, to += to_step, from += from_step) {                                           \
+        int64_t place = to + at[q] * k_step;                                                                      \
+        bool first = f->count[place]++ == 0 && !f->include_self;                                                  \
+        out[place] = first ? src[from] : fold_##real(kind, out[place], src[from]);                                \
+    }                                                                                                             \
+    break
+#define DEFINE(real)                                                                                              \
+    static void fold_row_##real(const fold *f, const int64_t *at, int64_t n, int64_t k_step, int64_t to,          \
+                                int64_t to_step, int64_t from, int64_t from_step) {                               \
+        real *out = (real *)f->out;                                                                               \
+        const real *src = (const real *)f->src;                                                                   \
+        switch (f->kind) {                                                                                        \
+        case FOLD_PROD: FOLD_ROW(real, FOLD_PROD);                                                                \
+        case FOLD_MAX: FOLD_ROW(real, FOLD_MAX);                                                                  \
+        case FOLD_MIN: FOLD_ROW(real, FOLD_MIN);                                                                  \
+        default: FOLD_ROW(real, FOLD_SUM);                                                                        \
+        }                                                                                                         \
+    }                                                                                                             \
+    static void run_##real(const fold *f) {                                                                       \
+        int64_t self_steps[NX_MAX_DIMS + 1] = {0}, from_steps[NX_MAX_DIMS + 1] = {0};                             \
+        int last = f->index->ndim - 1;                                                                            \
+        int64_t n = last >= 0 ? f->index->sizes[last] : 1;                                                        \
+        steps_of(f->self, self_steps);                                                                            \
+        steps_of(f->from, from_steps);                                                                            \
+        for (int64_t i = 0; i < f->index->numel; i += n) {                                                        \
+            int64_t to = 0, from = 0, rest = i / n;                                                               \
+            for (int d = last - 1; d >= 0; rest /= f->index->sizes[d--]) {                                        \
+                int64_t k = rest % f->index->sizes[d];                                                            \
+                to += d == f->dim ? 0 : k * self_steps[d];                                                        \
+                from += k * from_steps[d];                                                                        \
+            }                                                                                                     \
+            fold_row_##real(f, f->at + i, n, self_steps[f->dim], to, last < 0 || last == f->dim ? 0 : self_steps[last], \
+                            from, last < 0 ? 0 : from_steps[last]);                                               \
+        }                                                                                                         \
+        for (int64_t i = 0; f->kind == FOLD_MEAN && i < f->self->numel; i++) {                                    \
+            if (f->count[i]) ((real *)f->out)[i] = mean_##real(((real *)f->out)[i], f->count[i] + f->include_self); \
+        }                                                                                                         \
     }
 DEFINE(double)
 DEFINE(int64_t)
 #undef DEFINE
+#undef FOLD_ROW
 
 static nx_status find_kind(const char *name, fold_kind *out) {
     for (int k = 0; k < N_FOLDS; k++) {

@@ -129,7 +129,7 @@ typedef void place_fn(const places *p, char *followed, char *other, const int64_
 struct places {
     const nx_run *run;
     const nx_array *index, *followed, *other; /* other NULL: one element, `number` */
-    int64_t *at;                              /* the index, packed; owned */
+    int64_t *at;                              /* the index, packed; lent */
     char *number;
     int dim, cut;                             /* cut: the dimension that is cut, -1: the places */
     int64_t limit;                            /* size of the dimension that is followed */
@@ -213,6 +213,15 @@ static nx_status run_cut(void *arg, int64_t begin, int64_t end) {
     return run_rows(&p, 0, 0);
 }
 
+/* The index as int64, side by side: there, where nothing is written once it has been checked, or in a copy, *owned. */
+static nx_status lay_index(const nx_array *index, bool writes, int64_t **owned, int64_t **out) {
+    bool lends = index->dtype == NX_I64 && index->contiguous && !writes;
+    *owned = NULL;
+    if (!lends) NX_TRY(nx__packed_new(index, NX_I64, owned));
+    *out = lends ? index->data : *owned;
+    return NX_OK;
+}
+
 /* Fills what follows from the operands, runs, frees. `writes`: to `followed`. */
 static nx_status run_places(places *p, int64_t dim, bool writes) {
     const nx_array *index = p->index;
@@ -230,11 +239,10 @@ static nx_status run_places(places *p, int64_t dim, bool writes) {
         if (may && index->sizes[d] > 1 && (p->cut < 0 || index->sizes[d] > index->sizes[p->cut])) p->cut = d;
     }
     if (index->numel == 0) return NX_OK;
-    NX_TRY(nx__packed_new(index, NX_I64, &p->at));
-    int64_t n = p->cut >= 0 ? index->sizes[p->cut] : p->limit > 0 ? p->limit : 1; /* limit 0: each is out of range */
-    int64_t cost = 32 * index->numel / n;
-    nx_status status = nx_parallel(n, nx_grain(cost), run_cut, p);
-    nx_free(p->at);
+    int64_t *owned, n = p->cut >= 0 ? index->sizes[p->cut] : p->limit > 0 ? p->limit : 1; /* limit 0: each is out of range */
+    NX_TRY(lay_index(index, writes, &owned, &p->at));
+    nx_status status = nx_parallel(n, nx_grain(32 * index->numel / n), run_cut, p);
+    nx_free(owned);
     return status;
 }
 
@@ -600,8 +608,9 @@ static int64_t place_in_index(const spots *p, const nx_array *index, int64_t i) 
 /* Adds to places begin .. end what the index says. */
 static nx_status add_offsets(void *arg, int64_t begin, int64_t end) {
     const pointing *w = arg;
+    bool whole = w->index->numel == w->p->n;
     for (int64_t i = begin; i < end; i++) {
-        int64_t k = w->at[place_in_index(w->p, w->index, i)];
+        int64_t k = w->at[whole ? i : place_in_index(w->p, w->index, i)];
         if (NX_UNLIKELY(k < -w->size || k >= w->size))
             return nx_fail(NX_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)k, w->nth,
                            (long long)w->size);
@@ -611,11 +620,11 @@ static nx_status add_offsets(void *arg, int64_t begin, int64_t end) {
 }
 
 static nx_status add_index(spots *p, const nx_array *x, int dim, const nx_array *index, int nth) {
-    int64_t *at, bytes = x->strides[dim] * (int64_t)nx_dtype_bytes(x->dtype);
-    NX_TRY(nx__packed_new(index, NX_I64, &at));
+    int64_t *at, *owned, bytes = x->strides[dim] * (int64_t)nx_dtype_bytes(x->dtype);
+    NX_TRY(lay_index(index, false, &owned, &at));
     pointing w = {p, index, at, x->sizes[dim], bytes, nth};
     nx_status status = nx_parallel(p->n, nx_grain(32), add_offsets, &w);
-    nx_free(at);
+    nx_free(owned);
     return status;
 }
 

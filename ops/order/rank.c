@@ -18,6 +18,42 @@ typedef struct job {
 } job;
 
 #define DEFINE(real, code)                                                                                       \
+    /* The number that stands at place k, from 0, once the n of x, none NaN, are in order; x is left half in order. */ \
+    static real select_##real(real *x, int64_t n, int64_t k) {                                                   \
+        for (int64_t low = 0, high = n - 1; low < high;) {                                                       \
+            const real a = x[low], b = x[low + (high - low) / 2], c = x[high];                                   \
+            const real middle = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);               \
+            int64_t i = low, j = high;                                                                           \
+            while (i <= j) {                                                                                     \
+                while (x[i] < middle) i++;                                                                       \
+                while (middle < x[j]) j--;                                                                       \
+                if (i > j) break;                                                                                \
+                const real kept = x[i];                                                                          \
+                x[i++] = x[j];                                                                                   \
+                x[j--] = kept;                                                                                   \
+            }                                                                                                    \
+            if (k <= j) high = j;                                                                                \
+            else if (k >= i) low = i;                                                                            \
+            else break;                                                                                          \
+        }                                                                                                        \
+        return x[k];                                                                                             \
+    }                                                                                                            \
+    /* Which element of x is at place k, from 1, in order: of equal ones the first come first, NaN come last. */ \
+    static int64_t kth_##real(const real *x, int64_t n, int64_t n_nan, int64_t k, real *room) {                  \
+        int64_t made = 0, i = 0;                                                                                 \
+        for (int64_t q = 0; q < n; q++) {                                                                        \
+            room[made] = x[q];                                                                                   \
+            made += x[q] == x[q];                                                                                \
+        }                                                                                                        \
+        if (k > n - n_nan) {                                                                                     \
+            for (int64_t left = k - (n - n_nan); left > 0; i++) left -= x[i] != x[i];                            \
+            return i - 1;                                                                                        \
+        }                                                                                                        \
+        const real found = select_##real(room, made, k - 1);                                                     \
+        for (int64_t q = 0; q < n; q++) k -= x[q] < found;                                                       \
+        for (; k > 0; i++) k -= x[i] == found;                                                                   \
+        return i - 1;                                                                                            \
+    }                                                                                                            \
     /* Which of the n elements of x is meant; `at` has room for all. */                                          \
     static int64_t find_##real(const job *j, const real *x, int64_t n, int64_t *at) {                            \
         int64_t k = j->k, n_nan = 0, first_nan = 0;                                                              \
@@ -28,10 +64,7 @@ typedef struct job {
         }                                                                                                        \
         if (n_nan && (j->rank == RANK_MEDIAN || n_nan == n)) return first_nan;                                   \
         if (j->rank == RANK_MEDIAN || j->rank == RANK_NANMEDIAN) k = (n - n_nan - 1) / 2 + 1;                    \
-        if (j->rank != RANK_MODE) {                                                                              \
-            nx__order_first_##real(x, n, k, false, at);                                                          \
-            return at[k - 1];                                                                                    \
-        }                                                                                                        \
+        if (j->rank != RANK_MODE) return kth_##real(x, n, n_nan, k, (real *)at);                                 \
         nx__order_first_##real(x, n, n, false, at);                                                              \
         int64_t best = at[0], most = 0;                                                                          \
         for (int64_t i = 0, run = 0; i < n; i++) {                                                               \
@@ -220,8 +253,25 @@ typedef struct search {
 
 /* Whether a stands in front of the place of b. */
 #define IN_FRONT(a, b) (s->right ? !((a) > (b)) : !((a) >= (b)))
+/* How many of n > 0 sorted numbers stand in front: halves are taken or left without a branch. */
+#define DEFINE(real)                                                                                             \
+    static int64_t count_##real(const search *s, const real *x, int64_t n, real b) {                             \
+        const real *at = x;                                                                                      \
+        for (; n > 1; n -= n / 2) at += n / 2 * (int64_t)IN_FRONT(at[n / 2 - 1], b);                             \
+        return at - x + IN_FRONT(*at, b);                                                                        \
+    }
+DEFINE(double)
+DEFINE(int64_t)
+#undef DEFINE
+
 static nx_status search_values(void *arg, int64_t begin, int64_t end) {
     const search *s = arg;
+    for (int64_t i = begin; s->sorter == NULL && s->n > 0 && i < end; i++) {
+        int64_t row = s->per_row ? i / s->per_row * s->n : 0;
+        s->places[i] = s->integers ? count_int64_t(s, (const int64_t *)s->sequence + row, s->n, ((const int64_t *)s->values)[i])
+                                   : count_double(s, (const double *)s->sequence + row, s->n, ((const double *)s->values)[i]);
+    }
+    if (s->sorter == NULL && s->n > 0) return NX_OK;
     for (int64_t i = begin; i < end; i++) {
         int64_t row = s->per_row ? i / s->per_row * s->n : 0, low = 0, high = s->n;
         while (low < high) {

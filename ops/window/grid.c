@@ -127,19 +127,24 @@ static int find_corners(const sampling *s, const double *place, corner *out) {
     return made;
 }
 
-enum { MOST_CORNERS = 16 };
+enum { MOST_CORNERS = 16, TOGETHER = 64 /* places of an image whose corners are found before the channels are gone through */ };
 
 static nx_status sample_images(void *arg, int64_t begin, int64_t end) {
     const sampling *s = arg;
-    corner corners[MOST_CORNERS];
-    for (int64_t at = begin; at < end; at++) {
+    corner corners[TOGETHER][MOST_CORNERS];
+    int n_corners[TOGETHER];
+    for (int64_t at = begin, n; at < end; at += n) {
         int64_t image = at / s->places, place = at % s->places;
-        int n = find_corners(s, s->grid + at * s->dims, corners);
+        n = nx_least(nx_least(TOGETHER, end - at), s->places - place);
+        for (int64_t q = 0; q < n; q++) n_corners[q] = find_corners(s, s->grid + (at + q) * s->dims, corners[q]);
         for (int64_t c = 0; c < s->channels; c++) {
             const double *from = s->image + (image * s->channels + c) * s->volume;
-            double sum = 0;
-            for (int k = 0; k < n; k++) sum += from[corners[k].at] * corners[k].weight;
-            s->out[(image * s->channels + c) * s->places + place] = sum;
+            double *to = s->out + (image * s->channels + c) * s->places + place;
+            for (int64_t q = 0; q < n; q++) {
+                double sum = 0;
+                for (int k = 0; k < n_corners[q]; k++) sum += from[corners[q][k].at] * corners[q][k].weight;
+                to[q] = sum;
+            }
         }
     }
     return NX_OK;

@@ -18,7 +18,7 @@ typedef struct axis {
 typedef struct resampling {
     axis axes[NX__SPACE];
     int64_t planes, in, out;
-    bool is_double;
+    bool is_double, back; /* back: from a gradient of the result to one of the input */
     const void *from;
     void *to;
 } resampling;
@@ -109,39 +109,54 @@ static nx_status plan_axis(kind kind, axis *a, bool align, double given, bool is
     return NX_OK;
 }
 
-#define EACH_RESULT(r)                                                            \
-    for (int64_t z = 0, o = 0; z < (r)->axes[0].out; z++)                         \
-        for (int64_t y = 0; y < (r)->axes[1].out; y++)                            \
-            for (int64_t x = 0; x < (r)->axes[2].out; x++, o++)
 #define EACH_TAP(a, at, k) for (int64_t k = (at) * (a)->most; k < (at) * (a)->most + (a)->taps[at]; k++)
 
+/* A row of the result is made of rows of the input, which are added up first, in `room`; its gradient the other way round. */
 #define DEFINE_RESAMPLE(name, type)                                                                                \
-    static void resample_##name(const resampling *r, const type *from, type *to) {                                 \
-        const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
-        EACH_RESULT(r) {                                                                                           \
+    static void along_##name(const axis *w, const type *from, type *to) {                                          \
+        const int64_t *p = w->places;                                                                              \
+        const double *g = w->weights;                                                                              \
+        if (w->most == 2) {                                                                                        \
+            for (int64_t x = 0; x < w->out; x++, p += 2, g += 2) to[x] = (type)g[0] * from[p[0]] + (type)g[1] * from[p[1]]; \
+            return;                                                                                                \
+        }                                                                                                          \
+        for (int64_t x = 0; x < w->out; x++) {                                                                     \
             type sum = 0;                                                                                          \
-            EACH_TAP(d, z, i) {                                                                                    \
-                type layer = 0;                                                                                    \
-                EACH_TAP(h, y, j) {                                                                                \
-                    const type *at = from + (d->places[i] * h->in + h->places[j]) * w->in;                         \
-                    type row = 0;                                                                                  \
-                    EACH_TAP(w, x, k) row += (type)w->weights[k] * at[w->places[k]];                               \
-                    layer += (type)h->weights[j] * row;                                                            \
-                }                                                                                                  \
-                sum += (type)d->weights[i] * layer;                                                                \
-            }                                                                                                      \
-            to[o] = sum;                                                                                           \
+            EACH_TAP(w, x, k) sum += (type)w->weights[k] * from[w->places[k]];                                     \
+            to[x] = sum;                                                                                           \
         }                                                                                                          \
     }                                                                                                              \
-    static void spread_##name(const resampling *r, const type *from, type *to) {                                   \
+    static void resample_##name(const resampling *r, const type *from, type *to, type *room) {                     \
+        const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
+        for (int64_t o = 0; o < d->out * h->out; o++, to += w->out) {                                              \
+            const int64_t z = o / h->out, y = o % h->out;                                                          \
+            const type *row = room;                                                                                \
+            memset(room, 0, sizeof(type) * (size_t)w->in);                                                         \
+            EACH_TAP(d, z, i) {                                                                                    \
+                EACH_TAP(h, y, j) {                                                                                \
+                    const type *at = from + (d->places[i] * h->in + h->places[j]) * w->in;                         \
+                    const type g = (type)d->weights[i] * (type)h->weights[j];                                      \
+                    if (d->taps[z] * h->taps[y] == 1 && g == 1) row = at;                                          \
+                    else for (int64_t x = 0; x < w->in; x++) room[x] += g * at[x];                                 \
+                }                                                                                                  \
+            }                                                                                                      \
+            along_##name(w, row, to);                                                                              \
+        }                                                                                                          \
+    }                                                                                                              \
+    static void spread_##name(const resampling *r, const type *from, type *to, type *room) {                       \
         const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
         memset(to, 0, sizeof(type) * (size_t)r->in);                                                               \
-        EACH_RESULT(r) {                                                                                           \
+        for (int64_t o = 0; o < d->out * h->out; o++, from += w->out) {                                            \
+            const int64_t z = o / h->out, y = o % h->out;                                                          \
+            memset(room, 0, sizeof(type) * (size_t)w->in);                                                         \
+            for (int64_t x = 0; x < w->out; x++) {                                                                 \
+                EACH_TAP(w, x, k) room[w->places[k]] += (type)w->weights[k] * from[x];                             \
+            }                                                                                                      \
             EACH_TAP(d, z, i) {                                                                                    \
                 EACH_TAP(h, y, j) {                                                                                \
                     type *at = to + (d->places[i] * h->in + h->places[j]) * w->in;                                 \
-                    type g = (type)d->weights[i] * (type)h->weights[j] * from[o];                                  \
-                    EACH_TAP(w, x, k) at[w->places[k]] += (type)w->weights[k] * g;                                 \
+                    const type g = (type)d->weights[i] * (type)h->weights[j];                                      \
+                    for (int64_t x = 0; x < w->in; x++) at[x] += g * room[x];                                      \
                 }                                                                                                  \
             }                                                                                                      \
         }                                                                                                          \
@@ -158,22 +173,26 @@ static nx_status plan_axis(kind kind, axis *a, bool align, double given, bool is
 DEFINE_RESAMPLE(f32, float)
 DEFINE_RESAMPLE(f64, double)
 
-static nx_status run_forward(void *arg, int64_t begin, int64_t end) {
+static nx_status run_planes(void *arg, int64_t begin, int64_t end) {
     const resampling *r = arg;
     bool one = r->axes[0].most * r->axes[1].most * r->axes[2].most == 1;
+    size_t bytes = sizeof(double) * (size_t)r->axes[2].in;
+    void *room = nx_alloc(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
     for (int64_t k = begin; k < end; k++) {
-        if (r->is_double) (one ? take_f64 : resample_f64)(r, (const double *)r->from + k * r->in, (double *)r->to + k * r->out);
-        else (one ? take_f32 : resample_f32)(r, (const float *)r->from + k * r->in, (float *)r->to + k * r->out);
+        const char *from = (const char *)r->from + k * (r->back ? r->out : r->in) * (r->is_double ? 8 : 4);
+        char *to = (char *)r->to + k * (r->back ? r->in : r->out) * (r->is_double ? 8 : 4);
+        if (r->is_double) {
+            if (r->back) spread_f64(r, (const double *)from, (double *)to, room);
+            else if (one) take_f64(r, (const double *)from, (double *)to);
+            else resample_f64(r, (const double *)from, (double *)to, room);
+        } else {
+            if (r->back) spread_f32(r, (const float *)from, (float *)to, room);
+            else if (one) take_f32(r, (const float *)from, (float *)to);
+            else resample_f32(r, (const float *)from, (float *)to, room);
+        }
     }
-    return NX_OK;
-}
-
-static nx_status run_back(void *arg, int64_t begin, int64_t end) {
-    const resampling *r = arg;
-    for (int64_t k = begin; k < end; k++) {
-        if (r->is_double) spread_f64(r, (const double *)r->from + k * r->out, (double *)r->to + k * r->in);
-        else spread_f32(r, (const float *)r->from + k * r->out, (float *)r->to + k * r->in);
-    }
+    nx_free(room);
     return NX_OK;
 }
 
@@ -191,7 +210,7 @@ static nx_status lay(const nx_array *a, nx_dtype dtype, bool reads, nx_tensor **
 static nx_status run_resampling(kind kind, bool align, const double *scales, const nx_array *in, const nx_array *out,
                                 const nx_array *from, nx_array *to) {
     nx_status status = NX_OK;
-    resampling r = {.planes = in->sizes[0] * in->sizes[1], .in = 1, .out = 1, .is_double = to->dtype == NX_F64};
+    resampling r = {.planes = in->sizes[0] * in->sizes[1], .in = 1, .out = 1, .is_double = to->dtype == NX_F64, .back = from != in};
     nx_tensor *owned[2] = {NULL, NULL};
     nx_dtype computing = r.is_double ? NX_F64 : NX_F32;
     int dims = in->ndim - 2;
@@ -208,7 +227,7 @@ static nx_status run_resampling(kind kind, bool align, const double *scales, con
     }
     NX_TRY_FAIL(lay(from, computing, true, &owned[0], &r.from));
     NX_TRY_FAIL(lay(to, computing, false, &owned[1], &r.to));
-    NX_TRY_FAIL(nx_parallel(r.planes, nx_grain((r.in + r.out * (int64_t)work) * 8), from == in ? run_forward : run_back, &r));
+    NX_TRY_FAIL(nx_parallel(r.planes, nx_grain((r.in + r.out * (int64_t)work) * 8), run_planes, &r));
     if (owned[1]) nx_copy_cast(to, nx_arr(owned[1]));
 fail:
     for (int d = 0; d < NX__SPACE; d++) nx_free(r.axes[d].places);

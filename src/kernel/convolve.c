@@ -384,16 +384,21 @@ typedef struct turned { /* weights as rows of the big side's channels */
     int64_t n_taps;
 } turned;
 
+enum { TURNED = 16 }; /* rows that are turned together, so that what lies side by side is read at once */
+
 static nx_status turn_weights(void *arg, int64_t begin, int64_t end) {
     const turned *t = arg;
     const nx_windows *w = t->w;
-    int64_t kernel = volume(w->kernel);
-    for (int64_t row = begin; row < end; row++) {
-        int64_t group = row / w->big_channels, channel = row % w->big_channels;
-        float *to = t->to + row * w->small_channels * t->n_taps;
-        for (int64_t o = 0; o < w->small_channels; o++, to += t->n_taps) {
+    int64_t kernel = volume(w->kernel), step = w->small_channels * t->n_taps;
+    for (int64_t first = begin, n; first < end; first += n) {
+        int64_t group = first / w->big_channels, channel = first % w->big_channels;
+        n = nx_least(nx_least(TURNED, end - first), w->big_channels - channel);
+        for (int64_t o = 0; o < w->small_channels; o++) {
             const float *from = t->from + ((group * w->small_channels + o) * w->big_channels + channel) * kernel;
-            for (int64_t k = 0; k < t->n_taps; k++) to[k] = from[t->taps[k]];
+            for (int64_t row = 0; row < n; row++, from += kernel) {
+                float *to = t->to + (first + row) * step + o * t->n_taps;
+                for (int64_t k = 0; k < t->n_taps; k++) to[k] = from[t->taps[k]];
+            }
         }
     }
     return NX_OK;
@@ -549,9 +554,12 @@ static nx_status weigh_groups(void *arg, int64_t begin, int64_t end) {
 static nx_status turn_sums(void *arg, int64_t begin, int64_t end) {
     const turned *t = arg;
     int64_t rows = t->w->small_channels, k = t->n_taps;
-    for (int64_t at = begin; at < end; at++) {
+    for (int64_t at = begin, n; at < end; at += n) {
         const float *from = t->from + at / rows * rows * k + at % rows;
-        for (int64_t i = 0; i < k; i++) t->to[at * k + i] = from[i * rows];
+        n = nx_least(nx_least(TURNED, end - at), rows - at % rows);
+        for (int64_t i = 0; i < k; i++) {
+            for (int64_t row = 0; row < n; row++) t->to[(at + row) * k + i] = from[i * rows + row];
+        }
     }
     return NX_OK;
 }
