@@ -46,6 +46,7 @@ def operands(torch: Any) -> dict[str, Any]:
         "cn": torch.full((16,), 64),
         "tl": torch.full((16,), 20),
     }
+    found["ml"] = found["t"][:32].view(32, 1).expand(32, 512).contiguous()
     found |= {"mh": torch.randn(64, 8, 64), "mw": torch.randn(192, 64), "mo": torch.randn(64, 64)}
     found |= {"xs": [torch.randn(4096) for _ in range(64)]}
     found |= {"c1": torch.randn(16, 32, 512), "k1": torch.randn(32, 32, 3), "c3": torch.randn(4, 16, 8, 16, 16)}
