@@ -671,35 +671,6 @@ NX_ELEMENT int64_t nx_int_shift_right(int64_t a, int64_t by, int bits) {
     return a >> (by < 0 || by >= bits ? 63 : by);
 }
 
-/* ---- lgamma of floats, in double: Stirling's series from 8 on, what the steps up to there multiply, under a half by reflection */
-NX_ELEMENT float nx_element_lgammaf(float from) {
-    double x = from, a = x < 0.5 ? 1 - x : x, product = 1;
-    for (int k = 0; k < 8; k++) {
-        product *= a < 8 ? a : 1;
-        a += a < 8 ? 1 : 0;
-    }
-    double over = 1 / a, z = over * over, p = nx__fma(z, 1. / 156, -691. / 360360);
-    p = nx__fma(p, z, 1. / 1188);
-    p = nx__fma(p, z, -1. / 1680);
-    p = nx__fma(p, z, 1. / 1260);
-    p = nx__fma(p, z, -1. / 360);
-    p = nx__fma(p, z, 1. / 12);
-    double y = nx__fma(a - 0.5, nx_element_log(a), -a) + nx__fma(p, over, 0.91893853320467274178);
-    double r = x - nx_element_round(x), q = r * r * 9.869604401089358, s = nx__fma(q, -1. / 121645100408832000, 1. / 355687428096000);
-    s = nx__fma(s, q, -1. / 1307674368000);
-    s = nx__fma(s, q, 1. / 6227020800);
-    s = nx__fma(s, q, -1. / 39916800);
-    s = nx__fma(s, q, 1. / 362880);
-    s = nx__fma(s, q, -1. / 5040);
-    s = nx__fma(s, q, 1. / 120);
-    s = nx__fma(s, q, -1. / 6);
-    s = fabs(nx__fma(s * q, r, r)); /* sin(pi x)/pi */
-    double rest = nx_element_log(x < 0.5 ? product / s : product);
-    y = x < 0.5 ? rest - y : y - rest;
-    y = (from == 1) | (from == 2) ? 0 : y;
-    return fabsf(from) < INFINITY ? (float)y : from * from;
-}
-
 /* x to the power e, wrapping. A negative power of anything but 1 and -1 is 0. */
 NX_ELEMENT int64_t nx_int_pow(int64_t base, int64_t e) {
     uint64_t x = (uint64_t)base, y = 1;

@@ -15,8 +15,7 @@
     static inline float nx__value_##name##f(float a, float b) { return (float)nx__value_##name(a, b); }
 
 /* ---- gamma.c: the gamma function and its kin, the error function and its kin */
-double nx__value_lgamma(double x); /* of |gamma(x)| */
-static inline float nx__value_lgammaf(float x) { return nx_element_lgammaf(x); }
+NX__SPECIAL1(lgamma) /* of |gamma(x)| */
 NX__SPECIAL1(digamma)
 NX__SPECIAL2(zeta)      /* Hurwitz's, of x and q */
 NX__SPECIAL2(polygamma) /* of order n, a whole number >= 0, at x */
