@@ -103,20 +103,25 @@ NX_ELEMENT double nx_element_exp(double x) {
 }
 
 /* ---- log: x = 2^e (1 + f) with 1 + f in sqrt(1/2) .. sqrt(2) ---------------------------------------------- */
-NX_ELEMENT float nx_element_logf(float x) {
+/* log(1 + f) + e low */
+NX_ELEMENT float nx__log_partsf(float x, float low, float *e) {
     bool small = x < 0x1p-126f;
     uint32_t bits = nx__bits_of(small ? x * 0x1p25f : x);
     int32_t exponent = (int32_t)(bits - 0x3f3504f3) >> 23;
-    float f = nx__float_of(bits - ((uint32_t)exponent << 23)) - 1, e = (float)exponent - (small ? 25 : 0);
+    float f = nx__float_of(bits - ((uint32_t)exponent << 23)) - 1;
     float p = nx__fmaf(f, -0x1.38b4ccp-4f, 0x1.055b46p-3f), square = f * f;
+    *e = (float)exponent - (small ? 25 : 0);
     p = nx__fmaf(p, f, -0x1.0d8552p-3f);
     p = nx__fmaf(p, f, 0x1.22da22p-3f);
     p = nx__fmaf(p, f, -0x1.547244p-3f);
     p = nx__fmaf(p, f, 0x1.99a008p-3f);
     p = nx__fmaf(p, f, -0x1.000228p-2f);
     p = nx__fmaf(p, f, 0x1.555554p-2f);
-    p = nx__fmaf(p, square * f, e * 0x1.7f7d1cp-20f);
-    float y = nx__fmaf(e, 0x1.62e4p-1f, f + nx__fmaf(square, -0.5f, p));
+    p = nx__fmaf(p, square * f, *e * low);
+    return f + nx__fmaf(square, -0.5f, p);
+}
+NX_ELEMENT float nx_element_logf(float x) {
+    float e, rest = nx__log_partsf(x, 0x1.7f7d1cp-20f, &e), y = nx__fmaf(e, 0x1.62e4p-1f, rest);
     y = x < 0 ? NAN : y;
     y = x == 0 ? -INFINITY : y;
     return x < INFINITY ? y : x; /* NaN stays */
@@ -196,44 +201,56 @@ NX_ELEMENT double nx_element_erfinv(double x) {
     }
     return copysign(y, x);
 }
-/* Of floats: x p(w) with w = -log(1 - x^2); beyond 5 a polynomial in its root, beyond 16.7, where ndtri alone comes, another. */
-NX_ELEMENT float nx__erfinv_near(float w) {
-    float p = nx__fmaf(w, -0x1.2e0dp-27f, 0x1.daa6d8p-23f);
-    p = nx__fmaf(p, w, -0x1.0945cp-19f);
-    p = nx__fmaf(p, w, 0x1.0b4dc4p-18f);
-    p = nx__fmaf(p, w, 0x1.75d77p-15f);
-    p = nx__fmaf(p, w, -0x1.0b5934p-13f);
-    p = nx__fmaf(p, w, -0x1.31f5fep-9f);
-    p = nx__fmaf(p, w, 0x1.7a6d22p-7f);
-    p = nx__fmaf(p, w, 0x1.db2a0ep-3f);
-    return nx__fmaf(p, w, 0x1.c5bf8ap-1f);
+/* Of floats: x p(w) with w = -log(1 - x^2); beyond 5 a polynomial in its root, beyond 16.7, where ndtri alone comes, another.
+ * e^(y^2) of the derivative magnifies what is lost, so what the last steps round off is added: `rest` of w, of its root, of p. */
+NX_ELEMENT float nx__erfinv_near(float w, float *rest) {
+    float p = nx__fmaf(w, -0x1.333982p-27f, 0x1.e1fed4p-23f);
+    p = nx__fmaf(p, w, -0x1.0d9f76p-19f);
+    p = nx__fmaf(p, w, 0x1.16726p-18f);
+    p = nx__fmaf(p, w, 0x1.71abap-15f);
+    p = nx__fmaf(p, w, -0x1.098198p-13f);
+    p = nx__fmaf(p, w, -0x1.32136ep-9f);
+    p = nx__fmaf(p, w, 0x1.7a70dap-7f);
+    p = nx__fmaf(p, w, 0x1.db2a04p-3f);
+    float last = p * w, y = last + 0x1.c5bf8ap-1f;
+    *rest = ((0x1.c5bf8ap-1f - y) + last) + nx__fmaf(p, w, -last) + nx__fmaf(p, *rest, -0x1.eb0106p-26f);
+    return y;
 }
-NX_ELEMENT float nx__erfinv_far(float w) {
-    float t = sqrtf(w) - 3.125f, p = nx__fmaf(t, 0x1.e54614p-14f, -0x1.783c5cp-13f);
-    p = nx__fmaf(p, t, -0x1.3be362p-12f);
-    p = nx__fmaf(p, t, 0x1.59c16ap-10f);
-    p = nx__fmaf(p, t, -0x1.4bf16ap-9f);
-    p = nx__fmaf(p, t, 0x1.ef2e9cp-9f);
-    p = nx__fmaf(p, t, -0x1.5b442p-8f);
-    p = nx__fmaf(p, t, 0x1.ce0016p-8f);
+NX_ELEMENT float nx__erfinv_far(float w, float *rest) {
+    float root = sqrtf(w), t = root - 3.125f;
+    float half = nx__fmaf(nx__fmaf(t, 0.0164f, -0.0512f), t, 0.16f); /* of 1/root, to two digits */
+    float p = nx__fmaf(t, 0x1.eb499cp-14f, -0x1.79e20ap-13f);
+    p = nx__fmaf(p, t, -0x1.3e9a52p-12f);
+    p = nx__fmaf(p, t, 0x1.5a1346p-10f);
+    p = nx__fmaf(p, t, -0x1.4bbcfep-9f);
+    p = nx__fmaf(p, t, 0x1.ef1adcp-9f);
+    p = nx__fmaf(p, t, -0x1.5b4ap-8f);
+    p = nx__fmaf(p, t, 0x1.ce019ap-8f);
     p = nx__fmaf(p, t, 0x1.00f3b4p+0f);
-    return nx__fmaf(p, t, 0x1.7aaa3cp+1f);
+    float last = p * t, y = last + 0x1.7aaa3cp+1f;
+    *rest = ((0x1.7aaa3cp+1f - y) + last) + nx__fmaf(p, t, -last) + nx__fmaf(nx__fmaf(-root, root, w) + *rest, half, -0x1.6247aep-26f);
+    return y;
 }
 NX_ELEMENT float nx_element_erfinvf(float x) {
-    float a = fabsf(x), w = -nx_element_logf((1 - a) * (1 + a)), y = x * (w < 5 ? nx__erfinv_near(w) : nx__erfinv_far(w));
+    float a = fabsf(x), e, tail = nx__log_partsf((1 - a) * (1 + a), 0x1.7f7d1cp-20f, &e);
+    float w = -nx__fmaf(e, 0x1.62e4p-1f, tail), near_rest = (-e * 0x1.62e4p-1f - w) - tail, far_rest = near_rest;
+    float near = nx__erfinv_near(w, &near_rest), far = nx__erfinv_far(w, &far_rest);
+    float p = w < 5 ? near : far, rest = w < 5 ? near_rest : far_rest, y = x * p;
+    y += nx__fmaf(x, p, -y) + x * rest;
+    y = a < 1 ? y : NAN;
     return a == 1 ? copysignf(INFINITY, x) : y;
 }
 /* The number below which a normal one lies with the chance p: less the root of 2 times erfinv(1 - 2p). */
 NX_ELEMENT float nx_element_ndtrif(float p) {
-    float w = -nx_element_logf(4 * p * (1 - p)), t = sqrtf(w) - 0x1.c8b714p+2f, q = nx__fmaf(t, -0x1.8d7932p-24f, 0x1.e0056p-22f);
+    float rest = 0, w = -nx_element_logf(4 * p * (1 - p)), t = sqrtf(w) - 0x1.c8b714p+2f, q = nx__fmaf(t, -0x1.8d7932p-24f, 0x1.e0056p-22f);
     q = nx__fmaf(q, t, -0x1.daa924p-21f);
     q = nx__fmaf(q, t, 0x1.06a2c4p-18f);
     q = nx__fmaf(q, t, 0x1.f41e5cp-18f);
     q = nx__fmaf(q, t, -0x1.0a0188p-11f);
     q = nx__fmaf(q, t, 0x1.022a52p+0f);
     q = nx__fmaf(q, t, 0x1.c0681cp+2f);
-    q = w < 16.7f ? nx__erfinv_far(w) : q;
-    q = w < 5 ? nx__erfinv_near(w) : q;
+    q = w < 16.7f ? nx__erfinv_far(w, &rest) : q;
+    q = w < 5 ? nx__erfinv_near(w, &rest) : q;
     float y = (2 * p - 1) * (0x1.6a09e6p+0f * q);
     return p == 0 ? -INFINITY : p == 1 ? INFINITY : y;
 }
