@@ -9,14 +9,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from gen.check import check_world  # noqa: E402
 from gen.model import World  # noqa: E402
+from gen.read import read  # noqa: E402
 from gen.write_all import write_all  # noqa: E402
 from gen.write_text import describe, ops_txt  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def read_folder(folder):
+    root = Path(folder).resolve().parent
+    paths = sorted(Path(folder).resolve().rglob("*.op"))
+    return [read(str(path.relative_to(root)), path.read_text(encoding="utf-8")) for path in paths]
+
+
 def load(folder):
-    world = World(sorted(Path(folder).rglob("*.op")), Path(folder).resolve().parent)
+    world = World(read_folder(folder))
     if not world.problems:
         check_world(world)
     return world
@@ -37,7 +44,7 @@ def main(argv=None):
     world = load(args.ops)
     files = None
     if not world.problems:
-        files = write_all(world, Path(args.ops), getattr(args, "levels", "base:all").split(","))
+        files = write_all(world, getattr(args, "levels", "base:all").split(","))
     if world.problems:
         print(world.show_problems(), file=sys.stderr)
         return 1

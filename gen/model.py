@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gen.derive import derive
-from gen.read import read
 from gen.syntax import At, Expr, Param, Problem, Type
 
 TABLE = Path(__file__).resolve().parent.parent / "include" / "narthex" / "dtypes.def"
@@ -31,6 +30,26 @@ class Dtype:
         kind = KINDS[self.category]
         return "u" if kind == "i" and self.compute is None else kind
 
+    @property
+    def bits(self):
+        """Of an element in memory: its name says it, but for bool."""
+        return int((re.search(r"\d+", self.name) or ["8"])[0])
+
+    @property
+    def computes_signed(self):
+        """The C type in which values of it compare as they should: signed integers compute unsigned, and wrap."""
+        return self.compute.removeprefix("u") if self.category == "SIGNED" else self.compute
+
+    @property
+    def limits(self):
+        """The smallest and the largest value of an integer or a bool, as C says them."""
+        if self.category == "BOOL":
+            return 0, 1
+        if self.category == "UNSIGNED":
+            return 0, f"UINT{self.bits}_MAX" if self.bits > 16 else 2**self.bits - 1
+        half = 2 ** (self.bits - 1)
+        return (f"INT{self.bits}_MIN", f"INT{self.bits}_MAX") if self.bits > 16 else (-half, half - 1)
+
 
 def read_dtypes():
     rows = re.findall(r"^NX_DTYPE_ROW\(([^)]*)\)", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
@@ -44,7 +63,7 @@ DTYPES = [(t.code, t.name, t.c, t.kind) for t in TYPES.values()]  # in the order
 DTYPE_CODE = {name: code for code, name, _, _ in DTYPES}
 WORDS = {"bool": "b", "int": "i", "float": "f", "complex": "c", "unsigned": "u", "float8": "8"}
 CLASSES = {word: [n for _, n, _, k in DTYPES if k == kind] for word, kind in WORDS.items()}
-CLASSES["half"] = ["float16", "bfloat16"]
+CLASSES["half"] = [t.name for t in TYPES.values() if t.kind == "f" and t.compute != t.c]
 CLASSES["number"] = CLASSES["int"] + CLASSES["float"]
 CLASSES["all"] = CLASSES["bool"] + CLASSES["number"]
 CLASSES["any"] = list(TYPES)
@@ -324,14 +343,14 @@ def make_siblings(entry):
 
 
 class World:
-    """All entries of a folder, and what they share."""
+    """All entries of some files that were read, and what they share."""
 
-    def __init__(self, paths, root):
+    def __init__(self, files):
         self.files, self.problems = [], []
         self.entries, self.functions, self.groups, self.siblings, self.forms, self.prims = [], {}, {}, [], {}, {}
-        for path in sorted(paths):
-            shown = str(Path(path).relative_to(root)) if Path(path).is_relative_to(root) else str(path)
-            self.add(read(shown, Path(path).read_text(encoding="utf-8")))
+        self.callable = {}  # the forms that a formula may mean, by base name: no out forms
+        for file in files:
+            self.add(file)
         if not self.problems:
             for entry in self.entries:
                 self.expand(entry)
@@ -359,14 +378,15 @@ class World:
                 if form.name in self.forms:
                     self.problems.append(Problem(sibling.at, f"operator '{form.name}' is defined twice"))
                 self.forms[form.name] = form
+                if form.variant != "out":
+                    self.callable.setdefault(form.base, []).append(form)
 
     def all_forms(self):
         """In the order of ops.txt."""
         return [self.forms[name] for name in sorted(self.forms)]
 
     def overloads(self, base):
-        """Forms that a formula may mean by a base name: no out forms."""
-        return [f for f in self.forms.values() if f.base == base and f.variant != "out"]
+        return self.callable.get(base, [])
 
     def show_problems(self):
         lines = {file.path: file.lines for file in self.files}

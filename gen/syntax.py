@@ -5,10 +5,10 @@ them into C. Every part knows where it stands (`at`), so that a later stage can 
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class At:
+class At(NamedTuple):
     """A place in a file: line and column count from 1."""
 
     path: str
@@ -32,8 +32,7 @@ class Problem(Exception):
         return f"{head}\n{source_lines[self.at.line - 1]}\n{' ' * (self.at.column - 1)}^"
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     kind: str  # name number string punct end
     text: str
     at: At

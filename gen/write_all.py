@@ -13,7 +13,7 @@ from gen.write_loops import (
     write_reduce,
     write_reduce_table,
 )
-from gen.write_python import shape_sets, write_cases, write_functions, write_stubs
+from gen.write_python import write_functions, write_stubs
 from gen.write_rules import RULES, Source, write_backward, write_compose, write_kernels, write_meta
 from gen.write_tables import param_row, write_def, write_derivative, write_register, write_wrappers
 
@@ -118,16 +118,23 @@ def kernels_header(prototypes):
     return "\n".join(lines + ["", "#endif", ""])
 
 
-def write_all(world, ops_folder, levels):
-    files, facts = Files(), {}
-    for sibling in world.siblings:
+def write_siblings(world, siblings, files, levels):
+    """What the table row of each mentions, by name; problems join the world's."""
+    facts = {}
+    for sibling in siblings:
         try:
             facts[sibling.name] = write_sibling(world, sibling, files, levels)
         except Problem as problem:
             world.problems.append(problem if problem.at.path else Problem(sibling.at, problem.message))
+    return facts
+
+
+def write_all(world, levels):
+    files = Files()
+    facts = write_siblings(world, world.siblings, files, levels)
     if world.problems:
         return None
-    world.facts, world.shape_sets = facts, shape_sets(ops_folder)
+    world.facts = facts
     forms = world.all_forms()
     tables = files.tables
     for form in forms:
@@ -150,7 +157,6 @@ def write_all(world, ops_folder, levels):
     found["rules.h"] = RULES_HEAD + "\n".join(sorted(files.declared)) + "\n\n#endif\n"
     found["kernels.h"] = kernels_header(files.prototypes)
     found["functions.c"] = write_functions(world)
-    found["cases.json"] = write_cases(world)
     found["_C_ops.pyi"] = write_stubs(world)
     return found
 

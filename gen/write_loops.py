@@ -5,7 +5,7 @@ symbols. Each loop is written for one dtype: integers wrap (they compute unsigne
 has `or` for + and `and` for *. Contiguous operands have a loop of their own, which the compiler turns into vectors."""
 
 from gen.expr import Body, scope_of
-from gen.model import CLASSES, COMPUTE, DTYPES, SHORT, admitted
+from gen.model import CLASSES, COMPUTE, DTYPES, SHORT, TYPES, admitted
 from gen.read import COMPARE
 from gen.syntax import Expr, Problem
 from gen.values import Value, c_string, constant
@@ -72,17 +72,15 @@ class Element:
             return "-INFINITY" if word == "lowest" else "INFINITY"
         if self.is_complex:
             return None
-        low, high = {"bool": (0, 1), "uint8": (0, 255), "int8": (-128, 127), "int16": (-32768, 32767),
-                     "int32": ("INT32_MIN", "INT32_MAX"), "int64": ("INT64_MIN", "INT64_MAX")}[self.dtype]
-        return f"({self.type}){low if word == 'lowest' else high}"
+        return f"({self.type}){TYPES[self.dtype].limits[word == 'highest']}"
 
     def text_number(self, expr):
         return self.number(expr.value)
 
     def signed(self, text):
         """An integer as what its dtype says, in 64 bits."""
-        narrow = {"uint8": "uint8_t", "bool": "uint8_t", "int64": "int64_t"}.get(self.dtype, "int32_t")
-        return f"(int64_t)({narrow}){text}"
+        known = TYPES[self.dtype]
+        return f"(int64_t)({known.computes_signed if known.category == 'SIGNED' else known.c}){text}"
 
     def text_const(self, expr):
         if not (self.is_float or self.is_complex) or expr.value in ("None", "True", "False"):
@@ -110,8 +108,7 @@ class Element:
         if self.is_complex and word not in ("and", "or"):
             return self.complex_binary(expr, a, b)
         if word in COMPARE:
-            signed = {"uint32_t": "int32_t", "uint64_t": "int64_t"}.get(self.type, self.type)
-            signed = "uint32_t" if self.dtype == "uint8" else signed
+            signed = TYPES[self.dtype].computes_signed
             return f"(({signed}){a} {word} ({signed}){b})"
         if word in ("and", "or"):
             return f"({a} {'&&' if word == 'and' else '||'} {b})"
@@ -190,8 +187,7 @@ class Element:
         if self.is_float:
             return f"nx_{expr.value}{'' if self.type == 'double' else 'f'}({', '.join(args)})"
         if expr.value in SHIFTS:
-            bits = {"int8": 8, "uint8": 8, "int16": 16, "int32": 32, "int64": 64}[self.dtype]
-            return f"({self.type})nx_int_{expr.value}({', '.join(map(self.signed, args))}, {bits})"
+            return f"({self.type})nx_int_{expr.value}({', '.join(map(self.signed, args))}, {TYPES[self.dtype].bits})"
         return f"({self.type})nx_int_{expr.value}({', '.join(map(self.signed, args))})"
 
     def extreme(self, word, expr):
@@ -498,8 +494,7 @@ def write_reduce(world, sibling, add, header):
 
 def fold(world, name, dtype, c_type, inner, state, initial, step, done):
     compute = COMPUTE[inner]
-    width = 64 // {"uint8_t": 1, "float": 4, "double": 8, "uint64_t": 8, "float _Complex": 8,
-                   "double _Complex": 16}[compute]
+    width = 512 // next(t.bits for t in TYPES.values() if t.c == compute)
     start = Element(world, inner, {}).text(initial)
 
     def apply(a, x):
@@ -625,7 +620,7 @@ def cost(world, expr):
 def likes_floats(world, sibling):
     """Whether operands of one floating dtype give one result of it without a check that could fail."""
     entry, result = sibling.entry, sibling.entry.results[0]
-    floats = {"float16", "bfloat16", "float32", "float64"}
+    floats = set(CLASSES["float"])
     keeps = result.dtype is None or (result.dtype.op == "call" and result.dtype.value == "real")
     if len(entry.results) != 1 or result.kind != "T" or not keeps or result.contiguous:
         return False

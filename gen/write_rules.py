@@ -15,7 +15,7 @@ TYPE_VALUE = {"int64_if_int": "nx_is_differentiable({0}) ? {0} : NX_I64",
               "int64_if_bool": "{0} == NX_BOOL ? NX_I64 : {0}",
               "float": "nx_is_differentiable({0}) ? {0} : nx_default_dtype()", "real": "nx_dtype_real({0})",
               "complex": "nx_dtype_complex({0})",
-              "wide": "{0} == NX_F16 || {0} == NX_BF16 ? NX_F32 : {0}"}
+              "wide": " || ".join(f"{{0}} == NX_{DTYPE_CODE[half]}" for half in CLASSES["half"]) + " ? NX_F32 : {0}"}
 
 
 class Source:

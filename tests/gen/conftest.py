@@ -22,6 +22,6 @@ def root():
 def world():
     """The entries of ops/, read, checked and written."""
     world = load(ROOT / "ops")
-    world.files_written = write_all(world, ROOT / "ops", LEVELS) if not world.problems else None
+    world.files_written = write_all(world, LEVELS) if not world.problems else None
     assert not world.problems, world.show_problems()
     return world

@@ -1,37 +1,44 @@
 """The reader and the checker of .op files: what they take, and what they refuse with which words at which place."""
 
 import random
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from gen.check import check_world
+from gen.main import read_folder
 from gen.model import World
 from gen.read import read
 from gen.syntax import tokenize
-from gen.write_all import write_all
+from gen.write_all import Files, write_siblings
 
-ATTENTION = Path(__file__).resolve().parent.parent.parent / "ops/matrix/attention.op"
+ROOT = Path(__file__).resolve().parent.parent.parent
+ATTENTION = ROOT / "ops/matrix/attention.op"
 
 HEAD = "op f(self: T, other: T) -> T\n"
 GOOD = HEAD + "  point  self + other\n  grad   self: g; other: g\n  forms  function\n  cases  shapes broadcast\n"
 
 
-def problems(tmp_path, text, write=True):
-    """Texts of all problems of one file, with the helpers and operators of ops/ beside it."""
-    ops = Path(__file__).resolve().parent.parent.parent / "ops"
-    path = tmp_path / "x.op"
-    path.write_text(text, encoding="utf-8")
-    world = World([path, *ops.rglob("*.op")], tmp_path)
+@cache
+def ops():
+    """The helpers and operators that an entry may name."""
+    return read_folder(ROOT / "ops")
+
+
+def problems(text, write=True):
+    """Texts of all problems of one file with ops/ beside it; its entries alone are checked and written."""
+    world = World([read("x.op", text), *ops()])
+    mine = [sibling for sibling in world.siblings if sibling.at.path == "x.op"]
     if not world.problems:
         check_world(world)
     if write and not world.problems:
-        write_all(world, ops, ["base"])
+        write_siblings(world, mine, Files(), ["base"])
     return world.show_problems()
 
 
-def test_a_good_entry_passes(tmp_path):
-    assert problems(tmp_path, GOOD) == ""
+def test_a_good_entry_passes():
+    assert problems(GOOD) == ""
 
 
 @pytest.mark.parametrize(
@@ -126,19 +133,19 @@ def test_a_good_entry_passes(tmp_path):
         ("#" + "x" * 120 + "\n" + GOOD, "x.op:1:111: error: the line has 121 columns, 110 are allowed"),
     ],
 )
-def test_refused(tmp_path, text, expected):
-    assert expected in problems(tmp_path, text)
+def test_refused(text, expected):
+    assert expected in problems(text)
 
 
-def test_error_shows_line_and_caret(tmp_path):
-    shown = problems(tmp_path, HEAD + "  point  self + othr\n  grad   self: g; other: g\n  cases  shapes broadcast\n")
+def test_error_shows_line_and_caret():
+    shown = problems(HEAD + "  point  self + othr\n  grad   self: g; other: g\n  cases  shapes broadcast\n")
     _, line, caret = shown.split("\n")[:3]
     assert line == "  point  self + othr" and caret == " " * 16 + "^"
 
 
-def test_all_problems_are_shown_up_to_twenty(tmp_path):
+def test_all_problems_are_shown_up_to_twenty():
     text = "".join(f"op f{k}(self: T) -> T\n  pint  self\n" for k in range(25))
-    shown = problems(tmp_path, text)
+    shown = problems(text)
     assert shown.count("error:") == 20 and shown.endswith("... and 5 more")
 
 

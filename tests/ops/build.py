@@ -5,10 +5,6 @@ Each side gets memory of its own with the same numbers, sizes, strides and offse
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,21 +13,16 @@ import narthex as nt
 import torch
 from narthex import _C
 
+from tests.ops.case_list import all_cases
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SPECIAL = [float("inf"), float("-inf"), float("nan"), -0.0, 0.0, 1e-40, 3e38, -1.5]
 
 
 @cache
 def cases() -> list[dict[str, Any]]:
-    """What the entries of ops/ list: as the build wrote it, where it is newer than what it was made of."""
-    built, installed = ROOT / "build/release/gen/cases.json", ROOT / ".venv/narthex.done"
-    sources = [*ROOT.glob("ops/**/*.op"), *ROOT.glob("gen/*.py")]
-    if built.exists() and installed.exists():
-        if installed.stat().st_mtime > max(path.stat().st_mtime for path in sources):
-            return json.loads(built.read_text())
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "gen.main", "generate", "--out", folder], cwd=ROOT, check=True)
-        return json.loads((Path(folder) / "cases.json").read_text())
+    """What the entries of ops/ list."""
+    return all_cases(ROOT / "ops")
 
 
 def name_of(case: dict[str, Any]) -> str:
