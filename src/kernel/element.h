@@ -235,10 +235,10 @@ NX_ELEMENT float nx_element_erfinvf(float x) {
     float a = fabsf(x), e, tail = nx__log_partsf((1 - a) * (1 + a), 0x1.7f7d1cp-20f, &e);
     float w = -nx__fmaf(e, 0x1.62e4p-1f, tail), near_rest = (-e * 0x1.62e4p-1f - w) - tail, far_rest = near_rest;
     float near = nx__erfinv_near(w, &near_rest), far = nx__erfinv_far(w, &far_rest);
-    float p = w < 5 ? near : far, rest = w < 5 ? near_rest : far_rest, y = x * p;
-    y += nx__fmaf(x, p, -y) + x * rest;
+    float p = w < 5 ? near : far, rest = w < 5 ? near_rest : far_rest, y = a * p;
+    y += nx__fmaf(a, p, -y) + a * rest;
     y = a < 1 ? y : NAN;
-    return a == 1 ? copysignf(INFINITY, x) : y;
+    return copysignf(a == 1 ? INFINITY : y, x);
 }
 /* The number below which a normal one lies with the chance p: less the root of 2 times erfinv(1 - 2p). */
 NX_ELEMENT float nx_element_ndtrif(float p) {
