@@ -155,17 +155,17 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
     return done;
 }
 
-static void fill_frame(nxpy_segment *segment, nxpy_frame *frame, const nxpy_view *view, PyObject **made) {
+static void fill_frame(nxpy_segment *segment, nxpy_frame *frame, nxpy_view *view, PyObject **made) {
     int before = view->n_locals + nxpy_frame_depth(frame), after = view->n_locals + segment->depth;
     PyObject **old = made; /* changes places with the new values */
-    for (int k = before; k < after; k++) view->locals[k] = NULL;
+    for (int k = before; k < after; k++) nxpy_value_set(view, k, NULL);
     for (int k = 0; k < segment->n_returned; k++) {
-        PyObject **place = &view->locals[segment->targets[k]], *was = *place;
-        *place = made[k];
+        PyObject *was = nxpy_value(view, segment->targets[k]);
+        nxpy_value_set(view, segment->targets[k], made[k]);
         old[k] = was;
     }
     nxpy_frame_set(frame, segment->first, segment->depth);
-    for (int k = after; k < before; k++) Py_CLEAR(view->locals[k]);
+    for (int k = after; k < before; k++) nxpy_value_put(view, k, NULL);
     for (int k = 0; k < segment->n_returned; k++) Py_XDECREF(old[k]);
 }
 
@@ -212,7 +212,7 @@ static int fit_one(drive_state *drive, nxpy_point *point) {
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
         if (segment->guards.n_slots > drive->n_values) continue; /* added meanwhile */
-        if (!segment->fitted || !nxpy_guards_hold(&segment->guards, drive->view.locals, drive->values)) continue;
+        if (!segment->fitted || !nxpy_guards_hold(&segment->guards, nxpy_values(&drive->view), drive->values)) continue;
         if (nxpy__fit_find(segment, drive->values) != 0) continue;
         if (segment->n_made >= NXPY_MAX_NUMBER_FITS) return give_up(drive, point); /* compiling at every call gains nothing */
         nxpy__hook_hold(false); /* the backend runs as it would without us */
@@ -227,21 +227,21 @@ static int fit_one(drive_state *drive, nxpy_point *point) {
  * is none; -1: an exception. */
 static int look_up(drive_state *drive, nxpy_point *point, nxpy_segment **out) {
     if (make_room(drive, point->n_slots) < 0) return -1;
-    if ((*out = nxpy__point_find(point, drive->view.locals, drive->values))) return 1;
+    if ((*out = nxpy__point_find(point, nxpy_values(&drive->view), drive->values))) return 1;
     int fitted = fit_one(drive, point);
     if (fitted != 1) return fitted;
     if (make_room(drive, point->n_slots) < 0) return -1;
-    return (*out = nxpy__point_find(point, drive->view.locals, drive->values)) != NULL;
+    return (*out = nxpy__point_find(point, nxpy_values(&drive->view), drive->values)) != NULL;
 }
 
 /* Tells why the newest segment does not hold. 0, or -1 with an exception. */
 static int tell_reason(drive_state *drive, nxpy_point *point) {
     const nxpy_segment *newest = point->segments.at[0];
     nxpy_guards *guards = &point->segments.at[0]->guards;
-    int row = nxpy_guards_check(guards, drive->view.locals, drive->values);
+    int row = nxpy_guards_check(guards, nxpy_values(&drive->view), drive->values);
     const nxpy_fit *fit = newest->n_fits ? newest->fits[0] : NULL;
     PyObject *why = row < 0 && fit ? fit->why : NULL; /* the guards hold: a check of a size failed */
-    PyObject *reason = row >= 0 ? nxpy_guards_explain(guards, row, drive->view.locals)
+    PyObject *reason = row >= 0 ? nxpy_guards_explain(guards, row, nxpy_values(&drive->view))
                        : why    ? Py_NewRef(why)
                                 : PyUnicode_FromString("?");
     int done = reason ? PyList_Append(drive->owner->recompiles, reason) : -1;
@@ -275,7 +275,7 @@ static int trace_here(drive_state *drive, nxpy_point *point) {
         return 0;
     }
     if (make_room(drive, made->guards.n_slots) < 0) return nxpy__segment_free(made), -1;
-    bool stable = nxpy_guards_check(&made->guards, drive->view.locals, drive->values) < 0;
+    bool stable = nxpy_guards_check(&made->guards, nxpy_values(&drive->view), drive->values) < 0;
     if (stable && !nxpy__numbers_are_traced(made, drive->values)) { /* it was written by a way that the trace does not know */
         point->dead = true;
         return nxpy__segment_free(made), 0;

@@ -24,15 +24,15 @@ static int copy_frame(nxpy_loop *loop, frame_copy *out) {
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
-    for (int k = 0; k < out->n; k++) out->values[k] = Py_XNewRef(loop->view.locals[k]);
+    for (int k = 0; k < out->n; k++) out->values[k] = Py_XNewRef(nxpy_value(&loop->view, k));
     return 0;
 }
 
 static void restore_frame(nxpy_loop *loop, frame_copy *copy) {
     int now = loop->view.n_locals + nxpy_frame_depth(loop->frame);
     for (int k = 0; k < now || k < copy->n; k++) {
-        PyObject *old = k < now ? loop->view.locals[k] : NULL;
-        loop->view.locals[k] = k < copy->n ? copy->values[k] : NULL; /* the copy's reference moves */
+        PyObject *old = k < now ? nxpy_value(&loop->view, k) : NULL;
+        nxpy_value_set(&loop->view, k, k < copy->n ? copy->values[k] : NULL); /* the copy's reference moves */
         Py_XDECREF(old);
     }
     nxpy_frame_set(loop->frame, copy->next, copy->depth);
@@ -135,13 +135,13 @@ static bool inputs_share_memory(const nxpy_trace *trace, const frame_copy *copy)
 /* At a break: which places of the frame get a new value. 1, 0 (cannot be made again), -1. */
 static int add_targets(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, nxpy_results *results) {
     nxpy_segment *segment = trace->segment;
-    int n = (int)(loop->top - loop->view.locals), n_targets = 0;
+    int n = loop->view.n_locals + loop->depth, n_targets = 0;
     if (!(segment->targets = nx_alloc(sizeof(int) * (size_t)(n + 1)))) {
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
     for (int k = 0; k < n; k++) {
-        PyObject *value = loop->view.locals[k];
+        PyObject *value = nxpy_value(&loop->view, k);
         if (k < loop->view.n_locals && !copy->written[k]) continue; /* not: the same object, which may be by chance */
         segment->targets[n_targets++] = k;
         int done = nxpy__recipe_add(trace, &segment->recipe, results, value);
@@ -155,7 +155,7 @@ static void set_break(nxpy_trace *trace, nxpy_loop *loop) {
     segment->why = trace->stop;
     segment->enters = trace->stop_enters;
     segment->first = loop->in.start;
-    segment->depth = (int)(loop->top - loop->view.locals) - loop->view.n_locals;
+    segment->depth = loop->depth;
     segment->last = loop->in.next;
 }
 
@@ -314,7 +314,8 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     note_autocast(trace, segment);
     if (!state_is_makeable(trace)) return 0;
     if (!returned) set_break(trace, loop);
-    int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, loop->top[-1]) : add_targets(trace, loop, copy, &results);
+    int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, nxpy_value(&loop->view, loop->view.n_locals + loop->depth - 1))
+                        : add_targets(trace, loop, copy, &results);
     segment->n_returned = segment->recipe.n_values;
     if (done == 1) done = nxpy__effects_finish(trace, &results);
     bool mutates = done == 1 && graph_mutates(trace->graph);
@@ -370,7 +371,7 @@ static int unsupported(nxpy_trace *trace) {
 /* The stack's values that are there already: constants are guarded at once, the others when they are used. */
 static int fetch_stack(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy) {
     for (int k = loop->view.n_locals; k < copy->n; k++) {
-        if (!copy->values[k] || nxpy_symnumber_check(loop->view.locals[k])) continue;
+        if (!copy->values[k] || nxpy_symnumber_check(nxpy_value(&loop->view, k))) continue;
         PyObject *name = PyUnicode_FromFormat("___stack%d", k - loop->view.n_locals);
         int done = name ? nxpy__fetch(trace, NXPY_ROW_ROOT, -1, name, NULL, k, copy->values[k]) : -1;
         Py_XDECREF(name);
@@ -395,7 +396,7 @@ static int open_numbers(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy) {
         Py_XDECREF(name);
         if (done < 0) return -1;
         if (value == copy->values[k]) continue;
-        Py_SETREF(loop->view.locals[k], Py_NewRef(value));
+        nxpy_value_put(&loop->view, k, Py_NewRef(value));
         if (is_local) copy->written[k] = true;
     }
     return 0;

@@ -8,7 +8,7 @@
 #include <Python.h>
 #include <stdbool.h>
 
-#include "cpython/version.h" /* nxpy_lines, and what is read at every call: of pyNNN.h or none.h */
+#include "cpython/version.h" /* nxpy_lines, nxpy_slot, and what is read at every call: of pyNNN.h or none.h */
 
 typedef struct _PyInterpreterFrame nxpy_frame;
 typedef PyObject *nxpy_eval_fn(PyThreadState *thread, nxpy_frame *frame, int throwing);
@@ -30,11 +30,21 @@ typedef struct nxpy_view {
     PyCodeObject *code;
     PyFunctionObject *function;
     PyObject *globals, *builtins;
-    PyObject **locals;   /* locals, cells and free variables, then the stack */
+    nxpy_slot *slots;    /* locals, cells and free variables, then the stack; only the functions below look into them */
     int n_locals;
     int n_units;         /* length of the code in code units */
 } nxpy_view;
 void nxpy_frame_view(nxpy_frame *frame, nxpy_view *out);
+/* Value number k; lent, NULL when there is none. Setting takes the new value and forgets the old one, putting lets it go. */
+static inline PyObject *nxpy_value(const nxpy_view *view, int k) { return nxpy_slot_get(&view->slots[k]); }
+static inline void nxpy_value_set(nxpy_view *view, int k, PyObject *value) { nxpy_slot_set(&view->slots[k], value); }
+static inline void nxpy_value_put(nxpy_view *view, int k, PyObject *value) {
+    PyObject *old = nxpy_value(view, k);
+    nxpy_value_set(view, k, value);
+    Py_XDECREF(old);
+}
+/* All values as guards read them; lent until the frame goes on. */
+static inline PyObject *const *nxpy_values(const nxpy_view *view) { return nxpy_slots_read(view->slots); }
 PyFunctionObject *nxpy_frame_function(nxpy_frame *frame);
 int nxpy_frame_next(nxpy_frame *frame);                  /* code unit of the next instruction */
 int nxpy_frame_depth(nxpy_frame *frame);                 /* values on the stack */

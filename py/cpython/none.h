@@ -1,6 +1,11 @@
 /* A CPython that capture does not know: what is read at every call. */
 typedef struct nxpy_lines { bool ready; } nxpy_lines;
 
+typedef struct nxpy_slot { void *nothing; } nxpy_slot;
+static inline PyObject *nxpy_slot_get(const nxpy_slot *slot) { return NULL; }
+static inline void nxpy_slot_set(nxpy_slot *slot, PyObject *value) {}
+static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots) { return NULL; }
+
 /* Never the same number twice: nothing that hangs on one is found again. */
 static inline uint64_t nxpy_dict_version(PyObject *dict) {
     static uint64_t last;

@@ -1,6 +1,12 @@
 /* CPython 3.11: what is read at every call. */
 typedef struct nxpy_lines { PyCodeAddressRange range; bool ready; } nxpy_lines;
 
+/* One value of a frame. */
+typedef struct nxpy_slot { PyObject *value; } nxpy_slot;
+static inline PyObject *nxpy_slot_get(const nxpy_slot *slot) { return slot->value; }
+static inline void nxpy_slot_set(nxpy_slot *slot, PyObject *value) { slot->value = value; }
+static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots) { return (PyObject *const *)slots; }
+
 /* Another number whenever the dict has changed. */
 static inline uint64_t nxpy_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
 /* Lent; NULL, maybe with an exception. */

@@ -530,22 +530,22 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
 /* ---- the instructions -------------------------------------------------------------------------------------------------- */
 int op_store_attr(nxpy_loop *loop, int arg) {
     PyObject *object = USE(1);
-    PyObject *value = object ? loop->top[-2] : NULL;
+    PyObject *value = object ? nxpy__at(loop, 2) : NULL;
     if (!object || nxpy__store_attribute(loop, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), value) < 0) return -1;
-    for (int k = 0; k < 2; k++) Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 2);
     return 0;
 }
 
 int op_delete_attr(nxpy_loop *loop, int arg) {
     PyObject *object = USE(1);
     if (!object || nxpy__store_attribute(loop, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), NULL) < 0) return -1;
-    Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 1);
     return 0;
 }
 
 int op_store_global(nxpy_loop *loop, int arg) {
     PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg);
-    if (nxpy__write_global(loop->trace, loop->view.globals, name, loop->top[-1]) < 0) return -1;
-    Py_DECREF(*--loop->top);
+    if (nxpy__write_global(loop->trace, loop->view.globals, name, nxpy__at(loop, 1)) < 0) return -1;
+    nxpy__drop(loop, 1);
     return 0;
 }

@@ -388,10 +388,16 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
 
 /* ---- the instructions ----------------------------------------------------------------------------------------------------- */
 int op_call(nxpy_loop *loop, int arg) {
-    bool is_method = loop->top[-arg - 2] != NULL;
+    bool is_method = nxpy__at(loop, arg + 2) != NULL;
     PyObject *kw_names = loop->in.flag ? PyTuple_GET_ITEM(loop->view.code->co_consts, loop->in.flag - 1) : NULL;
-    PyObject *function = loop->top[is_method ? -arg - 2 : -arg - 1];
-    PyObject *result = nxpy__call(loop, function, loop->top - arg - is_method, arg + is_method, kw_names);
+    PyObject *function = nxpy__at(loop, arg + 1 + is_method);
+    int n = arg + is_method;
+    PyObject *local[16], **args = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *args * (size_t)n), *result;
+    if (!args) return nxpy_raise(NX_NO_MEMORY), nxpy__stop_error(loop->trace);
+    for (int k = 0; k < n; k++) args[k] = Py_NewRef(nxpy__at(loop, n - k));
+    result = nxpy__call(loop, function, args, n, kw_names);
+    for (int k = 0; k < n; k++) Py_DECREF(args[k]);
+    if (args != local) nx_free(args);
     return result ? nxpy__finish(loop, arg + 2, result) : nxpy__stop_error(loop->trace);
 }
 
@@ -403,14 +409,14 @@ int op_call_function_ex(nxpy_loop *loop, int arg) {
     if (!PyTuple_CheckExact(args)) {
         PyObject *tuple = nxpy__sequence(loop, args, true);
         if (!tuple) return nxpy__stop_error(trace);
-        Py_SETREF(loop->top[-1 - has_dict], tuple);
+        nxpy__put(loop, 1 + has_dict, tuple);
         args = tuple;
     }
     if (keywords && !PyDict_CheckExact(keywords)) {
         return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "arguments from %.200s", Py_TYPE(keywords)->tp_name);
     }
     if (nxpy__note_elements(trace, args) < 0 || (keywords && nxpy__note_elements(trace, keywords) < 0)) return -1;
-    PyObject *result = call_unpacked(loop, loop->top[-2 - has_dict], args, keywords);
+    PyObject *result = call_unpacked(loop, nxpy__at(loop, 2 + has_dict), args, keywords);
     return result ? nxpy__finish(loop, 3 + has_dict, result) : nxpy__stop_error(trace);
 }
 
@@ -426,7 +432,7 @@ PyObject *nxpy__sequence(nxpy_loop *loop, PyObject *of, bool as_tuple) {
 }
 
 int op_make_function(nxpy_loop *loop, int arg) {
-    PyObject *code = loop->top[-1], **from = loop->top - 1;
+    PyObject *code = nxpy__at(loop, 1);
     for (int k = 1; k <= __builtin_popcount(arg & 0x0f); k++) { /* closure, defaults: their parts may come from elsewhere */
         PyObject *part = USE(1 + k);
         if (!part || nxpy__note_elements(loop->trace, part) < 0) return -1;
@@ -436,13 +442,12 @@ int op_make_function(nxpy_loop *loop, int arg) {
         Py_XDECREF(function);
         return nxpy__stop_error(loop->trace);
     }
-    Py_DECREF(code);
-    if (arg & 0x08) function->func_closure = *--from;
-    if (arg & 0x04) function->func_annotations = *--from;
-    if (arg & 0x02) function->func_kwdefaults = *--from;
-    if (arg & 0x01) function->func_defaults = *--from;
-    loop->top = from;
-    *loop->top++ = (PyObject *)function;
+    nxpy__drop(loop, 1);
+    if (arg & 0x08) function->func_closure = nxpy__pop(loop);
+    if (arg & 0x04) function->func_annotations = nxpy__pop(loop);
+    if (arg & 0x02) function->func_kwdefaults = nxpy__pop(loop);
+    if (arg & 0x01) function->func_defaults = nxpy__pop(loop);
+    nxpy__push(loop, (PyObject *)function);
     return 0;
 }
 
@@ -450,7 +455,7 @@ int op_make_function(nxpy_loop *loop, int arg) {
 int op_load_attr(nxpy_loop *loop, int arg) {
     PyObject *object = USE(1), *value;
     if (!object || nxpy__attribute(loop->trace, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), false, &value) < 0) return -1;
-    Py_SETREF(loop->top[-1], value);
+    nxpy__put(loop, 1, value);
     return 0;
 }
 
@@ -459,11 +464,11 @@ int op_load_method(nxpy_loop *loop, int arg) {
     int kind = object ? nxpy__attribute(loop->trace, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), true, &value) : -1;
     if (kind < 0) return -1;
     if (kind == 1) { /* the function, then the object as its first argument */
-        *loop->top++ = object;
-        loop->top[-2] = value;
+        nxpy__push(loop, object);
+        nxpy__set(loop, 2, value);
         return 0;
     }
-    *loop->top++ = value;
-    Py_SETREF(loop->top[-2], NULL);
+    nxpy__push(loop, value);
+    nxpy__put(loop, 2, NULL);
     return 0;
 }

@@ -97,14 +97,13 @@ static int catch_exception(nxpy_loop *loop) {
     PyObject *here = nxpy__traceback(trace);
     if (!here) return Py_DECREF(value), nxpy__stop_error(trace);
     PyException_SetTraceback(value, here);
-    PyObject **cut = loop->view.locals + loop->view.n_locals + catcher.depth;
-    while (loop->top > cut) Py_XDECREF(*--loop->top);
+    nxpy__drop(loop, loop->depth - catcher.depth);
     if (catcher.pushes_unit) {
         PyObject *unit = PyLong_FromLong(loop->in.start);
         if (!unit) return Py_DECREF(value), nxpy__stop_error(trace);
-        *loop->top++ = unit;
+        nxpy__push(loop, unit);
     }
-    *loop->top++ = value;
+    nxpy__push(loop, value);
     loop->next = catcher.unit;
     return 0;
 }
@@ -113,7 +112,7 @@ int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
     nxpy_trace *trace = loop->trace;
     trace->loop = loop;
     loop->next = nxpy_frame_next(loop->frame);
-    loop->top = loop->view.locals + loop->view.n_locals + nxpy_frame_depth(loop->frame);
+    loop->depth = nxpy_frame_depth(loop->frame);
     int done = 0;
     if (throwing) { /* into a generator, where it has yielded */
         loop->in = nxpy_instr_at(&loop->view, loop->next - 1);
@@ -122,7 +121,7 @@ int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
     while (done == 0) {
         loop->in = nxpy_instr_at(&loop->view, loop->next);
         loop->next = loop->in.next;
-        nxpy_frame_set(loop->frame, loop->in.start + 1, (int)(loop->top - loop->view.locals) - loop->view.n_locals);
+        nxpy_frame_set(loop->frame, loop->in.start + 1, loop->depth);
         done = before_instruction(loop);
         if (done == 0) {
             if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_instruction(loop);
@@ -133,8 +132,7 @@ int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
         else if (done < 0) done = catch_exception(loop);
     }
     /* the frame's owner clears it: it must say what it holds */
-    int depth = (int)(loop->top - loop->view.locals) - loop->view.n_locals;
-    nxpy_frame_set(loop->frame, loop->in.start + 1, depth);
+    nxpy_frame_set(loop->frame, loop->in.start + 1, loop->depth);
     trace->loop = loop->outer;
     return done;
 }
@@ -155,7 +153,7 @@ static int inline_prepare(nxpy_loop *loop) {
     if (nxpy__note_function(trace, loop->view.function) < 0) return -1;
     int at = code->co_argcount + code->co_kwonlyargcount;
     for (int flag = CO_VARARGS; flag <= CO_VARKEYWORDS; flag <<= 1) {
-        if ((code->co_flags & flag) && nxpy__born(trace, loop->view.locals[at++]) < 0) return -1;
+        if ((code->co_flags & flag) && nxpy__born(trace, nxpy_value(&loop->view, at++)) < 0) return -1;
     }
     return 0;
 }
@@ -171,7 +169,8 @@ static PyObject *make_generator(nxpy_trace *trace, PyThreadState *thread, nxpy_f
     nxpy_frame_view(nxpy_generator_frame(generator), &view);
     int bad = nxpy__born(trace, generator);
     for (int k = 0; !bad && k < view.n_locals; k++) {
-        if (view.locals[k] && PyCell_Check(view.locals[k])) bad = nxpy__born(trace, view.locals[k]);
+        PyObject *value = nxpy_value(&view, k);
+        if (value && PyCell_Check(value)) bad = nxpy__born(trace, value);
     }
     if (bad) Py_CLEAR(generator);
     return generator;

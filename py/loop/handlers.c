@@ -9,7 +9,7 @@
 int op_nothing(nxpy_loop *loop, int arg) { return 0; }
 
 int op_push_null(nxpy_loop *loop, int arg) {
-    *loop->top++ = NULL;
+    nxpy__push(loop, NULL);
     return 0;
 }
 
@@ -26,22 +26,22 @@ static int stop_drop(nxpy_loop *loop, PyObject *value) {
 }
 
 int op_pop_top(nxpy_loop *loop, int arg) {
-    if (drops_finalised(loop, loop->top[-1])) return stop_drop(loop, loop->top[-1]);
-    Py_XDECREF(*--loop->top);
+    if (drops_finalised(loop, nxpy__at(loop, 1))) return stop_drop(loop, nxpy__at(loop, 1));
+    nxpy__drop(loop, 1);
     return 0;
 }
 
 int op_copy(nxpy_loop *loop, int arg) {
-    PyObject *value = loop->top[-arg];
+    PyObject *value = nxpy__at(loop, arg);
     Py_XINCREF(value);
-    *loop->top++ = value;
+    nxpy__push(loop, value);
     return 0;
 }
 
 int op_swap(nxpy_loop *loop, int arg) {
-    PyObject *value = loop->top[-1];
-    loop->top[-1] = loop->top[-arg];
-    loop->top[-arg] = value;
+    PyObject *value = nxpy__at(loop, 1);
+    nxpy__set(loop, 1, nxpy__at(loop, arg));
+    nxpy__set(loop, arg, value);
     return 0;
 }
 
@@ -49,7 +49,7 @@ int op_load_const(nxpy_loop *loop, int arg) {
     PyObject *value = PyTuple_GET_ITEM(loop->view.code->co_consts, arg);
     if (nxpy__fixed(loop->trace, value) < 0) return -1;
     Py_INCREF(value);
-    *loop->top++ = value;
+    nxpy__push(loop, value);
     return 0;
 }
 
@@ -62,7 +62,7 @@ int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value) {
 }
 
 int op_load_fast(nxpy_loop *loop, int arg) {
-    PyObject *value = loop->view.locals[arg];
+    PyObject *value = nxpy_value(&loop->view, arg);
     if (!value) {
         PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
                      nxpy_local_name(loop->view.code, arg));
@@ -70,7 +70,7 @@ int op_load_fast(nxpy_loop *loop, int arg) {
     }
     if (nxpy__fetch_local(loop, arg, value) < 0) return -1;
     Py_INCREF(value);
-    *loop->top++ = value;
+    nxpy__push(loop, value);
     return 0;
 }
 
@@ -80,26 +80,26 @@ static void mark_written(nxpy_loop *loop, int index) {
 }
 
 int op_store_fast(nxpy_loop *loop, int arg) {
-    PyObject *old = loop->view.locals[arg];
+    PyObject *old = nxpy_value(&loop->view, arg);
     if (drops_finalised(loop, old)) return stop_drop(loop, old);
     mark_written(loop, arg);
-    loop->view.locals[arg] = *--loop->top;
+    nxpy_value_set(&loop->view, arg, nxpy__pop(loop));
     Py_XDECREF(old);
     return 0;
 }
 
 int op_delete_fast(nxpy_loop *loop, int arg) {
-    PyObject *old = loop->view.locals[arg];
+    PyObject *old = nxpy_value(&loop->view, arg);
     if (!old) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound local variable");
     if (drops_finalised(loop, old)) return stop_drop(loop, old);
     mark_written(loop, arg);
-    loop->view.locals[arg] = NULL;
+    nxpy_value_set(&loop->view, arg, NULL);
     Py_DECREF(old);
     return 0;
 }
 
 int op_make_cell(nxpy_loop *loop, int arg) {
-    PyObject *value = loop->view.locals[arg];
+    PyObject *value = nxpy_value(&loop->view, arg);
     if (value && nxpy__fetch_local(loop, arg, value) < 0) return -1;
     PyObject *cell = PyCell_New(value);
     if (!cell || !nxpy__note_add(loop->trace, cell, NXPY_NOTE_BORN, -1)) {
@@ -107,7 +107,7 @@ int op_make_cell(nxpy_loop *loop, int arg) {
         return nxpy__stop_error(loop->trace);
     }
     mark_written(loop, arg);
-    loop->view.locals[arg] = cell;
+    nxpy_value_set(&loop->view, arg, cell);
     Py_XDECREF(value);
     return 0;
 }
@@ -124,13 +124,13 @@ int op_copy_free_vars(nxpy_loop *loop, int arg) {
         }
         Py_INCREF(cell);
         mark_written(loop, offset + k);
-        loop->view.locals[offset + k] = cell;
+        nxpy_value_set(&loop->view, offset + k, cell);
     }
     return 0;
 }
 
 int op_load_deref(nxpy_loop *loop, int arg) {
-    PyObject *cell = loop->view.locals[arg], *value = cell && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
+    PyObject *cell = nxpy_value(&loop->view, arg), *value = cell && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
     if (!value) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound closure variable");
     if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
     if (!nxpy__is_born(loop->trace, cell) && !nxpy__was_written(loop->trace, cell, NULL)) {
@@ -138,27 +138,27 @@ int op_load_deref(nxpy_loop *loop, int arg) {
         if (slot < 0 || nxpy__fetch_number(loop->trace, NXPY_ROW_CELL, slot, NULL, NULL, 0, &value) < 0) return -1;
     }
     Py_INCREF(value);
-    *loop->top++ = value;
+    nxpy__push(loop, value);
     return 0;
 }
 
 int op_store_deref(nxpy_loop *loop, int arg) {
-    PyObject *cell = loop->view.locals[arg];
+    PyObject *cell = nxpy_value(&loop->view, arg);
     if (!cell || !PyCell_Check(cell)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a closure variable");
     if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
     if (!nxpy__is_born(loop->trace, cell)) {
-        if (!nxpy__use(loop->trace, cell) || nxpy__write_cell(loop->trace, cell, loop->top[-1]) < 0) return -1;
-        Py_DECREF(*--loop->top);
+        if (!nxpy__use(loop->trace, cell) || nxpy__write_cell(loop->trace, cell, nxpy__at(loop, 1)) < 0) return -1;
+        nxpy__drop(loop, 1);
         return 0;
     }
     PyObject *old = PyCell_GET(cell);
-    PyCell_SET(cell, *--loop->top);
+    PyCell_SET(cell, nxpy__pop(loop));
     Py_XDECREF(old);
     return 0;
 }
 
 int op_delete_deref(nxpy_loop *loop, int arg) {
-    PyObject *cell = loop->view.locals[arg], *value = cell && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
+    PyObject *cell = nxpy_value(&loop->view, arg), *value = cell && PyCell_Check(cell) ? PyCell_GET(cell) : NULL;
     if (!value) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound closure variable");
     if (drops_finalised(loop, value)) return stop_drop(loop, value);
     if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
@@ -187,7 +187,7 @@ int op_load_build_class(nxpy_loop *loop, int arg) {
         return nxpy__stop_error(loop->trace);
     }
     if (nxpy__fetch(loop->trace, NXPY_ROW_DICT, -1, name, builtins, 0, value) < 0) return -1;
-    *loop->top++ = Py_NewRef(value);
+    nxpy__push(loop, Py_NewRef(value));
     return 0;
 }
 
@@ -211,9 +211,9 @@ int op_load_global(nxpy_loop *loop, int arg) {
             return nxpy__stop_error(trace);
         }
     }
-    if (loop->in.flag) *loop->top++ = NULL;
+    if (loop->in.flag) nxpy__push(loop, NULL);
     Py_INCREF(value);
-    *loop->top++ = value;
+    nxpy__push(loop, value);
     return 0;
 }
 
@@ -264,7 +264,7 @@ int nxpy__truth(nxpy_trace *trace, PyObject *value) {
 }
 
 static void pop_and_jump(nxpy_loop *loop, bool jump, int to) {
-    Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 1);
     if (jump) loop->next = to;
 }
 
@@ -288,7 +288,7 @@ int op_jump_or_pop(nxpy_loop *loop, int arg) {
     int truth = value ? nxpy__truth(loop->trace, value) : -1;
     if (truth < 0) return -1;
     if (truth == loop->in.flag) loop->next = arg;
-    else Py_DECREF(*--loop->top);
+    else nxpy__drop(loop, 1);
     return 0;
 }
 
@@ -331,13 +331,13 @@ PyObject *nxpy__iterator(nxpy_loop *loop, PyObject *of) {
 int op_get_iter(nxpy_loop *loop, int arg) {
     PyObject *of = USE(1), *iterator = of ? nxpy__iterator(loop, of) : NULL;
     if (!iterator) return -1;
-    Py_SETREF(loop->top[-1], iterator);
+    nxpy__put(loop, 1, iterator);
     return 0;
 }
 
 int op_for_iter(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *iterator = loop->top[-1];
+    PyObject *iterator = nxpy__at(loop, 1);
     int python = nxpy__is_iterator(iterator) ? 0 : nxpy__python_special(trace, iterator, "__next__");
     if (python < 0) return -1;
     if (!python && !(nxpy__is_born(trace, iterator) && nxpy__is_iterator(iterator))) {
@@ -350,14 +350,14 @@ int op_for_iter(nxpy_loop *loop, int arg) {
             trace->clean = false; /* the iterator has moved */
             return -1;
         }
-        *loop->top++ = value;
+        nxpy__push(loop, value);
         return 0;
     }
     if (PyErr_Occurred()) {
         if (trace->stop || !PyErr_ExceptionMatches(PyExc_StopIteration)) return nxpy__stop_error(trace);
         PyErr_Clear();
     }
-    Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 1);
     loop->next = arg;
     return 0;
 }
@@ -378,8 +378,8 @@ int op_unpack_sequence(nxpy_loop *loop, int arg) {
         Py_DECREF(parts);
         return nxpy__stop_error(loop->trace);
     }
-    Py_DECREF(*--loop->top);
-    for (int k = arg - 1; k >= 0; k--) *loop->top++ = Py_NewRef(PySequence_Fast_GET_ITEM(parts, k));
+    nxpy__drop(loop, 1);
+    for (int k = arg - 1; k >= 0; k--) nxpy__push(loop, Py_NewRef(PySequence_Fast_GET_ITEM(parts, k)));
     Py_DECREF(parts);
     return 0;
 }
@@ -402,10 +402,10 @@ int op_unpack_ex(nxpy_loop *loop, int arg) {
         Py_DECREF(parts);
         return nxpy__stop_error(trace);
     }
-    Py_DECREF(*--loop->top);
-    for (Py_ssize_t k = after; k > 0; k--) *loop->top++ = Py_NewRef(PySequence_Fast_GET_ITEM(parts, n - 1 - (after - k)));
-    *loop->top++ = list;
-    for (Py_ssize_t k = before; k > 0; k--) *loop->top++ = Py_NewRef(PySequence_Fast_GET_ITEM(parts, k - 1));
+    nxpy__drop(loop, 1);
+    for (Py_ssize_t k = after; k > 0; k--) nxpy__push(loop, Py_NewRef(PySequence_Fast_GET_ITEM(parts, n - 1 - (after - k))));
+    nxpy__push(loop, list);
+    for (Py_ssize_t k = before; k > 0; k--) nxpy__push(loop, Py_NewRef(PySequence_Fast_GET_ITEM(parts, k - 1)));
     Py_DECREF(parts);
     return 0;
 }
@@ -416,7 +416,7 @@ int op_get_len(nxpy_loop *loop, int arg) {
     Py_ssize_t n = PyObject_Size(of);
     PyObject *size = n < 0 ? NULL : PyLong_FromSsize_t(n);
     if (!size) return nxpy__stop_error(loop->trace);
-    *loop->top++ = size;
+    nxpy__push(loop, size);
     return 0;
 }
 
@@ -446,10 +446,10 @@ static PyObject *absolute_name(nxpy_loop *loop, PyObject *name, long level) {
 
 int op_import_name(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg), *from = loop->top[-1];
+    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg), *from = nxpy__at(loop, 1);
     PyObject *importer = PyDict_GetItemString(loop->view.builtins, "__import__");
     bool ordinary = importer && Py_TYPE(importer) == &PyCFunction_Type;
-    PyObject *full = ordinary ? absolute_name(loop, name, PyLong_AsLong(loop->top[-2])) : NULL;
+    PyObject *full = ordinary ? absolute_name(loop, name, PyLong_AsLong(nxpy__at(loop, 2))) : NULL;
     if (!full) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U", name);
     PyUnicode_InternInPlace(&full);
     PyObject *module = loaded(trace, full);
@@ -462,8 +462,8 @@ int op_import_name(nxpy_loop *loop, int arg) {
     }
     Py_DECREF(full);
     if (!module) return trace->stop ? -1 : nxpy__stop_error(trace);
-    Py_DECREF(*--loop->top);
-    Py_SETREF(loop->top[-1], Py_NewRef(module));
+    nxpy__drop(loop, 1);
+    nxpy__put(loop, 1, Py_NewRef(module));
     return 0;
 }
 
@@ -475,13 +475,13 @@ int op_import_from(nxpy_loop *loop, int arg) {
         return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U", name);
     }
     if (nxpy__attribute(trace, module, name, false, &value) < 0) return -1;
-    *loop->top++ = value;
+    nxpy__push(loop, value);
     return 0;
 }
 
 int op_return_value(nxpy_loop *loop, int arg) {
     if (loop == loop->trace->root_loop) return 1; /* the value stays: trace.c takes it */
-    if (nxpy_tensor_check(loop->top[-1]) && !USE(1)) return -1; /* C code may be who takes it */
-    loop->result = *--loop->top;
+    if (nxpy_tensor_check(nxpy__at(loop, 1)) && !USE(1)) return -1; /* C code may be who takes it */
+    loop->result = nxpy__pop(loop);
     return 1;
 }

@@ -17,8 +17,8 @@ int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
         Py_DECREF(result);
         return -1;
     }
-    for (int k = 0; k < n; k++) Py_XDECREF(*--loop->top);
-    *loop->top++ = result;
+    nxpy__drop(loop, n);
+    nxpy__push(loop, result);
     return 0;
 }
 
@@ -224,7 +224,7 @@ static PyObject *use_key(nxpy_loop *loop, int k) {
     if (!key || !nxpy_symnumber_check(key)) return key;
     PyObject *number = nxpy_symnumber_fix(key);
     if (!number) return nxpy__stop_error(loop->trace), NULL;
-    Py_SETREF(loop->top[-k], number);
+    nxpy__put(loop, k, number);
     return number;
 }
 
@@ -363,15 +363,15 @@ static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *va
 
 int op_store_subscr(nxpy_loop *loop, int arg) {
     PyObject *of = USE(2), *key = !of ? NULL : nxpy__is_fake(loop->trace, of) ? USE(1) : use_key(loop, 1);
-    if (!key || store_item(loop, of, key, loop->top[-3]) < 0) return -1;
-    for (int k = 0; k < 3; k++) Py_DECREF(*--loop->top);
+    if (!key || store_item(loop, of, key, nxpy__at(loop, 3)) < 0) return -1;
+    nxpy__drop(loop, 3);
     return 0;
 }
 
 int op_delete_subscr(nxpy_loop *loop, int arg) {
     PyObject *of = USE(2), *key = of ? use_key(loop, 1) : NULL;
     if (!key || store_item(loop, of, key, NULL) < 0) return -1;
-    for (int k = 0; k < 2; k++) Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 2);
     return 0;
 }
 
@@ -384,15 +384,15 @@ static int finish_born(nxpy_loop *loop, int n, PyObject *result) {
         Py_DECREF(result);
         return -1;
     }
-    for (int k = 0; k < n; k++) Py_XDECREF(*--loop->top);
-    *loop->top++ = result;
+    nxpy__drop(loop, n);
+    nxpy__push(loop, result);
     return 0;
 }
 
 int op_build_tuple(nxpy_loop *loop, int arg) {
     PyObject *tuple = PyTuple_New(arg);
     for (int k = 0; tuple && k < arg; k++) {
-        PyObject *value = loop->top[k - arg];
+        PyObject *value = nxpy__at(loop, arg - k);
         Py_INCREF(value);
         PyTuple_SET_ITEM(tuple, k, value);
     }
@@ -402,7 +402,7 @@ int op_build_tuple(nxpy_loop *loop, int arg) {
 int op_build_list(nxpy_loop *loop, int arg) {
     PyObject *list = PyList_New(arg);
     for (int k = 0; list && k < arg; k++) {
-        PyObject *value = loop->top[k - arg];
+        PyObject *value = nxpy__at(loop, arg - k);
         Py_INCREF(value);
         PyList_SET_ITEM(list, k, value);
     }
@@ -417,15 +417,15 @@ int op_build_map(nxpy_loop *loop, int arg) {
     }
     PyObject *dict = PyDict_New();
     for (int k = 0; dict && k < arg; k++) {
-        if (PyDict_SetItem(dict, loop->top[2 * (k - arg)], loop->top[2 * (k - arg) + 1]) < 0) Py_CLEAR(dict);
+        if (PyDict_SetItem(dict, nxpy__at(loop, 2 * (arg - k)), nxpy__at(loop, 2 * (arg - k) - 1)) < 0) Py_CLEAR(dict);
     }
     return finish_born(loop, 2 * arg, dict);
 }
 
 int op_build_const_key_map(nxpy_loop *loop, int arg) {
-    PyObject *keys = loop->top[-1], *dict = PyDict_New();
+    PyObject *keys = nxpy__at(loop, 1), *dict = PyDict_New();
     for (int k = 0; dict && k < arg; k++) {
-        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(keys, k), loop->top[k - arg - 1]) < 0) Py_CLEAR(dict);
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(keys, k), nxpy__at(loop, arg + 1 - k)) < 0) Py_CLEAR(dict);
     }
     return finish_born(loop, arg + 1, dict);
 }
@@ -436,7 +436,7 @@ int op_build_slice(nxpy_loop *loop, int arg) {
         if (!part) return -1;
         if (!is_plain(part)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a slice of %.200s", Py_TYPE(part)->tp_name);
     }
-    return finish_born(loop, arg, PySlice_New(loop->top[-arg], loop->top[1 - arg], arg == 3 ? loop->top[-1] : NULL));
+    return finish_born(loop, arg, PySlice_New(nxpy__at(loop, arg), nxpy__at(loop, arg - 1), arg == 3 ? nxpy__at(loop, 1) : NULL));
 }
 
 int op_build_set(nxpy_loop *loop, int arg) {
@@ -447,7 +447,7 @@ int op_build_set(nxpy_loop *loop, int arg) {
     }
     PyObject *set = PySet_New(NULL);
     for (int k = 0; set && k < arg; k++) {
-        if (PySet_Add(set, loop->top[k - arg]) < 0) Py_CLEAR(set);
+        if (PySet_Add(set, nxpy__at(loop, arg - k)) < 0) Py_CLEAR(set);
     }
     return finish_born(loop, arg, set);
 }
@@ -455,7 +455,7 @@ int op_build_set(nxpy_loop *loop, int arg) {
 /* ---- text -------------------------------------------------------------------------------------------------------------------- */
 int op_format_value(nxpy_loop *loop, int arg) {
     bool has_spec = (arg & 0x04) != 0;
-    PyObject *spec = has_spec ? loop->top[-1] : NULL, *value = USE(1 + has_spec), *text = NULL;
+    PyObject *spec = has_spec ? nxpy__at(loop, 1) : NULL, *value = USE(1 + has_spec), *text = NULL;
     if (!value || nxpy__is_printable(loop->trace, value) < 0) return -1;
     switch (arg & 0x03) {
     case 1: text = PyObject_Str(value); break;
@@ -470,7 +470,7 @@ int op_format_value(nxpy_loop *loop, int arg) {
 
 int op_build_string(nxpy_loop *loop, int arg) {
     PyObject *empty = PyUnicode_New(0, 0), *parts = PyTuple_New(arg);
-    for (int k = 0; parts && k < arg; k++) PyTuple_SET_ITEM(parts, k, Py_NewRef(loop->top[k - arg]));
+    for (int k = 0; parts && k < arg; k++) PyTuple_SET_ITEM(parts, k, Py_NewRef(nxpy__at(loop, arg - k)));
     PyObject *result = empty && parts ? PyUnicode_Join(empty, parts) : NULL;
     Py_XDECREF(parts);
     Py_XDECREF(empty);
@@ -484,14 +484,14 @@ int op_match_kind(nxpy_loop *loop, int arg) {
     bool known = nxpy_constant_check(of) || nxpy__is_container(of) || nxpy_tensor_check(of) || nxpy__is_instance(of) || PyRange_Check(of);
     if (!known) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "match of %.200s", Py_TYPE(of)->tp_name);
     unsigned long flag = loop->in.flag ? Py_TPFLAGS_MAPPING : Py_TPFLAGS_SEQUENCE;
-    *loop->top++ = PyBool_FromLong(PyType_HasFeature(Py_TYPE(of), flag));
+    nxpy__push(loop, PyBool_FromLong(PyType_HasFeature(Py_TYPE(of), flag)));
     return 0;
 }
 
 /* Subject and a tuple of keys: pushes the tuple of values, or None. */
 int op_match_keys(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *of = USE(2), *keys = loop->top[-1], *value;
+    PyObject *of = USE(2), *keys = nxpy__at(loop, 1), *value;
     if (!of) return -1;
     if (!PyDict_CheckExact(of) || !nxpy__are_keys(keys)) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "match of %.200s", Py_TYPE(of)->tp_name);
@@ -540,7 +540,7 @@ static PyObject *matched_parts(nxpy_loop *loop, PyObject *subject, PyObject *typ
 
 int op_match_class(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *names = loop->top[-1], *type = USE(2), *subject = type ? USE(3) : NULL;
+    PyObject *names = nxpy__at(loop, 1), *type = USE(2), *subject = type ? USE(3) : NULL;
     if (subject && nxpy_symnumber_check(subject)) subject = use_key(loop, 3); /* its number is what has the class */
     if (!subject) return -1;
     if (!PyType_Check(type) || Py_TYPE(type) != &PyType_Type) {
@@ -553,64 +553,64 @@ int op_match_class(nxpy_loop *loop, int arg) {
 
 /* ---- changing what was born ----------------------------------------------------------------------------------------------- */
 int op_list_append(nxpy_loop *loop, int arg) {
-    PyObject *list = loop->top[-1 - arg];
+    PyObject *list = nxpy__at(loop, 1 + arg);
     if (!nxpy__is_born(loop->trace, list)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a list");
-    if (PyList_Append(list, loop->top[-1]) < 0) return nxpy__stop_error(loop->trace);
-    Py_DECREF(*--loop->top);
+    if (PyList_Append(list, nxpy__at(loop, 1)) < 0) return nxpy__stop_error(loop->trace);
+    nxpy__drop(loop, 1);
     return 0;
 }
 
 int op_set_add(nxpy_loop *loop, int arg) {
-    PyObject *set = loop->top[-1 - arg], *key = use_key(loop, 1);
+    PyObject *set = nxpy__at(loop, 1 + arg), *key = use_key(loop, 1);
     if (!key) return -1;
     if (!nxpy__is_born(loop->trace, set)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a set");
     if (!nxpy__is_key(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a member of a set that is no constant");
     if (PySet_Add(set, key) < 0) return nxpy__stop_error(loop->trace);
-    Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 1);
     return 0;
 }
 
 int op_map_add(nxpy_loop *loop, int arg) {
-    PyObject *dict = loop->top[-2 - arg], *key = use_key(loop, 2);
+    PyObject *dict = nxpy__at(loop, 2 + arg), *key = use_key(loop, 2);
     if (!key) return -1;
     if (!nxpy__is_born(loop->trace, dict)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a dict");
     if (!nxpy__is_key(key)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a dict key that is no constant");
-    if (PyDict_SetItem(dict, key, loop->top[-1]) < 0) return nxpy__stop_error(loop->trace);
-    for (int k = 0; k < 2; k++) Py_DECREF(*--loop->top);
+    if (PyDict_SetItem(dict, key, nxpy__at(loop, 1)) < 0) return nxpy__stop_error(loop->trace);
+    nxpy__drop(loop, 2);
     return 0;
 }
 
 int op_list_extend(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *list = loop->top[-1 - arg], *from = USE(1);
+    PyObject *list = nxpy__at(loop, 1 + arg), *from = USE(1);
     if (!from) return -1;
     if (!nxpy__is_born(trace, list)) return nxpy__stop(trace, NXPY_BREAK_STORE, "a list");
     PyObject *parts = nxpy__sequence(loop, from, true);
     int done = parts ? PyList_SetSlice(list, PyList_GET_SIZE(list), PyList_GET_SIZE(list), parts) : -1;
     Py_XDECREF(parts);
     if (done < 0) return nxpy__stop_error(trace);
-    Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 1);
     return 0;
 }
 
 int op_set_update(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *set = loop->top[-1 - arg], *from = USE(1), *parts = from ? nxpy__sequence(loop, from, true) : NULL;
+    PyObject *set = nxpy__at(loop, 1 + arg), *from = USE(1), *parts = from ? nxpy__sequence(loop, from, true) : NULL;
     if (!parts) return from ? nxpy__stop_error(trace) : -1;
     int done = !nxpy__is_born(trace, set)  ? nxpy__stop(trace, NXPY_BREAK_STORE, "a set")
                : !nxpy__are_keys(parts)    ? nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a member of a set that is no constant")
                                            : nxpy__set_update(set, parts);
     Py_DECREF(parts);
     if (done < 0) return nxpy__stop_error(trace);
-    Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 1);
     return 0;
 }
 
-int op_list_to_tuple(nxpy_loop *loop, int arg) { return finish_born(loop, 1, PyList_AsTuple(loop->top[-1])); }
+int op_list_to_tuple(nxpy_loop *loop, int arg) { return finish_born(loop, 1, PyList_AsTuple(nxpy__at(loop, 1))); }
 
 int op_dict_merge(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *dict = loop->top[-1 - arg], *from = USE(1);
+    PyObject *dict = nxpy__at(loop, 1 + arg), *from = USE(1);
     if (!from) return -1;
     if (!nxpy__is_born(trace, dict)) return nxpy__stop(trace, NXPY_BREAK_STORE, "a dict");
     if (!PyDict_CheckExact(from)) return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(from)->tp_name);
@@ -620,6 +620,6 @@ int op_dict_merge(nxpy_loop *loop, int arg) {
         if (PyDict_Contains(dict, key)) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a keyword that is given twice");
     }
     if (PyDict_Update(dict, from) < 0) return nxpy__stop_error(trace);
-    Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 1);
     return 0;
 }

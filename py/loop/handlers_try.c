@@ -11,7 +11,7 @@
 int op_load_assertion_error(nxpy_loop *loop, int arg) {
     PyObject *error = PyExc_AssertionError;
     if (nxpy__fixed(loop->trace, error) < 0) return -1;
-    *loop->top++ = Py_NewRef(error);
+    nxpy__push(loop, Py_NewRef(error));
     return 0;
 }
 
@@ -63,7 +63,7 @@ int op_raise_varargs(nxpy_loop *loop, int arg) {
 }
 
 int op_reraise(nxpy_loop *loop, int arg) {
-    PyObject *value = *--loop->top;
+    PyObject *value = nxpy__pop(loop);
     PyErr_Restore(Py_NewRef(Py_TYPE(value)), value, NULL);
     return nxpy__stop_error(loop->trace);
 }
@@ -71,12 +71,12 @@ int op_reraise(nxpy_loop *loop, int arg) {
 /* ---- handling ------------------------------------------------------------------------------------------------------ */
 int op_push_exc_info(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *value = loop->top[-1];
+    PyObject *value = nxpy__at(loop, 1);
     if (!nxpy__is_born(trace, value)) return nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "one that was raised before the graph began");
     PyObject *before = nxpy_handled_swap(PyThreadState_Get(), Py_NewRef(value));
-    loop->top[-1] = before ? before : Py_NewRef(Py_None);
+    nxpy__set(loop, 1, before ? before : Py_NewRef(Py_None));
     if (before && before != Py_None && nxpy__fixed(trace, before) < 0) return -1;
-    *loop->top++ = value;
+    nxpy__push(loop, value);
     trace->n_handling += loop == trace->root_loop;
     return 0;
 }
@@ -86,14 +86,14 @@ int op_pop_except(nxpy_loop *loop, int arg) {
     if (loop == trace->root_loop && !trace->n_handling) {
         return nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "one that was raised before the graph began");
     }
-    Py_XDECREF(nxpy_handled_swap(PyThreadState_Get(), *--loop->top));
+    Py_XDECREF(nxpy_handled_swap(PyThreadState_Get(), nxpy__pop(loop)));
     trace->n_handling -= loop == trace->root_loop;
     return 0;
 }
 
 int op_check_exc_match(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *value = loop->top[-2], *classes = USE(1);
+    PyObject *value = nxpy__at(loop, 2), *classes = USE(1);
     if (!classes || nxpy__note_elements(trace, classes) < 0) return -1;
     Py_ssize_t n = PyTuple_Check(classes) ? PyTuple_GET_SIZE(classes) : 1;
     for (Py_ssize_t k = 0; k < n; k++) {
@@ -104,7 +104,7 @@ int op_check_exc_match(nxpy_loop *loop, int arg) {
         return nxpy__stop_error(trace);
     }
     PyObject *result = PyErr_GivenExceptionMatches(value, classes) ? Py_True : Py_False;
-    Py_SETREF(loop->top[-1], Py_NewRef(result));
+    nxpy__put(loop, 1, Py_NewRef(result));
     return 0;
 }
 
@@ -123,13 +123,13 @@ int op_before_with(nxpy_loop *loop, int arg) {
         Py_DECREF(leave);
         return nxpy__stop_error(trace);
     }
-    Py_SETREF(loop->top[-1], leave);
+    nxpy__put(loop, 1, leave);
     return nxpy__finish(loop, 0, result);
 }
 
 int op_with_except_start(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *leave = USE(4), *value = loop->top[-1];
+    PyObject *leave = USE(4), *value = nxpy__at(loop, 1);
     if (!leave) return -1;
     PyObject *type = (PyObject *)Py_TYPE(value);
     if (nxpy__fixed(trace, type) < 0) return -1;
@@ -143,8 +143,8 @@ int op_with_except_start(nxpy_loop *loop, int arg) {
 /* ---- generators ------------------------------------------------------------------------------------------------------- */
 int op_yield_value(nxpy_loop *loop, int arg) {
     if (loop == loop->trace->root_loop) return nxpy__stop(loop->trace, NXPY_BREAK_GENERATOR, NULL);
-    if (nxpy_tensor_check(loop->top[-1]) && !USE(1)) return -1; /* C code may be who takes it */
-    loop->result = *--loop->top;
+    if (nxpy_tensor_check(nxpy__at(loop, 1)) && !USE(1)) return -1; /* C code may be who takes it */
+    loop->result = nxpy__pop(loop);
     nxpy_generator_suspend(loop->frame);
     return 1;
 }
@@ -157,21 +157,21 @@ int op_get_yield_from_iter(nxpy_loop *loop, int arg) {
 
 int op_send(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *receiver = loop->top[-2], *result;
+    PyObject *receiver = nxpy__at(loop, 2), *result;
     if (!nxpy__is_born(trace, receiver)) return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(receiver)->tp_name);
-    PySendResult how = PyIter_Send(receiver, loop->top[-1], &result);
+    PySendResult how = PyIter_Send(receiver, nxpy__at(loop, 1), &result);
     if (how == PYGEN_ERROR) return nxpy__stop_error(trace);
     if (nxpy__admit(trace, result) < 0) {
         Py_DECREF(result);
         trace->clean = false;
         return -1;
     }
-    Py_DECREF(*--loop->top);
+    nxpy__drop(loop, 1);
     if (how == PYGEN_RETURN) {
-        Py_SETREF(loop->top[-1], result);
+        nxpy__put(loop, 1, result);
         loop->next = arg;
     } else {
-        *loop->top++ = result;
+        nxpy__push(loop, result);
     }
     return 0;
 }

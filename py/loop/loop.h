@@ -11,7 +11,7 @@ struct nxpy_loop {
     nxpy_frame *frame;
     nxpy_view view;
     nxpy_lines lines;
-    PyObject **top;             /* next free stack entry */
+    int depth;                  /* values on the stack */
     nxpy_instr in;
     int next;                   /* unit to go on at */
     PyObject *result;

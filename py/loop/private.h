@@ -8,18 +8,39 @@
 typedef int nxpy_handler(nxpy_loop *loop, int arg);
 void nxpy__log_instruction(nxpy_loop *loop);
 
+/* ---- the stack --------------------------------------------------------------------------------------------- */
+/* The value k places below the top (1: the topmost), lent. */
+static inline PyObject *nxpy__at(const nxpy_loop *loop, int k) { return nxpy_value(&loop->view, loop->view.n_locals + loop->depth - k); }
+/* Takes a value for that place; what was there is let go, or (set) forgotten. */
+static inline void nxpy__put(nxpy_loop *loop, int k, PyObject *value) {
+    nxpy_value_put(&loop->view, loop->view.n_locals + loop->depth - k, value);
+}
+static inline void nxpy__set(nxpy_loop *loop, int k, PyObject *value) {
+    nxpy_value_set(&loop->view, loop->view.n_locals + loop->depth - k, value);
+}
+static inline void nxpy__push(nxpy_loop *loop, PyObject *value) { /* takes it */
+    loop->depth++;
+    nxpy__set(loop, 1, value);
+}
+static inline PyObject *nxpy__pop(nxpy_loop *loop) { /* a reference of the caller's */
+    PyObject *value = nxpy__at(loop, 1);
+    loop->depth--;
+    return value;
+}
+static inline void nxpy__drop(nxpy_loop *loop, int n) {
+    for (int k = 0; k < n; k++) Py_XDECREF(nxpy__pop(loop));
+}
+
 /* The stack entry k places below the top, replaced by what stands for it in the trace. Lent; NULL: stopped. */
 static inline PyObject *nxpy__use_top(nxpy_loop *loop, int k) {
-    PyObject *value = loop->top[-k];
+    PyObject *value = nxpy__at(loop, k);
     if (!value) {
         nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an empty stack entry");
         return NULL;
     }
     PyObject *use = nxpy__use(loop->trace, value);
     if (use && use != value) {
-        Py_INCREF(use);
-        loop->top[-k] = use;
-        Py_DECREF(value);
+        nxpy__put(loop, k, Py_NewRef(use));
     }
     return use;
 }

@@ -43,8 +43,9 @@ static PyObject *argument_object(PyCodeObject *code, const nxpy_instr *in) {
 void nxpy__log_instruction(nxpy_loop *loop) {
     nxpy_aside a = nxpy__aside_begin();
     PyObject *stack = PyList_New(0);
-    for (PyObject **at = loop->view.locals + loop->view.n_locals; stack && at < loop->top; at++) {
-        PyObject *text = short_repr(loop->trace, *at);
+    for (int k = loop->depth; stack && k > 0; k--) {
+        PyObject *value = nxpy__at(loop, k);
+        PyObject *text = short_repr(loop->trace, value);
         if (!text || PyList_Append(stack, text) < 0) Py_CLEAR(stack);
         Py_XDECREF(text);
     }

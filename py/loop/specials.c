@@ -197,7 +197,7 @@ PyObject *nxpy__special_type(ARGS) {
 /* Zero arguments: the compiler's __class__ and the first local of the frame, which the loop has made the thread's. */
 PyObject *nxpy__special_super(ARGS) {
     USE_ALL(0, 2);
-    PyObject *first = loop->view.locals[0];
+    PyObject *first = nxpy_value(&loop->view, 0);
     if (n == 0 && first && !PyCell_Check(first)) {
         if (nxpy__fetch_local(loop, 0, first) < 0 || !nxpy__use(loop->trace, first)) return NULL;
     }
