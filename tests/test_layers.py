@@ -113,7 +113,7 @@ def cpython_functions(path: Path) -> set[str]:
 def test_every_version_of_cpython_tells_the_same() -> None:
     folder = ROOT / "py/cpython"
     declared = set(
-        re.findall(r"^(?!typedef)[\w ]+[ *](nxpy_\w+)\([^{]*?\);", (folder / "cpython.h").read_text(), re.MULTILINE)
+        re.findall(r"^(?!typedef)\w[\w ]*[ *](nxpy_\w+)\([^{]*?\);", (folder / "cpython.h").read_text(), re.MULTILINE)
     )
     for version in [*folder.glob("py3*.c"), folder / "none.c"]:
         assert declared <= cpython_functions(version), f"{version.name}: {declared - cpython_functions(version)}"

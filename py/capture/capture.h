@@ -46,6 +46,10 @@ nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObje
 /* Runs a frame of `root` from its beginning: segments, breaks, and traces where there is none. */
 PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame);
 
+/* ---- plain.c ------------------------------------------------------------------------------------ */
+/* The instruction at which the segment ended, for real. As nxpy_frame_step. */
+PyObject *nxpy__plain_step(PyThreadState *thread, nxpy_frame *frame, nxpy_view *view, nxpy_segment *segment, bool *stopped);
+
 /* ---- fit.c: the graph of a segment as it runs ------------------------------------------------------ */
 /* The fit for the shapes in `values`, moved to the front. 1; 0: there is none yet; -1: the segment does not hold for them. */
 int nxpy__fit_find(nxpy_segment *segment, PyObject **values);

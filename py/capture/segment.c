@@ -27,6 +27,7 @@ void nxpy__segment_free(nxpy_segment *segment) {
     nx_vec_free(&segment->open);
     nx_vec_free(&segment->open_at);
     Py_XDECREF(segment->stepper);
+    Py_XDECREF(segment->thrower);
     nx_free(segment);
 }
 
@@ -315,7 +316,7 @@ static PyObject *step(drive_state *drive, nxpy_segment *segment, bool *stopped) 
     nxpy_doing before = nxpy__doing;
     if (segment->enters) nxpy__doing = (nxpy_doing){.entering = drive->owner};
     else nxpy__hook_hold(false);
-    PyObject *result = nxpy_frame_step(drive->thread, drive->frame, segment->first, segment->last, &segment->stepper, stopped);
+    PyObject *result = nxpy__plain_step(drive->thread, drive->frame, &drive->view, segment, stopped);
     if (!segment->enters) nxpy__hook_hold(true);
     nxpy__doing = before;
     return result;

@@ -314,8 +314,8 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     note_autocast(trace, segment);
     if (!state_is_makeable(trace)) return 0;
     if (!returned) set_break(trace, loop);
-    int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, nxpy_value(&loop->view, loop->view.n_locals + loop->depth - 1))
-                        : add_targets(trace, loop, copy, &results);
+    PyObject *top = returned ? nxpy_value(&loop->view, loop->view.n_locals + loop->depth - 1) : NULL;
+    int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, top) : add_targets(trace, loop, copy, &results);
     segment->n_returned = segment->recipe.n_values;
     if (done == 1) done = nxpy__effects_finish(trace, &results);
     bool mutates = done == 1 && graph_mutates(trace->graph);

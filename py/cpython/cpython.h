@@ -116,6 +116,10 @@ void nxpy_generator_drop(PyObject *generator);           /* it ends without runn
  * frame has returned; else NULL, with an exception when the frame has ended with it; `*stopped` tells that it goes on. */
 PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, int last, PyObject **stepper, bool *stopped);
 
+/* The set exception is thrown into the frame where it stands: at its handler there the frame goes on (`*stopped`), or it has ended.
+ * `thrower` is kept like nxpy_frame_step's. */
+PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **thrower, bool *stopped);
+
 /* ---- objects ----------------------------------------------------------------------------------------------- */
 /* The value that an instance itself holds under `name` (an exact, hashed str), without making its __dict__. Borrowed;
  * NULL without an exception when it has none. */

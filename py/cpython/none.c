@@ -36,6 +36,8 @@ PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, i
     return NULL;
 }
 
+PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **stepper, bool *stopped) { return NULL; }
+
 /* ---- generators -------------------------------------------------------------------------------------------- */
 PyObject *nxpy_frame_generator(nxpy_frame *frame) { return NULL; }
 nxpy_frame *nxpy_generator_frame(PyObject *generator) { return NULL; }

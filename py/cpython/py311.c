@@ -226,15 +226,15 @@ static PyObject *stepper_new(PyCodeObject *code, int first, int last) {
     return copy;
 }
 
-PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, int last, PyObject **stepper, bool *stopped) {
+/* Runs the frame with the code object `copy`, whose instructions but units [first, last) are RETURN_VALUE. */
+static PyObject *run_stepper(PyThreadState *thread, nxpy_frame *frame, PyCodeObject *copy, int first, int last, int throwing,
+                             bool *stopped) {
     PyCodeObject *code = frame->f_code;
-    *stopped = false;
-    if (!*stepper && !(*stepper = stepper_new(code, first, last))) return NULL;
-    PyCodeObject *copy = (PyCodeObject *)*stepper;
+    int now = (int)(frame->prev_instr - _PyCode_CODE(code));
     Py_INCREF(copy); /* the frame owns its code: this count stands for the one of `code`, which we keep meanwhile */
     frame->f_code = copy;
-    frame->prev_instr = _PyCode_CODE(copy) + first - 1;
-    PyObject *result = _PyEval_EvalFrameDefault(thread, frame, 0);
+    frame->prev_instr = _PyCode_CODE(copy) + now;
+    PyObject *result = _PyEval_EvalFrameDefault(thread, frame, throwing);
     int at = (int)(frame->prev_instr - _PyCode_CODE(copy));
     frame->f_code = code;
     frame->prev_instr = _PyCode_CODE(code) + at;
@@ -245,6 +245,23 @@ PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, i
     frame->prev_instr--;                         /* the stop is where the frame goes on */
     *stopped = true;
     return NULL;
+}
+
+PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, int last, PyObject **stepper, bool *stopped) {
+    *stopped = false;
+    if (!*stepper && !(*stepper = stepper_new(frame->f_code, first, last))) return NULL;
+    frame->prev_instr = _PyCode_CODE(frame->f_code) + first - 1;
+    return run_stepper(thread, frame, (PyCodeObject *)*stepper, first, last, 0, stopped);
+}
+
+PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **thrower, bool *stopped) {
+    *stopped = false;
+    if (thread->cframe->use_tracing) return _PyEval_EvalFrameDefault(thread, frame, 1); /* a debugger sees the rest */
+    PyObject *error[3];
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    if (!*thrower && !(*thrower = stepper_new(frame->f_code, 0, 0))) return NULL;
+    PyErr_Restore(error[0], error[1], error[2]);
+    return run_stepper(thread, frame, (PyCodeObject *)*thrower, 0, 0, 1, stopped);
 }
 
 /* ---- objects ------------------------------------------------------------------------------------------------- */

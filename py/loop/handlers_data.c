@@ -86,10 +86,9 @@ static const char *const methods[][3] = {
     [NXPY_BINARY_RSHIFT] = METHODS("rshift"), [NXPY_BINARY_SUBTRACT] = METHODS("sub"),
     [NXPY_BINARY_TRUE_DIVIDE] = METHODS("truediv"), [NXPY_BINARY_XOR] = METHODS("xor")};
 
-typedef PyObject *binary_fn(PyObject *x, PyObject *y);
 static PyObject *power(PyObject *x, PyObject *y) { return PyNumber_Power(x, y, Py_None); }
 static PyObject *power_inplace(PyObject *x, PyObject *y) { return PyNumber_InPlacePower(x, y, Py_None); }
-static binary_fn *const binary_fns[] = {
+nxpy_binary_fn *const nxpy__binary_fns[] = {
     [NXPY_BINARY_ADD] = PyNumber_Add, [NXPY_BINARY_AND] = PyNumber_And,
     [NXPY_BINARY_FLOOR_DIVIDE] = PyNumber_FloorDivide, [NXPY_BINARY_LSHIFT] = PyNumber_Lshift,
     [NXPY_BINARY_MATRIX_MULTIPLY] = PyNumber_MatrixMultiply, [NXPY_BINARY_MULTIPLY] = PyNumber_Multiply,
@@ -116,7 +115,7 @@ int op_binary_op(nxpy_loop *loop, int arg) {
     bool changes = arg >= NXPY_BINARY_INPLACE_ADD && (PyList_CheckExact(x) || PyDict_CheckExact(x) || PySet_CheckExact(x));
     if (changes && nxpy__before_change(trace, x, arg == NXPY_BINARY_INPLACE_ADD) < 0) return -1;
     if (!changes && nxpy__note_elements(trace, x) < 0) return -1;
-    return nxpy__finish(loop, 2, binary_fns[arg](x, y));
+    return nxpy__finish(loop, 2, nxpy__binary_fns[arg](x, y));
 }
 
 int op_unary(nxpy_loop *loop, int arg) {

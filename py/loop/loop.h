@@ -25,6 +25,8 @@ struct nxpy_loop {
 int nxpy__loop_run(nxpy_loop *loop, bool throwing);
 /* A frame that a traced program has entered, run as the interpreter would: its result, or NULL with an exception. */
 PyObject *nxpy__loop_inline(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame, bool throwing);
+typedef PyObject *nxpy_binary_fn(PyObject *x, PyObject *y);
+extern nxpy_binary_fn *const nxpy__binary_fns[]; /* by nxpy_binary */
 extern int64_t nxpy__stop_at;   /* for tests: every trace stops before its instruction of this number; 0: none does */
 int nxpy__calls_init(PyObject *extension); /* calls.c: the table of calls.def, once */
 int nxpy__abc_init(void);   /* specials.c */

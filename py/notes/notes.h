@@ -117,7 +117,7 @@ typedef struct nxpy_segment {
     nxpy_break why;             /* at a break */
     bool enters;                /* the breaking instruction calls a Python function: it may be a root of its own */
     int first, last, depth;     /* at a break: the instruction's units, values on the stack before it */
-    PyObject *stepper;          /* see nxpy_frame_step */
+    PyObject *stepper, *thrower; /* see nxpy_frame_step, nxpy_frame_throw */
 } nxpy_segment;
 
 enum { NXPY_GRAD_OFF = 1, NXPY_GRAD_ON };
