@@ -115,7 +115,9 @@ class Tensor(_C.TensorBase):
             copy = _C.TensorBase.__new__(type(self), copy, False, self._is_param)
         copy.requires_grad_(self.requires_grad)
         if self.grad is not None:
-            copy.grad = self.grad.__deepcopy__(memo)
+            from copy import deepcopy
+
+            copy.grad = deepcopy(self.grad, memo)  # which keeps it alive, so that no other object gets its id
         memo[id(self)] = copy
         return copy
 

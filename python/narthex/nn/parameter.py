@@ -31,3 +31,71 @@ class Buffer(Tensor, metaclass=_BufferMeta):
             made.requires_grad_()
         made._is_buffer, made.persistent = True, persistent
         return made
+
+
+class UninitializedTensorMixin:
+    """What tensors share whose sizes the first call of a lazy module will say."""
+
+    def materialize(self, shape, device=None, dtype=None) -> None:
+        """Becomes an ordinary tensor of that shape, with any numbers."""
+        device = self.data.device if device is None else device
+        self.data = _C.empty(shape, device=device, dtype=self.data.dtype if dtype is None else dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self):
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. "
+            "This error usually happens in `load_state_dict` when trying to load "
+            "an uninitialized parameter into an initialized one. "
+            "Call `forward` to initialize the parameters before accessing their attributes."
+        )
+
+    def share_memory_(self):
+        """Raises: there is no memory yet."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. "
+            "Call `forward` to initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, proto):
+        return type(self), (self.requires_grad,)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
+        return memo[id(self)]
+
+
+def is_lazy(param) -> bool:
+    """Whether the sizes of a parameter or buffer are not known yet."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose sizes are not known yet."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device=None, dtype=None):
+        return _C.TensorBase.__new__(cls, _C.empty(0, device=device, dtype=dtype), requires_grad, True)
+
+    def __init__(self, *args, **kwargs) -> None:
+        """All is done in __new__."""
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose sizes are not known yet."""
+
+    cls_to_become = Tensor
+
+    def __new__(cls, requires_grad: bool = False, device=None, dtype=None, persistent: bool = True):
+        made = _C.TensorBase.__new__(cls, _C.empty(0, device=device, dtype=dtype), requires_grad, True)
+        made.persistent, made._is_buffer = persistent, True
+        return made
+
+    def __init__(self, *args, **kwargs) -> None:
+        """All is done in __new__."""

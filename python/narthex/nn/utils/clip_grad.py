@@ -31,12 +31,14 @@ def get_total_norm(tensors, norm_type: float = 2.0, error_if_nonfinite: bool = F
     return total
 
 
-def clip_grad_norm_(
-    parameters, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
-):
-    """Scales the gradients of `parameters` so that their total norm is at most `max_norm`; returns the norm before."""
-    grads = [parameter.grad for parameter in _as_list(parameters) if parameter.grad is not None]
-    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool | None = None) -> None:
+    """Scales the gradients of `parameters`, whose total norm is `total_norm`, so that it is at most `max_norm`."""
+    _scale([parameter.grad for parameter in _as_list(parameters) if parameter.grad is not None], max_norm, total_norm)
+
+
+def _scale(grads: list, max_norm: float, total) -> None:
+    if not grads:
+        return
     with no_grad():
         one = _C.ones_like(total)
         scale = _C.minimum((one * float(max_norm)).div(total + 1e-6), one)
@@ -45,6 +47,15 @@ def clip_grad_norm_(
             places.setdefault(grad.device, []).append(grad)
         for device, here in places.items():
             _C._foreach_mul_(here, scale.to(device))
+
+
+def clip_grad_norm_(
+    parameters, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+):
+    """Scales the gradients of `parameters` so that their total norm is at most `max_norm`; returns the norm before."""
+    grads = [parameter.grad for parameter in _as_list(parameters) if parameter.grad is not None]
+    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    _scale(grads, max_norm, total)
     return total
 
 
