@@ -5,6 +5,7 @@ import warnings
 from .. import _C
 from .._absent import absent
 from .._later import keep_whole
+from ._bags import embedding_bag, limit_norms  # noqa: F401
 from ._losses import (  # noqa: F401
     cosine_embedding_loss,
     ctc_loss,
@@ -199,13 +200,15 @@ def embedding(
     sparse: bool = False,
 ):  # fmt: skip
     """The rows of `weight` at the integers in `input`."""
-    _later("embedding", max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    _later("embedding", scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     if padding_idx is None:
         padding_idx = -1
     elif not -weight.size(0) <= padding_idx < weight.size(0):
         raise AssertionError("Padding_idx must be within num_embeddings")
     elif padding_idx < 0:
         padding_idx += weight.size(0)
+    if max_norm is not None:
+        limit_norms(weight, input, max_norm, norm_type)
     return _C.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 

@@ -1,5 +1,6 @@
 """Module, the containers, the layers and the losses."""
 
+from ..._absent import absent
 from ..._later import keep_whole
 from ..functional import NEEDS
 from .activation import (
@@ -41,7 +42,7 @@ from .batchnorm import (
     InstanceNorm3d,
     SyncBatchNorm,
 )
-from .container import Identity, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .container import Container, Identity, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .conv import *
 from .conv import __all__ as _conv
 from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
@@ -63,6 +64,7 @@ from .loss import (
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PairwiseDistance,
     PoissonNLLLoss,
     SmoothL1Loss,
@@ -97,8 +99,14 @@ from .shape import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from .sparse import Embedding
-from .transformer import TransformerEncoder, TransformerEncoderLayer
+from .sparse import Embedding, EmbeddingBag
+from .transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from .window import *
 from .window import __all__ as _window
 
@@ -119,6 +127,7 @@ __all__ = [
     "InstanceNorm2d", "InstanceNorm3d", "LocalResponseNorm", "MarginRankingLoss", "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss", "MultiMarginLoss", "PairwiseDistance", "PoissonNLLLoss", "SoftMarginLoss",
     "Softmax2d", "Softshrink", "SyncBatchNorm", "Threshold", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+    "Container", "EmbeddingBag", "NLLLoss2d", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
 ]  # fmt: skip
 __all__ += [*_conv, *_pooling, *_window]
 keep_whole(
@@ -130,3 +139,24 @@ keep_whole(
         "Sigmoid": "sigmoid", "Softmax": NEEDS["softmax"], "Tanh": "tanh",
     },
 )  # fmt: skip
+
+# Modules that few programs use, loaded when one of their classes is named.
+_LAZY = dict.fromkeys(
+    [f"Lazy{kind}{n}d" for kind in ("BatchNorm", "Conv", "ConvTranspose", "InstanceNorm") for n in (1, 2, 3)], "lazy"
+)
+_LAZY.update({"LazyLinear": "lazy", "AdaptiveLogSoftmaxWithLoss": "adaptive"})
+
+
+def __getattr__(name: str):
+    from importlib import import_module
+
+    if name == "utils":
+        return import_module(f"{__name__}.utils")
+    if name not in _LAZY:
+        raise absent("torch.nn.modules", name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return value
+
+
+def __dir__() -> list:
+    return sorted({*globals(), *_LAZY})

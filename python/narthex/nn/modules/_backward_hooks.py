@@ -2,6 +2,7 @@
 
 from ... import _C
 from ...autograd.function import Function
+from . import _global_hooks
 
 
 def _tuple(value) -> tuple:
@@ -22,13 +23,23 @@ class _Identity(Function):
         return None, *ctx.watch(grads)
 
 
+def _hooks(module, kind: str) -> list:
+    """Those of all modules, then those of this one."""
+    return [*_global_hooks.HOOKS[kind].values(), *module.__dict__.get(f"_{kind}_hooks", {}).values()]
+
+
+def has_backward_hooks(module) -> bool:
+    """Whether a call of the module is watched for them."""
+    return bool(_hooks(module, "backward") or _hooks(module, "backward_pre"))
+
+
 class BackwardHooks:
     """One call of a module. `args`: what forward gets; `watch(result)`: what the caller gets."""
 
     def __init__(self, module, args: tuple) -> None:
         self.module, self.n_args = module, len(args)
-        self.hooks = [hook for hook, _ in module.__dict__.get("_backward_hooks", {}).values()]
-        self.pre_hooks = [hook for hook, _ in module.__dict__.get("_backward_pre_hooks", {}).values()]
+        self.hooks = _hooks(module, "backward")
+        self.pre_hooks = _hooks(module, "backward_pre")
         self.grad_output: tuple = ()
         self.watched = [k for k, arg in enumerate(args) if isinstance(arg, _C.TensorBase)]
         self.reached = _C.is_grad_enabled() and any(args[k].requires_grad for k in self.watched)

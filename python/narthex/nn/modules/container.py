@@ -1,5 +1,6 @@
 """Modules that hold other modules or parameters, and the one that does nothing."""
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
 from operator import index as as_index
@@ -90,6 +91,21 @@ class _Numbered(Module):
 
     def __iadd__(self, other):
         return self.extend(other)
+
+
+class Container(Module):
+    """Submodules by keyword: an old way to write a module."""
+
+    def __init__(self, **kwargs) -> None:
+        super().__init__()
+        warnings.warn(
+            "`nn.Container` is deprecated. All of it's functionality is now implemented in `nn.Module`. Subclass that "
+            "instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class Sequential(_Numbered):

@@ -1,5 +1,7 @@
 """Losses as modules."""
 
+import warnings
+
 from .. import functional
 from .module import Module
 
@@ -119,6 +121,21 @@ class NLLLoss(_Weighted):
 
     def forward(self, input, target):
         return functional.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+
+
+class NLLLoss2d(NLLLoss):
+    """The old name of NLLLoss."""
+
+    def __init__(
+        self, weight=None, size_average=None, ignore_index: int = -100, reduce=None, reduction: str = "mean"
+    ) -> None:
+        warnings.warn(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
+            "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class _WithMargin(_Loss):

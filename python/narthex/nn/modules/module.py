@@ -12,7 +12,8 @@ from ... import _C
 from ..._tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ..parameter import Buffer, Parameter
-from ._backward_hooks import BackwardHooks
+from . import _global_hooks
+from ._backward_hooks import BackwardHooks, has_backward_hooks
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpected_keys"))):
@@ -89,23 +90,30 @@ class Module:
 
     def _call_impl(self, *args, **kwargs):
         """A call that is not compiled: forward with the hooks around it."""
-        always = self.__dict__.get("_forward_hooks_always_called")
+        always = {**_global_hooks.always, **self.__dict__.get("_forward_hooks_always_called", {})}
         if not always:
             return self._call_hooked(args, kwargs, set())
         called: set = set()
         try:
             return self._call_hooked(args, kwargs, called)
         except BaseException:
-            for key, (hook, with_kwargs) in list(self._forward_hooks.items()):
+            for key, hook, takes_kwargs in self._hooks_of("forward"):
                 if key in always and key not in called:
-                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+                    hook(self, args, kwargs, None) if takes_kwargs else hook(self, args, None)
             raise
+
+    def _hooks_of(self, kind: str) -> list:
+        """(key, hook, whether it gets kwargs) of the forward or forward_pre hooks of all modules, then of this one."""
+        hooks = _global_hooks.HOOKS[kind]
+        found = [(key, hook, key in _global_hooks.with_kwargs) for key, hook in hooks.items()] if hooks else []
+        takes_kwargs = self.__dict__.get(f"_{kind}_hooks_with_kwargs", ())
+        return found + [(key, hook, key in takes_kwargs) for key, hook in self.__dict__[f"_{kind}_hooks"].items()]
 
     def _call_hooked(self, args: tuple, kwargs: dict, called: set):
         """`called` gets the keys of the forward hooks that were called."""
-        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
-            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
-            if changed is not None and with_kwargs:
+        for _, hook, takes_kwargs in self._hooks_of("forward_pre"):
+            changed = hook(self, args, kwargs) if takes_kwargs else hook(self, args)
+            if changed is not None and takes_kwargs:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
                     raise RuntimeError(
                         "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
@@ -114,14 +122,13 @@ class Module:
                 args, kwargs = changed
             elif changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        backward = self.__dict__.get("_backward_hooks") or self.__dict__.get("_backward_pre_hooks")
-        around = BackwardHooks(self, args) if backward else None
-        result = self.forward(*(around.args if backward else args), **kwargs)
-        for key, (hook, with_kwargs) in list(self._forward_hooks.items()):
+        around = BackwardHooks(self, args) if has_backward_hooks(self) else None
+        result = self.forward(*(args if around is None else around.args), **kwargs)
+        for key, hook, takes_kwargs in self._hooks_of("forward"):
             called.add(key)
-            changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+            changed = hook(self, args, kwargs, result) if takes_kwargs else hook(self, args, result)
             result = result if changed is None else changed
-        return around.watch(result) if backward else result
+        return result if around is None else around.watch(result)
 
     def _hooks_changed(self) -> None:
         """_has_hooks: a call is more than one of forward."""
@@ -141,9 +148,12 @@ class Module:
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
 
-    def _register(self, hooks: OrderedDict, hook, with_kwargs: bool, prepend: bool) -> RemovableHandle:
+    def _register(self, name: str, hook, prepend: bool, with_kwargs: bool = False) -> RemovableHandle:
+        hooks = self._own(name)
         handle = RemovableHandle(self, hooks)
-        hooks[handle.id] = (hook, with_kwargs)
+        hooks[handle.id] = hook
+        if with_kwargs:
+            self._own(name + "_with_kwargs")[handle.id] = True
         if prepend:
             hooks.move_to_end(handle.id, last=False)
         self._hooks_changed()
@@ -151,14 +161,14 @@ class Module:
 
     def register_forward_pre_hook(self, hook, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """`hook(module, args[, kwargs])` is called before forward and may return other arguments."""
-        return self._register(self._forward_pre_hooks, hook, with_kwargs, prepend)
+        return self._register("_forward_pre_hooks", hook, prepend, with_kwargs)
 
     def register_forward_hook(
         self, hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
         """`hook(module, args[, kwargs], result)` is called after forward and may return another result; with
         `always_call` also, with None, where forward or another hook has raised."""
-        handle = self._register(self._forward_hooks, hook, with_kwargs, prepend)
+        handle = self._register("_forward_hooks", hook, prepend, with_kwargs)
         if always_call:
             self._own("_forward_hooks_always_called")[handle.id] = True
         return handle
@@ -172,11 +182,11 @@ class Module:
     def register_full_backward_hook(self, hook, prepend: bool = False) -> RemovableHandle:
         """`hook(module, grad_input, grad_output)` is called when the gradients of the inputs are there, and may return
         others. Arguments that are given by keyword have none."""
-        return self._register(self._own("_backward_hooks"), hook, False, prepend)
+        return self._register("_backward_hooks", hook, prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend: bool = False) -> RemovableHandle:
         """`hook(module, grad_output)` is called when the gradients of the results are there, and may return others."""
-        return self._register(self._own("_backward_pre_hooks"), hook, False, prepend)
+        return self._register("_backward_pre_hooks", hook, prepend)
 
     def register_backward_hook(self, hook) -> RemovableHandle:
         """The old name: register_full_backward_hook."""
@@ -242,7 +252,8 @@ class Module:
             raise ValueError(
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly."
             )
-        self._parameters[name] = param
+        registration = _global_hooks.HOOKS["parameter"]
+        self._parameters[name] = _global_hooks.registered("parameter", self, name, param) if registration else param
 
     def register_buffer(self, name: str, tensor, persistent: bool = True) -> None:
         """Adds a tensor that is no parameter; with `persistent` it belongs to the state_dict."""
@@ -251,6 +262,8 @@ class Module:
             raise TypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)"
             )
+        if _global_hooks.HOOKS["buffer"]:
+            tensor = _global_hooks.registered("buffer", self, name, tensor)
         self._buffers[name] = tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
@@ -259,7 +272,7 @@ class Module:
         self._check_name("module", name, "_modules")
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
-        self._modules[name] = module
+        self._modules[name] = _global_hooks.registered("module", self, name, module)
 
     register_module = add_module
 
@@ -275,7 +288,7 @@ class Module:
             self._forget(name, "_parameters", "_buffers")
             if "_modules" not in own:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            own["_modules"][name] = value
+            own["_modules"][name] = _global_hooks.registered("module", self, name, value)
         elif name in own.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
@@ -295,7 +308,7 @@ class Module:
                 raise TypeError(
                     f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.Tensor or None expected)"
                 )
-            own["_buffers"][name] = value
+            own["_buffers"][name] = _global_hooks.registered("buffer", self, name, value)
         else:
             object.__setattr__(self, name, value)
 
@@ -691,3 +704,12 @@ class Module:
 
 
 _C.define_module(Module)
+
+register_module_backward_hook = _global_hooks.register_module_backward_hook
+register_module_buffer_registration_hook = _global_hooks.register_module_buffer_registration_hook
+register_module_forward_hook = _global_hooks.register_module_forward_hook
+register_module_forward_pre_hook = _global_hooks.register_module_forward_pre_hook
+register_module_full_backward_hook = _global_hooks.register_module_full_backward_hook
+register_module_full_backward_pre_hook = _global_hooks.register_module_full_backward_pre_hook
+register_module_module_registration_hook = _global_hooks.register_module_module_registration_hook
+register_module_parameter_registration_hook = _global_hooks.register_module_parameter_registration_hook

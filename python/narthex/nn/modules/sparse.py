@@ -1,4 +1,4 @@
-"""Embedding: a table whose rows are looked up by number."""
+"""Embedding: a table whose rows are looked up by number; EmbeddingBag: what several of them come to."""
 
 from ... import _C
 from ...autograd.grad_mode import no_grad
@@ -8,7 +8,7 @@ from .module import Module
 
 
 class Embedding(Module):
-    """Rows of `weight` (num_embeddings, embedding_dim); max_norm, scale_grad_by_freq, sparse: not there yet."""
+    """Rows of `weight` (num_embeddings, embedding_dim); scale_grad_by_freq, sparse: not there yet."""
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
@@ -16,7 +16,7 @@ class Embedding(Module):
         _freeze: bool = False, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__()
-        for name, value in (("max_norm", max_norm), ("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):
+        for name, value in (("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):
             if value:
                 raise NotImplementedError(f"Embedding: {name}={value!r} is not there yet; leave it out")
         if padding_idx is not None:
@@ -42,7 +42,7 @@ class Embedding(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def forward(self, input):
-        return functional.embedding(input, self.weight, self.padding_idx)
+        return functional.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type)
 
     @classmethod
     def from_pretrained(
@@ -57,5 +57,65 @@ class Embedding(Module):
 
     def extra_repr(self) -> str:
         """The sizes and options."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        s = f"{self.num_embeddings}, {self.embedding_dim}"
+        s += "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        s += "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        return s + ("" if self.norm_type == 2 else f", norm_type={self.norm_type}")
+
+
+class EmbeddingBag(Module):
+    """The sum, mean or maximum of rows of `weight`, for each bag of numbers; see functional.embedding_bag."""
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight=None,
+        include_last_offset: bool = False, padding_idx: int | None = None, device=None, dtype=None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise AssertionError(f"padding_idx must be within num_embeddings, got padding_idx={padding_idx} for "
+                                     f"num_embeddings={num_embeddings}")  # fmt: skip
+            padding_idx %= num_embeddings
+        self.padding_idx = padding_idx
+        if _weight is None:
+            self.weight = Parameter(_C.empty((num_embeddings, embedding_dim), device=device, dtype=dtype))
+            self.reset_parameters()
+        else:
+            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
+                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+            self.weight = Parameter(_weight)
+        self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
+
+    reset_parameters = Embedding.reset_parameters
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        return functional.embedding_bag(
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
+            self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx,
+        )  # fmt: skip
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings, freeze: bool = True, max_norm=None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        mode: str = "mean", sparse: bool = False, include_last_offset: bool = False, padding_idx=None,
+    ):  # fmt: skip
+        """An EmbeddingBag over the rows of a matrix, which is not trained unless `freeze` is False."""
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        made = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
+                   include_last_offset, padding_idx)  # fmt: skip
+        made.weight.requires_grad_(not freeze)
+        return made
+
+    def extra_repr(self) -> str:
+        """The sizes and options."""
+        s = f"{self.num_embeddings}, {self.embedding_dim}"
+        s += "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        s += "" if self.norm_type == 2 else f", norm_type={self.norm_type}"
+        s += f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else ""
+        s += f", mode={self.mode!r}"
+        return s + ("" if self.padding_idx is None else f", padding_idx={self.padding_idx}")

@@ -1,9 +1,10 @@
-"""torch.nn.parallel: modules over several devices or processes are not there yet."""
+"""torch.nn.parallel: DataParallel where there is no CUDA device. Several processes are not there yet."""
 
 from ..._absent import getter
 from ..._later import names
+from .data_parallel import DataParallel, data_parallel
 
-_LATER = ("DataParallel", "DistributedDataParallel", "data_parallel")
+_LATER = ("DistributedDataParallel",)
 globals().update(names("torch.nn.parallel", "use the module itself", _LATER))
 
 __getattr__ = getter("torch.nn.parallel")
