@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gen.derive import derive
+from gen.forms import made_entries
 from gen.syntax import At, Expr, Param, Problem, Type
 
 TABLE = Path(__file__).resolve().parent.parent / "include" / "narthex" / "dtypes.def"
@@ -284,7 +285,7 @@ def written(param):
 def make_forms(sibling):
     """The functional, in-place and out forms that the `forms` row asks for."""
     entry, rows = sibling.entry, {row["word"]: row for row in sibling.form_rows}
-    python_words = [w for w in rows if w not in ("inplace", "out", "functional")]
+    python_words = [w for w in rows if w not in ("inplace", "out", "functional", "alias", "copy")]
     base, _, overload = sibling.name.partition(".")
     primary = "inplace" if entry.one("mutate") else "functional"
     main = Form(sibling, sibling.name, primary, sibling.params, words=python_words)
@@ -335,7 +336,7 @@ def make_siblings(entry):
         binds = dict(value["binds"])
         own = value["forms"]
         if own is None:
-            own = [dict(row, name=None) for row in form_rows if row["word"] != "functional"]
+            own = [dict(row, name=None) for row in form_rows if row["word"] not in ("functional", "alias", "copy")]
         siblings.append(Sibling(entry, value["name"], value["at"], params, binds, own))
     for sibling in siblings:
         make_forms(sibling)
@@ -348,12 +349,14 @@ class World:
     def __init__(self, files):
         self.files, self.problems = [], []
         self.entries, self.functions, self.groups, self.siblings, self.forms, self.prims = [], {}, {}, [], {}, {}
+        self.made, self.aliases = [], {}  # entries that words of `forms` gave; other names by base name
         self.callable = {}  # the forms that a formula may mean, by base name: no out forms
         for file in files:
             self.add(file)
         if not self.problems:
             for entry in self.entries:
                 self.expand(entry)
+            self.entries += self.made
 
     def add(self, file):
         self.files.append(file)
@@ -372,7 +375,14 @@ class World:
                 row.value["rules"] = derive(entry, self)
             except Problem as problem:
                 self.problems.append(problem)
-        for sibling in make_siblings(entry):
+        siblings = make_siblings(entry)
+        for row in siblings[0].form_rows:
+            if row["word"] == "alias":
+                self.aliases.setdefault(siblings[0].base, {})[row["name"]] = True
+        for made in list(made_entries(siblings)):
+            self.made.append(made)
+            siblings += make_siblings(made)
+        for sibling in siblings:
             self.siblings.append(sibling)
             for form in sibling.forms:
                 if form.name in self.forms:

@@ -2,6 +2,7 @@
 
 from keyword import iskeyword
 
+from gen.forms import alias_of
 from gen.model import schema
 from gen.values import c_string
 
@@ -32,6 +33,11 @@ def python_functions(world):
             ):
                 continue
             found.setdefault((form.base, word), []).append(form)
+            for name in world.aliases.get(form.sibling.base, {}):  # what they call is the operator itself
+                if (other := alias_of(form, name)) in world.forms:
+                    prefix = name.partition("_")[0]
+                    key = other.partition(".")[0], prefix if prefix in MODULES else word
+                    found.setdefault(key, []).append(form)
     order = {"functional": 0, "inplace": 0, "out": 1}
     for forms in found.values():
         forms.sort(key=lambda f: (order[f.variant], len(f.params), f.name))

@@ -180,9 +180,9 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list:
-    from ._aliases import ALIASES, FUNCTIONS, WRITING
+    from ._aliases import WRITING
 
-    return sorted({*globals(), *_SUBMODULES, *_LAZY, *ALIASES, *FUNCTIONS, *WRITING})
+    return sorted({*globals(), *_SUBMODULES, *_LAZY, *WRITING})
 
 
 legacy_contiguous_format = _C.contiguous_format

@@ -3,7 +3,6 @@
 import copyreg
 
 from . import _C
-from ._aliases import add_methods
 from ._methods import add
 
 _to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
@@ -491,4 +490,3 @@ class Tensor(_C.TensorBase):
 
 
 add(Tensor)
-add_methods(Tensor)
