@@ -1,7 +1,6 @@
 /* Kernels of order.op. Each row along one dimension is brought into a buffer of float, double or int64_t, in which every
  * dtype is exact, is looked through there, and what was found is cast back; rows are independent and are split over
- * threads. The first k come from a heap of k, the whole order from merging. Running sums of float32 are kept in double
- * and rounded at each element, as PyTorch does. Next: order.h, rows.h. */
+ * threads. The first k come from a heap of k, the whole order from merging. Next: order.h, rows.h. */
 #include "gen/kernels.h"
 #include "shared/order.h"
 #include "shared/packed.h"
@@ -221,51 +220,7 @@ nx_status nx__argmin_rows(nx_run *run, const nx_array *self, nx_value dim, nx_ar
     return find_place(run, self, dim, out, true);
 }
 
-/* ---- running sums, and the other direction ------------------------------------------------------------------------------ */
-typedef struct scan { const nx_array *self; nx_array *out; int dim; nx_dtype in; } scan;
-
-#define DEFINE(name, real, code)                                                                                 \
-    static void scan_row_##name(const scan *s, int64_t row, real *x) {                                           \
-        int64_t n = nx__row_length(s->out, s->dim);                                                              \
-        nx__order_load(code, x, s->self, s->dim, row);                                                             \
-        for (int64_t i = 1; i < n; i++) x[i] += x[i - 1];                                                        \
-        nx__row_store(code, x, s->out, s->dim, row);                                                             \
-    }
-DEFINE(float, float, NX_F32)
-DEFINE(double, double, NX_F64)
-DEFINE(uint64_t, uint64_t, NX_I64)
-#undef DEFINE
-
-static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
-    const scan *s = arg;
-    size_t bytes;
-    NX_TRY(nx_bytes_of(nx__row_length(s->out, s->dim), 8, &bytes));
-    void *x = nx_alloc(bytes);
-    if (x == NULL) return nx_fail_memory(bytes);
-    for (int64_t row = begin; row < end; row++) {
-        if (s->in == NX_F32) scan_row_float(s, row, x);
-        else if (s->in == NX_F64) scan_row_double(s, row, x);
-        else scan_row_uint64_t(s, row, x);
-    }
-    nx_free(x);
-    return NX_OK;
-}
-
-/* In place the sums have self's dtype, whatever a new result would have; another one cannot be asked for. */
-nx_status nx__cumsum_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
-    if (out->dtype == NX_BOOL)
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for 'Bool' in place", nx_op_name(run->op));
-    if (dtype.tag == NX_TAG_DTYPE && dtype.i != out->dtype) {
-        return nx_fail(NX_RUNTIME, "%s: Bad in-place call: input tensor dtype %s and output tensor dtype %s should match",
-                       nx_op_name(run->op), nx_dtype_kind((nx_dtype)out->dtype), nx_dtype_kind((nx_dtype)dtype.i));
-    }
-    bool half = out->dtype == NX_F16 || out->dtype == NX_BF16;
-    nx_dtype in = half ? NX_F32 : nx_is_float((nx_dtype)out->dtype) ? NX_F64 : NX_I64;
-    scan s = {self, out, (int)dim, in};
-    int64_t n = nx__row_length(out, (int)dim);
-    return out->numel == 0 ? NX_OK : nx_parallel(out->numel / n, nx__row_grain(n), scan_rows, &s);
-}
-
+/* ---- the other direction ----------------------------------------------------------------------------------------------- */
 nx_status nx__flip_copy(nx_run *run, const nx_array *self, const int64_t *flipped, int n_flipped, nx_array *out) {
     int64_t dims[2 * NX_MAX_DIMS];
     nx_array turned;

@@ -1,5 +1,6 @@
 /* Kernels of rank.op. As in order.c each row along one dimension is brought into a buffer of float, double or int64_t,
- * in which every dtype is exact; rows are independent and are split over threads. NaN is the largest. Next: order.h. */
+ * in which every dtype is exact; rows are independent and are split over threads. NaN is the largest. Running sums and
+ * products of float32 are kept in double and rounded at each element, as PyTorch does. Next: order.h. */
 #include <math.h>
 
 #include "gen/kernels.h"
@@ -151,13 +152,14 @@ nx_status nx__mode_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array
     return run_rank(RANK_MODE, self, 0, dim, values, indices);
 }
 
-/* ---- running products, sums of exponentials, extremes -------------------------------------------------------- */
+/* ---- running sums, products, sums of exponentials, extremes -------------------------------------------------- */
+typedef enum running { SUMS, PRODUCTS, EXPONENTIALS, LARGEST, LEAST } running;
 typedef struct scan {
     const nx_array *self;
-    nx_array *out, *indices; /* indices NULL: not wanted */
+    nx_array *out, *indices; /* indices: of extremes */
     int dim;
     nx_dtype in;
-    bool least, logarithms;
+    running what;
 } scan;
 
 static double add_exponentials(double a, double b) {
@@ -166,11 +168,12 @@ static double add_exponentials(double a, double b) {
     return low == high || isfinite(low) ? high + log1p(exp(low - high)) : high;
 }
 
-#define DEFINE(real, code, product)                                                                              \
+/* Integers wrap: they are added and multiplied as `wrapping`. */
+#define DEFINE(real, code, wrapping)                                                                             \
     static void extreme_row_##real(const scan *s, real *x, int64_t *at, int64_t n) {                             \
         for (int64_t i = 1; i < n; i++) {                                                                        \
             const real a = x[i], b = x[i - 1];                                                                   \
-            bool stays = b != b ? a == a : s->least ? a > b : a < b;                                             \
+            bool stays = b != b ? a == a : s->what == LEAST ? a > b : a < b;                                     \
             at[i] = stays ? at[i - 1] : i;                                                                       \
             if (stays) x[i] = b;                                                                                 \
         }                                                                                                        \
@@ -180,17 +183,19 @@ static double add_exponentials(double a, double b) {
         nx__order_load(code, x, s->self, s->dim, row);                                                           \
         at[0] = 0;                                                                                               \
         if (s->indices) extreme_row_##real(s, x, at, n);                                                         \
-        else if (s->logarithms) {                                                                                \
+        else if (s->what == EXPONENTIALS) {                                                                      \
             for (int64_t i = 1; i < n; i++) x[i] = (real)add_exponentials((double)x[i - 1], (double)x[i]);       \
+        } else if (s->what == SUMS) {                                                                            \
+            for (int64_t i = 1; i < n; i++) x[i] = (real)((wrapping)x[i - 1] + (wrapping)x[i]);                  \
         } else {                                                                                                 \
-            for (int64_t i = 1; i < n; i++) x[i] = (real)(product);                                              \
+            for (int64_t i = 1; i < n; i++) x[i] = (real)((wrapping)x[i - 1] * (wrapping)x[i]);                  \
         }                                                                                                        \
         nx__row_store(code, x, s->out, s->dim, row);                                                             \
         if (s->indices) nx__row_store(NX_I64, at, s->indices, s->dim, row);                                      \
     }
-DEFINE(float, NX_F32, x[i - 1] * x[i])
-DEFINE(double, NX_F64, x[i - 1] * x[i])
-DEFINE(int64_t, NX_I64, (uint64_t)x[i - 1] * (uint64_t)x[i])
+DEFINE(float, NX_F32, float)
+DEFINE(double, NX_F64, double)
+DEFINE(int64_t, NX_I64, uint64_t)
 #undef DEFINE
 
 static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
@@ -216,8 +221,8 @@ static nx_status run_scan(const scan *s) {
     return nx_parallel(s->out->numel / n, nx__row_grain(n), scan_rows, (void *)s);
 }
 
-/* In place the products have self's dtype, as cumsum's sums have. */
-nx_status nx__cumprod_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
+/* In place the results have self's dtype, whatever new ones would have; another one cannot be asked for. */
+static nx_status run_typed(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out, running what) {
     if (out->dtype == NX_BOOL)
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for 'Bool' in place", nx_op_name(run->op));
     if (dtype.tag == NX_TAG_DTYPE && dtype.i != out->dtype) {
@@ -227,19 +232,25 @@ nx_status nx__cumprod_rows(nx_run *run, const nx_array *self, int64_t dim, nx_va
     }
     bool half = out->dtype == NX_F16 || out->dtype == NX_BF16;
     nx_dtype in = half ? NX_F32 : nx_is_float((nx_dtype)out->dtype) ? NX_F64 : NX_I64;
-    return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in});
+    return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .what = what});
+}
+nx_status nx__cumsum_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
+    return run_typed(run, self, dim, dtype, out, SUMS);
+}
+nx_status nx__cumprod_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
+    return run_typed(run, self, dim, dtype, out, PRODUCTS);
 }
 nx_status nx__logcumsumexp_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *out) {
     nx_dtype in = nx__order_dtype(out->dtype);
-    return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .logarithms = true});
+    return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .what = EXPONENTIALS});
 }
 nx_status nx__cummax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
     nx_dtype in = nx__order_dtype(self->dtype);
-    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in});
+    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in, .what = LARGEST});
 }
 nx_status nx__cummin_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
     nx_dtype in = nx__order_dtype(self->dtype);
-    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in, .least = true});
+    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in, .what = LEAST});
 }
 
 /* ---- searchsorted: by halving; a NaN goes behind all --------------------------------------------------------- */
