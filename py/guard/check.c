@@ -113,7 +113,7 @@ static bool keys_are(PyObject *dict, PyObject *keys) {
 static bool check_KEYS(CHECK_ARGS) {
     PyObject *of = values[row->from];
     if (!of || !PyDict_Check(of) || PyDict_GET_SIZE(of) != PyTuple_GET_SIZE(row->a)) return false;
-    if (NX_UNLIKELY(PyODict_CheckExact(of))) return ordered_keys_are(of, row->a); /* its order has no version */
+    if (NX_UNLIKELY(PyODict_Check(of))) return ordered_keys_are(of, row->a); /* its order has no version */
     if (NX_LIKELY(nxpy_dict_version(of) == row->version)) return true;
     if (!keys_are(of, row->a)) return false;
     row->version = nxpy_dict_version(of);

@@ -4,12 +4,31 @@
  * Next: check.c for what a call does, explain.c for the text of the same rows. */
 #include "guard/private.h"
 
+#include <ctype.h>
+
 /* ---- constants ------------------------------------------------------------------------------------------------ */
+/* Bytes of a number of numpy's, which lie behind the object's head and never change; 0: it is none. numpy is not asked: it may
+ * not be there. */
+static size_t numpy_bytes(const PyTypeObject *type) {
+    if (NX_LIKELY(strncmp(type->tp_name, "numpy.", 6) != 0) || !type->tp_mro) return 0;
+    if (strstr(type->tp_name, "longdouble")) return 0; /* part of its bytes are nothing */
+    bool number = strcmp(type->tp_name, "numpy.bool") == 0 || strcmp(type->tp_name, "numpy.bool_") == 0;
+    if (number) return 1;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(type->tp_mro); k++) {
+        number |= strcmp(((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, k))->tp_name, "numpy.number") == 0;
+    }
+    const char *digits = type->tp_name + 6;
+    while (*digits && !isdigit((unsigned char)*digits)) digits++;
+    return !number ? 0 : *digits ? (size_t)atoi(digits) / 8 : sizeof(long long);
+}
+
+bool nxpy_is_numpy_number(PyObject *o) { return numpy_bytes(Py_TYPE(o)) != 0; }
+
 static bool is_plain_constant(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     return o == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyFloat_Type || type == &PyBool_Type ||
            type == &PyBytes_Type || type == &PyComplex_Type || o == Py_Ellipsis || o == Py_NotImplemented || nxpy_dtype_check(o) ||
-           type == &nxpy_device_type || type == &nxpy_word_type;
+           type == &nxpy_device_type || type == &nxpy_word_type || numpy_bytes(type);
 }
 
 bool nxpy_constant_check(PyObject *o) {
@@ -49,6 +68,8 @@ bool nxpy_constant_equal(PyObject *x, PyObject *y) {
         const PySliceObject *a = (PySliceObject *)x, *b = (PySliceObject *)y;
         return nxpy_constant_equal(a->start, b->start) && nxpy_constant_equal(a->stop, b->stop) && nxpy_constant_equal(a->step, b->step);
     }
+    size_t bytes = numpy_bytes(Py_TYPE(x));
+    if (bytes) return memcmp((char *)x + sizeof(PyObject), (char *)y + sizeof(PyObject), bytes) == 0;
     int equal = PyObject_RichCompareBool(x, y, Py_EQ);
     if (equal < 0) nxpy_forget_error();
     return equal > 0;

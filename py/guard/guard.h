@@ -150,7 +150,8 @@ bool nxpy_guards_element_varies(const nxpy_guards *guards, const char *source, i
 
 /* Same type and value, for constants; runs no Python code. */
 bool nxpy_constant_equal(PyObject *x, PyObject *y);
-/* None, numbers, strings, bytes, dtypes, devices, sizes, slices and tuples of constants. */
+bool nxpy_is_numpy_number(PyObject *object);
+/* None, numbers, those of numpy's too, strings, bytes, dtypes, devices, sizes, slices and tuples of constants. */
 bool nxpy_constant_check(PyObject *object);
 
 #endif

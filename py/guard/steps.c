@@ -106,7 +106,7 @@ static nx_status find_home(arranger *a, const nxpy_row *row, int *out) {
         if (a->type[row->from]) return watch_slot(a, row->from, out);
         break;
     case NXPY_ROW_KEYS:
-        if (PyODict_CheckExact(from)) break; /* its order has no version */
+        if (PyODict_Check(from)) break; /* its order has no version */
         return watch_dict(a, row->from, out);
     case NXPY_ROW_KEY: return watch_dict(a, row->from, out);
     case NXPY_ROW_LENGTH:

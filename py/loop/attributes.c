@@ -134,6 +134,12 @@ static int bind(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObje
         Py_DECREF(inner);
         return give_new(trace, made, out);
     }
+    if (type == &PyClassMethodDescr_Type) { /* dict.fromkeys */
+        PyObject *made = Py_TYPE(found)->tp_descr_get(found, object, (PyObject *)owner);
+        if (!made) return nxpy__stop_error(trace);
+        *out = made;
+        return nxpy__fixed(trace, made);
+    }
     bool method = type == &PyFunction_Type || type == &nxpy_method_type || type == &PyMethodDescr_Type || type == &nxpy_captured_type ||
                   type == &PyWrapperDescr_Type;
     if (method && !object) return give(found, out);
@@ -365,6 +371,7 @@ static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool
 static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     static const struct { const char *name; Py_ssize_t offset; } fields[] = {
         {"__name__", offsetof(PyFunctionObject, func_name)}, {"__qualname__", offsetof(PyFunctionObject, func_qualname)},
+        {"__code__", offsetof(PyFunctionObject, func_code)},
         {"__doc__", offsetof(PyFunctionObject, func_doc)}, {"__module__", offsetof(PyFunctionObject, func_module)}};
     for (int k = 0; k < NX_COUNT(fields); k++) {
         if (PyUnicode_CompareWithASCIIString(name, fields[k].name) == 0) return of_field(trace, object, name, fields[k].offset, out);
@@ -427,7 +434,8 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
     PyObject *found = nxpy_type_lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
-    if (data && (nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object))) { /* of what never changes */
+    bool lasts = nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object) || PyCode_Check(object);
+    if (data && lasts) { /* of what never changes */
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }
     if (data && nxpy__is_exception(object)) {

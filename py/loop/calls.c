@@ -7,7 +7,7 @@
  * Next: attributes.c for how callables are found. */
 #include "loop/private.h"
 
-enum { READS = 1, CHANGES, LOOKS, COMPUTES, APPENDS, TORCH };
+enum { READS = 1, CHANGES, LOOKS, COMPUTES, APPENDS, ASKS, TORCH };
 static nx_map calls;    /* callable -> what it does; filled once, holds for ever */
 static nx_map specials; /* callable -> nxpy_special_fn */
 
@@ -39,6 +39,15 @@ static int add_all(PyObject *module, int does) {
     return 0;
 }
 
+/* dict.fromkeys, which is made anew at each look: the descriptor in its class, lent; NULL: not such a method. */
+static PyObject *class_method_of(PyObject *function) {
+    PyObject *owner = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : NULL;
+    PyObject *name = owner && PyType_Check(owner) ? PyUnicode_FromString(((PyCFunctionObject *)function)->m_ml->ml_name) : NULL;
+    PyObject *found = name ? nxpy_type_lookup((PyTypeObject *)owner, name) : NULL;
+    Py_XDECREF(name);
+    return found && Py_TYPE(found) == &PyClassMethodDescr_Type ? found : NULL;
+}
+
 int nxpy__calls_init(PyObject *extension) {
     if (calls.n) return 0;
     static const struct { const char *owner, *name; int does; nxpy_special_fn *special; } rows[] = {
@@ -54,6 +63,7 @@ int nxpy__calls_init(PyObject *extension) {
         int done = !owner ? -1 : all ? add_all(owner, rows[k].does) : 0;
         if (done == 0 && !all) {
             callable = PyObject_GetAttrString(owner, rows[k].name);
+            if (callable && class_method_of(callable)) Py_SETREF(callable, Py_NewRef(class_method_of(callable)));
             done = rows[k].special ? add_callable(&specials, callable, (void *)rows[k].special)
                                    : add_callable(&calls, callable, (void *)(intptr_t)rows[k].does);
         }
@@ -127,7 +137,9 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
         bool born_too = nxpy__is_born(trace, PyMethod_GET_SELF(o)) && (nx_map_get(&calls, function) || nx_map_get(&specials, function));
         return PyFunction_Check(function) || nxpy_function_check(function) || born_too;
     }
+    nxpy_kind_code kind = nxpy__kind(o)->code;
     if (nxpy__is_container(o) || nxpy__is_exception(o)) return 1;
+    if (kind == NXPY_KIND_PATTERN || kind == NXPY_KIND_MATCH || kind == NXPY_KIND_ORDER || kind == NXPY_KIND_VALUELIKE) return 1;
     if (PyFunction_Check(o) || PyType_Check(o) || nxpy_function_check(o) || nx_map_get(&calls, o)) return 1;
     if (nxpy__is_born(trace, o) && !nxpy__may_change(Py_TYPE(o))) return 1;
     if (nxpy__is_born(trace, o) && nxpy__is_iterator(o)) return 1;
@@ -140,7 +152,7 @@ static PyObject *with_fakes(nxpy_trace *trace, PyObject *o, int depth) {
         PyObject *use = nxpy__use(trace, o);
         return Py_XNewRef(use);
     }
-    bool container = PyList_CheckExact(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || nxpy__is_a(o, NXPY_KIND_VIEW);
+    bool container = PyList_Check(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || nxpy__is_a(o, NXPY_KIND_VIEW);
     if (depth > 8 || !container || nxpy_constant_check(o)) return Py_NewRef(o);
     if (nxpy__note_elements(trace, o) < 0) return NULL;
     PyObject *copy = PyDict_CheckExact(o) ? PyDict_Values(o) : PySequence_List(o), *result = NULL;
@@ -291,7 +303,22 @@ static bool is_marked_constant(PyObject *function) {
     return dict && PyDict_GetItemString(dict, "_dynamo_marked_constant") != NULL;
 }
 
-/* functools.lru_cache: for constants the very function is called, when the trace is over, and gives what it remembers. */
+/* Its results are remembered, or hang on its arguments alone: Python code that need not be followed. */
+static bool asks(PyObject *function) {
+    if (Py_TYPE(function) == nxpy__lru_cache_type) return true;
+    return PyFunction_Check(function) && (is_marked_constant(function) || (intptr_t)nx_map_get(&calls, function) == ASKS);
+}
+
+/* A function of numpy's, which gives the same for the same constants, or a method of a number of numpy's. */
+static bool is_numpy(PyObject *function) {
+    const char *type = Py_TYPE(function)->tp_name;
+    if (Py_TYPE(function) == &PyMethodDescr_Type) return strncmp(PyDescr_TYPE(function)->tp_name, "numpy.generic", 13) == 0;
+    bool number = PyType_Check(function) && !nxpy__may_change((PyTypeObject *)function); /* the class of one */
+    if (number) return strncmp(((PyTypeObject *)function)->tp_name, "numpy.", 6) == 0;
+    return strcmp(type, "numpy.ufunc") == 0 || strcmp(type, "numpy._ArrayFunctionDispatcher") == 0;
+}
+
+/* functools.lru_cache, and numpy: for constants the very function is called, when the trace is over, and gives what it remembers. */
 static PyObject *call_cached(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
     const nxpy_note *note = nxpy__note_find(trace, function);
@@ -312,6 +339,10 @@ static PyObject *call_cached(nxpy_loop *loop, PyObject *function, PyObject **arg
     }
     question = given && types ? PyTuple_Pack(4, function, given, kw_names ? kw_names : Py_None, types) : NULL;
     known = question ? nxpy__ask(trace, question) : NULL;
+    if (known && is_numpy(function) && !nxpy_constant_check(known)) { /* an array, which the program may write */
+        stop_call(trace, function);
+        known = NULL;
+    }
     if (known && nxpy__fixed(trace, known) < 0) known = NULL;
 done:
     Py_XDECREF(given);
@@ -330,6 +361,32 @@ static PyObject *call_weak(nxpy_loop *loop, PyObject *weak) {
     return done < 0 ? (nxpy__stop_error(trace), NULL) : Py_NewRef(value);
 }
 
+/* One of module operator's: its names or keys never change. methodcaller with keywords is not followed. */
+static PyObject *call_getter(nxpy_loop *loop, PyObject *getter, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    const char *type = Py_TYPE(getter)->tp_name;
+    if (strcmp(type, "operator.itemgetter") == 0) return call_known(loop, getter, COMPUTES, args, n, kw_names);
+    PyObject *reduced = n == 1 && !kw_names ? PyObject_CallMethod(getter, "__reduce__", NULL) : NULL;
+    PyObject *parts = reduced ? PyTuple_GET_ITEM(reduced, 1) : NULL, *object = parts ? nxpy__use(trace, args[0]) : NULL, *value = NULL;
+    bool calls_it = strcmp(type, "operator.methodcaller") == 0, plain = parts && PyType_Check(PyTuple_GET_ITEM(reduced, 0));
+    PyObject *name = plain && (calls_it || PyTuple_GET_SIZE(parts) == 1) ? PyTuple_GET_ITEM(parts, 0) : NULL;
+    if (name && PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1) >= 0) name = NULL;
+    if (!name) {
+        PyErr_Clear();
+        if (!trace->stop) stop_call(trace, getter);
+    } else if (object && nxpy__attribute(trace, object, name, false, &value) == 0 && calls_it) {
+        PyObject *all = PyTuple_GetSlice(parts, 1, PY_SSIZE_T_MAX);
+        for (Py_ssize_t k = 0; all && k < PyTuple_GET_SIZE(all); k++) {
+            if (nxpy__fixed(trace, PyTuple_GET_ITEM(all, k)) < 0) Py_CLEAR(all);
+        }
+        Py_SETREF(value, all ? call_unpacked(loop, value, all, NULL) : NULL);
+        Py_XDECREF(all);
+    }
+    Py_XDECREF(reduced);
+    if (!value && !trace->stop) nxpy__stop_error(trace);
+    return value;
+}
+
 static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
     if (Py_TYPE(function) == &PyCFunction_Type) {
@@ -339,6 +396,9 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
             return noted ? call_with(loop, known, &self, 1, args, n, kw_names) : NULL;
         }
     }
+    PyObject *of_class = class_method_of(function);
+    if (of_class && nx_map_get(&calls, of_class)) return call_known(loop, function, READS, args, n, kw_names);
+    if (nxpy__is_a(function, NXPY_KIND_GETTER)) return call_getter(loop, function, args, n, kw_names);
     if (nxpy__is_a(function, NXPY_KIND_PARTIAL)) return call_partial(loop, function, args, n, kw_names);
     bool init = Py_TYPE(function) == &PyWrapperDescr_Type && n > 0 && nxpy__is_exception(args[0]) && nxpy__is_born(trace, args[0]) &&
                 strcmp(((PyWrapperDescrObject *)function)->d_base->name, "__init__") == 0;
@@ -347,6 +407,7 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     if (special) return special(loop, function, args, n, kw_names);
     intptr_t does = (intptr_t)nx_map_get(&calls, function);
     if (does) return call_known(loop, function, (int)does, args, n, kw_names);
+    if (is_numpy(function)) return call_cached(loop, function, args, n, kw_names);
     int python = PyType_Check(function) ? 0 : nxpy__python_special(trace, function, "__call__");
     if (python < 0) return NULL;
     if (python) return call_python(loop, function, args, n, kw_names);
@@ -372,7 +433,7 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         bool known = nxpy__fixed(trace, object) == 0;
         return known ? nxpy__call(loop, object, args, n, kw_names) : NULL;
     }
-    if (Py_TYPE(function) == nxpy__lru_cache_type || is_marked_constant(function)) return call_cached(loop, function, args, n, kw_names);
+    if (asks(function)) return call_cached(loop, function, args, n, kw_names);
     if (Py_TYPE(function) == nxpy_weakref_type() && n == 0) return call_weak(loop, function);
     PyObject *meaning = nxpy_function_meaning(function);
     if (meaning) {

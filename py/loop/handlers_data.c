@@ -26,7 +26,8 @@ int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
 /* A container in C that the trace made, with methods in C: OrderedDict, defaultdict, deque. */
 static bool is_own(nxpy_trace *trace, PyObject *o) {
     nxpy_kind_code kind = nxpy__kind(o)->code;
-    return (kind == NXPY_KIND_ORDERED || kind == NXPY_KIND_DEFAULTS || kind == NXPY_KIND_DEQUE) && nxpy__is_born(trace, o);
+    bool like = kind == NXPY_KIND_DICTLIKE || kind == NXPY_KIND_LISTLIKE;
+    return (like || kind == NXPY_KIND_ORDERED || kind == NXPY_KIND_DEFAULTS || kind == NXPY_KIND_DEQUE) && nxpy__is_born(trace, o);
 }
 
 /* A constant, or a size that the trace leaves open. */
@@ -112,7 +113,7 @@ int op_binary_op(nxpy_loop *loop, int arg) {
     bool text = PyUnicode_CheckExact(x) && arg % NXPY_BINARY_INPLACE_ADD == NXPY_BINARY_REMAINDER; /* "%s" % y */
     if (text && nxpy__is_printable(trace, y) < 0) return -1;
     if (nxpy__note_elements(trace, y) < 0) return -1;
-    bool changes = arg >= NXPY_BINARY_INPLACE_ADD && (PyList_CheckExact(x) || PyDict_CheckExact(x) || PySet_CheckExact(x));
+    bool changes = arg >= NXPY_BINARY_INPLACE_ADD && (PyList_Check(x) || PyDict_Check(x) || PySet_Check(x));
     if (changes && nxpy__before_change(trace, x, arg == NXPY_BINARY_INPLACE_ADD) < 0) return -1;
     if (!changes && nxpy__note_elements(trace, x) < 0) return -1;
     return nxpy__finish(loop, 2, nxpy__binary_fns[arg](x, y));
@@ -137,10 +138,13 @@ int op_unary_not(nxpy_loop *loop, int arg) {
 /* Whether comparing o runs only code that is known: 1, 0, -1. Identity decides for classes, functions and plain instances. */
 static int is_comparable(nxpy_trace *trace, PyObject *o, int depth) {
     static const char *const names[] = {"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"};
-    if (is_plain(o)) return 1;
+    if (is_plain(o) || nxpy__is_a(o, NXPY_KIND_VALUELIKE)) return 1;
     if (nxpy__is_fake(trace, o)) return note_operators(trace, o, names, NX_COUNT(names)) < 0 ? -1 : 1;
     if (nxpy_tensor_check(o) || depth > 8) return 0;
     if (PyType_Check(o)) return Py_TYPE(o)->tp_richcompare == PyType_Type.tp_richcompare;
+    bool like = nxpy__is_container(o) && nxpy__may_change(Py_TYPE(o));
+    int python = like ? nxpy__python_special(trace, o, "__eq__") : 0;
+    if (python) return python;
     if (nxpy__is_container(o)) {
         if (nxpy__note_elements(trace, o) < 0) return -1;
         PyObject *parts = nxpy__is_dict(o) ? PyDict_Values(o) : PySequence_List(o);
@@ -307,7 +311,13 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
         Py_DECREF(index);
         return nxpy__finish(loop, 2, result);
     }
-    if (is_own(trace, of) && nxpy__is_key(key)) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    bool walks = nxpy__may_change(Py_TYPE(of)) && !PyType_Check(of);
+    int python = walks ? nxpy__python_special(trace, of, "__getitem__") : 0;
+    if (python == 0 && walks && PyDict_Check(of)) python = nxpy__python_special(trace, of, "__missing__");
+    if (python < 0) return -1;
+    if (python == 1) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    bool keyed = nxpy__is_key(key) || (PyList_Check(of) && PySlice_Check(key));
+    if (is_own(trace, of) && keyed) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     if (nxpy__is_dict(of) && nxpy__is_key(key)) {
         if (nxpy__dict_value(trace, of, key, &value) < 0) return -1;
         if (!value) {
@@ -315,11 +325,6 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
             return nxpy__stop_error(trace);
         }
         return nxpy__finish(loop, 2, Py_NewRef(value));
-    }
-    if (!nxpy__is_container(of) && !PyType_Check(of)) {
-        int python = nxpy__python_special(trace, of, "__getitem__");
-        if (python < 0) return -1;
-        if (python == 1) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     }
     if (!(nxpy__is_sequence(of)) || !plain_key) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s[%.100s]", Py_TYPE(of)->tp_name, Py_TYPE(key)->tp_name);
@@ -341,7 +346,7 @@ static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *va
         Py_XDECREF(index);
         return done < 0 ? nxpy__stop_error(trace) : 0;
     }
-    if (nxpy__is_instance(of)) {
+    if (nxpy__may_change(Py_TYPE(of)) && !PyType_Check(of)) {
         int python = nxpy__python_special(trace, of, value ? "__setitem__" : "__delitem__");
         if (python < 0) return -1;
         if (python == 1) {

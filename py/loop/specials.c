@@ -44,6 +44,21 @@ static PyObject *call_first(nxpy_loop *loop, PyObject *function, PyObject *first
     return result;
 }
 
+/* Its constructor of C makes an empty one, which __init__ fills. */
+static bool is_filled(const PyTypeObject *type) {
+    return type->tp_new == PyDict_Type.tp_new || type->tp_new == PyODict_Type.tp_new || type->tp_new == PyList_Type.tp_new;
+}
+
+static PyObject *make_tuple(nxpy_loop *loop, PyTypeObject *type, PyObject *from) {
+    PyObject *tuple = nxpy__sequence(loop, from, true), *args = tuple ? PyTuple_Pack(1, tuple) : NULL;
+    PyObject *made = args ? PyTuple_Type.tp_new(type, args, NULL) : NULL;
+    Py_XDECREF(tuple);
+    Py_XDECREF(args);
+    if (!made) nxpy__stop_error(loop->trace);
+    if (made && nxpy__born(loop->trace, made) < 0) Py_CLEAR(made);
+    return made;
+}
+
 static PyObject *make_new(nxpy_loop *loop, PyTypeObject *type, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
     PyObject *found, *tuple, *dict, *made = NULL;
@@ -57,7 +72,9 @@ static PyObject *make_new(nxpy_loop *loop, PyTypeObject *type, PyObject **args, 
         return made;
     }
     bool exception = PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException);
-    if (type->tp_new != PyBaseObject_Type.tp_new && !exception) return stop_class(trace, type, "");
+    bool tuple_like = type->tp_new == PyTuple_Type.tp_new && n == 1 && !kw_names;
+    if (tuple_like) return make_tuple(loop, type, args[0]);
+    if (type->tp_new != PyBaseObject_Type.tp_new && !exception && !is_filled(type)) return stop_class(trace, type, "");
     if (pack(args, n, kw_names, &tuple, &dict) == 0) made = type->tp_new(type, tuple, dict);
     Py_XDECREF(tuple);
     Py_XDECREF(dict);
@@ -71,7 +88,7 @@ static int run_init(nxpy_loop *loop, PyObject *object, PyObject **args, Py_ssize
     PyTypeObject *type = Py_TYPE(object);
     PyObject *found, *tuple, *dict;
     if (nxpy__type_value(trace, type, "__init__", &found) < 0) return -1;
-    if (found && PyFunction_Check(found)) {
+    if (found && (PyFunction_Check(found) || is_filled(type))) {
         PyObject *result = call_first(loop, found, object, args, n, kw_names);
         if (!result) return -1;
         bool none = result == Py_None;
@@ -182,6 +199,31 @@ PyObject *nxpy__special_vars(ARGS) {
     PyObject *name = nxpy__name("__dict__"), *value = NULL;
     if (name && nxpy__attribute(loop->trace, args[0], name, false, &value) < 0) value = NULL;
     return value;
+}
+
+PyObject *nxpy__special_globals(ARGS) {
+    USE_ALL(0, 0);
+    PyObject *globals = loop->view.globals;
+    if (!PyDict_CheckExact(globals) || nxpy__fixed(loop->trace, globals) < 0) return stopped(loop, function);
+    nxpy__note_find(loop->trace, globals)->is_namespace = true;
+    return Py_NewRef(globals);
+}
+
+/* A new dict of what the function's variables are now. */
+PyObject *nxpy__special_locals(ARGS) {
+    USE_ALL(0, 0);
+    PyObject *made = PyDict_New();
+    for (int k = 0; made && k < loop->view.n_locals; k++) {
+        PyObject *value = nxpy_value(&loop->view, k);
+        if (value && nxpy__fetch_local(loop, k, value) < 0) Py_CLEAR(made);
+        if (made && value && PyCell_Check(value)) { /* of a closure */
+            Py_CLEAR(made);
+            return stopped(loop, function);
+        }
+        if (made && value && PyDict_SetItem(made, nxpy_local_name(loop->view.code, k), value) < 0) Py_CLEAR(made);
+    }
+    if (!made) nxpy__stop_error(loop->trace);
+    return made;
 }
 
 /* ---- classes ------------------------------------------------------------------------------------------------------------ */

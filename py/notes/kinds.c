@@ -96,6 +96,21 @@ static bool has_methods_of(const PyTypeObject *type, PyTypeObject *base, const c
     return true;
 }
 
+/* An instance of a class of Python that is read as the C class below it, whose methods it has. */
+static nxpy_kind_code kind_below(PyObject *o) {
+    static const char *const of_dicts[] = {"__iter__", "__len__", "__contains__", "keys", NULL};
+    static const char *const of_lists[] = {"__iter__", "__len__", "__contains__", "__add__", "__iadd__", NULL};
+    static const char *const of_values[] = {"__add__", "__radd__", "__sub__", "__mul__", "__rmul__", "__truediv__", "__floordiv__",
+                                            "__mod__", "__pow__", "__neg__", "__int__", "__index__", "__float__", "__bool__", "__len__",
+                                            "__iter__", "__getitem__", "__eq__", "__lt__", "__gt__", "__hash__", NULL};
+    PyTypeObject *type = Py_TYPE(o), *base = PyLong_Check(o) ? &PyLong_Type : PyFloat_Check(o) ? &PyFloat_Type : &PyUnicode_Type;
+    bool enumeration = PyObject_TypeCheck(type, nxpy__enum_type), value = PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o);
+    if (PyODict_Check(o)) return has_methods_of(type, &PyODict_Type, of_dicts) ? NXPY_KIND_DICTLIKE : NXPY_KIND_INSTANCE;
+    if (PyDict_Check(o)) return has_methods_of(type, &PyDict_Type, of_dicts) ? NXPY_KIND_DICTLIKE : NXPY_KIND_INSTANCE;
+    if (PyList_Check(o)) return has_methods_of(type, &PyList_Type, of_lists) ? NXPY_KIND_LISTLIKE : NXPY_KIND_INSTANCE;
+    return value && !enumeration && has_methods_of(type, base, of_values) ? NXPY_KIND_VALUELIKE : NXPY_KIND_INSTANCE;
+}
+
 static nxpy_kind_code kind_by_rule(PyObject *o) {
     static const char *const of_tuples[] = {"__iter__", "__len__", "__getitem__", NULL};
     PyTypeObject *type = Py_TYPE(o);
@@ -107,7 +122,8 @@ static nxpy_kind_code kind_by_rule(PyObject *o) {
     if (PyModule_Check(o)) return NXPY_KIND_MODULE;
     if (PyTuple_Check(o) && !heap) return NXPY_KIND_STRUCT;
     if (PyTuple_Check(o) && has_methods_of(type, &PyTuple_Type, of_tuples)) return NXPY_KIND_NAMED;
-    if (heap) return NXPY_KIND_INSTANCE;
+    if (heap) return kind_below(o);
+    if (strncmp(type->tp_name, "numpy.ufunc", 11) == 0 || strncmp(type->tp_name, "numpy._Array", 12) == 0) return NXPY_KIND_CALLABLE;
     return PyExceptionInstance_Check(o) ? NXPY_KIND_EXCEPTION : NXPY_KIND_OTHER;
 }
 

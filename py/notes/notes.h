@@ -41,6 +41,7 @@ typedef enum nxpy_make {
     NXPY_MAKE_STATE,    /* last value.__setstate__(object) */
     NXPY_MAKE_INSTANCE, /* of class `object`, without attributes */
     NXPY_MAKE_ATTRIBUTE,/* the last value becomes attribute `object` of the one before */
+    NXPY_MAKE_ENTRY,    /* the last value is appended to the list before it; n 2: key and value go into the dict before them */
     NXPY_MAKE_KEEP,   /* remembers the last value as n */
     NXPY_MAKE_AGAIN   /* what was remembered as n */
 } nxpy_make;

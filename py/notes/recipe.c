@@ -75,10 +75,23 @@ static int keep(nxpy_recipe *recipe, nxpy_results *results, int number) {
     return add_step(recipe, NXPY_MAKE_KEEP, recipe->n_kept++, NULL);
 }
 
+/* The class of C below a class of Python. */
+static PyTypeObject *base_of(PyTypeObject *type) {
+    while (nxpy__may_change(type)) type = type->tp_base;
+    return type;
+}
+
+/* Bytes of an instance that has no slots of its own. */
+static Py_ssize_t room_of(PyTypeObject *type, const PyTypeObject *base) {
+    if (base == &PyBaseObject_Type) return nxpy_instance_size(type);
+    Py_ssize_t more = (type->tp_weaklistoffset && !base->tp_weaklistoffset) + (type->tp_dictoffset > 0 && !base->tp_dictoffset);
+    return base->tp_basicsize + more * (Py_ssize_t)sizeof(PyObject *);
+}
+
 /* An instance that the traced code made: its class without any constructor, then its attributes. It may hold itself. */
 static int add_instance(ADD_ARGS) {
-    PyTypeObject *type = Py_TYPE(value);
-    if (type->tp_new == NULL || type->tp_itemsize || type->tp_basicsize > nxpy_instance_size(type)) return 0;
+    PyTypeObject *type = Py_TYPE(value), *base = base_of(type);
+    if (type->tp_new == NULL || type->tp_itemsize || type->tp_basicsize > room_of(type, base)) return 0;
     PyObject *dict = PyObject_GenericGetDict(value, NULL), *key, *part;
     if (!dict) return PyErr_Clear(), 0;
     int number = (int)(nxpy__note_find(trace, value) - trace->notes.at);
@@ -92,6 +105,30 @@ static int add_instance(ADD_ARGS) {
         if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, key);
     }
     Py_DECREF(dict);
+    return done;
+}
+
+/* What it holds goes into the new instance. */
+static int add_dictlike(ADD_ARGS) {
+    int done = add_instance(trace, recipe, results, value, depth);
+    PyObject *items = done == 1 ? PyObject_CallMethod(value, "items", NULL) : NULL, *pairs = items ? PySequence_List(items) : NULL;
+    if (done == 1 && !pairs) done = -1;
+    for (Py_ssize_t k = 0; done == 1 && k < PyList_GET_SIZE(pairs); k++) {
+        PyObject *pair = PyList_GET_ITEM(pairs, k);
+        for (int j = 0; done == 1 && j < 2; j++) done = add_value(trace, recipe, results, PyTuple_GET_ITEM(pair, j), depth + 1);
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_ENTRY, 2, NULL);
+    }
+    Py_XDECREF(items);
+    Py_XDECREF(pairs);
+    return done;
+}
+
+static int add_listlike(ADD_ARGS) {
+    int done = add_instance(trace, recipe, results, value, depth);
+    for (Py_ssize_t k = 0; done == 1 && k < PyList_GET_SIZE(value); k++) {
+        done = add_value(trace, recipe, results, PyList_GET_ITEM(value, k), depth + 1);
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_ENTRY, 1, NULL);
+    }
     return done;
 }
 
@@ -247,7 +284,8 @@ static int add_value(ADD_ARGS) {
         trace->unmakeable_at = born_at;
         trace->unmakeable = Py_TYPE(value)->tp_name;
     }
-    return done != 1 || kind == NXPY_KIND_INSTANCE ? done : keep(recipe, results, number);
+    bool kept = kind == NXPY_KIND_INSTANCE || kind == NXPY_KIND_DICTLIKE || kind == NXPY_KIND_LISTLIKE;
+    return done != 1 || kept ? done : keep(recipe, results, number);
 }
 
 int nxpy__recipe_add_contents(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *container, Py_ssize_t from) {
@@ -280,7 +318,7 @@ static PyObject *make_set(PyObject **at, int n) {
 }
 
 static PyObject *make_instance(PyTypeObject *type) {
-    PyObject *none = PyTuple_New(0), *made = none ? PyBaseObject_Type.tp_new(type, none, NULL) : NULL;
+    PyObject *none = PyTuple_New(0), *made = none ? base_of(type)->tp_new(type, none, NULL) : NULL;
     Py_XDECREF(none);
     return made;
 }
@@ -299,6 +337,14 @@ static int run_change(const nxpy_step *step, PyObject ***top) {
         done = PyObject_CallMethod(at[-1], "__setstate__", "(O)", step->object);
         Py_XDECREF(done);
         return done ? 0 : -1;
+    }
+    if (step->make == NXPY_MAKE_ENTRY) {
+        PyObject *holder = at[-1 - step->n];
+        status = step->n == 1            ? PyList_Append(holder, at[-1])
+                 : PyODict_Check(holder) ? PyODict_SetItem(holder, at[-2], at[-1])
+                                         : PyDict_SetItem(holder, at[-2], at[-1]);
+        for (int k = 0; k < step->n; k++) Py_DECREF(*--*top);
+        return status;
     }
     status = PyObject_GenericSetAttr(at[-2], step->object, at[-1]);
     Py_DECREF(*--*top);
@@ -338,6 +384,7 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_FUNCTION: used = 3; made = make_function(step->object, at - 3); break;
     case NXPY_MAKE_CELL: used = 1; made = PyCell_New(at[-1]); break;
     case NXPY_MAKE_STATE:
+    case NXPY_MAKE_ENTRY:
     case NXPY_MAKE_ATTRIBUTE: return run_change(step, top);
     case NXPY_MAKE_INSTANCE: made = make_instance((PyTypeObject *)step->object); break;
     case NXPY_MAKE_NAMED: used = 1; made = make_named(step->object, at[-1]); break;

@@ -748,9 +748,14 @@ def logs(x):
     return x * 2
 
 
-@breaks("FUNCTION", "numpy.sqrt")
+@breaks("FUNCTION", "numpy.array")
 def calls_numpy(x):
-    return x + float(numpy.sqrt(4.0))
+    return x + float(numpy.array([4.0])[0])
+
+
+@case()
+def numbers_of_numpy(x):
+    return x * numpy.float32(2.5) + float(numpy.sqrt(4.0)) * int(numpy.prod(x.shape))
 
 
 @breaks("FUNCTION", 'print("inside")', trained)
