@@ -282,7 +282,11 @@ PyObject *nxpy_instance_dict(PyObject *object) {
     if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
         return *_PyObject_ValuesPointer(object) ? NULL : *_PyObject_ManagedDictPointer(object);
     }
-    if (type->tp_dictoffset <= 0) return NULL; /* variable-sized instances: not read */
+    if (type->tp_dictoffset < 0) { /* behind an instance of variable size */
+        PyObject **at = _PyObject_GetDictPtr(object);
+        return at ? *at : NULL;
+    }
+    if (type->tp_dictoffset == 0) return NULL;
     return *(PyObject **)((char *)object + type->tp_dictoffset);
 }
 

@@ -1,6 +1,7 @@
 """Classes that derive from dict, list, tuple and numbers; numbers of numpy: as eager, for several calls."""
 
 import dataclasses
+import enum
 import functools  # noqa: F401 - the expressions use it
 import operator
 import re
@@ -68,11 +69,24 @@ class Count(int):
     pass
 
 
+class Tagged(int):
+    def __new__(cls, value, tag):
+        made = super().__new__(cls, value)
+        made.tag = tag
+        return made
+
+
 class Text(str):
     pass
 
 
-OUTPUT, LISTED, COUNT, TEXT = Plain(a=ramp(2, 2), b=2), Listed([1, 2]), Count(3), Text("ab")
+class Flags(enum.IntFlag):
+    A = 1
+    B = 2
+    C = 4
+
+
+OUTPUT, LISTED, COUNT, TAGGED, TEXT = Plain(a=ramp(2, 2), b=2), Listed([1, 2]), Count(3), Tagged(3, 5), Text("ab")
 PATTERN = re.compile("a(b)")
 SCALE, TIMES = numpy.float32(2.5), numpy.int64(2)
 FIRST, NAMED, CALLED = operator.itemgetter("a"), operator.attrgetter("shape"), operator.methodcaller("add", 1)
@@ -95,6 +109,8 @@ x * len(LISTED) * LISTED[1] * LISTED.total()
 Pair((x, x + 1)).swapped()
 Pair((x, x + 1)).swapped()[0]
 x * COUNT + COUNT
+x * TAGGED.tag + TAGGED
+x * Flags.A.value + Flags.B
 x * len(TEXT) if TEXT == "ab" else x
 x * len(PATTERN.match("abc").group(1)) if re.match("a", "ab") and not re.match("b", "a") else x
 x * SCALE + TIMES
@@ -157,6 +173,37 @@ def test_values_are_guarded(values):
     for value in values * 2:
         assert kinds(compiled(ramp(3) + 1, value)) == kinds(function(ramp(3) + 1, value))
         assert str(compiled(ramp(3) + 1, value)) == str(function(ramp(3) + 1, value))  # a zero's sign too
+
+
+def test_attributes_of_values_are_guarded():
+    def function(x, value):
+        return x * value.tag + value
+
+    compiled = torch.compile(function, fullgraph=True, backend="eager")
+    value = Tagged(2, 3)
+    for tag in (3, 4, 4, 3):
+        value.tag = tag
+        assert same(compiled(ramp(2), value), function(ramp(2), value))
+
+
+def test_a_flag_that_is_made_on_the_way():
+    def function(x):
+        return x * int(Flags.A | Flags.C) + (Flags.B | Flags.C).value
+
+    compiled = torch.compile(function, backend="eager")
+    for _ in range(3):
+        assert same(compiled(ramp(2)), ramp(2) * 5 + 6)
+
+
+def test_a_tuple_with_an_attribute_keeps_it():
+    def function(x):
+        made = Pair((x, x + 1))
+        made.tag = 3
+        return made
+
+    compiled = torch.compile(function, backend="eager")
+    for _ in range(3):
+        assert compiled(ramp(2)).tag == 3
 
 
 def test_a_pattern_is_guarded():
