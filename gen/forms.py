@@ -3,7 +3,7 @@ operator NAME_copy whose result is a copy. They are compositions of the operator
 
 from dataclasses import replace
 
-from gen.syntax import Entry, Expr, Place, Row
+from gen.syntax import Entry, Expr, Place, Problem, Row
 
 SAMPLES = {"Scalar": 2, "int": 1, "SymInt": 1, "float": 0.5, "bool": True}  # arguments of a case that is made here
 
@@ -11,10 +11,18 @@ SAMPLES = {"Scalar": 2, "int": 1, "SymInt": 1, "float": 0.5, "bool": True}  # ar
 def made_entries(siblings):
     """[(entry, its siblings' words)] of an entry whose siblings these are."""
     for row in siblings[0].form_rows:
+        if row["word"] == "alias" and row["name"] is None:
+            raise Problem(row["at"], "another name is missing: alias:NAME")
+        if row["word"] == "copy" and not any(is_view(place) for place in siblings[0].entry.results):
+            raise Problem(row["at"], f"{siblings[0].name} is no view: its result is a copy already")
         if row["word"] == "alias":
             yield from (alias(form, row) for sibling in siblings for form in sibling.forms if has(form, row))
         elif row["word"] == "copy":
             yield copy(siblings[0], row)
+
+
+def is_view(place):
+    return place.kind == "view" or (place.kind == "as" and place.args[0] != "as")
 
 
 def alias_of(form, name):
@@ -43,7 +51,7 @@ def call(form_name, params, at):
 def alias(form, row):
     sibling, at, name = form.sibling, row["at"], alias_of(form, row["name"])
     entry, writes = sibling.entry, form.variant == "inplace"
-    view = any(place.kind == "view" or (place.kind == "as" and place.args[0] != "as") for place in entry.results)
+    view = any(map(is_view, entry.results))
     self = Expr("name", at, [], sibling.params[0].name)
     results = [Place("param", at, [self.value])] if writes else [
         Place("as", at, [self if view else "as"], name=p.name, listed=p.listed) for p in entry.results]

@@ -376,12 +376,14 @@ class World:
             except Problem as problem:
                 self.problems.append(problem)
         siblings = make_siblings(entry)
-        for row in siblings[0].form_rows:
-            if row["word"] == "alias":
-                self.aliases.setdefault(siblings[0].base, {})[row["name"]] = True
-        for made in list(made_entries(siblings)):
-            self.made.append(made)
-            siblings += make_siblings(made)
+        try:
+            made = list(made_entries(siblings))
+        except Problem as problem:
+            return self.problems.append(problem)
+        for row in [row for row in siblings[0].form_rows if row["word"] == "alias"]:
+            self.aliases.setdefault(siblings[0].base, {})[row["name"]] = True
+        self.made += made
+        siblings += [sibling for one in made for sibling in make_siblings(one)]
         for sibling in siblings:
             self.siblings.append(sibling)
             for form in sibling.forms:

@@ -45,6 +45,8 @@ def test_a_good_entry_passes():
     ("text", "expected"),
     [
         (HEAD + "  forms  function\n  cases  shapes point\n", "x.op:1:4: error: f has no meaning"),
+        (GOOD.replace("forms  function", "forms  function copy"), "x.op:4:19: error: f is no view"),
+        (GOOD.replace("forms  function", "forms  function alias"), "x.op:4:19: error: another name is missing"),
         (HEAD + "  points self\n", "x.op:2:3: error: unknown row 'points'"),
         (HEAD + "  scan   (s = 0) step s + x done s\n", "x.op:2:3: error: unknown row 'scan'"),
         (

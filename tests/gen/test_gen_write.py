@@ -69,6 +69,15 @@ def test_saved_values(world):
     assert saved("exp") == {0: (0, 1)}
 
 
+def test_words_that_make_operators(world):
+    """`alias:NAME` and `copy`: what the entry has, by another name; what it views, copied."""
+    assert {"multiply.Tensor", "multiply_.Scalar", "multiply.out", "special_erf.out"} <= set(world.forms)
+    assert not {"multiply.Scalar_out", "special_erf_"} & set(world.forms), "PyTorch has them not"
+    table = re.search(r"overloads_multiply_method\[\] = {([^}]*)}", world.files_written["functions.c"])[1]
+    assert table == '"aten::mul.Tensor"', "Python calls the operator itself"
+    assert schema(world.forms["split_copy.Tensor"]).endswith("-> Tensor[]")
+
+
 @pytest.mark.parametrize(
     ("name", "formula"),
     [
