@@ -528,6 +528,17 @@ PyObject *nxpy__special_is_not(ARGS) {
     return same < 0 ? NULL : PyBool_FromLong(!same);
 }
 
+/* operator.iadd and such: in place on a tensor, else of what has no part that changes. */
+PyObject *nxpy__special_inplace(ARGS) {
+    USE_ALL(2, 2);
+    bool plain = nxpy_constant_check(args[0]) || nxpy_symnumber_check(args[0]) || nxpy__is_fake(loop->trace, args[0]);
+    bool known = nxpy__is_fake(loop->trace, args[1]) || nxpy_constant_check(args[1]) || nxpy_symnumber_check(args[1]);
+    if (!plain || !known) return stopped(loop, function);
+    PyObject *value = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!value) nxpy__stop_error(loop->trace);
+    return value;
+}
+
 PyObject *nxpy__special_hash(ARGS) {
     USE_ALL(1, 1);
     if (!nxpy_constant_check(args[0])) return stopped(loop, function);

@@ -4,6 +4,7 @@ import collections  # noqa: F401 - the expressions use them
 import enum
 import functools
 import itertools  # noqa: F401
+import operator  # noqa: F401
 import sys  # noqa: F401
 import types
 import weakref
@@ -119,6 +120,7 @@ x if x.grad_fn is None else x * 2
 x.data + 1
 F.silu(x.clone(), inplace=True)
 x * len(bytearray(3))
+operator.iadd(x.clone(), 1) * operator.imul(2, 3)
 x * len(list(itertools.groupby([1, 1, 2])))
 [x * key + len(list(group)) for key, group in itertools.groupby([1, 1, 2])][0]
 x * sum(itertools.tee([1, 2])[0])
