@@ -1,14 +1,14 @@
 /* Kernels of pool.op. Along each dimension a table says which places each window has, so that plain, adaptive and fractional
- * pooling are one walk. Planes, of an image and a channel, lie row by row in the computing type: float, double or int64; they
- * are split over threads. */
+ * pooling are one walk; plain windows of floats and doubles are walked by rows (pool_rows.h). Planes, of an image and a channel,
+ * lie row by row in the computing type: float, double or int64; they are split over threads. */
 #include "gen/kernels.h"
-#include "window/window.h"
+#include "window/pool_rows.h"
 
-/* The windows along one dimension: places low, low + step .. below high; `count` is what an average counts. */
-typedef struct axis { int64_t in, out, step; int64_t *low, *high, *count; } axis;
+typedef nx__pool_axis axis;
 
 typedef struct pool {
     axis axes[NX__SPACE];
+    const nx__pool_rows *rows;      /* NULL: the walk */
     int64_t planes, in, out;        /* places of a plane */
     nx_dtype computing;
     const void *from;
@@ -81,6 +81,9 @@ static void plan_plain(pool *p, int64_t dims, const int64_t *kernel, int n_kerne
         axis *a = &p->axes[NX__SPACE - dims + k];
         int64_t w = nx__space_at(kernel, n_kernel, k), s = nx__space_at(stride, n_stride, k), pad = nx__space_at(padding, n_padding, k);
         a->step = n_dilation ? nx__space_at(dilation, n_dilation, k) : 1;
+        a->width = w;
+        a->stride = s;
+        a->padding = pad;
         for (int64_t i = 0; i < a->out; i++) {
             int64_t first = i * s - pad, end = first + (w - 1) * a->step + 1;
             int64_t whole = nx_least(first + w, a->in + pad) - first;
@@ -90,6 +93,8 @@ static void plan_plain(pool *p, int64_t dims, const int64_t *kernel, int n_kerne
             a->count[i] = counts_padding ? whole : a->high[i] - first;
         }
     }
+    static const nx__pool_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__pool_rows)};
+    if (p->computing != NX_I64 && p->in < INT32_MAX) p->rows = rows[nx_level()];
 }
 
 static void plan_adaptive(pool *p, int64_t dims) {
@@ -200,7 +205,9 @@ static nx_status run_max(void *arg, int64_t begin, int64_t end) {
     }
     for (int64_t k = begin; k < end; k++) {
         if (p->samples) plan_fractional(p, k, axes);
-        CALL(max, p, p->in, p->out, k, BOTH_AND_MADE)
+        if (p->rows == NULL) { CALL(max, p, p->in, p->out, k, BOTH_AND_MADE) }
+        else if (p->computing == NX_F32) p->rows->of_float.max(BOTH_AND_MADE(float, p->in, p->out, p, k));
+        else p->rows->of_double.max(BOTH_AND_MADE(double, p->in, p->out, p, k));
     }
     nx_free(room);
     return NX_OK;
@@ -208,13 +215,21 @@ static nx_status run_max(void *arg, int64_t begin, int64_t end) {
 
 static nx_status run_average(void *arg, int64_t begin, int64_t end) {
     const pool *p = arg;
-    for (int64_t k = begin; k < end; k++) CALL(average, p, p->in, p->out, k, BOTH)
+    for (int64_t k = begin; k < end; k++) {
+        if (p->rows == NULL) { CALL(average, p, p->in, p->out, k, BOTH) }
+        else if (p->computing == NX_F32) p->rows->of_float.average(p->axes, p->divisor, BOTH(float, p->in, p->out, p, k));
+        else p->rows->of_double.average(p->axes, p->divisor, BOTH(double, p->in, p->out, p, k));
+    }
     return NX_OK;
 }
 
 static nx_status run_average_back(void *arg, int64_t begin, int64_t end) {
     const pool *p = arg;
-    for (int64_t k = begin; k < end; k++) CALL(average_back, p, p->out, p->in, k, BOTH)
+    for (int64_t k = begin; k < end; k++) {
+        if (p->rows == NULL) { CALL(average_back, p, p->out, p->in, k, BOTH) }
+        else if (p->computing == NX_F32) p->rows->of_float.average_back(p->axes, p->divisor, BOTH(float, p->out, p->in, p, k));
+        else p->rows->of_double.average_back(p->axes, p->divisor, BOTH(double, p->out, p->in, p, k));
+    }
     return NX_OK;
 }
 
