@@ -404,7 +404,8 @@ def body_loops(dtype, c_type, n, body, near):
         for k in range(n)
     )
     dense = " && ".join(f"steps[{k}] == {size}" for k in range(n + 1))
-    singles = "".join(single_loop(dtype, c_type, n, k, body) for k in range(n) if n > 1)
+    held = [{k} for k in range(n) if n > 1] + [{0, 1, 2} - {k} for k in range(n) if n == 3]
+    singles = "".join(held_loop(dtype, c_type, n, which, body) for which in held)
     return f"""    if ({dense}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
 {arrays}{near_loop(dtype, c_type, n, loads, near) if near else ""}#pragma GCC ivdep
@@ -442,16 +443,16 @@ def near_loop(dtype, c_type, n, loads, near):
 """
 
 
-def single_loop(dtype, c_type, n, single, body):
-    """The loop for one operand that is the same element throughout (a number, a broadcast one), the others dense."""
+def held_loop(dtype, c_type, n, held, body):
+    """The loop for operands that are the same element throughout (a number, a broadcast one), the others dense."""
     size = f"(int64_t)sizeof({c_type})"
-    tests = " && ".join(f"steps[{k}] == {0 if k == single + 1 else size}" for k in range(n + 1))
+    tests = " && ".join(f"steps[{k}] == {0 if k - 1 in held else size}" for k in range(n + 1))
     arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
-    loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n) if k != single)
+    once = "".join(f"        const {COMPUTE[dtype]} x{k} = {load(dtype, f'*in{k}')};\n" for k in sorted(held))
+    loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n) if k not in held)
     return f"""    if ({tests}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}        const {COMPUTE[dtype]} x{single} = {load(dtype, f'*in{single}')};
-#pragma GCC ivdep
+{arrays}{once}#pragma GCC ivdep
         for (int64_t i = 0; i < n; i++) {{
             {loads}
             out[i] = {store(dtype, c_type, body)};

@@ -1,6 +1,5 @@
 """Sizes as values: what torch.sym_* and torch._check* do with numbers and with the SymInts of a capture."""
 
-
 import math
 
 from . import _C

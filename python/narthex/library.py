@@ -251,7 +251,7 @@ def define(qualname: str, schema=None, *, lib: Library | None = None, tags=()):
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
     if "::" not in qualname:
-        raise ValueError(f"Expected `{qualname}` to be of the form \"<namespace>::<name>\"")
+        raise ValueError(f'Expected `{qualname}` to be of the form "<namespace>::<name>"')
     op = _define(parse(qualname + schema))
     if lib is not None:
         lib._defined.append(op.schema.name)
@@ -429,7 +429,7 @@ def custom_op(name: str, fn: Callable | None = None, /, *, mutates_args=(), devi
     def make(function: Callable) -> CustomOpDef:
         text = infer_schema(function, mutates_args=mutates_args) if schema is None else schema
         if "::" not in name:
-            raise ValueError(f"Expected `{name}` to be of the form \"<namespace>::<name>\"")
+            raise ValueError(f'Expected `{name}` to be of the form "<namespace>::<name>"')
         parsed = parse(name + text)
         _operators.pop(parsed.name, None)  # a module that is loaded again makes its operators again
         op = _define(parsed)

@@ -132,8 +132,7 @@ class Distribution:
         events = value.dim() - len(self._event_shape)
         if value.shape[events:] != self._event_shape:
             raise ValueError(
-                "The right-most size of value must match event_shape: "
-                f"{_C.Size(value.shape)} vs {self._event_shape}."
+                f"The right-most size of value must match event_shape: {_C.Size(value.shape)} vs {self._event_shape}."
             )
         actual, expected = value.shape, (*self._batch_shape, *self._event_shape)
         for i, j in zip(reversed(actual), reversed(expected)):
@@ -174,5 +173,3 @@ class Distribution:
             f"{p}: {self.__dict__[p] if self.__dict__[p].numel() == 1 else self.__dict__[p].size()}" for p in names
         )
         return f"{self.__class__.__name__}({shown})"
-
-

@@ -136,9 +136,7 @@ def _unpooled_size(input, kernel_size, stride, padding, output_size) -> list:
     for k in range(n):
         low, high = usual[k] - stride[k], usual[k] + stride[k]
         if not low < output_size[k] < high:
-            raise ValueError(
-                f'invalid output_size "{output_size}" (dim {k} must be between {low} and {high})'
-            )
+            raise ValueError(f'invalid output_size "{output_size}" (dim {k} must be between {low} and {high})')
     return output_size
 
 

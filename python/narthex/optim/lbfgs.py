@@ -14,8 +14,10 @@ def _cubic_least(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
     if not under >= 0:
         return (low + high) / 2.0
     d2 = under**0.5
-    least = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)) if x1 <= x2 else x1 - (x1 - x2) * (
-        (g1 + d2 - d1) / (g1 - g2 + 2 * d2)
+    least = (
+        x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
+        if x1 <= x2
+        else x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
     )
     return min(max(least, low), high)
 

@@ -116,8 +116,7 @@ class Module:
             if changed is not None and takes_kwargs:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
                     raise RuntimeError(
-                        "forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
-                        f"{changed}."
+                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}."
                     )
                 args, kwargs = changed
             elif changed is not None:
