@@ -27,4 +27,11 @@ keep_whole(globals(), {"Adam": "sqrt div", "AdamW": "sqrt div", "RMSprop": "sqrt
 
 
 def __getattr__(name: str):
+    from importlib import import_module
+
+    if name == "swa_utils":
+        return import_module(f"{__name__}.{name}")
+    if name == "SparseAdam":
+        value = globals()[name] = import_module(f"{__name__}.sparse_adam").SparseAdam
+        return value
     raise absent("torch.optim", name, f"it has {', '.join(__all__)} so far")

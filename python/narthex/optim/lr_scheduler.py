@@ -14,8 +14,9 @@ from .._absent import absent
 from .optimizer import Optimizer
 
 __all__ = [
-    "ConstantLR", "CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
-    "OneCycleLR", "ReduceLROnPlateau", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 
 
@@ -87,9 +88,14 @@ class LRScheduler:
             self.last_epoch += 1
             rates = self.get_lr()
         else:
-            self.last_epoch = epoch
-            rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+            self._start_at(epoch)
+            return
         self._set(rates)
+
+    def _start_at(self, epoch: int) -> None:
+        """Sets the rates of `epoch`, which is no step."""
+        self.last_epoch = epoch
+        self._set(self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr())
 
     def _set(self, rates: list) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates):
@@ -273,7 +279,15 @@ class CosineAnnealingLR(LRScheduler):
         return [low + (rate - low) * (1 + fall) / 2 for rate in self.base_lrs]
 
 
-from .lr_plans import OneCycleLR, ReduceLROnPlateau  # noqa: E402  (its classes derive from LRScheduler)
+from .lr_chains import (  # noqa: E402  (their classes derive from LRScheduler)
+    ChainedScheduler,
+    CosineAnnealingWarmRestarts,
+    CyclicLR,
+    MultiplicativeLR,
+    PolynomialLR,
+    SequentialLR,
+)
+from .lr_plans import OneCycleLR, ReduceLROnPlateau  # noqa: E402
 
 
 def __getattr__(name: str):

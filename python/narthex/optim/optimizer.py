@@ -19,6 +19,9 @@ class _Required:
 required = _Required()
 
 
+_all_pre_hooks, _all_post_hooks = OrderedDict(), OrderedDict()  # of the steps of all optimizers
+
+
 class _HookHandle:
     """What registering a hook returns: `remove()` takes it out again."""
 
@@ -38,7 +41,7 @@ def _with_hooks(step):
 
     @wraps(step)
     def run(self, *args, **kwargs):
-        for hook in list(self._optimizer_step_pre_hooks.values()):
+        for hook in [*_all_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()]:
             changed = hook(self, args, kwargs)
             if changed is None:
                 continue
@@ -46,12 +49,30 @@ def _with_hooks(step):
                 raise RuntimeError(f"step: a hook must return None or a tuple of (new_args, new_kwargs), got {changed}")
             args, kwargs = changed
         result = step(self, *args, **kwargs)
-        for hook in list(self._optimizer_step_post_hooks.values()):
+        for hook in [*self._optimizer_step_post_hooks.values(), *_all_post_hooks.values()]:
             hook(self, args, kwargs)
         return result
 
     run.hooked = True
     return run
+
+
+def _keep_hook(hooks: OrderedDict, hook, prepend: bool = False) -> _HookHandle:
+    handle = _HookHandle(hooks)
+    hooks[handle._id] = hook
+    if prepend:
+        hooks.move_to_end(handle._id, last=False)
+    return handle
+
+
+def register_optimizer_step_pre_hook(hook) -> _HookHandle:
+    """`hook(optimizer, args, kwargs)` runs before each step of every optimizer and may return other (args, kwargs)."""
+    return _keep_hook(_all_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook) -> _HookHandle:
+    """`hook(optimizer, args, kwargs)` runs after each step of every optimizer."""
+    return _keep_hook(_all_post_hooks, hook)
 
 
 class Optimizer:
@@ -161,20 +182,38 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook) -> _HookHandle:
         """`hook(optimizer, args, kwargs)` runs before each step and may return other (args, kwargs)."""
-        handle = _HookHandle(self._optimizer_step_pre_hooks)
-        self._optimizer_step_pre_hooks[handle._id] = hook
-        return handle
+        return _keep_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook) -> _HookHandle:
         """`hook(optimizer, args, kwargs)` runs after each step."""
-        handle = _HookHandle(self._optimizer_step_post_hooks)
-        self._optimizer_step_post_hooks[handle._id] = hook
-        return handle
+        return _keep_hook(self._optimizer_step_post_hooks, hook)
+
+    def _state_hooks(self, name: str) -> OrderedDict:
+        """Hooks on state_dicts, of which few optimizers have any."""
+        return self.__dict__.setdefault(f"_optimizer_{name}_hooks", OrderedDict())
+
+    def register_state_dict_pre_hook(self, hook, prepend: bool = False) -> _HookHandle:
+        """`hook(optimizer)` runs before state_dict()."""
+        return _keep_hook(self._state_hooks("state_dict_pre"), hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend: bool = False) -> _HookHandle:
+        """`hook(optimizer, state_dict)` runs after state_dict() and may return another one."""
+        return _keep_hook(self._state_hooks("state_dict_post"), hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend: bool = False) -> _HookHandle:
+        """`hook(optimizer, state_dict)` runs before load_state_dict() and may return another one."""
+        return _keep_hook(self._state_hooks("load_state_dict_pre"), hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend: bool = False) -> _HookHandle:
+        """`hook(optimizer)` runs after load_state_dict()."""
+        return _keep_hook(self._state_hooks("load_state_dict_post"), hook, prepend)
 
     # ---- state -------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict:
         """{"state": {number: its state}, "param_groups": [{options, "params": [numbers]}]}; nothing is copied."""
+        for hook in list(self._state_hooks("state_dict_pre").values()):
+            hook(self)
         numbers, groups = {}, []
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -185,10 +224,18 @@ class Optimizer:
         state = {
             numbers[id(key)] if isinstance(key, _C.TensorBase) else key: value for key, value in self.state.items()
         }
-        return {"state": state, "param_groups": groups}
+        made = {"state": state, "param_groups": groups}
+        for hook in list(self._state_hooks("state_dict_post").values()):
+            changed = hook(self, made)
+            made = made if changed is None else changed
+        return made
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Takes over what another optimizer's state_dict() gave; the groups must have the same sizes."""
+        state_dict = state_dict.copy()
+        for hook in list(self._state_hooks("load_state_dict_pre").values()):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
         saved = deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -210,6 +257,8 @@ class Optimizer:
             if "param_names" in mine:
                 loaded["param_names"] = mine["param_names"]
         self.__setstate__({"state": state, "param_groups": saved})
+        for hook in list(self._state_hooks("load_state_dict_post").values()):
+            hook(self)
 
     def __getstate__(self) -> dict:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
