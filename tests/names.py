@@ -49,7 +49,6 @@ REASONS = (
         "another device",
     ),
     (r"u?int[1-7]|bits.*|bit|float4.*|float8_e8.*", "a dtype that PyTorch only stores"),
-    (r".*Storage.*|storage.*|untyped_storage|.*_storage", "storages as objects"),
     (
         r"[A-Z]\w*(Type|Stmt|Value|Module|Graph|Method|Function|Error|Base|Iter|Unit|Observer|Logger|Range|Pool|Ser)"
         r"|parse_.*|import_ir.*|merge_type.*|unify_.*|fork|wait|.*jit.*|script.*",

@@ -133,6 +133,15 @@ for _name in (
     "sym_sqrt", "sym_sum",
 ):  # fmt: skip
     _LAZY[_name] = "_symbolic"
+for _name in ("embedding_bag", "embedding_renorm_"):
+    _LAZY[_name] = "_bags"
+for _name in (
+    "addmv_", "affine_grid_generator", "bilinear", "celu_", "chain_matmul", "conv_tbc", "ctc_loss", "fill",
+    "frobenius_norm", "get_device", "instance_norm", "is_inference", "native_batch_norm", "native_group_norm",
+    "norm_except_dim", "nuclear_norm", "range", "resize_as_", "rrelu", "rrelu_", "threshold_", "unsafe_chunk",
+    "unsafe_split", "unsafe_split_with_sizes", "vander",
+):  # fmt: skip
+    _LAZY[_name] = "_older"
 for _name in ("histc", "histogram", "histogramdd", "nanquantile", "quantile", "unique", "unique_consecutive"):
     _LAZY[_name] = "_distinct"
 for _name in (
@@ -143,6 +152,9 @@ for _name in (
     _LAZY[_name] = "_methods"
 for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):
     _LAZY[_name + "Tensor"] = "_legacy"
+    _LAZY[_name + "Storage"] = "storage"
+for _name in ("ComplexFloatStorage", "ComplexDoubleStorage", "TypedStorage", "UntypedStorage", "is_storage"):
+    _LAZY[_name] = "storage"
 for _name in (
     "autocast_decrement_nesting", "autocast_increment_nesting", "get_autocast_dtype", "is_autocast_cache_enabled",
     "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled",

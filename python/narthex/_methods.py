@@ -175,10 +175,30 @@ class Methods:
     def resize_as_(self, the_template, *, memory_format=None):
         return self.resize_(the_template.shape)
 
-    def set_(self, source=None):
-        """Takes over the memory, the size and the strides of the tensor `source`; without one is empty."""
-        self.data = _C.empty((0,), dtype=self.dtype) if source is None else source.data
-        return self
+    def set_(self, source=None, storage_offset=0, size=None, stride=None):
+        """Takes over the memory of a tensor or storage, with its size and strides or the given ones."""
+        from .storage import set_
+
+        return set_(self, source, storage_offset, size, stride)
+
+    def untyped_storage(self):
+        """The bytes that it lies in, with others perhaps."""
+        from .storage import untyped
+
+        return untyped(self)
+
+    def storage(self):
+        """The same as numbers of its dtype; deprecated, as in PyTorch."""
+        from .storage import _typed, _warn_typed_storage_removal
+
+        _warn_typed_storage_removal(stacklevel=2)
+        return _typed(self)
+
+    def storage_type(self):
+        """The class of storage(), such as torch.FloatStorage."""
+        from . import storage
+
+        return getattr(storage, storage._typed(self).pickle_storage_type())
 
 
 for _name, _expected in _SPARSE.items():
