@@ -76,8 +76,7 @@ class EmbeddingBag(Module):
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError(f"padding_idx must be within num_embeddings, got padding_idx={padding_idx} for "
-                                     f"num_embeddings={num_embeddings}")  # fmt: skip
+                raise AssertionError("padding_idx must be within num_embeddings")
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
         if _weight is None:
