@@ -1,7 +1,7 @@
 """Judges entries before anything is written: what section 1 of docs/operator-language.md lists as refused. Every
 finding becomes a Problem with its place. Types of expressions are checked while they are written (expr.py)."""
 
-from gen.model import MEANINGS, admits_complex, dissolves, kind, meaning
+from gen.model import MEANINGS, admits_complex, dissolves, is_view, kind, meaning
 from gen.syntax import Problem
 
 TENSOR_FUNCTIONS = {"sum_to": 2, "to_like": 2, "scale": 2, "conj": 1, "expand_reduced": 4, "reshape": 2,
@@ -30,7 +30,7 @@ def check_meaning(world, entry):
             raise Problem(place.at, "a result view(x) and a 'view' row go together")
         if (place.kind == "reduce") != (kind(entry) == "reduce"):
             raise Problem(place.at, "a result reduce(x, dim, keepdim) and a 'reduce' row go together")
-    if kind(entry) == "view" and not entry.one("inverse"):
+    if is_view(entry) and not entry.one("inverse"):
         raise Problem(entry.at, f"{entry.name} is a view and has no 'inverse'")
     if kind(entry) == "view" and not {"size", "stride"} <= set(meaning(entry).value):
         raise Problem(meaning(entry).at, "a view says its size and its stride")

@@ -204,6 +204,11 @@ def gives_list(entry):
     return any(place.listed for place in entry.results)
 
 
+def is_view(entry):
+    """Whether the results lie in the memory of `self`, one or a list of them, and calls of it stand in graphs."""
+    return kind(entry) == "view" or (gives_list(entry) and not dissolves(entry))
+
+
 def may_alias(entry):
     """A composition that may hand back memory of its argument: `as(self)`."""
     return any(place.kind == "as" and not isinstance(place.args[0], str) for place in entry.results)

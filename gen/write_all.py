@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gen.model import CLASSES, dissolves, gives_list, kind
+from gen.model import CLASSES, dissolves, gives_list, is_view, kind
 from gen.syntax import Problem
 from gen.write_loops import (
     COMPLEX_HEAD,
@@ -14,7 +14,16 @@ from gen.write_loops import (
     write_reduce_table,
 )
 from gen.write_python import write_functions, write_stubs
-from gen.write_rules import RULES, Source, write_backward, write_compose, write_kernels, write_meta
+from gen.write_rules import (
+    RULES,
+    Source,
+    scatter_of,
+    write_backward,
+    write_compose,
+    write_inverse,
+    write_kernels,
+    write_meta,
+)
 from gen.write_tables import param_row, write_def, write_derivative, write_register, write_wrappers
 
 KERNELS_HEAD = """/* Kernels that the C files of ops/ define, as their entries call them. Generated from ops/. */
@@ -88,6 +97,10 @@ def write_sibling(world, sibling, files, levels):
     kernels = write_kernels(world, sibling, files.kernels, files.prototypes)
     files.declared += [f"nx_kernel_fn {c};" for c in kernels.values() if c != "nx__kernel_nothing"]
     facts.update(kernels)
+    if is_view(entry):
+        write_inverse(world, sibling, files.grad)
+        files.declared.append(f"nx_inverse_fn nx__inverse_{name};")
+        facts["inverse"], facts["scatter"] = True, scatter_of(sibling)
     saves = write_backward(world, sibling, files.grad)
     if saves:
         files.declared.append(f"nx_backward_fn nx__backward_{name};")

@@ -558,6 +558,37 @@ def bits(read, where):
     return sum(1 << k for side, k in read if side == where)
 
 
+# ---- inverses of views
+def write_inverse(world, sibling, source):
+    """The function that makes the viewed tensor's new value of a view's; `k` is which of several views."""
+    row = sibling.entry.one("inverse")
+    body = Body(world, sibling.base + " inverse", True)
+    body.scope = scope_of(sibling, world)
+    body.scope["v"] = Value("tensor", "v", array="nx_arr(v)")
+    body.scope["k"] = Value("int", "(int64_t)k")
+    lets = [r for r in sibling.entry.all("let") if {name for name, _ in r.value} & free_names(row.value)]
+    named = free_names(row.value).union(*(free_names(bound) for r in lets for _, bound in r.value))
+    body.wrap_dims(sibling, named)
+    body.checks(lets)
+    value = body.expr(row.value)
+    if value.kind != "tensor":
+        raise Problem(row.at, f"the viewed tensor's new value is a tensor, this is a {value.kind}")
+    body.emit(f"*out = nx_tensor_ref({body.elements(value)});")
+    start, end = frame(body, "out", "1")
+    start.append("*out = NULL;")
+    head = (f"nx_status nx__inverse_{sibling.c_name}(const nx_value *in, int k, nx_tensor *v, nx_tensor **out)")
+    source.add(function(head, body, start, end), row.at)
+
+
+def scatter_of(sibling):
+    """The operator that alone is the inverse and takes the base, the view and the view's other arguments, in order."""
+    row = sibling.entry.one("inverse")
+    call = row.value if row and not gives_list(sibling.entry) else None
+    names = ["self", "v"] + [a.name for a in sibling.arguments[1:]]
+    alone = call is not None and call.op == "call" and [a.op == "name" and a.value for a in call.args] == names
+    return call.value if alone and len(names) > 2 and not call.keywords else None
+
+
 # ---- compositions
 def write_compose(world, sibling, source):
     entry = sibling.entry

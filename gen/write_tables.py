@@ -8,6 +8,7 @@ from gen.model import (
     copies_out,
     dissolves,
     gives_list,
+    is_view,
     kind,
     schema,
     signed,
@@ -58,6 +59,11 @@ def ints_value(values):
 def claims(entry, name):
     """The claims of that name in the entry's `props` rows."""
     return [p for row in entry.all("props") for p in row.value if p["name"] == name]
+
+
+def spelled(expr):
+    """An operator's name, `add.Tensor`, as an argument of a claim."""
+    return f"{expr.args[0].value}.{expr.value}" if expr.op == "field" else expr.value
 
 
 def refuses_overlap(entry, argument):
@@ -158,13 +164,12 @@ def bare_results(entry):
 def write_def(form, facts):
     entry, sibling = form.sibling.entry, form.sibling
     name = sibling.c_name
-    is_views = gives_list(entry) and not dissolves(entry)
     facts = {"compose": "nx_compose_out"} if copies_out(form) else facts
     dissolved = dissolves(entry) or copies_out(form)
     fields = [
         f'.name = "aten::{form.name}"',
         f".schema = {c_string('aten::' + schema(form))}",
-        f".kind = NX_KIND_{'VIEW' if is_views else 'COMPOSED' if dissolved else KINDS[kind(entry)]}",
+        f".kind = NX_KIND_{'VIEW' if is_view(entry) else 'COMPOSED' if dissolved else KINDS[kind(entry)]}",
         f".variant = {VARIANTS[form.variant]}",
         f".flags = {flags(form)}",
         f".n_in = {len(form.arguments)}",
@@ -179,6 +184,12 @@ def write_def(form, facts):
     for word in ("kernel", "ref", "compose", "point", "reduce"):
         if facts.get(word):
             fields.append(f".{word} = {facts[word]}")
+    if facts.get("inverse"):
+        fields.append(f".inverse = nx__inverse_{name}")
+    if facts.get("scatter"):
+        fields.append(f'.scatter = "aten::{facts["scatter"]}"')
+    for claim in claims(entry, "joins") if form.variant == "functional" else []:
+        fields.append(f'.joins = {{{", ".join(c_string("aten::" + spelled(a)) for a in claim["args"].args)}}}')
     if dissolved:
         fields.append(".dissolves = true")
     if facts.get("derivative") and form.variant != "out":

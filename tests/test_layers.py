@@ -195,6 +195,7 @@ TABLES = [
     ("src/core/keys.def", r"NX_KEY_ROW\((\w+),", r"NX_KEY(_AT)?_?\(?{}\b"),
     ("src/base/flags.def", r"NX_FLAG_ROW\((\w+),", r"nx_flag\.{}\b"),
     ("src/pass/pass.def", r"NX_PASS_ROW\('\w', (\w+),", r"nx__do_{}\b"),
+    ("src/dispatch/known.def", r"NX_KNOWN_ROW\((\w+),", r"NX_KNOWN_{}\b"),
 ]
 
 
@@ -207,6 +208,14 @@ def test_every_row_of_a_table_is_used(table: str, row: str, use: str) -> None:
     text = "\n".join(path.read_text() for _, path in code_files() if str(path) != str(ROOT / table))
     unused = [name for name in names if not re.search(use.format(name, name), text)]
     assert names and not unused, f"{table}: nothing uses {unused}"
+
+
+def test_passes_name_no_operator() -> None:
+    """What a pass knows of an operator stands in its entry or in src/dispatch/known.def; numbers' forms in ints.c."""
+    folders = ("src/ir", "src/pass", "src/engine", "src/compile", "src/replay")
+    named = lines_matching(r'^(?!.*/\*.*"aten::).*"aten::', folders)
+    named = [line for line in named if not line.startswith("src/ir/ints.c")]
+    assert not named, "\n".join(named)
 
 
 @pytest.mark.parametrize("folder", sorted({str(path.parent.relative_to(ROOT)) for _, path in code_files()}))

@@ -37,9 +37,8 @@ static nx_status new_like(const nx_array *like, nx_tensor **out) {
 
 /* A new tensor of the layout `like`, written by copy_ from `from`, or zeros. */
 static nx_status new_filled(const nx_array *like, nx_tensor *from, nx_tensor **out) {
-    const nx_op *op;
+    const nx_op *op = nx_known(from ? NX_KNOWN_COPY_INTO : NX_KNOWN_ZERO);
     nx_value same = NX_VALUE_NONE;
-    NX_TRY(nx_op_find(from ? "aten::copy_" : "aten::zero_", &op));
     NX_TRY(new_like(like, out));
     nx_value in[3] = {nx_value_tensor(*out), from ? nx_value_tensor(from) : NX_VALUE_NONE,
                       nx_value_bool(false)};

@@ -198,9 +198,8 @@ static nx_status check_written(const nx_compiled *compiled, nx_tensor *const *in
 }
 
 static nx_status copy_into(nx_tensor *to, nx_tensor *from) {
-    const nx_op *copy;
+    const nx_op *copy = nx_known(NX_KNOWN_COPY_INTO);
     nx_value in[] = {nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)}, same = NX_VALUE_NONE;
-    NX_TRY(nx_op_find("aten::copy_", &copy));
     NX_TRY(nx_op_call(copy, in, &same));
     nx_value_drop(&same);
     return NX_OK;

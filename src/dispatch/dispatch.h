@@ -97,6 +97,9 @@ typedef struct nx_reduce {
     const nx_reduce_loop *loop[NX_N_LEVELS][NX_N_DTYPES]; /* by the result's dtype */
 } nx_reduce;
 
+/* The viewed tensor's new value of the changed result `k` of a view: in are the view's arguments. *out is a new reference. */
+typedef nx_status nx_inverse_fn(const nx_value *in, int k, nx_tensor *v, nx_tensor **out);
+
 typedef struct nx_op_def {
     const char *name;       /* "aten::add.Tensor" */
     const char *schema;     /* in ATen's form */
@@ -115,6 +118,9 @@ typedef struct nx_op_def {
     const nx_reduce *reduce;
     const nx_derivative *derivative; /* NULL: none (not differentiable, or dissolves) */
     const char *nograd;     /* why there is none */
+    nx_inverse_fn *inverse; /* of views: `inverse` of the entry */
+    const char *scatter;    /* of a view: the operator that is its inverse, on the base, the view and the view's other arguments */
+    const char *joins[2];   /* a sum and a product that it is in one call: `props joins(add.Tensor, mm)` */
     nx_autocast_policy autocast;
     const char *functional, *inplace; /* names of the sibling forms, NULL: none */
     const char *source;     /* "ops/element/point.op:12" */
@@ -126,12 +132,24 @@ struct nx_op {
     nx_op_fn *table[NX_N_KEYS];
     const nx_op *functional, *inplace; /* siblings, NULL: none */
     int n_tensors;                     /* parameters that may hold tensors */
+    /* Rules between operators, from the entries; NULL: there is none. */
+    const nx_op *scatter;              /* of a view: its inverse, def->scatter */
+    const nx_op *part;                 /* of such an inverse: the view */
+    const nx_op *joined, *sum;         /* of a product: what it is in one call with a sum; of that: the sum */
 };
 
 /* ---- registration: def / impl / fallback ------------------------------------------------------------------ */
 NX_MUST_USE nx_status nx_library_def(const nx_op_def *def);   /* `def` lives as long as the process */
 NX_MUST_USE nx_status nx_library_impl(const char *op_name, int key, nx_op_fn *fn);
 NX_MUST_USE nx_status nx_library_fallback(int key, nx_op_fn *fn); /* rows of `key` that nobody filled */
+/* Operators that the graph's passes call or look for: known.def. None is NULL once the library has started. */
+typedef enum nx_known_op {
+#define NX_KNOWN_ROW(code, name, use) NX_KNOWN_##code,
+#include "dispatch/known.def"
+#undef NX_KNOWN_ROW
+    NX_N_KNOWN
+} nx_known_op;
+const nx_op *nx_known(nx_known_op which);
 int nx_op_count(void);
 const nx_op *nx_op_at(int index);
 const nx_op *nx_op_get(const char *name);                     /* NULL when unknown */

@@ -200,7 +200,40 @@ const nx_op *nx_op_get(const char *name) {
 
 /* The library's start: the generated operators are there before anyone can ask for one. */
 static nx_status start_status;
-__attribute__((constructor)) static void start(void) { start_status = nx__register_ops(); }
+/* ---- rules between operators ---- */
+static const nx_op *known[NX_N_KNOWN];
+
+const nx_op *nx_known(nx_known_op which) { return known[which]; }
+
+static nx_status find_known(void) {
+    static const char *const names[] = {
+#define NX_KNOWN_ROW(code, name, use) name,
+#include "dispatch/known.def"
+#undef NX_KNOWN_ROW
+    };
+    for (int k = 0; k < NX_N_KNOWN; k++) NX_TRY(nx_op_find(names[k], &known[k]));
+    return NX_OK;
+}
+
+static nx_status link_rules(nx_op *op) {
+    const char *const *joins = op->def->joins;
+    const nx_op *other;
+    if (op->def->scatter) {
+        NX_TRY(nx_op_find(op->def->scatter, &op->scatter));
+        ((nx__op *)op->scatter)->op.part = op;
+    }
+    if (joins[0] == NULL) return NX_OK;
+    NX_TRY(nx_op_find(joins[0], &op->sum));
+    NX_TRY(nx_op_find(joins[1], &other));
+    ((nx__op *)other)->op.joined = op;
+    return NX_OK;
+}
+
+__attribute__((constructor)) static void start(void) {
+    start_status = nx__register_ops();
+    for (int i = 0; i < ops.n && start_status == NX_OK; i++) start_status = link_rules(&ops.at[i]->op);
+    if (start_status == NX_OK) start_status = find_known();
+}
 
 nx_status nx_op_find(const char *name, const nx_op **out) {
     *out = NULL;

@@ -282,7 +282,7 @@ static const nx_node *only_user(const nx_node *product) {
 
 /* Whether `sum` is add(product, other) or add(other, product) of equal sizes, whose other operand is there already. */
 static bool find_addend(const nx__lower *l, const nx_node *product, const nx_node *sum, nx__value *addend) {
-    if (sum == NULL || sum->op == NULL || strcmp(sum->op->def->name, "aten::add.Tensor") != 0) return false;
+    if (sum == NULL || sum->op != product->op->joined->sum) return false;
     const nx_value *alpha = &sum->args[2];
     if (alpha->tag != NX_TAG_INT || alpha->i != 1 || (l->regions.n && l->regions.of_node[sum->order] >= 0)) return false;
     for (int k = 0; k < 2; k++) {
@@ -305,16 +305,15 @@ static bool writes_between(const nx__lower *l, const nx_node *product, const nx_
 }
 
 nx_status nx__sum_lower(nx__lower *l, const nx_node *product, bool *done) {
+    const nx_op *op = product->op->joined;
     nx__value addend;
     nx_value in[5], out;
     *done = false;
-    if (nx_flag.reference || strcmp(product->op->def->name, "aten::mm") != 0 || product->fakes[0] == NULL) return NX_OK;
+    if (nx_flag.reference || op == NULL || product->fakes[0] == NULL) return NX_OK;
     const nx_array *layout = &product->fakes[0]->a;
     const nx_node *sum = only_user(product);
     bool rounds_once = layout->dtype == NX_F32 || layout->dtype == NX_F64; /* halves would be rounded before the sum too */
     if (!rounds_once || !find_addend(l, product, sum, &addend) || writes_between(l, product, sum)) return NX_OK;
-    const nx_op *op = nx_op_get("aten::addmm");
-    if (op == NULL) return NX_OK;
     if (l->api && l->api->find_kernel(l->api->context, op->def->name) == NULL) return NX_OK;
     in[0] = nx_value_tensor(nx__operand_new(l, layout, addend.buffer, addend.offset));
     if (in[0].tensor == NULL) return NX_NO_MEMORY;
@@ -331,29 +330,26 @@ nx_status nx__sum_lower(nx__lower *l, const nx_node *product, bool *done) {
 nx_status nx__scatters_find(nx__lower *l, const nx_graph *graph, const int *result_of) {
     l->reuse = nx_alloc_zeroed((size_t)l->n_nodes + 1);
     if (l->reuse == NULL) return nx_fail_memory((size_t)l->n_nodes);
-    bool can_copy = l->api == NULL || l->api->find_kernel(l->api->context, "aten::copy_");
+    bool can_copy = l->api == NULL || l->api->find_kernel(l->api->context, nx_known(NX_KNOWN_COPY_INTO)->def->name);
     return can_copy && !nx_flag.reference ? nx_pass_reinplace(graph, result_of, l->reuse) : NX_OK;
 }
 
-/* Where the part lies in `base`: its sizes are those of the value that goes there. */
-static int64_t lay_part(const nx_node *scatter, const nx_array *base, const nx_array *value, nx_array *part) {
-    bool selects = value->ndim < base->ndim;
-    int dim = (int)(scatter->args[2].i < 0 ? scatter->args[2].i + base->ndim : scatter->args[2].i);
-    const nx_value *start = &scatter->args[3];
-    int64_t first = start->tag == NX_TAG_INT ? start->i : 0, n = base->sizes[dim];
-    if (first < 0) first += n;
-    first = first < 0 ? 0 : first > n ? n : first;
-    int64_t step = selects || scatter->args[5].tag != NX_TAG_INT ? 1 : scatter->args[5].i;
-    for (int d = 0; d < value->ndim; d++) {
-        part->sizes[d] = value->sizes[d];
-        part->strides[d] = base->strides[selects && d >= dim ? d + 1 : d];
-    }
-    if (!selects) part->strides[dim] *= step;
-    part->ndim = value->ndim;
-    part->dtype = base->dtype;
-    part->device = base->device;
+/* Where the part lies in `base`, as the view says that shows it. */
+static nx_status lay_part(const nx_node *scatter, const nx_tensor *base, nx_array *part, int64_t *offset) {
+    nx_value in[16];
+    nx_meta meta;
+    assert(scatter->n_args <= NX_COUNT(in));
+    in[0] = nx_value_tensor((nx_tensor *)base); /* read alone */
+    for (int i = 2; i < scatter->n_args; i++) in[i - 1] = scatter->args[i];
+    NX_TRY(nx_op_meta(scatter->op->part, in, &meta));
+    part->ndim = meta.ndim;
+    memcpy(part->sizes, meta.size, sizeof(int64_t) * (size_t)meta.ndim);
+    memcpy(part->strides, meta.stride, sizeof(int64_t) * (size_t)meta.ndim);
+    part->dtype = base->a.dtype;
+    part->device = base->a.device;
     nx_array_refresh(part);
-    return first * base->strides[dim] * (int64_t)nx_dtype_bytes(base->dtype);
+    *offset = meta.offset * (int64_t)nx_dtype_bytes(base->a.dtype);
+    return NX_OK;
 }
 
 nx_status nx__scatter_lower(nx__lower *l, const nx_node *node) {
@@ -363,20 +359,19 @@ nx_status nx__scatter_lower(nx__lower *l, const nx_node *node) {
     assert(value.buffer >= 0);
     const nx__buffer *buffer = &p->buffers.at[value.buffer];
     if (l->reuse[node->order] == NX_REUSE_WRITE) {
-        const nx_op *copy;
         nx_value in[3], out;
         int64_t dims[2 * NX_MAX_DIMS];
         nx_array part = {.sizes = dims, .strides = dims + NX_MAX_DIMS};
-        NX_TRY(nx_op_find("aten::copy_", &copy));
         const nx_node *from = node->args[1].node;
         bool skips = l->reuse[from->order] == NX_REUSE_SKIP;
         NX_TRY(lower_reference(l, node, skips ? &from->args[1] : &node->args[1], &in[1]));
-        int64_t offset = lay_part(node, &value.fake->a, &from->fakes[node->args[1].n]->a, &part);
+        int64_t offset;
+        NX_TRY(lay_part(node, value.fake, &part, &offset));
         in[0] = out = nx_value_tensor(nx__operand_new(l, &part, value.buffer, value.offset + offset));
         if (in[0].tensor == NULL) return NX_NO_MEMORY;
         in[2] = nx_value_bool(false);
         if (buffer->space == NX__INPUT) p->input_written[buffer->index] = p->writes_inputs = true;
-        NX_TRY(nx__call_lower(l, copy, in, &out));
+        NX_TRY(nx__call_lower(l, nx_known(NX_KNOWN_COPY_INTO), in, &out));
     }
     value.fake = node->fakes[0]; /* of a part of a part nobody reads it but the outer scatter, which is done then */
     l->values[l->first_value[node->order]] = value;

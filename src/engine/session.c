@@ -121,10 +121,9 @@ nx_status nx_session_remove_graph(nx_session *session, uint32_t id) {
  * copy_. */
 static nx_status write_back(nx_aot *aot) {
     nx_node *output = nx_graph_output_node(aot->forward), *node;
-    const nx_op *copy;
+    const nx_op *copy = nx_known(NX_KNOWN_COPY_INTO);
     if (output == NULL || output->n_args < aot->n_outputs + aot->n_mutated)
         return nx_fail(NX_RUNTIME, "compile: the graph has no output");
-    NX_TRY(nx_op_find("aten::copy_", &copy));
     for (int k = 0; k < aot->n_mutated; k++) {
         nx_value in[8] = {{0}};
         nx_node *input = aot->forward->first;

@@ -86,7 +86,7 @@ static void look_at_written(void *arg, nx_node *n, int result) {
 
 /* copy_ into an input, with nothing but such copies and the output behind it. */
 static bool is_copy_back(const nx_node *n) {
-    if (strcmp(n->op->def->name, "aten::copy_") != 0 || n->args[0].tag != NX_TAG_NODE ||
+    if (n->op != nx_known(NX_KNOWN_COPY_INTO) || n->args[0].tag != NX_TAG_NODE ||
         n->args[0].node->kind != NX_NODE_PLACEHOLDER)
         return false;
     return n->next == NULL || n->next->kind == NX_NODE_OUTPUT || (n->next->op && is_copy_back(n->next));

@@ -8,17 +8,15 @@
  * functionalise.c, split.c. */
 #include "pass/private.h"
 
-/* The thread as a trace needs it: nothing of the caller's own recording or modes. */
-typedef struct calm { uint64_t included, excluded; bool grad; } calm;
-static calm calm_begin(bool grad) {
+nx__calm nx__calm_begin(bool grad) {
     nx_thread *thread = nx_thread_get();
-    calm before = {thread->keys_included, thread->keys_excluded, nx_grad_enabled()};
+    nx__calm before = {thread->keys_included, thread->keys_excluded, nx_grad_enabled()};
     thread->keys_included = NX_KEY(FAKE);
     thread->keys_excluded = NX_KEY(CAPTURE);
     nx_grad_set_enabled(grad);
     return before;
 }
-static void calm_end(calm before) {
+void nx__calm_end(nx__calm before) {
     nx_thread *thread = nx_thread_get();
     thread->keys_included = before.included;
     thread->keys_excluded = before.excluded;
@@ -164,7 +162,7 @@ static nx_status node_of(trace *t, const nx_tensor *tensor, nx_value *out) {
 /* ---- (1) flatten, (2) functionalise ---- */
 static nx_status flatten(nx_aot *aot, const nx_graph *captured, nx_graph **out) {
     trace t;
-    calm before = calm_begin(false);
+    nx__calm before = nx__calm_begin(false);
     nx_status status = trace_begin(&t, captured, "arg%d_1", NULL);
     nx_value *results = NULL;
     if (status != NX_OK) goto fail;
@@ -178,7 +176,7 @@ static nx_status flatten(nx_aot *aot, const nx_graph *captured, nx_graph **out) 
 fail:
     nx_free(results);
     trace_end(&t);
-    calm_end(before);
+    nx__calm_end(before);
     return status;
 }
 
@@ -322,7 +320,7 @@ static nx_status functionalise_joint(nx_aot *aot, nx_graph *graph) {
 
 static nx_status make_joint(nx_aot *aot, const nx_graph *captured, const wishes *wanted) {
     trace t;
-    calm before = calm_begin(true);
+    nx__calm before = nx__calm_begin(true);
     nx_status status = trace_begin(&t, captured, "primals_%d", wanted);
     if (status != NX_OK) goto fail;
     NX_TRY_FAIL(find_same_outputs(aot, &t));
@@ -334,7 +332,7 @@ static nx_status make_joint(nx_aot *aot, const nx_graph *captured, const wishes 
     t.graph = NULL;
 fail:
     trace_end(&t);
-    calm_end(before);
+    nx__calm_end(before);
     return status;
 }
 

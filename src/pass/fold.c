@@ -1,38 +1,27 @@
-/* Exact rules between operators. A rule says that a call is one of its operands; users are changed over,
+/* Exact rules between views. A rule says that a call is what it views; users are changed over,
  * except the output and views that lead to it: what a result shares memory with, and by which views, is
  * part of what the caller is told. Rules shorten chains only, so one walk in order of the nodes ends and
  * leaves nothing to do. */
 #include "pass/private.h"
 
-static bool is_call(const nx_value *v, const char *name) {
-    return v->tag == NX_TAG_NODE && v->node->op && strcmp(v->node->op->def->name, name) == 0;
+static const nx_tensor *fake_of(const nx_value *v) {
+    return v->tag == NX_TAG_NODE && v->n < v->node->n_results ? v->node->fakes[v->n] : NULL;
 }
 
-/* fold t(t(x)) -> x */
-static const nx_value *fold_t(const nx_node *node) {
-    return is_call(&node->args[0], "aten::t") ? &node->args[0].node->args[0] : NULL;
-}
-
-/* fold detach(x) -> x: in a functional graph there is no history to cut off */
-static const nx_value *fold_detach(const nx_node *node) { return &node->args[0]; }
-
-/* fold view(x, size) -> x when x has that size, expand likewise: strides are the same then as well */
-static const nx_value *fold_same_size(const nx_node *node) {
-    const nx_value *x = &node->args[0];
-    const nx_tensor *from = x->tag == NX_TAG_NODE ? x->node->fakes[x->n] : NULL, *to = node->fakes[0];
-    if (from == NULL || to == NULL || from->a.ndim != to->a.ndim) return NULL;
-    for (int d = 0; d < from->a.ndim; d++) {
-        if (from->a.sizes[d] != to->a.sizes[d] || from->a.strides[d] != to->a.strides[d]) return NULL;
+/* Dimensions of one element count, too: results' strides are part of what they are. */
+static bool same_layout(const nx_tensor *a, const nx_tensor *b) {
+    if (a == NULL || b == NULL || a->a.ndim != b->a.ndim || a->a.dtype != b->a.dtype) return false;
+    for (int d = 0; d < a->a.ndim; d++) {
+        if (a->a.sizes[d] != b->a.sizes[d] || a->a.strides[d] != b->a.strides[d]) return false;
     }
-    return x;
+    return true;
 }
 
-static const struct { const char *op; const nx_value *(*rule)(const nx_node *); } rules[] = {
-    {"aten::t", fold_t},
-    {"aten::detach", fold_detach},
-    {"aten::view", fold_same_size},
-    {"aten::expand", fold_same_size},
-};
+/* The value that a view shows, NULL: it is none, or one of several. */
+static const nx_value *viewed(const nx_node *node) {
+    bool is_view = node->op && node->op->def->kind == NX_KIND_VIEW && node->n_results == 1;
+    return is_view && node->args[0].tag == NX_TAG_NODE ? &node->args[0] : NULL;
+}
 
 static void mark_view(void *arg, nx_node *input, int result) {
     if (input->op && input->op->def->kind == NX_KIND_VIEW) input->data = input;
@@ -48,14 +37,13 @@ static void mark_results(nx_graph *graph) {
 
 static bool is_unmarked(const nx_node *user) { return user->data == NULL; }
 
-/* What a rule says that `node` is, NULL: nothing. */
+/* What a view is in the end, NULL: something of its own. x viewed, once or twice, in the layout that x has, is x: views show
+ * elements of x alone, and equal sizes and strides reach equally far, so that both begin at the same one. In a functional graph
+ * there is no history that the view could cut off. */
 static const nx_value *folded(const nx_node *node) {
-    for (int i = 0; node->op && i < NX_COUNT(rules); i++) {
-        if (strcmp(rules[i].op, node->op->def->name) != 0) continue;
-        const nx_value *with = rules[i].rule(node);
-        return with && with->tag == NX_TAG_NODE ? with : NULL;
-    }
-    return NULL;
+    const nx_value *x = viewed(node), *y = x ? viewed(x->node) : NULL;
+    if (x && same_layout(node->fakes[0], fake_of(x))) return x;
+    return y && same_layout(node->fakes[0], fake_of(y)) ? y : NULL;
 }
 
 /* is: by order, what a node before it is in the end. */

@@ -81,7 +81,7 @@ nx_form nx_node_form(const nx_node *node) {
     if (def->variant != NX_FUNCTIONAL || !nx__is_pure(node) || node->fakes[0]->a.numel == 0) return form;
     if (def->kind == NX_KIND_POINT) find_point(node, &form);
     else if (def->kind == NX_KIND_REDUCE && def->reduce) find_fold(node, &form);
-    else if (strcmp(def->name, "aten::_to_copy") == 0) find_cast(node, &form);
+    else if (node->op == nx_known(NX_KNOWN_CAST)) find_cast(node, &form);
     return form;
 }
 

@@ -1,9 +1,9 @@
 /* Writes become new values. In: a flat graph of operators with views and in-place calls. Out: the same
  * results without writes, but for copy_ into the inputs that were written, at the end.
  * Every tensor of the old graph is a place: memory (root) and the views that lead to it. A write to a
- * place gives it a new value, and through the inverse of each view a new value to the root; other places
- * over the same root are stale then and their views are taken again when they are next read. Which inverse
- * a view has is the table `inverses`. */
+ * place gives it a new value; other places over the same root are stale then. When one of them is next read,
+ * the inverses of the views above the written place (`inverse` in their entries) give the new values there,
+ * and the views that lead to the read one are taken again. */
 #include "pass/private.h"
 
 typedef struct place {
@@ -13,12 +13,15 @@ typedef struct place {
     int result;             /* which of its results */
     nx_value value;         /* newest value in the new graph */
     int version;            /* of the root when it was right */
+    int depth;              /* views between it and the root */
+    const nx_node *writer;  /* old node that wrote it, or a view of it that its value has taken up */
     bool is_result;         /* its value was made for a result, at the end */
 } place;
 typedef struct worker {
     nx_graph *graph;        /* the new one */
     NX_VEC(place) places;
     NX_VEC(int) versions;   /* by place: of roots, how often they were written */
+    NX_VEC(int) tops;       /* by place: of roots, the place that holds all writes, so that only views of it can be right */
     int *first;             /* by order of the old node: where its results stand in place_of */
     int *place_of;          /* place of each result */
     NX_VEC(nx_node *) inputs; /* new placeholders, in order; place i is input i */
@@ -36,13 +39,11 @@ static nx_status emit(worker *w, const nx_op *op, const nx_value *in, const char
     return NX_OK;
 }
 
-/* A call of `name` with the given arguments, the rest by default. */
-static nx_status emit_named(worker *w, const char *name, const nx_value *given, int n, nx_value *out) {
-    const nx_op *op;
-    nx_value in[64];
-    NX_TRY(nx_op_find(name, &op));
-    if (op->def->n_in > NX_COUNT(in) || n > op->def->n_in)
-        return nx_fail(NX_RUNTIME, "%s: too many arguments", name);
+/* A call with the given arguments, the rest by default. */
+static nx_status emit_known(worker *w, nx_known_op which, const nx_value *given, int n, nx_value *out) {
+    const nx_op *op = nx_known(which);
+    nx_value in[16];
+    assert(op->def->n_in <= NX_COUNT(in) && n <= op->def->n_in);
     for (int i = 0; i < op->def->n_in; i++) in[i] = i < n ? given[i] : op->def->params[i].initial;
     return emit(w, op, in, NULL, out);
 }
@@ -50,150 +51,83 @@ static nx_status emit_named(worker *w, const char *name, const nx_value *given, 
 static const nx_tensor *fake_of(const nx_value *v) { return v->node->fakes[v->n]; }
 
 /* ---- inverses: the base's new value from the view's ---- */
-typedef struct undo {
-    const nx_node *view;    /* old node that made the view */
-    int result;             /* which of its results */
-    const nx_value *base;   /* the viewed tensor's value */
-    const nx_value *value;  /* the view's new one */
-} undo;
-
-static nx_status invert_t(worker *w, const undo *u, nx_value *out) {
-    return emit_named(w, "aten::t", u->value, 1, out);
-}
-
-static nx_status invert_same(worker *w, const undo *u, nx_value *out) {
-    *out = *u->value;
-    return NX_OK;
-}
-
-static nx_status invert_view(worker *w, const undo *u, nx_value *out) {
-    const nx_array *base = &fake_of(u->base)->a;
-    nx_value in[] = {*u->value, nx_value_ints(base->sizes, base->ndim)};
-    int64_t strides[NX_MAX_DIMS];
-    if (!nx_regroup(&fake_of(u->value)->a, base->sizes, base->ndim, strides)) {
-        nx_value args[] = {*u->value, {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}};
-        NX_TRY(emit_named(w, "aten::clone", args, 2, &in[0]));
+/* Whether no two elements of the view lie in one place: each dimension's step passes over all of the smaller ones. Else the
+ * value does not tell which of the elements there was written. */
+static bool lies_apart(const nx_array *a) {
+    bool taken[NX_MAX_DIMS] = {0};
+    int64_t reach = 0; /* of the dimensions that are taken */
+    for (int n = 0; n < a->ndim; n++) {
+        int least = -1;
+        for (int d = 0; d < a->ndim; d++) {
+            if (!taken[d] && (least < 0 || a->strides[d] < a->strides[least])) least = d;
+        }
+        taken[least] = true;
+        if (a->sizes[least] <= 1) continue;
+        if (a->strides[least] <= reach) return false;
+        reach += a->strides[least] * (a->sizes[least] - 1);
     }
-    return emit_named(w, "aten::view", in, 2, out);
+    return true;
 }
 
-static nx_status refuse_view(const worker *w, const nx_node *view) {
-    return nx_fail(NX_NOT_IMPLEMENTED,
-                   "%s: writing through %s in a compiled function is not there yet: write to a copy",
-                   w->node->op->def->name, view->op->def->name);
+/* Runs the inverse that the view's entry says on fakes of the two values; what it calls is recorded into the new graph. */
+static nx_status run_inverse(nx_tracer *tracer, const place *p, const nx_value *base, const nx_value *value, nx_value *out) {
+    const nx_node *view = p->view;
+    nx_value in[64];
+    nx_tensor *viewed = NULL, *changed = NULL, *made = NULL;
+    nx_status status;
+    if (view->n_args > NX_COUNT(in)) return nx_fail(NX_RUNTIME, "%s: too many arguments", view->op->def->name);
+    NX_TRY_FAIL(nx_fake_like(fake_of(base), &viewed));
+    NX_TRY_FAIL(nx_fake_like(fake_of(value), &changed));
+    NX_TRY_FAIL(nx_tracer_bind(tracer, viewed, base->node, base->n));
+    NX_TRY_FAIL(nx_tracer_bind(tracer, changed, value->node, value->n));
+    for (int i = 0; i < view->n_args; i++) in[i] = view->args[i];
+    in[0] = nx_value_tensor(viewed);
+    NX_TRY_FAIL(view->op->def->inverse(in, p->result, changed, &made));
+    if (!nx_tracer_find(tracer, made, out)) status = nx_fail(NX_RUNTIME, "%s: its inverse is no call", view->op->def->name);
+fail:
+    if (viewed) nx_tensor_unref(viewed);
+    if (changed) nx_tensor_unref(changed);
+    if (made) nx_tensor_unref(made);
+    return status;
 }
 
-/* Where elements lie in one place several times, the value does not tell which of them was written. */
-static nx_status invert_expand(worker *w, const undo *u, nx_value *out) {
-    bool repeats = fake_of(u->base)->a.numel != fake_of(u->value)->a.numel;
-    return repeats ? refuse_view(w, u->view) : invert_view(w, u, out);
-}
-
-/* The view's own arguments undo it. */
-static nx_status invert_transpose(worker *w, const undo *u, nx_value *out) {
-    nx_value in[] = {*u->value, u->view->args[1], u->view->args[2]};
-    return emit_named(w, "aten::transpose.int", in, 3, out);
-}
-
-static nx_status invert_permute(worker *w, const undo *u, nx_value *out) {
-    const nx_value *dims = &u->view->args[1];
-    int64_t back[NX_MAX_DIMS];
-    for (int k = 0; k < dims->n; k++) back[dims->ints[k] < 0 ? dims->ints[k] + dims->n : dims->ints[k]] = k;
-    nx_value in[] = {*u->value, nx_value_ints(back, dims->n)};
-    return emit_named(w, "aten::permute", in, 2, out);
-}
-
-static nx_status invert_unsqueeze(worker *w, const undo *u, nx_value *out) {
-    nx_value in[] = {*u->value, u->view->args[1]};
-    return emit_named(w, "aten::squeeze.dim", in, 2, out);
-}
-
-static nx_status invert_squeeze(worker *w, const undo *u, nx_value *out) {
-    if (fake_of(u->base)->a.ndim == fake_of(u->value)->a.ndim) return invert_same(w, u, out);
-    nx_value in[] = {*u->value, u->view->args[1]};
-    return emit_named(w, "aten::unsqueeze", in, 2, out);
-}
-
-/* The base with the part written that the view shows: the scatter takes the view's arguments behind the part. */
-static nx_status scatter(worker *w, const char *name, const undo *u, nx_value *out) {
-    nx_value in[8] = {*u->base, *u->value};
-    for (int k = 1; k < u->view->n_args; k++) in[k + 1] = u->view->args[k];
-    return emit_named(w, name, in, u->view->n_args + 1, out);
-}
-static nx_status invert_select(worker *w, const undo *u, nx_value *out) {
-    return scatter(w, "aten::select_scatter", u, out);
-}
-static nx_status invert_slice(worker *w, const undo *u, nx_value *out) {
-    return scatter(w, "aten::slice_scatter", u, out);
-}
-static nx_status invert_diagonal(worker *w, const undo *u, nx_value *out) {
-    return scatter(w, "aten::diagonal_scatter", u, out);
-}
-
-static nx_status invert_pairs(worker *w, const undo *u, nx_value *out) {
-    nx_value pairs = *u->value, args[] = {*u->value, {.tag = NX_TAG_MEMORY_FORMAT, .i = 0}};
-    if (!fake_of(u->value)->a.contiguous) NX_TRY(emit_named(w, "aten::clone", args, 2, &pairs));
-    return emit_named(w, "aten::view_as_complex", &pairs, 1, out);
-}
-static nx_status invert_complex(worker *w, const undo *u, nx_value *out) {
-    return emit_named(w, "aten::view_as_real", u->value, 1, out);
-}
-
-/* One of several parts along a dimension. */
-static nx_status invert_part(worker *w, const undo *u, nx_value *out) {
-    const nx_value *dim = &u->view->args[2];
-    int64_t start = 0;
-    for (int k = 0; k < u->result; k++) {
-        const nx_array *part = &u->view->fakes[k]->a;
-        start += part->sizes[dim->i < 0 ? dim->i + part->ndim : dim->i];
-    }
-    const nx_array *own = &u->view->fakes[u->result]->a;
-    int64_t end = start + own->sizes[dim->i < 0 ? dim->i + own->ndim : dim->i];
-    nx_value in[] = {*u->base, *u->value, *dim, nx_value_int(start), nx_value_int(end), nx_value_int(1)};
-    return emit_named(w, "aten::slice_scatter", in, 6, out);
-}
-static nx_status invert_unbind(worker *w, const undo *u, nx_value *out) {
-    nx_value in[] = {*u->base, *u->value, u->view->args[1], nx_value_int(u->result)};
-    return emit_named(w, "aten::select_scatter", in, 4, out);
-}
-
-static const struct {
-    const char *view;
-    nx_status (*invert)(worker *w, const undo *u, nx_value *out);
-} inverses[] = {
-    {"aten::t", invert_t},
-    {"aten::view", invert_view},
-    {"aten::expand", invert_expand},
-    {"aten::detach", invert_same},
-    {"aten::alias", invert_same},
-    {"aten::transpose.int", invert_transpose},
-    {"aten::permute", invert_permute},
-    {"aten::unsqueeze", invert_unsqueeze},
-    {"aten::squeeze.dim", invert_squeeze},
-    {"aten::select.int", invert_select},
-    {"aten::slice.Tensor", invert_slice},
-    {"aten::diagonal", invert_diagonal},
-    {"aten::view_as_real", invert_pairs},
-    {"aten::view_as_complex", invert_complex},
-    {"aten::split.Tensor", invert_part},
-    {"aten::split_with_sizes", invert_part},
-    {"aten::unbind.int", invert_unbind},
-};
-
-static nx_status invert(worker *w, const undo *u, nx_value *out) {
-    const char *name = u->view->op->def->name;
-    for (int i = 0; i < NX_COUNT(inverses); i++) {
-        if (strcmp(inverses[i].view, name) == 0) return inverses[i].invert(w, u, out);
-    }
-    return refuse_view(w, u->view);
+static nx_status invert(worker *w, const place *p, const nx_value *base, const nx_value *value, nx_value *out) {
+    const nx_op_def *view = p->view->op->def;
+    if (view->inverse == NULL || !lies_apart(&p->view->fakes[p->result]->a))
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: writing through %s in a compiled function is not there yet: write to a copy",
+                       p->writer->op->def->name, view->name);
+    nx_tracer tracer = {.key = NX_KEY_AT_TRACE, .graph = w->graph};
+    nx__calm before = nx__calm_begin(false);
+    nx_thread *thread = nx_thread_get();
+    const nx_node *by = p->writer;
+    const char *file = thread->source_file, *code = thread->source_code, *function = thread->source_function;
+    int line = thread->source_line;
+    bool no_grad = thread->source_no_grad;
+    thread->source_file = by->file;
+    thread->source_code = by->code;
+    thread->source_function = by->function;
+    thread->source_line = by->line;
+    thread->source_no_grad = by->no_grad;
+    nx_status status = nx_tracer_push(&tracer);
+    if (status == NX_OK) status = run_inverse(&tracer, p, base, value, out);
+    nx_tracer_pop(&tracer);
+    thread->source_file = file;
+    thread->source_code = code;
+    thread->source_function = function;
+    thread->source_line = line;
+    thread->source_no_grad = no_grad;
+    nx__calm_end(before);
+    return status;
 }
 
 /* ---- places ---- */
 static nx_status new_place(worker *w, int parent, const nx_node *view, nx_value value, int *out) {
     int index = w->places.n, root = parent < 0 ? index : w->places.at[parent].root;
-    place p = {root, parent, view, value.n, value, parent < 0 ? 0 : w->versions.at[root], false};
+    place p = {root, parent, view, value.n, value, parent < 0 ? 0 : w->versions.at[root],
+               parent < 0 ? 0 : w->places.at[parent].depth + 1, NULL, false};
     NX_TRY(nx_vec_push(&w->places, p));
     nx_status status = nx_vec_push(&w->versions, 0);
+    if (status == NX_OK && (status = nx_vec_push(&w->tops, index)) != NX_OK) w->versions.n--;
     if (status != NX_OK) w->places.n--;
     *out = index;
     return status;
@@ -223,13 +157,38 @@ static nx_status view_anew(worker *w, const place *p, const nx_value *base, nx_v
     return NX_OK;
 }
 
+/* The top's parent takes up what was written below it: it was right but for what the top shows. */
+static nx_status lift_top(worker *w, int root) {
+    const place *top = &w->places.at[w->tops.at[root]];
+    place *parent = &w->places.at[top->parent];
+    nx_value value;
+    NX_TRY(invert(w, top, &parent->value, &top->value, &value));
+    parent->value = value;
+    parent->version = w->versions.at[root];
+    parent->writer = top->writer;
+    w->tops.at[root] = top->parent;
+    return NX_OK;
+}
+
+/* Lifts the top until the place is a view of it, or it itself. */
+static nx_status lift_to(worker *w, int index) {
+    int root = w->places.at[index].root, at = index;
+    for (;;) {
+        int top = w->tops.at[root];
+        while (w->places.at[at].depth > w->places.at[top].depth) at = w->places.at[at].parent;
+        if (at == top) return NX_OK;
+        NX_TRY(lift_top(w, root));
+    }
+}
+
 /* From a place up to the first one that is still right, then down again: chains may be long. */
 static nx_status read_place(worker *w, int index, nx_value *out) {
     int begin = w->chain.n;
     nx_status status = NX_OK;
+    if (w->places.at[index].version != w->versions.at[w->places.at[index].root]) status = lift_to(w, index);
     for (int at = index; status == NX_OK;) {
         const place *p = &w->places.at[at];
-        if (p->parent < 0 || p->version == w->versions.at[p->root]) break;
+        if (p->version == w->versions.at[p->root]) break;
         status = nx_vec_push(&w->chain, at);
         at = p->parent;
     }
@@ -242,21 +201,14 @@ static nx_status read_place(worker *w, int index, nx_value *out) {
     return status;
 }
 
-static nx_status write_place(worker *w, int index, nx_value value) {
-    int version = w->versions.at[w->places.at[index].root] + 1;
-    for (int at = index; at >= 0; at = w->places.at[at].parent) {
-        const place *p = &w->places.at[at];
-        nx_value base, above = value;
-        if (p->parent >= 0) {
-            NX_TRY(read_place(w, p->parent, &base));
-            NX_TRY(invert(w, &(undo){p->view, p->result, &base, &value}, &above));
-        }
-        w->places.at[at].value = value;
-        value = above;
-    }
-    for (int at = index; at >= 0; at = w->places.at[at].parent) w->places.at[at].version = version;
-    w->versions.at[w->places.at[index].root] = version;
-    return NX_OK;
+/* The place was read just before, so that what lies above it is right but for what is written now; it takes that up when it is
+ * read (lift_top): n writes through a chain of k views take n + k calls. */
+static void write_place(worker *w, int index, nx_value value) {
+    place *p = &w->places.at[index];
+    p->value = value;
+    p->writer = w->node;
+    p->version = ++w->versions.at[p->root];
+    w->tops.at[p->root] = index;
 }
 
 /* ---- writing calls ---- */
@@ -267,8 +219,7 @@ static nx_status emit_functional(worker *w, const nx_op *op, nx_value *in, int w
         return emit(w, op->functional, in, NULL, out);
     if (op->def->n_out != 1)
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: not there yet in a compiled function", op->def->name);
-    NX_TRY(emit_named(w, op->def->flags & NX_OP_OVERWRITES ? "aten::empty_like" : "aten::clone", &in[written],
-                      1, &in[written]));
+    NX_TRY(emit_known(w, op->def->flags & NX_OP_OVERWRITES ? NX_KNOWN_EMPTY : NX_KNOWN_CLONE, &in[written], 1, &in[written]));
     return emit(w, op, in, NULL, out);
 }
 
@@ -282,11 +233,11 @@ static nx_status fit_written(worker *w, const nx_op *op, const nx_value *old, nx
                        op->def->name);
     if (fake->a.numel > 0 && nx_is_dense(&before->a) && !nx_same_strides(&fake->a, &before->a)) {
         nx_value in[] = {*old, *value};
-        return emit_named(w, "aten::copy", in, 2, value);
+        return emit_known(w, NX_KNOWN_COPY, in, 2, value);
     }
     if (fake->a.dtype == before->a.dtype) return NX_OK;
     nx_value in[] = {*value, nx_value_dtype((nx_dtype)before->a.dtype)};
-    return emit_named(w, "aten::_to_copy", in, 2, value);
+    return emit_known(w, NX_KNOWN_CAST, in, 2, value);
 }
 
 static nx_status do_write(worker *w, const nx_node *node, nx_value *in, uint64_t mask) {
@@ -299,7 +250,7 @@ static nx_status do_write(worker *w, const nx_node *node, nx_value *in, uint64_t
     nx_value value, old = in[written];
     NX_TRY(emit_functional(w, node->op, in, written, &value));
     NX_TRY(fit_written(w, node->op, &old, &value));
-    NX_TRY(write_place(w, index, value));
+    write_place(w, index, value);
     w->place_of[w->first[node->order]] = index; /* the result is the written tensor itself */
     return NX_OK;
 }
@@ -390,7 +341,9 @@ static nx_status view_again(worker *w, int index, nx_value *out) {
  * eager mode, in eager mode's layout; of an input's the caller takes the same views of the real input. */
 static nx_status result_value(worker *w, const nx_value *result, nx_value *out) {
     int index = place_index(w, result->node, result->n), root = w->places.at[index].root;
-    return w->versions.at[root] > 0 ? view_again(w, index, out) : read_place(w, index, out);
+    if (w->versions.at[root] == 0) return read_place(w, index, out);
+    NX_TRY(read_place(w, root, out));
+    return view_again(w, index, out);
 }
 
 static nx_status do_output(worker *w, const nx_node *output) {
@@ -403,9 +356,10 @@ static nx_status do_output(worker *w, const nx_node *output) {
             status = nx_fail(NX_RUNTIME, "functionalise: result %d is not a node", i);
         else status = result_value(w, &output->args[i], &results[i]);
     }
+    for (int i = 0; i < w->inputs.n && status == NX_OK; i++) status = read_place(w, i, &copy); /* no call between the copies */
     for (int i = 0; i < w->inputs.n && status == NX_OK; i++) {
         nx_value in[] = {nx_value_node(w->inputs.at[i], 0), w->places.at[i].value};
-        if (is_written(w, i)) status = emit_named(w, "aten::copy_", in, 2, &copy);
+        if (is_written(w, i)) status = emit_known(w, NX_KNOWN_COPY_INTO, in, 2, &copy);
     }
     if (status == NX_OK) status = nx_graph_output(w->graph, results, output->n_args);
     nx_free(results);
@@ -492,6 +446,7 @@ nx_status nx__do_functionalise(nx_graph *graph, nx__aliases *aliases) {
     nx_graph_free(w.graph);
     nx_vec_free(&w.places);
     nx_vec_free(&w.versions);
+    nx_vec_free(&w.tops);
     nx_vec_free(&w.inputs);
     nx_vec_free(&w.chain);
     nx_free(w.first);

@@ -34,7 +34,7 @@ NX_MUST_USE nx_status nx_pass_split(const nx_graph *joint, int n_inputs, int n_f
 /* The passes, each usable alone; `graph` is changed in place and stays as it was on failure. */
 NX_MUST_USE nx_status nx_pass_functionalise(nx_graph *graph); /* writes become new values; copy_ into inputs at the end */
 NX_MUST_USE nx_status nx_pass_dce(nx_graph *graph);           /* removes nodes that nothing needs; random ones stay */
-NX_MUST_USE nx_status nx_pass_fold(nx_graph *graph);          /* exact rules between operators: t(t(x)) is x */
+NX_MUST_USE nx_status nx_pass_fold(nx_graph *graph);          /* views of x that are x: t(t(x)), detach(x) */
 NX_MUST_USE nx_status nx_pass_cse(nx_graph *graph);           /* equal calls become one; never random or returned ones */
 /* The pipeline of pass.def on a functional graph: runs, verifies when asked. letters NULL: all. */
 NX_MUST_USE nx_status nx_pass_run(nx_graph *graph, const char *letters);

@@ -83,7 +83,7 @@ static nx_status move_fakes(const mover *m, nx_node *node) {
 
 /* A copy of what has just been made on the device, and for nobody else. */
 static bool is_copy_of_moved(const mover *m, const nx_node *node) {
-    if (node->op == NULL || strcmp(node->op->def->name, "aten::_to_copy") != 0 || node->args[0].tag != NX_TAG_NODE) return false;
+    if (node->op != nx_known(NX_KNOWN_CAST) || node->args[0].tag != NX_TAG_NODE) return false;
     const nx_node *from = node->args[0].node;
     if (from->n_results != 1 || from->uses->next || !on_device(from, m->device)) return false;
     const nx_array *a = &from->fakes[0]->a, *b = &node->fakes[0]->a;

@@ -17,6 +17,11 @@ void nx__aliases_free(nx__aliases *aliases);
 /* nx_pass_functionalise; `aliases` may be NULL. */
 nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases);
 
+/* The thread as a trace needs it, nothing of the caller's own recording or modes: aot.c. */
+typedef struct nx__calm { uint64_t included, excluded; bool grad; } nx__calm;
+nx__calm nx__calm_begin(bool grad);
+void nx__calm_end(nx__calm before);
+
 /* What the gate in driver.c lets run, as the functions of pass.h. */
 nx_status nx__do_functionalise(nx_graph *graph, nx__aliases *aliases);
 nx_status nx__do_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward, nx_graph **backward, int *n_saved);

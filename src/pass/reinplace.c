@@ -8,11 +8,6 @@
 
 enum { LATEST = 4 }; /* readers that are remembered: parts of parts go no deeper */
 
-static const struct { const char *scatter, *view; } pairs[] = {
-    {"aten::select_scatter", "aten::select.int"},
-    {"aten::slice_scatter", "aten::slice.Tensor"},
-};
-
 typedef struct memory { int latest[LATEST]; bool may_write; } memory; /* its last readers, the latest first, -1 ends */
 typedef struct worker {
     const nx_graph *graph;
@@ -24,12 +19,8 @@ typedef struct worker {
 
 static bool is_view(const nx_node *node) { return node->op && node->op->def->kind == NX_KIND_VIEW; }
 
-static int pair_of(const nx_node *node) {
-    for (int i = 0; node->op && i < NX_COUNT(pairs); i++) {
-        if (strcmp(node->op->def->name, pairs[i].scatter) == 0) return i;
-    }
-    return -1;
-}
+/* The view that shows what a scatter writes, from its entry's `inverse`; NULL: the node is no scatter. */
+static const nx_op *part_of(const nx_node *node) { return node->op ? node->op->part : NULL; }
 
 static void add_reader(memory *m, int order) {
     for (int i = 0; i < LATEST; i++) {
@@ -49,11 +40,11 @@ static void join(worker *w, const nx_node *node, int owner) {
 /* The scatter that puts `part`, which is what `scatter` made, back into what scatter's base is a view of; NULL. */
 static const nx_node *find_outer(const nx_node *scatter) {
     const nx_node *outer = scatter->uses ? scatter->uses->user : NULL;
-    int pair = outer && scatter->uses->next == NULL ? pair_of(outer) : -1;
-    if (pair < 0 || scatter->args[0].tag != NX_TAG_NODE || outer->args[0].tag != NX_TAG_NODE) return NULL;
+    const nx_op *part = outer && scatter->uses->next == NULL ? part_of(outer) : NULL;
+    if (part == NULL || scatter->args[0].tag != NX_TAG_NODE || outer->args[0].tag != NX_TAG_NODE) return NULL;
     const nx_node *view = scatter->args[0].node;
     if (outer->args[1].tag != NX_TAG_NODE || outer->args[1].node != scatter || view->op == NULL) return NULL;
-    if (strcmp(view->op->def->name, pairs[pair].view) != 0 || !nx_value_equal(&view->args[0], &outer->args[0])) return NULL;
+    if (view->op != part || !nx_value_equal(&view->args[0], &outer->args[0])) return NULL;
     for (int i = 1; i < view->n_args; i++) {
         if (!nx_value_equal(&view->args[i], &outer->args[i + 1])) return NULL;
     }
@@ -81,7 +72,7 @@ static bool same_layout(const nx_tensor *a, const nx_tensor *b) {
 }
 
 static nx_reuse decide(const worker *w, const nx_node *node) {
-    if (pair_of(node) < 0 || node->args[0].tag != NX_TAG_NODE || node->args[1].tag != NX_TAG_NODE) return NX_REUSE_NONE;
+    if (part_of(node) == NULL || node->args[0].tag != NX_TAG_NODE || node->args[1].tag != NX_TAG_NODE) return NX_REUSE_NONE;
     const nx_node *base = node->args[0].node, *part = node->args[1].node;
     int owner = w->memory_of[base->order];
     if (owner < 0 || base->n_results != 1 || part->fakes[node->args[1].n]->a.dtype != base->fakes[0]->a.dtype)
@@ -98,9 +89,9 @@ static nx_reuse decide(const worker *w, const nx_node *node) {
 /* The scatter that alone takes what `node` copies over an old part: it may copy the new elements itself, and so reads
  * them, unless they lie in the memory that it writes. */
 static const nx_node *taker_of(const worker *w, const nx_node *node) {
-    if (node->op == NULL || node->uses == NULL || node->uses->next || strcmp(node->op->def->name, "aten::copy") != 0) return NULL;
+    if (node->op == NULL || node->uses == NULL || node->uses->next || node->op != nx_known(NX_KNOWN_COPY)) return NULL;
     const nx_node *taker = node->uses->user;
-    if (node->args[0].tag != NX_TAG_NODE || node->args[1].tag != NX_TAG_NODE || pair_of(taker) < 0) return NULL;
+    if (node->args[0].tag != NX_TAG_NODE || node->args[1].tag != NX_TAG_NODE || part_of(taker) == NULL) return NULL;
     bool takes = taker->args[1].tag == NX_TAG_NODE && taker->args[1].node == node;
     int from = w->memory_of[node->args[1].node->order], to = w->memory_of[node->args[0].node->order];
     return takes && (from < 0 || from != to) ? taker : NULL;
@@ -165,7 +156,7 @@ nx_status nx__do_reinplace(const nx_graph *graph, const int *result_of, uint8_t 
     size_t bytes = sizeof(memory) * n + sizeof(int) * (n + n_inputs);
     bool any = false;
     memset(reuse, NX_REUSE_NONE, n - 1);
-    for (const nx_node *node = graph->first; node && !any; node = node->next) any = pair_of(node) >= 0;
+    for (const nx_node *node = graph->first; node && !any; node = node->next) any = part_of(node) != NULL;
     if (!any) return NX_OK;
     worker w = {.graph = graph, .reuse = reuse, .memories = nx_alloc_zeroed(bytes)};
     if (w.memories == NULL) return nx_fail_memory(bytes);

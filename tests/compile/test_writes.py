@@ -32,6 +32,37 @@ def input_by_views(t, x, w):
 
 
 @case
+def views_of_many_kinds(t, x, w):
+    y = x * w
+    y.view(3, 1, 4).squeeze().add_(1)
+    y.unsqueeze(0).squeeze((0,)).mul_(2)
+    y.unfold(1, 2, 2)[1].sub_(3)
+    y.t().view(t.int32).bitwise_and_(-4096)
+    z = x * 2  # without gradients, under which parts may not be written
+    a, b = z.split([1, 2])
+    a.add_(0.5)
+    b.split(1)[1].neg_()
+    z.unbind(1)[2].exp_()
+    y.t().diagonal(1).zero_()
+    y.permute(-1, 0)[1:3, 0].add_(2)
+    return y, z
+
+
+@case
+def writes_between_reads(t, x, w):
+    y = x * w
+    row = y[1]
+    end = row[2:]
+    for k in range(3):
+        end.add_(k)
+        y[k].mul_(2)
+        row[1].sub_(1)
+    first = y.sum()
+    end.neg_()
+    return first, row, y
+
+
+@case
 def result_in_place(t, x, w):
     y = (x * w).neg_()
     y.add_(1)
@@ -293,3 +324,40 @@ def test_many_inputs_results_and_saved_values(mode):
     for one, other in zip(mine, theirs, strict=True):
         assert (one.grad is None) == (other.grad is None)
         assert one.grad is None or nt.allclose(one.grad, other.grad)
+
+
+def test_writes_through_views_of_views_grow_with_either():
+    """n writes through a chain of k views take n calls, and the views are undone once."""
+
+    def calls(n, k):
+        text = ["graph captured {", '  %x = placeholder "x" : f32[64] cpu']
+        text += ["  %v0 = call aten::clone(%x) : f32[64] cpu"]
+        text += [f"  %v{i + 1} = call aten::slice.Tensor(%v{i}, 0, 1) : f32[{63 - i}] cpu" for i in range(k)]
+        text += [f"  %w{i} = call aten::add_.Tensor(%v{k}, 1) : f32[{64 - k}] cpu" for i in range(n)]
+        text += ["  %r = call aten::neg(%v0) : f32[64] cpu", "  return (%r)", "}"]
+        forward = nt._C.Graph.parse("\n".join(text)).aot(False).forward
+        assert forward(nt.zeros(64))[0].tolist() == [-n if i >= k else 0 for i in range(64)]
+        return forward.text().count("call ")
+
+    small = calls(20, 10)
+    assert small < 20 + 2 * 10 + 5
+    assert calls(40, 20) <= 2 * small
+
+
+@pytest.mark.parametrize("view", [lambda y: y.expand(3, 4), lambda y: y.unfold(0, 3, 1)])
+def test_writes_through_overlapping_views_are_refused(view):
+    with pytest.raises(NotImplementedError, match="write to a copy"):
+        nt.compile(lambda x: (view(y := x + 1)[0].add_(1), y)[1])(nt.ones(4))
+
+
+def test_inputs_written_through_several_views():
+    def f(x, y):
+        x.t().mul_(2)
+        y.t().add_(x.sum())
+        return x + 1
+
+    def run(t, wrap):
+        x, y = t.arange(6.0).view(2, 3), t.arange(3.0)
+        return [wrap(f)(x, y).tolist(), x.tolist(), y.tolist()]
+
+    assert run(nt, nt.compile) == run(torch, lambda g: g)
