@@ -86,7 +86,10 @@ def sample(form, at):
     for p in [p for p in form.params if not p.keyword_only and p.initial is None]:
         tensor = {"tensor": [3, 4], "layout": "", "dtype": dtype, "values": values}
         args.append(tensor if p.is_tensor else SAMPLES[p.type.base])
-    return {"case": "call", "at": at, "args": args, "keywords": {}, "meta": False}
+    keywords = next((case["keywords"] for case in cases if case["case"] == "call"), {})
+    asked = {p.name for p in form.params if p.keyword_only and p.initial is None}
+    keywords = {name: given for name, given in keywords.items() if name in asked}
+    return {"case": "call", "at": at, "args": args, "keywords": keywords, "meta": False}
 
 
 def copy(sibling, row):

@@ -576,6 +576,7 @@ def write_inverse(world, sibling, source):
     body.emit(f"*out = nx_tensor_ref({body.elements(value)});")
     start, end = frame(body, "out", "1")
     start.append("*out = NULL;")
+    end[:1] = end[:1] if body.n_tensors or body.n_lists else []
     head = (f"nx_status nx__inverse_{sibling.c_name}(const nx_value *in, int k, nx_tensor *v, nx_tensor **out)")
     source.add(function(head, body, start, end), row.at)
 

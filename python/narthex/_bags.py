@@ -76,6 +76,8 @@ def embedding_bag(
         result, first, found = _greatest(rows, bag, kept, bags)
         places = indices[first.clamp(max=n - 1)] if n else first
         return result, bag, counts, places.masked_fill(~found, 0 if padding_idx is None else -1)
+    if rows.dtype in (_C.float16, _C.bfloat16):
+        rows = rows.float()
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
     if padding_idx is not None:
@@ -83,7 +85,7 @@ def embedding_bag(
     result = _C.zeros((bags, weight.shape[1]), dtype=rows.dtype, device=rows.device).index_add(0, bag, rows)
     if mode == 1:
         result = result / counts.clamp(min=1).unsqueeze(1).to(result.dtype)
-    return result, bag, counts, counts.new_zeros(counts.shape if mode else (0,))
+    return result.to(weight.dtype), bag, counts, counts.new_zeros(counts.shape if mode else (0,))
 
 
 def embedding_renorm_(self, indices, max_norm: float, norm_type: float):

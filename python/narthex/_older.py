@@ -115,7 +115,7 @@ def affine_grid_generator(theta, size, align_corners):
 
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """(result, mean, 1 over the standard deviation) of each group."""
-    rows = input.reshape(N, group, -1)
+    rows = input.reshape(N, group, C // group * HxW)
     mean, var = rows.mean(-1), rows.var(-1, unbiased=False)
     return _C.group_norm(input, group, weight, bias, eps), mean, (var + eps).rsqrt()
 
@@ -126,9 +126,11 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
 
     result = functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
-        return result, input.new_empty((0,)), input.new_empty((0,))
+        nothing = input.detach().reshape(-1)[:0]
+        return result, nothing, nothing.clone()
     dims = [d for d, _ in enumerate(input.shape) if d != 1]
-    return result, input.mean(dims), (input.var(dims, unbiased=False) + eps).rsqrt()
+    x = input.detach()
+    return result, x.mean(dims), (x.var(dims, unbiased=False) + eps).rsqrt()
 
 
 def conv_tbc(input, weight, bias, pad=0):

@@ -56,6 +56,7 @@ static const nx_tensor *fake_of(const nx_value *v) { return v->node->fakes[v->n]
 static bool lies_apart(const nx_array *a) {
     bool taken[NX_MAX_DIMS] = {0};
     int64_t reach = 0; /* of the dimensions that are taken */
+    if (a->numel == 0) return true;
     for (int n = 0; n < a->ndim; n++) {
         int least = -1;
         for (int d = 0; d < a->ndim; d++) {

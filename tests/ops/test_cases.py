@@ -321,7 +321,8 @@ NOT_TWICE = set(
     "silu_backward hardsigmoid hardsigmoid_backward mish_backward igamma igammac special_zeta multi_margin_loss "
     "multilabel_margin_loss native_layer_norm _scaled_dot_product_flash_attention_for_cpu bincount bernoulli.p "
     "scaled_dot_product_attention randint_like.low_generator_dtype remainder.Scalar_Tensor "
-    "native_channel_shuffle linalg_ldl_factor special_gammainc special_gammaincc detach_copy".split()
+    "native_channel_shuffle linalg_ldl_factor special_gammainc special_gammaincc detach_copy "
+    "arcsinh_ arccosh_ arctanh_".split()
 )
 
 

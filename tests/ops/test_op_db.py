@@ -72,6 +72,7 @@ ROWS = {
     "nn.functional.unfold": (ALL, "im2col: not implemented", "complex numbers and bool"),
     "unfold": ("gradient compiled", "'ComplexFloat'", "the gradient of windows of complex numbers"),
     "unfold_copy": ("gradient compiled", "'ComplexFloat'", "as of unfold"),
+    "nn.functional.embedding_bag": ("fake compiled", "has no elements | (warn)", "offsets are read; it warns"),
     "nn.functional.adaptive_avg_pool3d": ("value", "not close", "bfloat16: PyTorch adds in bfloat16"),
     "nn.functional.interpolate.bicubic": ("value", "not close", "bfloat16: PyTorch rounds the weights"),
     "nn.functional.interpolate.trilinear": ("value", "not close", "bfloat16: PyTorch rounds the weights"),
