@@ -18,6 +18,7 @@ SHIFTS = ("shift_left", "shift_right")
 COMPLEX_HEAD = '#include "kernel/complex.h"\n'
 HEAD = """/* Element loops and folds of one instruction-set level: compiled once a level with NX_LEVEL_NAME set.
  * Generated from ops/. */
+#include "base/base.h"
 #include "dispatch/loop.h"
 #include "kernel/element.h"
 #include "kernel/special.h"
@@ -28,17 +29,6 @@ HEAD = """/* Element loops and folds of one instruction-set level: compiled once
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
 enum { NX_NEAR_PIECE = 1024 }; /* elements that are looked at together before a function of near ones is taken */
-
-/* bfloat16 is the upper half of a float; rounded to nearest, ties to even, NaN stays NaN. */
-static inline float load_bf16(uint16_t x) {
-    union { uint32_t i; float f; } u = {.i = (uint32_t)x << 16};
-    return u.f;
-}
-static inline uint16_t store_bf16(float x) {
-    union { float f; uint32_t i; } u = {.f = x};
-    uint32_t rounded = (u.i + 0x7fff + (u.i >> 16 & 1)) >> 16;
-    return x == x ? (uint16_t)rounded : 0x7fc0;
-}
 """
 
 
@@ -212,8 +202,7 @@ class Element:
         if expr.value in ("conj", "real") and not self.is_complex:
             return args[0]
         if expr.value == "rounded":  # to the dtype itself, where that is narrower than what computes
-            halves = {"bfloat16": f"load_bf16(store_bf16({args[0]}))", "float16": f"((float)(_Float16)({args[0]}))"}
-            return halves.get(self.dtype, args[0])
+            return load(self.dtype, store(self.dtype, "", args[0])) if self.dtype in HALVES else args[0]
         if expr.value in BITS:
             return self.bits(expr, args)
         if expr.value in ("min", "max") and len(args) == 2:
@@ -245,15 +234,18 @@ class Element:
         return text
 
 
+HALVES = {"float16": "f16", "bfloat16": "bf16"}
+
+
 def load(dtype, text):
-    if dtype == "bfloat16":
-        return f"load_bf16({text})"
+    if dtype in HALVES:
+        return f"nx_load_{HALVES[dtype]}({text})"
     return f"({COMPUTE[dtype]}){text}"
 
 
 def store(dtype, c_type, text):
-    if dtype == "bfloat16":
-        return f"store_bf16({text})"
+    if dtype in HALVES:
+        return f"nx_store_{HALVES[dtype]}({text})"
     return f"({c_type})({text})"
 
 
@@ -506,7 +498,7 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
         return Element(world, inner, {state: a, "x": x}).text(both)
     final = Element(world, inner, {state: "s[0]", "n": f"({compute})count"}).text(done)
     each = store(dtype, c_type, final.replace("s[0]", "s[k]"))
-    x = {"bool": "(uint8_t)({} != 0)", "bfloat16": "load_bf16({})"}.get(dtype, f"({compute}){{}}")
+    x = "(uint8_t)({} != 0)" if dtype == "bool" else load(dtype, "{}")
     if inner == "int64":
         x = "(uint64_t)(int64_t){}"
     # Choices become vectors in a loop alone, sums also where it has been unrolled, and then faster.

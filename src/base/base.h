@@ -4,6 +4,7 @@
 #ifndef NX_BASE_H
 #define NX_BASE_H
 
+#include "base/half.h"
 #include "base/levels.h"
 #include "narthex/narthex.h"
 

@@ -4,39 +4,6 @@
  * Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
 #include "iter/private.h"
 
-typedef union bits { float f; uint32_t u; } bits;
-
-/* The exponent is re-biased by a multiplication, which also makes subnormal halves right. */
-static inline float load_f16(uint16_t h) {
-    bits x = {.u = (uint32_t)(h & 0x7fff) << 13};
-    bits scale = {.u = 0x77800000}; /* 2^112 */
-    x.f *= scale.f;
-    if ((h & 0x7c00) == 0x7c00) x.u = (uint32_t)(h & 0x7fff) << 13 | 0x7f800000;
-    x.u |= (uint32_t)(h & 0x8000) << 16;
-    return x.f;
-}
-
-static inline uint16_t store_f16(float f) {
-    bits x = {.f = f};
-    uint32_t sign = x.u >> 16 & 0x8000, a = x.u & 0x7fffffff;
-    bits small = {.u = a};
-    small.f += 0.5f; /* its last place is then the subnormal halves' */
-    uint32_t normal = (a + 0xc8000fff + (a >> 13 & 1)) >> 13;
-    uint32_t h = a < 0x38800000   ? small.u - 0x3f000000
-                 : a < 0x47800000 ? normal
-                 : a > 0x7f800000 ? 0x7e00
-                                  : 0x7c00;
-    return (uint16_t)(sign | h);
-}
-
-static inline float load_bf16(uint16_t h) { return (bits){.u = (uint32_t)h << 16}.f; }
-
-static inline uint16_t store_bf16(float f) {
-    bits x = {.f = f};
-    uint32_t rounded = (x.u + 0x7fff + (x.u >> 16 & 1)) >> 16;
-    return (uint16_t)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
-}
-
 /* code, element type, how an element is read, how a value is written. uint8 goes through int64: a negative
  * float cut to an unsigned type is undefined in C, and PyTorch takes this way. */
 #define PLAIN(x) (x)
@@ -46,8 +13,8 @@ static inline uint16_t store_bf16(float f) {
 #define TO_I16(v) ((int16_t)(v))
 #define TO_I32(v) ((int32_t)(v))
 #define TO_I64(v) ((int64_t)(v))
-#define TO_F16(v) store_f16((float)(v))
-#define TO_BF16(v) store_bf16((float)(v))
+#define TO_F16(v) nx_store_f16((float)(v))
+#define TO_BF16(v) nx_store_bf16((float)(v))
 #define TO_F32(v) ((float)(v))
 #define TO_F64(v) ((double)(v))
 #define EACH_TO(X, from, type, load)                                                                       \
@@ -59,7 +26,7 @@ static inline uint16_t store_bf16(float f) {
 #define EACH_PAIR(X)                                                                                       \
     EACH_TO(X, BOOL, uint8_t, PLAIN) EACH_TO(X, U8, uint8_t, PLAIN) EACH_TO(X, I8, int8_t, PLAIN)          \
     EACH_TO(X, I16, int16_t, PLAIN) EACH_TO(X, I32, int32_t, PLAIN) EACH_TO(X, I64, int64_t, PLAIN)        \
-    EACH_TO(X, F16, uint16_t, load_f16) EACH_TO(X, BF16, uint16_t, load_bf16)                              \
+    EACH_TO(X, F16, uint16_t, nx_load_f16) EACH_TO(X, BF16, uint16_t, nx_load_bf16)                              \
     EACH_TO(X, F32, float, PLAIN) EACH_TO(X, F64, double, PLAIN)
 
 #define DEFINE_CAST(from_code, from_type, load, to_code, to_type, store)                                   \
