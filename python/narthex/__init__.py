@@ -15,7 +15,6 @@ from ._C import (
     device,
     dtype,
     equal,
-    from_dlpack,
     get_default_dtype,
     get_num_threads,
     initial_seed,
@@ -83,8 +82,8 @@ _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 _SUBMODULES = (
     "_dynamo", "_functorch", "_higher_order_ops", "_lazy", "_logging", "_ops", "_tensor_str", "accelerator", "amp",
     "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fft", "fx", "hub",
-    "jit", "library", "linalg", "mps", "multiprocessing", "nn", "onnx", "optim", "random", "serialization", "signal",
-    "special", "types", "utils", "version", "xpu",
+    "jit", "library", "linalg", "mps", "multiprocessing", "nn", "onnx", "optim", "quasirandom", "random",
+    "serialization", "signal", "special", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
@@ -97,6 +96,7 @@ _LAZY = {
     "clear_autocast_cache": "_C",
     "compile": "_compile",
     "einsum": "functional",
+    "from_dlpack": "utils.dlpack",
     "from_numpy": "_from_numpy",
     "frombuffer": "_from_numpy",
     "get_rng_state": "random",
@@ -115,6 +115,7 @@ _LAZY = {
     "set_rng_state": "random",
     "stft": "_spectrum",
 }
+_LAZY["thread_safe_generator"] = "random"
 for _name in ("gru", "lstm", "rnn_relu", "rnn_tanh"):
     _LAZY[_name] = "_recurrent"
 for _name in (

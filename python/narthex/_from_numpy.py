@@ -13,10 +13,16 @@ def from_numpy(ndarray) -> Tensor:
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
             "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
         )
-    if not isinstance(getattr(_C, ndarray.dtype.name, None), _C.dtype) or not ndarray.dtype.isnative:
+    if not ndarray.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
+            "currently not supported."
+        )
+    if not isinstance(getattr(_C, ndarray.dtype.name, None), _C.dtype):
         raise TypeError(
-            f"can't convert np.ndarray of type {ndarray.dtype}. The only supported types are: float64, float32, "
-            "float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+            f"can't convert np.ndarray of type numpy.{ndarray.dtype.type.__name__}. The only supported types are: "
+            "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, "
+            "uint8, and bool."
         )
     if not ndarray.flags.writeable:
         # An array that must not be written to has no tensor over it: this one is a copy.

@@ -483,7 +483,7 @@ class Tensor(_C.TensorBase):
         return _builtin_int(self.item())
 
     def __index__(self):
-        value = self.item()
+        value = self.item() if self.numel() == 1 else None
         if not isinstance(value, _builtin_int):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return _builtin_int(value)

@@ -6,7 +6,10 @@ from . import _C, seed
 from ._absent import getter
 from ._C import default_generator, initial_seed, manual_seed
 
-__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = [
+    "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
+    "thread_safe_generator",
+]  # fmt: skip
 
 
 def get_rng_state():
@@ -32,6 +35,11 @@ def fork_rng(devices=None, enabled: bool = True, _caller="fork_rng", _devices_kw
         yield
     finally:
         set_rng_state(state)
+
+
+def thread_safe_generator():
+    """The generator of a loader's worker that is a thread; None, since all workers are processes."""
+    return None
 
 
 __getattr__ = getter("torch.random")

@@ -17,6 +17,10 @@ Context = Any
 PyTree = Any
 FlattenFunc = Callable[[Any], tuple]
 UnflattenFunc = Callable[[Iterable, Any], Any]
+DumpableContext = Any
+FlattenFn = Callable[[Any], tuple[list[Any], Any]]
+UnflattenFn = Callable[[Iterable[Any], Any], Any]
+ToDumpableContextFn = FromDumpableContextFn = Callable[[Any], Any]
 
 
 # ---- keys: where a leaf stands -------------------------------------------------------------------------------------
@@ -238,11 +242,19 @@ def is_namedtuple(x) -> bool:
     return is_namedtuple_class(type(x))
 
 
-_is_namedtuple_instance = is_namedtuple
+_is_namedtuple_instance = is_namedtuple_instance = is_namedtuple
 
 
 def is_structseq(x) -> bool:
     return isinstance(x, tuple) and type(x).__module__ == "torch.return_types"
+
+
+is_structseq_instance = is_structseq
+
+
+def is_structseq_class(cls) -> bool:
+    """Whether it is a class of what operators with several results return."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and cls.__module__ == "torch.return_types"
 
 
 def _get_node_type(tree) -> Any:
@@ -331,6 +343,9 @@ class TreeSpec:
         if self.type is None:
             return "*"
         return f"TreeSpec({self.type.__name__}, {self._context}, [{', '.join(map(repr, self._children))}])"
+
+
+PyTreeSpec = TreeSpec
 
 
 class LeafSpec(TreeSpec):

@@ -25,13 +25,16 @@ from ..autograd.graph import _Saved, saved_tensors_hooks
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "DefaultDeviceType",
     "checkpoint",
     "checkpoint_sequential",
     "check_backward_validity",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 
@@ -355,6 +358,35 @@ def checkpoint_sequential(functions, segments: int, input, use_reentrant: bool |
         end = start + size
         input = checkpoint(part(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
     return part(end, len(modules))(input)
+
+
+class DefaultDeviceType:
+    """The kind of device that is assumed where the arguments are on the CPU alone."""
+
+    _default_device_type = "cpu"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """The kind from now on."""
+        DefaultDeviceType._default_device_type = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """The kind that was set last, "cpu" before."""
+        return DefaultDeviceType._default_device_type
+
+
+def get_device_states(*args) -> tuple[list, list]:
+    """The devices of the tensors in `args` that keep generators of their own, and the generators' states: none do."""
+    return [], []
+
+
+def set_device_states(devices, states, *, device_type: str | None = None) -> None:
+    """Puts back what get_device_states gave."""
+    if len(devices) != len(states):
+        raise ValueError(f"{len(devices)} devices and {len(states)} states")
+    if devices:
+        raise NotImplementedError("set_device_states: only the CPU's generator can be kept")
 
 
 __getattr__ = getter("torch.utils.checkpoint")

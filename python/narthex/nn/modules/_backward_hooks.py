@@ -28,18 +28,17 @@ def _hooks(module, kind: str) -> list:
     return [*_global_hooks.HOOKS[kind].values(), *module.__dict__.get(f"_{kind}_hooks", {}).values()]
 
 
-def has_backward_hooks(module) -> bool:
-    """Whether a call of the module is watched for them."""
-    return bool(_hooks(module, "backward") or _hooks(module, "backward_pre"))
+def watched_call(module, args: tuple):
+    """The BackwardHooks of a call of the module; None where it has no such hooks."""
+    hooks, pre_hooks = _hooks(module, "backward"), _hooks(module, "backward_pre")
+    return BackwardHooks(module, args, hooks, pre_hooks) if hooks or pre_hooks else None
 
 
 class BackwardHooks:
     """One call of a module. `args`: what forward gets; `watch(result)`: what the caller gets."""
 
-    def __init__(self, module, args: tuple) -> None:
-        self.module, self.n_args = module, len(args)
-        self.hooks = _hooks(module, "backward")
-        self.pre_hooks = _hooks(module, "backward_pre")
+    def __init__(self, module, args: tuple, hooks: list, pre_hooks: list) -> None:
+        self.module, self.n_args, self.hooks, self.pre_hooks = module, len(args), hooks, pre_hooks
         self.grad_output: tuple = ()
         self.watched = [k for k, arg in enumerate(args) if isinstance(arg, _C.TensorBase)]
         self.reached = _C.is_grad_enabled() and any(args[k].requires_grad for k in self.watched)

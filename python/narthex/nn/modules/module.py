@@ -13,7 +13,7 @@ from ..._tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ..parameter import Buffer, Parameter
 from . import _global_hooks
-from ._backward_hooks import BackwardHooks, has_backward_hooks
+from ._backward_hooks import watched_call
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpected_keys"))):
@@ -121,7 +121,7 @@ class Module:
                 args, kwargs = changed
             elif changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        around = BackwardHooks(self, args) if has_backward_hooks(self) else None
+        around = watched_call(self, args)
         result = self.forward(*(args if around is None else around.args), **kwargs)
         for key, hook, takes_kwargs in self._hooks_of("forward"):
             called.add(key)

@@ -1,8 +1,20 @@
-"""Datasets, samplers and the loader. What is listed here is all there is so far."""
+"""Datasets, samplers and the loader."""
 
 from ..._absent import absent
-from .collate import default_collate, default_convert
+from ._utils.collate import default_collate, default_convert
 from .dataloader import DataLoader
+from .datapipes import (
+    DataChunk,
+    DFIterDataPipe,
+    IterDataPipe,
+    MapDataPipe,
+    argument_validation,
+    functional_datapipe,
+    guaranteed_datapipes_determinism,
+    non_deterministic,
+    runtime_validation,
+    runtime_validation_disabled,
+)
 from .dataset import (
     ChainDataset,
     ConcatDataset,
@@ -25,11 +37,18 @@ from .sampler import (
 )
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "IterableDataset",
-    "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
-    "WeightedRandomSampler", "default_collate", "default_convert", "get_worker_info", "random_split",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DFIterDataPipe", "DataChunk", "DataLoader", "Dataset",
+    "DistributedSampler", "IterDataPipe", "IterableDataset", "MapDataPipe", "RandomSampler", "Sampler",
+    "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
+    "argument_validation", "default_collate", "default_convert", "functional_datapipe", "get_worker_info",
+    "guaranteed_datapipes_determinism", "non_deterministic", "random_split", "runtime_validation",
+    "runtime_validation_disabled",
 ]  # fmt: skip
 
 
 def __getattr__(name: str):
-    raise absent("torch.utils.data", name, f"it has {', '.join(__all__)} so far")
+    if name == "_utils":
+        from importlib import import_module
+
+        return import_module(f"{__name__}._utils")
+    raise absent("torch.utils.data", name)

@@ -1,7 +1,7 @@
 """DataLoader: batches of a dataset in the order of a sampler, loaded by this process or by workers (worker.py)."""
 
 from ... import _C
-from .collate import default_collate, default_convert
+from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .fetch import Ended, make_fetch
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -119,6 +119,13 @@ class DataLoader:
         self.sampler, self.batch_sampler = sampler, batch_sampler
         usual = default_convert if batch_sampler is None else default_collate
         self.collate_fn = usual if collate_fn is None else collate_fn
+        self._ready = True
+
+    def __setattr__(self, name: str, value) -> None:
+        fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+        if name in fixed and self.__dict__.get("_ready"):
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        object.__setattr__(self, name, value)
 
     def __class_getitem__(cls, item):
         return cls
@@ -126,7 +133,7 @@ class DataLoader:
     def _check_samplers(self, shuffle, sampler, batch_sampler) -> None:
         if self._is_stream:
             for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
-                if value not in (None, False):
+                if value is not None and value is not False:
                     raise ValueError(
                         f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
                     )

@@ -1,8 +1,10 @@
 """Datasets: what a loader takes its samples from."""
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from itertools import accumulate
+from warnings import warn
 
 from ... import _C
 
@@ -20,9 +22,10 @@ class Dataset:
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset):
+class IterableDataset(Dataset, ABC):
     """A stream of samples: a subclass defines __iter__."""
 
+    @abstractmethod
     def __iter__(self):
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
@@ -46,12 +49,29 @@ class ChainDataset(IterableDataset):
         return sum(map(len, self.datasets))
 
 
+def _taken(dataset, indices: list) -> list:
+    """The samples at `indices`, from the dataset's own __getitems__ where it has one."""
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return [dataset[index] for index in indices]
+    samples = dataset.__getitems__(indices)
+    if len(samples) != len(indices):
+        raise ValueError(
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(samples)}"
+        )  # fmt: skip
+    return samples
+
+
 class StackDataset(Dataset):
     """Samples are tuples, or dicts when the datasets are given by name, with one sample of each dataset."""
 
     def __init__(self, *args, **kwargs) -> None:
-        if bool(args) == bool(kwargs):
-            raise ValueError("StackDataset: give datasets either by position or by name, and at least one")
+        if args and kwargs:
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both "
+                "types are given."
+            )
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
         self.datasets = args if args else kwargs
         lengths = {len(dataset) for dataset in (args or kwargs.values())}
         if len(lengths) > 1:
@@ -62,6 +82,12 @@ class StackDataset(Dataset):
         if isinstance(self.datasets, dict):
             return {name: dataset[index] for name, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
+
+    def __getitems__(self, indices: list) -> list:
+        if isinstance(self.datasets, dict):
+            columns = [_taken(dataset, indices) for dataset in self.datasets.values()]
+            return [dict(zip(self.datasets, sample)) for sample in zip(*columns)]
+        return list(zip(*(_taken(dataset, indices) for dataset in self.datasets)))
 
     def __len__(self) -> int:
         return self._length
@@ -95,6 +121,12 @@ class ConcatDataset(Dataset):
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
+
+    @property
+    def cummulative_sizes(self) -> list:
+        """The older name of `cumulative_sizes`."""
+        warn("`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning, stacklevel=2)
+        return self.cumulative_sizes
 
     def __getitem__(self, index):
         if index < 0:

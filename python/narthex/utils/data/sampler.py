@@ -12,7 +12,7 @@ class Sampler:
         return cls
 
     def __iter__(self):
-        raise NotImplementedError(f"{type(self).__name__}: a subclass defines __iter__")
+        raise NotImplementedError
 
 
 class SequentialSampler(Sampler):
