@@ -204,6 +204,8 @@ class Body(SizeCalls):
             return Value("ints", f"{array}->sizes", f"{array}->ndim")
         if name == "stride":
             return Value("ints", f"{array}->strides", f"{array}->ndim")
+        if name == "offset":  # of the tensor that the array begins
+            return Value("int", f"((const nx_tensor *){array})->offset")
         if name in ("ndim", "numel"):
             return Value("int", f"(int64_t){array}->{name}")
         if name == "dtype":
@@ -212,7 +214,7 @@ class Body(SizeCalls):
             return Value("device", f"{array}->device")
         if name == "requires_grad" and self.can_call:
             return Value("bool", f"(({value.c}->keys & NX_KEY(AUTOGRAD)) != 0)")
-        raise Problem(expr.at, f"a tensor has no '{name}' (size stride ndim numel dtype device)")
+        raise Problem(expr.at, f"a tensor has no '{name}' (size stride offset ndim numel dtype device)")
 
     def expr_index(self, expr):
         value = self.expr(expr.args[0])

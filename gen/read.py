@@ -326,8 +326,9 @@ class Parser:
                 self.k += 1
                 place = Place("T", at, self.separated(self.name, close=")"))
             elif self.peek("("):
-                if word not in ("like", "reduce", "view", "new", "swapped", "permuted", "as"):
-                    self.fail(f"'{word}' is no kind of result (like, reduce, view, new, swapped, permuted, as)", at)
+                if word not in ("like", "reduce", "view", "new", "swapped", "permuted", "strided", "as"):
+                    kinds = "like, reduce, view, new, swapped, permuted, strided, as"
+                    self.fail(f"'{word}' is no kind of result ({kinds})", at)
                 self.k += 1
                 call = self.call(Expr("name", at, [], word))
                 place = Place(word, at, call.args, call.keywords)

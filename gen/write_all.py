@@ -39,6 +39,7 @@ RULES_HEAD = """/* Shape rules, formulas, compositions and adapters of all opera
 
 #include "gen/support.h"
 #include "fourier/size.h"
+#include "shape/strided.h"
 #include "window/window.h"
 
 """

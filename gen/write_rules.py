@@ -171,7 +171,7 @@ def place(body, sibling, op):
     for k, result in enumerate(entry.results):
         out = "out" if k == 0 else f"(out + {k})"
         getattr(Places, result.kind)(body, sibling, op, result, out)
-        made = result.kind in ("new", "sizes", "swapped", "permuted")
+        made = result.kind in ("new", "sizes", "swapped", "permuted", "strided")
         if result.dtype is not None and not made:
             body.emit(f"{out}->dtype = {dtype_text(body, result.dtype)};")
         device = sibling.argument("device")
@@ -248,10 +248,16 @@ class Places:
         body.emit(f"nx__meta_order({order.c}, {as_int(order.n)}, {out});")
 
     @staticmethod
+    def strided(body, sibling, op, result, out):
+        size, stride = (body.expr(arg) for arg in result.args)
+        Places.make(body, sibling, op, result, out, size, "NX_VALUE_NONE")
+        body.emit(f"for (int k = 0; k < {out}->ndim; k++) {out}->stride[k] = {stride.c}[k];")
+
+    @staticmethod
     def make(body, sibling, op, result, out, size, format_):
         device, tensor = sibling.argument("device"), next((a for a in sibling.arguments if a.base == "Tensor"), None)
         first = ".list[0]" if tensor and not tensor.is_tensor else ""
-        where = f"in[{tensor.index}]{first}.array->device" if tensor else "NX_CPU"
+        where = f"in[{tensor.index}]{first}.array->device" if tensor else "nx_device_default()" if device else "NX_CPU"
         if device:
             where = f"in[{device.index}].tag == NX_TAG_DEVICE ? in[{device.index}].device : {where}"
         dtype = dtype_text(body, result.dtype) if result.dtype else "T"

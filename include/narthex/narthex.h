@@ -48,7 +48,7 @@ NX_API const char *nx_dtype_brief(nx_dtype dtype); /* "f32" */
 NX_API const char *nx_dtype_kind(nx_dtype dtype);  /* "Float", as in PyTorch's messages */
 #define NX_MAX_ELEMENT_BYTES 16                    /* of a complex128 */
 
-#define NX_MAX_DEVICE_TYPES 8 /* type 0 is the CPU, the others are handed to plugins as they load */
+#define NX_MAX_DEVICE_TYPES 8 /* 0 is the CPU, the last one has no memory ("meta"), plugins get the others as they load */
 typedef struct nx_device {
     int8_t type;
     int8_t index;

@@ -4,6 +4,7 @@
  * of memory, in float64 with a second normal kept by the generator. float64 blocks take log, sin and cos from
  * the C library. Next: random_block.c, order.h. */
 #include "gen/kernels.h"
+#include "draw.h"
 #include "random_block.h"
 #include "shared/order.h"
 
@@ -13,29 +14,13 @@ enum { BLOCK = 16 };
 static const double two_pi = 2 * 3.14159265358979323846;
 
 static float uniform_24(nx_generator *g) { return (float)(nx_generator_u32(g) & 0xffffff) * 0x1p-24f; }
-static double uniform_53(nx_generator *g) {
-    return (double)(nx_generator_u64(g) & ((UINT64_C(1) << 53) - 1)) * 0x1p-53;
-}
-
 /* ---- one by one ---------------------------------------------------------------------------------------- */
-static double next_normal(nx_generator *g) {
-    if (g->has_normal) {
-        g->has_normal = false;
-        return g->normal;
-    }
-    double u1 = uniform_53(g), u2 = uniform_53(g);
-    double radius = sqrt(-2 * log1p(-u2)), theta = two_pi * u1;
-    g->normal = radius * sin(theta);
-    g->has_normal = true;
-    return radius * cos(theta);
-}
-
 typedef struct normals { nx_dtype dtype; double mean, std; nx_generator *g; } normals;
 
 static void fill_singly(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const normals *p = arg;
     for (int64_t i = 0; i < n; i++) {
-        double x = __builtin_fma(next_normal(p->g), p->std, p->mean);
+        double x = __builtin_fma(nx__next_normal(p->g), p->std, p->mean);
         nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_F64, (const char *)&x, 0, 1);
     }
 }
@@ -92,7 +77,7 @@ static void block_f64(double *x, double mean, double std) {
 }
 
 static void draw_f64(nx_generator *g, double *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) x[i] = uniform_53(g);
+    for (int64_t i = 0; i < n; i++) x[i] = nx__uniform_53(g);
 }
 
 static void fill_f64(double *x, int64_t n, const normals *p) {
@@ -104,17 +89,11 @@ static void fill_f64(double *x, int64_t n, const normals *p) {
     block_f64(x + n - BLOCK, p->mean, p->std);
 }
 
-static nx_status check_generator(const nx_run *run, const nx_generator *generator) {
-    if (!generator->class) return NX_OK;
-    return nx_fail(NX_RUNTIME, "%s: Expected a 'cpu' device type for generator but found another device's",
-                   nx_op_name(run->op));
-}
-
 /* One element after the other, in order of memory. */
 static nx_status fill_in_order(nx_run *run, const nx_array *self, nx_generator *g, nx_walk_fn *fill,
                                void *arg) {
     nx_walk walk;
-    NX_TRY(check_generator(run, g));
+    NX_TRY(nx__check_generator(run, g));
     nx_walk_start(&walk, self->ndim, self->sizes);
     nx_walk_add(&walk, self);
     nx_walk_merge(&walk);
@@ -126,7 +105,7 @@ static nx_status fill_in_order(nx_run *run, const nx_array *self, nx_generator *
 
 nx_status nx__normal_fill(nx_run *run, nx_array *self, double mean, double std, nx_generator *generator) {
     normals p = {(nx_dtype)self->dtype, mean, std, generator};
-    NX_TRY(check_generator(run, generator));
+    NX_TRY(nx__check_generator(run, generator));
     if (self->numel >= BLOCK && self->contiguous) {
         nx_generator_lock(generator);
         if (p.dtype == NX_F32) fill_f32(self->data, self->numel, &p);
@@ -156,7 +135,7 @@ static void fill_uniform(void *arg, char *const *ptrs, const int64_t *steps, int
     for (int64_t i = 0; i < n; i++) {
         char *to = ptrs[0] + i * steps[0];
         if (p->dtype == NX_F64) {
-            double x = __builtin_fma(uniform_53(p->g), p->high - p->low, p->low);
+            double x = __builtin_fma(nx__uniform_53(p->g), p->high - p->low, p->low);
             memcpy(to, &x, sizeof x);
         } else {
             float x = __builtin_fmaf(uniform_24(p->g), high - low, low);
@@ -176,7 +155,7 @@ static void fill_bernoulli(void *arg, char *const *ptrs, const int64_t *steps, i
     uint8_t hits[256];
     for (int64_t at = 0, count; at < n; at += count) {
         count = n - at < NX_COUNT(hits) ? n - at : NX_COUNT(hits);
-        for (int64_t i = 0; i < count; i++) hits[i] = uniform_53(p->g) < p->low;
+        for (int64_t i = 0; i < count; i++) hits[i] = nx__uniform_53(p->g) < p->low;
         nx_cast(p->dtype, ptrs[0] + at * steps[0], steps[0], NX_BOOL, (const char *)hits, 1, count);
     }
 }
@@ -189,7 +168,7 @@ nx_status nx__bernoulli_fill(nx_run *run, nx_array *self, double p, nx_generator
 static void fill_exponential(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const draws *p = arg;
     for (int64_t i = 0; i < n; i++) {
-        double x = -1 / p->low * log1p(-uniform_53(p->g));
+        double x = -1 / p->low * log1p(-nx__uniform_53(p->g));
         if (p->dtype != NX_F64) { /* to the half types by way of float32, as PyTorch does */
             float single = (float)x;
             nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_F32, (const char *)&single, 0, 1);
@@ -234,7 +213,7 @@ static void shuffle(int64_t *order, int64_t n, nx_generator *generator) {
 
 nx_status nx__random_order(nx_run *run, nx_array *out, nx_generator *generator) {
     int64_t n = out->numel;
-    NX_TRY(check_generator(run, generator));
+    NX_TRY(nx__check_generator(run, generator));
     if (out->dtype == NX_BOOL) return nx_fail(NX_NOT_IMPLEMENTED, "\"randperm\" not implemented for 'Bool'");
     static const int64_t most[NX_N_DTYPES] = {
         [NX_U8] = 256, [NX_I8] = 128, [NX_I16] = 1 << 15, [NX_I32] = INT64_C(1) << 31, [NX_I64] = INT64_MAX,
@@ -361,7 +340,7 @@ static void draw_each(const draw *d, nx_generator *generator, double *x, int64_t
         if (d->dtype == NX_F64) sum_row_double(d, row, x);
         else sum_row_float(d, row, (float *)x);
         for (int64_t i = 0; i < d->samples; i++) {
-            at[i] = look_up(d, x, uniform_53(generator));
+            at[i] = look_up(d, x, nx__uniform_53(generator));
         }
         store(d, row, at);
     }
@@ -372,7 +351,7 @@ nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_sa
     int64_t n = self->sizes[self->ndim - 1], rows = self->ndim == 2 ? self->sizes[0] : 1;
     draw d = {self, out, n, rows, num_samples, self->dtype == NX_F64 ? NX_F64 : NX_F32};
     size_t row_bytes, bytes;
-    NX_TRY(check_generator(run, generator));
+    NX_TRY(nx__check_generator(run, generator));
     NX_TRY(nx_bytes_of(n, 16, &row_bytes));
     NX_TRY(nx_bytes_of(num_samples, 8, &bytes));
     bytes += row_bytes;
@@ -405,9 +384,9 @@ static void fill_doubles(void *arg, char *const *ptrs, const int64_t *steps, int
     const distribution *d = arg;
     for (int64_t i = 0; i < n; i++) {
         double x;
-        if (d->kind == GEOMETRIC) x = ceil(log(uniform_53(d->g)) / log1p(-d->a));
-        else if (d->kind == CAUCHY) x = __builtin_fma(tan(two_pi / 2 * (uniform_53(d->g) - 0.5)), d->b, d->a);
-        else x = exp(__builtin_fma(next_normal(d->g), d->b, d->a));
+        if (d->kind == GEOMETRIC) x = ceil(log(nx__uniform_53(d->g)) / log1p(-d->a));
+        else if (d->kind == CAUCHY) x = __builtin_fma(tan(two_pi / 2 * (nx__uniform_53(d->g) - 0.5)), d->b, d->a);
+        else x = exp(__builtin_fma(nx__next_normal(d->g), d->b, d->a));
         store_double(d->dtype, ptrs[0] + i * steps[0], x);
     }
 }
@@ -438,7 +417,7 @@ static void fill_chances(void *arg, char *const *ptrs, const int64_t *steps, int
             c->outside = true;
             return;
         }
-        double u = c->p_dtype == NX_F64 ? uniform_53(c->g) : uniform_24(c->g);
+        double u = c->p_dtype == NX_F64 ? nx__uniform_53(c->g) : uniform_24(c->g);
         store_double(c->dtype, ptrs[0] + i * steps[0], u < p);
     }
 }
@@ -446,7 +425,7 @@ static void fill_chances(void *arg, char *const *ptrs, const int64_t *steps, int
 nx_status nx__bernoulli_elements(nx_run *run, nx_array *self, const nx_array *p, nx_generator *generator) {
     chances c = {(nx_dtype)self->dtype, (nx_dtype)p->dtype, generator, false};
     nx_walk walk;
-    NX_TRY(check_generator(run, generator));
+    NX_TRY(nx__check_generator(run, generator));
     nx_walk_start(&walk, self->ndim, self->sizes);
     nx_walk_add(&walk, self);
     nx_walk_add(&walk, p);
@@ -541,13 +520,13 @@ static double next_poisson(nx_generator *g, double rate) {
     if (rate < 10) {
         double product = 1, end = exp(-rate);
         for (int64_t k = 0; rate > 0; k++)
-            if ((product *= uniform_53(g)) <= end) return (double)k;
+            if ((product *= nx__uniform_53(g)) <= end) return (double)k;
         return 0;
     }
     double root = sqrt(rate), b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
     double inverse = 1.1239 + 1.1328 / (b - 3.4), v_r = 0.9277 - 3.6224 / (b - 2);
     for (;;) {
-        double u = uniform_53(g) - 0.5, v = uniform_53(g), us = 0.5 - fabs(u);
+        double u = nx__uniform_53(g) - 0.5, v = nx__uniform_53(g), us = 0.5 - fabs(u);
         double k = floor((2 * a / us + b) * u + rate + 0.43);
         if (us >= 0.07 && v <= v_r) return k;
         if (k < 0 || (us < 0.013 && v > us)) continue;
@@ -571,7 +550,7 @@ static void fill_poisson(void *arg, char *const *ptrs, const int64_t *steps, int
 nx_status nx__poisson_elements(nx_run *run, const nx_array *self, nx_generator *generator, nx_array *out) {
     chances c = {(nx_dtype)out->dtype, (nx_dtype)self->dtype, generator, false};
     nx_walk walk;
-    NX_TRY(check_generator(run, generator));
+    NX_TRY(nx__check_generator(run, generator));
     nx_walk_start(&walk, out->ndim, out->sizes);
     nx_walk_add(&walk, out);
     nx_walk_add(&walk, self);

@@ -37,24 +37,8 @@ static PyObject *get_data(PyObject *self, void *unused) {
     NXPY_TRY(nx_tensor_apart(SELF, 0, &alias));
     return nxpy_tensor_take(alias);
 }
-/* x.data = y: x keeps its identity, history and version and takes over y's elements and shape. */
-static int set_data(PyObject *self, PyObject *value, void *unused) {
-    if (value == NULL || !nxpy_tensor_check(value)) {
-        PyErr_SetString(PyExc_TypeError, "data must be set to a Tensor");
-        return -1;
-    }
-    nx_tensor *to = SELF, *from = nxpy_tensor_get(value), *alias;
-    if (nx_tensor_is_fake(to) != nx_tensor_is_fake(from)) {
-        PyErr_SetString(PyExc_RuntimeError, "data: cannot be set while a graph is being captured");
-        return -1;
-    }
-    if ((to->keys & NX_KEY(AUTOGRAD)) && !nx_is_float((nx_dtype)from->a.dtype)) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "data set to a tensor that requires gradients must be floating point or complex dtype");
-        return -1;
-    }
-    nx_status status = nx_tensor_apart(from, nx_tensor_version(to), &alias);
-    if (status != NX_OK) return nxpy_raise(status), -1;
+/* `to` gets the storage, layout and keys of `alias`, which nobody else knows and which goes. */
+static void take_over(nx_tensor *to, nx_tensor *alias) {
     nx_storage *storage = to->storage;
     int64_t *block = to->a.sizes != to->dims ? to->a.sizes : NULL;
     int64_t *taken = alias->a.sizes != alias->dims ? alias->a.sizes : NULL;
@@ -70,7 +54,45 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
     alias->storage = storage;
     alias->a.sizes = block ? block : alias->dims;
     nx_tensor_unref(alias);
+}
+
+/* x.data = y: x keeps its identity, history and version and takes over y's elements and shape. */
+static int set_data(PyObject *self, PyObject *value, void *unused) {
+    if (value == NULL || !nxpy_tensor_check(value)) {
+        PyErr_SetString(PyExc_TypeError, "data must be set to a Tensor");
+        return -1;
+    }
+    nx_tensor *to = SELF, *from = nxpy_tensor_get(value), *alias;
+    if (nx_is_meta(to->a.device) != nx_is_meta(from->a.device)) {
+        PyErr_SetString(PyExc_RuntimeError, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+                                            "incompatible tensor type.");
+        return -1;
+    }
+    if (nx_tensor_is_fake(to) != nx_tensor_is_fake(from)) {
+        PyErr_SetString(PyExc_RuntimeError, "data: cannot be set while a graph is being captured");
+        return -1;
+    }
+    if ((to->keys & NX_KEY(AUTOGRAD)) && !nx_is_float((nx_dtype)from->a.dtype)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "data set to a tensor that requires gradients must be floating point or complex dtype");
+        return -1;
+    }
+    nx_status status = nx_tensor_apart(from, nx_tensor_version(to), &alias);
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    take_over(to, alias);
     return 0;
+}
+
+/* Tensor.set_ behind the checks: self shows what `from` shows, and both hear of each other's writes. */
+static PyObject *take_place(PyObject *self, PyObject *from) {
+    nx_tensor *alias, *to = SELF;
+    if (!nxpy_tensor_check(from)) return PyErr_Format(PyExc_TypeError, "set_: expected a Tensor, not %s", Py_TYPE(from)->tp_name);
+    const nx_thread *thread = nx_thread_get();
+    if (to->base || thread->tracer || ((to->keys & NX_KEY(AUTOGRAD)) && !thread->grad_disabled))
+        return PyErr_Format(PyExc_NotImplementedError, "set_: not there yet for views, with gradients and in captured functions");
+    NXPY_TRY(nx_tensor_alias(nxpy_tensor_get(from), &alias));
+    take_over(to, alias);
+    return Py_NewRef(self);
 }
 
 static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *at) {
@@ -152,6 +174,7 @@ PyGetSetDef nxpy_tensor_getset[] = {
 PyMethodDef nxpy_tensor_methods[] = {
     {"size", size, METH_VARARGS, "size(dim=None): the sizes, or one of them."},
     {"stride", stride, METH_VARARGS, "stride(dim=None): the strides in elements, or one of them."},
+    {"_take_place", take_place, METH_O, "_take_place(tensor): shows from now on what `tensor` shows."},
     {"dim", dim, METH_NOARGS, "The number of dimensions."},
     {"numel", numel, METH_NOARGS, "The number of elements."},
     {"nelement", numel, METH_NOARGS, "The number of elements."},

@@ -27,6 +27,7 @@ static PyObject *read_element(const char *at, nx_dtype dtype) {
 
 /* `tensor` itself when the CPU can read it row by row, else a copy that can be. New reference. */
 static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
+    if (nx_is_meta(tensor->a.device)) return nx_fail(NX_RUNTIME, "Tensor.item() cannot be called on meta tensors");
     if (nx_tensor_is_fake(tensor)) {
         PyErr_SetString(nxpy_fake_error, "item: the tensor has no elements while a graph is being captured");
         return NX_PYTHON;
@@ -185,7 +186,7 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
         return NULL;
     if (dtype != Py_None && !nxpy_dtype_check(dtype))
         return PyErr_Format(PyExc_TypeError, "tensor(): argument 'dtype' must be torch.dtype");
-    nx_device device = NX_CPU;
+    nx_device device = nx_device_default();
     if (where != Py_None && nxpy_device_from(where, &device) < 0) return NULL;
     shape s = {0};
     if (find_shape(data, 0, &s) < 0) return make_from_other(data, dtype, where, requires_grad);

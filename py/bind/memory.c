@@ -93,8 +93,8 @@ static PyObject *tensor_on_storage(PyObject *module, PyObject *args) {
     meta.ndim = read_ints(size, "size", meta.size);
     int n_strides = meta.ndim < 0 ? -1 : read_ints(stride, "stride", meta.stride);
     if (n_strides < 0) return NULL;
-    bool real = !nx_tensor_is_fake(from) && from->storage != NULL;
-    if (!real || n_strides != meta.ndim || !fits_storage(&meta, from->storage->bytes)) {
+    bool known = from->storage != NULL && (!nx_tensor_is_fake(from) || nx_is_meta(from->a.device));
+    if (!known || n_strides != meta.ndim || !fits_storage(&meta, from->storage->bytes)) {
         return PyErr_Format(PyExc_RuntimeError,
                             "tensor_on_storage: size %R, stride %R, offset %lld are out of bounds",
                             size, stride, offset);
@@ -110,6 +110,13 @@ static PyObject *storage_key(PyObject *module, PyObject *of) {
     const nx_storage *storage = nx_storage_memory(tensor->storage);
     Py_ssize_t bytes = storage ? (Py_ssize_t)storage->bytes : 0;
     return Py_BuildValue("Kn", (unsigned long long)(uintptr_t)storage, bytes);
+}
+
+/* storage_users(tensor): how many tensors and others hold its storage. */
+static PyObject *storage_users(PyObject *module, PyObject *of) {
+    nx_tensor *tensor = tensor_of(of, "storage_users");
+    if (tensor == NULL) return NULL;
+    return PyLong_FromLong(tensor->storage ? (long)atomic_load(&tensor->storage->refs) : 0);
 }
 
 /* storage_bytes(tensor): a copy of all bytes of its storage, which must be the CPU's. */
@@ -277,7 +284,17 @@ static PyObject *draw_order(PyObject *module, PyObject *args) {
     return list;
 }
 
+static PyObject *set_default_device(PyObject *module, PyObject *to) {
+    nx_device device = NX_CPU;
+    if (to != Py_None && nxpy_device_from(to, &device) < 0) return NULL;
+    nx_device_set_default(device);
+    Py_RETURN_NONE;
+}
+static PyObject *get_default_device(PyObject *module, PyObject *unused) { return nxpy_device_object(nx_device_default()); }
+
 static PyMethodDef functions[] = {
+    {"set_default_device", set_default_device, METH_O, "set_default_device(device): where tensors are made; None: the CPU."},
+    {"get_default_device", get_default_device, METH_NOARGS, "Where tensors are made of which nobody says it."},
     {"draw_seed", draw_seed, METH_O, "draw_seed(generator): 63 random bits; None: the default generator."},
     {"draw_below", draw_below, METH_VARARGS, "draw_below(n, count, generator): random numbers below n."},
     {"draw_order", draw_order, METH_VARARGS, "draw_order(n, generator): the numbers below n, shuffled."},
@@ -286,6 +303,7 @@ static PyMethodDef functions[] = {
     {"tensor_on_storage", tensor_on_storage, METH_VARARGS,
      "tensor_on_storage(like, size, stride, offset, dtype=like's): another tensor on like's storage."},
     {"storage_key", storage_key, METH_O, "storage_key(tensor): (number of its storage, bytes)."},
+    {"storage_users", storage_users, METH_O, "storage_users(tensor): how many hold its storage."},
     {"storage_bytes", storage_bytes, METH_O, "storage_bytes(tensor): a copy of its storage's bytes."},
     {NULL}};
 

@@ -101,7 +101,7 @@ static PyObject *new_device(nx_device device, bool has_index) {
 }
 /* Device types that PyTorch knows and nothing here computes on: torch.device("cuda") is a value that programs compare,
  * of the type -1, -2, ...; whoever asks for such a device gets an error. */
-static const char *const absent_types[] = {"cuda", "meta", "mps", "xpu", "xla", "hpu", "mtia", "ipu", "hip", "maia",
+static const char *const absent_types[] = {"cuda", "mps", "xpu", "xla", "hpu", "mtia", "ipu", "hip", "maia",
                                            "vulkan", "mkldnn", "lazy", "ve", "fpga", "privateuseone"};
 
 static const char *device_type_text(nx_device device) {
@@ -126,16 +126,14 @@ static int raise_absent(nx_device device) {
     const char *name = device_type_text(device);
     if (strcmp(name, "cuda") == 0) {
         PyErr_SetString(PyExc_AssertionError, "Torch not compiled with CUDA enabled: Narthex has no CUDA device");
-    } else if (strcmp(name, "meta") == 0) {
-        PyErr_SetString(PyExc_NotImplementedError, "tensors on device meta are not there yet: make them on the CPU");
     } else {
         PyErr_Format(PyExc_RuntimeError, "there is no device of type %s: Narthex has none, and no plugin is one", name);
     }
     return -1;
 }
 
-/* A tensor's device: on the CPU it has no index, as in PyTorch. */
-PyObject *nxpy_device_object(nx_device device) { return new_device(device, device.type != 0); }
+/* A tensor's device: on the CPU and on meta it has no index, as in PyTorch. */
+PyObject *nxpy_device_object(nx_device device) { return new_device(device, device.type != 0 && !nx_is_meta(device)); }
 
 int nxpy_device_from(PyObject *o, nx_device *out) {
     if (Py_TYPE(o) == &nxpy_device_type) {
@@ -209,10 +207,29 @@ static PyObject *device_index(PyObject *self, void *unused) {
 static PyObject *device_reduce(PyObject *self, PyObject *unused) {
     return Py_BuildValue("O(N)", &nxpy_device_type, device_str(self));
 }
+/* `with device:` tensors are made there unless something else is said. */
+enum { MAX_NESTED = 64 };
+static _Thread_local nx_device outer[MAX_NESTED];
+static _Thread_local int n_outer;
+static PyObject *device_enter(PyObject *self, PyObject *unused) {
+    nx_device device;
+    if (nxpy_device_from(self, &device) < 0) return NULL;
+    if (n_outer == MAX_NESTED) return PyErr_Format(PyExc_RecursionError, "device: %d nested contexts, no more are possible", n_outer);
+    outer[n_outer++] = nx_device_default();
+    nx_device_set_default(device);
+    return Py_NewRef(self);
+}
+static PyObject *device_exit(PyObject *self, PyObject *unused) {
+    if (n_outer > 0) nx_device_set_default(outer[--n_outer]);
+    Py_RETURN_NONE;
+}
 static PyGetSetDef device_getset[] = {{"type", device_type, NULL, "\"cpu\", \"npu\", ...", NULL},
                                       {"index", device_index, NULL, "Which one of its type, or None.", NULL},
                                       {NULL}};
-static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {NULL}};
+static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL},
+                                       {"__enter__", device_enter, METH_NOARGS, "Tensors are made here from now on."},
+                                       {"__exit__", device_exit, METH_VARARGS, NULL},
+                                       {NULL}};
 PyTypeObject nxpy_device_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.device",
                                  .tp_basicsize = sizeof(device_object),
                                  .tp_flags = Py_TPFLAGS_DEFAULT,

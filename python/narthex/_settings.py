@@ -2,6 +2,8 @@
 
 import warnings
 
+from . import _C
+
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_float32_matmul_precision", "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled", "set_default_device", "set_float32_matmul_precision",
@@ -54,16 +56,13 @@ def get_num_interop_threads() -> int:
 
 
 def set_default_device(device) -> None:
-    """Only the CPU, or None for it, so far: raises NotImplementedError for another device."""
-    if device is not None and str(device).partition(":")[0] != "cpu":
-        raise NotImplementedError(f"set_default_device: {device} is not there yet; pass device= to the factories")
+    """Where tensors are made of which nobody says it; None: on the CPU."""
+    _C.set_default_device(device)
 
 
 def get_default_device():
-    """The device of tensors that are made without one: the CPU."""
-    from ._C import device
-
-    return device("cpu")
+    """The device of tensors that are made without one."""
+    return _C.get_default_device()
 
 
 def get_device_module(device=None):

@@ -68,6 +68,13 @@ def _unpickled(kind, elements: bytearray, dtype: str, shape: tuple, where, requi
     return made.requires_grad_(requires_grad)
 
 
+def _unpickled_meta(kind, dtype: str, size: tuple, stride: tuple, requires_grad: bool, is_param: bool):
+    made = _C.empty_strided(size, stride, dtype=getattr(_C, dtype.rpartition(".")[2]), device="meta")
+    if kind is not Tensor:
+        made = _C.TensorBase.__new__(kind, made, False, is_param)
+    return made.requires_grad_(requires_grad)
+
+
 def _device(text: str):
     return _C.device(text)
 
@@ -133,6 +140,9 @@ class Tensor(_C.TensorBase):
                 "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor "
                 "before serializing (e.g., putting it on the queue)."
             )
+        if self.device.type == "meta":
+            shape = tuple(self.shape), self.stride()
+            return _unpickled_meta, (type(self), str(self.dtype), *shape, self.requires_grad, self._is_param)
         whole = self.detach().clone().cpu().contiguous()
         elements = bytearray(_C.storage_bytes(whole)) if self.numel() else bytearray()
         where = None if self.device.type == "cpu" else str(self.device)
@@ -299,7 +309,12 @@ class Tensor(_C.TensorBase):
         made = _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device)
         return made.requires_grad_() if requires_grad else made
 
-    is_sparse = is_quantized = is_meta = is_mkldnn = is_nested = False
+    is_sparse = is_quantized = is_mkldnn = is_nested = False
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether it has a shape and no elements."""
+        return self.device.type == "meta"
 
     def numpy(self, *, force: bool = False):
         """A numpy array over the same memory. numpy is imported here and nowhere else."""

@@ -149,7 +149,7 @@ def _grad_suffix(tensor) -> list:
 def tensor_text(tensor, *, contents=None) -> str:
     """The tensor as repr() shows it. `contents` stands in for the elements if it is given."""
     fake = tensor._is_fake
-    prefix = "FakeTensor(" if fake else "tensor("
+    prefix = "FakeTensor(" if fake and tensor.device.type != "meta" else "tensor("
     indent, dtype = len(prefix), tensor.dtype
     empty = tensor.numel() == 0 and contents is None and not fake
     suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]

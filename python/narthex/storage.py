@@ -54,6 +54,9 @@ class UntypedStorage:
         return made
 
     def _hold(self, vector) -> None:
+        before = getattr(self, "_vector", None)
+        if before is not None and _known.get(_C.storage_key(before)[0]) is self:
+            del _known[_C.storage_key(before)[0]]  # the number may come again
         self._vector = vector
         number, n_bytes = _C.storage_key(vector)
         if n_bytes:
@@ -170,10 +173,15 @@ class UntypedStorage:
         return self
 
     def resize_(self, size: int):
-        """Another number of bytes: not there yet, since tensors may lie in it."""
+        """Another number of bytes; not of a storage that tensors lie in."""
         if size == len(self):
             return self
-        raise NotImplementedError("resize_: a storage keeps its size: make a new one")
+        if _C.storage_users(self._vector) > 1:
+            raise NotImplementedError("resize_: a storage in which tensors lie keeps its size: make a new tensor")
+        vector, n = _C.empty((size,), dtype=_C.uint8, device=self.device), min(size, len(self))
+        vector[:n] = self._vector[:n]
+        self._hold(vector)
+        return self
 
     def clone(self):
         return type(self)._over(self._vector.clone())
@@ -467,17 +475,10 @@ def is_storage(obj) -> bool:
     return isinstance(obj, (UntypedStorage, TypedStorage))
 
 
-def _take_place(tensor, made):
-    if tensor._base is not None or (tensor.requires_grad and _C.is_grad_enabled()):
-        raise NotImplementedError("set_: not there yet for views and with gradients")
-    tensor.data = made
-    return tensor
-
-
 def set_(tensor, source=None, storage_offset=0, size=None, stride=None):
     """Tensor.set_: shows from now on the elements of a tensor or storage, those of `size` and `stride` if given."""
     if source is None:
-        return _take_place(tensor, _C.empty((0,), dtype=tensor.dtype, device=tensor.device))
+        return tensor._take_place(_C.empty((0,), dtype=tensor.dtype, device=tensor.device))
     if is_storage(source):
         if isinstance(source, TypedStorage) and source.dtype is not tensor.dtype:
             kinds = f"{tensor.dtype} or an UntypedStorage"
@@ -497,8 +498,7 @@ def set_(tensor, source=None, storage_offset=0, size=None, stride=None):
         for n in reversed(size):
             stride.insert(0, step)
             step *= max(n, 1)
-    made = _C.tensor_on_storage(vector.detach(), size, tuple(stride), storage_offset, tensor.dtype)
-    return _take_place(tensor, made)
+    return tensor._take_place(_C.tensor_on_storage(vector.detach(), size, tuple(stride), storage_offset, tensor.dtype))
 
 
 NAMES = ("UntypedStorage", "TypedStorage", "is_storage", *_CLASSES)

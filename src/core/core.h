@@ -289,6 +289,17 @@ enum { NX_KEY_AT_DEVICE0 = 0, NX_KEY_AT_LAST_DEVICE = NX_MAX_DEVICE_TYPES - 1,
 #undef NX_KEY_ROW
 #define NX_KEY(code) (UINT64_C(1) << NX_KEY_AT_##code)
 #define NX_DEVICE_KEY(device) (UINT64_C(1) << (device).type)
+/* The device type of tensors without memory: they are fake for good. No plugin gets its number. */
+enum { NX_META_TYPE = NX_KEY_AT_LAST_DEVICE };
+/* Where this thread makes tensors of which nobody says it: kept in the place of meta's current device, which meta has not. */
+static inline nx_device nx_device_default(void) {
+    int8_t both = nx_thread_get()->device_index[NX_META_TYPE];
+    return (nx_device){(int8_t)(both & (NX_MAX_DEVICE_TYPES - 1)), (int8_t)(both / NX_MAX_DEVICE_TYPES)};
+}
+static inline void nx_device_set_default(nx_device device) {
+    nx_thread_get()->device_index[NX_META_TYPE] = (int8_t)(device.type + device.index * NX_MAX_DEVICE_TYPES);
+}
+static inline bool nx_is_meta(nx_device device) { return device.type == NX_META_TYPE; }
 static inline bool nx_tensor_is_fake(const nx_tensor *t) { return (t->keys & NX_KEY(FAKE)) != 0; }
 /* Calls of this thread pass by the kernels of `keys` as well, until nx_keys_restore() is given what this returns. */
 static inline uint64_t nx_keys_exclude(uint64_t keys) {

@@ -90,6 +90,7 @@ static inline nx_status new_bare(int ndim, nx_dtype dtype, nx_device device, uin
 /* The same with a storage of `bytes`. */
 static inline nx_status new_stored(int ndim, nx_dtype dtype, nx_device device, bool fake, size_t bytes, nx_tensor **out) {
     nx_tensor *tensor;
+    fake |= nx_is_meta(device);
     uint64_t keys = NX_DEVICE_KEY(device) | (fake ? NX_KEY(FAKE) : 0);
     bool is_small = !fake && device.type == 0 && ndim <= NX_INLINE_DIMS;
     if (NX_LIKELY(is_small && (tensor = take_whole(bytes)) != NULL)) {

@@ -10,7 +10,8 @@ nx__device_table nx__devices = {.generator_lock = PTHREAD_MUTEX_INITIALIZER,
                                 .n_types = 1,
                                 .type = {[0 ... NX_MAX_DEVICE_TYPES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                                                             .waited = PTHREAD_COND_INITIALIZER},
-                                         [0].api = &nx__cpu_api, [0].given = &nx__cpu_api, [0].n_devices = 1}};
+                                         [0].api = &nx__cpu_api, [0].given = &nx__cpu_api, [0].n_devices = 1,
+                                         [NX_META_TYPE].n_devices = 1}};
 
 int nx_device_n_types(void) { return atomic_load_explicit(&nx__devices.n_types, memory_order_acquire); }
 
@@ -20,7 +21,7 @@ const nx_device_api *nx_device_get_api(int type) {
 
 const char *nx_device_type_name(int type) {
     const nx_device_api *api = nx_device_get_api(type);
-    return api ? api->name : "unknown";
+    return api ? api->name : type == NX_META_TYPE ? "meta" : "unknown";
 }
 
 /* ---- registration -------------------------------------------------------------------------------------- */
@@ -115,7 +116,7 @@ static void clear_row(nx__device_type *row, int t) {
 /* Makes `table` the next type. */
 static nx_status add_type(const nx_device_api *given, const nx_device_api *table, int *type) {
     int t = nx_device_n_types();
-    if (t == NX_MAX_DEVICE_TYPES)
+    if (t == NX_META_TYPE)
         return nx_fail(NX_RUNTIME, "device %s: %d device types are loaded, no more are possible", table->name, t);
     nx__device_type *row = &nx__devices.type[t];
     row->table = *table;
@@ -193,7 +194,7 @@ static int find_name(const char *name, size_t n) {
         const char *own = nx_device_type_name(t);
         if (strlen(own) == n && memcmp(own, name, n) == 0) return t;
     }
-    return -1;
+    return n == 4 && memcmp(name, "meta", n) == 0 ? NX_META_TYPE : -1;
 }
 
 nx_status nx_device_parse(const char *text, nx_device *out) {
@@ -226,7 +227,7 @@ nx_status nx_device_parse(const char *text, nx_device *out) {
 }
 
 nx_device nx_device_current(int type) {
-    return (nx_device){(int8_t)type, nx_thread_get()->device_index[type]};
+    return (nx_device){(int8_t)type, type == NX_META_TYPE ? 0 : nx_thread_get()->device_index[type]};
 }
 
 nx_status nx_device_set_current(nx_device device) {

@@ -44,9 +44,8 @@ nx_device nx_call_device(const nx_op *op, const nx_value *in) {
         }
     }
     if (first) return first->device;
-    if (own->device_param >= 0 && in[own->device_param].tag == NX_TAG_DEVICE)
-        return in[own->device_param].device;
-    return NX_CPU;
+    if (own->device_param < 0) return NX_CPU;
+    return in[own->device_param].tag == NX_TAG_DEVICE ? in[own->device_param].device : nx_device_default();
 }
 
 nx_status nx_fail_keys(const nx_op *op) {

@@ -143,8 +143,32 @@ static nx_tensor *copy_source(const nx_op *op, const nx_value *in) {
     return last && last->tag == NX_TAG_TENSOR ? last->tensor : NULL;
 }
 
+static bool has_meta(const nx_op *op, const nx_value *in, const nx_tensor **other) {
+    const nx__op *own = nx__op_of(op);
+    bool found = false;
+    *other = NULL;
+    for (int i = 0; i < op->n_tensors; i++) {
+        const nx_value *value = &in[own->tensors[i]];
+        const nx_value *at = value->tag == NX_TAG_LIST ? value->list : value;
+        for (int n = value->tag == NX_TAG_LIST ? value->n : 1; n > 0; n--, at++) {
+            if (at->tag != NX_TAG_TENSOR) continue;
+            if (nx_is_meta(at->array->device)) found = true;
+            else if (at->array->device.type != 0 || at->array->ndim > 0) *other = at->tensor;
+        }
+    }
+    return found;
+}
+
+/* Beside a tensor without memory there are such tensors, numbers, and where elements are only moved, others. */
+static nx_status check_meta(const nx_op *op, const nx_tensor *other) {
+    bool may = other == NULL || nx__op_of(op)->device_param >= 0 || (op->def->flags & NX_OP_COPIES_DEVICES);
+    return may ? NX_OK : nx_fail(NX_RUNTIME, "Tensor on device %s is not on the expected device meta!",
+                                 nx_device_type_name(other->a.device.type));
+}
+
 static nx_status launch(const nx_op *op, const nx_value *in, nx_value *out) {
     nx_run run = {op, 0, NULL, op->def->n_out ? result_device(out, op->def->n_out) : nx_call_device(op, in)};
+    if (NX_UNLIKELY(nx_is_meta(run.device))) return NX_OK;
     nx_kernel_fn *kernel = nx__cpu_kernel(op);
     if (op->def->flags & NX_OP_COPIES_DEVICES) {
         nx_tensor *from = copy_source(op, in);
@@ -288,7 +312,22 @@ nx_status nx_front_fake(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     nx_meta metas[NX__MAX_OUT];
     if (op->def->meta == NULL) return op->def->compose ? compose(run, in, out) : fail_meta(op);
+    const nx_tensor *other;
+    bool is_meta = has_meta(op, in, &other);
+    if (NX_UNLIKELY(is_meta)) NX_TRY(check_meta(op, other));
     NX_TRY(shape_rule(op, in, metas));
+    if (NX_UNLIKELY(is_meta && op->def->n_out > 0)) {
+        int written = nx__op_of(op)->written[0];
+        bool into = written >= 0 && in[written].tag == NX_TAG_TENSOR;
+        const nx_tensor *from = op->def->flags & NX_OP_COPIES_DEVICES ? copy_source(op, in) : NULL;
+        if (!nx_is_meta(into ? in[written].array->device : metas[0].device)) {
+            if (from && nx_is_meta(from->a.device)) return nx_fail(NX_NOT_IMPLEMENTED, "Cannot copy out of meta tensor; no data!");
+            bool traces = nx_thread_get()->keys_included & NX_KEY(FAKE);
+            if (!traces && nx__op_of(op)->device_param < 0)
+                return nx_fail(NX_RUNTIME, "%s: Tensor on device meta is not on the expected device!", nx__op_of(op)->label);
+            if (!traces) return front_general(run, false, in, out); /* ones_like(x, device=...) */
+        }
+    }
     NX_TRY(make_results(op, in, metas, true, out));
     for (int k = 0; k < op->def->n_out; k++) { /* a view of a real tensor is fake as well */
         if (out[k].tag == NX_TAG_TENSOR && metas[k].view_of >= 0) out[k].tensor->keys |= NX_KEY(FAKE);

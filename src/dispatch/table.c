@@ -17,7 +17,8 @@ static nx_status go_on(nx_run *run, const nx_value *in, nx_value *out) {
 }
 
 static nx_op_fn *fallbacks[NX_N_KEYS] = {
-    [NX_KEY_AT_DEVICE0 ... NX_KEY_AT_LAST_DEVICE] = nx_front,
+    [NX_KEY_AT_DEVICE0 ... NX_META_TYPE - 1] = nx_front,
+    [NX_META_TYPE] = nx_front_fake,
     [NX_KEY_AT_FAKE] = nx_front_fake,
     [NX_KEY_AT_LAST_DEVICE + 2 ... NX_N_KEYS - 1] = go_on,
 };

@@ -16,6 +16,7 @@ typedef struct nx__slot {
 enum { MAX_SLOTS = 64 }; /* bits of nx__node.whole */
 typedef struct shape {
     nx_array a;     /* without data, sizes and strides */
+    int64_t offset; /* of the tensor in its storage */
     int64_t dims[]; /* sizes, then strides */
 } shape;
 
@@ -26,6 +27,7 @@ _Static_assert(FEW_DIMS <= NX_INLINE_DIMS, "copied from a tensor as a whole");
  * until all its parts have reached the cache. */
 static inline shape *put_shape(char *room, const nx_tensor *tensor) {
     shape *s = (shape *)room;
+    s->offset = tensor->offset;
     s->a.numel = tensor->a.numel;
     s->a.dtype = tensor->a.dtype;
     s->a.ndim = tensor->a.ndim;
@@ -42,6 +44,7 @@ static size_t shape_bytes(int ndim) { return sizeof(shape) + 2 * sizeof(int64_t)
 static shape *put_any_shape(void *room, const nx_array *a) {
     shape *s = room;
     s->a = *a;
+    s->offset = ((const nx_tensor *)a)->offset; /* a tensor begins with its array */
     memcpy(s->dims, a->sizes, sizeof(int64_t) * a->ndim);
     memcpy(s->dims + a->ndim, a->strides, sizeof(int64_t) * a->ndim);
     return s;
@@ -54,6 +57,7 @@ static void tensor_of_shape(const shape *s, nx_tensor *out) {
     out->a.numel = s->a.numel;
     out->a.contiguous = s->a.contiguous;
     out->storage = NULL;
+    out->offset = s->offset;
 }
 
 /* ---- saving ------------------------------------------------------------------------------------------- */

@@ -212,12 +212,19 @@ static nx_status make_plain(const nx_op *op, const nx_value **in, nx_value *plai
     return nx__ints_plain(op, plain, sizes, n_sizes);
 }
 
+/* Whether a call names a place in a storage; where an input begins in its storage no guard says. */
+static bool counts_places(const nx_op *op, const nx_value *in) {
+    return strncmp(op->def->name, "aten::as_strided", 16) == 0 && in[op->def->n_in - 1].tag != NX_TAG_NONE;
+}
+
 /* Of a tracer that refuses what cannot be made functional: the sizes of the tensor that a call writes. */
 typedef struct writing { const nx_tensor *tensor; int ndim; int64_t sizes[NX_MAX_DIMS]; } writing;
 
 static nx_status before_write(nx_tracer *tracer, const nx_op *op, const nx_value *in, writing *w) {
     uint64_t mask = tracer->refuse ? nx_op_written(op) : 0;
     w->tensor = NULL;
+    if (tracer->refuse && counts_places(op, in))
+        return tracer->refuse(tracer, op, "storage_offset counts from the start of memory of which a graph knows a part");
     if (mask == 0) return NX_OK;
     const nx_value *value = &in[__builtin_ctzll(mask)];
     if ((mask & (mask - 1)) || value->tag != NX_TAG_TENSOR) { /* one that is composed writes them one by one */

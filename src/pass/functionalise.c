@@ -92,9 +92,16 @@ fail:
     return status;
 }
 
+/* Whether the view means the same of a new value of its base: a view by places does where that lies as the old one did. */
+static bool holds_of(const nx_node *view, const nx_value *base) {
+    const nx_tensor *new = fake_of(base), *old = fake_of(&view->args[0]);
+    if (!(view->op->def->flags & NX_OP_BY_PLACES)) return true;
+    return new->offset == old->offset && nx_same_size(&new->a, &old->a) && nx_same_strides(&new->a, &old->a);
+}
+
 static nx_status invert(worker *w, const place *p, const nx_value *base, const nx_value *value, nx_value *out) {
     const nx_op_def *view = p->view->op->def;
-    if (view->inverse == NULL || !lies_apart(&p->view->fakes[p->result]->a))
+    if (view->inverse == NULL || !lies_apart(&p->view->fakes[p->result]->a) || !holds_of(p->view, base))
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: writing through %s in a compiled function is not there yet: write to a copy",
                        p->writer->op->def->name, view->name);
     nx_tracer tracer = {.key = NX_KEY_AT_TRACE, .graph = w->graph};
@@ -151,6 +158,9 @@ static nx_status resolve(void *context, nx_node *node, int result, nx_value *out
 static nx_status view_anew(worker *w, const place *p, const nx_value *base, nx_value *out) {
     nx_value in[64];
     if (p->view->n_args > NX_COUNT(in)) return nx_fail(NX_RUNTIME, "%s: too many arguments", p->view->op->def->name);
+    if (!holds_of(p->view, base))
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: its base was written in a compiled function and lies in another way since then: "
+                       "take it of a copy", p->view->op->def->name);
     for (int i = 0; i < p->view->n_args; i++) in[i] = p->view->args[i];
     in[0] = *base;
     NX_TRY(emit(w, p->view->op, in, NULL, out));

@@ -78,8 +78,14 @@ def test_settings():
     assert nt.are_deterministic_algorithms_enabled()
     nt.use_deterministic_algorithms(False)
     nt.set_default_device("cpu")
-    with pytest.raises(NotImplementedError, match="npu"):
-        nt.set_default_device("npu:0")
+    assert nt.get_default_device() == nt.device("cpu")
+    try:
+        nt.set_default_device("meta")
+        assert nt.ones(2).is_meta and nt.tensor([1]).is_meta and nt.randn(2).is_meta
+        assert not nt.ones(2, device="cpu").is_meta
+    finally:
+        nt.set_default_device(None)
+    assert nt.ones(2).device.type == "cpu"
     nt.set_default_dtype(nt.float64)
     assert nt.tensor([1.0]).dtype is nt.float64 and nt.get_default_dtype() is nt.float64
     nt.set_default_dtype(nt.float32)

@@ -321,12 +321,18 @@ NOT_TWICE = set(
     "silu_backward hardsigmoid hardsigmoid_backward mish_backward igamma igammac special_zeta multi_margin_loss "
     "multilabel_margin_loss native_layer_norm _scaled_dot_product_flash_attention_for_cpu bincount bernoulli.p "
     "scaled_dot_product_attention randint_like.low_generator_dtype remainder.Scalar_Tensor "
-    "native_channel_shuffle linalg_ldl_factor special_gammainc special_gammaincc detach_copy "
+    "native_channel_shuffle linalg_ldl_factor special_gammainc special_gammaincc detach_copy _standard_gamma "
+    "_standard_gamma_grad _sample_dirichlet _dirichlet_grad binomial "
     "arcsinh_ arccosh_ arctanh_".split()
 )
 
 
-@pytest.mark.parametrize(**operators([case for case in VALUES if differentiable(case)]))
+# What PyTorch gives for the tensor that is written into is no derivative: tests/front/test_strided.py has ours.
+NOT_A_DERIVATIVE = {"aten::as_strided_scatter"}
+WITH_GRADIENT = [case for case in VALUES if differentiable(case) and case["op"] not in NOT_A_DERIVATIVE]
+
+
+@pytest.mark.parametrize(**operators(WITH_GRADIENT))
 def test_gradient(given: list[dict[str, Any]]) -> None:
     lacks = not all(each(given, gradient))
     assert lacks == (given[0]["op"].removeprefix("aten::") in NOT_TWICE), "what PyTorch lacks stands in NOT_TWICE"

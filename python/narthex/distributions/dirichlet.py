@@ -24,8 +24,7 @@ class Dirichlet(ExponentialFamily):
         return self._expanded(Dirichlet, batch_shape, _instance, ("concentration",), self.event_shape, per)
 
     def rsample(self, sample_shape=()):
-        drawn = _C._standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
-        return drawn / drawn.sum(-1, keepdim=True)
+        return _C._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
         if self._validate_args:

@@ -4,6 +4,7 @@ Parameters, buffers and submodules live in three dictionaries and are found thro
 without hooks is one test and the call of forward: capture goes through this code on every nested module.
 """
 
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from functools import partial
@@ -445,11 +446,14 @@ class Module:
         for module in self.children() if recurse else ():
             module._apply(fn)
         with no_grad():
-            for parameter in self._parameters.values():
+            for name, parameter in self._parameters.items():
                 if parameter is None:
                     continue
-                grad = parameter.grad
-                parameter.data = fn(parameter.detach())
+                grad, moved = parameter.grad, fn(parameter.detach())
+                if moved.is_meta == parameter.is_meta:
+                    parameter.data = moved
+                else:  # elements do not come or go in place
+                    parameter = self._parameters[name] = Parameter(moved, parameter.requires_grad)
                 if grad is not None:
                     parameter.grad = fn(grad.detach())
         for name, buffer in self._buffers.items():
@@ -464,7 +468,20 @@ class Module:
         device, dtype, _, _ = _to_arguments(args, dict(kwargs))
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
-        return self._apply(lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None))
+
+
+        def moved(t):
+            try:
+                return t.to(device=device, dtype=dtype if t.is_floating_point() else None)
+            except NotImplementedError as error:
+                if str(error) != "Cannot copy out of meta tensor; no data!":
+                    raise
+                raise NotImplementedError(
+                    f"{error} Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                    "from meta to a different device."
+                ) from None
+
+        return self._apply(moved)
 
     def to_empty(self, *, device, recurse: bool = True):
         """Moves parameters and buffers without their values."""
@@ -626,6 +643,13 @@ class Module:
                 f"the shape in current model is {own.shape}."
             )
             return
+        if own.is_meta and not value.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
+                "model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary "
+                "to their corresponding key in the module instead of copying them in place?)",
+                stacklevel=2,
+            )
         try:
             if not assign:
                 with no_grad():
