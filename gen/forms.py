@@ -101,7 +101,8 @@ def copy(sibling, row):
     made = Expr("each", at, [view, made], "part") if listed else made
     cases = [case for r in entry.all("cases") for case in r.value if case["case"] == "call"][:2]
     words = [word("function", at)] + [word("out", at)] * (not listed)
-    rows = [Row("as", at, made), Row("forms", at, words), Row("cases", at, cases)]
+    props = [r for r in entry.rows if r.word == "props"]
+    rows = [Row("as", at, made), *props, Row("forms", at, words), Row("cases", at, cases)]
     base, dot, overload = entry.name.partition(".")
     params = [replace(p) for p in entry.params]
     doc = f"{sibling.base}, of which the result is a copy."

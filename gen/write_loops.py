@@ -18,7 +18,7 @@ SHIFTS = ("shift_left", "shift_right")
 COMPLEX_HEAD = '#include "kernel/complex.h"\n'
 HEAD = """/* Element loops and folds of one instruction-set level: compiled once a level with NX_LEVEL_NAME set.
  * Generated from ops/. */
-#include "base/base.h"
+#include "base/half.h"
 #include "dispatch/loop.h"
 #include "kernel/element.h"
 #include "kernel/special.h"

@@ -214,7 +214,7 @@ static nx_status make_plain(const nx_op *op, const nx_value **in, nx_value *plai
 
 /* Whether a call names a place in a storage; where an input begins in its storage no guard says. */
 static bool counts_places(const nx_op *op, const nx_value *in) {
-    return strncmp(op->def->name, "aten::as_strided", 16) == 0 && in[op->def->n_in - 1].tag != NX_TAG_NONE;
+    return op->def->flags & NX_OP_BY_PLACES && in[op->def->n_in - 1].tag != NX_TAG_NONE;
 }
 
 /* Of a tracer that refuses what cannot be made functional: the sizes of the tensor that a call writes. */

@@ -18,7 +18,7 @@ DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex6
 MOST = {torch.float32: 24, torch.complex64: 12}  # samples of a dtype
 OTHERS = 8  # of the dtypes beside the first
 SEED = 42  # random operators get the same on both sides
-NO_VALUES = ("empty", "empty_like", "new_empty")
+NO_VALUES = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 
 
 # Called otherwise than by the operator's own signature.

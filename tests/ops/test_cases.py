@@ -252,6 +252,9 @@ def through(case: dict[str, Any], call: Any, args: list[Any], kwargs: dict[str, 
     return call(case["op"], [args[0] * 1, *args[1:]] if writes else args, kwargs)
 
 
+ROUGH_SLOPE = {"_standard_gamma"}  # PyTorch approximates the derivative; the entry's `close` says how roughly
+
+
 def gradient(case: dict[str, Any]) -> bool:
     """False: PyTorch cannot differentiate this derivative."""
     args, twin, their_leaves, our_leaves, kwargs = leaves(case)
@@ -279,7 +282,7 @@ def gradient(case: dict[str, Any]) -> bool:
     for mine, other in zip(our_grads, their_grads):
         assert (mine is None) == (other is None)
         if mine is not None:
-            check_equal(mine, other, strides=False)
+            check_equal(mine, other, strides=False, close=case["close"] if base_of(case) in ROUGH_SLOPE else None)
     return second(our_grads, their_grads, our_leaves, their_leaves)
 
 
@@ -454,6 +457,9 @@ def compiled(case: dict[str, Any]) -> None:
         function = nt.compile(lambda *tensors: operator(*tensors, **ours), mode=mode, fullgraph=True)
         if base_of(case).startswith("_fused_"):  # an optimizer's step writes lists, which a graph cannot yet
             with pytest.raises(_C.Unsupported, match="it writes several tensors"):
+                function(*twin)
+        elif base_of(case).startswith("as_strided") and len(case["args"]) - base_of(case).endswith("_scatter") > 3:
+            with pytest.raises(_C.Unsupported, match="storage_offset counts from the start of memory"):
                 function(*twin)
         elif is_data_sized(case):
             with pytest.raises(_C.Unsupported, match="the elements of a tensor"):

@@ -30,6 +30,9 @@ DATA = "how many there are, only elements say; capture ends the graph"
 NEW = "what new_* of a fake tensor gives is not fake"
 COMPLEX = "not implemented for 'ComplexFloat'"
 MATRICES = "of complex matrices"
+INSIDE = "the samples lie inside larger tensors, and copies of them do not"
+NO_SLOPE = "what PyTorch gives for the tensor written into is no derivative; an offset as in as_strided"
+PLACES = "sums of complex numbers whose places overlap; an offset counts from where no graph knows what begins"
 ROWS = {
     "cumsum": (ALL, COMPLEX, "of complex numbers"),
     "linspace": (NO_GRADIENT, COMPLEX, "of complex numbers"),
@@ -59,6 +62,10 @@ ROWS = {
     "narrow": (ALL, "must be int, not Tensor", "a tensor as start"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
     "nextafter": ("gradient", "have a gradient, in PyTorch [0]", "PyTorch's raises when it is asked for"),
+    "as_strided": ("gradient compiled", f"{COMPLEX} | start of memory", PLACES),
+    "as_strided_copy": ("gradient compiled", f"{COMPLEX} | start of memory", PLACES),
+    "as_strided.partial_views": (ALL, "not close | not equal | out of bounds | start of memory", INSIDE),
+    "as_strided_scatter": ("gradient compiled", "not close | start of memory", NO_SLOPE),
     "new_empty": ("fake", "AssertionError", NEW),
     "new_full": ("fake", "AssertionError", NEW),
     "new_ones": ("fake", "AssertionError", NEW),
