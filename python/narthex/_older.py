@@ -22,22 +22,26 @@ def threshold_(input, threshold, value):
 
 
 def rrelu(input, lower=0.125, upper=1.0 / 3, training=False, generator=None):
-    """Leaky ReLU; the slope is drawn for each element when training."""
+    """Leaky ReLU; the slope is drawn for each element that is not positive when training."""
     if lower > upper:
-        raise RuntimeError(
-            f"Lower bound should be less than or equal to the upper bound, got lower={lower}, upper={upper}"
-        )
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         from .nn import functional
 
         return functional.leaky_relu(input, (lower + upper) / 2)
-    drawn = _C.empty_like(input).uniform_(lower, upper, generator=generator)
-    return _C.where(input <= 0, input * drawn, input)
+    below = input.detach() <= 0
+    drawn = _C.empty(int(below.sum()), dtype=_C.float64).uniform_(lower, upper, generator=generator)
+    slopes = _C.ones_like(input, dtype=_C.float64).masked_scatter_(below, drawn)
+    return (input.double() * slopes).to(input.dtype)
 
 
 def rrelu_(input, lower=0.125, upper=1.0 / 3, training=False, generator=None):
     """rrelu in place."""
-    return input.copy_(rrelu(input, lower, upper, training, generator))
+    if training or lower > upper:
+        return input.copy_(rrelu(input, lower, upper, training, generator))
+    from .nn import functional
+
+    return functional.leaky_relu(input, (lower + upper) / 2, True)
 
 
 def addmv_(input, mat, vec, *, beta=1, alpha=1):

@@ -8,9 +8,25 @@ from .parallel import DataParallel
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
-    *_modules, "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional",
-    "init", "parallel", "utils",
+    *_modules, "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "factory_kwargs",
+    "functional", "init", "parallel", "utils",
 ]  # fmt: skip
+
+
+def factory_kwargs(kwargs) -> dict:
+    """Of a layer's keyword arguments those that making tensors takes: device, dtype, memory_format, and what stands in
+    a dict `factory_kwargs` among them. Others raise TypeError."""
+    if kwargs is None:
+        return {}
+    known = {"device", "dtype", "memory_format"}
+    if other := set(kwargs) - known - {"factory_kwargs"}:
+        raise TypeError(f"unexpected kwargs {other}")
+    found = dict(kwargs.get("factory_kwargs", {}))
+    for name in known & set(kwargs):
+        if name in found:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        found[name] = kwargs[name]
+    return found
 
 
 def __getattr__(name: str):

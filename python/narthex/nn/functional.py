@@ -6,6 +6,7 @@ from .. import _C
 from .._absent import absent
 from .._later import keep_whole
 from ._bags import embedding_bag, limit_norms  # noqa: F401
+from ._linear_loss import linear_cross_entropy  # noqa: F401
 from ._losses import (  # noqa: F401
     cosine_embedding_loss,
     ctc_loss,
@@ -77,6 +78,13 @@ def mish(input, inplace: bool = False):
 def leaky_relu(input, negative_slope: float = 0.01, inplace: bool = False):
     """x, times `negative_slope` where it is negative."""
     return _maybe_in_place("leaky_relu", inplace)(input, negative_slope)
+
+
+def rrelu(input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False):
+    """x, times a slope where it is negative: drawn between the bounds in training, else their mean."""
+    from .. import _older
+
+    return (_older.rrelu_ if inplace else _older.rrelu)(input, lower, upper, training)
 
 
 def elu(input, alpha: float = 1.0, inplace: bool = False):
@@ -424,5 +432,13 @@ pixel_shuffle, pixel_unshuffle = _C.pixel_shuffle, _C.pixel_unshuffle
 keep_whole(globals(), NEEDS)
 
 
+_ELSEWHERE = {"conv_tbc": "_older", "pdist": "_composed", "rrelu_": "_older"}
+
+
 def __getattr__(name: str):
+    if name in _ELSEWHERE:
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"narthex.{_ELSEWHERE[name]}"), name)
+        return value
     raise absent("torch.nn.functional", name)

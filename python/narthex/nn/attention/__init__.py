@@ -19,6 +19,7 @@ class SDPBackend(enum.IntEnum):
     OVERRIDEABLE = 4
 
 
+WARN_FOR_UNFUSED_KERNELS = False
 _allowed: tuple = tuple(b for b in SDPBackend if b is not SDPBackend.ERROR)
 
 
@@ -45,6 +46,30 @@ def sdpa_kernel(backends, set_priority: bool = False):
         yield {}
     finally:
         _allowed = before
+
+
+def list_flash_attention_impls() -> list:
+    """Names of further implementations of flash attention: none, since they are for CUDA."""
+    return []
+
+
+def current_flash_attention_impl():
+    """None: no further implementation of flash attention is in use."""
+    return None
+
+
+def register_flash_attention_impl(impl: str, *, register_fn) -> None:
+    """Raises NotImplementedError."""
+    raise NotImplementedError("register_flash_attention_impl: implementations of flash attention cannot be replaced")
+
+
+def activate_flash_attention_impl(impl: str) -> None:
+    """Raises: there is none."""
+    raise ValueError(f"Unknown flash attention impl {impl!r}. Available implementations: []")
+
+
+def restore_flash_attention_impl() -> None:
+    """Does nothing: no other implementation can have been activated."""
 
 
 def __getattr__(name: str):

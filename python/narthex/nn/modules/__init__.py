@@ -20,6 +20,7 @@ from .activation import (
     PReLU,
     ReLU,
     ReLU6,
+    RReLU,
     Sigmoid,
     SiLU,
     Softmax,
@@ -127,7 +128,7 @@ __all__ = [
     "InstanceNorm2d", "InstanceNorm3d", "LocalResponseNorm", "MarginRankingLoss", "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss", "MultiMarginLoss", "PairwiseDistance", "PoissonNLLLoss", "SoftMarginLoss",
     "Softmax2d", "Softshrink", "SyncBatchNorm", "Threshold", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
-    "Container", "EmbeddingBag", "NLLLoss2d", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
+    "Container", "RReLU", "EmbeddingBag", "NLLLoss2d", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
 ]  # fmt: skip
 __all__ += [*_conv, *_pooling, *_window]
 keep_whole(
@@ -144,7 +145,10 @@ keep_whole(
 _LAZY = dict.fromkeys(
     [f"Lazy{kind}{n}d" for kind in ("BatchNorm", "Conv", "ConvTranspose", "InstanceNorm") for n in (1, 2, 3)], "lazy"
 )
-_LAZY.update({"LazyLinear": "lazy", "AdaptiveLogSoftmaxWithLoss": "adaptive"})
+_LAZY.update({
+    "AdaptiveLogSoftmaxWithLoss": "adaptive", "CrossMapLRN2d": "cross_map", "LazyLinear": "lazy",
+    "LinearCrossEntropyLoss": "linear_loss", "LinearCrossEntropyOptions": "linear_loss",
+})  # fmt: skip
 
 
 def __getattr__(name: str):

@@ -66,6 +66,21 @@ class Hardsigmoid(_Hard):
         return functional.hardsigmoid(input, self.inplace)
 
 
+class RReLU(Module):
+    """x, times a slope that is drawn between `lower` and `upper` where it is negative; the mean slope in evaluation."""
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input):
+        return functional.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The bounds, and whether it writes into its input."""
+        return f"lower={self.lower}, upper={self.upper}{', inplace=True' if self.inplace else ''}"
+
+
 class LeakyReLU(Module):
     """x, times `negative_slope` where it is negative."""
 

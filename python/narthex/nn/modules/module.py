@@ -503,6 +503,14 @@ class Module:
         """Raises: there is no xpu device."""
         return self.to("xpu" if device is None else device)
 
+    def ipu(self, device=None):
+        """Raises: there is no ipu device."""
+        raise RuntimeError("PyTorch is not linked with support for ipu devices")
+
+    def mtia(self, device=None):
+        """Raises: there is no mtia device."""
+        raise AssertionError("Torch not compiled with MTIA enabled")
+
     def cpu(self):
         """`self.to("cpu")`"""
         return self.to("cpu")

@@ -3,6 +3,7 @@
 from ..._absent import getter
 from ..._later import names
 from .data_parallel import DataParallel, data_parallel
+from .pieces import gather, parallel_apply, replicate, scatter
 
 _LATER = ("DistributedDataParallel",)
 globals().update(names("torch.nn.parallel", "use the module itself", _LATER))
