@@ -30,15 +30,15 @@ def rrelu(input, lower=0.125, upper=1.0 / 3, training=False, generator=None):
 
         return functional.leaky_relu(input, (lower + upper) / 2)
     below = input.detach() <= 0
-    drawn = _C.empty(int(below.sum()), dtype=_C.float64).uniform_(lower, upper, generator=generator)
-    slopes = _C.ones_like(input, dtype=_C.float64).masked_scatter_(below, drawn)
-    return (input.double() * slopes).to(input.dtype)
+    lower, upper = _C.tensor([lower, upper], dtype=input.dtype).tolist()  # the bounds in its precision, as in PyTorch
+    drawn = _C.rand(int(below.sum()), dtype=_C.float64, generator=generator) * (upper - lower) + lower
+    return input * _C.ones_like(input).masked_scatter_(below, drawn.to(input.dtype))
 
 
 def rrelu_(input, lower=0.125, upper=1.0 / 3, training=False, generator=None):
     """rrelu in place."""
     if training or lower > upper:
-        return input.copy_(rrelu(input, lower, upper, training, generator))
+        return input.copy_(rrelu(input.clone(), lower, upper, training, generator))
     from .nn import functional
 
     return functional.leaky_relu(input, (lower + upper) / 2, True)
