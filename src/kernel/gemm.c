@@ -80,6 +80,11 @@ static bool suits_panels(const product *p) {
            nx_product_runs();
 }
 
+static bool suits_tiles(const nx_array *a, const nx_array *b, const nx_array *out) {
+    bool halves = a->dtype == NX_BF16 && b->dtype == NX_BF16 && (out->dtype == NX_BF16 || out->dtype == NX_F32);
+    return halves && nx_tiled_runs();
+}
+
 /* The whole product, on as many threads as it is worth: its elements do not depend on how it is cut. */
 static nx_status multiply_panels(const product *p) {
     return nx_product_spread(&(nx_product){
@@ -198,6 +203,7 @@ nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out
     nx_status status = NX_OK;
     if ((nx_blas_get() == NULL && !suits_panels(&p)) || p.m == 0 || p.n == 0 || p.k == 0)
         return nx_gemm_plain(a, b, out);
+    if (suits_tiles(a, b, out)) return nx_tiled_product(a, b, out);
     bool direct = find_layout(out, &p.c) && out->dtype == computing;
     bool turned = direct && p.c.transposed;
     NX_TRY_FAIL(load_operand(a, computing, &p.a));

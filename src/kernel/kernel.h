@@ -99,6 +99,11 @@ size_t nx_product_packed(int64_t n, int64_t k);
 void nx_product_pack(const nx_product *p, float *to);
 void nx_product_run_packed(const nx_product *p, float *packed);
 
+/* ---- products of bfloat16 in the processor's matrix unit (tiled.c) ------------------------------------------ */
+bool nx_tiled_runs(void); /* the level in use and the processor have one */
+/* out = a b, bfloat16 or, unrounded, float32; sums in float32. No size is 0; out lies over neither. */
+NX_MUST_USE nx_status nx_tiled_product(const nx_array *a, const nx_array *b, const nx_array *out);
+
 /* ---- convolutions of float32 (convolve.c) ------------------------------------------------------------------ */
 /* Every place of the small side sees a window of the big side: small place s and tap t belong to big place
  * s*stride - padding + t*dilation. Both sides lie row by row as images, channels (those of a group side by side), three

@@ -109,6 +109,8 @@ BIG: dict[str, Callable[[], Any]] = {
     "mm, rows 4 KiB apart": lambda: randn(500, 1024) @ randn(1024, 700),
     "mm, float64": lambda: randn(400, 300, dtype=nt.float64) @ randn(300, 900, dtype=nt.float64),
     "mm, bfloat16": lambda: randn(400, 300, dtype=nt.bfloat16) @ randn(300, 900, dtype=nt.bfloat16),
+    "mm, bfloat16, narrow": lambda: randn(900, 300, dtype=nt.bfloat16) @ randn(300, 70, dtype=nt.bfloat16),
+    "mm, bfloat16, transposed": lambda: randn(300, 200, dtype=nt.bfloat16).t() @ randn(900, 300, dtype=nt.bfloat16).t(),
     "mm, int64": lambda: index(9, 200, 150) @ index(9, 150, 170),
     "mv": lambda: randn(3000, 1500) @ randn(1500),
     "vm": lambda: randn(1500) @ randn(1500, 3000),

@@ -134,8 +134,16 @@ static void test_product_over_an_operand(void **state) {
     nx_tensor_unref(a);
 }
 
-static void test_failed_allocations(void **state) {
-    nx_tensor *a = matrix(NX_F32, 9, 9, 2), *out = matrix(NX_F32, 9, 9, 2);
+/* Several tiles and cells of them, whole and in part, in every layout; where the processor has a matrix unit, in it. */
+static void test_tiles(void **state) {
+    static const int64_t shapes[][3] = {{33, 65, 47}, {129, 34, 33}, {40, 270, 64}, {131, 257, 32}, {2, 100, 70}, {100, 1, 40}};
+    for (int s = 0; s < NX_COUNT(shapes); s++) {
+        for (int layout = 0; layout < 27; layout++) check_product(nx_gemm_blas, NX_BF16, shapes[s], layout);
+    }
+}
+
+static void check_failed_allocations(nx_dtype dtype, int64_t n_rows) {
+    nx_tensor *a = matrix(dtype, n_rows, n_rows, 2), *out = matrix(dtype, n_rows, n_rows, 2);
     product *const ways[] = {nx_gemm_blas, nx_gemm_plain, nx_gemm_ref};
     OK(nx_gemm_blas(&a->a, &a->a, &out->a)); /* what the BLAS library keeps */
     for (int w = 0; w < NX_COUNT(ways); w++) {
@@ -152,6 +160,12 @@ static void test_failed_allocations(void **state) {
     }
     nx_tensor_unref(a);
     nx_tensor_unref(out);
+}
+
+static void test_failed_allocations(void **state) {
+    check_failed_allocations(NX_F32, 9);
+    check_failed_allocations(NX_BF16, 9);
+    check_failed_allocations(NX_BF16, 150);
 }
 
 static nx_status fill(nx_tensor *x, nx_value value) {
@@ -244,7 +258,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),           cmocka_unit_test(test_tiny_products_have_the_same_bits),
         cmocka_unit_test(test_sums_with_products),           cmocka_unit_test(test_product_over_an_operand),
-        cmocka_unit_test(test_failed_allocations), cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_tiles), cmocka_unit_test(test_failed_allocations), cmocka_unit_test(test_fill),
         cmocka_unit_test(test_blocks_of_normals),  cmocka_unit_test(test_normals_of_other_dtypes),
         cmocka_unit_test(test_single_normals),
     };

@@ -1,0 +1,138 @@
+/* Products of bfloat16 matrices of any size out of tiles (tiles.c), where the level in use and the processor have the
+ * matrix unit and the kernel lends it to this process. Both operands are packed, then cells of the result are multiplied:
+ * cut by the shape alone, whatever the number of threads. Where few rows meet b, each panel of it is packed just before. */
+#include "kernel/tiles.h"
+
+#include <pthread.h>
+
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__tiles nx__tiles)
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { CPUID_FEATURES = 7, AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, ASK_FOR_STATE = 0x1023, TILE_STATE = 18 };
+static bool has_unit(void) {
+    unsigned a, b, c, d;
+    const unsigned needed = AMX_BF16 | AMX_TILE;
+    if (!__get_cpuid_count(CPUID_FEATURES, 0, &a, &b, &c, &d) || (d & needed) != needed) return false;
+    return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_STATE) == 0; /* for all threads of the process */
+}
+#else
+static bool has_unit(void) { return false; }
+#endif
+
+static bool unit_found;
+static void find_unit(void) { unit_found = has_unit(); }
+
+static const nx__tiles *find_tiles(void) {
+    static const nx__tiles *const tiles[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__tiles)};
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const nx__tiles *own = tiles[nx_level()];
+    if (own->multiply == NULL) return NULL;
+    pthread_once(&once, find_unit);
+    return unit_found ? own : NULL;
+}
+
+bool nx_tiled_runs(void) { return find_tiles() != NULL; }
+
+enum { LINES = 16, DEPTH = 32, PANEL = 2 * LINES, CELL_ROWS = 128, CELL_COLUMNS = 256, WORTH_PACKING = 1 << 17, WORTH_A_THREAD = 1 << 23 };
+
+typedef struct tiled { const nx__tiles *tiles; nx__tile_side a, b; const nx_array *out; } tiled;
+
+static nx_status pack_a(void *arg, int64_t begin, int64_t end) {
+    const tiled *p = arg;
+    p->tiles->pack(&p->a, begin, end);
+    return NX_OK;
+}
+
+static nx_status pack_b(void *arg, int64_t begin, int64_t end) {
+    const tiled *p = arg;
+    p->tiles->pack(&p->b, begin, end);
+    return NX_OK;
+}
+
+static nx_status run_cells(void *arg, int64_t begin, int64_t end) {
+    const tiled *p = arg;
+    const int64_t across = (p->b.lines + CELL_COLUMNS - 1) / CELL_COLUMNS;
+    for (int64_t cell = begin; cell < end; cell++) {
+        int64_t row = cell / across * CELL_ROWS, column = cell % across * CELL_COLUMNS;
+        p->tiles->multiply(&p->a, &p->b, p->out, row, nx_least(CELL_ROWS, p->a.lines - row), column,
+                           nx_least(CELL_COLUMNS, p->b.lines - column));
+    }
+    return NX_OK;
+}
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* Room for the packed lines of a side. *room is what is freed. */
+static nx_status new_room(nx__tile_side *side, int64_t lines, void **room) {
+    size_t bytes;
+    NX_TRY(nx_bytes_of(round_up(lines, LINES), (size_t)round_up(side->k, DEPTH) * sizeof *side->packed, &bytes));
+    *room = nx_alloc(bytes + 64);
+    if (*room == NULL) return nx_fail_memory(bytes + 64);
+    side->packed = (uint16_t *)(((uintptr_t)*room + 63) / 64 * 64);
+    return NX_OK;
+}
+
+/* The columns of one panel after the other meet all rows. */
+static nx_status run_panels(void *arg, int64_t begin, int64_t end) {
+    const tiled *p = arg;
+    nx__tile_side b = p->b;
+    int64_t dims[2 * NX_MAX_DIMS];
+    void *room;
+    NX_TRY(new_room(&b, PANEL, &room));
+    for (int64_t panel = begin; panel < end; panel++) {
+        nx_array part;
+        nx_array_copy(&part, p->out, dims);
+        b.data = p->b.data + panel * PANEL * b.line_step;
+        b.lines = part.sizes[1] = nx_least(PANEL, p->b.lines - panel * PANEL);
+        part.data = (char *)p->out->data + panel * PANEL * part.strides[1] * nx_dtype_sizes[part.dtype];
+        p->tiles->pack(&b, 0, (b.lines + LINES - 1) / LINES);
+        p->tiles->multiply(&p->a, &b, &part, 0, p->a.lines, 0, b.lines);
+    }
+    nx_free(room);
+    return NX_OK;
+}
+
+static nx_status multiply_cells(tiled *p, int64_t grain) {
+    const int64_t m = p->a.lines, n = p->b.lines, work = nx_least(m, CELL_ROWS) * nx_least(n, CELL_COLUMNS) * p->a.k;
+    const int64_t cells = round_up(m, CELL_ROWS) / CELL_ROWS * (round_up(n, CELL_COLUMNS) / CELL_COLUMNS);
+    void *room;
+    NX_TRY(new_room(&p->b, n, &room));
+    nx_status status = nx_parallel(round_up(n, LINES) / LINES, grain, pack_b, p);
+    if (status == NX_OK) status = nx_parallel(cells, 1 + WORTH_A_THREAD / work, run_cells, p);
+    nx_free(room);
+    return status;
+}
+
+/* A product is the transpose of that of the transposes, the other way round. */
+static void turn(tiled *p, nx_array *turned, int64_t *dims) {
+    nx__tile_side a = p->a;
+    p->a = p->b;
+    p->b = a;
+    nx_array_copy(turned, p->out, dims);
+    for (int d = 0; d < 2; d++) {
+        turned->sizes[d] = p->out->sizes[1 - d];
+        turned->strides[d] = p->out->strides[1 - d];
+    }
+    p->out = turned;
+}
+
+nx_status nx_tiled_product(const nx_array *a, const nx_array *b, const nx_array *out) {
+    const int64_t m = a->sizes[0], n = b->sizes[1], k = a->sizes[1], grain = 1 + WORTH_PACKING / (LINES * k);
+    tiled p = {find_tiles(), {a->data, m, k, a->strides[0], a->strides[1], false, NULL},
+               {b->data, n, k, b->strides[1], b->strides[0], false, NULL}, out};
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array turned;
+    void *room;
+    if (n < m && n <= CELL_ROWS) turn(&p, &turned, dims);
+    p.b.by_pairs = true;
+    NX_TRY(new_room(&p.a, p.a.lines, &room));
+    nx_status status = nx_parallel(round_up(p.a.lines, LINES) / LINES, grain, pack_a, &p);
+    if (status == NX_OK && p.a.lines > CELL_ROWS) status = multiply_cells(&p, grain);
+    else if (status == NX_OK) status = nx_parallel(round_up(p.b.lines, PANEL) / PANEL, 1 + WORTH_PACKING / (PANEL * k), run_panels, &p);
+    nx_free(room);
+    return status;
+}

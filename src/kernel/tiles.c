@@ -1,0 +1,140 @@
+/* Products of bfloat16 matrices in the processor's matrix unit (AMX), which multiplies tiles of 16 lines by 32 numbers and
+ * keeps sums in float. Compiled once a level; only the level that has vectors of 64 bytes has them. Both operands are
+ * packed into such tiles first: a's with a line's numbers side by side, b's with a line's numbers two by two and the pairs
+ * of all 16 lines side by side, which is the transpose of the former in units of pairs. An element is the sum over all of
+ * k in one order, wherever the product is cut. The unit takes subnormal numbers as 0. */
+#include "kernel/tiles.h"
+
+#if defined(__AMX_BF16__) && defined(__AVX512BW__)
+#include <immintrin.h>
+
+enum { LINES = 16, DEPTH = 32, TILE = LINES * DEPTH, BLOCK = 2 * LINES }; /* TILE: numbers, 1 KiB */
+typedef uint16_t numbers __attribute__((vector_size(64)));
+typedef uint16_t loose __attribute__((vector_size(64), aligned(2), may_alias));
+typedef uint16_t loose_half __attribute__((vector_size(32), aligned(2), may_alias));
+typedef int32_t pairs __attribute__((vector_size(64)));
+
+/* ---- packing --------------------------------------------------------------------------------------------- */
+/* One round of a transposition of 16 x 16 pairs: of rows `step` apart, the blocks off the diagonal change places. */
+static inline __attribute__((always_inline)) void exchange(pairs *x, const int step) {
+    pairs keep, move;
+    for (int j = 0; j < LINES; j++) {
+        keep[j] = j & step ? LINES + j - step : j;
+        move[j] = j & step ? LINES + j : j + step;
+    }
+    for (int i = 0; i < LINES; i++) {
+        if (i & step) continue;
+        pairs upper = x[i], lower = x[i + step];
+        x[i] = __builtin_shuffle(upper, lower, keep);
+        x[i + step] = __builtin_shuffle(upper, lower, move);
+    }
+}
+
+/* One tile of `matrix` from line `line` and number `k` on, what lies beyond its end as 0. */
+static void pack_tile(const nx__tile_side *side, int64_t line, int64_t k, uint16_t *to) {
+    const uint16_t *from = side->data + line * side->line_step + k * side->k_step;
+    const int64_t lines = nx_least(LINES, side->lines - line), depth = nx_least(DEPTH, side->k - k);
+    const bool whole = lines == LINES && depth == DEPTH, across = whole && side->k_step != 1 && side->line_step == 1;
+    pairs x[LINES];
+    if (whole && side->k_step == 1) {
+        for (int i = 0; i < LINES; i++) x[i] = (pairs)*(const loose *)(from + i * side->line_step);
+    } else if (across) {
+        numbers side_by_side;
+        for (int j = 0; j < DEPTH; j++) side_by_side[j] = (uint16_t)(j / 2 + j % 2 * LINES);
+        for (int i = 0; i < LINES; i++, from += 2 * side->k_step) {
+            loose_half two[2] = {*(const loose_half *)from, *(const loose_half *)(from + side->k_step)};
+            numbers both;
+            memcpy(&both, two, sizeof both);
+            x[i] = (pairs)__builtin_shuffle(both, side_by_side);
+        }
+    } else {
+        uint16_t part[TILE] = {0};
+        for (int64_t i = 0; i < lines; i++) {
+            for (int64_t j = 0; j < depth; j++) part[i * DEPTH + j] = from[i * side->line_step + j * side->k_step];
+        }
+        memcpy(x, part, sizeof part);
+    }
+    if (across != side->by_pairs) {
+        exchange(x, 1);
+        exchange(x, 2);
+        exchange(x, 4);
+        exchange(x, 8);
+    }
+    memcpy(to, x, sizeof x);
+}
+
+/* Lines begin*16 .. end*16, tile after tile along k. */
+static void pack_lines(const nx__tile_side *side, int64_t begin, int64_t end) {
+    const int64_t tiles = (side->k + DEPTH - 1) / DEPTH;
+    for (int64_t at = begin; at < end; at++) {
+        for (int64_t i = 0; i < tiles; i++) pack_tile(side, at * LINES, i * DEPTH, side->packed + (at * tiles + i) * TILE);
+    }
+}
+
+/* ---- multiplying ----------------------------------------------------------------------------------------- */
+/* Tile registers 0 to 3 hold the sums of 2 x 2 tiles, 4 and 5 those of a, 6 and 7 those of b. */
+static inline __attribute__((always_inline)) void multiply_tiles(const uint16_t *a, const uint16_t *b, int64_t tiles, const bool two_rows,
+                                                                 const bool two_columns, float *sums) {
+    const int64_t next = tiles * TILE;
+    _tile_zero(0);
+    if (two_columns) _tile_zero(1);
+    if (two_rows) _tile_zero(2);
+    if (two_rows && two_columns) _tile_zero(3);
+    for (int64_t i = 0; i < tiles; i++, a += TILE, b += TILE) {
+        _tile_loadd(4, a, 64);
+        _tile_loadd(6, b, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        if (two_columns) _tile_loadd(7, b + next, 64);
+        if (two_columns) _tile_dpbf16ps(1, 4, 7);
+        if (two_rows) _tile_loadd(5, a + next, 64);
+        if (two_rows) _tile_dpbf16ps(2, 5, 6);
+        if (two_rows && two_columns) _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sums, 4 * BLOCK);
+    if (two_columns) _tile_stored(1, sums + LINES, 4 * BLOCK);
+    if (two_rows) _tile_stored(2, sums + LINES * BLOCK, 4 * BLOCK);
+    if (two_rows && two_columns) _tile_stored(3, sums + LINES * BLOCK + LINES, 4 * BLOCK);
+}
+
+static void store_block(const nx_array *out, int64_t row, int64_t column, const float *sums) {
+    const int64_t rows = nx_least(BLOCK, out->sizes[0] - row), columns = nx_least(BLOCK, out->sizes[1] - column);
+    const int64_t down = out->strides[0], right = out->strides[1], first = row * down + column * right;
+    for (int64_t i = 0; i < rows; i++, sums += BLOCK) {
+        float *wide = (float *)out->data + first + i * down;
+        uint16_t *narrow = (uint16_t *)out->data + first + i * down;
+        if (out->dtype == NX_F32) {
+            for (int64_t j = 0; j < columns; j++) wide[j * right] = sums[j];
+        } else if (right == 1) {
+            for (int64_t j = 0; j < columns; j++) narrow[j] = nx_store_bf16(sums[j]);
+        } else {
+            for (int64_t j = 0; j < columns; j++) narrow[j * right] = nx_store_bf16(sums[j]);
+        }
+    }
+}
+
+static void multiply(const nx__tile_side *a, const nx__tile_side *b, const nx_array *out, int64_t row, int64_t rows, int64_t column,
+                     int64_t columns) {
+    const struct { uint8_t palette, start_row, unused[14]; uint16_t bytes[16]; uint8_t lines[16]; } shape = {
+        .palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .lines = {16, 16, 16, 16, 16, 16, 16, 16}};
+    const int64_t tiles = (a->k + DEPTH - 1) / DEPTH;
+    _Alignas(64) float sums[BLOCK * BLOCK];
+    _tile_loadconfig(&shape);
+    for (int64_t j = column; j < column + columns; j += BLOCK) {
+        const uint16_t *y = b->packed + j * tiles * DEPTH;
+        for (int64_t i = row; i < row + rows; i += BLOCK) {
+            const uint16_t *x = a->packed + i * tiles * DEPTH;
+            const bool two_rows = a->lines - i > LINES, two_columns = b->lines - j > LINES;
+            if (two_rows && two_columns) multiply_tiles(x, y, tiles, true, true, sums);
+            else if (two_rows) multiply_tiles(x, y, tiles, true, false, sums);
+            else if (two_columns) multiply_tiles(x, y, tiles, false, true, sums);
+            else multiply_tiles(x, y, tiles, false, false, sums);
+            store_block(out, i, j, sums);
+        }
+    }
+    _tile_release();
+}
+
+const nx__tiles NX_AT_LEVEL(nx__tiles) = {pack_lines, multiply};
+#else
+const nx__tiles NX_AT_LEVEL(nx__tiles) = {NULL, NULL};
+#endif

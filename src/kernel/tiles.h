@@ -1,0 +1,24 @@
+/* kernel, inside: products of bfloat16 tiles, at each instruction-set level (tiles.c). */
+#ifndef NX_KERNEL_TILES_H
+#define NX_KERNEL_TILES_H
+
+#include "kernel/kernel.h"
+
+/* One operand: lines of k numbers, those of the result's rows or of its columns. Steps count elements. */
+typedef struct nx__tile_side {
+    const uint16_t *data;
+    int64_t lines, k, line_step, k_step;
+    bool by_pairs;       /* b's packing */
+    uint16_t *packed;    /* at a multiple of 64; lines and k rounded up to 16 and 32 */
+} nx__tile_side;
+
+/* Of one level; NULL where it has no matrix unit. */
+typedef struct nx__tiles {
+    void (*pack)(const nx__tile_side *side, int64_t begin, int64_t end); /* in units of 16 lines */
+    /* Of the product of packed operands the rows row .. row + rows and the columns likewise, which begin at multiples of 32;
+     * out is bfloat16 or float32. */
+    void (*multiply)(const nx__tile_side *a, const nx__tile_side *b, const nx_array *out, int64_t row, int64_t rows, int64_t column,
+                     int64_t columns);
+} nx__tiles;
+
+#endif
