@@ -1,5 +1,5 @@
-/* Products of bfloat16 matrices of any size out of tiles (tiles.c), where the level in use and the processor have the
- * matrix unit and the kernel lends it to this process. Both operands are packed, then cells of the result are multiplied:
+/* Products of bfloat16 matrices of any size out of tiles (tiles.c), where the level in use and the processor have a
+ * matrix unit. Both operands are packed, then cells of the result are multiplied:
  * cut by the shape alone, whatever the number of threads. Where few rows meet b, each panel of it is packed just before. */
 #include "kernel/tiles.h"
 
@@ -7,30 +7,14 @@
 
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__tiles nx__tiles)
 
-#if defined(__x86_64__) && defined(__linux__)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-enum { CPUID_FEATURES = 7, AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, ASK_FOR_STATE = 0x1023, TILE_STATE = 18 };
-static bool has_unit(void) {
-    unsigned a, b, c, d;
-    const unsigned needed = AMX_BF16 | AMX_TILE;
-    if (!__get_cpuid_count(CPUID_FEATURES, 0, &a, &b, &c, &d) || (d & needed) != needed) return false;
-    return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_STATE) == 0; /* for all threads of the process */
-}
-#else
-static bool has_unit(void) { return false; }
-#endif
-
+static const nx__tiles *const tiles[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__tiles)};
 static bool unit_found;
-static void find_unit(void) { unit_found = has_unit(); }
+static void find_unit(void) { unit_found = tiles[nx_level()]->has_unit(); }
 
 static const nx__tiles *find_tiles(void) {
-    static const nx__tiles *const tiles[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__tiles)};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const nx__tiles *own = tiles[nx_level()];
-    if (own->multiply == NULL) return NULL;
+    if (own->has_unit == NULL) return NULL;
     pthread_once(&once, find_unit);
     return unit_found ? own : NULL;
 }

@@ -5,8 +5,18 @@
  * k in one order, wherever the product is cut. The unit takes subnormal numbers as 0. */
 #include "kernel/tiles.h"
 
-#if defined(__AMX_BF16__) && defined(__AVX512BW__)
+#include <cpuid.h>
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { CPUID_FEATURES = 7, AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, ASK_FOR_STATE = 0x1023, TILE_STATE = 18 };
+static bool has_unit(void) {
+    unsigned a, b, c, d;
+    const unsigned needed = AMX_BF16 | AMX_TILE;
+    if (!__get_cpuid_count(CPUID_FEATURES, 0, &a, &b, &c, &d) || (d & needed) != needed) return false;
+    return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_STATE) == 0; /* Linux lends it, to all threads of the process */
+}
 
 enum { LINES = 16, DEPTH = 32, TILE = LINES * DEPTH, BLOCK = 2 * LINES }; /* TILE: numbers, 1 KiB */
 typedef uint16_t numbers __attribute__((vector_size(64)));
@@ -134,7 +144,4 @@ static void multiply(const nx__tile_side *a, const nx__tile_side *b, const nx_ar
     _tile_release();
 }
 
-const nx__tiles NX_AT_LEVEL(nx__tiles) = {pack_lines, multiply};
-#else
-const nx__tiles NX_AT_LEVEL(nx__tiles) = {NULL, NULL};
-#endif
+const nx__tiles NX_AT_LEVEL(nx__tiles) = {has_unit, pack_lines, multiply};

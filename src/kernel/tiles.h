@@ -14,6 +14,7 @@ typedef struct nx__tile_side {
 
 /* Of one level; NULL where it has no matrix unit. */
 typedef struct nx__tiles {
+    bool (*has_unit)(void); /* whether the processor has one and lends it to this process */
     void (*pack)(const nx__tile_side *side, int64_t begin, int64_t end); /* in units of 16 lines */
     /* Of the product of packed operands the rows row .. row + rows and the columns likewise, which begin at multiples of 32;
      * out is bfloat16 or float32. */
