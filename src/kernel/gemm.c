@@ -203,7 +203,7 @@ nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out
     nx_status status = NX_OK;
     if ((nx_blas_get() == NULL && !suits_panels(&p)) || p.m == 0 || p.n == 0 || p.k == 0)
         return nx_gemm_plain(a, b, out);
-    if (suits_tiles(a, b, out)) return nx_tiled_product(a, b, out);
+    if (suits_tiles(a, b, out)) return nx_tiled_product(NULL, a, b, out);
     bool direct = find_layout(out, &p.c) && out->dtype == computing;
     bool turned = direct && p.c.transposed;
     NX_TRY_FAIL(load_operand(a, computing, &p.a));

@@ -101,8 +101,9 @@ void nx_product_run_packed(const nx_product *p, float *packed);
 
 /* ---- products of bfloat16 in the processor's matrix unit (tiled.c) ------------------------------------------ */
 bool nx_tiled_runs(void); /* the level in use and the processor have one */
-/* out = a b, bfloat16 or, unrounded, float32; sums in float32. No size is 0; out lies over neither. */
-NX_MUST_USE nx_status nx_tiled_product(const nx_array *a, const nx_array *b, const nx_array *out);
+/* out = a b + start, bfloat16 or, unrounded, float32; sums in float32. start, bfloat16, is broadcast and added last; NULL: 0.
+ * No size is 0; out lies over neither operand, and over start only where it is start. */
+NX_MUST_USE nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out);
 
 /* ---- convolutions of float32 (convolve.c) ------------------------------------------------------------------ */
 /* Every place of the small side sees a window of the big side: small place s and tap t belong to big place

@@ -23,7 +23,7 @@ bool nx_tiled_runs(void) { return find_tiles() != NULL; }
 
 enum { LINES = 16, DEPTH = 32, PANEL = 2 * LINES, CELL_ROWS = 128, CELL_COLUMNS = 256, WORTH_PACKING = 1 << 17, WORTH_A_THREAD = 1 << 23 };
 
-typedef struct tiled { const nx__tiles *tiles; nx__tile_side a, b; const nx_array *out; } tiled;
+typedef struct tiled { const nx__tiles *tiles; nx__tile_side a, b; nx__tile_result out; } tiled;
 
 static nx_status pack_a(void *arg, int64_t begin, int64_t end) {
     const tiled *p = arg;
@@ -42,7 +42,7 @@ static nx_status run_cells(void *arg, int64_t begin, int64_t end) {
     const int64_t across = (p->b.lines + CELL_COLUMNS - 1) / CELL_COLUMNS;
     for (int64_t cell = begin; cell < end; cell++) {
         int64_t row = cell / across * CELL_ROWS, column = cell % across * CELL_COLUMNS;
-        p->tiles->multiply(&p->a, &p->b, p->out, row, nx_least(CELL_ROWS, p->a.lines - row), column,
+        p->tiles->multiply(&p->a, &p->b, &p->out, row, nx_least(CELL_ROWS, p->a.lines - row), column,
                            nx_least(CELL_COLUMNS, p->b.lines - column));
     }
     return NX_OK;
@@ -64,15 +64,15 @@ static nx_status new_room(nx__tile_side *side, int64_t lines, void **room) {
 static nx_status run_panels(void *arg, int64_t begin, int64_t end) {
     const tiled *p = arg;
     nx__tile_side b = p->b;
-    int64_t dims[2 * NX_MAX_DIMS];
     void *room;
     NX_TRY(new_room(&b, PANEL, &room));
     for (int64_t panel = begin; panel < end; panel++) {
-        nx_array part;
-        nx_array_copy(&part, p->out, dims);
-        b.data = p->b.data + panel * PANEL * b.line_step;
-        b.lines = part.sizes[1] = nx_least(PANEL, p->b.lines - panel * PANEL);
-        part.data = (char *)p->out->data + panel * PANEL * part.strides[1] * nx_dtype_sizes[part.dtype];
+        const int64_t column = panel * PANEL;
+        nx__tile_result part = p->out;
+        b.data = p->b.data + column * b.line_step;
+        b.lines = part.columns = nx_least(PANEL, p->b.lines - column);
+        part.data = (char *)part.data + column * part.column_step * nx_dtype_sizes[part.dtype];
+        if (part.start) part.start += column * part.start_column_step;
         p->tiles->pack(&b, 0, (b.lines + LINES - 1) / LINES);
         p->tiles->multiply(&p->a, &b, &part, 0, p->a.lines, 0, b.lines);
     }
@@ -92,26 +92,37 @@ static nx_status multiply_cells(tiled *p, int64_t grain) {
 }
 
 /* A product is the transpose of that of the transposes, the other way round. */
-static void turn(tiled *p, nx_array *turned, int64_t *dims) {
+static void turn(tiled *p) {
     nx__tile_side a = p->a;
+    nx__tile_result out = p->out;
     p->a = p->b;
     p->b = a;
-    nx_array_copy(turned, p->out, dims);
-    for (int d = 0; d < 2; d++) {
-        turned->sizes[d] = p->out->sizes[1 - d];
-        turned->strides[d] = p->out->strides[1 - d];
-    }
-    p->out = turned;
+    p->out.rows = out.columns;
+    p->out.columns = out.rows;
+    p->out.row_step = out.column_step;
+    p->out.column_step = out.row_step;
+    p->out.start_row_step = out.start_column_step;
+    p->out.start_column_step = out.start_row_step;
 }
 
-nx_status nx_tiled_product(const nx_array *a, const nx_array *b, const nx_array *out) {
+/* The step of what is broadcast to the result, along its rows (0) or columns (1). */
+static int64_t start_step(const nx_array *start, int dim) {
+    int at = start->ndim - 2 + dim;
+    return at < 0 || start->sizes[at] == 1 ? 0 : start->strides[at];
+}
+
+nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out) {
     const int64_t m = a->sizes[0], n = b->sizes[1], k = a->sizes[1], grain = 1 + WORTH_PACKING / (LINES * k);
     tiled p = {find_tiles(), {a->data, m, k, a->strides[0], a->strides[1], false, NULL},
-               {b->data, n, k, b->strides[1], b->strides[0], false, NULL}, out};
-    int64_t dims[2 * NX_MAX_DIMS];
-    nx_array turned;
+               {b->data, n, k, b->strides[1], b->strides[0], false, NULL},
+               {out->data, (nx_dtype)out->dtype, m, n, out->strides[0], out->strides[1], NULL, 0, 0}};
     void *room;
-    if (n < m && n <= CELL_ROWS) turn(&p, &turned, dims);
+    if (start) {
+        p.out.start = start->data;
+        p.out.start_row_step = start_step(start, 0);
+        p.out.start_column_step = start_step(start, 1);
+    }
+    if (n < m && n <= CELL_ROWS) turn(&p);
     p.b.by_pairs = true;
     NX_TRY(new_room(&p.a, p.a.lines, &room));
     nx_status status = nx_parallel(round_up(p.a.lines, LINES) / LINES, grain, pack_a, &p);

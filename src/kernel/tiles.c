@@ -106,12 +106,22 @@ static inline __attribute__((always_inline)) void multiply_tiles(const uint16_t 
     if (two_rows && two_columns) _tile_stored(3, sums + LINES * BLOCK + LINES, 4 * BLOCK);
 }
 
-static void store_block(const nx_array *out, int64_t row, int64_t column, const float *sums) {
-    const int64_t rows = nx_least(BLOCK, out->sizes[0] - row), columns = nx_least(BLOCK, out->sizes[1] - column);
-    const int64_t down = out->strides[0], right = out->strides[1], first = row * down + column * right;
+static void add_start(const nx__tile_result *out, int64_t row, int64_t column, int64_t columns, float *sums) {
+    const uint16_t *from = out->start + row * out->start_row_step + column * out->start_column_step;
+    if (out->start_column_step == 1) {
+        for (int64_t j = 0; j < columns; j++) sums[j] += nx_load_bf16(from[j]);
+    } else {
+        for (int64_t j = 0; j < columns; j++) sums[j] += nx_load_bf16(from[j * out->start_column_step]);
+    }
+}
+
+static void store_block(const nx__tile_result *out, int64_t row, int64_t column, float *sums) {
+    const int64_t rows = nx_least(BLOCK, out->rows - row), columns = nx_least(BLOCK, out->columns - column), right = out->column_step;
     for (int64_t i = 0; i < rows; i++, sums += BLOCK) {
-        float *wide = (float *)out->data + first + i * down;
-        uint16_t *narrow = (uint16_t *)out->data + first + i * down;
+        const int64_t first = (row + i) * out->row_step + column * right;
+        float *wide = (float *)out->data + first;
+        uint16_t *narrow = (uint16_t *)out->data + first;
+        if (out->start) add_start(out, row + i, column, columns, sums);
         if (out->dtype == NX_F32) {
             for (int64_t j = 0; j < columns; j++) wide[j * right] = sums[j];
         } else if (right == 1) {
@@ -122,8 +132,8 @@ static void store_block(const nx_array *out, int64_t row, int64_t column, const 
     }
 }
 
-static void multiply(const nx__tile_side *a, const nx__tile_side *b, const nx_array *out, int64_t row, int64_t rows, int64_t column,
-                     int64_t columns) {
+static void multiply(const nx__tile_side *a, const nx__tile_side *b, const nx__tile_result *out, int64_t row, int64_t rows,
+                     int64_t column, int64_t columns) {
     const struct { uint8_t palette, start_row, unused[14]; uint16_t bytes[16]; uint8_t lines[16]; } shape = {
         .palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .lines = {16, 16, 16, 16, 16, 16, 16, 16}};
     const int64_t tiles = (a->k + DEPTH - 1) / DEPTH;

@@ -12,14 +12,22 @@ typedef struct nx__tile_side {
     uint16_t *packed;    /* at a multiple of 64; lines and k rounded up to 16 and 32 */
 } nx__tile_side;
 
+/* The result, and what is added to each of its elements before that is rounded. Steps count elements; 0 where start is broadcast. */
+typedef struct nx__tile_result {
+    void *data;
+    nx_dtype dtype;      /* bfloat16 or float32 */
+    int64_t rows, columns, row_step, column_step;
+    const uint16_t *start; /* NULL: nothing */
+    int64_t start_row_step, start_column_step;
+} nx__tile_result;
+
 /* Of one level; NULL where it has no matrix unit. */
 typedef struct nx__tiles {
     bool (*has_unit)(void); /* whether the processor has one and lends it to this process */
     void (*pack)(const nx__tile_side *side, int64_t begin, int64_t end); /* in units of 16 lines */
-    /* Of the product of packed operands the rows row .. row + rows and the columns likewise, which begin at multiples of 32;
-     * out is bfloat16 or float32. */
-    void (*multiply)(const nx__tile_side *a, const nx__tile_side *b, const nx_array *out, int64_t row, int64_t rows, int64_t column,
-                     int64_t columns);
+    /* Of the product of packed operands the rows row .. row + rows and the columns likewise, which begin at multiples of 32. */
+    void (*multiply)(const nx__tile_side *a, const nx__tile_side *b, const nx__tile_result *out, int64_t row, int64_t rows,
+                     int64_t column, int64_t columns);
 } nx__tiles;
 
 #endif
