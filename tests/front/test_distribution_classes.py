@@ -51,6 +51,19 @@ MADE = {
     "MultivariateNormal": lambda t, d: d.MultivariateNormal(
         row(t, 0.5, -1.0), scale_tril=t.stack([row(t, 1.0, 0.0), row(t, 0.5, 2.0)])
     ),
+    "ContinuousBernoulli": lambda t, d: d.ContinuousBernoulli(row(t, 0.3, 0.4999, 0.9)),
+    "ContinuousBernoulli logits": lambda t, d: d.ContinuousBernoulli(logits=row(t, 0.3, -0.9)),
+    "FisherSnedecor": lambda t, d: d.FisherSnedecor(row(t, 1.5, 3.0), row(t, 3.5, 5.0)),
+    "InverseGamma": lambda t, d: d.InverseGamma(row(t, 0.5, 3.0), row(t, 1.0, 2.0)),
+    "Kumaraswamy": lambda t, d: d.Kumaraswamy(row(t, 0.5, 3.0), row(t, 1.0, 2.0)),
+    "LKJCholesky": lambda t, d: d.LKJCholesky(3, row(t, 0.7, 2.5)),
+    "LogisticNormal": lambda t, d: d.LogisticNormal(row(t, 0.5, -1.0), row(t, 1.0, 0.5)),
+    "LowRankMultivariateNormal": lambda t, d: d.LowRankMultivariateNormal(
+        row(t, 0.5, -1.0, 2.0), t.stack([row(t, 1.0, 0.5), row(t, 0.5, 2.0), row(t, 0.2, -1.0)]), row(t, 0.5, 1.0, 2.0)
+    ),
+    "VonMises": lambda t, d: d.VonMises(row(t, 0.5, -1.0, 0.0), row(t, 1.0, 2.5, 8.0)),
+    "Wishart": lambda t, d: d.Wishart(row(t, 4.5, 7.0), scale_tril=t.stack([row(t, 1.0, 0.0), row(t, 0.5, 2.0)])),
+    "Wishart precision": lambda t, d: d.Wishart(5, precision_matrix=t.stack([row(t, 2.0, 0.5), row(t, 0.5, 3.0)])),
 }
 
 

@@ -1,26 +1,35 @@
 """torch.distributions: parameters, samples, densities, divergences, in PyTorch's numbers."""
 
 from .._absent import absent
-from . import constraints, kl, transforms
+from . import constraint_registry, constraints, kl, kl_pairs, transforms
 from .bernoulli import Bernoulli
 from .beta import Beta
 from .binomial import Binomial
 from .categorical import Categorical
 from .cauchy import Cauchy
 from .chi2 import Chi2
+from .constraint_registry import biject_to, transform_to
+from .continuous_bernoulli import ContinuousBernoulli
 from .dirichlet import Dirichlet
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
 from .exponential import Exponential
+from .fishersnedecor import FisherSnedecor
 from .gamma import Gamma
+from .generalized_pareto import GeneralizedPareto
 from .geometric import Geometric
 from .gumbel import Gumbel
 from .half_cauchy import HalfCauchy
 from .half_normal import HalfNormal
 from .independent import Independent
+from .inverse_gamma import InverseGamma
 from .kl import kl_divergence, register_kl
+from .kumaraswamy import Kumaraswamy
 from .laplace import Laplace
+from .lkj_cholesky import LKJCholesky
 from .log_normal import LogNormal
+from .logistic_normal import LogisticNormal
+from .lowrank_multivariate_normal import LowRankMultivariateNormal
 from .mixture_same_family import MixtureSameFamily
 from .multinomial import Multinomial
 from .multivariate_normal import MultivariateNormal
@@ -36,7 +45,9 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import *
 from .transforms import __all__ as _transforms
 from .uniform import Uniform
+from .von_mises import VonMises
 from .weibull import Weibull
+from .wishart import Wishart
 
 __all__ = [
     *_transforms, "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution",
@@ -44,7 +55,9 @@ __all__ = [
     "Laplace", "LogNormal", "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
     "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "RelaxedBernoulli",
     "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution", "Uniform", "Weibull", "constraints", "kl",
-    "kl_divergence", "register_kl", "transforms",
+    "kl_divergence", "register_kl", "transforms", "ContinuousBernoulli", "FisherSnedecor", "GeneralizedPareto",
+    "InverseGamma", "Kumaraswamy", "LKJCholesky", "LogisticNormal", "LowRankMultivariateNormal", "VonMises", "Wishart",
+    "biject_to", "constraint_registry", "transform_to",
 ]  # fmt: skip
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 
-from .. import _C
+from .. import _C, linalg
 from .._type_info import finfo
 from ..functional import broadcast_tensors
 from . import constraints
 from .independent import sum_rightmost
+from .utils import tril_matrix_to_vec, vec_to_tril_matrix
 
 __all__ = [
-    "AbsTransform", "AffineTransform", "ComposeTransform", "ExpTransform", "IndependentTransform",
-    "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform",
-    "StackTransform", "CatTransform", "StickBreakingTransform", "LowerCholeskyTransform", "TanhTransform", "Transform",
-    "identity_transform",
+    "AbsTransform", "AffineTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform",
+    "ExpTransform", "IndependentTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
+    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform", "CatTransform",
+    "StickBreakingTransform", "LowerCholeskyTransform", "TanhTransform", "Transform", "identity_transform",
 ]  # fmt: skip
 
 
@@ -566,6 +567,91 @@ class LowerCholeskyTransform(_Same):
 
     def _inverse(self, y):
         return y.tril(-1) + y.diagonal(0, -2, -1).log().diag_embed()
+
+
+class PositiveDefiniteTransform(_Same):
+    """A matrix as L·Lᵀ, with L of LowerCholeskyTransform."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.positive_definite
+
+    def _call(self, x):
+        lower = LowerCholeskyTransform()(x)
+        return lower @ lower.mT
+
+    def _inverse(self, y):
+        return LowerCholeskyTransform().inv(linalg.cholesky(y))
+
+
+class CorrCholeskyTransform(_Same):
+    """n (n - 1) / 2 numbers as the Cholesky factor of a matrix of correlations: each row is a point of the sphere."""
+
+    domain, codomain, bijective = constraints.real_vector, constraints.corr_cholesky, True
+
+    def _call(self, x):
+        from ..nn.functional import pad
+
+        x = _C.tanh(x)
+        eps = finfo(x.dtype).eps
+        r = vec_to_tril_matrix(x.clamp(min=-1 + eps, max=1 - eps), diag=-1)
+        left = (1 - r**2).sqrt().cumprod(-1)
+        r = r + _C.eye(r.shape[-1], dtype=r.dtype, device=r.device)
+        return r * pad(left[..., :-1], [1, 0], value=1)
+
+    def _inverse(self, y):
+        from ..nn.functional import pad
+
+        left = pad(1 - _C.cumsum(y * y, dim=-1)[..., :-1], [1, 0], value=1)
+        t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
+        return (t.log1p() - t.neg().log1p()) / 2
+
+    def log_abs_det_jacobian(self, x, y):
+        from ..nn.functional import softplus
+
+        left = 1 - (y * y).cumsum(dim=-1)
+        sticks = 0.5 * tril_matrix_to_vec(left, diag=-2).log().sum(-1)
+        return sticks - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(dim=-1)
+
+    def forward_shape(self, shape):
+        if len(shape) < 1:
+            raise ValueError("Too few dimensions on input")
+        n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
+        if n * (n - 1) // 2 != shape[-1]:
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return _C.Size((*shape[:-1], n, n))
+
+    def inverse_shape(self, shape):
+        if len(shape) < 2:
+            raise ValueError("Too few dimensions on input")
+        if shape[-2] != shape[-1]:
+            raise ValueError("Input is not square")
+        n = shape[-1]
+        return _C.Size((*shape[:-2], n * (n - 1) // 2))
+
+
+class CumulativeDistributionTransform(Transform):
+    """The cdf of a distribution; its inverse is the icdf."""
+
+    bijective, codomain, sign = True, constraints.unit_interval, +1
+
+    def __init__(self, distribution, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.distribution = distribution
+
+    domain = property(lambda self: self.distribution.support)
+
+    def _call(self, x):
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y):
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return self.distribution.log_prob(x)
+
+    def with_cache(self, cache_size: int = 1):
+        same = self._cache_size == cache_size
+        return self if same else CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
 
 
 class CatTransform(Transform):

@@ -103,3 +103,19 @@ def tril_matrix_to_vec(mat, diag: int = 0):
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
     rows = _C.arange(n, device=mat.device)
     return mat[..., rows.unsqueeze(-1) + diag + 1 > rows]
+
+
+def vec_to_tril_matrix(vec, diag: int = 0):
+    """The inverse of tril_matrix_to_vec; zeros above the diagonal."""
+    more = 1 + 2 * diag
+    n = (-more + (more**2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if not round(n) - n < finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {vec.shape[-1]} which cannot be expressed as the lower triangular part of "
+            "a square D x D matrix."
+        )
+    size = round(n)
+    rows = _C.arange(size, device=vec.device)
+    matrix = vec.new_zeros((*vec.shape[:-1], size, size))
+    matrix[..., rows < rows.view(-1, 1) + (diag + 1)] = vec
+    return matrix
