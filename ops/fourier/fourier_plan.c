@@ -4,19 +4,23 @@
 
 #include <math.h>
 
-/* The radices of n, or false: a prime is too large. */
-static bool factor(int64_t n, nx__fourier_plan *plan) {
-    static const int primes[] = {4, 2, 3, 5, 7, 11, 13, 17, 19, NX__FOURIER_PRIME};
+/* The radices of n up to `most`, or false: a prime is larger. Powers of two are eights with as few fours as it takes. */
+static bool factor(int64_t n, int most, nx__fourier_plan *plan) {
+    int twos = 0;
     plan->n = n;
     plan->n_stages = 0;
-    for (size_t k = 0; k < sizeof primes / sizeof *primes; k++) {
-        for (; n % primes[k] == 0; n /= primes[k]) plan->radix[plan->n_stages++] = primes[k];
+    for (; n % 2 == 0; n /= 2) twos++;
+    for (; twos % 3 != 0 && twos > 1; twos -= 2) plan->radix[plan->n_stages++] = 4;
+    for (; twos > 1; twos -= 3) plan->radix[plan->n_stages++] = 8;
+    if (twos == 1) plan->radix[plan->n_stages++] = 2;
+    for (int prime = 3; prime <= most && n > 1; prime += 2) {
+        for (; n % prime == 0; n /= prime) plan->radix[plan->n_stages++] = prime;
     }
     return n == 1;
 }
 
-/* exp(-2 pi i k / n), from an angle of at most an eighth of the circle. */
-static void root(int64_t k, int64_t n, double *re, double *im) {
+/* From an angle of at most an eighth of the circle. */
+void nx__fourier_root(int64_t k, int64_t n, double *re, double *im) {
     int64_t eighth = 8 * k / n, rest = 8 * k - eighth * n; /* angle: (eighth + rest/n) * pi/4 */
     bool falls = eighth % 2 == 1;
     double angle = (double)(falls ? n - rest : rest) / (double)n * 0.78539816339744830962, c = cos(angle), s = sin(angle);
@@ -26,19 +30,31 @@ static void root(int64_t k, int64_t n, double *re, double *im) {
     *im = -(quarter == 0 ? s : quarter == 1 ? c : quarter == 2 ? -s : -c);
 }
 
-static void fill_roots(nx__fourier_plan *plan, bool wide, void *re, void *im) {
-    plan->root_re = re;
-    plan->root_im = im;
-    for (int64_t k = 0; k < plan->n; k++) {
+static void set_root(bool wide, void *re, void *im, int64_t k, double c, double s) {
+    if (wide) {
+        ((double *)re)[k] = c;
+        ((double *)im)[k] = s;
+    } else {
+        ((float *)re)[k] = (float)c;
+        ((float *)im)[k] = (float)s;
+    }
+}
+
+/* Roots 0 .. count of n; those of the other eighths follow from the first where all are asked for. */
+static void fill_roots(int64_t n, int64_t count, bool wide, void *re, void *im) {
+    bool mirrors = n % 8 == 0 && count == n;
+    for (int64_t k = 0; k < (mirrors ? n / 8 + 1 : count); k++) {
         double c, s;
-        root(k, plan->n, &c, &s);
-        if (wide) {
-            ((double *)re)[k] = c;
-            ((double *)im)[k] = s;
-        } else {
-            ((float *)re)[k] = (float)c;
-            ((float *)im)[k] = (float)s;
-        }
+        nx__fourier_root(k, n, &c, &s);
+        set_root(wide, re, im, k, c, s);
+        if (!mirrors) continue;
+        set_root(wide, re, im, n / 4 - k, -s, -c);
+        set_root(wide, re, im, n / 4 + k, s, -c);
+        set_root(wide, re, im, n / 2 - k, -c, s);
+        set_root(wide, re, im, n / 2 + k, -c, -s);
+        set_root(wide, re, im, n / 4 * 3 - k, s, c);
+        set_root(wide, re, im, n / 4 * 3 + k, -s, c);
+        if (k > 0) set_root(wide, re, im, n - k, c, -s);
     }
 }
 
@@ -47,93 +63,112 @@ static const nx__fourier_rows *rows_here(void) {
     return rows[nx_level()];
 }
 
-/* The chirp and the transform of what it is divided by; `room` has four times the plan's length. */
-static void fill_chirp(nx__fourier *f, double *room) {
-    int64_t n = f->n, m = f->plan.n;
-    double *re = room, *im = room + m;
-    memset(room, 0, sizeof *room * 2 * (size_t)m);
+size_t nx__fourier_part_bytes(const nx__fourier *fourier) { return (size_t)fourier->room * NX__FOURIER_BYTES; }
+
+/* The chirp and the transform of what it is divided by, of which the block's first line is taken. */
+static nx_status fill_chirp(nx__fourier *f) {
+    int64_t n = f->n, m = f->plan.n, lanes = nx__fourier_lanes(true);
+    size_t part = nx__fourier_part_bytes(f);
+    char *memory = nx_alloc(4 * part);
+    if (memory == NULL) return nx_fail_memory(4 * part);
+    memset(memory, 0, 2 * part);
+    double *re = (double *)(void *)memory, *im = (double *)(void *)(memory + part);
     for (int64_t k = 0, square = 0; k < n; square = (square + 2 * k + 1) % (2 * n), k++) {
-        root(square, 2 * n, &f->chirp_re[k], &f->chirp_im[k]);
-        re[k] = f->chirp_re[k] / (double)m;
-        im[k] = -f->chirp_im[k] / (double)m;
+        nx__fourier_root(square, 2 * n, &f->chirp_re[k], &f->chirp_im[k]);
+        re[k * lanes] = f->chirp_re[k] / (double)m;
+        im[k * lanes] = -f->chirp_im[k] / (double)m;
         if (k == 0) continue;
-        re[m - k] = re[k];
-        im[m - k] = im[k];
+        re[(m - k) * lanes] = re[k * lanes];
+        im[(m - k) * lanes] = im[k * lanes];
     }
-    bool swapped = rows_here()->of_double(&f->plan, 1, re, im, room + 2 * m, room + 3 * m);
-    memcpy(f->response_re, swapped ? room + 2 * m : re, sizeof *re * (size_t)m);
-    memcpy(f->response_im, swapped ? room + 3 * m : im, sizeof *im * (size_t)m);
+    if (f->fns->run(&f->plan, re, im, memory + 2 * part, memory + 3 * part)) {
+        re = (double *)(void *)(memory + 2 * part);
+        im = (double *)(void *)(memory + 3 * part);
+    }
+    for (int64_t k = 0; k < m; k++) {
+        f->response_re[k] = re[k * lanes];
+        f->response_im[k] = im[k * lanes];
+    }
+    nx_free(memory);
+    return NX_OK;
 }
 
-nx_status nx__fourier_new(int64_t n, bool wide, nx__fourier *out) {
-    *out = (nx__fourier){.n = n, .room = n, .wide = wide};
-    out->by_chirp = !factor(n, &out->plan);
+nx_status nx__fourier_new(int64_t n, bool of_double, bool halves, nx__fourier *out) {
+    *out = (nx__fourier){.n = n, .room = (halves ? 2 * n : n) + 1, .wide = of_double};
+    if (!factor(n, NX__FOURIER_SMALL, &out->plan)) {
+        out->wide = true;
+        out->by_chirp = !factor(n, NX__FOURIER_PRIME, &out->plan);
+    }
     if (out->by_chirp) {
         int64_t m = 1;
         while (m < 2 * n - 1) m *= 2;
-        out->room = m;
-        out->wide = true;
-        if (!factor(m, &out->plan)) return nx_fail(NX_RUNTIME, "fft: a length is too large");
+        if (out->room < m) out->room = m;
+        if (!factor(m, 2, &out->plan)) return nx_fail(NX_RUNTIME, "fft: a length is too large");
     }
-    size_t m = (size_t)out->plan.n, bytes = (out->wide ? sizeof(double) : sizeof(float)) * 2 * m;
-    size_t more = out->by_chirp ? sizeof(double) * (2 * (size_t)n + 6 * m) : 0;
+    out->fns = &rows_here()->of[of_double ? NX__FOURIER_WIDE : out->wide ? NX__FOURIER_WIDENED : NX__FOURIER_NARROW];
+    size_t m = (size_t)out->plan.n, one = out->wide ? sizeof(double) : sizeof(float), half = halves ? (size_t)n / 2 + 1 : 0;
+    size_t bytes = one * 2 * (m + half) + sizeof(double), more = out->by_chirp ? sizeof(double) * 2 * ((size_t)n + m) : 0;
     char *at = out->memory = nx_alloc(bytes + more);
     if (at == NULL) return nx_fail_memory(bytes + more);
-    fill_roots(&out->plan, out->wide, at, at + bytes / 2);
-    out->cost = out->room * (out->wide ? 16 : 8) * (out->plan.n_stages + 1) * (out->by_chirp ? 2 : 1);
+    out->plan.root_re = at;
+    out->plan.root_im = at + one * m;
+    out->half_re = halves ? at + one * 2 * m : NULL;
+    out->half_im = at + one * (2 * m + half);
+    fill_roots(out->plan.n, out->plan.n, out->wide, at, at + one * m);
+    if (halves) fill_roots(2 * n, n / 2 + 1, out->wide, out->half_re, out->half_im);
+    out->cost = out->plan.n * (out->wide ? 16 : 8) * (out->plan.n_stages + 1) * (out->by_chirp ? 2 : 1);
     if (!out->by_chirp) return NX_OK;
-    double *tables = (double *)(void *)(at + bytes);
-    out->chirp_re = tables;
-    out->chirp_im = tables + n;
-    out->response_re = tables + 2 * n;
+    out->chirp_re = (double *)(void *)(at + bytes / sizeof(double) * sizeof(double));
+    out->chirp_im = out->chirp_re + n;
+    out->response_re = out->chirp_im + n;
     out->response_im = out->response_re + m;
-    fill_chirp(out, out->response_im + m);
-    return NX_OK;
+    nx_status status = fill_chirp(out);
+    if (status != NX_OK) nx__fourier_free(out);
+    return status;
 }
 
 void nx__fourier_free(nx__fourier *fourier) { nx_free(fourier->memory); }
 
-/* (re, im) times (wr, wi), number by number of each line. */
-static void multiply(double *re, double *im, const double *wr, const double *wi, int64_t n, int64_t width) {
-    for (int64_t k = 0; k < n; k++) {
-        for (int64_t j = k * width; j < (k + 1) * width; j++) {
-            double a = re[j], b = im[j];
-            re[j] = a * wr[k] - b * wi[k];
-            im[j] = a * wi[k] + b * wr[k];
-        }
-    }
-}
-
-static void convolve(const nx__fourier *f, int64_t width, double *re, double *im, double *more, void **found_re, void **found_im) {
-    int64_t n = f->n, m = f->plan.n;
-    double *re2 = more, *im2 = more + m * width;
-    multiply(re, im, f->chirp_re, f->chirp_im, n, width);
-    memset(re + n * width, 0, sizeof *re * (size_t)((m - n) * width));
-    memset(im + n * width, 0, sizeof *im * (size_t)((m - n) * width));
-    if (rows_here()->of_double(&f->plan, width, re, im, re2, im2)) {
-        double *other_re = re, *other_im = im;
+static void convolve(const nx__fourier *f, char *re, char *im, char *more, void **found_re, void **found_im) {
+    size_t part = nx__fourier_part_bytes(f), from = (size_t)f->n * NX__FOURIER_BYTES;
+    size_t rest = (size_t)f->plan.n * NX__FOURIER_BYTES - from;
+    char *re2 = more, *im2 = more + part;
+    f->fns->multiply(f->n, f->chirp_re, f->chirp_im, re, im);
+    memset(re + from, 0, rest);
+    memset(im + from, 0, rest);
+    if (f->fns->run(&f->plan, re, im, re2, im2)) {
+        char *other_re = re, *other_im = im;
         re = re2;
         im = im2;
         re2 = other_re;
         im2 = other_im;
     }
-    multiply(re, im, f->response_re, f->response_im, m, width);
-    bool moved = rows_here()->of_double(&f->plan, width, im, re, im2, re2); /* backward */
-    if (moved) re = re2, im = im2;
-    multiply(re, im, f->chirp_re, f->chirp_im, n, width);
+    f->fns->multiply(f->plan.n, f->response_re, f->response_im, re, im);
+    if (f->fns->run(&f->plan, im, re, im2, re2)) re = re2, im = im2; /* backward */
+    f->fns->multiply(f->n, f->chirp_re, f->chirp_im, re, im);
     *found_re = re;
     *found_im = im;
 }
 
-void nx__fourier_run(const nx__fourier *f, int64_t width, void *re, void *im, void *more, void **found_re, void **found_im) {
+void nx__fourier_run(const nx__fourier *f, void *re, void *im, void *more, void **found_re, void **found_im) {
     if (f->by_chirp) {
-        convolve(f, width, re, im, more, found_re, found_im);
+        convolve(f, re, im, more, found_re, found_im);
         return;
     }
-    bool moved;
-    char *more_im = (char *)more + (f->wide ? sizeof(double) : sizeof(float)) * (size_t)(f->room * width);
-    if (f->wide) moved = rows_here()->of_double(&f->plan, width, re, im, more, (double *)(void *)more_im);
-    else moved = rows_here()->of_float(&f->plan, width, re, im, more, (float *)(void *)more_im);
+    char *more_im = (char *)more + nx__fourier_part_bytes(f);
+    bool moved = f->fns->run(&f->plan, re, im, more, more_im);
     *found_re = moved ? more : re;
     *found_im = moved ? more_im : im;
+}
+
+int64_t nx__fourier_split(int64_t n, bool of_double, int64_t least, int64_t *columns) {
+    nx__fourier_plan plan;
+    if (!factor(n, of_double ? NX__FOURIER_PRIME : NX__FOURIER_SMALL, &plan)) return 0;
+    int64_t best = 0;
+    for (int64_t rows = (int64_t)sqrt((double)n); rows >= least && best == 0; rows--) {
+        if (n % rows == 0) best = rows;
+    }
+    if (best == 0 || n / best < least) return 0;
+    *columns = n / best;
+    return best;
 }

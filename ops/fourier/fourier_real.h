@@ -1,138 +1,195 @@
-/* Stages of transforms of lines of `real`: fourier_rows.c includes this file for float and for double. */
+/* Blocks of lines whose parts are of type `real`: fourier_rows.c includes this file for float and for double. A vector is
+ * what the level holds; a row, an element of all lines, is PIECES of them. */
 #define OF(name) OF_(name, real)
 #define OF_(name, type) OF__(name, type)
 #define OF__(name, type) name##_of_##type
-#define LINE OF(line)
-#define TURN(yr, yi, k, wr, wi) /* times a root */ \
-    do {                                           \
-        real a = (yr), b = (yi);                   \
-        to_re[k] = a * (wr) - b * (wi);            \
-        to_im[k] = a * (wi) + b * (wr);            \
+#define wide OF(wide)
+#define PIECES (NX__FOURIER_BYTES / (4 * NX_LANES))
+typedef real wide __attribute__((vector_size(4 * NX_LANES), may_alias));
+
+/* A stage reads r parts of `s` vectors, `m` vectors apart, and writes them side by side, result j times root j; `turns` is
+ * false where all those roots are 1. */
+#define STAGE(name)                                                                                                      \
+    static inline __attribute__((always_inline)) void OF(name)(const wide *restrict re, const wide *restrict im,           \
+                                                               wide *restrict to_re, wide *restrict to_im, int64_t s,      \
+                                                               int64_t m, const real *turn_re, const real *turn_im, bool turns)
+#define TURN(j, yr, yi)                                   \
+    do {                                                  \
+        const wide a = (yr), b = (yi);                    \
+        if (turns) {                                      \
+            to_re[q + (j) * s] = a * turn_re[j] - b * turn_im[j];   \
+            to_im[q + (j) * s] = a * turn_im[j] + b * turn_re[j];   \
+        } else {                                          \
+            to_re[q + (j) * s] = a;                       \
+            to_im[q + (j) * s] = b;                       \
+        }                                                 \
     } while (0)
+#define SUM(to, a, b) const wide to##r = a##r + b##r, to##i = a##i + b##i
+#define DIFFERENCE(to, a, b) const wide to##r = a##r - b##r, to##i = a##i - b##i
+#define TURNED_DIFFERENCE(to, a, b) const wide to##r = a##i - b##i, to##i = b##r - a##r /* times -i */
+#define READ(to, k) const wide to##r = re[q + (k) * m], to##i = im[q + (k) * m]
 
-/* One group of a stage: parts of `s` numbers, `apart` from each other where they are read, side by side where they are
- * written; wr, wi: the roots by which results 1, 2, ... are multiplied. */
-typedef struct LINE { const real *re, *im; real *to_re, *to_im; int64_t s, apart; const real *wr, *wi; } LINE;
-
-static void OF(radix2)(LINE g) {
-    const real *restrict re = g.re, *restrict im = g.im;
-    real *restrict to_re = g.to_re, *restrict to_im = g.to_im;
-    int64_t s = g.s, m = g.apart;
-    real wr = g.wr[1], wi = g.wi[1];
+STAGE(radix2) {
     for (int64_t q = 0; q < s; q++) {
-        real ar = re[q], ai = im[q], br = re[q + m], bi = im[q + m];
+        READ(a, 0); READ(b, 1);
         to_re[q] = ar + br;
         to_im[q] = ai + bi;
-        TURN(ar - br, ai - bi, q + s, wr, wi);
+        TURN(1, ar - br, ai - bi);
     }
 }
 
-static void OF(radix3)(LINE g) {
-    const real *restrict re = g.re, *restrict im = g.im;
-    real *restrict to_re = g.to_re, *restrict to_im = g.to_im;
+STAGE(radix3) {
     const real h = (real)0.86602540378443864676;
-    int64_t s = g.s, m = g.apart;
-    real wr1 = g.wr[1], wi1 = g.wi[1], wr2 = g.wr[2], wi2 = g.wi[2];
     for (int64_t q = 0; q < s; q++) {
-        real sr = re[q + m] + re[q + 2 * m], si = im[q + m] + im[q + 2 * m];
-        real dr = (im[q + m] - im[q + 2 * m]) * h, di = (re[q + 2 * m] - re[q + m]) * h; /* -i sin(60) times the difference */
-        real mr = re[q] - sr * (real)0.5, mi = im[q] - si * (real)0.5;
-        to_re[q] = re[q] + sr;
-        to_im[q] = im[q] + si;
-        TURN(mr + dr, mi + di, q + s, wr1, wi1);
-        TURN(mr - dr, mi - di, q + 2 * s, wr2, wi2);
+        READ(x, 0); READ(y, 1); READ(z, 2);
+        SUM(s, y, z);
+        TURNED_DIFFERENCE(t, y, z);
+        const wide dr = tr * h, di = ti * h, mr = xr - sr * (real)0.5, mi = xi - si * (real)0.5;
+        to_re[q] = xr + sr;
+        to_im[q] = xi + si;
+        TURN(1, mr + dr, mi + di);
+        TURN(2, mr - dr, mi - di);
     }
 }
 
-static void OF(radix4)(LINE g) {
-    const real *restrict re = g.re, *restrict im = g.im;
-    real *restrict to_re = g.to_re, *restrict to_im = g.to_im;
-    int64_t s = g.s, m = g.apart;
-    real wr1 = g.wr[1], wi1 = g.wi[1], wr2 = g.wr[2], wi2 = g.wi[2], wr3 = g.wr[3], wi3 = g.wi[3];
+STAGE(radix4) {
     for (int64_t q = 0; q < s; q++) {
-        real ar = re[q] + re[q + 2 * m], ai = im[q] + im[q + 2 * m], br = re[q] - re[q + 2 * m], bi = im[q] - im[q + 2 * m];
-        real cr = re[q + m] + re[q + 3 * m], ci = im[q + m] + im[q + 3 * m];
-        real dr = im[q + m] - im[q + 3 * m], di = re[q + 3 * m] - re[q + m]; /* -i times the difference */
+        READ(w, 0); READ(x, 1); READ(y, 2); READ(z, 3);
+        SUM(a, w, y);
+        DIFFERENCE(b, w, y);
+        SUM(c, x, z);
+        TURNED_DIFFERENCE(d, x, z);
         to_re[q] = ar + cr;
         to_im[q] = ai + ci;
-        TURN(br + dr, bi + di, q + s, wr1, wi1);
-        TURN(ar - cr, ai - ci, q + 2 * s, wr2, wi2);
-        TURN(br - dr, bi - di, q + 3 * s, wr3, wi3);
+        TURN(1, br + dr, bi + di);
+        TURN(2, ar - cr, ai - ci);
+        TURN(3, br - dr, bi - di);
     }
 }
 
-static void OF(radix5)(LINE g) {
-    const real *restrict re = g.re, *restrict im = g.im;
-    real *restrict to_re = g.to_re, *restrict to_im = g.to_im;
+STAGE(radix5) {
     const real c1 = (real)0.30901699437494742410, c2 = (real)-0.80901699437494742410;
     const real s1 = (real)0.95105651629515357212, s2 = (real)0.58778525229247312917;
-    int64_t s = g.s, m = g.apart;
-    real wr1 = g.wr[1], wi1 = g.wi[1], wr2 = g.wr[2], wi2 = g.wi[2], wr3 = g.wr[3], wi3 = g.wi[3], wr4 = g.wr[4], wi4 = g.wi[4];
     for (int64_t q = 0; q < s; q++) {
-        real ar = re[q + m] + re[q + 4 * m], ai = im[q + m] + im[q + 4 * m];
-        real br = re[q + 2 * m] + re[q + 3 * m], bi = im[q + 2 * m] + im[q + 3 * m];
-        real cr = re[q + m] - re[q + 4 * m], ci = im[q + m] - im[q + 4 * m];
-        real dr = re[q + 2 * m] - re[q + 3 * m], di = im[q + 2 * m] - im[q + 3 * m];
-        real mr = re[q] + c1 * ar + c2 * br, mi = im[q] + c1 * ai + c2 * bi;
-        real nr = re[q] + c2 * ar + c1 * br, ni = im[q] + c2 * ai + c1 * bi;
-        real xr = s1 * ci + s2 * di, xi = -(s1 * cr + s2 * dr), yr = s2 * ci - s1 * di, yi = s1 * dr - s2 * cr;
-        to_re[q] = re[q] + ar + br;
-        to_im[q] = im[q] + ai + bi;
-        TURN(mr + xr, mi + xi, q + s, wr1, wi1);
-        TURN(nr + yr, ni + yi, q + 2 * s, wr2, wi2);
-        TURN(nr - yr, ni - yi, q + 3 * s, wr3, wi3);
-        TURN(mr - xr, mi - xi, q + 4 * s, wr4, wi4);
+        READ(v, 0); READ(w, 1); READ(x, 2); READ(y, 3); READ(z, 4);
+        SUM(a, w, z);
+        SUM(b, x, y);
+        DIFFERENCE(c, w, z);
+        DIFFERENCE(d, x, y);
+        const wide mr = vr + c1 * ar + c2 * br, mi = vi + c1 * ai + c2 * bi;
+        const wide nr = vr + c2 * ar + c1 * br, ni = vi + c2 * ai + c1 * bi;
+        const wide er = s1 * ci + s2 * di, ei = -(s1 * cr + s2 * dr), fr = s2 * ci - s1 * di, fi = s1 * dr - s2 * cr;
+        to_re[q] = vr + ar + br;
+        to_im[q] = vi + ai + bi;
+        TURN(1, mr + er, mi + ei);
+        TURN(2, nr + fr, ni + fi);
+        TURN(3, nr - fr, ni - fi);
+        TURN(4, mr - er, mi - ei);
     }
 }
 
-/* Any radix, by its definition; cr, ci: its own roots. */
-static void OF(radix_any)(LINE g, int r, const real *cr, const real *ci) {
-    const real *restrict re = g.re, *restrict im = g.im;
-    int64_t s = g.s, m = g.apart;
-    for (int j = 0; j < r; j++) {
-        real *restrict to_re = g.to_re + j * s, *restrict to_im = g.to_im + j * s;
-        for (int64_t q = 0; q < s; q++) {
-            to_re[q] = re[q];
-            to_im[q] = im[q];
+STAGE(radix8) {
+    const real h = (real)0.70710678118654752440;
+    for (int64_t q = 0; q < s; q++) {
+        READ(x0, 0); READ(x1, 1); READ(x2, 2); READ(x3, 3); READ(x4, 4); READ(x5, 5); READ(x6, 6); READ(x7, 7);
+        SUM(b0, x0, x4);
+        SUM(b1, x1, x5);
+        SUM(b2, x2, x6);
+        SUM(b3, x3, x7);
+        SUM(c0, b0, b2);
+        DIFFERENCE(c2, b0, b2);
+        SUM(c1, b1, b3);
+        TURNED_DIFFERENCE(c3, b1, b3);
+        to_re[q] = c0r + c1r;
+        to_im[q] = c0i + c1i;
+        TURN(4, c0r - c1r, c0i - c1i);
+        TURN(2, c2r + c3r, c2i + c3i);
+        TURN(6, c2r - c3r, c2i - c3i);
+        DIFFERENCE(d0, x0, x4);
+        DIFFERENCE(y1, x1, x5);
+        TURNED_DIFFERENCE(d2, x2, x6);
+        DIFFERENCE(y3, x3, x7);
+        const wide d1r = (y1r + y1i) * h, d1i = (y1i - y1r) * h, d3r = (y3i - y3r) * h, d3i = -(y3r + y3i) * h;
+        SUM(e0, d0, d2);
+        DIFFERENCE(e2, d0, d2);
+        SUM(e1, d1, d3);
+        TURNED_DIFFERENCE(e3, d1, d3);
+        TURN(1, e0r + e1r, e0i + e1i);
+        TURN(5, e0r - e1r, e0i - e1i);
+        TURN(3, e2r + e3r, e2i + e3i);
+        TURN(7, e2r - e3r, e2i - e3i);
+    }
+}
+
+/* An odd radix r by its definition, from sums and differences of what lies opposite; cr, ci: its own roots. */
+static void OF(radix_any)(const wide *restrict re, const wide *restrict im, wide *restrict to_re, wide *restrict to_im, int64_t s,
+                          int64_t m, const real *turn_re, const real *turn_im, int r, const real *cr, const real *ci) {
+    enum { HALF = NX__FOURIER_PRIME / 2 + 1 };
+    const int half = r / 2;
+    const bool turns = true;
+    wide sum_re[HALF], sum_im[HALF], apart_re[HALF], apart_im[HALF];
+    for (int64_t q = 0; q < s; q++) {
+        wide all_re = re[q], all_im = im[q];
+        for (int k = 1; k <= half; k++) {
+            READ(a, k); READ(b, r - k);
+            all_re += sum_re[k] = ar + br;
+            all_im += sum_im[k] = ai + bi;
+            apart_re[k] = ar - br;
+            apart_im[k] = ai - bi;
         }
-        for (int k = 1; k < r; k++) {
-            real wr = cr[j * k % r], wi = ci[j * k % r];
-            const real *restrict from_re = re + k * m, *restrict from_im = im + k * m;
-            for (int64_t q = 0; q < s; q++) {
-                to_re[q] += from_re[q] * wr - from_im[q] * wi;
-                to_im[q] += from_re[q] * wi + from_im[q] * wr;
+        to_re[q] = all_re;
+        to_im[q] = all_im;
+        for (int j = 1; j <= half; j++) {
+            wide er = re[q], ei = im[q], fr = er * 0, fi = fr;
+            for (int k = 1, at = j; k <= half; k++, at = at + j < r ? at + j : at + j - r) {
+                er += cr[at] * sum_re[k];
+                ei += cr[at] * sum_im[k];
+                fr -= ci[at] * apart_im[k];
+                fi += ci[at] * apart_re[k];
             }
+            TURN(j, er + fr, ei + fi);
+            TURN(r - j, er - fr, ei - fi);
         }
-        if (j == 0) continue;
-        for (int64_t q = 0; q < s; q++) TURN(to_re[q], to_im[q], q, g.wr[j], g.wi[j]);
     }
 }
+#undef READ
 
-static bool OF(transform)(const nx__fourier_plan *plan, int64_t width, real *re, real *im, real *re2, real *im2) {
+static bool OF(run)(const nx__fourier_plan *plan, void *re_, void *im_, void *re2_, void *im2_) {
     const real *root_re = plan->root_re, *root_im = plan->root_im;
+    wide *re = re_, *im = im_, *re2 = re2_, *im2 = im2_;
     int64_t n = plan->n, before = 1;
     for (int stage = 0; stage < plan->n_stages; stage++) {
         int r = plan->radix[stage];
-        int64_t m = n / before / r, s = before * width;
+        int64_t m = n / before / r, s = before * PIECES;
         real cr[NX__FOURIER_PRIME], ci[NX__FOURIER_PRIME], wr[NX__FOURIER_PRIME], wi[NX__FOURIER_PRIME];
         for (int j = 0; j < r; j++) {
             cr[j] = root_re[j * (n / r)];
             ci[j] = root_im[j * (n / r)];
         }
         for (int64_t p = 0; p < m; p++) {
-            for (int j = 0; j < r; j++) {
+            for (int j = 1; j < r; j++) {
                 wr[j] = root_re[p * j * before];
                 wi[j] = root_im[p * j * before];
             }
-            LINE g = {re + p * s, im + p * s, re2 + p * r * s, im2 + p * r * s, s, m * s, wr, wi};
-            if (r == 2) OF(radix2)(g);
-            else if (r == 3) OF(radix3)(g);
-            else if (r == 4) OF(radix4)(g);
-            else if (r == 5) OF(radix5)(g);
-            else OF(radix_any)(g, r, cr, ci);
+            const wide *from_re = re + p * s, *from_im = im + p * s;
+            wide *to_re = re2 + p * r * s, *to_im = im2 + p * r * s;
+#define CASE(number)                                                                                                     \
+    case number:                                                                                                         \
+        if (p == 0) OF(radix##number)(from_re, from_im, to_re, to_im, s, m * s, wr, wi, false);                             \
+        else OF(radix##number)(from_re, from_im, to_re, to_im, s, m * s, wr, wi, true);                                     \
+        break;
+            switch (r) {
+                CASE(2)
+                CASE(3)
+                CASE(4)
+                CASE(5)
+                CASE(8)
+            default: OF(radix_any)(from_re, from_im, to_re, to_im, s, m * s, wr, wi, r, cr, ci);
+            }
+#undef CASE
         }
         before *= r;
-        real *other_re = re, *other_im = im;
+        wide *other_re = re, *other_im = im;
         re = re2;
         im = im2;
         re2 = other_re;
@@ -141,8 +198,79 @@ static bool OF(transform)(const nx__fourier_plan *plan, int64_t width, real *re,
     return plan->n_stages % 2 == 1;
 }
 
+/* ---- between a line of real numbers and the complex line of half its length ------------------------------ */
+static void OF(unpack)(int64_t h, const void *root_re_, const void *root_im_, void *re_, void *im_) {
+    const real *root_re = root_re_, *root_im = root_im_;
+    wide *re = re_, *im = im_;
+    for (int64_t k = 0; k <= h / 2; k++) {
+        real wr = root_re[k], wi = root_im[k];
+        for (int p = 0; p < PIECES; p++) {
+            int64_t at = k * PIECES + p, to = (h - k) * PIECES + p, from = k == 0 ? p : to;
+            const wide zr = re[at], zi = im[at], cr = re[from], ci = im[from];
+            const wide er = (zr + cr) * (real)0.5, ei = (zi - ci) * (real)0.5; /* of the even numbers */
+            const wide odd_r = (zi + ci) * (real)0.5, odd_i = (cr - zr) * (real)0.5;
+            const wide tr = wr * odd_r - wi * odd_i, ti = wr * odd_i + wi * odd_r;
+            re[at] = er + tr;
+            im[at] = ei + ti;
+            re[to] = er - tr;
+            im[to] = ti - ei;
+        }
+    }
+}
+
+static void OF(pack)(int64_t h, const void *root_re_, const void *root_im_, void *re_, void *im_) {
+    const real *root_re = root_re_, *root_im = root_im_;
+    wide *re = re_, *im = im_;
+    for (int p = 0; p < PIECES; p++) im[p] = im[h * PIECES + p] = (wide) {0};
+    for (int64_t k = 0; k <= h / 2; k++) {
+        real wr = root_re[k], wi = root_im[k];
+        for (int p = 0; p < PIECES; p++) {
+            int64_t at = k * PIECES + p, to = (h - k) * PIECES + p;
+            const wide xr = re[at], xi = im[at], cr = re[to], ci = im[to];
+            const wide er = xr + cr, ei = xi - ci, dr = xr - cr, di = xi + ci;
+            const wide odd_r = wr * dr + wi * di, odd_i = wr * di - wi * dr;
+            re[at] = er - odd_i;
+            im[at] = ei + odd_r;
+            re[to] = er + odd_i;
+            im[to] = odd_r - ei;
+        }
+    }
+}
+
+static void OF(multiply)(int64_t n, const void *root_re_, const void *root_im_, void *re_, void *im_) {
+    const real *root_re = root_re_, *root_im = root_im_;
+    wide *re = re_, *im = im_;
+    for (int64_t k = 0; k < n; k++) {
+        real wr = root_re[k], wi = root_im[k];
+        for (int64_t p = k * PIECES; p < (k + 1) * PIECES; p++) {
+            const wide a = re[p], b = im[p];
+            re[p] = a * wr - b * wi;
+            im[p] = a * wi + b * wr;
+        }
+    }
+}
+
+static void OF(turn)(int64_t n, int64_t n_low, const double *power, const double *low, void *re_, void *im_) {
+    enum { LANES = NX__FOURIER_BYTES / sizeof(real) };
+    real *restrict re = re_, *restrict im = im_;
+    for (int64_t k = 0; k < n; k++) {
+        const double *high = power + k / n_low * 2 * LANES, *rest = low + k % n_low * 2 * LANES;
+        for (int j = 0; j < LANES; j++) {
+            double hr = high[j], hi = high[j + LANES], lr = rest[j], li = rest[j + LANES];
+            real wr = (real)(hr * lr - hi * li), wi = (real)(hr * li + hi * lr), a = re[k * LANES + j], b = im[k * LANES + j];
+            re[k * LANES + j] = a * wr - b * wi;
+            im[k * LANES + j] = a * wi + b * wr;
+        }
+    }
+}
+
 #undef OF
 #undef OF_
 #undef OF__
-#undef LINE
+#undef wide
+#undef PIECES
+#undef STAGE
 #undef TURN
+#undef SUM
+#undef DIFFERENCE
+#undef TURNED_DIFFERENCE

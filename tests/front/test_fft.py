@@ -61,6 +61,26 @@ def test_a_long_line_and_a_line_of_large_numbers() -> None:
     torch.testing.assert_close(back(nt.fft.fft(over(y * 1e30))), torch.fft.fft(y * 1e30), rtol=1e-4, atol=1e27)
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("lines", [1, 3, 16, 20])
+@pytest.mark.parametrize("length", [256, 360, 511, 1022, 4096, 20000])
+def test_few_lines_and_many(length: int, lines: int, dtype: torch.dtype) -> None:
+    """Blocks of lines and lines that are split, along either dimension; two real numbers make a complex one."""
+    x = given(lines, length, dtype=torch.complex128).to(dtype)
+    real = x.real.contiguous()
+    for dim, turned in ((1, lambda one: one), (0, lambda one: one.t().contiguous())):
+        for found, expected in (
+            (nt.fft.fft(over(turned(x)), dim=dim), torch.fft.fft(x.to(torch.complex128))),
+            (nt.fft.ifft(over(turned(x)), dim=dim), torch.fft.ifft(x.to(torch.complex128))),
+            (nt.fft.rfft(over(turned(real)), dim=dim), torch.fft.rfft(real.double())),
+            (nt.fft.fft(over(turned(real)), dim=dim), torch.fft.fft(real.double())),
+            (nt.fft.irfft(over(turned(x)), length, dim=dim), torch.fft.irfft(x.to(torch.complex128), length)),
+        ):
+            error = (turned(back(found)) if dim == 0 else back(found)) - expected
+            digits = 8 if dtype == torch.complex64 else 300  # PyTorch's own error where primes are large
+            assert error.abs().max() <= digits * torch.finfo(dtype).eps * expected.abs().max()
+
+
 def test_lines_do_not_meet() -> None:
     x = given(20, 24, dtype=torch.float32)
     x[7] = float("nan")
@@ -68,7 +88,7 @@ def test_lines_do_not_meet() -> None:
     assert found[7].isnan().all() and not found[:7].isnan().any() and not found[8:].isnan().any()
 
 
-@pytest.mark.parametrize("size, dim", [((300, 64), 1), ((64, 300), 0), ((50, 37), 1), ((6, 10000), 1)])
+@pytest.mark.parametrize("size, dim", [((300, 64), 1), ((64, 300), 0), ((50, 37), 1), ((6, 10000), 1), ((2, 4096), 1)])
 def test_the_same_bits_for_any_number_of_threads(size: tuple[int, int], dim: int) -> None:
     x, found, before = over(given(*size, dtype=torch.float32)), [], nt.get_num_threads()
     try:
