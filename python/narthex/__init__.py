@@ -81,9 +81,9 @@ _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 
 _SUBMODULES = (
     "_dynamo", "_functorch", "_higher_order_ops", "_lazy", "_logging", "_ops", "_tensor_str", "accelerator", "amp",
-    "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fft", "fx", "hub",
-    "jit", "library", "linalg", "mps", "multiprocessing", "nn", "onnx", "optim", "quasirandom", "random",
-    "serialization", "signal", "special", "types", "utils", "version", "xpu",
+    "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fft", "fx",
+    "hub", "jit", "library", "linalg", "mps", "multiprocessing", "nn", "onnx", "optim", "quasirandom", "random",
+    "serialization", "signal", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",

@@ -73,7 +73,8 @@ def grad(
     if not only_inputs:
         raise NotImplementedError("grad: only_inputs=False is not there; PyTorch dropped it as well")
     if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched is not there yet; call grad once for each row")
+        keywords = {"allow_unused": allow_unused, "materialize_grads": materialize_grads, "create_graph": create_graph}
+        return _grad_of_rows(outputs, inputs, grad_outputs, keywords, retain_graph)
     if allow_unused is False and materialize_grads:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -92,8 +93,27 @@ def grad(
     return tuple(gradients)
 
 
-_MODULES = ("anomaly_mode", "function", "grad_mode", "graph", "variable")
-_LATER = {"detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode"}
+def _grad_of_rows(outputs, inputs, grad_outputs, keywords: dict, retain_graph) -> tuple:
+    """grad for each row of the gradients of `outputs`; what belongs to the rows is stacked."""
+    batches = _as_tuple(grad_outputs)
+    n = next((len(batch) for batch in batches if batch is not None), 0)
+    if n == 0:
+        raise RuntimeError("grad: with is_grads_batched the gradients need a first dimension that is not empty")
+    rows = []
+    for k in range(n):
+        seeds = tuple(None if batch is None else batch[k] for batch in batches)
+        keeps = True if k + 1 < n else retain_graph
+        rows.append(grad(outputs, inputs, seeds, keeps, **keywords))
+    return tuple(None if column[0] is None else _C.stack(column) for column in zip(*rows))
+
+
+_MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "variable")
+_LATER = {
+    "detect_anomaly": "anomaly_mode",
+    "gradcheck": "gradcheck",
+    "gradgradcheck": "gradcheck",
+    "set_detect_anomaly": "anomaly_mode",
+}
 
 
 def _is_checkpoint_valid() -> bool:
@@ -107,5 +127,6 @@ def __getattr__(name: str):
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name in _LATER:
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        globals()[name] = value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        return value
     raise absent("torch.autograd", name)
