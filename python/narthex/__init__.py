@@ -81,7 +81,7 @@ _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 
 _SUBMODULES = (
     "_dynamo", "_functorch", "_higher_order_ops", "_lazy", "_logging", "_ops", "_tensor_str", "accelerator", "amp",
-    "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fft", "fx",
+    "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fft", "func", "fx",
     "hub", "jit", "library", "linalg", "mps", "multiprocessing", "nn", "onnx", "optim", "quasirandom", "random",
     "serialization", "signal", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
@@ -114,6 +114,7 @@ _LAZY = {
     "set_printoptions": "_tensor_str",
     "set_rng_state": "random",
     "stft": "_spectrum",
+    "vmap": "_vmap",
 }
 _LAZY["thread_safe_generator"] = "random"
 for _name in ("gru", "lstm", "rnn_relu", "rnn_tanh"):

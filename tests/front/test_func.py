@@ -1,0 +1,254 @@
+"""torch.func and vmap: values, whether they require grad, errors and their texts are PyTorch's."""
+
+import narthex as nt
+import pytest
+import torch
+from both import close, over
+
+CALLS = """
+f.grad(lambda x: x)(x)
+f.grad(lambda x: (x.sum(), x))(x)
+f.grad(lambda x: x.sum(), argnums=1)(x)
+f.grad(lambda x: x.sum())(3)
+f.grad(lambda x: 3.0)(x)
+f.grad(lambda x: x.sum(), has_aux=True)(x)
+f.grad(lambda x: (x.sum(), x, 1), has_aux=True)(x)
+f.grad(lambda x: x.sum(), argnums=(0, 0))(x)
+f.grad(lambda x: x.sum(), argnums=())(x)
+f.grad(lambda x: x.sum(), argnums='a')(x)
+f.grad(lambda x: (x.sum(), {'a': x * 2}), has_aux=True)(x)
+f.grad(lambda x: (x.sum(), 3), has_aux=True)(x)
+f.grad(lambda d: d['a'].exp().sum())({'a': x})
+f.grad(lambda x: x.sum())(t.ones(3, dtype=t.long))
+f.grad(lambda x, y: (x * y ** 2).sum(), argnums=(0, 1))(x, x)
+f.grad(lambda x, y: x.sum(), argnums=-1)(x, x)
+f.grad(lambda x: t.tensor(1.))(x)
+f.grad(lambda x: x[0:1])(x)
+f.grad_and_value(lambda x: x.sin().sum())(x)
+f.grad_and_value(lambda x: (x.sin().sum(), x), has_aux=True)(x)
+f.grad(lambda x: (x * w).sum())(x)
+f.grad(lambda x: (x ** 2 * w).sum())(x)
+f.grad(lambda x: (x ** 2).sum())(w)
+f.grad(f.grad(lambda x: x ** 3))(t.tensor(2.))
+f.grad(lambda x: x * f.grad(lambda y: x * y)(t.tensor(1.)))(t.tensor(3.))
+f.grad(lambda x: f.grad(lambda y: (x * y) ** 2)(x))(t.tensor(3.))
+f.grad(lambda x: f.jvp(lambda y: y ** 2 * x, (x,), (x,))[1])(t.tensor(3.))
+f.vjp(lambda x: x * 2, x)[1](t.ones(2))
+f.vjp(lambda x: x * 2, x)[1](t.ones(3))
+f.vjp(lambda x: (x * 2, x), x)[1](t.ones(3))
+f.vjp(lambda x: 3, x)
+f.vjp(lambda x, y: x * y, x, x)[1](x)
+f.vjp(lambda x: (x * 2, x.sum()), x, has_aux=True)[2]
+f.vjp(lambda x: {'a': x * 2}, x)[1]({'a': x})
+f.vjp(lambda x: [x * 2], x)[1]([x])
+f.vjp(lambda x: x * 2, 3)
+f.vjp(lambda x: (x * 2, 3), x)
+f.vjp(lambda d: d['a'] * 2, {'a': x})[1](x)
+f.vjp(lambda x: t.ones(2), x)[1](t.ones(2))
+f.jvp(lambda x: x * 2, (x,), (x,))
+f.jvp(lambda x: x * 2, x, x)
+f.jvp(lambda x: x * 2, (x,), (t.ones(2),))
+f.jvp(lambda x, y: x * y, (x, x), (x,))
+f.jvp(lambda x, y: x.exp() * y, (x, x), (x, t.ones(3)))
+f.jvp(lambda x: (x * 2, {'a': x.sin()}), (x,), (x,))
+f.jvp(lambda x: (x * 2, x), (x,), (x,), has_aux=True)
+f.jvp(lambda x: t.ones(2), (x,), (x,))
+f.jvp(lambda x: t.ones(2), (x,), (x,), strict=True)
+f.jvp(lambda x: 3, (x,), (x,))
+f.jvp(lambda x: x, (), ())
+f.jvp(lambda x: x, (3,), (3,))
+f.linearize(lambda x: x.sin(), x)[1](x)
+f.linearize(lambda x, y: x.sin() * y, x, x)[1](x, 2 * x)
+f.jacrev(lambda x: x * x)(x)
+f.jacrev(lambda x: (x * x, x.sum()))(x)
+f.jacrev(lambda x, y: x * y, argnums=(0, 1))(x, x)
+f.jacrev(lambda x: (x * x, x), has_aux=True)(x)
+f.jacrev(lambda x: x * x, chunk_size=0)(x)
+f.jacrev(lambda x: x * x, chunk_size=2)(x)
+f.jacrev(lambda x: x * x, argnums=2)(x)
+f.jacrev(lambda x: x * x, argnums=())(x)
+f.jacrev(lambda d: d['a'] * d['b'])({'a': x, 'b': x})
+f.jacrev(lambda x: {'z': x.outer(x)})(x)
+f.jacrev(lambda x: 3)(x)
+f.jacfwd(lambda x: x * x)(x)
+f.jacfwd(lambda x: (x * x, x.sum()))(x)
+f.jacfwd(lambda x, y: x.outer(y), argnums=(0, 1))(x, x)
+f.jacfwd(lambda x: 3)(x)
+f.hessian(lambda x: x.pow(3).sum())(x)
+f.hessian(lambda x, y: (x * y ** 2).sum(), argnums=(0, 1))(x, x)
+f.jacrev(f.jacfwd(lambda x: x.exp()))(x)
+f.jacfwd(f.jacfwd(lambda x: x.exp()))(x)
+f.functional_call(m, {'weight': t.ones(2, 3)}, x)
+f.functional_call(m, [{'weight': t.ones(2, 3)}, {'bias': t.ones(2)}], (x,))
+f.functional_call(m, [{'weight': t.ones(2, 3)}, {'weight': t.ones(2, 3)}], (x,))
+f.functional_call(m, 3, (x,))
+f.functional_call(m, {'weight': t.ones(2, 3)}, x, strict=True)
+f.stack_module_state([])
+f.stack_module_state([m, t.nn.ReLU()])
+f.stack_module_state([m, t.nn.Linear(3, 2).eval()])
+f.stack_module_state([m, m])
+vmap(two)(a, b)
+vmap(two, in_dims=(0,))(a, a)
+vmap(two, in_dims=(None, None))(a, a)
+vmap(one)(3)
+vmap(one, in_dims=2)(a)
+vmap(one, in_dims=-3)(a)
+vmap(one)(t.tensor(1.))
+vmap(one)()
+vmap(one, in_dims=[0])(a)
+vmap(one, in_dims='a')(a)
+vmap(one, in_dims=(0.5,))(a)
+vmap(one, in_dims=1)(a)
+vmap(one, in_dims=-1)(a)
+vmap(one, in_dims=1, out_dims=1)(a)
+vmap(two, in_dims=(0, None))(a, a[0])
+vmap(lambda x: 3)(a)
+vmap(lambda x: (x, 3))(a)
+vmap(lambda x: (x, 3), out_dims=(0, None))(a)
+vmap(one, out_dims=3)(a)
+vmap(one, out_dims=-1)(a)
+vmap(one, out_dims='a')(a)
+vmap(one, out_dims=(0, 0))(a)
+vmap(one, out_dims=None)(a)
+vmap(lambda x: (x, x), out_dims=(0, 1))(a)
+vmap(lambda x: (x, x), out_dims=(0, 0, 0))(a)
+vmap(lambda x: x * t.randn(2))(a)
+vmap(lambda x: t.randn(2), randomness='foo')(a)
+vmap(lambda x: t.nn.functional.dropout(x))(a)
+vmap(one, chunk_size=0)(a)
+vmap(lambda x: x.sin(), chunk_size=2)(a)
+vmap(lambda x, y: x + y.copy_(x), in_dims=(0, None))(a, t.ones(2))
+vmap(lambda d: d['a'], in_dims=({'a': 0},))({'a': a})
+vmap(lambda d: d['a'], in_dims=({'b': 0},))({'a': a})
+vmap(lambda x: {'a': x})(a)
+vmap(lambda x: t.ones(2))(a)
+vmap(lambda x, k=None: x + k)(a, k=t.ones(3, 2))
+vmap(lambda x, i: x[i], in_dims=(0, None))(a, 1)
+vmap(vmap(t.dot))(a.expand(2, 3, 2), a.expand(2, 3, 2))
+vmap(vmap(two, in_dims=(None, 0)), in_dims=(0, None))(a, b)
+vmap(t.mv, in_dims=(None, 0))(a, b)
+vmap(f.grad(lambda x: x.sin().prod()))(a)
+vmap(f.grad(lambda w, x: (w * x).tanh().sum()), in_dims=(None, 0))(a[0], a)
+f.grad(lambda x: vmap(lambda row: row.exp().prod())(x).sum())(a)
+f.grad(lambda x: vmap(f.grad(lambda row: row.exp().prod()))(x).sum())(a)
+f.jacrev(vmap(lambda row: row.exp().prod()))(a)
+vmap(f.hessian(lambda row: row.exp().prod()))(a)
+vmap(lambda x, v: f.jvp(t.sin, (x,), (v,))[1])(a, a)
+vmap(lambda x: x * wa)(a)
+vmap(lambda x: t.rand(2), randomness='same')(a)
+vmap(lambda x: t.rand(2), randomness='different')(a)
+vmap(lambda x: t.nn.functional.dropout(x), randomness='same')(a)
+vmap(lambda x: t.nn.functional.dropout(x), randomness='different')(a)
+vmap(lambda x: t.randperm(4), randomness='different')(a)
+t.autograd.grad((wa ** 2), wa, t.eye(2), is_grads_batched=True)
+t.autograd.grad((wa ** 2, wa * 3), wa, (t.eye(2), t.eye(2)), is_grads_batched=True, create_graph=True)
+""".strip().split("\n")
+
+
+def names(t):
+    def one(x):
+        return x
+
+    def two(x, y):
+        return x + y
+
+    m = t.nn.Linear(3, 2)
+    with t.no_grad():
+        m.weight.copy_(t.arange(6.0).view(2, 3) / 7), m.bias.fill_(0.5)
+    t.manual_seed(0)
+    return {
+        "f": t.func, "t": t, "vmap": t.vmap, "one": one, "two": two, "m": m,
+        "x": t.tensor([1.5, -0.25, 2.0]), "w": t.tensor([0.5, 1.0, -1.0], requires_grad=True),
+        "a": t.tensor([[0.5, 1.0], [-1.5, 0.25], [2.0, -0.75]]), "b": t.arange(8.0).view(4, 2),
+        "wa": t.tensor([0.5, 1.0], requires_grad=True),
+    }  # fmt: skip
+
+
+def numbers(value):
+    if hasattr(value, "detach"):
+        elements = [round(v, 4) + 0.0 for v in value.detach().reshape(-1).tolist()]
+        return [tuple(value.shape), value.requires_grad, elements]
+    if isinstance(value, dict):
+        return {key: numbers(each) for key, each in value.items()}
+    return [numbers(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def told(text, t):
+    try:
+        return numbers(eval(text, names(t)))
+    except Exception as error:
+        text = " ".join(str(error).split())  # PyTorch breaks lines in structures
+        return f"{type(error).__name__}: {text.replace('narthex', 'torch')}"
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_func(text):
+    assert told(text, nt) == told(text, torch)
+
+
+def network(t):
+    n = t.nn
+    head = n.Sequential(n.Conv2d(1, 3, 3), n.ReLU(), n.MaxPool2d(2), n.Flatten())
+    return n.Sequential(head, n.Linear(27, 4), n.Tanh(), n.Linear(4, 5))
+
+
+def same_state(mine, theirs):
+    with nt.no_grad():
+        for one, other in zip(mine.parameters(), theirs.parameters()):
+            one.copy_(over(other))
+
+
+def test_gradients_of_each_sample():
+    mine, theirs = network(nt), network(torch)
+    same_state(mine, theirs)
+    x, y = torch.randn(6, 1, 8, 8), torch.randint(0, 5, (6,))
+    results = []
+    for t, model, data, target in ((nt, mine, over(x), over(y)), (torch, theirs, x, y)):
+        parameters = {name: each.detach() for name, each in model.named_parameters()}
+
+        def loss(parameters, sample, label, t=t, model=model):
+            out = t.func.functional_call(model, parameters, (sample.unsqueeze(0),))
+            return t.nn.functional.cross_entropy(out, label.unsqueeze(0))
+
+        results.append(t.vmap(t.func.grad(loss), in_dims=(None, 0, 0))(parameters, data, target))
+    assert list(results[0]) == list(results[1])
+    for name in results[1]:
+        close(results[0][name], results[1][name], atol=1e-5)
+
+
+def test_an_ensemble():
+    models, others = [network(nt) for _ in range(3)], [network(torch) for _ in range(3)]
+    for one, other in zip(models, others):
+        same_state(one, other)
+    x, results = torch.randn(4, 1, 8, 8), []
+    for t, made, data in ((nt, models, over(x)), (torch, others, x)):
+        parameters, buffers = t.func.stack_module_state(made)
+
+        def call(parameters, buffers, x, t=t, model=made[0]):
+            return t.func.functional_call(model, (parameters, buffers), (x,))
+
+        out = t.vmap(call, in_dims=(0, 0, None))(parameters, buffers, data)
+        out.square().sum().backward()
+        results.append((out, {name: each.grad for name, each in parameters.items()}))
+    close(results[0][0], results[1][0], atol=1e-5)
+    for name, gradient in results[1][1].items():
+        close(results[0][1][name], gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_not_there():
+    with pytest.raises(NotImplementedError, match="size 0"):
+        nt.vmap(nt.sin)(nt.ones(0, 2))
+    with pytest.raises(AttributeError, match="functionalize"):
+        nt.func.functionalize  # noqa: B018
+
+
+def test_what_is_shared_is_not_written():
+    with pytest.raises(RuntimeError, match="not possible because there exists a Tensor"):
+        nt.vmap(lambda x, y: x + y.add_(x), in_dims=(0, None))(nt.ones(2, 2), nt.ones(2))
+    with pytest.raises(RuntimeError, match="not possible because there exists a Tensor"):
+        nt.vmap(lambda x, y=None: y.add_(x))(nt.ones(2, 2), y=nt.ones(2))
+
+
+def test_slices_are_seen():
+    assert nt.vmap(lambda x: x if x.sum() > 0 else -x)(nt.tensor([[1.0], [-2.0]])).tolist() == [[1.0], [2.0]]
+    assert nt.vmap(lambda x: x * x.item())(nt.tensor([1.0, -2.0])).tolist() == [1.0, 4.0]
