@@ -4,7 +4,7 @@ The function is called once for each slice, and what it returns is stacked; so e
 other transform works inside, in the same order for all nestings. What PyTorch refuses because it calls the function
 once for all slices (`.item()`, control flow by elements, results whose size depends on them) works; what would then
 mean something else is refused as PyTorch refuses it: drawing numbers in randomness "error", and writing into an
-argument that is not mapped.
+argument that is not mapped or, of a module, into what it holds.
 """
 
 import narthex as torch
@@ -146,6 +146,8 @@ def _run(func, in_dims, out_dims, randomness: str, args: tuple, kwargs: dict):
     if n == 0:
         raise NotImplementedError(f"vmap({_name(func)}): a mapped dimension of size 0 tells nothing about the results")
     shared = [each for each, dim in zip(leaves, dims) if dim is None] + tree_flatten(kwargs)[0]
+    if isinstance(func, torch.nn.Module):
+        shared += [*func.parameters(), *func.buffers()]
     fixed = [each for each in shared if isinstance(each, torch.Tensor)]
     versions = [each._version for each in fixed]
     numbers, calls, out_spec, places = _Numbers(randomness), [], None, None

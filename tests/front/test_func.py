@@ -235,6 +235,35 @@ def test_an_ensemble():
         close(results[0][1][name], gradient, rtol=1e-4, atol=1e-4)
 
 
+def test_batch_norm_of_each_sample():
+    results, x = [], torch.randn(3, 4, 2, 5)
+    for t, data in ((nt, over(x)), (torch, x)):
+        n = t.nn
+        model = n.Sequential(n.BatchNorm1d(2), n.InstanceNorm1d(2, track_running_stats=True))
+        assert t.func.replace_all_batch_norm_modules_(model) is model
+        parameters = {name: each.detach() for name, each in model.named_parameters()}
+
+        def loss(parameters, x, t=t, model=model[0]):
+            return t.func.functional_call(model, parameters, (x,)).exp().sum()
+
+        own = {name.removeprefix("0."): each for name, each in parameters.items()}
+        results.append((sorted(name for name, _ in model.named_buffers()),
+                        t.vmap(t.func.grad(loss), in_dims=(None, 0))(own, data)))  # fmt: skip
+    assert results[0][0] == results[1][0]
+    for name, gradient in results[1][1].items():
+        close(results[0][1][name], gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_shared_is_refused_in_batch_norm():
+    model = nt.nn.BatchNorm1d(2)
+    buffers = dict(model.named_buffers())
+    call = nt.vmap(lambda x, buffers: nt.func.functional_call(model, buffers, (x,)), in_dims=(0, None))
+    with pytest.raises(RuntimeError, match="not possible because"):
+        call(nt.randn(3, 4, 2, 5), buffers)
+    with pytest.raises(RuntimeError, match="not possible because"):
+        nt.vmap(model)(nt.randn(3, 4, 2, 5))
+
+
 def test_what_is_not_there():
     with pytest.raises(NotImplementedError, match="size 0"):
         nt.vmap(nt.sin)(nt.ones(0, 2))

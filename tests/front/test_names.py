@@ -8,7 +8,7 @@ from tests.names import PAGE, SPACES, absent, public
 MOST = {
     "torch": 246, "torch:Tensor": 53, "torch.nn.functional": 14, "torch.optim": 1, "torch.optim:Optimizer": 3,
     "torch.autograd": 3, "torch.autograd.forward_ad": 6, "torch.autograd.function": 4, "torch.autograd.grad_mode": 2,
-    "torch.autograd.graph": 8, "torch.autograd.profiler": 11, "torch.func": 4, "torch.utils": 5,
+    "torch.autograd.graph": 8, "torch.autograd.profiler": 11, "torch.func": 3, "torch.utils": 5,
     "torch.utils.checkpoint": 5, "torch.testing": 1,
 }  # fmt: skip
 

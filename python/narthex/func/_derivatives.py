@@ -199,6 +199,7 @@ class _Called:
             self.outputs = _leave(outputs, self.own, self.wanted)
             self.aux = _leave(self.aux, self.own, self.wanted)
         self.forward = None
+        self.is_linked = _wants(self.own, self.wanted, self.raw)  # once: walking the graph takes its time
 
     def times(self, cotangents: list) -> list:
         """Cotangents, one an output, times the Jacobian."""
@@ -209,7 +210,7 @@ class _Called:
                         f"Mismatch in shape: grad_output[{index}] has a shape of {v.shape} "
                         f"and output[{index}] has a shape of {out.shape}."
                     )
-            create_graph = _wants(self.own, self.wanted, self.raw, cotangents)
+            create_graph = self.is_linked or _wants(self.own, self.wanted, cotangents)
             return _leave(_gradients(self.raw, self.own, cotangents, create_graph), self.own, self.wanted)
 
     def jacobian_times(self, tangents: list, strict: bool = False) -> list:
@@ -232,7 +233,7 @@ class _Called:
                 depends = [out for out in self.raw if out.requires_grad]
                 self.forward = w, _gradients(depends, self.own, w, True)
             w, back = self.forward
-            create_graph = _wants(self.own, self.wanted, self.raw, tangents)
+            create_graph = self.is_linked or _wants(self.own, self.wanted, tangents)
             got = iter(_gradients(back, w, tangents, create_graph))
             products = [next(got) if out.requires_grad else torch.zeros_like(out) for out in self.raw]
             return _leave(products, self.own + w, self.wanted)

@@ -46,3 +46,13 @@ def stack_module_state(models) -> tuple:
         each = [dict(getattr(model, members)()) for model in models]
         states.append({name: _stacked([state[name] for state in each], name) for name in each[0]})
     return tuple(states)
+
+
+def replace_all_batch_norm_modules_(root):
+    """`root`, whose batch norms keep no running statistics any more: they take those of what they are given."""
+    kinds = torch.nn.modules.batchnorm
+    for module in root.modules():
+        if isinstance(module, kinds._BatchNorm) and not isinstance(module, kinds._InstanceNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
