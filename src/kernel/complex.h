@@ -4,8 +4,15 @@
 #ifndef NX_KERNEL_COMPLEX_H
 #define NX_KERNEL_COMPLEX_H
 
+#include "kernel/element.h"
+
 #include <complex.h>
 #include <math.h>
+#include <stdbool.h>
+
+/* x y + z, rounded once; of float in double, which holds the product. */
+static inline double nx__complex_fma(double x, double y, double z) { return fma(x, y, z); }
+static inline float nx__complex_fmaf(float x, float y, float z) { return (float)((double)x * y + z); }
 
 /* Once for double and once for float, whose functions have an f behind their names. */
 #define NX__COMPLEX(type, f)                                                                                       \
@@ -16,25 +23,24 @@
     }                                                                                                              \
     static inline type _Complex nx_complex_div##f(type _Complex x, type _Complex y) {                              \
         type a = __real__ x, b = __imag__ x, c = __real__ y, d = __imag__ y;                                       \
-        if (fabs##f(c) >= fabs##f(d)) {                                                                            \
-            if (c == 0 && d == 0) return __builtin_complex(a / fabs##f(c), b / fabs##f(d));                        \
-            type ratio = d / c, scale = 1 / fma##f(d, ratio, c);                                                   \
-            return __builtin_complex(fma##f(b, ratio, a) * scale, fma##f(-a, ratio, b) * scale);                   \
-        }                                                                                                          \
-        type ratio = c / d, scale = 1 / fma##f(c, ratio, d);                                                       \
-        return __builtin_complex(fma##f(a, ratio, b) * scale, fma##f(b, ratio, -a) * scale);                       \
+        bool falls = fabs##f(c) >= fabs##f(d), none = c == 0 && d == 0;                                            \
+        type large = falls ? c : d, small = falls ? d : c, first = falls ? a : b, second = falls ? b : a;          \
+        type ratio = small / large, scale = 1 / nx__complex_fma##f(small, ratio, large);                           \
+        type re = nx__complex_fma##f(second, ratio, first) * scale;                                                \
+        type im = nx__complex_fma##f(falls ? -first : first, ratio, falls ? second : -second) * scale;             \
+        return __builtin_complex(none ? a / fabs##f(c) : re, none ? b / fabs##f(c) : im);                          \
     }                                                                                                              \
     static inline type _Complex nx_complex_conj##f(type _Complex x) { return __builtin_complex(__real__ x, -__imag__ x); } \
     static inline type _Complex nx_complex_real##f(type _Complex x) { return __builtin_complex(__real__ x, (type)0); } \
     static inline type _Complex nx_complex_imag##f(type _Complex x) { return __builtin_complex(__imag__ x, (type)0); } \
     static inline type _Complex nx_complex_abs##f(type _Complex x) {                                               \
-        return __builtin_complex(hypot##f(__real__ x, __imag__ x), (type)0);                                       \
+        return __builtin_complex(nx_element_hypot##f(__real__ x, __imag__ x), (type)0);                            \
     }                                                                                                              \
     static inline type _Complex nx_complex_angle##f(type _Complex x) {                                             \
-        return __builtin_complex(atan2##f(__imag__ x, __real__ x), (type)0);                                       \
+        return __builtin_complex(nx_element_atan2##f(__imag__ x, __real__ x), (type)0);                            \
     }                                                                                                              \
     static inline type _Complex nx_complex_sgn##f(type _Complex x) {                                               \
-        type length = hypot##f(__real__ x, __imag__ x);                                                            \
+        type length = nx_element_hypot##f(__real__ x, __imag__ x);                                                 \
         return length == 0 ? __builtin_complex((type)0, (type)0)                                                   \
                            : __builtin_complex(__real__ x / length, __imag__ x / length);                          \
     }                                                                                                              \
@@ -60,7 +66,7 @@
     }                                                                                                              \
     /* |1 + x|^2 - 1 = re*(2 + re) + im*im, which loses nothing near 0. */                                         \
     static inline type _Complex nx_complex_log1p##f(type _Complex x) {                                             \
-        type re = __real__ x, im = __imag__ x, length = hypot##f(1 + re, im);                                      \
+        type re = __real__ x, im = __imag__ x, length = nx_element_hypot##f(1 + re, im);                           \
         type log_length = length > (type)0.5 && length < 2 ? (type)0.5 * log1p##f(re * (2 + re) + im * im) : log##f(length); \
         return __builtin_complex(log_length, atan2##f(im, 1 + re));                                                \
     }                                                                                                              \
