@@ -110,9 +110,11 @@ def _grad_of_rows(outputs, inputs, grad_outputs, keywords: dict, retain_graph) -
 _MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "variable")
 _LATER = {
     "detect_anomaly": "anomaly_mode",
+    "enforce_grad_layout_policy": "grad_mode",
     "gradcheck": "gradcheck",
     "gradgradcheck": "gradcheck",
     "set_detect_anomaly": "anomaly_mode",
+    "set_multithreading_enabled": "grad_mode",
 }
 
 

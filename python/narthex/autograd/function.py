@@ -10,7 +10,7 @@ from __future__ import annotations
 from .. import _C
 from .grad_mode import no_grad
 
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "once_differentiable"]
 
 _FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
@@ -264,7 +264,11 @@ def _run_forward(cls, ctx, node, args: tuple, kwargs: dict):
     return made if isinstance(given, tuple) else made[0]
 
 
-class Function:
+class FunctionMeta(type):
+    """The class of classes of operators written in Python."""
+
+
+class Function(metaclass=FunctionMeta):
     """Base of operators written in Python: static `forward` and `backward`, called by `apply`."""
 
     def __call__(self, *args, **kwargs):
@@ -298,6 +302,14 @@ class Function:
     def apply(cls, *args, **kwargs):
         """Calls forward and makes its results depend on the arguments through backward. Splits a captured graph."""
         return _apply_apart(cls, args, kwargs)
+
+
+class InplaceFunction(Function):
+    """A Function that knows whether it was asked to write its argument."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 _apply_apart = _apply  # once torch._dynamo is there, one that is never captured

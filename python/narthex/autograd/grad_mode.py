@@ -90,3 +90,32 @@ class inference_mode(_Switch):
 
     def _mode_after(self, before: bool) -> bool:
         return before and self.mode
+
+
+class _Kept:
+    """A switch that is kept and changes nothing; as a context manager puts the old one back at the end."""
+
+    enabled = True
+
+    def __init__(self, mode: bool = True) -> None:
+        self._before, type(self).enabled = type(self).enabled, bool(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception) -> None:
+        type(self).enabled = self._before
+
+
+class set_multithreading_enabled(_Kept):
+    """Whether a backward may use several threads for several devices. Narthex's runs in the thread that asks for it."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+
+
+class enforce_grad_layout_policy(_Kept):
+    """Whether gradients are laid out as their parameters. Narthex's accumulate as they come, without a warning."""
+
+    def __init__(self, enable: bool = True) -> None:
+        super().__init__(enable)

@@ -4,8 +4,10 @@ A state_dict names parameters by their number in the order of the groups, so tha
 """
 
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from copy import deepcopy
 from functools import wraps
+from typing import Any
 
 from .. import _C
 from ..autograd.grad_mode import enable_grad, no_grad
@@ -77,6 +79,9 @@ def register_optimizer_step_post_hook(hook) -> _HookHandle:
 
 class Optimizer:
     """Base class. `params`: parameters, (name, parameter) pairs, or dicts of groups with options of their own."""
+
+    OptimizerPreHook = Callable[[Any, tuple, dict], tuple | None]
+    OptimizerPostHook = Callable[[Any, tuple, dict], None]
 
     def __init__(self, params, defaults: dict) -> None:
         if isinstance(params, _C.TensorBase):
@@ -179,6 +184,11 @@ class Optimizer:
 
     def _step_group(self, group: dict) -> None:
         raise NotImplementedError(f"{type(self).__name__}: a subclass defines step or _step_group")
+
+    @staticmethod
+    def profile_hook_step(func):
+        """`func(optimizer, ...)` with the hooks of steps round it. Classes of optimizers have it done to their step."""
+        return _with_hooks(func)
 
     def register_step_pre_hook(self, hook) -> _HookHandle:
         """`hook(optimizer, args, kwargs)` runs before each step and may return other (args, kwargs)."""
