@@ -5,11 +5,23 @@
 
 #include <math.h>
 
-typedef struct nll { const nx_array *target, *weight; int64_t n_rows, n_classes, ignored; } nll;
+typedef struct nll { const nx_array *target, *weight; int64_t n_rows, n_classes, ignored, height, width; } nll;
 
+/* Rows are those of a matrix, or one, or all places of images, whose classes are the second dimension. */
 static nll describe(const nx_array *self, const nx_array *target, const nx_array *weight, int64_t ignored) {
-    return (nll){target, weight, self->ndim == 2 ? self->sizes[0] : 1, self->sizes[self->ndim - 1], ignored};
+    const int64_t *size = self->sizes;
+    if (self->ndim != 4) return (nll){target, weight, self->ndim == 2 ? size[0] : 1, size[self->ndim - 1], ignored, 0, 0};
+    return (nll){target, weight, size[0] * size[2] * size[3], size[1], ignored, size[2], size[3]};
 }
+
+/* Where a row lies in `a`, which has `classes` or has not. */
+static int64_t row_at(const nll *l, const nx_array *a, bool classes, int64_t row) {
+    if (l->width == 0) return a->ndim > classes ? row * a->strides[0] : 0;
+    const int64_t *place = &a->strides[1 + classes];
+    return row / l->width / l->height * a->strides[0] + row / l->width % l->height * place[0] + row % l->width * place[1];
+}
+
+static int64_t class_step(const nx_array *a) { return a->strides[a->ndim == 4 ? 1 : a->ndim - 1]; }
 
 static double element(const nx_array *a, int64_t offset) {
     double x;
@@ -23,7 +35,7 @@ static void store(const nx_array *a, int64_t offset, double x) {
 
 /* The class of a row and its weight; class -1: ignored. */
 static nx_status class_of(const nx_run *run, const nll *l, int64_t row, int64_t *class, double *weight) {
-    int64_t at = ((const int64_t *)l->target->data)[l->target->ndim ? row * l->target->strides[0] : 0];
+    int64_t at = ((const int64_t *)l->target->data)[row_at(l, l->target, false, row)];
     *class = -1;
     *weight = 0;
     if (at == l->ignored) return NX_OK;
@@ -39,15 +51,14 @@ static nx_status class_of(const nx_run *run, const nll *l, int64_t row, int64_t 
 nx_status nx__nll_rows(nx_run *run, const nx_array *self, const nx_array *target, const nx_array *weight,
                        int64_t reduction, int64_t ignore_index, nx_array *output, nx_array *total_weight) {
     nll l = describe(self, target, weight, ignore_index);
-    bool each = reduction == 0 && self->ndim == 2;
+    bool each = reduction == 0 && self->ndim > 1;
     double sum = 0, total = 0;
     for (int64_t row = 0; row < l.n_rows; row++) {
         int64_t class;
         double w, loss = 0;
         NX_TRY(class_of(run, &l, row, &class, &w));
-        int64_t first = self->ndim == 2 ? row * self->strides[0] : 0;
-        if (class >= 0) loss = -w * element(self, first + class * self->strides[self->ndim - 1]);
-        if (each) store(output, row * output->strides[0], loss);
+        if (class >= 0) loss = -w * element(self, row_at(&l, self, true, row) + class * class_step(self));
+        if (each) store(output, row_at(&l, output, false, row), loss);
         sum += loss;
         total += w;
     }
@@ -60,15 +71,15 @@ nx_status nx__nll_backward_rows(nx_run *run, const nx_array *grad_output, const 
                                 const nx_array *weight, int64_t reduction, int64_t ignore_index,
                                 const nx_array *total_weight, nx_array *out) {
     nll l = describe(self, target, weight, ignore_index);
-    bool each = reduction == 0 && self->ndim == 2;
+    bool each = reduction == 0 && self->ndim > 1;
     double scale = reduction == 1 ? 1 / element(total_weight, 0) : 1;
     memset(out->data, 0, (size_t)out->numel * nx_dtype_bytes(out->dtype));
     for (int64_t row = 0; row < l.n_rows; row++) {
         int64_t class;
         double w;
         NX_TRY(class_of(run, &l, row, &class, &w));
-        double g = element(grad_output, each ? row * grad_output->strides[0] : 0);
-        if (class >= 0) store(out, row * l.n_classes + class, -w * g * scale);
+        double g = element(grad_output, each ? row_at(&l, grad_output, false, row) : 0);
+        if (class >= 0) store(out, row_at(&l, out, true, row) + class * class_step(out), -w * g * scale);
     }
     return NX_OK;
 }

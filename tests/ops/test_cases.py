@@ -130,12 +130,14 @@ CONSTANTS = {
     "grid_sampler_2d_backward": (0, 1, 2),
     "grid_sampler_3d_backward": (0, 1, 2),
     "nll_loss_forward": (2,),
+    "nll_loss2d_forward": (2,),
     "nll_loss_nd": (2,),
     "cross_entropy_loss": (2,),
     "binary_cross_entropy": (2,),
     "binary_cross_entropy_with_logits": (2, 3),
     "batch_norm": (3, 4),
     "nll_loss_backward": (3, 6),
+    "nll_loss2d_backward": (3, 6),
     "native_layer_norm_backward": (3, 4, 6),
 }
 
