@@ -25,12 +25,14 @@ static int64_t class_step(const nx_array *a) { return a->strides[a->ndim == 4 ? 
 
 static double element(const nx_array *a, int64_t offset) {
     double x;
+    if (a->dtype == NX_F32) return ((const float *)a->data)[offset];
     nx_cast(NX_F64, (char *)&x, 0, a->dtype, (const char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype), 0, 1);
     return x;
 }
 
 static void store(const nx_array *a, int64_t offset, double x) {
-    nx_cast(a->dtype, (char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype), 0, NX_F64, (const char *)&x, 0, 1);
+    if (a->dtype == NX_F32) ((float *)a->data)[offset] = (float)x;
+    else nx_cast(a->dtype, (char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype), 0, NX_F64, (const char *)&x, 0, 1);
 }
 
 /* The class of a row and its weight; class -1: ignored. */
