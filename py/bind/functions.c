@@ -137,12 +137,60 @@ static PyObject *raise_mismatch(function_object *self, PyObject *const *given, P
     return NULL;
 }
 
+/* ---- __torch_function__ of arguments that are no tensors (PyTorch's protocol): asked when no overload fits ------------- */
+static PyObject *own_protocol(PyObject *given) { /* a new reference; NULL without an error: it has none */
+    if (nxpy_tensor_check(given) || !PyType_HasFeature(Py_TYPE(given), Py_TPFLAGS_HEAPTYPE)) return NULL;
+    PyObject *method = PyObject_GetAttrString(given, "__torch_function__");
+    if (method == NULL) PyErr_Clear();
+    return method;
+}
+
+/* The protocol of the first of n that has one, those in lists and tuples among them. */
+static PyObject *find_protocol(PyObject *const *given, Py_ssize_t n, PyObject **type) {
+    PyObject *method = NULL;
+    for (Py_ssize_t i = 0; i < n && method == NULL; i++) {
+        bool many = PyList_Check(given[i]) || PyTuple_Check(given[i]);
+        *type = (PyObject *)Py_TYPE(given[i]);
+        method = many ? find_protocol(PySequence_Fast_ITEMS(given[i]), PySequence_Fast_GET_SIZE(given[i]), type) : own_protocol(given[i]);
+    }
+    return method;
+}
+
+static PyObject *keyword_dict(PyObject *const *values, PyObject *keywords) {
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t i = 0; dict && i < PyTuple_GET_SIZE(keywords); i++) {
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(keywords, i), values[i]) < 0) Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+/* What the protocol answers; NULL without an error: no argument has one. */
+static PyObject *call_protocol(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords) {
+    PyObject *type, *method = find_protocol(given, n + (keywords ? PyTuple_GET_SIZE(keywords) : 0), &type), *result = NULL;
+    if (method == NULL) return NULL;
+    PyObject *args = PyTuple_New(n), *named = keywords ? keyword_dict(given + n, keywords) : NULL;
+    for (Py_ssize_t i = 0; args && i < n; i++) PyTuple_SET_ITEM(args, i, Py_NewRef(given[i]));
+    if (args && keywords == NULL) result = PyObject_CallFunction(method, "O(O)O", (PyObject *)self, type, args);
+    else if (args && named) result = PyObject_CallFunction(method, "O(O)OO", (PyObject *)self, type, args, named);
+    if (result == Py_NotImplemented) {
+        Py_CLEAR(result);
+        PyErr_Format(PyExc_TypeError, "Multiple dispatch failed for '%s'; all __torch_function__ handlers returned NotImplemented:\n\n"
+                     "  - tensor subclass %R", self->def->target, type);
+    }
+    Py_XDECREF(args);
+    Py_XDECREF(named);
+    Py_DECREF(method);
+    return result;
+}
+
 static PyObject *call_fitting(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {
     for (int i = 0; i < self->def->n_overloads; i++) {
         int parsed = nxpy_parse(&self->overloads[i], self->def->is_method, given, n, keywords, args, NULL, 0);
         if (NX_LIKELY(parsed == 1)) return call_overload(self, self->overloads[i].op, args);
         if (parsed < 0) return NULL;
     }
+    PyObject *answer = call_protocol(self, given, n, keywords);
+    if (answer || PyErr_Occurred()) return answer;
     char why[256] = "";
     if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, args, why, sizeof why) < 0) return NULL;
     return raise_mismatch(self, given, n, keywords, why);

@@ -258,6 +258,7 @@ PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
                             "__dlpack__: Can't export tensors that require gradient, use tensor.detach()");
     if (t->a.device.type != 0)
         return PyErr_Format(PyExc_BufferError, "__dlpack__: only CPU tensors can be shared");
+    if (nx_tensor_is_fake(t)) return PyErr_Format(PyExc_BufferError, "__dlpack__: a fake tensor has no memory to share");
     dl_managed *managed = nx_alloc_zeroed(sizeof *managed);
     if (managed == NULL) return nxpy_raise(nx_fail_memory(sizeof *managed));
     managed->tensor = (dl_tensor){.data = t->a.data,

@@ -10,20 +10,27 @@ typedef struct node_object {
     PyObject_HEAD
     nxpy_graph *graph;
     nx_node *node;
+    int result;              /* which of several that a reference means; -1: the node */
 } node_object;
 static PyTypeObject node_type;
 
-static PyObject *wrap_node(nxpy_graph *graph, nx_node *node) {
+static PyObject *wrap_result(nxpy_graph *graph, nx_node *node, int result) {
     node_object *o = PyObject_New(node_object, &node_type);
     if (o == NULL) return NULL;
+    o->result = result;
     o->graph = (nxpy_graph *)Py_NewRef((PyObject *)graph);
     o->node = node;
     return (PyObject *)o;
 }
 
+static PyObject *wrap_node(nxpy_graph *graph, nx_node *node) { return wrap_result(graph, node, -1); }
+
+/* Whether the call gives Python a tuple or list. */
+static bool gives_several(const nx_node *node) { return node->n_results > 1 || (node->op && node->op->def->flags & NX_OP_LIST); }
+
 /* ---- values ------------------------------------------------------------------------------------------- */
 static PyObject *wrap_value(nxpy_graph *graph, const nx_value *value) {
-    if (value->tag == NX_TAG_NODE) return wrap_node(graph, value->node);
+    if (value->tag == NX_TAG_NODE) return wrap_result(graph, value->node, gives_several(value->node) ? value->n : -1);
     if (value->tag != NX_TAG_LIST) return nxpy_value_object(value);
     PyObject *list = PyList_New(value->n);
     for (int i = 0; list && i < value->n; i++) {
@@ -58,6 +65,10 @@ static PyObject *wrap_args(nxpy_graph *graph, const nx_node *node, int n) {
 
 /* ---- Node --------------------------------------------------------------------------------------------- */
 static nx_node *node_of(PyObject *self) { return ((node_object *)self)->node; }
+static PyObject *node_result(PyObject *self, void *unused) {
+    int result = ((node_object *)self)->result;
+    return result < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(result);
+}
 static nxpy_graph *graph_of(PyObject *self) { return ((node_object *)self)->graph; }
 
 static PyObject *text_or_none(const char *text) {
@@ -188,6 +199,7 @@ static PyGetSetDef node_getset[] = {
      NULL},
     {"kwargs", node_kwargs, NULL, "Arguments by name, without defaults.", NULL},
     {"users", node_users, NULL, "A dict whose keys are the nodes that mention this one.", NULL},
+    {"result", node_result, NULL, "Which of the node's several results an argument means, or None.", NULL},
     {"value", node_value, NULL, "The fake result, or None.", NULL},
     {"meta", node_meta, NULL, "A new dict: val (the fake result), source (file, line, function, code), "
      "stack_trace.", NULL},

@@ -19,7 +19,7 @@ class OpOverload:
     def __init__(self, namespace: str, name: str, overload: str) -> None:
         self.namespace, self._packet, self._overloadname = namespace, name, overload
         self._name = f"{namespace}::{name}" + ("" if overload == "default" else "." + overload)
-        self.__name__ = f"{name}.{overload}"
+        self.__name__, self.__module__ = f"{name}.{overload}", f"torch._ops.{namespace}"
         self._op = _C.op_function(self._name, f"torch.ops.{namespace}.{name}.{overload}")
 
     def __call__(self, *args, **kwargs):
@@ -47,7 +47,7 @@ class OpOverloadPacket:
     """All overloads of one name; calling it chooses by the arguments, as `torch.add` does."""
 
     def __init__(self, namespace: str, name: str) -> None:
-        self._namespace, self.__name__ = namespace, name
+        self._namespace, self.__name__, self.__module__ = namespace, name, f"torch._ops.{namespace}"
         self._known = self.overloads()  # what calls try; a call being captured asks for no names
 
     def __reduce__(self):

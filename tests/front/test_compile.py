@@ -44,7 +44,7 @@ def test_backend_gets_a_graph_module():
     ((gm, example_inputs, options),) = seen
     assert isinstance(gm, fx.GraphModule) and options == {"options": {"level": 3}} and len(example_inputs) == 3
     assert [node.op for node in gm.graph.nodes].count("placeholder") == 3
-    assert gm.graph.nodes[-1].op == "output" and "@" in gm.code and "def forward" in gm.print_readable(False)
+    assert list(gm.graph.nodes)[-1].op == "output" and "@" in gm.code and "def forward" in gm.print_readable(False)
     first = next(node for node in gm.graph.nodes if node.op not in ("placeholder", "output"))
     assert first.all_input_nodes[0].op == "placeholder" and first in first.all_input_nodes[0].users
     assert "num_users=" in str(gm.graph)

@@ -1,29 +1,32 @@
-"""torch.fx: graphs as Python sees them. The graph itself is C (src/ir); Graph and Node are views of it."""
+"""torch.fx: programs as graphs that Python edits. A Graph is a list of nodes of its own; one that was captured is
+read from the C graph behind it (src/ir), which is what runs until the module is recompiled."""
 
+from types import SimpleNamespace
+
+from .. import _C
 from .._absent import getter
-from .graph import Graph, Node
+from ._symbolic_trace import Tracer, symbolic_trace, wrap
+from .graph import CodeGen, Graph
 from .graph_module import GraphModule
+from .interpreter import Interpreter, Transformer
+from .node import Node, has_side_effect, map_arg
+from .proxy import Proxy
+from .subgraph_rewriter import replace_pattern
 
-__all__ = ["Graph", "GraphModule", "Node", "symbolic_trace"]
+__all__ = [
+    "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "has_side_effect",
+    "map_arg", "replace_pattern", "symbolic_trace", "wrap",
+]  # fmt: skip
 
-
-def symbolic_trace(root, concrete_args=None):
-    """Not there yet: raises NotImplementedError. torch.compile(f, backend=...) hands a GraphModule to its backend."""
-    raise NotImplementedError(
-        "symbolic_trace is not there yet: capture with torch.compile(f, backend=my_backend) instead"
-    )
-
-
-def wrap(fn_or_name):
-    """Marks a function that symbolic_trace records as one node: what it was given."""
-    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
-    return fn_or_name
+for _space in ("_nn", "_linalg", "_fft", "_special"):  # by these names generated code calls the functions there
+    _path = f"torch._C.{_space}"
+    _known = {function.__name__: function for function in _C.functions.values() if function.__module__ == _path}
+    setattr(_C, _space, SimpleNamespace(**_known))
 
 
 def __getattr__(name: str):
-    if name == "experimental":
+    if name in ("experimental", "passes", "traceback"):
         from importlib import import_module
 
-        return import_module(f"{__name__}.experimental")
+        return import_module(f"{__name__}.{name}")
     return getter("torch.fx")(name)

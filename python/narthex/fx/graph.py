@@ -1,8 +1,29 @@
-"""Graph and Node: views of a `_C.Graph`, which cannot be edited from Python yet: what would edit raises."""
+"""Graph: a program as a list of Nodes that can be edited, and as the Python source of a function."""
 
+import builtins
+import enum
+import keyword
+import math
 import operator
+import re
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from .. import _C
+from .immutable_collections import immutable_dict, immutable_list
+from .node import Node, _get_qualified_name, _type_name, map_arg
+
+_SIGNS = {
+    "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "add": "+", "sub": "-", "mul": "*",
+    "floordiv": "//", "truediv": "/", "mod": "%", "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|",
+    "xor": "^", "matmul": "@",
+}  # fmt: skip
+_IN_PLACE = {
+    "i" + name.rstrip("_"): sign + "="
+    for name, sign in _SIGNS.items()
+    if name not in ("eq", "ne", "lt", "gt", "le", "ge")
+}
+_ONE_SIDED = {"pos": "+{}", "neg": "-{}", "invert": "~{}", "getitem": "{}[{}]", "getattr": "{}.{}"}
 
 
 def _object_of(text: str):
@@ -13,7 +34,7 @@ def _object_of(text: str):
     if known is not None:
         return known
     head, *names = text.split(".")
-    found = {"torch": narthex, "operator": operator}.get(head)
+    found = {"torch": narthex, "operator": operator, "math": math, "builtins": builtins}.get(head)
     try:
         for name in names:
             found = getattr(found, name)
@@ -22,145 +43,503 @@ def _object_of(text: str):
     return text if found is None else found
 
 
-def _no_edit(what: str):
-    def refuse(self, value):
-        raise NotImplementedError(f"fx.Node: setting {what} is not there yet: graphs cannot be edited from Python")
+class PythonCode(NamedTuple):
+    """Source of `def forward(self, ...)` and the objects that it names."""
 
-    return refuse
-
-
-class Node:
-    """One node: op, name, target, args, kwargs, meta, users, all_input_nodes."""
-
-    __slots__ = ("_c", "_meta", "_target", "graph")
-
-    def __init__(self, graph, node) -> None:
-        self._c, self.graph, self._meta = node, graph, None
-        self._target = _object_of(node.target) if node.op == "call_function" else node.target
-
-    op = property(lambda self: self._c.op, _no_edit("op"))
-    name = property(lambda self: self._c.name, _no_edit("name"))
-    target = property(
-        lambda self: self._target,
-        _no_edit("target"),
-        doc="What is called: the function or operator itself, the name of a method, an input or an attribute.",
-    )
-
-    def _wrap(self, value):
-        return self.graph._wrap(value)
-
-    args = property(lambda self: tuple(self._wrap(value) for value in self._c.args), _no_edit("args"))
-    kwargs = property(
-        lambda self: {name: self._wrap(value) for name, value in self._c.kwargs.items()}, _no_edit("kwargs")
-    )
-
-    @property
-    def meta(self) -> dict:
-        """What is known, to be added to: val (the fake result), source (file, line, function, code), stack_trace."""
-        if self._meta is None:
-            self._meta = self._c.meta
-        return self._meta
-
-    @meta.setter
-    def meta(self, value: dict) -> None:
-        self._meta = value
-
-    @property
-    def all_input_nodes(self) -> list:
-        """The nodes that stand in the arguments, each once."""
-        found = {}
-
-        def visit(value):
-            if isinstance(value, Node):
-                found[value.name] = value
-            elif isinstance(value, (list, tuple)):
-                for item in value:
-                    visit(item)
-
-        visit([*self.args, *self.kwargs.values()])
-        return list(found.values())
-
-    @property
-    def users(self) -> dict:
-        """A dict whose keys are the nodes that mention this one."""
-        return {self._wrap(node): None for node in self._c.users}
-
-    def __eq__(self, other) -> bool:
-        return isinstance(other, Node) and other.graph is self.graph and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def format_node(self) -> str:
-        """`%add : [num_users=1] = call_function[target=torch.add](args = (%x, %y), kwargs = {})`"""
-        users = f"[num_users={len(self.users)}]"
-        if self.op == "placeholder":
-            return f"%{self.name} : {users} = placeholder[target={self._c.target}]"
-        args = _argument_text(self.args)
-        if self.op == "output":
-            return "return " + ", ".join(_argument_text(value) for value in (self.args[0] if self.args else ()))
-        if self.op == "get_attr":
-            return f"%{self.name} : {users} = get_attr[target={self._c.target}]"
-        kwargs = "{" + ", ".join(f"{name}: {_argument_text(value)}" for name, value in self.kwargs.items()) + "}"
-        return f"%{self.name} : {users} = {self.op}[target={self._c.target}](args = {args}, kwargs = {kwargs})"
+    src: str
+    globals: dict
 
 
-def _argument_text(value) -> str:
-    if isinstance(value, Node):
-        return "%" + value.name
-    if isinstance(value, tuple):
-        return "(" + ", ".join(map(_argument_text, value)) + ("," if len(value) == 1 else "") + ")"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_argument_text, value)) + "]"
-    return str(value)
+class CodeGen:
+    """How a graph becomes Python. Subclasses may change gen_fn_def; what others there are in PyTorch is not there
+    yet."""
+
+    def gen_fn_def(self, free_vars: list, maybe_return_annotation: str) -> str:
+        """The line of `def`."""
+        return f"def forward({', '.join(free_vars)}){maybe_return_annotation}:"
+
+
+class _Names:
+    """Names that a graph has given, none twice, none of Python's own."""
+
+    def __init__(self) -> None:
+        self.used: dict[str, object] = {}
+        self.counts: dict[str, int] = {}
+
+    def create_name(self, candidate: str, of: object = None) -> str:
+        for name, owner in self.used.items() if of is not None else ():
+            if owner is of:
+                return name
+        name = re.sub(r"[^0-9a-zA-Z_]+", "_", candidate) or "_unnamed"
+        name = "_" + name if name[0].isdigit() else name
+        numbered = re.fullmatch(r"(.*)_(\d+)", name)
+        base, number = (numbered[1], int(numbered[2])) if numbered else (name, None)
+        if number is None or name in self.used:
+            number = self.counts.get(name, 0)
+            name = f"{base}_{number}" if number else base
+        while name in self.used or self._is_pythons(name, of):
+            number += 1
+            name = f"{base}_{number}"
+        self.counts[base], self.used[name] = number, of
+        return name
+
+    @staticmethod
+    def _is_pythons(name: str, of: object) -> bool:
+        if name in ("inf", "nan", "NoneType", "torch", "device"):
+            return of is None
+        return keyword.iskeyword(name) or (hasattr(builtins, name) and getattr(builtins, name) is not of)
+
+
+def _snake_case(text: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])|(?<=[a-zA-Z0-9])([A-Z])(?=[a-z])", lambda m: "_" + m[0], text).lower()
+
+
+class _node_list:
+    """The nodes in order, also while the graph changes; backwards by reversed()."""
+
+    def __init__(self, graph: "Graph", back: bool = False) -> None:
+        self.graph, self.back = graph, back
+
+    def __len__(self) -> int:
+        return self.graph._len
+
+    def __iter__(self):
+        root = self.graph._root
+        at = root._prev if self.back else root._next
+        while at is not root:
+            if not at._erased:
+                yield at
+            at = at._prev if self.back else at._next
+
+    def __reversed__(self):
+        return iter(_node_list(self.graph, not self.back))
 
 
 class Graph:
-    """A view of a `_C.Graph`, which keeps the nodes."""
+    """A program as nodes. New ones stand at the insertion point, which is the end unless inserting_before or
+    inserting_after say otherwise. `_c` is the captured `_C.Graph` behind a graph that came from one, as it was
+    captured."""
 
-    def __init__(self, graph=None) -> None:
-        if graph is None:
-            raise NotImplementedError(
-                "fx.Graph(): building a graph in Python is not there yet; parse one with _C.Graph.parse(text)"
+    def __init__(self, owning_module=None, tracer_cls=None, tracer_extras: dict | None = None) -> None:
+        self._c = owning_module if isinstance(owning_module, _C.Graph) else None
+        self.owning_module = None if self._c is not None else owning_module
+        self._tracer_cls, self._tracer_extras = tracer_cls, tracer_extras
+        self._names, self._len, self._places, self._edits = _Names(), 0, None, 0
+        self._root = Node(self, "", "root", "", (), {})
+        self._insert = self._root.prepend
+        self._codegen = CodeGen()
+        if self._c is not None:
+            self._read(self._c)
+
+    def _read(self, graph) -> None:
+        made = {}
+
+        def taken(value):
+            if type(value) is kind:
+                return made[value.name] if value.result is None else part(made[value.name], value.result)
+            if isinstance(value, (list, tuple)):
+                return type(value)(taken(item) for item in value)
+            return value
+
+        def part(node, which):
+            if (node, which) not in parts:
+                with self.inserting_after(node):
+                    parts[node, which] = self.call_function(operator.getitem, (node, which))
+            return parts[node, which]
+
+        parts: dict = {}
+        kind = type(graph.nodes[-1])
+        self._names.used.update((node.name, None) for node in graph.nodes)
+        for node in graph.nodes:
+            target = _object_of(node.target) if node.op == "call_function" else node.target
+            if isinstance(target, str) and node.op == "call_function":
+                raise RuntimeError(f"fx: nothing is called {target}")
+            new = Node(
+                self,
+                node.name,
+                node.op,
+                target,
+                taken(tuple(node.args)),
+                {key: taken(item) for key, item in node.kwargs.items()},
             )
-        self._c = graph
-        self._by_name = {node.name: Node(self, node) for node in graph.nodes}
-        self._node_type = type(graph.nodes[-1])
+            new._c = node
+            made[node.name] = new
+            self._root.prepend(new)
+            self._len += 1
+        self._edits = 0
 
+    def _edited(self) -> None:
+        self._edits += 1
+        self._places = None
+
+    def _place(self, node: Node) -> int:
+        if self._places is None:
+            self._places = {each: at for at, each in enumerate(self.nodes)}
+        return self._places[node]
+
+    # ---- nodes
     @property
-    def nodes(self) -> list:
+    def nodes(self) -> _node_list:
         """The nodes in order."""
-        return list(self._by_name.values())
+        return _node_list(self)
 
-    def _wrap(self, value):
-        if type(value) is self._node_type:
-            return self._by_name[value.name]
-        if isinstance(value, (list, tuple)):
-            return type(value)(self._wrap(item) for item in value)
-        return value
+    def find_nodes(self, *, op: str, target=None, sort: bool = True) -> list:
+        """The nodes of that op, of call_function with that target."""
+        return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
 
-    def python_code(self, root_module: str = "self", *, verbose: bool = False) -> str:
-        """The graph as Python; verbose: with shapes and source lines."""
-        return self._c.python(shapes=verbose, lines=verbose)
+    def output_node(self) -> Node:
+        """The node that returns."""
+        return next(node for node in reversed(self.nodes) if node.op == "output")
+
+    def create_node(self, op: str, target, args=None, kwargs=None, name: str | None = None, type_expr=None) -> Node:
+        """A new node at the insertion point."""
+        args, kwargs = () if args is None else args, {} if kwargs is None else kwargs
+        if not isinstance(args, tuple):
+            raise AssertionError("args must be a tuple")
+        if not isinstance(kwargs, dict):
+            raise AssertionError("kwargs must be a dict")
+        node = Node(
+            self,
+            self._names.create_name(name if name is not None else self._target_to_str(target)),
+            op,
+            target,
+            args,
+            kwargs,
+            type_expr,
+        )
+        self._insert(node)
+        self._len += 1
+        return node
+
+    @staticmethod
+    def _target_to_str(target) -> str:
+        name = target if isinstance(target, str) else target.__name__
+        if name.startswith("__") and name.endswith("__"):
+            name = name[2:-2]
+        return _snake_case(name)
+
+    def placeholder(self, name: str, type_expr=None, default_value=...) -> Node:
+        """An input; `*name` and `**name` as in a signature."""
+        args = () if default_value is ... else (default_value,)
+        return self.create_node("placeholder", name, args, name=name.lstrip("*"), type_expr=type_expr)
+
+    def get_attr(self, qualified_name: str, type_expr=None) -> Node:
+        """A parameter, buffer or other attribute of the module."""
+        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
+
+    def call_module(self, module_name: str, args=None, kwargs=None, type_expr=None) -> Node:
+        """A call of the module's submodule of that name."""
+        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
+
+    def call_method(self, method_name: str, args=None, kwargs=None, type_expr=None) -> Node:
+        """A call of the method of the first argument."""
+        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
+
+    def call_function(self, the_function, args=None, kwargs=None, type_expr=None, name: str | None = None) -> Node:
+        """A call of a function."""
+        return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
+
+    def output(self, result, type_expr=None) -> Node:
+        """What is returned."""
+        return self.create_node("output", "output", (result,), type_expr=type_expr)
+
+    def erase_node(self, to_erase: Node) -> None:
+        """Takes a node out that no other mentions."""
+        if to_erase.users:
+            raise RuntimeError(
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
+                f"{to_erase.users}!"
+            )
+        if to_erase.graph is not self:
+            raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
+        if to_erase._erased:
+            return
+        to_erase._take((), {})
+        to_erase._unlink()
+        to_erase._erased = True
+        self._len -= 1
+
+    @contextmanager
+    def _inserting(self, insert):
+        before, self._insert = self._insert, insert
+        try:
+            yield
+        finally:
+            self._insert = before
+
+    def inserting_before(self, n: Node | None = None):
+        """with graph.inserting_before(n): new nodes stand before n, in order; None: at the graph's beginning."""
+        if n is None:
+            return self.inserting_after(self._root)
+        if n.graph is not self:
+            raise AssertionError("Node to insert before is not in graph.")
+        return self._inserting(n.prepend)
+
+    def inserting_after(self, n: Node | None = None):
+        """with graph.inserting_after(n): new nodes stand behind n, in order; None: at the graph's end."""
+        if n is None:
+            return self.inserting_before(self._root)
+        if n.graph is not self:
+            raise AssertionError("Node to insert after is not in graph.")
+        at = [n]
+
+        def insert(node: Node) -> None:
+            at[0].append(node)
+            at[0] = node
+
+        return self._inserting(insert)
+
+    # ---- copies
+    def node_copy(self, node: Node, arg_transform=lambda node: node) -> Node:
+        """A node of another graph here, with arg_transform(node) in place of the nodes that it mentions."""
+        args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
+        if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+            raise AssertionError("Expected args to be a tuple and kwargs a dict")
+        made = self.create_node(node.op, node.target, args, dict(kwargs), node.name, node.type)
+        made.meta = dict(node.meta)
+        return made
+
+    def graph_copy(self, g: "Graph", val_map: dict, return_output_node: bool = False):
+        """All nodes of `g` here; val_map maps those that are here already, and gets the others. What g returns, as
+        nodes here."""
+        for node in g.nodes:
+            if node in val_map:
+                continue
+            if node.op == "output":
+                result = map_arg(node.args[0], lambda n: val_map[n])
+                return (result, node) if return_output_node else result
+            val_map[node] = self.node_copy(node, lambda n: val_map[n])
+        return None
+
+    def __deepcopy__(self, memo=None) -> "Graph":
+        made = Graph(tracer_cls=self._tracer_cls)
+        done = made.graph_copy(self, {}, return_output_node=True)
+        if done is not None:
+            node = made.output(done[0], type_expr=done[1].type)
+            node.meta = dict(done[1].meta)
+        made.owning_module = self.owning_module
+        return made
+
+    # ---- checks and cleaning
+    def lint(self) -> None:
+        """Raises RuntimeError where a node mentions one that does not stand before it, two have one name, or the
+        module lacks what is named."""
+        seen, names = set(), set()
+        for node in self.nodes:
+            if node.graph is not self:
+                raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
+            for given in node.all_input_nodes:
+                if given.graph is not self:
+                    raise RuntimeError(
+                        f"Argument '{given}' of Node '{node}' does not belong to this Graph, "
+                        "but was used as an argument! If you are copying nodes from another graph, make sure to use "
+                        f"``arg_transform`` on node_copy() to remap values\n{self}"
+                    )
+                if given not in seen:
+                    raise RuntimeError(
+                        f"Argument '{given}' of Node '{node}' was used before it has been defined! Please check that "
+                        f"Nodes in the graph are topologically ordered\n{self}"
+                    )
+            if node.name in names:
+                raise RuntimeError(f"Node redefined name {node.name}!")
+            seen.add(node)
+            names.add(node.name)
+            if node.op in ("get_attr", "call_module") and self.owning_module is not None:
+                self._lint_attribute(node)
+
+    def _lint_attribute(self, node: Node) -> None:
+        at = self.owning_module
+        for name in node.target.split("."):
+            if not hasattr(at, name):
+                raise RuntimeError(
+                    f"Node {node} target {node.target} references nonexistent attribute {name} of {type(at).__name__}"
+                )
+            at = getattr(at, name)
+        from ..nn import Module
+
+        if node.op == "call_module" and not isinstance(at, Module):
+            raise RuntimeError(f"Node {node} target {node.target} {at} of {at} does not reference an nn.Module")
+
+    def eliminate_dead_code(self, is_impure_node=None) -> bool:
+        """Takes out nodes without users that do nothing else; whether there were some."""
+        self.lint()
+        impure, before = is_impure_node or (lambda node: node.is_impure()), self._len
+        for node in reversed(list(self.nodes)):
+            if not node.users and node.op != "output" and not impure(node):
+                self.erase_node(node)
+        return self._len < before
+
+    # ---- text
+    def __str__(self) -> str:
+        return "graph():" + "".join("\n    " + node.format_node() for node in self.nodes)
+
+    def set_codegen(self, codegen: CodeGen) -> None:
+        """Has `codegen` write the function."""
+        self._codegen = codegen
+
+    def process_inputs(self, *args):
+        """The inputs as the graph's placeholders take them."""
+        return args
+
+    def process_outputs(self, out):
+        """The result as a caller takes it."""
+        return out
 
     def print_tabular(self) -> None:
         """Prints op, name, target, args and kwargs as a table."""
         rows = [("opcode", "name", "target", "args", "kwargs")]
-        rows += [(n.op, n.name, n._c.target, str(n.args), str(n.kwargs)) for n in self.nodes]
+        rows += [(n.op, n.name, str(n.target), str(n.args), str(n.kwargs)) for n in self.nodes]
         widths = [max(len(row[at]) for row in rows) for at in range(5)]
         for at, row in enumerate(rows):
             print("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip())
             if at == 0:
                 print("  ".join("-" * width for width in widths))
 
-    def lint(self) -> None:
-        """Raises RuntimeError if the graph is not well formed."""
-        self._c.verify()
+    def python_code(self, root_module: str = "self", *, verbose: bool = False, **options) -> PythonCode:
+        """The graph as the source of `def forward`, and the objects that it names."""
+        return _Writer(self, root_module).code(verbose)
 
-    def __str__(self) -> str:
-        nodes = self.nodes
-        inputs = ", ".join("%" + node.name for node in nodes if node.op == "placeholder")
-        return f"graph({inputs}):\n" + "\n".join("    " + node.format_node() for node in nodes)
+
+class _Writer:
+    """Writes a graph as Python."""
+
+    def __init__(self, graph: Graph, root: str) -> None:
+        self.graph, self.root = graph, root
+        self.globals: dict[str, object] = {}
+        self.names = _Names()
+        for node in graph.nodes:
+            self.names.used[node.name] = node
+
+    def code(self, verbose: bool) -> PythonCode:
+        last = self._last_uses()
+        inputs, body, returns, before = [], [], "", None
+        for node in self.graph.nodes:
+            place = node.stack_trace or ""
+            if verbose and place != before and node.op not in ("placeholder", "output"):
+                told = place.strip().splitlines()[0].strip() if place else "No stacktrace found for following nodes"
+                body.append(f"    # {told}\n")
+                before = place
+            if node.op == "placeholder":
+                inputs.append(self._input(node))
+                raw = node.target.lstrip("*")
+                if raw != node.name:
+                    body.append(f"    {node.name} = {raw}\n")
+                continue
+            line = self._line(node)
+            dead = [*last.get(node, ()), *([] if node.users else [node])]
+            if node.op == "output":
+                returns = f" -> {self._type(node.type)}" if node.type is not None else ""
+                body.append(f"    {line}\n")
+            else:
+                body.append(f"    {line}{';  ' + ' = '.join(map(repr, dead)) + ' = None' if dead else ''}\n")
+        if not any(node.op == "output" for node in self.graph.nodes):
+            body.append("    pass\n")
+        head = self.graph._codegen.gen_fn_def([self.root, *inputs], returns)
+        return PythonCode(f"\n\n\n{head}\n{''.join(body)}    ", self.globals)
+
+    def _last_uses(self) -> dict:
+        """Which values a node is the last to mention."""
+        found, seen = {}, set()
+        for node in reversed(self.graph.nodes):
+            for given in node.all_input_nodes:
+                if given not in seen:
+                    seen.add(given)
+                    found.setdefault(node, []).append(given)
+        return found
+
+    def _global(self, name: str, value) -> str:
+        """The name that `value` goes by in the source."""
+        if value is getattr(builtins, name, None) and value is not None:
+            return name
+        head, dot, rest = name.partition(".")
+        if head == "torch":
+            import narthex
+
+            self.globals["torch"] = narthex
+            if self._resolves(narthex, rest, value):
+                return name
+        name = name.replace(".", "_").replace("<", "_").replace(">", "_")
+        if self.globals.get(name, value) is not value:
+            name = self.names.create_name(name, value)
+        self.globals[name] = value
+        return name
+
+    @staticmethod
+    def _resolves(at, path: str, value) -> bool:
+        for name in path.split("."):
+            at = getattr(at, name, None)
+        return at is value or (at is not None and type(at) is type(value) and at == value)
+
+    def _input(self, node: Node) -> str:
+        kind = f" : {self._type(node.type)}" if node.type is not None else ""
+        default = f" = {self._text(node.args[0])}" if node.args else ""
+        return f"{node.target}{kind}{default}"
+
+    def _type(self, kind) -> str:
+        if isinstance(kind, type) and kind.__module__ != "builtins":
+            return self._global(_type_name(kind), kind)
+        return kind.__name__ if isinstance(kind, type) else repr(kind)
+
+    def _line(self, node: Node) -> str:
+        if node.op == "output":
+            return f"return {self._text(node.args[0])}"
+        kind = f" : {self._type(node.type)}" if node.type is not None else ""
+        made = f"{node.name}{kind} = "
+        if node.op == "get_attr":
+            return made + self._attribute(self.root, node.target)
+        if node.op == "call_module":
+            return made + f"{self._attribute(self.root, node.target)}({self._arguments(node.args, node.kwargs)})"
+        if node.op == "call_method":
+            of = self._text(node.args[0])
+            return made + f"{self._attribute(of, node.target)}({self._arguments(node.args[1:], node.kwargs)})"
+        return self._call(node, made)
+
+    def _call(self, node: Node, made: str) -> str:
+        name, args = getattr(node.target, "__name__", ""), node.args
+        is_operator = getattr(operator, name, None) is node.target and not node.kwargs
+        if is_operator and name in _SIGNS and len(args) == 2:
+            return made + f"{self._text(args[0])} {_SIGNS[name]} {self._text(args[1])}"
+        if is_operator and name in _ONE_SIDED:
+            return made + _ONE_SIDED[name].format(*map(self._text, args))
+        if is_operator and name in _IN_PLACE and isinstance(args[0], Node):
+            return f"{args[0]} {_IN_PLACE[name]} {self._text(args[1])};  {made}{args[0]}"
+        if node.target is getattr and len(args) == 2 and isinstance(args[0], Node) and str(args[1]).isidentifier():
+            return made + f"{args[0]}.{args[1]}"
+        path = _get_qualified_name(node.target)
+        path = "_" + path if is_operator and path.startswith("operator.") else path
+        return made + f"{self._global(path, node.target)}({self._arguments(args, node.kwargs)})"
+
+    @staticmethod
+    def _attribute(of: str, path: str) -> str:
+        for name in path.split("."):
+            of = f"{of}.{name}" if name.isidentifier() else f'getattr({of}, "{name}")'
+        return of
+
+    def _arguments(self, args, kwargs) -> str:
+        return ", ".join([*map(self._text, args), *(f"{key} = {self._text(item)}" for key, item in kwargs.items())])
+
+    def _text(self, value) -> str:
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            kind = type(value)
+            return f"{self._global(_type_name(kind), kind)}({', '.join(map(self._text, value))})"
+        if type(value) is tuple:
+            return "(" + ", ".join(map(self._text, value)) + ("," if len(value) == 1 else "") + ")"
+        if type(value) in (list, immutable_list):
+            return "[" + ", ".join(map(self._text, value)) + "]"
+        if type(value) in (dict, immutable_dict):
+            return "{" + ", ".join(f"{self._text(key)}: {self._text(item)}" for key, item in value.items()) + "}"
+        if isinstance(value, slice):
+            return f"slice({self._text(value.start)}, {self._text(value.stop)}, {self._text(value.step)})"
+        if isinstance(value, float) and not math.isfinite(value):
+            self.globals.update(inf=math.inf, nan=math.nan)
+        elif isinstance(value, enum.Enum):
+            return f"{self._global(_type_name(type(value)), type(value))}.{value.name}"
+        elif isinstance(value, type) or (
+            callable(value) and not isinstance(value, Node) and hasattr(value, "__name__")
+        ):
+            return self._global(_get_qualified_name(value), value)
+        elif isinstance(value, _C.device):
+            self.globals["device"] = _C.device
+        elif type(value).__module__.split(".")[0] in ("narthex", "torch") and repr(value).startswith("torch."):
+            return self._global(repr(value), value)
+        return repr(value)

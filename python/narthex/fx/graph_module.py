@@ -1,35 +1,226 @@
 """GraphModule: a graph that can be called."""
 
-from ..nn import Module
-from .graph import Graph
+import copy
+import linecache
+
+from .. import _C
+from ..nn import Module, Parameter
+from .graph import Graph, PythonCode
+
+_count = 0
+
+
+def _compiled(code: PythonCode):
+    """The function that the source defines; tracebacks show its lines."""
+    global _count
+    import narthex
+
+    _count += 1
+    name, scope = f"<eval_with_key>.{_count}", {"torch": narthex, **code.globals}
+    linecache.cache[name] = (len(code.src), None, code.src.splitlines(keepends=True), name)
+    exec(compile(code.src, name, "exec"), scope)
+    return scope["forward"]
+
+
+def _copy_attribute(source, target: Module, path: str) -> None:
+    """target.a.b = source.a.b; what stands between is made."""
+    *names, last = path.split(".")
+    for name in names:
+        source = getattr(source, name)
+        if getattr(target, name, None) is source:
+            return  # it is all there
+        if not hasattr(target, name):
+            target.add_module(name, Module())
+        target = getattr(target, name)
+    value = getattr(source, last)
+    if isinstance(value, _C.TensorBase) and not isinstance(value, Parameter):
+        target.register_buffer(last, value)
+    else:
+        setattr(target, last, value)
+
+
+def _assign_attribute(value, target: Module, path: str) -> None:
+    *names, last = path.split(".")
+    for name in names:
+        if not hasattr(target, name):
+            target.add_module(name, Module())
+        target = getattr(target, name)
+    if isinstance(value, _C.TensorBase) and not isinstance(value, Parameter):
+        target.register_buffer(last, value)
+    else:
+        setattr(target, last, value)
 
 
 class GraphModule(Module):
-    """A module whose forward runs a graph. `graph`: a Graph, or the `_C.Graph` behind one."""
+    """A module whose forward is a graph. root: the module whose parameters and submodules the graph names, or a dict
+    of them by path. With a `_C.Graph` in place of root it is that graph, which runs in C until recompile() is asked
+    for."""
 
-    def __init__(self, graph, class_name: str = "GraphModule") -> None:
+    def __new__(cls, *args, **kwargs):
+        for base in cls.__mro__:
+            if base.__qualname__.endswith("GraphModuleImpl"):
+                return super().__new__(cls)
+        return super().__new__(type("GraphModuleImpl", (cls,), {"__qualname__": "GraphModule.GraphModuleImpl"}))
+
+    def __init__(self, root, graph: Graph | None = None, class_name: str = "GraphModule") -> None:
         super().__init__()
-        object.__setattr__(self, "graph", graph if isinstance(graph, Graph) else Graph(graph))
-        object.__setattr__(self, "_class_name", class_name)
+        type(self).__name__ = class_name
+        self.meta = {}
+        if isinstance(root, _C.Graph):
+            graph = Graph(root)
+        elif isinstance(root, Graph):
+            root, graph = {}, root
+        if graph is None:
+            raise TypeError("GraphModule.__init__() missing 1 required positional argument: 'graph'")
+        if isinstance(root, Module):
+            self.training = root.training
+        named = [n.target for n in graph.nodes if n.op in ("get_attr", "call_module")]
+        for path in sorted(dict.fromkeys(named), key=lambda path: path.count(".")):
+            if isinstance(root, Module):
+                _copy_attribute(root, self, path)
+            elif isinstance(root, dict):
+                if path not in root:
+                    raise RuntimeError(f"Node referenced target {path} but that target was not provided in ``root``!")
+                _assign_attribute(root[path], self, path)
+            else:
+                raise RuntimeError(f"Unsupported type {root} passed for root!")
+        if graph._c is not None and graph.owning_module is None:
+            graph.owning_module = self
+            self.__dict__["_graph"], self.__dict__["_code"] = graph, None
+        else:
+            self.graph = graph
+
+    @property
+    def graph(self) -> Graph:
+        """The graph. Edits take effect with recompile(); another graph that is set, at once."""
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        if not isinstance(graph, Graph):
+            raise AssertionError(f"Expected a Graph instance, but got {type(graph)}")
+        self.__dict__["_graph"] = graph
+        graph.owning_module = self
+        self.recompile()
 
     def forward(self, *args):
-        """Runs the graph operator by operator."""
-        return self.graph._c(*args)
+        """Runs the captured graph operator by operator."""
+        return self._graph._c(*args)
+
+    def recompile(self) -> PythonCode:
+        """Makes forward anew from the graph."""
+        code = self._graph.python_code("self")
+        self.__dict__["_code"] = code.src
+        type(self).forward = _compiled(code)
+        return code
 
     @property
     def code(self) -> str:
         """The forward as Python source."""
-        return self.graph.python_code()
+        if self._code is None:
+            return self._graph.python_code("self").src
+        return self._code
 
-    def print_readable(self, print_output: bool = True, **options) -> str:
-        """The forward with shapes and source lines; printed unless print_output is False."""
-        text = self.graph.python_code(verbose=True)
+    def print_readable(
+        self, print_output: bool = True, include_stride=False, include_device=False, colored=False, **options
+    ) -> str:
+        """The forward with its class, of a captured graph with shapes and source lines; printed unless print_output
+        is False."""
+        if self._code is None and self._graph._edits == 0:
+            text = self._graph._c.python(shapes=True, lines=True)
+        else:
+            src = self._graph.python_code("self", verbose=True).src.strip("\n").rstrip()
+            text = f"class {type(self).__name__}(torch.nn.Module):\n" + "".join(
+                f"    {line}\n" for line in src.splitlines()
+            )
         if print_output:
             print(text)
         return text
 
-    def recompile(self) -> None:
-        """Nothing to do: the graph is run, not compiled to Python."""
+    def add_submodule(self, target: str, m: Module) -> bool:
+        """self.a.b = m for target "a.b", with modules made in between; whether it could be done."""
+        *names, last = target.split(".")
+        at = self
+        for name in names:
+            if not hasattr(at, name):
+                at.add_module(name, Module())
+            at = getattr(at, name)
+            if not isinstance(at, Module):
+                return False
+        at.add_module(last, m)
+        return True
+
+    def delete_submodule(self, target: str) -> bool:
+        """Takes the submodule out; whether there was one."""
+        *names, last = target.split(".")
+        at = self
+        for name in names:
+            at = getattr(at, name, None)
+            if not isinstance(at, Module):
+                return False
+        if not isinstance(getattr(at, last, None), Module):
+            return False
+        delattr(at, last)
+        return True
+
+    def delete_all_unused_submodules(self) -> None:
+        """Takes out the submodules that the graph does not name."""
+        used = set()
+        for node in self.graph.nodes:
+            if node.op in ("call_module", "get_attr"):
+                parts = node.target.split(".")
+                used.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
+                if node.op == "call_module":
+                    inside = self.get_submodule(node.target)
+                    used.update(f"{node.target}.{name}" for name, _ in inside.named_modules())
+        for name in [name for name, _ in self.named_modules() if name and name not in used]:
+            self.delete_submodule(name)
+
+    def _root(self) -> Module:
+        """A module with what this one holds."""
+        root = Module()
+        own = {"_graph", "_code", "_modules", "_parameters", "_buffers"}
+        root.__dict__.update({key: value for key, value in self.__dict__.items() if key not in own})
+        for kind in ("_modules", "_parameters", "_buffers"):
+            root.__dict__[kind] = dict(self.__dict__[kind])
+        return root
+
+    def __deepcopy__(self, memo):
+        made = GraphModule.__new__(type(self).__mro__[1])
+        root = copy.deepcopy(self._root(), memo)
+        GraphModule.__init__(made, root, copy.deepcopy(self.graph), type(self).__name__)
+        for kind in ("_modules", "_parameters", "_buffers"):
+            for name, value in root.__dict__[kind].items():
+                made.__dict__[kind].setdefault(name, value)
+        for name, value in root.__dict__.items():
+            made.__dict__.setdefault(name, value)
+        made.meta, made.training = copy.copy(self.meta), self.training
+        return made
+
+    def __copy__(self):
+        return GraphModule(self, copy.deepcopy(self.graph), type(self).__name__)
+
+    def __reduce__(self):
+        if self._code is None:
+            raise NotImplementedError("pickling a captured graph: recompile() it first")
+        code = self.graph.python_code("self")
+        names = {name: value for name, value in code.globals.items() if name != "torch"}
+        return _rebuild, (self._root(), code.src, names, type(self).__name__)
 
     def __repr__(self) -> str:
-        return f"{self._class_name}()\n\n{self.code}"
+        return (
+            f"{super().__repr__()}\n{self.code}\n# To see more debug info, please use `graph_module.print_readable()`"
+        )
+
+
+def _rebuild(root: Module, src: str, names: dict, class_name: str) -> GraphModule:
+    """A GraphModule of a pickle: its forward is traced again, submodules as they were called."""
+    from ._symbolic_trace import Tracer
+
+    class KeepModules(Tracer):
+        def is_leaf_module(self, module, name):
+            return True
+
+    holder = type(class_name, (Module,), {"forward": _compiled(PythonCode(src, names))})()
+    holder.__dict__.update(root.__dict__)
+    return GraphModule(holder, KeepModules().trace(holder), class_name)

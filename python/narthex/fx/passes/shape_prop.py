@@ -1,0 +1,62 @@
+"""ShapeProp: runs a graph and notes at each node what tensor it gave."""
+
+from typing import Any, NamedTuple
+
+from ... import _C
+from ..interpreter import Interpreter
+from ..node import Node, map_aggregate
+
+
+class TensorMetadata(NamedTuple):
+    """Of a tensor: everything but its elements."""
+
+    shape: Any
+    dtype: Any
+    requires_grad: bool
+    stride: tuple
+    memory_format: Any
+    is_quantized: bool
+    qparams: dict
+
+
+def _extract_tensor_metadata(result, include_contiguity: bool = True) -> TensorMetadata:
+    import narthex
+
+    found = None
+    for memory_format in (
+        (narthex.contiguous_format, narthex.channels_last, narthex.channels_last_3d) if include_contiguity else ()
+    ):
+        fits = result.ndim == {narthex.channels_last: 4, narthex.channels_last_3d: 5}.get(memory_format, result.ndim)
+        if fits and result.is_contiguous(memory_format=memory_format):
+            found = memory_format
+            break
+    return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), found, False, {})
+
+
+class ShapeProp(Interpreter):
+    """propagate(*inputs) runs the graph; node.meta["tensor_meta"] then has a TensorMetadata, or a structure of them,
+    and node.meta["type"] the result's type. fake_mode: not there yet; inputs on `meta` run without elements."""
+
+    def __init__(self, gm, fake_mode=None) -> None:
+        super().__init__(gm)
+        if fake_mode is not None:
+            raise NotImplementedError("ShapeProp(fake_mode=...) is not there yet: propagate tensors on the device meta")
+
+    def run_node(self, n: Node):
+        result, found = super().run_node(n), []
+
+        def note(value):
+            if isinstance(value, _C.TensorBase):
+                found.append(value)
+                return _extract_tensor_metadata(value)
+            return value
+
+        meta = map_aggregate(result, note)
+        if found:
+            n.meta["tensor_meta"] = meta
+        n.meta["type"] = type(result)
+        return result
+
+    def propagate(self, *args):
+        """The graph's result."""
+        return super().run(*args)
