@@ -26,11 +26,26 @@ _IN_PLACE = {
 _ONE_SIDED = {"pos": "+{}", "neg": "-{}", "invert": "~{}", "getitem": "{}[{}]", "getattr": "{}.{}"}
 
 
+def _of_sizes(name: str, function):
+    """A function that asks a tensor, by the name of the operator that stands for it in a captured graph."""
+    function.__name__, function.__module__ = name, "torch._ops.aten"
+    return function
+
+
+_ASKED = {
+    "torch.ops.aten.sym_size.int": _of_sizes("sym_size.int", lambda x, dim: x.size(dim)),
+    "torch.ops.aten.sym_stride.int": _of_sizes("sym_stride.int", lambda x, dim: x.stride(dim)),
+    "torch.ops.aten.sym_numel": _of_sizes("sym_numel", lambda x: x.numel()),
+    "torch.ops.aten.sym_storage_offset": _of_sizes("sym_storage_offset", lambda x: x.storage_offset()),
+    "torch.ops.aten.is_contiguous": _of_sizes("is_contiguous", lambda x: x.is_contiguous()),
+}
+
+
 def _object_of(text: str):
     """What "torch.add", "operator.mul" or "torch.ops.aten.add.Tensor" names; the text where it names nothing."""
     import narthex
 
-    known = _C.functions.get(text)
+    known = _C.functions.get(text) or _ASKED.get(text)
     if known is not None:
         return known
     head, *names = text.split(".")

@@ -78,6 +78,9 @@ class GraphModule(Module):
         for path in sorted(dict.fromkeys(named), key=lambda path: path.count(".")):
             if isinstance(root, Module):
                 _copy_attribute(root, self, path)
+            elif isinstance(root, _C.Graph):
+                value = next(n._c.value for n in graph.nodes if n.op == "get_attr" and n.target == path)
+                _assign_attribute(value, self, path)
             elif isinstance(root, dict):
                 if path not in root:
                     raise RuntimeError(f"Node referenced target {path} but that target was not provided in ``root``!")
