@@ -310,6 +310,13 @@ static int read_outs(const nxpy_overload *overload, PyObject *given, nxpy_args *
     return 1;
 }
 
+/* ones, and ones_like: what says where the new tensor lies, says whether it requires gradients. */
+static bool makes_tensor(const nx_op_def *def) {
+    bool makes = def->flags & NX_OP_FACTORY;
+    for (int k = 0; k < def->n_in && !makes; k++) makes = strcmp(def->params[k].name, "pin_memory") == 0;
+    return makes;
+}
+
 static int read_keywords(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords,
                          nxpy_args *args, uint64_t *filled, char *why, size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
@@ -322,8 +329,7 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
         }
         if (k == def->n_in) k = numpy_parameter(overload, name);
         if (k == def->n_in) {
-            if ((def->flags & NX_OP_FACTORY) &&
-                PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0) {
+            if (PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0 && makes_tensor(def)) {
                 int truth = PyObject_IsTrue(values[j]);
                 if (truth < 0) return -1;
                 args->requires_grad = truth;

@@ -258,11 +258,45 @@ static PyObject *size_numel(PyObject *self, PyObject *unused) {
     }
     return PyLong_FromLongLong(n);
 }
+/* A Size of what tuples' own slots make of sizes; takes the tuple over. */
+static PyObject *size_of(PyObject *tuple) {
+    if (tuple == NULL || !PyTuple_CheckExact(tuple)) return tuple;
+    Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+    PyObject *size = nxpy_size_type.tp_alloc(&nxpy_size_type, n);
+    for (Py_ssize_t i = 0; size && i < n; i++) {
+        PyObject *item = PyTuple_GET_ITEM(tuple, i);
+        PyTuple_SET_ITEM(size, i, Py_NewRef(item));
+        if (PyIndex_Check(item)) continue;
+        PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
+        Py_CLEAR(size);
+    }
+    Py_DECREF(tuple);
+    return size;
+}
+static PyObject *size_item(PyObject *self, PyObject *key) {
+    PyObject *item = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
+    return NX_LIKELY(!PySlice_Check(key)) ? item : size_of(item);
+}
+static PyObject *size_add(PyObject *left, PyObject *right) {
+    if (!PyTuple_Check(left) || !PyTuple_Check(right)) Py_RETURN_NOTIMPLEMENTED;
+    return size_of(PyTuple_Type.tp_as_sequence->sq_concat(left, right));
+}
+static PyObject *size_repeat(PyObject *left, PyObject *right) {
+    PyObject *size = PyTuple_Check(left) ? left : right, *times = size == left ? right : left;
+    if (!PyIndex_Check(times)) Py_RETURN_NOTIMPLEMENTED;
+    Py_ssize_t n = PyNumber_AsSsize_t(times, PyExc_OverflowError);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    return size_of(PyTuple_Type.tp_as_sequence->sq_repeat(size, n));
+}
+static PyMappingMethods size_mapping = {.mp_subscript = size_item};
+static PyNumberMethods size_number = {.nb_add = size_add, .nb_multiply = size_repeat}; /* a tuple's own slots ask only the left one */
 static PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The product of the sizes."}, {NULL}};
 PyTypeObject nxpy_size_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.Size",
                                .tp_base = NULL,
                                .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                                .tp_repr = size_repr,
+                               .tp_as_mapping = &size_mapping,
+                               .tp_as_number = &size_number,
                                .tp_methods = size_methods,
                                .tp_doc = "The sizes of a tensor, a tuple of ints."};
 

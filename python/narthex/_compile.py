@@ -32,9 +32,8 @@ class Backend:
         from ._dynamo.utils import count_graph
         from .fx import GraphModule  # loaded by make_backend
 
-        module = GraphModule(graph)
-        count_graph(module)
-        result = self.backend(module, list(example_inputs), **self.keywords)
+        count_graph(graph)
+        result = self.backend(GraphModule(graph), list(example_inputs), **self.keywords)
         if not callable(result):
             raise TypeError(f"compile: backend {self!r} returned {type(result).__name__}; it must return a callable")
         return result

@@ -219,6 +219,28 @@ def test_a_backend_edits_what_was_captured() -> None:
     assert function(nt.ones(2) * 3, nt.ones(2) * 4)[0] == 6
 
 
+def test_what_was_edited_goes_to_the_engine() -> None:
+    def backend(gm: Any, inputs: Any) -> Any:
+        for node in gm.graph.nodes:
+            if node.target is nt.relu:
+                node.target = nt.neg
+        gm.recompile()
+        return nt._dynamo.lookup_backend("inductor")(gm, inputs)
+
+    function = nt.compile(lambda x: nt.relu(x) * 2, backend=backend)
+    assert [function(nt.ones(n)).sum().item() for n in (2, 3, 2)] == [-4, -6, -4]
+
+
+def test_in_place_functions_of_a_captured_graph() -> None:
+    def backend(gm: Any, inputs: Any) -> Any:
+        gm.recompile()
+        return gm
+
+    x = nt.randn(4)
+    f = lambda x: nt.nn.functional.silu(x.clone(), inplace=True) + nt.nn.functional.hardtanh(x * 2, inplace=True)  # noqa: E731
+    same(nt.compile(f, backend=backend)(x), f(x))
+
+
 def test_a_captured_graph_as_it_is() -> None:
     seen = []
 

@@ -66,6 +66,7 @@ ROWS = {
     "as_strided_copy": ("gradient compiled", f"{COMPLEX} | start of memory", PLACES),
     "as_strided.partial_views": (ALL, "not close | not equal | out of bounds | start of memory", INSIDE),
     "as_strided_scatter": ("gradient compiled", "not close | start of memory", NO_SLOPE),
+    "nn.functional.rrelu": ("fake compiled", "item | tolist", "how many slopes are drawn, the elements' signs say"),
     "new_empty": ("fake", "AssertionError", NEW),
     "new_full": ("fake", "AssertionError", NEW),
     "new_ones": ("fake", "AssertionError", NEW),

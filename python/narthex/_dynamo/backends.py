@@ -30,6 +30,10 @@ def narthex(gm, example_inputs, *, mode="default", options=None):
         )
     from .._functorch.aot_autograd import aot_graphs
 
+    if gm.captured_graph is None:  # built or edited in Python: captured when it is called
+        from .._compile import compile
+
+        return compile(gm, mode=mode)
     compiled = aot_graphs(gm).compile(ENGINE_MODES[mode], graph_device(example_inputs))
     log_output_code(compiled)
     return compiled

@@ -8,10 +8,10 @@ counters: defaultdict = defaultdict(Counter)
 collectors: list = []  # of explain, while it runs
 
 
-def count_graph(module) -> None:
+def count_graph(graph) -> None:
     """A graph goes to its backend: one for each captured piece, and for each set of sizes that it is fitted to."""
     counters["stats"]["unique_graphs"] += 1
-    counters["stats"]["calls_captured"] += sum(node.op.startswith("call") for node in module.graph.nodes)
+    counters["stats"]["calls_captured"] += sum(node.op.startswith("call") for node in graph.nodes)
 
 
 def _on_end(code: str, reason: str, detail, file, line: int, function) -> None:

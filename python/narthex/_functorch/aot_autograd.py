@@ -24,7 +24,9 @@ def _log_graphs(aot, number: int) -> None:
 
 def aot_graphs(gm, grad_mode=None):
     """The `_C.Aot` of a GraphModule: joint, forward, backward, and compile(mode, device)."""
-    aot = gm.graph._c.aot(_C.is_grad_enabled() if grad_mode is None else grad_mode)
+    if gm.captured_graph is None:
+        raise RuntimeError("aot_graphs: of a graph that was built or edited in Python; torch.compile(gm) captures it")
+    aot = gm.captured_graph.aot(_C.is_grad_enabled() if grad_mode is None else grad_mode)
     _log_graphs(aot, _counter[0])
     _counter[0] += 1
     return aot

@@ -2,6 +2,7 @@
 
 import builtins
 import enum
+import functools
 import keyword
 import math
 import operator
@@ -41,6 +42,23 @@ _ASKED = {
 }
 
 
+@functools.cache
+def _of_operator(text: str):
+    """A function of the operator that "torch._C._nn.silu_" stands for, which has none; the text if there is no such."""
+    import narthex
+
+    path, _, name = text.rpartition(".")
+    packet = getattr(narthex.ops.aten, name, None)
+    if packet is None:
+        return text
+
+    def call(*args, **kwargs):
+        return packet(*args, **kwargs)
+
+    call.__name__, call.__module__ = name, path
+    return call
+
+
 def _object_of(text: str):
     """What "torch.add", "operator.mul" or "torch.ops.aten.add.Tensor" names; the text where it names nothing."""
     import narthex
@@ -54,7 +72,7 @@ def _object_of(text: str):
         for name in names:
             found = getattr(found, name)
     except AttributeError:
-        return text
+        return _of_operator(text)
     return text if found is None else found
 
 

@@ -51,51 +51,48 @@ def _assign_attribute(value, target: Module, path: str) -> None:
         setattr(target, last, value)
 
 
+def _paths_of(graph: Graph) -> list:
+    """The attributes that the graph names, those further up first."""
+    named = dict.fromkeys(node.target for node in graph.nodes if node.op in ("get_attr", "call_module"))
+    return sorted(named, key=lambda path: path.count("."))
+
+
 class GraphModule(Module):
     """A module whose forward is a graph. root: the module whose parameters and submodules the graph names, or a dict
     of them by path. With a `_C.Graph` in place of root it is that graph, which runs in C until recompile() is asked
     for."""
 
-    def __new__(cls, *args, **kwargs):
-        for base in cls.__mro__:
-            if base.__qualname__.endswith("GraphModuleImpl"):
-                return super().__new__(cls)
-        return super().__new__(type("GraphModuleImpl", (cls,), {"__qualname__": "GraphModule.GraphModuleImpl"}))
-
     def __init__(self, root, graph: Graph | None = None, class_name: str = "GraphModule") -> None:
         super().__init__()
-        type(self).__name__ = class_name
-        self.meta = {}
+        own = {"_class_name": class_name, "_captured": None, "_graph": None, "_code": None, "meta": {}}
+        self.__dict__.update(own)
         if isinstance(root, _C.Graph):
-            graph = Graph(root)
-        elif isinstance(root, Graph):
-            root, graph = {}, root
+            self.__dict__["_captured"] = root
+            return
         if graph is None:
             raise TypeError("GraphModule.__init__() missing 1 required positional argument: 'graph'")
         if isinstance(root, Module):
             self.training = root.training
-        named = [n.target for n in graph.nodes if n.op in ("get_attr", "call_module")]
-        for path in sorted(dict.fromkeys(named), key=lambda path: path.count(".")):
+        for path in _paths_of(graph):
             if isinstance(root, Module):
                 _copy_attribute(root, self, path)
-            elif isinstance(root, _C.Graph):
-                value = next(n._c.value for n in graph.nodes if n.op == "get_attr" and n.target == path)
-                _assign_attribute(value, self, path)
-            elif isinstance(root, dict):
-                if path not in root:
-                    raise RuntimeError(f"Node referenced target {path} but that target was not provided in ``root``!")
-                _assign_attribute(root[path], self, path)
-            else:
+            elif not isinstance(root, dict):
                 raise RuntimeError(f"Unsupported type {root} passed for root!")
-        if graph._c is not None and graph.owning_module is None:
-            graph.owning_module = self
-            self.__dict__["_graph"], self.__dict__["_code"] = graph, None
-        else:
-            self.graph = graph
+            elif path not in root:
+                raise RuntimeError(f"Node referenced target {path} but that target was not provided in ``root``!")
+            else:
+                _assign_attribute(root[path], self, path)
+        self.graph = graph
 
     @property
     def graph(self) -> Graph:
         """The graph. Edits take effect with recompile(); another graph that is set, at once."""
+        if self._graph is None:
+            self.__dict__["_graph"] = graph = Graph(self._captured)
+            graph.owning_module = self
+            for path in _paths_of(graph):
+                value = next(node._c.value for node in graph.nodes if node.op == "get_attr" and node.target == path)
+                _assign_attribute(value, self, path)
         return self._graph
 
     @graph.setter
@@ -106,13 +103,20 @@ class GraphModule(Module):
         graph.owning_module = self
         self.recompile()
 
+    @property
+    def captured_graph(self) -> _C.Graph | None:
+        """The captured graph that forward runs; None of a module that was built or recompiled in Python."""
+        return self._captured if self._code is None else None
+
     def forward(self, *args):
         """Runs the captured graph operator by operator."""
-        return self._graph._c(*args)
+        return self._captured(*args)
 
     def recompile(self) -> PythonCode:
         """Makes forward anew from the graph."""
-        code = self._graph.python_code("self")
+        code = self.graph.python_code("self")
+        if self._code is None:  # each has a forward of its own, and with it a class
+            self.__class__ = type(self._class_name, (type(self),), {"__module__": type(self).__module__})
         self.__dict__["_code"] = code.src
         type(self).forward = _compiled(code)
         return code
@@ -121,7 +125,7 @@ class GraphModule(Module):
     def code(self) -> str:
         """The forward as Python source."""
         if self._code is None:
-            return self._graph.python_code("self").src
+            return self.graph.python_code("self").src
         return self._code
 
     def print_readable(
@@ -129,11 +133,11 @@ class GraphModule(Module):
     ) -> str:
         """The forward with its class, of a captured graph with shapes and source lines; printed unless print_output
         is False."""
-        if self._code is None and self._graph._edits == 0:
-            text = self._graph._c.python(shapes=True, lines=True)
+        if self._code is None and (self._graph is None or self._graph._edits == 0):
+            text = self._captured.python(shapes=True, lines=True)
         else:
-            src = self._graph.python_code("self", verbose=True).src.strip("\n").rstrip()
-            text = f"class {type(self).__name__}(torch.nn.Module):\n" + "".join(
+            src = self.graph.python_code("self", verbose=True).src.strip("\n").rstrip()
+            text = f"class {self._class_name}(torch.nn.Module):\n" + "".join(
                 f"    {line}\n" for line in src.splitlines()
             )
         if print_output:
@@ -182,16 +186,15 @@ class GraphModule(Module):
     def _root(self) -> Module:
         """A module with what this one holds."""
         root = Module()
-        own = {"_graph", "_code", "_modules", "_parameters", "_buffers"}
+        own = {"_graph", "_code", "_captured", "_class_name", "_modules", "_parameters", "_buffers"}
         root.__dict__.update({key: value for key, value in self.__dict__.items() if key not in own})
         for kind in ("_modules", "_parameters", "_buffers"):
             root.__dict__[kind] = dict(self.__dict__[kind])
         return root
 
     def __deepcopy__(self, memo):
-        made = GraphModule.__new__(type(self).__mro__[1])
         root = copy.deepcopy(self._root(), memo)
-        GraphModule.__init__(made, root, copy.deepcopy(self.graph), type(self).__name__)
+        made = GraphModule(root, copy.deepcopy(self.graph), self._class_name)
         for kind in ("_modules", "_parameters", "_buffers"):
             for name, value in root.__dict__[kind].items():
                 made.__dict__[kind].setdefault(name, value)
@@ -201,14 +204,14 @@ class GraphModule(Module):
         return made
 
     def __copy__(self):
-        return GraphModule(self, copy.deepcopy(self.graph), type(self).__name__)
+        return GraphModule(self, copy.deepcopy(self.graph), self._class_name)
 
     def __reduce__(self):
         if self._code is None:
             raise NotImplementedError("pickling a captured graph: recompile() it first")
         code = self.graph.python_code("self")
         names = {name: value for name, value in code.globals.items() if name != "torch"}
-        return _rebuild, (self._root(), code.src, names, type(self).__name__)
+        return _rebuild, (self._root(), code.src, names, self._class_name)
 
     def __repr__(self) -> str:
         return (
