@@ -250,13 +250,12 @@ static PyObject *size_repr(PyObject *self) {
     return text;
 }
 static PyObject *size_numel(PyObject *self, PyObject *unused) {
-    long long n = 1;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); i++) {
-        long long k = PyLong_AsLongLong(PyTuple_GET_ITEM(self, i));
-        if (k == -1 && PyErr_Occurred()) return NULL;
-        n *= k;
+    PyObject *n = PyLong_FromLong(1);
+    for (Py_ssize_t i = 0; n && i < PyTuple_GET_SIZE(self); i++) {
+        PyObject *product = PyNumber_Multiply(n, PyTuple_GET_ITEM(self, i)); /* of sizes that a graph leaves open, one such */
+        Py_SETREF(n, product);
     }
-    return PyLong_FromLongLong(n);
+    return n;
 }
 /* A Size of what tuples' own slots make of sizes; takes the tuple over. */
 static PyObject *size_of(PyObject *tuple) {

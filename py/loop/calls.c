@@ -16,7 +16,8 @@ static PyObject *owner_of(const char *name, PyObject *extension) {
     if (strcmp(name, "_C") == 0) return Py_NewRef(extension);
     const char *colon = strchr(name, ':');
     PyObject *text = colon ? PyUnicode_FromStringAndSize(name, colon - name) : PyUnicode_FromString("builtins");
-    PyObject *owner = text ? PyImport_Import(text) : NULL;
+    bool of_extension = strncmp(name, "_C:", 3) == 0;
+    PyObject *owner = of_extension ? Py_NewRef(extension) : text ? PyImport_Import(text) : NULL;
     const char *rest = colon ? colon + 1 : name;
     if (owner && *rest) Py_SETREF(owner, PyObject_GetAttrString(owner, rest));
     Py_XDECREF(text);
