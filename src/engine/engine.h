@@ -23,5 +23,8 @@ NX_MUST_USE nx_status nx_program_run(nx_program *program, nx_tensor *const *inpu
 NX_MUST_USE nx_status nx_program_run_taking(nx_program *program, nx_tensor **inputs, nx_tensor **out);
 /* Steps and memory plan, for people. The caller's string. */
 NX_MUST_USE nx_status nx_program_print(const nx_program *program, char **out);
+/* Such a text read back: a program that runs as the printed one does. Any text may be given: what would reach out of its
+ * memory, or is no call of its operator, is NX_VALUE with line and column. */
+NX_MUST_USE nx_status nx_program_parse(const char *text, nx_program **out);
 
 #endif

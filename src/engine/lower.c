@@ -109,7 +109,7 @@ nx__value nx__value_of(const nx__lower *l, const nx_value *ref) {
 }
 
 /* ---- inputs and constants -------------------------------------------------------------------- */
-static nx_status new_buffer(nx_program *p, nx__space space, int index, size_t bytes, const nx_tensor *fake) {
+nx_status nx__buffer_add(nx_program *p, nx__space space, int index, size_t bytes, const nx_tensor *fake) {
     nx__buffer buffer = {.space = space, .index = index, .bytes = bytes, .fake = fake, .in_place_of = -1,
                          .first = p->steps.n, .last = p->steps.n};
     return nx_vec_push(&p->buffers, buffer);
@@ -126,7 +126,7 @@ static void fill_meta(nx_meta *meta, const nx_tensor *fake) {
     memcpy(meta->stride, fake->a.strides, sizeof *meta->stride * fake->a.ndim);
 }
 
-static size_t bytes_of(const nx_array *a) {
+size_t nx__bytes_of(const nx_array *a) {
     int64_t last = 0;
     for (int d = 0; d < a->ndim; d++) last += (a->sizes[d] - 1) * a->strides[d];
     return a->numel ? (size_t)(last + 1) * nx_dtype_bytes(a->dtype) : 0;
@@ -134,7 +134,7 @@ static size_t bytes_of(const nx_array *a) {
 
 nx_status nx__buffer_new(nx__lower *l, const nx_node *node, int result) {
     const nx_tensor *fake = node->fakes[result];
-    NX_TRY(new_buffer(l->program, NX__FEATURE, -1, bytes_of(&fake->a), fake));
+    NX_TRY(nx__buffer_add(l->program, NX__FEATURE, -1, nx__bytes_of(&fake->a), fake));
     l->values[l->first_value[node->order] + result] = (nx__value){l->program->buffers.n - 1, 0, fake};
     return NX_OK;
 }
@@ -146,8 +146,18 @@ static nx_status lower_input(nx__lower *l, const nx_node *node, int index) {
     int64_t *dims = nx__keep(p, 2 * sizeof *dims * fake->a.ndim);
     if (dims == NULL) return NX_NO_MEMORY;
     nx_array_copy(&p->inputs[index], &fake->a, dims);
-    NX_TRY(new_buffer(p, NX__INPUT, index, bytes_of(&fake->a), fake));
+    NX_TRY(nx__buffer_add(p, NX__INPUT, index, nx__bytes_of(&fake->a), fake));
     l->values[l->first_value[node->order]] = (nx__value){p->buffers.n - 1, 0, fake};
+    return NX_OK;
+}
+
+nx_status nx__constant_add(nx_program *p, nx_tensor *constant, const nx_tensor *fake) {
+    size_t bytes = nx__bytes_of(&constant->a);
+    NX_TRY(nx__buffer_add(p, NX__CONST, p->n_constants, bytes, fake));
+    p->buffers.at[p->buffers.n - 1].offset = p->const_bytes;
+    p->const_bytes += (bytes + 63) & ~(size_t)63;
+    p->constant_buffers[p->n_constants] = p->buffers.n - 1;
+    p->constants[p->n_constants++] = nx_tensor_ref(constant);
     return NX_OK;
 }
 
@@ -157,12 +167,8 @@ static nx_status lower_constant(nx__lower *l, const nx_node *node) {
         return fail_node(node, "an attribute without a tensor");
     }
     const nx_tensor *fake = node->fakes[0] ? node->fakes[0] : node->constant;
-    NX_TRY(new_buffer(p, NX__CONST, p->n_constants, bytes_of(&node->constant->a), fake));
-    p->buffers.at[p->buffers.n - 1].offset = p->const_bytes;
-    p->const_bytes += (bytes_of(&node->constant->a) + 63) & ~(size_t)63;
+    NX_TRY(nx__constant_add(p, node->constant, fake));
     l->values[l->first_value[node->order]] = (nx__value){p->buffers.n - 1, 0, fake};
-    p->constant_buffers[p->n_constants] = p->buffers.n - 1;
-    p->constants[p->n_constants++] = nx_tensor_ref(node->constant);
     return NX_OK;
 }
 
@@ -255,10 +261,10 @@ static nx_status copy_constant(nx__lower *l, nx__value *value) {
     nx_program *p = l->program;
     nx_value in[8] = {{0}}, out[1] = {{0}};
     const nx_tensor *fake = value->fake;
-    NX_TRY(new_buffer(p, NX__FEATURE, -1, bytes_of(&fake->a), fake));
+    NX_TRY(nx__buffer_add(p, NX__FEATURE, -1, nx__bytes_of(&fake->a), fake));
     int buffer = p->buffers.n - 1;
-    in[0] = nx_value_tensor(nx__operand_new(l, &fake->a, value->buffer, value->offset));
-    out[0] = nx_value_tensor(nx__operand_new(l, &fake->a, buffer, 0));
+    in[0] = nx_value_tensor(nx__operand_new(l->program, &fake->a, value->buffer, value->offset));
+    out[0] = nx_value_tensor(nx__operand_new(l->program, &fake->a, buffer, 0));
     if (!in[0].tensor || !out[0].tensor) return NX_NO_MEMORY;
     *value = (nx__value){buffer, 0, fake};
     return nx__call_lower(l, clone, in, out);
@@ -376,6 +382,15 @@ static nx_status cut_parts(nx_program *p) {
     return NX_OK;
 }
 
+nx_status nx__program_finish(nx_program *p) {
+    NX_TRY(nx__plan_results(p));
+    NX_TRY(nx__plan_releases(p));
+    NX_TRY(make_patches(p));
+    NX_TRY(cut_parts(p));
+    for (int i = 0; i < p->buffers.n; i++) p->buffers.at[i].fake = NULL;
+    return p->n_constants ? nx__program_set_const_base(p, NULL, 0) : NX_OK;
+}
+
 /* ---- fusing ---------------------------------------------------------------------------------- */
 /* Whether there is something to fuse: fusing moves nodes. */
 static bool may_fuse(const nx_graph *graph) {
@@ -388,6 +403,17 @@ static bool may_fuse(const nx_graph *graph) {
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
+nx_status nx__program_room(nx_program *p, int n_inputs, int n_constants, int n_outputs) {
+    p->inputs = nx__keep(p, sizeof *p->inputs * (size_t)n_inputs);
+    p->input_written = nx__keep(p, sizeof *p->input_written * (size_t)n_inputs);
+    p->constants = nx__keep(p, sizeof *p->constants * (size_t)n_constants);
+    p->constant_buffers = nx__keep(p, sizeof *p->constant_buffers * (size_t)n_constants);
+    p->outputs = nx__keep(p, sizeof *p->outputs * (size_t)n_outputs);
+    p->fresh = nx__keep(p, sizeof *p->fresh * (size_t)n_outputs);
+    bool all = p->inputs && p->input_written && p->constants && p->constant_buffers && p->outputs && p->fresh;
+    return all ? NX_OK : NX_NO_MEMORY;
+}
+
 static nx_status prepare(nx__lower *l, nx_graph *graph) {
     nx_program *p = l->program;
     NX_TRY(number_nodes(l, graph));
@@ -397,16 +423,9 @@ static nx_status prepare(nx__lower *l, nx_graph *graph) {
         n_constants += node->kind == NX_NODE_GET_ATTR;
         if (node->kind == NX_NODE_OUTPUT) p->n_outputs = node->n_args;
     }
-    p->inputs = nx__keep(p, sizeof *p->inputs * (size_t)p->n_inputs);
-    p->input_written = nx__keep(p, sizeof *p->input_written * (size_t)p->n_inputs);
-    p->constants = nx__keep(p, sizeof *p->constants * (size_t)n_constants);
-    p->constant_buffers = nx__keep(p, sizeof *p->constant_buffers * (size_t)n_constants);
-    p->outputs = nx__keep(p, sizeof *p->outputs * (size_t)p->n_outputs);
-    p->fresh = nx__keep(p, sizeof *p->fresh * (size_t)p->n_outputs);
+    NX_TRY(nx__program_room(p, p->n_inputs, n_constants, p->n_outputs));
     if ((l->whole_output = nx_alloc_zeroed(sizeof(int) * (size_t)p->n_outputs + 1)) == NULL)
         return nx_fail_memory(sizeof(int) * (size_t)p->n_outputs);
-    if (!p->inputs || !p->input_written || !p->constants || !p->constant_buffers || !p->outputs || !p->fresh)
-        return NX_NO_MEMORY;
     return NX_OK;
 }
 
@@ -469,12 +488,7 @@ static nx_status lower(nx_graph *graph, nx_device device, bool fuse, const int *
     NX_TRY_FAIL(nx__scatters_find(&l, graph, result_of));
     NX_TRY_FAIL(lower_nodes(&l, spans));
     NX_TRY_FAIL(nx_pass_plan(graph, nx__do_plan, p));
-    NX_TRY_FAIL(nx__plan_results(p));
-    NX_TRY_FAIL(nx__plan_releases(p));
-    NX_TRY_FAIL(make_patches(p));
-    NX_TRY_FAIL(cut_parts(p));
-    for (int i = 0; i < p->buffers.n; i++) p->buffers.at[i].fake = NULL;
-    if (p->n_constants) NX_TRY_FAIL(nx__program_set_const_base(p, NULL, 0));
+    NX_TRY_FAIL(nx__program_finish(p));
     nx_free(spans);
     free_lower(&l);
     *out = p;

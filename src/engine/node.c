@@ -20,8 +20,7 @@ uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype) {
 }
 
 /* ---- operands and arguments ------------------------------------------------------------------ */
-nx_tensor *nx__operand_new(nx__lower *l, const nx_array *layout, int buffer, int64_t offset) {
-    nx_program *p = l->program;
+nx_tensor *nx__operand_new(nx_program *p, const nx_array *layout, int buffer, int64_t offset) {
     nx_tensor *t = nx__keep(p, sizeof *t);
     int64_t *dims = t ? t->dims : NULL;
     if (t && layout->ndim > NX_INLINE_DIMS) dims = nx__keep(p, 2 * sizeof *dims * layout->ndim);
@@ -67,62 +66,77 @@ static nx_status lower_reference(nx__lower *l, const nx_node *node, const nx_val
         buffer->space != NX__INPUT) {
         return fail_argument(node, "a view reaches out of the memory that it lies in");
     }
-    to->tensor = nx__operand_new(l, &value.fake->a, value.buffer, value.offset);
+    to->tensor = nx__operand_new(l->program, &value.fake->a, value.buffer, value.offset);
     to->tag = NX_TAG_TENSOR;
     return to->tensor ? check_device(l, node, buffer, to->tensor) : NX_NO_MEMORY;
 }
 
-/* A copy of an argument that needs the graph no more. */
-static nx_status lower_value(nx__lower *l, const nx_node *node, const nx_value *from, nx_value *to) {
+nx_status nx__value_keep(nx_program *p, const nx_value *from, nx_value *to) {
     *to = *from;
     switch (from->tag) {
-    case NX_TAG_NODE: return lower_reference(l, node, from, to);
+    case NX_TAG_NODE:
     case NX_TAG_TENSOR:
     case NX_TAG_OPAQUE:
     case NX_TAG_GENERATOR:
-        return fail_argument(node, "a tensor, generator or object that is no node cannot be an argument");
+        return nx_fail(NX_NOT_IMPLEMENTED, "compile: a tensor, generator or object that is no node cannot be an argument");
     case NX_TAG_COMPLEX: {
-        double *parts = nx__keep(l->program, 2 * sizeof *parts);
+        double *parts = nx__keep(p, 2 * sizeof *parts);
         if (parts == NULL) return NX_NO_MEMORY;
         memcpy(parts, from->parts, 2 * sizeof *parts);
         to->parts = parts;
         return NX_OK;
     }
     case NX_TAG_STR: {
-        char *text = nx__keep(l->program, strlen(from->str) + 1);
+        char *text = nx__keep(p, strlen(from->str) + 1);
         if (text == NULL) return NX_NO_MEMORY;
         to->str = strcpy(text, from->str);
         return NX_OK;
     }
     case NX_TAG_INTS: {
-        int64_t *ints = nx__keep(l->program, sizeof *ints * (size_t)from->n);
+        int64_t *ints = nx__keep(p, sizeof *ints * (size_t)from->n);
         if (ints == NULL) return NX_NO_MEMORY;
         if (from->n) memcpy(ints, from->ints, sizeof *ints * (size_t)from->n);
         to->ints = ints;
         return NX_OK;
     }
     case NX_TAG_LIST: {
-        nx_value *list = nx__keep(l->program, sizeof *list * (size_t)from->n);
+        nx_value *list = nx__keep(p, sizeof *list * (size_t)from->n);
         if (list == NULL) return NX_NO_MEMORY;
         to->list = list;
-        for (int i = 0; i < from->n; i++) NX_TRY(lower_value(l, node, &from->list[i], &list[i]));
+        for (int i = 0; i < from->n; i++) NX_TRY(nx__value_keep(p, &from->list[i], &list[i]));
         return NX_OK;
     }
     default: return NX_OK;
     }
 }
 
+/* An argument with operands in the place of nodes; it needs the graph no more. */
+static nx_status lower_value(nx__lower *l, const nx_node *node, const nx_value *from, nx_value *to) {
+    if (from->tag == NX_TAG_NODE) {
+        *to = *from;
+        return lower_reference(l, node, from, to);
+    }
+    if (from->tag == NX_TAG_TENSOR || from->tag == NX_TAG_OPAQUE || from->tag == NX_TAG_GENERATOR)
+        return fail_argument(node, "a tensor, generator or object that is no node cannot be an argument");
+    if (from->tag != NX_TAG_LIST) return nx__value_keep(l->program, from, to);
+    nx_value *list = nx__keep(l->program, sizeof *list * (size_t)from->n);
+    if (list == NULL) return NX_NO_MEMORY;
+    *to = nx_value_list(list, from->n);
+    for (int i = 0; i < from->n; i++) NX_TRY(lower_value(l, node, &from->list[i], &list[i]));
+    return NX_OK;
+}
+
 /* ---- kernels --------------------------------------------------------------------------------- */
-static nx_status find_kernel(const nx__lower *l, const nx_op *op, nx_kernel_fn **out) {
+nx_status nx__kernel_find(const nx_device_api *api, const nx_op *op, nx_kernel_fn **out) {
     const nx_op_def *def = op->def;
-    if (l->api) {
-        *out = l->api->find_kernel(l->api->context, def->name);
+    if (api) {
+        *out = api->find_kernel(api->context, def->name);
         if (*out == NULL) {
             return nx_fail(
                 NX_NOT_IMPLEMENTED,
                 "compile: device '%s' has no kernel for %s, and the graph engine cannot fall back to "
                 "the CPU inside a graph: supply one, or make that call outside of the graph",
-                l->api->name, def->name);
+                api->name, def->name);
         }
         return NX_OK;
     }
@@ -133,8 +147,7 @@ static nx_status find_kernel(const nx__lower *l, const nx_op *op, nx_kernel_fn *
 }
 
 /* ---- direct steps ---------------------------------------------------------------------------- */
-static nx_status add_pointer(nx__lower *l, nx__direct *direct, int k, const nx_value *operand) {
-    nx_program *p = l->program;
+static nx_status add_pointer(nx_program *p, nx__direct *direct, int k, const nx_value *operand) {
     for (int i = p->references.n - 1; i >= 0; i--) { /* the operand was made a moment ago */
         nx__reference *reference = &p->references.at[i];
         if (reference->tensor != operand->tensor) continue;
@@ -148,14 +161,14 @@ static nx_status add_pointer(nx__lower *l, nx__direct *direct, int k, const nx_v
     return NX_OK;
 }
 
-static bool fits_direct(const nx_node *node, const nx_form *form, const nx_value *in) {
+static bool fits_direct(const nx_node *step, const nx_form *form) {
     if (form->kind != NX_FORM_POINT) return false;
-    const nx_array *out = &node->fakes[0]->a;
-    const nx_point *point = node->op->def->point;
+    const nx_array *out = &step->fakes[0]->a;
+    const nx_point *point = step->op->def->point;
     if (form->common != out->dtype || form->computing != out->dtype) return false;
     if (!out->contiguous || out->numel > MAX_DIRECT || out->device.type != 0) return false;
     for (int k = 0; k < point->n_in; k++) {
-        const nx_value *value = &in[point->in_param[k]];
+        const nx_value *value = &step->args[point->in_param[k]];
         if (value->tag != NX_TAG_TENSOR) continue;
         const nx_array *a = value->array;
         if (a->dtype != out->dtype || a->device.type != 0) return false;
@@ -164,28 +177,30 @@ static bool fits_direct(const nx_node *node, const nx_form *form, const nx_value
     return true;
 }
 
-static nx_status make_direct(nx__lower *l, const nx_node *node, nx__step *step) {
-    if (l->api || nx_flag.reference) return NX_OK;
-    nx_form form = nx_node_form(node);
-    if (!fits_direct(node, &form, step->in)) return NX_OK;
-    const nx_point *point = node->op->def->point;
+nx_status nx__direct_make(nx_program *p, nx__step *step) {
+    if (p->device.type != 0 || nx_flag.reference || step->n_out != 1 || step->out[0].tag != NX_TAG_TENSOR) return NX_OK;
+    /* The form is that of a node; the step as one, its operands in the place of fakes. */
+    nx_node as_node = {.op = step->run.op, .args = step->in, .n_args = step->n_in, .fakes = &step->out[0].tensor, .n_results = 1};
+    nx_form form = nx_node_form(&as_node);
+    if (!fits_direct(&as_node, &form)) return NX_OK;
+    const nx_point *point = step->run.op->def->point;
     const nx_array *out = step->out[0].array;
-    nx__direct *direct = nx__keep(l->program, sizeof *direct);
-    nx_const *constants = nx__keep(l->program, sizeof *constants * (size_t)point->n_constants);
-    uint64_t *numbers = nx__keep(l->program, sizeof *numbers * (size_t)point->n_in);
+    nx__direct *direct = nx__keep(p, sizeof *direct);
+    nx_const *constants = nx__keep(p, sizeof *constants * (size_t)point->n_constants);
+    uint64_t *numbers = nx__keep(p, sizeof *numbers * (size_t)point->n_in);
     if (!direct || !constants || !numbers) return NX_NO_MEMORY;
     int64_t item = (int64_t)nx_dtype_bytes(out->dtype);
-    nx__point_constants(node, form.computing, constants);
+    nx__point_constants(&as_node, form.computing, constants);
     direct->loop = form.loop;
     direct->n = out->numel;
     direct->constants = constants;
     direct->steps[0] = item;
-    NX_TRY(add_pointer(l, direct, 0, &step->out[0]));
+    NX_TRY(add_pointer(p, direct, 0, &step->out[0]));
     for (int k = 0; k < point->n_in; k++) {
         const nx_value *value = &step->in[point->in_param[k]];
         if (value->tag == NX_TAG_TENSOR) {
             direct->steps[k + 1] = value->array->numel == out->numel ? item : 0;
-            NX_TRY(add_pointer(l, direct, k + 1, value));
+            NX_TRY(add_pointer(p, direct, k + 1, value));
         } else {
             numbers[k] = nx__number_bits(value, out->dtype);
             direct->ptrs[k + 1] = (char *)&numbers[k];
@@ -218,7 +233,7 @@ static nx_status lower_results(nx__lower *l, const nx_node *node, nx__step *step
     for (int r = 0; r < step->n_out && r < node->n_results; r++) {
         if (node->fakes[r] == NULL) continue;
         NX_TRY(nx__buffer_new(l, node, r));
-        nx_tensor *operand = nx__operand_new(l, &node->fakes[r]->a, l->program->buffers.n - 1, 0);
+        nx_tensor *operand = nx__operand_new(l->program, &node->fakes[r]->a, l->program->buffers.n - 1, 0);
         if (operand == NULL) return NX_NO_MEMORY;
         step->out[r] = nx_value_tensor(operand);
         NX_TRY(check_device(l, node, &l->program->buffers.at[l->program->buffers.n - 1], operand));
@@ -229,7 +244,7 @@ static nx_status lower_results(nx__lower *l, const nx_node *node, nx__step *step
 nx_status nx__call_lower(nx__lower *l, const nx_op *op, const nx_value *in, nx_value *out) {
     nx_program *p = l->program;
     nx__step step = {.n_in = op->def->n_in, .n_out = op->def->n_out};
-    NX_TRY(find_kernel(l, op, &step.kernel));
+    NX_TRY(nx__kernel_find(l->api, op, &step.kernel));
     step.run = (nx_run){.op = op, .device = p->device};
     step.in = nx__keep(p, sizeof *step.in * (size_t)(step.n_in + step.n_out));
     if (step.in == NULL) return NX_NO_MEMORY;
@@ -250,14 +265,14 @@ nx_status nx__node_lower(nx__lower *l, const nx_node *node) {
     nx__step step = {.n_in = def->n_in, .n_out = def->n_out};
     if (!def->kernel && !def->ref && !def->compose)
         return lower_results(l, node, &step); /* nothing to compute: empty */
-    NX_TRY(find_kernel(l, op, &step.kernel));
+    NX_TRY(nx__kernel_find(l->api, op, &step.kernel));
     step.run = (nx_run){.op = op, .device = p->device};
     step.in = nx__keep(p, sizeof *step.in * (size_t)(step.n_in + step.n_out));
     if (step.in == NULL) return NX_NO_MEMORY;
     step.out = step.in + step.n_in;
     for (int i = 0; i < step.n_in; i++) NX_TRY(lower_value(l, node, &node->args[i], &step.in[i]));
     NX_TRY(def->flags & NX_OP_MUTATES ? lower_written(l, node, &step) : lower_results(l, node, &step));
-    NX_TRY(make_direct(l, node, &step));
+    NX_TRY(nx__direct_make(p, &step));
     return nx_vec_push(&p->steps, step);
 }
 
@@ -315,12 +330,12 @@ nx_status nx__sum_lower(nx__lower *l, const nx_node *product, bool *done) {
     bool rounds_once = layout->dtype == NX_F32 || layout->dtype == NX_F64; /* halves would be rounded before the sum too */
     if (!rounds_once || !find_addend(l, product, sum, &addend) || writes_between(l, product, sum)) return NX_OK;
     if (l->api && l->api->find_kernel(l->api->context, op->def->name) == NULL) return NX_OK;
-    in[0] = nx_value_tensor(nx__operand_new(l, layout, addend.buffer, addend.offset));
+    in[0] = nx_value_tensor(nx__operand_new(l->program, layout, addend.buffer, addend.offset));
     if (in[0].tensor == NULL) return NX_NO_MEMORY;
     for (int k = 0; k < 2; k++) NX_TRY(lower_reference(l, product, &product->args[k], &in[1 + k]));
     for (int k = 3; k < 5; k++) in[k] = op->def->params[k].initial;
     NX_TRY(nx__buffer_new(l, sum, 0));
-    out = nx_value_tensor(nx__operand_new(l, layout, l->program->buffers.n - 1, 0));
+    out = nx_value_tensor(nx__operand_new(l->program, layout, l->program->buffers.n - 1, 0));
     if (out.tensor == NULL) return NX_NO_MEMORY;
     *done = true;
     return nx__call_lower(l, op, in, &out);
@@ -367,7 +382,7 @@ nx_status nx__scatter_lower(nx__lower *l, const nx_node *node) {
         NX_TRY(lower_reference(l, node, skips ? &from->args[1] : &node->args[1], &in[1]));
         int64_t offset;
         NX_TRY(lay_part(node, value.fake, &part, &offset));
-        in[0] = out = nx_value_tensor(nx__operand_new(l, &part, value.buffer, value.offset + offset));
+        in[0] = out = nx_value_tensor(nx__operand_new(l->program, &part, value.buffer, value.offset + offset));
         if (in[0].tensor == NULL) return NX_NO_MEMORY;
         in[2] = nx_value_bool(false);
         if (buffer->space == NX__INPUT) p->input_written[buffer->index] = p->writes_inputs = true;

@@ -208,9 +208,22 @@ static inline bool nx__is_view(const nx_node *node) {
 /* Where a node reference lies, views followed; buffer -1 when it has not been lowered. */
 nx__value nx__value_of(const nx__lower *lower, const nx_value *node);
 /* An operand of the step being made: an nx_tensor head whose address comes later. NULL without memory. */
-nx_tensor *nx__operand_new(nx__lower *lower, const nx_array *layout, int buffer, int64_t offset);
+nx_tensor *nx__operand_new(nx_program *program, const nx_array *layout, int buffer, int64_t offset);
 /* A new intermediate for result `result` of `node`, made by the step being made. */
 nx_status nx__buffer_new(nx__lower *lower, const nx_node *node, int result);
+/* Room for as many inputs, constants, results; a buffer; a constant and its buffer; bytes from its first element to its last. */
+nx_status nx__program_room(nx_program *program, int n_inputs, int n_constants, int n_outputs);
+nx_status nx__buffer_add(nx_program *program, nx__space space, int index, size_t bytes, const nx_tensor *fake);
+nx_status nx__constant_add(nx_program *program, nx_tensor *constant, const nx_tensor *fake);
+size_t nx__bytes_of(const nx_array *array);
+/* A copy of an argument without tensors, in the program's memory. */
+nx_status nx__value_keep(nx_program *program, const nx_value *from, nx_value *to);
+nx_status nx__kernel_find(const nx_device_api *api, const nx_op *op, nx_kernel_fn **out); /* api NULL: the CPU's */
+/* Makes a step that is being added direct, if it can be. */
+nx_status nx__direct_make(nx_program *program, nx__step *step);
+/* What follows from steps and buffers that lie where they shall: late results, releases, patches, parts; constants are
+ * copied. */
+nx_status nx__program_finish(nx_program *program);
 /* One step for one operator. */
 nx_status nx__node_lower(nx__lower *lower, const nx_node *node);
 /* One step for a product of matrices and the only call that takes it, a sum. *done false: there is no such sum, nothing was
@@ -232,6 +245,9 @@ uint64_t nx__number_bits(const nx_value *number, nx_dtype dtype);
 nx_status nx__region_lower(nx__lower *lower, nx_node *const *members, int n, bool *fused);
 
 /* ---- the tile machine (tile.c) --------------------------------------------------------------- */
+/* A block in the program's memory; `head` without what says where its parts begin. NULL without memory. */
+nx__tile *nx__tile_new(nx_program *program, const nx__tile *head, const nx__tile_array *arrays, const nx__tile_instr *instrs,
+                       const nx_const *constants, int n_constants, const uint64_t *numbers);
 nx_kernel_fn nx__tile_kernel;  /* in: the nx__tile (as INTS), arrays read; out: arrays written */
 
 /* Equal but for the strides of dimensions of size 1. */

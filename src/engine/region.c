@@ -462,49 +462,27 @@ static bool assign_registers(builder *b) {
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */
-static uint32_t words(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
-
-static void fill_arrays(const builder *b, nx__tile *tile) {
-    nx__tile_array *arrays = (nx__tile_array *)(tile + 1);
+static nx__tile *new_tile(builder *b) {
+    nx__tile_array arrays[NX__MAX_ARRAYS] = {{0}};
+    nx__tile head = {.ndim = b->ndim,
+                     .elements = b->elements,
+                     .outer = b->fold ? b->fold->fakes[0]->a.numel : 1,
+                     .inner = b->space->numel,
+                     .n_arrays = b->n_arrays,
+                     .n_registers = b->n_registers,
+                     .n_numbers = b->n_numbers,
+                     .n_instrs = b->instrs.n,
+                     .cut_rows = b->cut_rows,
+                     .folds = b->fold != NULL};
+    head.inner /= head.outer;
+    memcpy(head.size, b->size, sizeof *b->size * (size_t)b->ndim);
     for (int i = 0; i < b->n_arrays; i++) {
         arrays[i].dtype = b->arrays[i].value.fake->a.dtype;
         arrays[i].pattern = (uint8_t)b->arrays[i].pattern;
         arrays[i].written = b->arrays[i].node != NULL;
-        memcpy(arrays[i].step, b->arrays[i].step, sizeof arrays[i].step);
+        memcpy(arrays[i].step, b->arrays[i].step, sizeof *arrays[i].step * (size_t)b->ndim);
     }
-}
-
-static nx__tile *new_tile(builder *b) {
-    uint32_t instrs = words(sizeof(nx__tile) + sizeof(nx__tile_array) * (size_t)b->n_arrays);
-    uint32_t constants = instrs + words(sizeof(nx__tile_instr) * (size_t)b->instrs.n);
-    uint32_t numbers = constants + words(sizeof(nx_const) * (size_t)b->constants.n);
-    nx__tile *tile = nx__keep(b->l->program, 8 * (size_t)(numbers + (uint32_t)b->n_numbers));
-    if (tile == NULL) return NULL;
-    *tile = (nx__tile){.ndim = b->ndim,
-                       .elements = b->elements,
-                       .outer = 1,
-                       .inner = b->space->numel,
-                       .n_arrays = b->n_arrays,
-                       .n_registers = b->n_registers,
-                       .n_numbers = b->n_numbers,
-                       .n_instrs = b->instrs.n,
-                       .cut_rows = b->cut_rows,
-                       .folds = b->fold != NULL,
-                       .instrs = instrs,
-                       .constants = constants,
-                       .numbers = numbers,
-                       .words = numbers + (uint32_t)b->n_numbers};
-    memcpy(tile->size, b->size, sizeof tile->size);
-    if (b->fold) {
-        tile->outer = b->fold->fakes[0]->a.numel;
-        tile->inner = b->space->numel / tile->outer;
-    }
-    fill_arrays(b, tile);
-    memcpy((uint64_t *)tile + instrs, b->instrs.at, sizeof(nx__tile_instr) * (size_t)b->instrs.n);
-    if (b->constants.n)
-        memcpy((uint64_t *)tile + constants, b->constants.at, sizeof(nx_const) * (size_t)b->constants.n);
-    memcpy((uint64_t *)tile + numbers, b->numbers, sizeof *b->numbers * (size_t)b->n_numbers);
-    return tile;
+    return nx__tile_new(b->l->program, &head, arrays, b->instrs.at, b->constants.at, b->constants.n, b->numbers);
 }
 
 static nx_status make_step(builder *b, nx_kernel_fn *kernel) {
@@ -524,7 +502,7 @@ static nx_status make_step(builder *b, nx_kernel_fn *kernel) {
             NX_TRY(nx__buffer_new(b->l, a->node, 0));
             value = (nx__value){p->buffers.n - 1, 0, a->node->fakes[0]};
         }
-        nx_tensor *operand = nx__operand_new(b->l, &value.fake->a, value.buffer, value.offset);
+        nx_tensor *operand = nx__operand_new(p, &value.fake->a, value.buffer, value.offset);
         if (operand == NULL) return NX_NO_MEMORY;
         step.in[1 + i] = nx_value_tensor(operand); /* the results stand behind the arguments */
     }

@@ -25,6 +25,29 @@ typedef struct worker {
     char *fold;
 } worker;
 
+/* ---- the block ------------------------------------------------------------------------------- */
+static uint32_t words(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
+
+nx__tile *nx__tile_new(nx_program *p, const nx__tile *head, const nx__tile_array *arrays, const nx__tile_instr *instrs,
+                       const nx_const *constants, int n_constants, const uint64_t *numbers) {
+    size_t n_arrays = (size_t)head->n_arrays, n_instrs = (size_t)head->n_instrs, n_numbers = (size_t)head->n_numbers;
+    uint32_t at_instrs = words(sizeof *head + sizeof *arrays * n_arrays);
+    uint32_t at_constants = at_instrs + words(sizeof *instrs * n_instrs);
+    uint32_t at_numbers = at_constants + words(sizeof *constants * (size_t)n_constants);
+    nx__tile *tile = nx__keep(p, 8 * (at_numbers + n_numbers));
+    if (tile == NULL) return NULL;
+    *tile = *head;
+    tile->instrs = at_instrs;
+    tile->constants = at_constants;
+    tile->numbers = at_numbers;
+    tile->words = at_numbers + (uint32_t)n_numbers;
+    if (n_arrays) memcpy(tile + 1, arrays, sizeof *arrays * n_arrays);
+    if (n_instrs) memcpy((uint64_t *)tile + at_instrs, instrs, sizeof *instrs * n_instrs);
+    if (n_constants) memcpy((uint64_t *)tile + at_constants, constants, sizeof *constants * (size_t)n_constants);
+    if (n_numbers) memcpy((uint64_t *)tile + at_numbers, numbers, sizeof *numbers * n_numbers);
+    return tile;
+}
+
 /* ---- addresses ------------------------------------------------------------------------------- */
 /* Offset in bytes of row `row` (all dimensions but the last). */
 static int64_t row_offset(const nx__tile *tile, const nx__tile_array *array, int64_t row) {

@@ -1,6 +1,6 @@
 /* Arguments of nodes: values with node references in them, also inside lists. Walking, replacing
  * references, checking tags against a schema, and inferring results by calling the operator on fakes.
- * Whoever makes a node from outside (C, Python, text) passes nx__args_check; after it tags are trusted.
+ * Whoever makes a node from outside (C, Python, text) passes nx_args_check; after it tags are trusted.
  * Read next: graph.c. */
 #include "ir/private.h"
 
@@ -57,15 +57,16 @@ static bool is_number(const nx_value *v) {
     return v->tag == NX_TAG_INT || v->tag == NX_TAG_FLOAT || v->tag == NX_TAG_BOOL || v->tag == NX_TAG_COMPLEX;
 }
 static bool is_node(const nx_value *v) { return v->tag == NX_TAG_NODE || v->tag == NX_TAG_NONE; }
+static bool is_tensor(const nx_value *v) { return v->tag == NX_TAG_TENSOR || v->tag == NX_TAG_NONE; }
 static bool is_bool(const nx_value *v) { return v->tag == NX_TAG_BOOL; }
 static bool is_size(const nx_value *v) { return v->tag == NX_TAG_NODE && nx_node_int_code(v->node) >= 0; }
 static bool is_int(const nx_value *v) { return v->tag == NX_TAG_INT || is_size(v); }
 
-static bool fits(const nx_param *p, const nx_value *v) {
+static bool fits(const nx_param *p, const nx_value *v, nx_tag tensor) {
     if (v->tag == NX_TAG_NONE) return p->optional;
     switch (p->type) {
-    case NX_TYPE_TENSOR: return v->tag == NX_TAG_NODE || (p->number_too && is_number(v));
-    case NX_TYPE_TENSORS: return all_of(v, is_node);
+    case NX_TYPE_TENSOR: return v->tag == (uint32_t)tensor || (p->number_too && is_number(v));
+    case NX_TYPE_TENSORS: return all_of(v, tensor == NX_TAG_NODE ? is_node : is_tensor);
     case NX_TYPE_INT: return is_int(v);
     case NX_TYPE_INTS: return v->tag == NX_TAG_INTS || all_of(v, is_int);
     case NX_TYPE_FLOAT: return v->tag == NX_TAG_FLOAT;
@@ -87,12 +88,12 @@ static const char *const tag_names[] = {"None",   "Tensor",        "int",       
                                         "str",    "list of ints",  "list",      "dtype",  "device",
                                         "layout", "memory format", "generator", "Tensor", "object", "complex"};
 
-nx_status nx__args_check(const nx_op *op, const nx_value *args, int n) {
+nx_status nx_args_check(const nx_op *op, const nx_value *args, int n, nx_tag tensor) {
     const nx_op_def *def = op->def;
     if (n != def->n_in)
         return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", def->name, n, def->n_in);
     for (int i = 0; i < n; i++) {
-        if (!fits(&def->params[i], &args[i]) || (args[i].tag == NX_TAG_COMPLEX && !def->params[i].complex_too))
+        if (!fits(&def->params[i], &args[i], tensor) || (args[i].tag == NX_TAG_COMPLEX && !def->params[i].complex_too))
             return nx_fail(NX_TYPE, "%s: argument '%s' (position %d) must not be %s: see %s", def->name,
                            def->params[i].name, i + 1,
                            args[i].tag < (uint32_t)NX_COUNT(tag_names) ? tag_names[args[i].tag] : "unknown",

@@ -90,7 +90,7 @@ nx_status nx_graph_call_named(nx_graph *graph, const nx_op *op, const nx_value *
     nx_node *node = NULL;
     if (graph == NULL || op == NULL)
         return nx_fail(NX_VALUE, "graph call: a graph and an operator are needed");
-    NX_TRY(nx__args_check(op, in, op->def->n_in));
+    NX_TRY(nx_args_check(op, in, op->def->n_in, NX_TAG_NODE));
     NX_TRY(nx_graph_append(graph, NX_NODE_CALL_FUNCTION, name, op, NULL, in, op->def->n_in, &node));
     nx_status status = nx__infer(op, node->args, node->n_args, &fakes);
     if (status == NX_OK) {

@@ -74,6 +74,8 @@ typedef nx_status nx_resolve_fn(void *context, nx_node *node, int result, nx_val
 int nx_args_room(const nx_value *args, int n);
 NX_MUST_USE nx_status nx_args_resolve(const nx_value *args, int n, nx_resolve_fn *resolve, void *context, nx_value *to);
 bool nx_value_equal(const nx_value *a, const nx_value *b); /* the same kind and content; nodes and tensors by identity */
+/* The tags that `op` accepts; tensor: what a tensor stands as, a NODE in graphs. */
+nx_status nx_args_check(const nx_op *op, const nx_value *args, int n, nx_tag tensor);
 uint64_t nx_op_written(const nx_op *op);                /* a bit for each parameter that it writes */
 /* Calls fn for every node reference that `node` writes, also inside lists. */
 void nx_node_each_written(const nx_node *node, void (*fn)(void *arg, nx_node *written, int result), void *arg);
@@ -133,6 +135,44 @@ NX_MUST_USE nx_status nx_graph_fit(const nx_graph *graph, const nx_fit *to, nx_v
 NX_MUST_USE nx_status nx_graph_print_python(const nx_graph *graph, bool shapes, bool source_lines, char **out);
 /* NX_OK or NX_RUNTIME with "verify: node: what is wrong". */
 NX_MUST_USE nx_status nx_graph_verify(const nx_graph *graph);
+
+/* Pieces of a text, for the graphs of this folder and the programs of src/engine. Values, layouts (dtype[sizes]{strides,
+ * where not row-major}) and elements are written so that they read back. */
+void nx_text_float(nx_text *text, double f, bool is_single); /* the shortest that reads back, with a point */
+void nx_text_device(nx_text *text, nx_device device);        /* as Python writes it: type and index */
+void nx_write_value(nx_text *text, const nx_value *value);
+void nx_write_layout(nx_text *text, const nx_array *array);
+void nx_write_elements(nx_text *text, const nx_array *array); /* row-major, on the CPU */
+
+/* Any text at all may be read: every length, depth and product is bounded. Errors are NX_VALUE with line and column. */
+typedef struct nx_reader {
+    const char *what;       /* of the text: "graph" */
+    const char *at, *line_start;
+    int line;
+    nx_graph *graph;        /* whose nodes a value may name; NULL: none */
+    int depth;              /* of lists being read */
+} nx_reader;
+enum { NX_MAX_WORD = 256 };
+typedef struct nx_word { char at[NX_MAX_WORD]; } nx_word;
+
+nx_status nx_read_error(const nx_reader *r, const char *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void nx_read_spaces(nx_reader *r);                     /* not newlines */
+void nx_read_line(nx_reader *r);                       /* to its end */
+void nx_read_blank(nx_reader *r);                      /* to what is neither space, newline nor a comment on a line of its own */
+bool nx_read_accept(nx_reader *r, char c);             /* after spaces */
+nx_status nx_read_expect(nx_reader *r, char c);
+bool nx_read_peek(const nx_reader *r);                 /* whether a word stands next */
+nx_status nx_read_word(nx_reader *r, bool dots, nx_word *out); /* dots: "torch.add", "aten::add.Tensor" */
+nx_status nx_read_int(nx_reader *r, int64_t *out);
+nx_status nx_read_string(nx_reader *r, char **out);    /* the caller's */
+nx_status nx_read_ints(nx_reader *r, char close, int64_t *out, int room, int *n); /* behind the opening bracket */
+nx_status nx_read_device(nx_reader *r, nx_device *out);
+nx_status nx_read_value(nx_reader *r, nx_value *out);  /* kept: nx_value_drop() */
+nx_status nx_read_dtype(nx_reader *r, nx_dtype *out);  /* "f32" */
+nx_status nx_read_layout(nx_reader *r, nx_meta *out);  /* on the CPU, from the first element of its memory on */
+nx_status nx_read_type(nx_reader *r, nx_tensor **out); /* a layout, offset, device, "grad": a fake */
+nx_status nx_read_elements(nx_reader *r, nx_array *to);
+nx_status nx_read_constant(nx_reader *r, const nx_array *like, nx_tensor **out);
 
 /* ---- running ----------------------------------------------------------------------------------------------------------- */
 /* Interprets: each node through the dispatcher. Results are new references. */

@@ -3,27 +3,12 @@
  * shapes are not checked here: nx_graph_verify does that. A "#" begins a comment; behind a statement it is
  * taken for the user's line when it reads "FILE:LINE in FUNCTION: CODE". Arguments may be left out where
  * the schema has a default, and named. */
-#include "ir/read.h"
+#include "ir/private.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 
 enum { MAX_NODES = 1 << 20, MAX_RESULTS = 1024 };
-
-/* ---- lines ---- */
-static void skip_line(nx__reader *r) { r->at += strcspn(r->at, "\n"); }
-
-/* To the next thing that is not space, newline or a comment on a line of its own. */
-static void skip_blank(nx__reader *r) {
-    for (;;) {
-        nx__skip_spaces(r);
-        if (*r->at == '#') skip_line(r);
-        if (*r->at != '\n') return;
-        r->at++;
-        r->line++;
-        r->line_start = r->at;
-    }
-}
 
 static char *copy_range(const char *begin, const char *end) {
     char *copy = nx_alloc((size_t)(end - begin) + 1);
@@ -73,17 +58,17 @@ fail:
 }
 
 /* The end of a statement: its source, then the newline. */
-static nx_status end_statement(nx__reader *r, nx_node *node) {
-    nx__skip_spaces(r);
+static nx_status end_statement(nx_reader *r, nx_node *node) {
+    nx_read_spaces(r);
     if (*r->at == '#') {
         const char *begin = r->at + 1;
         if (*begin == ' ') begin++;
-        skip_line(r);
+        nx_read_line(r);
         const char *end = r->at;
         if (begin < end) NX_TRY(read_source(node, begin, end));
     }
     if (*r->at != '\n' && *r->at != '\0' && *r->at != '}')
-        return nx__read_error(r, r->at, "the end of the line is expected here");
+        return nx_read_error(r, r->at, "the end of the line is expected here");
     return NX_OK;
 }
 
@@ -102,152 +87,152 @@ static nx_status push_value(values *args, nx_value value) {
 }
 
 /* "name=" before a value; `at` is -1 when there is none. */
-static nx_status read_keyword(nx__reader *r, const nx_op *op, int *at) {
-    nx__word word;
-    nx__reader mark = *r;
+static nx_status read_keyword(nx_reader *r, const nx_op *op, int *at) {
+    nx_word word;
+    nx_reader mark = *r;
     *at = -1;
-    if (!nx__peek_word(r)) return NX_OK;
-    NX_TRY(nx__read_word(r, false, &word));
-    if (!nx__accept(r, '=')) {
+    if (!nx_read_peek(r)) return NX_OK;
+    NX_TRY(nx_read_word(r, false, &word));
+    if (!nx_read_accept(r, '=')) {
         *r = mark;
         return NX_OK;
     }
     for (int i = 0; op && i < op->def->n_in; i++) {
         if (strcmp(op->def->params[i].name, word.at) == 0) *at = i;
     }
-    nx__skip_spaces(&mark);
-    return *at < 0 ? nx__read_error(r, mark.at, "there is no argument '%s'", word.at) : NX_OK;
+    nx_read_spaces(&mark);
+    return *at < 0 ? nx_read_error(r, mark.at, "there is no argument '%s'", word.at) : NX_OK;
 }
 
 /* All parameters of `op` in schema order; what is not given has its default. */
-static nx_status read_op_args(nx__reader *r, const nx_op *op, values *args) {
+static nx_status read_op_args(nx_reader *r, const nx_op *op, values *args) {
     const nx_op_def *def = op->def;
     bool given[64] = {0};
     int next = 0;
     const char *begin = r->at;
-    if (def->n_in > NX_COUNT(given)) return nx__read_error(r, begin, "%s has too many parameters", def->name);
+    if (def->n_in > NX_COUNT(given)) return nx_read_error(r, begin, "%s has too many parameters", def->name);
     for (int i = 0; i < def->n_in; i++) NX_TRY(push_value(args, NX_VALUE_NONE));
-    NX_TRY(nx__expect(r, '('));
-    if (!nx__accept(r, ')')) {
+    NX_TRY(nx_read_expect(r, '('));
+    if (!nx_read_accept(r, ')')) {
         do {
             int at;
             NX_TRY(read_keyword(r, op, &at));
             bool named = at >= 0;
             if (!named) at = next++;
             if (at >= def->n_in || (!named && def->params[at].keyword_only))
-                return nx__read_error(r, r->at, "%s takes no more positional arguments", def->name);
+                return nx_read_error(r, r->at, "%s takes no more positional arguments", def->name);
             if (given[at])
-                return nx__read_error(r, r->at, "argument '%s' is given twice", def->params[at].name);
+                return nx_read_error(r, r->at, "argument '%s' is given twice", def->params[at].name);
             given[at] = true;
-            NX_TRY(nx__read_value(r, &args->at[at]));
+            NX_TRY(nx_read_value(r, &args->at[at]));
             nx_value *v = &args->at[at];
             if (def->params[at].type == NX_TYPE_FLOAT && v->tag == NX_TAG_INT)
                 *v = nx_value_float((double)v->i);
-        } while (nx__accept(r, ','));
-        NX_TRY(nx__expect(r, ')'));
+        } while (nx_read_accept(r, ','));
+        NX_TRY(nx_read_expect(r, ')'));
     }
     for (int i = 0; i < def->n_in; i++) {
         if (given[i]) continue;
         if (!def->params[i].has_initial)
-            return nx__read_error(r, begin, "%s: argument '%s' is missing", def->name, def->params[i].name);
+            return nx_read_error(r, begin, "%s: argument '%s' is missing", def->name, def->params[i].name);
         NX_TRY(nx_value_keep(&def->params[i].initial, &args->at[i]));
     }
-    if (nx__args_check(op, args->at, args->n) != NX_OK)
-        return nx__read_error(r, begin, "%s", nx_error_message());
+    if (nx_args_check(op, args->at, args->n, NX_TAG_NODE) != NX_OK)
+        return nx_read_error(r, begin, "%s", nx_error_message());
     return NX_OK;
 }
 
-static nx_status read_args(nx__reader *r, values *args) {
+static nx_status read_args(nx_reader *r, values *args) {
     nx_value value;
-    NX_TRY(nx__expect(r, '('));
-    if (nx__accept(r, ')')) return NX_OK;
+    NX_TRY(nx_read_expect(r, '('));
+    if (nx_read_accept(r, ')')) return NX_OK;
     do {
-        NX_TRY(nx__read_value(r, &value));
+        NX_TRY(nx_read_value(r, &value));
         NX_TRY(push_value(args, value));
-    } while (nx__accept(r, ','));
-    return nx__expect(r, ')');
+    } while (nx_read_accept(r, ','));
+    return nx_read_expect(r, ')');
 }
 
 /* ---- statements ---- */
-static nx_status read_types(nx__reader *r, nx_node *node) {
+static nx_status read_types(nx_reader *r, nx_node *node) {
     nx_tensor *fakes[MAX_RESULTS] = {0};
     int n = 0;
     nx_status status = NX_OK;
-    if (!nx__accept(r, ':')) return NX_OK;
-    bool many = nx__accept(r, '(');
+    if (!nx_read_accept(r, ':')) return NX_OK;
+    bool many = nx_read_accept(r, '(');
     const char *begin = r->at;
-    if (!(many && nx__accept(r, ')'))) {
+    if (!(many && nx_read_accept(r, ')'))) {
         do {
-            nx__word word;
-            nx__reader mark = *r;
+            nx_word word;
+            nx_reader mark = *r;
             if (n == MAX_RESULTS)
-                NX_TRY_FAIL(nx__read_error(r, r->at, "a node has at most %d results", MAX_RESULTS));
-            NX_TRY_FAIL(nx__read_word(r, false, &word));
+                NX_TRY_FAIL(nx_read_error(r, r->at, "a node has at most %d results", MAX_RESULTS));
+            NX_TRY_FAIL(nx_read_word(r, false, &word));
             if (!many || strcmp(word.at, "none") != 0) {
                 *r = mark;
-                NX_TRY_FAIL(nx__read_type(r, &fakes[n]));
+                NX_TRY_FAIL(nx_read_type(r, &fakes[n]));
             }
             n++;
-        } while (many && nx__accept(r, ','));
-        if (many) NX_TRY_FAIL(nx__expect(r, ')'));
+        } while (many && nx_read_accept(r, ','));
+        if (many) NX_TRY_FAIL(nx_read_expect(r, ')'));
     }
     if (node->op ? !nx__count_fits(node->op, n) : !many && n != 1)
-        NX_TRY_FAIL(nx__read_error(r, begin, "%%%s has %d results", node->name, node->n_results));
+        NX_TRY_FAIL(nx_read_error(r, begin, "%%%s has %d results", node->name, node->n_results));
     status = nx_node_set_fakes(node, fakes, n);
 fail:
     for (int i = 0; i < n + 1 && i < MAX_RESULTS; i++) nx_tensor_unref(fakes[i]);
     return status;
 }
 
-static nx_status read_attribute(nx__reader *r, nx_node *node) {
-    if (!nx__accept(r, '=')) return NX_OK;
-    if (node->fakes[0] == NULL) return nx__read_error(r, r->at, "a constant needs its type before its value");
-    NX_TRY(nx__read_constant(r, node->fakes[0], &node->constant));
+static nx_status read_attribute(nx_reader *r, nx_node *node) {
+    if (!nx_read_accept(r, '=')) return NX_OK;
+    if (node->fakes[0] == NULL) return nx_read_error(r, r->at, "a constant needs its type before its value");
+    NX_TRY(nx_read_constant(r, &node->fakes[0]->a, &node->constant));
     return nx_node_set_fakes(node, &node->constant, 1);
 }
 
-static nx_status read_op(nx__reader *r, const nx_op **op) {
-    nx__word word;
-    nx__skip_spaces(r);
+static nx_status read_op(nx_reader *r, const nx_op **op) {
+    nx_word word;
+    nx_read_spaces(r);
     const char *begin = r->at;
-    NX_TRY(nx__read_word(r, true, &word));
+    NX_TRY(nx_read_word(r, true, &word));
     *op = nx_op_get(word.at);
-    return *op ? NX_OK : nx__read_error(r, begin, "there is no operator %s", word.at);
+    return *op ? NX_OK : nx_read_error(r, begin, "there is no operator %s", word.at);
 }
 
 /* "[target] [operator](arguments)" */
-static nx_status read_call(nx__reader *r, char **target, const nx_op **op, values *args) {
-    nx__skip_spaces(r);
+static nx_status read_call(nx_reader *r, char **target, const nx_op **op, values *args) {
+    nx_read_spaces(r);
     if (*r->at == '"') {
-        NX_TRY(nx__read_string(r, target));
+        NX_TRY(nx_read_string(r, target));
     } else {
-        nx__word word;
-        nx__reader mark = *r;
-        NX_TRY(nx__read_word(r, true, &word));
+        nx_word word;
+        nx_reader mark = *r;
+        NX_TRY(nx_read_word(r, true, &word));
         if (strstr(word.at, "::")) *r = mark;
         else if ((*target = nx_strdup(word.at)) == NULL) return nx_fail_memory(sizeof word);
     }
-    if (nx__peek_word(r)) NX_TRY(read_op(r, op));
+    if (nx_read_peek(r)) NX_TRY(read_op(r, op));
     return *op ? read_op_args(r, *op, args) : read_args(r, args);
 }
 
-static nx_status add_node(nx__reader *r, nx_node_kind kind, const char *name, const nx_op *op,
+static nx_status add_node(nx_reader *r, nx_node_kind kind, const char *name, const nx_op *op,
                           const char *target, const values *args, const char *begin, nx_node **out) {
     nx_node *node;
     if (r->graph->n_nodes >= MAX_NODES)
-        return nx__read_error(r, begin, "a graph has at most %d nodes", MAX_NODES);
-    if (nx_graph_find(r->graph, name)) return nx__read_error(r, begin, "%%%s is defined twice", name);
+        return nx_read_error(r, begin, "a graph has at most %d nodes", MAX_NODES);
+    if (nx_graph_find(r->graph, name)) return nx_read_error(r, begin, "%%%s is defined twice", name);
     NX_TRY(nx__graph_append_named(r->graph, kind, name, op, target, args->at, args->n, &node));
     *out = node;
     return NX_OK;
 }
 
-static nx_status read_definition(nx__reader *r) {
+static nx_status read_definition(nx_reader *r) {
     static const struct { const char *word; nx_node_kind kind; } kinds[] = {
         {"placeholder", NX_NODE_PLACEHOLDER}, {"get_attr", NX_NODE_GET_ATTR}, {"call", NX_NODE_CALL_FUNCTION},
         {"method", NX_NODE_CALL_METHOD}, {"module", NX_NODE_CALL_MODULE},
     };
-    nx__word name, word;
+    nx_word name, word;
     char *target = NULL;
     const nx_op *op = NULL;
     values args = {0};
@@ -255,18 +240,18 @@ static nx_status read_definition(nx__reader *r) {
     const char *begin = r->at;
     nx_status status;
     int k = 0;
-    NX_TRY(nx__expect(r, '%'));
-    NX_TRY(nx__read_word(r, false, &name));
-    NX_TRY(nx__expect(r, '='));
-    NX_TRY(nx__read_word(r, false, &word));
+    NX_TRY(nx_read_expect(r, '%'));
+    NX_TRY(nx_read_word(r, false, &name));
+    NX_TRY(nx_read_expect(r, '='));
+    NX_TRY(nx_read_word(r, false, &word));
     bool no_grad = strcmp(word.at, "no_grad") == 0;
-    if (no_grad) NX_TRY(nx__read_word(r, false, &word));
+    if (no_grad) NX_TRY(nx_read_word(r, false, &word));
     while (k < NX_COUNT(kinds) && strcmp(kinds[k].word, word.at) != 0) k++;
     if (k == NX_COUNT(kinds))
-        return nx__read_error(r, begin, "'%s' is none of placeholder, get_attr, call, method, module",
+        return nx_read_error(r, begin, "'%s' is none of placeholder, get_attr, call, method, module",
                               word.at);
     bool leaf = kinds[k].kind == NX_NODE_PLACEHOLDER || kinds[k].kind == NX_NODE_GET_ATTR;
-    NX_TRY_FAIL(leaf ? nx__read_string(r, &target) : read_call(r, &target, &op, &args));
+    NX_TRY_FAIL(leaf ? nx_read_string(r, &target) : read_call(r, &target, &op, &args));
     NX_TRY_FAIL(add_node(r, kinds[k].kind, name.at, op, target, &args, begin, &node));
     node->no_grad = no_grad;
     NX_TRY_FAIL(read_types(r, node));
@@ -278,7 +263,7 @@ fail:
     return status;
 }
 
-static nx_status read_return(nx__reader *r) {
+static nx_status read_return(nx_reader *r) {
     values args = {0};
     nx_node *node;
     const char *begin = r->at;
@@ -291,37 +276,37 @@ fail:
     return status;
 }
 
-static nx_status read_graph(nx__reader *r) {
-    nx__word word;
-    skip_blank(r);
+static nx_status read_graph(nx_reader *r) {
+    nx_word word;
+    nx_read_blank(r);
     const char *begin = r->at;
-    NX_TRY(nx__read_word(r, false, &word));
+    NX_TRY(nx_read_word(r, false, &word));
     if (strcmp(word.at, "graph") != 0)
-        return nx__read_error(r, begin, "a text begins with 'graph captured {' or 'graph functional {'");
-    NX_TRY(nx__read_word(r, false, &word));
+        return nx_read_error(r, begin, "a text begins with 'graph captured {' or 'graph functional {'");
+    NX_TRY(nx_read_word(r, false, &word));
     if (strcmp(word.at, "functional") == 0) r->graph->level = NX_GRAPH_FUNCTIONAL;
     else if (strcmp(word.at, "captured") != 0)
-        return nx__read_error(r, begin, "the level '%s' is neither captured nor functional", word.at);
-    NX_TRY(nx__expect(r, '{'));
-    for (skip_blank(r); *r->at != '}'; skip_blank(r)) {
+        return nx_read_error(r, begin, "the level '%s' is neither captured nor functional", word.at);
+    NX_TRY(nx_read_expect(r, '{'));
+    for (nx_read_blank(r); *r->at != '}'; nx_read_blank(r)) {
         if (*r->at == '%') {
             NX_TRY(read_definition(r));
             continue;
         }
         begin = r->at;
-        NX_TRY(nx__read_word(r, false, &word));
+        NX_TRY(nx_read_word(r, false, &word));
         if (strcmp(word.at, "return") != 0)
-            return nx__read_error(r, begin, "'%s' begins no statement", word.at);
+            return nx_read_error(r, begin, "'%s' begins no statement", word.at);
         NX_TRY(read_return(r));
     }
     r->at++;
-    skip_blank(r);
-    return *r->at ? nx__read_error(r, r->at, "nothing may follow the closing brace") : NX_OK;
+    nx_read_blank(r);
+    return *r->at ? nx_read_error(r, r->at, "nothing may follow the closing brace") : NX_OK;
 }
 
 nx_status nx_graph_parse(const char *text, nx_graph **out) {
     if (text == NULL || out == NULL) return nx_fail(NX_VALUE, "graph text: a text is needed");
-    nx__reader r = {.at = text, .line_start = text, .line = 1};
+    nx_reader r = {.what = "graph", .at = text, .line_start = text, .line = 1};
     NX_TRY(nx_graph_new(&r.graph));
     nx_status status = read_graph(&r);
     if (status != NX_OK) {

@@ -19,7 +19,7 @@
 
 enum { MAX_INLINE = 64 };
 
-void nx__text_float(nx_text *text, double f, bool is_single) {
+void nx_text_float(nx_text *text, double f, bool is_single) {
     char digits[48];
     if (isnan(f) || isinf(f)) {
         nx_text_add(text, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
@@ -32,7 +32,7 @@ void nx__text_float(nx_text *text, double f, bool is_single) {
     nx_text_add(text, strpbrk(digits, ".e") ? "%s" : "%s.0", digits);
 }
 
-void nx__text_device(nx_text *text, nx_device device) {
+void nx_text_device(nx_text *text, nx_device device) {
     if (device.type == 0) nx_text_add(text, "cpu");
     else nx_text_add(text, "%s:%d", nx_device_type_name(device.type), device.index);
 }
@@ -60,16 +60,16 @@ static void add_target(nx_text *text, const char *target) {
 
 static void add_complex(nx_text *text, double real, double imaginary, bool is_single) {
     nx_text_add(text, "complex(");
-    nx__text_float(text, real, is_single);
+    nx_text_float(text, real, is_single);
     nx_text_add(text, ", ");
-    nx__text_float(text, imaginary, is_single);
+    nx_text_float(text, imaginary, is_single);
     nx_text_add(text, ")");
 }
 
-static void add_value(nx_text *text, const nx_value *v) {
+void nx_write_value(nx_text *text, const nx_value *v) {
     switch (v->tag) {
     case NX_TAG_INT: nx_text_add(text, "%" PRId64, v->i); break;
-    case NX_TAG_FLOAT: nx__text_float(text, v->f, false); break;
+    case NX_TAG_FLOAT: nx_text_float(text, v->f, false); break;
     case NX_TAG_COMPLEX: add_complex(text, v->parts[0], v->parts[1], false); break;
     case NX_TAG_BOOL: nx_text_add(text, v->i ? "True" : "False"); break;
     case NX_TAG_STR: add_string(text, v->str); break;
@@ -77,7 +77,7 @@ static void add_value(nx_text *text, const nx_value *v) {
     case NX_TAG_DTYPE: nx_text_add(text, "%s", nx_dtype_name((nx_dtype)v->i)); break;
     case NX_TAG_DEVICE:
         nx_text_add(text, "device(");
-        nx__text_device(text, v->device);
+        nx_text_device(text, v->device);
         nx_text_add(text, ")");
         break;
     case NX_TAG_LAYOUT: nx_text_add(text, "strided"); break;
@@ -86,7 +86,7 @@ static void add_value(nx_text *text, const nx_value *v) {
         break;
     case NX_TAG_GENERATOR:
         nx_text_add(text, "generator(");
-        nx__text_device(text, v->generator->device);
+        nx_text_device(text, v->generator->device);
         nx_text_add(text, ")");
         break;
     case NX_TAG_NODE:
@@ -97,7 +97,7 @@ static void add_value(nx_text *text, const nx_value *v) {
         nx_text_add(text, "(");
         for (int i = 0; i < v->n; i++) {
             if (i) nx_text_add(text, ", ");
-            add_value(text, &v->list[i]);
+            nx_write_value(text, &v->list[i]);
         }
         nx_text_add(text, ")");
         break;
@@ -126,13 +126,12 @@ static void add_args(nx_text *text, const nx_node *node) {
         if (comma) nx_text_add(text, ", ");
         comma = true;
         if (named && params) nx_text_add(text, "%s=", params[i].name);
-        add_value(text, &node->args[i]);
+        nx_write_value(text, &node->args[i]);
     }
     nx_text_add(text, ")");
 }
 
-static void add_type(nx_text *text, const nx_tensor *t) {
-    const nx_array *a = &t->a;
+void nx_write_layout(nx_text *text, const nx_array *a) {
     nx_meta plain = {.ndim = a->ndim};
     memcpy(plain.size, a->sizes, sizeof(int64_t) * a->ndim);
     nx_meta_contiguous(&plain);
@@ -143,9 +142,13 @@ static void add_type(nx_text *text, const nx_tensor *t) {
         for (int d = 0; d < a->ndim; d++) nx_text_add(text, d ? ", %" PRId64 : "%" PRId64, a->strides[d]);
         nx_text_add(text, "}");
     }
+}
+
+static void add_type(nx_text *text, const nx_tensor *t) {
+    nx_write_layout(text, &t->a);
     if (t->offset) nx_text_add(text, "+%" PRId64, t->offset);
     nx_text_add(text, " ");
-    nx__text_device(text, a->device);
+    nx_text_device(text, t->a.device);
     if (nx_tensor_requires_grad(t)) nx_text_add(text, " grad");
 }
 
@@ -170,8 +173,8 @@ static void add_element(nx_text *text, const nx_array *a, int64_t i) {
     case NX_I16: nx_text_add(text, "%d", ((const int16_t *)a->data)[i]); break;
     case NX_I32: nx_text_add(text, "%" PRId32, ((const int32_t *)a->data)[i]); break;
     case NX_I64: nx_text_add(text, "%" PRId64, ((const int64_t *)a->data)[i]); break;
-    case NX_F32: nx__text_float(text, ((const float *)a->data)[i], true); break;
-    case NX_F64: nx__text_float(text, ((const double *)a->data)[i], false); break;
+    case NX_F32: nx_text_float(text, ((const float *)a->data)[i], true); break;
+    case NX_F64: nx_text_float(text, ((const double *)a->data)[i], false); break;
     case NX_U16: nx_text_add(text, "%u", ((const uint16_t *)a->data)[i]); break;
     case NX_U32: nx_text_add(text, "%" PRIu32, ((const uint32_t *)a->data)[i]); break;
     case NX_U64: nx_text_add(text, "%" PRId64, ((const int64_t *)a->data)[i]); break; /* the bits */
@@ -182,17 +185,22 @@ static void add_element(nx_text *text, const nx_array *a, int64_t i) {
     }
 }
 
-static void add_constant(nx_text *text, const nx_tensor *t) {
-    const nx_array *a = &t->a;
-    if (a->device.type != 0 || nx_tensor_is_fake(t) || !a->contiguous || a->numel > MAX_INLINE ||
-        (a->numel && !a->data))
-        return;
-    nx_text_add(text, " = [");
+void nx_write_elements(nx_text *text, const nx_array *a) {
+    nx_text_add(text, "[");
     for (int64_t i = 0; i < a->numel; i++) {
         if (i) nx_text_add(text, ", ");
         add_element(text, a, i);
     }
     nx_text_add(text, "]");
+}
+
+static void add_constant(nx_text *text, const nx_tensor *t) {
+    const nx_array *a = &t->a;
+    if (a->device.type != 0 || nx_tensor_is_fake(t) || !a->contiguous || a->numel > MAX_INLINE ||
+        (a->numel && !a->data))
+        return;
+    nx_text_add(text, " = ");
+    nx_write_elements(text, a);
 }
 
 /* On one line, whatever the user's names hold. */

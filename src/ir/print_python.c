@@ -58,7 +58,7 @@ static bool is_sequence(const nx_node *node) {
 static void add_value(nx_text *text, const nx_value *v) {
     switch (v->tag) {
     case NX_TAG_STR: add_string(text, v->str); break;
-    case NX_TAG_FLOAT: nx__text_float(text, v->f, false); break;
+    case NX_TAG_FLOAT: nx_text_float(text, v->f, false); break;
     case NX_TAG_NODE:
         nx_text_add(text, is_sequence(v->node) ? "%s[%d]" : "%s", v->node->name, v->n);
         break;

@@ -29,8 +29,6 @@ nx_status nx__graph_append_named(nx_graph *graph, nx_node_kind kind, const char 
 void nx__node_set_int_code(nx_node *node);
 
 /* ---- arguments (args.c) ------------------------------------------------------------------------------ */
-/* The tags that `op` accepts; tensors stand as nodes. Text for an error without the operator's name. */
-nx_status nx__args_check(const nx_op *op, const nx_value *args, int n);
 /* Results of a call on the arguments' fakes, by the operator's shape rule. */
 typedef struct nx__fakes {
     int n;
@@ -53,7 +51,5 @@ void nx__op_base(const char *op_name, char *out, size_t room);
 nx_status nx__node_set_count(nx_node *node, int n);
 
 /* ---- text ---- */
-void nx__text_float(nx_text *text, double f, bool is_single); /* the shortest that reads back, with a point */
-void nx__text_device(nx_text *text, nx_device device);        /* as Python writes it: type and index */
 
 #endif

@@ -62,7 +62,7 @@ static bool calls_something(const nx_node *n) { return n->op || n->target; }
 static bool has_op(const nx_node *n) { return n->op != NULL; }
 static bool op_results(const nx_node *n) { return n->op == NULL || nx__count_fits(n->op, n->n_results); }
 static bool op_args(const nx_node *n) {
-    return n->op == NULL || nx__args_check(n->op, n->args, n->n_args) == NX_OK;
+    return n->op == NULL || nx_args_check(n->op, n->args, n->n_args, NX_TAG_NODE) == NX_OK;
 }
 static bool returns_nodes(const nx_node *n) {
     for (int i = 0; i < n->n_args; i++) {

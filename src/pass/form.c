@@ -5,7 +5,10 @@
 #include "iter/iter.h"
 #include "pass/private.h"
 
-static const nx_tensor *operand(const nx_value *v) { return v->tag == NX_TAG_NODE ? v->node->fakes[v->n] : NULL; }
+/* In a step of a program operands stand as tensors. */
+static const nx_tensor *operand(const nx_value *v) {
+    return v->tag == NX_TAG_NODE ? v->node->fakes[v->n] : v->tag == NX_TAG_TENSOR ? v->tensor : NULL;
+}
 
 /* The machine holds numbers in 8 bytes and computes in the types that have loops. */
 static bool fits_type(nx_dtype dtype) { return !nx_is_complex(dtype) && !nx_is_stored(dtype); }

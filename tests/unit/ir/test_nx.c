@@ -77,6 +77,23 @@ static void add_regions(nx_text *text, nx_graph *graph) {
     nx_regions_free(&regions);
 }
 
+/* The text of a program reads back to the same text, and what was read gives the same results. */
+static void check_program_reads_back(const nx_graph *graph, const char *text, const tensors *expected) {
+    nx_program *again;
+    char *printed;
+    tensors in = inputs_of(graph, 5), out = {.n = expected->n};
+    if (nx_program_parse(text, &again) != NX_OK) fail_msg("%s\n%s", text, nx_error_message());
+    OK(nx_program_print(again, &printed));
+    assert_string_equal(text, printed);
+    nx_manual_seed(7);
+    OK(nx_program_run(again, in.at, out.at));
+    assert_same_tensors(expected, &out, out.n, "result of what was read");
+    drop_tensors(&in);
+    drop_tensors(&out);
+    nx_free(printed);
+    nx_program_free(again);
+}
+
 /* The program as text, and that it gives what the interpreter gives. */
 static void add_program(nx_text *text, const nx_graph *graph) {
     nx_program *program;
@@ -88,9 +105,10 @@ static void add_program(nx_text *text, const nx_graph *graph) {
     nx_manual_seed(7);
     OK(nx_program_run(program, in.at, out.at));
     assert_same_tensors(&expected, &out, out.n, "result");
+    drop_tensors(&out);
+    check_program_reads_back(graph, printed, &expected);
     drop_tensors(&in);
     drop_tensors(&expected);
-    drop_tensors(&out);
     nx_free(printed);
     nx_program_free(program);
 }
