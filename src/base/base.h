@@ -91,6 +91,12 @@ NX_API void nx_alloc_watch(bool on);               /* tests: free lists stand as
 extern _Atomic bool nx__watched;
 static inline bool nx_alloc_watched(void) { return atomic_load_explicit(&nx__watched, memory_order_relaxed); }
 
+/* ---- arenas: memory that is freed as a whole; zeroed, at multiples of 16 ------------------------------ */
+typedef struct nx_arena { struct nx_arena_block *blocks; } nx_arena;
+void *nx_arena_take(nx_arena *arena, size_t bytes);           /* NULL without memory, which is then this thread's failure */
+char *nx_arena_text(nx_arena *arena, const char *text);       /* a copy; likewise */
+void nx_arena_free(nx_arena *arena);                          /* empty again */
+
 /* ---- growing arrays: NX_VEC(int) v = {0}; ---------------------------------------------------------- */
 #define NX_VEC(type) struct { type *at; int n, room; }
 #define nx_vec_push(vec, value)                                                                                  \

@@ -5,40 +5,6 @@
  * graph no more. Next: node.c (one operator), region.c (fused), plan.c (memory), run.c. */
 #include "engine/program.h"
 
-/* ---- arenas ---------------------------------------------------------------------------------- */
-typedef struct nx__block {
-    struct nx__block *next;
-    size_t used, room;
-} nx__block;
-enum { BLOCK_HEAD = 64, FIRST_BLOCK = 2048 };
-
-void *nx__arena_take(nx__arena *arena, size_t bytes) {
-    bytes = (bytes + 15) & ~(size_t)15;
-    nx__block *block = arena->blocks;
-    if (block == NULL || block->room - block->used < bytes) {
-        size_t room = block && block->room < PTRDIFF_MAX / 4 ? 2 * block->room : FIRST_BLOCK;
-        if (room < bytes) room = bytes;
-        block = nx_alloc(BLOCK_HEAD + room);
-        if (block == NULL) {
-            nx_fail_memory(BLOCK_HEAD + room);
-            return NULL;
-        }
-        *block = (nx__block){arena->blocks, 0, room};
-        arena->blocks = block;
-    }
-    void *at = (char *)block + BLOCK_HEAD + block->used;
-    block->used += bytes;
-    return memset(at, 0, bytes);
-}
-
-void nx__program_memory_free(nx__arena *arena) {
-    for (nx__block *block = arena->blocks, *next; block; block = next) {
-        next = block->next;
-        nx_free(block);
-    }
-    arena->blocks = NULL;
-}
-
 bool nx_program_writes(const nx_program *p, int input) { return p->input_written[input]; }
 
 void nx_program_free(nx_program *p) {
@@ -50,7 +16,7 @@ void nx_program_free(nx_program *p) {
     nx_vec_free(&p->parts);
     nx_vec_free(&p->buffers);
     nx_vec_free(&p->references);
-    nx__program_memory_free(&p->arena);
+    nx_arena_free(&p->arena);
     nx_free(p);
 }
 

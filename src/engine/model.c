@@ -14,7 +14,7 @@ uint64_t nx__model_checksum(const void *data, size_t bytes) {
 }
 
 typedef struct writer {
-    nx__arena arena;
+    nx_arena arena;
     const nx_program *program;
     nx_graph *graph;
     ModelDef model;
@@ -23,7 +23,7 @@ typedef struct writer {
 /* ---- values ---------------------------------------------------------------------------------- */
 static char *device_text(writer *w, nx_device device) {
     enum { ROOM = 64 };
-    char *text = nx__arena_take(&w->arena, ROOM);
+    char *text = nx_arena_take(&w->arena, ROOM);
     if (text == NULL) return NULL;
     if (device.type == 0) snprintf(text, ROOM, "cpu");
     else snprintf(text, ROOM, "%s:%d", nx_device_type_name(device.type), device.index);
@@ -47,9 +47,9 @@ static nx_status write_item(const nx_value *from, ItemDef *to) {
 }
 
 static nx_status write_list(writer *w, const nx_value *from, ValueDef *to) {
-    ItemDef *items = nx__arena_take(&w->arena, sizeof *items * (size_t)from->n);
+    ItemDef *items = nx_arena_take(&w->arena, sizeof *items * (size_t)from->n);
     to->kind = KIND(LIST);
-    to->items = nx__arena_take(&w->arena, sizeof *to->items * (size_t)from->n);
+    to->items = nx_arena_take(&w->arena, sizeof *to->items * (size_t)from->n);
     if (!items || !to->items) return NX_NO_MEMORY;
     to->n_items = (size_t)from->n;
     for (int i = 0; i < from->n; i++) {
@@ -95,8 +95,8 @@ static nx_status write_value(writer *w, const nx_value *from, ValueDef *to) {
 }
 
 static nx_status write_values(writer *w, const nx_value *from, int n, size_t *n_out, ValueDef ***out) {
-    ValueDef *values = nx__arena_take(&w->arena, sizeof *values * (size_t)n);
-    *out = nx__arena_take(&w->arena, sizeof **out * (size_t)n);
+    ValueDef *values = nx_arena_take(&w->arena, sizeof *values * (size_t)n);
+    *out = nx_arena_take(&w->arena, sizeof **out * (size_t)n);
     if (!values || !*out) return NX_NO_MEMORY;
     *n_out = (size_t)n;
     for (int i = 0; i < n; i++) {
@@ -107,8 +107,8 @@ static nx_status write_values(writer *w, const nx_value *from, int n, size_t *n_
 }
 
 static TypeDef *write_type(writer *w, const nx_array *a) {
-    TypeDef *type = nx__arena_take(&w->arena, sizeof *type);
-    int64_t *dims = nx__arena_take(&w->arena, 2 * sizeof *dims * a->ndim);
+    TypeDef *type = nx_arena_take(&w->arena, sizeof *type);
+    int64_t *dims = nx_arena_take(&w->arena, 2 * sizeof *dims * a->ndim);
     if (!type || !dims) return NULL;
     nx__model__type_def__init(type);
     type->dtype = (char *)nx_dtype_name(a->dtype);
@@ -132,7 +132,7 @@ static nx_status write_constant_data(writer *w, nx_tensor *tensor, ConstDef *to)
         to->data.data = tensor->a.data;
         return NX_OK;
     }
-    if ((to->data.data = nx__arena_take(&w->arena, to->data.len)) == NULL) return NX_NO_MEMORY;
+    if ((to->data.data = nx_arena_take(&w->arena, to->data.len)) == NULL) return NX_NO_MEMORY;
     nx_tensor *row = NULL, *host = NULL;
     nx_status status;
     nx_meta flat = {.dtype = meta.dtype,
@@ -164,7 +164,7 @@ static nx_status write_node(writer *w, const nx_node *node, NodeDef *to) {
         to->op = (char *)nx_op_name(node->op);
         return write_values(w, node->args, node->n_args, &to->n_args, &to->args);
     }
-    ConstDef *constant = nx__arena_take(&w->arena, sizeof *constant);
+    ConstDef *constant = nx_arena_take(&w->arena, sizeof *constant);
     if (constant == NULL) return NX_NO_MEMORY;
     nx__model__const_def__init(constant);
     to->kind = NODE_KIND(CONSTANT);
@@ -177,9 +177,9 @@ static nx_status write_node(writer *w, const nx_node *node, NodeDef *to) {
 
 static nx_status write_plan(writer *w) {
     const nx_program *p = w->program;
-    PlanDef *plan = nx__arena_take(&w->arena, sizeof *plan);
-    BufferDef *buffers = nx__arena_take(&w->arena, sizeof *buffers * (size_t)p->buffers.n);
-    BufferDef **list = nx__arena_take(&w->arena, sizeof *list * (size_t)p->buffers.n);
+    PlanDef *plan = nx_arena_take(&w->arena, sizeof *plan);
+    BufferDef *buffers = nx_arena_take(&w->arena, sizeof *buffers * (size_t)p->buffers.n);
+    BufferDef **list = nx_arena_take(&w->arena, sizeof *list * (size_t)p->buffers.n);
     if (!plan || !buffers || !list) return NX_NO_MEMORY;
     nx__model__plan_def__init(plan);
     plan->const_bytes = p->const_bytes;
@@ -207,10 +207,10 @@ static nx_status write_model(writer *w) {
     size_t n = (size_t)w->graph->n_nodes;
     nx__model__model_def__init(model);
     nx_graph_number(w->graph);
-    NodeDef *nodes = nx__arena_take(&w->arena, sizeof *nodes * n);
-    model->nodes = nx__arena_take(&w->arena, sizeof *model->nodes * n);
+    NodeDef *nodes = nx_arena_take(&w->arena, sizeof *nodes * n);
+    model->nodes = nx_arena_take(&w->arena, sizeof *model->nodes * n);
     model->constants =
-        nx__arena_take(&w->arena, sizeof *model->constants * (size_t)(w->program->n_constants + 1));
+        nx_arena_take(&w->arena, sizeof *model->constants * (size_t)(w->program->n_constants + 1));
     model->device = device_text(w, w->program->device);
     if (!nodes || !model->nodes || !model->constants || !model->device) return NX_NO_MEMORY;
     model->producer = (char *)NX__MODEL_PRODUCER;
@@ -295,6 +295,6 @@ nx_status nx_session_save(nx_session *session, uint32_t id, const char *path) {
 fail:
     nx_free(inner);
     nx_free(outer);
-    nx__program_memory_free(&w.arena);
+    nx_arena_free(&w.arena);
     return status;
 }

@@ -13,7 +13,7 @@ enum { MAX_ARGS = 64 };
 
 typedef struct reader {
     const char *path;
-    nx__arena arena;
+    nx_arena arena;
     nx_graph *graph;
     nx_device device;
     nx_node **nodes;   /* by index in the file */
@@ -144,7 +144,7 @@ static nx_status read_item(const reader *r, const ItemDef *item, nx_value *out) 
 }
 
 static nx_status read_list(reader *r, const ValueDef *def, nx_value *out) {
-    nx_value *list = nx__arena_take(&r->arena, sizeof *list * def->n_items);
+    nx_value *list = nx_arena_take(&r->arena, sizeof *list * def->n_items);
     if (list == NULL) return NX_NO_MEMORY;
     if (def->n_items > INT32_MAX) return fail_file(r, "a list is too long");
     for (size_t i = 0; i < def->n_items; i++) NX_TRY(read_item(r, def->items[i], &list[i]));
@@ -213,8 +213,8 @@ static nx_status read_graph(reader *r, const ModelDef *model) {
     nx_node *node;
     NX_TRY(nx_graph_new(&r->graph));
     r->graph->level = NX_GRAPH_FUNCTIONAL;
-    r->nodes = nx__arena_take(&r->arena, sizeof *r->nodes * model->n_nodes);
-    nx_value *results = nx__arena_take(&r->arena, sizeof *results * model->n_results);
+    r->nodes = nx_arena_take(&r->arena, sizeof *r->nodes * model->n_nodes);
+    nx_value *results = nx_arena_take(&r->arena, sizeof *results * model->n_results);
     if (!r->nodes || !results) return NX_NO_MEMORY;
     if (model->n_nodes > INT32_MAX / 2 || model->n_results > INT32_MAX / 2)
         return fail_file(r, "the graph is too long");
@@ -349,7 +349,7 @@ fail:
     if (model) protobuf_c_message_free_unpacked(model, &memory);
     if (file) protobuf_c_message_free_unpacked(file, &memory);
     nx_graph_free(r.graph);
-    nx__program_memory_free(&r.arena);
+    nx_arena_free(&r.arena);
     nx_free(data);
     return status;
 }

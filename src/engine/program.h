@@ -9,12 +9,6 @@
 
 #include <assert.h>
 
-/* Many small blocks that are freed together. */
-typedef struct nx__arena { struct nx__block *blocks; } nx__arena;
-void *nx__arena_take(nx__arena *arena,
-                     size_t bytes); /* zeroed; NULL without memory, which is then this thread's failure */
-void nx__program_memory_free(nx__arena *arena);
-
 /* ---- buffers --------------------------------------------------------------------------------- */
 typedef enum nx__space { NX__INPUT, NX__CONST, NX__FEATURE, NX__RESULT } nx__space;
 typedef struct nx__buffer {
@@ -167,12 +161,12 @@ struct nx_program {
     nx_tensor **made, **given; /* room for a run: fresh results; tensors of the caller for the results */
     nx_stream *stream;         /* of the last run on a device */
     bool launched;
-    nx__arena arena;           /* nx__keep */
+    nx_arena arena;           /* nx__keep */
 };
 
 /* Zeroed memory that lives as long as the program. NULL without memory. */
 static inline void *nx__keep(nx_program *program, size_t bytes) {
-    return nx__arena_take(&program->arena, bytes);
+    return nx_arena_take(&program->arena, bytes);
 }
 static inline int nx__slot(const nx_program *program, const nx__buffer *buffer) {
     return buffer->space == NX__INPUT ? buffer->index : program->n_inputs + buffer->index;

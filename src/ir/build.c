@@ -73,7 +73,7 @@ nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *consta
     nx_node *node;
     NX_TRY(nx_graph_append(graph, NX_NODE_GET_ATTR, name, NULL, NULL, NULL, 0, &node));
     nx_status status = nx_node_set_fakes(node, &constant, 1);
-    if (status == NX_OK && (node->target = nx__arena_text(graph, node->name)) == NULL)
+    if (status == NX_OK && (node->target = nx_arena_text(&graph->arena, node->name)) == NULL)
         status = nx_fail_memory(strlen(node->name) + 1);
     if (status != NX_OK) {
         nx_node_erase(node);

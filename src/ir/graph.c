@@ -38,7 +38,7 @@ static nx_status add_uses(nx_node *user, const nx_value *args, int n) {
             nx_graph *graph = args[i].node->graph;
             nx_use *use = graph->free_uses;
             if (use) graph->free_uses = use->next;
-            else if ((use = nx__arena_new(graph, sizeof *use)) == NULL) return NX_NO_MEMORY;
+            else if ((use = nx_arena_take(&graph->arena, sizeof *use)) == NULL) return NX_NO_MEMORY;
             *use = (nx_use){user, (nx_value *)&args[i], args[i].node->uses};
             args[i].node->uses = use;
         }
@@ -59,7 +59,7 @@ static nx_status check_args(const nx_graph *graph, const nx_value *args, int n, 
 
 /* Kept copies of args. */
 static nx_status keep_args(nx_graph *graph, const nx_value *args, int n, nx_value **out) {
-    nx_value *copy = nx__arena_new(graph, sizeof *copy * (size_t)n);
+    nx_value *copy = nx_arena_take(&graph->arena, sizeof *copy * (size_t)n);
     if (copy == NULL) return NX_NO_MEMORY;
     for (int i = 0; i < n; i++) {
         nx_status status = nx_value_keep(&args[i], &copy[i]);
@@ -91,14 +91,14 @@ static int count_results(nx_node_kind kind, const nx_op *op) {
 
 static nx_status new_node(nx_graph *graph, nx_node_kind kind, const nx_op *op, const char *target,
                           const nx_value *args, int n_args, nx_node **out) {
-    nx_node *node = nx__arena_new(graph, sizeof *node);
+    nx_node *node = nx_arena_take(&graph->arena, sizeof *node);
     if (node == NULL) return NX_NO_MEMORY;
     node->graph = graph;
     node->kind = kind;
     node->op = op;
     node->n_results = count_results(kind, op);
-    if (target && (node->target = nx__arena_text(graph, target)) == NULL) return NX_NO_MEMORY;
-    node->fakes = nx__arena_new(graph, sizeof *node->fakes * (size_t)node->n_results);
+    if (target && (node->target = nx_arena_text(&graph->arena, target)) == NULL) return NX_NO_MEMORY;
+    node->fakes = nx_arena_take(&graph->arena, sizeof *node->fakes * (size_t)node->n_results);
     if (node->fakes == NULL) return NX_NO_MEMORY;
     NX_TRY(keep_args(graph, args, n_args, &node->args));
     node->n_args = n_args;
@@ -199,7 +199,7 @@ void nx_graph_free(nx_graph *graph) {
         release_node(node);
     }
     nx__names_free(graph);
-    nx__arena_free(graph);
+    nx_arena_free(&graph->arena);
     nx_free(graph);
 }
 
@@ -229,7 +229,7 @@ nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args) {
 }
 
 nx_status nx__node_set_count(nx_node *node, int n) {
-    nx_tensor **fakes = nx__arena_new(node->graph, sizeof *fakes * (size_t)n);
+    nx_tensor **fakes = nx_arena_take(&node->graph->arena, sizeof *fakes * (size_t)n);
     if (fakes == NULL) return NX_NO_MEMORY;
     node->fakes = fakes;
     node->n_results = n;
@@ -238,7 +238,7 @@ nx_status nx__node_set_count(nx_node *node, int n) {
 
 nx_status nx_node_set_fakes(nx_node *node, nx_tensor *const *fakes, int n) {
     nx_tensor **kept = n == node->n_results ? node->fakes
-        : nx__arena_new(node->graph, sizeof *kept * (size_t)n);
+        : nx_arena_take(&node->graph->arena, sizeof *kept * (size_t)n);
     if (kept == NULL) return NX_NO_MEMORY;
     for (int k = 0; k < n; k++) {
         nx_tensor *before = kept[k];
@@ -259,7 +259,7 @@ static nx_status set_text(nx_graph *graph, int which, char **at, const char *tex
         return NX_OK;
     }
     if (*recent == NULL || strcmp(*recent, text) != 0) {
-        char *copy = nx__arena_text(graph, text);
+        char *copy = nx_arena_text(&graph->arena, text);
         if (copy == NULL) return NX_NO_MEMORY;
         *recent = copy;
     }

@@ -43,7 +43,7 @@ struct nx_graph {
     int n_inputs;
     nx_node *last_input;     /* of the placeholders at the beginning, which keep their order; NULL: none */
     void *name_table;        /* of name.c */
-    void *arena;             /* of arena.c: nodes and all that they consist of */
+    nx_arena arena;          /* nodes and all that they consist of; lists, strings and tensors in arguments have owners */
     nx_use *free_uses;       /* given back, to be used again */
     char *recent[3];         /* file, function and code set last: most nodes of a line come one after the other */
 };

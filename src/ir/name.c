@@ -80,7 +80,7 @@ static nx_status get_entry(nx_graph *graph, const char *name, entry **out) {
     entry *e = &names->at[slot_of(names, name, hash)];
     if (e->name == NULL) {
         e->hash = hash;
-        if ((e->name = nx__arena_text(graph, name)) == NULL) return NX_NO_MEMORY;
+        if ((e->name = nx_arena_text(&graph->arena, name)) == NULL) return NX_NO_MEMORY;
         e->reserved = is_reserved(name);
         names->n++;
     }

@@ -8,11 +8,6 @@
 
 enum { NX__MAX_LIST_DEPTH = 16 }; /* lists within lists in arguments; bounds every recursion over them */
 
-/* ---- memory of a graph (arena.c) ---- */
-void *nx__arena_new(nx_graph *graph, size_t bytes);            /* zeroed; NULL with the failure set */
-char *nx__arena_text(nx_graph *graph, const char *text);       /* likewise */
-void nx__arena_free(nx_graph *graph);
-
 /* ---- names (name.c): unique in a graph, numbered as FX numbers them --------------------------------- */
 /* node->name becomes a new name made from `hint`, the graph's string. */
 nx_status nx__name_make(nx_graph *graph, const char *hint, nx_node *node);
