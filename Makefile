@@ -3,13 +3,14 @@
 # make test   all tests (installs PyTorch as the oracle)
 # make test-packages  public packages, unmodified (installs them)
 # make demo   a GPT trained on real text, compiled and eagerly; its text from Python and from C; without PyTorch
+# make wheel  a wheel in dist/, tried in an empty environment
 # Further: make bench, make bench-ops, make check-hostile, make clean.
 PY := .venv/bin/python
 SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
 
-.PHONY: all setup setup-demo setup-test setup-packages setup-hostile line test test-packages demo bench bench-ops check-hostile clean
+.PHONY: all setup setup-demo setup-test setup-packages setup-hostile setup-wheel line test test-packages wheel demo bench bench-ops check-hostile clean
 all: .venv/narthex.done
 
 setup:
@@ -22,6 +23,8 @@ setup-packages:
 	@tools/setup.sh packages
 setup-hostile:
 	@tools/setup.sh hostile
+setup-wheel:
+	@tools/setup.sh wheel
 
 .venv/narthex.done: $(SOURCES) | setup
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -Cbuild-dir=build/release .
@@ -40,6 +43,9 @@ build/unit/done: $(SOURCES) $(shell find tests/unit -type f) | setup-test
 	@[ -d build/unit/meson-info ] || meson setup build/unit --buildtype=debugoptimized -Dunit=true >/dev/null
 	ninja -C build/unit >build/unit/log 2>&1 || { tail -40 build/unit/log; exit 1; }
 	@touch $@
+
+wheel: setup-wheel all
+	tools/wheel.sh
 
 demo: setup-demo all
 	$(PY) -m examples.demo

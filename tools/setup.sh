@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv with what the build needs; with "demo", what the examples need as well; with "test", what the tests need,
 # examples included. Installs missing system packages with apt when it may, and otherwise prints the one line to run.
-# "packages": the tests' and public packages that run unmodified; "hostile": the tests' and a cross compiler for 64-bit ARM.
-# Usage: tools/setup.sh [demo|test|packages|hostile]
+# "wheel": what makes a wheel. "packages": the tests' and public packages that run unmodified; "hostile": the tests' and a cross compiler for 64-bit ARM.
+# Usage: tools/setup.sh [demo|test|packages|hostile|wheel]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,6 +44,7 @@ install() { # a file of requirements, once for each content
     cp "$1" "$stamp"
 }
 install requirements/build.txt
-[ -z "${1:-}" ] || install requirements/demo.txt
+[[ "${1:-}" != @(demo|test|packages|hostile) ]] || install requirements/demo.txt
+[[ "${1:-}" != @(test|packages|hostile|wheel) ]] || install requirements/wheel.txt
 [[ "${1:-}" != @(test|packages|hostile) ]] || install requirements/test.txt
 [ "${1:-}" != packages ] || install requirements/packages.txt
