@@ -103,11 +103,64 @@ static PyObject *aot_compile(PyObject *o, PyObject *args, PyObject *keywords) {
     return compiled_take(compiled);
 }
 
+/* compile_with(forward, backward, saved): run by Python, each as (callable, places of inputs, places of results). */
+static PyObject *aot_compile_with(PyObject *o, PyObject *args) {
+    aot_object *self = (aot_object *)o;
+    PyObject *forward, *backward, *saved;
+    nx_runners runners;
+    nx_compiled *compiled;
+    if (!PyArg_ParseTuple(args, "OOO!:compile_with", &forward, &backward, &PyTuple_Type, &saved)) return NULL;
+    nx_compiled_unref(self->compiled);
+    self->compiled = NULL;
+    NXPY_TRY(fill_aot(self));
+    int *saved_input = PyMem_Calloc((size_t)PyTuple_GET_SIZE(saved) + 1, sizeof *saved_input);
+    if (saved_input == NULL) return PyErr_NoMemory();
+    if (nxpy_runners_from(self->aot, forward, backward, saved, saved_input, &runners) < 0) {
+        PyMem_Free(saved_input);
+        return NULL;
+    }
+    nx_aot *taken = self->aot;
+    self->aot = NULL;
+    nx_status status = nx_compiled_new_run(taken, &runners, &compiled);
+    PyMem_Free(saved_input);
+    NXPY_TRY(status);
+    nx_compiled_ref(compiled);
+    self->compiled = compiled;
+    return compiled_take(compiled);
+}
+
+/* What a caller in Python must know of the graphs: PyTorch orders their results in another way. */
+static PyObject *aot_about(PyObject *o, void *unused) {
+    aot_object *self = (aot_object *)o;
+    NXPY_TRY(fill_aot(self));
+    const nx_aot *aot = self->compiled ? nx_compiled_aot(self->compiled) : self->aot;
+    PyObject *mutated = PyTuple_New(aot->n_mutated), *grads = PyTuple_New(aot->n_inputs);
+    PyObject *wanted = PyTuple_New(aot->n_outputs + aot->n_mutated);
+    for (int i = 0; mutated && grads && wanted && i < aot->n_mutated; i++)
+        PyTuple_SET_ITEM(mutated, i, PyLong_FromLong(aot->mutated[i]));
+    for (int i = 0; mutated && grads && wanted && i < aot->n_inputs; i++)
+        PyTuple_SET_ITEM(grads, i, PyLong_FromLong(aot->grad_of[i]));
+    for (int i = 0; mutated && grads && wanted && i < aot->n_outputs + aot->n_mutated; i++)
+        PyTuple_SET_ITEM(wanted, i, PyBool_FromLong(aot->output_requires_grad[i]));
+    if (mutated == NULL || grads == NULL || wanted == NULL || PyErr_Occurred()) {
+        Py_XDECREF(mutated);
+        Py_XDECREF(grads);
+        Py_XDECREF(wanted);
+        return NULL;
+    }
+    return Py_BuildValue("(iNNNi)", aot->n_outputs, mutated, grads, wanted, aot->n_saved);
+}
+
 static PyMethodDef aot_methods[] = {
+    {"compile_with", aot_compile_with, METH_VARARGS,
+     "compile_with(forward, backward, saved): a CompiledGraph that Python runs, each graph as (callable, places of its inputs "
+     "among the graph's, places of the graph's results among its); saved: for each value, the input that it is, or -1."},
     {"compile", (PyCFunction)(void (*)(void))aot_compile, METH_VARARGS | METH_KEYWORDS,
      "compile(mode, device=None): a CompiledGraph. mode: eager, reduce-overhead or max-autotune."},
     {NULL}};
 static PyGetSetDef aot_getset[] = {
+    {"about", aot_about, NULL, "(n_outputs, written inputs, place of each input's gradient or -1, which of outputs and written "
+     "inputs have a tangent, n_saved).", NULL},
     {"joint", aot_graph, NULL, "Forward and backward in one Graph, or None.", (void *)JOINT},
     {"forward", aot_graph, NULL, "The forward Graph.", (void *)FORWARD},
     {"backward", aot_graph, NULL, "The backward Graph, or None.", (void *)BACKWARD},

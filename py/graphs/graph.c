@@ -305,6 +305,22 @@ static PyObject *graph_aot(PyObject *self, PyObject *args, PyObject *keywords) {
     return nxpy_aot_new((nxpy_graph *)self, grad_mode);
 }
 
+/* split(n_inputs, n_forward): a joint graph's forward and backward, and how many values the first saves for the second. */
+static PyObject *graph_split(PyObject *self, PyObject *args) {
+    int n_inputs, n_forward, n_saved;
+    nx_graph *forward, *backward;
+    if (!PyArg_ParseTuple(args, "ii:split", &n_inputs, &n_forward)) return NULL;
+    NXPY_TRY(nx_pass_split(get_graph(self), n_inputs, n_forward, &forward, &backward, &n_saved));
+    nx_status status = nx_pass_run(forward, NULL);
+    if (status == NX_OK) status = nx_pass_run(backward, NULL);
+    if (status != NX_OK) {
+        nx_graph_free(forward);
+        nx_graph_free(backward);
+        return nxpy_raise(status);
+    }
+    return Py_BuildValue("(NNi)", nxpy_graph_take(forward), nxpy_graph_take(backward), n_saved);
+}
+
 /* with_constants(values): a copy in which input k is the tensor values[k]; where that is an int, it is input number values[k]
  * of the copy. */
 static PyObject *graph_with_constants(PyObject *self, PyObject *values) {
@@ -369,6 +385,8 @@ static PyMethodDef graph_methods[] = {
     {"verify", graph_verify, METH_NOARGS, "Raises RuntimeError if the graph is not well formed."},
     {"aot", (PyCFunction)(void (*)(void))graph_aot, METH_VARARGS | METH_KEYWORDS,
      "aot(grad_mode): functional forward and, with gradients, backward graph."},
+    {"split", graph_split, METH_VARARGS,
+     "split(n_inputs, n_forward): forward and backward of a joint graph, cut where the fewest bytes are saved, and n_saved."},
     {"with_constants", graph_with_constants, METH_O,
      "with_constants(values): a copy in which input k is the tensor values[k], or its input number values[k]."},
     {"save_model", graph_save_model, METH_VARARGS,
@@ -387,7 +405,14 @@ PyTypeObject nxpy_graph_type = {
     .tp_dictoffset = offsetof(nxpy_graph, attributes), .tp_weaklistoffset = offsetof(nxpy_graph, weak),
     .tp_doc = "A graph of operators. Calling it runs it operator by operator and returns a tuple."};
 
+static PyMethodDef functions[] = {
+    {"record", nxpy_record, METH_VARARGS,
+     "record(function, tensors, names): the Graph of the operators that function(*stand-ins for the tensors) calls. It returns a "
+     "sequence of tensors and None."},
+    {NULL}};
+
 int nxpy_add_graph(PyObject *module) {
+    if (PyModule_AddFunctions(module, functions) < 0) return -1;
     if (PyType_Ready(&node_type) < 0 || PyType_Ready(&nxpy_graph_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "Graph", (PyObject *)&nxpy_graph_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "GraphNode", (PyObject *)&node_type) < 0) return -1;

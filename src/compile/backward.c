@@ -89,7 +89,7 @@ static nx_status check_unchanged(const call_record *record) {
 
 static nx_status gather_tangents(const call_record *record, nx_tensor *const *g, nx_tensor **inputs) {
     const nx_aot *aot = record->compiled->aot;
-    const nx_node *placeholder = nx__graph_input_at(aot->backward, record->n);
+    const nx_node *placeholder = nx__graph_input_at(aot->backward, aot->n_saved);
     for (int i = 0, at = record->n; i < aot->n_outputs + aot->n_mutated; i++) {
         if (!aot->output_requires_grad[i]) continue;
         if (placeholder == NULL || placeholder->kind != NX_NODE_PLACEHOLDER ||
@@ -151,7 +151,13 @@ static nx_status run_backward(nx_grad_node *node, const nx__plan *plan, nx_tenso
     return status;
 }
 
-static void give_gradients(const nx_aot *aot, nx_tensor *const *results, nx_tensor **grads) {
+static void give_gradients(const nx_aot *aot, const nx__plan *plan, nx_tensor **results, nx_tensor **grads) {
+    for (int i = 0; plan->runner.run && i < aot->n_inputs; i++) {
+        bool wanted = aot->grad_of[i] >= 0;
+        grads[i] = wanted ? results[i] : NULL;
+        if (!wanted) nx_tensor_unref(results[i]);
+    }
+    if (plan->runner.run) return;
     for (int i = 0; i < aot->n_inputs; i++) {
         nx_tensor *grad = aot->grad_of[i] >= 0 ? results[aot->grad_of[i]] : NULL;
         grads[i] = grad ? nx_tensor_ref(grad) : NULL;
@@ -170,7 +176,7 @@ static nx_status apply_plan(nx_grad_node *node, nx_compiled *compiled, nx_tensor
     uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST)); /* the graph has its own casts */
     nx_status status = run_backward(node, plan, g, room, room + plan->n_inputs);
     nx_keys_restore(excluded);
-    if (status == NX_OK) give_gradients(compiled->aot, room + plan->n_inputs, grads);
+    if (status == NX_OK) give_gradients(compiled->aot, plan, room + plan->n_inputs, grads);
     if (room != few) nx_free(room);
     return status;
 }
@@ -218,7 +224,7 @@ static const nx_grad_class compiled_class = {"CompiledFunctionBackward", apply, 
 nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results,
                             nx_grad_node **out) {
     const nx_aot *aot = compiled->aot;
-    size_t bytes = sizeof(call_record) + sizeof(saved) * (size_t)aot->n_saved;
+    size_t bytes = sizeof(call_record) + sizeof(saved) * (size_t)compiled->n_saved;
     nx_grad_node *node = NULL;
     nx_status status;
     call_record *record = nx_alloc(bytes);
@@ -232,7 +238,7 @@ nx_status nx__backward_node(nx_compiled *compiled, nx_tensor *const *inputs, nx_
     nx_compiled_ref(compiled);
     nx_numbers written;
     NX_TRY_FAIL(find_written(compiled, inputs, &written));
-    for (; record->n < aot->n_saved; record->n++) {
+    for (; record->n < compiled->n_saved; record->n++) {
         nx_tensor *value;
         NX_TRY_FAIL(save_value(compiled, record->n, inputs, &written, results, &value));
         saved *kept = &record->values[record->n];

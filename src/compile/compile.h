@@ -8,6 +8,22 @@ typedef enum nx_mode { NX_MODE_EAGER, NX_MODE_REDUCE_OVERHEAD, NX_MODE_MAX_AUTOT
 typedef struct nx_compiled nx_compiled;
 /* Takes `aot`. device: where the graph computes. The backward is compiled at the first backward call. */
 NX_MUST_USE nx_status nx_compiled_new(nx_aot *aot, nx_mode mode, nx_device device, nx_compiled **out);
+/* A graph that somebody else runs: inputs are lent, out gets a new reference, or NULL for nothing, for each result; none of
+ * these is an input, none stands twice. */
+typedef struct nx_runner {
+    nx_status (*run)(void *context, nx_tensor *const *inputs, nx_tensor **out);
+    void (*free)(void *context);
+    void *context;
+} nx_runner;
+/* forward: outputs, new values of written inputs, n_saved values of its own choice. backward: these and the tangents -> one
+ * gradient, or nothing, for each input. saved_input: n_saved, the input that a saved value is, -1. */
+typedef struct nx_runners {
+    nx_runner forward, backward;
+    int n_saved;
+    const int *saved_input;
+} nx_runners;
+/* The same, run by others in place of aot's graphs. Takes aot and the contexts, also on failure. */
+NX_MUST_USE nx_status nx_compiled_new_run(nx_aot *aot, const nx_runners *runners, nx_compiled **out);
 void nx_compiled_ref(nx_compiled *compiled);
 void nx_compiled_unref(nx_compiled *compiled);
 const nx_aot *nx_compiled_aot(const nx_compiled *compiled);   /* lent */

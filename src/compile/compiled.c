@@ -47,7 +47,7 @@ static nx_status find_same(nx_compiled *compiled) {
     compiled->is_another = nx_alloc_zeroed((size_t)plan->n_results + 1);
     bool *seen = nx_alloc_zeroed((size_t)plan->n_computed + 1);
     nx_status status = compiled->is_another && seen ? NX_OK : nx_fail_memory((size_t)plan->n_results + 1);
-    for (int i = 0; i < plan->n_results && status == NX_OK; i++) {
+    for (int i = 0; i < plan->n_results && plan->results && status == NX_OK; i++) {
         nx__result from = plan->results[i];
         compiled->is_another[i] = from.origin == NX__FROM_INPUT;
         if (from.origin != NX__FROM_COMPUTED) continue;
@@ -76,7 +76,27 @@ static nx_status make_forward(nx_compiled *compiled, const bool *left_out) {
     return status;
 }
 
-static nx_status prepare(nx_compiled *compiled) {
+/* The runners' plans; what the caller makes itself is not asked of the forward. */
+static nx_status take_runners(nx_compiled *compiled, nx_runners *runners) {
+    const nx_aot *aot = compiled->aot;
+    int n_before = aot->n_outputs + aot->n_mutated;
+    compiled->n_saved = runners->n_saved;
+    int *saved_input = nx_alloc(sizeof *saved_input * (size_t)(runners->n_saved + 1));
+    if (saved_input == NULL) return nx_fail_memory(sizeof *saved_input * (size_t)runners->n_saved);
+    if (runners->n_saved) memcpy(saved_input, runners->saved_input, sizeof *saved_input * (size_t)runners->n_saved);
+    nx_free(compiled->saved_input);
+    compiled->saved_input = saved_input;
+    NX_TRY(nx__plan_new_run(&runners->forward, aot->n_inputs, n_before + runners->n_saved, &compiled->forward));
+    runners->forward.run = NULL;
+    if (runners->backward.run == NULL) return NX_OK;
+    nx__plan *backward;
+    NX_TRY(nx__plan_new_run(&runners->backward, runners->n_saved + aot->n_tangents, aot->n_inputs, &backward));
+    runners->backward.run = NULL;
+    compiled->backward = backward;
+    return NX_OK;
+}
+
+static nx_status prepare(nx_compiled *compiled, nx_runners *runners) {
     const nx_aot *aot = compiled->aot;
     size_t n_outputs = (size_t)aot->n_outputs + 1, n_saved = (size_t)aot->n_saved + 1,
         n_inputs = (size_t)aot->n_inputs + 1;
@@ -90,10 +110,11 @@ static nx_status prepare(nx_compiled *compiled) {
     } else {
         nx_fail_memory(n_outputs + n_saved + n_inputs);
     }
-    if (status == NX_OK) status = make_forward(compiled, left_out);
+    compiled->n_saved = aot->n_saved;
+    if (status == NX_OK) status = runners ? take_runners(compiled, runners) : make_forward(compiled, left_out);
     if (status == NX_OK) status = find_same(compiled);
     if (status == NX_OK) {
-        compiled->is_plain = aot->n_mutated == 0 && aot->n_saved == 0;
+        compiled->is_plain = aot->n_mutated == 0 && compiled->n_saved == 0;
         for (int i = 0; i < aot->n_outputs; i++) {
             compiled->is_plain = compiled->is_plain && !left_out[i] && !compiled->is_another[i];
         }
@@ -102,7 +123,7 @@ static nx_status prepare(nx_compiled *compiled) {
     return status;
 }
 
-nx_status nx_compiled_new(nx_aot *aot, nx_mode mode, nx_device device, nx_compiled **out) {
+static nx_status make(nx_aot *aot, nx_mode mode, nx_device device, nx_runners *runners, nx_compiled **out) {
     nx_compiled *compiled = nx_alloc_zeroed(sizeof *compiled);
     if (compiled == NULL) {
         nx_aot_free(aot);
@@ -112,13 +133,25 @@ nx_status nx_compiled_new(nx_aot *aot, nx_mode mode, nx_device device, nx_compil
     compiled->aot = aot;
     compiled->mode = mode;
     compiled->device = device;
-    nx_status status = prepare(compiled);
+    nx_status status = prepare(compiled, runners);
     if (status != NX_OK) {
         nx_compiled_unref(compiled);
         return status;
     }
     *out = compiled;
     return NX_OK;
+}
+
+nx_status nx_compiled_new(nx_aot *aot, nx_mode mode, nx_device device, nx_compiled **out) {
+    return make(aot, mode, device, NULL, out);
+}
+
+nx_status nx_compiled_new_run(nx_aot *aot, const nx_runners *runners, nx_compiled **out) {
+    nx_runners left = *runners; /* what no plan has taken */
+    nx_status status = make(aot, NX_MODE_EAGER, NX_CPU, &left, out);
+    if (left.forward.run) left.forward.free(left.forward.context);
+    if (left.backward.run) left.backward.free(left.backward.context);
+    return status;
 }
 
 void nx_compiled_ref(nx_compiled *compiled) { nx_count_up(&compiled->refs); }
@@ -141,6 +174,10 @@ int nx_compiled_n_launches(const nx_compiled *compiled) { return nx__plan_n_laun
 
 static nx_status add_plan(nx_text *text, const nx__plan *plan) {
     char *own;
+    if (plan->runner.run) {
+        nx_text_add(text, "run by a function of its own\n");
+        return NX_OK;
+    }
     const nx_program *program = plan->replay ? nx_replay_program(plan->replay) : plan->program;
     NX_TRY(program ? nx_program_print(program, &own) : nx_graph_print(plan->graph, &own));
     nx_text_add(text, "%s", own);
@@ -175,7 +212,7 @@ static void add_kept(nx_text *text, const nx_compiled *compiled) {
 nx_status nx_compiled_print(const nx_compiled *compiled, char **out) {
     nx_text text = {0};
     nx_status status = add_plan(&text, compiled->forward);
-    if (status == NX_OK && compiled->aot->backward) add_kept(&text, compiled);
+    if (status == NX_OK && compiled->aot->backward && compiled->forward->runner.run == NULL) add_kept(&text, compiled);
     if (status == NX_OK && compiled->backward) {
         nx_text_add(&text, "backward: ");
         status = add_plan(&text, compiled->backward);

@@ -186,8 +186,20 @@ nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, const int *c
     return status;
 }
 
+nx_status nx__plan_new_run(const nx_runner *runner, int n_inputs, int n_results, nx__plan **out) {
+    nx__plan *plan = nx_alloc_zeroed(sizeof *plan);
+    if (plan == NULL) return nx_fail_memory(sizeof *plan);
+    plan->n_inputs = n_inputs;
+    plan->n_results = plan->n_computed = n_results;
+    plan->is_direct = true;
+    plan->runner = *runner;
+    *out = plan;
+    return NX_OK;
+}
+
 void nx__plan_free(nx__plan *plan) {
     if (plan == NULL) return;
+    if (plan->runner.run) plan->runner.free(plan->runner.context);
     nx__twins_free(plan->twins);
     if (plan->replay) nx_replay_free(plan->replay);
     nx__check_free(plan->check);
@@ -220,6 +232,7 @@ static nx_status run_graph(const nx__plan *plan, nx_tensor *const *inputs, nx_te
     for (int i = 0; i < plan->n_computed; i++) out[i] = NULL;
     if (plan->is_empty) return NX_OK;
     if (plan->program) return run_program(plan, inputs, taken, out);
+    if (plan->runner.run) return plan->runner.run(plan->runner.context, inputs, out);
     if (plan->replay) return run_replay(plan, inputs, out);
     return nx_graph_run(plan->graph, inputs, plan->n_inputs, out, plan->n_computed);
 }
@@ -283,7 +296,7 @@ int nx__plan_n_launches(const nx__plan *plan) {
         nx_program_get_summary(plan->program, &summary);
         return summary.n_launches;
     }
-    for (const nx_node *node = plan->graph->first; node; node = node->next) {
+    for (const nx_node *node = plan->graph ? plan->graph->first : NULL; node; node = node->next) {
         n += node->op != NULL && node->op->def->kind != NX_KIND_VIEW;
     }
     return n;

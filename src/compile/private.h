@@ -31,12 +31,14 @@ typedef struct nx__plan {
     const nx_node *apart;    /* computes on another device than the graph: the interpreter runs it all; NULL */
     bool lacks_kernel;       /* apart: the graph's device has none for it */
     nx__check *check;        /* NARTHEX_VERIFY; NULL: runs are not compared */
+    nx_runner runner;        /* run: not NULL when somebody else runs it; then there is no graph */
 } nx__plan;
 /* left_out: n_results flags, or NULL. copied_into: by result, the input that the caller copies it into, -1; such an
  * input may be written at once and be the result itself; NULL: none. A plan that is to be compared makes another one of
  * its graph, which is not. */
 NX_MUST_USE nx_status nx__plan_new(const nx_graph *graph, const bool *left_out, const int *copied_into, nx_mode mode,
                                    nx_device device, nx__plan **out);
+NX_MUST_USE nx_status nx__plan_new_run(const nx_runner *runner, int n_inputs, int n_results, nx__plan **out); /* takes it if NX_OK */
 void nx__plan_free(nx__plan *plan); /* NULL is allowed */
 /* out: n_results new references; NULL for nothing and for what is left out. */
 NX_MUST_USE nx_status nx__plan_run(const nx__plan *plan, nx_tensor *const *inputs, nx_tensor **out);
@@ -96,6 +98,7 @@ struct nx_compiled {
     nx__plan *forward;
     nx__plan *_Atomic backward;   /* made at the first backward call */
     nx__views aliases;
+    int n_saved;                  /* aot's, or a runner's */
     int *saved_input;             /* n_saved: the input that a saved value is, -1 */
     bool *is_mutated;             /* n_inputs */
     bool *is_another;             /* forward's results: the same value as an output before it or as an input */

@@ -31,6 +31,15 @@ void nx_aot_free(nx_aot *aot);
 NX_MUST_USE nx_status nx_pass_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward,
                                     nx_graph **backward, int *n_saved);
 
+/* What is called from begin to end, recorded as a flat graph of operators, with writes as they are: record.c. Inputs stand for
+ * fakes like `like`; calls are to be made with these, and nothing of the caller's modes is on meanwhile. */
+typedef struct nx_recording nx_recording;
+NX_MUST_USE nx_status nx_recording_begin(nx_tensor *const *like, const char *const *names, int n, nx_recording **out);
+nx_tensor *nx_recording_input(const nx_recording *recording, int i); /* lent */
+/* results: NULL among them is nothing. Frees the recording, also on failure. */
+NX_MUST_USE nx_status nx_recording_end(nx_recording *recording, nx_tensor *const *results, int n, nx_graph **out);
+void nx_recording_free(nx_recording *recording); /* NULL is allowed; ends it */
+
 /* The passes, each usable alone; `graph` is changed in place and stays as it was on failure. */
 NX_MUST_USE nx_status nx_pass_functionalise(nx_graph *graph); /* writes become new values; copy_ into inputs at the end */
 NX_MUST_USE nx_status nx_pass_dce(nx_graph *graph);           /* removes nodes that nothing needs; random ones stay */

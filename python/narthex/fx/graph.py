@@ -76,6 +76,12 @@ def _object_of(text: str):
     return text if found is None else found
 
 
+def _tensor_class() -> type:
+    import narthex
+
+    return narthex.Tensor
+
+
 class PythonCode(NamedTuple):
     """Source of `def forward(self, ...)` and the objects that it names."""
 
@@ -196,6 +202,8 @@ class Graph:
                 {key: taken(item) for key, item in node.kwargs.items()},
             )
             new._c = node
+            if node.op == "placeholder" and isinstance(node.value, _C.TensorBase):
+                new.type = _tensor_class()
             made[node.name] = new
             self._root.prepend(new)
             self._len += 1

@@ -108,6 +108,11 @@ class GraphModule(Module):
         """The captured graph that forward runs; None of a module that was built or recompiled in Python."""
         return self._captured if self._code is None else None
 
+    @property
+    def was_edited(self) -> bool:
+        """Whether the graph is another one than was captured, recompiled or not."""
+        return self.captured_graph is None or (self._graph is not None and self._graph._edits != 0)
+
     def forward(self, *args):
         """Runs the captured graph operator by operator."""
         return self._captured(*args)

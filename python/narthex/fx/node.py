@@ -84,7 +84,7 @@ class Node:
             raise ValueError(
                 f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target)} but a str is expected"
             )
-        self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, return_type
+        self.graph, self.name, self._op, self._target, self.type = graph, name, op, target, return_type
         self.users: dict = {}
         self._input_nodes: dict = {}
         self._meta, self._c = None, None
@@ -92,6 +92,17 @@ class Node:
         self._erased = False
         self._args, self._kwargs = (), {}
         self._take(args, kwargs)
+
+    def _set_op(self, op: str) -> None:
+        self._op = op
+        self.graph._edited()
+
+    def _set_target(self, target) -> None:
+        self._target = target
+        self.graph._edited()
+
+    op = property(lambda self: self._op, _set_op)
+    target = property(lambda self: self._target, _set_target)
 
     # ---- neighbours
     next = property(lambda self: self._next, doc="The node that follows.")

@@ -1,6 +1,6 @@
 """The backends of torch.compile by name, and the registry for more."""
 
-from .. import _C
+from ... import _C
 
 WITH_MODE = ("narthex", "inductor")  # these read torch.compile's mode
 ENGINE_MODES = {
@@ -28,10 +28,10 @@ def narthex(gm, example_inputs, *, mode="default", options=None):
         raise RuntimeError(
             f"Unexpected optimization option {next(iter(options))}: backend 'narthex' knows no options so far"
         )
-    from .._functorch.aot_autograd import aot_graphs
+    from ..._functorch.aot_autograd import aot_graphs
 
     if gm.captured_graph is None:  # built or edited in Python: captured when it is called
-        from .._compile import compile
+        from ..._compile import compile
 
         return compile(gm, mode=mode)
     compiled = aot_graphs(gm).compile(ENGINE_MODES[mode], graph_device(example_inputs))
@@ -45,7 +45,7 @@ def log_output_code(compiled) -> None:
 
     logging = sys.modules.get("narthex._logging")
     if logging is not None and logging.enabled("output_code"):
-        from .log import compile_id
+        from ..log import compile_id
 
         logging.artifact("inductor", "output_code", "Output code:\n" + compiled.plan(), compile_id())
 
@@ -60,7 +60,7 @@ def eager(gm, example_inputs):
 
 def aot_eager(gm, example_inputs):
     """AOT as the engine's, then operator by operator."""
-    from .._functorch.aot_autograd import aot_graphs
+    from ..._functorch.aot_autograd import aot_graphs
 
     return aot_graphs(gm).compile("eager", graph_device(example_inputs))
 
@@ -70,7 +70,7 @@ aot_eager.fits_shapes = True
 
 def npu(gm, example_inputs, **options):
     """torchair's backend with its default configuration."""
-    from ..compat.torchair import get_npu_backend
+    from ...compat.torchair import get_npu_backend
 
     return get_npu_backend()(gm, example_inputs, **options)
 
