@@ -1,7 +1,7 @@
 """`narthex run`: a PyTorch program with Narthex in torch's place.
 
-A meta path finder answers for torch, torch_npu and torchair and everything below them: with the module objects of
-Narthex, never with second copies. What Narthex lacks is a ModuleNotFoundError that says so.
+A meta path finder answers for torch, functorch, torch_npu and torchair and everything below them: with the module
+objects of Narthex, never with second copies. What Narthex lacks is a ModuleNotFoundError that says so.
 """
 
 import atexit
@@ -16,6 +16,7 @@ _PLACES = (
     ("torch_npu.dynamo.torchair", "narthex.compat.torchair"),
     ("torch_npu", "narthex.compat.torch_npu"),
     ("torchair", "narthex.compat.torchair"),
+    ("functorch", "narthex._functorch.front"),
     ("torch", "narthex"),
 )
 

@@ -3,8 +3,9 @@ written inputs, then the outputs, then what it saves; a backward takes what was 
 these results, and returns one gradient, or None, for each input."""
 
 from .. import _C
-from ..fx import Graph, GraphModule
+from ..fx import Graph, GraphModule, Node
 from ..fx.interpreter import Interpreter
+from ..utils import _pytree as pytree
 
 
 class Names:
@@ -63,7 +64,7 @@ def _module(graph: _C.Graph, arrange, inputs) -> GraphModule:
     """A GraphModule of a C graph: inputs(placeholders) says what is shown, arrange(results) what is returned."""
     source = GraphModule(graph)
     made, results = _copied(source.graph, inputs(source.graph.find_nodes(op="placeholder")))
-    made.output(tuple(arrange(results)))
+    made.output(arrange(results))
     return GraphModule(source, made)
 
 
@@ -75,8 +76,8 @@ def _shown(names: Names, placeholders: list) -> list:
     return shown
 
 
-def _forward_results(names: Names, results: list) -> list:
-    return [*results[names.n_outputs : names.n_forward], *results[: names.n_outputs]]
+def _forward_results(names: Names, results: list) -> tuple:
+    return (*results[names.n_outputs : names.n_forward], *results[: names.n_outputs])
 
 
 def forward_of(aot, names: Names) -> GraphModule:
@@ -97,7 +98,7 @@ def joint_of(aot, names: Names) -> GraphModule:
         for place in names.inputs:
             at = names.grad_of[place] if place >= 0 else -1
             grads.append(results[names.n_forward + at] if at >= 0 else None)
-        return _forward_results(names, results) + grads
+        return (*_forward_results(names, results), *grads)
 
     gm = _module(aot.joint, arrange, inputs)
     tag_phases(gm, traced=True)
@@ -164,19 +165,25 @@ def retrace(gm: GraphModule, table: dict) -> GraphModule:
     for _ in range(64):
         if not table or not _names_in(gm, table):
             return gm
-        before, results = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node().args[0]
-
-        def run(*values, gm=gm):
-            return [value for value in _Decomposing(gm, table).run(*values) if value is not None]
-
-        def arrange(found, results=results):
-            rest = iter(found)
-            return [None if node is None else next(rest) for node in results]
-
-        def inputs(placeholders, before=before):
-            by_name = {node.target: node for node in placeholders}
-            return [(node.name, by_name.get(node.name), node.meta.get("val")) for node in before]
-
-        gm = _module(recorded(gm, run), arrange, inputs)
+        gm = _retrace_once(gm, table)
         tag_phases(gm)
     raise RuntimeError("decompositions: they lead back to the operators that they were to take to pieces")
+
+
+def _retrace_once(gm: GraphModule, table: dict) -> GraphModule:
+    before, result = gm.graph.find_nodes(op="placeholder"), gm.graph.output_node().args[0]
+    nodes, spec = pytree.tree_flatten(result)
+
+    def run(*values):
+        leaves = pytree.tree_leaves(_Decomposing(gm, table).run(*values))
+        return [leaf for leaf, node in zip(leaves, nodes, strict=True) if isinstance(node, Node)]
+
+    def inputs(placeholders):
+        by_name = {node.target: node for node in placeholders}
+        return [(node.name, by_name.get(node.name), node.meta.get("val")) for node in before]
+
+    def arrange(found):
+        rest = iter(found)
+        return pytree.tree_unflatten([next(rest) if isinstance(node, Node) else node for node in nodes], spec)
+
+    return _module(recorded(gm, run), arrange, inputs)

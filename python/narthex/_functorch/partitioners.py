@@ -99,11 +99,11 @@ def min_cut_rematerialization_partition(
 
     def all_gradients(results):
         rest = iter(results)
-        return [None if node is None else next(rest) for node in gradients]
+        return tuple(None if node is None else next(rest) for node in gradients)
 
     assert len(given) == len(backward.nodes[-1].args[0])
     shown = lambda found: [(node.name, node, None) for node in found]  # noqa: E731
-    return _module(forward, list, all_primals), _module(backward, all_gradients, shown)
+    return _module(forward, tuple, all_primals), _module(backward, all_gradients, shown)
 
 
 def draw_graph(traced, fname: str, figname: str = "fx_graph", clear_meta=True, prog=None, parse_stack_trace=False):

@@ -1,0 +1,131 @@
+"""make_fx: what a function of Python calls, as a graph of ATen operators."""
+
+import inspect
+from collections.abc import Callable
+
+from ... import _C
+from ...nn import Parameter
+from ...utils import _pytree as pytree
+from ..graph import Graph
+from ..graph_module import GraphModule
+
+__all__ = ["get_isolated_graphmodule", "is_fx_tracing", "make_fx"]
+_active = [0]
+
+
+def is_fx_tracing() -> bool:
+    """Whether this is inside make_fx."""
+    return _active[0] > 0
+
+
+def _names_of(f, n: int) -> list:
+    """The names of the first `n` arguments of f."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            break
+        names.append(parameter.name)
+    names = names[:n]
+    return [*names, *(f"arg{k}" for k in range(len(names), n))]
+
+
+def _record(f, args: tuple, names: tuple) -> tuple:
+    """The C graph of f(*args), and what f returned, with the number of the graph's result in place of each tensor."""
+    places = [k for k, arg in enumerate(args) if isinstance(arg, _C.TensorBase)]
+    shape: list = []
+
+    def run(*fakes):
+        full = list(args)
+        for place, fake in zip(places, fakes):
+            full[place] = fake
+        leaves, spec = pytree.tree_flatten(f(*full))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, _C.TensorBase)]
+        numbers = iter(range(len(tensors)))
+        kept = [_Result(next(numbers)) if isinstance(leaf, _C.TensorBase) else leaf for leaf in leaves]
+        shape.append(pytree.tree_unflatten(kept, spec))
+        return tensors
+
+    _active[0] += 1
+    try:
+        graph = _C.record(run, tuple(args[k] for k in places), tuple(names[k] for k in places))
+    finally:
+        _active[0] -= 1
+    return graph, shape[0]
+
+
+class _Result:
+    """Stands for a result of the graph, by number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _module(graph: _C.Graph, result, args: tuple, names: list) -> GraphModule:
+    source = GraphModule(graph)
+    made, known, constants = Graph(), {}, {}
+    given = {node.target: node for node in source.graph.find_nodes(op="placeholder")}
+    for name, arg in zip(names, args):
+        new = made.placeholder(name)
+        if name in given:
+            known[given[name]] = new
+            new.meta = dict(given[name].meta)
+        else:
+            new.meta["val"] = arg
+    for node in source.graph.nodes:
+        if node.op == "get_attr":
+            value = getattr(source, node.target)
+            kind = "_param_constant" if isinstance(value, Parameter) else "_tensor_constant"
+            name = kind + str(sum(path.startswith(kind) for path in constants))
+            constants[name] = value
+            known[node] = made.get_attr(name)
+            known[node].meta = dict(node.meta)
+        elif node not in known and node.op != "output":
+            known[node] = made.node_copy(node, lambda n: known[n])
+    results = source.graph.output_node().args[0]
+    of = lambda leaf: known[results[leaf.number]] if isinstance(leaf, _Result) else leaf  # noqa: E731
+    made.output(pytree.tree_map(of, result))
+    return GraphModule(constants, made)
+
+
+def make_fx(
+    f: Callable,
+    decomposition_table=None,
+    tracing_mode: str = "real",
+    _allow_non_fake_inputs: bool = False,
+    *,
+    pre_dispatch: bool = False,
+    record_module_stack: bool = False,
+    **others,
+):
+    """make_fx(f)(*args): a GraphModule of the ATen operators that f calls with them, those of its backward calls among
+    these, with writes as they are. decomposition_table: {operator: function} of what is to be taken to pieces.
+
+    Unlike PyTorch, f is not run on the elements ("real" is "fake"), so that what reads one raises; "symbolic" is not
+    there, sizes are numbers; arguments are tensors or constants, not nested.
+    """
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise AssertionError(f"tracing_mode should be one of real, fake, symbolic, got {tracing_mode!r}")
+    if tracing_mode == "symbolic":
+        raise NotImplementedError("make_fx: tracing_mode='symbolic': sizes of these graphs are numbers; use 'fake'")
+    if pre_dispatch:
+        raise NotImplementedError("make_fx: pre_dispatch: graphs are recorded below autograd; use torch.fx")
+
+    def wrapped(*args):
+        from ..._functorch._graphs import retrace
+
+        if any(isinstance(arg, (list, tuple, dict)) for arg in args):
+            raise NotImplementedError("make_fx: nested arguments are not there yet; give the tensors one by one")
+        names = [f"{name}_1" for name in _names_of(f, len(args))]
+        graph, result = _record(f, args, tuple(names))
+        return retrace(_module(graph, result, args, names), dict(decomposition_table or {}))
+
+    return wrapped
+
+
+def get_isolated_graphmodule(func, args, kwargs, tracing_mode="real", decomposition_table=None):
+    """make_fx of func(*args, **kwargs)."""
+    return make_fx(lambda *given: func(*given, **kwargs), decomposition_table, tracing_mode)(*args)

@@ -1,0 +1,145 @@
+"""make_fx and decompositions beside PyTorch: the same functions give the same graphs of ATen operators."""
+
+from collections.abc import Callable
+from typing import Any
+
+import narthex as nt
+import pytest
+import torch
+from narthex._decomp import core_aten_decompositions, decomposition_table, get_decompositions, register_decomposition
+from narthex.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.proxy_tensor import make_fx as their_make_fx
+
+
+def gradients(m: Any) -> Callable:
+    return lambda a, b: m.autograd.grad((a * b).sin().sum(), b)[0]
+
+
+def writes(m: Any) -> Callable:
+    return lambda a, b: {"r": a.add_(1) @ b, "g": [b.t(), 3]}
+
+
+def shapes(m: Any) -> Callable:
+    return lambda a, b: (a.view(-1)[: a.numel() // 2] + b.flatten()[0], m.zeros(2) + 1)
+
+
+@pytest.mark.parametrize("program", [gradients, writes], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("mode", ["real", "fake"])
+def test_the_code_is_pytorchs(program: Callable, mode: str) -> None:
+    def traced(m: Any, make: Callable) -> Any:
+        return make(program(m), tracing_mode=mode)(m.ones(3, 3), m.ones(3, 3, requires_grad=True))
+
+    ours, theirs = traced(nt, make_fx), traced(torch, their_make_fx)
+    assert ours.code == theirs.code.replace("pin_memory = False, ", "")  # a default
+    assert [n.meta["val"].shape for n in ours.graph.nodes if n.op == "call_function"] == [
+        tuple(n.meta["val"].shape) for n in theirs.graph.nodes if n.op == "call_function"
+    ]
+
+
+def test_graphs_run_with_other_values() -> None:
+    for program in (gradients, shapes):
+        a, b = nt.randn(4, 4), nt.randn(4, 4, requires_grad=True)
+        gm = make_fx(program(nt))(nt.zeros(4, 4), nt.zeros(4, 4, requires_grad=True))
+        nt.testing.assert_close(gm(a, b), program(nt)(a, b))
+
+
+def test_tensors_from_outside_are_constants() -> None:
+    """Parameters by their own name; they are the objects themselves."""
+    m, c = nt.nn.Linear(2, 2), nt.ones(2)
+    gm = make_fx(lambda x: m(x) * c)(nt.ones(1, 2))
+    assert gm._param_constant0 is m.weight and gm._param_constant1 is m.bias
+    with nt.no_grad():
+        m.weight.fill_(2.0)
+    nt.testing.assert_close(gm(nt.ones(1, 2)), m(nt.ones(1, 2)))
+
+
+def test_what_it_refuses() -> None:
+    with pytest.raises(AssertionError, match="tracing_mode should be one of"):
+        make_fx(lambda x: x, tracing_mode="other")
+    for keywords in ({"tracing_mode": "symbolic"}, {"pre_dispatch": True}):
+        with pytest.raises(NotImplementedError, match="make_fx"):
+            make_fx(lambda x: x, **keywords)
+    with pytest.raises(NotImplementedError, match="nested"):
+        make_fx(lambda x: x[0])([nt.ones(2)])
+    with pytest.raises(RuntimeError):
+        make_fx(lambda x: x * x.sum().item())(nt.ones(2))
+    nt.testing.assert_close(nt.ones(2) + 1, nt.full((2,), 2.0))  # nothing is recorded any more
+
+
+def test_registered_decompositions() -> None:
+    aten, table = nt.ops.aten, {}
+
+    @register_decomposition([aten.sin.default, aten.cos], table)
+    def wave(x: Any) -> Any:
+        return x.tanh()
+
+    assert table[aten.sin.default] is wave and aten.cos.default in table
+    with pytest.raises(RuntimeError, match="duplicate registrations for aten.sin.default"):
+        register_decomposition(aten.sin.default, table)(wave)
+    with pytest.raises(AssertionError, match="expected OpOverloadPacket"):
+        register_decomposition(3, table)(wave)
+    gm = make_fx(lambda x: (x.sin() * 2, [x.cos()]), decomposition_table=table)(nt.ones(3))
+    assert "sin" not in gm.code and gm.code.count("aten.tanh.default") == 2
+    nt.testing.assert_close(gm(nt.ones(3)), (nt.ones(3).tanh() * 2, [nt.ones(3).tanh()]))
+    round_and_round = {aten.neg.default: lambda x: aten.neg.default(x)}
+    with pytest.raises(RuntimeError, match="lead back"):
+        make_fx(nt.neg, decomposition_table=round_and_round)(nt.ones(1))
+
+
+def test_get_decompositions() -> None:
+    """By operator or by name, also of what is composed, which no graph shows anyway."""
+    aten = nt.ops.aten
+    found = get_decompositions([aten.gelu, aten.addmm.default, aten.mse_loss.default, aten.mm.default])
+    assert aten.gelu.default in found and aten.addmm.default in found and aten.mse_loss.default in found
+    assert aten.mm.default not in found
+    assert set(decomposition_table) <= set(core_aten_decompositions())
+
+
+X = [[-2.5, -0.5, 0.0, 0.75], [1.0, 3.5, -7.0, 25.0]]
+CASES = {
+    "addmm": lambda x: nt.addmm(x[0], x, x.t() @ x, beta=0.5, alpha=2),
+    "_softmax": lambda x: nt.softmax(x, -1),
+    "_log_softmax": lambda x: nt.log_softmax(x, 0),
+    "_softmax_backward_data": lambda x: nt.ops.aten._softmax_backward_data(x, nt.softmax(x, 1), 1, x.dtype),
+    "_log_softmax_backward_data": lambda x: nt.ops.aten._log_softmax_backward_data(
+        x, nt.log_softmax(x, 1), 1, x.dtype
+    ),
+    "native_layer_norm": lambda x: nt.ops.aten.native_layer_norm(x, [4], x[0], x[1], 1e-5),
+    "gelu": lambda x: (nt.nn.functional.gelu(x), nt.nn.functional.gelu(x, approximate="tanh")),
+    "gelu_backward": lambda x: (
+        nt.ops.aten.gelu_backward(x + 1, x),
+        nt.ops.aten.gelu_backward(x + 1, x, approximate="tanh"),
+    ),
+    "silu": nt.nn.functional.silu,
+    "silu_backward": lambda x: nt.ops.aten.silu_backward(x + 1, x),
+    "mish": nt.nn.functional.mish,
+    "softplus": lambda x: nt.nn.functional.softplus(x, 2, 3),
+    "elu": lambda x: nt.nn.functional.elu(x, 0.5),
+    "leaky_relu": lambda x: nt.nn.functional.leaky_relu(x, 0.3),
+    "hardtanh": nt.nn.functional.hardtanh,
+    "hardsigmoid": nt.nn.functional.hardsigmoid,
+    "hardswish": nt.nn.functional.hardswish,
+    "relu": nt.relu,
+    "sigmoid_backward": lambda x: nt.ops.aten.sigmoid_backward(x, nt.sigmoid(x)),
+    "tanh_backward": lambda x: nt.ops.aten.tanh_backward(x, nt.tanh(x)),
+    "threshold_backward": lambda x: nt.ops.aten.threshold_backward(x + 1, x, 0.5),
+    "rsub": lambda x: (nt.rsub(x, 2), nt.rsub(x, x * x, alpha=3)),
+    "lerp": lambda x: (nt.lerp(x, x * 2, 0.25), nt.lerp(x, x * 2, x)),
+    "addcmul": lambda x: nt.addcmul(x, x, x + 1, value=3),
+    "addcdiv": lambda x: nt.addcdiv(x, x, x + 9, value=3),
+    "t": lambda x: x.t() + 0,
+    "select_backward": lambda x: nt.ops.aten.select_backward(x[0], [3, 4], 0, 1),
+    "slice_backward": lambda x: nt.ops.aten.slice_backward(x, [2, 9], 1, 1, 9, 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decompositions_give_what_the_operator_gives(name: str) -> None:
+    table, x = get_decompositions([getattr(nt.ops.aten, name)]), nt.tensor(X)
+    gm = make_fx(CASES[name], decomposition_table=table)(x)
+    assert f"aten.{name}." not in gm.code
+    nt.testing.assert_close(gm(x), CASES[name](x))
+
+
+def test_every_decomposition_has_a_case() -> None:
+    assert {op._packet for op in decomposition_table} == set(CASES)
