@@ -291,3 +291,20 @@ def test_decompositions_take_operators_to_pieces() -> None:
     nt.testing.assert_close(w.grad, same.grad)
     text = log[0][1] + log[1][1]
     assert "softmax" not in text and "aten.div" not in text and "aten.reciprocal.default" in text
+
+
+def test_parts_of_results_are_known() -> None:
+    """A saved part of a call with several results has a shape; printed graphs show shapes and lines."""
+    log: list = []
+
+    def f(x: Any, w: Any) -> Any:
+        return nt.split(x @ w, 2)[0].sin()
+
+    x, w = inputs_of(nt)
+    compilers = {"fw_compiler": recorder(log, "fw"), "bw_compiler": recorder(log, "bw")}
+    our_aot.aot_function(f, **compilers)(x, w).sum().backward()
+    assert log[1][2] == [(4, 4), (2, 4), (2, 4)]
+    text = log[0][3].print_readable(print_output=False)
+    assert 'def forward(self, primals_1: "f32[4, 4]", primals_2: "f32[4, 4]"):' in text
+    assert 'sin: "f32[2, 4]" = torch.ops.aten.sin.default(getitem)' in text
+    assert "in f, code: return nt.split(x @ w, 2)[0].sin()" in text

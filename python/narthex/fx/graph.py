@@ -24,6 +24,12 @@ _IN_PLACE = {
     for name, sign in _SIGNS.items()
     if name not in ("eq", "ne", "lt", "gt", "le", "ge")
 }
+_BRIEF = {
+    **{f"torch.float{n}": f"f{n}" for n in (16, 32, 64)},
+    **{f"torch.int{n}": f"i{n}" for n in (8, 16, 32, 64)},
+    **{"torch.uint8": "u8", "torch.bool": "b8", "torch.bfloat16": "bf16"},
+    **{"torch.complex64": "c64", "torch.complex128": "c128"},
+}
 _ONE_SIDED = {"pos": "+{}", "neg": "-{}", "invert": "~{}", "getitem": "{}[{}]", "getattr": "{}.{}"}
 
 
@@ -183,7 +189,9 @@ class Graph:
         def part(node, which):
             if (node, which) not in parts:
                 with self.inserting_after(node):
-                    parts[node, which] = self.call_function(operator.getitem, (node, which))
+                    parts[node, which] = new = self.call_function(operator.getitem, (node, which))
+                of = node.meta.get("val")
+                new.meta = {**node.meta, "val": of[which] if isinstance(of, tuple) else None}
             return parts[node, which]
 
         parts: dict = {}
@@ -455,18 +463,17 @@ class _Writer:
         last = self._last_uses()
         inputs, body, returns, before = [], [], "", None
         for node in self.graph.nodes:
-            place = node.stack_trace or ""
+            place = self._place(node)
             if verbose and place != before and node.op not in ("placeholder", "output"):
-                told = place.strip().splitlines()[0].strip() if place else "No stacktrace found for following nodes"
-                body.append(f"    # {told}\n")
+                body.append(f"{'' if before is None else chr(10)}    # {place}\n")
                 before = place
             if node.op == "placeholder":
-                inputs.append(self._input(node))
+                inputs.append(self._input(node, verbose))
                 raw = node.target.lstrip("*")
                 if raw != node.name:
                     body.append(f"    {node.name} = {raw}\n")
                 continue
-            line = self._line(node)
+            line = self._line(node, verbose)
             dead = [*last.get(node, ()), *([] if node.users else [node])]
             if node.op == "output":
                 returns = f" -> {self._type(node.type)}" if node.type is not None else ""
@@ -511,8 +518,24 @@ class _Writer:
             at = getattr(at, name, None)
         return at is value or (at is not None and type(at) is type(value) and at == value)
 
-    def _input(self, node: Node) -> str:
-        kind = f" : {self._type(node.type)}" if node.type is not None else ""
+    @staticmethod
+    def _place(node: Node) -> str:
+        """Where the user's program makes this call."""
+        if "source" in node.meta:
+            file, line, function, code = node.meta["source"][:4]
+            return f"File: {file}:{line} in {function}, code: {code}"
+        trace = (node.stack_trace or "").strip()
+        return trace.splitlines()[0].strip() if trace else "No stacktrace found for following nodes"
+
+    def _kind(self, node: Node, verbose: bool) -> str:
+        """The annotation of a value: for readers its dtype and shape where they are known."""
+        value = node.meta.get("val") if verbose else None
+        if isinstance(value, _C.TensorBase):
+            return f': "{_BRIEF.get(str(value.dtype), str(value.dtype))}{list(value.shape)}"'
+        return f" : {self._type(node.type)}" if node.type is not None else ""
+
+    def _input(self, node: Node, verbose: bool) -> str:
+        kind = self._kind(node, verbose)
         default = f" = {self._text(node.args[0])}" if node.args else ""
         return f"{node.target}{kind}{default}"
 
@@ -521,11 +544,10 @@ class _Writer:
             return self._global(_type_name(kind), kind)
         return kind.__name__ if isinstance(kind, type) else repr(kind)
 
-    def _line(self, node: Node) -> str:
+    def _line(self, node: Node, verbose: bool) -> str:
         if node.op == "output":
             return f"return {self._text(node.args[0])}"
-        kind = f" : {self._type(node.type)}" if node.type is not None else ""
-        made = f"{node.name}{kind} = "
+        made = f"{node.name}{self._kind(node, verbose)} = "
         if node.op == "get_attr":
             return made + self._attribute(self.root, node.target)
         if node.op == "call_module":

@@ -143,7 +143,7 @@ class GraphModule(Module):
         else:
             src = self.graph.python_code("self", verbose=True).src.strip("\n").rstrip()
             text = f"class {self._class_name}(torch.nn.Module):\n" + "".join(
-                f"    {line}\n" for line in src.splitlines()
+                f"    {line}\n" if line else "\n" for line in src.splitlines()
             )
         if print_output:
             print(text)

@@ -101,3 +101,7 @@ def lookup(name: str):
             f"Invalid backend: '{name}', see `torch._dynamo.list_backends()` for available backends: {list_backends()}"
         )
     return _registry[name]
+
+
+from . import common as common  # noqa: E402
+from . import registry as registry  # noqa: E402  (it takes the names above)

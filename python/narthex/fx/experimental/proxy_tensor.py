@@ -64,7 +64,7 @@ class _Result:
         self.number = number
 
 
-def _module(graph: _C.Graph, result, args: tuple, names: list) -> GraphModule:
+def _module(graph: _C.Graph, result, args: tuple, names: list, title: str) -> GraphModule:
     source = GraphModule(graph)
     made, known, constants = Graph(), {}, {}
     given = {node.target: node for node in source.graph.find_nodes(op="placeholder")}
@@ -88,7 +88,7 @@ def _module(graph: _C.Graph, result, args: tuple, names: list) -> GraphModule:
     results = source.graph.output_node().args[0]
     of = lambda leaf: known[results[leaf.number]] if isinstance(leaf, _Result) else leaf  # noqa: E731
     made.output(pytree.tree_map(of, result))
-    return GraphModule(constants, made)
+    return GraphModule(constants, made, title)
 
 
 def make_fx(
@@ -121,7 +121,9 @@ def make_fx(
             raise NotImplementedError("make_fx: nested arguments are not there yet; give the tensors one by one")
         names = [f"{name}_1" for name in _names_of(f, len(args))]
         graph, result = _record(f, args, tuple(names))
-        return retrace(_module(graph, result, args, names), dict(decomposition_table or {}))
+        title = getattr(f, "__name__", type(f).__name__)
+        title = title if title.isidentifier() else "GraphModule"
+        return retrace(_module(graph, result, args, names, title), dict(decomposition_table or {}))
 
     return wrapped
 
