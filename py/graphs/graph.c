@@ -409,6 +409,7 @@ static PyMethodDef functions[] = {
     {"record", nxpy_record, METH_VARARGS,
      "record(function, tensors, names): the Graph of the operators that function(*stand-ins for the tensors) calls. It returns a "
      "sequence of tensors and None."},
+    {"set_fake", nxpy_set_fake, METH_O, "set_fake(on): whether what this thread computes has no elements; what it was before."},
     {NULL}};
 
 int nxpy_add_graph(PyObject *module) {

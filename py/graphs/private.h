@@ -10,5 +10,6 @@ int nxpy_add_compiled(PyObject *module);
 int nxpy_runners_from(const nx_aot *aot, PyObject *forward, PyObject *backward, PyObject *saved, int *saved_input,
                       nx_runners *out);
 PyObject *nxpy_record(PyObject *module, PyObject *args);
+PyObject *nxpy_set_fake(PyObject *module, PyObject *on);
 
 #endif

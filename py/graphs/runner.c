@@ -208,3 +208,14 @@ PyObject *nxpy_record(PyObject *module, PyObject *args) {
     if (!fits) return NULL;
     return status == NX_OK ? nxpy_graph_take(graph) : nxpy_raise(status);
 }
+
+/* What is computed on this thread has no elements while this is on; returns what it was. */
+PyObject *nxpy_set_fake(PyObject *module, PyObject *on) {
+    nx_thread *thread = nx_thread_get();
+    bool before = (thread->keys_included & NX_KEY(FAKE)) != 0;
+    int wanted = PyObject_IsTrue(on);
+    if (wanted < 0) return NULL;
+    if (wanted) thread->keys_included |= NX_KEY(FAKE);
+    else thread->keys_included &= ~NX_KEY(FAKE);
+    return PyBool_FromLong(before);
+}

@@ -80,10 +80,11 @@ class _DynamoNames:
 _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 
 _SUBMODULES = (
-    "_decomp", "_dynamo", "_functorch", "_higher_order_ops", "_lazy", "_logging", "_ops", "_tensor_str", "accelerator",
-    "amp", "autograd", "backends", "bridge", "compiler", "cuda", "distributed", "distributions", "export", "fft",
-    "func", "fx", "hub", "jit", "library", "linalg", "mps", "multiprocessing", "nn", "onnx", "optim", "profiler",
-    "quasirandom", "random", "serialization", "signal", "special", "testing", "types", "utils", "version", "xpu",
+    "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_lazy", "_logging", "_ops", "_subclasses",
+    "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cuda", "distributed",
+    "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "mps", "multiprocessing",
+    "nn", "onnx", "optim", "profiler", "quasirandom", "random", "serialization", "signal", "special", "testing",
+    "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
