@@ -88,6 +88,8 @@ static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
 static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *keywords) {
     static char *names[] = {"requires_grad", NULL};
     int on = 1;
+    PyObject *answer;
+    if (nxpy_ask_called("requires_grad_", self, args, keywords, &answer)) return answer;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|p:requires_grad_", names, &on)) return NULL;
     NXPY_TRY(nx_tensor_set_requires_grad(SELF, on));
     return Py_NewRef(self);
@@ -121,6 +123,8 @@ static PyObject *get_output_nr(PyObject *self, void *unused) {
     return PyLong_FromLong(SELF->autograd && SELF->autograd->node ? SELF->autograd->output : 0);
 }
 static PyObject *retain_grad(PyObject *self, PyObject *unused) {
+    PyObject *answer;
+    if (nxpy_ask_before("retain_grad", self, NULL, 0, NULL, &answer)) return answer;
     NXPY_TRY(nx_tensor_retain_grad(SELF));
     Py_RETURN_NONE;
 }
@@ -186,6 +190,8 @@ static PyObject *hooks_of(PyObject *self, PyObject *accumulated) {
 
 static PyObject *is_view(PyObject *self, PyObject *unused) { return PyBool_FromLong(SELF->base != NULL); }
 static PyObject *detach_(PyObject *self, PyObject *unused) {
+    PyObject *answer;
+    if (nxpy_ask_before("detach_", self, NULL, 0, NULL, &answer)) return answer;
     if (SELF->base)
         return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead. If you are using "
                             "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
@@ -198,6 +204,8 @@ static PyObject *detach_(PyObject *self, PyObject *unused) {
 
 /* backward(): the call that training makes stays in C; gradients, inputs and flags are sorted by narthex.autograd. */
 static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {
+    PyObject *answer;
+    if (nxpy_ask_spelled("backward", "narthex.autograd", "_tensor_backward", self, args, n, keywords, &answer)) return answer;
     if (n == 0 && keywords == NULL) {
         NXPY_TRY(nx_tensor_backward(SELF));
         Py_RETURN_NONE;
@@ -317,12 +325,7 @@ int nxpy_add_autograd(PyObject *module) {
     if (PyType_Ready(&nxpy_grad_node_type) < 0 ||
         PyModule_AddObjectRef(module, "Node", (PyObject *)&nxpy_grad_node_type) < 0)
         return -1;
-    for (PyGetSetDef *def = getset; def->name; def++) {
-        PyObject *descriptor = PyDescr_NewGetSet(&nxpy_tensor_type, def);
-        if (descriptor == NULL || PyDict_SetItemString(nxpy_tensor_type.tp_dict, def->name, descriptor) < 0)
-            return -1;
-        Py_DECREF(descriptor);
-    }
+    if (nxpy_add_getset(getset) < 0) return -1;
     for (PyMethodDef *def = methods; def->ml_name; def++) {
         PyObject *descriptor = PyDescr_NewMethod(&nxpy_tensor_type, def);
         if (descriptor == NULL ||

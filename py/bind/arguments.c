@@ -154,9 +154,10 @@ static int read_element(const nx_param *param, PyObject *o, Py_ssize_t i, nx_val
         *out = nx_value_bool(o == Py_True);
         return PyBool_Check(o);
     }
-    *out = nxpy_tensor_check(o) ? nx_value_tensor(nxpy_tensor_get(o)) : NX_VALUE_NONE;
+    bool takes = nxpy_is_plain(o) || (nxpy_tensor_check(o) && !nxpy_overrides(o));
+    *out = takes ? nx_value_tensor(nxpy_tensor_get(o)) : NX_VALUE_NONE;
     if (out->tag == NX_TAG_TENSOR || (o == Py_None && param->optional_elements)) return 1;
-    if (i == 0) return 0;
+    if (i == 0 || nxpy_overrides(o)) return 0;
     PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument '%s', but got %s", i, param->name,
                  Py_TYPE(o)->tp_name);
     return -1;
@@ -204,7 +205,7 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
     case NX_TYPE_TENSOR:
         if (nxpy_tensor_check(o)) {
             *out = nx_value_tensor(nxpy_tensor_get(o));
-            return 1;
+            return nxpy_is_plain(o) || !nxpy_overrides(o); /* else its class answers */
         }
         return param->number_too ? read_number(o, out) : 0;
     case NX_TYPE_SCALAR: return param->keyword_only && nxpy_tensor_check(o) ? read_tensor_number(o, out) : read_number(o, out);
@@ -303,7 +304,7 @@ static int read_outs(const nxpy_overload *overload, PyObject *given, nxpy_args *
     if (!(PyTuple_Check(given) || PyList_Check(given)) || PySequence_Fast_GET_SIZE(given) != def->n_out) return 0;
     for (int i = 0, k = def->n_in - def->n_out; i < def->n_out; i++, k++) {
         PyObject *item = PySequence_Fast_ITEMS(given)[i];
-        if (!nxpy_tensor_check(item) || *filled >> k & 1) return 0;
+        if (!nxpy_tensor_check(item) || *filled >> k & 1 || nxpy_overrides(item)) return 0;
         args->in[k] = nx_value_tensor(nxpy_tensor_get(item));
         *filled |= UINT64_C(1) << k;
     }
@@ -390,7 +391,7 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
                          (int)n_given);
             return 0;
         }
-        if (NX_LIKELY(def->params[k].type == NX_TYPE_TENSOR && nxpy_tensor_check(given[k]))) {
+        if (NX_LIKELY(def->params[k].type == NX_TYPE_TENSOR && nxpy_is_plain(given[k]))) {
             args->in[k] = nx_value_tensor(nxpy_tensor_get(given[k]));
             filled |= UINT64_C(1) << k;
             continue;

@@ -120,17 +120,34 @@ static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *a
     if (dim < 0) dim += a->ndim;
     return nxpy_size_read(SELF, code, (int)dim, at[dim]);
 }
-static PyObject *size(PyObject *self, PyObject *args) { return size_or_stride(self, args, SELF->a.sizes); }
+static PyObject *size(PyObject *self, PyObject *args) {
+    NXPY_ASK_CALLED(self, "size", args, NULL);
+    return size_or_stride(self, args, SELF->a.sizes);
+}
 static PyObject *stride(PyObject *self, PyObject *args) {
+    NXPY_ASK_CALLED(self, "stride", args, NULL);
     return size_or_stride(self, args, SELF->a.strides);
 }
-static PyObject *dim(PyObject *self, PyObject *unused) { return PyLong_FromLong(SELF->a.ndim); }
-static PyObject *numel(PyObject *self, PyObject *unused) { return nxpy_size_read(SELF, NX_INT_NUMEL, 0, SELF->a.numel); }
-static PyObject *data_ptr(PyObject *self, PyObject *unused) { return PyLong_FromVoidPtr(SELF->a.data); }
+static PyObject *dim(PyObject *self, PyObject *unused) {
+    NXPY_ASK(self, "dim");
+    return PyLong_FromLong(SELF->a.ndim);
+}
+static PyObject *numel(PyObject *self, PyObject *unused) {
+    NXPY_ASK(self, "numel");
+    return nxpy_size_read(SELF, NX_INT_NUMEL, 0, SELF->a.numel);
+}
+static PyObject *data_ptr(PyObject *self, PyObject *unused) {
+    NXPY_ASK(self, "data_ptr");
+    return PyLong_FromVoidPtr(SELF->a.data);
+}
 static PyObject *storage_offset(PyObject *self, PyObject *unused) {
+    NXPY_ASK(self, "storage_offset");
     return nxpy_size_read(SELF, NX_INT_OFFSET, 0, SELF->offset);
 }
-static PyObject *element_size(PyObject *self, PyObject *unused) { return get_itemsize(self, NULL); }
+static PyObject *element_size(PyObject *self, PyObject *unused) {
+    NXPY_ASK(self, "element_size");
+    return get_itemsize(self, NULL);
+}
 int nxpy_size_fix_format(nx_tensor *x, int64_t format) {
     if (format < NX_CHANNELS_LAST) return nxpy_size_fix(x, NX_INT_CONTIGUOUS, 0, x->a.contiguous);
     for (int d = 0; d < x->a.ndim; d++) {
@@ -140,6 +157,7 @@ int nxpy_size_fix_format(nx_tensor *x, int64_t format) {
     return 0;
 }
 static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *keywords) {
+    NXPY_ASK_CALLED(self, "is_contiguous", args, keywords);
     static char *names[] = {"memory_format", NULL};
     PyObject *word = NULL;
     int64_t format = NX_CONTIGUOUS_FORMAT;
@@ -151,6 +169,7 @@ static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *keyword
     return PyBool_FromLong(nx_lies_in_format(&SELF->a, format));
 }
 static PyObject *is_floating_point(PyObject *self, PyObject *unused) {
+    NXPY_ASK(self, "is_floating_point");
     return PyBool_FromLong(nx_is_float(SELF->a.dtype));
 }
 

@@ -42,6 +42,15 @@ PyObject *nxpy_tensor_take(nx_tensor *tensor);
 /* The same for a lent tensor. */
 PyObject *nxpy_tensor_wrap(nx_tensor *tensor);
 
+bool nxpy_overrides(PyObject *o);        /* its class has a __torch_function__ of its own, and the thread lets it answer */
+/* The same of a method that tells all its arguments, by the names that a Python function has. */
+int nxpy_ask_spelled(const char *name, const char *module, const char *function, PyObject *self, PyObject *const *given, Py_ssize_t n,
+                     PyObject *keywords, PyObject **answer);
+/* Attributes of TensorBase, each behind the question whether somebody answers for the tensor (__torch_function__). */
+int nxpy_add_getset(PyGetSetDef *defs);
+/* At the head of a method: 1: somebody answers, *answer is the call's. */
+int nxpy_ask_before(const char *name, PyObject *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, PyObject **answer);
+int nxpy_ask_called(const char *name, PyObject *self, PyObject *args, PyObject *keywords, PyObject **answer); /* of a tuple and a dict */
 void nxpy_tensor_track(PyObject *tensor);                 /* the collector follows it from now on */
 /* The tensors behind `given`, lent; -1 with an exception that names `what`. */
 int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected, nx_tensor **out);

@@ -12,8 +12,9 @@ typedef struct function_object {
     const nxpy_function_def *def;
     nxpy_overload *overloads;
     PyObject *name;
-    PyObject *python;       /* a shortcut: what it means, NULL */
+    PyObject *python;       /* a shortcut or shell: what it means, NULL; a shell has no overloads */
     Py_ssize_t n_shared;    /* arguments by position that both take alike */
+    bool spells;            /* a shell: who answers for it is told all arguments, those left out as well */
 } function_object;
 
 /* ---- results with names: torch.return_types.max(values=..., indices=...) ----------------------------------------------- */
@@ -137,50 +138,14 @@ static PyObject *raise_mismatch(function_object *self, PyObject *const *given, P
     return NULL;
 }
 
-/* ---- __torch_function__ of arguments that are no tensors (PyTorch's protocol): asked when no overload fits ------------- */
-static PyObject *own_protocol(PyObject *given) { /* a new reference; NULL without an error: it has none */
-    if (nxpy_tensor_check(given) || !PyType_HasFeature(Py_TYPE(given), Py_TPFLAGS_HEAPTYPE)) return NULL;
-    PyObject *method = PyObject_GetAttrString(given, "__torch_function__");
-    if (method == NULL) PyErr_Clear();
-    return method;
-}
-
-/* The protocol of the first of n that has one, those in lists and tuples among them. */
-static PyObject *find_protocol(PyObject *const *given, Py_ssize_t n, PyObject **type) {
-    PyObject *method = NULL;
-    for (Py_ssize_t i = 0; i < n && method == NULL; i++) {
-        bool many = PyList_Check(given[i]) || PyTuple_Check(given[i]);
-        *type = (PyObject *)Py_TYPE(given[i]);
-        method = many ? find_protocol(PySequence_Fast_ITEMS(given[i]), PySequence_Fast_GET_SIZE(given[i]), type) : own_protocol(given[i]);
-    }
-    return method;
-}
-
-static PyObject *keyword_dict(PyObject *const *values, PyObject *keywords) {
-    PyObject *dict = PyDict_New();
-    for (Py_ssize_t i = 0; dict && i < PyTuple_GET_SIZE(keywords); i++) {
-        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(keywords, i), values[i]) < 0) Py_CLEAR(dict);
-    }
-    return dict;
-}
-
-/* What the protocol answers; NULL without an error: no argument has one. */
-static PyObject *call_protocol(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords) {
-    PyObject *type, *method = find_protocol(given, n + (keywords ? PyTuple_GET_SIZE(keywords) : 0), &type), *result = NULL;
-    if (method == NULL) return NULL;
-    PyObject *args = PyTuple_New(n), *named = keywords ? keyword_dict(given + n, keywords) : NULL;
-    for (Py_ssize_t i = 0; args && i < n; i++) PyTuple_SET_ITEM(args, i, Py_NewRef(given[i]));
-    if (args && keywords == NULL) result = PyObject_CallFunction(method, "O(O)O", (PyObject *)self, type, args);
-    else if (args && named) result = PyObject_CallFunction(method, "O(O)OO", (PyObject *)self, type, args, named);
-    if (result == Py_NotImplemented) {
-        Py_CLEAR(result);
-        PyErr_Format(PyExc_TypeError, "Multiple dispatch failed for '%s'; all __torch_function__ handlers returned NotImplemented:\n\n"
-                     "  - tensor subclass %R", self->def->target, type);
-    }
-    Py_XDECREF(args);
-    Py_XDECREF(named);
-    Py_DECREF(method);
-    return result;
+/* What fits no overload: somebody's whose class answers, or a mistake. */
+static __attribute__((noinline)) PyObject *call_unfit(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords,
+                                                      nxpy_args *args) {
+    PyObject *answer;
+    if (nxpy_ask((PyObject *)self, given, n, keywords, &answer)) return answer;
+    char why[256] = "";
+    if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, args, why, sizeof why) < 0) return NULL;
+    return raise_mismatch(self, given, n, keywords, why);
 }
 
 static PyObject *call_fitting(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {
@@ -189,11 +154,25 @@ static PyObject *call_fitting(function_object *self, PyObject *const *given, Py_
         if (NX_LIKELY(parsed == 1)) return call_overload(self, self->overloads[i].op, args);
         if (parsed < 0) return NULL;
     }
-    PyObject *answer = call_protocol(self, given, n, keywords);
-    if (answer || PyErr_Occurred()) return answer;
-    char why[256] = "";
-    if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, args, why, sizeof why) < 0) return NULL;
-    return raise_mismatch(self, given, n, keywords, why);
+    return call_unfit(self, given, n, keywords, args);
+}
+
+/* Who answers for a Python function that spells is told all its arguments, and hears of plain tensors as well: narthex.overrides. */
+static int ask_meaning(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, PyObject **answer) {
+    if (!self->spells) return nxpy_ask((PyObject *)self, given, n, keywords, answer);
+    PyObject *args = nxpy_tuple_of(given, n), *named = args ? nxpy_dict_of(given + n, keywords) : NULL;
+    *answer = named ? nxpy_ask_python((PyObject *)self, self->python, args, named) : NULL;
+    Py_XDECREF(named);
+    Py_XDECREF(args);
+    return 1;
+}
+
+/* The Python function behind it, unless somebody answers for that. */
+static PyObject *call_meaning(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords) {
+    Py_ssize_t n_all = n + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+    PyObject *answer;
+    if (NX_UNLIKELY(nxpy_any_asks(given, n_all)) && ask_meaning(self, given, n, keywords, &answer)) return answer;
+    return PyObject_Vectorcall(self->python, given, (size_t)n, keywords);
 }
 
 /* What fits no overload is the Python function's, and so is every call while a trace records, which shows what that calls. */
@@ -203,21 +182,27 @@ static PyObject *call_shortcut(PyObject *callable, PyObject *const *given, size_
     nxpy_args args;
     PyObject *result = NULL;
     args.blocks = NULL;
-    bool quick = n <= self->n_shared && nx_thread_get()->tracer == NULL;
+    bool quick = self->overloads && n <= self->n_shared && nx_thread_get()->tracer == NULL && nxpy_n_function_modes == 0;
     int parsed = quick ? nxpy_parse(self->overloads, false, given, n, keywords, &args, NULL, 0) : 0;
     if (NX_LIKELY(parsed == 1)) result = nxpy_call(self->overloads->op, args.in);
-    else if (parsed == 0) result = PyObject_Vectorcall(self->python, given, (size_t)n, keywords);
+    else if (parsed == 0) result = call_meaning(self, given, n, keywords);
     if (NX_UNLIKELY(args.blocks != NULL)) nxpy_args_end(&args);
     return result;
 }
 
+const char *nxpy_function_target(PyObject *function) {
+    return nxpy_function_check(function) ? ((function_object *)function)->def->target : NULL;
+}
+const char *nxpy_function_place(PyObject *function) {
+    if (!nxpy_function_check(function) || ((function_object *)function)->python) return "";
+    return ((function_object *)function)->def->is_method ? "torch._C.TensorBase." : "torch.";
+}
 PyObject *nxpy_function_meaning(PyObject *function) {
     return nxpy_function_check(function) ? ((function_object *)function)->python : NULL;
 }
 
-static PyObject *call_function(PyObject *callable, PyObject *const *given, size_t flags, PyObject *keywords) {
+static PyObject *call_operator(PyObject *callable, PyObject *const *given, Py_ssize_t n, PyObject *keywords) {
     function_object *self = (function_object *)callable;
-    Py_ssize_t n = PyVectorcall_NARGS(flags);
     if (self->def->is_method && (n == 0 || !nxpy_tensor_check(given[0]))) {
         return PyErr_Format(PyExc_TypeError, "unbound method Tensor.%s() needs a tensor argument", self->def->name);
     }
@@ -230,6 +215,18 @@ static PyObject *call_function(PyObject *callable, PyObject *const *given, size_
         return Py_NewRef(given[0]);
     }
     return result;
+}
+
+/* Somewhere there is a mode, perhaps here. */
+static __attribute__((noinline)) PyObject *call_in_mode(PyObject *callable, PyObject *const *given, Py_ssize_t n, PyObject *keywords) {
+    PyObject *answer;
+    return nxpy_ask(callable, given, n, keywords, &answer) ? answer : call_operator(callable, given, n, keywords);
+}
+
+static PyObject *call_function(PyObject *callable, PyObject *const *given, size_t flags, PyObject *keywords) {
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    if (NX_UNLIKELY(nxpy_n_function_modes != 0)) return call_in_mode(callable, given, n, keywords);
+    return call_operator(callable, given, n, keywords);
 }
 
 /* ---- the objects ------------------------------------------------------------------------------------------------------ */
@@ -293,6 +290,7 @@ static PyObject *new_function(const nxpy_function_def *def, PyTypeObject *type) 
     o->call = call_function;
     o->def = def;
     o->python = NULL;
+    o->spells = false;
     o->name = PyUnicode_InternFromString(def->name);
     o->overloads = PyMem_Calloc((size_t)def->n_overloads, sizeof *o->overloads);
     if (o->name == NULL || o->overloads == NULL) return PyErr_NoMemory();
@@ -331,6 +329,33 @@ static const char *text_of(PyObject *function, const char *attribute) { /* as lo
     return at;
 }
 
+static const char *function_texts(PyObject *python, const char **place, const char **doc) { /* its name */
+    const char *name = text_of(python, "__name__");
+    *place = name ? text_of(python, "__module__") : NULL;
+    *doc = *place && ((PyFunctionObject *)python)->func_doc != Py_None ? text_of(python, "__doc__") : "";
+    return *place && *doc ? name : NULL;
+}
+
+/* A Python function behind the question who answers for its arguments. It and what it points to live as long as the process. */
+static PyObject *shell(PyObject *module, PyObject *args) {
+    PyObject *python;
+    const char *place, *doc, *name;
+    int spells = 0;
+    if (!PyArg_ParseTuple(args, "O!|p:shell", &PyFunction_Type, &python, &spells)) return NULL;
+    if ((name = function_texts(python, &place, &doc)) == NULL) return NULL;
+    nxpy_function_def *def = PyMem_Calloc(1, sizeof *def);
+    if (def == NULL) return PyErr_NoMemory();
+    *def = (nxpy_function_def){.name = name, .target = name, .module = place, .doc = doc};
+    function_object *o = (function_object *)new_function(def, &nxpy_method_type); /* in a class it binds, as the Python function does */
+    if (o == NULL) return NULL;
+    PyMem_Free(o->overloads);
+    o->overloads = NULL;
+    o->python = Py_NewRef(python);
+    o->spells = spells;
+    o->call = call_shortcut;
+    return (PyObject *)o;
+}
+
 static PyObject *shortcut(PyObject *module, PyObject *args) {
     PyObject *python;
     const char *operator;
@@ -342,6 +367,7 @@ static PyObject *shortcut(PyObject *module, PyObject *args) {
     if (o == NULL) return NULL;
     o->python = Py_NewRef(python);
     o->n_shared = n;
+    o->spells = true;
     o->call = call_shortcut;
     Py_SET_TYPE((PyObject *)o, &nxpy_method_type); /* in a class it binds, as the Python function does */
     return (PyObject *)o;
@@ -375,7 +401,19 @@ static PyObject *all_true(PyObject *tensor) {
     return result;
 }
 
+/* A function of the module: 1: *answer is the call's. */
+static int asked_of(PyObject *module, const char *name, PyObject *args, PyObject *keywords, PyObject **answer) {
+    *answer = NULL;
+    if (NX_LIKELY(nxpy_n_function_modes == 0 && !nxpy_any_asks(PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)))) return 0;
+    PyObject *function = PyObject_GetAttrString(module, name);
+    int asked = function ? nxpy_ask_tuple(function, NULL, args, keywords, answer) : 1;
+    Py_XDECREF(function);
+    return asked;
+}
+
 static PyObject *equal(PyObject *module, PyObject *args, PyObject *keywords) {
+    PyObject *answer;
+    if (module && asked_of(module, "equal", args, keywords, &answer)) return answer;
     static char *names[] = {"input", "other", NULL};
     PyObject *input, *other;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:equal", names, &input, &other)) return NULL;
@@ -386,6 +424,8 @@ static PyObject *equal(PyObject *module, PyObject *args, PyObject *keywords) {
 }
 
 static PyObject *allclose(PyObject *module, PyObject *args, PyObject *keywords) {
+    PyObject *answer;
+    if (module && asked_of(module, "allclose", args, keywords, &answer)) return answer;
     static char *names[] = {"input", "other", "rtol", "atol", "equal_nan", NULL};
     PyObject *a, *b;
     double relative = 1e-5, absolute = 1e-8;
@@ -397,6 +437,8 @@ static PyObject *allclose(PyObject *module, PyObject *args, PyObject *keywords) 
 }
 
 static PyObject *nonzero(PyObject *module, PyObject *args, PyObject *keywords) {
+    PyObject *answer;
+    if (module && asked_of(module, "nonzero", args, keywords, &answer)) return answer;
     static char *names[] = {"input", "as_tuple", "out", NULL};
     PyObject *x, *out = Py_None;
     int as_tuple = 0;
@@ -409,7 +451,8 @@ static PyObject *nonzero(PyObject *module, PyObject *args, PyObject *keywords) {
 }
 
 /* The same as methods: the tensor in front of the other arguments. */
-static PyObject *with_self(PyObject *self, PyObject *args, PyObject *keywords, PyCFunctionWithKeywords function) {
+static PyObject *with_self(PyObject *self, PyObject *args, PyObject *keywords, PyCFunctionWithKeywords function, const char *name) {
+    NXPY_ASK_CALLED(self, name, args, keywords);
     PyObject *first = PyTuple_Pack(1, self), *all = first ? PySequence_Concat(first, args) : NULL;
     PyObject *result = all ? function(NULL, all, keywords) : NULL;
     Py_XDECREF(first);
@@ -417,7 +460,9 @@ static PyObject *with_self(PyObject *self, PyObject *args, PyObject *keywords, P
     return result;
 }
 #define NXPY_AS_METHOD(name) \
-    static PyObject *name##_method(PyObject *self, PyObject *args, PyObject *keywords) { return with_self(self, args, keywords, name); }
+    static PyObject *name##_method(PyObject *self, PyObject *args, PyObject *keywords) { \
+        return with_self(self, args, keywords, name, #name); \
+    }
 NXPY_AS_METHOD(equal)
 NXPY_AS_METHOD(allclose)
 NXPY_AS_METHOD(nonzero)
@@ -436,6 +481,7 @@ static PyMethodDef functions[] = {
     {"op_function", op_function, METH_VARARGS, "op_function(name, target): the operator as a function of its schema's arguments."},
     {"shortcut", shortcut, METH_VARARGS,
      "shortcut(f, operator, n): f, whose calls go straight to the operator where their arguments fit that, at most n by position."},
+    {"shell", shell, METH_VARARGS, "shell(f, spells=False): f, for which modes and classes answer (__torch_function__)."},
     {"equal", NXPY_BY_KEYWORD(equal), equal_doc},
     {"allclose", NXPY_BY_KEYWORD(allclose), allclose_doc},
     {"nonzero", NXPY_BY_KEYWORD(nonzero), nonzero_doc},

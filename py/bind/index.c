@@ -286,6 +286,8 @@ static int find_place(PyObject *self, PyObject *given, place *p) {
 }
 
 PyObject *nxpy_tensor_getitem(PyObject *self, PyObject *key) {
+    PyObject *answer;
+    if (NXPY_ASKS(self) && nxpy_ask_method("__getitem__", self, &key, 1, NULL, &answer)) return answer;
     if (NX_LIKELY(PyLong_CheckExact(key))) {
         nx_tensor *t = nxpy_tensor_get(self);
         int overflow;
@@ -403,6 +405,11 @@ static int fill_masked(nx_tensor *t, nx_tensor *mask, PyObject *value) {
 
 int nxpy_tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     place p;
+    PyObject *answer, *given[] = {key, value};
+    if (NXPY_ASKS(self) && value && nxpy_ask_method("__setitem__", self, given, 2, NULL, &answer)) {
+        Py_XDECREF(answer);
+        return answer ? 0 : -1;
+    }
     if (value == NULL) return PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items"), -1;
     nx_tensor *mask = nxpy_tensor_check(key) ? nxpy_tensor_get(key) : NULL;
     if (mask && mask->a.dtype == NX_BOOL) {

@@ -54,6 +54,7 @@ static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
 }
 
 PyObject *nxpy_tensor_item(PyObject *self, PyObject *unused) {
+    NXPY_ASK(self, "item");
     nx_tensor *tensor = nxpy_tensor_get(self), *host;
     if (tensor->a.numel != 1) {
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
@@ -76,6 +77,7 @@ static PyObject *list_of(const nx_array *a, int dim, const char *at) {
     return list;
 }
 PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused) {
+    NXPY_ASK(self, "tolist");
     nx_tensor *host;
     NXPY_TRY(readable(nxpy_tensor_get(self), &host));
     PyObject *list = list_of(&host->a, 0, host->a.data);
@@ -181,6 +183,12 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
     static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
     PyObject *data, *dtype = Py_None, *where = Py_None;
     int requires_grad = 0, pinned = 0;
+    if (NX_UNLIKELY(nxpy_n_function_modes != 0)) {
+        PyObject *function = PyObject_GetAttrString(module, "tensor"), *answer = NULL;
+        int asked = function ? nxpy_ask_tuple(function, NULL, args, keywords, &answer) : 1;
+        Py_XDECREF(function);
+        if (asked) return answer;
+    }
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpp:tensor", names, &data, &dtype, &where,
                                      &requires_grad, &pinned))
         return NULL;

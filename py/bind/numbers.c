@@ -3,52 +3,57 @@
 #include "bind/private.h"
 
 enum { TENSOR, SCALAR, N_OTHERS }; /* what stands on the right */
-/* Every operator: its name here, as tracers write it, as an ATen operator on a tensor and on a number. */
+/* Every operator: its name here, as tracers write it, as an ATen operator on a tensor and on a number; the method of Tensor that
+ * it is to who answers for its operands, with the tensor on the left and on the right (__torch_function__). */
 #define NUMBER_OPS(row)                                                            \
-    row(ADD, "operator.add", "add.Tensor", "add.Tensor")                           \
-    row(SUB, "operator.sub", "sub.Tensor", "sub.Tensor")                           \
-    row(MUL, "operator.mul", "mul.Tensor", "mul.Tensor")                           \
-    row(DIV, "operator.truediv", "div.Tensor", "div.Tensor")                       \
-    row(POW, "operator.pow", "pow.Tensor_Tensor", "pow.Tensor_Scalar")             \
-    row(FLOORDIV, "operator.floordiv", "floor_divide", "floor_divide.Scalar")      \
-    row(MOD, "operator.mod", "remainder.Tensor", "remainder.Scalar")               \
-    row(LSHIFT, "operator.lshift", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar")    \
-    row(RSHIFT, "operator.rshift", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar")  \
-    row(RSUB, "torch.rsub", NULL, "rsub.Scalar")                                   \
-    row(MATMUL, "operator.matmul", "matmul", NULL)                                 \
-    row(AND, "operator.and_", "bitwise_and.Tensor", "bitwise_and.Scalar")          \
-    row(OR, "operator.or_", "bitwise_or.Tensor", "bitwise_or.Scalar")              \
-    row(XOR, "operator.xor", "bitwise_xor.Tensor", "bitwise_xor.Scalar")           \
-    row(LT, "operator.lt", "lt.Tensor", "lt.Scalar")                               \
-    row(LE, "operator.le", "le.Tensor", "le.Scalar")                               \
-    row(EQ, "operator.eq", "eq.Tensor", "eq.Scalar")                               \
-    row(NE, "operator.ne", "ne.Tensor", "ne.Scalar")                               \
-    row(GT, "operator.gt", "gt.Tensor", "gt.Scalar")                               \
-    row(GE, "operator.ge", "ge.Tensor", "ge.Scalar")                               \
-    row(NEG, "operator.neg", "neg", NULL)                                          \
-    row(ABS, "torch.abs", "abs", NULL)                                             \
-    row(NOT, "operator.invert", "bitwise_not", NULL)                               \
-    row(RECIPROCAL, "torch.reciprocal", "reciprocal", NULL)                        \
-    row(IADD, "operator.iadd", "add_.Tensor", "add_.Tensor")                       \
-    row(ISUB, "operator.isub", "sub_.Tensor", "sub_.Tensor")                       \
-    row(IMUL, "operator.imul", "mul_.Tensor", "mul_.Tensor")                       \
-    row(IDIV, "operator.itruediv", "div_.Tensor", "div_.Tensor")                   \
-    row(IPOW, "operator.ipow", "pow_.Tensor", "pow_.Scalar")                       \
-    row(IFLOORDIV, "operator.ifloordiv", "floor_divide_.Tensor", "floor_divide_.Scalar")               \
-    row(IMOD, "operator.imod", "remainder_.Tensor", "remainder_.Scalar")           \
-    row(ILSHIFT, "operator.ilshift", "bitwise_left_shift_.Tensor", "bitwise_left_shift_.Tensor_Scalar")   \
-    row(IRSHIFT, "operator.irshift", "bitwise_right_shift_.Tensor", "bitwise_right_shift_.Tensor_Scalar") \
-    row(IAND, "operator.iand", "bitwise_and_.Tensor", "bitwise_and_.Scalar")       \
-    row(IOR, "operator.ior", "bitwise_or_.Tensor", "bitwise_or_.Scalar")           \
-    row(IXOR, "operator.ixor", "bitwise_xor_.Tensor", "bitwise_xor_.Scalar")
+    row(ADD, "operator.add", "add.Tensor", "add.Tensor", "add", "add")                                               \
+    row(SUB, "operator.sub", "sub.Tensor", "sub.Tensor", "sub", "__rsub__")                                          \
+    row(MUL, "operator.mul", "mul.Tensor", "mul.Tensor", "mul", "mul")                                               \
+    row(DIV, "operator.truediv", "div.Tensor", "div.Tensor", "div", "__rdiv__")                                      \
+    row(POW, "operator.pow", "pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow", "__rpow__")                            \
+    row(FLOORDIV, "operator.floordiv", "floor_divide", "floor_divide.Scalar", "__floordiv__", "__rfloordiv__")       \
+    row(MOD, "operator.mod", "remainder.Tensor", "remainder.Scalar", "remainder", "__rmod__")                        \
+    row(LSHIFT, "operator.lshift", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "__lshift__",\
+        "__rlshift__") \
+    row(RSHIFT, "operator.rshift", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar", "__rshift__",\
+        "__rrshift__") \
+    row(RSUB, "torch.rsub", NULL, "rsub.Scalar", "__rsub__", NULL)                                                   \
+    row(MATMUL, "operator.matmul", "matmul", NULL, "matmul", "__rmatmul__")                                          \
+    row(AND, "operator.and_", "bitwise_and.Tensor", "bitwise_and.Scalar", "__and__", "bitwise_and")                  \
+    row(OR, "operator.or_", "bitwise_or.Tensor", "bitwise_or.Scalar", "__or__", "bitwise_or")                        \
+    row(XOR, "operator.xor", "bitwise_xor.Tensor", "bitwise_xor.Scalar", "__xor__", "bitwise_xor")                   \
+    row(LT, "operator.lt", "lt.Tensor", "lt.Scalar", "lt", NULL)                                                     \
+    row(LE, "operator.le", "le.Tensor", "le.Scalar", "le", NULL)                                                     \
+    row(EQ, "operator.eq", "eq.Tensor", "eq.Scalar", "__eq__", NULL)                                                 \
+    row(NE, "operator.ne", "ne.Tensor", "ne.Scalar", "ne", NULL)                                                     \
+    row(GT, "operator.gt", "gt.Tensor", "gt.Scalar", "gt", NULL)                                                     \
+    row(GE, "operator.ge", "ge.Tensor", "ge.Scalar", "ge", NULL)                                                     \
+    row(NEG, "operator.neg", "neg", NULL, "neg", NULL)                                                               \
+    row(ABS, "torch.abs", "abs", NULL, "abs", NULL)                                                                  \
+    row(NOT, "operator.invert", "bitwise_not", NULL, "__invert__", NULL)                                             \
+    row(RECIPROCAL, "torch.reciprocal", "reciprocal", NULL, "reciprocal", NULL)                                      \
+    row(IADD, "operator.iadd", "add_.Tensor", "add_.Tensor", "add_", NULL)                                           \
+    row(ISUB, "operator.isub", "sub_.Tensor", "sub_.Tensor", "sub_", NULL)                                           \
+    row(IMUL, "operator.imul", "mul_.Tensor", "mul_.Tensor", "mul_", NULL)                                           \
+    row(IDIV, "operator.itruediv", "div_.Tensor", "div_.Tensor", "div_", NULL)                                       \
+    row(IPOW, "operator.ipow", "pow_.Tensor", "pow_.Scalar", "pow_", NULL)                                           \
+    row(IFLOORDIV, "operator.ifloordiv", "floor_divide_.Tensor", "floor_divide_.Scalar", "floor_divide_", NULL)      \
+    row(IMOD, "operator.imod", "remainder_.Tensor", "remainder_.Scalar", "remainder_", NULL)                         \
+    row(ILSHIFT, "operator.ilshift", "bitwise_left_shift_.Tensor", "bitwise_left_shift_.Tensor_Scalar",\
+        "__ilshift__", NULL) \
+    row(IRSHIFT, "operator.irshift", "bitwise_right_shift_.Tensor", "bitwise_right_shift_.Tensor_Scalar",\
+        "__irshift__", NULL) \
+    row(IAND, "operator.iand", "bitwise_and_.Tensor", "bitwise_and_.Scalar", "__iand__", NULL)                       \
+    row(IOR, "operator.ior", "bitwise_or_.Tensor", "bitwise_or_.Scalar", "__ior__", NULL)                            \
+    row(IXOR, "operator.ixor", "bitwise_xor_.Tensor", "bitwise_xor_.Scalar", "__ixor__", NULL)
 typedef enum number_op {
-#define ROW(name, target, tensor, scalar) name,
+#define ROW(name, target, tensor, scalar, method, reflected) name,
     NUMBER_OPS(ROW)
 #undef ROW
     N_NUMBER_OPS
 } number_op;
-static const struct { const char *target, *names[N_OTHERS]; } rows[] = {
-#define ROW(name, target, tensor, scalar) {target, {tensor, scalar}},
+static const struct { const char *target, *names[N_OTHERS], *method, *reflected; } rows[] = {
+#define ROW(name, target, tensor, scalar, method, reflected) {target, {tensor, scalar}, method, reflected},
     NUMBER_OPS(ROW)
 #undef ROW
 };
@@ -84,8 +89,11 @@ static bool read_numpy(PyObject *o, nx_value *out) {
 
 /* A tensor or a Python number; anything else is somebody else's operator. */
 static bool read_operand(PyObject *o, nx_value *out) {
-    if (nxpy_tensor_check(o)) *out = nx_value_tensor(nxpy_tensor_get(o));
-    else if (PyFloat_Check(o)) *out = nx_value_float(PyFloat_AS_DOUBLE(o));
+    if (NX_LIKELY(nxpy_is_plain(o))) *out = nx_value_tensor(nxpy_tensor_get(o));
+    else if (nxpy_tensor_check(o)) {
+        *out = nx_value_tensor(nxpy_tensor_get(o));
+        return !nxpy_overrides(o);
+    } else if (PyFloat_Check(o)) *out = nx_value_float(PyFloat_AS_DOUBLE(o));
     else if (PyBool_Check(o)) *out = nx_value_bool(o == Py_True);
     else if (PyLong_Check(o)) {
         int overflow;
@@ -95,6 +103,35 @@ static bool read_operand(PyObject *o, nx_value *out) {
     } else if (PyComplex_Check(o)) *out = nxpy_complex_value(o);
     else return nxpy_symnumber_value(o, out) || read_numpy(o, out);
     return true;
+}
+
+/* Whether somebody answers for the operands: *answer. The tensor comes first. */
+static bool asked(number_op k, PyObject *a, PyObject *b, PyObject **answer) {
+    const char *name = nxpy_tensor_check(a) ? rows[k].method : rows[k].reflected;
+    if (name == NULL) return false;
+    return nxpy_tensor_check(a) ? nxpy_ask_method(name, a, &b, b != NULL, NULL, answer) : nxpy_ask_method(name, b, &a, 1, NULL, answer);
+}
+#define ASK_MODES(k, a, b)                                                                         \
+    do {                                                                                           \
+        PyObject *answer_;                                                                         \
+        if (NX_UNLIKELY(nxpy_n_function_modes != 0) && asked(k, a, b, &answer_)) return answer_;   \
+    } while (0)
+
+/* A TypeError of who answers lets the language go on: to the other operand, then to its own error. */
+static bool goes_on(PyObject *answer) {
+    if (answer || !PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+    PyErr_Clear();
+    return true;
+}
+
+/* Operands that are no tensors or numbers, or whose class answers. */
+static PyObject *foreign(number_op k, PyObject *a, PyObject *b) {
+    PyObject *answer;
+    if (!asked(k, a, b, &answer)) Py_RETURN_NOTIMPLEMENTED;
+    if (!goes_on(answer)) return answer;
+    bool reflects = rows[k].reflected && nxpy_tensor_check(a) && nxpy_tensor_check(b) && Py_TYPE(a) != Py_TYPE(b);
+    if (reflects && nxpy_ask_method(rows[k].reflected, b, &a, 1, NULL, &answer) && !goes_on(answer)) return answer;
+    Py_RETURN_NOTIMPLEMENTED;
 }
 
 static PyObject *call_named(const nx_op *op, const nx_value *in, const char *target) {
@@ -119,6 +156,7 @@ static PyObject *call_on(number_op k, const nx_value *left, const nx_value *righ
 }
 
 static PyObject *call_alone(number_op k, PyObject *self) {
+    NXPY_ASK(self, rows[k].method);
     nx_value in[1] = {nx_value_tensor(nxpy_tensor_get(self))};
     return call_named(ops[k][TENSOR], in, rows[k].target);
 }
@@ -126,26 +164,30 @@ static PyObject *call_alone(number_op k, PyObject *self) {
 /* A number on the left changes places with the tensor where the operator commutes. */
 static PyObject *commuting(number_op k, PyObject *a, PyObject *b) {
     nx_value left, right;
-    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    ASK_MODES(k, a, b);
+    if (!read_operand(a, &left) || !read_operand(b, &right)) return foreign(k, a, b);
     return NX_LIKELY(left.tag == NX_TAG_TENSOR) ? call_on(k, &left, &right) : call_on(k, &right, &left);
 }
 
 static PyObject *in_place(number_op k, PyObject *a, PyObject *b) {
     nx_value left, right;
-    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    ASK_MODES(k, a, b);
+    if (!read_operand(a, &left) || !read_operand(b, &right)) return foreign(k, a, b);
     return call_on(k, &left, &right);
 }
 
 static PyObject *subtract(PyObject *a, PyObject *b) {
     nx_value left, right;
-    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    ASK_MODES(SUB, a, b);
+    if (!read_operand(a, &left) || !read_operand(b, &right)) return foreign(SUB, a, b);
     return left.tag == NX_TAG_TENSOR ? call_on(SUB, &left, &right) : call_on(RSUB, &right, &left);
 }
 
 /* 2 / x: as PyTorch, 2 times one over x. */
 static PyObject *divide(PyObject *a, PyObject *b) {
     nx_value left, right;
-    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    ASK_MODES(DIV, a, b);
+    if (!read_operand(a, &left) || !read_operand(b, &right)) return foreign(DIV, a, b);
     if (NX_LIKELY(left.tag == NX_TAG_TENSOR)) return call_on(DIV, &left, &right);
     PyObject *one_over = call_alone(RECIPROCAL, b);
     PyObject *result = one_over ? commuting(MUL, one_over, a) : NULL;
@@ -155,7 +197,9 @@ static PyObject *divide(PyObject *a, PyObject *b) {
 
 static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus) {
     nx_value left, right;
-    if (modulus != Py_None || !read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+    ASK_MODES(POW, a, b);
+    if (!read_operand(a, &left) || !read_operand(b, &right)) return foreign(POW, a, b);
     if (left.tag == NX_TAG_TENSOR) return call_on(POW, &left, &right);
     return call_named(op_rpow, (nx_value[]){left, right}, "operator.pow");
 }
@@ -176,7 +220,8 @@ static PyObject *call_with_scalar_tensor(number_op k, nx_value number, const nx_
 /* A number on the left is an operand like a tensor: 7 % x. */
 static PyObject *ordered(number_op k, PyObject *a, PyObject *b) {
     nx_value left, right;
-    if (!read_operand(a, &left) || !read_operand(b, &right)) Py_RETURN_NOTIMPLEMENTED;
+    ASK_MODES(k, a, b);
+    if (!read_operand(a, &left) || !read_operand(b, &right)) return foreign(k, a, b);
     if (left.tag == NX_TAG_TENSOR) return call_on(k, &left, &right);
     if (ops[k][TENSOR]->def->params[0].number_too)
         return call_named(ops[k][TENSOR], (nx_value[]){left, right}, rows[k].target);
@@ -220,16 +265,25 @@ BINARY(xor_in_place, in_place, IXOR)
 #undef BINARY
 
 static PyObject *matrix_multiply(PyObject *a, PyObject *b) {
-    if (!nxpy_tensor_check(a) || !nxpy_tensor_check(b)) Py_RETURN_NOTIMPLEMENTED;
+    if (!nxpy_tensor_check(a) || !nxpy_tensor_check(b)) return foreign(MATMUL, a, b);
     return in_place(MATMUL, a, b);
 }
 static PyObject *negative(PyObject *self) { return call_alone(NEG, self); }
-static PyObject *positive(PyObject *self) { return Py_NewRef(self); }
+static PyObject *positive(PyObject *self) {
+    NXPY_ASK(self, "positive");
+    return Py_NewRef(self);
+}
 static PyObject *absolute(PyObject *self) { return call_alone(ABS, self); }
 static PyObject *invert(PyObject *self) { return call_alone(NOT, self); }
 
 /* ---- one element as a number --------------------------------------------------------------------------------------- */
 static int truth(PyObject *self) {
+    PyObject *answer;
+    if (nxpy_ask_before("__bool__", self, NULL, 0, NULL, &answer)) {
+        int known = answer ? PyObject_IsTrue(answer) : -1;
+        Py_XDECREF(answer);
+        return known;
+    }
     nx_tensor *t = nxpy_tensor_get(self);
     if (t->a.numel != 1) {
         PyErr_Format(PyExc_RuntimeError, "Boolean value of Tensor with %s is ambiguous",
@@ -246,9 +300,16 @@ static PyObject *converted(PyObject *self, PyObject *(*convert)(PyObject *)) {
     Py_XDECREF(item);
     return result;
 }
-static PyObject *to_float(PyObject *self) { return converted(self, PyNumber_Float); }
-static PyObject *to_int(PyObject *self) { return converted(self, PyNumber_Long); }
+static PyObject *to_float(PyObject *self) {
+    NXPY_ASK(self, "__float__");
+    return converted(self, PyNumber_Float);
+}
+static PyObject *to_int(PyObject *self) {
+    NXPY_ASK(self, "__int__");
+    return converted(self, PyNumber_Long);
+}
 static PyObject *to_index(PyObject *self) {
+    NXPY_ASK(self, "__index__");
     nx_tensor *t = nxpy_tensor_get(self);
     if (t->a.numel != 1 || nx_is_differentiable(t->a.dtype)) {
         PyErr_SetString(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");

@@ -19,6 +19,44 @@ typedef struct nxpy_args {
 } nxpy_args;
 void nxpy_args_end(nxpy_args *args);
 
+/* ---- override.c: __torch_function__, classes and modes that answer calls in the place of functions ------------------------ */
+extern int nxpy_n_function_modes;            /* of all threads: while there are none no call looks for one */
+extern PyTypeObject *nxpy_parameter_class;   /* nn.Parameter, once it is registered */
+/* A tensor whose class has no protocol, so that nobody answers for it. */
+static inline bool nxpy_is_plain(PyObject *o) {
+    return NX_LIKELY(Py_IS_TYPE(o, nxpy_tensor_class)) || Py_IS_TYPE(o, nxpy_parameter_class);
+}
+bool nxpy_asks(PyObject *o);                 /* so it is, or a mode answers */
+bool nxpy_any_asks(PyObject *const *given, Py_ssize_t n); /* of the arguments of a call, those in lists too */
+/* What may be asked of a tensor: the commonest answer at once. */
+#define NXPY_ASKS(o) (NX_UNLIKELY(!Py_IS_TYPE(o, nxpy_tensor_class) || nxpy_n_function_modes != 0) && nxpy_asks(o))
+/* What modes and the arguments answer to a call. 1: *answer is it, NULL with an exception; 0: nobody answers. Of a method of
+ * Tensor by its name, with self in front of n arguments; of arguments as a tuple, behind self (NULL), and a dict (NULL). */
+int nxpy_ask(PyObject *function, PyObject *const *given, Py_ssize_t n, PyObject *keywords, PyObject **answer);
+int nxpy_ask_method(const char *name, PyObject *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, PyObject **answer);
+int nxpy_ask_tuple(PyObject *function, PyObject *self, PyObject *args, PyObject *keywords, PyObject **answer);
+/* At the head of a method without arguments, and of one with a tuple of them. */
+#define NXPY_ASK(self, name) \
+    do { \
+        PyObject *answer_; \
+        if (NXPY_ASKS(self) && nxpy_ask_method(name, self, NULL, 0, NULL, &answer_)) return answer_; \
+    } while (0)
+#define NXPY_ASK_CALLED(self, name, args, keywords) \
+    do { \
+        PyObject *answer_; \
+        if (NXPY_ASKS(self) && nxpy_ask_called(name, self, args, keywords, &answer_)) return answer_; \
+    } while (0)
+/* What is answered to a call of `asked`, which tells all its arguments by the names of a Python function. */
+PyObject *nxpy_ask_python(PyObject *asked, PyObject *function, PyObject *args, PyObject *keywords);
+PyObject *nxpy_tuple_of(PyObject *const *given, Py_ssize_t n);
+PyObject *nxpy_dict_of(PyObject *const *values, PyObject *keywords); /* keywords NULL: an empty one */
+int nxpy_mode_push(void **modes, int *n_modes, PyObject *mode); /* a thread's list of modes, and how many there are of all threads */
+int nxpy_mode_pop(void **modes, int *n_modes);
+int nxpy_add_overrides(PyObject *module);
+/* functions.c: what a function is called where it is used, "torch.add", and where it is, "torch."; NULL, "": none of ours. */
+const char *nxpy_function_target(PyObject *function);
+const char *nxpy_function_place(PyObject *function);
+
 /* One overload with its parameter names interned, so that keywords compare by address. */
 typedef struct nxpy_overload {
     const nx_op *op;

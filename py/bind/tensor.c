@@ -138,6 +138,56 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     return (PyObject *)o;
 }
 
+/* A class of tensors that an object may have; NULL with an exception. */
+static PyTypeObject *class_of(const char *function, PyObject *type) {
+    bool fits = PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, &nxpy_tensor_type);
+    if (fits) return (PyTypeObject *)type;
+    PyErr_Format(PyExc_TypeError, "%s(): argument 'cls' must be a subclass of Tensor, not %R", function, type);
+    return NULL;
+}
+
+/* The object of class `type` of a tensor that nobody else knows, which it takes. */
+static PyObject *object_of(PyTypeObject *type, nx_tensor *tensor) {
+    nxpy_tensor *o = new_object(type);
+    if (o == NULL) {
+        nx_tensor_unref(tensor);
+        return NULL;
+    }
+    o->tensor = tensor;
+    tensor->python = o;
+    if (tensor->autograd) nxpy_tensor_track((PyObject *)o);
+    return (PyObject *)o;
+}
+
+/* The same elements as a tensor of another class, with its history. */
+static PyObject *as_subclass(PyObject *self, PyObject *type) {
+    const nx_op *alias;
+    nx_value out;
+    PyTypeObject *class = class_of("as_subclass", type);
+    if (class == NULL) return NULL;
+    NXPY_TRY(nx_op_find("aten::alias", &alias));
+    NXPY_TRY(nx_op_call(alias, (nx_value[]){nx_value_tensor(nxpy_tensor_get(self))}, &out));
+    return object_of(class, out.tensor);
+}
+
+/* The same elements as a tensor of another class, without history. */
+static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"cls", "data", "require_grad", "dispatch_sizes_strides_policy", "dispatch_device", "dispatch_layout",
+                            "device_for_backend_keys", NULL};
+    PyObject *type, *data, *ignored;
+    int requires_grad = 0, flags[2];
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO!|pOppO:_make_subclass", names, &type, &nxpy_tensor_type, &data, &requires_grad,
+                                     &ignored, &flags[0], &flags[1], &ignored)) return NULL;
+    PyTypeObject *class = class_of("_make_subclass", type);
+    nx_tensor *tensor;
+    if (class == NULL) return NULL;
+    NXPY_TRY(nx_tensor_alias(nxpy_tensor_get(data), &tensor));
+    nx_status status = requires_grad ? nx_tensor_set_requires_grad(tensor, true) : NX_OK;
+    if (status == NX_OK) return object_of(class, tensor);
+    nx_tensor_unref(tensor);
+    return nxpy_raise(status);
+}
+
 /* `type` becomes the class of new tensors. Its objects end in tensor_dealloc like those of the base. */
 static PyObject *register_tensor_class(PyObject *module, PyObject *type) {
     if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, &nxpy_tensor_type)) {
@@ -153,6 +203,12 @@ static PyObject *register_tensor_class(PyObject *module, PyObject *type) {
 }
 
 static Py_ssize_t tensor_length(PyObject *self) {
+    PyObject *answer;
+    if (nxpy_ask_before("__len__", self, NULL, 0, NULL, &answer)) {
+        Py_ssize_t n = answer ? PyNumber_AsSsize_t(answer, PyExc_OverflowError) : -1;
+        Py_XDECREF(answer);
+        return n;
+    }
     const nx_array *a = nx_tensor_array(nxpy_tensor_get(self));
     if (a->ndim > 0) return nxpy_size_fix(nxpy_tensor_get(self), NX_INT_SIZE, 0, a->sizes[0]) < 0 ? -1 : (Py_ssize_t)a->sizes[0];
     PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
@@ -160,6 +216,13 @@ static Py_ssize_t tensor_length(PyObject *self) {
 }
 /* Over the parts along the first dimension, as unbind gives them. */
 static PyObject *tensor_iter(PyObject *self) {
+    if (NXPY_ASKS(self)) { /* they answer for what it calls */
+        PyObject *dim = PyObject_CallMethod(self, "dim", NULL), *parts = dim ? PyObject_CallMethod(self, "unbind", "i", 0) : NULL;
+        PyObject *iterator = parts ? PyObject_GetIter(parts) : NULL;
+        Py_XDECREF(dim);
+        Py_XDECREF(parts);
+        return iterator;
+    }
     const nx_op *unbind;
     nx_tensor *tensor = nxpy_tensor_get(self);
     if (tensor->a.ndim == 0) return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
@@ -180,7 +243,26 @@ PyTypeObject nxpy_tensor_type = {
     .tp_getattro = PyObject_GenericGetAttr, .tp_dictoffset = offsetof(nxpy_tensor, dict), .tp_hash = tensor_hash,
     .tp_richcompare = nxpy_tensor_compare, .tp_iter = tensor_iter,
     .tp_weaklistoffset = offsetof(nxpy_tensor, weak), .tp_as_number = &nxpy_tensor_numbers, .tp_as_mapping = &as_mapping,
-    .tp_methods = nxpy_tensor_methods, .tp_getset = nxpy_tensor_getset, .tp_doc = "A strided array of elements on a device."};
+    .tp_methods = nxpy_tensor_methods, .tp_doc = "A strided array of elements on a device."};
+
+static PyMethodDef subclass_methods[] = {
+    {"as_subclass", as_subclass, METH_O, "as_subclass(cls): the same elements as a tensor of that class, with its history."},
+    {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "_make_subclass(cls, data, require_grad=False): the elements of `data` as a tensor of class `cls`, a leaf."},
+    {NULL}};
+
+/* Beside those of attributes.c, as tp_methods would add them. */
+static int add_subclass_methods(void) {
+    for (PyMethodDef *def = subclass_methods; def->ml_name; def++) {
+        bool is_static = def->ml_flags & METH_STATIC;
+        PyObject *function = is_static ? PyCFunction_New(def, NULL) : PyDescr_NewMethod(&nxpy_tensor_type, def);
+        if (function && is_static) Py_SETREF(function, PyStaticMethod_New(function));
+        int done = function ? PyDict_SetItemString(nxpy_tensor_type.tp_dict, def->ml_name, function) : -1;
+        Py_XDECREF(function);
+        if (done < 0) return -1;
+    }
+    return 0;
+}
 
 static PyMethodDef functions[] = {
     {"register_tensor_class", register_tensor_class, METH_O, "register_tensor_class(cls): what new tensors are made of."}, {NULL}};
@@ -230,7 +312,8 @@ int nxpy_add_tensor(PyObject *module) {
     if (nxpy_linalg_error == NULL || PyModule_AddObjectRef(module, "_LinAlgError", nxpy_linalg_error) < 0) return -1;
     nx_python_free = free_owned;
     nxpy_tensor_class = &nxpy_tensor_type;
-    if (PyType_Ready(&nxpy_tensor_type) < 0) return -1;
+    if (PyType_Ready(&nxpy_tensor_type) < 0 || add_subclass_methods() < 0) return -1;
+    if (nxpy_add_getset(nxpy_tensor_getset) < 0 || nxpy_add_overrides(module) < 0) return -1;
     if (PyModule_AddObjectRef(module, "TensorBase", (PyObject *)&nxpy_tensor_type) < 0) return -1;
     if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_words(module) < 0) return -1;
     return nxpy_add_make(module);

@@ -83,8 +83,8 @@ _SUBMODULES = (
     "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_lazy", "_logging", "_ops", "_subclasses",
     "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cuda", "distributed",
     "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "mps", "multiprocessing",
-    "nn", "onnx", "optim", "profiler", "quasirandom", "random", "serialization", "signal", "special", "testing",
-    "types", "utils", "version", "xpu",
+    "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "special",
+    "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
@@ -228,6 +228,10 @@ def is_complex(input) -> bool:
 def numel(input):
     """How many elements there are."""
     return input.numel()
+
+
+is_floating_point, is_complex, numel = map(_C.shell, (is_floating_point, is_complex, numel))
+is_conj, is_neg = map(_C.shell, (is_conj, is_neg))
 
 
 def promote_types(type1, type2) -> dtype:

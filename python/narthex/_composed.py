@@ -1,6 +1,7 @@
 """Functions of torch that are made of operators by Python: what they need to know are sizes and dimensions."""
 
 from . import _C
+from ._shells import shells_of_module
 
 _KINDS = {_C.float16: "Half", _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.bool: "Bool",
           _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long"}  # fmt: skip
@@ -313,3 +314,6 @@ def _slopes(x, dim: int, step, edge_order: int):
             + part(n - 1, 1) * ((m + 2 * e) / (e * (m + e))),
         ]
     return _C.cat([ends[0], inner, ends[1]], dim)
+
+
+shells_of_module(globals())

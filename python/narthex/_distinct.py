@@ -3,6 +3,7 @@
 from collections import namedtuple
 
 from . import _C
+from ._shells import shells_of_module
 
 histogram_result = namedtuple("histogram", ("hist", "bin_edges"))
 histogramdd_result = namedtuple("histogramdd", ("hist", "bin_edges"))
@@ -202,3 +203,6 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None
         for k, edge in enumerate(edges):
             hist = hist / (edge[1:] - edge[:-1]).view([-1 if d == k else 1 for d, _ in enumerate(edges)])
     return histogramdd_result(hist, tuple(edges))
+
+
+shells_of_module(globals())

@@ -5,6 +5,7 @@ import warnings
 from builtins import range as range_
 
 from . import _C
+from ._shells import shells_of_module
 
 
 def celu_(input, alpha=1.0):
@@ -220,3 +221,6 @@ def range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=Fal
     made = _C.arange(n, dtype=_C.float64) * step + start
     made = made.to(dtype or _C.get_default_dtype()).to(device or "cpu")
     return made.requires_grad_() if requires_grad else made
+
+
+shells_of_module(globals())

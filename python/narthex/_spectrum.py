@@ -3,6 +3,7 @@
 import warnings
 
 from . import _C
+from ._shells import shells_of_module
 from .nn.functional import fold, pad
 
 _KINDS = {_C.float32: "Float", _C.float64: "Double", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
@@ -190,3 +191,6 @@ def istft(
         )
         signal = pad(signal, (0, end - n_samples))
     return signal
+
+
+shells_of_module(globals())

@@ -4,6 +4,7 @@ import copyreg
 
 from . import _C
 from ._methods import add
+from ._shells import shells_of_class
 
 _to_copy = _C.op_function("aten::_to_copy", "torch.ops.aten._to_copy.default")
 _MEMORY_FORMAT_KEYS = ("memory_format", "non_blocking", "copy")
@@ -88,6 +89,62 @@ copyreg.pickle(_C.device, lambda device: (_device, (str(device),)))
 copyreg.pickle(_C.Size, lambda size: (_size, (tuple(size),)))
 
 
+class _Without:
+    """`with` it, this thread asks fewer protocols than before."""
+
+    def __enter__(self) -> None:
+        self._before = _C.swap_function_state(max(self._least, _C.function_state()))
+
+    def __exit__(self, *exception) -> None:
+        _C.swap_function_state(self._before)
+
+
+class DisableTorchFunctionSubclass(_Without):
+    """`with` it, modes answer for functions and classes do not."""
+
+    _least = 1
+
+
+class DisableTorchFunction(_Without):
+    """`with` it, nobody answers for functions."""
+
+    _least = 2
+
+
+_C.DisableTorchFunctionSubclass, _C.DisableTorchFunction = DisableTorchFunctionSubclass, DisableTorchFunction
+_C._is_torch_function_enabled = lambda: _C.function_state() == 0
+_C._is_torch_function_all_disabled = lambda: _C.function_state() == 2
+_C._is_torch_function_mode_enabled = lambda: bool(_C.function_modes()) and _C.function_state() < 2
+_C._len_torch_function_stack = lambda: len(_C.function_modes())
+
+
+_unwrapped: set = set()  # the functions whose results stay as they are
+
+
+def _nowrap() -> set:
+    if not _unwrapped:
+        _unwrapped.update((Tensor._base.__get__, Tensor.grad.__get__, Tensor._grad.__get__))
+    return _unwrapped
+
+
+def _asked(descriptor, tensor):
+    """What is answered to reading an attribute that is a property of Tensor."""
+    return _C.ask_torch_function(descriptor.__get__, (tensor,), (tensor,), {})
+
+
+def _converted(result, cls):
+    """The tensors of a result as tensors of the class."""
+    if isinstance(result, _C.TensorBase) and not isinstance(result, cls):
+        return result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        kind = type(result)
+        parts = [_converted(part, cls) for part in result]
+        if not any(isinstance(part, _C.TensorBase) for part in parts) and kind not in (tuple, list):
+            return result
+        return kind(parts) if not hasattr(kind, "_fields") else kind(*parts)
+    return result
+
+
 class Tensor(_C.TensorBase):
     """A multi-dimensional array of one dtype on one device, which autograd can follow."""
 
@@ -98,6 +155,18 @@ class Tensor(_C.TensorBase):
         from ._legacy import tensor_like_before
 
         return _C.TensorBase.__new__(cls, tensor_like_before(_C.get_default_dtype(), args), False)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        """The function as it would be without protocols, its tensors as tensors of this class."""
+        if not all(issubclass(cls, type) for type in types):
+            return NotImplemented
+        before = _C.swap_function_state(max(1, _C.function_state()))
+        try:
+            result = func(*args, **(kwargs or {}))
+        finally:
+            _C.swap_function_state(before)
+        return result if cls is Tensor or func in _nowrap() else _converted(result, cls)
 
     def __repr__(self, *, tensor_contents=None) -> str:
         from ._tensor_str import tensor_text
@@ -314,6 +383,8 @@ class Tensor(_C.TensorBase):
     @property
     def is_meta(self) -> bool:
         """Whether it has a shape and no elements."""
+        if _C._has_torch_function_unary(self):
+            return _asked(Tensor.is_meta, self)
         return self.device.type == "meta"
 
     def numpy(self, *, force: bool = False):
@@ -425,6 +496,8 @@ class Tensor(_C.TensorBase):
     @property
     def T(self):  # noqa: N802  (PyTorch's name)
         """The dimensions in reverse order; of a matrix its transpose."""
+        if _C._has_torch_function_unary(self):
+            return _asked(Tensor.T, self)
         if self.dim() <= 2:
             return self.t()
         return self.permute(tuple(range(self.dim() - 1, -1, -1)))
@@ -432,6 +505,8 @@ class Tensor(_C.TensorBase):
     @property
     def mT(self):  # noqa: N802  (PyTorch's name)
         """The last two dimensions exchanged: each matrix of a batch transposed."""
+        if _C._has_torch_function_unary(self):
+            return _asked(Tensor.mT, self)
         if self.dim() < 2:
             raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
         return self.transpose(-2, -1)
@@ -439,6 +514,8 @@ class Tensor(_C.TensorBase):
     @property
     def H(self):  # noqa: N802  (PyTorch's name)
         """A matrix transposed and conjugated."""
+        if _C._has_torch_function_unary(self):
+            return _asked(Tensor.H, self)
         if self.dim() not in (0, 2):
             raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.dim()}-D tensor.")
         return self.adjoint()
@@ -446,11 +523,15 @@ class Tensor(_C.TensorBase):
     @property
     def mH(self):  # noqa: N802  (PyTorch's name)
         """Each matrix of a batch transposed and conjugated."""
+        if _C._has_torch_function_unary(self):
+            return _asked(Tensor.mH, self)
         return self.adjoint()
 
     @property
     def real(self):
         """The real part, a view; of a real tensor the tensor itself."""
+        if _C._has_torch_function_unary(self):
+            return _asked(Tensor.real, self)
         return _C.functions["torch.real"](self)
 
     @real.setter
@@ -460,6 +541,8 @@ class Tensor(_C.TensorBase):
     @property
     def imag(self):
         """The imaginary part, a view."""
+        if _C._has_torch_function_unary(self):
+            return _asked(Tensor.imag, self)
         return _C.functions["torch.imag"](self)
 
     @imag.setter
@@ -503,5 +586,13 @@ class Tensor(_C.TensorBase):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return _builtin_int(value)
 
+    __rdiv__ = _C.TensorBase.__rtruediv__
+
+    @property
+    def _grad(self):
+        """`grad`"""
+        return self.grad
+
 
 add(Tensor)
+shells_of_class(Tensor)

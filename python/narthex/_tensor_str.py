@@ -7,6 +7,7 @@ shown; a tensor with more than `threshold` elements shows `edgeitems` at each en
 from math import ceil, inf, isfinite
 
 from . import _C
+from ._tensor import Tensor
 
 
 class _Options:
@@ -149,7 +150,9 @@ def _grad_suffix(tensor) -> list:
 def tensor_text(tensor, *, contents=None) -> str:
     """The tensor as repr() shows it. `contents` stands in for the elements if it is given."""
     fake = tensor._is_fake
-    prefix = "FakeTensor(" if fake and tensor.device.type != "meta" else "tensor("
+    plain = type(tensor) is Tensor or tensor._is_param
+    name = "tensor" if plain else type(tensor).__name__
+    prefix = "FakeTensor(" if fake and tensor.device.type != "meta" else name + "("
     indent, dtype = len(prefix), tensor.dtype
     empty = tensor.numel() == 0 and contents is None and not fake
     suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]

@@ -2,6 +2,7 @@
 
 from . import _C
 from ._absent import getter as _getter
+from ._shells import shells_of_module as _shells
 
 globals().update(
     {
@@ -37,4 +38,5 @@ def rfftfreq(n: int, d: float = 1.0, *, out=None, **options):
     return _frequencies("rfftfreq", [(0, n // 2 + 1)], n, d, out, options)
 
 
+_shells(globals(), set())
 __getattr__ = _getter("torch.fft")

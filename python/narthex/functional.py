@@ -4,6 +4,7 @@ import math
 import warnings
 
 from . import _C
+from ._shells import shells_of_module
 
 
 def norm(input, p="fro", dim=None, keepdim: bool = False, out=None, dtype=None):
@@ -215,3 +216,6 @@ def einsum(*args):
         x, of_x = _contract(x, of_x, operands[at], labels[at], later | set(result))
     x, of_x = _sum_out(x, of_x, set(result))
     return x.permute([of_x.index(label) for label in result])
+
+
+shells_of_module(globals())

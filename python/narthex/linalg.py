@@ -5,6 +5,7 @@ from collections import namedtuple
 from . import _C
 from ._absent import getter as _getter
 from ._C import _LinAlgError as LinAlgError  # noqa: F401
+from ._shells import shells_of_module as _shells
 
 _operators = {
     name.rpartition(".linalg_")[2]: function
@@ -259,4 +260,5 @@ def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
     return _lstsq_result(found.squeeze(-1) if vector else found, left, ranks, values)
 
 
+_shells(globals(), set())
 __getattr__ = _getter("torch.linalg")

@@ -1,6 +1,7 @@
 """torch.special: functions beyond the elementary ones, under the names that they have there."""
 
 from . import _C
+from ._shells import shells_of_module as _shells
 
 _NAMES = (
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t", "chebyshev_polynomial_u",
@@ -23,3 +24,6 @@ for _name in _NAMES:
     globals()[_name] = _C.functions["torch._C._special.special_" + _name]
 for _name, _function in _OTHERS.items():
     globals()[_name] = getattr(_C, _function)
+
+
+_shells(globals(), set())

@@ -54,6 +54,8 @@ typedef struct nx_thread {
     uint64_t grad_run;                             /* the backward that runs here, 0: none; no two have one number (src/grad) */
     uint64_t grad_runs;                            /* the last number that a backward got here (src/grad) */
     bool grad_run_chosen;                          /* it was asked for certain inputs (src/grad) */
+    void *function_modes;                          /* modes that answer functions, NULL: none; its owner's (py/bind) */
+    uint8_t function_state;                        /* who answers functions: 0 classes and modes, 1 modes, 2 nobody (py/bind) */
     bool anomaly;                                  /* nodes note where they are made, backward checks them (src/grad) */
     void *saved_hooks;                             /* what saved tensors go through, NULL: nothing; its owner's (src/grad) */
     char node_name[64];                            /* what nx_grad_node_name returned last (src/grad) */

@@ -70,6 +70,12 @@ def grad(
     materialize_grads=False,
 ) -> tuple:
     """The gradients of `outputs` with respect to `inputs`, as a tuple; `.grad` of the leaves stays as it is."""
+    relevant = (*_as_tuple(outputs), *_as_tuple(inputs))
+    if _C._has_torch_function(relevant):
+        return _C.ask_torch_function(grad, relevant, (_as_tuple(outputs), _as_tuple(inputs)), {
+            "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
+            "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
+            "materialize_grads": materialize_grads})  # fmt: skip
     if not only_inputs:
         raise NotImplementedError("grad: only_inputs=False is not there; PyTorch dropped it as well")
     if is_grads_batched:

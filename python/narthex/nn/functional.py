@@ -5,6 +5,7 @@ import warnings
 from .. import _C
 from .._absent import absent
 from .._later import keep_whole
+from .._shells import shells_of_functional
 from ._bags import embedding_bag, limit_norms  # noqa: F401
 from ._linear_loss import linear_cross_entropy  # noqa: F401
 from ._losses import (  # noqa: F401
@@ -430,6 +431,7 @@ softshrink, hardshrink, pairwise_distance = _in_nn["softshrink"], _C.hardshrink,
 cosine_similarity, prelu = _C.cosine_similarity, _C.prelu
 pixel_shuffle, pixel_unshuffle = _C.pixel_shuffle, _C.pixel_unshuffle
 keep_whole(globals(), NEEDS)
+shells_of_functional(globals())
 
 
 _ELSEWHERE = {"conv_tbc": "_older", "pdist": "_composed", "rrelu_": "_older"}

@@ -4,16 +4,40 @@ from .. import _C
 from .._tensor import Tensor
 
 
-class Parameter(Tensor):
-    """A leaf tensor over the memory of `data` that requires grad unless told otherwise."""
+class _ParameterMeta(type(Tensor)):
+    def __instancecheck__(cls, instance) -> bool:
+        if issubclass(type(instance), cls):
+            return True
+        return cls is Parameter and isinstance(instance, Tensor) and instance._is_param
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A leaf tensor over the memory of `data` that requires grad unless told otherwise. Of a tensor whose class has a
+    protocol of its own it is a tensor of that class; isinstance knows it."""
+
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data=None, requires_grad: bool = True):
         if data is None:
             data = _C.empty(0)
+        if cls is Parameter and not isinstance(data, Parameter) and type(data) is not Tensor:
+            made = data.detach().requires_grad_(requires_grad)
+            if type(made) is not type(data):
+                raise RuntimeError(
+                    f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() "
+                    "returns an instance of the same type, but return type "
+                    f"{type(made).__name__} was found instead. To use the type as a Parameter, please correct the "
+                    "detach() semantics defined by its __torch_dispatch__() implementation."
+                )
+            _C.mark_parameter(made)
+            return made
         return _C.TensorBase.__new__(cls, data, requires_grad, True)
 
     def __init__(self, data=None, requires_grad: bool = True) -> None:
         """`data` None: an empty tensor."""
+
+
+_C.register_parameter_class(Parameter)
 
 
 class _BufferMeta(type):
