@@ -67,10 +67,21 @@ _C.register_tensor_class(Tensor)
 
 
 class _EvalFrame:
+    _callback = None
+
     @staticmethod
     def set_eval_frame(callback):
-        """Raises NotImplementedError."""
-        raise NotImplementedError("set_eval_frame is not there yet, a later release brings it: use torch.compile")
+        """None: functions that are not compiled run as they are; False: they run what was compiled of them, which is
+        nothing. What was set before. A callback raises NotImplementedError: only what torch.compile is given is
+        captured."""
+        if callable(callback):
+            raise NotImplementedError(
+                "set_eval_frame: a callback for every frame is not there; torch.compile captures what it is given"
+            )
+        if callback is not None and callback is not False:
+            raise TypeError("expected a callable")
+        before, _EvalFrame._callback = _EvalFrame._callback, callback
+        return before
 
 
 class _DynamoNames:

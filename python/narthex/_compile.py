@@ -8,6 +8,10 @@ if _C.log_settings() is not None:
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
+forced: list = [None]  # the Backend of set_stance(force_backend=)
+default: list = ["narthex"]  # of set_default_backend
+
+
 def check_mode(mode) -> str:
     """`mode`, "default" for None; RuntimeError if there is no such mode."""
     if mode is not None and mode not in MODES:
@@ -25,6 +29,7 @@ class Backend:
     def __init__(self, backend, keywords: dict, name: str | None = None) -> None:
         self.backend, self.keywords = backend, keywords
         self.compiler_name = name or getattr(backend, "__name__", None)
+        self.before_compiling = None  # called with nothing before each graph
         # A graph whose sizes vary: a backend of ours gets one graph of numbers for each shape, another one all at once.
         self.shares_graph = not getattr(backend, "fits_shapes", False)
 
@@ -32,8 +37,15 @@ class Backend:
         from ._dynamo.utils import count_graph
         from .fx import GraphModule  # loaded by make_backend
 
+        if self.before_compiling is not None:
+            self.before_compiling()
         count_graph(graph)
-        result = self.backend(GraphModule(graph), list(example_inputs), **self.keywords)
+        of = forced[0] or self
+        if self.shares_graph and not of.shares_graph and any(n.value is None and n.op != "output" for n in graph.nodes):
+            gm = GraphModule(graph)
+            gm.recompile()
+            return _C.CapturedFunction(gm, of, False, None, "forced")
+        result = of.backend(GraphModule(graph), list(example_inputs), **of.keywords)
         if not callable(result):
             raise TypeError(f"compile: backend {self!r} returned {type(result).__name__}; it must return a callable")
         return result
@@ -72,7 +84,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic=None,
-    backend="narthex",
+    backend=None,
     mode=None,
     options=None,
     disable: bool = False,
@@ -80,10 +92,10 @@ def compile(
 ):
     """Compiles a function or a module: captured at the first call, run as a graph afterwards.
 
-    backend: "narthex" (default; "inductor" is the same), "eager", "aot_eager", "npu", or a callable that gets a
-    GraphModule and example inputs. mode: "default" and "max-autotune" use the graph engine, "reduce-overhead" records
-    and replays. options: none is known so far. dynamic: sizes of inputs are left open from the start (True), never
-    (False), or as soon as they were seen to change (None).
+    backend: "narthex" (the default, unless set_default_backend says otherwise; "inductor" is the same), "eager",
+    "aot_eager", "npu", or a callable that gets a GraphModule and example inputs. mode: "default" and "max-autotune" use
+    the graph engine, "reduce-overhead" records and replays. options: none is known so far. dynamic: sizes of inputs are
+    left open from the start (True), never (False), or as soon as they were seen to change (None).
     """
     if model is None:
 
@@ -105,5 +117,5 @@ def compile(
     from . import _dynamo
 
     more = {} if name is None else {"name": name}
-    made = make_backend("narthex" if backend is None else backend, mode, options)
+    made = make_backend(default[0] if backend is None else backend, mode, options)
     return _dynamo.optimize(backend=made, nopython=fullgraph, dynamic=dynamic, disable=disable, **more)(model)

@@ -1,19 +1,47 @@
 """What torch.compile makes of functions and modules, and PyTorch's names around the frame hook."""
 
-from weakref import WeakSet
+from copy import copy
+from weakref import WeakSet, ref
 
 from .. import _C
 from .._later import names
 from ..nn import Module
+from .types import GuardFail
 
 captured_functions: WeakSet = WeakSet()  # all that live, for reset()
 
 
-class OptimizeContext:
+class _TorchDynamoContext:
+    """What is called with a function and gives one that capture treats in a certain way."""
+
+
+class RunOnlyContext(_TorchDynamoContext):
+    """Called with a function: in it, compiled functions run what they have and compile nothing more."""
+
+    def __call__(self, fn):
+        from .decorators import run
+
+        return run(fn)
+
+
+class DisableContext(_TorchDynamoContext):
+    """Called with a function: it is never captured, as by `disable`."""
+
+    def __init__(self, msg=None, wrapping=True) -> None:
+        self.msg, self.wrapping = msg, wrapping
+
+    def __call__(self, fn):
+        from .._apart import disable
+
+        return disable(fn)
+
+
+class OptimizeContext(_TorchDynamoContext):
     """Called with a function, a module or another callable: compiles it with `backend`. What `optimize` returns."""
 
-    def __init__(self, backend, *, fullgraph=False, dynamic=None, name=None) -> None:
+    def __init__(self, backend, *, fullgraph=False, dynamic=None, name=None, guard_fail_fn=None) -> None:
         self.backend, self.fullgraph, self.dynamic, self.name = backend, fullgraph, dynamic, name
+        self.guard_fail_fn = guard_fail_fn
 
     def __call__(self, fn):
         if isinstance(fn, Module):
@@ -29,9 +57,14 @@ class OptimizeContext:
         known = type(fn) in _FOLLOWED or hasattr(type(fn).__call__, "__code__")
         if not known:
             name = name or getattr(fn, "__name__", type(fn).__name__)
+        backend = self.backend
+        if self.guard_fail_fn is not None:
+            backend = copy(backend)  # it tells of this function alone
         captured = _C.CapturedFunction(
-            fn if known else _wrap_inline(fn), self.backend, self.fullgraph, self.dynamic, self.name or name
+            fn if known else _wrap_inline(fn), backend, self.fullgraph, self.dynamic, self.name or name
         )
+        if self.guard_fail_fn is not None:
+            backend.before_compiling = _Failures(captured, fn, self.guard_fail_fn)
         captured_functions.add(captured)
         if known and not isinstance(fn, Module):
             for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
@@ -50,6 +83,21 @@ class OptimizeContext:
         return self.backend
 
 
+class _Failures:
+    """Tells guard_fail_fn of the guards that failed since the function was compiled last, before it is again."""
+
+    def __init__(self, captured, fn, tell) -> None:
+        function = getattr(fn, "forward", fn)
+        self.captured, self.tell, self.told = ref(captured), tell, 0
+        self.code = getattr(getattr(function, "__func__", function), "__code__", None)
+
+    def __call__(self) -> None:
+        reasons = list(self.captured().recompiles)
+        for reason in reasons[min(self.told, len(reasons)) :]:
+            self.tell(GuardFail(reason, self.code))
+        self.told = len(reasons)
+
+
 class _NullDecorator:
     """What `optimize(disable=True)` returns: leaves what it is called with as it is."""
 
@@ -59,7 +107,6 @@ class _NullDecorator:
         return fn
 
 
-_TorchDynamoContext = OptimizeContext
 _FOLLOWED = (type(lambda: None), type(OptimizeContext(None).capture), _C.CapturedFunction)
 
 
@@ -165,12 +212,15 @@ def optimize(
     shapes_spec=None,
     name=None,
 ):
-    """A decorator: compiles a function or a module with `backend`. torch.compile goes through it."""
+    """A decorator: compiles a function or a module with `backend`. torch.compile goes through it.
+
+    guard_fail_fn: called with a GuardFail for each guard that made the function be compiled again, before it is; unlike
+    PyTorch, the guards of its newest version alone are among these, and a version without a graph tells nothing.
+    """
     from .._compile import make_backend
 
     later = {
         "guard_export_fn": guard_export_fn,
-        "guard_fail_fn": guard_fail_fn,
         "guard_filter_fn": guard_filter_fn,
         "recompile_limit": recompile_limit,
         "isolate_recompiles": isolate_recompiles or None,
@@ -181,4 +231,5 @@ def optimize(
             raise NotImplementedError(f"optimize: {option} is not there yet")
     if disable:
         return _NullDecorator()
-    return OptimizeContext(make_backend(backend), fullgraph=nopython, dynamic=dynamic, name=name)
+    made = make_backend(backend)
+    return OptimizeContext(made, fullgraph=nopython, dynamic=dynamic, name=name, guard_fail_fn=guard_fail_fn)

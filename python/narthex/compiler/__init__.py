@@ -35,38 +35,64 @@ def list_backends(exclude_tags=()) -> list:
     return list_backends(exclude_tags)
 
 
+def _backend_of(backend):
+    """The Backend of a name or callable; None for None."""
+    from .._compile import make_backend
+
+    return None if backend is None else make_backend(backend)
+
+
+def _force(backend):
+    """Has every compiled function use `backend`; the one before. What was compiled with another one is forgotten."""
+    from .._compile import forced
+
+    before, forced[0] = forced[0], backend
+    kept = (before and before.backend) is (backend and backend.backend)
+    if not kept:
+        reset()
+    return before
+
+
 class set_stance:
     """What compiled functions do from here on, on all threads; also a context manager, and a decorator of a function.
 
     "default"; "force_eager": they run uncompiled; "eager_on_recompile": they do where nothing compiled fits the call;
     "fail_on_recompile": RuntimeError there, also for a first call. Another shape of a function whose sizes are left
-    open is no recompilation. Unlike PyTorch, skip_guard_eval_unsafe and force_backend raise NotImplementedError.
+    open is no recompilation. force_backend, with "default": compiled functions use this backend; they are compiled anew
+    when it comes and when it goes. Unlike PyTorch, skip_guard_eval_unsafe and the stances "eager_then_compile" and
+    "aot_eager_then_compile" raise NotImplementedError.
     """
 
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend=None) -> None:
+        if stance in ("eager_then_compile", "aot_eager_then_compile"):
+            raise NotImplementedError(f"set_stance: {stance!r} is not there: sizes that change are left open anyway")
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}': it is one of {', '.join(_STANCES)}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
-        if skip_guard_eval_unsafe or force_backend is not None:
-            raise NotImplementedError("set_stance: skip_guard_eval_unsafe and force_backend are not there yet")
-        self.stance = stance
+        if skip_guard_eval_unsafe:
+            raise NotImplementedError("set_stance: skip_guard_eval_unsafe is not there: every guard is asked")
+        self.stance, self.force_backend = stance, force_backend
+        self.forced = _force(_backend_of(force_backend))
         self.prev = _C.set_capture_stance(_STANCES.index(stance))
 
     def __enter__(self) -> None:
+        _force(_backend_of(self.force_backend))
         _C.set_capture_stance(_STANCES.index(self.stance))
 
     def __exit__(self, *exception) -> None:
         _C.set_capture_stance(self.prev)
+        _force(self.forced)
 
     def __call__(self, fn):
         from functools import wraps
 
         _C.set_capture_stance(self.prev)
+        _force(self.forced)
 
         @wraps(fn)
         def wrapper(*args, **kwargs):
-            with set_stance(self.stance):
+            with set_stance(self.stance, force_backend=self.force_backend):
                 return fn(*args, **kwargs)
 
         return wrapper
@@ -93,7 +119,6 @@ globals().update(
         "a graph holds operators alone; torch.compiler.disable keeps Python code out of it",
         ("substitute_in_graph", "wrap_numpy"),
     ),
-    **names("torch.compiler", "give torch.compile its backend", ("set_default_backend", "get_default_backend")),
     **names(
         "torch.compiler",
         "compiling takes milliseconds",
@@ -109,6 +134,22 @@ globals().update(
         ),
     ),
 )
+
+
+def set_default_backend(backend) -> None:
+    """What torch.compile uses where it is given no backend: a name or a callable; None: the engine."""
+    from .._compile import default
+
+    if not (backend is None or isinstance(backend, str) or callable(backend)):
+        raise TypeError(f"set_default_backend: expected a name or a callable, got {type(backend).__name__}")
+    default[0] = "narthex" if backend is None else backend
+
+
+def get_default_backend():
+    """What set_default_backend was given; "narthex" at first, where PyTorch says "inductor"."""
+    from .._compile import default
+
+    return default[0]
 
 
 def is_exporting() -> bool:

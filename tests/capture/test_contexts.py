@@ -1,0 +1,119 @@
+"""What stands around capture in PyTorch: contexts, stances, guards that fail, the backend that is meant by none."""
+
+from typing import Any
+
+import narthex as nt
+import pytest
+import torch
+import torch._dynamo.testing
+
+BOTH = pytest.mark.parametrize("m", [nt, torch], ids=["ours", "theirs"])
+
+
+@BOTH
+def test_forced_backends(m: Any) -> None:
+    """Compiled functions use it while it is forced, those compiled before too, and their own again afterwards."""
+    m._dynamo.reset()
+    own, forced = m._dynamo.testing.CompileCounter(), m._dynamo.testing.CompileCounter()
+    compiled = m.compile(lambda x: x * 2, backend=own)
+    x = m.ones(3)
+    compiled(x)
+    with m.compiler.set_stance("default", force_backend=forced):
+        assert compiled(x).tolist() == [2, 2, 2] and (own.frame_count, forced.frame_count) == (1, 1)
+
+    @m.compiler.set_stance("default", force_backend="eager")
+    def inside() -> Any:
+        return compiled(x + 1)
+
+    assert inside().tolist() == [4, 4, 4] and forced.frame_count == 1
+    compiled(x)
+    assert forced.frame_count == 1
+    with pytest.raises(RuntimeError, match="non-default stance cannot have force_backend set"):
+        m.compiler.set_stance("force_eager", force_backend="eager")
+
+
+def test_a_forced_engine_takes_open_sizes() -> None:
+    compiled = nt.compile(lambda x: x.view(x.size(0) * 2, -1).sum(), backend="eager", dynamic=True)
+    with nt.compiler.set_stance("default", force_backend="narthex"):
+        assert [compiled(nt.ones(n, 4)).item() for n in (2, 3, 5)] == [8, 12, 20]
+    assert compiled(nt.ones(7, 4)).item() == 28
+
+
+def test_stances_that_are_not_there_raise() -> None:
+    for stance in ("eager_then_compile", "aot_eager_then_compile"):
+        with pytest.raises(NotImplementedError, match=stance):
+            nt.compiler.set_stance(stance)
+    with pytest.raises(NotImplementedError, match="skip_guard_eval_unsafe"):
+        nt.compiler.set_stance(skip_guard_eval_unsafe=True)
+
+
+@BOTH
+def test_default_backend(m: Any) -> None:
+    counter, before = m._dynamo.testing.CompileCounter(), m.compiler.get_default_backend()
+    m.compiler.set_default_backend(counter)
+    try:
+        assert m.compile(lambda x: x + 1)(m.ones(1)).item() == 2
+        assert counter.frame_count == 1 and m.compiler.get_default_backend() is counter
+        m.compile(lambda x: x - 1, backend="eager")(m.ones(1))
+        assert counter.frame_count == 1
+    finally:
+        m.compiler.set_default_backend(None)
+    assert m.compiler.get_default_backend() == before
+
+
+@BOTH
+def test_guards_that_fail_are_told(m: Any) -> None:
+    m._dynamo.reset()
+    failed: list = []
+
+    def f(x: Any, k: Any) -> Any:
+        return x * 2 if k else x + 1
+
+    compiled = m._dynamo.optimize("eager", guard_fail_fn=failed.append)(f)
+    compiled(m.ones(2), True)
+    assert failed == []
+    compiled(m.ones(2), True)
+    assert failed == []
+    compiled(m.ones(2), False)
+    assert len(failed) == 1 and "k" in failed[0].reason and failed[0].orig_code is f.__code__
+    assert isinstance(failed[0], m._dynamo.types.GuardFail)
+
+
+@BOTH
+def test_contexts(m: Any) -> None:
+    frame = m._dynamo.eval_frame
+    for kind in (frame.OptimizeContext, frame.RunOnlyContext, frame.DisableContext):
+        assert issubclass(kind, frame._TorchDynamoContext)
+    assert isinstance(m._dynamo.optimize("eager"), frame.OptimizeContext)
+    counter = m._dynamo.testing.CompileCounter()
+    compiled = m.compile(lambda x: x * 3, backend=counter)
+    assert frame.RunOnlyContext()(lambda x: x + 1)(m.ones(1)).item() == 2
+    assert frame.DisableContext()(lambda x: x * 3)(m.ones(1)).item() == 3 and counter.frame_count == 0
+    assert compiled(m.ones(1)).item() == 3 and counter.frame_count == 1
+
+
+@BOTH
+def test_set_eval_frame(m: Any) -> None:
+    set_eval_frame = m._C._dynamo.eval_frame.set_eval_frame
+    assert set_eval_frame(None) is None and set_eval_frame(False) is None and set_eval_frame(None) is False
+    for bad in (True, 3):
+        with pytest.raises(TypeError, match="expected a callable"):
+            set_eval_frame(bad)
+
+
+def test_a_callback_for_all_frames_raises() -> None:
+    with pytest.raises(NotImplementedError, match="set_eval_frame"):
+        nt._C._dynamo.eval_frame.set_eval_frame(lambda frame, entry, state: None)
+
+
+@BOTH
+def test_a_replaced_optimize_is_what_compile_calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list = []
+    real = m._dynamo.optimize
+
+    def mine(*args: Any, **kwargs: Any) -> Any:
+        calls.append(kwargs["backend"])
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(m._dynamo, "optimize", mine)
+    assert m.compile(lambda x: x + 1, backend="eager")(m.ones(1)).item() == 2 and len(calls) == 1
