@@ -73,7 +73,7 @@ static int read_number(PyObject *o, nx_value *out) {
     return 1;
 }
 
-/* A tensor without dimensions stands for its number, as alpha and the like, where no gradient would be lost. */
+/* A tensor without dimensions stands for its number, where no gradient would be lost. */
 static int read_tensor_number(PyObject *o, nx_value *out) {
     const nx_tensor *tensor = nxpy_tensor_get(o);
     if (tensor->a.ndim != 0 || nx_tensor_requires_grad(tensor)) return 0;
@@ -83,6 +83,29 @@ static int read_tensor_number(PyObject *o, nx_value *out) {
     return read;
 }
 
+/* The same where no overload takes the arguments as they are: floats from any number, ints from whole ones. */
+static int read_counted(const nx_param *param, PyObject *o, nx_value *out) {
+    bool whole = nx_is_int(nxpy_tensor_get(o)->a.dtype) && nxpy_tensor_get(o)->a.dtype != NX_BOOL;
+    if (param->type == NX_TYPE_INT && !whole) return 0;
+    int read = read_tensor_number(o, out);
+    if (read == 1 && param->type == NX_TYPE_FLOAT && out->tag == NX_TAG_INT) *out = nx_value_float((double)out->i);
+    return read == 1 && param->type == NX_TYPE_FLOAT && out->tag != NX_TAG_FLOAT ? 0 : read;
+}
+
+static bool is_counted(const nxpy_args *args, PyObject *o) {
+    if (NX_LIKELY(!args->tensors_count) || !nxpy_tensor_check(o)) return false;
+    const nx_tensor *tensor = nxpy_tensor_get(o);
+    return tensor->a.ndim == 0 && nx_is_int(tensor->a.dtype) && tensor->a.dtype != NX_BOOL;
+}
+
+static int read_index(const nxpy_args *args, PyObject *o, int64_t *out) {
+    nx_value number;
+    if (NX_LIKELY(!is_counted(args, o))) return read_int(o, out);
+    int read = read_tensor_number(o, &number);
+    *out = number.i;
+    return read == 1 && number.tag != NX_TAG_INT ? 0 : read;
+}
+
 /* A list with sizes in it that a trace does not fix. */
 static int read_sizes(PyObject *const *items, Py_ssize_t n, nxpy_args *args, nx_value *out) {
     if (n > NXPY_MAX_LIST - args->n_list) return 0;
@@ -90,7 +113,7 @@ static int read_sizes(PyObject *const *items, Py_ssize_t n, nxpy_args *args, nx_
     for (Py_ssize_t i = 0; i < n; i++) {
         int64_t known;
         if (nxpy_symint_value(items[i], &at[i])) continue;
-        int read = read_int(items[i], &known);
+        int read = read_index(args, items[i], &known);
         if (read != 1) return read;
         at[i] = nx_value_int(known);
     }
@@ -104,7 +127,7 @@ static int read_ints(PyObject *const *items, Py_ssize_t n, nxpy_args *args, nx_v
     int64_t *at = args->ints + args->n_ints;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (NX_UNLIKELY(nxpy_symint_check(items[i]))) return read_sizes(items, n, args, out);
-        int read = read_int(items[i], &at[i]);
+        int read = read_index(args, items[i], &at[i]);
         if (read != 1) return read;
     }
     args->n_ints += (int)n;
@@ -201,6 +224,8 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
         *out = NX_VALUE_NONE;
         return 1;
     }
+    bool is_number = param->type == NX_TYPE_SCALAR || param->type == NX_TYPE_INT || param->type == NX_TYPE_FLOAT;
+    if (NX_UNLIKELY(args->tensors_count) && is_number && nxpy_tensor_check(o)) return read_counted(param, o, out);
     switch (param->type) {
     case NX_TYPE_TENSOR:
         if (nxpy_tensor_check(o)) {
@@ -229,7 +254,7 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
         *out = nx_value_bool(o == Py_True);
         return 1;
     case NX_TYPE_INTS:
-        if (param->int_list_of && is_integer(o)) { /* it stands for all */
+        if (param->int_list_of && (is_integer(o) || is_counted(args, o))) { /* it stands for all */
             PyObject *const same[] = {o, o, o, o, o, o};
             return read_ints(same, nx_least(param->int_list_of, NX_COUNT(same)), args, out);
         }
@@ -277,9 +302,10 @@ static int refuse(const nxpy_overload *overload, int at, int place, PyObject *o,
 }
 
 /* sizes spread over the call: the k-th parameter, if it is the only one by position, takes all arguments that are left */
-static bool spreads(const nx_op_def *def, int k, bool is_method, PyObject *const *given, Py_ssize_t n_given) {
+static bool spreads(const nx_op_def *def, int k, bool is_method, PyObject *const *given, Py_ssize_t n_given,
+                    const nxpy_args *args) {
     return k == (is_method ? 1 : 0) && k < n_given && def->params[k].type == NX_TYPE_INTS &&
-           !def->params[k].keyword_only && !def->params[k].optional && is_integer(given[k]) &&
+           !def->params[k].keyword_only && !def->params[k].optional && (is_integer(given[k]) || is_counted(args, given[k])) &&
            (k + 1 == def->n_in || def->params[k + 1].keyword_only || (def->flags & NX_OP_FACTORY)) &&
            (n_given - k > 1 || !def->params[k].int_list_of);
 }
@@ -341,6 +367,7 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
                 if (why) snprintf(why, why_bytes, "argument 'out' must be tuple of Tensors, not %s", nxpy_type_text(values[j]));
                 return 0;
             }
+            if (values[j] == Py_None && PyUnicode_CompareWithASCIIString(name, "out") == 0) continue; /* none is given */
             if (why)
                 snprintf(why, why_bytes, "got an unexpected keyword argument '%s'", PyUnicode_AsUTF8(name));
             return 0;
@@ -396,7 +423,7 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
             filled |= UINT64_C(1) << k;
             continue;
         }
-        bool spread = spreads(def, (int)k, is_method, given, n_given);
+        bool spread = spreads(def, (int)k, is_method, given, n_given, args);
         if (spread) read = read_ints(given + k, n_given - k, args, &args->in[k]);
         else read = read_argument(&def->params[k], given[k], args, &args->in[k]);
         if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = def->params[k].complex_too;

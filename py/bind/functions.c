@@ -138,10 +138,56 @@ static PyObject *raise_mismatch(function_object *self, PyObject *const *given, P
     return NULL;
 }
 
+/* ---- numbers and tensors in each other's place, when no overload fits ---------------------------------------------------- */
+/* The functions that PyTorch's parser lets a number begin: torch.div(7, 2). */
+static bool takes_first_number(const nxpy_function_def *def) {
+    static const char *const names[] = {"add", "div", "divide", "floor_divide", "mul", "multiply", "sub", "subtract", "true_divide"};
+    bool found = false;
+    for (int i = 0; i < NX_COUNT(names) && !def->is_method; i++) found = found || strcmp(def->name, names[i]) == 0;
+    return found;
+}
+
+static PyObject *try_overloads(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {
+    for (int i = 0; i < self->def->n_overloads; i++) {
+        int parsed = nxpy_parse(&self->overloads[i], self->def->is_method, given, n, keywords, args, NULL, 0);
+        if (parsed == 1) return call_overload(self, self->overloads[i].op, args);
+        if (parsed < 0) return NULL;
+    }
+    return NULL;
+}
+
+static bool holds_tensor(PyObject *o) {
+    if (!PyList_Check(o) && !PyTuple_Check(o)) return nxpy_tensor_check(o);
+    bool found = false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o) && !found; i++) found = nxpy_tensor_check(PySequence_Fast_GET_ITEM(o, i));
+    return found;
+}
+
+/* NULL without an error: it fits nowhere. */
+static PyObject *call_relaxed(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {
+    Py_ssize_t n_all = n + (keywords ? PyTuple_GET_SIZE(keywords) : 0);
+    bool counts = false;
+    for (Py_ssize_t i = self->def->is_method; i < n_all; i++) counts = counts || holds_tensor(given[i]);
+    if (counts) {
+        args->tensors_count = true;
+        PyObject *result = try_overloads(self, given, n, keywords, args);
+        args->tensors_count = false;
+        return result;
+    }
+    if (n < 2 || n_all > NXPY_MAX_PARAMS || !takes_first_number(self->def) || !PyNumber_Check(given[0])) return NULL;
+    PyObject *all[NXPY_MAX_PARAMS], *result = NULL;
+    memcpy(all, given, sizeof *all * (size_t)n_all);
+    if ((all[0] = nxpy_number_tensor(given[0])) == NULL) return NULL;
+    result = try_overloads(self, all, n, keywords, args);
+    Py_DECREF(all[0]);
+    return result;
+}
+
 /* What fits no overload: somebody's whose class answers, or a mistake. */
 static __attribute__((noinline)) PyObject *call_unfit(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords,
                                                       nxpy_args *args) {
-    PyObject *answer;
+    PyObject *answer = call_relaxed(self, given, n, keywords, args);
+    if (answer || PyErr_Occurred()) return answer;
     if (nxpy_ask((PyObject *)self, given, n, keywords, &answer)) return answer;
     char why[256] = "";
     if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, args, why, sizeof why) < 0) return NULL;
@@ -182,7 +228,12 @@ static PyObject *call_shortcut(PyObject *callable, PyObject *const *given, size_
     nxpy_args args;
     PyObject *result = NULL;
     args.blocks = NULL;
+<<<<<<< HEAD
     bool quick = self->overloads && n <= self->n_shared && nx_thread_get()->tracer == NULL && nxpy_n_function_modes == 0;
+=======
+    args.tensors_count = false;
+    bool quick = n <= self->n_shared && nx_thread_get()->tracer == NULL;
+>>>>>>> cde1120 (packages: 57 architectures of transformers, its Trainer, accelerate, peft, gpytorch, skorch, torchmetrics, einops, x-transformers)
     int parsed = quick ? nxpy_parse(self->overloads, false, given, n, keywords, &args, NULL, 0) : 0;
     if (NX_LIKELY(parsed == 1)) result = nxpy_call(self->overloads->op, args.in);
     else if (parsed == 0) result = call_meaning(self, given, n, keywords);
@@ -208,6 +259,7 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *given, Py_ss
     }
     nxpy_args args;
     args.blocks = NULL;
+    args.tensors_count = false;
     PyObject *result = call_fitting(self, given, n, keywords, &args);
     if (NX_UNLIKELY(args.blocks != NULL)) nxpy_args_end(&args);
     if (NX_UNLIKELY(result == Py_None) && n > 0 && strncmp(self->def->name, "_foreach_", 9) == 0) { /* the list, as PyTorch */

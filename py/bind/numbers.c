@@ -217,6 +217,16 @@ static PyObject *call_with_scalar_tensor(number_op k, nx_value number, const nx_
     return result;
 }
 
+PyObject *nxpy_number_tensor(PyObject *number) {
+    nx_value value, out;
+    if (!read_operand(number, &value) || value.tag == NX_TAG_TENSOR) return PyErr_Format(PyExc_TypeError, "a number is expected");
+    nx_dtype dtype = value.tag == NX_TAG_FLOAT ? nx_default_dtype() : value.tag == NX_TAG_BOOL ? NX_BOOL : NX_I64;
+    if (value.tag == NX_TAG_COMPLEX) dtype = nx_dtype_complex(nx_default_dtype());
+    nx_value make[] = {nx_value_ints(NULL, 0), value, nx_value_dtype(dtype), NX_VALUE_NONE, NX_VALUE_NONE, NX_VALUE_NONE};
+    NXPY_TRY(nx_op_call(op_full, make, &out));
+    return nxpy_tensor_take(out.tensor);
+}
+
 /* A number on the left is an operand like a tensor: 7 % x. */
 static PyObject *ordered(number_op k, PyObject *a, PyObject *b) {
     nx_value left, right;

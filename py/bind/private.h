@@ -13,6 +13,7 @@ typedef struct nxpy_args {
     nx_value in[NXPY_MAX_PARAMS];
     int n_ints, n_list;
     bool requires_grad;            /* keyword of factories */
+    bool tensors_count;            /* a tensor without dimensions is read where a number is asked for */
     int64_t ints[NXPY_MAX_INTS];
     nx_value list[NXPY_MAX_LIST];
     nxpy_block *blocks;
@@ -90,6 +91,7 @@ int nxpy_add_make(PyObject *module);                  /* tensor(), from_dlpack()
 extern PyMethodDef nxpy_tensor_methods[];
 extern PyGetSetDef nxpy_tensor_getset[];
 extern PyNumberMethods nxpy_tensor_numbers;
+PyObject *nxpy_number_tensor(PyObject *number); /* without dimensions, of the dtype that a number of Python has */
 PyObject *nxpy_tensor_compare(PyObject *a, PyObject *b, int word);
 int nxpy_find_number_ops(void);                       /* looks up the operators behind + * @ < and the like */
 /* index.c: x[key], x[key] = value */

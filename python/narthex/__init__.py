@@ -89,6 +89,7 @@ class _DynamoNames:
 
 
 _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
+_C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
     "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_lazy", "_logging", "_ops", "_subclasses",
@@ -129,6 +130,8 @@ _LAZY = {
     "vmap": "_vmap",
 }
 _LAZY["thread_safe_generator"] = "random"
+for _name in ("pca_lowrank", "svd_lowrank"):
+    _LAZY[_name] = "_lowrank"
 for _name in ("gru", "lstm", "rnn_relu", "rnn_tanh"):
     _LAZY[_name] = "_recurrent"
 for _name in (

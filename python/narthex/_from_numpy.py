@@ -88,6 +88,8 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad: bool | None = None) -> Tensor:
     """`obj` as a tensor, over the same memory where that can be; `copy` True: never, False: or ValueError."""
+    if type(obj).__name__ == "UntypedStorage":  # its bytes, as the numbers that they are
+        obj = obj._vector if dtype is _C.uint8 else obj._vector.to(_C.int64)
     shares = isinstance(obj, _C.TensorBase) or type(obj).__module__ == "numpy" or hasattr(obj, "__dlpack__")
     if not shares and isinstance(obj, (bytearray, memoryview)):
         made = frombuffer(obj, dtype=dtype or _C.get_default_dtype())

@@ -19,9 +19,20 @@ class Later:
         return f"<{self._later}>"
 
 
+def class_for(name: str, instead: str) -> type:
+    """A class of that name, for who imports it to ask isinstance(): nothing is one. Making one raises."""
+    text = f"{name} is not there yet, a later release brings it: {instead}"
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError(text)
+
+    module, _, own = name.rpartition(".")
+    return type(own, (), {"__init__": __init__, "__module__": module, "__doc__": f"Not there yet: {instead}."})
+
+
 def names(module: str, instead: str, listed: tuple) -> dict:
-    """{name: Later} for `listed` names of `module`, to be put into its globals."""
-    return {name: Later(f"{module}.{name}", instead) for name in listed}
+    """{name: what stands in its place} for `listed` names of `module`, for its globals: classes for Words."""
+    return {name: (class_for if name[:1].isupper() else Later)(f"{module}.{name}", instead) for name in listed}
 
 
 def keep_whole(namespace: dict, needs: dict) -> None:

@@ -349,23 +349,33 @@ class Tensor(_C.TensorBase):
         """`self.reshape(other.shape)`"""
         return self.reshape(other.shape)
 
-    def _new(self, make, shape, first, dtype, device, requires_grad):
+    def _new(self, make, shape, first, dtype, device, requires_grad, size=None):
+        if size is not None:
+            if shape:
+                raise TypeError(f"new_{make.__name__}() got multiple values for argument 'size'")
+            shape = (size,)
         if len(shape) == 1 and not isinstance(shape[0], _builtin_int):
             shape = tuple(shape[0])
         made = make(shape, *first, dtype=dtype or self.dtype, device=device or self.device)
         return made.requires_grad_() if requires_grad else made
 
-    def new_empty(self, *size, dtype=None, device=None, requires_grad=False):
+    def new_empty(
+        self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ):
         """A tensor of `size` without defined elements, with this one's dtype and device unless others are given."""
-        return self._new(_C.empty, size, (), dtype, device, requires_grad)
+        return self._new(_C.empty, sizes, (), dtype, device, requires_grad, size)
 
-    def new_zeros(self, *size, dtype=None, device=None, requires_grad=False):
+    def new_zeros(
+        self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ):
         """Zeros of `size`, with this tensor's dtype and device unless others are given."""
-        return self._new(_C.zeros, size, (), dtype, device, requires_grad)
+        return self._new(_C.zeros, sizes, (), dtype, device, requires_grad, size)
 
-    def new_ones(self, *size, dtype=None, device=None, requires_grad=False):
+    def new_ones(
+        self, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False
+    ):
         """Ones of `size`, with this tensor's dtype and device unless others are given."""
-        return self._new(_C.ones, size, (), dtype, device, requires_grad)
+        return self._new(_C.ones, sizes, (), dtype, device, requires_grad, size)
 
     def new_full(
         self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False

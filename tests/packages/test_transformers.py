@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packages.models import MODELS
+from tests.packages.models import MODELS, MORE
 
 PROGRAM = Path(__file__).with_name("models.py")
 pytest.importorskip("transformers", reason="transformers is not installed: make test-packages installs it")
@@ -27,7 +27,7 @@ def results():
     return found
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *MORE])
 def test_numbers_and_text(results, name):
     mine, theirs = results["Narthex"][name], results["PyTorch"][name]
     assert (mine["shape"], mine["text"]) == (theirs["shape"], theirs["text"])

@@ -2,6 +2,7 @@
 
 from .._absent import getter
 from .._later import names
+from ._parts import make_modules
 
 _NO_GROUP = "Default process group has not been initialized, please make sure to call init_process_group."
 
@@ -48,7 +49,11 @@ def get_world_size(group=None) -> int:
     raise ValueError(_NO_GROUP)
 
 
-_LATER = ("init_process_group", "destroy_process_group", "all_reduce", "all_gather", "broadcast", "barrier", "reduce")
+_LATER = (
+    "init_process_group", "destroy_process_group", "all_reduce", "all_gather", "broadcast", "barrier", "reduce",
+    "ProcessGroup", "ReduceOp", "Store", "Work",
+)  # fmt: skip
 globals().update(names("torch.distributed", "run one process", _LATER))
+make_modules(__name__, globals())
 
 __getattr__ = getter("torch.distributed")

@@ -119,3 +119,13 @@ def vec_to_tril_matrix(vec, diag: int = 0):
     matrix = vec.new_zeros((*vec.shape[:-1], size, size))
     matrix[..., rows < rows.view(-1, 1) + (diag + 1)] = vec
     return matrix
+
+
+def _standard_normal(shape, dtype, device):
+    """Numbers of the standard normal distribution, `shape` of them."""
+    return _C.normal(_C.zeros(shape, dtype=dtype, device=device), _C.ones(shape, dtype=dtype, device=device))
+
+
+def _sum_rightmost(value, dim: int):
+    """The sum over the last `dim` dimensions."""
+    return value if dim == 0 else value.reshape(*value.shape[:-dim], -1).sum(-1)

@@ -43,7 +43,10 @@ def _with_hooks(step):
 
     @wraps(step)
     def run(self, *args, **kwargs):
-        for hook in [*_all_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()]:
+        own = getattr(self, "_optimizer_step_pre_hooks", None)
+        if own is None:  # a wrapper of another optimizer, whose class has not called Optimizer.__init__
+            return step(self, *args, **kwargs)
+        for hook in [*_all_pre_hooks.values(), *own.values()]:
             changed = hook(self, args, kwargs)
             if changed is None:
                 continue

@@ -1,0 +1,33 @@
+"""Programs of public packages as they are on PyPI, one a file in programs/: what they print under PyTorch, numbers to
+rounding, they print under `narthex run`. `make test-packages` installs the packages."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
+NEEDS = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
+
+
+def run(*command: str) -> str:
+    result = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return result.stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_program(program: Path) -> None:
+    missing = [name for name in NEEDS.findall(program.read_text()) if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed: make test-packages installs it")
+    theirs, mine = run(str(program)), run("-m", "narthex", "run", str(program))
+    assert theirs.strip() and NUMBER.sub("#", mine) == NUMBER.sub("#", theirs)
+    numbers = [[float(x) for x in NUMBER.findall(text)] for text in (mine, theirs)]
+    assert numbers[0] == pytest.approx(numbers[1], rel=2e-4, abs=2e-5)
