@@ -1,15 +1,16 @@
-"""Tensors without dimensions where a number is asked for, numbers where torch.add and its kin begin: PyTorch's answers."""
+"""Tensors without dimensions where a number is asked for, and numbers where torch.add and its kin begin."""
 
 from __future__ import annotations
 
+import narthex as nt
 import pytest
 import torch
 
-import narthex as nt
-
 CALLS = [
-    "full((2,), T(3))", "full((2,), fill_value=T(3.5))", "full((2,), T(3., requires_grad=True))", "arange(T(4))",
-    "arange(T([4]))", "arange(0, T(4), dtype=M.float32)", "div(7, 2, rounding_mode='trunc')", "add(1, 2.5)", "mul(2, 3)",
+    "full((2,), T(3))", "full((2,), fill_value=T(3.5))", "full((2,), T(3., requires_grad=True))",
+    "arange(T(4))",
+    "arange(T([4]))", "arange(0, T(4), dtype=M.float32)",
+    "div(7, 2, rounding_mode='trunc')", "add(1, 2.5)", "mul(2, 3)",
     "floor_divide(7, 2)", "zeros(4).narrow(0, T(1), T(2))", "zeros(3).clamp(T(1), 2)", "linspace(T(0.), T(1.), 3)",
     "zeros(3, 4).sum(T(1))", "zeros(3, 4).sum(T(1.))", "dropout(ones(3), T(0.), True)", "zeros(T(2), T(3))",
     "zeros([T(2), 3])", "roll(arange(4), T(1))", "zeros(2, 3).transpose(T(0), T(1))",

@@ -3,7 +3,7 @@
 import tempfile
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, PrinterCallback, Trainer, TrainingArguments
 
 torch.manual_seed(0)
 sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 100, "n_positions": 64}
@@ -13,9 +13,10 @@ data = [{"input_ids": row, "labels": row} for row in words]
 with tempfile.TemporaryDirectory() as folder:
     arguments = TrainingArguments(
         folder, max_steps=6, per_device_train_batch_size=8, learning_rate=1e-2, logging_steps=1, report_to=[],
-        use_cpu=True, save_strategy="no", seed=0,
+        use_cpu=True, save_strategy="no", disable_tqdm=True, seed=0,
     )  # fmt: skip
     trainer = Trainer(model=model, args=arguments, train_dataset=data)
+    trainer.remove_callback(PrinterCallback)  # which prints seconds
     trainer.train()
     print([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
     model.save_pretrained(folder)
