@@ -186,9 +186,10 @@ static PyObject *call_relaxed(function_object *self, PyObject *const *given, Py_
 /* What fits no overload: somebody's whose class answers, or a mistake. */
 static __attribute__((noinline)) PyObject *call_unfit(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords,
                                                       nxpy_args *args) {
-    PyObject *answer = call_relaxed(self, given, n, keywords, args);
-    if (answer || PyErr_Occurred()) return answer;
+    PyObject *answer;
     if (nxpy_ask((PyObject *)self, given, n, keywords, &answer)) return answer;
+    answer = call_relaxed(self, given, n, keywords, args);
+    if (answer || PyErr_Occurred()) return answer;
     char why[256] = "";
     if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, args, why, sizeof why) < 0) return NULL;
     return raise_mismatch(self, given, n, keywords, why);
@@ -228,12 +229,8 @@ static PyObject *call_shortcut(PyObject *callable, PyObject *const *given, size_
     nxpy_args args;
     PyObject *result = NULL;
     args.blocks = NULL;
-<<<<<<< HEAD
-    bool quick = self->overloads && n <= self->n_shared && nx_thread_get()->tracer == NULL && nxpy_n_function_modes == 0;
-=======
     args.tensors_count = false;
-    bool quick = n <= self->n_shared && nx_thread_get()->tracer == NULL;
->>>>>>> cde1120 (packages: 57 architectures of transformers, its Trainer, accelerate, peft, gpytorch, skorch, torchmetrics, einops, x-transformers)
+    bool quick = self->overloads && n <= self->n_shared && nx_thread_get()->tracer == NULL && nxpy_n_function_modes == 0;
     int parsed = quick ? nxpy_parse(self->overloads, false, given, n, keywords, &args, NULL, 0) : 0;
     if (NX_LIKELY(parsed == 1)) result = nxpy_call(self->overloads->op, args.in);
     else if (parsed == 0) result = call_meaning(self, given, n, keywords);
