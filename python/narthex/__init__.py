@@ -108,6 +108,7 @@ _LAZY = {
     "broadcast_to": "functional",
     "clear_autocast_cache": "_C",
     "compile": "_compile",
+    "cond": "_higher_order_ops",
     "einsum": "functional",
     "from_dlpack": "utils.dlpack",
     "from_numpy": "_from_numpy",
