@@ -89,6 +89,7 @@ class _DynamoNames:
 
 
 _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
+_C._TensorMeta = type(Tensor)
 _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
@@ -183,7 +184,7 @@ for _name in (
     "is_deterministic_algorithms_warn_only_enabled", "set_default_device", "set_float32_matmul_precision",
     "set_num_interop_threads", "use_deterministic_algorithms", "get_default_device", "get_device_module",
     "get_deterministic_debug_mode", "set_deterministic_debug_mode", "Event", "Stream", "OutOfMemoryError",
-    "AcceleratorError",
+    "AcceleratorError", "PyTorchFileReader", "PyTorchFileWriter",
 ):  # fmt: skip
     _LAZY[_name] = "_settings"
 

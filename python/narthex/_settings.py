@@ -3,6 +3,7 @@
 import warnings
 
 from . import _C
+from ._later import class_for
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_float32_matmul_precision", "get_num_interop_threads",
@@ -115,3 +116,6 @@ class Event:
 
     def __init__(self, device=None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
         raise RuntimeError("torch.Event: no accelerator is available; torch.npu.Event() makes one of an npu")
+
+PyTorchFileReader = class_for("torch.PyTorchFileReader", "use torch.load")
+PyTorchFileWriter = class_for("torch.PyTorchFileWriter", "use torch.save")

@@ -1,10 +1,23 @@
 """DataLoader: batches of a dataset in the order of a sampler, loaded by this process or by workers (worker.py)."""
 
 from ... import _C
+from ..._absent import absent
 from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .fetch import Ended, make_fetch
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+
+class _BaseDataLoaderIter:
+    """What goes through a DataLoader in other processes."""
+
+
+def __getattr__(name: str):
+    if name == "_MultiProcessingDataLoaderIter":
+        from .worker import Workers
+
+        return Workers
+    raise absent("torch.utils.data.dataloader", name)
 
 
 class _Endless(Sampler):
@@ -151,6 +164,11 @@ class DataLoader:
     def _keys(self):
         """What a pass asks for, a batch each."""
         return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    @property
+    def _iterator(self):
+        """The processes that stay between passes, None."""
+        return self._workers
 
     def __iter__(self):
         if self.pin_memory:

@@ -14,6 +14,7 @@ from time import monotonic
 
 from ... import _C
 from . import fetch as fetching
+from .dataloader import _BaseDataLoaderIter
 
 LOOK_SECONDS = 5.0  # how often a worker looks whether its parent lives, and how long a parent waits for a worker to go
 
@@ -170,7 +171,7 @@ class _Worker:
             pass
 
 
-class Workers:
+class Workers(_BaseDataLoaderIter):
     """Iterates over a loader's batches, made by its workers."""
 
     def __init__(self, loader) -> None:
