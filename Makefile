@@ -5,12 +5,15 @@
 # make demo   a GPT trained on real text, compiled and eagerly; its text from Python and from C; without PyTorch
 # make wheel  a wheel in dist/, tried in an empty environment
 # Further: make bench, make bench-ops, make check-hostile, make clean.
+# PYTHON=python3.12 or python3.13 for another version of CPython than 3.11: `make test` runs what needs no PyTorch there.
+PYTHON ?= python3.11
+export PYTHON
 PY := .venv/bin/python
 SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
 
-.PHONY: all setup setup-demo setup-test setup-packages setup-hostile setup-wheel line test test-packages wheel demo bench bench-ops check-hostile clean
+.PHONY: all setup setup-versions setup-demo setup-test setup-packages setup-hostile setup-wheel line test test-packages wheel demo bench bench-ops check-hostile clean
 all: .venv/narthex.done
 
 setup:
@@ -33,8 +36,15 @@ setup-wheel:
 line: setup-test all
 	$(PY) -m tests.line
 
+ifneq ($(filter %3.12 %3.13,$(PYTHON)),)
+setup-versions:
+	@tools/setup.sh versions
+test: setup-versions all
+	$(PY) -m pytest -q -n auto tests/capture
+else
 test: setup-test all build/unit/done
 	$(PY) -m pytest -q -n auto --durations=15 tests
+endif
 
 test-packages: setup-packages all
 	$(PY) -m pytest -q tests/packages

@@ -2,7 +2,9 @@
 # Makes .venv with what the build needs; with "demo", what the examples need as well; with "test", what the tests need,
 # examples included. Installs missing system packages with apt when it may, and otherwise prints the one line to run.
 # "wheel": what makes a wheel. "packages": the tests' and public packages that run unmodified; "hostile": the tests' and a cross compiler for 64-bit ARM.
-# Usage: tools/setup.sh [demo|test|packages|hostile|wheel]
+# "versions": what the tests need that run without PyTorch, under CPython 3.12 and 3.13. PYTHON names the interpreter (python3.11),
+# VENV the folder (.venv).
+# Usage: tools/setup.sh [demo|test|packages|hostile|wheel|versions]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,11 +14,12 @@ command -v pkg-config >/dev/null || missing+=(pkg-config)
 command -v protoc-c >/dev/null || missing+=(protobuf-c-compiler)
 pkg-config --exists libprotobuf-c 2>/dev/null || missing+=(libprotobuf-c-dev)
 [[ "${1:-}" != @(test|packages|hostile) ]] || [ -e /usr/include/cmocka.h ] || missing+=(libcmocka-dev)
-python=$(command -v python3.11 || true)
-[ -n "$python" ] || missing+=(python3.11)
-if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then missing+=(python3.11-venv); fi
+name=${PYTHON:-python3.11} venv=${VENV:-.venv}
+python=$(command -v "$name" || true)
+[ -n "$python" ] || missing+=("$name")
+if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then missing+=("$name-venv"); fi
 if [ -z "$python" ] || [ ! -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]; then
-    missing+=(python3.11-dev)
+    missing+=("$name-dev")
 fi
 if [ "${1:-}" = hostile ]; then # a cross build for 64-bit ARM and what runs its programs
     command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu)
@@ -29,21 +32,27 @@ fi
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
-        python=$(command -v python3.11)
+        python=$(command -v "$name")
     else
         echo "narthex needs system packages. Run:  sudo apt-get install ${missing[*]}" >&2
         exit 1
     fi
 fi
 
-[ -x .venv/bin/python ] || "$python" -m venv .venv
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+version='import sys; print(*sys.version_info[:2])'
+if [ "$("$venv/bin/python" -c "$version")" != "$("$python" -c "$version")" ]; then
+    echo "$venv was made by another version of Python than $name: make clean takes it away" >&2
+    exit 1
+fi
 install() { # a file of requirements, once for each content
-    local stamp=.venv/$(basename "$1").done
+    local stamp=$venv/$(basename "$1").done
     cmp -s "$1" "$stamp" && return
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$1"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$1"
     cp "$1" "$stamp"
 }
 install requirements/build.txt
+[[ "${1:-}" != versions ]] || { install requirements/versions.txt && exit; }
 [[ "${1:-}" != @(demo|test|packages|hostile) ]] || install requirements/demo.txt
 [[ "${1:-}" != @(test|packages|hostile|wheel) ]] || install requirements/wheel.txt
 [[ "${1:-}" != @(test|packages|hostile) ]] || install requirements/test.txt

@@ -40,7 +40,7 @@ enum { NXPY_UNDONE = -2 };
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out);
 nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* NULL: none free, or an exception */
 void nxpy__root_free(nxpy_root *root);
-nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make);
+nxpy_point *nxpy__point_get(nxpy_root *root, nxpy_frame *frame, const nxpy_view *view);
 /* The first segment whose guards hold, moved to the front; values filled. NULL: none. */
 nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values); /* values[point->n_slots] */
 /* Runs a frame of `root` from its beginning: segments, breaks, and traces where there is none. */

@@ -10,23 +10,24 @@ static PyObject *enter_frame(PyThreadState *thread, nxpy_frame *frame, int throw
     nxpy_doing *doing = &nxpy__doing;
     if (doing->paused || (!doing->trace && !doing->entering)) return nxpy_eval_default(thread, frame, throwing);
     if (doing->trace) {
-        return nxpy__loop_inline(doing->trace, thread, frame, throwing);
+        return nxpy_frame_end(thread, frame, nxpy__loop_inline(doing->trace, thread, frame, throwing));
     }
     PyFunctionObject *function = nxpy_frame_function(frame);
     nxpy_captured *owner = doing->entering;
     nxpy_view view;
     nxpy_frame_view(frame, &view);
     bool fits = !throwing && nxpy_frame_next(frame) == 0 && !nxpy_thread_is_traced(thread) && (view.code->co_flags & CO_OPTIMIZED) &&
+                view.code->co_stacksize > 0 && /* else there is nothing to gain and no room for a result */
                 !(view.code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
     if (!fits || (doing->function && doing->function != (PyObject *)function)) return nxpy_eval_default(thread, frame, throwing);
     nxpy_root *root = nxpy__root_get(owner, function);
-    if (!root) return PyErr_Occurred() ? NULL : nxpy_eval_default(thread, frame, throwing);
+    if (!root) return PyErr_Occurred() ? nxpy_frame_end(thread, frame, NULL) : nxpy_eval_default(thread, frame, throwing);
     nxpy_doing before = *doing;
     *doing = (nxpy_doing){0};
     PyObject *result = nxpy__drive(owner, root, thread, frame);
     *doing = before;
     if (doing->function) doing->entering = NULL; /* that one function's first frame only */
-    return result;
+    return nxpy_frame_end(thread, frame, result);
 }
 
 void nxpy__hook_hold(bool hold) {

@@ -35,24 +35,24 @@ static int finish_without(plain *p, int n, int status) {
 static int finish_truth(plain *p, int n, int truth) { return truth < 0 ? -1 : finish(p, n, PyBool_FromLong(truth)); }
 
 /* ---- by instruction: 1 done, 0 not here, -1 an exception ------------------------------------------------------------ */
-static int call(plain *p) {
-    bool method = at(p, p->in.arg + 2) != NULL;
+static int call(plain *p, int above, PyObject *names) {
+    bool method = at(p, above + p->in.arg + 1 + NXPY_NULL_FIRST) != NULL;
     int n = p->in.arg + method;
-    PyObject *names = p->in.flag ? PyTuple_GET_ITEM(p->view->code->co_consts, p->in.flag - 1) : NULL;
+    PyObject *function = at(p, above + p->in.arg + 1 + (method || !NXPY_NULL_FIRST));
     PyObject *local[16], **args = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *args * (size_t)n);
     if (!args) return nxpy_raise(NX_NO_MEMORY), -1;
-    for (int k = 0; k < n; k++) args[k] = at(p, n - k); /* the stack holds them */
+    for (int k = 0; k < n; k++) args[k] = at(p, above + n - k); /* the stack holds them */
     size_t n_plain = (size_t)(n - (names ? PyTuple_GET_SIZE(names) : 0));
-    PyObject *result = PyObject_Vectorcall(at(p, n + 1), args, n_plain, names);
+    PyObject *result = PyObject_Vectorcall(function, args, n_plain, names);
     if (args != local) nx_free(args);
-    return finish(p, p->in.arg + 2, result);
+    return finish(p, above + p->in.arg + 2, result);
 }
 
 static int call_unpacked(plain *p) {
     int has_dict = p->in.arg & 1;
     PyObject *keywords = has_dict ? at(p, 1) : NULL, *args = at(p, 1 + has_dict);
     if (!PyTuple_CheckExact(args) || (keywords && !PyDict_CheckExact(keywords))) return 0;
-    return finish(p, 3 + has_dict, PyObject_Call(at(p, 2 + has_dict), args, keywords));
+    return finish(p, 3 + has_dict, PyObject_Call(at(p, 2 + has_dict + !NXPY_NULL_FIRST), args, keywords));
 }
 
 /* A special method of the class, bound. New reference; NULL, maybe with an exception: there is none. */
@@ -90,9 +90,19 @@ static int jump_on(plain *p) {
     return finish_without(p, 1, truth);
 }
 
+static int compare(plain *p) {
+    PyObject *result = PyObject_RichCompare(at(p, 2), at(p, 1), p->in.arg);
+    int truth = result && p->in.flag ? PyObject_IsTrue(result) : 0;
+    if (truth < 0) Py_CLEAR(result);
+    if (result && p->in.flag) Py_SETREF(result, PyBool_FromLong(truth));
+    return finish(p, 2, result);
+}
+
 static int run(plain *p) {
     switch (p->in.op) {
-    case NXPY_OP_call: return call(p);
+    case NXPY_OP_call: return call(p, 0, p->in.flag ? PyTuple_GET_ITEM(p->view->code->co_consts, p->in.flag - 1) : NULL);
+    case NXPY_OP_call_kw: return call(p, 1, at(p, 1));
+    case NXPY_OP_to_bool: return finish_truth(p, 1, PyObject_IsTrue(at(p, 1)));
     case NXPY_OP_call_function_ex: return call_unpacked(p);
     case NXPY_OP_before_with: return enter(p);
     case NXPY_OP_load_attr: return finish(p, 1, PyObject_GetAttr(at(p, 1), name_of(p)));
@@ -102,7 +112,7 @@ static int run(plain *p) {
     case NXPY_OP_binary_subscr: return finish(p, 2, PyObject_GetItem(at(p, 2), at(p, 1)));
     case NXPY_OP_store_subscr: return finish_without(p, 3, PyObject_SetItem(at(p, 2), at(p, 1), at(p, 3)));
     case NXPY_OP_delete_subscr: return finish_without(p, 2, PyObject_DelItem(at(p, 2), at(p, 1)));
-    case NXPY_OP_compare_op: return finish(p, 2, PyObject_RichCompare(at(p, 2), at(p, 1), p->in.arg));
+    case NXPY_OP_compare_op: return compare(p);
     case NXPY_OP_unary_not: return finish_truth(p, 1, PyObject_Not(at(p, 1)));
     case NXPY_OP_get_iter: return finish(p, 1, PyObject_GetIter(at(p, 1)));
     case NXPY_OP_for_iter: return step_iterator(p);
@@ -116,7 +126,7 @@ PyObject *nxpy__plain_step(PyThreadState *thread, nxpy_frame *frame, nxpy_view *
     nxpy_link link;
     *stopped = false;
     p.next = p.in.next;
-    nxpy_frame_set(frame, segment->first + 1, segment->depth);
+    nxpy_frame_at(frame, segment->first, segment->depth);
     if (nxpy_frame_enter(thread, frame, &link) < 0) return NULL;
     int done = run(&p);
     nxpy_frame_leave(thread, &link);

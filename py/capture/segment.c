@@ -72,12 +72,15 @@ nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function) {
     return root;
 }
 
-nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make) {
+nxpy_point *nxpy__point_get(nxpy_root *root, nxpy_frame *frame, const nxpy_view *view) {
+    int next = nxpy_frame_next(frame), depth = nxpy_frame_depth(frame);
+    uint64_t empty = 0;
+    for (int k = 0; k < depth; k++) empty |= (uint64_t)!nxpy_value(view, view->n_locals + k) << (k & 63);
     for (int k = 0; k < root->points.n; k++) {
         nxpy_point *point = root->points.at[k];
-        if (point->next == next && point->depth == depth) return point;
+        if (point->next == next && point->depth == depth && point->empty == empty) return point;
     }
-    if (!make || root->points.n >= NXPY_MAX_POINTS) return NULL;
+    if (root->points.n >= NXPY_MAX_POINTS) return NULL;
     nxpy_point *point = nx_alloc_zeroed(sizeof *point);
     if (!point || nx_vec_push(&root->points, point) != NX_OK) {
         nx_free(point);
@@ -85,6 +88,7 @@ nxpy_point *nxpy__point_get(nxpy_root *root, int next, int depth, bool make) {
     }
     point->next = next;
     point->depth = depth;
+    point->empty = empty;
     return point;
 }
 
@@ -301,7 +305,7 @@ static int refuse_trace(drive_state *drive, nxpy_point *point) {
 
 /* A segment whose guards hold here, traced if need be. 1: *out; 0: run uncompiled; -1: an exception. */
 static int find_or_trace(drive_state *drive, nxpy_segment **out) {
-    nxpy_point *point = nxpy__point_get(drive->root, nxpy_frame_next(drive->frame), nxpy_frame_depth(drive->frame), true);
+    nxpy_point *point = nxpy__point_get(drive->root, drive->frame, &drive->view);
     if (!point) return PyErr_Occurred() ? -1 : 0;
     if (nx_thread_get()->function_modes) return 0; /* a mode that the frame has entered sees every call of it */
     int found = look_up(drive, point, out);

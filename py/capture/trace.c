@@ -279,6 +279,18 @@ static void log_end(nxpy_trace *trace, bool returned) {
                     trace->line, function);
 }
 
+/* Whether a handler of the program's own stands around this instruction of a generator, beside those that every one has. */
+static bool is_caught(const nxpy_view *view, int unit) {
+    nxpy_catcher catcher;
+    nxpy_op op = NXPY_OP_cleanup_throw;
+    while (op == NXPY_OP_cleanup_throw) {
+        if (!nxpy_catcher_find(view, unit, &catcher)) return false;
+        unit = catcher.unit;
+        op = nxpy_instr_at(view, unit).op;
+    }
+    return op != NXPY_OP_stop_iteration_error;
+}
+
 /* What no recipe can make besides values: an exception that is being handled, a generator whose end would run code. */
 static bool state_is_makeable(nxpy_trace *trace) {
     if (trace->n_handling) {
@@ -288,11 +300,10 @@ static bool state_is_makeable(nxpy_trace *trace) {
     for (int k = 0; k < trace->notes.n && trace->unmakeable_at < 0; k++) {
         const nxpy_note *note = &trace->notes.at[k];
         nxpy_view view;
-        nxpy_catcher catcher;
         if (!PyGen_CheckExact(note->object) || !nxpy_generator_is_suspended(note->object)) continue;
         nxpy_frame *frame = nxpy_generator_frame(note->object);
         nxpy_frame_view(frame, &view);
-        if (!nxpy_catcher_find(&view, nxpy_frame_next(frame) - 1, &catcher)) continue;
+        if (!is_caught(&view, nxpy_frame_next(frame) - 1)) continue;
         trace->unmakeable_at = note->born_at;
         trace->unmakeable = "a generator inside try or with";
     }

@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "cpython/version.h" /* nxpy_lines, nxpy_slot, and what is read at every call: of pyNNN.h or none.h */
 
@@ -49,6 +50,10 @@ PyFunctionObject *nxpy_frame_function(nxpy_frame *frame);
 int nxpy_frame_next(nxpy_frame *frame);                  /* code unit of the next instruction */
 int nxpy_frame_depth(nxpy_frame *frame);                 /* values on the stack */
 void nxpy_frame_set(nxpy_frame *frame, int next, int depth);
+void nxpy_frame_at(nxpy_frame *frame, int unit, int depth); /* while the instruction at `unit` runs */
+/* What the hook returns, from its frame with that result (taken), or with the exception that is set: some versions want
+ * the frame cleared by then. */
+PyObject *nxpy_frame_end(PyThreadState *thread, nxpy_frame *frame, PyObject *result);
 
 /* Puts the frame on the thread's chain while our loop runs it, as the interpreter's loop would. */
 typedef struct nxpy_link { void *words[4]; } nxpy_link;
@@ -79,7 +84,8 @@ typedef enum nxpy_binary {
 /* What the argument of one of CPython's own instructions is. */
 typedef enum nxpy_means {
     NXPY_MEANS_NONE, NXPY_MEANS_INT, NXPY_MEANS_NAME, NXPY_MEANS_GLOBAL, NXPY_MEANS_CONST, NXPY_MEANS_LOCAL, NXPY_MEANS_JUMP,
-    NXPY_MEANS_JUMP_BACK, NXPY_MEANS_COMPARE
+    NXPY_MEANS_JUMP_BACK, NXPY_MEANS_COMPARE,
+    NXPY_MEANS_ATTRIBUTE, NXPY_MEANS_SUPER, NXPY_MEANS_LOCALS, NXPY_MEANS_INTRINSIC
 } nxpy_means;
 typedef struct nxpy_instr {
     nxpy_op op;
@@ -107,7 +113,7 @@ PyObject *nxpy_traceback_new(PyCodeObject *code, PyObject *globals, int line);
 /* ---- generators ----------------------------------------------------------------------------------------- */
 PyObject *nxpy_frame_generator(nxpy_frame *frame);       /* whose frame it is, lent; NULL: no generator's */
 nxpy_frame *nxpy_generator_frame(PyObject *generator);
-void nxpy_generator_suspend(nxpy_frame *frame);          /* the frame has yielded */
+void nxpy_generator_suspend(nxpy_frame *frame, int how); /* the frame has yielded, by an instruction with that argument */
 bool nxpy_generator_is_suspended(PyObject *generator);   /* inside its body */
 void nxpy_generator_drop(PyObject *generator);           /* it ends without running any more of its body */
 
@@ -124,9 +130,9 @@ PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **
 /* The value that an instance itself holds under `name` (an exact, hashed str), without making its __dict__. Borrowed;
  * NULL without an exception when it has none. */
 PyObject *nxpy_instance_value(PyObject *object, PyObject *name);
-/* The __dict__ of an instance or module if it exists already, and its version; NULL: values lie in the instance. */
+/* The __dict__ of an instance or module if it exists already; NULL: values lie in the instance. */
 PyObject *nxpy_instance_dict(PyObject *object);
-/* Where the pointer to that __dict__ lies, from the address of an instance of `type`; 0: nowhere that is known. */
+/* Where nxpy_dict_at finds that __dict__, from the address of an instance of `type`; 0: nowhere that is known. */
 int nxpy_instance_dict_offset(PyTypeObject *type);
 Py_ssize_t nxpy_instance_size(PyTypeObject *type); /* bytes of an instance that has nothing but a __dict__ and weak references */
 /* How often a class was registered with an abstract base class (abc.get_cache_token); NULL before nxpy_abc_init, and where it

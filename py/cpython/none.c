@@ -6,7 +6,7 @@
 #include "cpython/cpython.h"
 
 const char *nxpy_cpython_problem(void) {
-    return "torch.compile: this build of Narthex captures no functions (it does under CPython 3.11); they run uncompiled";
+    return "torch.compile: this build of Narthex captures no functions (it does under CPython 3.11 to 3.13); they run uncompiled";
 }
 
 void nxpy_hook_set(nxpy_eval_fn *fn) {}
@@ -21,6 +21,8 @@ PyFunctionObject *nxpy_frame_function(nxpy_frame *frame) { return NULL; }
 int nxpy_frame_next(nxpy_frame *frame) { return 0; }
 int nxpy_frame_depth(nxpy_frame *frame) { return 0; }
 void nxpy_frame_set(nxpy_frame *frame, int next, int depth) {}
+void nxpy_frame_at(nxpy_frame *frame, int unit, int depth) {}
+PyObject *nxpy_frame_end(PyThreadState *thread, nxpy_frame *frame, PyObject *result) { return result; }
 int nxpy_frame_enter(PyThreadState *thread, nxpy_frame *frame, nxpy_link *link) { return 0; }
 void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link) {}
 int nxpy_line_at(nxpy_lines *lines, PyCodeObject *code, int unit) { return -1; }
@@ -41,7 +43,7 @@ PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **
 /* ---- generators -------------------------------------------------------------------------------------------- */
 PyObject *nxpy_frame_generator(nxpy_frame *frame) { return NULL; }
 nxpy_frame *nxpy_generator_frame(PyObject *generator) { return NULL; }
-void nxpy_generator_suspend(nxpy_frame *frame) {}
+void nxpy_generator_suspend(nxpy_frame *frame, int how) {}
 bool nxpy_generator_is_suspended(PyObject *generator) { return false; }
 void nxpy_generator_drop(PyObject *generator) {}
 

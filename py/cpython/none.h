@@ -14,4 +14,9 @@ static inline uint64_t nxpy_dict_version(PyObject *dict) {
 static inline PyObject *nxpy_dict_get(PyObject *dict, PyObject *key, Py_hash_t hash) { return PyDict_GetItemWithError(dict, key); }
 /* Frames are not followed, so there is no guard that would ask. */
 static inline bool nxpy_set_next(PyObject *set, Py_ssize_t *at, PyObject **key) { return false; }
-static inline PyObject *nxpy_local_name(PyCodeObject *code, int index) { return NULL; }
+static inline PyObject *nxpy_local_name(const PyCodeObject *code, int index) { return NULL; }
+static inline PyObject *nxpy_dict_at(PyObject *object, int offset) { return NULL; }
+enum { NXPY_NULL_FIRST = 1 };
+static inline PyObject *nxpy_type_dict(PyTypeObject *type) { return NULL; }
+/* Where a function keeps its type parameters; 0: it has none. */
+enum { NXPY_TYPE_PARAMS = 0 };

@@ -19,30 +19,10 @@
 #include <internal/pycore_opcode.h>
 #include <internal/pycore_runtime.h>
 
-#include "cpython/cpython.h"
+#include "cpython/private.h"
 
-const char *nxpy_cpython_problem(void) {
-    return Py_Version >> 16 == 0x030b ? NULL : "torch.compile: Narthex was built for CPython 3.11; functions run uncompiled";
-}
-
-void nxpy_hook_set(nxpy_eval_fn *fn) {
-    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), fn ? (_PyFrameEvalFunction)fn : _PyEval_EvalFrameDefault);
-}
-
-PyObject *nxpy_eval_default(PyThreadState *thread, nxpy_frame *frame, int throwing) {
-    return _PyEval_EvalFrameDefault(thread, frame, throwing);
-}
-
-static unsigned long main_thread; /* the only one that runs handlers, while none shall */
-
-bool nxpy_signals_hold(void) {
-    if (PyThread_get_thread_ident() != _PyRuntime.main_thread) return false;
-    main_thread = _PyRuntime.main_thread;
-    _PyRuntime.main_thread = 0;
-    return true;
-}
-
-void nxpy_signals_back(void) { _PyRuntime.main_thread = main_thread; }
+const char *const nxpy__version_name = "3.11";
+const unsigned nxpy__version = 0x030b;
 
 bool nxpy_thread_is_traced(PyThreadState *thread) { return thread->cframe->use_tracing != 0; }
 
@@ -80,6 +60,9 @@ int nxpy_frame_enter(PyThreadState *thread, nxpy_frame *frame, nxpy_link *link) 
     return 0;
 }
 
+void nxpy_frame_at(nxpy_frame *frame, int unit, int depth) { nxpy_frame_set(frame, unit + 1, depth); }
+PyObject *nxpy_frame_end(PyThreadState *thread, nxpy_frame *frame, PyObject *result) { return result; }
+
 void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link) {
     _PyCFrame *mine = (_PyCFrame *)link;
     thread->cframe = mine->previous;
@@ -87,119 +70,10 @@ void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link) {
     Py_LeaveRecursiveCall();
 }
 
-int nxpy_line_at(nxpy_lines *lines, PyCodeObject *code, int unit) {
-    PyCodeAddressRange *range = &lines->range;
-    int byte = unit * (int)sizeof(_Py_CODEUNIT);
-    if (!lines->ready) { /* before the table's first entry */
-        range->opaque.lo_next = (const uint8_t *)PyBytes_AS_STRING(code->co_linetable);
-        range->opaque.limit = range->opaque.lo_next + PyBytes_GET_SIZE(code->co_linetable);
-        range->opaque.computed_line = code->co_firstlineno;
-        range->ar_start = -1;
-        range->ar_end = 0;
-        range->ar_line = -1;
-        lines->ready = true;
-    }
-    return byte >= range->ar_start && byte < range->ar_end ? range->ar_line : _PyCode_CheckLineNumber(byte, range);
-}
-
 /* ---- instructions ------------------------------------------------------------------------------------------- */
-typedef struct opcode { uint8_t op, flag, means; } opcode;
-static const opcode opcodes[256] = {
-#define NXPY_OPCODE_ROW(name, instruction, flag, argument) [name] = {NXPY_OP_##instruction, flag, NXPY_MEANS_##argument},
-#include "cpython/py311.def"
-#undef NXPY_OPCODE_ROW
-};
-_Static_assert(NB_ADD == (int)NXPY_BINARY_ADD && NB_XOR == (int)NXPY_BINARY_XOR && NB_INPLACE_XOR == (int)NXPY_BINARY_INPLACE_XOR,
-               "3.11 numbers its operators like nxpy_binary");
-
-nxpy_instr nxpy_instr_own(const nxpy_view *view, int unit) {
-    const _Py_CODEUNIT *code = _PyCode_CODE(view->code);
-    nxpy_instr in = {.start = unit};
-    while ((in.own = _PyOpcode_Deopt[_Py_OPCODE(code[unit])]) == EXTENDED_ARG) {
-        in.arg = (in.arg | _Py_OPARG(code[unit])) << 8;
-        unit++;
-    }
-    const opcode *row = &opcodes[in.own];
-    in.arg |= _Py_OPARG(code[unit]);
-    in.next = unit + 1 + _PyOpcode_Caches[in.own];
-    in.op = row->op;
-    in.flag = row->flag;
-    in.means = row->means;
-    if (in.means == NXPY_MEANS_JUMP) in.arg = in.next + in.arg;
-    if (in.means == NXPY_MEANS_JUMP_BACK) in.arg = in.next - in.arg;
-    if (in.means == NXPY_MEANS_GLOBAL) {
-        in.flag = in.arg & 1;
-        in.arg >>= 1;
-    }
-    return in;
-}
-
-nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit) { /* KW_NAMES, PRECALL, CALL */
-    nxpy_instr in = nxpy_instr_own(view, unit);
-    int names = 0;
-    while (in.op == NXPY_OP_part) {
-        if (in.own == KW_NAMES) names = in.arg + 1;
-        in = nxpy_instr_own(view, in.next);
-    }
-    in.start = unit;
-    if (in.op == NXPY_OP_call) in.flag = names;
-    return in;
-}
-
-const char *nxpy_opcode_name(int op) {
-    static const char *names[256];
-    static bool filled;
-    if (!filled) {
-        PyObject *module = PyImport_ImportModule("opcode"), *list = module ? PyObject_GetAttrString(module, "opname") : NULL;
-        for (int k = 0; list && k < 256 && k < PyList_GET_SIZE(list); k++) {
-            /* the strings live as long as the module `opcode`, which is never let go: `list` is kept */
-            names[k] = PyUnicode_AsUTF8(PyList_GET_ITEM(list, k));
-        }
-        Py_XDECREF(module);
-        if (!list) PyErr_Clear();
-        filled = list != NULL;
-    }
-    return op >= 0 && op < 256 && names[op] ? names[op] : "?";
-}
-
-/* The table's numbers: six bits a byte, the highest first, 0x40 says that more follow, 0x80 begins an entry. */
-static const uint8_t *read_number(const uint8_t *at, int *out) {
-    int number = *at & 63;
-    while (*at & 64) number = number << 6 | (*++at & 63);
-    *out = number;
-    return at + 1;
-}
-
-bool nxpy_catcher_find(const nxpy_view *view, int unit, nxpy_catcher *out) {
-    const uint8_t *at = (uint8_t *)PyBytes_AS_STRING(view->code->co_exceptiontable);
-    const uint8_t *end = at + PyBytes_GET_SIZE(view->code->co_exceptiontable);
-    while (at < end) {
-        int first, n, rest;
-        at = read_number(at, &first);
-        at = read_number(at, &n);
-        at = read_number(at, &out->unit);
-        at = read_number(at, &rest);
-        out->depth = rest >> 1;
-        out->pushes_unit = rest & 1;
-        if (unit >= first && unit < first + n) return true;
-    }
-    return false;
-}
-
-PyObject *nxpy_handled(PyThreadState *thread) { return thread->exc_info->exc_value; }
-
-PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value) {
-    PyObject *before = thread->exc_info->exc_value;
-    thread->exc_info->exc_value = value;
-    return before;
-}
-
-PyObject *nxpy_traceback_new(PyCodeObject *code, PyObject *globals, int line) {
-    PyFrameObject *frame = PyFrame_New(PyThreadState_Get(), code, globals, NULL);
-    PyObject *made = frame ? PyObject_CallFunction((PyObject *)&PyTraceBack_Type, "OOii", Py_None, frame, 0, line) : NULL;
-    Py_XDECREF(frame);
-    return made;
-}
+int nxpy__base_opcode(PyCodeObject *code, int unit) { return _PyOpcode_Deopt[_Py_OPCODE(_PyCode_CODE(code)[unit])]; }
+int nxpy__opcode_caches(int opcode) { return _PyOpcode_Caches[opcode]; }
+int nxpy__opcode_argument(PyCodeObject *code, int unit) { return _Py_OPARG(_PyCode_CODE(code)[unit]); }
 
 /* ---- generators -------------------------------------------------------------------------------------------- */
 PyObject *nxpy_frame_generator(nxpy_frame *frame) {
@@ -207,7 +81,7 @@ PyObject *nxpy_frame_generator(nxpy_frame *frame) {
 }
 
 nxpy_frame *nxpy_generator_frame(PyObject *generator) { return (nxpy_frame *)((PyGenObject *)generator)->gi_iframe; }
-void nxpy_generator_suspend(nxpy_frame *frame) { _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED; }
+void nxpy_generator_suspend(nxpy_frame *frame, int how) { _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED; }
 bool nxpy_generator_is_suspended(PyObject *generator) { return ((PyGenObject *)generator)->gi_frame_state == FRAME_SUSPENDED; }
 
 void nxpy_generator_drop(PyObject *generator) { /* its finaliser then closes nothing, its deallocation clears the frame */
@@ -295,35 +169,14 @@ int nxpy_instance_dict_offset(PyTypeObject *type) { /* NULL lies there while the
     return type->tp_dictoffset > 0 && type->tp_dictoffset < INT_MAX ? (int)type->tp_dictoffset : 0;
 }
 
-PyObject *nxpy_instance_value(PyObject *object, PyObject *name) {
+PyObject *nxpy__inline_value(PyObject *object, PyObject *name, bool *inside) {
     PyTypeObject *type = Py_TYPE(object);
-    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
-        PyDictValues *values = *_PyObject_ValuesPointer(object);
-        if (values) return inline_value(type, values, name);
-    }
-    PyObject *dict = nxpy_instance_dict(object);
-    if (!dict) return NULL;
-    PyObject *value = _PyDict_GetItem_KnownHash(dict, name, PyObject_Hash(name));
-    if (!value && PyErr_Occurred()) PyErr_Clear();
-    return value;
+    PyDictValues *values = type->tp_flags & Py_TPFLAGS_MANAGED_DICT ? *_PyObject_ValuesPointer(object) : NULL;
+    *inside = values != NULL;
+    return values ? inline_value(type, values, name) : NULL;
 }
 
 Py_ssize_t nxpy_instance_size(PyTypeObject *type) { /* the dict lies before the object */
     return (Py_ssize_t)(sizeof(PyObject) + (type->tp_weaklistoffset ? sizeof(PyObject *) : 0));
 }
 
-/* ---- abstract base classes ------------------------------------------------------------------------------------- */
-const unsigned long long *nxpy_abc_count;
-typedef struct abc_state { PyTypeObject *data_type; unsigned long long count; } abc_state; /* of the module _abc */
-
-int nxpy_abc_init(void) {
-    PyObject *module = PyImport_ImportModule("_abc"), *token = module ? PyObject_CallMethod(module, "get_cache_token", NULL) : NULL;
-    const abc_state *state = module ? PyModule_GetState(module) : NULL;
-    unsigned long long count = token ? PyLong_AsUnsignedLongLong(token) : 0;
-    if (state && token && PyModule_GetDef(module)->m_size == (Py_ssize_t)sizeof *state && state->count == count) {
-        nxpy_abc_count = &state->count; /* the module stays loaded */
-    }
-    Py_XDECREF(module);
-    Py_XDECREF(token);
-    return PyErr_Occurred() ? -1 : 0;
-}

@@ -19,6 +19,15 @@ static inline bool nxpy_set_next(PyObject *set, Py_ssize_t *at, PyObject **key) 
     return _PySet_NextEntry(set, at, key, &hash);
 }
 /* The name of a local, cell or free variable; lent. */
-static inline PyObject *nxpy_local_name(PyCodeObject *code, int index) {
+static inline PyObject *nxpy_local_name(const PyCodeObject *code, int index) {
     return PyTuple_GET_ITEM(code->co_localsplusnames, index);
 }
+
+/* In a call on the stack NULL, where there is no self, stands before the callable (1) or behind it (0). */
+enum { NXPY_NULL_FIRST = 1 };
+/* The __dict__ whose place nxpy_instance_dict_offset told, lent; NULL: there is none yet. */
+static inline PyObject *nxpy_dict_at(PyObject *object, int offset) { return *(PyObject **)((char *)object + offset); }
+/* What a class itself holds; lent. */
+static inline PyObject *nxpy_type_dict(PyTypeObject *type) { return type->tp_dict; }
+/* Where a function keeps its type parameters; 0: it has none. */
+enum { NXPY_TYPE_PARAMS = 0 };

@@ -278,7 +278,7 @@ static inline uint64_t watched_version(const nxpy_guard_step *step, PyObject *co
     case NXPY_STEP_TYPE:
         return PyType_HasFeature((PyTypeObject *)of, Py_TPFLAGS_VALID_VERSION_TAG) ? ((PyTypeObject *)of)->tp_version_tag : 0;
     case NXPY_STEP_INSTANCE:
-        of = Py_TYPE(of) == (PyTypeObject *)step->of ? *(PyObject **)((char *)of + step->offset) : NULL;
+        of = Py_TYPE(of) == (PyTypeObject *)step->of ? nxpy_dict_at(of, step->offset) : NULL;
         return of ? nxpy_dict_version(of) : 0;
     default: return PyDict_Check(of) ? nxpy_dict_version(of) : 0;
     }

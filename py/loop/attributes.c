@@ -332,8 +332,8 @@ static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject
 static bool has_ordinary_lookup(nxpy_trace *trace, PyTypeObject *type) {
     PyObject *found;
     if (nxpy__type_value(trace, type, "__getattribute__", &found) < 0 || !found) return false;
-    PyObject *const ordinary[] = {PyDict_GetItemString(PyBaseObject_Type.tp_dict, "__getattribute__"),
-                                  PyDict_GetItemString(((PyTypeObject *)PyExc_BaseException)->tp_dict, "__getattribute__")};
+    PyObject *const ordinary[] = {PyDict_GetItemString(nxpy_type_dict(&PyBaseObject_Type), "__getattribute__"),
+                                  PyDict_GetItemString(nxpy_type_dict((PyTypeObject *)PyExc_BaseException), "__getattribute__")};
     return found == ordinary[0] || found == ordinary[1] || type->tp_getattro == PyObject_GenericGetAttr;
 }
 
@@ -367,6 +367,14 @@ static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool
     return kind < 0 || bound ? kind : give(found, out);
 }
 
+static int of_type_params(nxpy_trace *trace, PyObject *function, PyObject *name, PyObject **out) {
+    if (*(PyObject **)((char *)function + NXPY_TYPE_PARAMS)) return of_field(trace, function, name, NXPY_TYPE_PARAMS, out);
+    int slot = nxpy__is_born(trace, function) ? 0 : nxpy__slot_of(trace, function); /* NULL: none */
+    if (slot < 0) return -1;
+    bool guarded = nxpy__is_born(trace, function) || nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, NXPY_TYPE_PARAMS, NULL) == 0;
+    return !guarded ? -1 : (*out = PyTuple_New(0)) ? 0 : nxpy__stop_error(trace);
+}
+
 /* Functions have no __getattr__: their own fields, then their __dict__. */
 static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     static const struct { const char *name; Py_ssize_t offset; } fields[] = {
@@ -387,6 +395,9 @@ static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyOb
         if (!value) return nxpy__stop_error(trace);
         if (nxpy__is_born(trace, object) && nxpy__admit(trace, value) < 0) return -1;
         return of_field(trace, object, name, offsetof(PyFunctionObject, func_annotations), out);
+    }
+    if (NXPY_TYPE_PARAMS && PyUnicode_CompareWithASCIIString(name, "__type_params__") == 0) {
+        return of_type_params(trace, object, name, out);
     }
     if (nxpy_type_lookup(&PyFunction_Type, name)) return stop_attribute(trace, object, name);
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
@@ -413,7 +424,7 @@ static int of_super(nxpy_trace *trace, PyObject *object, PyObject *name, PyObjec
         PyObject *at = PyTuple_GET_ITEM(order, k), *seen;
         if (behind) {
             done = type_value(trace, (PyTypeObject *)at, name, &seen);
-            found = PyDict_GetItemWithError(((PyTypeObject *)at)->tp_dict, name);
+            found = PyDict_GetItemWithError(nxpy_type_dict((PyTypeObject *)at), name);
         }
         behind |= at == parts[0];
     }

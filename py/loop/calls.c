@@ -142,7 +142,7 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
     if (nxpy__is_container(o) || nxpy__is_exception(o)) return 1;
     if (kind == NXPY_KIND_PATTERN || kind == NXPY_KIND_MATCH || kind == NXPY_KIND_ORDER || kind == NXPY_KIND_VALUELIKE) return 1;
     if (PyFunction_Check(o) || PyType_Check(o) || nxpy_function_check(o) || nx_map_get(&calls, o)) return 1;
-    if (nxpy__is_born(trace, o) && !nxpy__may_change(Py_TYPE(o))) return 1;
+    if (nxpy__is_born(trace, o) && (!nxpy__may_change(Py_TYPE(o)) || kind == NXPY_KIND_DEQUE)) return 1;
     if (nxpy__is_born(trace, o) && nxpy__is_iterator(o)) return 1;
     return walks_in_python(trace, o);
 }
@@ -449,19 +449,25 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
 }
 
 /* ---- the instructions ----------------------------------------------------------------------------------------------------- */
-int op_call(nxpy_loop *loop, int arg) {
-    bool is_method = nxpy__at(loop, arg + 2) != NULL;
-    PyObject *kw_names = loop->in.flag ? PyTuple_GET_ITEM(loop->view.code->co_consts, loop->in.flag - 1) : NULL;
-    PyObject *function = nxpy__at(loop, arg + 1 + is_method);
+/* A call whose arguments end `above` values below the top. */
+static int call_there(nxpy_loop *loop, int arg, int above, PyObject *kw_names) {
+    bool is_method = nxpy__at(loop, above + arg + 1 + NXPY_NULL_FIRST) != NULL;
+    PyObject *function = nxpy__at(loop, above + arg + 1 + (is_method || !NXPY_NULL_FIRST));
     int n = arg + is_method;
     PyObject *local[16], **args = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *args * (size_t)n), *result;
     if (!args) return nxpy_raise(NX_NO_MEMORY), nxpy__stop_error(loop->trace);
-    for (int k = 0; k < n; k++) args[k] = Py_NewRef(nxpy__at(loop, n - k));
+    for (int k = 0; k < n; k++) args[k] = Py_NewRef(nxpy__at(loop, above + n - k));
     result = nxpy__call(loop, function, args, n, kw_names);
     for (int k = 0; k < n; k++) Py_DECREF(args[k]);
     if (args != local) nx_free(args);
-    return result ? nxpy__finish(loop, arg + 2, result) : nxpy__stop_error(loop->trace);
+    return result ? nxpy__finish(loop, above + arg + 2, result) : nxpy__stop_error(loop->trace);
 }
+
+int op_call(nxpy_loop *loop, int arg) {
+    return call_there(loop, arg, 0, loop->in.flag ? PyTuple_GET_ITEM(loop->view.code->co_consts, loop->in.flag - 1) : NULL);
+}
+
+int op_call_kw(nxpy_loop *loop, int arg) { return call_there(loop, arg, 1, nxpy__at(loop, 1)); }
 
 int op_call_function_ex(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
@@ -478,7 +484,7 @@ int op_call_function_ex(nxpy_loop *loop, int arg) {
         return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "arguments from %.200s", Py_TYPE(keywords)->tp_name);
     }
     if (nxpy__note_elements(trace, args) < 0 || (keywords && nxpy__note_elements(trace, keywords) < 0)) return -1;
-    PyObject *result = call_unpacked(loop, nxpy__at(loop, 2 + has_dict), args, keywords);
+    PyObject *result = call_unpacked(loop, nxpy__at(loop, 2 + has_dict + !NXPY_NULL_FIRST), args, keywords);
     return result ? nxpy__finish(loop, 3 + has_dict, result) : nxpy__stop_error(trace);
 }
 
@@ -513,6 +519,21 @@ int op_make_function(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+int op_set_function_attribute(nxpy_loop *loop, int arg) {
+    PyFunctionObject *function = (PyFunctionObject *)nxpy__at(loop, 1);
+    if (!nxpy__is_born(loop->trace, (PyObject *)function)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a function");
+    PyObject *part = USE(2);
+    if (!part || nxpy__note_elements(loop->trace, part) < 0) return -1;
+    (void)nxpy__pop(loop);
+    part = nxpy__pop(loop);
+    if (arg == 0x08) function->func_closure = part; /* made a moment ago: it has none */
+    if (arg == 0x04) function->func_annotations = part;
+    if (arg == 0x02) function->func_kwdefaults = part;
+    if (arg == 0x01) function->func_defaults = part;
+    nxpy__push(loop, (PyObject *)function);
+    return 0;
+}
+
 /* ---- attributes -------------------------------------------------------------------------------------------------------------- */
 int op_load_attr(nxpy_loop *loop, int arg) {
     PyObject *object = USE(1), *value;
@@ -530,7 +551,22 @@ int op_load_method(nxpy_loop *loop, int arg) {
         nxpy__set(loop, 2, value);
         return 0;
     }
-    nxpy__push(loop, value);
-    nxpy__put(loop, 2, NULL);
+    nxpy__push(loop, NXPY_NULL_FIRST ? value : NULL);
+    nxpy__put(loop, 2, NXPY_NULL_FIRST ? NULL : value);
+    return 0;
+}
+
+/* super, class, self: what super(class, self) has under the name. */
+int op_load_super_attr(nxpy_loop *loop, int arg) {
+    PyObject *maker = USE(3), *args[] = {nxpy__at(loop, 2), nxpy__at(loop, 1)}, *value;
+    PyObject *bound = maker ? nxpy__call(loop, maker, args, 2, NULL) : NULL;
+    if (!bound) return maker ? nxpy__stop_error(loop->trace) : -1;
+    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg);
+    int done = nxpy__admit(loop->trace, bound) < 0 ? -1 : nxpy__attribute(loop->trace, bound, name, false, &value);
+    Py_DECREF(bound);
+    if (done < 0) return -1;
+    nxpy__drop(loop, loop->in.flag ? 1 : 2);
+    nxpy__put(loop, 1, NXPY_NULL_FIRST || !loop->in.flag ? value : NULL);
+    if (loop->in.flag) nxpy__put(loop, 2, NXPY_NULL_FIRST ? NULL : value);
     return 0;
 }

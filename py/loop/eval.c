@@ -121,7 +121,7 @@ int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
     while (done == 0) {
         loop->in = nxpy_instr_at(&loop->view, loop->next);
         loop->next = loop->in.next;
-        nxpy_frame_set(loop->frame, loop->in.start + 1, loop->depth);
+        nxpy_frame_at(loop->frame, loop->in.start, loop->depth);
         done = before_instruction(loop);
         if (done == 0) {
             if (NX_UNLIKELY(nxpy__log != NULL)) nxpy__log_instruction(loop);

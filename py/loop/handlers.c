@@ -61,13 +61,15 @@ int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value) {
     return nxpy__fetch(loop->trace, NXPY_ROW_ROOT, -1, name, NULL, index, value);
 }
 
+static int unbound(nxpy_loop *loop, int index) {
+    PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
+                 nxpy_local_name(loop->view.code, index));
+    return nxpy__stop_error(loop->trace);
+}
+
 int op_load_fast(nxpy_loop *loop, int arg) {
     PyObject *value = nxpy_value(&loop->view, arg);
-    if (!value) {
-        PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value",
-                     nxpy_local_name(loop->view.code, arg));
-        return nxpy__stop_error(loop->trace);
-    }
+    if (!value) return unbound(loop, arg);
     if (nxpy__fetch_local(loop, arg, value) < 0) return -1;
     Py_INCREF(value);
     nxpy__push(loop, value);
@@ -84,6 +86,41 @@ int op_store_fast(nxpy_loop *loop, int arg) {
     if (drops_finalised(loop, old)) return stop_drop(loop, old);
     mark_written(loop, arg);
     nxpy_value_set(&loop->view, arg, nxpy__pop(loop));
+    Py_XDECREF(old);
+    return 0;
+}
+
+int op_load_fast_and_clear(nxpy_loop *loop, int arg) { /* of a comprehension's variable, whose value comes back behind it */
+    PyObject *value = nxpy_value(&loop->view, arg);
+    if (value && nxpy__fetch_local(loop, arg, value) < 0) return -1;
+    mark_written(loop, arg);
+    nxpy_value_set(&loop->view, arg, NULL);
+    nxpy__push(loop, value);
+    return 0;
+}
+
+int op_load_fast_load_fast(nxpy_loop *loop, int arg) {
+    if (op_load_fast(loop, arg) < 0) return -1;
+    if (op_load_fast(loop, loop->in.flag) == 0) return 0;
+    nxpy__drop(loop, 1);
+    return -1;
+}
+
+int op_store_fast_store_fast(nxpy_loop *loop, int arg) {
+    PyObject *second = nxpy_value(&loop->view, loop->in.flag);
+    if (drops_finalised(loop, second)) return stop_drop(loop, second);
+    return op_store_fast(loop, arg) < 0 ? -1 : op_store_fast(loop, loop->in.flag);
+}
+
+int op_store_fast_load_fast(nxpy_loop *loop, int arg) { /* in one step: the stack may be full */
+    int load = loop->in.flag;
+    PyObject *value = load == arg ? nxpy__at(loop, 1) : nxpy_value(&loop->view, load), *old = nxpy_value(&loop->view, arg);
+    if (!value) return unbound(loop, load);
+    if (load != arg && nxpy__fetch_local(loop, load, value) < 0) return -1;
+    if (drops_finalised(loop, old)) return stop_drop(loop, old);
+    mark_written(loop, arg);
+    nxpy_value_set(&loop->view, arg, nxpy__at(loop, 1));
+    nxpy__set(loop, 1, Py_NewRef(value));
     Py_XDECREF(old);
     return 0;
 }
@@ -211,9 +248,10 @@ int op_load_global(nxpy_loop *loop, int arg) {
             return nxpy__stop_error(trace);
         }
     }
-    if (loop->in.flag) nxpy__push(loop, NULL);
+    if (loop->in.flag && NXPY_NULL_FIRST) nxpy__push(loop, NULL);
     Py_INCREF(value);
     nxpy__push(loop, value);
+    if (loop->in.flag && !NXPY_NULL_FIRST) nxpy__push(loop, NULL);
     return 0;
 }
 
@@ -250,7 +288,8 @@ int nxpy__truth(nxpy_trace *trace, PyObject *value) {
         return known == 0 ? nxpy__stop(trace, NXPY_BREAK_BRANCH, NULL) : truth;
     }
     if (PyType_Check(value)) return type == &PyType_Type ? 1 : truth_of_instance(trace, value);
-    if (nxpy__may_change(type) && !nxpy_constant_check(value)) return truth_of_instance(trace, value);
+    bool instance = nxpy__may_change(type) && !nxpy__is_a(value, NXPY_KIND_DEQUE) && !nxpy__is_a(value, NXPY_KIND_DEFAULTS);
+    if (instance && !nxpy_constant_check(value)) return truth_of_instance(trace, value);
     const nxpy_note *note = nxpy__note_find(trace, value);
     bool foreign = note && note->kind != NXPY_NOTE_BORN && !note->elements;
     if (foreign && nxpy__is_dict(value) && !nxpy__has_written_fields(trace, value)) {
@@ -280,6 +319,14 @@ int op_pop_jump_none(nxpy_loop *loop, int arg) {
     PyObject *value = USE(1);
     if (!value) return -1;
     pop_and_jump(loop, (value == Py_None) == loop->in.flag, arg);
+    return 0;
+}
+
+int op_to_bool(nxpy_loop *loop, int arg) {
+    PyObject *value = USE(1);
+    int truth = value ? nxpy__truth(loop->trace, value) : -1;
+    if (truth < 0) return -1;
+    nxpy__put(loop, 1, PyBool_FromLong(truth));
     return 0;
 }
 
@@ -483,5 +530,13 @@ int op_return_value(nxpy_loop *loop, int arg) {
     if (loop == loop->trace->root_loop) return 1; /* the value stays: trace.c takes it */
     if (nxpy_tensor_check(nxpy__at(loop, 1)) && !USE(1)) return -1; /* C code may be who takes it */
     loop->result = nxpy__pop(loop);
+    return 1;
+}
+
+int op_return_const(nxpy_loop *loop, int arg) {
+    PyObject *value = PyTuple_GET_ITEM(loop->view.code->co_consts, arg);
+    if (loop == loop->trace->root_loop) return op_load_const(loop, arg) < 0 ? -1 : 1;
+    if (nxpy__fixed(loop->trace, value) < 0) return -1;
+    loop->result = Py_NewRef(value); /* the frame may have no room for it */
     return 1;
 }

@@ -178,7 +178,11 @@ int op_compare_op(nxpy_loop *loop, int arg) {
     if (known == 1) known = is_comparable(trace, y, 0);
     if (known < 0) return -1;
     if (!known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s and %.100s", Py_TYPE(x)->tp_name, Py_TYPE(y)->tp_name);
-    return nxpy__finish(loop, 2, PyObject_RichCompare(x, y, arg));
+    PyObject *result = PyObject_RichCompare(x, y, arg);
+    int truth = result && loop->in.flag && !trace->stop ? nxpy__truth(trace, result) : 0;
+    if (truth < 0) return Py_DECREF(result), -1;
+    if (result && loop->in.flag && !trace->stop) Py_SETREF(result, PyBool_FromLong(truth));
+    return nxpy__finish(loop, 2, result);
 }
 
 /* Wherever this constant was fetched, it is the very object: one value may be several objects. 0 or -1. */
@@ -372,6 +376,29 @@ int op_store_subscr(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+/* The top two values as a slice, or back. */
+static int fold_slice(nxpy_loop *loop) {
+    PyObject *slice = op_build_slice(loop, 2) < 0 ? NULL : nxpy__at(loop, 1);
+    return slice ? 0 : -1;
+}
+
+static int unfold_slice(nxpy_loop *loop, PyObject *slice) { /* taken */
+    nxpy__push(loop, Py_NewRef(((PySliceObject *)slice)->start));
+    nxpy__push(loop, Py_NewRef(((PySliceObject *)slice)->stop));
+    Py_DECREF(slice);
+    return -1;
+}
+
+int op_binary_slice(nxpy_loop *loop, int arg) {
+    if (fold_slice(loop) < 0) return -1;
+    return op_binary_subscr(loop, 0) == 0 ? 0 : unfold_slice(loop, nxpy__pop(loop));
+}
+
+int op_store_slice(nxpy_loop *loop, int arg) {
+    if (fold_slice(loop) < 0) return -1;
+    return op_store_subscr(loop, 0) == 0 ? 0 : unfold_slice(loop, nxpy__pop(loop));
+}
+
 int op_delete_subscr(nxpy_loop *loop, int arg) {
     PyObject *of = USE(2), *key = of ? use_key(loop, 1) : NULL;
     if (!key || store_item(loop, of, key, NULL) < 0) return -1;
@@ -457,7 +484,14 @@ int op_build_set(nxpy_loop *loop, int arg) {
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------------------- */
+int op_convert_value(nxpy_loop *loop, int arg) {
+    PyObject *value = USE(1);
+    if (!value || nxpy__is_printable(loop->trace, value) < 0) return -1;
+    return nxpy__finish(loop, 1, arg == 1 ? PyObject_Str(value) : arg == 2 ? PyObject_Repr(value) : PyObject_ASCII(value));
+}
+
 int op_format_value(nxpy_loop *loop, int arg) {
+    arg |= loop->in.flag;
     bool has_spec = (arg & 0x04) != 0;
     PyObject *spec = has_spec ? nxpy__at(loop, 1) : NULL, *value = USE(1 + has_spec), *text = NULL;
     if (!value || nxpy__is_printable(loop->trace, value) < 0) return -1;

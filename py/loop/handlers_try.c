@@ -145,7 +145,7 @@ int op_yield_value(nxpy_loop *loop, int arg) {
     if (loop == loop->trace->root_loop) return nxpy__stop(loop->trace, NXPY_BREAK_GENERATOR, NULL);
     if (nxpy_tensor_check(nxpy__at(loop, 1)) && !USE(1)) return -1; /* C code may be who takes it */
     loop->result = nxpy__pop(loop);
-    nxpy_generator_suspend(loop->frame);
+    nxpy_generator_suspend(loop->frame, arg);
     return 1;
 }
 
@@ -166,12 +166,40 @@ int op_send(nxpy_loop *loop, int arg) {
         trace->clean = false;
         return -1;
     }
+    bool keeps = loop->in.flag || how != PYGEN_RETURN; /* the receiver */
     nxpy__drop(loop, 1);
-    if (how == PYGEN_RETURN) {
-        nxpy__put(loop, 1, result);
-        loop->next = arg;
-    } else {
-        nxpy__push(loop, result);
-    }
+    if (keeps) nxpy__push(loop, result);
+    else nxpy__put(loop, 1, result);
+    if (how == PYGEN_RETURN) loop->next = arg;
+    return 0;
+}
+
+int op_end_send(nxpy_loop *loop, int arg) { /* the receiver goes, the result stays */
+    (void)op_swap(loop, 2);
+    nxpy__drop(loop, 1);
+    return 0;
+}
+
+/* An exception out of `yield from`: StopIteration ends it with its value, like a return of the receiver's. */
+int op_cleanup_throw(nxpy_loop *loop, int arg) {
+    PyObject *error = nxpy__at(loop, 1);
+    if (!PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) return op_reraise(loop, 0);
+    PyObject *value = ((PyStopIterationObject *)error)->value;
+    value = Py_NewRef(value ? value : Py_None);
+    nxpy__put(loop, 3, Py_NewRef(Py_None));
+    nxpy__put(loop, 2, value);
+    nxpy__drop(loop, 1);
+    return 0;
+}
+
+/* StopIteration may not leave a generator's body. */
+int op_stop_iteration_error(nxpy_loop *loop, int arg) {
+    PyObject *error = nxpy__at(loop, 1);
+    if (!PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) return 0;
+    PyObject *made = PyObject_CallFunction(PyExc_RuntimeError, "s", "generator raised StopIteration");
+    if (!made || !nxpy__note_add(loop->trace, made, NXPY_NOTE_BORN, -1)) return Py_XDECREF(made), nxpy__stop_error(loop->trace);
+    PyException_SetCause(made, Py_NewRef(error));
+    PyException_SetContext(made, Py_NewRef(error));
+    nxpy__put(loop, 1, made);
     return 0;
 }

@@ -28,12 +28,16 @@ static PyObject *argument_object(PyCodeObject *code, const nxpy_instr *in) {
     static const char *const comparisons[] = {"<", "<=", "==", "!=", ">", ">="};
     switch (in->means) {
     case NXPY_MEANS_NAME:
+    case NXPY_MEANS_ATTRIBUTE:
+    case NXPY_MEANS_SUPER:
     case NXPY_MEANS_GLOBAL: return Py_NewRef(PyTuple_GET_ITEM(code->co_names, in->arg));
     case NXPY_MEANS_CONST: return PyObject_Repr(PyTuple_GET_ITEM(code->co_consts, in->arg));
+    case NXPY_MEANS_LOCALS:
     case NXPY_MEANS_LOCAL: return Py_NewRef(nxpy_local_name(code, in->arg));
     case NXPY_MEANS_JUMP:
     case NXPY_MEANS_JUMP_BACK: return PyUnicode_FromFormat("to %d", 2 * in->arg);
     case NXPY_MEANS_COMPARE: return PyUnicode_FromString(comparisons[in->arg]);
+    case NXPY_MEANS_INTRINSIC:
     case NXPY_MEANS_INT: return PyLong_FromLong(in->arg);
     case NXPY_MEANS_NONE: return Py_NewRef(Py_None);
     }

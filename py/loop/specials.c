@@ -548,6 +548,13 @@ PyObject *nxpy__special_hash(ARGS) {
 }
 
 /* The exception that is being handled. */
+PyObject *nxpy__special_exception(ARGS) {
+    USE_ALL(0, 0);
+    PyObject *value = nxpy_handled(PyThreadState_Get());
+    if (!value || value == Py_None) return Py_NewRef(Py_None);
+    return nxpy__is_born(loop->trace, value) ? Py_NewRef(value) : stopped(loop, function);
+}
+
 PyObject *nxpy__special_exc_info(ARGS) {
     USE_ALL(0, 0);
     PyObject *value = nxpy_handled(PyThreadState_Get());

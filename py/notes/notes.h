@@ -126,6 +126,7 @@ enum { NXPY_MAX_POINTS = 256, NXPY_MAX_ROOTS = 32, NXPY_MAX_ALIKE = 4 };
 typedef struct nxpy_mark { int unit; nxpy_break why; bool enters; PyObject *text; } nxpy_mark; /* text owned */
 typedef struct nxpy_point {
     int next, depth;
+    uint64_t empty;             /* which entries of the stack are NULL, from the lowest: calls and methods read that */
     NX_VEC(nxpy_segment *) segments; /* newest hit first; owned */
     int n_slots;                /* the most that one of their guards has */
     bool dead;                  /* from here the function runs uncompiled */

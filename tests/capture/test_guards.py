@@ -567,7 +567,8 @@ def test_names_are_not_kept():
         capture(ones(1), FIRST, name)
         del capture
     gc.collect()
-    assert sys.getrefcount(name) - before < 4
+    immortal = sys.version_info >= (3, 12)  # interned names live for ever there
+    assert immortal or sys.getrefcount(name) - before < 4
 
 
 # ---- functions that are made anew for each call

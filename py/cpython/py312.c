@@ -1,0 +1,193 @@
+/* CPython 3.12: frames, instructions and instances.
+ *
+ * In: frames of the running thread. Out: views of them.
+ * What must hold: the layouts are those of 3.12's internal headers.
+ * Next: since312.c, for single instructions and the end of a frame. */
+#define Py_BUILD_CORE 1
+#define NEED_OPCODE_TABLES 1
+#include <Python.h>
+
+#include <frameobject.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_code.h>
+#include <internal/pycore_dict.h>
+#include <internal/pycore_interp.h>
+#include <internal/pycore_object.h>
+#include <internal/pycore_opcode.h>
+
+#include "cpython/private.h"
+
+const char *const nxpy__version_name = "3.12";
+const unsigned nxpy__version = 0x030c;
+const int nxpy__stop_opcode = INTERPRETER_EXIT, nxpy__return_opcode = RETURN_VALUE, nxpy__return_const_opcode = RETURN_CONST,
+          nxpy__prefix_opcode = EXTENDED_ARG;
+
+bool nxpy_thread_is_traced(PyThreadState *thread) {
+    const uint8_t *tools = thread->interp->monitors.tools; /* those that watch all code */
+    uint64_t first, last;
+    memcpy(&first, tools, sizeof first);
+    memcpy(&last, tools + sizeof thread->interp->monitors.tools - sizeof last, sizeof last);
+    return thread->c_tracefunc || thread->c_profilefunc || (first | last) != 0;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------ */
+void nxpy_frame_view(nxpy_frame *frame, nxpy_view *out) {
+    out->code = frame->f_code;
+    out->function = (PyFunctionObject *)frame->f_funcobj;
+    out->globals = frame->f_globals;
+    out->builtins = frame->f_builtins;
+    out->slots = (nxpy_slot *)frame->localsplus;
+    out->n_locals = frame->f_code->co_nlocalsplus;
+    out->n_units = (int)Py_SIZE(frame->f_code);
+}
+
+PyFunctionObject *nxpy_frame_function(nxpy_frame *frame) { return (PyFunctionObject *)frame->f_funcobj; }
+int nxpy_frame_next(nxpy_frame *frame) { return _PyInterpreterFrame_LASTI(frame) + 1; }
+int nxpy_frame_depth(nxpy_frame *frame) { return frame->stacktop - frame->f_code->co_nlocalsplus; }
+
+void nxpy_frame_set(nxpy_frame *frame, int next, int depth) {
+    frame->prev_instr = _PyCode_CODE(frame->f_code) + next - 1;
+    frame->stacktop = frame->f_code->co_nlocalsplus + depth;
+}
+
+void nxpy_frame_at(nxpy_frame *frame, int unit, int depth) { nxpy_frame_set(frame, unit + 1, depth); }
+
+_Static_assert(sizeof(_PyCFrame) <= sizeof(nxpy_link), "a link has room for CPython's");
+
+int nxpy_frame_enter(PyThreadState *thread, nxpy_frame *frame, nxpy_link *link) {
+    if (Py_EnterRecursiveCall("")) return -1;
+    if (thread->py_recursion_remaining <= 0) {
+        Py_LeaveRecursiveCall();
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+        return -1;
+    }
+    thread->py_recursion_remaining--;
+    _PyCFrame *mine = (_PyCFrame *)link;
+    mine->previous = thread->cframe;
+    frame->previous = thread->cframe->current_frame;
+    mine->current_frame = frame;
+    thread->cframe = mine;
+    return 0;
+}
+
+void nxpy_frame_leave(PyThreadState *thread, nxpy_link *link) {
+    _PyCFrame *mine = (_PyCFrame *)link;
+    if (mine->current_frame->owner == FRAME_OWNED_BY_GENERATOR) mine->current_frame->previous = NULL;
+    thread->cframe = mine->previous;
+    thread->py_recursion_remaining++;
+    Py_LeaveRecursiveCall();
+}
+
+PyCodeObject *nxpy__frame_code(nxpy_frame *frame) { return frame->f_code; }
+void nxpy__frame_code_set(nxpy_frame *frame, PyCodeObject *code) {
+    int unit = _PyInterpreterFrame_LASTI(frame);
+    frame->f_code = code;
+    frame->prev_instr = _PyCode_CODE(code) + unit;
+}
+int nxpy__frame_at(nxpy_frame *frame) { return _PyInterpreterFrame_LASTI(frame); }
+void *nxpy__chain(PyThreadState *thread) { return thread->cframe; }
+void nxpy__chain_back(PyThreadState *thread, void *chain) { thread->cframe = chain; }
+
+/* ---- instructions ------------------------------------------------------------------------------------------- */
+/* The forms that tell tools of what they do, and what they stand for. */
+static const uint8_t told[256] = {
+    [INSTRUMENTED_RESUME] = RESUME, [INSTRUMENTED_CALL] = CALL, [INSTRUMENTED_RETURN_VALUE] = RETURN_VALUE,
+    [INSTRUMENTED_YIELD_VALUE] = YIELD_VALUE, [INSTRUMENTED_CALL_FUNCTION_EX] = CALL_FUNCTION_EX,
+    [INSTRUMENTED_JUMP_FORWARD] = JUMP_FORWARD, [INSTRUMENTED_JUMP_BACKWARD] = JUMP_BACKWARD,
+    [INSTRUMENTED_RETURN_CONST] = RETURN_CONST, [INSTRUMENTED_FOR_ITER] = FOR_ITER, [INSTRUMENTED_END_FOR] = END_FOR,
+    [INSTRUMENTED_END_SEND] = END_SEND, [INSTRUMENTED_LOAD_SUPER_ATTR] = LOAD_SUPER_ATTR,
+    [INSTRUMENTED_POP_JUMP_IF_NONE] = POP_JUMP_IF_NONE, [INSTRUMENTED_POP_JUMP_IF_NOT_NONE] = POP_JUMP_IF_NOT_NONE,
+    [INSTRUMENTED_POP_JUMP_IF_FALSE] = POP_JUMP_IF_FALSE, [INSTRUMENTED_POP_JUMP_IF_TRUE] = POP_JUMP_IF_TRUE};
+
+int nxpy__base_opcode(PyCodeObject *code, int unit) {
+    int opcode = _Py_OPCODE(_PyCode_CODE(code)[unit]);
+    if (opcode == INSTRUMENTED_LINE) opcode = code->_co_monitoring->lines[unit].original_opcode;
+    if (opcode == INSTRUMENTED_INSTRUCTION) opcode = code->_co_monitoring->per_instruction_opcodes[unit];
+    return told[opcode] ? told[opcode] : _PyOpcode_Deopt[opcode];
+}
+int nxpy__opcode_caches(int opcode) { return _PyOpcode_Caches[opcode]; }
+int nxpy__opcode_argument(PyCodeObject *code, int unit) { return _Py_OPARG(_PyCode_CODE(code)[unit]); }
+void nxpy__unit_set(PyCodeObject *code, int unit, int opcode, int argument) {
+    _PyCode_CODE(code)[unit] = (_Py_CODEUNIT){.op = {.code = (uint8_t)opcode, .arg = (uint8_t)argument}};
+}
+
+/* ---- generators -------------------------------------------------------------------------------------------- */
+PyObject *nxpy_frame_generator(nxpy_frame *frame) {
+    return frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject *)_PyFrame_GetGenerator(frame) : NULL;
+}
+
+/* A frame of the thread's own lies on its stack until it is cleared; a generator's says how it is. */
+bool nxpy__frame_is_over(PyThreadState *thread, nxpy_frame *frame) {
+    PyObject **at = (PyObject **)frame;
+    if (thread->datastack_chunk && at >= thread->datastack_chunk->data && at < thread->datastack_top) return false;
+    return frame->owner != FRAME_OWNED_BY_GENERATOR || _PyFrame_GetGenerator(frame)->gi_frame_state != FRAME_EXECUTING;
+}
+
+nxpy_frame *nxpy_generator_frame(PyObject *generator) { return (nxpy_frame *)((PyGenObject *)generator)->gi_iframe; }
+
+void nxpy_generator_suspend(nxpy_frame *frame, int how) {
+    PyGenObject *generator = _PyFrame_GetGenerator(frame);
+    PyThreadState *thread = PyThreadState_Get();
+    generator->gi_frame_state = FRAME_SUSPENDED;
+    thread->exc_info = generator->gi_exc_state.previous_item;
+    generator->gi_exc_state.previous_item = NULL;
+}
+
+bool nxpy_generator_is_suspended(PyObject *generator) {
+    int state = ((PyGenObject *)generator)->gi_frame_state;
+    return state == FRAME_SUSPENDED;
+}
+
+void nxpy_generator_drop(PyObject *generator) { /* its finaliser then closes nothing, its deallocation clears the frame */
+    if (nxpy_generator_is_suspended(generator)) ((PyGenObject *)generator)->gi_frame_state = FRAME_COMPLETED;
+}
+
+/* ---- objects ------------------------------------------------------------------------------------------------- */
+static PyDictValues *inline_values(PyObject *object) {
+    if (!(Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return NULL;
+    PyDictOrValues held = *_PyObject_DictOrValuesPointer(object);
+    return _PyDictOrValues_IsValues(held) ? _PyDictOrValues_GetValues(held) : NULL;
+}
+
+static PyObject *managed_dict(PyObject *object) {
+    PyDictOrValues held = *_PyObject_DictOrValuesPointer(object);
+    return _PyDictOrValues_IsValues(held) ? NULL : _PyDictOrValues_GetDict(held);
+}
+
+static PyObject *inline_value(PyTypeObject *type, PyDictValues *values, PyObject *name) {
+    PyDictKeysObject *keys = ((PyHeapTypeObject *)type)->ht_cached_keys;
+    PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
+    for (Py_ssize_t k = 0; k < keys->dk_nentries; k++) {
+        if (entries[k].me_key == name) return values->values[k];
+    }
+    for (Py_ssize_t k = 0; k < keys->dk_nentries; k++) { /* names made at run time are not interned */
+        if (entries[k].me_key && PyUnicode_Compare(entries[k].me_key, name) == 0) return values->values[k];
+    }
+    return NULL;
+}
+
+PyObject *nxpy__inline_value(PyObject *object, PyObject *name, bool *inside) {
+    PyDictValues *values = inline_values(object);
+    *inside = values != NULL;
+    return values ? inline_value(Py_TYPE(object), values, name) : NULL;
+}
+
+PyObject *nxpy_instance_dict(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) return managed_dict(object);
+    if (type->tp_dictoffset < 0) { /* behind an instance of variable size */
+        PyObject **at = _PyObject_GetDictPtr(object);
+        return at ? *at : NULL;
+    }
+    if (type->tp_dictoffset == 0) return NULL;
+    return *(PyObject **)((char *)object + type->tp_dictoffset);
+}
+
+int nxpy_instance_dict_offset(PyTypeObject *type) { /* see nxpy_dict_at */
+    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) return -3 * (int)sizeof(PyObject *);
+    return type->tp_dictoffset > 0 && type->tp_dictoffset < INT_MAX ? (int)type->tp_dictoffset : 0;
+}
+
+Py_ssize_t nxpy_instance_size(PyTypeObject *type) { /* the dict lies before the object, and mostly weak references too */
+    return (Py_ssize_t)(sizeof(PyObject) + (type->tp_weaklistoffset > 0 ? sizeof(PyObject *) : 0));
+}

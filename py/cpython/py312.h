@@ -1,0 +1,45 @@
+/* CPython 3.12: what is read at every call. */
+typedef struct nxpy_lines { PyCodeAddressRange range; bool ready; } nxpy_lines;
+
+/* One value of a frame. */
+typedef struct nxpy_slot { PyObject *value; } nxpy_slot;
+static inline PyObject *nxpy_slot_get(const nxpy_slot *slot) { return slot->value; }
+static inline void nxpy_slot_set(nxpy_slot *slot, PyObject *value) { slot->value = value; }
+static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots) { return (PyObject *const *)slots; }
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* of ma_version_tag, which this version keeps */
+/* Another number whenever the dict has changed. */
+static inline uint64_t nxpy_dict_version(PyObject *dict) { /* below the eighth bit stands something else */
+    return ((PyDictObject *)dict)->ma_version_tag & ~(uint64_t)255;
+}
+#pragma GCC diagnostic pop
+/* Lent; NULL, maybe with an exception. */
+static inline PyObject *nxpy_dict_get(PyObject *dict, PyObject *key, Py_hash_t hash) {
+    return _PyDict_GetItem_KnownHash(dict, key, hash);
+}
+/* As PyDict_Next. */
+static inline bool nxpy_set_next(PyObject *set, Py_ssize_t *at, PyObject **key) {
+    Py_hash_t hash;
+    return _PySet_NextEntry(set, at, key, &hash);
+}
+/* The name of a local, cell or free variable; lent. */
+static inline PyObject *nxpy_local_name(const PyCodeObject *code, int index) {
+    return PyTuple_GET_ITEM(code->co_localsplusnames, index);
+}
+
+/* In a call on the stack NULL, where there is no self, stands before the callable (1) or behind it (0). */
+enum { NXPY_NULL_FIRST = 1 };
+/* The __dict__ whose place nxpy_instance_dict_offset told, lent; NULL: there is none yet. */
+static inline PyObject *nxpy_dict_at(PyObject *object, int offset) { /* odd: the values */
+    PyObject *dict = *(PyObject **)((char *)object + offset);
+    return (uintptr_t)dict & 1 ? NULL : dict;
+}
+/* What a class itself holds; lent: those of the interpreter's own classes are its own. */
+static inline PyObject *nxpy_type_dict(PyTypeObject *type) {
+    PyObject *dict = PyType_GetDict(type);
+    Py_XDECREF(dict);
+    return dict;
+}
+/* Where a function keeps its type parameters; 0: it has none. */
+enum { NXPY_TYPE_PARAMS = offsetof(PyFunctionObject, func_typeparams) };

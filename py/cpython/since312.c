@@ -1,0 +1,167 @@
+/* CPython 3.12 and later: single instructions run by the interpreter's own loop, and the end of a frame.
+ *
+ * In: frames of the running thread. Out: the frame behind the instruction, or cleared.
+ * What must hold, as the interpreter has it since 3.12:
+ * - who evaluates a frame clears it and takes it off the thread's stack, with a result as with an exception;
+ * - INTERPRETER_EXIT returns from the loop and leaves the frame as it is, but for its depth. A copy of the code in which every
+ *   instruction but one is that therefore runs just that one and stops, wherever it jumps and whatever handler an exception
+ *   finds; the depth follows from the instruction and from where it stopped.
+ * Next: py/loop/eval.c. */
+#define Py_BUILD_CORE 1
+#include <Python.h>
+
+#include <frameobject.h>
+#include <opcode.h>
+#include <internal/pycore_frame.h>
+
+#include "cpython/private.h"
+
+/* A copy of `code` in which all but units [first, last) stops. A quickened form may do the next instruction as well. */
+static PyObject *stepper_new(PyCodeObject *code, int first, int last) {
+    PyObject *copy = PyObject_CallMethod((PyObject *)code, "replace", NULL); /* not yet specialised */
+    if (!copy) return NULL;
+    for (int k = 0; k < Py_SIZE(copy); k++) {
+        if (k < first || k >= last) nxpy__unit_set((PyCodeObject *)copy, k, nxpy__stop_opcode, 0);
+    }
+    for (int k = first; k < last;) {
+        int opcode = nxpy__base_opcode(code, k);
+        nxpy__unit_set((PyCodeObject *)copy, k, opcode, nxpy__opcode_argument(code, k));
+        k += 1 + nxpy__opcode_caches(opcode);
+    }
+    return copy;
+}
+
+/* The opcode at `unit` with its prefixes: its own unit and whole argument. */
+static int whole_opcode(PyCodeObject *code, int *unit, int *argument) {
+    int opcode;
+    *argument = 0;
+    while ((opcode = nxpy__base_opcode(code, *unit)) == nxpy__prefix_opcode) {
+        *argument = (*argument | nxpy__opcode_argument(code, *unit)) << 8;
+        ++*unit;
+    }
+    *argument |= nxpy__opcode_argument(code, *unit);
+    return opcode;
+}
+
+/* What the instructions in units [first, last) add to the stack. */
+static int stack_effect(PyCodeObject *code, int first, int last, bool jumped) {
+    int effect = 0, argument;
+    for (int unit = first; unit < last;) {
+        int opcode = whole_opcode(code, &unit, &argument);
+        unit += 1 + nxpy__opcode_caches(opcode);
+        int with_argument = opcode >= HAVE_ARGUMENT ? argument : 0;
+        effect += PyCompile_OpcodeStackEffectWithJump(opcode, with_argument, unit >= last && jumped);
+    }
+    return effect;
+}
+
+static int depth_after(const nxpy_view *view, int first, int last, int at, int depth) {
+    nxpy_catcher catcher;
+    if (nxpy_catcher_find(view, first, &catcher) && at == catcher.unit) return catcher.depth + catcher.pushes_unit + 1;
+    return depth + stack_effect(view->code, first, last, at != last);
+}
+
+PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, int last, PyObject **stepper, bool *stopped) {
+    nxpy_view view;
+    int depth = nxpy_frame_depth(frame);
+    nxpy_frame_view(frame, &view);
+    *stopped = false;
+    if (!*stepper && !(*stepper = stepper_new(view.code, first, last))) return NULL;
+    PyCodeObject *copy = (PyCodeObject *)Py_NewRef(*stepper);
+    nxpy__frame_code_set(frame, copy); /* it owns this one, and we meanwhile the other */
+    nxpy_frame_set(frame, first, depth);
+    void *chain = nxpy__chain(thread);
+    PyObject *result = _PyEval_EvalFrameDefault(thread, frame, 0);
+    if (nxpy__frame_is_over(thread, frame)) {
+        Py_DECREF(view.code);
+        return result;
+    }
+    nxpy__chain_back(thread, chain);
+    thread->py_recursion_remaining++; /* a return would have done it */
+    int at = nxpy__frame_at(frame);
+    nxpy__frame_code_set(frame, view.code);
+    Py_DECREF(copy);
+    nxpy_frame_set(frame, at, depth_after(&view, first, last, at, depth));
+    *stopped = true;
+    return NULL;
+}
+
+static void cut_stack(nxpy_view *view, int depth, int to) {
+    for (; depth > to; depth--) nxpy_value_put(view, view->n_locals + depth - 1, NULL);
+}
+
+PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **thrower, bool *stopped) {
+    nxpy_view view;
+    nxpy_link link;
+    nxpy_catcher catcher;
+    int at = nxpy__frame_at(frame), depth = nxpy_frame_depth(frame);
+    nxpy_frame_view(frame, &view);
+    *stopped = false;
+    if (nxpy_thread_is_traced(thread)) { /* a debugger sees the rest */
+        nxpy_frame_set(frame, at + 1, depth);
+        return _PyEval_EvalFrameDefault(thread, frame, 1);
+    }
+    PyObject *error = PyErr_GetRaisedException();
+    if (nxpy_frame_enter(thread, frame, &link) < 0) return Py_XDECREF(error), NULL;
+    PyFrameObject *object = PyEval_GetFrame(); /* this one's */
+    PyErr_SetRaisedException(error);
+    if (object) (void)PyTraceBack_Here(object);
+    nxpy_frame_leave(thread, &link);
+    if (!nxpy_catcher_find(&view, at, &catcher)) return NULL;
+    PyObject *unit = catcher.pushes_unit ? PyLong_FromLong(at) : NULL;
+    if (catcher.pushes_unit && !unit) return NULL;
+    error = PyErr_GetRaisedException();
+    cut_stack(&view, depth, catcher.depth);
+    depth = catcher.depth;
+    if (unit) nxpy_value_set(&view, view.n_locals + depth++, unit);
+    nxpy_value_set(&view, view.n_locals + depth++, error);
+    nxpy_frame_set(frame, catcher.unit, depth);
+    *stopped = true;
+    return NULL;
+}
+
+/* A unit that returns: the value on the stack, or (only if there is no such) a constant. */
+static int find_return(PyCodeObject *code, bool *takes) {
+    int found = -1, argument;
+    for (int unit = 0; unit < Py_SIZE(code);) {
+        int first = unit, opcode = whole_opcode(code, &unit, &argument);
+        unit += 1 + nxpy__opcode_caches(opcode);
+        if (opcode == nxpy__return_opcode) return *takes = true, first;
+        if (opcode == nxpy__return_const_opcode) found = first;
+    }
+    *takes = false;
+    return found;
+}
+
+static PyObject *end_with(PyThreadState *thread, nxpy_frame *frame, nxpy_view *view, PyObject *result) {
+    bool takes;
+    int unit = find_return(view->code, &takes);
+    if (unit < 0) return result; /* not a function that returns: its frame stays */
+    nxpy_frame_set(frame, unit, 0);
+    if (takes) {
+        nxpy_value_set(view, view->n_locals, result);
+        nxpy_frame_set(frame, unit, 1);
+        return _PyEval_EvalFrameDefault(thread, frame, 0);
+    }
+    PyObject *constant = _PyEval_EvalFrameDefault(thread, frame, 0);
+    if (!constant) Py_CLEAR(result);
+    Py_XDECREF(constant);
+    return result;
+}
+
+PyObject *nxpy_frame_end(PyThreadState *thread, nxpy_frame *frame, PyObject *result) {
+    if (nxpy__frame_is_over(thread, frame)) return result;
+    nxpy_view view;
+    nxpy_frame_view(frame, &view);
+    PyObject *error = result ? NULL : PyErr_GetRaisedException();
+    cut_stack(&view, nxpy_frame_depth(frame), 0);
+    if (result) return end_with(thread, frame, &view, result);
+    PyObject *traceback = PyException_GetTraceback(error); /* it has this frame, if it shall */
+    nxpy_frame_set(frame, -1, 0); /* before the code: no handler is there */
+    PyErr_SetRaisedException(Py_NewRef(error));
+    (void)_PyEval_EvalFrameDefault(thread, frame, 1);
+    (void)PyException_SetTraceback(error, traceback ? traceback : Py_None);
+    Py_XDECREF(traceback);
+    Py_DECREF(error);
+    return NULL;
+}
