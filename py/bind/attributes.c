@@ -34,6 +34,7 @@ static PyObject *get_base(PyObject *self, void *unused) {
 }
 static PyObject *get_data(PyObject *self, void *unused) {
     nx_tensor *alias;
+    if (NX_UNLIKELY(SELF->keys & NX_KEY(PYTHON))) return PyObject_CallMethod(self, "detach", NULL); /* its class makes it */
     NXPY_TRY(nx_tensor_apart(SELF, 0, &alias));
     return nxpy_tensor_take(alias);
 }

@@ -62,7 +62,7 @@ bool nxpy_any_asks(PyObject *const *given, Py_ssize_t n) {
 
 /* ---- asking -------------------------------------------------------------------------------------------------------------------- */
 /* Puts `o` among those to be asked: one of each class, before the first whose class it derives from. */
-static int add_asked(PyObject *asked, PyObject *o) {
+int nxpy_add_asked(PyObject *asked, PyObject *o) {
     Py_ssize_t at = PyList_GET_SIZE(asked);
     for (Py_ssize_t k = PyList_GET_SIZE(asked) - 1; k >= 0; k--) {
         PyTypeObject *type = Py_TYPE(PyList_GET_ITEM(asked, k));
@@ -78,8 +78,8 @@ static int find_asked(PyObject *asked, PyObject *const *given, Py_ssize_t n, boo
         int done = 0;
         PyObject *method = NULL;
         if (is_many(given[k])) done = find_asked(asked, PySequence_Fast_ITEMS(given[k]), PySequence_Fast_GET_SIZE(given[k]), plain);
-        else if (plain && Py_IS_TYPE(given[k], nxpy_tensor_class)) done = add_asked(asked, given[k]);
-        else if ((method = protocol_of(given[k]))) done = add_asked(asked, given[k]);
+        else if (plain && Py_IS_TYPE(given[k], nxpy_tensor_class)) done = nxpy_add_asked(asked, given[k]);
+        else if ((method = protocol_of(given[k]))) done = nxpy_add_asked(asked, given[k]);
         Py_XDECREF(method);
         if (done < 0) return -1;
     }
@@ -165,7 +165,7 @@ done:
     return answer;
 }
 
-static PyObject *types_of(PyObject *asked) {
+PyObject *nxpy_types_of(PyObject *asked) {
     PyObject *types = PyTuple_New(PyList_GET_SIZE(asked));
     for (Py_ssize_t k = 0; types && k < PyList_GET_SIZE(asked); k++) {
         PyTuple_SET_ITEM(types, k, Py_NewRef(Py_TYPE(PyList_GET_ITEM(asked, k))));
@@ -175,7 +175,7 @@ static PyObject *types_of(PyObject *asked) {
 
 /* `asked` and the arguments of the call: what they say of it. */
 static PyObject *ask(PyObject *given_function, PyObject *asked, PyObject *args, PyObject *named) {
-    PyObject *function = known_function(given_function), *types = function ? types_of(asked) : NULL, *answer = NULL;
+    PyObject *function = known_function(given_function), *types = function ? nxpy_types_of(asked) : NULL, *answer = NULL;
     PyObject *question = !types ? NULL : named ? PyTuple_Pack(4, function, types, args, named) : PyTuple_Pack(3, function, types, args);
     if (question) answer = ask_all(function, asked, question);
     Py_XDECREF(question);

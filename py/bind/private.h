@@ -54,6 +54,12 @@ PyObject *nxpy_dict_of(PyObject *const *values, PyObject *keywords); /* keywords
 int nxpy_mode_push(void **modes, int *n_modes, PyObject *mode); /* a thread's list of modes, and how many there are of all threads */
 int nxpy_mode_pop(void **modes, int *n_modes);
 int nxpy_add_overrides(PyObject *module);
+int nxpy_add_asked(PyObject *asked, PyObject *o);   /* to a list: one of each class, before those that it derives from */
+PyObject *nxpy_types_of(PyObject *asked);           /* their classes, a tuple */
+/* dispatch.c: __torch_dispatch__, the same for operators. tensor.c: the object of class `type` of a tensor that nobody knows. */
+bool nxpy_class_dispatches(PyTypeObject *type);
+int nxpy_add_dispatch(PyObject *module);
+PyObject *nxpy_object_of(PyTypeObject *type, nx_tensor *tensor); /* takes it, also on failure */
 /* functions.c: what a function is called where it is used, "torch.add", and where it is, "torch."; NULL, "": none of ours. */
 const char *nxpy_function_target(PyObject *function);
 const char *nxpy_function_place(PyObject *function);

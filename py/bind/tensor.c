@@ -135,6 +135,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     }
     o->tensor = tensor;
     tensor->python = o;
+    if (!is_parameter && nxpy_class_dispatches(type)) tensor->keys |= NX_KEY(PYTHON);
     return (PyObject *)o;
 }
 
@@ -147,7 +148,7 @@ static PyTypeObject *class_of(const char *function, PyObject *type) {
 }
 
 /* The object of class `type` of a tensor that nobody else knows, which it takes. */
-static PyObject *object_of(PyTypeObject *type, nx_tensor *tensor) {
+PyObject *nxpy_object_of(PyTypeObject *type, nx_tensor *tensor) {
     nxpy_tensor *o = new_object(type);
     if (o == NULL) {
         nx_tensor_unref(tensor);
@@ -155,6 +156,8 @@ static PyObject *object_of(PyTypeObject *type, nx_tensor *tensor) {
     }
     o->tensor = tensor;
     tensor->python = o;
+    if (nxpy_class_dispatches(type)) tensor->keys |= NX_KEY(PYTHON);
+    else tensor->keys &= ~NX_KEY(PYTHON);
     if (tensor->autograd) nxpy_tensor_track((PyObject *)o);
     return (PyObject *)o;
 }
@@ -167,7 +170,7 @@ static PyObject *as_subclass(PyObject *self, PyObject *type) {
     if (class == NULL) return NULL;
     NXPY_TRY(nx_op_find("aten::alias", &alias));
     NXPY_TRY(nx_op_call(alias, (nx_value[]){nx_value_tensor(nxpy_tensor_get(self))}, &out));
-    return object_of(class, out.tensor);
+    return nxpy_object_of(class, out.tensor);
 }
 
 /* The same elements as a tensor of another class, without history. */
@@ -183,7 +186,7 @@ static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *keywo
     if (class == NULL) return NULL;
     NXPY_TRY(nx_tensor_alias(nxpy_tensor_get(data), &tensor));
     nx_status status = requires_grad ? nx_tensor_set_requires_grad(tensor, true) : NX_OK;
-    if (status == NX_OK) return object_of(class, tensor);
+    if (status == NX_OK) return nxpy_object_of(class, tensor);
     nx_tensor_unref(tensor);
     return nxpy_raise(status);
 }
@@ -314,6 +317,7 @@ int nxpy_add_tensor(PyObject *module) {
     nxpy_tensor_class = &nxpy_tensor_type;
     if (PyType_Ready(&nxpy_tensor_type) < 0 || add_subclass_methods() < 0) return -1;
     if (nxpy_add_getset(nxpy_tensor_getset) < 0 || nxpy_add_overrides(module) < 0) return -1;
+    if (nxpy_add_dispatch(module) < 0) return -1;
     if (PyModule_AddObjectRef(module, "TensorBase", (PyObject *)&nxpy_tensor_type) < 0) return -1;
     if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_words(module) < 0) return -1;
     return nxpy_add_make(module);

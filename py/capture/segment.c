@@ -307,7 +307,8 @@ static int refuse_trace(drive_state *drive, nxpy_point *point) {
 static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     nxpy_point *point = nxpy__point_get(drive->root, drive->frame, &drive->view);
     if (!point) return PyErr_Occurred() ? -1 : 0;
-    if (nx_thread_get()->function_modes) return 0; /* a mode that the frame has entered sees every call of it */
+    const nx_thread *thread = nx_thread_get();
+    if (thread->function_modes || thread->dispatch_modes) return 0; /* a mode that the frame has entered sees all its calls */
     int found = look_up(drive, point, out);
     if (found != 0 || point->dead || point->busy) return found;
     if (nxpy__stance != NXPY_STANCE_DEFAULT) return refuse_trace(drive, point);

@@ -282,7 +282,8 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
     PyObject *real = trace->notes.at[number].object;
     nx_tensor *fake = NULL;
     nx_text source = {0}, target = {0};
-    if (Py_TYPE(real) != nxpy_tensor_class && (!nxpy_tensor_get(real)->is_parameter || nxpy_overrides(real))) {
+    bool answers = nxpy_overrides(real) || (nxpy_tensor_get(real)->keys & NX_KEY(PYTHON));
+    if (Py_TYPE(real) != nxpy_tensor_class && (!nxpy_tensor_get(real)->is_parameter || answers)) {
         nxpy__stop(trace, NXPY_BREAK_TENSOR_CLASS, "%.200s", Py_TYPE(real)->tp_name);
         return NULL;
     }

@@ -168,6 +168,9 @@ class Tensor(_C.TensorBase):
             _C.swap_function_state(before)
         return result if cls is Tensor or func in _nowrap() else _converted(result, cls)
 
+    __torch_dispatch__ = _C._disabled_torch_dispatch_impl
+    _make_wrapper_subclass = staticmethod(_C.make_wrapper_subclass)
+
     def __repr__(self, *, tensor_contents=None) -> str:
         from ._tensor_str import tensor_text
 

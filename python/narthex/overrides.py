@@ -136,10 +136,8 @@ def _enable_torch_function():
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch():
-    """Inside a __torch_dispatch__: operators ask __torch_dispatch__ of their arguments again."""
-    from .utils._python_dispatch import _reentrant
-
-    with _reentrant():
+    """Inside a __torch_function__ or __torch_dispatch__: classes answer again."""
+    with _enable_torch_function():
         yield
 
 

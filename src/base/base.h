@@ -55,6 +55,7 @@ typedef struct nx_thread {
     uint64_t grad_runs;                            /* the last number that a backward got here (src/grad) */
     bool grad_run_chosen;                          /* it was asked for certain inputs (src/grad) */
     void *function_modes;                          /* modes that answer functions, NULL: none; its owner's (py/bind) */
+    void *dispatch_modes;                          /* modes that answer operators, NULL: none; its owner's (py/bind) */
     uint8_t function_state;                        /* who answers functions: 0 classes and modes, 1 modes, 2 nobody (py/bind) */
     bool anomaly;                                  /* nodes note where they are made, backward checks them (src/grad) */
     void *saved_hooks;                             /* what saved tensors go through, NULL: nothing; its owner's (src/grad) */

@@ -293,10 +293,12 @@ nx_status nx__operator_new(const nx_op *op, const nx_value *in, uint64_t needed,
     return status;
 }
 
-/* While calls are recorded, the alias is made by an operator, so that the recorder knows it. */
+/* While calls are recorded or answered by Python, the alias is made by an operator, so that the recorder knows it and it has its
+ * class. */
 static nx_status alias_of(nx_tensor *result, nx_tensor **out) {
     nx_thread *thread = nx_thread_get();
-    if (thread->tracer == NULL) return nx_tensor_alias(result, out);
+    bool is_answered = ((result->keys | thread->keys_included) & NX_KEY(PYTHON)) != 0;
+    if (NX_LIKELY(thread->tracer == NULL && !is_answered)) return nx_tensor_alias(result, out);
     bool disabled = thread->grad_disabled;
     thread->grad_disabled = true;
     nx_status status = nx__detach(result, out);
@@ -375,7 +377,8 @@ typedef struct scratch {
 static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, scratch *s) {
     s->results[k] = alias;
     if (!nx_grad_enabled()) return NX_OK;
-    NX_TRY(nx_tensor_alias(alias, &s->results[k]));
+    if (NX_UNLIKELY(alias->keys & NX_KEY(PYTHON))) NX_TRY(alias_of(alias, &s->results[k]));
+    else NX_TRY(nx_tensor_alias(alias, &s->results[k]));
     s->made |= UINT64_C(1) << k;
     if (node->outer) return nx__slices_restore(node->outer, s->results[k]);
     return nx_grad_set_node(s->results[k], &node->node, k);
