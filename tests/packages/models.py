@@ -139,6 +139,37 @@ MORE = {
         "num_latents": 8, "d_latents": 16, "d_model": 32, "num_blocks": 1, "num_self_attends_per_block": 1,
         "num_self_attention_heads": 2, "num_cross_attention_heads": 2,
     }, lambda: {"inputs": torch.randn(2, 10, 32)}),
+    "Data2VecTextModel": ("Data2VecTextConfig", SIZES, words),
+    "MPNetModel": ("MPNetConfig", SIZES, words),
+    "ModernBertModel": ("ModernBertConfig", {**SIZES, **ENDS}, words),
+    "ConvBertModel": ("ConvBertConfig", {**SIZES, "embedding_size": 32}, words),
+    "SqueezeBertModel": ("SqueezeBertConfig", {**SIZES, "embedding_size": 32}, words),
+    "GPTJForCausalLM": ("GPTJConfig", {**SMALL, "rotary_dim": 4, **ENDS}, words),
+    "Qwen3MoeForCausalLM": ("Qwen3MoeConfig", {
+        **GROUPED, "head_dim": 8, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, **ENDS,
+    }, words),
+    "Olmo2ForCausalLM": ("Olmo2Config", {**GROUPED, **ENDS}, words),
+    "StableLmForCausalLM": ("StableLmConfig", {**GROUPED, **ENDS}, words),
+    "CohereForCausalLM": ("CohereConfig", {**GROUPED, **ENDS}, words),
+    "GraniteForCausalLM": ("GraniteConfig", {**GROUPED, **ENDS}, words),
+    "Starcoder2ForCausalLM": ("Starcoder2Config", {**GROUPED, **ENDS}, words),
+    "SmolLM3ForCausalLM": ("SmolLM3Config", {**GROUPED, **ENDS}, words),
+    "MptForCausalLM": ("MptConfig", {"d_model": 32, "n_layers": 2, "n_heads": 4, "vocab_size": 100, **ENDS}, words),
+    "CLIPVisionModel": ("CLIPVisionConfig", PATCHES, image),
+    "Swinv2Model": ("Swinv2Config", {
+        "image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [1, 2], "num_heads": [2, 4], "window_size": 4,
+    }, image),
+    "ConvNextV2Model": ("ConvNextV2Config", STAGES, image),
+    "MobileNetV2Model": ("MobileNetV2Config", {"depth_multiplier": 0.25, "image_size": 32}, image),
+    "WavLMModel": ("WavLMConfig", SOUND, lambda: {"input_values": torch.randn(2, 400)}),
+    "Data2VecAudioModel": ("Data2VecAudioConfig", {
+        **SOUND, "num_conv_pos_embeddings": 2,
+    }, lambda: {"input_values": torch.randn(2, 400)}),
+    "VitsModel": ("VitsConfig", {
+        "hidden_size": 16, "num_hidden_layers": 2, "ffn_dim": 32, "flow_size": 16, "spectrogram_bins": 9,
+        "upsample_initial_channel": 16, "posterior_encoder_num_wavenet_layers": 2,
+        "use_stochastic_duration_prediction": False, "duration_predictor_filter_channels": 16,
+    }, words),
     "DecisionTransformerModel": ("DecisionTransformerConfig", {
         "state_dim": 5, "act_dim": 3, "hidden_size": 32, "n_layer": 2, "n_head": 4, "max_ep_len": 32,
     }, lambda: {
