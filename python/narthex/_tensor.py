@@ -599,7 +599,9 @@ class Tensor(_C.TensorBase):
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return _builtin_int(value)
 
-    __rdiv__ = _C.TensorBase.__rtruediv__
+    def __rdiv__(self, other):
+        """`other / self`, as PyTorch computes it."""
+        return self.reciprocal() * other
 
     @property
     def _grad(self):

@@ -55,11 +55,11 @@ ROWS = {
     "index_fill": (ALL, "complex", "a complex number"),
     "index_put": ("fake compiled", "elements", DATA),
     "item": ("fake compiled", "item", "a number of the data: there is none on a fake tensor; capture ends the graph"),
-    "linspace.tensor_overload": (NO_GRADIENT, "must be Number, not Tensor", "a tensor as start or end"),
+    "linspace.tensor_overload": (NO_GRADIENT, f"{COMPLEX} | item", "of complex numbers; the numbers in tensors"),
     "logcumsumexp": (ALL, "not ", "of complex numbers; beside 10,000 float32 has two digits, on both sides"),
     "logspace.tensor_overload": ("fake", "item", "the numbers in tensors"),
     "masked_select": ("fake compiled", "elements", DATA),
-    "narrow": (ALL, "must be int, not Tensor", "a tensor as start"),
+    "narrow": ("fake compiled", "item", "a tensor as start is a number of the data"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
     "nextafter": ("gradient", "have a gradient, in PyTorch [0]", "PyTorch's raises when it is asked for"),
     "as_strided": ("gradient compiled", f"{COMPLEX} | start of memory", PLACES),
@@ -90,6 +90,8 @@ ROWS = {
     "nn.functional.upsample_nearest": ("compiled", "does not know (warn)", "it warns; capture cannot"),
     "nn.functional.upsample_bilinear": ("compiled", "does not know (warn)", "it warns; capture cannot"),
     "_upsample_bilinear2d_aa": (ALL, "aten::_upsample_bilinear2d_aa()", "the overload with lists of factors"),
+    "svd_lowrank": (ALL, "multiple values | svd_backward", "its samples go through a function of op_db's own"),
+    "pca_lowrank": (ALL, "multiple values | svd_backward", "its samples go through a function of op_db's own"),
     "max_pool2d_with_indices_backward": (ALL, "return_indices", "its samples go through a function of op_db's own"),
     "nn.functional.embedding": ("value", "is not there yet; leave it out", "scale_grad_by_freq, sparse, and max_norm"),
     "nn.functional.kl_div": ("compiled", "does not know (warn)", "reduction='mean' warns; capture cannot"),
@@ -106,7 +108,7 @@ ROWS = {
     "repeat_interleave": (ALL, "must be int, not Tensor", "a tensor as repeats"),
     "scatter": ("value", "reduce=str", "reduce"),
     "sum_to_size": ("value", "AssertionError", "of a bool that nothing is summed of PyTorch makes int64"),
-    "tensor_split": (ALL, "invalid combination", "a tensor as indices"),
+    "tensor_split": (ALL, "invalid combination | item", "a tensor as indices; as sections it is a number of the data"),
 }  # fmt: skip
 ROWS |= {name: ("compiled", "nonzero", "made of nonzero: " + DATA) for name in ("tril_indices", "triu_indices")}
 ROWS |= {name: ("fake compiled", "nonzero", DATA) for name in ("unique", "unique_consecutive")}

@@ -117,7 +117,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     cls_to_become = Tensor
 
     def __new__(cls, requires_grad: bool = False, device=None, dtype=None, persistent: bool = True):
-        made = _C.TensorBase.__new__(cls, _C.empty(0, device=device, dtype=dtype), requires_grad, True)
+        made = _C.TensorBase.__new__(cls, _C.empty(0, device=device, dtype=dtype), requires_grad, False)
         made.persistent, made._is_buffer = persistent, True
         return made
 
