@@ -667,6 +667,8 @@ class Module:
                 self._parameters[name] = value
             else:
                 self._buffers[name] = value
+        except MemoryError:
+            raise
         except Exception as error:
             error_msgs.append(
                 f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and '
