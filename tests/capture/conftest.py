@@ -8,7 +8,8 @@ import pytest
 from narthex import _C
 
 # What compares names with PyTorch's runs where PyTorch is: with CPython 3.11 it always is.
-collect_ignore = [] if importlib.util.find_spec("torch") else ["test_dynamo_names.py"]
+BESIDE_PYTORCH = ["test_contexts.py", "test_control.py", "test_dynamo_names.py"]
+collect_ignore = [] if importlib.util.find_spec("torch") else BESIDE_PYTORCH
 
 
 def ones(*shape):
