@@ -1,6 +1,7 @@
-/* Products of float32 matrices of any size out of panels (panel.c). Blocks of b, DEPTH by COLUMNS, are packed panel by
- * panel; each panel stays in the first-level cache while all rows of a meet it. Where the lines of a would fall on top of
- * each other there, a strip of rows is packed instead and meets all panels. Sums go on from one block of DEPTH to the
+/* Products of float32 matrices of any size out of panels (panel.c). DEPTH numbers of each column of b are packed panel by
+ * panel; a panel stays in the first-level cache while all rows of a meet it, and what lies in plain rows of the next one
+ * is brought near meanwhile. Where the lines of a would fall on top of each other there, a block of b, DEPTH by COLUMNS,
+ * is packed and strips of a are packed as well, each of which meets all panels. Sums go on from one block of DEPTH to the
  * next in c, so that an element of the result does not depend on how the product is split over threads: then all of b is
  * packed first, by all threads, and each of them multiplies rectangles of the result. */
 #include "kernel/panel.h"
@@ -12,18 +13,17 @@ const nx__panels *nx__panels_get(void) {
     return panels[nx_level()];
 }
 
-enum { DEPTH = 256, COLUMNS = 512, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
+enum { DEPTH = 384, COLUMNS = 512, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
 
 typedef struct blocks {
     const nx_product *p;
     const nx__panels *panels;
-    float *b, *strip;        /* room for packed panels and for a packed strip */
+    float *b, *strip;        /* room for packed panels, and for a packed strip of a */
     int64_t first_k, k, first_column, columns;
 } blocks;
 
 static bool must_pack(const nx_product *p) {
-    if (p->a_k_step == 1) return p->a_row_step % BAD_STEP == 0;
-    return p->a_row_step != 1 || p->a_k_step % BAD_STEP == 0;
+    return p->a_k_step != 1 && (p->a_row_step != 1 || p->a_k_step % BAD_STEP == 0);
 }
 
 /* The panel that begins at column j of the block, with rows from `row` on. */
@@ -59,25 +59,52 @@ static void multiply_strip(const blocks *w, int64_t row, int64_t rows) {
     }
 }
 
-static void multiply_block(const blocks *w) {
+static void multiply_strips(const blocks *w) {
     const nx_product *p = w->p;
-    if (must_pack(p)) {
-        for (int64_t row = 0; row < p->m; row += w->panels->rows)
-            multiply_strip(w, row, nx_least(w->panels->rows, p->m - row));
-        return;
-    }
-    for (int64_t j = 0; j < w->columns; j += w->panels->columns) {
+    for (int64_t row = 0; row < p->m; row += w->panels->rows)
+        multiply_strip(w, row, nx_least(w->panels->rows, p->m - row));
+}
+
+static void multiply_panels(const blocks *w) {
+    const nx_product *p = w->p;
+    const int64_t width = w->panels->columns;
+    for (int64_t j = 0; j < p->n; j += width) {
         nx__panel panel = panel_at(w, 0, j);
         panel.packed = w->b; /* done with before the next one */
-        w->panels->multiply(&panel, p->m, nx_least(w->panels->columns, w->columns - j));
+        if (p->b_column_step == 1 && j + width < p->n) panel.ahead = panel.b + width;
+        else if (p->b_column_step == 1 && w->first_k + w->k < p->k) panel.ahead = panel.b - j + w->k * p->b_k_step;
+        w->panels->multiply(&panel, p->m, nx_least(width, p->n - j));
     }
 }
 
 bool nx_product_runs(void) { return nx__panels_get()->fused; }
 
+static int64_t strip_columns(int64_t n) {
+    int64_t widest = nx__panels_get()->columns;
+    return (nx_least(n, COLUMNS) + widest - 1) / widest * widest;
+}
+
 size_t nx_product_room(int64_t n, int64_t k) {
-    int64_t widest = nx__panels_get()->columns, columns = (nx_least(n, COLUMNS) + widest - 1) / widest * widest;
-    return (size_t)(nx_least(k, DEPTH) * (columns + NX__PANEL_MOST_ROWS));
+    return (size_t)(nx_least(k, DEPTH) * (strip_columns(n) + NX__PANEL_MOST_ROWS));
+}
+
+static void run_strips(blocks *w) {
+    const nx_product *p = w->p;
+    for (w->first_column = 0; w->first_column < p->n; w->first_column += w->columns) {
+        w->columns = nx_least(COLUMNS, p->n - w->first_column);
+        for (w->first_k = 0; w->first_k < p->k; w->first_k += w->k) {
+            w->k = nx_least(DEPTH, p->k - w->first_k);
+            multiply_strips(w);
+        }
+    }
+}
+
+static void run_panels(blocks *w) {
+    const nx_product *p = w->p;
+    for (w->first_k = 0; w->first_k < p->k; w->first_k += w->k) {
+        w->k = nx_least(DEPTH, p->k - w->first_k);
+        multiply_panels(w);
+    }
 }
 
 nx_status nx_product_run(const nx_product *p) {
@@ -85,13 +112,7 @@ nx_status nx_product_run(const nx_product *p) {
     blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_alloc(sizeof(float) * room)};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
     w.strip = w.b + room - nx_least(p->k, DEPTH) * NX__PANEL_MOST_ROWS;
-    for (w.first_column = 0; w.first_column < p->n; w.first_column += w.columns) {
-        w.columns = nx_least(COLUMNS, p->n - w.first_column);
-        for (w.first_k = 0; w.first_k < p->k; w.first_k += w.k) {
-            w.k = nx_least(DEPTH, p->k - w.first_k);
-            multiply_block(&w);
-        }
-    }
+    (must_pack(p) ? run_strips : run_panels)(&w);
     if (p->room == NULL) nx_free(w.b);
     return NX_OK;
 }

@@ -16,7 +16,7 @@ const nx__taps *nx__taps_get(void) {
 
 enum {
     DEPTH = 256, ROWS = 192, /* of a block of weights */
-    PANELS = 8,              /* that are packed together */
+    LENGTH = 256, PANELS = 8, /* places that are packed together, and at most so many panels of them */
     BAD_STEP = 1024,         /* see blocked.c */
     FEW_ROWS = 2,            /* are summed without packing */
     PLANES = 1 << 21         /* numbers that are padded at a time */
@@ -220,7 +220,7 @@ static void sum_tile(const convolution *c, const tile *t, int64_t group) {
     }
 }
 
-static int64_t tile_length(const convolution *c) { return PANELS * c->panels->columns; }
+static int64_t tile_length(const convolution *c) { return nx_least(LENGTH, PANELS * c->panels->columns); }
 
 static bool sums_only(int64_t rows) { return rows <= FEW_ROWS; }
 

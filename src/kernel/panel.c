@@ -1,10 +1,10 @@
-/* Products of float32 panels: some rows of a with up to two vectors of packed columns of b, all sums in registers.
- * Compiled once a level with NX_LEVEL_NAME set, and with NX_LANES, the numbers in a vector, and NX_REGISTERS, how many
- * vectors the processor holds; blocked.c cuts products into panels. The vectors are GCC's, whose operations are those of
- * the elements. */
+/* Products of float32 panels: some rows of a with some vectors of packed columns of b, all sums in registers; the wider
+ * the panel, the fewer numbers are loaded for a product. Compiled once a level with NX_LEVEL_NAME set, and with NX_LANES,
+ * the numbers in a vector, and NX_REGISTERS, how many vectors the processor holds; blocked.c cuts products into panels.
+ * The vectors are GCC's, whose operations are those of the elements. */
 #include "kernel/panel.h"
 
-enum { WIDE = NX_LANES, WIDEST = 2 * WIDE, ROWS = NX_REGISTERS < 32 ? 6 : NX__PANEL_MOST_ROWS };
+enum { WIDE = NX_LANES, VECTORS = NX__PANEL_VECTORS, WIDEST = VECTORS * WIDE, ROWS = 6 };
 typedef float wide __attribute__((vector_size(4 * NX_LANES)));
 typedef float loose __attribute__((vector_size(4 * NX_LANES), aligned(4), may_alias));
 typedef int32_t places __attribute__((vector_size(4 * NX_LANES)));
@@ -50,14 +50,16 @@ static void pack_b(float *to, const float *b, int64_t k_step, int64_t column_ste
     int64_t done = 0;
     if (column_step == 1 && columns == WIDEST) {
         for (; done < k; done++, to += WIDEST, b += k_step) {
-            ((wide *)to)[0] = ((const loose *)b)[0];
-            ((wide *)to)[1] = ((const loose *)b)[1];
+            UNROLL for (int v = 0; v < VECTORS; v++) ((wide *)to)[v] = ((const loose *)b)[v];
         }
     } else if (k_step == 1 && columns == WIDEST) {
-        for (; done + WIDE <= k; done += WIDE, to += WIDE * WIDEST, b += WIDE) {
-            transpose(to, WIDEST, b, column_step);
-            transpose(to + WIDE, WIDEST, b + WIDE * column_step, column_step);
+        done = k / WIDE * WIDE;
+        for (int v = 0; v < VECTORS; v++) {
+            const float *columns_v = b + v * WIDE * column_step;
+            for (int64_t i = 0; i < done; i += WIDE) transpose(to + i * WIDEST + v * WIDE, WIDEST, columns_v + i, column_step);
         }
+        to += done * WIDEST;
+        b += done;
     }
     pack_plain(to, b, k_step, column_step, k - done, columns);
 }
@@ -74,29 +76,33 @@ static void pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, 
 
 /* ---- multiplying ----------------------------------------------------------------------------------------- */
 /* R rows, V vectors of columns. AT(r) is element (r, k) of a, whose pointers NEXT moves on to the next k; so do LOAD and
- * MOVE for b. */
+ * MOVE for b. Every fourth k a line of what comes next is asked
+ * for. */
 #define DEFINE_KERNEL(name, R, V, POINTERS, AT, NEXT, LOAD, MOVE)                                             \
     static __attribute__((noinline)) void name(const nx__panel *p, float *c, int64_t c_row_step,              \
                                                const float *start, int64_t start_row_step) {                  \
-        const float *b = p->is_packed ? p->packed : p->b;                                                     \
+        const float *b = p->is_packed ? p->packed : p->b, *next = p->next;                                    \
         float *packed = p->packed;                                                                            \
         const int64_t k = p->k, step = p->a_row_step, k_step = p->a_k_step, b_step = p->b_k_step;             \
+        const int64_t next_step = p->next_step;                                                               \
         wide s[R][V];                                                                                         \
         POINTERS                                                                                              \
         (void)step, (void)k_step, (void)b_step, (void)packed;                                                 \
         UNROLL for (int r = 0; r < R; r++) {                                                                  \
-            __builtin_prefetch(c + r * c_row_step, 1); /* on its way while the sums are made */               \
-            __builtin_prefetch(c + r * c_row_step + WIDE * V - 1, 1);                                         \
+            for (int v = 0; v < V; v++) __builtin_prefetch(c + r * c_row_step + WIDE * v, 1); /* on its way */ \
             UNROLL for (int v = 0; v < V; v++) s[r][v] = (wide){0};                                           \
         }                                                                                                     \
-        _Pragma("GCC unroll 4") for (int64_t i = 0; i < k; i++) {                                             \
-            wide x[V];                                                                                        \
-            UNROLL for (int v = 0; v < V; v++) { LOAD(v) }                                                    \
-            UNROLL for (int r = 0; r < R; r++) {                                                              \
-                const wide y = AT(r) - (wide){0};                                                             \
-                UNROLL for (int v = 0; v < V; v++) s[r][v] += y * x[v];                                       \
+        for (int64_t i = 0; i < k; i += 4, next += next_step) {                                               \
+            __builtin_prefetch(next, 0, 2);                                                                   \
+            _Pragma("GCC unroll 4") for (int64_t q = nx_least(4, k - i); q > 0; q--) {                        \
+                wide x[V];                                                                                    \
+                UNROLL for (int v = 0; v < V; v++) { LOAD(v) }                                                \
+                UNROLL for (int r = 0; r < R; r++) {                                                          \
+                    const wide y = AT(r) - (wide){0};                                                         \
+                    UNROLL for (int v = 0; v < V; v++) s[r][v] += y * x[v];                                   \
+                }                                                                                             \
+                NEXT MOVE                                                                                     \
             }                                                                                                 \
-            NEXT MOVE                                                                                         \
         }                                                                                                     \
         UNROLL for (int r = 0; r < R; r++, c += c_row_step, start += start_row_step) {                        \
             UNROLL for (int v = 0; v < V; v++) {                                                              \
@@ -120,28 +126,28 @@ static void pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, 
 #define PACKED_MOVE b += WIDEST;
 #define PLAIN_LOAD(v) ((wide *)packed)[v] = x[v] = ((const loose *)b)[v];
 #define PLAIN_MOVE b += b_step, packed += WIDEST;
-#define DEFINE_KERNELS(name, R)                                                                                   \
-    DEFINE_KERNEL(rows_##name##_1, R, 1, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)                \
-    DEFINE_KERNEL(rows_##name##_2, R, 2, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)                \
-    DEFINE_KERNEL(columns_##name##_1, R, 1, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)    \
-    DEFINE_KERNEL(columns_##name##_2, R, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)
-DEFINE_KERNELS(all, ROWS)
-DEFINE_KERNELS(two_thirds, ROWS * 2 / 3)
-DEFINE_KERNELS(third, ROWS / 3)
-DEFINE_KERNELS(two, 2)
-DEFINE_KERNELS(one, 1)
-DEFINE_KERNEL(rows_packing, ROWS, 2, ROW_POINTERS, ROW_AT, ROW_NEXT, PLAIN_LOAD, PLAIN_MOVE)
-DEFINE_KERNEL(columns_packing, ROWS, 2, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PLAIN_LOAD, PLAIN_MOVE)
+#define DEFINE_KERNELS(R, V)                                                                                  \
+    DEFINE_KERNEL(rows_##R##_##V, R, V, ROW_POINTERS, ROW_AT, ROW_NEXT, PACKED_LOAD, PACKED_MOVE)             \
+    DEFINE_KERNEL(columns_##R##_##V, R, V, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PACKED_LOAD, PACKED_MOVE)
+DEFINE_KERNEL(rows_packing, ROWS, VECTORS, ROW_POINTERS, ROW_AT, ROW_NEXT, PLAIN_LOAD, PLAIN_MOVE)
+DEFINE_KERNEL(columns_packing, ROWS, VECTORS, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PLAIN_LOAD, PLAIN_MOVE)
+
+/* Rows and vectors of the panels whose sums fit 16 registers, or 32. */
+#define EACH_16(of) of(12, 1) of(6, 1) of(3, 1) of(2, 1) of(1, 1) of(6, 2) of(3, 2) of(2, 2) of(1, 2)
+#define EACH_32(of) EACH_16(of) of(12, 2) of(6, 3) of(3, 3) of(2, 3) of(1, 3) of(6, 4) of(3, 4) of(2, 4) of(1, 4)
+#define EACH_SIZE NX_PASTE(EACH, NX_REGISTERS)
+EACH_SIZE(DEFINE_KERNELS)
 
 typedef void kernel_fn(const nx__panel *p, float *c, int64_t c_row_step, const float *start, int64_t start_row_step);
-static const struct { int rows; kernel_fn *by_rows[2], *by_columns[2]; } kernels[] = {
-#define KERNEL_ROW(name, R) {R, {rows_##name##_1, rows_##name##_2}, {columns_##name##_1, columns_##name##_2}},
-    KERNEL_ROW(all, ROWS) KERNEL_ROW(two_thirds, ROWS * 2 / 3) KERNEL_ROW(third, ROWS / 3) KERNEL_ROW(two, 2) KERNEL_ROW(one, 1)
-};
+#define BY_ROWS(R, V) [V][R] = rows_##R##_##V,
+#define BY_COLUMNS(R, V) [V][R] = columns_##R##_##V,
+static kernel_fn *const by_rows[VECTORS + 1][NX__PANEL_MOST_ROWS + 1] = {EACH_SIZE(BY_ROWS)},
+                 *const by_columns[VECTORS + 1][NX__PANEL_MOST_ROWS + 1] = {EACH_SIZE(BY_COLUMNS)};
+static const int heights[] = {12, 6, 3, 2, 1};
 
 /* Whole vectors are computed; of the last one the columns that c has are copied. */
 static void multiply_part(const nx__panel *p, kernel_fn *kernel, int rows, int64_t columns) {
-    _Alignas(64) float part[ROWS * WIDEST], start[ROWS * WIDEST];
+    _Alignas(64) float part[NX__PANEL_MOST_ROWS * WIDEST], start[NX__PANEL_MOST_ROWS * WIDEST];
     size_t bytes = (size_t)columns * sizeof *part;
     for (int r = 0; r < rows; r++) {
         if (p->add) memcpy(part + r * WIDEST, p->c + r * p->c_row_step, bytes);
@@ -166,18 +172,28 @@ static int pack(nx__panel *p, int64_t rows, int64_t columns) {
     return plain ? ROWS : 0;
 }
 
+/* Which lines of the next panel the n-th kernel asks for: one of each of k/4 rows of b. */
+static void look_ahead(nx__panel *p, int64_t n) {
+    if (p->ahead) p->next = p->ahead + n / 4 % VECTORS * WIDE + n % 4 * (p->k / 4) * p->b_k_step;
+}
+
 static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     nx__panel p = *panel;
+    int64_t n = 0;
+    p.next = p.packed; /* read anyway */
+    p.next_step = p.ahead ? p.b_k_step : 0;
+    look_ahead(&p, n++);
     int done = p.is_packed ? 0 : pack(&p, rows, columns);
     move_down(&p, done);
     rows -= done;
-    for (int size = 0; rows > 0; size++) {
-        int n = kernels[size].rows;
-        kernel_fn *kernel = (p.a_row_step == 1 ? kernels[size].by_columns : kernels[size].by_rows)[columns > WIDE];
-        for (; rows >= n; rows -= n) {
+    kernel_fn *const *kernels = (p.a_row_step == 1 ? by_columns : by_rows)[(columns + WIDE - 1) / WIDE];
+    for (const int *height = heights; rows > 0; height++) {
+        kernel_fn *kernel = kernels[*height];
+        for (; kernel && rows >= *height; rows -= *height) {
+            look_ahead(&p, n++);
             if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step, p.start, p.start_row_step);
-            else multiply_part(&p, kernel, n, columns);
-            move_down(&p, n);
+            else multiply_part(&p, kernel, *height, columns);
+            move_down(&p, *height);
         }
     }
 }

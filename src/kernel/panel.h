@@ -18,6 +18,9 @@ typedef struct nx__panel {
     const float *start;      /* NULL: 0 */
     int64_t start_row_step;
     bool add;
+    const float *ahead;      /* b of the panel after this one, whose rows are brought near meanwhile; NULL: no such rows */
+    const float *next;       /* panel.c's own: the lines that a kernel asks for */
+    int64_t next_step;
 } nx__panel;
 /* out = a b, or self + a b, element by element: for at most NX__PANEL_TINY multiplications and elements packing would take
  * longer. The same bits. self is broadcast; whatever may lie over whatever. */
@@ -36,6 +39,10 @@ typedef struct nx__panels {
     nx__panel_tiny_fn *tiny;
 } nx__panels;
 enum { NX__PANEL_MOST_ROWS = 12 };
+/* In the code of one level: the vectors of a whole panel's columns. */
+#define NX__PANEL_VECTORS NX_PASTE(NX__PANEL_VECTORS, NX_REGISTERS)
+#define NX__PANEL_VECTORS_16 2
+#define NX__PANEL_VECTORS_32 4
 const nx__panels *nx__panels_get(void); /* those of the level in use */
 
 #endif

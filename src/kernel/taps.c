@@ -1,8 +1,9 @@
 /* What convolutions do over and over (convolve.c), at each instruction-set level: packing windows into panels, and sums of
  * few products without packing. Numbers lie in planes that are padded, so that nothing asks where an image ends. */
+#include "kernel/panel.h"
 #include "kernel/taps.h"
 
-enum { WIDE = NX_LANES, WIDEST = 2 * WIDE };
+enum { WIDE = NX_LANES, WIDEST = NX__PANEL_VECTORS * WIDE };
 typedef float wide __attribute__((vector_size(4 * NX_LANES)));
 typedef float loose __attribute__((vector_size(4 * NX_LANES), aligned(4), may_alias));
 
@@ -15,10 +16,8 @@ static void pack(float *to, const float *from, const float *end, const int64_t *
             float *y = to + stretches[s].to;
             int64_t count = stretches[s].n;
             if (NX_UNLIKELY(x + WIDEST > end)) memcpy(y, x, (size_t)count * sizeof *y);
-            else {
-                *(loose *)y = *(const loose *)x;
-                if (count > WIDE) ((loose *)y)[1] = ((const loose *)x)[1];
-            }
+            else
+                for (int v = 0; v * WIDE < count; v++) ((loose *)y)[v] = ((const loose *)x)[v];
         }
     }
 }
