@@ -184,16 +184,21 @@ class Linear:
         """A factor of g that depends on an input stands under conj."""
         if not admits_complex(self.entry) or self.real_result:
             return
-        bare = self.bare_name(factor)
+        bare = self.bare_name(factor, self.values)
         if bare:
             raise Problem(bare.at, f"factor '{bare.value}' of g lacks conj: {self.entry.name} admits complex")
 
-    def bare_name(self, expr):
+    def bare_name(self, expr, values):
+        """A name of `values` outside of conj; a function reads bare what its body does."""
         if expr.op == "name":
-            return expr if expr.value in self.values else None
+            return expr if expr.value in values else None
         if expr.op in ("field", "const", "number") or (expr.op == "call" and expr.value in ("conj", "real", "abs")):
             return None
-        return next((found for part in expr.args if part is not None and (found := self.bare_name(part))), None)
+        parts = [part for part in expr.args if part is not None]
+        function = self.world.functions.get(expr.value) if expr.op == "call" else None
+        if function:
+            parts = [part for name, part in zip(function.params, expr.args) if self.bare_name(function.body, {name})]
+        return next((found for part in parts if (found := self.bare_name(part, values))), None)
 
     def call(self, expr, scope):
         degrees = [self.degree(arg, scope) for arg in expr.args]

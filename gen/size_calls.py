@@ -188,6 +188,8 @@ class SizeCalls:
 
     def call_real(self, expr):
         value = self.expr(expr.args[0])
+        if value.kind == "dtype":
+            return Value("dtype", f"nx_dtype_real({value.c})")
         return self.if_complex(expr, value, "nx__real_part") if self.may_be_complex else value
 
     def if_complex(self, expr, value, function):

@@ -482,6 +482,11 @@ def write_backward(world, sibling, source):
             write_formula(body, entry, arguments, formula)
         for argument in arguments:
             saves[argument.index] = (bits(body.read, "in"), bits(body.read, "out"))
+    for k, place in enumerate(entry.results):
+        kept = any(results >> k & 1 for _, results in saves.values())
+        if not kept and any(f"nx_arr(results[{k}])" in line for line in body.lines):
+            name = place.name or "result"
+            raise Problem(entry.one("grad").at, f"a formula asks for the size of {name}, which is not kept")
     sums = "true" if kind(entry) == "point" else "false"
     for argument in sorted((a for arguments, *_ in rules for a in arguments if a.is_tensor), key=lambda a: a.index):
         body.try_(f"nx__grad_finish(&grads[{argument.index}], &in[{argument.index}], {sums})")

@@ -1,7 +1,8 @@
-/* Kernels of lapack.op: each describes its operands and calls a function of one matrix (lapack_real.h) for each matrix of the
+/* Kernels of lapack.op: each describes its operands and calls a function of one matrix (lapack_matrix.h) for each matrix of the
  * batch. In: arrays whose sizes the shape rules have checked; out: results filled, or a failure that names the first matrix
  * that has not what the operator needs. Next: matrices.h. */
 #include "gen/kernels.h"
+#include "kernel/complex.h"
 #include "matrix/matrices.h"
 
 #include <float.h>
@@ -47,14 +48,62 @@ static nx_status tell(const nx__matrices *all, int *to, int info, int64_t nth, i
     return fail_of(all->check, which, info, meaning);
 }
 
+/* Eigenvalues w and, where v is not NULL, eigenvectors of the matrix a. LAPACK has those of real matrices in parts: a pair of
+ * conjugate ones as the real and the imaginary part of the first. Room: a matrix and two vectors. */
+#define GEEV_OF_REAL(letter, real)                                                                                           \
+    static int geev_of_##letter(int n, real *a, real _Complex *w, real _Complex *v, real *room) {                              \
+        real *re = room, *im = re + n, *parts = im + n;                                                                       \
+        int info = nx_lapack_get()->letter.geev(NX_LAPACK_COLUMNS, 'N', v ? 'V' : 'N', n, a, n, re, im, NULL, n, parts, n);   \
+        for (int j = 0; j < n; j++) w[j] = __builtin_complex(re[j], im[j]);                                                   \
+        for (int j = 0; v && j < n; j++) {                                                                                    \
+            real *at = parts + (size_t)j * (size_t)n, sign = im[j] < 0 ? -1 : 1;                                              \
+            for (int i = 0; i < n; i++)                                                                                       \
+                *v++ = im[j] == 0 ? __builtin_complex(at[i], (real)0)                                                         \
+                                  : sign > 0 ? __builtin_complex(at[i], at[i + n]) : __builtin_complex(at[i - n], -at[i]);     \
+        }                                                                                                                     \
+        return info;                                                                                                          \
+    }
+#define GEEV_OF_COMPLEX(letter, number)                                                                                      \
+    static int geev_of_##letter(int n, number *a, number *w, number *v, number *room) {                                        \
+        return nx_lapack_get()->letter.geev(NX_LAPACK_COLUMNS, 'N', v ? 'V' : 'N', n, a, n, w, NULL, n, v ? v : room, n);      \
+    }
+GEEV_OF_REAL(s, float)
+GEEV_OF_REAL(d, double)
+GEEV_OF_COMPLEX(c, float _Complex)
+GEEV_OF_COMPLEX(z, double _Complex)
+
+#define CONJ(x) (x)
+#define SIZE(x) fabs((double)(x))
+#define SIGN(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x))
+#define SCALAR(x) (x)
+#define LETTER s
+#define number float
 #define real float
-#include "matrix/lapack_real.h"
+#include "matrix/lapack_matrix.h"
 #undef real
+#define LETTER d
+#define number double
 #define real double
-#include "matrix/lapack_real.h"
+#include "matrix/lapack_matrix.h"
+#undef CONJ
+#undef SIZE
+#undef SIGN
+#undef SCALAR
+#define CONJ(x) nx_complex_conj(x)
+#define SIZE(x) cabs(x)
+#define SIGN(x) nx_complex_sgn(x)
+#define SCALAR(x) &(number){x}
+#define LETTER z
+#define number double _Complex
+#include "matrix/lapack_matrix.h"
+#undef real
+#define LETTER c
+#define number float _Complex
+#define real float
+#include "matrix/lapack_matrix.h"
 #undef real
 
-#define FUNCTIONS(name) .of_float = name##_of_float, .of_double = name##_of_double
+#define FUNCTIONS(name) .of = {name##_of_s, name##_of_d, name##_of_c, name##_of_z}
 
 static int64_t rows_of(const nx_array *a) { return a->sizes[a->ndim - 2]; }
 static int64_t columns_of(const nx_array *a) { return a->sizes[a->ndim - 1]; }
@@ -119,6 +168,15 @@ nx_status nx__lapack_eigh(nx_run *run, const nx_array *a, nx_value uplo, bool co
                                             .check = "linalg.eigh", .flag = {compute_v}, .letter = upper ? 'U' : 'L'});
 }
 
+static nx_status eig(const nx_array *a, nx_array *l, nx_array *v) {
+    return nx__matrices_run(&(nx__matrices){FUNCTIONS(eig), .n_in = 1, .n = v ? 3 : 2, .operand = {{a, 2}, {l, 1}, {v, 2}},
+                                            .cost = 20 * cube(a), .op = "linalg.eig", .check = "linalg.eig", .flag = {v != NULL},
+                                            .room = element(a) * (size_t)rows_of(a) * (size_t)(rows_of(a) + 2)});
+}
+
+nx_status nx__lapack_eig(nx_run *run, const nx_array *a, nx_array *l, nx_array *v) { return eig(a, l, v); }
+nx_status nx__lapack_eigvals(nx_run *run, const nx_array *a, nx_array *l) { return eig(a, l, NULL); }
+
 nx_status nx__lapack_svd(nx_run *run, const nx_array *a, bool full_matrices, bool compute_uv, nx_array *u, nx_array *s,
                          nx_array *vh) {
     return nx__matrices_run(&(nx__matrices){FUNCTIONS(svd), .n_in = 1, .n = compute_uv ? 4 : 2,
@@ -127,11 +185,12 @@ nx_status nx__lapack_svd(nx_run *run, const nx_array *a, bool full_matrices, boo
                                             .flag = {compute_uv, full_matrices}});
 }
 
-nx_status nx__lapack_ldl_factor(nx_run *run, const nx_array *self, bool check_errors, nx_array *ld, nx_array *pivots,
-                                nx_array *info) {
+nx_status nx__lapack_ldl_factor(nx_run *run, const nx_array *self, bool hermitian, bool check_errors, nx_array *ld,
+                                nx_array *pivots, nx_array *info) {
     return nx__matrices_run(&(nx__matrices){FUNCTIONS(ldl_factor), .n_in = 1, .n = 4,
                                             .operand = {{self, 2}, {ld, 2}, {pivots, 1}, {info, 0}}, .cost = cube(self),
-                                            .op = "linalg.ldl_factor", .check = check_errors ? "torch.linalg.ldl_factor" : ""});
+                                            .op = "linalg.ldl_factor", .flag = {hermitian},
+                                            .check = check_errors ? "torch.linalg.ldl_factor" : ""});
 }
 
 /* ---- solutions ---------------------------------------------------------------------------------------------------------- */
@@ -191,7 +250,7 @@ nx_status nx__lapack_pinv(nx_run *run, const nx_array *self, const nx_array *ato
     size_t rows = (size_t)rows_of(self), columns = (size_t)columns_of(self), least = rows < columns ? rows : columns;
     nx__matrices all = {FUNCTIONS(pinv), .n = 1, .op = "linalg.pinv", .check = hermitian ? "linalg.eigh" : "linalg.svd",
                         .operand = {{self, 2}}, .flag = {hermitian, atol != NULL, rtol != NULL}, .cost = 20 * cube(self),
-                        .number = self->dtype == NX_F64 ? DBL_EPSILON : FLT_EPSILON,
+                        .epsilon = self->dtype == NX_F64 || self->dtype == NX_C128 ? DBL_EPSILON : FLT_EPSILON,
                         .room = element(self) * least * (rows + 1 + columns)};
     if (atol) all.operand[all.n++] = (nx__operand){atol, 0};
     if (rtol) all.operand[all.n++] = (nx__operand){rtol, 0};
@@ -200,8 +259,10 @@ nx_status nx__lapack_pinv(nx_run *run, const nx_array *self, const nx_array *ato
     return nx__matrices_run(&all);
 }
 
-nx_status nx__lapack_ldl_solve(nx_run *run, const nx_array *ld, const nx_array *pivots, const nx_array *b, nx_array *x) {
+nx_status nx__lapack_ldl_solve(nx_run *run, const nx_array *ld, const nx_array *pivots, const nx_array *b, bool hermitian,
+                               nx_array *x) {
     return nx__matrices_run(&(nx__matrices){FUNCTIONS(ldl_solve), .n_in = 3, .n = 4, .op = "linalg.ldl_solve", .check = "",
+                                            .flag = {hermitian},
                                             .operand = {{ld, 2}, {pivots, 1}, {b, 2}, {x, 2}},
                                             .cost = rows_of(b) * rows_of(b) * columns_of(b)});
 }

@@ -53,12 +53,14 @@ static nx_status run_some(void *arg, int64_t begin, int64_t end) {
         m[k].rows = rank ? (int)a->sizes[a->ndim - rank] : 1;
         m[k].columns = rank == 2 ? (int)a->sizes[a->ndim - 1] : 1;
     }
-    bool alone = like->array->ndim == like->rank, wide = all->operand[0].array->dtype == NX_F64;
+    nx_dtype dtype = (nx_dtype)all->operand[0].array->dtype;
+    nx__matrix_fn *function = all->of[2 * nx_is_complex(dtype) + (dtype == NX_F64 || dtype == NX_C128)];
+    bool alone = like->array->ndim == like->rank;
     nx_status status = NX_OK;
     for (int64_t nth = begin; nth < end && status == NX_OK; nth++) {
         for (int k = 0; k < all->n_in; k++)
             move_matrix(&all->operand[k], matrix_at(&all->operand[k], like, nth), &m[k], false);
-        status = (wide ? all->of_double : all->of_float)(all, m, at, alone ? -1 : nth);
+        status = function(all, m, at, alone ? -1 : nth);
         for (int k = all->n_in; k < all->n; k++)
             move_matrix(&all->operand[k], matrix_at(&all->operand[k], like, nth), &m[k], true);
     }

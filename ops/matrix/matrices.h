@@ -15,7 +15,7 @@ typedef struct nx__matrices nx__matrices;
 typedef nx_status nx__matrix_fn(const nx__matrices *all, nx__matrix *m, void *room, int64_t nth);
 typedef struct nx__operand { const nx_array *array; int rank; } nx__operand; /* rank 2, 1 or 0 behind the batch's dimensions */
 struct nx__matrices {
-    nx__matrix_fn *of_float, *of_double; /* by the dtype of the first operand */
+    nx__matrix_fn *of[4];                /* of the first operand's dtype: float32, float64, complex64, complex128 */
     int n_in, n;                         /* inputs stand in front; their batches broadcast to the results' */
     nx__operand operand[NX__OPERANDS];
     int64_t cost;                        /* of one matrix, in multiplications */
@@ -23,7 +23,7 @@ struct nx__matrices {
     const char *op, *check;              /* for messages; check: the name under which a failure is told, "": it is not */
     bool flag[4];                        /* the function's own */
     char letter;
-    double number;
+    double epsilon;
 };
 NX_MUST_USE nx_status nx__matrices_run(const nx__matrices *all);
 

@@ -17,10 +17,7 @@ matmul = _C.matmul
 inv, inv_ex, matrix_rank, pinv = (_operators[name] for name in ("inv", "inv_ex", "matrix_rank", "pinv"))
 solve, svdvals, vector_norm = (_operators[name] for name in ("solve", "svdvals", "vector_norm"))
 _lstsq_result = namedtuple("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
-_LARGE = {
-    _C.float32: 1.1920928955078125e-07,
-    _C.float64: 2.220446049250313e-16,
-}  # the distance of 1 from the next number
+_LARGE = dict.fromkeys((_C.float64, _C.complex128), 2.220446049250313e-16)  # the distance of 1 from the next number
 
 
 def _given(out, value):
@@ -250,13 +247,13 @@ def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
                 else "input.size(-2) should match other.size(-1)"
             )
         )
-    bound = _LARGE.get(A.dtype, 1.2e-7) * max(rows, columns) if rcond is None else rcond
+    bound = _LARGE.get(A.dtype, 1.1920928955078125e-07) * max(rows, columns) if rcond is None else rcond
     found = pinv(A, rtol=bound) @ right
-    left = A.detach().reshape(-1)[:0].clone()
+    left = A.detach().reshape(-1)[:0].abs()
     ranks = matrix_rank(A, rtol=bound) if driver != "gels" else left.to(_C.int64)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else left.clone()
     if rows > columns and driver not in (None, "gelsy") and (driver == "gels" or bool((ranks == columns).all())):
-        left = ((A @ found - right) ** 2).sum(-2)
+        left = ((A @ found - right).abs() ** 2).sum(-2)
     return _lstsq_result(found.squeeze(-1) if vector else found, left, ranks, values)
 
 

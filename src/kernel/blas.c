@@ -22,21 +22,24 @@ static void *find_function(void *library, const char *name) {
     return NULL;
 }
 
+static void find_row(void *library, void *to, const char *prefix, char letter, const char *name) {
+    char text[48];
+    snprintf(text, sizeof text, "%s%c%s", prefix, letter, name);
+    *(void **)to = find_function(library, text);
+    if (*(void **)to == NULL) found_lapack = false;
+}
+
 /* All functions of lapack.def, or none. */
 static void find_lapack(void *library) {
     void (*set_check)(int) = (void (*)(int))find_function(library, "LAPACKE_set_nancheck");
     found_lapack = true;
-#define NX_LAPACK_ROW(name, parameters)                                                                         \
-    *(void **)&lapack.of_float.name = find_function(library, "LAPACKE_s" #name);                                \
-    *(void **)&lapack.of_double.name = find_function(library, "LAPACKE_d" #name);                               \
-    found_lapack &= lapack.of_float.name && lapack.of_double.name;
+#define NX_LAPACK_ROW(prefix, of_real, name, parameters)        \
+    find_row(library, &lapack.s.name, #prefix, 's', #of_real);  \
+    find_row(library, &lapack.d.name, #prefix, 'd', #of_real);  \
+    find_row(library, &lapack.c.name, #prefix, 'c', #name);     \
+    find_row(library, &lapack.z.name, #prefix, 'z', #name);
 #include "kernel/lapack.def"
 #undef NX_LAPACK_ROW
-    *(void **)&lapack.of_float.trsm = find_function(library, "cblas_strsm");
-    *(void **)&lapack.of_double.trsm = find_function(library, "cblas_dtrsm");
-    lapack.of_float.gemm = blas.sgemm;
-    lapack.of_double.gemm = blas.dgemm;
-    found_lapack &= lapack.of_float.trsm && lapack.of_double.trsm;
     if (set_check) set_check(0); /* a NaN goes through, as in PyTorch */
 }
 

@@ -26,33 +26,49 @@ typedef struct nx_blas { /* CBLAS with 32-bit integers */
     void (*zgemv)(int order, int trans, int m, int n, const void *alpha, const void *a, int lda, const void *x, int x_step,
                   const void *beta, void *y, int y_step);
 } nx_blas;
-enum { NX_BLAS_ROW_MAJOR = 101, NX_BLAS_NO_TRANS = 111, NX_BLAS_TRANS = 112 };
+enum { NX_BLAS_ROW_MAJOR = 101, NX_BLAS_NO_TRANS = 111, NX_BLAS_TRANS = 112, NX_BLAS_CONJ_TRANS = 113 };
 const nx_blas *nx_blas_get(void); /* lent; NULL: none was found */
 
 /* ---- LAPACK: of the same library, column by column ------------------------------------------------------- */
 enum { NX_LAPACK_COLUMNS = 102 };
-#define NX_LAPACK_ROW(name, parameters) int (*name) parameters;
-#define NX_LAPACK(real_)                                                                                          \
-    void (*trsm)(int order, int side, int uplo, int trans, int diag, int m, int n, real_ alpha, const real_ *a,   \
-                 int lda, real_ *b, int ldb);                                                                     \
-    void (*gemm)(int order, int trans_a, int trans_b, int m, int n, int k, real_ alpha, const real_ *a, int lda,  \
-                 const real_ *b, int ldb, real_ beta, real_ *c, int ldc);
-typedef struct nx_lapack {
+#define NX_LAPACK_ROW(prefix, of_real, name, parameters) int (*name) parameters;
+typedef struct nx_lapack { /* by the letter of the type */
+#define scalar number
+#define values real *re, real *im
+#define number float
 #define real float
     struct {
-        NX_LAPACK(float)
 #include "kernel/lapack.def"
-    } of_float;
+    } s;
+#undef number
 #undef real
+#define number double
 #define real double
     struct {
-        NX_LAPACK(double)
 #include "kernel/lapack.def"
-    } of_double;
+    } d;
+#undef number
+#undef scalar
+#undef values
+#define scalar const number *
+#define values number *w
+#define number double _Complex
+    struct {
+#include "kernel/lapack.def"
+    } z;
+#undef number
 #undef real
+#define number float _Complex
+#define real float
+    struct {
+#include "kernel/lapack.def"
+    } c;
+#undef number
+#undef real
+#undef scalar
+#undef values
 } nx_lapack;
 #undef NX_LAPACK_ROW
-#undef NX_LAPACK
 enum { NX_BLAS_LEFT = 141, NX_BLAS_RIGHT = 142, NX_BLAS_UPPER = 121, NX_BLAS_LOWER = 122, NX_BLAS_NON_UNIT = 131,
        NX_BLAS_UNIT = 132 };
 const nx_lapack *nx_lapack_get(void); /* lent; NULL: the library that was found, if any, has none */

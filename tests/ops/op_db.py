@@ -22,12 +22,22 @@ NO_VALUES = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_str
 
 
 # Called otherwise than by the operator's own signature.
-def eigh(module: Any) -> Callable[..., Any]:
-    """Eigenvalues, and eigenvectors without their signs, which are free."""
+def eigenvectors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Eigenvalues, and eigenvectors without their phases, which are free."""
 
     def run(x: Any, *args: Any, **options: Any) -> Any:
-        values, vectors = module.linalg.eigh(x, *args, **options)
+        values, vectors = function(x, *args, **options)
         return values, vectors.abs()
+
+    return run
+
+
+def singular_vectors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Singular values and vectors; those of complex matrices without their phases."""
+
+    def run(x: Any, *args: Any, **options: Any) -> Any:
+        u, s, v = function(x, *args, **options)
+        return (u.abs(), s, v.abs()) if x.dtype.is_complex else (u, s, v)
 
     return run
 
@@ -47,13 +57,19 @@ CALLS: dict[str, Callable[..., Any]] = {
     "nn.functional.embedding": lambda weight, at, **options: nt.nn.functional.embedding(at, weight, **options),
     "polygamma": lambda x, n: nt.polygamma(n, x),
     "special.polygamma": lambda x, n: nt.special.polygamma(n, x),
-    "linalg.eigh": eigh(nt),
+    "linalg.eigh": eigenvectors(nt.linalg.eigh),
+    "linalg.eig": eigenvectors(nt.linalg.eig),
+    "linalg.svd": singular_vectors(nt.linalg.svd),
+    "svd": singular_vectors(nt.svd),
     "zero_": lambda x: nt.zero_(x * 1),
     "item": lambda x: x.item(),
     "einsum": lambda tensors, equation: nt.einsum(equation, tensors),
 }
 THEIRS: dict[str, Callable[..., Any]] = {
-    "linalg.eigh": eigh(torch),
+    "linalg.eigh": eigenvectors(torch.linalg.eigh),
+    "linalg.eig": eigenvectors(torch.linalg.eig),
+    "linalg.svd": singular_vectors(torch.linalg.svd),
+    "svd": singular_vectors(torch.svd),
     "zero_": lambda x: torch.zero_(x * 1),
     "rand_like": torch.rand_like,  # the entry calls randn_like
 }

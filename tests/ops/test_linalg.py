@@ -9,11 +9,12 @@ import pytest
 import torch
 
 SIZES = [(4, 4), (5, 3), (3, 5), (2, 4, 3), (2, 2, 3, 4), (0, 3, 3), (3, 0), (0, 3)]
-PLACES = [torch.float32, torch.float64]
+DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 
 
 def given(size: tuple[int, ...], dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    return torch.randn(size, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(dtype)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    return torch.randn(size, generator=torch.Generator().manual_seed(3), dtype=wide).to(dtype)
 
 
 def over(tensor: torch.Tensor) -> nt.Tensor:
@@ -24,7 +25,7 @@ def back(tensor: nt.Tensor) -> torch.Tensor:
     return torch.from_dlpack(tensor.detach())
 
 
-@pytest.mark.parametrize("dtype", PLACES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("full", [False, True])
 def test_svd(size: tuple[int, ...], full: bool, dtype: torch.dtype) -> None:
@@ -34,35 +35,69 @@ def test_svd(size: tuple[int, ...], full: bool, dtype: torch.dtype) -> None:
     assert [one.shape for one in (u, s, vh)] == [one.shape for one in wanted]
     torch.testing.assert_close(s, wanted[1])
     k = s.shape[-1]
-    torch.testing.assert_close(u[..., :k] * s.unsqueeze(-2) @ vh[..., :k, :], matrix)
+    torch.testing.assert_close((u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], matrix)
     torch.testing.assert_close(u.mH @ u, torch.eye(u.shape[-1], dtype=dtype).expand(u.mH.shape[:-2] + 2 * u.shape[-1:]))
 
 
-@pytest.mark.parametrize("dtype", PLACES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("triangle", ["L", "U"])
 def test_eigh(triangle: str, dtype: torch.dtype) -> None:
     matrix = given((3, 4, 4), dtype)
     values, vectors = map(back, nt.linalg.eigh(over(matrix), triangle))
     torch.testing.assert_close(values, torch.linalg.eigh(matrix, triangle)[0])
     half = matrix.tril() if triangle == "L" else matrix.triu()
-    whole = half + half.mT - torch.diag_embed(matrix.diagonal(0, -2, -1))
+    whole = half + half.mH - torch.diag_embed(matrix.diagonal(0, -2, -1))
+    whole = whole - 1j * torch.diag_embed(whole.diagonal(0, -2, -1).imag) if dtype.is_complex else whole
     torch.testing.assert_close(whole @ vectors, vectors * values.unsqueeze(-2))
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", [(4, 4), (2, 3, 3), (0, 0)], ids=str)
+def test_eig(size: tuple[int, ...], dtype: torch.dtype) -> None:
+    matrix = given(size, dtype)
+    values, vectors = map(back, nt.linalg.eig(over(matrix)))
+    torch.testing.assert_close(values, torch.linalg.eigvals(matrix))
+    torch.testing.assert_close(matrix.to(values.dtype) @ vectors, vectors * values.unsqueeze(-2))
+    torch.testing.assert_close(back(nt.linalg.eigvals(over(matrix))), values)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_gradient_of_eig(dtype: torch.dtype) -> None:
+    theirs = given((2, 4, 4), dtype).requires_grad_()
+    mine = over(theirs).requires_grad_()
+    for module, x in ((torch, theirs), (nt, mine)):
+        values, vectors = module.linalg.eig(x)
+        alone = module.linalg.eigvals(x).real
+        ((values * values).abs().sum() + vectors.abs()[..., 0, :].sum() + alone.sum()).backward()
+    torch.testing.assert_close(back(mine.grad), theirs.grad)
+
+
+@pytest.mark.parametrize("name, k", [("svd", 0), ("svd", 2), ("eigh", 1), ("eig", 1)])
+def test_complex_vectors_have_gradients_up_to_their_phase(name: str, k: int) -> None:
+    matrix = given((3, 3), torch.complex128)
+    said = []
+    for module, x in ((torch, matrix.clone()), (nt, over(matrix))):
+        with pytest.raises(RuntimeError) as caught:
+            getattr(module.linalg, name)(x.requires_grad_())[k].sum().abs().backward()
+        said.append(str(caught.value))
+    assert said[0] in said[1]
+
+
 @pytest.mark.parametrize("size", [(4, 4), (5, 3), (3, 5), (2, 4, 3)], ids=str)
-def test_gradient_of_svd_and_eigh(size: tuple[int, ...]) -> None:
-    """Of what does not depend on the signs of the vectors."""
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_gradient_of_svd_and_eigh(size: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Of what does not depend on the signs, or phases, of the vectors."""
 
     def of_svd(module: object, x: object) -> object:
         u, s, vh = module.linalg.svd(x, False)
-        return (u @ vh).sum() + (s * s * s).sum()
+        return (u @ vh).sum().abs() + (s * s * s).sum()
 
     def of_eigh(module: object, x: object) -> object:
-        values, vectors = module.linalg.eigh(x @ x.mT)
-        return (vectors * vectors * values.unsqueeze(-2)).abs().sum() + (values**3).sum()
+        values, vectors = module.linalg.eigh(x @ x.mH)
+        return (vectors.abs() ** 2 * values.unsqueeze(-2)).abs().sum() + (values**3).sum()
 
     for function in (of_svd, of_eigh):
-        theirs = given(size).requires_grad_()
+        theirs = given(size, dtype).requires_grad_()
         mine = over(theirs).requires_grad_()
         if function is of_eigh and size[-2] > size[-1]:
             continue  # eigenvalues of 0 more than once
@@ -71,22 +106,23 @@ def test_gradient_of_svd_and_eigh(size: tuple[int, ...]) -> None:
         torch.testing.assert_close(back(mine.grad), theirs.grad)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
 @pytest.mark.parametrize("size", [(4, 4), (5, 3), (3, 5), (2, 3, 4, 3)], ids=str)
 @pytest.mark.parametrize("name", ["lu", "lu_factor", "qr", "pinv", "matrix_exp", "det", "slogdet", "inv"])
-def test_gradients(name: str, size: tuple[int, ...]) -> None:
+def test_gradients(name: str, size: tuple[int, ...], dtype: torch.dtype) -> None:
     if name in ("matrix_exp", "det", "slogdet", "inv") and size[-1] != size[-2]:
         size = size[:-1] + size[-2:-1]
 
     def run(module: object, x: object) -> list[object]:
         found = getattr(module.linalg, name)(x)
-        return [one for one in (found if isinstance(found, tuple) else (found,)) if one.dtype.is_floating_point]
+        return [one for one in (found if isinstance(found, tuple) else (found,)) if one.requires_grad]
 
-    theirs = given(size).requires_grad_()
+    theirs = given(size, dtype).requires_grad_()
     mine = over(theirs).requires_grad_()
     for module, x in ((torch, theirs), (nt, mine)):
-        total = sum((one * one * one).sum() for one in run(module, x))
+        total = sum((one * one * one).sum() for one in run(module, x)).abs()
         (first,) = module.autograd.grad(total, [x], create_graph=True)
-        (first * first).sum().backward()
+        (first * first).sum().abs().backward()
     torch.testing.assert_close(back(mine.grad), theirs.grad, rtol=1e-6, atol=1e-6)
 
 
@@ -167,3 +203,12 @@ def test_what_pytorch_differentiates_in_one_way_only() -> None:
     for mode in ("reduced", "complete", "r"):
         for one, other in zip(nt.linalg.qr(over(cube[:3]), mode), torch.linalg.qr(cube[:3], mode)):
             torch.testing.assert_close(back(one), other)
+
+
+def test_one_result_of_lu_unpack_has_a_gradient_alone() -> None:
+    for k in (1, 2):
+        theirs = given((3, 4)).requires_grad_()
+        mine = over(theirs).requires_grad_()
+        for module, x in ((torch, theirs), (nt, mine)):
+            module.lu_unpack(*module.linalg.lu_factor(x))[k].sum().backward()
+        torch.testing.assert_close(back(mine.grad), theirs.grad)

@@ -29,7 +29,6 @@ NO_GRADIENT = "value fake compiled"  # of what has none
 DATA = "how many there are, only elements say; capture ends the graph"
 NEW = "what new_* of a fake tensor gives is not fake"
 COMPLEX = "not implemented for 'ComplexFloat'"
-MATRICES = "of complex matrices"
 INSIDE = "the samples lie inside larger tensors, and copies of them do not"
 NO_SLOPE = "what PyTorch gives for the tensor written into is no derivative; an offset as in as_strided"
 PLACES = "sums of complex numbers whose places overlap; an offset counts from where no graph knows what begins"
@@ -112,22 +111,6 @@ ROWS = {
 }  # fmt: skip
 ROWS |= {name: ("compiled", "nonzero", "made of nonzero: " + DATA) for name in ("tril_indices", "triu_indices")}
 ROWS |= {name: ("fake compiled", "nonzero", DATA) for name in ("unique", "unique_consecutive")}
-# Of matrices there are the real ones so far.
-for _name in (
-    "cholesky", "cholesky_inverse", "cholesky_solve", "linalg.cholesky", "linalg.cholesky_ex", "linalg.cond",
-    "linalg.det", "linalg.eigh", "linalg.eigvalsh", "linalg.householder_product", "linalg.inv", "linalg.inv_ex",
-    "linalg.lu_factor", "linalg.lu_factor_ex", "linalg.lu_solve", "linalg.matrix_norm",
-    "linalg.matrix_power", "linalg.pinv", "linalg.pinv.hermitian", "linalg.qr",
-    "linalg.slogdet", "linalg.solve", "linalg.solve_ex", "linalg.solve_triangular", "linalg.svd", "linalg.svdvals",
-    "linalg.tensorinv", "linalg.tensorsolve", "logdet", "lu_solve", "norm.nuc", "ormqr", "pinverse", "qr", "svd",
-    "triangular_solve",
-):  # fmt: skip
-    ROWS[_name] = (ALL, COMPLEX, MATRICES)
-for _name in ("geqrf", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "linalg.matrix_rank",
-              "linalg.matrix_rank.hermitian"):  # fmt: skip
-    ROWS[_name] = (NO_GRADIENT, COMPLEX, MATRICES)
-for _name in ("linalg.lu", "lu_unpack"):
-    ROWS[_name] = (ALL, COMPLEX + " | have a gradient, in PyTorch [", MATRICES + "; P has a gradient, which is none")
 HALF = "PyTorch rounds in between"
 ROWS["istft"] = ("gradient", "AssertionError", "PyTorch gives some windows none; the front's tests compare it")
 ROWS["nn.functional.bilinear"] = ("value", "not close", HALF)
@@ -135,13 +118,12 @@ ROWS["addbmm"] = (ALL, "not close | must be Number, not complex", HALF + "; of c
 ROWS["addr"] = (ALL, "not close | AssertionError | must be Number, not complex", HALF + "; of bools, complex numbers")
 ROWS["renorm"] = ("gradient", "not close", "of complex numbers")
 ROWS["corrcoef"] = ROWS["cumulative_trapezoid"] = (ALL, COMPLEX, "clamp and cumsum of complex numbers")
-ROWS["matrix_exp"] = (ALL, COMPLEX + " | BFloat16 | not close", MATRICES + ", of half types; last digits of float32")
-RESIDUALS = COMPLEX + " | TensorBase.item | elements | "
-ROWS["linalg.lstsq"] = (ALL, RESIDUALS + "have a gradient", MATRICES + "; of residuals, data decide")
-ROWS["linalg.lstsq.grad_oriented"] = (
-    ALL, RESIDUALS + "AssertionError", "its sample takes the first result alone; " + MATRICES
-)  # fmt: skip
-ROWS["linalg.pinv.singular"] = (ALL, COMPLEX + " | rtol must have | AssertionError", "its sample multiplies first")
+ROWS["matrix_exp"] = ("value", "BFloat16 | not close", "of half types; last digits of float32")
+RESIDUALS = "TensorBase.item | elements | "
+ROWS["linalg.lstsq"] = ("gradient fake compiled", RESIDUALS + "have a gradient", "of residuals, data decide")
+ROWS["linalg.lstsq.grad_oriented"] = (ALL, RESIDUALS + "AssertionError", "its sample takes the first result alone")
+ROWS["linalg.householder_product"] = ("gradient", "not close", "complex64: PyTorch loses digits")
+ROWS["linalg.pinv.singular"] = (ALL, "rtol must have | AssertionError", "its sample multiplies first")
 EXPECTED = {name: Expected(*row) for name, row in ROWS.items()}
 # Elements that are equal may come in any order: only dtypes without them are compared.
 TIES = ("sort", "argsort", "topk", "kthvalue", "mode")
