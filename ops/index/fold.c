@@ -1,93 +1,67 @@
-/* Kernel of scatter_reduce: operands are laid out in double, or int64 where the dtype is an integer, and places are
- * written in the order of the index, so that results have the same bits for any number of threads: there is one. */
+/* Kernel of scatter_reduce: places as in places.c, folded in float32, float64 or int64; other dtypes are laid out in one of
+ * these meanwhile. Without `include_self` the places that are named first become what changes nothing. A mean is a sum and a
+ * count of what was added. */
+#include <float.h>
 #include <math.h>
 
 #include "gen/kernels.h"
+#include "index/places.h"
 #include "shared/packed.h"
 
 typedef enum fold_kind { FOLD_SUM, FOLD_PROD, FOLD_MEAN, FOLD_MAX, FOLD_MIN } fold_kind;
 static const char *const fold_names[] = {"sum", "prod", "mean", "amax", "amin"};
 enum { N_FOLDS = 5 };
 
-typedef struct fold {
-    char *out, *src;
-    int64_t *at, *count; /* count: how many were folded into each place */
-    const nx_array *self, *index, *from;
-    int dim;
-    fold_kind kind;
-    bool include_self;
-} fold;
+#define PROD_float(a, b) ((a) * (b))
+#define PROD_double(a, b) ((a) * (b))
+#define PROD_int64_t(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
+#define MAX_OF(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
+#define MIN_OF(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
+#define EACH(type, to, from, fold)                        \
+    for (int64_t q = 0; q < n; q++) {                     \
+        type *there = (type *)(to), b = *(const type *)(from), a = *there; \
+        *there = fold(a, b);                              \
+    }
+#define DEFINE(type, name, fold)                                                                                            \
+    static void each_##name##_##type(const nx__places *p, char *followed, char *other, const int64_t *at, int64_t n) {      \
+        const int64_t to_step = p->row_followed, from_step = p->row_other, k_step = p->k_step;                              \
+        if (p->whole) {                                                                                                     \
+            EACH(type, followed + q * to_step + at[q] * k_step, other + q * from_step, fold)                                \
+            return;                                                                                                         \
+        }                                                                                                                   \
+        for (int64_t q = 0; q < n; q++) {                                                                                   \
+            type *there = (type *)(followed + q * to_step + at[q] * k_step), b = *(const type *)(other + q * from_step);    \
+            if (at[q] >= p->begin && at[q] < p->end) *there = fold(*there, b);                                              \
+        }                                                                                                                   \
+    }                                                                                                                       \
+    static void row_##name##_##type(const nx__places *p, char *followed, char *other, int64_t n) {                          \
+        const int64_t to_step = p->row_followed, from_step = p->row_other, size = sizeof(type);                             \
+        if (to_step == size && from_step == size) EACH(type, (type *)followed + q, (type *)other + q, fold)                 \
+        else EACH(type, followed + q * to_step, other + q * from_step, fold)                                                \
+    }                                                                                                                       \
+    static const nx__place_fns fns_##name##_##type = {each_##name##_##type, row_##name##_##type};
+#define DEFINE_EACH(type) DEFINE(type, prod, PROD_##type) DEFINE(type, max, MAX_OF) DEFINE(type, min, MIN_OF)
+DEFINE_EACH(float)
+DEFINE_EACH(double)
+DEFINE_EACH(int64_t)
 
-static double fold_double(fold_kind kind, double a, double b) {
+static const nx__place_fns *find_fold(fold_kind kind, nx_dtype dtype) {
+#define OF(name) (dtype == NX_F32 ? &fns_##name##_float : dtype == NX_F64 ? &fns_##name##_double : &fns_##name##_int64_t)
     switch (kind) {
-    case FOLD_PROD: return a * b;
-    case FOLD_MAX: return a != a || a > b ? a : b;
-    case FOLD_MIN: return a != a || a < b ? a : b;
-    default: return a + b;
+    case FOLD_PROD: return OF(prod);
+    case FOLD_MAX: return OF(max);
+    case FOLD_MIN: return OF(min);
+    default: return nx__place_sum(dtype);
     }
-}
-static int64_t fold_int64_t(fold_kind kind, int64_t a, int64_t b) {
-    switch (kind) {
-    case FOLD_PROD: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case FOLD_MAX: return a > b ? a : b;
-    case FOLD_MIN: return a < b ? a : b;
-    default: return (int64_t)((uint64_t)a + (uint64_t)b);
-    }
-}
-/* PyTorch rounds the mean of integers down. */
-static double mean_double(double sum, int64_t n) { return sum / (double)n; }
-static int64_t mean_int64_t(int64_t sum, int64_t n) { return sum / n - (sum % n < 0); }
-
-/* Steps of the packed a. */
-static void steps_of(const nx_array *a, int64_t *steps) {
-    int64_t step = 1;
-    for (int d = a->ndim - 1; d >= 0; step *= a->sizes[d--]) steps[d] = step;
+#undef OF
 }
 
-/* The index goes by row after row of its last dimension; those of a place of `out` come in order. */
-#define FOLD_ROW(real, kind)                                                                                      \
-    for (int64_t q = 0; q < n; q++, to += to_step, from += from_step) {                                           \
-        int64_t place = to + at[q] * k_step;                                                                      \
-        bool first = f->count[place]++ == 0 && !f->include_self;                                                  \
-        out[place] = first ? src[from] : fold_##real(kind, out[place], src[from]);                                \
-    }                                                                                                             \
-    break
-#define DEFINE(real)                                                                                              \
-    static void fold_row_##real(const fold *f, const int64_t *at, int64_t n, int64_t k_step, int64_t to,          \
-                                int64_t to_step, int64_t from, int64_t from_step) {                               \
-        real *out = (real *)f->out;                                                                               \
-        const real *src = (const real *)f->src;                                                                   \
-        switch (f->kind) {                                                                                        \
-        case FOLD_PROD: FOLD_ROW(real, FOLD_PROD);                                                                \
-        case FOLD_MAX: FOLD_ROW(real, FOLD_MAX);                                                                  \
-        case FOLD_MIN: FOLD_ROW(real, FOLD_MIN);                                                                  \
-        default: FOLD_ROW(real, FOLD_SUM);                                                                        \
-        }                                                                                                         \
-    }                                                                                                             \
-    static void run_##real(const fold *f) {                                                                       \
-        int64_t self_steps[NX_MAX_DIMS + 1] = {0}, from_steps[NX_MAX_DIMS + 1] = {0};                             \
-        int last = f->index->ndim - 1;                                                                            \
-        int64_t n = last >= 0 ? f->index->sizes[last] : 1;                                                        \
-        steps_of(f->self, self_steps);                                                                            \
-        steps_of(f->from, from_steps);                                                                            \
-        for (int64_t i = 0; i < f->index->numel; i += n) {                                                        \
-            int64_t to = 0, from = 0, rest = i / n;                                                               \
-            for (int d = last - 1; d >= 0; rest /= f->index->sizes[d--]) {                                        \
-                int64_t k = rest % f->index->sizes[d];                                                            \
-                to += d == f->dim ? 0 : k * self_steps[d];                                                        \
-                from += k * from_steps[d];                                                                        \
-            }                                                                                                     \
-            fold_row_##real(f, f->at + i, n, self_steps[f->dim], to, last < 0 || last == f->dim ? 0 : self_steps[last], \
-                            from, last < 0 ? 0 : from_steps[last]);                                               \
-        }                                                                                                         \
-        for (int64_t i = 0; f->kind == FOLD_MEAN && i < f->self->numel; i++) {                                    \
-            if (f->count[i]) ((real *)f->out)[i] = mean_##real(((real *)f->out)[i], f->count[i] + f->include_self); \
-        }                                                                                                         \
-    }
-DEFINE(double)
-DEFINE(int64_t)
-#undef DEFINE
-#undef FOLD_ROW
+/* What changes nothing. */
+static void store_neutral(fold_kind kind, nx_dtype dtype, char *to) {
+    nx_value v = dtype == NX_I64 ? nx_value_int(kind == FOLD_MAX ? INT64_MIN : kind == FOLD_MIN ? INT64_MAX : kind == FOLD_PROD)
+                                 : nx_value_float(kind == FOLD_MAX ? -INFINITY : kind == FOLD_MIN ? INFINITY : kind == FOLD_PROD);
+    nx_number_store(dtype, &v, to);
+}
 
 static nx_status find_kind(const char *name, fold_kind *out) {
     for (int k = 0; k < N_FOLDS; k++) {
@@ -97,45 +71,69 @@ static nx_status find_kind(const char *name, fold_kind *out) {
     return nx_fail(NX_RUNTIME, "reduce argument must be either sum, prod, mean, amax or amin, got %s", name);
 }
 
-static nx_status check_places(const nx_run *run, const fold *f) {
-    int64_t limit = f->self->ndim ? f->self->sizes[f->dim] : 1;
-    for (int64_t i = 0; i < f->index->numel; i++) {
-        if (f->at[i] >= 0 && f->at[i] < limit) continue;
-        return nx_fail(NX_RUNTIME, "%s: index %lld is out of bounds for dimension %d with size %lld",
-                       nx_op_name(run->op), (long long)f->at[i], f->dim, (long long)limit);
+/* Sums over the number of their terms; PyTorch rounds the mean of integers down. */
+#define DIVIDE(type, quotient)                                     \
+    for (int64_t i = 0; i < n; i++) {                              \
+        type sum = ((type *)out)[i], k = (type)count[i];           \
+        ((type *)out)[i] = (quotient);                             \
     }
-    return NX_OK;
+static void divide(nx_dtype dtype, char *out, const int32_t *count, int64_t n) {
+    if (dtype == NX_F32) DIVIDE(float, sum / k)
+    else if (dtype == NX_F64) DIVIDE(double, sum / k)
+    else DIVIDE(int64_t, sum / k - (sum % k < 0))
+}
+
+/* out, row by row, holds sums. */
+static nx_status run_mean(nx__places p, int64_t dim, bool include_self) {
+    const nx_array *out = p.followed;
+    int64_t dims[2 * NX_MAX_DIMS];
+    int32_t one = 1, *count = NULL;
+    nx_array counts;
+    size_t bytes;
+    NX_TRY(nx_bytes_of(out->numel + 1, sizeof *count, &bytes));
+    if ((count = nx_alloc(bytes)) == NULL) return nx_fail_memory(bytes);
+    for (int64_t i = 0; i < out->numel; i++) count[i] = include_self;
+    nx_array_copy(&counts, out, dims);
+    counts.data = count;
+    counts.dtype = NX_I32;
+    p.followed = &counts;
+    p.other = NULL;
+    p.number = (char *)&one;
+    p.fns = nx__place_sum(NX_I32);
+    nx_status status = nx__places_run(&p, dim, true);
+    for (int64_t i = 0; i < out->numel; i++) count[i] = count[i] ? count[i] : 1;
+    if (status == NX_OK) divide(out->dtype, out->data, count, out->numel);
+    nx_free(count);
+    return status;
+}
+
+/* out lies row by row and holds self. */
+static nx_status fold_into(nx_run *run, int64_t dim, const nx_array *index, const nx_array *src, fold_kind kind, bool include_self,
+                           const nx_array *out) {
+    _Alignas(16) char neutral[NX_MAX_ELEMENT_BYTES];
+    nx__places p = {.run = run, .index = index, .followed = out, .number = neutral, .fns = nx__place_move(out->dtype, true), .f = 1,
+                    .i = 1};
+    store_neutral(kind, out->dtype, neutral);
+    if (!include_self) NX_TRY(nx__places_run(&p, dim, true));
+    p.other = src;
+    p.fns = find_fold(kind, out->dtype);
+    NX_TRY(nx__places_run(&p, dim, true));
+    return kind == FOLD_MEAN ? run_mean(p, dim, include_self) : NX_OK;
 }
 
 nx_status nx__scatter_folds(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
                             nx_value reduce, bool include_self, nx_array *out) {
-    bool is_float = nx_is_float((nx_dtype)self->dtype);
-    nx_dtype in = is_float ? NX_F64 : NX_I64;
-    fold f = {.self = self, .index = index, .from = src, .dim = (int)dim, .include_self = include_self};
-    size_t bytes;
-    NX_TRY(find_kind(reduce.str, &f.kind));
-    nx_status status = nx_bytes_of(self->numel + 1, sizeof(int64_t), &bytes);
-    if (status == NX_OK && (f.count = nx_alloc(bytes)) == NULL) status = nx_fail_memory(bytes);
-    if (status == NX_OK) memset(f.count, 0, bytes);
-    if (status == NX_OK) status = nx__packed_new(index, NX_I64, &f.at);
-    if (status == NX_OK) status = nx__packed_new(self, in, &f.out);
-    if (status == NX_OK) status = nx__packed_new(src, in, &f.src);
-    if (status == NX_OK) status = check_places(run, &f);
-    if (status == NX_OK) {
-        int64_t dims[2 * NX_MAX_DIMS], step = 1;
-        nx_array rows;
-        if (is_float) run_double(&f);
-        else run_int64_t(&f);
-        nx_array_copy(&rows, out, dims);
-        rows.data = f.out;
-        rows.dtype = in;
-        for (int d = rows.ndim - 1; d >= 0; step *= rows.sizes[d--]) rows.strides[d] = step;
-        nx_array_refresh(&rows);
-        nx_copy_cast(out, &rows);
+    nx_dtype dtype = out->dtype;
+    nx_dtype in = dtype == NX_F64 ? NX_F64 : nx_is_float(dtype) ? NX_F32 : NX_I64;
+    nx__wide to, from;
+    fold_kind kind;
+    NX_TRY(find_kind(reduce.str, &kind));
+    if (in == dtype && out->contiguous) {
+        if (out->data != self->data) nx_copy_cast(out, self);
+        return fold_into(run, dim, index, src, kind, include_self, out);
     }
-    nx_free(f.count);
-    nx_free(f.at);
-    nx_free(f.out);
-    nx_free(f.src);
+    NX_TRY(nx__wide_both(self, src, in, &to, &from));
+    nx_status status = fold_into(run, dim, index, &from.array, kind, include_self, &to.array);
+    nx__wide_end(status == NX_OK ? out : NULL, &to, &from);
     return status;
 }

@@ -1,0 +1,331 @@
+/* Gather, scatter, their sums, and parts of a dimension by an index; see places.h. Rows of the last dimension are gone through
+ * one after the other: a piece of the index is laid out as int64 and checked as a whole, then followed without checks. Where
+ * the index is the same all along a row, the row is moved or added as one. Several threads cut another dimension than the one
+ * that is followed, or, where there is none, the places that are written: so what is written to a place is written in order.
+ * Results that begin as a copy of `self` are `self` itself in in-place forms. Next: fold.c, index.c. */
+#include "index/places.h"
+
+#include "gen/kernels.h"
+#include "shared/packed.h"
+
+enum { PIECE = 512 }; /* indices that are checked together */
+
+/* ---- what is done at places ------------------------------------------------------------------------------------ */
+#define EACH_PLACE(type, here_step, meant, what)                                                            \
+    for (int64_t q = 0; q < n; q++) {                                                                       \
+        type *there = (type *)(followed + q * to_step + at[q] * k_step), *here = (type *)(other + q * (here_step)); \
+        if (meant) what;                                                                                    \
+    }
+#define EACH_OF_ROW(type, there_step, here_step, what)                                                      \
+    for (int64_t q = 0; q < n; q++) {                                                                       \
+        type *there = (type *)(followed + q * (there_step)), *here = (type *)(other + q * (here_step));     \
+        what;                                                                                               \
+    }
+#define DEFINE(name, type, what)                                                                            \
+    static void each_##name(const nx__places *p, char *followed, char *other, const int64_t *at, int64_t n) { \
+        const int64_t to_step = p->row_followed, k_step = p->k_step, by = p->row_other, size = sizeof(type);  \
+        if (p->whole && by == size && to_step == 0 && k_step == size) {                                   \
+            for (int64_t q = 0; q < n; q++) {                                                               \
+                type *there = (type *)followed + at[q], *here = (type *)other + q;                          \
+                what;                                                                                       \
+            }                                                                                               \
+        } else if (p->whole) {                                                                              \
+            EACH_PLACE(type, by, true, what)                                                                \
+        } else {                                                                                            \
+            EACH_PLACE(type, by, at[q] >= p->begin && at[q] < p->end, what)                       \
+        }                                                                                                   \
+    }                                                                                                       \
+    static void row_##name(const nx__places *p, char *followed, char *other, int64_t n) {                   \
+        const int64_t to_step = p->row_followed, from_step = p->row_other, size = sizeof(type);             \
+        if (to_step == size && from_step == size) EACH_OF_ROW(type, (int64_t)sizeof(type), (int64_t)sizeof(type), what) \
+        else if (to_step == size && from_step == 0) EACH_OF_ROW(type, (int64_t)sizeof(type), 0, what)       \
+        else EACH_OF_ROW(type, to_step, from_step, what)                                                    \
+    }                                                                                                       \
+    static const nx__place_fns fns_##name = {each_##name, row_##name};
+#define DEFINE_MOVE(bits)                                    \
+    DEFINE(read_##bits, uint##bits##_t, *here = *there)      \
+    DEFINE(write_##bits, uint##bits##_t, *there = *here)
+DEFINE_MOVE(8)
+DEFINE_MOVE(16)
+DEFINE_MOVE(32)
+DEFINE_MOVE(64)
+DEFINE_MOVE(128)
+/* Half types are rounded after each addition, integers wrap. */
+DEFINE(sum_bool, uint8_t, *there = *there | (*here && p->i))
+DEFINE(sum_8, uint8_t, *there = (uint8_t)(*there + (uint64_t)p->i * *here))
+DEFINE(sum_16, uint16_t, *there = (uint16_t)(*there + (uint64_t)p->i * *here))
+DEFINE(sum_32, uint32_t, *there = (uint32_t)(*there + (uint64_t)p->i * *here))
+DEFINE(sum_64, uint64_t, *there = *there + (uint64_t)p->i * *here)
+DEFINE(sum_float, float, *there = *there + (float)p->f * *here)
+DEFINE(sum_double, double, *there = *there + p->f * *here)
+DEFINE(sum_c64, float _Complex, *there = *there + (float _Complex)p->c * *here)
+DEFINE(sum_c128, double _Complex, *there = *there + p->c * *here)
+DEFINE(sum_f16, uint16_t, *there = nx_store_f16(nx_load_f16(*there) + (float)p->f * nx_load_f16(*here)))
+DEFINE(sum_bf16, uint16_t, *there = nx_store_bf16(nx_load_bf16(*there) + (float)p->f * nx_load_bf16(*here)))
+
+const nx__place_fns *nx__place_move(nx_dtype dtype, bool writes) {
+    static const nx__place_fns *const reads[NX_MAX_ELEMENT_BYTES + 1] = {
+        [1] = &fns_read_8, [2] = &fns_read_16, [4] = &fns_read_32, [8] = &fns_read_64, [16] = &fns_read_128};
+    static const nx__place_fns *const all_writes[NX_MAX_ELEMENT_BYTES + 1] = {
+        [1] = &fns_write_8, [2] = &fns_write_16, [4] = &fns_write_32, [8] = &fns_write_64, [16] = &fns_write_128};
+    return (writes ? all_writes : reads)[nx_dtype_bytes(dtype)];
+}
+
+const nx__place_fns *nx__place_sum(nx_dtype dtype) {
+    switch (dtype) {
+    case NX_BOOL: return &fns_sum_bool;
+    case NX_U8: case NX_I8: return &fns_sum_8;
+    case NX_I16: return &fns_sum_16;
+    case NX_I32: return &fns_sum_32;
+    case NX_I64: return &fns_sum_64;
+    case NX_F32: return &fns_sum_float;
+    case NX_F64: return &fns_sum_double;
+    case NX_C64: return &fns_sum_c64;
+    case NX_C128: return &fns_sum_c128;
+    case NX_F16: return &fns_sum_f16;
+    default: return &fns_sum_bf16; /* the entries' types admit nothing else */
+    }
+}
+
+/* ---- the walk ----------------------------------------------------------------------------------------------------- */
+static nx_status fail_at(const nx__places *p, int64_t at) {
+    if (p->fail) return p->fail(p, at);
+    return nx_fail(NX_RUNTIME, "%s: index %lld is out of bounds for dimension %d with size %lld", nx_op_name(p->run->op),
+                   (long long)at, p->dim, (long long)p->limit);
+}
+
+/* n indices, each of which is in range. */
+static nx_status load_index(const nx__places *p, const char *from, int64_t step, int64_t n, int64_t *at) {
+    uint64_t most = (uint64_t)(p->limit - 1), bad = 0; /* its highest bit: one is negative or above `most` */
+#define LOAD(type, from_step)                                                        \
+    for (int64_t q = 0; q < n; q++) {                                                \
+        int64_t k = *(const type *)(from + q * (from_step));                         \
+        bad |= (uint64_t)k | (most - (uint64_t)k);                                   \
+        at[q] = k;                                                                   \
+    }
+    if (p->index->dtype == NX_I32) LOAD(int32_t, step)
+    else if (step == sizeof(int64_t)) LOAD(int64_t, (int64_t)sizeof(int64_t))
+    else LOAD(int64_t, step)
+#undef LOAD
+    for (int64_t q = 0; bad >> 63 && q < n; q++) {
+        if (at[q] < 0 || at[q] >= p->limit) return fail_at(p, at[q]);
+    }
+    return NX_OK;
+}
+
+typedef struct held { int64_t at[PIECE]; const char *from; } held; /* the piece of the index that was loaded last */
+
+static nx_status run_row(const nx__places *p, held *h, const char *from, char *followed, char *other, int64_t n) {
+    int64_t step = p->ndim ? p->index_step[p->ndim - 1] : 0;
+    if (step == 0) {
+        NX_TRY(load_index(p, from, 0, 1, h->at));
+        if (!p->whole && (h->at[0] < p->begin || h->at[0] >= p->end)) return NX_OK;
+        p->fns->row(p, followed + h->at[0] * p->k_step, other, n);
+        return NX_OK;
+    }
+    for (int64_t q = 0; q < n; q += PIECE) {
+        int64_t count = nx_least(n - q, PIECE);
+        const char *piece = from + q * step;
+        if (piece != h->from) NX_TRY(load_index(p, piece, step, count, h->at));
+        h->from = n <= PIECE ? piece : NULL;
+        p->fns->each(p, followed + q * p->row_followed, other + q * p->row_other, h->at, count);
+    }
+    return NX_OK;
+}
+
+/* The part that lies in begin .. end of dimension `cut`. */
+static nx_status run_rows(const nx__places *p, int64_t begin, int64_t end) {
+    int64_t size[NX_MAX_DIMS], at[NX_MAX_DIMS] = {0};
+    int last = p->ndim - 1;
+    const char *from = p->index->data;
+    char *followed = p->followed->data, *other = p->other ? p->other->data : p->number;
+    held h;
+    h.from = NULL;
+    for (int d = 0; d <= last; d++) {
+        int64_t first = d == p->cut ? begin : 0;
+        size[d] = d == p->cut ? end - begin : p->size[d];
+        from += first * p->index_step[d];
+        followed += first * p->followed_step[d];
+        other += first * p->other_step[d];
+    }
+    for (;;) {
+        NX_TRY(run_row(p, &h, from, followed, other, last < 0 ? 1 : size[last]));
+        int d = last - 1;
+        for (; d >= 0; d--) {
+            int64_t back = ++at[d] < size[d] ? 1 : 1 - size[d];
+            from += back * p->index_step[d];
+            followed += back * p->followed_step[d];
+            other += back * p->other_step[d];
+            if (at[d] < size[d]) break;
+            at[d] = 0;
+        }
+        if (d < 0) return NX_OK;
+    }
+}
+
+static nx_status run_cut(void *arg, int64_t begin, int64_t end) {
+    nx__places p = *(const nx__places *)arg;
+    if (p.cut >= 0) return run_rows(&p, begin, end);
+    p.whole = begin == 0 && end >= p.limit;
+    p.begin = begin;
+    p.end = end;
+    return run_rows(&p, 0, 0);
+}
+
+static int64_t step_in(const nx_array *a, int d) {
+    return a && d >= 0 && d < a->ndim ? a->strides[d] * (int64_t)nx_dtype_bytes(a->dtype) : 0;
+}
+
+/* Takes dimension d, joined with the one before it where that changes nothing. */
+static void take_dim(nx__places *p, int d) {
+    int64_t n = p->index->sizes[d], index_step = step_in(p->index, d), other_step = step_in(p->other, d);
+    int64_t followed_step = d == p->dim ? 0 : step_in(p->followed, d);
+    int k = p->ndim - 1;
+    bool is_at = d == p->dim;
+    if (n == 1) return;
+    if (k >= 0 && !is_at && k != p->at_dim && p->index_step[k] == n * index_step && p->other_step[k] == n * other_step &&
+        p->followed_step[k] == n * followed_step) {
+        n *= p->size[k];
+    } else {
+        k = p->ndim++;
+        if (is_at) p->at_dim = k;
+    }
+    p->size[k] = n;
+    p->index_step[k] = index_step;
+    p->followed_step[k] = followed_step;
+    p->other_step[k] = other_step;
+}
+
+nx_status nx__places_run(nx__places *p, int64_t dim, bool writes) {
+    const nx_array *index = p->index;
+    size_t bytes;
+    if (index->numel == 0) return NX_OK;
+    NX_TRY(nx_array_bytes(index, NX_I64, &bytes)); /* of an expanded one there may be more than can ever be gone through */
+    p->dim = (int)dim;
+    p->limit = p->followed->ndim ? p->followed->sizes[dim] : 1;
+    p->begin = 0;
+    p->end = p->limit;
+    p->whole = true;
+    p->k_step = step_in(p->followed, p->dim);
+    p->ndim = 0;
+    p->at_dim = p->cut = -1;
+    for (int d = 0; d < index->ndim; d++) take_dim(p, d);
+    for (int d = 0; d < p->ndim; d++) {
+        if ((d != p->at_dim || !writes) && (p->cut < 0 || p->size[d] > p->size[p->cut])) p->cut = d;
+    }
+    p->row_followed = p->ndim ? p->followed_step[p->ndim - 1] : 0;
+    p->row_other = p->ndim ? p->other_step[p->ndim - 1] : 0;
+    int64_t n = p->cut >= 0 ? p->size[p->cut] : p->limit > 0 ? p->limit : 1; /* limit 0: each is out of range */
+    return nx_parallel(n, nx_grain(32 * index->numel / n), run_cut, p);
+}
+
+/* ---- kernels -------------------------------------------------------------------------------------------------------- */
+/* `out` as a copy of `self`, unless it is self. */
+static void begin_with(const nx_array *out, const nx_array *self) {
+    if (out->data != self->data) nx_copy_cast(out, self);
+}
+
+nx_status nx__gather_elements(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
+    nx__places p = {.run = run, .index = index, .followed = self, .other = out, .fns = nx__place_move(out->dtype, false)};
+    return nx__places_run(&p, dim, false);
+}
+
+nx_status nx__scatter_elements(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index,
+                               const nx_array *src, nx_array *out) {
+    nx__places p = {.run = run, .index = index, .followed = out, .other = src, .fns = nx__place_move(out->dtype, true)};
+    begin_with(out, self);
+    return nx__places_run(&p, dim, true);
+}
+
+nx_status nx__scatter_number(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_value value,
+                             nx_array *out) {
+    _Alignas(16) char number[NX_MAX_ELEMENT_BYTES];
+    nx__places p = {.run = run, .index = index, .followed = out, .number = number, .fns = nx__place_move(out->dtype, true)};
+    nx_number_store((nx_dtype)out->dtype, &value, number);
+    begin_with(out, self);
+    return nx__places_run(&p, dim, true);
+}
+
+void nx__index_along(const nx_array *index, const nx_array *like, int64_t dim, nx_array *out, int64_t *dims) {
+    nx_array_copy(out, like, dims);
+    out->data = index->data;
+    out->dtype = index->dtype;
+    for (int d = 0; d < like->ndim; d++) out->strides[d] = d == dim && index->ndim ? index->strides[0] : 0;
+    nx_array_refresh(out);
+}
+
+static nx_status fail_part(const nx__places *p, int64_t at) {
+    return nx_fail(NX_INDEX, "%s: index out of range in self: index %lld, but dimension %d has size %lld",
+                   nx_op_name(p->run->op), (long long)at, p->dim, (long long)p->limit);
+}
+
+nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array along;
+    nx__index_along(index, out, dim, &along, dims);
+    nx__places p = {.run = run, .index = &along, .followed = self, .other = out, .fns = nx__place_move(out->dtype, false),
+                    .fail = fail_part};
+    return nx__places_run(&p, dim, false);
+}
+
+/* ---- sums ----------------------------------------------------------------------------------------------------------- */
+static nx_status sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
+                      const nx_value *alpha, nx_array *out) {
+    bool is_float = alpha->tag == NX_TAG_FLOAT;
+    nx__places p = {.run = run, .index = index, .followed = out, .other = src, .fns = nx__place_sum(out->dtype),
+                    .f = is_float ? alpha->f : (double)alpha->i, .i = is_float ? (int64_t)alpha->f : alpha->i};
+    nx_number_store(NX_C128, alpha, (char *)&p.c);
+    if (alpha->tag == NX_TAG_COMPLEX) p.f = alpha->parts[0];
+    begin_with(out, self);
+    return nx__places_run(&p, dim, true);
+}
+
+static nx_status wide_new(const nx_array *a, nx_dtype dtype, nx__wide *w) {
+    int64_t step = 1;
+    nx_array_copy(&w->array, a, w->dims);
+    w->array.dtype = dtype;
+    for (int d = a->ndim - 1; d >= 0; d--) {
+        w->array.strides[d] = step;
+        step *= a->sizes[d];
+    }
+    nx_array_refresh(&w->array);
+    return nx__packed_new(a, dtype, &w->array.data);
+}
+
+nx_status nx__wide_both(const nx_array *a, const nx_array *b, nx_dtype dtype, nx__wide *wide_a, nx__wide *wide_b) {
+    NX_TRY(wide_new(a, dtype, wide_a));
+    nx_status status = wide_new(b, dtype, wide_b);
+    if (status != NX_OK) nx_free(wide_a->array.data);
+    return status;
+}
+
+void nx__wide_end(const nx_array *out, nx__wide *a, nx__wide *b) {
+    if (out) nx_copy_cast(out, &a->array);
+    nx_free(a->array.data);
+    nx_free(b->array.data);
+}
+
+/* Sums of half types are held in float32 meanwhile, as in PyTorch, but for index_add of one dimension, where it rounds each. */
+static nx_status all_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
+                          const nx_value *alpha, bool rounds, nx_array *out) {
+    nx__wide to, from;
+    if (rounds || (out->dtype != NX_F16 && out->dtype != NX_BF16)) return sums(run, self, dim, index, src, alpha, out);
+    NX_TRY(nx__wide_both(self, src, NX_F32, &to, &from));
+    nx_status status = sums(run, &to.array, dim, index, &from.array, alpha, &to.array);
+    nx__wide_end(out, &to, &from);
+    return status;
+}
+
+nx_status nx__scatter_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
+                           nx_array *out) {
+    nx_value one = nx_value_int(1);
+    return all_sums(run, self, dim, index, src, &one, false, out);
+}
+
+nx_status nx__index_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *source,
+                         nx_value alpha, nx_array *out) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array along;
+    nx__index_along(index, source, dim, &along, dims);
+    return all_sums(run, self, dim, &along, source, &alpha, out->ndim < 2, out);
+}

@@ -1,0 +1,47 @@
+/* places: what gathers, scatters and folds by an index have in common. Element (i, .. at .. , j) of `followed`, whose
+ * coordinate along `dim` the index says, and element (i, .., j) of `other` belong together; both may be larger than the index,
+ * which may be expanded. They are met in the order of the index. An index out of range fails before it is followed; what was
+ * written before it stays written. */
+#ifndef NX_OPS_PLACES_H
+#define NX_OPS_PLACES_H
+
+#include "iter/iter.h"
+
+typedef struct nx__places nx__places;
+/* What is done: to n places that `at` names, and to n elements side by side at one place. */
+typedef struct nx__place_fns {
+    void (*each)(const nx__places *p, char *followed, char *other, const int64_t *at, int64_t n);
+    void (*row)(const nx__places *p, char *followed, char *other, int64_t n);
+} nx__place_fns;
+struct nx__places {
+    const nx_run *run;
+    const nx_array *index, *followed, *other; /* other NULL: one element, `number` */
+    char *number;
+    const nx__place_fns *fns;
+    nx_status (*fail)(const nx__places *p, int64_t at); /* NULL: the usual text */
+    double f;                                           /* what is added is multiplied by these; else unused */
+    int64_t i;
+    double _Complex c;
+    int dim;
+    /* nx__places_run fills these. Dimensions that lie one behind the other everywhere are one. */
+    int ndim, at_dim, cut;   /* at_dim: the one that is followed, -1: of one element; cut: the one that threads cut, -1: places */
+    int64_t size[NX_MAX_DIMS], index_step[NX_MAX_DIMS], followed_step[NX_MAX_DIMS], other_step[NX_MAX_DIMS]; /* bytes */
+    int64_t limit, k_step;   /* size and step of the dimension that is followed */
+    int64_t row_followed, row_other; /* steps along a row */
+    int64_t begin, end;      /* places that are meant */
+    bool whole;              /* all of them */
+};
+
+/* `writes`: to `followed`. */
+NX_MUST_USE nx_status nx__places_run(nx__places *p, int64_t dim, bool writes);
+const nx__place_fns *nx__place_move(nx_dtype dtype, bool writes);
+const nx__place_fns *nx__place_sum(nx_dtype dtype); /* followed += (f, i or c) * other */
+/* `index`, a vector or a number, the same for all but dimension `dim` of `like`. */
+void nx__index_along(const nx_array *index, const nx_array *like, int64_t dim, nx_array *out, int64_t *dims);
+
+/* A copy of an array row by row in another dtype. */
+typedef struct nx__wide { nx_array array; int64_t dims[2 * NX_MAX_DIMS]; } nx__wide;
+NX_MUST_USE nx_status nx__wide_both(const nx_array *a, const nx_array *b, nx_dtype dtype, nx__wide *wide_a, nx__wide *wide_b);
+void nx__wide_end(const nx_array *out, nx__wide *a, nx__wide *b); /* writes out from a, frees both; out NULL: frees */
+
+#endif

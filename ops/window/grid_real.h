@@ -1,0 +1,200 @@
+/* For grid_rows.c, once with `real` float and `whole` int32_t, once with double and int64_t. No guard: it is a template. */
+#define OF_(name, type) name##_##type
+#define OF__(name, type) OF_(name, type)
+#define OF(name) OF__(name, real)
+
+/* Taps of a block along one dimension: at -1 is outside; slopes are the weights' derivatives by the grid's number. */
+typedef struct OF(taps) { int n; whole at[MOST_TAPS][TOGETHER]; real weight[MOST_TAPS][TOGETHER], slope[MOST_TAPS][TOGETHER]; } OF(taps);
+typedef struct OF(corners) {
+    int n;
+    bool inside; /* all of them */
+    whole at[MOST_CORNERS][TOGETHER];
+    real weight[MOST_CORNERS][TOGETHER];
+} OF(corners);
+
+static inline whole OF(below)(real x) { /* |x| <= 1e9 */
+    whole i = (whole)x;
+    return i - ((real)i > x);
+}
+
+static inline bool OF(is_near)(real x) { return x > (real)-1e9 && x < (real)1e9; }
+
+/* Brings a place of a dimension of n inside as the padding says; *by: the derivative is multiplied by it. */
+static inline real OF(bounded)(int padding, bool align, real x, real n, real *by) {
+    const real low = align ? 0 : (real)-0.5, span = align ? n - 1 : n;
+    if (padding == REFLECTED) {
+        real from_low = (OF(is_near)(x) ? x : 0) - low, far = from_low < 0 ? -from_low : from_low;
+        real flips = (real)OF(below)(span > 0 ? far / span : 0), rest = far - flips * span;
+        bool odd = flips - 2 * (real)OF(below)(flips / 2) != 0;
+        x = span > 0 ? (odd ? span - rest : rest) + low : 0;
+        *by *= span > 0 ? ((from_low < 0) != odd ? -1 : 1) : 0;
+    }
+    if (padding != ZEROS) {
+        bool inside = x > 0 && x < n - 1;
+        *by = inside ? *by : 0;
+        x = inside ? x : x >= n - 1 ? n - 1 : 0; /* NaN: 0 */
+    }
+    return OF(is_near)(x) ? x : -100; /* outside, whatever it was */
+}
+
+static inline whole OF(tap)(whole at, whole n) { return at >= 0 && at < n ? at : -1; }
+
+static void OF(find_cubic)(const nx__sampling *s, const real *place, const real *by, whole size, int64_t n, OF(taps) *t) {
+    const real A = (real)-0.75;
+    t->n = 4;
+    for (int k = 0; k < 4; k++) {
+        for (int64_t q = 0; q < n; q++) {
+            real low = (real)OF(below)(place[q]), part = place[q] - low, unused = 1;
+            real d = k < 2 ? part - (real)(k - 1) : (real)(k - 1) - part, sign = k < 2 ? by[q] : -by[q];
+            bool near = k == 1 || k == 2;
+            t->weight[k][q] = near ? ((A + 2) * d - (A + 3)) * d * d + 1 : ((A * d - 5 * A) * d + 8 * A) * d - 4 * A;
+            t->slope[k][q] = (near ? (3 * (A + 2) * d - 2 * (A + 3)) * d : (3 * A * d - 10 * A) * d + 8 * A) * sign;
+            t->at[k][q] = OF(tap)((whole)OF(bounded)(s->padding, s->align, low + (real)(k - 1), (real)size, &unused), size);
+        }
+    }
+}
+
+/* Of n places along a dimension whose numbers lie `step` apart. */
+static void OF(find_taps)(const nx__sampling *s, const real *grid, int64_t step, whole size, int64_t n, OF(taps) *t) {
+    real place[TOGETHER], by[TOGETHER];
+    const int padding = s->padding;
+    const bool align = s->align, cubic = s->mode == NX__GRID_CUBIC;
+    for (int64_t q = 0; q < n; q++) {
+        real x = grid[q * step], m = (real)size;
+        by[q] = (align ? m - 1 : m) / 2;
+        place[q] = align ? (x + 1) / 2 * (m - 1) : ((x + 1) * m - 1) / 2;
+        if (cubic) place[q] = OF(is_near)(place[q]) ? place[q] : -100;
+    }
+    if (cubic) {
+        OF(find_cubic)(s, place, by, size, n, t);
+        return;
+    }
+    for (int64_t q = 0; q < n; q++) place[q] = OF(bounded)(padding, align, place[q], (real)size, &by[q]);
+    t->n = s->mode == NX__GRID_CLOSEST ? 1 : 2;
+    for (int64_t q = 0; q < n; q++) {
+        whole low = OF(below)(place[q]);
+        real part = place[q] - (real)low;
+        if (s->mode == NX__GRID_CLOSEST) { /* of two as near the even one */
+            t->at[0][q] = OF(tap)(low + (part > (real)0.5 || (part == (real)0.5 && (low & 1))), size);
+            t->weight[0][q] = 1;
+            t->slope[0][q] = 0;
+            continue;
+        }
+        t->at[0][q] = OF(tap)(low, size);
+        t->at[1][q] = OF(tap)(low + 1, size);
+        t->weight[0][q] = 1 - part;
+        t->weight[1][q] = part;
+        t->slope[0][q] = -by[q];
+        t->slope[1][q] = by[q];
+    }
+}
+
+/* Taps of the three dimensions; one that the image does not have has a tap at 0. */
+static void OF(find_all)(const nx__sampling *s, int64_t image, int64_t place, int64_t n, OF(taps) *t) {
+    const real *grid = (const real *)s->grid + (image * s->places + place) * s->dims;
+    for (int d = 0; d < NX__SPACE; d++) {
+        int k = NX__SPACE - 1 - d; /* the grid has the last dimension first */
+        if (k < s->dims) {
+            OF(find_taps)(s, grid + k, s->dims, (whole)s->in[d], n, &t[d]);
+            continue;
+        }
+        t[d].n = 1;
+        for (int64_t q = 0; q < n; q++) t[d].at[0][q] = 0, t[d].weight[0][q] = 1, t[d].slope[0][q] = 0;
+    }
+}
+
+static void OF(join_taps)(const nx__sampling *s, const OF(taps) *t, int64_t n, OF(corners) *c) {
+    const whole height = (whole)s->in[1], width = (whole)s->in[2];
+    whole outside = 0;
+    c->n = 0;
+    for (int k = 0; k < t[0].n * t[1].n * t[2].n; k++) {
+        const int i = k / (t[1].n * t[2].n), j = k / t[2].n % t[1].n, l = k % t[2].n;
+        for (int64_t q = 0; q < n; q++) {
+            whole z = t[0].at[i][q], y = t[1].at[j][q], x = t[2].at[l][q], out = (z | y | x) >> (8 * sizeof(whole) - 1); /* -1: out */
+            c->at[k][q] = out | ((z * height + y) * width + x);
+            c->weight[k][q] = t[0].weight[i][q] * t[1].weight[j][q] * t[2].weight[l][q];
+            outside |= out;
+        }
+        c->n++;
+    }
+    c->inside = outside == 0;
+}
+
+/* sums[q] += factor[q] times what lies at a corner, 0 where that is outside. */
+static inline void OF(add_corner)(const real *from, const whole *at, bool inside, const real *factor, int64_t n, real *restrict sums) {
+    for (int64_t q = 0; inside && q < n; q++) sums[q] += from[at[q]] * factor[q];
+    for (int64_t q = 0; !inside && q < n; q++) {
+        real part = from[at[q] < 0 ? 0 : at[q]] * factor[q];
+        sums[q] += at[q] < 0 ? 0 : part;
+    }
+}
+
+/* Nothing is stored between the loads of a place: a store that lies 4096 bytes from a load holds that up, and planes often do. */
+static void OF(sample)(const nx__sampling *s, int64_t image, int64_t place, int64_t n) {
+    OF(taps) t[NX__SPACE];
+    OF(corners) c;
+    OF(find_all)(s, image, place, n, t);
+    OF(join_taps)(s, t, n, &c);
+    for (int64_t channel = image * s->channels; channel < (image + 1) * s->channels; channel++) {
+        const real *from = (const real *)s->image + channel * s->volume;
+        real *restrict to = (real *)s->out + channel * s->places + place, sum[TOGETHER] = {0};
+        if (s->mode == NX__GRID_CLOSEST) {
+            for (int64_t q = 0; q < n; q++) {
+                real found = from[c.at[0][q] < 0 ? 0 : c.at[0][q]];
+                to[q] = c.at[0][q] < 0 ? 0 : found;
+            }
+        } else if (c.n == 4) {
+#define PART(k) (c.at[k][q] < 0 ? 0 : from[c.at[k][q] < 0 ? 0 : c.at[k][q]] * c.weight[k][q])
+            for (int64_t q = 0; q < n; q++) to[q] = PART(0) + PART(1) + PART(2) + PART(3);
+#undef PART
+        } else {
+            for (int k = 0; k < c.n; k++) OF(add_corner)(from, c.at[k], c.inside, c.weight[k], n, sum);
+            memcpy(to, sum, sizeof *to * (size_t)n);
+        }
+    }
+}
+
+/* The gradient of the grid: what g meets at each corner, over all channels, times the corner's slopes. */
+static void OF(join_slopes)(const nx__sampling *s, int64_t image, int64_t place, int64_t n, const OF(taps) *t,
+                            real met[MOST_CORNERS][TOGETHER]) {
+    real *to = (real *)s->to_grid + (image * s->places + place) * s->dims;
+    for (int d = 0; d < s->dims; d++) {
+        const int own = NX__SPACE - 1 - d;
+        real sum[TOGETHER] = {0};
+        for (int k = 0; k < t[0].n * t[1].n * t[2].n; k++) {
+            const int tap[NX__SPACE] = {k / (t[1].n * t[2].n), k / t[2].n % t[1].n, k % t[2].n};
+            for (int64_t q = 0; q < n; q++) {
+                real slope = met[k][q];
+                for (int e = 0; e < NX__SPACE; e++) slope *= e == own ? t[e].slope[tap[e]][q] : t[e].weight[tap[e]][q];
+                sum[q] += slope;
+            }
+        }
+        for (int64_t q = 0; q < n; q++) to[q * s->dims + d] = sum[q];
+    }
+}
+
+static void OF(spread)(const nx__sampling *s, int64_t image, int64_t place, int64_t n) {
+    OF(taps) t[NX__SPACE];
+    OF(corners) c;
+    real met[MOST_CORNERS][TOGETHER];
+    OF(find_all)(s, image, place, n, t);
+    OF(join_taps)(s, t, n, &c);
+    memset(met, 0, sizeof met);
+    for (int64_t channel = image * s->channels; channel < (image + 1) * s->channels; channel++) {
+        const real *from = (const real *)s->image + channel * s->volume, *g = (const real *)s->g + channel * s->places + place;
+        real *to = s->to_image ? (real *)s->to_image + channel * s->volume : NULL;
+        for (int k = 0; k < c.n; k++) {
+            const whole *at = c.at[k];
+            const real *weight = c.weight[k];
+            if (s->to_grid && s->mode != NX__GRID_CLOSEST) OF(add_corner)(from, at, c.inside, g, n, met[k]);
+            for (int64_t q = 0; to && q < n; q++) {
+                if (at[q] >= 0) to[at[q]] += g[q] * weight[q];
+            }
+        }
+    }
+    if (s->to_grid) OF(join_slopes)(s, image, place, n, t, met);
+}
+
+#undef OF_
+#undef OF__
+#undef OF
