@@ -19,6 +19,8 @@ NX_ELEMENT uint32_t nx__bits_of(float x) { return (union { float f; uint32_t u; 
 NX_ELEMENT double nx__double_of(uint64_t bits) { return (union { uint64_t u; double f; }){.u = bits}.f; }
 NX_ELEMENT uint64_t nx__long_bits_of(double x) { return (union { double f; uint64_t u; }){.f = x}.u; }
 NX_ELEMENT float nx__fmaf(float a, float b, float c) { return NX_FUSED ? __builtin_fmaf(a, b, c) : a * b + c; }
+/* Rounded once (all but): for what a rounding left behind. */
+NX_ELEMENT float nx__exactf(float a, float b, float c) { return NX_FUSED ? __builtin_fmaf(a, b, c) : (float)((double)a * b + c); }
 NX_ELEMENT double nx__fma(double a, double b, double c) { return NX_FUSED ? __builtin_fma(a, b, c) : a * b + c; }
 
 /* A number added to these is rounded to an integer, which then stands in the lowest bits. */
@@ -211,9 +213,9 @@ NX_ELEMENT float nx__erfinv_near(float w, float *rest) {
     p = nx__fmaf(p, w, -0x1.098198p-13f);
     p = nx__fmaf(p, w, -0x1.32136ep-9f);
     p = nx__fmaf(p, w, 0x1.7a70dap-7f);
-    p = nx__fmaf(p, w, 0x1.db2a04p-3f);
+    p = nx__exactf(p, w, 0x1.db2a04p-3f);
     float last = p * w, y = last + 0x1.c5bf8ap-1f;
-    *rest = ((0x1.c5bf8ap-1f - y) + last) + nx__fmaf(p, w, -last) + nx__fmaf(p, *rest, -0x1.eb0106p-26f);
+    *rest = ((0x1.c5bf8ap-1f - y) + last) + nx__exactf(p, w, -last) + nx__fmaf(p, *rest, -0x1.eb0106p-26f);
     return y;
 }
 NX_ELEMENT float nx__erfinv_far(float w, float *rest) {
@@ -226,9 +228,9 @@ NX_ELEMENT float nx__erfinv_far(float w, float *rest) {
     p = nx__fmaf(p, t, 0x1.ef1adcp-9f);
     p = nx__fmaf(p, t, -0x1.5b4ap-8f);
     p = nx__fmaf(p, t, 0x1.ce019ap-8f);
-    p = nx__fmaf(p, t, 0x1.00f3b4p+0f);
+    p = nx__exactf(p, t, 0x1.00f3b4p+0f);
     float last = p * t, y = last + 0x1.7aaa3cp+1f;
-    *rest = ((0x1.7aaa3cp+1f - y) + last) + nx__fmaf(p, t, -last) + nx__fmaf(nx__fmaf(-root, root, w) + *rest, half, -0x1.6247aep-26f);
+    *rest = ((0x1.7aaa3cp+1f - y) + last) + nx__exactf(p, t, -last) + nx__fmaf(nx__exactf(-root, root, w) + *rest, half, -0x1.6247aep-26f);
     return y;
 }
 NX_ELEMENT float nx_element_erfinvf(float x) {
@@ -236,7 +238,7 @@ NX_ELEMENT float nx_element_erfinvf(float x) {
     float w = -nx__fmaf(e, 0x1.62e4p-1f, tail), near_rest = (-e * 0x1.62e4p-1f - w) - tail, far_rest = near_rest;
     float near = nx__erfinv_near(w, &near_rest), far = nx__erfinv_far(w, &far_rest);
     float p = w < 5 ? near : far, rest = w < 5 ? near_rest : far_rest, y = a * p;
-    y += nx__fmaf(a, p, -y) + a * rest;
+    y += nx__exactf(a, p, -y) + a * rest;
     y = a < 1 ? y : NAN;
     return copysignf(a == 1 ? INFINITY : y, x);
 }
