@@ -1,5 +1,6 @@
-"""Programs of public packages as they are on PyPI, one a file in programs/: what they print under PyTorch, numbers to
-rounding, they print under `narthex run`. `make test-packages` installs the packages."""
+"""Programs of public packages as they are on PyPI, one a file in programs/, and the examples that use such packages:
+what they print under PyTorch, numbers to rounding, they print under `narthex run`. `make test-packages` installs what
+they need."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+HERE = Path(__file__).parent
+EXAMPLES = [HERE.parent.parent / f"examples/{name}.py" for name in ("finetune", "search")]
+PROGRAMS = sorted((HERE / "programs").glob("*.py")) + EXAMPLES
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
 NEEDS = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
 
