@@ -10,6 +10,8 @@ Narthex: a deep-learning framework and graph compiler with PyTorch's names.
   narthex explain SCRIPT [ARGUMENTS]  run it (or -m MODULE) and tell what torch.compile made of it: graphs, breaks and
                                       how to mend them, recompilations and why, time in each stage, operators that
                                       fell back; explain --html FILE SCRIPT writes a page to look at instead
+  narthex scan PATH [PATH]            read sources (files or folders) without running them and tell which names of torch
+                                      are not there, file and line; status 1 when there are such
   narthex op [NAME]                   list the operators, or those of a name with their schemas (add), or tell about one
                                       (add.Tensor)
   narthex info                        what runs here (level, BLAS, threads, memory, plugins), why, and what changes it
@@ -65,6 +67,20 @@ def _explain(arguments: list) -> int:
 
     explain(*program, html)
     return 0
+
+
+def _scan(arguments: list) -> int:
+    from pathlib import Path
+
+    paths = [Path(argument) for argument in arguments]
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing or not paths:
+        return _complain(f"scan: {missing[0]}: no such file or folder" if missing else "scan: name a file or folder")
+    _end_with_the_reader()
+    use_as_torch()
+    from ._scan import report
+
+    return report(paths)
 
 
 def _end_with_the_reader() -> None:
@@ -140,7 +156,8 @@ def _complain(text: str) -> int:
     return 2
 
 
-_COMMANDS = {"run": _run, "explain": _explain, "op": _op, "info": _info, "flags": _flags, "paths": _paths}
+_COMMANDS = {"run": _run, "explain": _explain, "scan": _scan, "op": _op, "info": _info, "flags": _flags}
+_COMMANDS["paths"] = _paths
 
 
 def main(arguments=None) -> int:
