@@ -1,7 +1,8 @@
 """Reads a pickle as data: a machine of its own for the opcodes that checkpoints use.
 
 Nothing that the file names is imported or called. A global stands for one of the functions in `known`, each written for
-this purpose; only they are called, and only dictionaries that they made take attributes.
+this purpose or allowed by the caller; only they are called, and only dictionaries that they made and objects of allowed
+classes take attributes.
 """
 
 import pickle
@@ -21,16 +22,17 @@ _IGNORED = {"PROTO", "FRAME"}
 
 
 class Global:
-    """A function or class that the file names and that the reader knows: `make(*args)` stands for calling it."""
+    """A function or class that the file names and that the reader knows: `make(*args)` stands for calling it.
+    `allowed`: objects of this class may be made without their __init__ and be given attributes."""
 
-    def __init__(self, name: str, make=None, value=None) -> None:
-        self.name, self.make, self.value = name, make, value
+    def __init__(self, name: str, make=None, value=None, allowed: bool = False) -> None:
+        self.name, self.make, self.value, self.allowed = name, make, value, allowed
 
 
 class _Machine:
     def __init__(self, known, persistent) -> None:
         self.known, self.persistent = known, persistent
-        self.stack, self.memo = [], {}
+        self.stack, self.memo, self.allowed = [], {}, set()
 
     def since_mark(self) -> list:
         """Takes what lies above the last mark, and the mark."""
@@ -60,22 +62,28 @@ class _Machine:
 
     def find(self, name: str) -> None:
         found = self.known(name)
+        if found.allowed:
+            self.allowed.add(found.make)
         self.stack.append(found.value if found.make is None else found)
 
-    def call(self) -> None:
+    def call(self, makes_new: bool = False) -> None:
+        """Calls a function with arguments; `makes_new`: an object of a class, whose __init__ is not called."""
         function, args = self.take(2)
         if not isinstance(function, Global) or not isinstance(args, tuple):
             raise pickle.UnpicklingError(f"{function!r} cannot be called")
+        bare = makes_new and function.allowed and isinstance(function.make, type)
         try:
-            self.stack.append(function.make(*args))
+            self.stack.append(function.make.__new__(function.make, *args) if bare else function.make(*args))
         except (TypeError, ValueError, OverflowError) as error:
             raise pickle.UnpicklingError(f"{function.name}: {error}") from None
 
     def build(self) -> None:
-        """Attributes of the value below; those of an OrderedDict (a state_dict's _metadata) are kept."""
+        """Attributes of the value below: an object of an allowed class, or an OrderedDict (a state's _metadata)."""
         (state,) = self.take()
         below = self.top(object)
-        if isinstance(below, OrderedDict) and isinstance(state, dict):
+        if type(below) in self.allowed and hasattr(below, "__setstate__"):
+            below.__setstate__(state)
+        elif (type(below) in self.allowed or isinstance(below, OrderedDict)) and isinstance(state, dict):
             below.__dict__.update(state)
         else:
             raise pickle.UnpicklingError(f"attributes cannot be set on {type(below).__name__}")
@@ -130,14 +138,15 @@ _STEPS = {
     "GLOBAL": lambda m, name: m.find(name),
     "STACK_GLOBAL": _stack_global,
     "REDUCE": lambda m, _: m.call(),
-    "NEWOBJ": lambda m, _: m.call(),
+    "NEWOBJ": lambda m, _: m.call(makes_new=True),
     "BUILD": lambda m, _: m.build(),
     "BINPERSID": lambda m, _: m.stack.append(m.persistent(m.take()[0])),
 }
 
 
-def read(data: bytes, known, persistent):
-    """The value in `data`. `known(name)` gives the Global for "module name" or raises; `persistent(id)` a storage."""
+def read(data, known, persistent):
+    """The value in `data`, bytes or a binary file, of which one pickle is read. `known(name)` gives the Global for
+    "module name" or raises; `persistent(id)` a storage."""
     machine = _Machine(known, persistent)
     try:
         for opcode, argument, _ in pickletools.genops(data):

@@ -138,8 +138,8 @@ class Module:
         object.__setattr__(self, "_has_hooks", bool(hooked))
 
     def __getstate__(self) -> dict:
-        """Copies and pickles are not compiled."""
-        state = dict(self.__dict__)
+        """Copies and pickles are not compiled, and have what PyTorch's __setstate__ does not add."""
+        state = {"_backward_hooks": OrderedDict(), "_forward_hooks_with_kwargs": OrderedDict(), **self.__dict__}
         if state.pop("_compiled_call_impl", None) is not None:
             names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
             state["_has_hooks"] = any(state.get(name) for name in names)
@@ -147,6 +147,8 @@ class Module:
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
+        if "_has_hooks" not in state:  # PyTorch wrote it
+            self._hooks_changed()
 
     def _register(self, name: str, hook, prepend: bool, with_kwargs: bool = False) -> RemovableHandle:
         hooks = self._own(name)
