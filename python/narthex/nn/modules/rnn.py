@@ -89,6 +89,13 @@ class RNNBase(Module):
     def flatten_parameters(self) -> None:
         """Does nothing: weights may lie anywhere."""
 
+    def __getstate__(self) -> dict:
+        """With the list that PyTorch's has beside the parameters."""
+        return {**super().__getstate__(), "_flat_weights": self._flat_weights}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__({name: value for name, value in state.items() if name != "_flat_weights"})
+
     @property
     def _flat_weights(self) -> list:
         return [getattr(self, name) for name in self._flat_weights_names]
