@@ -259,9 +259,61 @@ static nx_status fail_part(const nx__places *p, int64_t at) {
                    nx_op_name(p->run->op), (long long)at, p->dim, (long long)p->limit);
 }
 
+/* Indices that follow one another name a run: parts that are moved at once where nothing lies between them. */
+typedef struct run_of_parts { int64_t from, to, n; } run_of_parts;
+typedef struct picked { const nx_array *self, *out; const run_of_parts *runs; int64_t n_runs, n, limit, bytes; } picked;
+
+static nx_status pick_runs(void *arg, int64_t begin, int64_t end) {
+    const picked *w = arg;
+    int64_t outer = begin / w->n_runs, r = begin % w->n_runs;
+    for (int64_t k = begin; k < end; k++) {
+        const run_of_parts *run = &w->runs[r];
+        char *to = (char *)w->out->data + (outer * w->n + run->to) * w->bytes;
+        const char *from = (const char *)w->self->data + (outer * w->limit + run->from) * w->bytes;
+        int64_t bytes = run->n * w->bytes;
+        if (bytes == 4) memcpy(to, from, 4);
+        else if (bytes == 8) memcpy(to, from, 8);
+        else memcpy(to, from, (size_t)bytes);
+        if (++r == w->n_runs) r = 0, outer++;
+    }
+    return NX_OK;
+}
+
+/* NULL data: they are too short to be worth it, or one is out of range. The caller frees. */
+static nx_status find_runs(const nx_array *index, int64_t limit, int64_t bytes, run_of_parts **out, int64_t *n_runs) {
+    int64_t n = index->numel, *at, made = 0;
+    bool fits = true;
+    *out = NULL;
+    NX_TRY(nx__packed_new(index, NX_I64, &at));
+    for (int64_t i = 0; i < n; i++) {
+        made += i == 0 || at[i] != at[i - 1] + 1;
+        fits &= at[i] >= 0 && at[i] < limit;
+    }
+    if (fits && (bytes >= 64 || made <= n / 4)) *out = nx_alloc(sizeof **out * (size_t)made);
+    *n_runs = made;
+    for (int64_t i = 0, r = -1; *out && i < n; i++) {
+        if (i == 0 || at[i] != at[i - 1] + 1) (*out)[++r] = (run_of_parts){at[i], i, 0};
+        (*out)[r].n++;
+    }
+    nx_free(at);
+    return NX_OK;
+}
+
 nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
-    int64_t dims[2 * NX_MAX_DIMS];
+    int64_t dims[2 * NX_MAX_DIMS], bytes = (int64_t)nx_dtype_bytes(out->dtype);
     nx_array along;
+    run_of_parts *runs = NULL;
+    picked w = {self, out, .n = index->numel, .limit = self->ndim ? self->sizes[dim] : 1};
+    for (int d = (int)dim + 1; d < self->ndim; d++) bytes *= self->sizes[d];
+    if (self->contiguous && out->contiguous && out->numel) NX_TRY(find_runs(index, w.limit, bytes, &runs, &w.n_runs));
+    if (runs) {
+        int64_t n = out->numel * (int64_t)nx_dtype_bytes(out->dtype) / bytes / w.n * w.n_runs; /* of all parts before dim */
+        w.runs = runs;
+        w.bytes = bytes;
+        nx_status status = nx_parallel(n, nx_grain(2 * bytes * w.n / w.n_runs + 8), pick_runs, &w);
+        nx_free(runs);
+        return status;
+    }
     nx__index_along(index, out, dim, &along, dims);
     nx__places p = {.run = run, .index = &along, .followed = self, .other = out, .fns = nx__place_move(out->dtype, false),
                     .fail = fail_part};

@@ -41,10 +41,12 @@ static void load_row(const attention *w, const nx_array *a, const char *from, ch
                 a->strides[3] * (int64_t)nx_dtype_bytes((nx_dtype)a->dtype), w->width);
 }
 
-/* In place where they lie so, else copied into `room`. */
+/* In place where they lie so, else copied into `room`. Rows that are multiples of 1024 bytes apart have a few lines of the
+ * first-level cache between them, and products come back to each. */
 static matrix load(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t first, int64_t n,
                    char *room) {
-    if (is_direct(w, a) && a->strides[2] >= a->sizes[3])
+    bool crowded = a->strides[2] != a->sizes[3] && a->strides[2] * w->bytes % 1024 == 0;
+    if (is_direct(w, a) && a->strides[2] >= a->sizes[3] && !crowded)
         return (matrix){address(a, batch, head, first), a->strides[2]};
     for (int64_t i = 0; i < n; i++)
         load_row(w, a, address(a, batch, head, first + i), room + i * w->width * w->bytes);

@@ -16,6 +16,14 @@ enum { STRANDS = NX__STRANDS };
 #define LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define SUM(a, b) ((a) + (b))
 
+/* exp, but 0 instead of subnormal numbers, which processors compute with slowly: beside the largest weight, 1, they are none. */
+#define WEIGHT(real, f, to, x)                                                                                   \
+    do {                                                                                                         \
+        const real at_ = (x), lowest_ = sizeof(real) == sizeof(float) ? -87 : -708;                              \
+        const real weight_ = nx_element_exp##f(at_ < lowest_ ? 0 : at_);                                         \
+        to = at_ < lowest_ ? 0 : weight_;                                                                        \
+    } while (0)
+
 #define DEFINE_PRODUCT(real)                                                                                     \
     static void multiply_##real(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,                     \
                                 const void *first, int64_t ld_a, const void *second, int64_t ld_b, bool add,    \
@@ -47,7 +55,7 @@ enum { STRANDS = NX__STRANDS };
         real s[STRANDS] = {0};                                                                                   \
         for (int64_t i = 0; i < m; i += STRANDS)                                                                 \
             WHOLE for (int k = 0; k < STRANDS; k++) {                                                            \
-                x[i + k] = nx_element_exp##f(x[i + k] - less);                                                   \
+                WEIGHT(real, f, x[i + k], x[i + k] - less);                                                      \
                 s[k] += x[i + k];                                                                                \
             }                                                                                                    \
         HALVE(s, SUM)                                                                                            \
@@ -78,7 +86,7 @@ enum { STRANDS = NX__STRANDS };
             real *x = (real *)rows + row * m;                                                                    \
             const real by = (real)less[row];                                                                     \
             for (int64_t i = 0; i < m; i += STRANDS)                                                             \
-                WHOLE for (int k = 0; k < STRANDS; k++) x[i + k] = nx_element_exp##f(x[i + k] - by);             \
+                WHOLE for (int k = 0; k < STRANDS; k++) WEIGHT(real, f, x[i + k], x[i + k] - by);                \
         }                                                                                                        \
     }                                                                                                            \
     static void mix_##real(void *gradient, const void *part, int64_t n, int64_t m, const double *less) {         \

@@ -18,6 +18,7 @@ typedef struct pool {
     int64_t *made;                  /* indices that are made */
     int64_t divisor;                /* of averages; 0: the number of places */
     const double *samples;          /* planes x dims, of fractional windows */
+    int64_t channels;               /* that lie side by side */
     const int64_t *kernel;
     int n_kernel, dims;
     nx_tensor *owned[6];
@@ -74,6 +75,11 @@ static nx_status start(pool *p, const nx_array *in, const nx_array *out, int64_t
     return NX_OK;
 }
 
+static const nx__pool_rows *rows_of_level(void) {
+    static const nx__pool_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__pool_rows)};
+    return rows[nx_level()];
+}
+
 static void plan_plain(pool *p, int64_t dims, const int64_t *kernel, int n_kernel, const int64_t *stride, int n_stride,
                        const int64_t *padding, int n_padding, const int64_t *dilation, int n_dilation, bool counts_padding) {
     if (n_stride == 0) stride = kernel, n_stride = n_kernel;
@@ -93,8 +99,7 @@ static void plan_plain(pool *p, int64_t dims, const int64_t *kernel, int n_kerne
             a->count[i] = counts_padding ? whole : a->high[i] - first;
         }
     }
-    static const nx__pool_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__pool_rows)};
-    if (p->computing != NX_I64 && p->in < INT32_MAX) p->rows = rows[nx_level()];
+    if (p->computing != NX_I64 && p->in < INT32_MAX) p->rows = rows_of_level();
 }
 
 static void plan_adaptive(pool *p, int64_t dims) {
@@ -247,6 +252,42 @@ static nx_status run_put(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* ---- channels side by side: rows of windows of all images, without copies ---------------------------------------------- */
+static bool lies_by_channels(const pool *p, const nx_array *a, nx_dtype dtype) {
+    return p->dims == a->ndim - 2 && nx_is_channels_last(a) && !a->contiguous && a->dtype == dtype;
+}
+
+static nx_status run_lanes(void *arg, int64_t begin, int64_t end) {
+    const pool *p = arg;
+    const nx__pool_rows *rows = rows_of_level();
+    const axis *axes = p->axes;
+    int64_t of_image = axes[0].out * axes[1].out;
+    for (int64_t k = begin; k < end; k++) {
+        int64_t image = k / of_image, row = k % of_image, from = image * p->in * p->channels, to = image * p->out * p->channels;
+#define RUN(type)                                                                                                          \
+    if (p->made) rows->of_##type.max_lanes(axes, row, p->channels, (const type *)p->from + from, (type *)p->to + to, p->made + to); \
+    else rows->of_##type.average_lanes(axes, p->divisor, row, p->channels, (const type *)p->from + from, (type *)p->to + to)
+        if (p->computing == NX_F32) RUN(float);
+        else RUN(double);
+#undef RUN
+    }
+    return NX_OK;
+}
+
+/* Whether it was done so; indices NULL: averages. */
+static bool split_lanes(pool *p, const nx_array *self, const nx_array *out, const nx_array *indices, nx_status *status) {
+    if (p->samples || p->computing == NX_I64 || p->in >= INT32_MAX || !lies_by_channels(p, self, p->computing) ||
+        !lies_by_channels(p, out, p->computing) || (indices && !lies_by_channels(p, indices, NX_I64)))
+        return false;
+    int64_t rows = p->axes[0].out * p->axes[1].out;
+    p->from = self->data;
+    p->to = out->data;
+    p->made = indices ? indices->data : NULL;
+    p->channels = self->sizes[1];
+    *status = nx_parallel(self->sizes[0] * rows, nx_grain((p->in + p->out) * p->channels * 8 / rows), run_lanes, p);
+    return true;
+}
+
 static nx_status split(pool *p, nx_parallel_fn *body) {
     return nx_parallel(p->planes, nx_grain((p->in + p->out) * 32), body, p);
 }
@@ -254,6 +295,8 @@ static nx_status split(pool *p, nx_parallel_fn *body) {
 /* The largest numbers of windows that are planned. */
 static nx_status find_max(pool *p, const nx_array *self, nx_array *out, nx_array *indices) {
     void *to, *made;
+    nx_status status;
+    if (split_lanes(p, self, out, indices, &status)) return status;
     NX_TRY(lay(p, self, p->computing, true, &p->from));
     NX_TRY(lay(p, out, p->computing, false, &to));
     NX_TRY(lay(p, indices, NX_I64, false, &made));
@@ -266,6 +309,8 @@ static nx_status find_max(pool *p, const nx_array *self, nx_array *out, nx_array
 }
 
 static nx_status walk(pool *p, const nx_array *from, nx_array *out, nx_parallel_fn *body) {
+    nx_status status;
+    if (body == run_average && split_lanes(p, from, out, NULL, &status)) return status;
     NX_TRY(lay(p, from, p->computing, true, &p->from));
     NX_TRY(lay(p, out, p->computing, false, &p->to));
     NX_TRY(split(p, body));

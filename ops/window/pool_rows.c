@@ -115,8 +115,56 @@ static int64_t divisor_at(const nx__pool_axis *axes, int64_t divisor, int64_t z,
             }                                                                                                                 \
         }                                                                                                                     \
     }
+
+/* ---- channels side by side: the windows' tables serve, whatever distance the windows lie at ------------------------------ */
+#define EACH_PLACE(axes)                                                                                             \
+    for (int64_t d = (axes)[0].low[z]; d < (axes)[0].high[z]; d += (axes)[0].step)                                   \
+        for (int64_t h = (axes)[1].low[y]; h < (axes)[1].high[y]; h += (axes)[1].step)                               \
+            for (int64_t w = (axes)[2].low[x], i = (d * (axes)[1].in + h) * (axes)[2].in + w; w < (axes)[2].high[x]; \
+                 w += (axes)[2].step, i += (axes)[2].step)
+#define DEFINE_LANES(type)                                                                                                   \
+    static void max_lanes_##type(const nx__pool_axis axes[NX__SPACE], int64_t row, int64_t channels, const type *from,       \
+                                 type *to, int64_t *made) {                                                                  \
+        const int64_t z = row / axes[1].out, y = row % axes[1].out;                                                          \
+        type best[PIECE];                                                                                                    \
+        int32_t at[PIECE];                                                                                                   \
+        for (int64_t x = 0, o = row * axes[2].out; x < axes[2].out; x++, o++) {                                              \
+            const int64_t first = (axes[0].low[z] * axes[1].in + axes[1].low[y]) * axes[2].in + axes[2].low[x];              \
+            for (int64_t c = 0, n; c < channels; c += n) {                                                                   \
+                n = channels - c < PIECE ? channels - c : PIECE;                                                             \
+                for (int64_t k = 0; k < n; k++) best[k] = (type)-INFINITY, at[k] = (int32_t)first;                           \
+                EACH_PLACE(axes) {                                                                                           \
+                    const type *here = from + i * channels + c;                                                              \
+                    for (int64_t k = 0; k < n; k++) {                                                                        \
+                        bool larger = here[k] > best[k] || here[k] != here[k];                                               \
+                        best[k] = larger ? here[k] : best[k];                                                                \
+                        at[k] = larger ? (int32_t)i : at[k];                                                                 \
+                    }                                                                                                        \
+                }                                                                                                            \
+                memcpy(to + o * channels + c, best, sizeof(type) * (size_t)n);                                               \
+                for (int64_t k = 0; k < n; k++) made[o * channels + c + k] = at[k];                                          \
+            }                                                                                                                \
+        }                                                                                                                    \
+    }                                                                                                                        \
+    static void average_lanes_##type(const nx__pool_axis axes[NX__SPACE], int64_t divisor, int64_t row, int64_t channels,    \
+                                     const type *from, type *to) {                                                           \
+        const int64_t z = row / axes[1].out, y = row % axes[1].out;                                                          \
+        for (int64_t x = 0, o = row * axes[2].out; x < axes[2].out; x++, o++) {                                              \
+            type *restrict sum = to + o * channels;                                                                          \
+            const int64_t n = divisor_at(axes, divisor, z, y, x);                                                            \
+            memset(sum, 0, sizeof(type) * (size_t)channels);                                                                 \
+            EACH_PLACE(axes) {                                                                                               \
+                const type *here = from + i * channels;                                                                      \
+                for (int64_t k = 0; k < channels; k++) sum[k] += here[k];                                                    \
+            }                                                                                                                \
+            for (int64_t k = 0; k < channels; k++) sum[k] = n ? sum[k] / (type)n : 0;                                        \
+        }                                                                                                                    \
+    }
 DEFINE(float)
 DEFINE(double)
+DEFINE_LANES(float)
+DEFINE_LANES(double)
 
-const nx__pool_rows NX_AT_LEVEL(nx__pool_rows) = {{max_float, average_float, average_back_float},
-                                                  {max_double, average_double, average_back_double}};
+const nx__pool_rows NX_AT_LEVEL(nx__pool_rows) = {
+    {max_float, average_float, max_lanes_float, average_lanes_float, average_back_float},
+    {max_double, average_double, max_lanes_double, average_lanes_double, average_back_double}};

@@ -17,6 +17,11 @@ typedef struct nx__pool_axis {
         void (*max)(const nx__pool_axis axes[NX__SPACE], const type *from, type *to, int64_t *made);                      \
         /* The sum over `divisor`, or over the counts of the axes' windows if it is 0. */                                 \
         void (*average)(const nx__pool_axis axes[NX__SPACE], int64_t divisor, const type *from, type *to);                \
+        /* The same of an image whose channels lie side by side, of one row of windows: of all dimensions but the last. */         \
+        void (*max_lanes)(const nx__pool_axis axes[NX__SPACE], int64_t row, int64_t channels, const type *from, type *to,  \
+                          int64_t *made);                                                                                 \
+        void (*average_lanes)(const nx__pool_axis axes[NX__SPACE], int64_t divisor, int64_t row, int64_t channels,         \
+                              const type *from, type *to);                                                                \
         /* to[in] = what each place gets of from[out]. */                                                                 \
         void (*average_back)(const nx__pool_axis axes[NX__SPACE], int64_t divisor, const type *from, type *to);           \
     }

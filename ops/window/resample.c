@@ -18,6 +18,7 @@ typedef struct axis {
 typedef struct resampling {
     axis axes[NX__SPACE];
     int64_t planes, in, out;
+    int64_t lanes; /* numbers side by side at a place: channels, where these come last in memory */
     bool is_double, back; /* back: from a gradient of the result to one of the input */
     const void *from;
     void *to;
@@ -113,75 +114,100 @@ static nx_status plan_axis(kind kind, axis *a, bool align, double given, bool is
 
 /* A row of the result is made of rows of the input, which are added up first, in `room`; its gradient the other way round. */
 #define DEFINE_RESAMPLE(name, type)                                                                                \
-    static void along_##name(const axis *w, const type *from, type *to) {                                          \
+    static void along_##name(const axis *w, int64_t lanes, const type *restrict from, type *restrict to) {         \
         const int64_t *p = w->places;                                                                              \
         const double *g = w->weights;                                                                              \
-        if (w->most == 2) {                                                                                        \
+        if (w->most == 2 && lanes == 1) {                                                                          \
             for (int64_t x = 0; x < w->out; x++, p += 2, g += 2) to[x] = (type)g[0] * from[p[0]] + (type)g[1] * from[p[1]]; \
             return;                                                                                                \
         }                                                                                                          \
         for (int64_t x = 0; x < w->out; x++) {                                                                     \
             type sum = 0;                                                                                          \
-            EACH_TAP(w, x, k) sum += (type)w->weights[k] * from[w->places[k]];                                     \
-            to[x] = sum;                                                                                           \
+            if (lanes == 1) {                                                                                      \
+                EACH_TAP(w, x, k) sum += (type)w->weights[k] * from[w->places[k]];                                 \
+                to[x] = sum;                                                                                       \
+                continue;                                                                                          \
+            }                                                                                                      \
+            type *restrict at = to + x * lanes;                                                                    \
+            memset(at, 0, sizeof(type) * (size_t)lanes);                                                           \
+            EACH_TAP(w, x, k) add_##name((type)w->weights[k], from + w->places[k] * lanes, at, lanes);             \
         }                                                                                                          \
     }                                                                                                              \
     static void resample_##name(const resampling *r, const type *from, type *to, type *room) {                     \
         const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
-        for (int64_t o = 0; o < d->out * h->out; o++, to += w->out) {                                              \
+        const int64_t lanes = r->lanes, row_in = w->in * lanes;                                                    \
+        for (int64_t o = 0; o < d->out * h->out; o++, to += w->out * lanes) {                                      \
             const int64_t z = o / h->out, y = o % h->out;                                                          \
             const type *row = room;                                                                                \
-            memset(room, 0, sizeof(type) * (size_t)w->in);                                                         \
+            memset(room, 0, sizeof(type) * (size_t)row_in);                                                        \
             EACH_TAP(d, z, i) {                                                                                    \
                 EACH_TAP(h, y, j) {                                                                                \
-                    const type *at = from + (d->places[i] * h->in + h->places[j]) * w->in;                         \
+                    const type *at = from + (d->places[i] * h->in + h->places[j]) * row_in;                        \
                     const type g = (type)d->weights[i] * (type)h->weights[j];                                      \
                     if (d->taps[z] * h->taps[y] == 1 && g == 1) row = at;                                          \
-                    else for (int64_t x = 0; x < w->in; x++) room[x] += g * at[x];                                 \
+                    else add_##name(g, at, room, row_in);                                                          \
                 }                                                                                                  \
             }                                                                                                      \
-            along_##name(w, row, to);                                                                              \
+            along_##name(w, lanes, row, to);                                                                       \
         }                                                                                                          \
     }                                                                                                              \
     static void spread_##name(const resampling *r, const type *from, type *to, type *room) {                       \
         const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
-        memset(to, 0, sizeof(type) * (size_t)r->in);                                                               \
-        for (int64_t o = 0; o < d->out * h->out; o++, from += w->out) {                                            \
+        const int64_t lanes = r->lanes, row_in = w->in * lanes;                                                    \
+        const bool one = d->most * h->most * w->most == 1;                                                         \
+        memset(to, 0, sizeof(type) * (size_t)(r->in * lanes));                                                     \
+        for (int64_t o = 0; o < d->out * h->out; o++, from += w->out * lanes) {                                    \
             const int64_t z = o / h->out, y = o % h->out;                                                          \
-            memset(room, 0, sizeof(type) * (size_t)w->in);                                                         \
+            if (one && lanes == 1) {                                                                               \
+                type *at = to + (d->places[z] * h->in + h->places[y]) * w->in;                                     \
+                for (int64_t x = 0; x < w->out; x++) at[w->places[x]] += from[x];                                  \
+                continue;                                                                                          \
+            }                                                                                                      \
+            memset(room, 0, sizeof(type) * (size_t)row_in);                                                        \
             for (int64_t x = 0; x < w->out; x++) {                                                                 \
-                EACH_TAP(w, x, k) room[w->places[k]] += (type)w->weights[k] * from[x];                             \
+                EACH_TAP(w, x, k) {                                                                                \
+                    if (lanes == 1) room[w->places[k]] += (type)w->weights[k] * from[x];                           \
+                    else add_##name((type)w->weights[k], from + x * lanes, room + w->places[k] * lanes, lanes);    \
+                }                                                                                                  \
             }                                                                                                      \
             EACH_TAP(d, z, i) {                                                                                    \
                 EACH_TAP(h, y, j) {                                                                                \
-                    type *at = to + (d->places[i] * h->in + h->places[j]) * w->in;                                 \
                     const type g = (type)d->weights[i] * (type)h->weights[j];                                      \
-                    for (int64_t x = 0; x < w->in; x++) at[x] += g * room[x];                                      \
+                    add_##name(g, room, to + (d->places[i] * h->in + h->places[j]) * row_in, row_in);              \
                 }                                                                                                  \
             }                                                                                                      \
         }                                                                                                          \
     }                                                                                                              \
     static void take_##name(const resampling *r, const type *from, type *to) {                                     \
         const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
+        const int64_t lanes = r->lanes;                                                                            \
         for (int64_t z = 0; z < d->out; z++) {                                                                     \
-            for (int64_t y = 0; y < h->out; y++, to += w->out) {                                                   \
-                const type *at = from + (d->places[z] * h->in + h->places[y]) * w->in;                             \
-                for (int64_t x = 0; x < w->out; x++) to[x] = at[w->places[x]];                                     \
+            for (int64_t y = 0; y < h->out; y++, to += w->out * lanes) {                                           \
+                const type *at = from + (d->places[z] * h->in + h->places[y]) * w->in * lanes;                     \
+                for (int64_t x = 0; lanes == 1 && x < w->out; x++) to[x] = at[w->places[x]];                       \
+                for (int64_t x = 0; lanes > 1 && x < w->out; x++)                                                  \
+                    memcpy(to + x * lanes, at + w->places[x] * lanes, sizeof(type) * (size_t)lanes);               \
             }                                                                                                      \
         }                                                                                                          \
     }
+#define DEFINE_ADD(name, type)                                                                    \
+    static void add_##name(type g, const type *restrict from, type *restrict to, int64_t n) {     \
+        for (int64_t i = 0; i < n; i++) to[i] += g * from[i];                                     \
+    }
+DEFINE_ADD(f32, float)
+DEFINE_ADD(f64, double)
 DEFINE_RESAMPLE(f32, float)
 DEFINE_RESAMPLE(f64, double)
 
 static nx_status run_planes(void *arg, int64_t begin, int64_t end) {
     const resampling *r = arg;
     bool one = r->axes[0].most * r->axes[1].most * r->axes[2].most == 1;
-    size_t bytes = sizeof(double) * (size_t)r->axes[2].in;
+    size_t bytes = sizeof(double) * (size_t)(r->axes[2].in * r->lanes);
     void *room = nx_alloc(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     for (int64_t k = begin; k < end; k++) {
-        const char *from = (const char *)r->from + k * (r->back ? r->out : r->in) * (r->is_double ? 8 : 4);
-        char *to = (char *)r->to + k * (r->back ? r->in : r->out) * (r->is_double ? 8 : 4);
+        const char *from = (const char *)r->from + k * r->lanes * (r->back ? r->out : r->in) * (r->is_double ? 8 : 4);
+        char *to = (char *)r->to + k * r->lanes * (r->back ? r->in : r->out) * (r->is_double ? 8 : 4);
         if (r->is_double) {
             if (r->back) spread_f64(r, (const double *)from, (double *)to, room);
             else if (one) take_f64(r, (const double *)from, (double *)to);
@@ -206,11 +232,16 @@ static nx_status lay(const nx_array *a, nx_dtype dtype, bool reads, nx_tensor **
     return NX_OK;
 }
 
+static bool lies_by_channels(const nx_array *a, nx_dtype dtype) {
+    return nx_is_channels_last(a) && !a->contiguous && a->dtype == dtype;
+}
+
 /* From `in` to `out`, which are sizes alone; `from` is read and `to` written. */
 static nx_status run_resampling(kind kind, bool align, const double *scales, const nx_array *in, const nx_array *out,
                                 const nx_array *from, nx_array *to) {
     nx_status status = NX_OK;
-    resampling r = {.planes = in->sizes[0] * in->sizes[1], .in = 1, .out = 1, .is_double = to->dtype == NX_F64, .back = from != in};
+    resampling r = {.planes = in->sizes[0] * in->sizes[1], .in = 1, .out = 1, .lanes = 1, .is_double = to->dtype == NX_F64,
+                    .back = from != in};
     nx_tensor *owned[2] = {NULL, NULL};
     nx_dtype computing = r.is_double ? NX_F64 : NX_F32;
     int dims = in->ndim - 2;
@@ -225,9 +256,16 @@ static nx_status run_resampling(kind kind, bool align, const double *scales, con
         NX_TRY_FAIL(plan_axis(k < 0 ? NEAREST : kind, &r.axes[d], align, scales[d], r.is_double));
         work *= (double)r.axes[d].most;
     }
-    NX_TRY_FAIL(lay(from, computing, true, &owned[0], &r.from));
-    NX_TRY_FAIL(lay(to, computing, false, &owned[1], &r.to));
-    NX_TRY_FAIL(nx_parallel(r.planes, nx_grain((r.in + r.out * (int64_t)work) * 8), run_planes, &r));
+    if (lies_by_channels(from, computing) && lies_by_channels(to, computing)) {
+        r.lanes = in->sizes[1];
+        r.planes = in->sizes[0];
+        r.from = from->data;
+        r.to = to->data;
+    } else {
+        NX_TRY_FAIL(lay(from, computing, true, &owned[0], &r.from));
+        NX_TRY_FAIL(lay(to, computing, false, &owned[1], &r.to));
+    }
+    NX_TRY_FAIL(nx_parallel(r.planes, nx_grain((r.in + r.out * (int64_t)work) * r.lanes * 8), run_planes, &r));
     if (owned[1]) nx_copy_cast(to, nx_arr(owned[1]));
 fail:
     for (int d = 0; d < NX__SPACE; d++) nx_free(r.axes[d].places);

@@ -369,16 +369,30 @@ def _taken_pad(input, pad, mode: str):
             raise RuntimeError("Padding value causes wrapping around more than once.")
         if before == 0 and behind == 0:
             continue
-        at = _C.arange(-before, n + behind, device=input.device)
-        if mode == "reflect":
-            at = (n - 1) - ((n - 1) - at.abs()).abs()
-        elif mode == "replicate":
-            at = at.clamp(0, n - 1)
-        else:  # what is cut off does not come round
-            start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
-            at = (at - start) % kept + start
-        input = input.index_select(dim, at)
+        if n < 4096:
+            input = input.index_select(dim, _sources(mode, n, before, behind, -before, n + behind, input.device))
+            continue
+        first, last = max(-before, 0), n - max(-behind, 0)  # what stays is long: the edges alone go by an index
+        edges = [(-before, 0), (n, n + behind)]
+        left, right = (
+            [input.index_select(dim, _sources(mode, n, before, behind, *edge, input.device))]
+            if edge[0] < edge[1]
+            else []
+            for edge in edges
+        )
+        input = _C.cat([*left, input.narrow(dim, first, last - first), *right], dim)
     return input
+
+
+def _sources(mode: str, n: int, before: int, behind: int, begin: int, end: int, device):
+    """Which of n elements stand at places begin to end, counted from the first of them, under that padding."""
+    at = _C.arange(begin, end, device=device)
+    if mode == "reflect":
+        return (n - 1) - ((n - 1) - at.abs()).abs()
+    if mode == "replicate":
+        return at.clamp(0, n - 1)
+    start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)  # circular: what is cut off does not come round
+    return (at - start) % kept + start
 
 
 def pad(input, pad, mode: str = "constant", value: float | None = None):
