@@ -132,6 +132,8 @@ _LAZY = {
     "vmap": "_vmap",
 }
 _LAZY["thread_safe_generator"] = "random"
+for _name in ("ScriptFunction", "ScriptModule"):
+    _LAZY[_name] = "jit"
 for _name in ("pca_lowrank", "svd_lowrank"):
     _LAZY[_name] = "_lowrank"
 for _name in ("gru", "lstm", "rnn_relu", "rnn_tanh"):

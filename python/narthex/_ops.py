@@ -33,6 +33,13 @@ class OpOverload:
         return _find, (self.namespace, self._packet, self._overloadname)
 
     @property
+    def overloadpacket(self) -> "OpOverloadPacket":
+        """torch.ops.aten.add of torch.ops.aten.add.Tensor."""
+        return _find(self.namespace, self._packet)
+
+    _overloadpacket = overloadpacket
+
+    @property
     def _schema(self) -> str:
         return _C.op_info(self._name)["schema"]
 
@@ -82,6 +89,9 @@ class OpOverloadPacket:
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
+
+    def __str__(self) -> str:
+        return f"{self._namespace}.{self.__name__}"
 
 
 class _Namespace:

@@ -43,6 +43,15 @@ def _to_arguments(args: tuple, kwargs: dict):
     return device, dtype, bool(copy), flags["memory_format"]
 
 
+def _parse_to(*args, **kwargs):
+    """The arguments of Module.to as (device, dtype, non_blocking, memory_format)."""
+    device, dtype, copy, memory_format = _to_arguments(args, dict(kwargs))
+    if copy:
+        raise RuntimeError(".to() does not accept copy argument")
+    flags = [value for value in args if isinstance(value, bool)]
+    return device, dtype, flags[0] if flags else bool(kwargs.get("non_blocking")), memory_format
+
+
 def _memory_format_of(tensor):
     """The order of the dimensions in memory that the strides suggest: channels_last or, without a sign of it, rows."""
     if tensor.ndim not in (4, 5) or tensor.stride(1) == 0:

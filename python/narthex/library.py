@@ -22,6 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 _operators: dict[str, PythonOperator] = {}  # by "namespace::name.overload"
+_packets: dict[tuple, PythonPacket] = {}  # by namespace and name
 _waiting: dict[str, Callable] = {}  # shape rules of operators that are not there yet
 
 # Which devices a dispatch key stands for; None: all. The two composites differ in whether autograd sees what they do.
@@ -44,6 +45,13 @@ class PythonOperator:
     def name(self) -> str:
         """ "namespace::name.overload" """
         return self.schema.name
+
+    @property
+    def overloadpacket(self) -> PythonPacket:
+        """All overloads of its name."""
+        return _packets.setdefault((self.namespace, self._packet), PythonPacket(self.namespace, self._packet))
+
+    _overloadpacket = overloadpacket
 
     @property
     def _schema(self) -> str:
@@ -115,10 +123,13 @@ class PythonPacket:
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
 
+    def __str__(self) -> str:
+        return f"{self._namespace}.{self.__name__}"
+
 
 def packet(namespace: str, name: str) -> PythonPacket | None:
-    """What torch.ops has under these names, or None."""
-    found = PythonPacket(namespace, name)
+    """What torch.ops has under these names, or None; one object each."""
+    found = _packets.setdefault((namespace, name), PythonPacket(namespace, name))
     return found if found._all() else None
 
 

@@ -204,4 +204,19 @@ def _warn() -> None:
         warnings.warn("profile: operators are not recorded, only what record_function names", stacklevel=4)
 
 
+class _Ranges:
+    """Ranges for a tool of a vendor's."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        raise NotImplementedError(f"{type(self).__name__}: no such tool is spoken to; profile(...) times named ranges")
+
+
+class emit_itt(_Ranges):
+    """Raises NotImplementedError."""
+
+
+class emit_nvtx(_Ranges):
+    """Raises NotImplementedError."""
+
+
 __getattr__ = getter("torch.autograd.profiler")

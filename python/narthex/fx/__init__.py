@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from .. import _C
 from .._absent import getter
+from .._tensor import _parse_to
 from ._symbolic_trace import Tracer, symbolic_trace, wrap
 from .graph import CodeGen, Graph
 from .graph_module import GraphModule
@@ -22,6 +23,7 @@ for _space in ("_nn", "_linalg", "_fft", "_special"):  # by these names generate
     _path = f"torch._C.{_space}"
     _known = {function.__name__: function for function in _C.functions.values() if function.__module__ == _path}
     setattr(_C, _space, SimpleNamespace(**_known))
+_C._nn._parse_to = _parse_to  # what modules ask that answer `to` themselves
 
 
 def __getattr__(name: str):

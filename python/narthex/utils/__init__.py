@@ -2,7 +2,7 @@
 
 from .._absent import absent
 
-_SUBMODULES = ("_pytree", "checkpoint", "data", "dlpack", "hooks", "model_zoo")
+_SUBMODULES = ("_pytree", "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo", "module_tracker")
 
 
 def set_module(obj, mod) -> None:

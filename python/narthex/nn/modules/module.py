@@ -514,8 +514,8 @@ class Module:
         raise AssertionError("Torch not compiled with MTIA enabled")
 
     def cpu(self):
-        """`self.to("cpu")`"""
-        return self.to("cpu")
+        """Moves parameters and buffers to the CPU."""
+        return self._apply(lambda t: t.cpu())
 
     def float(self):
         """Converts floating-point parameters and buffers to float32."""

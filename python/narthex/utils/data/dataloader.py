@@ -170,6 +170,10 @@ class DataLoader:
         """The processes that stay between passes, None."""
         return self._workers
 
+    @_iterator.setter
+    def _iterator(self, value) -> None:
+        self._workers = value
+
     def __iter__(self):
         if self.pin_memory:
             _warn_of_pinning()
