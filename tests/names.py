@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "names.md"
 # What is compared: modules by their names (a class after a colon).
 SPACES = tuple(
     """
-    torch torch:Tensor torch.special
+    torch torch:Tensor torch.special torch.masked torch.serialization
     torch.nn torch.nn:Module torch.nn.functional torch.nn.init torch.nn.parameter torch.nn.attention
     torch.nn.modules.module torch.nn.modules.utils torch.nn.parallel
     torch.nn.utils torch.nn.utils.clip_grad torch.nn.utils.fusion torch.nn.utils.parametrizations

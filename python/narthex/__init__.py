@@ -95,9 +95,9 @@ _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 _SUBMODULES = (
     "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_lazy", "_logging", "_ops", "_subclasses",
     "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cuda", "distributed",
-    "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "mps", "multiprocessing",
-    "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "special",
-    "testing", "types", "utils", "version", "xpu",
+    "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
+    "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization",
+    "signal", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
