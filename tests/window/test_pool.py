@@ -211,3 +211,35 @@ def test_errors(name: str, shape: tuple[int, ...], args: tuple) -> None:
         getattr(OURS, name)(nt.zeros(shape), *args)
     said = str(theirs.value).split(":", 1)[-1].strip()[:24]
     assert said in str(ours.value), (str(theirs.value), str(ours.value))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("pad", [(4, 3), (0, 5), (2, -3), (-1, -2)], ids=str)
+def test_padding_of_long_rows(mode: str, pad: tuple[int, int]) -> None:
+    """Of these the edges alone go by an index."""
+    x = torch.randn(2, 3, 5000, requires_grad=True)
+    mine = to_ours(x.detach().clone()).requires_grad_()
+    want, got = F.pad(x, pad, mode), OURS.pad(mine, pad, mode)
+    assert torch.equal(torch.from_dlpack(got.detach()), want.detach())
+    want.square().sum().backward()
+    (got * got).sum().backward()
+    torch.testing.assert_close(torch.from_dlpack(mine.grad), x.grad)
+
+
+MANY_CHANNELS_LAST = {
+    "max_pool2d": (3, 2, 1),
+    "avg_pool2d": (3, 2, 1),
+    "adaptive_max_pool2d": (3,),
+    "adaptive_avg_pool2d": (3,),
+    "interpolate": ((11, 5), None, "bilinear"),
+}
+
+
+@pytest.mark.parametrize("name", MANY_CHANNELS_LAST)
+def test_many_channels_last(name: str) -> None:
+    """With more channels than are gone through together."""
+    x = torch.randn(2, 300, 7, 9).contiguous(memory_format=torch.channels_last)
+    want = getattr(F, name)(x, *MANY_CHANNELS_LAST[name])
+    got = getattr(OURS, name)(to_ours(x), *MANY_CHANNELS_LAST[name])
+    assert got.stride() == want.stride()
+    torch.testing.assert_close(torch.from_dlpack(got), want)
