@@ -45,10 +45,10 @@ if [ "$("$venv/bin/python" -c "$version")" != "$("$python" -c "$version")" ]; th
     echo "$venv was made by another version of Python than $name: make clean takes it away" >&2
     exit 1
 fi
-install() { # a file of requirements, once for each content
+install() { # a file of requirements, once for each content; what follows are pip's options
     local stamp=$venv/$(basename "$1").done
     cmp -s "$1" "$stamp" && return
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$1"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${@:2}" -r "$1"
     cp "$1" "$stamp"
 }
 install requirements/build.txt
@@ -57,3 +57,5 @@ install requirements/build.txt
 [[ "${1:-}" != @(test|packages|hostile|wheel) ]] || install requirements/wheel.txt
 [[ "${1:-}" != @(test|packages|hostile) ]] || install requirements/test.txt
 [ "${1:-}" != packages ] || install requirements/packages.txt
+# What asks for another torch, or for what does not load beside this one; the rest of its needs stands in packages.txt.
+[ "${1:-}" != packages ] || install requirements/packages-alone.txt --no-deps
