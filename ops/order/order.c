@@ -1,6 +1,6 @@
 /* Kernels of order.op. Each row along one dimension is brought into a buffer of float, double or int64_t, in which every
  * dtype is exact, is looked through there, and what was found is cast back; rows are independent and are split over
- * threads. The first k come from a heap of k, the whole order from merging. Next: order.h, rows.h. */
+ * threads. The first k come from a heap of k, the whole order from sort.c. Next: order.h, rows.h. */
 #include "gen/kernels.h"
 #include "shared/order.h"
 #include "shared/packed.h"
@@ -9,7 +9,7 @@ typedef struct job {
     const nx_array *self;
     nx_array *values, *indices; /* NULL: not wanted */
     int dim;
-    bool least, descending, all; /* all: every element in order, by merging */
+    bool least, descending, all; /* all: every element in order */
     int64_t k;
 } job;
 
@@ -51,24 +51,6 @@ typedef struct job {
             at[end] = last;                                                                                      \
             sink_##real(x, at, end, 0, descending);                                                              \
         }                                                                                                        \
-    }                                                                                                            \
-    /* Merges ever longer runs from one half of `at` into the other; returns the half that holds the result. */    \
-    static int64_t *merge_##real(const real *x, int64_t n, int64_t *at, bool descending) {                       \
-        int64_t *from = at, *to = at + n;                                                                        \
-        for (int64_t i = 0; i < n; i++) from[i] = i;                                                             \
-        for (int64_t run = 1; run < n; run *= 2) {                                                               \
-            for (int64_t first = 0; first < n; first += 2 * run) {                                               \
-                int64_t middle = first + run < n ? first + run : n, end = middle + run < n ? middle + run : n;   \
-                for (int64_t i = first, j = middle, k = first; k < end; k++) {                                   \
-                    bool left = i < middle && (j >= end || !before_##real(x, from[j], from[i], descending));     \
-                    to[k] = from[left ? i++ : j++];                                                              \
-                }                                                                                                \
-            }                                                                                                    \
-            int64_t *swapped = from;                                                                             \
-            from = to;                                                                                           \
-            to = swapped;                                                                                        \
-        }                                                                                                        \
-        return from;                                                                                             \
     }
 DEFINE(float)
 DEFINE(double)
@@ -81,12 +63,12 @@ static void store_row(const nx_array *out, int dim, int64_t row, nx_dtype dtype,
             (int64_t)nx_dtype_bytes(dtype), n);
 }
 
-/* x and y have room for a row, `at` for two. */
+/* x and y have room for a row, `at` for four. */
 #define DEFINE(real, code)                                                                                       \
     static void order_row_##real(const job *j, int64_t row, real *x, real *y, int64_t *at) {                     \
         int64_t n = nx__row_length(j->self, j->dim);                                                             \
         nx__order_load(code, x, j->self, j->dim, row);                                                             \
-        if (j->all) at = merge_##real(x, n, at, j->descending);                                                  \
+        if (j->all) at = nx__order_all_##real(x, n, j->descending, at);                                                  \
         else if (j->k > 0) nx__order_first_##real(x, n, j->k, j->descending, at);                                \
         for (int64_t i = 0; i < j->k; i++) y[i] = x[at[i]];                                                      \
         store_row(j->values, j->dim, row, code, y, j->k);                                                        \
@@ -109,7 +91,7 @@ static nx_status order_rows(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     int64_t n = nx__row_length(j->self, j->dim);
     size_t bytes;
-    NX_TRY(nx_bytes_of(n, 32, &bytes));
+    NX_TRY(nx_bytes_of(n, 48, &bytes));
     char *room = nx_alloc(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     void *y = room + n * 8;

@@ -1,7 +1,5 @@
 /* Kernels of rank.op. As in order.c each row along one dimension is brought into a buffer of float, double or int64_t,
- * in which every dtype is exact; rows are independent and are split over threads. NaN is the largest. Running sums and
- * products of float32 are kept in double and rounded at each element, as PyTorch does. Next: order.h. */
-#include <math.h>
+ * in which every dtype is exact; rows are independent and are split over threads. NaN is the largest. Next: order.h. */
 
 #include "gen/kernels.h"
 #include "shared/order.h"
@@ -55,7 +53,7 @@ typedef struct job {
         for (; k > 0; i++) k -= x[i] == found;                                                                   \
         return i - 1;                                                                                            \
     }                                                                                                            \
-    /* Which of the n elements of x is meant; `at` has room for all. */                                          \
+    /* Which of the n elements of x is meant; `at` has room for four times as many. */                           \
     static int64_t find_##real(const job *j, const real *x, int64_t n, int64_t *at) {                            \
         int64_t k = j->k, n_nan = 0, first_nan = 0;                                                              \
         for (int64_t i = n - 1; i >= 0; i--) {                                                                   \
@@ -66,7 +64,7 @@ typedef struct job {
         if (n_nan && (j->rank == RANK_MEDIAN || n_nan == n)) return first_nan;                                   \
         if (j->rank == RANK_MEDIAN || j->rank == RANK_NANMEDIAN) k = (n - n_nan - 1) / 2 + 1;                    \
         if (j->rank != RANK_MODE) return kth_##real(x, n, n_nan, k, (real *)at);                                 \
-        nx__order_first_##real(x, n, n, false, at);                                                              \
+        at = nx__order_all_##real(x, n, false, at);                                                                     \
         int64_t best = at[0], most = 0;                                                                          \
         for (int64_t i = 0, run = 0; i < n; i++) {                                                               \
             run++;                                                                                               \
@@ -95,7 +93,7 @@ static nx_status rank_rows(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     int64_t n = nx__row_length(j->self, j->dim);
     size_t bytes;
-    NX_TRY(nx_bytes_of(n, 16, &bytes));
+    NX_TRY(nx_bytes_of(n, 40, &bytes));
     char *room = nx_alloc(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     int64_t *at = (int64_t *)(room + n * 8);
@@ -150,107 +148,6 @@ nx_status nx__nanmedian_rows(nx_run *run, const nx_array *self, int64_t dim, nx_
 }
 nx_status nx__mode_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
     return run_rank(RANK_MODE, self, 0, dim, values, indices);
-}
-
-/* ---- running sums, products, sums of exponentials, extremes -------------------------------------------------- */
-typedef enum running { SUMS, PRODUCTS, EXPONENTIALS, LARGEST, LEAST } running;
-typedef struct scan {
-    const nx_array *self;
-    nx_array *out, *indices; /* indices: of extremes */
-    int dim;
-    nx_dtype in;
-    running what;
-} scan;
-
-static double add_exponentials(double a, double b) {
-    double low = a < b ? a : b, high = a < b ? b : a;
-    if (a != a || b != b) return NAN;
-    return low == high || isfinite(low) ? high + log1p(exp(low - high)) : high;
-}
-
-/* Integers wrap: they are added and multiplied as `wrapping`. */
-#define DEFINE(real, code, wrapping)                                                                             \
-    static void extreme_row_##real(const scan *s, real *x, int64_t *at, int64_t n) {                             \
-        for (int64_t i = 1; i < n; i++) {                                                                        \
-            const real a = x[i], b = x[i - 1];                                                                   \
-            bool stays = b != b ? a == a : s->what == LEAST ? a > b : a < b;                                     \
-            at[i] = stays ? at[i - 1] : i;                                                                       \
-            if (stays) x[i] = b;                                                                                 \
-        }                                                                                                        \
-    }                                                                                                            \
-    static void scan_row_##real(const scan *s, int64_t row, real *x, int64_t *at) {                              \
-        int64_t n = nx__row_length(s->out, s->dim);                                                              \
-        nx__order_load(code, x, s->self, s->dim, row);                                                           \
-        at[0] = 0;                                                                                               \
-        if (s->indices) extreme_row_##real(s, x, at, n);                                                         \
-        else if (s->what == EXPONENTIALS) {                                                                      \
-            for (int64_t i = 1; i < n; i++) x[i] = (real)add_exponentials((double)x[i - 1], (double)x[i]);       \
-        } else if (s->what == SUMS) {                                                                            \
-            for (int64_t i = 1; i < n; i++) x[i] = (real)((wrapping)x[i - 1] + (wrapping)x[i]);                  \
-        } else {                                                                                                 \
-            for (int64_t i = 1; i < n; i++) x[i] = (real)((wrapping)x[i - 1] * (wrapping)x[i]);                  \
-        }                                                                                                        \
-        nx__row_store(code, x, s->out, s->dim, row);                                                             \
-        if (s->indices) nx__row_store(NX_I64, at, s->indices, s->dim, row);                                      \
-    }
-DEFINE(float, NX_F32, float)
-DEFINE(double, NX_F64, double)
-DEFINE(int64_t, NX_I64, uint64_t)
-#undef DEFINE
-
-static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
-    const scan *s = arg;
-    int64_t n = nx__row_length(s->out, s->dim);
-    size_t bytes;
-    NX_TRY(nx_bytes_of(n, 16, &bytes));
-    char *room = nx_alloc(bytes);
-    if (room == NULL) return nx_fail_memory(bytes);
-    int64_t *at = (int64_t *)(room + n * 8);
-    for (int64_t row = begin; row < end; row++) {
-        if (s->in == NX_F32) scan_row_float(s, row, (float *)room, at);
-        else if (s->in == NX_F64) scan_row_double(s, row, (double *)room, at);
-        else scan_row_int64_t(s, row, (int64_t *)room, at);
-    }
-    nx_free(room);
-    return NX_OK;
-}
-
-static nx_status run_scan(const scan *s) {
-    if (s->out->numel == 0) return NX_OK;
-    int64_t n = nx__row_length(s->out, s->dim);
-    return nx_parallel(s->out->numel / n, nx__row_grain(n), scan_rows, (void *)s);
-}
-
-/* In place the results have self's dtype, whatever new ones would have; another one cannot be asked for. */
-static nx_status run_typed(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out, running what) {
-    if (out->dtype == NX_BOOL)
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: not implemented for 'Bool' in place", nx_op_name(run->op));
-    if (dtype.tag == NX_TAG_DTYPE && dtype.i != out->dtype) {
-        return nx_fail(NX_RUNTIME,
-                       "%s: Bad in-place call: input tensor dtype %s and output tensor dtype %s should match",
-                       nx_op_name(run->op), nx_dtype_kind((nx_dtype)out->dtype), nx_dtype_kind((nx_dtype)dtype.i));
-    }
-    bool half = out->dtype == NX_F16 || out->dtype == NX_BF16;
-    nx_dtype in = half ? NX_F32 : nx_is_float((nx_dtype)out->dtype) ? NX_F64 : NX_I64;
-    return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .what = what});
-}
-nx_status nx__cumsum_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
-    return run_typed(run, self, dim, dtype, out, SUMS);
-}
-nx_status nx__cumprod_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
-    return run_typed(run, self, dim, dtype, out, PRODUCTS);
-}
-nx_status nx__logcumsumexp_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *out) {
-    nx_dtype in = nx__order_dtype(out->dtype);
-    return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .what = EXPONENTIALS});
-}
-nx_status nx__cummax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
-    nx_dtype in = nx__order_dtype(self->dtype);
-    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in, .what = LARGEST});
-}
-nx_status nx__cummin_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
-    nx_dtype in = nx__order_dtype(self->dtype);
-    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in, .what = LEAST});
 }
 
 /* ---- searchsorted: by halving; a NaN goes behind all --------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* order: comparisons of the elements of one row, shared by order.c and the draws of multinomial.c. NaN is the largest;
- * of equal elements the first comes first. */
+/* order: comparisons of the elements of one row, shared by order.c, sort.c, rank.c and the draws of multinomial. NaN is
+ * the largest; of equal elements the first comes first. */
 #ifndef NX_OPS_ORDER_H
 #define NX_OPS_ORDER_H
 
@@ -20,7 +20,9 @@ static inline void nx__order_load(nx_dtype dtype, void *to, const nx_array *a, i
     /* Where the largest element is, the smallest with `least`; NaN counts as either. n > 0. */                   \
     int64_t nx__order_best_##real(const real *x, int64_t n, bool least);                                         \
     /* Where the first k are, in order, largest first if `descending`; 0 < k <= n. */                              \
-    void nx__order_first_##real(const real *x, int64_t n, int64_t k, bool descending, int64_t *at);
+    void nx__order_first_##real(const real *x, int64_t n, int64_t k, bool descending, int64_t *at);              \
+    /* Where all are, in order: somewhere in `room`, which holds 32 bytes for each of them. */                    \
+    int64_t *nx__order_all_##real(const real *x, int64_t n, bool descending, void *room);
 NX__DECLARE_ORDER(float)
 NX__DECLARE_ORDER(double)
 NX__DECLARE_ORDER(int64_t)
