@@ -229,6 +229,14 @@ def cdist(x1, x2, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
+    # As a product of matrices, less exact where rows are close together, it is computed where PyTorch does so.
+    many = compute_mode.startswith("use_mm") and (
+        not compute_mode.endswith("necessary") or max(x1.shape[-2], x2.shape[-2]) > 25
+    )
+    recorded = _C.is_grad_enabled() and (x1.requires_grad or x2.requires_grad)
+    if p == 2 and many and not recorded and x1.dtype == x2.dtype and x1.dtype in (_C.float32, _C.float64):
+        squares = (x1 * x1).sum(-1, keepdim=True) + (x2 * x2).sum(-1, keepdim=True).mT
+        return (squares - 2 * (x1 @ x2.mT)).clamp_min(0).sqrt()
     length = _C.functions["torch._C._linalg.linalg_vector_norm"]
     return length(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, [-1])
 

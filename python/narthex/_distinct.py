@@ -87,13 +87,27 @@ def _runs(sorted_rows):
     return first
 
 
+def _ties(rows):
+    """Which rows but the first equal the one before; NaN equals NaN, as in order."""
+    same = rows[1:] == rows[:-1]
+    if rows.dtype.is_floating_point:
+        same |= (rows[1:] != rows[1:]) & (rows[:-1] != rows[:-1])
+    return same.all(1)
+
+
 def _order_of_rows(rows):
-    """The order of rows by their elements from the first on."""
-    flat = rows.flatten(1)
-    order = _C.arange(rows.shape[0])
-    for k in range(flat.shape[1] - 1, -1, -1):
-        order = order[flat[:, k][order].argsort(stable=True)]
-    return order
+    """The order of rows by their elements from the first on: by few of them, then by more while those leave it open."""
+    flat, columns = rows.flatten(1), 8
+    while True:
+        order = _C.arange(flat.shape[0])
+        for k in range(min(columns, flat.shape[1]) - 1, -1, -1):
+            order = order[flat[:, k][order].argsort(stable=True)]
+        if columns >= flat.shape[1]:
+            return order
+        found = flat[order]
+        if (_ties(found[:, :columns]) == _ties(found)).all():
+            return order
+        columns *= 4
 
 
 def _distinct(input, rows, order, return_inverse: bool, return_counts: bool, dim):

@@ -282,6 +282,13 @@ def combinations(input, r=2, with_replacement=False):
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 2:  # pair number k of a triangle, whose roots are exact where a row begins
+        size = input.shape[0] + (1 if with_replacement else 0)
+        top = 2 * size - 1
+        k = _C.arange(size * (size - 1) // 2)
+        row = ((top - (top * top - 8 * k).double().sqrt()) / 2).long()
+        column = k - (row * (top - row) >> 1) + row + (0 if with_replacement else 1)
+        return input[_C.stack([row, column], 1)]
     rows = list((more if with_replacement else some)(range(input.shape[0]), r))
     if not rows or r == 0:
         return input[:0] if r == 0 else input[:0].reshape(0, r)
@@ -306,12 +313,12 @@ def _indices(mask):
 
 def tril_indices(row, col, offset=0, *, dtype=None, device="cpu", layout=None):
     """The places on and below diagonal `offset` of a matrix of that size, row by row."""
-    return _indices(_C.ones((row, col)).tril(offset)).to(dtype or _C.int64).to(device)
+    return _indices(_C.ones((row, col), dtype=_C.bool).tril(offset)).to(dtype or _C.int64).to(device)
 
 
 def triu_indices(row, col, offset=0, *, dtype=None, device="cpu", layout=None):
     """The places on and above diagonal `offset` of a matrix of that size, row by row."""
-    return _indices(_C.ones((row, col)).triu(offset)).to(dtype or _C.int64).to(device)
+    return _indices(_C.ones((row, col), dtype=_C.bool).triu(offset)).to(dtype or _C.int64).to(device)
 
 
 def unravel_index(indices, shape):
