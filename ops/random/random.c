@@ -14,6 +14,23 @@ enum { BLOCK = 16 };
 static const double two_pi = 2 * 3.14159265358979323846;
 
 static float uniform_24(nx_generator *g) { return (float)(nx_generator_u32(g) & 0xffffff) * 0x1p-24f; }
+
+enum { DRAWS = 512 }; /* made at once */
+
+static void draw_24(nx_generator *g, double *x, int64_t n) {
+    uint32_t bits[DRAWS];
+    nx_generator_fill(g, bits, n);
+    for (int64_t i = 0; i < n; i++) x[i] = (int32_t)(bits[i] & 0xffffff) * 0x1p-24;
+}
+/* As many numbers of nx__uniform_53 as said, up to DRAWS; as sums of two halves, which are exact. */
+static void draw_53(nx_generator *g, double *x, int64_t n) {
+    uint32_t bits[2 * DRAWS];
+    nx_generator_fill(g, bits, 2 * n);
+    for (int64_t i = 0; i < n; i++) {
+        double high = (int32_t)(bits[2 * i] & 0x1fffff), low = (int32_t)(bits[2 * i + 1] ^ 0x80000000);
+        x[i] = (high * 0x1p32 + (low + 0x1p31)) * 0x1p-53;
+    }
+}
 /* ---- one by one ---------------------------------------------------------------------------------------- */
 typedef struct normals { nx_dtype dtype; double mean, std; nx_generator *g; } normals;
 
@@ -32,8 +49,6 @@ static nx__uniform_block_fn *const uniform_block[NX_N_LEVELS] = {NX_EACH_LEVEL(N
 static void block_f32(float *x, int64_t n_blocks, const normals *p) {
     normal_blocks[nx_level()](x, n_blocks, (float)p->mean, (float)p->std);
 }
-
-enum { DRAWS = 512 }; /* made at once */
 
 static void draw_range(nx_generator *g, float *x, int64_t n, float low, float high) {
     uint32_t bits[DRAWS];
@@ -152,10 +167,12 @@ nx_status nx__uniform_fill(nx_run *run, nx_array *self, double from, double to, 
 
 static void fill_bernoulli(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const draws *p = arg;
-    uint8_t hits[256];
+    uint8_t hits[DRAWS];
+    double x[DRAWS];
     for (int64_t at = 0, count; at < n; at += count) {
-        count = n - at < NX_COUNT(hits) ? n - at : NX_COUNT(hits);
-        for (int64_t i = 0; i < count; i++) hits[i] = nx__uniform_53(p->g) < p->low;
+        count = n - at < DRAWS ? n - at : DRAWS;
+        draw_53(p->g, x, count);
+        for (int64_t i = 0; i < count; i++) hits[i] = x[i] < p->low;
         nx_cast(p->dtype, ptrs[0] + at * steps[0], steps[0], NX_BOOL, (const char *)hits, 1, count);
     }
 }
@@ -181,13 +198,32 @@ nx_status nx__exponential_fill(nx_run *run, nx_array *self, double lambd, nx_gen
     return fill_in_order(run, self, generator, fill_exponential, &p);
 }
 
-/* The width of a draw depends on the range alone. */
+/* The width of a draw depends on the range alone. Of 32 bits the rest is the upper half of what their product with 2^64 over
+ * the range leaves, times the range: exact, and no division. */
+static void draw_whole(const draws *p, int64_t *x, int64_t n) {
+    uint32_t bits[2 * DRAWS];
+    uint64_t from = (uint64_t)p->from, range = p->range;
+    bool is_wide = range >= UINT64_C(1) << 28;
+    nx_generator_fill(p->g, bits, is_wide ? 2 * n : n);
+    if (!is_wide) {
+        uint64_t over = UINT64_MAX / range + 1;
+        for (int64_t i = 0; i < n; i++)
+            x[i] = (int64_t)(from + (uint64_t)((unsigned __int128)(over * bits[i]) * range >> 64));
+    } else if ((range & (range - 1)) == 0) {
+        for (int64_t i = 0; i < n; i++)
+            x[i] = (int64_t)(from + (((uint64_t)bits[2 * i] << 32 | bits[2 * i + 1]) & (range - 1)));
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            x[i] = (int64_t)(from + ((uint64_t)bits[2 * i] << 32 | bits[2 * i + 1]) % range);
+    }
+}
 static void fill_range(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const draws *p = arg;
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t bits = p->range >= UINT64_C(1) << 28 ? nx_generator_u64(p->g) : nx_generator_u32(p->g);
-        int64_t x = (int64_t)((uint64_t)p->from + bits % p->range);
-        nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_I64, (const char *)&x, 0, 1);
+    int64_t x[DRAWS];
+    for (int64_t at = 0, count; at < n; at += count) {
+        count = n - at < DRAWS ? n - at : DRAWS;
+        draw_whole(p, x, count);
+        nx_cast(p->dtype, ptrs[0] + at * steps[0], steps[0], NX_I64, (const char *)x, sizeof *x, count);
     }
 }
 
@@ -380,12 +416,27 @@ static void store_double(nx_dtype dtype, char *to, double x) {
 enum { GEOMETRIC, CAUCHY, LOG_NORMAL };
 typedef struct distribution { nx_dtype dtype; int kind; double a, b; nx_generator *g; } distribution;
 
+static void fill_geometric(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    const distribution *d = arg;
+    double x[DRAWS], over = log1p(-d->a);
+    float singles[DRAWS]; /* to the half types by way of float32 */
+    bool is_half = d->dtype == NX_F16 || d->dtype == NX_BF16;
+    for (int64_t at = 0, count; at < n; at += count) {
+        count = n - at < DRAWS ? n - at : DRAWS;
+        draw_53(d->g, x, count);
+        for (int64_t i = 0; i < count; i++) x[i] = ceil(log(x[i]) / over);
+        for (int64_t i = 0; i < count && is_half; i++) singles[i] = (float)x[i];
+        char *to = ptrs[0] + at * steps[0];
+        if (is_half) nx_cast(d->dtype, to, steps[0], NX_F32, (const char *)singles, sizeof *singles, count);
+        else nx_cast(d->dtype, to, steps[0], NX_F64, (const char *)x, sizeof *x, count);
+    }
+}
+
 static void fill_doubles(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const distribution *d = arg;
     for (int64_t i = 0; i < n; i++) {
         double x;
-        if (d->kind == GEOMETRIC) x = ceil(log(nx__uniform_53(d->g)) / log1p(-d->a));
-        else if (d->kind == CAUCHY) x = __builtin_fma(tan(two_pi / 2 * (nx__uniform_53(d->g) - 0.5)), d->b, d->a);
+        if (d->kind == CAUCHY) x = __builtin_fma(tan(two_pi / 2 * (nx__uniform_53(d->g) - 0.5)), d->b, d->a);
         else x = exp(__builtin_fma(nx__next_normal(d->g), d->b, d->a));
         store_double(d->dtype, ptrs[0] + i * steps[0], x);
     }
@@ -393,7 +444,7 @@ static void fill_doubles(void *arg, char *const *ptrs, const int64_t *steps, int
 
 static nx_status draw_doubles(nx_run *run, nx_array *self, int kind, double a, double b, nx_generator *generator) {
     distribution d = {(nx_dtype)self->dtype, kind, a, b, generator};
-    return fill_in_order(run, self, generator, fill_doubles, &d);
+    return fill_in_order(run, self, generator, kind == GEOMETRIC ? fill_geometric : fill_doubles, &d);
 }
 nx_status nx__geometric_fill(nx_run *run, nx_array *self, double p, nx_generator *generator) {
     return draw_doubles(run, self, GEOMETRIC, p, 0, generator);
@@ -408,17 +459,23 @@ nx_status nx__log_normal_fill(nx_run *run, nx_array *self, double mean, double s
 /* ---- bernoulli with a probability for each element ------------------------------------------------------------------ */
 typedef struct chances { nx_dtype dtype, p_dtype; nx_generator *g; bool outside; } chances;
 
+/* Nothing is drawn for what is no chance, nor behind it. */
 static void fill_chances(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     chances *c = arg;
-    for (int64_t i = 0; i < n; i++) {
-        double p;
-        nx_cast(NX_F64, (char *)&p, 0, c->p_dtype, ptrs[1] + i * steps[1], 0, 1);
-        if (!(p >= 0 && p <= 1)) {
+    double p[DRAWS], u[DRAWS];
+    uint8_t hits[DRAWS];
+    for (int64_t at = 0, count; at < n && !c->outside; at += count) {
+        count = n - at < DRAWS ? n - at : DRAWS;
+        nx_cast(NX_F64, (char *)p, sizeof *p, c->p_dtype, ptrs[1] + at * steps[1], steps[1], count);
+        for (int64_t i = 0; i < count; i++) {
+            if (p[i] >= 0 && p[i] <= 1) continue;
             c->outside = true;
-            return;
+            count = i;
         }
-        double u = c->p_dtype == NX_F64 ? nx__uniform_53(c->g) : uniform_24(c->g);
-        store_double(c->dtype, ptrs[0] + i * steps[0], u < p);
+        if (c->p_dtype == NX_F64) draw_53(c->g, u, count);
+        else draw_24(c->g, u, count);
+        for (int64_t i = 0; i < count; i++) hits[i] = u[i] < p[i];
+        nx_cast(c->dtype, ptrs[0] + at * steps[0], steps[0], NX_BOOL, (const char *)hits, 1, count);
     }
 }
 

@@ -19,17 +19,15 @@ static inline uint8_t to_float8(float f, const format *to) {
     bits x = {.f = f};
     uint32_t sign = x.u >> 24 & 0x80, magnitude = x.u & 0x7fffffff, h;
     int shift = 23 - to->fraction;
-    if (magnitude > 0x7f800000) return (uint8_t)(to->plain_zero ? to->nan : sign | to->nan);
-    if (magnitude < (uint32_t)(128 - to->bias) << 23) { /* subnormal: added to a number whose last place is theirs */
-        bits small = {.u = magnitude}, grid = {.u = (uint32_t)(127 + 24 - to->bias - to->fraction) << 23};
-        small.f += grid.f;
-        h = small.u - grid.u;
-    } else {
-        uint32_t rounded = (magnitude + (UINT32_C(1) << (shift - 1)) - 1 + (magnitude >> shift & 1)) >> shift;
-        h = rounded - ((uint32_t)(127 - to->bias) << to->fraction);
-    }
-    if (h > to->last) h = to->beyond;
-    if (to->plain_zero && (h == 0 || h == 0x80)) return (uint8_t)h;
+    /* Subnormal: added to a number whose last place is theirs. All are choices, so that the loop becomes vectors. */
+    bits small = {.u = magnitude}, grid = {.u = (uint32_t)(127 + 24 - to->bias - to->fraction) << 23};
+    small.f += grid.f;
+    uint32_t rounded = (magnitude + (UINT32_C(1) << (shift - 1)) - 1 + (magnitude >> shift & 1)) >> shift;
+    h = rounded - ((uint32_t)(127 - to->bias) << to->fraction);
+    h = magnitude < (uint32_t)(128 - to->bias) << 23 ? small.u - grid.u : h;
+    h = h > to->last ? to->beyond : h;
+    h = magnitude > 0x7f800000 ? to->nan : h;
+    if (to->plain_zero) sign = (h == 0) | (h == 0x80) ? 0 : sign;
     return (uint8_t)(sign | h);
 }
 
@@ -74,6 +72,8 @@ static inline uint64_t to_u64(double f) { return f >= 0x1p63 ? (uint64_t)(f - 0x
     X(C128, double _Complex, I64, int64_t, REAL(x)) X(I64, int64_t, C128, double _Complex, COMPLEX(x))        \
     X(C128, double _Complex, F32, float, REAL(x)) X(F32, float, C128, double _Complex, COMPLEX(x))            \
     X(C128, double _Complex, F64, double, REAL(x)) X(F64, double, C128, double _Complex, COMPLEX(x))          \
+    X(F32, float, C64, float _Complex, (float _Complex)(x)) X(C64, float _Complex, F32, float, __real__(x))   \
+    X(BOOL, uint8_t, C64, float _Complex, (float _Complex)((float)(x))) X(C64, float _Complex, BOOL, uint8_t, x != 0) \
     X(C128, double _Complex, C64, float _Complex, x) X(C64, float _Complex, C128, double _Complex, x)         \
     X(F8_E4M3FN, uint8_t, F32, float, from_float8(x, &e4m3fn))                                                \
     X(F32, float, F8_E4M3FN, uint8_t, to_float8(x, &e4m3fn))                                                  \
@@ -87,6 +87,13 @@ static inline uint64_t to_u64(double f) { return f >= 0x1p63 ? (uint64_t)(f - 0x
 #define DEFINE_CAST(from_code, from_type, to_code, to_type, value)                                               \
     static void cast_##from_code##_##to_code(char *to, int64_t to_step, const char *from, int64_t from_step,     \
                                              int64_t n) {                                                        \
+        if (to_step == (int64_t)sizeof(to_type) && from_step == (int64_t)sizeof(from_type)) {                    \
+            for (int64_t i = 0; i < n; i++) {                                                                    \
+                const from_type x = ((const from_type *)from)[i];                                                \
+                ((to_type *)to)[i] = (to_type)(value);                                                           \
+            }                                                                                                    \
+            return;                                                                                              \
+        }                                                                                                        \
         for (int64_t i = 0; i < n; i++, to += to_step, from += from_step) {                                      \
             const from_type x = *(const from_type *)from;                                                        \
             *(to_type *)to = (to_type)(value);                                                                   \
