@@ -45,7 +45,7 @@ EXACT = {
     "rexnet", "selecsls", "sknet",
 }  # fmt: skip
 # The mean of squares of what is normed, or of zeros, has no gradient to speak of.
-CUBES = {"gemma4_vit", "hieradet_sam2", "qwen3_vit", "volo"}
+CUBES = {"deepseek_vit", "gemma4_vit", "hieradet_sam2", "qwen3_vit", "volo"}
 
 
 def numbers(family: str) -> dict:
