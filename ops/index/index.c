@@ -86,23 +86,46 @@ static void add_row(nx_dtype dtype, char *to, const char *from, int64_t n) {
 }
 
 /* Rows begin .. end of the gradient: each adds what is meant for it in the order of the indices. */
-typedef struct adding_rows { nx_array *out; const char *rows; const int64_t *at; int64_t n, ignored; } adding_rows;
+typedef struct adding_rows {
+    nx_array *out;
+    const char *rows;
+    const int64_t *at;
+    int64_t n, ignored;
+    bool by_count; /* divided by how many they are */
+} adding_rows;
+
+static void divide_row(nx_dtype dtype, char *row, int64_t n, int64_t count) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
+    for (int64_t i = 0; count > 1 && i < n; i++) {
+        double x;
+        nx_cast(NX_F64, (char *)&x, sizeof x, dtype, row + i * bytes, bytes, 1);
+        x /= (double)count;
+        nx_cast(dtype, row + i * bytes, bytes, NX_F64, (const char *)&x, sizeof x, 1);
+    }
+}
 
 static nx_status add_rows(void *arg, int64_t begin, int64_t end) {
     const adding_rows *w = arg;
     nx_dtype dtype = (nx_dtype)w->out->dtype;
     int64_t columns = w->out->sizes[1], bytes = columns * (int64_t)nx_dtype_bytes(dtype);
     char *out = w->out->data;
+    int64_t *counts = w->by_count ? nx_alloc((size_t)(end - begin) * sizeof *counts) : NULL;
+    if (w->by_count && counts == NULL) return nx_fail_memory((size_t)(end - begin) * sizeof *counts);
     memset(out + begin * bytes, 0, (size_t)((end - begin) * bytes));
+    if (counts) memset(counts, 0, (size_t)(end - begin) * sizeof *counts);
     for (int64_t i = 0; i < w->n; i++) {
         int64_t k = w->at[i];
-        if (k >= begin && k < end && k != w->ignored) add_row(dtype, out + k * bytes, w->rows + i * bytes, columns);
+        if (k < begin || k >= end || k == w->ignored) continue;
+        add_row(dtype, out + k * bytes, w->rows + i * bytes, columns);
+        if (counts) counts[k - begin]++;
     }
+    for (int64_t k = begin; counts && k < end; k++) divide_row(dtype, out + k * bytes, columns, counts[k - begin]);
+    nx_free(counts);
     return NX_OK;
 }
 
 nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *grad_output, const nx_array *indices,
-                                 int64_t padding_idx) {
+                                 int64_t padding_idx, bool scale_grad_by_freq) {
     nx_dtype dtype = (nx_dtype)out->dtype;
     int64_t n = indices->numel, *at;
     char *packed = NULL;
@@ -112,7 +135,7 @@ nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *gra
     if (status == NX_OK) status = check_range(run, at, n, out->sizes[0]);
     if (status == NX_OK && out->numel) {
         int64_t all = 3 * (n + out->sizes[0]) * out->sizes[1] * (int64_t)nx_dtype_bytes(dtype);
-        adding_rows w = {out, rows, at, n, padding_idx};
+        adding_rows w = {out, rows, at, n, padding_idx, scale_grad_by_freq};
         status = nx_parallel(out->sizes[0], nx_grain(all / out->sizes[0]), add_rows, &w);
     }
     nx_free(at);

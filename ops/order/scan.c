@@ -1,12 +1,13 @@
 /* Running sums, products, sums of exponentials and extremes along a dimension, in float, double or int64_t as order.c
- * has it; sums and products of float32 are kept in double and rounded at each element, as PyTorch does. Rows along the
- * dimension are independent: one is scanned in a buffer, or where their elements lie side by side across the rows, a
- * strip of rows is scanned together, element after element, with what has been found so far in one vector. Every
- * row has the same bits either way. Next: order.h. */
+ * has it, complex numbers in double; sums and products of float32 are kept in double and rounded at each element, as
+ * PyTorch does. Rows along the dimension are independent: one is scanned in a buffer, or where their elements lie side by
+ * side across the rows, a strip of rows is scanned together, element after element, with what has been found so far in one
+ * vector. Every row has the same bits either way. Next: order.h. */
 #include <math.h>
 #include <string.h>
 
 #include "gen/kernels.h"
+#include "kernel/complex.h"
 #include "shared/order.h"
 
 enum { STRIP = 128 }; /* rows scanned together */
@@ -99,6 +100,16 @@ DEFINE(double, NX_F64, double)
 DEFINE(int64_t, NX_I64, uint64_t)
 #undef DEFINE
 
+static void scan_row_complex(const scan *s, int64_t row, double _Complex *x) {
+    int64_t n = nx__row_length(s->out, s->dim);
+    nx__order_load(NX_C128, x, s->self, s->dim, row);
+    for (int64_t i = 1; i < n; i++) {
+        x[i] = s->what == SUMS ? x[i - 1] + x[i] : s->what == PRODUCTS ? nx_complex_mul(x[i - 1], x[i])
+                                                                       : nx_complex_add_exp(x[i - 1], x[i]);
+    }
+    nx__row_store(NX_C128, x, s->out, s->dim, row);
+}
+
 static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
     const scan *s = arg;
     int64_t n = nx__row_length(s->out, s->dim);
@@ -110,6 +121,7 @@ static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; row++) {
         if (s->in == NX_F32) scan_row_float(s, row, (float *)room, at);
         else if (s->in == NX_F64) scan_row_double(s, row, (double *)room, at);
+        else if (s->in == NX_C128) scan_row_complex(s, row, (double _Complex *)room);
         else scan_row_int64_t(s, row, (int64_t *)room, at);
     }
     nx_free(room);
@@ -169,7 +181,7 @@ static bool lies_across(const nx_array *self, const nx_array *out, int dim, int 
 static nx_status run_scan(scan *s) {
     if (s->out->numel == 0) return NX_OK;
     int64_t n = nx__row_length(s->out, s->dim);
-    if (!lies_across(s->self, s->out, s->dim, &s->across))
+    if (s->in == NX_C128 || !lies_across(s->self, s->out, s->dim, &s->across))
         return nx_parallel(s->out->numel / n, nx__row_grain(n), scan_rows, s);
     int64_t width = s->out->sizes[s->across], strips = s->out->numel / n / width * ((width + STRIP - 1) / STRIP);
     return nx_parallel(strips, nx__row_grain(n * STRIP), scan_strips, s);
@@ -186,6 +198,7 @@ static nx_status run_typed(nx_run *run, const nx_array *self, int64_t dim, nx_va
     }
     bool half = out->dtype == NX_F16 || out->dtype == NX_BF16;
     nx_dtype in = half ? NX_F32 : nx_is_float((nx_dtype)out->dtype) ? NX_F64 : NX_I64;
+    if (nx_is_complex((nx_dtype)out->dtype)) in = NX_C128;
     return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .what = what});
 }
 nx_status nx__cumsum_rows(nx_run *run, const nx_array *self, int64_t dim, nx_value dtype, nx_array *out) {
@@ -195,7 +208,7 @@ nx_status nx__cumprod_rows(nx_run *run, const nx_array *self, int64_t dim, nx_va
     return run_typed(run, self, dim, dtype, out, PRODUCTS);
 }
 nx_status nx__logcumsumexp_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *out) {
-    nx_dtype in = nx__order_dtype(out->dtype);
+    nx_dtype in = nx_is_complex((nx_dtype)out->dtype) ? NX_C128 : nx__order_dtype(out->dtype);
     return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .what = EXPONENTIALS});
 }
 nx_status nx__cummax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {

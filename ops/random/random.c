@@ -118,7 +118,33 @@ static nx_status fill_in_order(nx_run *run, const nx_array *self, nx_generator *
     return NX_OK;
 }
 
+/* The parts of complex numbers as numbers of a dimension more, which lies innermost; room: NX_MAX_DIMS twice. */
+static nx_status parts_of(const nx_array *self, int64_t *room, nx_array *parts) {
+    int64_t *sizes = room, *strides = room + NX_MAX_DIMS;
+    if (self->ndim == NX_MAX_DIMS) return nx_fail(NX_RUNTIME, "complex numbers in %d dimensions, of which one must be free", NX_MAX_DIMS);
+    *parts = *self;
+    for (int d = 0; d < self->ndim; d++) {
+        sizes[d] = self->sizes[d];
+        strides[d] = self->strides[d] * 2;
+    }
+    sizes[self->ndim] = 2;
+    strides[self->ndim] = 1;
+    parts->ndim++;
+    parts->dtype = (uint8_t)nx_dtype_real((nx_dtype)self->dtype);
+    parts->sizes = sizes;
+    parts->strides = strides;
+    nx_array_refresh(parts);
+    return NX_OK;
+}
+
+/* A complex number has the variance; each of its parts half of it. */
 nx_status nx__normal_fill(nx_run *run, nx_array *self, double mean, double std, nx_generator *generator) {
+    int64_t room[2 * NX_MAX_DIMS];
+    nx_array parts;
+    if (nx_is_complex((nx_dtype)self->dtype)) {
+        NX_TRY(parts_of(self, room, &parts));
+        return nx__normal_fill(run, &parts, mean, std / sqrt(2), generator);
+    }
     normals p = {(nx_dtype)self->dtype, mean, std, generator};
     NX_TRY(nx__check_generator(run, generator));
     if (self->numel >= BLOCK && self->contiguous) {
@@ -161,6 +187,12 @@ static void fill_uniform(void *arg, char *const *ptrs, const int64_t *steps, int
 }
 
 nx_status nx__uniform_fill(nx_run *run, nx_array *self, double from, double to, nx_generator *generator) {
+    int64_t room[2 * NX_MAX_DIMS];
+    nx_array parts;
+    if (nx_is_complex((nx_dtype)self->dtype)) {
+        NX_TRY(parts_of(self, room, &parts));
+        return nx__uniform_fill(run, &parts, from, to, generator);
+    }
     draws p = {.dtype = (nx_dtype)self->dtype, .low = from, .high = to, .g = generator};
     return fill_in_order(run, self, generator, fill_uniform, &p);
 }

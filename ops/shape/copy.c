@@ -88,6 +88,7 @@ enum { COUNTED = 512 };
 typedef struct counting {
     const nx_array *out;
     double first, step, last; /* of linspace: last, step from it */
+    double imag[3];           /* the same of the imaginary parts */
     int64_t first_int, step_int;
     bool both_ends;
 } counting;
@@ -104,6 +105,18 @@ static nx_status count_floats(void *arg, int64_t begin, int64_t end) {
             x[i] = k < half ? c->first + (double)k * c->step : c->last - c->step * (double)(n - 1 - k);
         }
         nx_cast(dtype, (char *)c->out->data + at * bytes, bytes, NX_F64, (const char *)x, sizeof *x, part);
+    }
+    return NX_OK;
+}
+
+static nx_status count_complex(void *arg, int64_t begin, int64_t end) {
+    const counting *c = arg;
+    nx_dtype dtype = (nx_dtype)c->out->dtype;
+    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), n = c->out->numel, half = (n + 1) / 2;
+    for (int64_t k = begin; k < end; k++) {
+        double step = (double)(k < half ? k : n - 1 - k), x[2] = {c->first + step * c->step, c->imag[0] + step * c->imag[1]};
+        if (k >= half) x[0] = c->last - step * c->step, x[1] = c->imag[2] - step * c->imag[1];
+        nx_cast(dtype, (char *)c->out->data + k * bytes, bytes, NX_C128, (const char *)x, sizeof x, 1);
     }
     return NX_OK;
 }
@@ -142,10 +155,17 @@ nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) 
 
 /* ---- linspace: from both ends, so that the last one is exact --------------------------------------------- */
 nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {
-    double a = nx_value_as_float(&start), b = nx_value_as_float(&end);
-    counting c = {.out = out, .first = a, .last = b, .both_ends = true};
+    nx_const a, b;
+    nx_const_cast(&a, &start, NX_C128);
+    nx_const_cast(&b, &end, NX_C128);
+    counting c = {.out = out, .first = a.parts[0], .last = b.parts[0], .both_ends = true};
+    double steps = out->numel > 1 ? (double)(out->numel - 1) : 1;
+    c.step = (b.parts[0] - a.parts[0]) / steps;
+    if (nx_is_complex((nx_dtype)out->dtype)) {
+        memcpy(c.imag, (double[]){a.parts[1], (b.parts[1] - a.parts[1]) / steps, b.parts[1]}, sizeof c.imag);
+        return nx_parallel(out->numel, nx_grain(16), count_complex, &c);
+    }
     NX_TRY(check_counted("linspace_cpu", out));
-    c.step = out->numel > 1 ? (b - a) / (double)(out->numel - 1) : 0;
     return nx_parallel(out->numel, nx_grain(16), count_floats, &c);
 }
 

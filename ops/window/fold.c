@@ -7,14 +7,14 @@ typedef struct columns {
     const nx_array *from;
     const nx_array *to;
     int64_t images, channels, size[2], windows[2], kernel[2], dilation[2], padding[2], stride[2];
-    bool is_double;
+    nx_dtype computing; /* float32, float64 or complex128 */
     void *image, *columns;
     nx_tensor *owned[2];
 } columns;
 
 /* Row by row in the computing type; without `reads` to be filled. */
 static nx_status lay(columns *c, int k, const nx_array *a, bool reads, void **out) {
-    nx_dtype dtype = c->is_double ? NX_F64 : NX_F32;
+    nx_dtype dtype = c->computing;
     *out = a->data;
     if (a->contiguous && a->dtype == dtype) return NX_OK;
     NX_TRY(nx_tensor_new(dtype, a->ndim, a->sizes, NX_CPU, &c->owned[k]));
@@ -42,16 +42,23 @@ static nx_status lay(columns *c, int k, const nx_array *a, bool reads, void **ou
     }
 DEFINE_WALK(f32, float)
 DEFINE_WALK(f64, double)
+DEFINE_WALK(c128, double _Complex)
+
+static void walk(const columns *c, bool back, int64_t plane) {
+    if (c->computing == NX_F32) walk_f32(c, back, plane);
+    else if (c->computing == NX_F64) walk_f64(c, back, plane);
+    else walk_c128(c, back, plane);
+}
 
 static nx_status make_columns(void *arg, int64_t begin, int64_t end) {
     const columns *c = arg;
-    for (int64_t k = begin; k < end; k++) c->is_double ? walk_f64(c, false, k) : walk_f32(c, false, k);
+    for (int64_t k = begin; k < end; k++) walk(c, false, k);
     return NX_OK;
 }
 
 static nx_status make_image(void *arg, int64_t begin, int64_t end) {
     const columns *c = arg;
-    for (int64_t k = begin; k < end; k++) c->is_double ? walk_f64(c, true, k) : walk_f32(c, true, k);
+    for (int64_t k = begin; k < end; k++) walk(c, true, k);
     return NX_OK;
 }
 
@@ -60,7 +67,7 @@ static nx_status run_columns(const nx_array *image, const nx_array *matrix, bool
                              int n_stride) {
     nx_status status = NX_OK;
     columns c = {.images = image->ndim == 4 ? image->sizes[0] : 1, .channels = image->sizes[image->ndim - 3],
-                 .is_double = image->dtype == NX_F64};
+                 .computing = nx_is_complex((nx_dtype)image->dtype) ? NX_C128 : image->dtype == NX_F64 ? NX_F64 : NX_F32};
     const nx_array *to = back ? image : matrix;
     if (to->numel == 0) return NX_OK;
     for (int d = 0; d < 2; d++) {
@@ -98,7 +105,7 @@ typedef struct parted {
     const nx_array *from;
     nx_array *to;
     int64_t dim, size, step, outer, inner;
-    bool is_double;
+    nx_dtype computing; /* float64, complex128 or int64 */
     const void *at;
     void *sums;
 } parted;
@@ -112,7 +119,9 @@ static nx_status add_windows(void *arg, int64_t begin, int64_t end) {
             for (int64_t j = 0; j < p->inner; j++) {
                 for (int64_t k = 0; k < p->size; k++) {
                     int64_t to = (o * n + i * p->step + k) * p->inner + j, from = ((o * windows + i) * p->inner + j) * p->size + k;
-                    if (p->is_double) ((double *)p->sums)[to] += ((const double *)p->at)[from];
+                    if (p->computing == NX_F64) ((double *)p->sums)[to] += ((const double *)p->at)[from];
+                    else if (p->computing == NX_C128)
+                        ((double _Complex *)p->sums)[to] += ((const double _Complex *)p->at)[from];
                     else ((int64_t *)p->sums)[to] += ((const int64_t *)p->at)[from];
                 }
             }
@@ -125,16 +134,15 @@ nx_status nx__unfold_back(nx_run *run, const nx_array *grad_in, const int64_t *i
                           int64_t step, nx_array *out) {
     nx_status status = NX_OK;
     nx_tensor *from = NULL, *sums = NULL;
-    bool is_float = nx_is_float((nx_dtype)out->dtype);
-    nx_dtype computing = is_float ? NX_F64 : NX_I64;
-    parted p = {.from = grad_in, .to = out, .dim = dim, .size = size, .step = step, .is_double = is_float, .outer = 1, .inner = 1};
+    nx_dtype own = (nx_dtype)out->dtype, computing = nx_is_complex(own) ? NX_C128 : nx_is_float(own) ? NX_F64 : NX_I64;
+    parted p = {.from = grad_in, .to = out, .dim = dim, .size = size, .step = step, .computing = computing, .outer = 1, .inner = 1};
     if (out->numel == 0) return NX_OK;
     for (int d = 0; d < out->ndim; d++) {
         if (d < dim) p.outer *= out->sizes[d];
         if (d > dim) p.inner *= out->sizes[d];
     }
     NX_TRY_FAIL(nx_tensor_new(computing, out->ndim, out->sizes, NX_CPU, &sums));
-    memset(nx_arr(sums)->data, 0, 8 * (size_t)out->numel);
+    memset(nx_arr(sums)->data, 0, nx_dtype_bytes(computing) * (size_t)out->numel);
     NX_TRY_FAIL(nx_tensor_new(computing, grad_in->ndim, grad_in->sizes, NX_CPU, &from));
     nx_copy_cast(nx_arr(from), grad_in);
     p.at = nx_arr(from)->data;

@@ -195,7 +195,10 @@ def corrcoef(input):
     if found.ndim == 0:
         return found / found
     root = found.diagonal().sqrt()
-    return (found / root.unsqueeze(-1) / root.unsqueeze(0)).clamp(-1, 1)
+    found = found / root.unsqueeze(-1) / root.unsqueeze(0)
+    if found.dtype.is_complex:
+        return _C.complex(found.real.clamp(-1, 1), found.imag.clamp(-1, 1))
+    return found.clamp(-1, 1)
 
 
 def renorm(input, p, dim: int, maxnorm, *, out=None):

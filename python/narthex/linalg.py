@@ -173,16 +173,8 @@ def vander(x, N: int | None = None):
     if not x.dtype.is_floating_point and not x.dtype.is_complex:
         x = x.to(_C.int64)
     column = x.unsqueeze(-1)
-    several = column.expand([*x.shape, count - 1])
-    powers = _powers(column, count) if x.dtype.is_complex else _C.cumprod(several, -1)  # which takes no complex numbers
+    powers = _C.cumprod(column.expand([*x.shape, count - 1]), -1)
     return _C.cat([_C.ones_like(column), powers], -1)
-
-
-def _powers(column, count: int):
-    found = [column]
-    for _ in range(count - 2):
-        found.append(found[-1] * column)
-    return _C.cat(found, -1).narrow(-1, 0, count - 1)
 
 
 def diagonal(A, *, offset: int = 0, dim1: int = -2, dim2: int = -1):

@@ -70,10 +70,23 @@ static inline float nx__complex_fmaf(float x, float y, float z) { return (float)
         type log_length = length > (type)0.5 && length < 2 ? (type)0.5 * log1p##f(re * (2 + re) + im * im) : log##f(length); \
         return __builtin_complex(log_length, atan2##f(im, 1 + re));                                                \
     }                                                                                                              \
+    /* From x to y; from whichever end is nearer. */                                                                \
+    static inline type _Complex nx_complex_lerp##f(type _Complex x, type _Complex y, type _Complex w) {            \
+        bool is_near = __real__ w * __real__ w + __imag__ w * __imag__ w < (type)0.25;                             \
+        return is_near ? x + nx_complex_mul##f(w, y - x) : y - nx_complex_mul##f(y - x, 1 - w);                    \
+    }                                                                                                              \
     /* e^re cos(im) - 1 = expm1(re) cos(im) - 2 sin(im/2)^2. */                                                    \
     static inline type _Complex nx_complex_expm1##f(type _Complex x) {                                             \
         type re = __real__ x, im = __imag__ x, half = sin##f(im / 2);                                              \
         return __builtin_complex(expm1##f(re) * cos##f(im) - 2 * half * half, exp##f(re) * sin##f(im));            \
+    }                                                                                                              \
+    /* The logarithm of e^x + e^y: the larger real part stays outside. Of -inf the angle is no matter. */          \
+    static inline type _Complex nx_complex_add_exp##f(type _Complex x, type _Complex y) {                          \
+        type _Complex low = __real__ x < __real__ y ? x : y, high = __real__ x < __real__ y ? y : x;               \
+        if (x != x || y != y) return __builtin_complex((type)NAN, (type)NAN);                                      \
+        if (!isfinite(__real__ low) && __real__ low == __real__ high)                                              \
+            return __real__ low < 0 ? low : clog##f(cexp##f(low) + cexp##f(high));                                 \
+        return high + nx_complex_log1p##f(cexp##f(low - high));                                                    \
     }
 NX__COMPLEX(double, )
 NX__COMPLEX(float, f)

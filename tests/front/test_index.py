@@ -280,3 +280,25 @@ def test_places_in_nothing(name):
     }  # fmt: skip
     with pytest.raises((RuntimeError, IndexError), match="out of bounds for dimension 0 with size 0"):
         calls[name]()
+
+
+def test_rows_of_an_embedding_share_their_gradient_by_their_number() -> None:
+    ours, theirs = pair(5, 3)
+    ours.requires_grad_(), theirs.requires_grad_()
+    at, weights = [0, 2, 2, 4, 2, 0, 1], torch.randn(7, 3, generator=torch.Generator().manual_seed(1))
+    mine = nt.nn.functional.embedding(nt.tensor(at), ours, 1, scale_grad_by_freq=True)
+    other = torch.nn.functional.embedding(torch.tensor(at), theirs, 1, scale_grad_by_freq=True)
+    mine.backward(nt.from_dlpack(weights.clone()))
+    other.backward(weights)
+    torch.testing.assert_close(torch.from_dlpack(ours.grad), theirs.grad)
+
+
+@pytest.mark.parametrize("reduce", ["add", "multiply"])
+def test_scatter_by_an_operation(reduce: str) -> None:
+    ours, theirs = pair(5, 3)
+    at, values = torch.tensor([[0, 2, 2], [0, 1, 2]]), torch.randn(2, 3, generator=torch.Generator().manual_seed(1))
+    for value in (values, 2.5):
+        mine = value if isinstance(value, float) else nt.from_dlpack(value)
+        ours.scatter_(0, nt.from_dlpack(at), mine, reduce=reduce)
+        theirs.scatter_(0, at, value, reduce=reduce)
+        torch.testing.assert_close(torch.from_dlpack(ours), theirs)

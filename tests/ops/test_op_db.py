@@ -27,61 +27,35 @@ class Expected(NamedTuple):
 ALL = "value gradient fake compiled"
 NO_GRADIENT = "value fake compiled"  # of what has none
 DATA = "how many there are, only elements say; capture ends the graph"
-NEW = "what new_* of a fake tensor gives is not fake"
-COMPLEX = "not implemented for 'ComplexFloat'"
 INSIDE = "the samples lie inside larger tensors, and copies of them do not"
 NO_SLOPE = "what PyTorch gives for the tensor written into is no derivative; an offset as in as_strided"
-PLACES = "sums of complex numbers whose places overlap; an offset counts from where no graph knows what begins"
+PLACES = "an offset counts from where no graph knows what begins"
 ROWS = {
-    "cumsum": (ALL, COMPLEX, "of complex numbers"),
-    "linspace": (NO_GRADIENT, COMPLEX, "of complex numbers"),
-    "logaddexp": (ALL, COMPLEX, "of complex numbers"),
-    "logsumexp": (ALL, COMPLEX, "of complex numbers"),
-    "nn.functional.silu.complex": (NO_GRADIENT, COMPLEX, "of complex numbers"),
-    "lerp": (ALL, COMPLEX, "of complex numbers"),
-    "randn": (NO_GRADIENT, COMPLEX, "complex random numbers"),
-    "randn_like": (NO_GRADIENT, COMPLEX, "complex random numbers"),
-    "rand_like": (NO_GRADIENT, COMPLEX, "complex random numbers"),
-    "uniform": (NO_GRADIENT, COMPLEX, "complex random numbers"),
     "__getitem__": ("fake compiled", "elements", DATA),
     "allclose": ("fake compiled", "captur", "a number of the data, as of item"),
     "bincount": ("fake compiled", "elements", DATA),
-    "cumprod": (ALL, "ComplexFloat", "of complex numbers"),
-    "masked.logsumexp": (ALL, COMPLEX, "of complex numbers"),
-    "masked.cumprod": (ALL, "ComplexFloat", "of complex numbers"),
-    "masked.cumsum": (ALL, COMPLEX, "of complex numbers"),
     "equal": ("fake compiled", "captur", "a number of the data, as of item"),
     "histc": ("fake compiled", "item", "the range of the elements"),
     "histogram": ("fake compiled", "item", "the range of the elements"),
     "histogramdd": ("fake compiled", "item", "the range of the elements"),
-    "index_fill": (ALL, "complex", "a complex number"),
     "index_put": ("fake compiled", "elements", DATA),
     "item": ("fake compiled", "item", "a number of the data: there is none on a fake tensor; capture ends the graph"),
-    "linspace.tensor_overload": (NO_GRADIENT, f"{COMPLEX} | item", "of complex numbers; the numbers in tensors"),
-    "logcumsumexp": (ALL, "not ", "of complex numbers; beside 10,000 float32 has two digits, on both sides"),
+    "linspace.tensor_overload": ("fake compiled", "item", "the numbers in tensors"),
+    "logcumsumexp": ("gradient", "not close", "beside 10,000 float32 has two digits, on both sides"),
+    "logsumexp": ("gradient", "not close", "complex64: PyTorch's of a single number has two digits"),
+    "repeat_interleave": (ALL, "must be int, not Tensor", "a tensor as repeats"),
     "logspace.tensor_overload": ("fake", "item", "the numbers in tensors"),
     "masked_select": ("fake compiled", "elements", DATA),
     "narrow": ("fake compiled", "item", "a tensor as start is a number of the data"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
     "nextafter": ("gradient", "have a gradient, in PyTorch [0]", "PyTorch's raises when it is asked for"),
-    "as_strided": ("gradient compiled", f"{COMPLEX} | start of memory", PLACES),
-    "as_strided_copy": ("gradient compiled", f"{COMPLEX} | start of memory", PLACES),
+    "as_strided": ("compiled", "start of memory", PLACES),
+    "as_strided_copy": ("compiled", "start of memory", PLACES),
     "as_strided.partial_views": (ALL, "not close | not equal | out of bounds | start of memory", INSIDE),
     "as_strided_scatter": ("gradient compiled", "not close | start of memory", NO_SLOPE),
     "nn.functional.rrelu": ("fake compiled", "item | tolist", "how many slopes are drawn, the elements' signs say"),
-    "new_empty": ("fake", "AssertionError", NEW),
-    "new_full": ("fake", "AssertionError", NEW),
-    "new_ones": ("fake", "AssertionError", NEW),
-    "new_zeros": ("fake", "AssertionError", NEW),
-    "nn.functional.conv_transpose2d": (ALL, "Error", "complex numbers; bfloat16: PyTorch rounds the parts of a sum"),
-    "nn.functional.conv_transpose3d": (ALL, "Error", "as conv_transpose2d"),
-    "nn.functional.conv_transpose1d": (ALL, "'ComplexFloat'", "convolutions of complex numbers"),
-    "nn.functional.conv1d": (ALL, "'ComplexFloat'", "convolutions of complex numbers"),
-    "nn.functional.conv2d": (ALL, "'ComplexFloat'", "convolutions of complex numbers"),
-    "nn.functional.conv3d": (ALL, "'ComplexFloat'", "convolutions of complex numbers"),
-    "nn.functional.unfold": (ALL, "im2col: not implemented", "complex numbers and bool"),
-    "unfold": ("gradient compiled", "'ComplexFloat'", "the gradient of windows of complex numbers"),
-    "unfold_copy": ("gradient compiled", "'ComplexFloat'", "as of unfold"),
+    "nn.functional.conv_transpose2d": ("value", "not close", "bfloat16: PyTorch rounds the parts of a sum"),
+    "nn.functional.conv_transpose3d": ("value", "not close", "as conv_transpose2d"),
     "nn.functional.embedding_bag": ("fake compiled", "has no elements | (warn)", "offsets are read; it warns"),
     "nn.functional.adaptive_avg_pool3d": ("value", "not close", "bfloat16: PyTorch adds in bfloat16"),
     "nn.functional.interpolate.bicubic": ("value", "not close", "bfloat16: PyTorch rounds the weights"),
@@ -95,7 +69,6 @@ ROWS = {
     "svd_lowrank": (ALL, "multiple values | svd_backward", "its samples go through a function of op_db's own"),
     "pca_lowrank": (ALL, "multiple values | svd_backward", "its samples go through a function of op_db's own"),
     "max_pool2d_with_indices_backward": (ALL, "return_indices", "its samples go through a function of op_db's own"),
-    "nn.functional.embedding": ("value", "is not there yet; leave it out", "scale_grad_by_freq, sparse, and max_norm"),
     "nn.functional.kl_div": ("compiled", "does not know (warn)", "reduction='mean' warns; capture cannot"),
     "nn.functional.ctc_loss": ("fake compiled", "captur", "lengths in tensors are data"),
     "nn.functional.instance_norm": ("value", "Mismatched", "PyTorch rounds bfloat16 in other places"),
@@ -107,9 +80,6 @@ ROWS = {
     "argwhere": ("fake compiled", "nonzero", DATA),
     "nonzero": ("fake compiled", "nonzero", DATA),
     "nn.functional.one_hot": ("fake compiled", "elements", "without num_classes: " + DATA),
-    "repeat_interleave": (ALL, "must be int, not Tensor", "a tensor as repeats"),
-    "scatter": ("value", "reduce=str", "reduce"),
-    "sum_to_size": ("value", "AssertionError", "of a bool that nothing is summed of PyTorch makes int64"),
     "tensor_split": (ALL, "invalid combination | item", "a tensor as indices; as sections it is a number of the data"),
 }  # fmt: skip
 ROWS |= {name: ("compiled", "nonzero", "made of nonzero: " + DATA) for name in ("tril_indices", "triu_indices")}
@@ -117,10 +87,8 @@ ROWS |= {name: ("fake compiled", "nonzero", DATA) for name in ("unique", "unique
 HALF = "PyTorch rounds in between"
 ROWS["istft"] = ("gradient", "AssertionError", "PyTorch gives some windows none; the front's tests compare it")
 ROWS["nn.functional.bilinear"] = ("value", "not close", HALF)
-ROWS["addbmm"] = (ALL, "not close | must be Number, not complex", HALF + "; of complex numbers")
-ROWS["addr"] = (ALL, "not close | AssertionError | must be Number, not complex", HALF + "; of bools, complex numbers")
+ROWS["addbmm"] = ROWS["addr"] = ("value", "not close", HALF)
 ROWS["renorm"] = ("gradient", "not close", "of complex numbers")
-ROWS["corrcoef"] = ROWS["cumulative_trapezoid"] = (ALL, COMPLEX, "clamp and cumsum of complex numbers")
 ROWS["matrix_exp"] = ("value", "BFloat16 | not close", "of half types; last digits of float32")
 RESIDUALS = "TensorBase.item | elements | "
 ROWS["linalg.lstsq"] = ("gradient fake compiled", RESIDUALS + "have a gradient", "of residuals, data decide")

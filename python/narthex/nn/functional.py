@@ -209,7 +209,7 @@ def embedding(
     sparse: bool = False,
 ):  # fmt: skip
     """The rows of `weight` at the integers in `input`."""
-    _later("embedding", scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    _later("embedding", sparse=sparse)
     if padding_idx is None:
         padding_idx = -1
     elif not -weight.size(0) <= padding_idx < weight.size(0):
