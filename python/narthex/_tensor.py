@@ -369,7 +369,8 @@ class Tensor(_C.TensorBase):
         if len(shape) == 1 and not isinstance(shape[0], _builtin_int):
             shape = tuple(shape[0])
         made = make(shape, *first, dtype=dtype or self.dtype, device=device or self.device)
-        made = _C.fake_like(made) if not _C.is_capturing() and self._is_fake else made
+        if not _C.is_capturing() and self._is_fake and not made._is_fake:  # beside a trace, which makes fakes itself
+            made = _C.fake_like(made)
         return made.requires_grad_() if requires_grad else made
 
     def new_empty(
