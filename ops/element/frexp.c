@@ -17,16 +17,6 @@ static nx_status split_elements(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* What lies row by row at `data`, as an array of `out`'s sizes. */
-static void rows_over(nx_array *rows, int64_t *dims, const nx_array *out, void *data, nx_dtype dtype) {
-    nx_array_copy(rows, out, dims);
-    rows->data = data;
-    rows->dtype = dtype;
-    int64_t step = 1;
-    for (int d = rows->ndim - 1; d >= 0; step *= rows->sizes[d--]) rows->strides[d] = step;
-    nx_array_refresh(rows);
-}
-
 nx_status nx__frexp_elements(nx_run *run, const nx_array *self, nx_array *mantissa, nx_array *exponent) {
     split s = {NULL, NULL};
     size_t bytes;
@@ -39,8 +29,8 @@ nx_status nx__frexp_elements(nx_run *run, const nx_array *self, nx_array *mantis
     if (status == NX_OK) {
         int64_t dims[2][2 * NX_MAX_DIMS];
         nx_array rows[2];
-        rows_over(&rows[0], dims[0], mantissa, s.x, NX_F64);
-        rows_over(&rows[1], dims[1], exponent, s.exponent, NX_I32);
+        nx__packed_over(&rows[0], dims[0], mantissa, NX_F64, s.x);
+        nx__packed_over(&rows[1], dims[1], exponent, NX_I32, s.exponent);
         nx_copy_cast(mantissa, &rows[0]);
         nx_copy_cast(exponent, &rows[1]);
     }

@@ -17,30 +17,10 @@ enum { N_FOLDS = 5 };
 #define PROD_int64_t(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
 #define MAX_OF(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
 #define MIN_OF(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
-#define EACH(type, to, from, fold)                        \
-    for (int64_t q = 0; q < n; q++) {                     \
-        type *there = (type *)(to), b = *(const type *)(from), a = *there; \
-        *there = fold(a, b);                              \
-    }
-#define DEFINE(type, name, fold)                                                                                            \
-    static void each_##name##_##type(const nx__places *p, char *followed, char *other, const int64_t *at, int64_t n) {      \
-        const int64_t to_step = p->row_followed, from_step = p->row_other, k_step = p->k_step;                              \
-        if (p->whole) {                                                                                                     \
-            EACH(type, followed + q * to_step + at[q] * k_step, other + q * from_step, fold)                                \
-            return;                                                                                                         \
-        }                                                                                                                   \
-        for (int64_t q = 0; q < n; q++) {                                                                                   \
-            type *there = (type *)(followed + q * to_step + at[q] * k_step), b = *(const type *)(other + q * from_step);    \
-            if (at[q] >= p->begin && at[q] < p->end) *there = fold(*there, b);                                              \
-        }                                                                                                                   \
-    }                                                                                                                       \
-    static void row_##name##_##type(const nx__places *p, char *followed, char *other, int64_t n) {                          \
-        const int64_t to_step = p->row_followed, from_step = p->row_other, size = sizeof(type);                             \
-        if (to_step == size && from_step == size) EACH(type, (type *)followed + q, (type *)other + q, fold)                 \
-        else EACH(type, followed + q * to_step, other + q * from_step, fold)                                                \
-    }                                                                                                                       \
-    static const nx__place_fns fns_##name##_##type = {each_##name##_##type, row_##name##_##type};
-#define DEFINE_EACH(type) DEFINE(type, prod, PROD_##type) DEFINE(type, max, MAX_OF) DEFINE(type, min, MIN_OF)
+#define DEFINE_EACH(type)                                                 \
+    NX__PLACE_FNS(prod_##type, type, *there = PROD_##type(*there, *here)) \
+    NX__PLACE_FNS(max_##type, type, *there = MAX_OF(*there, *here))       \
+    NX__PLACE_FNS(min_##type, type, *there = MIN_OF(*there, *here))
 DEFINE_EACH(float)
 DEFINE_EACH(double)
 DEFINE_EACH(int64_t)

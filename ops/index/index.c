@@ -14,15 +14,7 @@ nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out) {
     NX_TRY(nx_array_bytes(from, dtype, &bytes));
     if ((data = nx_alloc(bytes + 1)) == NULL) return nx_fail_memory(bytes);
     memcpy(out, &data, sizeof data);
-    nx_array_copy(&packed, from, dims);
-    packed.data = data;
-    packed.dtype = dtype;
-    int64_t step = 1;
-    for (int d = packed.ndim - 1; d >= 0; d--) {
-        packed.strides[d] = step;
-        step *= packed.sizes[d];
-    }
-    nx_array_refresh(&packed);
+    nx__packed_over(&packed, dims, from, dtype, data);
     nx_copy_cast(&packed, from);
     return NX_OK;
 }

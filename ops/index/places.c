@@ -11,57 +11,26 @@
 enum { PIECE = 512 }; /* indices that are checked together */
 
 /* ---- what is done at places ------------------------------------------------------------------------------------ */
-#define EACH_PLACE(type, here_step, meant, what)                                                            \
-    for (int64_t q = 0; q < n; q++) {                                                                       \
-        type *there = (type *)(followed + q * to_step + at[q] * k_step), *here = (type *)(other + q * (here_step)); \
-        if (meant) what;                                                                                    \
-    }
-#define EACH_OF_ROW(type, there_step, here_step, what)                                                      \
-    for (int64_t q = 0; q < n; q++) {                                                                       \
-        type *there = (type *)(followed + q * (there_step)), *here = (type *)(other + q * (here_step));     \
-        what;                                                                                               \
-    }
-#define DEFINE(name, type, what)                                                                            \
-    static void each_##name(const nx__places *p, char *followed, char *other, const int64_t *at, int64_t n) { \
-        const int64_t to_step = p->row_followed, k_step = p->k_step, by = p->row_other, size = sizeof(type);  \
-        if (p->whole && by == size && to_step == 0 && k_step == size) {                                   \
-            for (int64_t q = 0; q < n; q++) {                                                               \
-                type *there = (type *)followed + at[q], *here = (type *)other + q;                          \
-                what;                                                                                       \
-            }                                                                                               \
-        } else if (p->whole) {                                                                              \
-            EACH_PLACE(type, by, true, what)                                                                \
-        } else {                                                                                            \
-            EACH_PLACE(type, by, at[q] >= p->begin && at[q] < p->end, what)                       \
-        }                                                                                                   \
-    }                                                                                                       \
-    static void row_##name(const nx__places *p, char *followed, char *other, int64_t n) {                   \
-        const int64_t to_step = p->row_followed, from_step = p->row_other, size = sizeof(type);             \
-        if (to_step == size && from_step == size) EACH_OF_ROW(type, (int64_t)sizeof(type), (int64_t)sizeof(type), what) \
-        else if (to_step == size && from_step == 0) EACH_OF_ROW(type, (int64_t)sizeof(type), 0, what)       \
-        else EACH_OF_ROW(type, to_step, from_step, what)                                                    \
-    }                                                                                                       \
-    static const nx__place_fns fns_##name = {each_##name, row_##name};
 #define DEFINE_MOVE(bits)                                    \
-    DEFINE(read_##bits, uint##bits##_t, *here = *there)      \
-    DEFINE(write_##bits, uint##bits##_t, *there = *here)
+    NX__PLACE_FNS(read_##bits, uint##bits##_t, *here = *there)      \
+    NX__PLACE_FNS(write_##bits, uint##bits##_t, *there = *here)
 DEFINE_MOVE(8)
 DEFINE_MOVE(16)
 DEFINE_MOVE(32)
 DEFINE_MOVE(64)
 DEFINE_MOVE(128)
 /* Half types are rounded after each addition, integers wrap. */
-DEFINE(sum_bool, uint8_t, *there = *there | (*here && p->i))
-DEFINE(sum_8, uint8_t, *there = (uint8_t)(*there + (uint64_t)p->i * *here))
-DEFINE(sum_16, uint16_t, *there = (uint16_t)(*there + (uint64_t)p->i * *here))
-DEFINE(sum_32, uint32_t, *there = (uint32_t)(*there + (uint64_t)p->i * *here))
-DEFINE(sum_64, uint64_t, *there = *there + (uint64_t)p->i * *here)
-DEFINE(sum_float, float, *there = *there + (float)p->f * *here)
-DEFINE(sum_double, double, *there = *there + p->f * *here)
-DEFINE(sum_c64, float _Complex, *there = *there + (float _Complex)p->c * *here)
-DEFINE(sum_c128, double _Complex, *there = *there + p->c * *here)
-DEFINE(sum_f16, uint16_t, *there = nx_store_f16(nx_load_f16(*there) + (float)p->f * nx_load_f16(*here)))
-DEFINE(sum_bf16, uint16_t, *there = nx_store_bf16(nx_load_bf16(*there) + (float)p->f * nx_load_bf16(*here)))
+NX__PLACE_FNS(sum_bool, uint8_t, *there = *there | (*here && p->i))
+NX__PLACE_FNS(sum_8, uint8_t, *there = (uint8_t)(*there + (uint64_t)p->i * *here))
+NX__PLACE_FNS(sum_16, uint16_t, *there = (uint16_t)(*there + (uint64_t)p->i * *here))
+NX__PLACE_FNS(sum_32, uint32_t, *there = (uint32_t)(*there + (uint64_t)p->i * *here))
+NX__PLACE_FNS(sum_64, uint64_t, *there = *there + (uint64_t)p->i * *here)
+NX__PLACE_FNS(sum_float, float, *there = *there + (float)p->f * *here)
+NX__PLACE_FNS(sum_double, double, *there = *there + p->f * *here)
+NX__PLACE_FNS(sum_c64, float _Complex, *there = *there + (float _Complex)p->c * *here)
+NX__PLACE_FNS(sum_c128, double _Complex, *there = *there + p->c * *here)
+NX__PLACE_FNS(sum_f16, uint16_t, *there = nx_store_f16(nx_load_f16(*there) + (float)p->f * nx_load_f16(*here)))
+NX__PLACE_FNS(sum_bf16, uint16_t, *there = nx_store_bf16(nx_load_bf16(*there) + (float)p->f * nx_load_bf16(*here)))
 
 const nx__place_fns *nx__place_move(nx_dtype dtype, bool writes) {
     static const nx__place_fns *const reads[NX_MAX_ELEMENT_BYTES + 1] = {
@@ -333,15 +302,10 @@ static nx_status sums(nx_run *run, const nx_array *self, int64_t dim, const nx_a
 }
 
 static nx_status wide_new(const nx_array *a, nx_dtype dtype, nx__wide *w) {
-    int64_t step = 1;
-    nx_array_copy(&w->array, a, w->dims);
-    w->array.dtype = dtype;
-    for (int d = a->ndim - 1; d >= 0; d--) {
-        w->array.strides[d] = step;
-        step *= a->sizes[d];
-    }
-    nx_array_refresh(&w->array);
-    return nx__packed_new(a, dtype, &w->array.data);
+    void *data;
+    nx_status status = nx__packed_new(a, dtype, &data);
+    nx__packed_over(&w->array, w->dims, a, dtype, data);
+    return status;
 }
 
 nx_status nx__wide_both(const nx_array *a, const nx_array *b, nx_dtype dtype, nx__wide *wide_a, nx__wide *wide_b) {

@@ -39,6 +39,40 @@ const nx__place_fns *nx__place_sum(nx_dtype dtype); /* followed += (f, i or c) *
 /* `index`, a vector or a number, the same for all but dimension `dim` of `like`. */
 void nx__index_along(const nx_array *index, const nx_array *like, int64_t dim, nx_array *out, int64_t *dims);
 
+#define NX__EACH_PLACE(type, here_step, meant, what)                                                                       \
+    for (int64_t q = 0; q < n; q++) {                                                                                      \
+        type *there = (type *)(followed + q * to_step + at[q] * k_step), *here = (type *)(other + q * (here_step));        \
+        if (meant) what;                                                                                                   \
+    }
+#define NX__EACH_OF_ROW(type, there_step, here_step, what)                                                                 \
+    for (int64_t q = 0; q < n; q++) {                                                                                      \
+        type *there = (type *)(followed + q * (there_step)), *here = (type *)(other + q * (here_step));                    \
+        what;                                                                                                              \
+    }
+/* Defines fns_<name>, which does `what` with the `type` numbers *there, of what is followed, and *here, of the other; `p` is at
+ * hand. */
+#define NX__PLACE_FNS(name, type, what)                                                                                    \
+    static void each_##name(const nx__places *p, char *followed, char *other, const int64_t *at, int64_t n) {              \
+        const int64_t to_step = p->row_followed, k_step = p->k_step, by = p->row_other, size = sizeof(type);               \
+        if (p->whole && by == size && to_step == 0 && k_step == size) {                                                    \
+            for (int64_t q = 0; q < n; q++) {                                                                              \
+                type *there = (type *)followed + at[q], *here = (type *)other + q;                                         \
+                what;                                                                                                      \
+            }                                                                                                              \
+        } else if (p->whole) {                                                                                             \
+            NX__EACH_PLACE(type, by, true, what)                                                                           \
+        } else {                                                                                                           \
+            NX__EACH_PLACE(type, by, at[q] >= p->begin && at[q] < p->end, what)                                            \
+        }                                                                                                                  \
+    }                                                                                                                      \
+    static void row_##name(const nx__places *p, char *followed, char *other, int64_t n) {                                  \
+        const int64_t to_step = p->row_followed, from_step = p->row_other, size = sizeof(type);                            \
+        if (to_step == size && from_step == size) NX__EACH_OF_ROW(type, (int64_t)sizeof(type), (int64_t)sizeof(type), what) \
+        else if (to_step == size && from_step == 0) NX__EACH_OF_ROW(type, (int64_t)sizeof(type), 0, what)                  \
+        else NX__EACH_OF_ROW(type, to_step, from_step, what)                                                               \
+    }                                                                                                                      \
+    static const nx__place_fns fns_##name = {each_##name, row_##name};
+
 /* A copy of an array row by row in another dtype. */
 typedef struct nx__wide { nx_array array; int64_t dims[2 * NX_MAX_DIMS]; } nx__wide;
 NX_MUST_USE nx_status nx__wide_both(const nx_array *a, const nx_array *b, nx_dtype dtype, nx__wide *wide_a, nx__wide *wide_b);

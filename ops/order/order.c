@@ -27,7 +27,7 @@ typedef struct job {
         real a = descending ? x[j] : x[i], b = descending ? x[i] : x[j];                                         \
         return COMES_BEFORE(a, b) || (!COMES_BEFORE(b, a) && i < j);                                             \
     }                                                                                                            \
-    /* The one that comes last stands on top; the entry at `hole` goes down to its place among n. */              \
+    /* The one that comes last stands on top; the entry at `hole` goes down to its place among n. */             \
     static void sink_##real(const real *x, int64_t *at, int64_t n, int64_t hole, bool descending) {              \
         int64_t moving = at[hole];                                                                               \
         for (int64_t child; (child = 2 * hole + 1) < n; hole = child) {                                          \
@@ -67,15 +67,15 @@ static void store_row(const nx_array *out, int dim, int64_t row, nx_dtype dtype,
 #define DEFINE(real, code)                                                                                       \
     static void order_row_##real(const job *j, int64_t row, real *x, real *y, int64_t *at) {                     \
         int64_t n = nx__row_length(j->self, j->dim);                                                             \
-        nx__order_load(code, x, j->self, j->dim, row);                                                             \
-        if (j->all) at = nx__order_all_##real(x, n, j->descending, at);                                                  \
+        nx__order_load(code, x, j->self, j->dim, row);                                                           \
+        if (j->all) at = nx__order_all_##real(x, n, j->descending, at);                                          \
         else if (j->k > 0) nx__order_first_##real(x, n, j->k, j->descending, at);                                \
         for (int64_t i = 0; i < j->k; i++) y[i] = x[at[i]];                                                      \
         store_row(j->values, j->dim, row, code, y, j->k);                                                        \
         store_row(j->indices, j->dim, row, NX_I64, at, j->k);                                                    \
     }                                                                                                            \
     static void best_row_##real(const job *j, int64_t row, real *x) {                                            \
-        nx__order_load(code, x, j->self, j->dim, row);                                                             \
+        nx__order_load(code, x, j->self, j->dim, row);                                                           \
         int64_t best = nx__order_best_##real(x, nx__row_length(j->self, j->dim), j->least);                      \
         ((int64_t *)j->indices->data)[row] = best;                                                               \
         if (j->values == NULL) return;                                                                           \
@@ -153,11 +153,9 @@ static nx_status find_best(const job *j) {
     int n = j->values ? 2 : 1;
     for (int k = 0; k < 2; k++) own[k].data = NULL;
     for (int k = 0; k < n && status == NX_OK; k++) {
-        nx_array_copy(&own[k], wanted[k], dims[k]);
-        status = nx__packed_new(wanted[k], (nx_dtype)wanted[k]->dtype, &own[k].data);
-        int64_t step = 1;
-        for (int d = own[k].ndim - 1; d >= 0; step *= own[k].sizes[d--]) own[k].strides[d] = step;
-        nx_array_refresh(&own[k]);
+        void *data;
+        status = nx__packed_new(wanted[k], (nx_dtype)wanted[k]->dtype, &data);
+        nx__packed_over(&own[k], dims[k], wanted[k], (nx_dtype)wanted[k]->dtype, data);
     }
     aside.indices = &own[0];
     if (n == 2) aside.values = &own[1];

@@ -64,7 +64,7 @@ typedef struct job {
         if (n_nan && (j->rank == RANK_MEDIAN || n_nan == n)) return first_nan;                                   \
         if (j->rank == RANK_MEDIAN || j->rank == RANK_NANMEDIAN) k = (n - n_nan - 1) / 2 + 1;                    \
         if (j->rank != RANK_MODE) return kth_##real(x, n, n_nan, k, (real *)at);                                 \
-        at = nx__order_all_##real(x, n, false, at);                                                                     \
+        at = nx__order_all_##real(x, n, false, at);                                                              \
         int64_t best = at[0], most = 0;                                                                          \
         for (int64_t i = 0, run = 0; i < n; i++) {                                                               \
             run++;                                                                                               \
@@ -109,13 +109,9 @@ static nx_status rank_rows(void *arg, int64_t begin, int64_t end) {
 
 /* What lies row by row at `data` in `dtype`, copied into `out`, whose sizes it has. */
 static void copy_rows_into(nx_array *out, nx_dtype dtype, void *data) {
-    int64_t dims[2 * NX_MAX_DIMS], step = 1;
+    int64_t dims[2 * NX_MAX_DIMS];
     nx_array rows;
-    nx_array_copy(&rows, out, dims);
-    rows.data = data;
-    rows.dtype = dtype;
-    for (int d = rows.ndim - 1; d >= 0; step *= rows.sizes[d--]) rows.strides[d] = step;
-    nx_array_refresh(&rows);
+    nx__packed_over(&rows, dims, out, dtype, data);
     nx_copy_cast(out, &rows);
 }
 

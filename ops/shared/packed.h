@@ -4,6 +4,16 @@
 
 #include "iter/iter.h"
 
+/* What lies row by row at `data` in `dtype`, as an array of `like`'s sizes; `dims`: room for 2 * NX_MAX_DIMS numbers. */
+static inline void nx__packed_over(nx_array *packed, int64_t *dims, const nx_array *like, nx_dtype dtype, void *data) {
+    int64_t step = 1;
+    nx_array_copy(packed, like, dims);
+    packed->data = data;
+    packed->dtype = (uint8_t)dtype;
+    for (int d = packed->ndim - 1; d >= 0; step *= packed->sizes[d--]) packed->strides[d] = step;
+    nx_array_refresh(packed);
+}
+
 /* `from` row by row in `dtype`, in new memory at *out (of any pointer type): nx_free. NULL there after a failure. */
 NX_MUST_USE nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out);
 

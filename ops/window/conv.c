@@ -8,13 +8,8 @@
 typedef struct conv {
     nx_windows w;
     nx_dtype computing;
-    nx_tensor *owned[6];   /* operands and results that do not lie as they have to */
-    int n_owned;
+    nx__laid laid;
 } conv;
-
-static void release(conv *c) {
-    for (int k = 0; k < c->n_owned; k++) nx_tensor_unref(c->owned[k]);
-}
 
 static void describe(conv *c, const nx_array *big, const nx_array *small, const nx_array *weight, const int64_t *stride, int n_stride,
                      const int64_t *padding, int n_padding, const int64_t *dilation, int n_dilation, int64_t groups) {
@@ -31,26 +26,6 @@ static void describe(conv *c, const nx_array *big, const nx_array *small, const 
         c->w.dilation[d] = k < 0 ? 1 : nx__space_at(dilation, n_dilation, k);
     }
     c->computing = !nx_is_float((nx_dtype)big->dtype) ? NX_I64 : big->dtype == NX_F64 ? NX_F64 : NX_F32;
-}
-
-/* The elements of `a` row by row in the computing type: there, or in a copy; without `reads` in memory to be filled. */
-static nx_status lay(conv *c, const nx_array *a, bool reads, void **out) {
-    *out = NULL;
-    if (a == NULL) return NX_OK;
-    *out = a->data;
-    if (a->contiguous && a->dtype == c->computing) return NX_OK;
-    nx_tensor **owned = &c->owned[c->n_owned];
-    NX_TRY(nx_tensor_new(c->computing, a->ndim, a->sizes, NX_CPU, owned));
-    c->n_owned++;
-    *out = nx_arr(*owned)->data;
-    if (reads) nx_copy_cast(nx_arr(*owned), a);
-    return NX_OK;
-}
-
-static void lay_back(const conv *c, const nx_array *to, const void *at) {
-    for (int k = 0; at != to->data && k < c->n_owned; k++) {
-        if (nx_arr(c->owned[k])->data == at) nx_copy_cast(to, nx_arr(c->owned[k]));
-    }
 }
 
 static void fill_zero(const nx_array *a) {
@@ -218,14 +193,14 @@ nx_status nx__convolution(nx_run *run, const nx_array *input, const nx_array *we
     }
     describe(&c, transposed ? out : input, transposed ? input : out, weight, stride, n_stride, padding, n_padding, dilation,
              n_dilation, groups);
-    NX_TRY_FAIL(lay(&c, input, true, &x));
-    NX_TRY_FAIL(lay(&c, weight, true, &w));
-    NX_TRY_FAIL(lay(&c, bias, true, &b));
-    NX_TRY_FAIL(lay(&c, out, false, &y));
+    NX_TRY_FAIL(nx__lay(&c.laid, input, c.computing, true, &x));
+    NX_TRY_FAIL(nx__lay(&c.laid, weight, c.computing, true, &w));
+    NX_TRY_FAIL(nx__lay(&c.laid, bias, c.computing, true, &b));
+    NX_TRY_FAIL(nx__lay(&c.laid, out, c.computing, false, &y));
     NX_TRY_FAIL(convolve(&c, transposed, transposed ? y : x, transposed ? x : y, w, b));
-    lay_back(&c, out, y);
+    nx__lay_back(&c.laid, out, y);
 fail:
-    release(&c);
+    nx__lay_end(&c.laid);
     return status;
 }
 
@@ -286,26 +261,26 @@ nx_status nx__convolution_backward(nx_run *run, const nx_array *grad_output, con
         for (int k = 0; k < 3; k++) if (results[k]) fill_zero(results[k]);
         return NX_OK;
     }
-    NX_TRY_FAIL(lay(&c, grad_output, true, &g));
+    NX_TRY_FAIL(nx__lay(&c.laid, grad_output, c.computing, true, &g));
     if (result0) {
-        NX_TRY_FAIL(lay(&c, weight, true, &w));
-        NX_TRY_FAIL(lay(&c, result0, false, &gx));
+        NX_TRY_FAIL(nx__lay(&c.laid, weight, c.computing, true, &w));
+        NX_TRY_FAIL(nx__lay(&c.laid, result0, c.computing, false, &gx));
         NX_TRY_FAIL(convolve(&c, !transposed, transposed ? g : gx, transposed ? gx : g, w, NULL));
-        lay_back(&c, result0, gx);
+        nx__lay_back(&c.laid, result0, gx);
     }
     if (result1) {
-        NX_TRY_FAIL(lay(&c, input, true, &x));
-        NX_TRY_FAIL(lay(&c, result1, false, &gw));
+        NX_TRY_FAIL(nx__lay(&c.laid, input, c.computing, true, &x));
+        NX_TRY_FAIL(nx__lay(&c.laid, result1, c.computing, false, &gw));
         if (c.computing == NX_F32) NX_TRY_FAIL(nx_convolve_weigh(&c.w, transposed ? g : x, transposed ? x : g, gw));
         else NX_TRY_FAIL(run_unfolded(&c, WEIGH, transposed ? g : x, transposed ? x : g, gw));
-        lay_back(&c, result1, gw);
+        nx__lay_back(&c.laid, result1, gw);
     }
     if (result2) {
-        NX_TRY_FAIL(lay(&c, result2, false, &gb));
+        NX_TRY_FAIL(nx__lay(&c.laid, result2, c.computing, false, &gb));
         NX_TRY_FAIL(sum_bias(&c, grad_output, g, gb));
-        lay_back(&c, result2, gb);
+        nx__lay_back(&c.laid, result2, gb);
     }
 fail:
-    release(&c);
+    nx__lay_end(&c.laid);
     return status;
 }

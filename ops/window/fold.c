@@ -4,24 +4,10 @@
 #include "window/window.h"
 
 typedef struct columns {
-    const nx_array *from;
-    const nx_array *to;
     int64_t images, channels, size[2], windows[2], kernel[2], dilation[2], padding[2], stride[2];
     nx_dtype computing; /* float32, float64 or complex128 */
     void *image, *columns;
-    nx_tensor *owned[2];
 } columns;
-
-/* Row by row in the computing type; without `reads` to be filled. */
-static nx_status lay(columns *c, int k, const nx_array *a, bool reads, void **out) {
-    nx_dtype dtype = c->computing;
-    *out = a->data;
-    if (a->contiguous && a->dtype == dtype) return NX_OK;
-    NX_TRY(nx_tensor_new(dtype, a->ndim, a->sizes, NX_CPU, &c->owned[k]));
-    *out = nx_arr(c->owned[k])->data;
-    if (reads) nx_copy_cast(nx_arr(c->owned[k]), a);
-    return NX_OK;
-}
 
 #define DEFINE_WALK(name, type)                                                                                             \
     static void walk_##name(const columns *c, bool back, int64_t plane) {                                                   \
@@ -69,6 +55,7 @@ static nx_status run_columns(const nx_array *image, const nx_array *matrix, bool
     columns c = {.images = image->ndim == 4 ? image->sizes[0] : 1, .channels = image->sizes[image->ndim - 3],
                  .computing = nx_is_complex((nx_dtype)image->dtype) ? NX_C128 : image->dtype == NX_F64 ? NX_F64 : NX_F32};
     const nx_array *to = back ? image : matrix;
+    nx__laid laid = {0};
     if (to->numel == 0) return NX_OK;
     for (int d = 0; d < 2; d++) {
         c.size[d] = image->sizes[image->ndim - 2 + d];
@@ -78,13 +65,13 @@ static nx_status run_columns(const nx_array *image, const nx_array *matrix, bool
         c.stride[d] = nx__space_at(stride, n_stride, d);
         c.windows[d] = (c.size[d] + 2 * c.padding[d] - c.dilation[d] * (c.kernel[d] - 1) - 1) / c.stride[d] + 1;
     }
-    NX_TRY_FAIL(lay(&c, 0, image, !back, &c.image));
-    NX_TRY_FAIL(lay(&c, 1, matrix, back, &c.columns));
+    NX_TRY_FAIL(nx__lay(&laid, image, c.computing, !back, &c.image));
+    NX_TRY_FAIL(nx__lay(&laid, matrix, c.computing, back, &c.columns));
     int64_t cost = c.kernel[0] * c.kernel[1] * c.windows[0] * c.windows[1] * 8;
     NX_TRY_FAIL(nx_parallel(c.images * c.channels, nx_grain(cost), back ? make_image : make_columns, &c));
-    if (c.owned[back ? 0 : 1]) nx_copy_cast(to, nx_arr(c.owned[back ? 0 : 1]));
+    nx__lay_back(&laid, to, back ? c.image : c.columns);
 fail:
-    for (int k = 0; k < 2; k++) nx_tensor_unref(c.owned[k]);
+    nx__lay_end(&laid);
     return status;
 }
 
@@ -109,7 +96,6 @@ typedef struct parted {
     const void *at;
     void *sums;
 } parted;
-
 
 static nx_status add_windows(void *arg, int64_t begin, int64_t end) {
     const parted *p = arg;

@@ -22,22 +22,11 @@ static nx_status run_images(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* `a` row by row in that dtype: itself, or a new tensor, which has its elements where it `reads`. */
-static nx_status lay(const nx_array *a, nx_dtype dtype, bool reads, nx_tensor **owned, void *out) {
-    if (a == NULL) return NX_OK;
-    *(void **)out = a->data;
-    if (a->contiguous && a->dtype == dtype) return NX_OK;
-    NX_TRY(nx_tensor_new(dtype, a->ndim, a->sizes, NX_CPU, owned));
-    *(void **)out = nx_arr(*owned)->data;
-    if (reads) nx_copy_cast(nx_arr(*owned), a);
-    return NX_OK;
-}
-
 static nx_status run_sampling(const nx_array *input, const nx_array *grid, const nx_array *g, int64_t mode, int64_t padding, bool align,
                               nx_array *out, nx_array *to_image, nx_array *to_grid) {
     static const nx__grid_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__grid_rows)};
     nx_status status = NX_OK;
-    nx_tensor *owned[6] = {NULL};
+    nx__laid laid = {0};
     job j = {.images = input->sizes[0]};
     nx__sampling *s = &j.s;
     *s = (nx__sampling){.dims = input->ndim - 2, .mode = (int)mode, .padding = (int)padding, .align = align,
@@ -50,12 +39,12 @@ static nx_status run_sampling(const nx_array *input, const nx_array *grid, const
     }
     bool is_double = input->dtype == NX_F64 || s->volume > INT32_MAX;
     nx_dtype computing = is_double ? NX_F64 : NX_F32;
-    NX_TRY_FAIL(lay(input, computing, true, &owned[0], &s->image));
-    NX_TRY_FAIL(lay(grid, computing, true, &owned[1], &s->grid));
-    NX_TRY_FAIL(lay(g, computing, true, &owned[2], &s->g));
-    NX_TRY_FAIL(lay(out, computing, false, &owned[3], &s->out));
-    NX_TRY_FAIL(lay(to_image, computing, false, &owned[4], &s->to_image));
-    NX_TRY_FAIL(lay(to_grid, computing, false, &owned[5], &s->to_grid));
+    NX_TRY_FAIL(nx__lay(&laid, input, computing, true, &s->image));
+    NX_TRY_FAIL(nx__lay(&laid, grid, computing, true, &s->grid));
+    NX_TRY_FAIL(nx__lay(&laid, g, computing, true, &s->g));
+    NX_TRY_FAIL(nx__lay(&laid, out, computing, false, &s->out));
+    NX_TRY_FAIL(nx__lay(&laid, to_image, computing, false, &s->to_image));
+    NX_TRY_FAIL(nx__lay(&laid, to_grid, computing, false, &s->to_grid));
     if (to_image) memset(s->to_image, 0, nx_dtype_bytes(computing) * (size_t)to_image->numel);
     int64_t cost = (s->channels + 4) * 64;
     j.run = (out ? rows[nx_level()]->sample : rows[nx_level()]->spread)[is_double];
@@ -64,11 +53,11 @@ static nx_status run_sampling(const nx_array *input, const nx_array *grid, const
         if (out) NX_TRY_FAIL(nx_parallel(j.images * j.blocks, nx_grain(cost * NX__GRID_TOGETHER), run_blocks, &j));
         else NX_TRY_FAIL(nx_parallel(j.images, nx_grain(cost * s->places), run_images, &j));
     }
-    if (owned[3]) nx_copy_cast(out, nx_arr(owned[3]));
-    if (owned[4]) nx_copy_cast(to_image, nx_arr(owned[4]));
-    if (owned[5]) nx_copy_cast(to_grid, nx_arr(owned[5]));
+    nx__lay_back(&laid, out, s->out);
+    nx__lay_back(&laid, to_image, s->to_image);
+    nx__lay_back(&laid, to_grid, s->to_grid);
 fail:
-    for (int k = 0; k < NX_COUNT(owned); k++) nx_tensor_unref(owned[k]);
+    nx__lay_end(&laid);
     return status;
 }
 

@@ -21,37 +21,16 @@ typedef struct pool {
     int64_t channels;               /* that lie side by side */
     const int64_t *kernel;
     int n_kernel, dims;
-    nx_tensor *owned[6];
-    int n_owned;
-    nx_array *result[2];            /* what the copies are laid back to */
-    void *at[2];
+    nx__laid laid;
 } pool;
 
 static void finish(pool *p) {
     for (int d = 0; d < NX__SPACE; d++) nx_free(p->axes[d].low);
-    for (int k = 0; k < p->n_owned; k++) nx_tensor_unref(p->owned[k]);
+    nx__lay_end(&p->laid);
 }
 
 static nx_dtype computing_type(const nx_array *a) {
     return !nx_is_float((nx_dtype)a->dtype) ? NX_I64 : a->dtype == NX_F64 ? NX_F64 : NX_F32;
-}
-
-/* The elements of `a` row by row as `dtype`: there, or in a copy. */
-static nx_status lay(pool *p, const nx_array *a, nx_dtype dtype, bool reads, void *out) {
-    *(void **)out = a->data;
-    if (a->contiguous && a->dtype == dtype) return NX_OK;
-    NX_TRY(nx_tensor_new(dtype, a->ndim, a->sizes, NX_CPU, &p->owned[p->n_owned]));
-    nx_array *copy = nx_arr(p->owned[p->n_owned++]);
-    *(void **)out = copy->data;
-    if (reads) nx_copy_cast(copy, a);
-    return NX_OK;
-}
-
-/* What was made in a copy goes to the result. */
-static void lay_back(const pool *p, const nx_array *to, const void *at) {
-    for (int k = 0; at != to->data && k < p->n_owned; k++) {
-        if (nx_arr(p->owned[k])->data == at) nx_copy_cast(to, nx_arr(p->owned[k]));
-    }
 }
 
 /* Sizes from the two tensors whose last dimensions are `in` and `out`, and room for the tables. */
@@ -253,10 +232,6 @@ static nx_status run_put(void *arg, int64_t begin, int64_t end) {
 }
 
 /* ---- channels side by side: rows of windows of all images, without copies ---------------------------------------------- */
-static bool lies_by_channels(const pool *p, const nx_array *a, nx_dtype dtype) {
-    return p->dims == a->ndim - 2 && nx_is_channels_last(a) && !a->contiguous && a->dtype == dtype;
-}
-
 static nx_status run_lanes(void *arg, int64_t begin, int64_t end) {
     const pool *p = arg;
     const nx__pool_rows *rows = rows_of_level();
@@ -276,8 +251,9 @@ static nx_status run_lanes(void *arg, int64_t begin, int64_t end) {
 
 /* Whether it was done so; indices NULL: averages. */
 static bool split_lanes(pool *p, const nx_array *self, const nx_array *out, const nx_array *indices, nx_status *status) {
-    if (p->samples || p->computing == NX_I64 || p->in >= INT32_MAX || !lies_by_channels(p, self, p->computing) ||
-        !lies_by_channels(p, out, p->computing) || (indices && !lies_by_channels(p, indices, NX_I64)))
+    if (p->samples || p->computing == NX_I64 || p->in >= INT32_MAX || p->dims != self->ndim - 2 ||
+        !nx__lies_by_channels(self, p->computing) || !nx__lies_by_channels(out, p->computing) ||
+        (indices && !nx__lies_by_channels(indices, NX_I64)))
         return false;
     int64_t rows = p->axes[0].out * p->axes[1].out;
     p->from = self->data;
@@ -297,24 +273,24 @@ static nx_status find_max(pool *p, const nx_array *self, nx_array *out, nx_array
     void *to, *made;
     nx_status status;
     if (split_lanes(p, self, out, indices, &status)) return status;
-    NX_TRY(lay(p, self, p->computing, true, &p->from));
-    NX_TRY(lay(p, out, p->computing, false, &to));
-    NX_TRY(lay(p, indices, NX_I64, false, &made));
+    NX_TRY(nx__lay(&p->laid, self, p->computing, true, &p->from));
+    NX_TRY(nx__lay(&p->laid, out, p->computing, false, &to));
+    NX_TRY(nx__lay(&p->laid, indices, NX_I64, false, &made));
     p->to = to;
     p->made = made;
     NX_TRY(split(p, run_max));
-    lay_back(p, out, to);
-    lay_back(p, indices, made);
+    nx__lay_back(&p->laid, out, to);
+    nx__lay_back(&p->laid, indices, made);
     return NX_OK;
 }
 
 static nx_status walk(pool *p, const nx_array *from, nx_array *out, nx_parallel_fn *body) {
     nx_status status;
     if (body == run_average && split_lanes(p, from, out, NULL, &status)) return status;
-    NX_TRY(lay(p, from, p->computing, true, &p->from));
-    NX_TRY(lay(p, out, p->computing, false, &p->to));
+    NX_TRY(nx__lay(&p->laid, from, p->computing, true, &p->from));
+    NX_TRY(nx__lay(&p->laid, out, p->computing, false, &p->to));
     NX_TRY(split(p, body));
-    lay_back(p, out, p->to);
+    nx__lay_back(&p->laid, out, p->to);
     return NX_OK;
 }
 
@@ -350,7 +326,7 @@ nx_status nx__pool_fractional(nx_run *run, const nx_array *self, const int64_t *
     if (result0->numel == 0) return NX_OK;
     nx_status status = start(&p, self, result0, dims.i);
     void *samples;
-    if (status == NX_OK) status = lay(&p, random_samples, NX_F64, true, &samples);
+    if (status == NX_OK) status = nx__lay(&p.laid, random_samples, NX_F64, true, &samples);
     if (status == NX_OK) {
         p.samples = samples;
         p.kernel = kernel_size;
@@ -408,7 +384,7 @@ static nx_status send(const nx_array *from, const nx_array *indices, int64_t dim
     void *at;
     if (out->numel == 0) return NX_OK;
     nx_status status = start(&p, out, from, dims);
-    if (status == NX_OK) status = lay(&p, indices, NX_I64, true, &at);
+    if (status == NX_OK) status = nx__lay(&p.laid, indices, NX_I64, true, &at);
     if (status == NX_OK) {
         p.indices = at;
         p.adds = adds;

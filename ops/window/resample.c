@@ -222,27 +222,13 @@ static nx_status run_planes(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* `a` row by row in the computing type: itself, or a copy to be released. */
-static nx_status lay(const nx_array *a, nx_dtype dtype, bool reads, nx_tensor **owned, void *out) {
-    *(void **)out = a->data;
-    if (a->contiguous && a->dtype == dtype) return NX_OK;
-    NX_TRY(nx_tensor_new(dtype, a->ndim, a->sizes, NX_CPU, owned));
-    *(void **)out = nx_arr(*owned)->data;
-    if (reads) nx_copy_cast(nx_arr(*owned), a);
-    return NX_OK;
-}
-
-static bool lies_by_channels(const nx_array *a, nx_dtype dtype) {
-    return nx_is_channels_last(a) && !a->contiguous && a->dtype == dtype;
-}
-
 /* From `in` to `out`, which are sizes alone; `from` is read and `to` written. */
 static nx_status run_resampling(kind kind, bool align, const double *scales, const nx_array *in, const nx_array *out,
                                 const nx_array *from, nx_array *to) {
     nx_status status = NX_OK;
     resampling r = {.planes = in->sizes[0] * in->sizes[1], .in = 1, .out = 1, .lanes = 1, .is_double = to->dtype == NX_F64,
                     .back = from != in};
-    nx_tensor *owned[2] = {NULL, NULL};
+    nx__laid laid = {0};
     nx_dtype computing = r.is_double ? NX_F64 : NX_F32;
     int dims = in->ndim - 2;
     double work = 1;
@@ -256,20 +242,20 @@ static nx_status run_resampling(kind kind, bool align, const double *scales, con
         NX_TRY_FAIL(plan_axis(k < 0 ? NEAREST : kind, &r.axes[d], align, scales[d], r.is_double));
         work *= (double)r.axes[d].most;
     }
-    if (lies_by_channels(from, computing) && lies_by_channels(to, computing)) {
+    if (nx__lies_by_channels(from, computing) && nx__lies_by_channels(to, computing)) {
         r.lanes = in->sizes[1];
         r.planes = in->sizes[0];
         r.from = from->data;
         r.to = to->data;
     } else {
-        NX_TRY_FAIL(lay(from, computing, true, &owned[0], &r.from));
-        NX_TRY_FAIL(lay(to, computing, false, &owned[1], &r.to));
+        NX_TRY_FAIL(nx__lay(&laid, from, computing, true, &r.from));
+        NX_TRY_FAIL(nx__lay(&laid, to, computing, false, &r.to));
     }
     NX_TRY_FAIL(nx_parallel(r.planes, nx_grain((r.in + r.out * (int64_t)work) * r.lanes * 8), run_planes, &r));
-    if (owned[1]) nx_copy_cast(to, nx_arr(owned[1]));
+    nx__lay_back(&laid, to, r.to);
 fail:
     for (int d = 0; d < NX__SPACE; d++) nx_free(r.axes[d].places);
-    for (int k = 0; k < 2; k++) nx_tensor_unref(owned[k]);
+    nx__lay_end(&laid);
     return status;
 }
 

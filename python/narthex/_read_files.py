@@ -40,23 +40,18 @@ class Storage:
 # ---- what files call ---------------------------------------------------------------------------------------------
 
 
-def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
+def rebuild_tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None, dtype=None):
     if not isinstance(storage, Storage):
         raise TypeError("the first argument is no storage")
     if metadata or hooks:
         raise ValueError("hooks and metadata of tensors are not there yet")
-    tensor = _C.tensor_on_storage(storage.vector, size, stride, offset)
+    kind = () if dtype is None else (dtype.value if isinstance(dtype, Global) else dtype,)
+    tensor = _C.tensor_on_storage(storage.vector, size, stride, offset, *kind)
     return tensor.requires_grad_() if requires_grad is True else tensor
 
 
 def rebuild_typed(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-    if not isinstance(storage, Storage):
-        raise TypeError("the first argument is no storage")
-    if metadata or hooks:
-        raise ValueError("hooks and metadata of tensors are not there yet")
-    kind = dtype.value if isinstance(dtype, Global) else dtype
-    tensor = _C.tensor_on_storage(storage.vector, size, stride, offset, kind)
-    return tensor.requires_grad_() if requires_grad is True else tensor
+    return rebuild_tensor(storage, offset, size, stride, requires_grad, hooks, metadata, dtype)
 
 
 def rebuild_parameter(data, requires_grad, hooks=None):
@@ -140,14 +135,20 @@ def safe(name: str) -> Global:
 
 def globals_of(data: bytes) -> list[str]:
     """The globals that a pickle names, "module name", in its order."""
-    found, texts = {}, []
+    found, texts, memo = {}, [], {}  # texts: what was pushed, None for what is no text
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name == "GLOBAL":
             found[argument] = None
-        elif opcode.name == "STACK_GLOBAL" and len(texts) > 1:
+            texts.append(None)
+        elif opcode.name == "STACK_GLOBAL" and len(texts) > 1 and None not in texts[-2:]:
             found[" ".join(texts[-2:])] = None
-        elif isinstance(argument, str):
-            texts.append(argument)
+            texts.append(None)
+        elif opcode.name == "MEMOIZE" or opcode.name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            memo[len(memo) if argument is None else argument] = texts[-1] if texts else None
+        elif opcode.name in ("GET", "BINGET", "LONG_BINGET"):
+            texts.append(memo.get(argument))
+        elif opcode.name not in ("PROTO", "FRAME"):
+            texts.append(argument if isinstance(argument, str) else None)
     return list(found)
 
 
@@ -223,12 +224,6 @@ class Zip:
         self.swaps = order in self.archive.namelist() and self.read(order) != sys.byteorder.encode()
         if mapped:
             self.memory = _mmap.mmap(self.archive.fp.fileno(), 0, access=_mmap.ACCESS_COPY)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.archive.close()
 
     def read(self, name: str) -> bytes:
         """The bytes of an entry. What zipfile has against it is a RuntimeError."""

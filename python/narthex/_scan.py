@@ -116,7 +116,7 @@ class Reader(ast.NodeVisitor):
 def scan(paths: list[Path]) -> tuple[list[Finding], list[tuple[Path, str]], int]:
     """Findings in order of files and lines, one for a name and line; files that could not be read, with the reason; how
     many sources there were. `torch` must be Narthex in this process."""
-    findings, unread, known, n = dict.fromkeys(()), [], {}, 0
+    findings, unread, known, n = {}, [], {}, 0
     for path in sources(paths):
         n += 1
         reader = Reader()

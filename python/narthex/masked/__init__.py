@@ -9,6 +9,7 @@ import math
 
 from .. import _C, linalg
 from .._later import class_for
+from .._type_info import iinfo
 
 MaskedTensor = class_for("torch.masked.MaskedTensor", "the functions of torch.masked take tensors and a mask")
 
@@ -23,16 +24,12 @@ def _kept(input, mask, fill):
 
 
 def _least(dtype):
-    from .. import iinfo
-
     if dtype == _C.bool:
         return False
     return -math.inf if dtype.is_floating_point or dtype.is_complex else iinfo(dtype).min
 
 
 def _most(dtype):
-    from .. import iinfo
-
     if dtype == _C.bool:
         return True
     return math.inf if dtype.is_floating_point or dtype.is_complex else iinfo(dtype).max
@@ -112,7 +109,7 @@ def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 
 def _count(input, dim, keepdim, mask):
-    """How many take part, as numbers of the input's dtype."""
+    """How many take part, in int64."""
     whole = _C.ones(input.shape, dtype=_C.int64, device=input.device)
     return sum(whole, dim, keepdim=keepdim, mask=mask)
 
@@ -121,10 +118,9 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The mean of those that take part; NaN of none."""
     input = _cast(input, dtype)
     if not (input.dtype.is_floating_point or input.dtype.is_complex):
-        name = str(input.dtype)
         raise ValueError(
             "mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
-            f"Got: {name}"
+            f"Got: {input.dtype}"
         )
     return sum(input, dim, keepdim=keepdim, mask=mask) / _count(input, dim, keepdim, mask)
 
@@ -139,7 +135,7 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     return _C.nanmedian(_kept(input, mask, math.nan), dim, bool(keepdim))[0]
 
 
-def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, name):
+def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
     if unbiased is not None and correction is not None:
         raise ValueError("Only one of unbiased and correction may be given")
     taken = (1 if unbiased in (None, True) else 0) if correction is None else correction
@@ -155,20 +151,19 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, name):
 
 def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
     """Their variance: the squares' sum over how many take part less `correction` (1; 0 when not `unbiased`)."""
-    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, "var")
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
 def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
     """The root of their variance."""
-    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, "std").sqrt()
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask).sqrt()
 
 
 def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Their vector norm of order `ord`."""
     input = _cast(input, dtype)
-    fill = math.inf if ord is not None and ord < 0 else 0
-    dims = _dims(input, dim)
-    return linalg.vector_norm(_kept(input, mask, fill), 2.0 if ord is None else ord, dims, bool(keepdim))
+    ord = 2.0 if ord is None else ord
+    return linalg.vector_norm(_kept(input, mask, math.inf if ord < 0 else 0), ord, _dims(input, dim), bool(keepdim))
 
 
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):

@@ -1,0 +1,23 @@
+/* Operands and results row by row in the dtype that a kernel computes in; see window.h. */
+#include "window/window.h"
+
+nx_status nx__lay(nx__laid *laid, const nx_array *a, nx_dtype dtype, bool reads, void *out) {
+    *(void **)out = a ? a->data : NULL;
+    if (a == NULL || (a->contiguous && a->dtype == dtype)) return NX_OK;
+    nx_tensor **owned = &laid->owned[laid->n];
+    NX_TRY(nx_tensor_new(dtype, a->ndim, a->sizes, NX_CPU, owned));
+    laid->n++;
+    *(void **)out = nx_arr(*owned)->data;
+    if (reads) nx_copy_cast(nx_arr(*owned), a);
+    return NX_OK;
+}
+
+void nx__lay_back(const nx__laid *laid, const nx_array *to, const void *at) {
+    for (int k = 0; to && k < laid->n; k++) {
+        if (nx_arr(laid->owned[k])->data == at) nx_copy_cast(to, nx_arr(laid->owned[k]));
+    }
+}
+
+void nx__lay_end(nx__laid *laid) {
+    for (int k = 0; k < laid->n; k++) nx_tensor_unref(laid->owned[k]);
+}
