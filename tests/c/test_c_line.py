@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shlex
 import shutil
 import struct
 import subprocess
@@ -9,9 +10,9 @@ import subprocess
 import pytest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "c" / "line.c"
-COMPILER = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+COMPILER = shlex.split(os.environ.get("CC", "")) or [found for found in map(shutil.which, ("cc", "gcc")) if found][:1]
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+pytestmark = pytest.mark.skipif(not COMPILER, reason="no C compiler")
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def program(tmp_path_factory):
     target = tmp_path_factory.mktemp("c") / "line"
     lib = narthex.lib_dir()
     command = [
-        COMPILER,
+        *COMPILER,
         "-std=c11",
         "-Wall",
         "-Wextra",

@@ -10,6 +10,7 @@ import contextlib
 import io
 import math
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -272,8 +273,9 @@ def build_c_program(folder: str) -> str:
     program = f"{folder}/line"
     flags = [f"-I{nt.include_dir()}", f"-L{nt.lib_dir()}", f"-Wl,-rpath,{nt.lib_dir()}"]
     source = str(ROOT / "examples" / "c" / "line.c")
+    compiler = shlex.split(os.environ.get("CC", "gcc"))
     subprocess.run(
-        [os.environ.get("CC", "gcc"), "-std=gnu11", "-O2", source, *flags, "-lnarthex", "-lm", "-o", program],
+        [*compiler, "-std=gnu11", "-O2", source, *flags, "-lnarthex", "-lm", "-o", program],
         check=True,
     )
     libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
