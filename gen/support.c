@@ -213,7 +213,8 @@ nx_status nx__arange_size(const char *op, nx_value start, nx_value end, nx_value
 
 nx_status nx__check_options(const char *op, const nx_value *layout, const nx_value *pin_memory) {
     if (layout->tag == NX_TAG_LAYOUT && layout->i != 0)
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: only the strided layout is there yet", op);
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: only the strided layout is there; torch.sparse_coo_tensor(size=...) makes a sparse "
+                       "tensor without elements", op);
     if (pin_memory->tag == NX_TAG_BOOL && pin_memory->i)
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: pinned memory is not there yet, leave pin_memory out", op);
     return NX_OK;

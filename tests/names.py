@@ -17,7 +17,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "names.md"
 # What is compared: modules by their names (a class after a colon).
 SPACES = tuple(
     """
-    torch torch:Tensor torch.special torch.masked torch.serialization
+    torch torch:Tensor torch.special torch.sparse torch.linalg torch.fft torch.signal.windows torch.masked
+    torch.serialization
     torch.nn torch.nn:Module torch.nn.functional torch.nn.init torch.nn.parameter torch.nn.attention
     torch.nn.modules.module torch.nn.modules.utils torch.nn.parallel
     torch.nn.utils torch.nn.utils.clip_grad torch.nn.utils.fusion torch.nn.utils.parametrizations
@@ -35,6 +36,7 @@ SPACES = tuple(
 )
 # Why a name is not there: the first pattern that matches it whole.
 REASONS = (
+    (r".*[sS]emi_?[sS]tructured.*", "another device"),
     (
         r"(to_)?sparse.*|.*_sparse(_.*)?|.*sparse_.*|spmm|smm|hspmm|hsmm|dsmm|saddmm|sspaddmm|crow_.*|ccol_.*"
         r"|(row|col|crow|ccol)_indices_copy|indices_copy|values_copy",

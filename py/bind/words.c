@@ -311,7 +311,12 @@ PyObject *nxpy_size_object(int n, const int64_t *at) {
 
 /* ---- layouts and memory formats ------------------------------------------------------------------------------------------ */
 static nxpy_word words[] = {
-    {.name = "strided", .tag = NX_TAG_LAYOUT, .value = 0},
+    {.name = "strided", .tag = NX_TAG_LAYOUT, .value = 0}, /* the one of tensors that operators know; next: Python's class */
+    {.name = "sparse_coo", .tag = NX_TAG_LAYOUT, .value = 1},
+    {.name = "sparse_csr", .tag = NX_TAG_LAYOUT, .value = 2},
+    {.name = "sparse_csc", .tag = NX_TAG_LAYOUT, .value = 3},
+    {.name = "sparse_bsr", .tag = NX_TAG_LAYOUT, .value = 4},
+    {.name = "sparse_bsc", .tag = NX_TAG_LAYOUT, .value = 5},
     {.name = "contiguous_format", .tag = NX_TAG_MEMORY_FORMAT, .value = 0},
     {.name = "preserve_format", .tag = NX_TAG_MEMORY_FORMAT, .value = 1},
     {.name = "channels_last", .tag = NX_TAG_MEMORY_FORMAT, .value = 2},

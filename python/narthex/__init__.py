@@ -97,7 +97,7 @@ _SUBMODULES = (
     "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cuda", "distributed",
     "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
     "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization",
-    "signal", "special", "testing", "types", "utils", "version", "xpu",
+    "signal", "sparse", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
@@ -132,6 +132,16 @@ _LAZY = {
     "vmap": "_vmap",
 }
 _LAZY["thread_safe_generator"] = "random"
+for _name in (
+    "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor",
+    "sparse_csr_tensor",
+):  # fmt: skip
+    _LAZY[_name] = "sparse._make"
+for _name in (
+    "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "dsmm", "hsmm", "hspmm",
+    "resize_as_sparse_", "smm", "spmm", "sspaddmm",
+):  # fmt: skip
+    _LAZY[_name] = "sparse._functions"
 for _name in ("ScriptFunction", "ScriptModule"):
     _LAZY[_name] = "jit"
 for _name in ("pca_lowrank", "svd_lowrank"):

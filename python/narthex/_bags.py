@@ -50,8 +50,6 @@ def embedding_bag(
     include_last_offset=False, padding_idx=None,
 ):  # fmt: skip
     """(result, the bag of each index, the bags' sizes, the places of the greatest elements)."""
-    if sparse:
-        raise NotImplementedError("embedding_bag: sparse=True is not there yet; leave it out")
     _check(weight, indices, offsets, per_sample_weights, mode, include_last_offset)
     bags, n = offsets.numel() - bool(include_last_offset), indices.numel()
     if offsets.numel() and not _C.is_capturing():
@@ -68,7 +66,12 @@ def embedding_bag(
         padding_idx += weight.shape[0]
     kept = _C.ones_like(indices, dtype=_C.bool) if padding_idx is None else indices != padding_idx
     counts = _C.zeros((bags,), dtype=_C.int64, device=indices.device).index_add(0, bag, kept.to(_C.int64))
-    rows = weight.index_select(0, indices)
+    if sparse and weight.requires_grad and _C.is_grad_enabled():
+        from .sparse._gradients import RowsOf
+
+        rows = RowsOf.apply(weight, indices, -1 if padding_idx is None else padding_idx)
+    else:
+        rows = weight.index_select(0, indices)
     if scale_grad_by_freq:  # of the gradient alone
         times = _C.bincount(indices.to(_C.int64), minlength=weight.shape[0]).index_select(0, indices)
         rows = rows.detach() + (rows - rows.detach()) / times.unsqueeze(1)

@@ -199,6 +199,21 @@ class Methods:
         return getattr(storage, storage._typed(self).pickle_storage_type())
 
 
+def _from(module: str, name: str):
+    def method(self, *args, **kwargs):
+        """The function of that name."""
+        from importlib import import_module
+
+        return getattr(import_module(f"narthex.sparse.{module}"), name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr"):
+    setattr(Methods, _name, _from("_make", _name))
+for _name in ("resize_as_sparse_", "smm", "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "sspaddmm"):
+    setattr(Methods, _name, _from("_functions", _name))
 for _name, _expected in _SPARSE.items():
     setattr(Methods, _name, _no_sparse(_name, _expected))
 

@@ -54,6 +54,20 @@ def rebuild_typed(storage, offset, size, stride, requires_grad, hooks, dtype, me
     return rebuild_tensor(storage, offset, size, stride, requires_grad, hooks, metadata, dtype)
 
 
+def layout_of(name):
+    """The layout that "torch.sparse_coo" names."""
+    found = getattr(_C, name.removeprefix("torch."), None) if isinstance(name, str) else None
+    if not isinstance(found, type(_C.strided)):
+        raise TypeError(f"{name!r} is no layout")
+    return found
+
+
+def rebuild_sparse(layout, data):
+    from .sparse._make import rebuild
+
+    return rebuild(layout, data)
+
+
 def rebuild_parameter(data, requires_grad, hooks=None):
     if not isinstance(data, _C.TensorBase):
         raise TypeError("the first argument is no tensor")
@@ -77,6 +91,8 @@ FUNCTIONS = {
     "torch._utils _rebuild_tensor_v2": rebuild_tensor,
     "torch._utils _rebuild_tensor_v3": rebuild_typed,
     "torch._utils _rebuild_parameter": rebuild_parameter,
+    "torch._utils _rebuild_sparse_tensor": rebuild_sparse,
+    "torch.serialization _get_layout": layout_of,
     "torch Size": lambda sizes=(): _C.Size(sizes),
     "torch device": lambda *where: _C.device(*where),
     "collections OrderedDict": OrderedDict,

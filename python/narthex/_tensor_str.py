@@ -175,3 +175,35 @@ def tensor_text(tensor, *, contents=None) -> str:
             out, column = out + ", " + suffix, column + len(suffix) + 2
     out += ")"
     return "Parameter containing:\n" + out if tensor._is_param else out
+
+
+def sparse_text(tensor) -> str:
+    """A sparse tensor as repr() shows it: its parts, then what is not usual about it."""
+    prefix, dtype = "tensor(", tensor.dtype
+    indent = len(prefix)
+    names = {"coo": ("indices",), "csr": ("crow_indices", "col_indices"), "csc": ("ccol_indices", "row_indices")}
+    *places, values = tensor._parts
+    kind = str(tensor.layout)[-3:]
+    parts = []
+    for name, part in zip((*names[kind], "values"), (*places, values), strict=True):
+        head = f"{name}=tensor("
+        text = "[]" if part.numel() == 0 else _contents(part, indent + len(head))
+        if part.numel() == 0:
+            text += f", size={tuple(part.shape)}" if part.dim() != 1 or name == "values" and part.dim() != 1 else ""
+        parts.append(f"{head}{text})")
+    out = prefix + (",\n" + " " * indent).join(parts)
+    suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
+    suffixes += [f"size={tuple(tensor.shape)}", f"nnz={values.shape[0]}"]
+    default = _C.get_default_dtype()
+    if dtype not in (default, default.to_complex(), _C.int64, _C.bool):
+        suffixes.append(f"dtype={dtype}")
+    suffixes.append(f"layout={tensor.layout}")
+    out += (",\n" + " " * indent) if kind == "coo" else ", "
+    column, first = len(out) - out.rfind("\n") + 1, True
+    for suffix in suffixes + _grad_suffix(tensor):
+        if not first and column + len(suffix) + 2 > _Options.linewidth:
+            out, column = out + ",\n" + " " * indent + suffix, indent + len(suffix)
+        else:
+            out, column = out + ("" if first else ", ") + suffix, column + len(suffix) + 2
+        first = False
+    return out + ")"

@@ -3,6 +3,7 @@
 from . import _C
 from ._absent import getter as _getter
 from ._shells import shells_of_module as _shells
+from ._tensor import Tensor  # noqa: F401  (PyTorch has it here too)
 
 globals().update(
     {

@@ -34,6 +34,8 @@ class _Named:
 
 _REBUILD_TENSOR = _Named("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_TYPED = _Named("torch._utils", "_rebuild_tensor_v3")
+_REBUILD_SPARSE = _Named("torch._utils", "_rebuild_sparse_tensor")
+_LAYOUT = _Named("torch.serialization", "_get_layout")
 _REBUILD_PARAMETER = _Named("torch._utils", "_rebuild_parameter")
 
 
@@ -60,6 +62,8 @@ class _Writer(pickle._Pickler):
             self._save_named(_Named("torch", _dtype_name(obj)))
         elif kind is _C.Size:
             self.save_reduce(_Named("torch", "Size"), (tuple(obj),), obj=obj)
+        elif kind is type(_C.strided):
+            self.save_reduce(_LAYOUT, (str(obj),), obj=obj)
         elif kind is _C.device:
             where = (obj.type,) if obj.index is None else (obj.type, obj.index)
             self.save_reduce(_Named("torch", "device"), where, obj=obj)
@@ -100,7 +104,15 @@ class _Writer(pickle._Pickler):
         if obj is not None:
             self.memoize(obj)
 
+    def _save_sparse(self, tensor) -> None:
+        kind, parts = tensor.layout, tensor._parts
+        known = (tensor.is_coalesced(),) if tensor.is_sparse else ()
+        self.save_reduce(_REBUILD_SPARSE, (kind, (*parts, tensor.shape, *known)), obj=tensor)
+
     def _save_tensor(self, tensor) -> None:
+        if "narthex.sparse._tensor" in sys.modules and hasattr(tensor, "_parts"):
+            self._save_sparse(tensor)
+            return
         if tensor._is_fake:
             raise RuntimeError("torch.save: a fake tensor cannot be saved: it has no elements")
         if tensor._is_param:

@@ -26,7 +26,7 @@ static nx_status add_to(nx_tensor *leaf, nx_tensor **g) {
     nx_autograd *autograd = leaf->autograd;
     bool recorded = nx_grad_enabled();
     nx_tensor *sum = NULL;
-    if (autograd->grad && !recorded) return nx__add_in_place(autograd->grad, g[0]);
+    if (autograd->grad && !recorded && nx__takes(autograd->grad, g[0])) return nx__add_in_place(autograd->grad, g[0]);
     if (autograd->grad) {
         NX_TRY(nx__add(autograd->grad, g[0], &sum));
     } else if (!recorded && nx__is_sole(g[0]) && has_layout_of(&g[0]->a, &leaf->a)) {

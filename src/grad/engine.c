@@ -177,9 +177,8 @@ static nx_status collect(nx_tensor **sum, nx_tensor *g) {
         return NX_OK;
     }
     nx_tensor *both = NULL;
-    bool in_place = !nx_grad_enabled() && nx__is_sole(*sum) && (*sum)->a.contiguous &&
-        (*sum)->a.dtype == g->a.dtype &&
-                    nx_same_size(&(*sum)->a, &g->a);
+    bool in_place = !nx_grad_enabled() && nx__is_sole(*sum) && (*sum)->a.contiguous && (*sum)->a.dtype == g->a.dtype &&
+                    nx_same_size(&(*sum)->a, &g->a) && nx__takes(*sum, g);
     nx_status status = in_place ? nx__add_in_place(*sum, g) : nx__add(*sum, g, &both);
     nx_tensor_unref(g);
     if (status != NX_OK || in_place) return status;

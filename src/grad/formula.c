@@ -36,7 +36,8 @@ enum { CONTIGUOUS = 0, PRESERVE = 1 }; /* nx_value.i of NX_TAG_MEMORY_FORMAT */
 static nx_value format_value(int format) { return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = format}; }
 
 nx_status nx__add(nx_tensor *a, nx_tensor *b, nx_tensor **out) {
-    return call(OP_ADD, (nx_value[]){nx_value_tensor(a), nx_value_tensor(b), nx_value_int(1)}, out);
+    nx_value in[] = {nx_value_tensor(nx__takes(a, b) ? a : b), nx_value_tensor(nx__takes(a, b) ? b : a), nx_value_int(1)};
+    return call(OP_ADD, in, out);
 }
 
 nx_status nx__add_in_place(nx_tensor *a, nx_tensor *b) {

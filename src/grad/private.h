@@ -171,8 +171,12 @@ static inline const nx_derivative *nx__derivative_of(const nx_op *op) {
 bool nx__operator_reads(const nx_derivative *derivative, uint64_t needed, int argument);
 
 /* ---- operators that the engine itself calls ----------------------------------------------------------- */
-NX_MUST_USE nx_status nx__add(nx_tensor *a, nx_tensor *b, nx_tensor **out);
+NX_MUST_USE nx_status nx__add(nx_tensor *a, nx_tensor *b, nx_tensor **out); /* in the order that the next asks for */
 NX_MUST_USE nx_status nx__add_in_place(nx_tensor *a, nx_tensor *b);
+/* Whether b may be added to a in place: a tensor that a class answers for, such as a sparse one, does not become a plain one. */
+static inline bool nx__takes(const nx_tensor *a, const nx_tensor *b) {
+    return !(a->keys & NX_KEY(PYTHON)) || (b->keys & NX_KEY(PYTHON));
+}
 NX_MUST_USE nx_status nx__ones_like(nx_tensor *like, nx_tensor **out);
 NX_MUST_USE nx_status nx__clone(nx_tensor *from, bool preserve_strides, nx_tensor **out);
 /* from's elements, like's strides */

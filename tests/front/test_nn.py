@@ -142,9 +142,12 @@ def test_embedding(options):
 def test_embedding_options():
     given = nt.nn.Embedding.from_pretrained(nt.tensor([[1.0, 2.0], [3.0, 4.0]]))
     assert not given.weight.requires_grad and given(nt.tensor([1])).tolist() == [[3.0, 4.0]]
-    for wrong in ({"sparse": True}, {"scale_grad_by_freq": True}):
-        with pytest.raises(NotImplementedError, match=next(iter(wrong))):
-            nt.nn.Embedding(3, 2, **wrong)
+    grads = []
+    for m in (nt, torch):
+        table = m.nn.Embedding.from_pretrained(m.ones(4, 2), freeze=False, scale_grad_by_freq=True)
+        table(m.tensor([1, 1, 2])).sum().backward()
+        grads.append(table.weight.grad.tolist())
+    assert grads[0] == grads[1]
     with pytest.raises(AssertionError, match="Padding_idx"):
         nt.nn.Embedding(3, 2, padding_idx=3)
 

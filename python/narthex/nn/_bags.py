@@ -47,8 +47,6 @@ def embedding_bag(
 ):  # fmt: skip
     """For each bag of numbers the sum, mean or maximum of the rows of `weight` at them. A bag is a row of `input`, or
     what lies between two of `offsets`. Rows `padding_idx` do not count.
-
-    Differs from PyTorch: sparse raises NotImplementedError.
     """
     if weight.dtype is _C.int64 and input.is_floating_point():
         warnings.warn(

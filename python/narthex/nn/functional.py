@@ -209,7 +209,6 @@ def embedding(
     sparse: bool = False,
 ):  # fmt: skip
     """The rows of `weight` at the integers in `input`."""
-    _later("embedding", sparse=sparse)
     if padding_idx is None:
         padding_idx = -1
     elif not -weight.size(0) <= padding_idx < weight.size(0):
@@ -218,7 +217,13 @@ def embedding(
         padding_idx += weight.size(0)
     if max_norm is not None:
         limit_norms(weight, input, max_norm, norm_type)
-    return _C.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+    if sparse and weight.requires_grad and _C.is_grad_enabled():
+        if scale_grad_by_freq:
+            raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+        from ..sparse._gradients import RowsOf
+
+        return RowsOf.apply(weight, input, padding_idx)
+    return _C.embedding(weight, input, padding_idx, scale_grad_by_freq)
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps: float = 1e-5):

@@ -8,6 +8,8 @@ from .optimizer import check_range, check_ways
 class Adagrad(EachParameter):
     """Adagrad with PyTorch's arguments; differentiable: not yet."""
 
+    takes_sparse = True
+
     def __init__(
         self, params, lr=1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0,
         eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
@@ -39,7 +41,15 @@ class Adagrad(EachParameter):
         state["sum"] = _C.full_like(parameter, group["initial_accumulator_value"])
 
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
+        if grad.is_sparse and group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         grad = decayed(grad, parameter, group)
         lr = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        if grad.is_sparse:
+            whole = grad.coalesce()
+            state["sum"].add_(whole.pow(2))
+            below = state["sum"].sparse_mask(whole).values().sqrt().add_(group["eps"])
+            parameter.add_(whole.with_values(whole.values() / below), alpha=-lr)
+            return
         below = state["sum"].addcmul_(grad, grad, value=1).sqrt().add_(group["eps"])
         parameter.addcdiv_(grad, below, value=-lr)

@@ -10,6 +10,8 @@ class Adam(Optimizer):
     A step is one launch for all parameters of a group, whatever `foreach` and `fused` are.
     """
 
+    instead_of_sparse = ", please consider SparseAdam instead"
+
     def __init__(
         self,
         params,

@@ -3,6 +3,7 @@
 A state_dict names parameters by their number in the order of the groups, so that it fits another process and PyTorch.
 """
 
+import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from copy import deepcopy
@@ -182,8 +183,14 @@ class Optimizer:
                 loss = closure()
         with no_grad():
             for group in self.param_groups:
+                if not self.takes_sparse and has_sparse(group["params"]):
+                    name = type(self).__name__
+                    raise RuntimeError(f"{name} does not support sparse gradients{self.instead_of_sparse}")
                 self._step_group(group)
         return loss
+
+    takes_sparse = False  # whether _step_group knows sparse gradients
+    instead_of_sparse = ""
 
     def _step_group(self, group: dict) -> None:
         raise NotImplementedError(f"{type(self).__name__}: a subclass defines step or _step_group")
@@ -330,6 +337,13 @@ def alike(group: dict) -> list:
         if parameter.grad is not None:
             places.setdefault(parameter.device, []).append(parameter)
     return list(places.values())
+
+
+def has_sparse(parameters) -> bool:
+    """Whether one of their gradients is sparse; quick where no sparse tensor was ever made."""
+    if "narthex.sparse._compute" not in sys.modules:
+        return False
+    return any(parameter.grad is not None and parameter.grad.is_sparse for parameter in parameters)
 
 
 def is_half(parameter) -> bool:

@@ -1,14 +1,17 @@
 """Stochastic gradient descent with momentum."""
 
 from .. import _C
-from .optimizer import Optimizer, alike, check_options, check_range, check_ways, is_half
+from .optimizer import Optimizer, alike, check_options, check_range, check_ways, has_sparse, is_half
 
 
 class SGD(Optimizer):
     """p -= lr * (grad + weight_decay * p), with `momentum` along a running sum.
 
-    A step is one launch for all parameters of a group, whatever `foreach` and `fused` are.
+    A step is one launch for all parameters of a group, whatever `foreach` and `fused` are; of sparse gradients
+    and half types, one operator after the other.
     """
+
+    takes_sparse = True
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class SGD(Optimizer):
 
     def _step_group(self, group: dict) -> None:
         for parameters in alike(group):
-            if not group["fused"] and any(map(is_half, parameters)):
+            if has_sparse(parameters) or (not group["fused"] and any(map(is_half, parameters))):
                 for parameter in parameters:
                     self._step_one(parameter, group)
                 continue

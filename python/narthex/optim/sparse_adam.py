@@ -1,11 +1,13 @@
-"""SparseAdam: Adam over the rows that a sparse gradient has. There are no sparse tensors, so that a step refuses."""
+"""SparseAdam: Adam over the elements that a sparse gradient has. What it does not have stays as it is, moments too."""
 
-from .each import check_betas
-from .optimizer import Optimizer
+from .. import _C
+from .each import EachParameter, check_betas, zeros
 
 
-class SparseAdam(Optimizer):
-    """SparseAdam with PyTorch's arguments; a step with a gradient raises, as PyTorch's does for dense ones."""
+class SparseAdam(EachParameter):
+    """SparseAdam with PyTorch's arguments; a step with a dense gradient raises."""
+
+    takes_sparse = True
 
     def __init__(self, params, lr=1e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8, maximize: bool = False) -> None:
         if not 0.0 < lr:
@@ -13,8 +15,23 @@ class SparseAdam(Optimizer):
         if not 0.0 < eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        self._start(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
 
     def _step_group(self, group: dict) -> None:
-        if any(parameter.grad is not None for parameter in group["params"]):
+        if any(parameter.grad is not None and not parameter.grad.is_sparse for parameter in group["params"]):
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+        super()._step_group(group)
+
+    def _begin(self, parameter, group: dict, state: dict) -> None:
+        state["exp_avg"], state["exp_avg_sq"] = zeros(parameter), zeros(parameter)
+
+    def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
+        grad, (beta1, beta2), step = grad.coalesce(), group["betas"], state["step"].item()
+        values, moments = grad.values(), []
+        for name, now, beta in (("exp_avg", values, beta1), ("exp_avg_sq", values * values, beta2)):
+            before = state[name].sparse_mask(grad).values()
+            change = (now - before) * (1 - beta)
+            state[name].add_(grad.with_values(change))
+            moments.append(change + before)
+        size = group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        parameter.add_(grad.with_values(moments[0] / _C.sqrt(moments[1]).add_(group["eps"])), alpha=-size)

@@ -8,7 +8,7 @@ from .module import Module
 
 
 class Embedding(Module):
-    """Rows of `weight` (num_embeddings, embedding_dim); scale_grad_by_freq, sparse: not there yet."""
+    """Rows of `weight` (num_embeddings, embedding_dim). `sparse`: the gradient has the looked-up rows alone."""
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
@@ -16,15 +16,13 @@ class Embedding(Module):
         _freeze: bool = False, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__()
-        for name, value in (("scale_grad_by_freq", scale_grad_by_freq), ("sparse", sparse)):
-            if value:
-                raise NotImplementedError(f"Embedding: {name}={value!r} is not there yet; leave it out")
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("Padding_idx must be within num_embeddings")
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, False, False
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         if _weight is None:
             made = _C.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
             self.weight = Parameter(made, requires_grad=not _freeze)
@@ -42,7 +40,9 @@ class Embedding(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     def forward(self, input):
-        return functional.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type)
+        return functional.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
     @classmethod
     def from_pretrained(
