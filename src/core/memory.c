@@ -26,6 +26,7 @@ typedef struct nx__allocator {
     const nx_memory_source *source;
     nx__pool *pools, first_pool;
     nx__segment *oldest, *newest;  /* of which nothing is in use */
+    nx__block *lots;               /* the first of each lot of blocks that was made; the next one by `next` */
     nx__block *spare, *waiting;    /* waiting: given back, and recorded streams may still use it */
     size_t idle_bytes;
     nx_memory_stats stats;
@@ -195,11 +196,14 @@ void nx_memory_forget_stream(nx_device device, nx_stream *stream) {
 /* ---- descriptors ------------------------------------------------------------------------------------------ */
 nx__block *nx__block_new(nx__allocator *a) {
     if (a->spare == NULL) {
-        nx__block *lot = nx_alloc(LOT * sizeof *lot); /* stays for as long as the process lives */
-        for (int i = 0; lot && i < LOT; i++) nx__block_drop(a, &lot[i]);
+        nx__block *lot = nx_alloc(LOT * sizeof *lot); /* stays for as long as the allocator */
+        if (lot == NULL) return NULL;
+        lot->next = a->lots;
+        a->lots = lot;
+        for (int i = 1; i < LOT; i++) nx__block_drop(a, &lot[i]);
     }
     nx__block *block = a->spare;
-    if (block) a->spare = block->next;
+    a->spare = block->next;
     return block;
 }
 
@@ -544,6 +548,10 @@ void nx_memory_detach(int type) {
         for (nx__pool *pool = a->pools, *next; pool; pool = next) {
             next = pool->next;
             if (pool != &a->first_pool) nx_free(pool);
+        }
+        for (nx__block *lot = a->lots, *next; lot; lot = next) {
+            next = lot->next;
+            nx_free(lot);
         }
         pthread_mutex_destroy(&a->lock);
         nx_free(a);

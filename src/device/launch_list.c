@@ -133,9 +133,11 @@ static void release_bound(binder *b, nx_launch *launch, const int *slot_of) {
 
 static nx_status bind_calls(nx_launch_list *list) {
     size_t bytes = sizeof *list->bound_calls * (size_t)list->launches.n;
-    if ((list->bound_calls = nx_alloc_zeroed(bytes + 1)) == NULL) return nx_fail_memory(bytes);
+    if (list->bound_calls == NULL) list->bound_calls = nx_alloc_zeroed(bytes + 1); /* else a binding failed after this */
+    if (list->bound_calls == NULL) return nx_fail_memory(bytes);
     for (int i = 0; i < list->launches.n && nx_kernel_bind; i++) {
         const nx_launch *launch = list->launches.at[i];
+        if (list->bound_calls[i]) continue;
         NX_TRY(nx_kernel_bind(launch->kernel, &launch->run, launch->in, launch->out, &list->bound_calls[i]));
     }
     return NX_OK;

@@ -51,7 +51,7 @@ static void find_cast(const nx_node *node, nx_form *form) {
 static bool folds_last(const nx_node *node, const nx_array *a) {
     const nx_value *dims = node->op->def->reduce->dim_param >= 0 ? &node->args[node->op->def->reduce->dim_param] : NULL;
     uint64_t folded = 0;
-    if (dims == NULL || dims->tag == NX_TAG_NONE || (dims->tag == NX_TAG_INTS && dims->n == 0)) return true;
+    if (a->ndim == 0 || dims == NULL || dims->tag == NX_TAG_NONE || (dims->tag == NX_TAG_INTS && dims->n == 0)) return true;
     if (dims->tag != NX_TAG_INTS && dims->tag != NX_TAG_INT) return false;
     for (int i = 0, n = dims->tag == NX_TAG_INTS ? dims->n : 1; i < n; i++) {
         int64_t dim = dims->tag == NX_TAG_INTS ? dims->ints[i] : dims->i;

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from scipy_openblas32 import get_lib_dir
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 ASAN, TSAN, AARCH64 = ROOT / "build/asan", ROOT / "build/tsan", ROOT / "build/aarch64"
 SITE = ASAN / "site"
@@ -58,6 +60,7 @@ def sanitized() -> dict[str, str]:
     found = [subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() for command in ask]
     return {
         "LD_PRELOAD": " ".join(found),
+        "NARTHEX_BLAS": str(Path(get_lib_dir(), "libscipy_openblas.so")),
         "PYTHONPATH": str(SITE),
         "PYTHONMALLOC": "malloc",
         "OMP_NUM_THREADS": "2",

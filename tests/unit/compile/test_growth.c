@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-extern _Thread_local uint64_t nx_count_steps __attribute__((weak));
+extern _Thread_local uint64_t nx_count_steps;
 
 #define OK(expr)                                                                         \
     do {                                                                                 \
@@ -160,7 +160,9 @@ static void count(const shape *s, int n, nx_mode mode, bool gradients, uint64_t 
 }
 
 static void test_steps_a_node(void **state) {
-    if (&nx_count_steps == NULL) skip();
+    uint64_t probe[PHASES];
+    count(&shapes[0], 1, NX_MODE_MAX_AUTOTUNE, false, probe);
+    if (probe[AOT] == 0) skip(); /* this build does not count */
     bool tells = getenv("NX_GROWTH") != NULL, grows = false;
     for (int at = 0; at < 4 * NX_COUNT(shapes); at++) {
         const shape *s = &shapes[at / 4];
