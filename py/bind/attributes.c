@@ -38,8 +38,7 @@ static PyObject *get_data(PyObject *self, void *unused) {
     NXPY_TRY(nx_tensor_apart(SELF, 0, &alias));
     return nxpy_tensor_take(alias);
 }
-/* `to` gets the storage, layout and keys of `alias`, which nobody else knows and which goes. */
-static void take_over(nx_tensor *to, nx_tensor *alias) {
+void nxpy_take_over(nx_tensor *to, nx_tensor *alias) {
     nx_storage *storage = to->storage;
     int64_t *block = to->a.sizes != to->dims ? to->a.sizes : NULL;
     int64_t *taken = alias->a.sizes != alias->dims ? alias->a.sizes : NULL;
@@ -80,7 +79,7 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
     }
     nx_status status = nx_tensor_apart(from, nx_tensor_version(to), &alias);
     if (status != NX_OK) return nxpy_raise(status), -1;
-    take_over(to, alias);
+    nxpy_take_over(to, alias);
     return 0;
 }
 
@@ -92,7 +91,7 @@ static PyObject *take_place(PyObject *self, PyObject *from) {
     if (to->base || thread->tracer || ((to->keys & NX_KEY(AUTOGRAD)) && !thread->grad_disabled))
         return PyErr_Format(PyExc_NotImplementedError, "set_: not there yet for views, with gradients and in captured functions");
     NXPY_TRY(nx_tensor_alias(nxpy_tensor_get(from), &alias));
-    take_over(to, alias);
+    nxpy_take_over(to, alias);
     return Py_NewRef(self);
 }
 
@@ -191,7 +190,16 @@ PyGetSetDef nxpy_tensor_getset[] = {
     {"_is_param", get_is_parameter, NULL, "Whether it was made as a parameter.", NULL},
     {NULL}};
 
+#define IN_PLACE(view, doc) \
+    {#view "_", (PyCFunction)(void (*)(void))nxpy_tensor_##view##_, METH_VARARGS | METH_KEYWORDS, doc}
 PyMethodDef nxpy_tensor_methods[] = {
+    IN_PLACE(t, "t_(): has its two dimensions in the other order from now on."),
+    IN_PLACE(transpose, "transpose_(dim0, dim1): has those dimensions in each other's place from now on."),
+    IN_PLACE(swapaxes, "swapaxes_(axis0, axis1): as transpose_()."),
+    IN_PLACE(swapdims, "swapdims_(dim0, dim1): as transpose_()."),
+    IN_PLACE(squeeze, "squeeze_(dim=None): is without those dimensions of size 1 from now on."),
+    IN_PLACE(unsqueeze, "unsqueeze_(dim): has a dimension of size 1 there from now on."),
+    IN_PLACE(as_strided, "as_strided_(size, stride, storage_offset=None): shows those places of its storage from now on."),
     {"size", size, METH_VARARGS, "size(dim=None): the sizes, or one of them."},
     {"stride", stride, METH_VARARGS, "stride(dim=None): the strides in elements, or one of them."},
     {"_take_place", take_place, METH_O, "_take_place(tensor): shows from now on what `tensor` shows."},

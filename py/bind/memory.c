@@ -112,11 +112,13 @@ static PyObject *storage_key(PyObject *module, PyObject *of) {
     return Py_BuildValue("Kn", (unsigned long long)(uintptr_t)storage, bytes);
 }
 
-/* storage_users(tensor): how many tensors and others hold its storage. */
+/* storage_users(tensor): how many tensors and others hold its memory. */
 static PyObject *storage_users(PyObject *module, PyObject *of) {
     nx_tensor *tensor = tensor_of(of, "storage_users");
     if (tensor == NULL) return NULL;
-    return PyLong_FromLong(tensor->storage ? (long)atomic_load(&tensor->storage->refs) : 0);
+    const nx_storage *storage = tensor->storage;
+    long more = storage && storage->shown ? (long)atomic_load(&storage->shown->refs) : 0; /* one of them is the storage itself */
+    return PyLong_FromLong(storage ? (long)atomic_load(&storage->refs) + more : 0);
 }
 
 /* storage_bytes(tensor): a copy of all bytes of its storage, which must be the CPU's. */
@@ -303,7 +305,7 @@ static PyMethodDef functions[] = {
     {"tensor_on_storage", tensor_on_storage, METH_VARARGS,
      "tensor_on_storage(like, size, stride, offset, dtype=like's): another tensor on like's storage."},
     {"storage_key", storage_key, METH_O, "storage_key(tensor): (number of its storage, bytes)."},
-    {"storage_users", storage_users, METH_O, "storage_users(tensor): how many hold its storage."},
+    {"storage_users", storage_users, METH_O, "storage_users(tensor): how many hold its memory."},
     {"storage_bytes", storage_bytes, METH_O, "storage_bytes(tensor): a copy of its storage's bytes."},
     {NULL}};
 

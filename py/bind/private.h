@@ -95,6 +95,18 @@ bool nxpy_numpy_number(PyObject *o, nx_value *out); /* a bool or float of numpy'
 int nxpy_add_words(PyObject *module);
 int nxpy_add_make(PyObject *module);                  /* tensor(), from_dlpack() */
 extern PyMethodDef nxpy_tensor_methods[];
+/* `to` gets the storage, layout and keys of `alias`, which nobody else knows and which goes. */
+void nxpy_take_over(nx_tensor *to, nx_tensor *alias);
+/* reshape.c: the in-place forms of views */
+#define NXPY_IN_PLACE(view) PyObject *nxpy_tensor_##view##_(PyObject *self, PyObject *args, PyObject *keywords)
+NXPY_IN_PLACE(t);
+NXPY_IN_PLACE(transpose);
+NXPY_IN_PLACE(swapaxes);
+NXPY_IN_PLACE(swapdims);
+NXPY_IN_PLACE(squeeze);
+NXPY_IN_PLACE(unsqueeze);
+NXPY_IN_PLACE(as_strided);
+#undef NXPY_IN_PLACE
 extern PyGetSetDef nxpy_tensor_getset[];
 extern PyNumberMethods nxpy_tensor_numbers;
 PyObject *nxpy_number_tensor(PyObject *number); /* without dimensions, of the dtype that a number of Python has */

@@ -167,12 +167,14 @@ for _name in (
 for _name in ("embedding_bag", "embedding_renorm_"):
     _LAZY[_name] = "_bags"
 for _name in (
-    "addmv_", "affine_grid_generator", "bilinear", "celu_", "chain_matmul", "conv_tbc", "ctc_loss", "fill",
+    "affine_grid_generator", "bilinear", "celu_", "chain_matmul", "conv_tbc", "ctc_loss", "fill",
     "frobenius_norm", "get_device", "instance_norm", "is_inference", "native_batch_norm", "native_group_norm",
     "norm_except_dim", "nuclear_norm", "range", "resize_as_", "rrelu", "rrelu_", "threshold_", "unsafe_chunk",
     "unsafe_split", "unsafe_split_with_sizes", "vander",
 ):  # fmt: skip
     _LAZY[_name] = "_older"
+for _name in ("from_file", "hash_tensor", "slice_inverse"):
+    _LAZY[_name] = "_tensor_rest"
 for _name in ("histc", "histogram", "histogramdd", "nanquantile", "quantile", "unique", "unique_consecutive"):
     _LAZY[_name] = "_distinct"
 for _name in (

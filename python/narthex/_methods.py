@@ -118,9 +118,6 @@ class Methods:
     def is_inference(self):
         return False
 
-    def is_shared(self):
-        return False
-
     def is_signed(self):
         return self.dtype.is_signed
 
@@ -220,7 +217,9 @@ for _name, _expected in _SPARSE.items():
 
 def add(tensor: type) -> None:
     """Gives the class Tensor what it has not from elsewhere."""
-    for name, value in vars(Methods).items():
+    from ._tensor_rest import Rest
+
+    for name, value in (*vars(Methods).items(), *vars(Rest).items()):
         if not name.startswith("_") and not hasattr(tensor, name):
             setattr(tensor, name, value)
 

@@ -45,11 +45,6 @@ def rrelu_(input, lower=0.125, upper=1.0 / 3, training=False, generator=None):
     return functional.leaky_relu(input, (lower + upper) / 2, True)
 
 
-def addmv_(input, mat, vec, *, beta=1, alpha=1):
-    """Tensor.addmv in place."""
-    return input.copy_(_C.addmv(input, mat, vec, beta=beta, alpha=alpha))
-
-
 def fill(input, value):
     """`value` in every place of a tensor like `input`."""
     return input.clone().fill_(value)

@@ -47,7 +47,7 @@ static inline uint64_t differentiable(const nx_derivative *derivative, const nx_
 }
 
 /* ---- in-place ----------------------------------------------------------------------------------------- */
-static nx_status check_written(const nx_tensor *self) {
+nx_status nx_grad_check_written(const nx_tensor *self) {
     const nx_tensor *base = self->base;
     if (base) NX_TRY(nx__view_check(self, "is being"));
     if (base && nx__requires_grad(self) && nx_tensor_is_leaf(base)) {
@@ -112,7 +112,7 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
     nx__node *inner, *node;
     if (!nx_is_differentiable((nx_dtype)self->a.dtype)) return go_below(run, in, out);
     if (needed == 0 && !nx__requires_grad(self)) return go_below(run, in, out);
-    NX_TRY(check_written(self));
+    NX_TRY(nx_grad_check_written(self));
     if (needed == 0) {
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a tensor with history is not there yet for this "
                        "operator: use it under torch.no_grad(), or on a new tensor", def->name);

@@ -70,6 +70,8 @@ NX_MUST_USE nx_status nx_grad_stand_in(nx_tensor *tensor, nx_tensor *leaf);
 bool nx_grad_is_stand_in(const nx_tensor *tensor); /* its history is still that one */
 /* `tensor`, which is no view, has been written by what `node` stands for: it and its views get a new history. */
 NX_MUST_USE nx_status nx_grad_set_written(nx_tensor *tensor, nx_grad_node *node, int output);
+/* An error when autograd refuses that an operator writes `tensor` while gradients are recorded: a leaf, a view of one ... */
+NX_MUST_USE nx_status nx_grad_check_written(const nx_tensor *tensor);
 /* An error when `saved` has been written since its version was `expected`; it is result `output` of `maker` (NULL). */
 NX_MUST_USE nx_status nx_grad_check_version(const nx_tensor *saved, uint32_t expected, const nx_grad_node *maker,
                                             int output);

@@ -38,6 +38,28 @@ static void describe(const nx_tensor *tensor, int64_t *dims, geometry *out) {
     memcpy(dims + a->ndim, a->strides, sizeof *dims * a->ndim);
 }
 
+/* Where in the storage its elements lie, in bytes: [low, high). */
+static void span_of(const nx_tensor *tensor, int64_t *low, int64_t *high) {
+    const nx_array *a = &tensor->a;
+    int64_t bytes = nx_dtype_sizes[a->dtype];
+    *low = tensor->offset * bytes;
+    *high = *low + bytes;
+    for (int d = 0; d < a->ndim; d++) *high += (a->sizes[d] - 1) * a->strides[d] * bytes;
+    if (a->numel == 0) *high = *low;
+}
+
+/* A base that was resized, or shows another part of its storage since, may have views that lie outside of it: what stands for
+ * the base in backward would have no room for their gradients. */
+static nx_status check_inside(const nx_tensor *view) {
+    int64_t low, high, base_low, base_high;
+    if (view->a.numel == 0 || view->storage == NULL) return NX_OK;
+    span_of(view, &low, &high);
+    span_of(view->base, &base_low, &base_high);
+    if (base_low <= low && high <= base_high) return NX_OK;
+    return nx_fail(NX_NOT_IMPLEMENTED, "a view that reaches outside of what its base shows by now has no gradient there: "
+                   "take the view again");
+}
+
 static void describe_pair(const nx_tensor *view, pair *out) {
     int64_t *dims = (int64_t *)(out + 1);
     describe(view->base, dims, &out->base);
@@ -175,6 +197,7 @@ nx_status nx__view_renew(nx_tensor *view) {
     NX_TRY(nx__view_check(view, "its base or another view of its base has been"));
     const void *traced = traced_views(view);
     if (traced) return renew_traced(traced, view);
+    NX_TRY(check_inside(view));
     NX_TRY(nx_grad_edge(view->base, &edge));
     if (edge.node == NULL) return NX_OK;
     nx_status status = new_as_strided(NULL, pair_bytes(view->base, view), edge, view);
@@ -246,6 +269,7 @@ nx_status nx__slices_new(nx_tensor *view, nx__node *inner, nx__node **out) {
     nx_edge base = {NULL, 0};
     nx__node *node;
     size_t bytes = sizeof(slices) - sizeof(pair) + pair_bytes(view->base, view);
+    NX_TRY(check_inside(view));
     if (nx__requires_grad(view->base)) NX_TRY(nx_grad_edge(view->base, &base));
     nx_status status = nx__node_new(&copy_slices_class, 1, inner->node.n_edges, bytes, &node);
     if (status != NX_OK) {

@@ -50,16 +50,20 @@ def without_lines(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy, under git, with the entry added."""
+    """A copy, under git, without the entry, to which it is then added."""
     folder = tmp_path_factory.mktemp("tree")
     for name in ("ops", "gen", "plugins", "include"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "ops.txt", folder)
     (folder / ".gitignore").write_text("__pycache__\n")
-    assert f"aten::{NAME}(" not in (folder / "ops.txt").read_text(), f"{NAME} is there now: show another operator"
+    entries, surface = folder / "ops/element/point.op", folder / "ops.txt"
+    assert entries.read_text().endswith("\n\n" + ENTRY), "the page shows another entry than the last one of point.op"
+    entries.write_text(entries.read_text()[: -len("\n" + ENTRY)])
+    lines = surface.read_text().splitlines(keepends=True)
+    surface.write_text("".join(line for line in lines if not re.match(rf"aten::{NAME}\b", line)))
     who = "-c user.name=x -c user.email=x@x"
     run(f"git init -q && git add -A && git {who} -c commit.gpgsign=false commit -q -m before", folder)
-    with (folder / "ops/element/point.op").open("a") as file:
+    with entries.open("a") as file:
         file.write("\n" + ENTRY)
     return folder
 

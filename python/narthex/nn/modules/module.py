@@ -471,7 +471,6 @@ class Module:
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
 
-
         def moved(t):
             try:
                 return t.to(device=device, dtype=dtype if t.is_floating_point() else None)
@@ -494,8 +493,10 @@ class Module:
         return self._apply(lambda t: t.type(dst_type))
 
     def share_memory(self):
-        """Puts parameters and buffers into memory that other processes see."""
-        return self._apply(lambda t: t.share_memory_())
+        """Puts parameters and buffers into memory that forked processes see."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.share_memory_()
+        return self
 
     def cuda(self, device=None):
         """Raises: there is no CUDA device."""
