@@ -46,12 +46,19 @@ static nx_status fail_fill(const nx_run *run, nx_dtype dtype) {
     return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s%s without overflow", nx_op_name(run->op), prefix, name);
 }
 
+enum { FILLED = 4096 }; /* bytes that are written element by element; memcpy, which knows the processor, writes them again */
+
 #define DEFINE_FILL(bits)                                                                        \
     static void fill_##bits(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {     \
         uint##bits##_t element, *to = (uint##bits##_t *)ptrs[0];                                 \
         memcpy(&element, arg, sizeof element);                                                   \
         if (steps[0] == sizeof element) {                                                        \
-            for (int64_t i = 0; i < n; i++) to[i] = element;                                     \
+            int64_t first = nx_least(n, FILLED / (int64_t)sizeof element);                       \
+            for (int64_t i = 0; i < first; i++) to[i] = element;                                 \
+            for (int64_t done = first, part; done < n; done += part) {                           \
+                part = nx_least(first, n - done);                                                \
+                memcpy(to + done, to, (size_t)part * sizeof element);                            \
+            }                                                                                    \
         } else {                                                                                 \
             int64_t step = steps[0] / (int64_t)sizeof element;                                   \
             for (int64_t i = 0; i < n; i++) to[i * step] = element;                              \
@@ -124,11 +131,14 @@ static nx_status count_complex(void *arg, int64_t begin, int64_t end) {
 static nx_status count_ints(void *arg, int64_t begin, int64_t end) {
     const counting *c = arg;
     nx_dtype dtype = (nx_dtype)c->out->dtype;
-    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), x[COUNTED];
+    int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
+    uint64_t x[COUNTED], step = (uint64_t)c->step_int, next = (uint64_t)c->first_int + (uint64_t)begin * step;
     for (int64_t at = begin, part; at < end; at += part) {
+        char *out = (char *)c->out->data + at * bytes;
+        uint64_t *to = dtype == NX_I64 ? (uint64_t *)out : x;
         part = nx_least(COUNTED, end - at);
-        for (int64_t i = 0; i < part; i++) x[i] = (int64_t)((uint64_t)c->first_int + (uint64_t)(at + i) * (uint64_t)c->step_int);
-        nx_cast(dtype, (char *)c->out->data + at * bytes, bytes, NX_I64, (const char *)x, sizeof *x, part);
+        for (int64_t i = 0; i < part; i++, next += step) to[i] = next;
+        if (to == x) nx_cast(dtype, out, bytes, NX_I64, (const char *)x, sizeof *x, part);
     }
     return NX_OK;
 }

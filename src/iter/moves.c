@@ -45,6 +45,17 @@ EACH_PAIR(DEFINE_CAST)
 
 #define DEFINE_MOVE(bits)                                                                                  \
     static void move_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {   \
+        if (to_step == bits / 8 && from_step == -bits / 8) { /* the other way round */                      \
+            uint##bits##_t *t = (uint##bits##_t *)to;                                                       \
+            const uint##bits##_t *f = (const uint##bits##_t *)from;                                         \
+            for (int64_t i = 0; i < n; i++) t[i] = f[-i];                                                   \
+            return;                                                                                         \
+        }                                                                                                   \
+        if (to_step == bits / 8 && from_step == 0) { /* one element many times */                           \
+            uint##bits##_t *t = (uint##bits##_t *)to, element = *(const uint##bits##_t *)from;              \
+            for (int64_t i = 0; i < n; i++) t[i] = element;                                                 \
+            return;                                                                                         \
+        }                                                                                                   \
         for (int64_t i = 0; i < n; i++, to += to_step, from += from_step) {                                 \
             *(uint##bits##_t *)to = *(const uint##bits##_t *)from;                                          \
         }                                                                                                   \
