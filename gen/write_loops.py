@@ -504,16 +504,31 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
     # Choices become vectors in a loop alone, sums also where it has been unrolled, and then faster.
     together = "#pragma GCC unroll 1\n" if step.op == "call" else ""
     short = name.removeprefix("nx__")
+    # Which of four is taken is found apart from the state, for which the next four wait. It is the same one.
+    by_fours = ""
+    if step.op == "call":
+        four = [Element(world, inner, {"x": x.format(f"at[i + {k * width} + k]")}).text(step.args[1]) for k in range(4)]
+        four = join(join(*four[:2]), join(*four[2:]))
+        by_fours = f"""
+        for (; i + {4 * width} <= n; i += {4 * width}) {{
+{together}            for (int k = 0; k < {width}; k++) s[k] = {join("s[k]", four)};
+        }}"""
+    # Vectors, where memcpy may move less at a time than is read.
+    copied = f"{together}    for (int k = 0; k < {width}; k++)"
+    halves = "\n".join(
+        f"{together}    for (int k = 0; k < {half}; k++) s[k] = {join('s[k]', f's[k + {half}]')};"
+        for half in (width >> k for k in range(1, width.bit_length()))
+    )
     return f"""static void {short}_init(void *state) {{
     {compute} *s = state;
     for (int k = 0; k < {width}; k++) s[k] = {start};
 }}
 static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
     {compute} s[{width}];
-    memcpy(s, state, sizeof s);
+{copied} s[k] = (({compute} *)state)[k];
     int64_t i = 0;
     if (step == (int64_t)sizeof({c_type})) {{
-        const {c_type} *at = (const {c_type} *)x;
+        const {c_type} *at = (const {c_type} *)x;{by_fours}
         for (; i + {width} <= n; i += {width}) {{
 {together}            for (int k = 0; k < {width}; k++) s[k] = {apply("s[k]", x.format("at[i + k]"))};
         }}
@@ -522,7 +537,7 @@ static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
         const {c_type} at = *(const {c_type} *)(x + i * step);
         s[i % {width}] = {apply(f"s[i % {width}]", x.format("at"))};
     }}
-    memcpy(state, s, sizeof s);
+{copied} (({compute} *)state)[k] = s[k];
 }}
 static void {short}_merge(void *state, const void *other) {{
     {compute} *s = state;
@@ -531,10 +546,9 @@ static void {short}_merge(void *state, const void *other) {{
 }}
 static void {short}_done(const void *state, int64_t count, char *out) {{
     {compute} s[{width}];
-    memcpy(s, state, sizeof s);
+{copied} s[k] = ((const {compute} *)state)[k];
     (void)count;
-    for (int half = {width // 2}; half > 0; half /= 2)
-        for (int k = 0; k < half; k++) s[k] = {join("s[k]", "s[k + half]")};
+{halves}
     *({c_type} *)out = {store(dtype, c_type, final)};
 }}
 static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns) {{
