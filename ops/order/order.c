@@ -2,6 +2,7 @@
  * dtype is exact, is looked through there, and what was found is cast back; rows are independent and are split over
  * threads. The first k come from a heap of k, the whole order from sort.c. Next: order.h, rows.h. */
 #include "gen/kernels.h"
+#include "order/best_rows.h"
 #include "shared/order.h"
 #include "shared/packed.h"
 
@@ -13,12 +14,19 @@ typedef struct job {
     int64_t k;
 } job;
 
+enum { AT_ONCE = INT32_MAX }; /* elements of a row whose places fit a lane */
+
+static const nx__best_rows *best_rows(void) {
+    static const nx__best_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__best_rows)};
+    return rows[nx_level()];
+}
+
 /* ---- one row, for each type that is compared --------------------------------------------------------------------- */
 #define COMES_BEFORE(a, b) ((a) < (b) || ((b) != (b) && (a) == (a)))
 #define DEFINE(real)                                                                                             \
     int64_t nx__order_best_##real(const real *x, int64_t n, bool least) {                                        \
-        int64_t best = 0;                                                                                        \
-        for (int64_t i = 1; i < n && x[best] == x[best]; i++) {                                                  \
+        int64_t best = best_rows()->of_##real.row(x, nx_least(n, AT_ONCE), least);                               \
+        for (int64_t i = AT_ONCE; i < n && x[best] == x[best]; i++) {                                            \
             if ((least ? x[i] < x[best] : x[i] > x[best]) || x[i] != x[i]) best = i;                             \
         }                                                                                                        \
         return best;                                                                                             \
@@ -74,8 +82,11 @@ static void store_row(const nx_array *out, int dim, int64_t row, nx_dtype dtype,
         store_row(j->values, j->dim, row, code, y, j->k);                                                        \
         store_row(j->indices, j->dim, row, NX_I64, at, j->k);                                                    \
     }                                                                                                            \
-    static void best_row_##real(const job *j, int64_t row, real *x) {                                            \
-        nx__order_load(code, x, j->self, j->dim, row);                                                           \
+    static void best_row_##real(const job *j, int64_t row, real *room) {                                         \
+        const real *x = room;                                                                                    \
+        bool there = j->self->dtype == code && nx__row_step(j->self, j->dim) == (int64_t)sizeof(real);           \
+        if (there) x = (const real *)nx__row_at(j->self, j->dim, row);                                           \
+        else nx__order_load(code, room, j->self, j->dim, row);                                                   \
         int64_t best = nx__order_best_##real(x, nx__row_length(j->self, j->dim), j->least);                      \
         ((int64_t *)j->indices->data)[row] = best;                                                               \
         if (j->values == NULL) return;                                                                           \
@@ -86,6 +97,55 @@ DEFINE(float, NX_F32)
 DEFINE(double, NX_F64)
 DEFINE(int64_t, NX_I64)
 #undef DEFINE
+
+/* `width` rows that lie side by side, from `row` on. */
+enum { CAST = 16 }; /* elements of each that are cast at a time */
+#define DEFINE(real, place, code)                                                                                \
+    static void best_columns_##real(const job *j, int64_t row, int width) {                                      \
+        real cast[CAST * NX__BEST_COLUMNS], best[NX__BEST_COLUMNS];                                              \
+        place at[NX__BEST_COLUMNS];                                                                              \
+        const char *x = nx__row_at(j->self, j->dim, row);                                                        \
+        int64_t n = nx__row_length(j->self, j->dim), step = nx__row_step(j->self, j->dim);                       \
+        int64_t from = (int64_t)nx_dtype_bytes(j->self->dtype);                                                  \
+        if (j->self->dtype == code)                                                                              \
+            best_rows()->of_##real.columns((const real *)x, j->self->strides[j->dim], 0, n, width, j->least, best, at); \
+        else for (int64_t begin = 0, end; begin < n; begin = end) {                                              \
+            end = nx_least(begin + CAST, n);                                                                     \
+            for (int64_t i = begin; i < end; i++)                                                                \
+                nx_cast(code, (char *)(cast + (i - begin) * width), sizeof(real), j->self->dtype, x + i * step, from, width); \
+            best_rows()->of_##real.columns(cast, width, begin, end, width, j->least, best, at);                  \
+        }                                                                                                        \
+        for (int k = 0; k < width; k++) ((int64_t *)j->indices->data)[row + k] = at[k];                          \
+        if (j->values == NULL) return;                                                                           \
+        int64_t bytes = (int64_t)nx_dtype_bytes(j->values->dtype);                                               \
+        nx_cast((nx_dtype)j->values->dtype, (char *)j->values->data + row * bytes, bytes, code, (const char *)best, \
+                sizeof(real), width);                                                                            \
+    }
+DEFINE(float, int32_t, NX_F32)
+DEFINE(double, int64_t, NX_F64)
+DEFINE(int64_t, int64_t, NX_I64)
+#undef DEFINE
+
+/* Rows that follow each other lie side by side, so many of them: the size of the last dimension; 0: they do not. */
+static int64_t rows_beside(const job *j) {
+    int last = j->self->ndim - 1;
+    bool beside = last > 0 && j->dim < last && j->self->strides[last] == 1;
+    return beside && j->self->sizes[j->dim] < AT_ONCE ? j->self->sizes[last] : 0;
+}
+
+static nx_status best_columns(void *arg, int64_t begin, int64_t end) {
+    const job *j = arg;
+    nx_dtype dtype = nx__order_dtype(j->self->dtype);
+    int64_t beside = rows_beside(j);
+    for (int64_t row = begin; row < end;) {
+        int width = (int)nx_least(nx_least(NX__BEST_COLUMNS, end - row), beside - row % beside);
+        if (dtype == NX_F32) best_columns_float(j, row, width);
+        else if (dtype == NX_F64) best_columns_double(j, row, width);
+        else best_columns_int64_t(j, row, width);
+        row += width;
+    }
+    return NX_OK;
+}
 
 static nx_status order_rows(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
@@ -106,7 +166,7 @@ static nx_status order_rows(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-static nx_status best_rows(void *arg, int64_t begin, int64_t end) {
+static nx_status best_one_by_one(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     size_t bytes;
     NX_TRY(nx_bytes_of(nx__row_length(j->self, j->dim), 8, &bytes));
@@ -145,7 +205,7 @@ nx_status nx__topk_rows(nx_run *run, const nx_array *self, int64_t k, int64_t di
 /* Results are row-major, in the order of the rows; an out= of other strides is filled from rows of our own. */
 static nx_status find_best(const job *j) {
     bool plain = j->indices->contiguous && (j->values == NULL || j->values->contiguous);
-    if (plain) return run_rows(j, best_rows);
+    if (plain) return run_rows(j, rows_beside(j) ? best_columns : best_one_by_one);
     job aside = *j;
     nx_array *wanted[2] = {j->indices, j->values}, own[2];
     int64_t dims[2][2 * NX_MAX_DIMS];
@@ -159,7 +219,7 @@ static nx_status find_best(const job *j) {
     }
     aside.indices = &own[0];
     if (n == 2) aside.values = &own[1];
-    if (status == NX_OK) status = run_rows(&aside, best_rows);
+    if (status == NX_OK) status = run_rows(&aside, rows_beside(j) ? best_columns : best_one_by_one);
     for (int k = 0; k < n; k++) {
         if (status == NX_OK) nx_copy_cast(wanted[k], &own[k]);
         nx_free(own[k].data);
