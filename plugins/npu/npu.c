@@ -45,6 +45,19 @@ static const struct { const char *name; nx_kernel_fn *kernel; } own[] = {
     {"normal_functional", npu_normal},
     {"bernoulli_.float", npu_bernoulli},
     {"multinomial", npu_multinomial},
+    {"uniform_", npu_uniform},
+    {"uniform", npu_uniform},
+    {"exponential_", npu_exponential},
+    {"exponential", npu_exponential},
+    {"geometric_", npu_geometric},
+    {"geometric", npu_geometric},
+    {"cauchy_", npu_cauchy},
+    {"cauchy", npu_cauchy},
+    {"random_", npu_random},
+    {"random", npu_random},
+    {"random_.to", npu_random_to},
+    {"random_.from", npu_random_from},
+    {"random.from", npu_random_from},
 };
 
 static nx_kernel_fn *find_kernel(void *context, const char *op_name) {

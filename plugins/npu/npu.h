@@ -62,9 +62,21 @@ void npu_graph_destroy(void *context, void *graph);
 
 /* ---- generator.c --------------------------------------------------------------------------------------- */
 nx_status npu_generator_new(void *context, int index, nx_generator **out);
+/* Counter values for n elements, two from each, out of the given generator or the device's own (NULL). */
+nx_status npu_take_counter(const char *op, const nx_value *value, nx_device device, int64_t n, uint64_t *key, uint64_t *start);
+void npu_philox(uint64_t key, uint64_t counter, uint32_t out[4]);
+
+/* ---- random.c: kernels ---------------------------------------------------------------------------------- */
 nx_status npu_normal(nx_run *run, const nx_value *in, nx_value *out);
 nx_status npu_bernoulli(nx_run *run, const nx_value *in, nx_value *out);
 nx_status npu_multinomial(nx_run *run, const nx_value *in, nx_value *out);
+nx_status npu_uniform(nx_run *run, const nx_value *in, nx_value *out);
+nx_status npu_exponential(nx_run *run, const nx_value *in, nx_value *out);
+nx_status npu_geometric(nx_run *run, const nx_value *in, nx_value *out);
+nx_status npu_cauchy(nx_run *run, const nx_value *in, nx_value *out);
+nx_status npu_random(nx_run *run, const nx_value *in, nx_value *out);
+nx_status npu_random_to(nx_run *run, const nx_value *in, nx_value *out);
+nx_status npu_random_from(nx_run *run, const nx_value *in, nx_value *out);
 
 /* ---- npu.c --------------------------------------------------------------------------------------------- */
 nx_status npu_check(void);      /* NX_OK, or why the device cannot be used: lost, or used before a fork */

@@ -211,3 +211,50 @@ def test_views_that_interleave_are_written_on_the_cpu():
         nt._foreach_mul_([x[:6:3], x[1:7:3]], 2)
         results.append(x.tolist())
     assert results[0] == results[1]
+
+
+# In place form and its mean and standard deviation.
+DRAWN = {
+    "uniform_": (lambda x: x.uniform_(-1, 3), 1.0, 4 / 12**0.5),
+    "exponential_": (lambda x: x.exponential_(2.0), 0.5, 0.5),
+    "geometric_": (lambda x: x.geometric_(0.25), 4.0, 12**0.5),
+    "random_.from": (lambda x: x.random_(-3, 5), 0.5, (63 / 12) ** 0.5),
+    "random_.to": (lambda x: x.random_(8), 3.5, (63 / 12) ** 0.5),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_draws(name: str) -> None:
+    draw, mean, deviation = DRAWN[name]
+    _C.fallbacks_clear()
+    nt.manual_seed(5)
+    drawn = draw(nt.empty(40_000, device="npu:0"))
+    nt.manual_seed(5)
+    turned = draw(nt.empty(200, 200, device="npu:0").t())  # element i has its number wherever it lies
+    assert torch_npu.fallbacks() == {} and turned.reshape(-1).cpu().tolist() == drawn.cpu().tolist()
+    found = drawn.cpu().double()
+    assert found.mean().item() == pytest.approx(mean, abs=0.03 * deviation)
+    assert found.std().item() == pytest.approx(deviation, rel=0.03)
+
+
+def test_draws_of_integers() -> None:
+    for dtype, most in ((nt.uint8, 255), (nt.bool, 1), (nt.int64, 2**63 - 1), (nt.float16, 2**11)):
+        drawn = nt.empty(3000, device="npu:0", dtype=dtype).random_().cpu()
+        assert 0 <= drawn.min().item() and most * 0.9 <= drawn.max().item() <= most
+    assert sorted(nt.randperm(30, device="npu:0").tolist()) == list(range(30))
+    with pytest.raises(RuntimeError, match="less than 'to'"):
+        nt.empty(3, device="npu:0").random_(5, 5).cpu()
+
+
+@pytest.mark.parametrize("name", ["rand_like", "randint_like", "randn_like"])
+def test_draws_are_captured(name: str) -> None:
+    def draw(x):
+        return nt.randint_like(x, 9) if name == "randint_like" else getattr(nt, name)(x)
+
+    x = nt.ones(5, device="npu:0")
+    compiled = nt.compile(lambda x: draw(x) + 1, mode="reduce-overhead")
+    for _ in range(2):
+        nt.manual_seed(1)
+        wanted = [draw(x) + 1, draw(x) + 1]
+        nt.manual_seed(1)
+        assert [compiled(x).tolist(), compiled(x).tolist()] == [one.tolist() for one in wanted]
