@@ -42,6 +42,13 @@ static PyObject *node_next(PyObject *self, void *unused) {
     }
     return tuple;
 }
+static PyObject *node_variable(PyObject *self, void *unused) {
+    const nx_grad_node *node = ((node_object *)self)->node;
+    if (strcmp(nx_grad_node_name(node), "AccumulateGrad") != 0)
+        return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable'", nx_grad_node_name(node));
+    if (node->context == NULL) Py_RETURN_NONE;
+    return nxpy_tensor_wrap(node->context);
+}
 static PyObject *node_compare(PyObject *a, PyObject *b, int how) {
     if (Py_TYPE(b) != &nxpy_grad_node_type || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong((((node_object *)a)->node == ((node_object *)b)->node) == (how == Py_EQ));
@@ -54,6 +61,8 @@ static PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS,
                                      {NULL}};
 static PyGetSetDef node_getset[] = {{"next_functions", node_next, NULL,
                                      "((node, input), ...) that its gradients go to.", NULL},
+                                    {"variable", node_variable, NULL,
+                                     "Of AccumulateGrad: the leaf, or None when it has gone.", NULL},
                                     {NULL}};
 PyTypeObject nxpy_grad_node_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.autograd.Node",
                                     .tp_basicsize = sizeof(node_object),
@@ -333,5 +342,6 @@ int nxpy_add_autograd(PyObject *module) {
             return -1;
         Py_DECREF(descriptor);
     }
-    return PyModule_AddFunctions(module, functions) < 0 ? -1 : nxpy_add_function(module);
+    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0) return -1;
+    return nxpy_add_function(module);
 }

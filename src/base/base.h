@@ -53,6 +53,7 @@ typedef struct nx_thread {
     uint64_t grad_sequence;                        /* of the last node made here (src/grad) */
     uint64_t grad_run;                             /* the backward that runs here, 0: none; no two have one number (src/grad) */
     uint64_t grad_runs;                            /* the last number that a backward got here (src/grad) */
+    void *grad_running;                            /* its scratch, NULL: none (src/grad) */
     bool grad_run_chosen;                          /* it was asked for certain inputs (src/grad) */
     void *function_modes;                          /* modes that answer functions, NULL: none; its owner's (py/bind) */
     void *dispatch_modes;                          /* modes that answer operators, NULL: none; its owner's (py/bind) */

@@ -466,6 +466,7 @@ nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots,
     nx__run run; /* filled by run_engine; its inline rooms need no clearing */
     nx_thread *thread = nx_thread_get();
     uint64_t outer = thread->grad_run;
+    void *outer_running = thread->grad_running;
     bool disabled = thread->grad_disabled, outer_chosen = thread->grad_run_chosen;
     nx_status status = NX_OK;
     if (inputs == NULL) n_inputs = 0;
@@ -485,12 +486,14 @@ nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots,
     thread->grad_disabled = !create_graph;
     thread->grad_run = next_run(thread);
     thread->grad_run_chosen = inputs != NULL;
+    thread->grad_running = &run;
     NX_TRY_FAIL(find_roots(roots, n_roots, edges));
     status = run_engine(&run, edges, roots, g, n_roots, inputs, n_inputs);
 fail:
     thread->grad_disabled = disabled;
     thread->grad_run = outer;
     thread->grad_run_chosen = outer_chosen;
+    thread->grad_running = outer_running;
     for (int i = 0; i < n_inputs && status != NX_OK; i++) {
         nx_tensor_unref(out[i]);
         out[i] = NULL;
@@ -498,6 +501,15 @@ fail:
     for (int i = 0; i < n_roots; i++) nx_grad_node_unref(edges[i].node);
     if (edges != few_edges) nx_free(edges);
     return status;
+}
+
+nx_status nx_grad_will_run(const nx_grad_node *node, bool *out) {
+    const nx__run *run = nx_thread_get()->grad_running;
+    if (run == NULL)
+        return nx_fail(NX_RUNTIME, "_get_backward_info_from_graph_task should only be called during backward: no backward runs here");
+    int at = find_task(run, node);
+    *out = at >= 0 && run->tasks[at].reached && (!run->chosen || is_asked_for(&run->tasks[at]));
+    return NX_OK;
 }
 
 nx_status nx_grad_check_used(nx_tensor *const *grads, int n) {

@@ -80,6 +80,8 @@ NX_MUST_USE nx_status nx_tensor_set_grad(nx_tensor *tensor, nx_tensor *grad); /*
 /* The gradient of a non-leaf is added into its grad as well; on a leaf this does nothing. */
 NX_MUST_USE nx_status nx_tensor_retain_grad(nx_tensor *tensor);
 
+/* Whether the backward that runs in this thread comes by `node`, or captures what arrives there. An error outside of one. */
+NX_MUST_USE nx_status nx_grad_will_run(const nx_grad_node *node, bool *out);
 /* Gradients of roots (seeds g[i], NULL: ones of a one-element root) with respect to the leaves, or, when
  * inputs is not NULL, of just these: into out[i] (new references, NULL if unused). */
 NX_MUST_USE nx_status nx_grad_run(nx_tensor *const *roots, nx_tensor *const *g, int n_roots,

@@ -10,7 +10,21 @@ __all__ = ["Function", "backward", "enable_grad", "grad", "inference_mode", "no_
 
 
 def _as_tuple(value) -> tuple:
-    return () if value is None else (value,) if isinstance(value, _C.TensorBase) else tuple(value)
+    if value is None:
+        return ()
+    if isinstance(value, _C.TensorBase) or hasattr(value, "_fields"):
+        return (value,)
+    return tuple(value)
+
+
+def _standing(values: tuple, seeds=()) -> tuple:
+    """The tensors, in the place of a GradientEdge one that stands for it, of the seed's size if nothing else says."""
+    if all(isinstance(value, _C.TensorBase) for value in values):
+        return values
+    from .graph import _stand_in
+
+    seeds = seeds or (None,) * len(values)
+    return tuple(v if isinstance(v, _C.TensorBase) else _stand_in(v, s) for v, s in zip(values, seeds))
 
 
 def _seeds(roots: tuple, given) -> tuple:
@@ -38,6 +52,10 @@ def backward(
             raise RuntimeError("'grad_tensors' and 'grad_variables' (deprecated) arguments both passed to backward()")
         grad_tensors = grad_variables
     roots = _as_tuple(tensors)
+    if grad_tensors is None or isinstance(grad_tensors, _C.TensorBase):
+        roots = _standing(roots, () if grad_tensors is None else (grad_tensors,))
+    else:
+        roots = _standing(roots, tuple(grad_tensors))
     if inputs is not None and len(_as_tuple(inputs)) == 0:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     retain = create_graph if retain_graph is None else retain_graph
@@ -45,10 +63,11 @@ def backward(
     if inputs is None:
         _C.autograd_run(roots, seeds, bool(retain), bool(create_graph), None)
         return
-    leaves = _as_tuple(inputs)
+    leaves = _standing(_as_tuple(inputs))
     gradients = _C.autograd_run(roots, seeds, bool(retain), bool(create_graph), leaves)
     with set_grad_enabled(bool(create_graph)):
-        for leaf, gradient in zip(leaves, gradients):
+        once = {id(leaf): (leaf, gradient) for leaf, gradient in zip(leaves, gradients)}
+        for leaf, gradient in once.values():
             if gradient is not None:
                 leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
 
@@ -85,7 +104,8 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    roots, leaves = _as_tuple(outputs), _as_tuple(inputs)
+    roots = _standing(_as_tuple(outputs), () if grad_outputs is None else _as_tuple(grad_outputs))
+    leaves = _standing(_as_tuple(inputs))
     retain = create_graph if retain_graph is None else retain_graph
     gradients = _C.autograd_run(roots, _seeds(roots, grad_outputs), bool(retain), bool(create_graph), leaves)
     if materialize_grads:

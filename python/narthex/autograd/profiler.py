@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from bisect import bisect_left, bisect_right
 from contextlib import ContextDecorator
 from time import perf_counter_ns
 
@@ -217,6 +218,69 @@ class emit_itt(_Ranges):
 
 class emit_nvtx(_Ranges):
     """Raises NotImplementedError."""
+
+
+class EnforceUnique:
+    """see(*key) raises when it has seen that key before."""
+
+    def __init__(self) -> None:
+        self.seen: set = set()
+
+    def see(self, *key) -> None:
+        """Notes the key."""
+        if key in self.seen:
+            raise RuntimeError("duplicate key: " + str(key))
+        self.seen.add(key)
+
+
+class KinetoStepTracker:
+    """One count of steps for several who count them: an optimizer, a profile. It is the largest of theirs."""
+
+    _current_step = 0
+    _step_dict: dict = {}
+
+    @classmethod
+    def init_step_count(cls, requester: str) -> None:
+        """`requester` counts from the current step on."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester: str) -> bool:
+        """`requester` counts no more; whether it did."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester: str) -> int:
+        """One step of `requester`; the current step."""
+        if requester not in cls._step_dict:
+            cls.init_step_count(requester)
+        cls._step_dict[requester] += 1
+        new = max(cls._step_dict.values())
+        if new - cls._current_step > 1:
+            warnings.warn(
+                "Profiler step count has increased more than 1 - "
+                f"current_step = {cls._current_step} step dict =  {cls._step_dict}",
+                stacklevel=2,
+            )
+        cls._current_step = max(new, cls._current_step)
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls) -> int:
+        """The largest count so far."""
+        return cls._current_step
+
+
+class MemRecordsAcc:
+    """Records (event, ...) by the time at which their events start."""
+
+    def __init__(self, mem_records) -> None:
+        self._sorted = sorted(mem_records, key=lambda record: record[0].start_ns())
+        self._starts = [record[0].start_ns() for record in self._sorted]
+
+    def in_interval(self, start_ns, end_ns):
+        """Those that start in [start_ns, end_ns], in their order."""
+        yield from self._sorted[bisect_left(self._starts, start_ns) : bisect_right(self._starts, end_ns)]
 
 
 __getattr__ = getter("torch.autograd.profiler")

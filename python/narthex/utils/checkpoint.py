@@ -21,13 +21,23 @@ from .._apart import disable
 from ..autograd import _is_checkpoint_valid, backward, enable_grad, no_grad
 from ..autograd.function import Function
 from ..autograd.graph import _Saved, saved_tensors_hooks
+from ._selective_checkpoint import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "DefaultDeviceType",
+    "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "check_backward_validity",
     "detach_variable",
     "get_device_states",
