@@ -6,20 +6,31 @@
 #include <math.h>
 
 typedef struct nll { const nx_array *target, *weight; int64_t n_rows, n_classes, ignored, height, width; } nll;
+typedef struct steps { int64_t image, line, place; } steps; /* of an array, in elements */
+typedef struct row { int64_t image, line, place; } row;     /* of a matrix, an image of one place */
 
 /* Rows are those of a matrix, or one, or all places of images, whose classes are the second dimension. */
 static nll describe(const nx_array *self, const nx_array *target, const nx_array *weight, int64_t ignored) {
     const int64_t *size = self->sizes;
-    if (self->ndim != 4) return (nll){target, weight, self->ndim == 2 ? size[0] : 1, size[self->ndim - 1], ignored, 0, 0};
+    if (self->ndim != 4) return (nll){target, weight, self->ndim == 2 ? size[0] : 1, size[self->ndim - 1], ignored, 1, 1};
     return (nll){target, weight, size[0] * size[2] * size[3], size[1], ignored, size[2], size[3]};
 }
 
-/* Where a row lies in `a`, which has `classes` or has not. */
-static int64_t row_at(const nll *l, const nx_array *a, bool classes, int64_t row) {
-    if (l->width == 0) return a->ndim > classes ? row * a->strides[0] : 0;
-    const int64_t *place = &a->strides[1 + classes];
-    return row / l->width / l->height * a->strides[0] + row / l->width % l->height * place[0] + row % l->width * place[1];
+static void next_row(const nll *l, row *at) {
+    if (++at->place < l->width) return;
+    at->place = 0;
+    if (++at->line < l->height) return;
+    at->line = 0;
+    at->image++;
 }
+
+/* Of `a`, which has `classes` or has not. */
+static steps steps_of(const nx_array *a, bool classes) {
+    if (a->ndim < 3) return (steps){a->ndim > classes ? a->strides[0] : 0, 0, 0};
+    return (steps){a->strides[0], a->strides[1 + classes], a->strides[2 + classes]};
+}
+
+static int64_t offset(const steps *s, const row *at) { return at->image * s->image + at->line * s->line + at->place * s->place; }
 
 static int64_t class_step(const nx_array *a) { return a->strides[a->ndim == 4 ? 1 : a->ndim - 1]; }
 
@@ -36,8 +47,8 @@ static void store(const nx_array *a, int64_t offset, double x) {
 }
 
 /* The class of a row and its weight; class -1: ignored. */
-static nx_status class_of(const nx_run *run, const nll *l, int64_t row, int64_t *class, double *weight) {
-    int64_t at = ((const int64_t *)l->target->data)[row_at(l, l->target, false, row)];
+static nx_status class_of(const nx_run *run, const nll *l, int64_t place, int64_t *class, double *weight) {
+    int64_t at = ((const int64_t *)l->target->data)[place];
     *class = -1;
     *weight = 0;
     if (at == l->ignored) return NX_OK;
@@ -54,13 +65,16 @@ nx_status nx__nll_rows(nx_run *run, const nx_array *self, const nx_array *target
                        int64_t reduction, int64_t ignore_index, nx_array *output, nx_array *total_weight) {
     nll l = describe(self, target, weight, ignore_index);
     bool each = reduction == 0 && self->ndim > 1;
+    const steps in = steps_of(self, true), wanted = steps_of(target, false), out = steps_of(output, false);
+    const int64_t step = class_step(self);
     double sum = 0, total = 0;
-    for (int64_t row = 0; row < l.n_rows; row++) {
+    row at = {0};
+    for (int64_t k = 0; k < l.n_rows; k++, next_row(&l, &at)) {
         int64_t class;
         double w, loss = 0;
-        NX_TRY(class_of(run, &l, row, &class, &w));
-        if (class >= 0) loss = -w * element(self, row_at(&l, self, true, row) + class * class_step(self));
-        if (each) store(output, row_at(&l, output, false, row), loss);
+        NX_TRY(class_of(run, &l, offset(&wanted, &at), &class, &w));
+        if (class >= 0) loss = -w * element(self, offset(&in, &at) + class * step);
+        if (each) store(output, offset(&out, &at), loss);
         sum += loss;
         total += w;
     }
@@ -76,12 +90,15 @@ nx_status nx__nll_backward_rows(nx_run *run, const nx_array *grad_output, const 
     bool each = reduction == 0 && self->ndim > 1;
     double scale = reduction == 1 ? 1 / element(total_weight, 0) : 1;
     memset(out->data, 0, (size_t)out->numel * nx_dtype_bytes(out->dtype));
-    for (int64_t row = 0; row < l.n_rows; row++) {
+    const steps to = steps_of(out, true), wanted = steps_of(target, false), from = steps_of(grad_output, false);
+    const int64_t step = class_step(out);
+    row at = {0};
+    for (int64_t k = 0; k < l.n_rows; k++, next_row(&l, &at)) {
         int64_t class;
         double w;
-        NX_TRY(class_of(run, &l, row, &class, &w));
-        double g = element(grad_output, each ? row_at(&l, grad_output, false, row) : 0);
-        if (class >= 0) store(out, row_at(&l, out, true, row) + class * class_step(out), -w * g * scale);
+        NX_TRY(class_of(run, &l, offset(&wanted, &at), &class, &w));
+        double g = element(grad_output, each ? offset(&from, &at) : 0);
+        if (class >= 0) store(out, offset(&to, &at) + class * step, -w * g * scale);
     }
     return NX_OK;
 }
