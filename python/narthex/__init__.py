@@ -173,7 +173,18 @@ for _name in (
     "unsafe_split", "unsafe_split_with_sizes", "vander",
 ):  # fmt: skip
     _LAZY[_name] = "_older"
-for _name in ("from_file", "hash_tensor", "slice_inverse"):
+for _name in (
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "GradScaler", "get_autocast_cpu_dtype",
+    "get_autocast_gpu_dtype", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "init_num_threads",
+    "is_autocast_cpu_enabled", "is_distributed", "is_warn_always_enabled", "set_anomaly_enabled",
+    "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_gpu_dtype", "set_default_tensor_type",
+    "set_flush_denormal", "set_warn_always",
+):  # fmt: skip
+    _LAZY[_name] = "_settings_rest"
+for _name in ("Argument", "FunctionSchema", "parse_schema"):
+    _LAZY[_name] = "_function_schema"
+_LAZY["FileCheck"] = "testing"
+for _name in ("as_strided_", "from_file", "hash_tensor", "slice_inverse"):
     _LAZY[_name] = "_tensor_rest"
 for _name in ("histc", "histogram", "histogramdd", "nanquantile", "quantile", "unique", "unique_consecutive"):
     _LAZY[_name] = "_distinct"

@@ -40,8 +40,10 @@ class OpOverload:
     _overloadpacket = overloadpacket
 
     @property
-    def _schema(self) -> str:
-        return _C.op_info(self._name)["schema"]
+    def _schema(self):
+        from ._function_schema import FunctionSchema
+
+        return FunctionSchema(_C.op_info(self._name)["schema"])
 
     def __repr__(self) -> str:
         return f"<OpOverload(op='{self.namespace}.{self._packet}', overload='{self._overloadname}')>"

@@ -206,6 +206,17 @@ def unpickler(kind, file, persistent, options: dict):
 
 
 # ---- files --------------------------------------------------------------------------------------------------------
+unsaid_order = "little"  # of bytes, in files that do not say it
+restore = None  # what torch.serialization.register_package has put in the place of target
+
+
+def placed(vector, map_location, storage: Storage):
+    """`vector`, the elements of a storage, where they belong."""
+    if restore is None or map_location is not None:
+        return vector.to(target(map_location, storage))
+    return restore(vector.untyped_storage(), storage.location)._vector.view(vector.dtype)
+
+
 def target(map_location, storage: Storage):
     """The device for a storage that was saved from `storage.location`."""
     place = map_location
@@ -237,7 +248,8 @@ class Zip:
         self.root = found[0][: -len("data.pkl")]
         self.is_script = self.root + "constants.pkl" in self.archive.namelist()
         order = self.root + "byteorder"
-        self.swaps = order in self.archive.namelist() and self.read(order) != sys.byteorder.encode()
+        said = self.read(order) if order in self.archive.namelist() else unsaid_order.encode()
+        self.swaps = said != sys.byteorder.encode()
         if mapped:
             self.memory = _mmap.mmap(self.archive.fp.fileno(), 0, access=_mmap.ACCESS_COPY)
 
@@ -279,7 +291,7 @@ class Zip:
             if self.swaps:
                 swap_bytes(data, kind)
             made.vector = _C.tensor_over(data, kind)
-            made.vector = made.vector.to(target(self.map_location, made))
+            made.vector = placed(made.vector, self.map_location, made)
             self.storages[key] = made
         return self.storages[key]
 
@@ -326,7 +338,7 @@ class Stream:
             made = Storage(key, dtype, location, n_elements)
             made.data = bytearray(n_elements * kind.itemsize)
             made.host = _C.tensor_over(made.data, kind)
-            made.vector = made.host.to(target(self.map_location, made))
+            made.vector = placed(made.host, self.map_location, made)
             self.storages[key] = made
         return self.storages[key]
 

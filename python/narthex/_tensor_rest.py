@@ -89,6 +89,11 @@ def slice_inverse(input, src, dim=0, start=None, end=None, step=1):
     return input.as_strided(src.shape, src.stride(), src.storage_offset())
 
 
+def as_strided_(input, size, stride, storage_offset=None):
+    """Tensor.as_strided_"""
+    return input.as_strided_(size, stride, storage_offset)
+
+
 _GONE = "This function was deprecated since version 1.9 and is now removed. "
 
 

@@ -12,8 +12,10 @@ from collections import OrderedDict
 from contextlib import contextmanager, nullcontext, suppress
 from types import FunctionType
 
-from . import _C, _read_files
+from . import _C, _read_files, _serialization_rest
 from ._read_files import STORAGE_OF, Storage, globals_of, open_checkpoint
+from ._serialization_rest import *  # noqa: F403
+from ._serialization_rest import location_tag
 
 _ALIGNMENT = 64  # of a storage in the file, so that it can be mapped
 
@@ -136,9 +138,12 @@ class _Writer(pickle._Pickler):
                     "Cannot save multiple tensors or storages that view the same data as different types"
                 )
             return known
-        location = tensor.device.type
-        if location != "cpu":
-            location = f"{location}:{tensor.device.index or 0}"
+        if _serialization_rest.has_packages():
+            location = location_tag(tensor.detach().untyped_storage())
+        else:
+            location = tensor.device.type
+            if location != "cpu":
+                location = f"{location}:{tensor.device.index or 0}"
         key, n_elements = str(len(self.storages)), n_bytes // (tensor.itemsize if typed else 1)
         made = Storage(key, dtype if typed else "", location, n_elements, tensor)
         self.storages[number] = made
@@ -163,6 +168,8 @@ def _write_entry(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def _storage_data(tensor) -> bytes:
+    if _serialization_rest._options["skip_data"]:
+        return bytes(_C.storage_key(tensor)[1])
     if tensor.device.type == "cpu":
         return _C.storage_bytes(tensor)
     _, n_bytes = _C.storage_key(tensor)
@@ -352,4 +359,5 @@ def get_unsafe_globals_in_checkpoint(f) -> list[str]:
 __all__ = [
     "add_safe_globals", "clear_safe_globals", "get_default_mmap_options", "get_safe_globals",
     "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save", "set_default_mmap_options",
+    *_serialization_rest.NAMES,
 ]  # fmt: skip

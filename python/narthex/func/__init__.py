@@ -18,5 +18,12 @@ from ._derivatives import vjp as vjp
 from ._modules import functional_call as functional_call
 from ._modules import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from ._modules import stack_module_state as stack_module_state
+from ._rearrange import rearrange as rearrange
+
+
+def debug_unwrap(tensor, *, recurse: bool = True):
+    """The tensor: maps and derivatives make no wrappers of tensors here."""
+    return tensor
+
 
 __getattr__ = getter("torch.func")

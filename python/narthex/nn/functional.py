@@ -454,6 +454,10 @@ shells_of_functional(globals())
 
 
 _ELSEWHERE = {"conv_tbc": "_older", "pdist": "_composed", "rrelu_": "_older"}
+for _name in ("handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
+    _ELSEWHERE[_name] = "overrides"
+for _name in ("BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "assert_int_or_pair", "boolean_dispatch"):
+    _ELSEWHERE[_name] = "_jit_internal"
 
 
 def __getattr__(name: str):
