@@ -43,7 +43,8 @@ ROWS = {
     "linspace.tensor_overload": ("fake compiled", "item", "the numbers in tensors"),
     "logcumsumexp": ("gradient", "not close", "beside 10,000 float32 has two digits, on both sides"),
     "logsumexp": ("gradient", "not close", "complex64: PyTorch's of a single number has two digits"),
-    "repeat_interleave": (ALL, "must be int, not Tensor", "a tensor as repeats"),
+    "repeat_interleave": ("fake compiled", "elements", DATA),
+    "to_sparse": ("fake compiled", "elements | origin", DATA),
     "logspace.tensor_overload": ("fake", "item", "the numbers in tensors"),
     "masked_select": ("fake compiled", "elements", DATA),
     "narrow": ("fake compiled", "item", "a tensor as start is a number of the data"),
@@ -54,15 +55,7 @@ ROWS = {
     "as_strided.partial_views": (ALL, "not close | not equal | out of bounds | start of memory", INSIDE),
     "as_strided_scatter": ("gradient compiled", "not close | start of memory", NO_SLOPE),
     "nn.functional.rrelu": ("fake compiled", "item | tolist", "how many slopes are drawn, the elements' signs say"),
-    "nn.functional.conv_transpose2d": ("value", "not close", "bfloat16: PyTorch rounds the parts of a sum"),
-    "nn.functional.conv_transpose3d": ("value", "not close", "as conv_transpose2d"),
     "nn.functional.embedding_bag": ("fake compiled", "has no elements | (warn)", "offsets are read; it warns"),
-    "nn.functional.adaptive_avg_pool3d": ("value", "not close", "bfloat16: PyTorch adds in bfloat16"),
-    "nn.functional.interpolate.bicubic": ("value", "not close", "bfloat16: PyTorch rounds the weights"),
-    "nn.functional.interpolate.trilinear": ("value", "not close", "bfloat16: PyTorch rounds the weights"),
-    "nn.functional.grid_sample": ("value", "not close", "bfloat16: PyTorch rounds the places"),
-    "grid_sampler_2d": ("value", "not close", "bfloat16: PyTorch rounds the places"),
-    "grid_sampler_3d": ("value", "not close", "bfloat16: PyTorch rounds the places"),
     "nn.functional.upsample_nearest": ("compiled", "does not know (warn)", "it warns; capture cannot"),
     "nn.functional.upsample_bilinear": ("compiled", "does not know (warn)", "it warns; capture cannot"),
     "_upsample_bilinear2d_aa": (ALL, "aten::_upsample_bilinear2d_aa()", "the overload with lists of factors"),
@@ -71,7 +64,6 @@ ROWS = {
     "max_pool2d_with_indices_backward": (ALL, "return_indices", "its samples go through a function of op_db's own"),
     "nn.functional.kl_div": ("compiled", "does not know (warn)", "reduction='mean' warns; capture cannot"),
     "nn.functional.ctc_loss": ("fake compiled", "captur", "lengths in tensors are data"),
-    "nn.functional.instance_norm": ("value", "Mismatched", "PyTorch rounds bfloat16 in other places"),
     "nn.functional.bilinear": ("value", "Mismatched", "PyTorch rounds bfloat16 in other places"),
     "normal.in_place": (NO_GRADIENT, "normal", "PyTorch's entry of this name calls Tensor.normal_"),
     "normal.number_mean": ("value", "Mismatched", "PyTorch's entry hands mean and std over the other way round"),
@@ -87,7 +79,7 @@ ROWS |= {name: ("fake compiled", "nonzero", DATA) for name in ("unique", "unique
 HALF = "PyTorch rounds in between"
 ROWS["istft"] = ("gradient", "AssertionError", "PyTorch gives some windows none; the front's tests compare it")
 ROWS["nn.functional.bilinear"] = ("value", "not close", HALF)
-ROWS["addbmm"] = ROWS["addr"] = ("value", "not close", HALF)
+ROWS["addr"] = ("value", "not close", HALF)
 ROWS["renorm"] = ("gradient", "not close", "of complex numbers")
 ROWS["matrix_exp"] = ("value", "BFloat16 | not close", "of half types; last digits of float32")
 RESIDUALS = "TensorBase.item | elements | "

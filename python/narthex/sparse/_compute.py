@@ -669,15 +669,22 @@ def zero_all(tensors):
 
 
 @handles("grad")
-def grad(outputs, inputs, *args, **kwargs):
-    """torch.autograd.grad: of sparse inputs the gradients of their values."""
+def grad(outputs, inputs, grad_outputs=None, *args, **kwargs):
+    """torch.autograd.grad: of sparse tensors the values take part; a sparse output takes its gradient at its places."""
     from ..autograd import grad as dense_grad
 
-    given = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
-    if any(is_sparse(x) for x in (outputs if isinstance(outputs, (tuple, list)) else [outputs])):
-        raise NotImplementedError("grad: of a sparse output: take its values() or to_dense()")
-    found = dense_grad(outputs, [x._parts[-1] if is_sparse(x) else x for x in given], *args, **kwargs)
-    return tuple(x.gradient(g) if is_sparse(x) and g is not None else g for x, g in zip(given, found, strict=True))
+    outputs, inputs = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))
+    if isinstance(grad_outputs, Tensor):
+        grad_outputs = [grad_outputs]
+    if any(is_sparse(x) for x in outputs):
+        if grad_outputs is None:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        pairs = zip(grad_outputs, outputs, strict=True)
+        grad_outputs = [sparse_mask(g, x)._parts[-1] if is_sparse(x) and g is not None else g for g, x in pairs]
+        outputs = [x._parts[-1] if is_sparse(x) else x for x in outputs]
+    wanted = [x._parts[-1] if is_sparse(x) else x for x in inputs]
+    found = dense_grad(outputs, wanted, grad_outputs, *args, **kwargs)
+    return tuple(x.gradient(g) if is_sparse(x) and g is not None else g for x, g in zip(inputs, found, strict=True))
 
 
 # ---- masks --------------------------------------------------------------------------------------------------------
