@@ -305,6 +305,11 @@ static PyObject *graph_aot(PyObject *self, PyObject *args, PyObject *keywords) {
     return nxpy_aot_new((nxpy_graph *)self, grad_mode);
 }
 
+static PyObject *graph_functionalise(PyObject *self, PyObject *unused) {
+    NXPY_TRY(nx_pass_functionalise(get_graph(self)));
+    Py_RETURN_NONE;
+}
+
 /* split(n_inputs, n_forward): a joint graph's forward and backward, and how many values the first saves for the second. */
 static PyObject *graph_split(PyObject *self, PyObject *args) {
     int n_inputs, n_forward, n_saved;
@@ -385,6 +390,7 @@ static PyMethodDef graph_methods[] = {
     {"verify", graph_verify, METH_NOARGS, "Raises RuntimeError if the graph is not well formed."},
     {"aot", (PyCFunction)(void (*)(void))graph_aot, METH_VARARGS | METH_KEYWORDS,
      "aot(grad_mode): functional forward and, with gradients, backward graph."},
+    {"functionalise", graph_functionalise, METH_NOARGS, "Makes new values of writes; what is written into inputs is copied at the end."},
     {"split", graph_split, METH_VARARGS,
      "split(n_inputs, n_forward): forward and backward of a joint graph, cut where the fewest bytes are saved, and n_saved."},
     {"with_constants", graph_with_constants, METH_O,

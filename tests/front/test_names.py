@@ -9,7 +9,7 @@ MOST = {
     "torch": 199, "torch:Tensor": 12, "torch.sparse": 5, "torch.masked": 2,
     "torch.nn.functional": 5, "torch.autograd": 1, "torch.autograd.forward_ad": 6,
     "torch.autograd.function": 2, "torch.autograd.graph": 1, "torch.autograd.profiler": 2, "torch.utils": 4,
-    "torch.utils.checkpoint": 1, "torch.func": 1,
+    "torch.utils.checkpoint": 1,
 }  # fmt: skip
 
 

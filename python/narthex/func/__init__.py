@@ -15,6 +15,7 @@ from ._derivatives import jacrev as jacrev
 from ._derivatives import jvp as jvp
 from ._derivatives import linearize as linearize
 from ._derivatives import vjp as vjp
+from ._functionalize import functionalize as functionalize
 from ._modules import functional_call as functional_call
 from ._modules import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
 from ._modules import stack_module_state as stack_module_state
