@@ -1,4 +1,4 @@
-"""torch.masked: reductions and normalisations of the elements that a mask names. The class MaskedTensor is not there.
+"""torch.masked: reductions and normalisations of the elements that a mask names. MaskedTensor: _masked_tensor.py.
 
 In every function `mask`, a bool tensor that can be broadcast to the input, says by True which elements take part; None:
 all of them. `dtype` is what the input is converted to first. A reduction of no element gives what the operation begins
@@ -8,10 +8,8 @@ with: 0, 1, an infinity, NaN for mean and median.
 import math
 
 from .. import _C, linalg
-from .._later import class_for
 from .._type_info import iinfo
-
-MaskedTensor = class_for("torch.masked.MaskedTensor", "the functions of torch.masked take tensors and a mask")
+from ._masked_tensor import MaskedTensor, as_masked_tensor, masked_tensor
 
 
 def _kept(input, mask, fill):
@@ -215,11 +213,12 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
 
 
 def is_masked_tensor(obj) -> bool:
-    """Whether it is a MaskedTensor: nothing is."""
+    """Whether it is a MaskedTensor."""
     return isinstance(obj, MaskedTensor)
 
 
 __all__ = [
-    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "is_masked_tensor", "log_softmax", "logaddexp",
-    "logsumexp", "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
+    "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
+    "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize", "prod",
+    "softmax", "softmin", "std", "sum", "var",
 ]  # fmt: skip
