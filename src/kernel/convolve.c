@@ -50,17 +50,24 @@ static void lay_planes(planes *p, bool may_be_direct) {
     p->plane = (p->direct ? p->size[0] : p->extent[0]) * p->layer;
 }
 
-static void fill_row(const planes *p, float *to, const float *from) {
+/* step: p->split, for the usual ones a constant, of which quotients are shifts and every second number a shuffle. */
+static inline __attribute__((always_inline)) void fill_rests(const planes *p, float *to, const float *from, int64_t step) {
     for (int64_t rest = 0; rest < p->kept; rest++, to += p->part) {
-        int64_t first = p->origin[2] + rest, step = p->split, low = 0, high = p->part;
+        int64_t first = p->origin[2] + rest, low = 0, high = p->part;
         if (first < 0) low = nx_least((-first + step - 1) / step, p->part);
         if (first + (high - 1) * step >= p->size[2]) high = first >= p->size[2] ? 0 : (p->size[2] - first + step - 1) / step;
         if (high < low) high = low;
-        memset(to, 0, (size_t)low * sizeof *to);
+        for (int64_t q = 0; q < low; q++) to[q] = 0;
         if (step == 1) memcpy(to + low, from + first + low, (size_t)(high - low) * sizeof *to);
         else for (int64_t q = low; q < high; q++) to[q] = from[first + q * step];
-        memset(to + high, 0, (size_t)(p->part - high) * sizeof *to);
+        for (int64_t q = high; q < p->part; q++) to[q] = 0;
     }
+}
+
+static void fill_row(const planes *p, float *to, const float *from) {
+    if (p->split == 1) fill_rests(p, to, from, 1);
+    else if (p->split == 2) fill_rests(p, to, from, 2);
+    else fill_rests(p, to, from, p->split);
 }
 
 /* Planes begin .. end of those that are padded together. */
@@ -72,7 +79,7 @@ static nx_status fill_planes(void *arg, int64_t begin, int64_t end) {
         for (int64_t d = 0; d < p->extent[0]; d++) {
             for (int64_t h = 0; h < p->extent[1]; h++, to += p->row) {
                 int64_t z = d + p->origin[0], y = h + p->origin[1];
-                if (d % p->skip[0] || h % p->skip[1]) continue;
+                if ((p->skip[0] > 1 && d % p->skip[0]) || (p->skip[1] > 1 && h % p->skip[1])) continue;
                 if (z < 0 || z >= p->size[0] || y < 0 || y >= p->size[1]) memset(to, 0, (size_t)p->row * sizeof *to);
                 else fill_row(p, to, from + (z * p->size[1] + y) * p->size[2]);
             }
