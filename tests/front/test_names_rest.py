@@ -176,6 +176,29 @@ def test_names_of_functional() -> None:
         assert not functional.has_torch_function_unary(lib.ones(1))
 
 
+def test_throughput() -> None:
+    heard: list = []
+
+    def module(x: Any, by: float = 1) -> Any:
+        heard.append(by)
+        return x * by
+
+    benchmark = nt.utils.ThroughputBenchmark(module)
+    with pytest.raises(RuntimeError, match="Please provide benchmark inputs"):
+        benchmark.benchmark()
+    benchmark.add_input(nt.ones(2), by=2)
+    benchmark.add_input(nt.ones(2), by=3)
+    assert benchmark.run_once(nt.ones(2), 5).tolist() == [5, 5]
+    stats = benchmark.benchmark(num_calling_threads=3, num_warmup_iters=2, num_iters=20)
+    assert len(heard) == 1 + 3 * 2 + 20 and set(heard) == {2, 3, 5} and stats.num_iters == 20
+    assert stats.latency_avg_ms > 0 and stats.total_time_seconds == pytest.approx(20 / stats.iters_per_second)
+    assert str(stats).startswith("Average latency per example: ") and "Total number of iterations: 20" in str(stats)
+    with pytest.raises(ZeroDivisionError):
+        broken = nt.ThroughputBenchmark(lambda x: x / 0)
+        broken.add_input(1)
+        broken.benchmark(num_calling_threads=2, num_warmup_iters=1, num_iters=2)
+
+
 # ---- serialization -------------------------------------------------------------------------------------------------
 def test_byte_orders(tmp_path: Any) -> None:
     for lib in LIBS:

@@ -2,7 +2,8 @@
 
 from .._absent import absent
 
-_SUBMODULES = ("_pytree", "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo", "module_tracker")
+_SUBMODULES = ("_pytree", "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo", "module_tracker",
+               "throughput_benchmark")  # fmt: skip
 
 
 def set_module(obj, mod) -> None:
@@ -41,4 +42,8 @@ def __getattr__(name: str):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
+    if name == "ThroughputBenchmark":
+        from .throughput_benchmark import ThroughputBenchmark
+
+        return ThroughputBenchmark
     raise absent("torch.utils", name)
