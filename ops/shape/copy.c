@@ -231,3 +231,25 @@ nx_status nx__triangle(nx_run *run, nx_array *out, const nx_array *self, int64_t
     int64_t columns = out->sizes[out->ndim - 1], bytes = (int64_t)nx_dtype_bytes((nx_dtype)out->dtype);
     return nx_parallel(out->numel / columns, nx_grain(columns * bytes), clear_rows, &(triangle){out, diagonal, lower.i != 0});
 }
+
+/* ---- tril_indices, triu_indices ----------------------------------------------------------------------------- */
+nx_status nx__triangle_places(nx_run *run, nx_array *out, int64_t rows, int64_t columns, int64_t diagonal, nx_value lower) {
+    nx_dtype dtype = (nx_dtype)out->dtype;
+    if (dtype != NX_I64 && dtype != NX_I32)
+        return nx_fail(NX_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", nx_op_name(run->op), nx_dtype_kind(dtype));
+    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), *count = nx_alloc((size_t)columns * sizeof *count);
+    char *row = out->data, *column = row + out->sizes[1] * bytes;
+    if (count == NULL) return nx_fail_memory((size_t)columns * sizeof *count);
+    for (int64_t k = 0; k < columns; k++) count[k] = k;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t edge = i + diagonal + (lower.i != 0);
+        edge = edge < 0 ? 0 : edge > columns ? columns : edge;
+        int64_t first = lower.i ? 0 : edge, n = lower.i ? edge : columns - edge;
+        nx_cast(dtype, row, bytes, NX_I64, (const char *)&i, 0, n);
+        nx_cast(dtype, column, bytes, NX_I64, (const char *)(count + first), sizeof *count, n);
+        row += n * bytes;
+        column += n * bytes;
+    }
+    nx_free(count);
+    return NX_OK;
+}

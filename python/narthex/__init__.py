@@ -191,8 +191,7 @@ for _name in ("histc", "histogram", "histogramdd", "nanquantile", "quantile", "u
     _LAZY[_name] = "_distinct"
 for _name in (
     "atleast_1d", "atleast_2d", "atleast_3d", "cartesian_prod", "combinations", "dsplit", "hsplit", "index_reduce",
-    "is_nonzero", "is_same_size", "is_signed", "logspace", "scalar_tensor", "tril_indices", "triu_indices",
-    "unravel_index", "vsplit",
+    "is_nonzero", "is_same_size", "is_signed", "logspace", "scalar_tensor", "unravel_index", "vsplit",
 ):  # fmt: skip
     _LAZY[_name] = "_methods"
 for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):

@@ -321,20 +321,6 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     return input.scatter_reduce(dim, places, source, reduce, include_self=include_self)
 
 
-def _indices(mask):
-    return mask.nonzero().t().contiguous()
-
-
-def tril_indices(row, col, offset=0, *, dtype=None, device="cpu", layout=None):
-    """The places on and below diagonal `offset` of a matrix of that size, row by row."""
-    return _indices(_C.ones((row, col), dtype=_C.bool).tril(offset)).to(dtype or _C.int64).to(device)
-
-
-def triu_indices(row, col, offset=0, *, dtype=None, device="cpu", layout=None):
-    """The places on and above diagonal `offset` of a matrix of that size, row by row."""
-    return _indices(_C.ones((row, col), dtype=_C.bool).triu(offset)).to(dtype or _C.int64).to(device)
-
-
 def unravel_index(indices, shape):
     """The index in each dimension of a tensor of `shape` of places in a row of all elements."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)

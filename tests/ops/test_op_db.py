@@ -74,7 +74,6 @@ ROWS = {
     "nn.functional.one_hot": ("fake compiled", "elements", "without num_classes: " + DATA),
     "tensor_split": (ALL, "invalid combination | item", "a tensor as indices; as sections it is a number of the data"),
 }  # fmt: skip
-ROWS |= {name: ("compiled", "nonzero", "made of nonzero: " + DATA) for name in ("tril_indices", "triu_indices")}
 ROWS |= {name: ("fake compiled", "nonzero", DATA) for name in ("unique", "unique_consecutive")}
 HALF = "PyTorch rounds in between"
 ROWS["istft"] = ("gradient", "AssertionError", "PyTorch gives some windows none; the front's tests compare it")
