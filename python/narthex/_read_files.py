@@ -241,7 +241,7 @@ class Zip:
 
     def __init__(self, file, map_location, mapped: bool = False) -> None:
         self.archive, self.map_location, self.storages = zipfile.ZipFile(file), map_location, {}
-        self.memory = None
+        self.memory, self.folder = None, "data"  # folder: of the storages that are asked for
         found = [name for name in self.archive.namelist() if name.endswith("/data.pkl") and name.count("/") == 1]
         if len(found) != 1:
             raise RuntimeError("torch.load: the zip file is no checkpoint: it must have one entry NAME/data.pkl")
@@ -280,9 +280,9 @@ class Zip:
         if not (isinstance(name, tuple) and len(name) == 5 and name[0] == "storage" and name[1] in STORAGE_OF):
             raise pickle.UnpicklingError(f"unknown kind of storage: {name!r}")
         _, dtype, key, location, n_elements = name
-        if key not in self.storages:
+        if (self.folder, key) not in self.storages:
             made, kind = Storage(key, dtype, location, n_elements), getattr(_C, dtype or "uint8")
-            entry = f"{self.root}data/{key}"
+            entry = f"{self.root}{self.folder}/{key}"
             data = self.mapped(entry) if self.memory and not self.swaps else bytearray(self.read(entry))
             if len(data) < n_elements * kind.itemsize:
                 raise RuntimeError(
@@ -292,8 +292,8 @@ class Zip:
                 swap_bytes(data, kind)
             made.vector = _C.tensor_over(data, kind)
             made.vector = placed(made.vector, self.map_location, made)
-            self.storages[key] = made
-        return self.storages[key]
+            self.storages[self.folder, key] = made
+        return self.storages[self.folder, key]
 
     def load(self, weights_only: bool, kind, options: dict):
         data = self.read(self.root + "data.pkl")

@@ -1,5 +1,6 @@
-"""torch.jit: scripts and traces are not there yet. What marks code for them hands the code back as it is, so that
-packages import and run eagerly; torch.compile is the way to a graph."""
+"""torch.jit: archives that PyTorch's scripts and traces were saved in are loaded and run. Scripts and traces of its own
+are not there yet: what marks code for them hands the code back as it is, so that packages import and run eagerly;
+torch.compile is the way to a graph."""
 
 import contextlib
 import warnings
@@ -70,9 +71,15 @@ def trace_module(mod, inputs, *args, **kwargs):
     raise NotImplementedError("jit.trace_module is not there yet: use torch.compile")
 
 
-def load(f, *args, **kwargs):
-    """Raises NotImplementedError."""
-    raise NotImplementedError("jit.load is not there yet; torch.load reads a checkpoint's tensors")
+def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
+    """The module of a TorchScript archive, a path or a binary file; its code runs eagerly, as the Python it nearly is.
+
+    Nothing but operators and the archive's own functions can be called by it. _extra_files: a dictionary whose values
+    become the contents of the archive's extra files of those names.
+    """
+    from ._archive import open_archive
+
+    return open_archive(f, map_location, _extra_files)
 
 
 def save(m, f, *args, **kwargs):
