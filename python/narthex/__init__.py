@@ -184,6 +184,7 @@ for _name in (
 for _name in ("Argument", "FunctionSchema", "parse_schema"):
     _LAZY[_name] = "_function_schema"
 _LAZY["FileCheck"] = "testing"
+_LAZY["lobpcg"] = "_lobpcg"
 _LAZY["ThroughputBenchmark"] = "utils.throughput_benchmark"
 for _name in ("as_strided_", "from_file", "hash_tensor", "slice_inverse"):
     _LAZY[_name] = "_tensor_rest"
