@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import test_examples as examples
+
 HERE = Path(__file__).parent
 EXAMPLES = [HERE.parent.parent / f"examples/{name}.py" for name in ("finetune", "search")]
 PROGRAMS = sorted((HERE / "programs").glob("*.py")) + EXAMPLES
@@ -35,3 +37,13 @@ def test_program(program: Path) -> None:
     assert theirs.strip() and NUMBER.sub("#", mine) == NUMBER.sub("#", theirs)
     numbers = [[float(x) for x in NUMBER.findall(text)] for text in (mine, theirs)]
     assert numbers[0] == pytest.approx(numbers[1], rel=2e-4, abs=2e-5)
+
+
+def test_voice(tmp_path: Path) -> None:
+    if importlib.util.find_spec("silero_vad") is None:
+        pytest.skip("silero_vad is not installed: make test-packages installs it")
+    theirs, mine = (examples.run(runner, "voice", tmp_path / runner) for runner in ("torch", "narthex"))
+    kept = ("speech from", "the whole")
+    said = [[line for line in text.splitlines() if line.startswith(kept)] for text in (theirs, mine)]
+    assert said[0] == said[1] and len(said[0]) == 3
+    assert (tmp_path / "narthex/voice.png").stat().st_size > 5000
