@@ -114,6 +114,8 @@ def _distinct(input, rows, order, return_inverse: bool, return_counts: bool, dim
     """The first of each run of equal `rows`, which are the elements or parts of `input`; `order`: where each row was
     before sorting. With them the number of each row's run and the runs' lengths, as asked for."""
     first = _runs(rows)
+    if rows.dim() == 1 and dim is None and not (return_inverse or return_counts):
+        return rows.masked_select(first)
     starts = first.nonzero().flatten()
     values = rows.index_select(0, starts)
     found = [values if dim is None else values.movedim(0, dim).contiguous()]
