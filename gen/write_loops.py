@@ -349,7 +349,7 @@ def write_point(world, sibling, written, add, header):
                 (element.text(condition) if condition else None, element.text(expr))
                 for condition, expr in unswitch(element.arm(sibling.entry.one("point").value), numbers)
             ]
-            near = near_body(world, element, sibling.entry.one("point").value)
+            near = near_body(world, element, element.arm(sibling.entry.one("point").value))
             name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
             body = point_loop(dtype, c_type, len(tensors), len(scalars), bodies, near)
             names[arm, dtype] = written.setdefault((dtype, body), name)

@@ -680,7 +680,9 @@ NX_ELEMENT int64_t nx_int_remainder(int64_t a, int64_t b) {
     return left != 0 && (b < 0) != (left < 0) ? left + b : left;
 }
 NX_ELEMENT int64_t nx_int_floordiv(int64_t a, int64_t b) {
-    return nx_int_truncdiv(a, b) - (nx_int_fmod(a, b) != 0 && (a < 0) != (b < 0));
+    if (b == 0 || b == -1) return nx_int_truncdiv(a, b);
+    int64_t whole = a / b;
+    return whole - ((whole * b != a) & ((a < 0) != (b < 0)));
 }
 /* By as many places as there are or more, or by a negative number: all bits go. */
 NX_ELEMENT int64_t nx_int_shift_left(int64_t a, int64_t by, int bits) {
