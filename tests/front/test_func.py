@@ -267,8 +267,6 @@ def test_what_is_shared_is_refused_in_batch_norm():
 def test_what_is_not_there():
     with pytest.raises(NotImplementedError, match="size 0"):
         nt.vmap(nt.sin)(nt.ones(0, 2))
-    with pytest.raises(AttributeError, match="functionalize"):
-        nt.func.functionalize  # noqa: B018
 
 
 def test_what_is_shared_is_not_written():
