@@ -71,46 +71,38 @@ static double number(const nx_value *value) {
 }
 
 /* ---- the kernels --------------------------------------------------------------------------------------- */
-nx_status npu_normal(nx_run *run, const nx_value *in, nx_value *out) {
-    const nx_array *a = out[0].array;
-    if (a->dtype < NX_F16 || a->dtype > NX_F64)
-        return nx_fail(NX_NOT_IMPLEMENTED, "normal_: not implemented for '%s'", nx_dtype_kind(a->dtype));
-    double mean = number(&in[1]), std = number(&in[2]);
-    if (!(std >= 0)) return nx_fail(NX_RUNTIME, "normal_ expects std >= 0.0, but found std %g", std);
-    uint64_t key = 0, counter = 0;
-    TRY(npu_take_counter("normal_", &in[3], run->device, a->numel, &key, &counter));
-    int64_t index[NX_MAX_DIMS] = {0}, at = 0;
-    size_t bytes = nx_dtype_bytes(a->dtype);
-    double pair[2];
-    for (int64_t i = 0; i < a->numel; i++) {
-        if (i % 2 == 0) normal_pair(key, counter++, pair);
-        store((char *)a->data + at * (int64_t)bytes, a->dtype, mean + std * pair[i % 2]);
-        at = a->contiguous ? at + 1 : step(a, index, at);
-    }
-    return NX_OK;
-}
-
-/* An element from a number u of [0, 1) and what the operator was given. */
+/* Two numbers from a counter value; an element from one of them and what the operator was given. */
+typedef void pair_fn(uint64_t key, uint64_t counter, double pair[2]);
 typedef double element_fn(double u, const double *given);
 
-static nx_status draw_each(const char *op, nx_run *run, const nx_value *generator, const nx_array *a, element_fn *element,
-                           const double *given) {
+static nx_status draw_each(const char *op, nx_run *run, const nx_value *generator, const nx_array *a, pair_fn *pairs,
+                           element_fn *element, const double *given) {
     uint64_t key = 0, counter = 0;
     int64_t index[NX_MAX_DIMS] = {0}, at = 0;
     size_t bytes = nx_dtype_bytes(a->dtype);
     double pair[2];
     TRY(npu_take_counter(op, generator, run->device, a->numel, &key, &counter));
     for (int64_t i = 0; i < a->numel; i++) {
-        if (i % 2 == 0) uniform_pair(key, counter++, pair);
+        if (i % 2 == 0) pairs(key, counter++, pair);
         store((char *)a->data + at * (int64_t)bytes, a->dtype, element(pair[i % 2], given));
         at = a->contiguous ? at + 1 : step(a, index, at);
     }
     return NX_OK;
 }
 
+static double scaled(double z, const double *given) { return given[0] + given[1] * z; }
+nx_status npu_normal(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_array *a = out[0].array;
+    if (a->dtype < NX_F16 || a->dtype > NX_F64)
+        return nx_fail(NX_NOT_IMPLEMENTED, "normal_: not implemented for '%s'", nx_dtype_kind(a->dtype));
+    double mean = number(&in[1]), std = number(&in[2]);
+    if (!(std >= 0)) return nx_fail(NX_RUNTIME, "normal_ expects std >= 0.0, but found std %g", std);
+    return draw_each("normal_", run, &in[3], a, normal_pair, scaled, (double[]){mean, std});
+}
+
 static double is_below(double u, const double *p) { return u < p[0]; }
 nx_status npu_bernoulli(nx_run *run, const nx_value *in, nx_value *out) {
-    return draw_each("bernoulli_", run, &in[2], out[0].array, is_below, (double[]){number(&in[1])});
+    return draw_each("bernoulli_", run, &in[2], out[0].array, uniform_pair, is_below, (double[]){number(&in[1])});
 }
 
 static double between(double u, const double *ends) { return ends[0] + u * (ends[1] - ends[0]); }
@@ -118,28 +110,28 @@ nx_status npu_uniform(nx_run *run, const nx_value *in, nx_value *out) {
     double low = number(&in[1]), high = number(&in[2]);
     if (!(low <= high))
         return nx_fail(NX_RUNTIME, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", low, high);
-    return draw_each("uniform_", run, &in[3], out[0].array, between, (double[]){low, high});
+    return draw_each("uniform_", run, &in[3], out[0].array, uniform_pair, between, (double[]){low, high});
 }
 
 static double waiting_time(double u, const double *rate) { return -log1p(-u) / rate[0]; }
 nx_status npu_exponential(nx_run *run, const nx_value *in, nx_value *out) {
     double rate = number(&in[1]);
     if (!(rate > 0)) return nx_fail(NX_RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=%g", rate);
-    return draw_each("exponential_", run, &in[2], out[0].array, waiting_time, (double[]){rate});
+    return draw_each("exponential_", run, &in[2], out[0].array, uniform_pair, waiting_time, (double[]){rate});
 }
 
 static double trials(double u, const double *p) { return fmax(1, ceil(log1p(-u) / log1p(-p[0]))); }
 nx_status npu_geometric(nx_run *run, const nx_value *in, nx_value *out) {
     double p = number(&in[1]);
     if (!(p > 0 && p < 1)) return nx_fail(NX_RUNTIME, "geometric_ expects p to be in (0, 1), but got p=%g", p);
-    return draw_each("geometric_", run, &in[2], out[0].array, trials, (double[]){p});
+    return draw_each("geometric_", run, &in[2], out[0].array, uniform_pair, trials, (double[]){p});
 }
 
 static double far_away(double u, const double *given) { return given[0] + given[1] * tan(3.141592653589793 * (u - 0.5)); }
 nx_status npu_cauchy(nx_run *run, const nx_value *in, nx_value *out) {
     double sigma = number(&in[2]);
     if (!(sigma > 0)) return nx_fail(NX_RUNTIME, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma);
-    return draw_each("cauchy_", run, &in[3], out[0].array, far_away, (double[]){number(&in[1]), sigma});
+    return draw_each("cauchy_", run, &in[3], out[0].array, uniform_pair, far_away, (double[]){number(&in[1]), sigma});
 }
 
 /* Integers of [low, low + range), range 0 meaning 2^64: the remainder of 64 bits. */

@@ -376,16 +376,17 @@ class Part:
     """A module or another object of a TorchScript archive: its attributes, no code."""
 
 
+def names_of_script(name: str) -> Global:
+    """What the names in the pickles of a TorchScript archive mean: a class of the archive, a subclass of Part."""
+    if name.startswith("__torch__"):
+        return Global(name, type(name, (Part,), {"script": name.replace(" ", ".")}), allowed=True)
+    if name.startswith("torch.jit._pickle "):  # lists with the types of their elements
+        return Global(name, lambda values, *types: values)
+    return safe(name)
+
+
 def state_of_script(data: bytes, storage) -> OrderedDict:
     """The tensors of a TorchScript archive by the names that its modules give them, as a state_dict has them."""
-
-    def known(name: str) -> Global:
-        if name.startswith("__torch__"):
-            return Global(name, Part, allowed=True)
-        if name.startswith("torch.jit._pickle "):  # lists with the types of their elements
-            return Global(name, lambda values, *types: values)
-        return safe(name)
-
     state = OrderedDict()
 
     def add(prefix: str, value) -> None:
@@ -395,7 +396,7 @@ def state_of_script(data: bytes, storage) -> OrderedDict:
             for name, inner in vars(value).items():
                 add(f"{prefix}.{name}" if prefix else name, inner)
 
-    add("", read(data, known, storage))
+    add("", read(data, names_of_script, storage))
     return state
 
 

@@ -4,6 +4,19 @@ import narthex as nt
 import pytest
 import torch
 
+LIBS = (nt, torch)
+
+
+def both(call) -> list:
+    """What `call` gives of either library, or the error."""
+    found = []
+    for lib in LIBS:
+        try:
+            found.append(call(lib))
+        except Exception as error:
+            found.append(error)
+    return found
+
 
 def over(value):
     """A PyTorch tensor with the elements of a Narthex tensor, or the other way round; a copy."""

@@ -9,17 +9,14 @@ from typing import Any
 import narthex as nt
 import pytest
 import torch
-from both import close
-
-LIBS = (nt, torch)
+from both import LIBS, close
 
 
 def graph(lib: Any) -> Any:
     return lib.autograd.graph
 
 
-def modules(lib: Any) -> tuple:
-    """(utils.checkpoint, utils._python_dispatch)"""
+def checkpoint_of(lib: Any) -> Any:
     if lib is nt:
         import narthex.utils.checkpoint as checkpoint
     else:
@@ -177,7 +174,7 @@ def test_a_graph_that_waits_refuses_the_swap() -> None:
 # ---- selective checkpoints -----------------------------------------------------------------------------------------
 def run_checkpointed(lib: Any, policy: Any, **keywords: Any) -> tuple:
     """(results and gradients, operators of the first run, of the second)."""
-    checkpoint = modules(lib)
+    checkpoint = checkpoint_of(lib)
     calls: dict = {False: 0, True: 0}
 
     def count(context: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -225,7 +222,7 @@ def test_what_is_kept_is_not_computed_again() -> None:
             seen.append(str(func))
             return func(*args, **(kwargs or {}))
 
-    checkpoint = modules(nt)
+    checkpoint = checkpoint_of(nt)
     x, w = nt.randn(3, 3, requires_grad=True), nt.randn(3, 3)
     contexts = lambda: checkpoint.create_selective_checkpoint_contexts([nt.ops.aten.mm.default])  # noqa: E731
     call = lambda: checkpoint.checkpoint(lambda a: nt.mm(a, w).sin().exp(), x, use_reentrant=False, context_fn=contexts)  # noqa: E731
@@ -241,7 +238,7 @@ def test_what_is_kept_is_not_computed_again() -> None:
 
 def test_kept_results_that_were_written() -> None:
     for lib in LIBS:
-        checkpoint = modules(lib)
+        checkpoint = checkpoint_of(lib)
         for allowed in (False, True):
             x = lib.randn(3, requires_grad=True)
 

@@ -14,20 +14,7 @@ import narthex.serialization
 import pytest
 import torch
 import torch.serialization
-from both import close, same
-
-LIBS = (nt, torch)
-
-
-def both(call: Any) -> list:
-    """What `call` gives in either, or the error."""
-    found = []
-    for lib in LIBS:
-        try:
-            found.append(call(lib))
-        except Exception as error:
-            found.append(error)
-    return found
+from both import LIBS, both, close, same
 
 
 # ---- FileCheck -----------------------------------------------------------------------------------------------------

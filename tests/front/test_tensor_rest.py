@@ -10,20 +10,7 @@ from typing import Any
 import narthex as nt
 import pytest
 import torch
-from both import close, over, same
-
-LIBS = (nt, torch)
-
-
-def both(call: Any) -> list:
-    """What `call` gives in either, or the error."""
-    found = []
-    for lib in LIBS:
-        try:
-            found.append(call(lib))
-        except Exception as error:
-            found.append(error)
-    return found
+from both import LIBS, both, close, over, same
 
 
 @pytest.mark.parametrize("name, sizes", [

@@ -12,8 +12,8 @@ import pickle
 import zipfile
 
 from .. import _C, nn
-from .._read_files import Zip, safe
-from .._read_pickle import Global, read
+from .._read_files import Part, Zip, names_of_script
+from .._read_pickle import read
 from ..autograd.grad_mode import enable_grad, no_grad
 from ._calls import is_tensor, of_space, operator_of
 
@@ -273,12 +273,6 @@ class Class:
         return made
 
 
-class Part:
-    """An object of the archive's data: its attributes."""
-
-    script = ""
-
-
 class Archive:
     """An open TorchScript archive."""
 
@@ -336,18 +330,8 @@ class Archive:
     # ---- data ------------------------------------------------------------------------------------------------------
     def pickled(self, name: str):
         """constants.pkl or data.pkl; their storages lie in the folder of that name."""
-        data, zip_file = self.zip.read(f"{self.root}{name}.pkl"), self.zip
-
-        def known(text: str) -> Global:
-            if text.startswith("__torch__"):
-                made = type(text, (Part,), {"script": text.replace(" ", ".")})
-                return Global(text, made, allowed=True)
-            if text.startswith("torch.jit._pickle "):
-                return Global(text, lambda values, *types: values)
-            return safe(text)
-
-        zip_file.folder = name
-        return read(data, known, zip_file.storage)
+        self.zip.folder = name
+        return read(self.zip.read(f"{self.root}{name}.pkl"), names_of_script, self.zip.storage)
 
     def load(self, value):
         """What the code sees of a value of the data; an object that is there twice stays one."""

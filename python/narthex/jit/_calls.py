@@ -184,6 +184,7 @@ PLAIN = {
     "is_grad_enabled": lambda: _C.is_grad_enabled(),
     "set_grad_enabled": lambda on: _C.set_grad_enabled(on),
     "device": lambda *where: _C.device(*where),
+    "tensor": lambda *args, **kwargs: _tensor(*args, **kwargs),
 }
 
 
@@ -218,10 +219,6 @@ def _tensor(data, *, dtype=None, device=None, requires_grad=False):
     return _C.tensor(data, dtype=dtype_of(dtype), device=device, requires_grad=requires_grad)
 
 
-def _getitem(x, at):
-    return x[at]
-
-
 def _list(x):
     return x.tolist() if is_tensor(x) else list(x)
 
@@ -239,7 +236,7 @@ OF_TENSORS = {
     "IntImplicit": int,
     "FloatImplicit": float,
     "ScalarImplicit": lambda x: x.item(),
-    "__getitem__": _getitem,
+    "__getitem__": operator.getitem,
     "_convolution": _convolution,
     "_convolution_mode": lambda *args: _C.convolution(*args),
     "__not__": operator.not_,
@@ -266,7 +263,7 @@ OF_TENSORS = {
     "__contains__": operator.contains,
     "requires_grad_": lambda x, on=True: x.requires_grad_(on),
     "reverse": list.reverse,
-    "index": operator.getitem,
+    "index": lambda x, at: x[tuple(slice(None) if one is None else one for one in at)],
 }
 
 
@@ -340,8 +337,6 @@ for _name, _mode in (
 ):
     _upsampled(_name, _mode)
 OF_TENSORS["_transformer_encoder_layer_fwd"] = _encoder_layer
-OF_TENSORS["index"] = lambda x, at: x[tuple(slice(None) if one is None else one for one in at)]
-MAKERS = {"tensor": _tensor}
 THIRD_IS_DTYPE = {"softmax", "log_softmax", "cumsum", "cumprod"}
 
 
@@ -421,8 +416,6 @@ def call(name: str, args: tuple, kwargs: dict):
         return OF_TENSORS[name](*args, **kwargs)
     if not of_tensors and name in PLAIN:
         return PLAIN[name](*args, **kwargs)
-    if name in MAKERS:
-        return MAKERS[name](*args, **kwargs)
     if name in THIRD_IS_DTYPE and len(args) > 2:
         args, kwargs = args[:2], {**kwargs, "dtype": args[2]}
     from .._ops import ops
@@ -441,15 +434,13 @@ LISTS = {"chunk", "split", "split_with_sizes", "unbind", "tensor_split", "broadc
 
 # ---- ops.prim ------------------------------------------------------------------------------------------------------
 def _raise(text, kind=None):
-    raise getattr(builtins, (kind or "").rpartition(".")[2], ScriptError)(text)
-
-
-def _number_tensor(x):
-    return _C.tensor(x)
+    found = getattr(builtins, (kind or "").rpartition(".")[2], None)
+    is_error = isinstance(found, type) and issubclass(found, Exception)  # else the code could call any builtin
+    raise (found if is_error else ScriptError)(text)
 
 
 PRIM = {
-    "NumToTensor": _number_tensor,
+    "NumToTensor": _C.tensor,
     "RaiseException": _raise,
     "device": lambda x: x.device,
     "dtype": lambda x: NUMBERS[x.dtype],

@@ -299,7 +299,7 @@ def floor_divide(self, other):
 
 
 # ---- products of matrices -----------------------------------------------------------------------------------------
-@handles("mm", "smm_dense", "matmul", "spmm", "dsmm")
+@handles("mm", "matmul")
 def matmul(self, other, *, out=None):
     if isinstance(other, Tensor) and other.dim() == 1:
         return mv(self, other)

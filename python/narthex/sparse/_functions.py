@@ -1,7 +1,6 @@
 """Functions of torch, and methods of every tensor, that are about sparse tensors."""
 
 from .. import _C
-from .._tensor import Tensor
 from ._compute import is_sparse, matmul
 from ._tensor import HANDLERS
 
@@ -45,8 +44,3 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32: bo
 
     rows, columns = rows_of(crow_indices.to(_C.int64)), col_indices.to(_C.int64)
     return _C.stack([columns, rows] if transpose else [rows, columns]).to(_C.int32 if out_int32 else _C.int64)
-
-
-def is_sparse_tensor(x) -> bool:
-    """Whether x is a tensor of a sparse layout."""
-    return isinstance(x, Tensor) and is_sparse(x)

@@ -1,7 +1,5 @@
 """Gradients that are sparse: of a table whose rows are looked up; and what optimizers do with them."""
 
-import sys
-
 from .. import _C
 from ..autograd.function import Function
 from . import _parts
@@ -37,8 +35,3 @@ def add_rows(x, change: SparseTensor, alpha=1):
     flat = x.reshape((-1, *x.shape[k:]))
     flat.index_add_(0, _parts.keys_of(places, x.shape[:k]), values.to(x.dtype), alpha=alpha)
     return x
-
-
-def is_sparse_grad(grad) -> bool:
-    """Whether a gradient is sparse; quick where no sparse tensor was ever made."""
-    return "narthex.sparse._compute" in sys.modules and isinstance(grad, SparseTensor)

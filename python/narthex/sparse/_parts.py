@@ -27,14 +27,20 @@ def places_of(keys, sizes):
     return _C.stack(rows[::-1]) if rows else _C.zeros((0, keys.shape[0]), dtype=_C.int64, device=keys.device)
 
 
+def in_order(keys):
+    """The numbers in order, where each of them stood, and whether it is the first of its like."""
+    keys, order = keys.sort(stable=True)
+    begins = _C.ones((keys.shape[0],), dtype=_C.bool, device=keys.device)
+    begins[1:] = keys[1:] != keys[:-1]
+    return keys, order, begins
+
+
 def sum_up(keys, values):
     """Each number once, in order, and the sums of the values of equal numbers."""
     if keys.shape[0] == 0:
         return keys, values
-    keys, order = keys.sort(stable=True)
-    values, begins = values.index_select(0, order), _C.ones((keys.shape[0],), dtype=_C.bool, device=keys.device)
-    begins[1:] = keys[1:] != keys[:-1]
-    group = begins.cumsum(0) - 1
+    keys, order, begins = in_order(keys)
+    values, group = values.index_select(0, order), begins.cumsum(0) - 1
     n = int(group[-1]) + 1
     if n == keys.shape[0]:
         return keys, values

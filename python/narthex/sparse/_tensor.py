@@ -153,11 +153,9 @@ class SparseTensor(Tensor):
         """The gradient of this tensor from that of its values: of a place that is there more than once, one's."""
         if self._coalesced or self._kind != COO:
             return self.with_values(values)
-        indices, sizes = self._parts[0], self.sparse_sizes()
-        keys, order = _parts.keys_of(indices, sizes).sort(stable=True)
-        first = _C.ones((keys.shape[0],), dtype=_C.bool, device=keys.device)
-        first[1:] = keys[1:] != keys[:-1]
-        picked = order[first]
+        indices = self._parts[0]
+        _, order, begins = _parts.in_order(_parts.keys_of(indices, self.sparse_sizes()))
+        picked = order[begins]
         return SparseTensor.make(
             COO, (indices.index_select(1, picked), values.index_select(0, picked)), self.shape, True
         )
