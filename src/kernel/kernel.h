@@ -115,8 +115,8 @@ size_t nx_product_packed(int64_t n, int64_t k);
 void nx_product_pack(const nx_product *p, float *to);
 void nx_product_run_packed(const nx_product *p, float *packed);
 
-/* ---- products of bfloat16 in the processor's matrix unit (tiled.c) ------------------------------------------ */
-bool nx_tiled_runs(void); /* the level in use and the processor have one */
+/* ---- products of bfloat16 by the processor's own instructions (tiled.c) ------------------------------------------ */
+bool nx_tiled_runs(void); /* the level in use and the processor have them */
 /* out = a b + start, bfloat16 or, unrounded, float32; sums in float32. start, bfloat16, is broadcast and added last; NULL: 0.
  * No size is 0; out lies over neither operand, and over start only where it is start. */
 NX_MUST_USE nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out);

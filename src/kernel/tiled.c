@@ -1,22 +1,23 @@
-/* Products of bfloat16 matrices of any size out of tiles (tiles.c), where the level in use and the processor have a
- * matrix unit. Both operands are packed, then cells of the result are multiplied:
+/* Products of bfloat16 matrices of any size out of tiles (tiles.c), where the level in use and the processor have
+ * instructions for them. Both operands are packed, then cells of the result are multiplied:
  * cut by the shape alone, whatever the number of threads. Where few rows meet b, each panel of it is packed just before. */
 #include "kernel/tiles.h"
 
 #include <pthread.h>
 
-NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__tiles nx__tiles)
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__tile_ways nx__tiles)
 
-static const nx__tiles *const tiles[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__tiles)};
-static bool unit_found;
-static void find_unit(void) { unit_found = tiles[nx_level()]->has_unit(); }
+static const nx__tiles *const ways[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, nx__tiles)};
+static const nx__tiles *found;
+static void find_way(void) {
+    const nx__tiles *own = ways[nx_level()];
+    for (int k = 0; k < NX__TILE_WAYS && found == NULL; k++) found = own[k].runs && own[k].runs() ? &own[k] : NULL;
+}
 
 static const nx__tiles *find_tiles(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const nx__tiles *own = tiles[nx_level()];
-    if (own->has_unit == NULL) return NULL;
-    pthread_once(&once, find_unit);
-    return unit_found ? own : NULL;
+    pthread_once(&once, find_way);
+    return found;
 }
 
 bool nx_tiled_runs(void) { return find_tiles() != NULL; }
@@ -50,13 +51,14 @@ static nx_status run_cells(void *arg, int64_t begin, int64_t end) {
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* Room for the packed lines of a side. *room is what is freed. */
-static nx_status new_room(nx__tile_side *side, int64_t lines, void **room) {
+/* Room for so many packed lines of one side and so many of another, in one block: what belongs to `one` is freed. */
+static nx_status new_room(nx__tile_side *one, int64_t lines, nx__tile_side *other, int64_t other_lines) {
+    const size_t line = (size_t)round_up(one->k, DEPTH) * sizeof *one->packed;
     size_t bytes;
-    NX_TRY(nx_bytes_of(round_up(lines, LINES), (size_t)round_up(side->k, DEPTH) * sizeof *side->packed, &bytes));
-    *room = nx_alloc(bytes + 64);
-    if (*room == NULL) return nx_fail_memory(bytes + 64);
-    side->packed = (uint16_t *)(((uintptr_t)*room + 63) / 64 * 64);
+    NX_TRY(nx_bytes_of(round_up(lines, LINES) + round_up(other_lines, LINES), line, &bytes));
+    one->packed = nx_alloc(bytes);
+    if (one->packed == NULL) return nx_fail_memory(bytes);
+    if (other) other->packed = one->packed + round_up(lines, LINES) * round_up(one->k, DEPTH);
     return NX_OK;
 }
 
@@ -64,8 +66,7 @@ static nx_status new_room(nx__tile_side *side, int64_t lines, void **room) {
 static nx_status run_panels(void *arg, int64_t begin, int64_t end) {
     const tiled *p = arg;
     nx__tile_side b = p->b;
-    void *room;
-    NX_TRY(new_room(&b, PANEL, &room));
+    NX_TRY(new_room(&b, PANEL, NULL, 0));
     for (int64_t panel = begin; panel < end; panel++) {
         const int64_t column = panel * PANEL;
         nx__tile_result part = p->out;
@@ -76,19 +77,15 @@ static nx_status run_panels(void *arg, int64_t begin, int64_t end) {
         p->tiles->pack(&b, 0, (b.lines + LINES - 1) / LINES);
         p->tiles->multiply(&p->a, &b, &part, 0, p->a.lines, 0, b.lines);
     }
-    nx_free(room);
+    nx_free(b.packed);
     return NX_OK;
 }
 
 static nx_status multiply_cells(tiled *p, int64_t grain) {
     const int64_t m = p->a.lines, n = p->b.lines, work = nx_least(m, CELL_ROWS) * nx_least(n, CELL_COLUMNS) * p->a.k;
     const int64_t cells = round_up(m, CELL_ROWS) / CELL_ROWS * (round_up(n, CELL_COLUMNS) / CELL_COLUMNS);
-    void *room;
-    NX_TRY(new_room(&p->b, n, &room));
-    nx_status status = nx_parallel(round_up(n, LINES) / LINES, grain, pack_b, p);
-    if (status == NX_OK) status = nx_parallel(cells, 1 + WORTH_A_THREAD / work, run_cells, p);
-    nx_free(room);
-    return status;
+    NX_TRY(nx_parallel(round_up(n, LINES) / LINES, grain, pack_b, p));
+    return nx_parallel(cells, 1 + WORTH_A_THREAD / work, run_cells, p);
 }
 
 /* A product is the transpose of that of the transposes, the other way round. */
@@ -116,7 +113,6 @@ nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_ar
     tiled p = {find_tiles(), {a->data, m, k, a->strides[0], a->strides[1], false, NULL},
                {b->data, n, k, b->strides[1], b->strides[0], false, NULL},
                {out->data, (nx_dtype)out->dtype, m, n, out->strides[0], out->strides[1], NULL, 0, 0}};
-    void *room;
     if (start) {
         p.out.start = start->data;
         p.out.start_row_step = start_step(start, 0);
@@ -124,10 +120,11 @@ nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_ar
     }
     if (n < m && n <= CELL_ROWS) turn(&p);
     p.b.by_pairs = true;
-    NX_TRY(new_room(&p.a, p.a.lines, &room));
+    const bool in_cells = p.a.lines > CELL_ROWS;
+    NX_TRY(new_room(&p.a, p.a.lines, &p.b, in_cells ? p.b.lines : 0));
     nx_status status = nx_parallel(round_up(p.a.lines, LINES) / LINES, grain, pack_a, &p);
-    if (status == NX_OK && p.a.lines > CELL_ROWS) status = multiply_cells(&p, grain);
+    if (status == NX_OK && in_cells) status = multiply_cells(&p, grain);
     else if (status == NX_OK) status = nx_parallel(round_up(p.b.lines, PANEL) / PANEL, 1 + WORTH_PACKING / (PANEL * k), run_panels, &p);
-    nx_free(room);
+    nx_free(p.a.packed);
     return status;
 }

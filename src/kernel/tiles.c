@@ -1,8 +1,8 @@
-/* Products of bfloat16 matrices in the processor's matrix unit (AMX), which multiplies tiles of 16 lines by 32 numbers and
- * keeps sums in float. Compiled once a level; only the level that has vectors of 64 bytes has them. Both operands are
- * packed into such tiles first: a's with a line's numbers side by side, b's with a line's numbers two by two and the pairs
+/* Products of bfloat16 matrices by the processor's own instructions, with sums in float: its matrix unit (AMX), which
+ * multiplies tiles of 16 lines by 32 numbers, or its dot products of pairs (AVX512_BF16). Compiled once a level; only the
+ * level that has vectors of 64 bytes has them. Both operands are packed into such tiles first: a's with a line's numbers side by side, b's with a line's numbers two by two and the pairs
  * of all 16 lines side by side, which is the transpose of the former in units of pairs. An element is the sum over all of
- * k in one order, wherever the product is cut. The unit takes subnormal numbers as 0. */
+ * k in one order, wherever the product is cut. Subnormal numbers are taken as 0. */
 #include "kernel/tiles.h"
 
 #include <cpuid.h>
@@ -10,7 +10,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CPUID_FEATURES = 7, AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, ASK_FOR_STATE = 0x1023, TILE_STATE = 18 };
+enum { CPUID_FEATURES = 7, AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, PAIRS_BF16 = 1 << 5, ASK_FOR_STATE = 0x1023, TILE_STATE = 18 };
+static bool has_dots(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(CPUID_FEATURES, 1, &a, &b, &c, &d) && a & PAIRS_BF16;
+}
+
 static bool has_unit(void) {
     unsigned a, b, c, d;
     const unsigned needed = AMX_BF16 | AMX_TILE;
@@ -18,7 +23,7 @@ static bool has_unit(void) {
     return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_STATE) == 0; /* Linux lends it, to all threads of the process */
 }
 
-enum { LINES = 16, DEPTH = 32, TILE = LINES * DEPTH, BLOCK = 2 * LINES }; /* TILE: numbers, 1 KiB */
+enum { STRIP = 8, NEAR = 32, LINES = 16, DEPTH = 32, TILE = LINES * DEPTH, BLOCK = 2 * LINES }; /* TILE: numbers, 1 KiB */
 typedef uint16_t numbers __attribute__((vector_size(64)));
 typedef uint16_t loose __attribute__((vector_size(64), aligned(2), may_alias));
 typedef uint16_t loose_half __attribute__((vector_size(32), aligned(2), may_alias));
@@ -82,6 +87,33 @@ static void pack_lines(const nx__tile_side *side, int64_t begin, int64_t end) {
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------------------- */
+/* Adds to the sums of a strip of a's lines by two columns of b's tiles, which lie `next` apart. */
+static inline __attribute__((always_inline)) void multiply_pairs(const uint16_t *a, const uint16_t *b, int64_t tiles, int64_t next,
+                                                                 const bool two_columns, float *sums) {
+    __m512 c[STRIP], d[STRIP];
+    for (int line = 0; line < STRIP; line++) {
+        c[line] = _mm512_load_ps(sums + line * BLOCK);
+        if (two_columns) d[line] = _mm512_load_ps(sums + line * BLOCK + LINES);
+    }
+    for (int64_t i = 0; i < tiles; i++, a += TILE, b += TILE) {
+        for (int pair = 0; pair < DEPTH / 2; pair++) {
+            const __m512bh y = (__m512bh)_mm512_load_si512(b + pair * 2 * LINES);
+            const __m512bh z = two_columns ? (__m512bh)_mm512_load_si512(b + next + pair * 2 * LINES) : y;
+            for (int line = 0; line < STRIP; line++) {
+                int32_t numbers_of_a;
+                memcpy(&numbers_of_a, a + line * DEPTH + 2 * pair, sizeof numbers_of_a);
+                const __m512bh x = (__m512bh)_mm512_set1_epi32(numbers_of_a);
+                c[line] = _mm512_dpbf16_ps(c[line], x, y);
+                if (two_columns) d[line] = _mm512_dpbf16_ps(d[line], x, z);
+            }
+        }
+    }
+    for (int line = 0; line < STRIP; line++) {
+        _mm512_store_ps(sums + line * BLOCK, c[line]);
+        if (two_columns) _mm512_store_ps(sums + line * BLOCK + LINES, d[line]);
+    }
+}
+
 /* Tile registers 0 to 3 hold the sums of 2 x 2 tiles, 4 and 5 those of a, 6 and 7 those of b. */
 static inline __attribute__((always_inline)) void multiply_tiles(const uint16_t *a, const uint16_t *b, int64_t tiles, const bool two_rows,
                                                                  const bool two_columns, float *sums) {
@@ -132,7 +164,28 @@ static void store_block(const nx__tile_result *out, int64_t row, int64_t column,
     }
 }
 
-static void multiply(const nx__tile_side *a, const nx__tile_side *b, const nx__tile_result *out, int64_t row, int64_t rows,
+static void multiply_by_pairs(const nx__tile_side *a, const nx__tile_side *b, const nx__tile_result *out, int64_t row, int64_t rows,
+                              int64_t column, int64_t columns) {
+    const int64_t tiles = (a->k + DEPTH - 1) / DEPTH, next = tiles * TILE;
+    _Alignas(64) float sums[BLOCK * BLOCK];
+    for (int64_t j = column; j < column + columns; j += BLOCK) {
+        for (int64_t i = row; i < row + rows; i += BLOCK) {
+            const int64_t lines = nx_least(BLOCK, a->lines - i);
+            memset(sums, 0, sizeof sums);
+            for (int64_t k = 0; k < tiles; k += NEAR) { /* so many tiles of b stay in the first-level cache */
+                const uint16_t *y = b->packed + j * tiles * DEPTH + k * TILE;
+                for (int64_t at = 0; at < lines; at += STRIP) {
+                    const uint16_t *x = a->packed + (i + at) / LINES * next + k * TILE + at % LINES * DEPTH;
+                    if (b->lines - j > LINES) multiply_pairs(x, y, nx_least(NEAR, tiles - k), next, true, sums + at * BLOCK);
+                    else multiply_pairs(x, y, nx_least(NEAR, tiles - k), next, false, sums + at * BLOCK);
+                }
+            }
+            store_block(out, i, j, sums);
+        }
+    }
+}
+
+static void multiply_by_unit(const nx__tile_side *a, const nx__tile_side *b, const nx__tile_result *out, int64_t row, int64_t rows,
                      int64_t column, int64_t columns) {
     const struct { uint8_t palette, start_row, unused[14]; uint16_t bytes[16]; uint8_t lines[16]; } shape = {
         .palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .lines = {16, 16, 16, 16, 16, 16, 16, 16}};
@@ -154,4 +207,4 @@ static void multiply(const nx__tile_side *a, const nx__tile_side *b, const nx__t
     _tile_release();
 }
 
-const nx__tiles NX_AT_LEVEL(nx__tiles) = {has_unit, pack_lines, multiply};
+const nx__tile_ways NX_AT_LEVEL(nx__tiles) = {{has_unit, pack_lines, multiply_by_unit}, {has_dots, pack_lines, multiply_by_pairs}};

@@ -21,13 +21,15 @@ typedef struct nx__tile_result {
     int64_t start_row_step, start_column_step;
 } nx__tile_result;
 
-/* Of one level; NULL where it has no matrix unit. */
+/* A way to multiply, of one level; a level has up to so many, the fastest first, NULL where it has none. */
+enum { NX__TILE_WAYS = 2 };
 typedef struct nx__tiles {
-    bool (*has_unit)(void); /* whether the processor has one and lends it to this process */
+    bool (*runs)(void); /* whether the processor has the instructions and lends them to this process */
     void (*pack)(const nx__tile_side *side, int64_t begin, int64_t end); /* in units of 16 lines */
     /* Of the product of packed operands the rows row .. row + rows and the columns likewise, which begin at multiples of 32. */
     void (*multiply)(const nx__tile_side *a, const nx__tile_side *b, const nx__tile_result *out, int64_t row, int64_t rows,
                      int64_t column, int64_t columns);
 } nx__tiles;
+typedef nx__tiles nx__tile_ways[NX__TILE_WAYS];
 
 #endif
