@@ -1,4 +1,4 @@
-"""Products of bfloat16 matrices, whatever instructions they are made of: sizes around those of tiles, strides, starts."""
+"""Products of bfloat16 matrices, whatever instructions they are made of: sizes around those of tiles, and strides."""
 
 from __future__ import annotations
 
