@@ -1,8 +1,9 @@
 /* Products of bfloat16 matrices by the processor's own instructions, with sums in float: its matrix unit (AMX), which
  * multiplies tiles of 16 lines by 32 numbers, or its dot products of pairs (AVX512_BF16). Compiled once a level; only the
- * level that has vectors of 64 bytes has them. Both operands are packed into such tiles first: a's with a line's numbers side by side, b's with a line's numbers two by two and the pairs
- * of all 16 lines side by side, which is the transpose of the former in units of pairs. An element is the sum over all of
- * k in one order, wherever the product is cut. Subnormal numbers are taken as 0. */
+ * level that has vectors of 64 bytes has them. Both operands are packed into such tiles first: a's with a line's numbers
+ * side by side, b's with a line's numbers two by two and the pairs of all 16 lines side by side, which is the transpose of
+ * the former in units of pairs. An element is the sum over all of k in one order, wherever the product is cut. Subnormal
+ * numbers are taken as 0. */
 #include "kernel/tiles.h"
 
 #include <cpuid.h>
@@ -207,4 +208,5 @@ static void multiply_by_unit(const nx__tile_side *a, const nx__tile_side *b, con
     _tile_release();
 }
 
-const nx__tile_ways NX_AT_LEVEL(nx__tiles) = {{has_unit, pack_lines, multiply_by_unit}, {has_dots, pack_lines, multiply_by_pairs}};
+const nx__tile_ways NX_AT_LEVEL(nx__tiles) = {{has_unit, pack_lines, multiply_by_unit},
+                                              {has_dots, pack_lines, multiply_by_pairs}};
