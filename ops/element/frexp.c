@@ -23,7 +23,7 @@ nx_status nx__frexp_elements(nx_run *run, const nx_array *self, nx_array *mantis
     if (self->numel == 0) return NX_OK;
     NX_TRY(nx__packed_new(self, NX_F64, &s.x));
     nx_status status = nx_bytes_of(self->numel, sizeof(int32_t), &bytes);
-    if (status == NX_OK) s.exponent = nx_alloc(bytes);
+    if (status == NX_OK) s.exponent = nx_room_new(bytes);
     if (status == NX_OK && s.exponent == NULL) status = nx_fail_memory(bytes);
     if (status == NX_OK) status = nx_parallel(self->numel, 4096, split_elements, &s);
     if (status == NX_OK) {
@@ -34,7 +34,7 @@ nx_status nx__frexp_elements(nx_run *run, const nx_array *self, nx_array *mantis
         nx_copy_cast(mantissa, &rows[0]);
         nx_copy_cast(exponent, &rows[1]);
     }
-    nx_free(s.x);
-    nx_free(s.exponent);
+    nx_room_free(s.x);
+    nx_room_free(s.exponent);
     return status;
 }

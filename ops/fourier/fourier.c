@@ -100,7 +100,7 @@ static nx_status run_blocks(void *arg, int64_t begin, int64_t end) {
     int64_t n_low = all->turned ? (int64_t)sqrt((double)f->n) + 1 : 0;
     size_t part = nx__fourier_part_bytes(f);
     size_t bytes = 4 * part + (size_t)(4 * n_low * lanes) * sizeof(double);
-    char *memory = nx_alloc(bytes);
+    char *memory = nx_room_new(bytes);
     if (memory == NULL) return nx_fail_memory(bytes);
     for (int64_t block = begin; block < end; block++) {
         nx__fourier_side from = side_of(all->from, all, halved, block * lanes, lanes);
@@ -112,7 +112,7 @@ static nx_status run_blocks(void *arg, int64_t begin, int64_t end) {
         if (is_complex(all->to) && halved && there > f->n + 1) fill_mirrored(f, n, found[0], found[1]);
         f->fns->take(&to, rows, all->scale, found[0], found[1]);
     }
-    nx_free(memory);
+    nx_room_free(memory);
     return NX_OK;
 }
 
@@ -334,10 +334,10 @@ nx_status nx__fourier_c2r(nx_run *run, const nx_array *self, const int64_t *dim,
     int64_t strides[NX_MAX_DIMS];
     between.strides = strides;
     for (int64_t k = self->ndim - 1, step = 1; k >= 0; step *= self->sizes[k--]) strides[k] = step;
-    between.data = nx_alloc(bytes);
+    between.data = nx_room_new(bytes);
     if (between.data == NULL) return nx_fail_memory(bytes);
     nx_status status = pass_all(self, &between, dim, n_dim - 1, true, 1);
     if (status == NX_OK) status = transform(&between, result, last, last_dim_size, true, scale);
-    nx_free(between.data);
+    nx_room_free(between.data);
     return status;
 }

@@ -12,7 +12,7 @@ nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out) {
     void *data = NULL;
     memcpy(out, &data, sizeof data);
     NX_TRY(nx_array_bytes(from, dtype, &bytes));
-    if ((data = nx_alloc(bytes + 1)) == NULL) return nx_fail_memory(bytes);
+    if ((data = nx_room_new(bytes + 1)) == NULL) return nx_fail_memory(bytes);
     memcpy(out, &data, sizeof data);
     nx__packed_over(&packed, dims, from, dtype, data);
     nx_copy_cast(&packed, from);
@@ -50,7 +50,7 @@ nx_status nx__embedding_rows(nx_run *run, nx_array *out, const nx_array *weight,
     nx_status status = check_range(run, at, n, weight->sizes[0]);
     int64_t cost = 2 * weight->sizes[1] * (int64_t)nx_dtype_bytes((nx_dtype)weight->dtype);
     if (status == NX_OK) status = nx_parallel(n, nx_grain(cost), copy_rows, &(lookup){out, weight, at});
-    nx_free(at);
+    nx_room_free(at);
     return status;
 }
 
@@ -101,7 +101,7 @@ static nx_status add_rows(void *arg, int64_t begin, int64_t end) {
     nx_dtype dtype = (nx_dtype)w->out->dtype;
     int64_t columns = w->out->sizes[1], bytes = columns * (int64_t)nx_dtype_bytes(dtype);
     char *out = w->out->data;
-    int64_t *counts = w->by_count ? nx_alloc((size_t)(end - begin) * sizeof *counts) : NULL;
+    int64_t *counts = w->by_count ? nx_room_new((size_t)(end - begin) * sizeof *counts) : NULL;
     if (w->by_count && counts == NULL) return nx_fail_memory((size_t)(end - begin) * sizeof *counts);
     memset(out + begin * bytes, 0, (size_t)((end - begin) * bytes));
     if (counts) memset(counts, 0, (size_t)(end - begin) * sizeof *counts);
@@ -112,7 +112,7 @@ static nx_status add_rows(void *arg, int64_t begin, int64_t end) {
         if (counts) counts[k - begin]++;
     }
     for (int64_t k = begin; counts && k < end; k++) divide_row(dtype, out + k * bytes, columns, counts[k - begin]);
-    nx_free(counts);
+    nx_room_free(counts);
     return NX_OK;
 }
 
@@ -130,8 +130,8 @@ nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *gra
         adding_rows w = {out, rows, at, n, padding_idx, scale_grad_by_freq};
         status = nx_parallel(out->sizes[0], nx_grain(all / out->sizes[0]), add_rows, &w);
     }
-    nx_free(at);
-    nx_free(packed);
+    nx_room_free(at);
+    nx_room_free(packed);
     return status;
 }
 
@@ -199,7 +199,7 @@ static nx_status find_offsets(const spots *p, int64_t begin, int64_t n, int64_t 
 }
 
 static void spots_free(spots *p) {
-    for (int k = 0; k < p->n_by; k++) nx_free(p->by[k].owned);
+    for (int k = 0; k < p->n_by; k++) nx_room_free(p->by[k].owned);
 }
 
 /* The caller frees, also after a failure. */

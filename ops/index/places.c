@@ -258,13 +258,13 @@ static nx_status find_runs(const nx_array *index, int64_t limit, int64_t bytes, 
         made += i == 0 || at[i] != at[i - 1] + 1;
         fits &= at[i] >= 0 && at[i] < limit;
     }
-    if (fits && (bytes >= 64 || made <= n / 4)) *out = nx_alloc(sizeof **out * (size_t)made);
+    if (fits && (bytes >= 64 || made <= n / 4)) *out = nx_room_new(sizeof **out * (size_t)made);
     *n_runs = made;
     for (int64_t i = 0, r = -1; *out && i < n; i++) {
         if (i == 0 || at[i] != at[i - 1] + 1) (*out)[++r] = (run_of_parts){at[i], i, 0};
         (*out)[r].n++;
     }
-    nx_free(at);
+    nx_room_free(at);
     return NX_OK;
 }
 
@@ -280,7 +280,7 @@ nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const 
         w.runs = runs;
         w.bytes = bytes;
         nx_status status = nx_parallel(n, nx_grain(2 * bytes * w.n / w.n_runs + 8), pick_runs, &w);
-        nx_free(runs);
+        nx_room_free(runs);
         return status;
     }
     nx__index_along(index, out, dim, &along, dims);
@@ -311,14 +311,14 @@ static nx_status wide_new(const nx_array *a, nx_dtype dtype, nx__wide *w) {
 nx_status nx__wide_both(const nx_array *a, const nx_array *b, nx_dtype dtype, nx__wide *wide_a, nx__wide *wide_b) {
     NX_TRY(wide_new(a, dtype, wide_a));
     nx_status status = wide_new(b, dtype, wide_b);
-    if (status != NX_OK) nx_free(wide_a->array.data);
+    if (status != NX_OK) nx_room_free(wide_a->array.data);
     return status;
 }
 
 void nx__wide_end(const nx_array *out, nx__wide *a, nx__wide *b) {
     if (out) nx_copy_cast(out, &a->array);
-    nx_free(a->array.data);
-    nx_free(b->array.data);
+    nx_room_free(a->array.data);
+    nx_room_free(b->array.data);
 }
 
 /* Sums of half types are held in float32 meanwhile, as in PyTorch, but for index_add of one dimension, where it rounds each. */

@@ -16,11 +16,11 @@ typedef struct ctc {
 } ctc;
 
 static void release(ctc *w) {
-    nx_free(w->alpha);
-    nx_free(w->nll);
-    nx_free(w->g);
-    nx_free(w->targets);
-    nx_free(w->first);
+    nx_room_free(w->alpha);
+    nx_room_free(w->nll);
+    nx_room_free(w->g);
+    nx_room_free(w->targets);
+    nx_room_free(w->first);
 }
 
 /* exp(x), which is 1 or 0 for most of what is summed. */
@@ -49,7 +49,7 @@ static void read_row(const ctc *w, int64_t t, int64_t sample, double *x) {
 
 static nx_status run_forward(void *arg, int64_t begin, int64_t end) {
     const ctc *w = arg;
-    double *x = nx_alloc((size_t)w->classes * sizeof *x);
+    double *x = nx_room_new((size_t)w->classes * sizeof *x);
     if (x == NULL) return nx_fail_memory((size_t)w->classes * sizeof *x);
     for (int64_t b = begin; b < end; b++) {
         const int64_t n = 2 * w->n_targets[b] + 1, steps = w->n_steps[b];
@@ -69,7 +69,7 @@ static nx_status run_forward(void *arg, int64_t begin, int64_t end) {
         if (steps == 0) w->nll[b] = n == 1 ? 0 : INFINITY;
         else w->nll[b] = -sum_logs(final[n - 1], n > 1 ? final[n - 2] : -INFINITY, -INFINITY);
     }
-    nx_free(x);
+    nx_room_free(x);
     return NX_OK;
 }
 
@@ -102,11 +102,11 @@ static void run_sample(const ctc *w, int64_t b, double *beta) {
 static nx_status run_backward(void *arg, int64_t begin, int64_t end) {
     const ctc *w = arg;
     size_t bytes = (size_t)(2 * w->width + 2 * w->classes) * sizeof(double);
-    double *beta = nx_alloc(bytes);
+    double *beta = nx_room_new(bytes);
     if (beta == NULL) return nx_fail_memory(bytes);
     for (int64_t b = begin; b < end; b++)
         if (!w->zero_infinity || w->nll[b] != INFINITY) run_sample(w, b, beta);
-    nx_free(beta);
+    nx_room_free(beta);
     return NX_OK;
 }
 
@@ -122,7 +122,7 @@ static nx_status describe(ctc *w, const nx_run *run, const nx_array *log_probs, 
     w->n_targets = target_lengths;
     w->log_probs = log_probs;
     NX_TRY(nx__packed_new(targets, NX_I64, &w->targets));
-    if ((w->first = nx_alloc((size_t)w->batch * sizeof *w->first)) == NULL)
+    if ((w->first = nx_room_new((size_t)w->batch * sizeof *w->first)) == NULL)
         return nx_fail_memory((size_t)w->batch * sizeof *w->first);
     for (int64_t b = 0, at = 0; b < w->batch; b++, at += target_lengths[b - 1])
         w->first[b] = targets->ndim == 2 ? b * targets->sizes[1] : at;
@@ -148,8 +148,8 @@ nx_status nx__ctc_forward(nx_run *run, const nx_array *log_probs, const nx_array
     nx_status status = NX_OK;
     ctc w = {0};
     NX_TRY_FAIL(describe(&w, run, log_probs, targets, input_lengths, target_lengths, blank, result1));
-    w.alpha = nx_alloc((size_t)result1->numel * sizeof(double) + 1);
-    w.nll = nx_alloc((size_t)w.batch * sizeof(double));
+    w.alpha = nx_room_new((size_t)result1->numel * sizeof(double) + 1);
+    w.nll = nx_room_new((size_t)w.batch * sizeof(double));
     if (w.alpha == NULL || w.nll == NULL) {
         status = nx_fail_memory((size_t)result1->numel * sizeof(double));
         goto fail;

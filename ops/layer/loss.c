@@ -153,8 +153,8 @@ nx_status nx__cross_entropy_elements(nx_run *run, const nx_array *self, const nx
     if (status == NX_OK && reduction == 0)
         nx_cast(out->dtype, out->data, (int64_t)nx_dtype_bytes(out->dtype), NX_F64, (const char *)p.self, sizeof *p.self, p.n);
     else if (status == NX_OK) store(out, 0, reduction == 1 ? sum / (double)p.n : sum);
-    nx_free(p.self);
-    nx_free(p.target);
-    nx_free(p.weight);
+    nx_room_free(p.self);
+    nx_room_free(p.target);
+    nx_room_free(p.weight);
     return status;
 }

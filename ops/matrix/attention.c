@@ -181,7 +181,7 @@ static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
     size_t width = (size_t)w->width;
     size_t room = room_for_products(w), numbers = room + (2 * n + 2 * m) * width + n * m + m, bytes = (size_t)w->bytes;
     nx_status status = NX_OK;
-    char *at = nx_alloc(numbers * bytes + 2 * n * sizeof(double) + 8);
+    char *at = nx_room_new(numbers * bytes + 2 * n * sizeof(double) + 8);
     if (at == NULL) return nx_fail_memory(numbers * bytes);
     forward f = {.room = room ? (float *)at : NULL, .q = at + room * bytes};
     f.y = f.q + n * width * bytes;
@@ -198,7 +198,7 @@ static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
         NX_TRY_FAIL(forward_block(w, &f, t));
     }
 fail:
-    nx_free(at);
+    nx_room_free(at);
     return status;
 }
 
@@ -292,7 +292,7 @@ static nx_status backward_heads(void *arg, int64_t begin, int64_t end) {
     size_t width = (size_t)w->width, room = room_for_products(w);
     size_t numbers = room + (3 * n + 2 * m + (size_t)w->n_queries + 2 * (size_t)w->n_keys) * width + 2 * n * m + m;
     nx_status status = NX_OK;
-    char *first = nx_alloc(numbers * bytes + 2 * n * sizeof(double) + 8), *at = first + room * bytes;
+    char *first = nx_room_new(numbers * bytes + 2 * n * sizeof(double) + 8), *at = first + room * bytes;
     if (first == NULL) return nx_fail_memory(numbers * bytes);
     backward f = {.room = room ? (float *)first : NULL, .lse = (double *)(first + (numbers * bytes + 7) / 8 * 8)};
     f.inner = f.lse + n;
@@ -308,7 +308,7 @@ static nx_status backward_heads(void *arg, int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; unit++)
         NX_TRY_FAIL(backward_head(w, &f, unit / w->k->sizes[1], unit % w->k->sizes[1]));
 fail:
-    nx_free(first);
+    nx_room_free(first);
     return status;
 }
 

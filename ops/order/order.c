@@ -152,7 +152,7 @@ static nx_status order_rows(void *arg, int64_t begin, int64_t end) {
     int64_t n = nx__row_length(j->self, j->dim);
     size_t bytes;
     NX_TRY(nx_bytes_of(n, 48, &bytes));
-    char *room = nx_alloc(bytes);
+    char *room = nx_room_new(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     void *y = room + n * 8;
     int64_t *at = (int64_t *)(room + n * 16);
@@ -162,7 +162,7 @@ static nx_status order_rows(void *arg, int64_t begin, int64_t end) {
         else if (dtype == NX_F64) order_row_double(j, row, (double *)room, y, at);
         else order_row_int64_t(j, row, (int64_t *)room, y, at);
     }
-    nx_free(room);
+    nx_room_free(room);
     return NX_OK;
 }
 
@@ -170,7 +170,7 @@ static nx_status best_one_by_one(void *arg, int64_t begin, int64_t end) {
     const job *j = arg;
     size_t bytes;
     NX_TRY(nx_bytes_of(nx__row_length(j->self, j->dim), 8, &bytes));
-    void *x = nx_alloc(bytes);
+    void *x = nx_room_new(bytes);
     if (x == NULL) return nx_fail_memory(bytes);
     nx_dtype dtype = nx__order_dtype(j->self->dtype);
     for (int64_t row = begin; row < end; row++) {
@@ -178,7 +178,7 @@ static nx_status best_one_by_one(void *arg, int64_t begin, int64_t end) {
         else if (dtype == NX_F64) best_row_double(j, row, x);
         else best_row_int64_t(j, row, x);
     }
-    nx_free(x);
+    nx_room_free(x);
     return NX_OK;
 }
 
@@ -222,7 +222,7 @@ static nx_status find_best(const job *j) {
     if (status == NX_OK) status = run_rows(&aside, rows_beside(j) ? best_columns : best_one_by_one);
     for (int k = 0; k < n; k++) {
         if (status == NX_OK) nx_copy_cast(wanted[k], &own[k]);
-        nx_free(own[k].data);
+        nx_room_free(own[k].data);
     }
     return status;
 }
@@ -248,7 +248,7 @@ static nx_status find_place(nx_run *run, const nx_array *self, nx_value dim, nx_
     *(int64_t *)out->data = dtype == NX_F32   ? nx__order_best_float(x, self->numel, least)
                             : dtype == NX_F64 ? nx__order_best_double(x, self->numel, least)
                                               : nx__order_best_int64_t(x, self->numel, least);
-    nx_free(x);
+    nx_room_free(x);
     return NX_OK;
 }
 

@@ -94,7 +94,7 @@ static nx_status rank_rows(void *arg, int64_t begin, int64_t end) {
     int64_t n = nx__row_length(j->self, j->dim);
     size_t bytes;
     NX_TRY(nx_bytes_of(n, 40, &bytes));
-    char *room = nx_alloc(bytes);
+    char *room = nx_room_new(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     int64_t *at = (int64_t *)(room + n * 8);
     nx_dtype dtype = nx__order_dtype(j->self->dtype);
@@ -103,7 +103,7 @@ static nx_status rank_rows(void *arg, int64_t begin, int64_t end) {
         else if (dtype == NX_F64) rank_row_double(j, row, (double *)room, at);
         else rank_row_int64_t(j, row, (int64_t *)room, at);
     }
-    nx_free(room);
+    nx_room_free(room);
     return NX_OK;
 }
 
@@ -121,7 +121,7 @@ static nx_status run_rank(rank rank, const nx_array *self, int64_t k, int64_t di
     int64_t n = nx__row_length(self, (int)dim), rows = self->numel / n;
     size_t bytes;
     NX_TRY(nx_bytes_of(rows, 24, &bytes));
-    char *room = nx_alloc(bytes);
+    char *room = nx_room_new(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     job j = {self, room + rows * 8, (int64_t *)room, (int)dim, rank, k};
     nx_status status = nx_parallel(rows, nx__row_grain(n), rank_rows, &j);
@@ -129,7 +129,7 @@ static nx_status run_rank(rank rank, const nx_array *self, int64_t k, int64_t di
         copy_rows_into(values, (nx_dtype)self->dtype, j.values);
         copy_rows_into(indices, NX_I64, j.indices);
     }
-    nx_free(room);
+    nx_room_free(room);
     return status;
 }
 
@@ -214,16 +214,16 @@ nx_status nx__search_rows(nx_run *run, const nx_array *sequence, const nx_array 
     if (sequence->ndim > 1) s.per_row = values->sizes[values->ndim - 1];
     size_t bytes;
     nx_status status = nx_bytes_of(values->numel, sizeof(int64_t), &bytes);
-    if (status == NX_OK && (s.places = nx_alloc(bytes)) == NULL) status = nx_fail_memory(bytes);
+    if (status == NX_OK && (s.places = nx_room_new(bytes)) == NULL) status = nx_fail_memory(bytes);
     if (status == NX_OK) status = nx__packed_new(sequence, in, &s.sequence);
     if (status == NX_OK) status = nx__packed_new(values, in, &s.values);
     if (status == NX_OK && sorter) status = nx__packed_new(sorter, NX_I64, &s.sorter);
     if (status == NX_OK) status = check_sorter(run, &s, sequence->numel);
     if (status == NX_OK) status = nx_parallel(values->numel, 512, search_values, &s);
     if (status == NX_OK) copy_rows_into(out, NX_I64, s.places);
-    nx_free((void *)s.sequence);
-    nx_free((void *)s.values);
-    nx_free((void *)s.sorter);
-    nx_free(s.places);
+    nx_room_free((void *)s.sequence);
+    nx_room_free((void *)s.values);
+    nx_room_free((void *)s.sorter);
+    nx_room_free(s.places);
     return status;
 }

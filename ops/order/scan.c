@@ -115,7 +115,7 @@ static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
     int64_t n = nx__row_length(s->out, s->dim);
     size_t bytes;
     NX_TRY(nx_bytes_of(n, 16, &bytes));
-    char *room = nx_alloc(bytes);
+    char *room = nx_room_new(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     int64_t *at = (int64_t *)(room + n * 8);
     for (int64_t row = begin; row < end; row++) {
@@ -124,7 +124,7 @@ static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
         else if (s->in == NX_C128) scan_row_complex(s, row, (double _Complex *)room);
         else scan_row_int64_t(s, row, (int64_t *)room, at);
     }
-    nx_free(room);
+    nx_room_free(room);
     return NX_OK;
 }
 

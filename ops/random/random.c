@@ -290,14 +290,14 @@ nx_status nx__random_order(nx_run *run, nx_array *out, nx_generator *generator) 
     if (n > most[out->dtype])
         return nx_fail(NX_RUNTIME, "randperm: n cannot be greater than %lld for type %s", (long long)most[out->dtype],
                        nx_dtype_name((nx_dtype)out->dtype));
-    int64_t *order = nx_alloc((size_t)n * sizeof *order + 1);
+    int64_t *order = nx_room_new((size_t)n * sizeof *order + 1);
     if (order == NULL) return nx_fail_memory((size_t)n * sizeof *order);
     nx_generator_lock(generator);
     shuffle(order, n, generator);
     nx_generator_unlock(generator);
     nx_dtype dtype = (nx_dtype)out->dtype;
     nx_cast(dtype, out->data, (int64_t)nx_dtype_bytes(dtype), NX_I64, (const char *)order, sizeof *order, n);
-    nx_free(order);
+    nx_room_free(order);
     return NX_OK;
 }
 
@@ -423,7 +423,7 @@ nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_sa
     NX_TRY(nx_bytes_of(n, 16, &row_bytes));
     NX_TRY(nx_bytes_of(num_samples, 8, &bytes));
     bytes += row_bytes;
-    double *x = nx_alloc(bytes);
+    double *x = nx_room_new(bytes);
     if (x == NULL) return nx_fail_memory(bytes);
     int64_t *at = (int64_t *)(x + 2 * n);
     nx_status status = check_rows(run, &d, x);
@@ -433,7 +433,7 @@ nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_sa
         draw_each(&d, generator, x, at);
         nx_generator_unlock(generator);
     }
-    nx_free(x);
+    nx_room_free(x);
     return status;
 }
 

@@ -31,7 +31,7 @@ typedef struct layer {
 } layer;
 
 static void release(layer *w) {
-    for (int k = 0; k < w->n_owned; k++) nx_free(w->owned[k]);
+    for (int k = 0; k < w->n_owned; k++) nx_room_free(w->owned[k]);
     nx_free(w->first);
 }
 
@@ -39,7 +39,7 @@ static void release(layer *w) {
 static nx_status new_room(layer *w, int64_t n, float **out) {
     size_t bytes;
     NX_TRY(nx_bytes_of(n, sizeof(float), &bytes));
-    if ((*out = nx_alloc(bytes + 64)) == NULL) return nx_fail_memory(bytes);
+    if ((*out = nx_room_new(bytes + 64)) == NULL) return nx_fail_memory(bytes);
     assert(w->n_owned < MOST_OWNED);
     w->owned[w->n_owned++] = *out;
     return NX_OK;
@@ -160,7 +160,7 @@ static void advance_row(const layer *w, float *kept, const float *state, float *
 static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
     const layer *w = arg;
     int64_t n = end - begin, width = w->projects ? w->n_hidden : w->mode == GRU ? w->n_gates : 0;
-    float *room = nx_alloc((size_t)(n * width) * sizeof *room + 64);
+    float *room = nx_room_new((size_t)(n * width) * sizeof *room + 64);
     if (room == NULL) return nx_fail_memory((size_t)(n * width) * sizeof *room);
     float *h = w->h + begin * w->n_out, *c = w->mode == LSTM ? w->c + begin * w->n_hidden : NULL;
     copy_rows(h, w->h0 + begin * w->n_out, n * w->n_out);
@@ -177,7 +177,7 @@ static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
         if (w->projects) multiply(rows, w->n_out, w->n_hidden, room, w->w_hr, w->packed_hr, h, w->n_out, NULL, false);
         copy_rows(w->out + first * w->n_out, h, rows * w->n_out);
     }
-    nx_free(room);
+    nx_room_free(room);
     return NX_OK;
 }
 
@@ -256,7 +256,7 @@ static void retreat_row(const layer *w, int64_t row, int64_t at, int64_t before,
 static nx_status retreat_rows(void *arg, int64_t begin, int64_t end) {
     const layer *w = arg;
     int64_t n = end - begin;
-    float *room = nx_alloc((size_t)(n * w->n_hidden) * sizeof *room + 64);
+    float *room = nx_room_new((size_t)(n * w->n_hidden) * sizeof *room + 64);
     if (room == NULL) return nx_fail_memory((size_t)(n * w->n_hidden) * sizeof *room);
     float *dh = w->h_g + begin * w->n_out, *dc = w->mode == LSTM ? w->c_g + begin * w->n_hidden : NULL;
     for (int64_t nth = w->n_steps - 1; nth >= 0; nth--) {
@@ -276,7 +276,7 @@ static nx_status retreat_rows(void *arg, int64_t begin, int64_t end) {
         multiply(rows, w->n_out, w->n_gates, w->state_g + first * w->n_gates, w->w_hh, w->packed_hh, dh, w->n_out, NULL,
                  w->mode == GRU);
     }
-    nx_free(room);
+    nx_room_free(room);
     return NX_OK;
 }
 

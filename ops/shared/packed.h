@@ -14,7 +14,7 @@ static inline void nx__packed_over(nx_array *packed, int64_t *dims, const nx_arr
     nx_array_refresh(packed);
 }
 
-/* `from` row by row in `dtype`, in new memory at *out (of any pointer type): nx_free. NULL there after a failure. */
+/* `from` row by row in `dtype`, in a room at *out (of any pointer type): nx_room_free(). NULL there after a failure. */
 NX_MUST_USE nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out);
 
 #endif

@@ -139,7 +139,7 @@ static nx_status run_images(void *arg, int64_t begin, int64_t end) {
     const nx_windows *w = &u->c->w;
     int64_t k = w->big_channels * volume(w->kernel);
     size_t columns = (size_t)(k * volume(w->small)) * 8, bytes = columns + (size_t)(w->small_channels * k) * 8;
-    char *room = nx_alloc(bytes);
+    char *room = nx_room_new(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     nx_status status = NX_OK;
     for (int64_t at = begin; at < end && status == NX_OK; at++) {
@@ -147,7 +147,7 @@ static nx_status run_images(void *arg, int64_t begin, int64_t end) {
             status = run_one(u, image, at, room, room + columns);
         if (u->way != WEIGH) status = run_one(u, at / w->groups, at % w->groups, room, NULL);
     }
-    nx_free(room);
+    nx_room_free(room);
     return status;
 }
 

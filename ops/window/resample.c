@@ -203,7 +203,7 @@ static nx_status run_planes(void *arg, int64_t begin, int64_t end) {
     const resampling *r = arg;
     bool one = r->axes[0].most * r->axes[1].most * r->axes[2].most == 1;
     size_t bytes = sizeof(double) * (size_t)(r->axes[2].in * r->lanes);
-    void *room = nx_alloc(bytes);
+    void *room = nx_room_new(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     for (int64_t k = begin; k < end; k++) {
         const char *from = (const char *)r->from + k * r->lanes * (r->back ? r->out : r->in) * (r->is_double ? 8 : 4);
@@ -218,7 +218,7 @@ static nx_status run_planes(void *arg, int64_t begin, int64_t end) {
             else resample_f32(r, (const float *)from, (float *)to, room);
         }
     }
-    nx_free(room);
+    nx_room_free(room);
     return NX_OK;
 }
 

@@ -89,6 +89,10 @@ void nx_memory_detach(int type);                            /* nothing of it is 
 void nx_memory_forget_stream(nx_device device, nx_stream *stream);  /* it ends, and its work is done */
 /* Work of `stream`, which is not the one that the memory was made for, uses it: it serves nobody else before that is done. */
 NX_MUST_USE nx_status nx_storage_record_stream(nx_storage *storage, nx_stream *stream);
+/* Memory of the CPU for the time of one kernel: from 64 KiB on a block of the caching allocator, whose pages are there. The C
+ * library gives the pages of large blocks back, and takes as long to get them again as the kernel takes. */
+void *nx_room_new(size_t bytes);  /* as nx_alloc(): NULL without memory; 64-byte aligned from 64 bytes on */
+void nx_room_free(void *room);    /* on any thread; NULL is allowed */
 
 /* While a thread captures: a storage of that size that was made during the capture and that only the recorded launches still
  * use, with a new reference; NULL: none, and new storages bear the number that is left in *capture. src/device sets it. */

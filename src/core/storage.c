@@ -120,3 +120,23 @@ void nx__free_storages(nx_thread *thread) {
     }
     thread->free_storages = NULL;
 }
+
+/* ---- rooms ------------------------------------------------------------------------------------------------ */
+enum { ROOM_HEAD = 64 };
+typedef struct room { nx__block *block; size_t bytes; } room; /* in front of a room */
+
+void *nx_room_new(size_t bytes) {
+    void *data;
+    nx__block *block;
+    if (bytes > PTRDIFF_MAX - ROOM_HEAD) return NULL;
+    bytes += ROOM_HEAD;
+    if (nx__memory_take(NX_CPU, bytes, &data, &block) != NX_OK) return NULL;
+    *(room *)data = (room){block, bytes};
+    return (char *)data + ROOM_HEAD;
+}
+
+void nx_room_free(void *at) {
+    if (at == NULL) return;
+    room *r = (room *)((char *)at - ROOM_HEAD);
+    nx__memory_give(NX_CPU, r->bytes, r, r->block);
+}

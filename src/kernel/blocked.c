@@ -109,11 +109,11 @@ static void run_panels(blocks *w) {
 
 nx_status nx_product_run(const nx_product *p) {
     size_t room = nx_product_room(p->n, p->k);
-    blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_alloc(sizeof(float) * room)};
+    blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room)};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
     w.strip = w.b + room - nx_least(p->k, DEPTH) * NX__PANEL_MOST_ROWS;
     (must_pack(p) ? run_strips : run_panels)(&w);
-    if (p->room == NULL) nx_free(w.b);
+    if (p->room == NULL) nx_room_free(w.b);
     return NX_OK;
 }
 
@@ -218,7 +218,7 @@ nx_status nx_product_spread(const nx_product *p) {
     if (most < MOST_PARTS * width) most = MOST_PARTS * width;
     most = nx_least(most, whole);
     const int64_t deepest = most * p->k <= PACKED ? p->k : nx_least(p->k, PACKED / most / DEPTH * DEPTH); /* in turns */
-    w.b = nx_alloc(sizeof(float) * (size_t)(most * deepest));
+    w.b = nx_room_new(sizeof(float) * (size_t)(most * deepest));
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * (size_t)(most * deepest));
     nx_status status = NX_OK;
     for (; w.first < p->n && status == NX_OK; w.first += w.columns) {
@@ -228,7 +228,7 @@ nx_status nx_product_spread(const nx_product *p) {
             status = multiply_packed(&w);
         }
     }
-    nx_free(w.b);
+    nx_room_free(w.b);
     return status;
 }
 

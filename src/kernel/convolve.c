@@ -105,7 +105,7 @@ static nx_status new_planes(planes *p, int64_t n_images, int64_t *images) {
     p->end = p->source + n_images * each;
     if (p->direct) return NX_OK;
     size_t bytes = sizeof(float) * (size_t)(*images * each + NX__TAPS_SLACK);
-    p->at = nx_alloc(bytes);
+    p->at = nx_room_new(bytes);
     if (p->at == NULL) return nx_fail_memory(bytes);
     p->end = p->at + *images * each + NX__TAPS_SLACK;
     memset(p->at + *images * each, 0, NX__TAPS_SLACK * sizeof(float));
@@ -238,7 +238,7 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
     int64_t length = tile_length(c), width = c->panels->columns, depth = nx_least(DEPTH, l->k);
     int64_t packed = depth * length + NX__TAPS_SLACK, strip = depth * NX__PANEL_MOST_ROWS, part = l->plain ? 0 : l->rows * length;
     size_t bytes = sizeof(float) * (size_t)(packed + strip + part);
-    float *room = nx_alloc(bytes);
+    float *room = nx_room_new(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     for (int64_t at = begin; at < end; at++) {
         int64_t unit = at / c->tiles, image = unit / c->groups + p->first_image, group = unit % c->groups;
@@ -258,14 +258,14 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
         else multiply_tile(c, &t);
         if (!l->plain) put_places(c, to, t.c, length, t.first, t.n);
     }
-    nx_free(room);
+    nx_room_free(room);
     return NX_OK;
 }
 
 static nx_status widen_bias(convolution *c) {
     int64_t n = c->groups * c->of.rows, width = c->panels->columns;
     if (c->bias == NULL || sums_only(c->of.rows)) return NX_OK;
-    c->wide_bias = nx_alloc(sizeof(float) * (size_t)(n * width));
+    c->wide_bias = nx_room_new(sizeof(float) * (size_t)(n * width));
     if (c->wide_bias == NULL) return nx_fail_memory(sizeof(float) * (size_t)(n * width));
     for (int64_t at = 0; at < n * width; at++) c->wide_bias[at] = c->bias[at / width];
     return NX_OK;
@@ -292,8 +292,8 @@ static nx_status convolve(const nx_windows *w, planes *p, convolution *c, const 
         }
     }
 fail:
-    nx_free(p->at);
-    nx_free(c->wide_bias);
+    nx_room_free(p->at);
+    nx_room_free(c->wide_bias);
     return status;
 }
 
@@ -439,7 +439,7 @@ static nx_status plan_phase(const nx_windows *w, const planes *p, const int64_t 
     if (l->k == 0 || volume(l->count) == 0) return NX_OK;
     int64_t numbers = w->groups * w->big_channels * l->k;
     l->places = nx_alloc(sizeof(int64_t) * (size_t)(l->k + 2 * n_taps));
-    float *made = nx_alloc(sizeof(float) * (size_t)numbers);
+    float *made = nx_room_new(sizeof(float) * (size_t)numbers);
     l->weights = made;
     if (l->places == NULL || made == NULL) return nx_fail_memory(sizeof(float) * (size_t)numbers);
     int64_t *taps = l->places + l->k, *back = taps + n_taps;
@@ -483,7 +483,7 @@ nx_status nx_convolve_spread(const nx_windows *w, const float *small, const floa
 fail:
     for (int64_t k = 0; k < n; k++) {
         nx_free(lattices[k].places);
-        nx_free((void *)lattices[k].weights);
+        nx_room_free((void *)lattices[k].weights);
     }
     nx_free(lattices);
     return status;
@@ -526,7 +526,7 @@ static nx_status weigh_image(const weighing *v, int64_t image, int64_t group, in
 static nx_status weigh_blocks(void *arg, int64_t begin, int64_t end) {
     const weighing *v = arg;
     size_t room = nx_product_room(v->l->rows, PLACES), bytes = sizeof(float) * (room + (size_t)(v->block * PLACES_STEP));
-    float *at = nx_alloc(bytes);
+    float *at = nx_room_new(bytes);
     if (at == NULL) return nx_fail_memory(bytes);
     nx_status status = NX_OK;
     for (int64_t unit = begin; unit < end; unit++) {
@@ -534,7 +534,7 @@ static nx_status weigh_blocks(void *arg, int64_t begin, int64_t end) {
         for (int64_t image = 0; image < v->images && status == NX_OK; image++)
             status = weigh_image(v, v->p->first_image + image, group, first, rows, at + room, at);
     }
-    nx_free(at);
+    nx_room_free(at);
     return status;
 }
 
@@ -576,7 +576,7 @@ static nx_status weigh(weighing *v, planes *p, float *weight) {
     bool few = sums_only(w->small_channels);
     int64_t together, n = w->groups * v->l->k * v->l->rows, pieces = 2 * nx_num_threads();
     nx_status status = NX_OK;
-    v->sums = few ? weight : nx_alloc(sizeof(float) * (size_t)n);
+    v->sums = few ? weight : nx_room_new(sizeof(float) * (size_t)n);
     if (v->sums == NULL) return nx_fail_memory(sizeof(float) * (size_t)n);
     memset(v->sums, 0, sizeof(float) * (size_t)n);
     v->block = (v->l->k * w->groups + pieces - 1) / pieces;
@@ -593,8 +593,8 @@ static nx_status weigh(weighing *v, planes *p, float *weight) {
     turned t = {w, v->sums, weight, NULL, v->l->k};
     if (!few) NX_TRY_FAIL(nx_parallel(w->groups * w->small_channels, nx_grain(v->l->k * 16), turn_sums, &t));
 fail:
-    nx_free(p->at);
-    if (!few) nx_free(v->sums);
+    nx_room_free(p->at);
+    if (!few) nx_room_free(v->sums);
     return status;
 }
 

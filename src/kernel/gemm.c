@@ -44,7 +44,7 @@ static void describe_packed(const nx_array *a, nx_dtype dtype, void *data, int64
 static nx_status new_packed(const nx_array *a, nx_dtype dtype, operand *out) {
     size_t bytes;
     NX_TRY(nx_array_bytes(a, dtype, &bytes));
-    out->packed = out->data = nx_alloc(bytes);
+    out->packed = out->data = nx_room_new(bytes);
     out->ld = a->sizes[1];
     out->transposed = false;
     return out->packed ? NX_OK : nx_fail_memory(bytes);
@@ -213,9 +213,9 @@ nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out
     status = fits_int(&p) ? split_blas(&p) : nx_gemm_plain(a, b, out);
     if (!direct && status == NX_OK && fits_int(&p)) store_packed(&p.c, computing, out);
 fail:
-    nx_free(p.a.packed);
-    nx_free(p.b.packed);
-    nx_free(p.c.packed);
+    nx_room_free(p.a.packed);
+    nx_room_free(p.b.packed);
+    nx_room_free(p.c.packed);
     return status;
 }
 
@@ -262,8 +262,8 @@ nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b
     if (fits_int(&p)) status = split_blas(&p);
     else status = nx_fail(NX_NOT_IMPLEMENTED, "addmm: a size over 2147483647 is not there yet");
 fail:
-    nx_free(p.a.packed);
-    nx_free(p.b.packed);
+    nx_room_free(p.a.packed);
+    nx_room_free(p.b.packed);
     return status;
 }
 
@@ -351,7 +351,7 @@ nx_status nx_gemm_plain(const nx_array *a, const nx_array *b, const nx_array *ou
     NX_TRY(nx_bytes_of(k, (size_t)(row_tiles * TILE_ROWS * bytes), &a_bytes));
     NX_TRY(nx_bytes_of(k, (size_t)(columns * bytes), &b_bytes));
     a_bytes = (a_bytes + 63) / 64 * 64;
-    char *packed = nx_alloc(a_bytes + b_bytes + 64);
+    char *packed = nx_room_new(a_bytes + b_bytes + 64);
     if (packed == NULL) return nx_fail_memory(a_bytes + b_bytes + 64);
     pack_panels(a, 0, TILE_ROWS, computing, packed);
     pack_panels(b, 1, TILE_COLUMNS, computing, packed + a_bytes);
@@ -359,7 +359,7 @@ nx_status nx_gemm_plain(const nx_array *a, const nx_array *b, const nx_array *ou
     int64_t work = TILE_ROWS * out->sizes[1] * (k ? k : 1),
             grain = work < WORTH_SPLITTING ? WORTH_SPLITTING / work : 1;
     nx_status status = nx_parallel(row_tiles, grain, run_panels, &p);
-    nx_free(packed);
+    nx_room_free(packed);
     return status;
 }
 
@@ -396,7 +396,7 @@ nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out)
             out_bytes = (int64_t)nx_dtype_bytes(out->dtype);
     size_t room;
     NX_TRY(nx_bytes_of(k, 2 * (size_t)bytes, &room));
-    char *row = nx_alloc(room + 64), *column = row + k * bytes;
+    char *row = nx_room_new(room + 64), *column = row + k * bytes;
     if (row == NULL) return nx_fail_memory(room + 64);
     for (int64_t i = 0; i < out->sizes[0]; i++) {
         load_line(a, 0, i, computing, row);
@@ -408,6 +408,6 @@ nx_status nx_gemm_ref(const nx_array *a, const nx_array *b, const nx_array *out)
                     out_bytes, computing, sum, bytes, 1);
         }
     }
-    nx_free(row);
+    nx_room_free(row);
     return NX_OK;
 }

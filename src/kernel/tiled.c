@@ -56,7 +56,7 @@ static nx_status new_room(nx__tile_side *one, int64_t lines, nx__tile_side *othe
     const size_t line = (size_t)round_up(one->k, DEPTH) * sizeof *one->packed;
     size_t bytes;
     NX_TRY(nx_bytes_of(round_up(lines, LINES) + round_up(other_lines, LINES), line, &bytes));
-    one->packed = nx_alloc(bytes);
+    one->packed = nx_room_new(bytes);
     if (one->packed == NULL) return nx_fail_memory(bytes);
     if (other) other->packed = one->packed + round_up(lines, LINES) * round_up(one->k, DEPTH);
     return NX_OK;
@@ -77,7 +77,7 @@ static nx_status run_panels(void *arg, int64_t begin, int64_t end) {
         p->tiles->pack(&b, 0, (b.lines + LINES - 1) / LINES);
         p->tiles->multiply(&p->a, &b, &part, 0, p->a.lines, 0, b.lines);
     }
-    nx_free(b.packed);
+    nx_room_free(b.packed);
     return NX_OK;
 }
 
@@ -125,6 +125,6 @@ nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_ar
     nx_status status = nx_parallel(round_up(p.a.lines, LINES) / LINES, grain, pack_a, &p);
     if (status == NX_OK && in_cells) status = multiply_cells(&p, grain);
     else if (status == NX_OK) status = nx_parallel(round_up(p.b.lines, PANEL) / PANEL, 1 + WORTH_PACKING / (PANEL * k), run_panels, &p);
-    nx_free(p.a.packed);
+    nx_room_free(p.a.packed);
     return status;
 }
