@@ -14,7 +14,7 @@
     double nx__value_##name(double a, double b);    \
     static inline float nx__value_##name##f(float a, float b) { return (float)nx__value_##name(a, b); }
 
-/* ---- gamma.c: the gamma function and its kin, the error function and its kin */
+/* ---- the gamma function and its kin, the error function and its kin */
 NX__SPECIAL1(lgamma) /* of |gamma(x)| */
 NX__SPECIAL1(digamma)
 NX__SPECIAL2(zeta)      /* Hurwitz's, of x and q */
@@ -29,7 +29,7 @@ NX__SPECIAL1(log_ndtr)
 NX__SPECIAL2(nextafter_f16)
 NX__SPECIAL2(nextafter_bf16)
 
-/* ---- bessel.c */
+/* ---- Bessel functions and others */
 NX__SPECIAL1(i0)
 NX__SPECIAL1(i0e) /* e^-|x| i0(x) */
 NX__SPECIAL1(i1)
