@@ -4,6 +4,7 @@
  * time, and meet all weights while they stay in the caches. Few channels, as those of depthwise kernels, are summed without
  * packing. The big side is made phase by phase: places that leave the same rest meet the same taps, without a stride.
  * Results are cut for threads by place; each of their numbers is one sum in order of taps. */
+#include "kernel/convolve.h"
 #include "kernel/panel.h"
 #include "kernel/taps.h"
 
@@ -24,23 +25,8 @@ enum {
 
 static int64_t volume(const int64_t *n) { return n[0] * n[1] * n[2]; }
 
-/* ---- planes: what is read, padded ------------------------------------------------------------------------------- */
-typedef struct planes {
-    const float *source;   /* images x channels x size */
-    int64_t channels;      /* of all groups */
-    int64_t size[3];
-    int64_t origin[3];     /* the source's place that padded place 0 is */
-    int64_t extent[3];     /* padded places */
-    int64_t split, kept;   /* padded places of a row lie apart by their rest by `split`; so many rests are kept */
-    int64_t skip[2];       /* only each such row and layer is read */
-    int64_t part, row, layer, plane; /* numbers: of one rest of a row, of a row, of a layer, of a plane */
-    bool direct;           /* the source itself will do */
-    float *at;             /* made here; NULL: direct */
-    const float *end;      /* of what may be read */
-    int64_t first_image;   /* that lies at `at` */
-} planes;
-
-static void lay_planes(planes *p, bool may_be_direct) {
+/* ---- planes: what is read, padded (convolve.h) --------------------------------------------------------------------- */
+void nx__planes_lay(nx__planes *p, bool may_be_direct) {
     p->part = (p->extent[2] + p->split - 1) / p->split;
     p->row = p->part * p->kept;
     p->direct = may_be_direct && p->split == 1;
@@ -51,7 +37,7 @@ static void lay_planes(planes *p, bool may_be_direct) {
 }
 
 /* step: p->split, for the usual ones a constant, of which quotients are shifts and every second number a shuffle. */
-static inline __attribute__((always_inline)) void fill_rests(const planes *p, float *to, const float *from, int64_t step) {
+static inline __attribute__((always_inline)) void fill_rests(const nx__planes *p, float *to, const float *from, int64_t step) {
     for (int64_t rest = 0; rest < p->kept; rest++, to += p->part) {
         int64_t first = p->origin[2] + rest, low = 0, high = p->part;
         if (first < 0) low = nx_least((-first + step - 1) / step, p->part);
@@ -64,15 +50,16 @@ static inline __attribute__((always_inline)) void fill_rests(const planes *p, fl
     }
 }
 
-static void fill_row(const planes *p, float *to, const float *from) {
+static void fill_row(const nx__planes *p, float *to, const float *from) {
     if (p->split == 1) fill_rests(p, to, from, 1);
     else if (p->split == 2) fill_rests(p, to, from, 2);
+    else if (p->split == 4) fill_rests(p, to, from, 4);
     else fill_rests(p, to, from, p->split);
 }
 
 /* Planes begin .. end of those that are padded together. */
 static nx_status fill_planes(void *arg, int64_t begin, int64_t end) {
-    const planes *p = arg;
+    const nx__planes *p = arg;
     for (int64_t at = begin; at < end; at++) {
         float *to = p->at + at * p->plane;
         const float *from = p->source + (p->first_image * p->channels + at) * volume(p->size);
@@ -88,18 +75,16 @@ static nx_status fill_planes(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-static const float *plane_of(const planes *p, int64_t image, int64_t channel) {
+const float *nx__plane_of(const nx__planes *p, int64_t image, int64_t channel) {
     if (p->direct) return p->source + (image * p->channels + channel) * p->plane;
     return p->at + ((image - p->first_image) * p->channels + channel) * p->plane;
 }
 
-/* Pads `images` images from p->first_image on. */
-static nx_status pad(planes *p, int64_t images) {
+nx_status nx__planes_pad(nx__planes *p, int64_t images) {
     return p->direct ? NX_OK : nx_parallel(images * p->channels, nx_grain(p->plane * 8), fill_planes, p);
 }
 
-/* Room for as many images as are padded together, which *images says. */
-static nx_status new_planes(planes *p, int64_t n_images, int64_t *images) {
+nx_status nx__planes_new(nx__planes *p, int64_t n_images, int64_t *images) {
     int64_t each = p->channels * p->plane;
     *images = p->direct ? n_images : nx_least(n_images, each > PLANES ? 1 : PLANES / each);
     p->end = p->source + n_images * each;
@@ -124,7 +109,7 @@ typedef struct lattice {
 } lattice;
 
 typedef struct convolution {
-    const planes *from;
+    const nx__planes *from;
     lattice of;
     int64_t groups, from_channels, size[3]; /* channels of a group; the result's size */
     const float *bias;
@@ -234,7 +219,7 @@ static bool sums_only(int64_t rows) { return rows <= FEW_ROWS; }
 static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
     const convolution *c = arg;
     const lattice *l = &c->of;
-    const planes *p = c->from;
+    const nx__planes *p = c->from;
     int64_t length = tile_length(c), width = c->panels->columns, depth = nx_least(DEPTH, l->k);
     int64_t packed = depth * length + NX__TAPS_SLACK, strip = depth * NX__PANEL_MOST_ROWS, part = l->plain ? 0 : l->rows * length;
     size_t bytes = sizeof(float) * (size_t)(packed + strip + part);
@@ -246,7 +231,7 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
         t.first = at % c->tiles * length;
         t.n = nx_least(length, volume(l->count) - t.first);
         t.panels = (t.n + width - 1) / width;
-        t.from = plane_of(p, image, group * c->from_channels);
+        t.from = nx__plane_of(p, image, group * c->from_channels);
         t.weights = l->weights + group * l->rows * l->a_step;
         t.bias = c->wide_bias ? c->wide_bias + group * l->rows * width : NULL;
         t.packed = room;
@@ -272,17 +257,17 @@ static nx_status widen_bias(convolution *c) {
 }
 
 /* The lattices' results, of all images. */
-static nx_status convolve(const nx_windows *w, planes *p, convolution *c, const lattice *lattices, int64_t n) {
+static nx_status convolve(const nx_windows *w, nx__planes *p, convolution *c, const lattice *lattices, int64_t n) {
     nx_status status = NX_OK;
     int64_t together;
     c->from = p;
     c->panels = nx__panels_get();
     c->of.rows = lattices[0].rows;
     NX_TRY_FAIL(widen_bias(c));
-    NX_TRY_FAIL(new_planes(p, w->images, &together));
+    NX_TRY_FAIL(nx__planes_new(p, w->images, &together));
     for (p->first_image = 0; p->first_image < w->images; p->first_image += together) {
         int64_t images = nx_least(together, w->images - p->first_image);
-        NX_TRY_FAIL(pad(p, images));
+        NX_TRY_FAIL(nx__planes_pad(p, images));
         for (int64_t k = 0; k < n; k++) {
             c->of = lattices[k];
             int64_t places = volume(c->of.count), length = tile_length(c);
@@ -298,8 +283,8 @@ fail:
 }
 
 /* ---- the small side from the big one -------------------------------------------------------------------------------- */
-static void plan_gather(const nx_windows *w, const float *big, bool may_be_direct, planes *p) {
-    *p = (planes){.source = big, .channels = w->groups * w->big_channels, .split = w->stride[2],
+static void plan_gather(const nx_windows *w, const float *big, bool may_be_direct, nx__planes *p) {
+    *p = (nx__planes){.source = big, .channels = w->groups * w->big_channels, .split = w->stride[2],
                   .kept = w->kernel[2] == 1 ? 1 : w->stride[2]};
     for (int d = 0; d < 3; d++) {
         p->size[d] = w->big[d];
@@ -307,11 +292,11 @@ static void plan_gather(const nx_windows *w, const float *big, bool may_be_direc
         p->extent[d] = (w->small[d] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1;
         if (d < 2) p->skip[d] = w->kernel[d] == 1 ? w->stride[d] : 1;
     }
-    lay_planes(p, may_be_direct);
+    nx__planes_lay(p, may_be_direct);
 }
 
 /* The places of the small side. */
-static nx_status plan_windows(const nx_windows *w, const planes *p, lattice *l) {
+static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice *l) {
     int64_t taps = volume(w->kernel);
     *l = (lattice){.step = {w->stride[0] * p->layer, w->stride[1] * p->row}, .to_step = {1, 1, 1}, .plain = true,
                    .rows = w->small_channels, .k = w->big_channels * taps, .a_step = w->big_channels * taps};
@@ -328,9 +313,10 @@ static nx_status plan_windows(const nx_windows *w, const planes *p, lattice *l) 
 }
 
 nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small) {
-    planes p;
+    nx__planes p;
     lattice l;
     convolution c = {.groups = w->groups, .from_channels = w->big_channels, .bias = bias, .to = small};
+    if (nx__winograd_suits(w)) return nx__winograd(w, false, big, weight, bias, small);
     plan_gather(w, big, !sums_only(w->small_channels), &p);
     NX_TRY(plan_windows(w, &p, &l));
     l.weights = weight;
@@ -363,8 +349,8 @@ static phase find_phase(const nx_windows *w, int d, int64_t rest) {
 /* How far before a place the place lies that a tap reads. */
 static int64_t tap_back(const nx_windows *w, int d, int64_t tap) { return tap * w->dilation[d] / w->stride[d]; }
 
-static void plan_spread(const nx_windows *w, const float *small, bool may_be_direct, planes *p) {
-    *p = (planes){.source = small, .channels = w->groups * w->small_channels, .split = 1, .kept = 1, .skip = {1, 1}};
+static void plan_spread(const nx_windows *w, const float *small, bool may_be_direct, nx__planes *p) {
+    *p = (nx__planes){.source = small, .channels = w->groups * w->small_channels, .split = 1, .kept = 1, .skip = {1, 1}};
     for (int d = 0; d < 3; d++) {
         int64_t low = INT64_MAX, high = INT64_MIN;
         for (int64_t rest = 0; rest < w->stride[d]; rest++) {
@@ -380,7 +366,7 @@ static void plan_spread(const nx_windows *w, const float *small, bool may_be_dir
         p->origin[d] = low > high ? 0 : low;
         p->extent[d] = low > high ? 1 : high - low + 1;
     }
-    lay_planes(p, may_be_direct);
+    nx__planes_lay(p, may_be_direct);
 }
 
 typedef struct turned { /* weights as rows of the big side's channels */
@@ -412,7 +398,7 @@ static nx_status turn_weights(void *arg, int64_t begin, int64_t end) {
 }
 
 /* The taps that places with the rests `rest` meet, and how far before such a place they read. */
-static void find_taps(const nx_windows *w, const planes *p, const int64_t *rest, int64_t *taps, int64_t *back) {
+static void find_taps(const nx_windows *w, const nx__planes *p, const int64_t *rest, int64_t *taps, int64_t *back) {
     int64_t n = 0;
     for (int64_t tap = 0; tap < volume(w->kernel); tap++) {
         int64_t at[3] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
@@ -423,7 +409,7 @@ static void find_taps(const nx_windows *w, const planes *p, const int64_t *rest,
 }
 
 /* The lattice of places with the rests `rest`; without places or taps k is 0. Owns places and weights. */
-static nx_status plan_phase(const nx_windows *w, const planes *p, const int64_t *rest, const float *weight, lattice *l) {
+static nx_status plan_phase(const nx_windows *w, const nx__planes *p, const int64_t *rest, const float *weight, lattice *l) {
     phase f[3];
     int64_t n_taps = 1, steps[3] = {p->layer, p->row, 1};
     *l = (lattice){.step = {p->layer, p->row}, .plain = volume(w->stride) == 1, .rows = w->big_channels};
@@ -461,9 +447,10 @@ static nx_status fill_results(void *arg, int64_t begin, int64_t end) {
 
 nx_status nx_convolve_spread(const nx_windows *w, const float *small, const float *weight, const float *bias, float *big) {
     nx_status status = NX_OK;
-    planes p;
+    nx__planes p;
     convolution c = {.groups = w->groups, .from_channels = w->small_channels, .bias = bias, .to = big};
     int64_t phases = volume(w->stride), n = 0, reached = 0;
+    if (nx__winograd_suits(w)) return nx__winograd(w, true, small, weight, bias, big);
     memcpy(c.size, w->big, sizeof c.size);
     lattice *lattices = nx_alloc_zeroed(sizeof *lattices * (size_t)phases);
     if (lattices == NULL) return nx_fail_memory(sizeof *lattices * (size_t)phases);
@@ -494,7 +481,7 @@ enum { PLACES = 512, PLACES_STEP = PLACES + 16, MOST_TAPS = 192 }; /* places and
 
 typedef struct weighing {
     const nx_windows *w;
-    const planes *p;
+    const nx__planes *p;
     const lattice *l;
     const float *small;
     float *sums;           /* groups x k x small channels; of few rows groups x small channels x k */
@@ -505,7 +492,7 @@ typedef struct weighing {
 static nx_status weigh_image(const weighing *v, int64_t image, int64_t group, int64_t first, int64_t rows, float *windows, float *room) {
     const lattice *l = v->l;
     int64_t places = volume(l->count);
-    const float *from = plane_of(v->p, image, group * v->w->big_channels);
+    const float *from = nx__plane_of(v->p, image, group * v->w->big_channels);
     nx__stretch stretches[PLACES];
     for (int64_t at = 0; at < places; at += PLACES) {
         int64_t n = nx_least(PLACES, places - at);
@@ -545,7 +532,7 @@ static nx_status weigh_groups(void *arg, int64_t begin, int64_t end) {
     int64_t places = volume(l->count);
     for (int64_t group = begin; group < end; group++) {
         for (int64_t image = v->p->first_image; image < v->p->first_image + v->images; image++) {
-            const float *from = plane_of(v->p, image, group * v->w->big_channels);
+            const float *from = nx__plane_of(v->p, image, group * v->w->big_channels);
             for (int64_t r = 0; r < l->rows; r++) {
                 const float *g = v->small + ((image * v->w->groups + group) * l->rows + r) * places;
                 for (int64_t at = 0; at < places; at += l->count[2])
@@ -571,7 +558,7 @@ static nx_status turn_sums(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-static nx_status weigh(weighing *v, planes *p, float *weight) {
+static nx_status weigh(weighing *v, nx__planes *p, float *weight) {
     const nx_windows *w = v->w;
     bool few = sums_only(w->small_channels);
     int64_t together, n = w->groups * v->l->k * v->l->rows, pieces = 2 * nx_num_threads();
@@ -582,10 +569,10 @@ static nx_status weigh(weighing *v, planes *p, float *weight) {
     v->block = (v->l->k * w->groups + pieces - 1) / pieces;
     v->block = (nx_least(nx_least(v->block, v->l->k), MOST_TAPS) + 11) / 12 * 12;
     v->blocks = (v->l->k + v->block - 1) / v->block;
-    NX_TRY_FAIL(new_planes(p, w->images, &together));
+    NX_TRY_FAIL(nx__planes_new(p, w->images, &together));
     for (p->first_image = 0; p->first_image < w->images; p->first_image += together) {
         v->images = nx_least(together, w->images - p->first_image);
-        NX_TRY_FAIL(pad(p, v->images));
+        NX_TRY_FAIL(nx__planes_pad(p, v->images));
         int64_t cost = v->images * volume(w->small) * w->small_channels / 8 + 1;
         if (few) NX_TRY_FAIL(nx_parallel(w->groups, nx_grain(cost * v->l->k), weigh_groups, v));
         else NX_TRY_FAIL(nx_parallel(w->groups * v->blocks, nx_grain(cost * v->block), weigh_blocks, v));
@@ -599,7 +586,7 @@ fail:
 }
 
 nx_status nx_convolve_weigh(const nx_windows *w, const float *big, const float *small, float *weight) {
-    planes p;
+    nx__planes p;
     lattice l;
     plan_gather(w, big, true, &p);
     NX_TRY(plan_windows(w, &p, &l));

@@ -61,4 +61,86 @@ static void dots(float *to, const float *g, const float *from, int64_t n, const 
     }
 }
 
-const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, dots};
+/* ---- Winograd's transforms of one dimension (winograd.c): windows, weights, results ------------------------------------ */
+static inline __attribute__((always_inline)) void turn_window(wide *x, const int step) {
+    const wide x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x4 = x[4 * step], x5 = x[5 * step];
+    const wide odd = x3 - x1, even = x4 - x2;
+    x[0] = x0 + x4 + 1.5f * odd - 2 * x2;
+    x[step] = x4 - x1 + 0.5f * x2 + 2.5f * x3;
+    x[2 * step] = x4 + x1 - 2.5f * x2 + 0.5f * x3;
+    x[3 * step] = even + 2 * odd;
+    x[4 * step] = even - 0.5f * odd;
+    x[5 * step] = x1 + x5 + 1.5f * even - 2 * x3;
+}
+
+static inline __attribute__((always_inline)) void turn_kernel(const wide g0, const wide g1, const wide g2, wide *u, const int step) {
+    const wide ends = g0 + g2;
+    u[0] = g0;
+    u[step] = (ends + g1) * (1.0f / 3);
+    u[2 * step] = (g1 - ends) * (1.0f / 3);
+    u[3 * step] = (4 * g0 + 2 * g1 + g2) * (-4.0f / 15);
+    u[4 * step] = (g0 - 2 * g1 + 4 * g2) * (1.0f / 15);
+    u[5 * step] = g2;
+}
+
+static inline __attribute__((always_inline)) void turn_result(const wide *m, const int step, wide *y, const int y_step) {
+    const wide sum = m[step] + m[2 * step], difference = m[step] - m[2 * step], m3 = m[3 * step], m4 = m[4 * step];
+    y[0] = m[0] + sum + m3 + m4;
+    y[y_step] = difference + 0.5f * m3 - 2 * m4;
+    y[2 * y_step] = sum + 0.25f * m3 + 4 * m4;
+    y[3 * y_step] = difference + 0.125f * m3 - 8 * m4 + m[5 * step];
+}
+
+static void winograd_weights(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t n, bool back) {
+    for (int64_t i = 0; i < n; i += WIDE) {
+        const int64_t count = nx_least(WIDE, n - i);
+        wide g[9], half[18], u[36];
+        float lanes[9][WIDE] = {{0}};
+        for (int64_t lane = 0; lane < count; lane++) {
+            for (int k = 0; k < 9; k++) lanes[back ? 8 - k : k][lane] = from[(i + lane) * from_step + k];
+        }
+        memcpy(g, lanes, sizeof g);
+        for (int k = 0; k < 3; k++) turn_kernel(g[k], g[3 + k], g[6 + k], half + k, 3);
+        for (int k = 0; k < 6; k++) turn_kernel(half[3 * k], half[3 * k + 1], half[3 * k + 2], u + 6 * k, 1);
+        for (int k = 0; k < 36; k++) memcpy(to + k * to_step + i, &u[k], (size_t)count * sizeof *to);
+    }
+}
+
+static void winograd_windows(float *to, int64_t to_step, const float *windows) {
+    for (int64_t i = 0; i < WIDEST; i += WIDE) {
+        wide x[36];
+        for (int k = 0; k < 36; k++) x[k] = *(const loose *)(windows + k * WIDEST + i);
+        for (int k = 0; k < 6; k++) turn_window(x + k, 6);
+        for (int k = 0; k < 6; k++) turn_window(x + 6 * k, 1);
+        for (int k = 0; k < 36; k++) *(loose *)(to + k * to_step + i) = x[k];
+    }
+}
+
+/* Four vectors, number by number: a0 b0 c0 d0 a1 b1 ... */
+static inline __attribute__((always_inline)) void interleave(const wide *y, float *to) {
+    typedef int32_t mask __attribute__((vector_size(4 * NX_LANES)));
+    mask low, high;
+    for (int j = 0; j < WIDE; j++) {
+        low[j] = j / 2 + j % 2 * WIDE;
+        high[j] = WIDE / 2 + j / 2 + j % 2 * WIDE;
+    }
+    const wide first[2] = {__builtin_shuffle(y[0], y[2], low), __builtin_shuffle(y[0], y[2], high)};
+    const wide second[2] = {__builtin_shuffle(y[1], y[3], low), __builtin_shuffle(y[1], y[3], high)};
+    for (int k = 0; k < 2; k++) {
+        ((loose *)to)[2 * k] = __builtin_shuffle(first[k], second[k], low);
+        ((loose *)to)[2 * k + 1] = __builtin_shuffle(first[k], second[k], high);
+    }
+}
+
+static void winograd_results(float *lines, const float *sums, int64_t from_step, float bias) {
+    for (int64_t i = 0; i < WIDEST; i += WIDE) {
+        wide m[36], half[24], y[16];
+        for (int k = 0; k < 36; k++) m[k] = *(const loose *)(sums + k * from_step + i);
+        for (int k = 0; k < 6; k++) turn_result(m + k, 6, half + k, 6);
+        for (int k = 0; k < 4; k++) turn_result(half + 6 * k, 1, y + 4 * k, 1);
+        for (int k = 0; k < 16; k++) y[k] += bias;
+        for (int k = 0; k < 4; k++) interleave(y + 4 * k, lines + 4 * (k * WIDEST + i));
+    }
+}
+
+const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, dots, winograd_weights, winograd_windows, winograd_results};

@@ -17,6 +17,13 @@ typedef struct nx__taps {
     void (*sums)(float *to, const float *from, int64_t n, const int64_t *places, const float *weights, int64_t k, float start);
     /* to[i] += the sum of g[j] * from[places[i] + j] over n of them. */
     void (*dots)(float *to, const float *g, const float *from, int64_t n, const int64_t *places, int64_t k);
+    /* winograd.c. Of n kernels of 3 x 3, from_step apart, number p of the 36 that each becomes goes to to[p * to_step + i];
+     * `back`: of kernels turned round. */
+    void (*winograd_weights)(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t n, bool back);
+    /* A panel's windows, 36 x columns, become 36 rows of columns, to_step apart. */
+    void (*winograd_windows)(float *to, int64_t to_step, const float *windows);
+    /* A panel's 36 rows of sums, from_step apart, become the four rows of 4 x columns results, plus bias. */
+    void (*winograd_results)(float *lines, const float *sums, int64_t from_step, float bias);
 } nx__taps;
 const nx__taps *nx__taps_get(void); /* those of the level in use */
 

@@ -1,0 +1,33 @@
+/* kernel, inside: planes, what convolutions read with the padding around it (convolve.c); Winograd's way (winograd.c). */
+#ifndef NX_KERNEL_CONVOLVE_H
+#define NX_KERNEL_CONVOLVE_H
+
+#include "kernel/kernel.h"
+
+typedef struct nx__planes {
+    const float *source;   /* images x channels x size */
+    int64_t channels;      /* of all groups */
+    int64_t size[3];
+    int64_t origin[3];     /* the source's place that padded place 0 is */
+    int64_t extent[3];     /* padded places */
+    int64_t split, kept;   /* padded places of a row lie apart by their rest by `split`; so many rests are kept */
+    int64_t skip[2];       /* only each such row and layer is read */
+    int64_t part, row, layer, plane; /* numbers: of one rest of a row, of a row, of a layer, of a plane */
+    bool direct;           /* the source itself will do */
+    float *at;             /* made here; NULL: direct */
+    const float *end;      /* of what may be read */
+    int64_t first_image;   /* that lies at `at` */
+} nx__planes;
+void nx__planes_lay(nx__planes *p, bool may_be_direct); /* part to plane from the rest */
+/* Room for as many images as are padded together, which *images says. */
+NX_MUST_USE nx_status nx__planes_new(nx__planes *p, int64_t n_images, int64_t *images);
+/* Pads `images` images from p->first_image on. */
+NX_MUST_USE nx_status nx__planes_pad(nx__planes *p, int64_t images);
+const float *nx__plane_of(const nx__planes *p, int64_t image, int64_t channel);
+
+/* Whether a convolution is quicker by Winograd's way, and that way: bits of its own, beside the same arguments the same.
+ * `back`: the big side from the small one, with the weights turned round. */
+bool nx__winograd_suits(const nx_windows *w);
+NX_MUST_USE nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const float *weight, const float *bias, float *to);
+
+#endif

@@ -1,0 +1,172 @@
+/* Convolutions of 3 x 3 without strides by Winograd's way (S. Winograd, "Arithmetic complexity of computations", 1980; A. Lavin,
+ * S. Gray, "Fast algorithms for convolutional neural networks", 2016): 4 x 4 results of a channel from 36 products instead of
+ * 144. Windows of 6 x 6 and weights become 36 numbers each, sums over channels of whose products become the results. The
+ * points are 0, 1, -1, 1/2, -2 and infinity, with which an error is some three times that of plain sums.
+ * Tiles of 4 x 4, of all images in a row, are taken UNIT at a time; each result is one sum in order of channels. */
+#include "kernel/convolve.h"
+#include "kernel/panel.h"
+#include "kernel/taps.h"
+
+enum {
+    TILE = 4, WINDOW = 6, POINTS = WINDOW * WINDOW,
+    UNIT = 64,     /* tiles */
+    ROWS = 48,     /* of weights that meet a unit together */
+    DEPTH = 256,   /* channels that do */
+    LEAST = 16,    /* channels of either side, with fewer the sums are the smaller part of the work */
+    WORTH = 2 * UNIT,
+    APART = 16     /* numbers more from one point's to the next one's than there are, or all lie in one set of the cache */
+};
+
+typedef struct winograd {
+    const nx__planes *from;
+    int64_t channels, rows, across, down, images; /* across, down: tiles of an image */
+    int64_t height, width;
+    int64_t places[POINTS];
+    const float *weights;  /* POINTS x rows x channels */
+    int64_t weights_step, windows_step; /* from one point's to the next one's */
+    const float *bias;
+    float *to;
+    const nx__panels *panels;
+} winograd;
+
+static int64_t tiles_of(int64_t n) { return (n + TILE - 1) / TILE; }
+
+/* In units of a multiplication of the sums: transforms take so many for each of their numbers. */
+bool nx__winograd_suits(const nx_windows *w) {
+    for (int d = 0; d < 3; d++) {
+        if (w->stride[d] != 1 || w->dilation[d] != 1 || w->kernel[d] != (d ? 3 : 1)) return false;
+    }
+    if (nx_flag.direct || w->padding[0] || w->padding[1] > 2 || w->padding[2] > 2 || w->groups != 1) return false;
+    const double k = (double)w->small_channels, c = (double)w->big_channels;
+    const double tiles = (double)(w->images * tiles_of(w->small[1]) * tiles_of(w->small[2]));
+    const double plain = 9 * k * c * (double)(w->images * w->small[1] * w->small[2]);
+    const double ours = POINTS * (k * c * tiles * 1.1 + k * c * 8 + (k + c) * tiles * 10);
+    return w->small_channels >= LEAST && w->big_channels >= LEAST && tiles >= WORTH && ours < plain;
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------------ */
+typedef struct turned { const winograd *c; const float *from; float *to; bool back; } turned;
+
+static nx_status turn_weights(void *arg, int64_t begin, int64_t end) {
+    const turned *t = arg;
+    const int64_t channels = t->c->channels, rows = t->c->rows;
+    for (int64_t row = begin; row < end; row++) {
+        const float *from = t->from + row * 9 * (t->back ? 1 : channels);
+        nx__taps_get()->winograd_weights(t->to + row * channels, t->c->weights_step, from, t->back ? 9 * rows : 9, channels, t->back);
+    }
+    return NX_OK;
+}
+
+/* ---- one unit ------------------------------------------------------------------------------------------------------- */
+/* The stretches of tiles first .. first + n of the images that are padded; at most a panel of them. */
+static int find_stretches(const winograd *c, int64_t first, int64_t n, nx__stretch *out) {
+    int made = 0;
+    for (int64_t done = 0; done < n; made++) {
+        int64_t at = first + done, x = at % c->across, y = at / c->across % c->down, image = at / c->across / c->down;
+        int64_t length = nx_least(c->across - x, n - done);
+        int64_t from = image * c->from->channels * c->from->plane + y * TILE * c->from->row + x;
+        out[made] = (nx__stretch){from, done, length};
+        done += length;
+    }
+    return made;
+}
+
+/* The windows of n tiles, of all channels: POINTS x channels x columns at `to`. */
+static void turn_windows(const winograd *c, int64_t first, int64_t n, float *window, float *to) {
+    const nx__taps *taps = nx__taps_get();
+    nx__stretch stretches[UNIT];
+    int made = find_stretches(c, first, n, stretches);
+    for (int64_t channel = 0; channel < c->channels; channel++) {
+        taps->pack(window, c->from->at + channel * c->from->plane, c->from->end, c->places, POINTS, stretches, made);
+        taps->winograd_windows(to + channel * c->panels->columns, c->windows_step, window);
+    }
+}
+
+/* Rows row .. row + rows of a panel's sums, each POINTS x rows x columns, become results. */
+static void put_results(const winograd *c, int64_t row, int64_t rows, int64_t first, int64_t n, const float *sums, float *lines) {
+    const int64_t width = c->panels->columns, step = rows * width + APART, images = c->from->first_image;
+    for (int64_t r = 0; r < rows; r++) {
+        nx__taps_get()->winograd_results(lines, sums + r * width, step, c->bias ? c->bias[row + r] : 0);
+        for (int64_t done = 0, length; done < n; done += length) {
+            int64_t at = first + done, x = at % c->across, y = at / c->across % c->down, image = images + at / c->across / c->down;
+            length = nx_least(c->across - x, n - done);
+            float *to = c->to + ((image * c->rows + row + r) * c->height + y * TILE) * c->width + x * TILE;
+            int64_t numbers = nx_least(length * TILE, c->width - x * TILE), high = nx_least(TILE, c->height - y * TILE);
+            for (int64_t i = 0; i < high; i++) memcpy(to + i * c->width, lines + (i * width + done) * TILE, (size_t)numbers * sizeof *to);
+        }
+    }
+}
+
+/* A panel of tiles: windows, sums, results. */
+static void run_panel(const winograd *c, int64_t first, int64_t n, float *windows, float *sums, float *room) {
+    const int64_t width = c->panels->columns;
+    turn_windows(c, first, n, room, windows);
+    for (int64_t row = 0; row < c->rows; row += ROWS) {
+        const int64_t rows = nx_least(ROWS, c->rows - row), step = rows * width + APART;
+        for (int64_t at = 0; at < POINTS; at++) {
+            for (int64_t k = 0; k < c->channels; k += DEPTH) {
+                c->panels->multiply(&(nx__panel){.a = c->weights + at * c->weights_step + row * c->channels + k, .a_row_step = c->channels,
+                                        .a_k_step = 1, .packed = windows + at * c->windows_step + k * width, .is_packed = true,
+                                        .k = nx_least(DEPTH, c->channels - k), .c = sums + at * step, .c_row_step = width,
+                                        .add = k > 0}, rows, n);
+            }
+        }
+        put_results(c, row, rows, first, n, sums, room);
+    }
+}
+
+static nx_status run_units(void *arg, int64_t begin, int64_t end) {
+    const winograd *c = arg;
+    const int64_t width = c->panels->columns, tiles = c->images * c->down * c->across;
+    const int64_t windows = POINTS * c->windows_step, sums = POINTS * (ROWS * width + APART), room = POINTS * width + NX__TAPS_SLACK;
+    const size_t bytes = sizeof(float) * (size_t)(windows + sums + room);
+    float *at = nx_room_new(bytes);
+    if (at == NULL) return nx_fail_memory(bytes);
+    for (int64_t first = begin * width; first < nx_least(end * width, tiles); first += width)
+        run_panel(c, first, nx_least(width, tiles - first), at, at + windows, at + windows + sums);
+    nx_room_free(at);
+    return NX_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------ */
+static void plan(const nx_windows *w, bool back, const float *from, nx__planes *p, winograd *c) {
+    const int64_t *size = back ? w->small : w->big, *made = back ? w->big : w->small;
+    c->channels = back ? w->small_channels : w->big_channels;
+    c->rows = back ? w->big_channels : w->small_channels;
+    c->height = made[1];
+    c->width = made[2];
+    c->down = tiles_of(made[1]);
+    c->across = tiles_of(made[2]);
+    c->weights_step = c->rows * c->channels + APART;
+    c->windows_step = c->channels * c->panels->columns + APART;
+    *p = (nx__planes){.source = from, .channels = c->channels, .split = TILE, .kept = TILE, .skip = {1, 1}, .size = {1, size[1], size[2]},
+                      .extent = {1, c->down * TILE + 2, c->across * TILE + 2}};
+    for (int d = 1; d < 3; d++) p->origin[d] = back ? w->padding[d] - 2 : -w->padding[d];
+    nx__planes_lay(p, false);
+    for (int64_t at = 0; at < POINTS; at++)
+        c->places[at] = at / WINDOW * p->row + at % WINDOW % TILE * p->part + at % WINDOW / TILE;
+}
+
+nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const float *weight, const float *bias, float *to) {
+    nx_status status = NX_OK;
+    nx__planes p;
+    winograd c = {.from = &p, .bias = bias, .to = to, .panels = nx__panels_get()};
+    plan(w, back, from, &p, &c);
+    const int64_t numbers = POINTS * c.weights_step;
+    int64_t together;
+    float *weights = nx_room_new(sizeof(float) * (size_t)numbers);
+    if (weights == NULL) return nx_fail_memory(sizeof(float) * (size_t)numbers);
+    c.weights = weights;
+    NX_TRY_FAIL(nx_parallel(c.rows, nx_grain(c.channels * 50), turn_weights, &(turned){&c, weight, weights, back}));
+    NX_TRY_FAIL(nx__planes_new(&p, w->images, &together));
+    for (p.first_image = 0; p.first_image < w->images; p.first_image += together) {
+        c.images = nx_least(together, w->images - p.first_image);
+        NX_TRY_FAIL(nx__planes_pad(&p, c.images));
+        const int64_t width = c.panels->columns, units = (c.images * c.down * c.across + width - 1) / width;
+        NX_TRY_FAIL(nx_parallel(units, nx_grain(c.rows * c.channels * POINTS), run_units, &c));
+    }
+fail:
+    nx_room_free(p.at);
+    nx_room_free(weights);
+    return status;
+}
