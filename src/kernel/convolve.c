@@ -588,6 +588,7 @@ fail:
 nx_status nx_convolve_weigh(const nx_windows *w, const float *big, const float *small, float *weight) {
     nx__planes p;
     lattice l;
+    if (nx__winograd_suits_weights(w)) return nx__winograd_weigh(w, big, small, weight);
     plan_gather(w, big, true, &p);
     NX_TRY(plan_windows(w, &p, &l));
     weighing v = {.w = w, .p = &p, .l = &l, .small = small};

@@ -25,9 +25,11 @@ NX_MUST_USE nx_status nx__planes_new(nx__planes *p, int64_t n_images, int64_t *i
 NX_MUST_USE nx_status nx__planes_pad(nx__planes *p, int64_t images);
 const float *nx__plane_of(const nx__planes *p, int64_t image, int64_t channel);
 
-/* Whether a convolution is quicker by Winograd's way, and that way: bits of its own, beside the same arguments the same.
+/* Whether a convolution is quicker by Winograd's way, and that way, which has bits of its own.
  * `back`: the big side from the small one, with the weights turned round. */
 bool nx__winograd_suits(const nx_windows *w);
+bool nx__winograd_suits_weights(const nx_windows *w);
 NX_MUST_USE nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const float *weight, const float *bias, float *to);
+NX_MUST_USE nx_status nx__winograd_weigh(const nx_windows *w, const float *big, const float *small, float *weight);
 
 #endif

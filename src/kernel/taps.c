@@ -116,6 +116,49 @@ static void winograd_windows(float *to, int64_t to_step, const float *windows) {
     }
 }
 
+static inline __attribute__((always_inline)) void turn_gradient(const wide *g, const int step, wide *u, const int u_step) {
+    const wide g0 = g[0], g1 = g[step], g2 = g[2 * step], g3 = g[3 * step], even = g0 + g2, odd = g1 + g3;
+    u[0] = g0;
+    u[u_step] = (even + odd) * (1.0f / 3);
+    u[2 * u_step] = (odd - even) * (1.0f / 3);
+    u[3 * u_step] = (8 * g0 + 4 * g1 + 2 * g2 + g3) * (-2.0f / 15);
+    u[4 * u_step] = (g0 - 2 * g1 + 4 * g2 - 8 * g3) * (1.0f / 15);
+    u[5 * u_step] = g3;
+}
+
+static inline __attribute__((always_inline)) void turn_sum(const wide *m, const int step, wide *y, const int y_step) {
+    const wide sum = m[step] + m[2 * step], difference = m[step] - m[2 * step], m3 = m[3 * step], m4 = m[4 * step];
+    y[0] = m[0] + sum + m3 + m4;
+    y[y_step] = difference + 0.5f * m3 - 2 * m4;
+    y[2 * y_step] = sum + 0.25f * m3 + 4 * m4 + m[5 * step];
+}
+
+static void winograd_gradients(float *to, int64_t to_step, const float *gradients) {
+    for (int64_t i = 0; i < WIDEST; i += WIDE) {
+        wide g[16], half[24], u[36];
+        for (int k = 0; k < 16; k++) g[k] = *(const loose *)(gradients + k * WIDEST + i);
+        for (int k = 0; k < 4; k++) turn_gradient(g + k, 4, half + k, 4);
+        for (int k = 0; k < 6; k++) turn_gradient(half + 4 * k, 1, u + 6 * k, 1);
+        for (int k = 0; k < 36; k++) *(loose *)(to + k * to_step + i) = u[k];
+    }
+}
+
+static void winograd_kernels(float *to, const float *sums, int64_t from_step, int64_t n) {
+    for (int64_t i = 0; i < n; i += WIDE) {
+        const int64_t count = nx_least(WIDE, n - i);
+        wide m[36], half[18], y[9];
+        for (int k = 0; k < 36; k++) {
+            m[k] = (wide){0};
+            memcpy(&m[k], sums + k * from_step + i, (size_t)count * sizeof *to);
+        }
+        for (int k = 0; k < 6; k++) turn_sum(m + k, 6, half + k, 6);
+        for (int k = 0; k < 3; k++) turn_sum(half + 6 * k, 1, y + 3 * k, 1);
+        for (int64_t lane = 0; lane < count; lane++) {
+            for (int k = 0; k < 9; k++) to[(i + lane) * 9 + k] = y[k][lane];
+        }
+    }
+}
+
 /* Four vectors, number by number: a0 b0 c0 d0 a1 b1 ... */
 static inline __attribute__((always_inline)) void interleave(const wide *y, float *to) {
     typedef int32_t mask __attribute__((vector_size(4 * NX_LANES)));
@@ -143,4 +186,5 @@ static void winograd_results(float *lines, const float *sums, int64_t from_step,
     }
 }
 
-const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, dots, winograd_weights, winograd_windows, winograd_results};
+const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, dots, winograd_weights, winograd_windows, winograd_results,
+                                       winograd_gradients, winograd_kernels};

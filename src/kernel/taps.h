@@ -24,6 +24,10 @@ typedef struct nx__taps {
     void (*winograd_windows)(float *to, int64_t to_step, const float *windows);
     /* A panel's 36 rows of sums, from_step apart, become the four rows of 4 x columns results, plus bias. */
     void (*winograd_results)(float *lines, const float *sums, int64_t from_step, float bias);
+    /* For the derivative to the weights: a panel's 4 x 4 gradients, 16 x columns, become 36 rows, to_step apart; of n kernels
+     * the 36 sums each, from_step apart, become 9 numbers side by side. */
+    void (*winograd_gradients)(float *to, int64_t to_step, const float *gradients);
+    void (*winograd_kernels)(float *to, const float *sums, int64_t from_step, int64_t n);
 } nx__taps;
 const nx__taps *nx__taps_get(void); /* those of the level in use */
 

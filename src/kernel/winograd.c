@@ -31,17 +31,31 @@ typedef struct winograd {
 
 static int64_t tiles_of(int64_t n) { return (n + TILE - 1) / TILE; }
 
-/* In units of a multiplication of the sums: transforms take so many for each of their numbers. */
-bool nx__winograd_suits(const nx_windows *w) {
+static bool has_form(const nx_windows *w) {
     for (int d = 0; d < 3; d++) {
         if (w->stride[d] != 1 || w->dilation[d] != 1 || w->kernel[d] != (d ? 3 : 1)) return false;
     }
-    if (nx_flag.direct || w->padding[0] || w->padding[1] > 2 || w->padding[2] > 2 || w->groups != 1) return false;
-    const double k = (double)w->small_channels, c = (double)w->big_channels;
-    const double tiles = (double)(w->images * tiles_of(w->small[1]) * tiles_of(w->small[2]));
-    const double plain = 9 * k * c * (double)(w->images * w->small[1] * w->small[2]);
-    const double ours = POINTS * (k * c * tiles * 1.1 + k * c * 8 + (k + c) * tiles * 10);
-    return w->small_channels >= LEAST && w->big_channels >= LEAST && tiles >= WORTH && ours < plain;
+    return !nx_flag.direct && w->padding[0] == 0 && w->padding[1] <= 2 && w->padding[2] <= 2 && w->groups == 1 &&
+           w->small_channels >= LEAST && w->big_channels >= LEAST;
+}
+
+static double count_tiles(const nx_windows *w) { return (double)(w->images * tiles_of(w->small[1]) * tiles_of(w->small[2])); }
+
+static double plain_cost(const nx_windows *w) {
+    return 9 * (double)(w->small_channels * w->big_channels) * (double)(w->images * w->small[1] * w->small[2]);
+}
+
+/* In units of a multiplication of the sums: the transforms take so many for each of their numbers. */
+bool nx__winograd_suits(const nx_windows *w) {
+    const double weights = (double)(w->small_channels * w->big_channels), tiles = count_tiles(w);
+    const double ours = POINTS * (weights * tiles * 1.1 + weights * 8 + (double)(w->small_channels + w->big_channels) * tiles * 10);
+    return has_form(w) && tiles >= WORTH && ours < plain_cost(w);
+}
+
+bool nx__winograd_suits_weights(const nx_windows *w) {
+    const double weights = (double)(w->small_channels * w->big_channels), tiles = count_tiles(w);
+    const double ours = POINTS * (weights * tiles * 1.2 + weights * 8 + (double)(w->small_channels + w->big_channels) * tiles * 12);
+    return has_form(w) && tiles >= WORTH && ours < 1.2 * plain_cost(w);
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------------------ */
@@ -168,5 +182,123 @@ nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const 
 fail:
     nx_room_free(p.at);
     nx_room_free(weights);
+    return status;
+}
+
+/* ---- the weights' gradient -------------------------------------------------------------------------------------------- */
+/* Tiles are taken DEEP at a time: their windows and gradients, a panel of tiles after the other, meet point by point. */
+enum { DEEP = 128 };
+typedef struct weighing {
+    winograd c;            /* of the windows */
+    const nx__planes *small;
+    int64_t places[TILE * TILE];
+    int64_t first, n;      /* tiles at hand */
+    int64_t panels;
+    float *windows, *gradients, *sums; /* POINTS x channels or rows x DEEP; POINTS x rows x channels */
+    int64_t windows_step, gradients_step, sums_step;
+} weighing;
+
+/* Of channels begin .. end, those of the windows and then those of the gradients. */
+static nx_status turn_channels(void *arg, int64_t begin, int64_t end) {
+    const weighing *v = arg;
+    const nx__taps *taps = nx__taps_get();
+    const int64_t width = v->c.panels->columns, channels = v->c.channels;
+    winograd small = v->c;
+    small.from = v->small;
+    nx__stretch stretches[UNIT];
+    float *room = nx_room_new(sizeof(float) * (size_t)(POINTS * width + NX__TAPS_SLACK));
+    if (room == NULL) return nx_fail_memory(sizeof(float) * (size_t)(POINTS * width + NX__TAPS_SLACK));
+    memset(room, 0, sizeof(float) * (size_t)(POINTS * width + NX__TAPS_SLACK)); /* what no stretch fills is multiplied by 0 */
+    for (int64_t panel = 0; panel < v->panels; panel++) {
+        const int64_t first = v->first + panel * width, n = nx_least(width, v->first + v->n - first);
+        for (int64_t k = begin; k < end; k++) {
+            const bool is_window = k < channels;
+            const winograd *c = is_window ? &v->c : &small;
+            const int64_t channel = is_window ? k : k - channels;
+            int made = find_stretches(c, first, n, stretches);
+            float *to = (is_window ? v->windows : v->gradients) + channel * DEEP + panel * width;
+            taps->pack(room, c->from->at + channel * c->from->plane, c->from->end, is_window ? c->places : v->places,
+                       is_window ? POINTS : TILE * TILE, stretches, made);
+            if (is_window) taps->winograd_windows(to, v->windows_step, room);
+            else taps->winograd_gradients(to, v->gradients_step, room);
+        }
+    }
+    nx_room_free(room);
+    return NX_OK;
+}
+
+static nx_status weigh_points(void *arg, int64_t begin, int64_t end) {
+    const weighing *v = arg;
+    const int64_t width = v->c.panels->columns;
+    const size_t bytes = sizeof(float) * (size_t)(DEEP * width);
+    float *room = nx_room_new(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    for (int64_t at = begin; at < end; at++) {
+        for (int64_t column = 0; column < v->c.channels; column += width) {
+            const int64_t columns = nx_least(width, v->c.channels - column);
+            v->c.panels->pack_b(room, v->windows + at * v->windows_step + column * DEEP, 1, DEEP, v->n, columns);
+            v->c.panels->multiply(&(nx__panel){.a = v->gradients + at * v->gradients_step, .a_row_step = DEEP, .a_k_step = 1,
+                                      .packed = room, .is_packed = true, .k = v->n, .c = v->sums + at * v->sums_step + column,
+                                      .c_row_step = v->c.channels, .add = true}, v->c.rows, columns);
+        }
+    }
+    nx_room_free(room);
+    return NX_OK;
+}
+
+static nx_status weigh_images(weighing *v) {
+    const int64_t width = v->c.panels->columns, tiles = v->c.images * v->c.down * v->c.across;
+    for (v->first = 0; v->first < tiles; v->first += DEEP) {
+        v->n = nx_least(DEEP, tiles - v->first);
+        v->panels = (v->n + width - 1) / width;
+        NX_TRY(nx_parallel(v->c.channels + v->c.rows, nx_grain(v->n * POINTS * 4), turn_channels, v));
+        NX_TRY(nx_parallel(POINTS, nx_grain(v->c.rows * v->c.channels * v->n / 8), weigh_points, v));
+    }
+    return NX_OK;
+}
+
+typedef struct gathered { const weighing *v; float *to; } gathered;
+static nx_status gather_kernels(void *arg, int64_t begin, int64_t end) {
+    const gathered *g = arg;
+    const int64_t channels = g->v->c.channels;
+    for (int64_t row = begin; row < end; row++)
+        nx__taps_get()->winograd_kernels(g->to + row * channels * 9, g->v->sums + row * channels, g->v->sums_step, channels);
+    return NX_OK;
+}
+
+nx_status nx__winograd_weigh(const nx_windows *w, const float *big, const float *small, float *weight) {
+    nx_status status = NX_OK;
+    nx__planes p, s;
+    weighing v = {.c = {.from = &p, .panels = nx__panels_get()}, .small = &s};
+    plan(w, false, big, &p, &v.c);
+    s = (nx__planes){.source = small, .channels = v.c.rows, .split = TILE, .kept = TILE, .skip = {1, 1}, .size = {1, v.c.height, v.c.width},
+                     .extent = {1, v.c.down * TILE, v.c.across * TILE}};
+    nx__planes_lay(&s, false);
+    for (int64_t at = 0; at < TILE * TILE; at++) v.places[at] = at / TILE * s.row + at % TILE * s.part;
+    v.windows_step = v.c.channels * DEEP + APART;
+    v.gradients_step = v.c.rows * DEEP + APART;
+    v.sums_step = v.c.rows * v.c.channels + APART;
+    const size_t numbers = (size_t)(POINTS * (v.windows_step + v.gradients_step + v.sums_step));
+    int64_t together, both;
+    v.sums = nx_room_new(sizeof(float) * numbers);
+    if (v.sums == NULL) return nx_fail_memory(sizeof(float) * numbers);
+    v.windows = v.sums + POINTS * v.sums_step;
+    v.gradients = v.windows + POINTS * v.windows_step;
+    memset(v.sums, 0, sizeof(float) * (size_t)(POINTS * v.sums_step));
+    NX_TRY_FAIL(nx__planes_new(&p, w->images, &together));
+    NX_TRY_FAIL(nx__planes_new(&s, nx_least(w->images, together), &both));
+    if (both > together) both = together;
+    for (p.first_image = 0; p.first_image < w->images; p.first_image += both) {
+        s.first_image = p.first_image;
+        v.c.images = nx_least(both, w->images - p.first_image);
+        NX_TRY_FAIL(nx__planes_pad(&p, v.c.images));
+        NX_TRY_FAIL(nx__planes_pad(&s, v.c.images));
+        NX_TRY_FAIL(weigh_images(&v));
+    }
+    NX_TRY_FAIL(nx_parallel(v.c.rows, nx_grain(v.c.channels * 50), gather_kernels, &(gathered){&v, weight}));
+fail:
+    nx_room_free(p.at);
+    nx_room_free(s.at);
+    nx_room_free(v.sums);
     return status;
 }
