@@ -5,26 +5,13 @@
 
 #include "iter/iter.h"
 #include "kernel/kernel.h"
+#include "shared/lay.h"
 
 /* Three dimensions of space; those that a tensor does not have come first, with size and kernel 1. */
 enum { NX__SPACE = 3 };
 
 /* A list of numbers, of which a single one stands for all: number `k` of `dims`. */
 static inline int64_t nx__space_at(const int64_t *list, int n, int k) { return list[n == 1 ? 0 : k]; }
-
-/* ---- operands and results that do not lie as a kernel wants them ---------------------------------------------------- */
-/* The copies that were made: as many as one call asks for at most. Empty: {0}. */
-typedef struct nx__laid { nx_tensor *owned[6]; int n; } nx__laid;
-/* *out (of any pointer type): the elements of `a` row by row as `dtype`, there or in a copy, which has them only where it
- * `reads`. NULL: NULL. */
-NX_MUST_USE nx_status nx__lay(nx__laid *laid, const nx_array *a, nx_dtype dtype, bool reads, void *out);
-/* What was made at `at`, which nx__lay gave for `to`, goes there if it is not there. `to` may be NULL. */
-void nx__lay_back(const nx__laid *laid, const nx_array *to, const void *at);
-void nx__lay_end(nx__laid *laid);
-/* Channels side by side, in that dtype. */
-static inline bool nx__lies_by_channels(const nx_array *a, nx_dtype dtype) {
-    return nx_is_channels_last(a) && !a->contiguous && a->dtype == dtype;
-}
 
 /* ---- shape rules: each fills `out` and *n, or fails in the name of `op` --------------------------------------------- */
 NX_MUST_USE nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_array *weight, const nx_array *bias,

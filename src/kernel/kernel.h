@@ -146,6 +146,17 @@ typedef struct nx_row_fns {
     /* At most NX_ROW_LANES rows side by side, whose elements lie `step` elements apart. */
     void (*columns)(void *out, const void *a, const void *b, int64_t n, int64_t step, int lanes);
 } nx_row_fns;
+/* Numbers of channels: n of one, side by side, where `step` is 1, or else n rows, `step` apart, of at most NX_ROW_LANES
+ * channels side by side. What there is one of for each channel is a double. */
+typedef struct nx_channel_fns {
+    /* Add to `to` the sums of x, of the squares of x - middle, of the products of g and x - middle. */
+    void (*sums)(double *to, const void *x, int64_t n, int64_t step, int channels);
+    void (*squares)(double *to, const void *x, const double *middle, int64_t n, int64_t step, int channels);
+    void (*products)(double *to, const void *g, const void *x, const double *middle, int64_t n, int64_t step, int channels);
+    /* out = g*of_g + (x - middle)*of_x + summand; without g, which is NULL then, the latter two. */
+    void (*blend)(void *out, const void *g, const void *x, const double *middle, const double *of_g, const double *of_x,
+                  const double *summand, int64_t n, int64_t step, int channels);
+} nx_channel_fns;
 typedef struct nx_rows {
     nx_row_fns softmax, log_softmax;                   /* a: x; b is not read */
     nx_row_fns softmax_backward, log_softmax_backward; /* a: gradient, b: result */
@@ -158,6 +169,7 @@ typedef struct nx_rows {
     /* Adds a row's part to the gradients of weight and bias. */
     void (*norm_columns)(void *to_weight, void *to_bias, const void *g, const void *x, double mean, double rstd,
                          int64_t n);
+    nx_channel_fns channels;
 } nx_rows;
 const nx_rows *nx_rows_get(nx_dtype dtype); /* those of float64, else of float32 */
 

@@ -255,6 +255,75 @@ enum { GROUP = 16 };
         ALONG(n) tb[i] += g[i];                                                                              \
     }
 
+/* ---- channels ----------------------------------------------------------------------------------------------- */
+/* Sums of TERM(g, x, m), m the channel's middle: of one channel, and of channels side by side. */
+#define DEFINE_TOTAL(name, real, TERM)                                                                       \
+    static void name##_along_##real(double *to, const real *g, const real *x, const double *middle, int64_t n) {\
+        const real m = middle ? (real)*middle : 0;                                                           \
+        for (int64_t at = 0, end; at < n; at = end) {                                                        \
+            end = n - at < CHUNK ? n : at + CHUNK;                                                           \
+            real s[WIDE] = {0};                                                                              \
+            for (; at + WIDE <= end; at += WIDE) EACH(k, WIDE) s[k] += TERM(g[at + k], x[at + k], m);        \
+            ALONG(end - at) s[i] += TERM(g[at + i], x[at + i], m);                                           \
+            *to += close_##real(s);                                                                          \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void name##_across_##real(double *to, const real *g, const real *x, const double *middle, int64_t n,\
+                                     int64_t step, int channels) {                                           \
+        real m[NX_ROW_LANES] = {0};                                                                          \
+        for (int c = 0; middle && c < channels; c++) m[c] = (real)middle[c];                                 \
+        for (int64_t at = 0, end; at < n; at = end) {                                                        \
+            end = n - at < WIDE ? n : at + WIDE;                                                             \
+            real s[NX_ROW_LANES] = {0};                                                                      \
+            for (; at < end; at++) ALONG(channels) s[i] += TERM(g[at * step + i], x[at * step + i], m[i]);   \
+            for (int c = 0; c < channels; c++) to[c] += s[c];                                                \
+        }                                                                                                    \
+    }
+#define ITSELF(g, x, m) (x)
+#define SQUARE(g, x, m) (((x) - (m)) * ((x) - (m)))
+#define PRODUCT(g, x, m) ((g) * ((x) - (m)))
+#define DEFINE_CHANNELS(real)                                                                                \
+    DEFINE_TOTAL(sums, real, ITSELF)                                                                         \
+    DEFINE_TOTAL(squares, real, SQUARE)                                                                      \
+    DEFINE_TOTAL(products, real, PRODUCT)                                                                    \
+    static void add_sums_##real(double *to, const void *x, int64_t n, int64_t step, int channels) {          \
+        if (step == 1) sums_along_##real(to, x, x, NULL, n);                                                 \
+        else sums_across_##real(to, x, x, NULL, n, step, channels);                                          \
+    }                                                                                                        \
+    static void add_squares_##real(double *to, const void *x, const double *middle, int64_t n, int64_t step, \
+                                   int channels) {                                                           \
+        if (step == 1) squares_along_##real(to, x, x, middle, n);                                            \
+        else squares_across_##real(to, x, x, middle, n, step, channels);                                     \
+    }                                                                                                        \
+    static void add_products_##real(double *to, const void *g, const void *x, const double *middle, int64_t n,\
+                                    int64_t step, int channels) {                                            \
+        if (step == 1) products_along_##real(to, g, x, middle, n);                                           \
+        else products_across_##real(to, g, x, middle, n, step, channels);                                    \
+    }                                                                                                        \
+    static void blend_##real(void *result, const void *grad, const void *operand, const double *middle,      \
+                             const double *of_g, const double *of_x, const double *summand, int64_t n,       \
+                             int64_t step, int channels) {                                                   \
+        real *out = result, m[NX_ROW_LANES], a[NX_ROW_LANES], b[NX_ROW_LANES], c[NX_ROW_LANES];              \
+        const real *g = grad, *x = operand;                                                                  \
+        EACH(k, channels) m[k] = (real)middle[k], b[k] = (real)of_x[k], c[k] = (real)summand[k];             \
+        EACH(k, channels) a[k] = g ? (real)of_g[k] : 0;                                                      \
+        if (step == 1 && g) {                                                                                \
+            const real m0 = m[0], a0 = a[0], b0 = b[0], c0 = c[0];                                           \
+            ALONG(n) out[i] = g[i] * a0 + (x[i] - m0) * b0 + c0;                                             \
+        } else if (step == 1) {                                                                              \
+            const real m0 = m[0], b0 = b[0], c0 = c[0];                                                      \
+            ALONG(n) out[i] = (x[i] - m0) * b0 + c0;                                                         \
+        } else {                                                                                             \
+            for (; n > 0; n--, out += step, x += step, g += g ? step : 0) {                                  \
+                if (g) {                                                                                     \
+                    ALONG(channels) out[i] = g[i] * a[i] + (x[i] - m[i]) * b[i] + c[i];                      \
+                } else {                                                                                     \
+                    ALONG(channels) out[i] = (x[i] - m[i]) * b[i] + c[i];                                    \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
 DEFINE_FOLDS(float)
 DEFINE_FOLDS(double)
 #define DEFINE_SOFTMAXES(real, f)                                                                            \
@@ -266,11 +335,14 @@ DEFINE_SOFTMAXES(float, f)
 DEFINE_SOFTMAXES(double, )
 DEFINE_NORM(float)
 DEFINE_NORM(double)
+DEFINE_CHANNELS(float)
+DEFINE_CHANNELS(double)
 
 #define ROWS(real)                                                                                           \
     {.softmax = {softmax_rows_##real, softmax_columns_##real},                                               \
      .log_softmax = {log_softmax_rows_##real, log_softmax_columns_##real},                                   \
      .softmax_backward = {softmax_backward_rows_##real, softmax_backward_columns_##real},                    \
      .log_softmax_backward = {log_softmax_backward_rows_##real, log_softmax_backward_columns_##real},        \
-     .norm = norm_##real, .norm_backward = norm_backward_##real, .norm_columns = norm_columns_##real}
+     .norm = norm_##real, .norm_backward = norm_backward_##real, .norm_columns = norm_columns_##real,         \
+     .channels = {add_sums_##real, add_squares_##real, add_products_##real, blend_##real}}
 const nx_rows NX_AT_LEVEL(nx__rows)[2] = {ROWS(float), ROWS(double)};

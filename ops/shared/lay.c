@@ -1,5 +1,5 @@
-/* Operands and results row by row in the dtype that a kernel computes in; see window.h. */
-#include "window/window.h"
+/* Operands and results row by row in the dtype that a kernel computes in. */
+#include "shared/lay.h"
 
 nx_status nx__lay(nx__laid *laid, const nx_array *a, nx_dtype dtype, bool reads, void *out) {
     *(void **)out = a ? a->data : NULL;
