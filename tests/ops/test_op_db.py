@@ -48,7 +48,7 @@ ROWS = {
     "logspace.tensor_overload": ("fake", "item", "the numbers in tensors"),
     "masked_select": ("fake compiled", "elements", DATA),
     "narrow": ("fake compiled", "item", "a tensor as start is a number of the data"),
-    "_native_batch_norm_legit": (ALL, "argument 'training' | have a gradient", "its form with running statistics is not there"),
+    "_native_batch_norm_legit": (ALL, "argument 'training' | have a gradient", "the form with running statistics"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
     "nextafter": ("gradient", "have a gradient, in PyTorch [0]", "PyTorch's raises when it is asked for"),
     "as_strided": ("compiled", "start of memory", PLACES),
