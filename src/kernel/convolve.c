@@ -104,6 +104,7 @@ typedef struct lattice {
     int64_t to_first[3], to_step[3]; /* where they lie in the result */
     bool plain;                      /* they are the whole result, in order */
     int64_t rows, k, a_step;         /* rows: channels of the result in a group */
+    int64_t image_step;              /* from an image's place to the next one's, in planes */
     int64_t *places;                 /* k: from a place to what its taps read */
     const float *weights;            /* groups x rows x k, rows a_step apart */
 } lattice;
@@ -116,12 +117,15 @@ typedef struct convolution {
     float *wide_bias;                /* a row for each channel, as long as a panel */
     float *to;
     const nx__panels *panels;
-    int64_t tiles;                   /* of one image and group */
+    int64_t tiles;                   /* of one image and group, which may be one tile with others of few places: */
+    int64_t images;                  /* so many that are padded, */
+    int64_t together;                /* so many in a tile; each of its rows in so many parts */
+    int64_t parts;
 } convolution;
 
 static int64_t source_place(const lattice *l, int64_t at) {
-    int64_t w = at % l->count[2], h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1];
-    return l->first + d * l->step[0] + h * l->step[1] + w;
+    int64_t w = at % l->count[2], h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1] % l->count[0];
+    return l->first + at / volume(l->count) * l->image_step + d * l->step[0] + h * l->step[1] + w;
 }
 
 /* The stretches of `n` places from `at` on; those that follow each other are one. */
@@ -141,15 +145,16 @@ static float *result_at(const convolution *c, int64_t image, int64_t group) {
     return c->to + (image * c->groups + group) * c->of.rows * volume(c->size);
 }
 
-/* Places first .. first + n of all rows into a result of which they are a part. */
-static void put_places(const convolution *c, float *to, const float *from, int64_t from_step, int64_t first, int64_t n) {
+/* Places first .. first + n of rows of an image, or of images one after the other, into a result of which they are a part. */
+static void put_places(const convolution *c, float *to, const float *from, int64_t from_step, int64_t rows, int64_t first, int64_t n) {
     const lattice *l = &c->of;
-    for (int64_t r = 0; r < l->rows; r++, to += volume(c->size), from += from_step) {
+    const int64_t image_step = c->groups * l->rows * volume(c->size);
+    for (int64_t r = 0; r < rows; r++, to += volume(c->size), from += from_step) {
         for (int64_t done = 0; done < n;) {
             int64_t at = first + done, w = at % l->count[2], length = nx_least(l->count[2] - w, n - done);
-            int64_t h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1];
+            int64_t h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1] % l->count[0];
             int64_t z = l->to_first[0] + d * l->to_step[0], y = l->to_first[1] + h * l->to_step[1];
-            float *row = to + (z * c->size[1] + y) * c->size[2] + l->to_first[2] + w * l->to_step[2];
+            float *row = to + at / volume(l->count) * image_step + (z * c->size[1] + y) * c->size[2] + l->to_first[2] + w * l->to_step[2];
             for (int64_t j = 0; j < length; j++) row[j * l->to_step[2]] = from[done + j];
             done += length;
         }
@@ -158,6 +163,7 @@ static void put_places(const convolution *c, float *to, const float *from, int64
 
 typedef struct tile {
     int64_t first, n, panels;   /* places */
+    int64_t row, end;           /* rows of weights */
     const float *from;
     const float *weights, *bias;
     float *c, *packed, *strip;
@@ -182,7 +188,7 @@ static void multiply_rows(const convolution *c, const tile *t, int64_t row, int6
     p.start = last && t->bias ? t->bias + row * width : NULL;
     for (int64_t j = 0; j < t->panels; j++) {
         p.packed = t->packed + j * k * width;
-        p.c = t->c + row * t->c_step + j * width;
+        p.c = t->c + (row - t->row) * t->c_step + j * width;
         c->panels->multiply(&p, rows, nx_least(width, t->n - j * width));
     }
 }
@@ -197,7 +203,7 @@ static void multiply_tile(const convolution *c, tile *t) {
         for (int64_t j = 0; j < t->panels; j++)
             nx__taps_get()->pack(t->packed + j * k * width, t->from, c->from->end, l->places + first, k, t->stretches[j],
                                  t->n_stretches[j]);
-        for (int64_t row = 0; row < l->rows; row += block) multiply_rows(c, t, row, nx_least(block, l->rows - row), first, k);
+        for (int64_t row = t->row; row < t->end; row += block) multiply_rows(c, t, row, nx_least(block, t->end - row), first, k);
     }
 }
 
@@ -221,27 +227,31 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
     const lattice *l = &c->of;
     const nx__planes *p = c->from;
     int64_t length = tile_length(c), width = c->panels->columns, depth = nx_least(DEPTH, l->k);
-    int64_t packed = depth * length + NX__TAPS_SLACK, strip = depth * NX__PANEL_MOST_ROWS, part = l->plain ? 0 : l->rows * length;
+    const bool aside = !l->plain || c->together > 1;
+    int64_t packed = depth * length + NX__TAPS_SLACK, strip = depth * NX__PANEL_MOST_ROWS, part = aside ? l->rows * length : 0;
     size_t bytes = sizeof(float) * (size_t)(packed + strip + part);
     float *room = nx_room_new(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
     for (int64_t at = begin; at < end; at++) {
-        int64_t unit = at / c->tiles, image = unit / c->groups + p->first_image, group = unit % c->groups;
+        int64_t unit = at / c->parts / c->tiles, image = unit / c->groups * c->together, group = unit % c->groups, of = at % c->parts;
         tile t;
-        t.first = at % c->tiles * length;
-        t.n = nx_least(length, volume(l->count) - t.first);
+        t.row = l->rows * of / c->parts;
+        t.end = l->rows * (of + 1) / c->parts;
+        t.first = at / c->parts % c->tiles * length;
+        t.n = nx_least(length, volume(l->count) * nx_least(c->together, c->images - image) - t.first);
+        image += p->first_image;
         t.panels = (t.n + width - 1) / width;
         t.from = nx__plane_of(p, image, group * c->from_channels);
         t.weights = l->weights + group * l->rows * l->a_step;
         t.bias = c->wide_bias ? c->wide_bias + group * l->rows * width : NULL;
         t.packed = room;
         t.strip = room + packed;
-        float *to = result_at(c, image, group);
-        t.c = l->plain ? to + t.first : t.strip + strip;
-        t.c_step = l->plain ? volume(c->size) : length;
+        float *to = result_at(c, image, group) + t.row * volume(c->size);
+        t.c = aside ? t.strip + strip : to + t.first;
+        t.c_step = aside ? length : volume(c->size);
         if (sums_only(l->rows)) sum_tile(c, &t, group);
         else multiply_tile(c, &t);
-        if (!l->plain) put_places(c, to, t.c, length, t.first, t.n);
+        if (aside) put_places(c, to, t.c, length, t.end - t.row, t.first, t.n);
     }
     nx_room_free(room);
     return NX_OK;
@@ -271,9 +281,13 @@ static nx_status convolve(const nx_windows *w, nx__planes *p, convolution *c, co
         for (int64_t k = 0; k < n; k++) {
             c->of = lattices[k];
             int64_t places = volume(c->of.count), length = tile_length(c);
+            c->images = images;
+            c->together = sums_only(c->of.rows) || 2 * places > length ? 1 : length / places;
             c->tiles = (places + length - 1) / length;
-            int64_t cost = nx_least(places, length) * c->of.rows * (c->of.k + 1) / 8 + 1;
-            NX_TRY_FAIL(nx_parallel(images * c->groups * c->tiles, nx_grain(cost), run_tiles, c));
+            int64_t units = (images + c->together - 1) / c->together * c->groups * c->tiles;
+            c->parts = sums_only(c->of.rows) ? 1 : nx_least((nx_num_threads() + units - 1) / units, (c->of.rows + ROWS - 1) / ROWS);
+            int64_t cost = nx_least(places * c->together, length) * c->of.rows * (c->of.k + 1) / 8 / c->parts + 1;
+            NX_TRY_FAIL(nx_parallel(units * c->parts, nx_grain(cost), run_tiles, c));
         }
     }
 fail:
@@ -299,6 +313,7 @@ static void plan_gather(const nx_windows *w, const float *big, bool may_be_direc
 static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice *l) {
     int64_t taps = volume(w->kernel);
     *l = (lattice){.step = {w->stride[0] * p->layer, w->stride[1] * p->row}, .to_step = {1, 1, 1}, .plain = true,
+                   .image_step = p->channels * p->plane,
                    .rows = w->small_channels, .k = w->big_channels * taps, .a_step = w->big_channels * taps};
     memcpy(l->count, w->small, sizeof l->count);
     l->places = nx_alloc(sizeof(int64_t) * (size_t)l->k);
@@ -377,7 +392,7 @@ typedef struct turned { /* weights as rows of the big side's channels */
     int64_t n_taps;
 } turned;
 
-enum { TURNED = 16 }; /* rows that are turned together, so that what lies side by side is read at once */
+enum { TURNED = 8 }; /* rows turned together, so that what lies side by side is read at once; more may lie in one set of the cache */
 
 static nx_status turn_weights(void *arg, int64_t begin, int64_t end) {
     const turned *t = arg;
@@ -412,7 +427,8 @@ static void find_taps(const nx_windows *w, const nx__planes *p, const int64_t *r
 static nx_status plan_phase(const nx_windows *w, const nx__planes *p, const int64_t *rest, const float *weight, lattice *l) {
     phase f[3];
     int64_t n_taps = 1, steps[3] = {p->layer, p->row, 1};
-    *l = (lattice){.step = {p->layer, p->row}, .plain = volume(w->stride) == 1, .rows = w->big_channels};
+    *l = (lattice){.step = {p->layer, p->row}, .plain = volume(w->stride) == 1, .rows = w->big_channels,
+                   .image_step = p->channels * p->plane};
     for (int d = 0; d < 3; d++) {
         f[d] = find_phase(w, d, rest[d]);
         n_taps *= f[d].n_taps;
@@ -544,15 +560,19 @@ static nx_status weigh_groups(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* groups x k x rows becomes groups x rows x k. */
+/* groups x k x rows becomes groups x rows x k, a line of the cache of both at a time. */
+enum { LINE = 16 };
 static nx_status turn_sums(void *arg, int64_t begin, int64_t end) {
     const turned *t = arg;
     int64_t rows = t->w->small_channels, k = t->n_taps;
     for (int64_t at = begin, n; at < end; at += n) {
         const float *from = t->from + at / rows * rows * k + at % rows;
-        n = nx_least(nx_least(TURNED, end - at), rows - at % rows);
-        for (int64_t i = 0; i < k; i++) {
-            for (int64_t row = 0; row < n; row++) t->to[(at + row) * k + i] = from[i * rows + row];
+        n = nx_least(nx_least(LINE, end - at), rows - at % rows);
+        for (int64_t first = 0; first < k; first += LINE) {
+            const int64_t last = nx_least(first + LINE, k);
+            for (int64_t row = 0; row < n; row++) {
+                for (int64_t i = first; i < last; i++) t->to[(at + row) * k + i] = from[i * rows + row];
+            }
         }
     }
     return NX_OK;
