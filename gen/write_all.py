@@ -121,7 +121,7 @@ def loops_header(rows, levels):
     ]
     for level in levels:
         name, _, which = level.partition(":")
-        lines += [row.replace("$", name) for dtype, row in rows if at_level(dtype, which, level == levels[0])]
+        lines += [row.replace("$", name) for dtype, row in rows if at_level(dtype, which)]
     return "\n".join(lines + ["", "#endif", ""])
 
 

@@ -643,9 +643,9 @@ def likes_floats(world, sibling):
     return not body.lines
 
 
-def at_level(dtype, which, is_first):
-    """Whether a level has loops of its own for a dtype: complex numbers have them at the first level alone."""
-    return is_first or dtype in CLASSES["float"] or (which != "float" and dtype not in CLASSES["complex"])
+def at_level(dtype, which):
+    """Whether a level has loops of its own for a dtype."""
+    return which != "float" or dtype in CLASSES["float"]
 
 
 def loop_rows(names, levels, indent):
@@ -653,7 +653,7 @@ def loop_rows(names, levels, indent):
     rows, best = [], {}
     for level in levels:
         name, _, which = level.partition(":")
-        best |= {n: name for n in names if at_level(n, which, name == levels[0].partition(":")[0])}
+        best |= {n: name for n in names if at_level(n, which)}
         cells = ", ".join(f"[NX_{code}] = {names[n]}_{best[n]}" for code, n, _, _ in DTYPES if n in names)
         rows.append(f"{indent}[NX_LEVEL_{name.upper()}] = {{{cells}}},")
     return "\n".join(rows)

@@ -257,11 +257,11 @@ static void part_of_result(const spots *p, const nx_array *x, const nx_array *y,
 }
 
 /* Places and the parts that belong to them; what is done at a place; single: places of one element, whose parts of the result
- * lie `step` bytes apart, and whose offsets are the places that `put` follows. */
+ * lie `step` bytes apart, and whose offsets are the places that `put` follows; in_rows: such places in each of many rows. */
 typedef struct exchange {
     const spots *p;
     const nx_array *x, *result;
-    bool single, adds;
+    bool single, in_rows, adds;
     int64_t step;
     nx__places put;
 } exchange;
@@ -271,8 +271,29 @@ static exchange exchange_of(const nx_run *run, const spots *p, const nx_array *x
     int64_t bytes = (int64_t)nx_dtype_bytes(x->dtype);
     exchange w = {p, x, result, .step = result->numel == 1 ? 0 : bytes};
     w.single = p->s.n_rest == 0 && result->dtype == x->dtype && (result->numel == 1 || (result->contiguous && result->numel == p->n));
+    w.in_rows = p->s.n_rest > 0 && p->s.start == p->s.n_rest && result->numel && result->dtype == x->dtype && result->contiguous &&
+                result->ndim == p->s.ndim;
     w.put = (nx__places){.run = run, .fns = fns, .f = 1, .i = 1, .c = 1, .k_step = 1, .row_other = w.step, .whole = true};
     return w;
+}
+
+/* The n places from number i on, which are at `offset` in each row, of all rows. */
+static void gather_rows(const exchange *w, int64_t i, int64_t n, int64_t *offset) {
+    const nx_indexed *s = &w->p->s;
+    const int64_t bytes = (int64_t)nx_dtype_bytes(w->x->dtype);
+    int64_t at[NX_MAX_DIMS] = {0};
+    const char *from = w->x->data;
+    char *to = (char *)w->result->data + i * bytes;
+    for (int d = 0; d >= 0; to += w->p->n * bytes) {
+        w->put.fns->each(&w->put, (char *)from, to, offset, n);
+        for (d = s->n_rest - 1; d >= 0; d--) {
+            const int64_t step = w->x->strides[s->rest[d]] * bytes;
+            from += step;
+            if (++at[d] < w->x->sizes[s->rest[d]]) break;
+            from -= at[d] * step;
+            at[d] = 0;
+        }
+    }
 }
 
 static nx_status gather_parts(void *arg, int64_t begin, int64_t end) {
@@ -282,7 +303,8 @@ static nx_status gather_parts(void *arg, int64_t begin, int64_t end) {
         n = nx_least(SPOTS, end - i);
         NX_TRY(find_offsets(w->p, i, n, offset));
         if (w->single) w->put.fns->each(&w->put, w->x->data, (char *)w->result->data + i * w->step, offset, n);
-        for (int64_t k = 0; k < n && !w->single; k++) {
+        else if (w->in_rows) gather_rows(w, i, n, offset);
+        for (int64_t k = 0; k < n && !w->single && !w->in_rows; k++) {
             nx_array to, from;
             part_of_result(w->p, w->x, w->result, i + k, &to, to_dims);
             part_of_indexed(w->p, w->x, offset[k], &from, from_dims);

@@ -563,8 +563,7 @@ static nx_status check_ends(nx_dtype dtype, int64_t from, int64_t last) {
 static void fill_bits(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const draws *p = arg;
     for (int64_t i = 0; i < n; i++) {
-        uint64_t bits = p->dtype == NX_I64 || p->dtype == NX_F64 ? nx_generator_u64(p->g) : nx_generator_u32(p->g);
-        int64_t x = p->range ? (int64_t)(bits % p->range) : (int64_t)bits;
+        int64_t x = (int64_t)(nx_generator_u32(p->g) % p->range);
         nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_I64, (const char *)&x, 0, 1);
     }
 }
@@ -582,7 +581,8 @@ nx_status nx__random_whole(nx_run *run, nx_array *self, nx_generator *generator)
     p.range = dtype_top(p.dtype) + 1;
     if (p.range == 1)
         return nx_fail(NX_NOT_IMPLEMENTED, "\"random_\" not implemented for '%s'", nx_dtype_name((nx_dtype)self->dtype));
-    return fill_in_order(run, self, generator, fill_bits, &p);
+    bool is_wide = p.dtype == NX_I64 || p.dtype == NX_F64; /* two words of the generator */
+    return fill_in_order(run, self, generator, is_wide ? fill_range : fill_bits, &p);
 }
 
 nx_status nx__random_from(nx_run *run, nx_array *self, int64_t from, nx_value to, nx_generator *generator) {
