@@ -100,7 +100,7 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
         out[k + 2] = transposed ? (input->sizes[k + 2] - 1) * s - 2 * p + reach + more : (input->sizes[k + 2] + 2 * p - reach) / s + 1;
     }
     for (int k = 0; k < dims; k++) {
-        if (out[k + 2] < 0)
+        if (out[k + 2] < 0 || (transposed && out[k + 2] == 0 && out[0] > 0))
             return nx_fail(NX_RUNTIME, "%s: Given input size per channel: (%s). Calculated output size per channel: (%s). Output "
                            "size is too small", op, CROSS(input->sizes + 2, dims), CROSS(out + 2, dims));
     }

@@ -94,8 +94,8 @@ _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
     "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_lazy", "_logging", "_ops", "_subclasses",
-    "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cuda", "distributed",
-    "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
+    "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cpu", "cuda",
+    "distributed", "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
     "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization",
     "signal", "sparse", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
