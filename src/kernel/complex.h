@@ -10,9 +10,9 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* x y + z, rounded once; of float without such an instruction in double, which holds the product. */
+/* x y + z, rounded once; of float in double, which holds the product. */
 static inline double nx__complex_fma(double x, double y, double z) { return fma(x, y, z); }
-static inline float nx__complex_fmaf(float x, float y, float z) { return NX_FUSED ? fmaf(x, y, z) : (float)((double)x * y + z); }
+static inline float nx__complex_fmaf(float x, float y, float z) { return (float)((double)x * y + z); }
 
 /* Once for double and once for float, whose functions have an f behind their names. */
 #define NX__COMPLEX(type, f)                                                                                       \
