@@ -138,7 +138,7 @@ def row(case: Case) -> dict[str, Any]:
     ratio = best["narthex"] / best["torch"] if all(best.values()) else float("nan")
     eager = [found[which, "eager"] for which in WAYS]
     memory = f"{eager[1]['MB'] / eager[0]['MB']:9.2f}" if all(eager) else f"{'-':>9}"
-    cells = [f"{'-' if t is None else f'{t:.2f}':>9}" for t in times.values()]
+    cells = [f"{'-' if t is None else f'{t:#.3g}':>9}" for t in times.values()]
     print(f"{case.name:40}", *cells, f"{ratio:7.2f} {case.budget:7.2f} {memory}", flush=True)
     return {"case": case.name, "ratio": ratio, "budget": case.budget} | {
         f"{which} {way}": figures for (which, way), figures in found.items()
