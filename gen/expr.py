@@ -565,17 +565,19 @@ class Body(SizeCalls):
         return value
 
     def is_class(self, expr):
+        """Of a dtype, a number, or a tensor's dtype."""
         value, word = self.expr(expr.args[0]), expr.value
+        tests = {name: f"nx_is_{name}(%s)" for name in ("int", "float", "complex")} | {"bool": "(%s == NX_BOOL)"}
         if value.kind == "dtype":
-            test = {
-                "int": f"nx_is_int({value.c})",
-                "float": f"nx_is_float({value.c})",
-                "bool": f"({value.c} == NX_BOOL)",
-                "complex": f"nx_is_complex({value.c})",
-            }
-            return Value("bool", test[word])
+            return Value("bool", tests[word] % value.c)
+        if value.kind == "tensor":
+            return Value("bool", tests[word] % f"(nx_dtype){value.array}->dtype")
+        of_number = f"{value.c}.tag == NX_TAG_{word.upper()}"
         if value.kind == "number":
-            return Value("bool", f"({value.c}.tag == NX_TAG_{word.upper()})")
+            return Value("bool", f"({of_number})")
+        if value.kind == "operand":  # a tensor or a number
+            of_tensor = tests[word] % f"(nx_dtype){value.c}.array->dtype"
+            return Value("bool", f"({value.c}.tag == NX_TAG_TENSOR ? {of_tensor} : {of_number})")
         if value.const is not UNKNOWN:
             return constant(type(value.const).__name__ == word)
         self.refuse(expr, f"{word}() of a {value.kind}")
