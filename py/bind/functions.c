@@ -61,7 +61,7 @@ static PyObject *wrap_results(const nx_op *op, nx_value *out) {
     int n = op->def->n_out;
     if (NX_LIKELY(n == 1)) {
         if (out[0].tag == NX_TAG_TENSOR) return nxpy_tensor_take(out[0].tensor);
-        if (out[0].tag != NX_TAG_LIST) return nxpy_value_object(&out[0]);
+        if (!(op->def->flags & NX_OP_LIST)) return nxpy_value_object(&out[0]);
     }
     if (n == 0) Py_RETURN_NONE;
     nx_value *results;
@@ -139,12 +139,13 @@ static PyObject *raise_mismatch(function_object *self, PyObject *const *given, P
 }
 
 /* ---- numbers and tensors in each other's place, when no overload fits ---------------------------------------------------- */
-/* The functions that PyTorch's parser lets a number begin: torch.div(7, 2). */
-static bool takes_first_number(const nxpy_function_def *def) {
-    static const char *const names[] = {"add", "div", "divide", "floor_divide", "mul", "multiply", "sub", "subtract", "true_divide"};
+/* The functions that PyTorch's parser lets a number begin: torch.div(7, 2). bitwise_: before a tensor alone. */
+static bool takes_first_number(const nxpy_function_def *def, PyObject *second) {
+    static const char *const names[] = {"add",      "bitwise_and", "bitwise_or", "bitwise_xor", "div",        "divide", "floor_divide",
+                                        "mul",      "multiply",    "sub",        "subtract",    "true_divide"};
     bool found = false;
     for (int i = 0; i < NX_COUNT(names) && !def->is_method; i++) found = found || strcmp(def->name, names[i]) == 0;
-    return found;
+    return found && (strncmp(def->name, "bitwise_", 8) != 0 || nxpy_tensor_check(second));
 }
 
 static PyObject *try_overloads(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {
@@ -172,15 +173,37 @@ static PyObject *call_relaxed(function_object *self, PyObject *const *given, Py_
         args->tensors_count = true;
         PyObject *result = try_overloads(self, given, n, keywords, args);
         args->tensors_count = false;
-        return result;
+        if (result || PyErr_Occurred()) return result;
     }
-    if (n < 2 || n_all > NXPY_MAX_PARAMS || !takes_first_number(self->def) || !PyNumber_Check(given[0])) return NULL;
+    if (n < 2 || n_all > NXPY_MAX_PARAMS || nxpy_tensor_check(given[0]) || !PyNumber_Check(given[0])) return NULL;
+    if (!takes_first_number(self->def, given[1])) return NULL;
     PyObject *all[NXPY_MAX_PARAMS], *result = NULL;
     memcpy(all, given, sizeof *all * (size_t)n_all);
-    if ((all[0] = nxpy_number_tensor(given[0])) == NULL) return NULL;
+    if ((all[0] = nxpy_number_tensor(given[0], given[1])) == NULL) return NULL;
     result = try_overloads(self, all, n, keywords, args);
     Py_DECREF(all[0]);
     return result;
+}
+
+/* Deprecated: a factor stands before the tensors that it is for, x.add_(0.5, y) and x.addcmul_(0.5, y, z). */
+static PyObject *call_deprecated(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {
+    static const struct { const char *name, *factor; int n_tensors; } forms[] = {
+        {"add", "alpha", 1}, {"add_", "alpha", 1}, {"sub", "alpha", 1}, {"sub_", "alpha", 1}, {"addcmul", "value", 2},
+        {"addcmul_", "value", 2}, {"addcdiv", "value", 2}, {"addcdiv_", "value", 2}};
+    for (int k = 0; k < NX_COUNT(forms); k++) {
+        if (strcmp(self->def->name, forms[k].name) != 0 || n != 2 + forms[k].n_tensors || keywords) continue;
+        if (nxpy_tensor_check(given[1]) || !PyNumber_Check(given[1]) || !nxpy_tensor_check(given[2])) return NULL;
+        if (PyErr_WarnFormat(PyExc_UserWarning, 1, "This overload of %s is deprecated: the number comes last, as %s=", forms[k].name,
+                             forms[k].factor) < 0) return NULL;
+        PyObject *all[4] = {given[0], given[2]}, *words = Py_BuildValue("(s)", forms[k].factor), *result;
+        if (words == NULL) return NULL;
+        if (n == 4) all[2] = given[3];
+        all[n - 1] = given[1];
+        result = try_overloads(self, all, n - 1, words, args);
+        Py_DECREF(words);
+        return result;
+    }
+    return NULL;
 }
 
 /* What fits no overload: somebody's whose class answers, or a mistake. */
@@ -189,6 +212,7 @@ static __attribute__((noinline)) PyObject *call_unfit(function_object *self, PyO
     PyObject *answer;
     if (nxpy_ask((PyObject *)self, given, n, keywords, &answer)) return answer;
     answer = call_relaxed(self, given, n, keywords, args);
+    if (answer == NULL && !PyErr_Occurred()) answer = call_deprecated(self, given, n, keywords, args);
     if (answer || PyErr_Occurred()) return answer;
     char why[256] = "";
     if (nxpy_parse(&self->overloads[0], self->def->is_method, given, n, keywords, args, why, sizeof why) < 0) return NULL;

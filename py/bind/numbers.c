@@ -204,22 +204,35 @@ static PyObject *power(PyObject *a, PyObject *b, PyObject *modulus) {
     return call_named(op_rpow, (nx_value[]){left, right}, "operator.pow");
 }
 
-/* number // x where the operator takes no number there: a tensor of the dtype in which the number takes part in promotion. */
-static PyObject *call_with_scalar_tensor(number_op k, nx_value number, const nx_value *right) {
-    nx_dtype dtype = (nx_dtype)right->tensor->a.dtype;
+/* A tensor of the number, in the dtype in which it takes part in promotion beside `other`. */
+static nx_status tensor_beside(nx_value number, const nx_tensor *other, nx_value *out) {
+    nx_dtype dtype = (nx_dtype)other->a.dtype;
     if (number.tag == NX_TAG_FLOAT && !nx_is_differentiable(dtype)) dtype = nx_default_dtype();
     else if (number.tag == NX_TAG_INT && dtype == NX_BOOL) dtype = NX_I64;
-    nx_value left, make[] = {nx_value_ints(NULL, 0), number, nx_value_dtype(dtype), NX_VALUE_NONE,
-                             {.tag = NX_TAG_DEVICE, .device = right->tensor->a.device}, NX_VALUE_NONE};
-    NXPY_TRY(nx_op_call(op_full, make, &left));
+    else if (number.tag == NX_TAG_BOOL) dtype = NX_BOOL;
+    else if (number.tag == NX_TAG_COMPLEX && !nx_is_complex(dtype))
+        dtype = nx_dtype_complex(nx_is_float(dtype) ? dtype : nx_default_dtype());
+    nx_value make[] = {nx_value_ints(NULL, 0), number, nx_value_dtype(dtype), NX_VALUE_NONE,
+                       {.tag = NX_TAG_DEVICE, .device = other->a.device}, NX_VALUE_NONE};
+    return nx_op_call(op_full, make, out);
+}
+
+/* number // x where the operator takes no number there. */
+static PyObject *call_with_scalar_tensor(number_op k, nx_value number, const nx_value *right) {
+    nx_value left;
+    NXPY_TRY(tensor_beside(number, right->tensor, &left));
     PyObject *result = call_named(ops[k][TENSOR], (nx_value[]){left, *right}, rows[k].target);
     nx_value_drop(&left);
     return result;
 }
 
-PyObject *nxpy_number_tensor(PyObject *number) {
+PyObject *nxpy_number_tensor(PyObject *number, PyObject *other) {
     nx_value value, out;
     if (!read_operand(number, &value) || value.tag == NX_TAG_TENSOR) return PyErr_Format(PyExc_TypeError, "a number is expected");
+    if (nxpy_tensor_check(other)) {
+        NXPY_TRY(tensor_beside(value, nxpy_tensor_get(other), &out));
+        return nxpy_tensor_take(out.tensor);
+    }
     nx_dtype dtype = value.tag == NX_TAG_FLOAT ? nx_default_dtype() : value.tag == NX_TAG_BOOL ? NX_BOOL : NX_I64;
     if (value.tag == NX_TAG_COMPLEX) dtype = nx_dtype_complex(nx_default_dtype());
     nx_value make[] = {nx_value_ints(NULL, 0), value, nx_value_dtype(dtype), NX_VALUE_NONE, NX_VALUE_NONE, NX_VALUE_NONE};

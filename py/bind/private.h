@@ -109,7 +109,8 @@ NXPY_IN_PLACE(as_strided);
 #undef NXPY_IN_PLACE
 extern PyGetSetDef nxpy_tensor_getset[];
 extern PyNumberMethods nxpy_tensor_numbers;
-PyObject *nxpy_number_tensor(PyObject *number); /* without dimensions, of the dtype that a number of Python has */
+/* Without dimensions, of the dtype that the number has beside `other`, if that is a tensor. */
+PyObject *nxpy_number_tensor(PyObject *number, PyObject *other);
 PyObject *nxpy_tensor_compare(PyObject *a, PyObject *b, int word);
 int nxpy_find_number_ops(void);                       /* looks up the operators behind + * @ < and the like */
 /* index.c: x[key], x[key] = value */

@@ -38,3 +38,72 @@ def test_inside_a_compiled_function() -> None:
 
     assert nt.equal(nt.compile(f)(nt.arange(5.0), nt.tensor(3)), nt.tensor([0.0, 3.0, 6.0]))
     assert nt.equal(nt.compile(f)(nt.arange(5.0), nt.tensor(2)), nt.tensor([0.0, 2.0]))
+
+
+FIRST = ("add", "sub", "mul", "div", "true_divide", "floor_divide", "bitwise_and", "bitwise_or", "bitwise_xor")
+
+
+@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("number", [2.1, 3, True, 1j], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "uint8", "bool", "complex64"])
+def test_a_number_before_a_tensor(name: str, number, dtype: str) -> None:
+    """In the dtype that the number takes part with, and with all of its digits."""
+
+    def answer(module):
+        right = module.tensor([True, True, True] if dtype == "bool" else [1, 2, 7], dtype=getattr(module, dtype))
+        try:
+            made = [getattr(module, name)(number, right), getattr(module, name)(number, right[2])]
+        except (TypeError, RuntimeError):
+            return "raises"
+        return [(part.dtype, part) for part in made]
+
+    mine, theirs = answer(nt), answer(torch)
+    if (number, dtype) == (1j, "float16") and mine != "raises":
+        assert all(kind == nt.complex64 for kind, _ in mine)  # where PyTorch has complex32
+        return
+    assert (mine == "raises") == (theirs == "raises")
+    for (dtype_mine, a), (dtype_theirs, b) in zip(mine, theirs, strict=True) if mine != "raises" else ():
+        assert str(dtype_mine) == str(dtype_theirs)
+        assert a.tolist() == pytest.approx(b.tolist(), rel=0 if dtype == "float64" else 1e-6)
+
+
+DEPRECATED = [
+    "x.add_(.5, y)", "x.add(.5, y)", "M.add(x, .5, y)", "x.sub_(2, y)", "M.sub(x, 2, y)", "x.addcmul_(.5, y, z)",
+    "M.addcmul(x, .5, y, z)", "x.addcdiv_(.5, y, z)", "M.addcdiv(x, .5, y, z)",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("call", DEPRECATED)
+def test_a_factor_before_its_tensors(call: str) -> None:
+    """Deprecated in PyTorch, and still what optimizers of years ago write."""
+    found = []
+    for module in (nt, torch):
+        x, y, z = (module.tensor(values, dtype=module.float64) for values in ([1.0, 2.0], [3.0, 5.0], [7.0, 4.0]))
+        found.append((eval(call, {"M": module, "x": x, "y": y, "z": z}).tolist(), x.tolist()))  # noqa: S307
+    assert found[0] == found[1]
+
+
+def test_a_factor_before_its_tensors_is_warned_of() -> None:
+    x, y = nt.ones(2), nt.ones(2)
+    with pytest.warns(UserWarning, match="overload of add_ is deprecated.*alpha="):
+        x.add_(2, y)
+    for wrong in (lambda: x.mul(0.5, y), lambda: x.add("a", y), lambda: x.add(0.5, 2.0), lambda: x.addcmul(y, 0.5, y)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (3,), (2, 3)], ids=str)
+def test_parts_in_turn(shape) -> None:
+    """for part in x, unbind, reversed; of a tensor without elements as well."""
+    mine, theirs = nt.arange(6.0)[: shape[0] * shape[-1] if len(shape) > 1 else shape[0]], None
+    mine = mine.reshape(shape)
+    theirs = torch.from_numpy(mine.numpy())
+    for parts in (list, reversed, lambda x: x.unbind(-1), lambda x: x.split(2)):
+        a, b = list(parts(mine)), list(parts(theirs))
+        assert [part.tolist() for part in a] == [part.tolist() for part in b]
+    assert type(mine.unbind()) is tuple
+
+
+def test_reversed_of_no_dimensions() -> None:
+    assert reversed(nt.tensor(3.0)).item() == 3.0
