@@ -31,7 +31,7 @@ SPACES = tuple(
     torch.utils torch.utils._pytree torch.utils.checkpoint torch.utils.data torch.utils.data.dataset
     torch.utils.data.distributed torch.utils.data.sampler torch.utils.data._utils.collate torch.utils.dlpack
     torch.utils.hooks torch.utils.model_zoo
-    torch.func torch.hub torch.quasirandom torch.random torch.testing
+    torch.func torch.hub torch.quasirandom torch.random torch.testing torch.futures
     """.split()
 )
 # Why a name is not there: the first pattern that matches it whole.

@@ -90,17 +90,20 @@ class _DynamoNames:
 
 _C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
 _C._TensorMeta = type(Tensor)
+_C._are_functorch_transforms_active = lambda: False  # inside torch.func, tensors are tensors
+_C._get_tracing_state = lambda: None  # of TorchScript
 _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
     "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_lazy", "_logging", "_ops", "_subclasses",
-    "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cpu", "cuda",
-    "distributed", "distributions", "export", "fft", "func", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
+    "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cpu", "cuda", "distributed",
+    "distributions", "export", "fft", "func", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
     "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization",
     "signal", "sparse", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
+    "Future": "futures",
     "as_tensor": "_from_numpy",
     "asarray": "_from_numpy",
     "autocast": "amp",
@@ -219,13 +222,15 @@ def __getattr__(name: str):
     from importlib import import_module
 
     if name in _SUBMODULES:
-        return import_module(f"{__name__}.{name}")
+        return import_module(f"{__package__}.{name}")
+    if name == "torch":  # some programs write torch.torch.Tensor
+        return import_module(__package__)
     if name in _LAZY:
-        value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+        value = getattr(import_module(f"{__package__}.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
     if name.startswith("_foreach_"):
-        value = globals()[name] = getattr(import_module(f"{__name__}._foreach"), name)
+        value = globals()[name] = getattr(import_module(f"{__package__}._foreach"), name)
         return value
     from ._absent import absent
     from ._aliases import function

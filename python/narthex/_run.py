@@ -114,6 +114,7 @@ def install() -> None:
     if loaded is not None and loaded is not sys.modules.get("narthex"):
         raise ImportError("narthex run: PyTorch is already imported in this process")
     sys.meta_path.insert(0, _Finder)
+    sys.modules[__package__].__name__ = "torch"  # what programs print, and look for in texts
     if "multiprocessing.spawn" in sys.modules:
         tell_child(sys.modules["multiprocessing.spawn"])
     else:

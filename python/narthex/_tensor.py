@@ -587,6 +587,10 @@ class Tensor(_C.TensorBase):
             raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
         return self.item() != 0
 
+    def __reversed__(self):
+        """The parts along the first dimension from the last one on."""
+        return self if self.dim() == 0 else self.flip(0)
+
     def __contains__(self, element) -> bool:
         """Whether an element is equal to `element`, a number or a tensor."""
         if not isinstance(element, (_C.TensorBase, bool, int, float, complex)):

@@ -9,8 +9,10 @@ import pickle
 import sys
 import zipfile
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext, suppress
 from types import FunctionType
+from typing import IO
 
 from . import _C, _read_files, _serialization_rest
 from ._read_files import STORAGE_OF, Storage, globals_of, open_checkpoint
@@ -18,6 +20,10 @@ from ._serialization_rest import *  # noqa: F403
 from ._serialization_rest import location_tag
 
 _ALIGNMENT = 64  # of a storage in the file, so that it can be mapped
+
+# What map_location may be, and what a file may be, for annotations.
+MAP_LOCATION = Callable[[Storage, str], Storage] | _C.device | str | dict[str, str] | None
+FILE_LIKE = str | os.PathLike | IO[bytes]
 
 
 def _dtype_name(dtype) -> str:

@@ -64,15 +64,15 @@ import helper
 
 def test_run(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    (tmp_path / "helper.py").write_text("import torch\nprint('helper', torch.__name__)\n")
+    (tmp_path / "helper.py").write_text("import torch\nprint('helper', torch.__package__, torch.__name__)\n")
     run = narthex("run", str(tmp_path / "program.py"), "--epochs", "3")
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
     assert lines[0] == "No module named 'torch.fft_of_tomorrow': Narthex does not have it"
     assert lines[1].startswith("module 'torch' has no attribute 'cuda_of_tomorrow'")
-    assert lines[2:] == ["__main__ ['--epochs', '3'] True", "helper narthex"]
+    assert lines[2:] == ["__main__ ['--epochs', '3'] True", "helper narthex torch"]
     assert run.stderr == "narthex run: asked for and not there: torch.fft_of_tomorrow, torch.cuda_of_tomorrow\n"
-    assert narthex("run", "-m", "helper", cwd=tmp_path).stdout == "helper narthex\n"
+    assert narthex("run", "-m", "helper", cwd=tmp_path).stdout == "helper narthex torch\n"
 
 
 def test_exit_status_and_traceback(tmp_path):

@@ -39,10 +39,10 @@ FAMILIES = {  # a module of timm.models: its smallest model
     "vitamin": "vitamin_small_224", "volo": "volo_d1_224", "vovnet": "ese_vovnet19b_slim_dw", "xception": "xception",
     "xception_aligned": "xception41p", "xcit": "xcit_nano_12_p8_224",
 }  # fmt: skip
-# Batch norm over few places multiplies the rounding of float32; these run in float64.
+# Batch norm over few places multiplies the rounding of float32, and a relu may stand on either side of 0: in float64.
 EXACT = {
-    "convmixer", "densenet", "dla", "dpn", "efficientvim", "inception_v3", "inception_v4", "nasnet", "pnasnet",
-    "rexnet", "selecsls", "sknet",
+    "convmixer", "densenet", "dla", "dpn", "efficientvim", "ghostnet", "hgnet", "inception_resnet_v2", "inception_v3",
+    "inception_v4", "nasnet", "pnasnet", "rexnet", "selecsls", "sknet",
 }  # fmt: skip
 # The mean of squares of what is normed, or of zeros, has no gradient to speak of.
 CUBES = {"deepseek_vit", "gemma4_vit", "hieradet_sam2", "qwen3_vit", "volo"}

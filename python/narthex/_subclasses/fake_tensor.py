@@ -8,7 +8,7 @@ from .._absent import getter
 
 __all__ = [
     "DataDependentOutputException", "FakeTensor", "FakeTensorMode", "UnsupportedFakeTensorException",
-    "maybe_get_fake_mode", "unset_fake_temporarily",
+    "is_fake", "maybe_get_fake_mode", "unset_fake_temporarily",
 ]  # fmt: skip
 
 DataDependentOutputException = _C.FakeTensorError
@@ -28,6 +28,11 @@ class FakeTensor(metaclass=_AsksElements):
 
     def __init__(self, *args, **kwargs) -> None:
         raise NotImplementedError("FakeTensor: FakeTensorMode().from_tensor(t) makes one")
+
+
+def is_fake(x) -> bool:
+    """Whether x is a tensor without elements."""
+    return isinstance(x, FakeTensor)
 
 
 class FakeTensorMode:

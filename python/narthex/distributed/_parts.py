@@ -27,6 +27,10 @@ _NAMES = {
     "algorithms.join": "Join Joinable JoinHook",
     "algorithms.model_averaging": "",
     "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
+    "nn": "ReduceOp RemoteModule all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce"
+    " reduce_scatter scatter",
+    "nn.functional": "all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter"
+    " scatter",
     "optim": "PostLocalSGDOptimizer ZeroRedundancyOptimizer",
     "pipelining": "ScheduleGPipe SplitPoint pipeline",
     "utils": "",

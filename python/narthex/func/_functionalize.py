@@ -30,7 +30,7 @@ def functionalize(func, *, remove: str = "mutations"):
         if any(isinstance(arg, (list, tuple, dict)) for arg in args):
             raise NotImplementedError("functionalize: nested arguments are not there yet; give the tensors one by one")
         names = [f"arg{k}" for k in range(len(args))]
-        graph, result = _record(lambda *given: func(*given, **kwargs), args, tuple(names))
+        graph, result = _record(lambda *given: func(*given, **kwargs), args, tuple(names), "real")
         graph.functionalise()
         return _module(graph, result, args, names, "functionalized")(*args)
 

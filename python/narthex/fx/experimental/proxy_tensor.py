@@ -9,13 +9,27 @@ from ...utils import _pytree as pytree
 from ..graph import Graph
 from ..graph_module import GraphModule
 
-__all__ = ["get_isolated_graphmodule", "is_fx_tracing", "make_fx"]
-_active = [0]
+__all__ = ["ProxyTorchDispatchMode", "get_isolated_graphmodule", "get_proxy_mode", "is_fx_tracing", "make_fx"]
+
+
+class ProxyTorchDispatchMode:
+    """A recording of make_fx that is under way."""
+
+    def __init__(self, tracing_mode: str) -> None:
+        self.tracing_mode = tracing_mode
+
+
+_active: list[ProxyTorchDispatchMode] = []
 
 
 def is_fx_tracing() -> bool:
     """Whether this is inside make_fx."""
-    return _active[0] > 0
+    return bool(_active)
+
+
+def get_proxy_mode() -> ProxyTorchDispatchMode | None:
+    """The innermost make_fx that this is inside of."""
+    return _active[-1] if _active else None
 
 
 def _names_of(f, n: int) -> list:
@@ -33,7 +47,7 @@ def _names_of(f, n: int) -> list:
     return [*names, *(f"arg{k}" for k in range(len(names), n))]
 
 
-def _record(f, args: tuple, names: tuple) -> tuple:
+def _record(f, args: tuple, names: tuple, tracing_mode: str) -> tuple:
     """The C graph of f(*args), and what f returned, with the number of the graph's result in place of each tensor."""
     places = [k for k, arg in enumerate(args) if isinstance(arg, _C.TensorBase)]
     shape: list = []
@@ -49,11 +63,11 @@ def _record(f, args: tuple, names: tuple) -> tuple:
         shape.append(pytree.tree_unflatten(kept, spec))
         return tensors
 
-    _active[0] += 1
+    _active.append(ProxyTorchDispatchMode(tracing_mode))
     try:
         graph = _C.record(run, tuple(args[k] for k in places), tuple(names[k] for k in places))
     finally:
-        _active[0] -= 1
+        _active.pop()
     return graph, shape[0]
 
 
@@ -120,7 +134,7 @@ def make_fx(
         if any(isinstance(arg, (list, tuple, dict)) for arg in args):
             raise NotImplementedError("make_fx: nested arguments are not there yet; give the tensors one by one")
         names = [f"{name}_1" for name in _names_of(f, len(args))]
-        graph, result = _record(f, args, tuple(names))
+        graph, result = _record(f, args, tuple(names), tracing_mode)
         title = getattr(f, "__name__", type(f).__name__)
         title = title if title.isidentifier() else "GraphModule"
         return retrace(_module(graph, result, args, names, title), dict(decomposition_table or {}))

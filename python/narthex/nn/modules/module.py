@@ -50,6 +50,11 @@ class RemovableHandle:
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 _DICTIONARIES = ("_parameters", "_buffers", "_modules")
+# The dicts of hooks that a module has once they are asked for; some packages look into them.
+_HOOKS = frozenset(
+    f"_{kind}_hooks"
+    for kind in "backward backward_pre state_dict state_dict_pre load_state_dict_pre load_state_dict_post".split()
+)
 
 
 class Module:
@@ -324,6 +329,8 @@ class Module:
         for where in _DICTIONARIES:
             if where in own and name in own[where]:
                 return own[where][name]
+        if name in _HOOKS and "_parameters" in own:
+            return self._own(name)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:

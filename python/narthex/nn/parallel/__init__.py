@@ -3,6 +3,7 @@
 from ..._absent import getter
 from .data_parallel import DataParallel, data_parallel
 from .distributed import DistributedDataParallel
-from .pieces import gather, parallel_apply, replicate, scatter
+from .pieces import parallel_apply, replicate
+from .scatter_gather import gather, scatter
 
 __getattr__ = getter("torch.nn.parallel")
