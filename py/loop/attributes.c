@@ -277,10 +277,26 @@ static int of_namespace(nxpy_trace *trace, PyObject *object, PyObject *name, PyO
     return 0;
 }
 
+/* A module of this package loads some of its names when they are first asked for; that is done here, once and for all. */
+static int load_lazy_name(nxpy_trace *trace, PyObject *module, PyObject *name) {
+    PyObject *package = PyDict_GetItemString(PyModule_GetDict(module), "__package__"), *value;
+    const char *text = package && PyUnicode_Check(package) ? PyUnicode_AsUTF8(package) : NULL;
+    if (!text || strncmp(text, "narthex", 7) != 0 || nxpy_instance_value(module, name)) return 0;
+    nxpy__doing.paused++;
+    value = PyObject_GetAttr(module, name);
+    nxpy__doing.paused--;
+    if (!value) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return nxpy__stop_error(trace);
+        PyErr_Clear(); /* the trace comes to the same end */
+    }
+    Py_XDECREF(value);
+    return 0;
+}
+
 static int of_module(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     PyObject *value, *getter = NULL;
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return of_namespace(trace, object, name, out);
-    if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
+    if (load_lazy_name(trace, object, name) < 0 || nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     if (value) return give(value, out);
     PyObject *found = nxpy_type_lookup(Py_TYPE(object), name), *hook = nxpy__name("__getattr__");
     int done = !hook ? nxpy__stop_error(trace) : found ? stop_attribute(trace, object, name)

@@ -51,7 +51,9 @@ def test_an_example_gives_what_pytorch_gives(name: str, tmp_path: Path) -> None:
         found = said(run("narthex", name, out, *options, *way))
         assert [NUMBER.sub("#", line) for line in found] == [NUMBER.sub("#", line) for line in expected]
         numbers = [[float(x) for line in lines for x in NUMBER.findall(line)] for lines in (found, expected)]
-        assert numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=1e-4)
+        shares = [x for line in expected for x in re.findall(r"([\d.]+)%", line)]
+        for x, y in zip(*numbers, strict=True):  # a picture of 360 that lies on the border may be read otherwise: 0.3 %
+            assert x == pytest.approx(y, rel=2e-3, abs=0.301 if str(y) in shares else 1e-4)
         assert all((out / drawing).stat().st_size > 5000 for drawing in drawings)
 
 
