@@ -91,23 +91,28 @@ static inline __attribute__((always_inline)) void turn_result(const wide *m, con
     y[3 * y_step] = difference + 0.125f * m3 - 8 * m4 + m[5 * step];
 }
 
-static void winograd_weights(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t n, bool back) {
-    for (int64_t i = 0; i < n; i += WIDE) {
-        const int64_t count = nx_least(WIDE, n - i);
-        wide g[9], half[18], u[36];
-        float lanes[9][WIDE] = {{0}};
-        for (int64_t lane = 0; lane < count; lane++) {
-            for (int k = 0; k < 9; k++) lanes[back ? 8 - k : k][lane] = from[(i + lane) * from_step + k];
-        }
-        memcpy(g, lanes, sizeof g);
-        for (int k = 0; k < 3; k++) turn_kernel(g[k], g[3 + k], g[6 + k], half + k, 3);
-        for (int k = 0; k < 6; k++) turn_kernel(half[3 * k], half[3 * k + 1], half[3 * k + 2], u + 6 * k, 1);
-        for (int k = 0; k < 36; k++) memcpy(to + k * to_step + i, &u[k], (size_t)count * sizeof *to);
+/* Up to WIDE kernels; with a count that is known every store is one vector. */
+static inline __attribute__((always_inline)) void turn_kernels(float *to, int64_t to_step, const float *from, int64_t from_step,
+                                                               const int64_t count, bool back) {
+    wide g[9], half[18], u[36];
+    float lanes[9][WIDE] = {{0}};
+    for (int64_t lane = 0; lane < count; lane++) {
+        for (int k = 0; k < 9; k++) lanes[k][lane] = from[lane * from_step + k];
     }
+    for (int k = 0; k < 9; k++) memcpy(&g[back ? 8 - k : k], lanes[k], sizeof *g);
+    for (int k = 0; k < 3; k++) turn_kernel(g[k], g[3 + k], g[6 + k], half + k, 3);
+    for (int k = 0; k < 6; k++) turn_kernel(half[3 * k], half[3 * k + 1], half[3 * k + 2], u + 6 * k, 1);
+    for (int k = 0; k < 36; k++) memcpy(to + k * to_step, &u[k], (size_t)count * sizeof *to);
 }
 
-static void winograd_windows(float *to, int64_t to_step, const float *windows) {
-    for (int64_t i = 0; i < WIDEST; i += WIDE) {
+static void winograd_weights(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t n, bool back) {
+    int64_t i = 0;
+    for (; i + WIDE <= n; i += WIDE) turn_kernels(to + i, to_step, from + i * from_step, from_step, WIDE, back);
+    if (i < n) turn_kernels(to + i, to_step, from + i * from_step, from_step, n - i, back);
+}
+
+static void winograd_windows(float *to, int64_t to_step, const float *windows, int64_t n) {
+    for (int64_t i = 0; i < n; i += WIDE) {
         wide x[36];
         for (int k = 0; k < 36; k++) x[k] = *(const loose *)(windows + k * WIDEST + i);
         for (int k = 0; k < 6; k++) turn_window(x + k, 6);
@@ -175,8 +180,8 @@ static inline __attribute__((always_inline)) void interleave(const wide *y, floa
     }
 }
 
-static void winograd_results(float *lines, const float *sums, int64_t from_step, float bias) {
-    for (int64_t i = 0; i < WIDEST; i += WIDE) {
+static void winograd_results(float *lines, const float *sums, int64_t from_step, float bias, int64_t n) {
+    for (int64_t i = 0; i < n; i += WIDE) {
         wide m[36], half[24], y[16];
         for (int k = 0; k < 36; k++) m[k] = *(const loose *)(sums + k * from_step + i);
         for (int k = 0; k < 6; k++) turn_result(m + k, 6, half + k, 6);

@@ -20,10 +20,10 @@ typedef struct nx__taps {
     /* winograd.c. Of n kernels of 3 x 3, from_step apart, number p of the 36 that each becomes goes to to[p * to_step + i];
      * `back`: of kernels turned round. */
     void (*winograd_weights)(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t n, bool back);
-    /* A panel's windows, 36 x columns, become 36 rows of columns, to_step apart. */
-    void (*winograd_windows)(float *to, int64_t to_step, const float *windows);
-    /* A panel's 36 rows of sums, from_step apart, become the four rows of 4 x columns results, plus bias. */
-    void (*winograd_results)(float *lines, const float *sums, int64_t from_step, float bias);
+    /* A panel's windows, 36 x columns, become 36 rows of columns, to_step apart; of them n columns are filled. */
+    void (*winograd_windows)(float *to, int64_t to_step, const float *windows, int64_t n);
+    /* A panel's 36 rows of sums of n columns, from_step apart, become the four rows of 4 x columns results, plus bias. */
+    void (*winograd_results)(float *lines, const float *sums, int64_t from_step, float bias, int64_t n);
     /* For the derivative to the weights: a panel's 4 x 4 gradients, 16 x columns, become 36 rows, to_step apart; of n kernels
      * the 36 sums each, from_step apart, become 9 numbers side by side. */
     void (*winograd_gradients)(float *to, int64_t to_step, const float *gradients);

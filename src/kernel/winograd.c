@@ -7,13 +7,17 @@
 #include "kernel/panel.h"
 #include "kernel/taps.h"
 
+#include <math.h>
+
 enum {
     TILE = 4, WINDOW = 6, POINTS = WINDOW * WINDOW,
     UNIT = 64,     /* tiles */
     ROWS = 48,     /* of weights that meet a unit together */
+    STRIP = 12,    /* of weights that are turned together when there are few tiles */
+    NEAR = 1 << 18, /* numbers of turned weights that stay near */
+    FEW = 2,       /* units */
     DEPTH = 256,   /* channels that do */
     LEAST = 16,    /* channels of either side, with fewer the sums are the smaller part of the work */
-    WORTH = 2 * UNIT,
     APART = 16     /* numbers more from one point's to the next one's than there are, or all lie in one set of the cache */
 };
 
@@ -22,7 +26,11 @@ typedef struct winograd {
     int64_t channels, rows, across, down, images; /* across, down: tiles of an image */
     int64_t height, width;
     int64_t places[POINTS];
-    const float *weights;  /* POINTS x rows x channels */
+    const float *kernels;  /* as they are given; `back`: channels x rows, and turned round */
+    bool back;
+    float *weights;        /* POINTS x rows x channels; NULL: there are few tiles */
+    float *windows;        /* then: units x POINTS x channels x columns */
+    int64_t strip;         /* then: rows whose weights are turned together */
     int64_t weights_step, windows_step; /* from one point's to the next one's */
     const float *bias;
     float *to;
@@ -45,29 +53,31 @@ static double plain_cost(const nx_windows *w) {
     return 9 * (double)(w->small_channels * w->big_channels) * (double)(w->images * w->small[1] * w->small[2]);
 }
 
-/* In units of a multiplication of the sums: the transforms take so many for each of their numbers. */
+/* In units of a multiplication of the sums: the transforms take so many for each of their numbers; sums go by whole vectors. */
 bool nx__winograd_suits(const nx_windows *w) {
-    const double weights = (double)(w->small_channels * w->big_channels), tiles = count_tiles(w);
-    const double ours = POINTS * (weights * tiles * 1.1 + weights * 8 + (double)(w->small_channels + w->big_channels) * tiles * 10);
-    return has_form(w) && tiles >= WORTH && ours < plain_cost(w);
+    const double weights = (double)(w->small_channels * w->big_channels), tiles = count_tiles(w), columns = ceil(tiles / 16) * 16;
+    const double ours = POINTS * (weights * columns * 1.1 + weights * 16 + (double)(w->small_channels + w->big_channels) * tiles * 10);
+    return has_form(w) && ours < 0.9 * plain_cost(w);
 }
 
 bool nx__winograd_suits_weights(const nx_windows *w) {
     const double weights = (double)(w->small_channels * w->big_channels), tiles = count_tiles(w);
-    const double ours = POINTS * (weights * tiles * 1.2 + weights * 8 + (double)(w->small_channels + w->big_channels) * tiles * 12);
-    return has_form(w) && tiles >= WORTH && ours < 1.2 * plain_cost(w);
+    const double ours = POINTS * (weights * tiles * 1.2 + weights * 60 + (double)(w->small_channels + w->big_channels) * tiles * 12);
+    return has_form(w) && ours < 0.85 * plain_cost(w);
 }
 
 /* ---- weights ------------------------------------------------------------------------------------------------------ */
-typedef struct turned { const winograd *c; const float *from; float *to; bool back; } turned;
+/* Of rows row .. row + rows, POINTS x rows x channels, from one point's to the next one's `step`. */
+static void turn_rows(const winograd *c, int64_t row, int64_t rows, float *to, int64_t step) {
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = c->kernels + (row + r) * 9 * (c->back ? 1 : c->channels);
+        nx__taps_get()->winograd_weights(to + r * c->channels, step, from, c->back ? 9 * c->rows : 9, c->channels, c->back);
+    }
+}
 
 static nx_status turn_weights(void *arg, int64_t begin, int64_t end) {
-    const turned *t = arg;
-    const int64_t channels = t->c->channels, rows = t->c->rows;
-    for (int64_t row = begin; row < end; row++) {
-        const float *from = t->from + row * 9 * (t->back ? 1 : channels);
-        nx__taps_get()->winograd_weights(t->to + row * channels, t->c->weights_step, from, t->back ? 9 * rows : 9, channels, t->back);
-    }
+    const winograd *c = arg;
+    turn_rows(c, begin, end - begin, c->weights + begin * c->channels, c->weights_step);
     return NX_OK;
 }
 
@@ -85,14 +95,14 @@ static int find_stretches(const winograd *c, int64_t first, int64_t n, nx__stret
     return made;
 }
 
-/* The windows of n tiles, of all channels: POINTS x channels x columns at `to`. */
-static void turn_windows(const winograd *c, int64_t first, int64_t n, float *window, float *to) {
+/* The windows of n tiles, of channels begin .. end: POINTS x channels x columns at `to`. */
+static void turn_windows(const winograd *c, int64_t first, int64_t n, int64_t begin, int64_t end, float *window, float *to) {
     const nx__taps *taps = nx__taps_get();
     nx__stretch stretches[UNIT];
     int made = find_stretches(c, first, n, stretches);
-    for (int64_t channel = 0; channel < c->channels; channel++) {
+    for (int64_t channel = begin; channel < end; channel++) {
         taps->pack(window, c->from->at + channel * c->from->plane, c->from->end, c->places, POINTS, stretches, made);
-        taps->winograd_windows(to + channel * c->panels->columns, c->windows_step, window);
+        taps->winograd_windows(to + channel * c->panels->columns, c->windows_step, window, n);
     }
 }
 
@@ -100,7 +110,7 @@ static void turn_windows(const winograd *c, int64_t first, int64_t n, float *win
 static void put_results(const winograd *c, int64_t row, int64_t rows, int64_t first, int64_t n, const float *sums, float *lines) {
     const int64_t width = c->panels->columns, step = rows * width + APART, images = c->from->first_image;
     for (int64_t r = 0; r < rows; r++) {
-        nx__taps_get()->winograd_results(lines, sums + r * width, step, c->bias ? c->bias[row + r] : 0);
+        nx__taps_get()->winograd_results(lines, sums + r * width, step, c->bias ? c->bias[row + r] : 0, n);
         for (int64_t done = 0, length; done < n; done += length) {
             int64_t at = first + done, x = at % c->across, y = at / c->across % c->down, image = images + at / c->across / c->down;
             length = nx_least(c->across - x, n - done);
@@ -111,33 +121,69 @@ static void put_results(const winograd *c, int64_t row, int64_t rows, int64_t fi
     }
 }
 
-/* A panel of tiles: windows, sums, results. */
-static void run_panel(const winograd *c, int64_t first, int64_t n, float *windows, float *sums, float *room) {
-    const int64_t width = c->panels->columns;
-    turn_windows(c, first, n, room, windows);
-    for (int64_t row = 0; row < c->rows; row += ROWS) {
-        const int64_t rows = nx_least(ROWS, c->rows - row), step = rows * width + APART;
-        for (int64_t at = 0; at < POINTS; at++) {
-            for (int64_t k = 0; k < c->channels; k += DEPTH) {
-                c->panels->multiply(&(nx__panel){.a = c->weights + at * c->weights_step + row * c->channels + k, .a_row_step = c->channels,
-                                        .a_k_step = 1, .packed = windows + at * c->windows_step + k * width, .is_packed = true,
-                                        .k = nx_least(DEPTH, c->channels - k), .c = sums + at * step, .c_row_step = width,
-                                        .add = k > 0}, rows, n);
-            }
+/* Sums and results of a panel of tiles, of rows row .. row + rows, whose weights are given. */
+static void run_rows(const winograd *c, int64_t row, int64_t rows, const float *weights, int64_t weights_step, int64_t first, int64_t n,
+                     float *windows, float *sums, float *room) {
+    const int64_t width = c->panels->columns, step = rows * width + APART;
+    for (int64_t at = 0; at < POINTS; at++) {
+        for (int64_t k = 0; k < c->channels; k += DEPTH) {
+            c->panels->multiply(&(nx__panel){.a = weights + at * weights_step + k, .a_row_step = c->channels, .a_k_step = 1,
+                                    .packed = windows + at * c->windows_step + k * width, .is_packed = true,
+                                    .k = nx_least(DEPTH, c->channels - k), .c = sums + at * step, .c_row_step = width,
+                                    .add = k > 0}, rows, n);
         }
-        put_results(c, row, rows, first, n, sums, room);
     }
+    put_results(c, row, rows, first, n, sums, room);
 }
 
+static int64_t room_of(const winograd *c) { return POINTS * c->panels->columns + NX__TAPS_SLACK; }
+
+/* Panels of tiles begin .. end: windows, then all rows. */
 static nx_status run_units(void *arg, int64_t begin, int64_t end) {
     const winograd *c = arg;
     const int64_t width = c->panels->columns, tiles = c->images * c->down * c->across;
-    const int64_t windows = POINTS * c->windows_step, sums = POINTS * (ROWS * width + APART), room = POINTS * width + NX__TAPS_SLACK;
-    const size_t bytes = sizeof(float) * (size_t)(windows + sums + room);
+    const int64_t windows = POINTS * c->windows_step, sums = POINTS * (ROWS * width + APART);
+    const size_t bytes = sizeof(float) * (size_t)(windows + sums + room_of(c));
+    float *at = nx_room_new(bytes), *room = at + windows + sums;
+    if (at == NULL) return nx_fail_memory(bytes);
+    for (int64_t first = begin * width; first < nx_least(end * width, tiles); first += width) {
+        const int64_t n = nx_least(width, tiles - first);
+        turn_windows(c, first, n, 0, c->channels, room, at);
+        for (int64_t row = 0; row < c->rows; row += ROWS) {
+            run_rows(c, row, nx_least(ROWS, c->rows - row), c->weights + row * c->channels, c->weights_step, first, n, at, at + windows,
+                     room);
+        }
+    }
+    nx_room_free(at);
+    return NX_OK;
+}
+
+/* ---- few tiles: the windows of all are made first; then weights are turned strip by strip and never lie in memory ------- */
+static nx_status turn_all_windows(void *arg, int64_t begin, int64_t end) {
+    const winograd *c = arg;
+    const int64_t width = c->panels->columns, tiles = c->images * c->down * c->across;
+    float *room = nx_room_new(sizeof(float) * (size_t)room_of(c)), *to = c->windows;
+    if (room == NULL) return nx_fail_memory(sizeof(float) * (size_t)room_of(c));
+    for (int64_t first = 0; first < tiles; first += width, to += POINTS * c->windows_step)
+        turn_windows(c, first, nx_least(width, tiles - first), begin, end, room, to);
+    nx_room_free(room);
+    return NX_OK;
+}
+
+static nx_status run_strips(void *arg, int64_t begin, int64_t end) {
+    const winograd *c = arg;
+    const int64_t width = c->panels->columns, tiles = c->images * c->down * c->across, step = c->strip * c->channels + APART;
+    const int64_t weights = POINTS * step, sums = POINTS * (c->strip * width + APART);
+    const size_t bytes = sizeof(float) * (size_t)(weights + sums + room_of(c));
     float *at = nx_room_new(bytes);
     if (at == NULL) return nx_fail_memory(bytes);
-    for (int64_t first = begin * width; first < nx_least(end * width, tiles); first += width)
-        run_panel(c, first, nx_least(width, tiles - first), at, at + windows, at + windows + sums);
+    for (int64_t row = begin * c->strip; row < nx_least(end * c->strip, c->rows); row += c->strip) {
+        const int64_t rows = nx_least(c->strip, c->rows - row);
+        float *windows = c->windows;
+        turn_rows(c, row, rows, at, step);
+        for (int64_t first = 0; first < tiles; first += width, windows += POINTS * c->windows_step)
+            run_rows(c, row, rows, at, step, first, nx_least(width, tiles - first), windows, at + weights, at + weights + sums);
+    }
     nx_room_free(at);
     return NX_OK;
 }
@@ -161,27 +207,46 @@ static void plan(const nx_windows *w, bool back, const float *from, nx__planes *
         c->places[at] = at / WINDOW * p->row + at % WINDOW % TILE * p->part + at % WINDOW / TILE;
 }
 
+/* Weights and windows of all tiles that are padded together, as far as they are kept. */
+static nx_status make_room(winograd *c) {
+    const int64_t width = c->panels->columns, units = (c->images * c->down * c->across + width - 1) / width;
+    const bool few = units <= FEW;
+    const size_t bytes = sizeof(float) * (size_t)(POINTS * (few ? units * c->windows_step : c->weights_step));
+    float *room = nx_room_new(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    if (few) c->windows = room;
+    else c->weights = room;
+    const int64_t strips = NEAR / (POINTS * c->channels * STRIP);
+    c->strip = strips > 0 ? nx_least(strips * STRIP, ROWS) : STRIP;
+    return NX_OK;
+}
+
 nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const float *weight, const float *bias, float *to) {
     nx_status status = NX_OK;
     nx__planes p;
-    winograd c = {.from = &p, .bias = bias, .to = to, .panels = nx__panels_get()};
+    winograd c = {.from = &p, .kernels = weight, .back = back, .bias = bias, .to = to, .panels = nx__panels_get()};
     plan(w, back, from, &p, &c);
-    const int64_t numbers = POINTS * c.weights_step;
     int64_t together;
-    float *weights = nx_room_new(sizeof(float) * (size_t)numbers);
-    if (weights == NULL) return nx_fail_memory(sizeof(float) * (size_t)numbers);
-    c.weights = weights;
-    NX_TRY_FAIL(nx_parallel(c.rows, nx_grain(c.channels * 50), turn_weights, &(turned){&c, weight, weights, back}));
     NX_TRY_FAIL(nx__planes_new(&p, w->images, &together));
+    c.images = together;
+    NX_TRY_FAIL(make_room(&c));
+    const int64_t each = c.rows * c.channels * POINTS;
+    if (c.weights) NX_TRY_FAIL(nx_parallel(c.rows, nx_grain(c.channels * 50), turn_weights, &c));
     for (p.first_image = 0; p.first_image < w->images; p.first_image += together) {
         c.images = nx_least(together, w->images - p.first_image);
         NX_TRY_FAIL(nx__planes_pad(&p, c.images));
-        const int64_t width = c.panels->columns, units = (c.images * c.down * c.across + width - 1) / width;
-        NX_TRY_FAIL(nx_parallel(units, nx_grain(c.rows * c.channels * POINTS), run_units, &c));
+        const int64_t width = c.panels->columns, tiles = c.images * c.down * c.across;
+        if (c.weights) {
+            NX_TRY_FAIL(nx_parallel((tiles + width - 1) / width, nx_grain(each), run_units, &c));
+        } else {
+            NX_TRY_FAIL(nx_parallel(c.channels, nx_grain(tiles * POINTS * 4), turn_all_windows, &c));
+            NX_TRY_FAIL(nx_parallel((c.rows + c.strip - 1) / c.strip, nx_grain(each * c.strip / c.rows * 4), run_strips, &c));
+        }
     }
 fail:
     nx_room_free(p.at);
-    nx_room_free(weights);
+    nx_room_free(c.weights);
+    nx_room_free(c.windows);
     return status;
 }
 
@@ -219,7 +284,7 @@ static nx_status turn_channels(void *arg, int64_t begin, int64_t end) {
             float *to = (is_window ? v->windows : v->gradients) + channel * DEEP + panel * width;
             taps->pack(room, c->from->at + channel * c->from->plane, c->from->end, is_window ? c->places : v->places,
                        is_window ? POINTS : TILE * TILE, stretches, made);
-            if (is_window) taps->winograd_windows(to, v->windows_step, room);
+            if (is_window) taps->winograd_windows(to, v->windows_step, room, width);
             else taps->winograd_gradients(to, v->gradients_step, room);
         }
     }

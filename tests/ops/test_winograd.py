@@ -9,7 +9,9 @@ import torch
 F = torch.nn.functional
 # images, channels read, channels made, height, width, padding
 CASES = [(4, 32, 32, 28, 28, 1), (1, 16, 16, 96, 101, 1), (3, 48, 20, 21, 66, 2), (2, 17, 35, 45, 51, 0),
-         (9, 20, 65, 17, 18, (0, 2)), (1, 300, 33, 47, 49, 1)]  # fmt: skip
+         (9, 20, 65, 17, 18, (0, 2)), (1, 300, 33, 47, 49, 1),
+         # few tiles, for which weights are turned strip by strip
+         (4, 256, 40, 14, 14, 1), (1, 64, 50, 16, 19, 1), (3, 520, 30, 16, 15, 2), (1, 16, 16, 33, 30, 0)]  # fmt: skip
 
 
 def near(found: nt.Tensor, wanted: torch.Tensor) -> None:
@@ -36,8 +38,9 @@ def test_numbers(case: tuple, bias: bool) -> None:
         near(one.grad, other.grad)
 
 
-def test_the_same_bits_for_any_number_of_threads() -> None:
-    x, w = nt.randn(3, 24, 50, 61), nt.randn(40, 24, 3, 3)
+@pytest.mark.parametrize("size", [(3, 24, 50, 61), (2, 100, 15, 14)], ids=str)
+def test_the_same_bits_for_any_number_of_threads(size: tuple) -> None:
+    x, w = nt.randn(*size), nt.randn(40, size[1], 3, 3)
     before, made = nt.get_num_threads(), []
     for threads in (1, 2, 3, 7):
         nt.set_num_threads(threads)
