@@ -45,6 +45,65 @@ static int64_t divisor_at(const nx__pool_axis *axes, int64_t divisor, int64_t z,
     return divisor ? divisor : axes[0].count[z] * axes[1].count[y] * axes[2].count[x];
 }
 
+/* Rows of places are first laid out by their rest by the stride, what is missing as `absent`, so that each place k of a row's
+ * windows is one stretch: place x stride - padding + k step lies at at[k] + x. Whole vectors are walked, and no loop has an end
+ * of its own. */
+enum { LINE = 1536, WHOLE = 16, MOST = 16 };
+typedef struct lines { int64_t n, length, at[MOST]; reach rests[MOST]; } lines; /* n: windows, whole vectors of them */
+
+static bool lay_lines(const nx__pool_axis *a, int64_t x0, int64_t x1, lines *l) {
+    if (a->width > MOST || a->stride > MOST) return false;
+    l->n = (x1 - x0 + WHOLE - 1) / WHOLE * WHOLE;
+    l->length = l->n + (a->width - 1) * a->step / a->stride + 1;
+    for (int64_t k = 0; k < a->width; k++) l->at[k] = k * a->step % a->stride * l->length + k * a->step / a->stride;
+    for (int64_t rest = 0; rest < a->stride; rest++) {
+        nx__pool_axis places = *a; /* the windows of the one place `rest` */
+        places.step = rest;
+        l->rests[rest] = reach_of(&places, 1, x0, x0 + l->length);
+    }
+    return a->stride * l->length <= LINE;
+}
+
+#define TAKE_REST(s, n, from, to) for (int64_t j = 0; j < n; j++) to[j] = from[j * s];
+#define LARGEST_OF_LINE(n, line, best, at, place, s)                   \
+    for (int64_t x = 0; x < n; x++) {                                  \
+        bool larger = (line[x] > best[x]) | (line[x] != line[x]);      \
+        best[x] = larger ? line[x] : best[x];                          \
+        at[x] = larger ? place + (int32_t)x * s : at[x];               \
+    }
+
+#define DEFINE_LINES(type)                                                                                                    \
+    static void rest_##type(int64_t s, int64_t n, const type *restrict from, type *restrict to) {                             \
+        EACH_STRIDE(s, TAKE_REST, n, from, to)                                                                                \
+    }                                                                                                                         \
+    static void fill_lines_##type(const nx__pool_axis *a, const lines *l, int64_t x0, const type *row, type absent,           \
+                                  type *line) {                                                                               \
+        for (int64_t rest = 0; rest < a->stride; rest++, line += l->length) {                                                 \
+            const reach r = l->rests[rest];                                                                                   \
+            const int64_t end = r.end > r.begin ? r.end : r.begin;                                                            \
+            for (int64_t x = x0; x < r.begin && x < x0 + l->length; x++) line[x - x0] = absent;                               \
+            if (end > r.begin)                                                                                                \
+                rest_##type(a->stride, end - r.begin, row + r.begin * a->stride - a->padding + rest, line + (r.begin - x0));  \
+            for (int64_t x = end; x < x0 + l->length; x++) line[x - x0] = absent;                                             \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    static __attribute__((noinline)) void largest_of_line_##type(int64_t n, const type *restrict line, type *restrict best,   \
+                                                                 int32_t *restrict at, int32_t place, int32_t s) {            \
+        n = n / WHOLE * WHOLE;                                                                                                \
+        LARGEST_OF_LINE(n, line, best, at, place, s)                                                                          \
+    }                                                                                                                         \
+    static void max_of_row_##type(const nx__pool_axis *last, const lines *l, int64_t x0, const type *from, int64_t row,       \
+                                  type *best, int32_t *at) {                                                                  \
+        type line[LINE];                                                                                                      \
+        fill_lines_##type(last, l, x0, from + row, (type)-INFINITY, line);                                                    \
+        for (int64_t k = 0; k < last->width; k++) {                                                                           \
+            const int64_t place = row + x0 * last->stride - last->padding + k * last->step;                                   \
+            largest_of_line_##type(l->n, line + l->at[k], best, at, (int32_t)place, (int32_t)last->stride);                   \
+        }                                                                                                                     \
+    }
+DEFINE_LINES(float)
+DEFINE_LINES(double)
+
 #define DEFINE(type)                                                                                                          \
     static void take_##type(int64_t s, int64_t n, const type *restrict from, type *restrict best, int32_t *restrict at,       \
                             int64_t place) {                                                                                  \
@@ -60,11 +119,15 @@ static int64_t divisor_at(const nx__pool_axis *axes, int64_t divisor, int64_t z,
         const nx__pool_axis *last = &axes[2];                                                                                 \
         type best[PIECE];                                                                                                     \
         int32_t at[PIECE];                                                                                                    \
+        lines laid;                                                                                                           \
         EACH_ROW(axes) {                                                                                                      \
+            const bool lined = lay_lines(last, x0, x1, &laid);                                                                \
+            for (int64_t x = x1 - x0; lined && x < laid.n; x++) best[x] = 0, at[x] = 0;                                       \
             int64_t o = (z * axes[1].out + y) * last->out, base = (axes[0].low[z] * axes[1].in + axes[1].low[y]) * last->in;  \
             for (int64_t x = x0; x < x1; x++) best[x - x0] = (type)-INFINITY, at[x - x0] = (int32_t)(base + last->low[x]);    \
             EACH_ROW_OF_PLACES(axes) {                                                                                        \
-                for (int64_t k = 0; k < last->width; k++) {                                                                   \
+                if (lined) max_of_row_##type(last, &laid, x0, from, row, best, at);                                           \
+                for (int64_t k = 0; k < last->width && !lined; k++) {                                                         \
                     reach r = reach_of(last, k, x0, x1);                                                                      \
                     if (r.begin >= r.end) continue;                                                                           \
                     int64_t place = row + r.begin * last->stride - last->padding + k * last->step;                            \
