@@ -129,36 +129,29 @@ static nx_status lay(norm *w, const nx_array *input, const nx_array *g, const nx
     return nx__lay(&w->laid, result0, w->dtype, false, &w->out);
 }
 
-static nx_status run_blocks(norm *w, nx_parallel_fn *fn) {
-    const int64_t each = w->images * w->inner * 4, blocks = (w->channels + TOGETHER - 1) / TOGETHER;
-    if (w->by_channels) return nx_parallel(blocks, nx_grain(each * TOGETHER), fn, w);
-    return nx_parallel(w->channels, nx_grain(each), fn, w);
+/* All channels, from operands laid as they are to a result that goes where it belongs. */
+static nx_status run_blocks(norm *w, const nx_array *input, const nx_array *g, nx_array *result0, nx_parallel_fn *fn) {
+    nx_status status = NX_OK;
+    if (input->numel == 0) return NX_OK;
+    NX_TRY_FAIL(lay(w, input, g, result0));
+    const int64_t each = w->images * w->inner * 4, together = w->by_channels ? TOGETHER : 1;
+    NX_TRY_FAIL(nx_parallel((w->channels + together - 1) / together, nx_grain(each * together), fn, w));
+    nx__lay_back(&w->laid, result0, w->out);
+fail:
+    nx__lay_end(&w->laid);
+    return status;
 }
 
 nx_status nx__batch_norm_channels(nx_run *run, const nx_array *input, const nx_array *weight, const nx_array *bias, bool training,
                                   double momentum, double eps, nx_array *result0, nx_array *result1, nx_array *result2) {
-    nx_status status = NX_OK;
     norm w = {.weight = weight, .bias = bias, .to_mean = result1, .to_invstd = result2, .eps = eps};
-    if (input->numel == 0) return NX_OK;
-    NX_TRY_FAIL(lay(&w, input, NULL, result0));
-    NX_TRY_FAIL(run_blocks(&w, forward));
-    nx__lay_back(&w.laid, result0, w.out);
-fail:
-    nx__lay_end(&w.laid);
-    return status;
+    return run_blocks(&w, input, NULL, result0, forward);
 }
 
 nx_status nx__batch_norm_backward_channels(nx_run *run, const nx_array *grad_out, const nx_array *input, const nx_array *weight,
                                            const nx_array *running_mean, const nx_array *running_var, const nx_array *save_mean,
                                            const nx_array *save_invstd, bool train, double eps, nx_value output_mask,
                                            nx_array *result0, nx_array *result1, nx_array *result2) {
-    nx_status status = NX_OK;
     norm w = {.weight = weight, .mean = save_mean, .invstd = save_invstd, .to_weight = result1, .to_bias = result2};
-    if (input->numel == 0) return NX_OK;
-    NX_TRY_FAIL(lay(&w, input, grad_out, result0));
-    NX_TRY_FAIL(run_blocks(&w, backward));
-    nx__lay_back(&w.laid, result0, w.out);
-fail:
-    nx__lay_end(&w.laid);
-    return status;
+    return run_blocks(&w, input, grad_out, result0, backward);
 }

@@ -49,10 +49,17 @@ static int64_t divisor_at(const nx__pool_axis *axes, int64_t divisor, int64_t z,
  * windows is one stretch: place x stride - padding + k step lies at at[k] + x. Whole vectors are walked, and no loop has an end
  * of its own. */
 enum { LINE = 1536, WHOLE = 16, MOST = 16 };
-typedef struct lines { int64_t n, length, at[MOST]; reach rests[MOST]; } lines; /* n: windows, whole vectors of them */
+typedef struct lines {
+    int64_t begin, end, n; /* windows; whole vectors of them */
+    int64_t length, at[MOST];
+    reach rests[MOST];
+    bool fit;
+} lines;
 
-static bool lay_lines(const nx__pool_axis *a, int64_t x0, int64_t x1, lines *l) {
-    if (a->width > MOST || a->stride > MOST) return false;
+static void lay_lines(const nx__pool_axis *a, int64_t x0, int64_t x1, lines *l) {
+    if (l->begin == x0 && l->end == x1) return; /* as for the row before */
+    *l = (lines){.begin = x0, .end = x1};
+    if (a->width > MOST || a->stride > MOST) return;
     l->n = (x1 - x0 + WHOLE - 1) / WHOLE * WHOLE;
     l->length = l->n + (a->width - 1) * a->step / a->stride + 1;
     for (int64_t k = 0; k < a->width; k++) l->at[k] = k * a->step % a->stride * l->length + k * a->step / a->stride;
@@ -61,16 +68,10 @@ static bool lay_lines(const nx__pool_axis *a, int64_t x0, int64_t x1, lines *l) 
         places.step = rest;
         l->rests[rest] = reach_of(&places, 1, x0, x0 + l->length);
     }
-    return a->stride * l->length <= LINE;
+    l->fit = a->stride * l->length <= LINE;
 }
 
 #define TAKE_REST(s, n, from, to) for (int64_t j = 0; j < n; j++) to[j] = from[j * s];
-#define LARGEST_OF_LINE(n, line, best, at, place, s)                   \
-    for (int64_t x = 0; x < n; x++) {                                  \
-        bool larger = (line[x] > best[x]) | (line[x] != line[x]);      \
-        best[x] = larger ? line[x] : best[x];                          \
-        at[x] = larger ? place + (int32_t)x * s : at[x];               \
-    }
 
 #define DEFINE_LINES(type)                                                                                                    \
     static void rest_##type(int64_t s, int64_t n, const type *restrict from, type *restrict to) {                             \
@@ -90,7 +91,11 @@ static bool lay_lines(const nx__pool_axis *a, int64_t x0, int64_t x1, lines *l) 
     static __attribute__((noinline)) void largest_of_line_##type(int64_t n, const type *restrict line, type *restrict best,   \
                                                                  int32_t *restrict at, int32_t place, int32_t s) {            \
         n = n / WHOLE * WHOLE;                                                                                                \
-        LARGEST_OF_LINE(n, line, best, at, place, s)                                                                          \
+        for (int64_t x = 0; x < n; x++) {                                                                                     \
+            bool larger = (line[x] > best[x]) | (line[x] != line[x]);                                                         \
+            best[x] = larger ? line[x] : best[x];                                                                             \
+            at[x] = larger ? place + (int32_t)x * s : at[x];                                                                  \
+        }                                                                                                                     \
     }                                                                                                                         \
     static void max_of_row_##type(const nx__pool_axis *last, const lines *l, int64_t x0, const type *from, int64_t row,       \
                                   type *best, int32_t *at) {                                                                  \
@@ -119,15 +124,15 @@ DEFINE_LINES(double)
         const nx__pool_axis *last = &axes[2];                                                                                 \
         type best[PIECE];                                                                                                     \
         int32_t at[PIECE];                                                                                                    \
-        lines laid;                                                                                                           \
+        lines laid = {0};                                                                                                     \
         EACH_ROW(axes) {                                                                                                      \
-            const bool lined = lay_lines(last, x0, x1, &laid);                                                                \
-            for (int64_t x = x1 - x0; lined && x < laid.n; x++) best[x] = 0, at[x] = 0;                                       \
+            lay_lines(last, x0, x1, &laid);                                                                                   \
+            for (int64_t x = x1 - x0; laid.fit && x < laid.n; x++) best[x] = 0, at[x] = 0;                                       \
             int64_t o = (z * axes[1].out + y) * last->out, base = (axes[0].low[z] * axes[1].in + axes[1].low[y]) * last->in;  \
             for (int64_t x = x0; x < x1; x++) best[x - x0] = (type)-INFINITY, at[x - x0] = (int32_t)(base + last->low[x]);    \
             EACH_ROW_OF_PLACES(axes) {                                                                                        \
-                if (lined) max_of_row_##type(last, &laid, x0, from, row, best, at);                                           \
-                for (int64_t k = 0; k < last->width && !lined; k++) {                                                         \
+                if (laid.fit) max_of_row_##type(last, &laid, x0, from, row, best, at);                                        \
+                for (int64_t k = 0; k < last->width && !laid.fit; k++) {                                                      \
                     reach r = reach_of(last, k, x0, x1);                                                                      \
                     if (r.begin >= r.end) continue;                                                                           \
                     int64_t place = row + r.begin * last->stride - last->padding + k * last->step;                            \

@@ -4,6 +4,8 @@ On the CPU, storages of up to 2,048 bytes lie in their header and are not counte
 the C library: it is counted as allocated and not as reserved.
 """
 
+from collections.abc import Callable
+
 from . import _C
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -95,3 +97,15 @@ def memory_summary(device="cpu", abbreviated: bool = False) -> str:
             texts = (_size(value) if "bytes" in name else f"{value:d}" for value in metrics.values())
             lines.append(f"{label:<24}" + "".join(f"{text:>16}" for text in texts))
     return "\n".join(lines) + "\n"
+
+
+def of_device(name: str, place: Callable):
+    """The function of that name as modules of devices have it: of the device place(device), None where none is said."""
+    function = globals()[name]
+
+    def asked(device=None):
+        return function(place(device))
+
+    asked.__name__ = asked.__qualname__ = name
+    asked.__doc__ = function.__doc__
+    return asked

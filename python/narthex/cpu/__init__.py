@@ -1,7 +1,7 @@
 """torch.cpu: what programs that are written for any device ask the CPU, which has one device and does its work at once;
 and, where torch.cuda has them, statistics of its memory."""
 
-from .. import _C
+from .. import _memory
 from . import amp
 
 __all__ = [
@@ -100,26 +100,12 @@ def set_device(device) -> None:
     """There is one device."""
 
 
-def memory_stats(device=None) -> dict:
-    """Bytes and blocks, by torch.cuda.memory_stats's names, of tensors on the CPU beyond the smallest."""
-    return _C.memory_stats("cpu")
+def _of_memory(name: str):
+    return _memory.of_device(name, lambda device: "cpu")
 
 
-def memory_allocated(device=None) -> int:
-    """Bytes that tensors take now."""
-    return memory_stats()["allocated_bytes.all.current"]
-
-
-def max_memory_allocated(device=None) -> int:
-    """The most that memory_allocated() was."""
-    return memory_stats()["allocated_bytes.all.peak"]
-
-
-def memory_reserved(device=None) -> int:
-    """Bytes that are held from the system, those of free blocks too."""
-    return memory_stats()["reserved_bytes.all.current"]
-
-
-def reset_peak_memory_stats(device=None) -> None:
-    """The peaks of memory_stats() begin anew."""
-    _C.memory_reset_peaks("cpu")
+memory_stats = _of_memory("memory_stats")
+memory_allocated = _of_memory("memory_allocated")
+max_memory_allocated = _of_memory("max_memory_allocated")
+memory_reserved = _of_memory("memory_reserved")
+reset_peak_memory_stats = _of_memory("reset_peak_memory_stats")

@@ -63,14 +63,7 @@ def get_device_name(device=None) -> str:
 
 
 def _of_memory(name: str):
-    function = getattr(_memory, name)
-
-    def asked(device=None):
-        return function(_C.device("npu", _index(device)))
-
-    asked.__name__ = asked.__qualname__ = name
-    asked.__doc__ = function.__doc__
-    return asked
+    return _memory.of_device(name, lambda device: _C.device("npu", _index(device)))
 
 
 memory_stats = _of_memory("memory_stats")

@@ -21,7 +21,7 @@ def _scattered(value, n: int) -> list:
         raise RuntimeError("scatter: a tensor is cut up over CUDA devices, and there are none")
     if isinstance(value, tuple) and value:
         columns = zip(*(_scattered(item, n) for item in value))
-        return [type(value)(*column) if hasattr(value, "_fields") else column for column in columns]
+        return [type(value)(*column) if is_namedtuple(value) else column for column in columns]
     if isinstance(value, list) and value:
         return [list(column) for column in zip(*(_scattered(item, n) for item in value))]
     if isinstance(value, dict) and value:
