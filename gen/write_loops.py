@@ -73,6 +73,8 @@ class Element:
         return f"(int64_t)({known.computes_signed if known.category == 'SIGNED' else known.c}){text}"
 
     def text_const(self, expr):
+        if expr.value in self.scope:  # nan_to_num has a parameter `nan`
+            return self.scope[expr.value]
         if not (self.is_float or self.is_complex) or expr.value in ("None", "True", "False"):
             self.refuse(expr)
         return {"inf": "INFINITY", "nan": "NAN"}[expr.value]
@@ -258,17 +260,21 @@ def constant_text(dtype, k):
 
 
 # ---- point
+LIMITS = {"lowest", "highest", "lowest_finite", "highest_finite"}  # of T, behind ??
+
+
 def absent_limit(expr):
-    """`min ?? lowest(T)`: a number and what stands in its place where it is absent, "lowest" or "highest"."""
+    """`min ?? lowest(T)`: a name, and what the number is where it is absent: one of LIMITS, "zero"."""
     name, limit = expr.args
-    if name.op != "name" or limit.op != "call" or limit.value not in ("lowest", "highest"):
-        raise Problem(expr.at, "in an element '??' has a number before it and lowest(T) or highest(T) behind it")
-    return name, limit.value
+    word = "zero" if limit.op == "number" and limit.value == 0 else limit.value if limit.op == "call" else None
+    if name.op not in ("name", "const") or word not in LIMITS | {"zero"}:
+        raise Problem(expr.at, f"in an element '??' has a number before it and behind it 0 or {sorted(LIMITS)} of T")
+    return name, word
 
 
 def operands(sibling):
     tensors = [a for a in sibling.arguments if a.base == "Tensor"]
-    scalars = [a for a in sibling.arguments if a.base in ("Scalar", "int") and a.list_of is None]
+    scalars = [a for a in sibling.arguments if a.base in ("Scalar", "int", "float") and a.list_of is None]
     others = [a for a in sibling.arguments if a not in tensors and a not in scalars and a.base != "str"]
     if others:
         raise Problem(others[0].param.at, f"not yet generated: a point operator with a {others[0].schema_type()}")
@@ -337,26 +343,50 @@ def write_point(world, sibling, written, add, header):
     What has been `written` already, {(dtype, text): name}, serves every operator that means the same."""
     tensors, scalars = operands(sibling)
     names = {}
-    argument, arms = arms_of(sibling)
-    for arm in arms:
+
+    def write(arm, dtype, text):
+        name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
+        names[arm, dtype] = written.setdefault((dtype, text), name)
+        if names[arm, dtype] == name:
+            add(sibling, dtype, text.replace(LOOP_NAME, f"NX_AT_LEVEL({name})"))
+            header.append((dtype, f"nx_loop_fn {name}_$;"))
+
+    for arm in arms_of(sibling)[1]:
+        dtypes = computed(sibling, arm)
+        bodies = {dtype: point_bodies(world, sibling, arm, dtype) for dtype in dtypes}
         for _, dtype, c_type, _ in DTYPES:
-            if dtype not in computed(sibling, arm):
-                continue
-            scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
-            element = Element(world, dtype, scope, {argument.name: arm} if argument else None)
-            numbers = {a.name for a in scalars}
-            bodies = [
-                (element.text(condition) if condition else None, element.text(expr))
-                for condition, expr in unswitch(element.arm(sibling.entry.one("point").value), numbers)
-            ]
-            near = near_body(world, element, element.arm(sibling.entry.one("point").value))
-            name = f"nx__loop_{sibling.c_name}_{arm + '_' if arm else ''}{SHORT[dtype]}"
-            body = point_loop(dtype, c_type, len(tensors), len(scalars), bodies, near)
-            names[arm, dtype] = written.setdefault((dtype, body), name)
-            if names[arm, dtype] == name:
-                add(sibling, dtype, f"void NX_AT_LEVEL({name}){body}")
-                header.append((dtype, f"nx_loop_fn {name}_$;"))
+            if dtype in dtypes and (dtype != "float16" or bodies[dtype] != bodies.get("float32")):
+                write(arm, dtype, point_loop(dtype, c_type, len(tensors), len(scalars), *bodies[dtype]))
+        if "float16" in dtypes and (arm, "float16") not in names:
+            write(arm, "float16", loop_by_floats(names[arm, "float32"], len(tensors)))
     return names
+
+
+LOOP_NAME = "$loop"  # of a loop in its own text, until it has one
+LOOP_PARAMETERS = "char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants"
+
+
+def point_bodies(world, sibling, arm, dtype):
+    """What the loop of a dtype computes of an element, ([(condition of numbers or None, C expression)], near_body)."""
+    tensors, scalars = operands(sibling)
+    argument, _ = arms_of(sibling)
+    scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
+    element = Element(world, dtype, scope, {argument.name: arm} if argument else None)
+    expr = element.arm(sibling.entry.one("point").value)
+    bodies = [
+        (element.text(condition) if condition else None, element.text(expr))
+        for condition, expr in unswitch(expr, {a.name for a in scalars})
+    ]
+    return bodies, near_body(world, element, expr)
+
+
+def loop_by_floats(name, n):
+    """The loop of float16 that computes what float32's of that name does."""
+    return f"""nx_loop_fn NX_AT_LEVEL({name});
+void {LOOP_NAME}({LOOP_PARAMETERS}) {{
+    nx_loop_by_floats(NX_AT_LEVEL({name}), {n + 1}, ptrs, steps, n, constants);
+}}
+"""
 
 
 def near_body(world, element, expr):
@@ -373,18 +403,16 @@ def near_body(world, element, expr):
 
 
 def point_loop(dtype, c_type, n, n_constants, bodies, near):
-    """The function of one dtype, behind its name: for each body, behind its condition, loops for dense and for
-    strided operands."""
+    """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands."""
     constants = "".join(
         f"    const {COMPUTE[dtype]} c{k} = {constant_text(dtype, k)};\n    (void)c{k};\n" for k in range(n_constants)
     )
     unused = "" if n_constants else "    (void)constants;\n"
-    parameters = "char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants"
     loops = ""
     for condition, body in bodies:
         block = body_loops(dtype, c_type, n, body, near)
         loops += f"    if ({condition}) {{\n{block}        return;\n    }}\n" if condition else block
-    return f"({parameters}) {{\n{constants}{unused}{loops}}}\n"
+    return f"void {LOOP_NAME}({LOOP_PARAMETERS}) {{\n{constants}{unused}{loops}}}\n"
 
 
 def body_loops(dtype, c_type, n, body, near):
@@ -597,14 +625,14 @@ class FloatBody(Body):
         return super().is_class(expr)
 
 
-def absent_tops(sibling, scalars):
-    """Numbers, by bit, that are the highest value of the dtype where they are absent."""
+def absent_limits(sibling, scalars):
+    """What each number is where it is absent; its C name behind NX_ABSENT_."""
     limits = [absent_limit(e) for e in sibling.entry.one("point").value.walk() if e.op == "binary" and e.value == "??"]
-    tops = {name.value for name, limit in limits if limit == "highest"}
-    missing = [a for a in scalars if a.optional and a.name not in {name.value for name, _ in limits}]
+    of_name = {name.value: limit.upper() for name, limit in limits}
+    missing = [a for a in scalars if a.optional and a.name not in of_name]
     if missing:
         raise Problem(missing[0].param.at, f"'{missing[0].name}' may be absent: write '{missing[0].name} ?? lowest(T)'")
-    return sum(1 << k for k, a in enumerate(scalars) if a.name in tops)
+    return [of_name.get(a.name, "LOWEST") for a in scalars]
 
 
 def divisor(sibling):
@@ -633,7 +661,7 @@ def likes_floats(world, sibling):
         return False
     if entry.one("types") and not floats <= set(admitted(entry)):
         return False
-    if any(a.base == "Scalar" and a.optional for a in sibling.arguments):
+    if any(a.base in ("Scalar", "float") and a.optional for a in sibling.arguments):
         return False
     if any(a.base == "str" or (a.base == "Tensor" and not a.param.in_promotion) for a in sibling.arguments):
         return False
@@ -681,7 +709,8 @@ def write_point_table(world, sibling, names, levels, source):
     .constant_param = {{{", ".join(str(a.index) for a in scalars) or "0"}}},
     .promoting_param = {{{", ".join(map(str, promoting))}}},
     .likes_floats = {str(likes_floats(world, sibling)).lower()},
-    .exact = {exact_operands(sibling, tensors):#x}, .tops = {absent_tops(sibling, scalars):#x},
+    .exact = {exact_operands(sibling, tensors):#x},
+    .absent = {{{", ".join("NX_ABSENT_" + a for a in absent_limits(sibling, scalars)) or "0"}}},
     .divisor = {divisor(sibling)}, .cost = {cost(world, sibling.entry.one("point").value)},
     .result = NX_POINT_{result_kind(sibling)},
 {rows}    .loop = {{

@@ -72,6 +72,10 @@ typedef enum nx_point_result {
     NX_POINT_COMPLEX, /* of the complex type whose parts are T */
     NX_POINT_ARM /* FLOAT where the text that chooses the loop is absent, else COMMON */
 } nx_point_result;
+/* What an absent number of a point operator is: a limit of the dtype, infinite where that has infinities, or 0. */
+typedef enum nx_absent {
+    NX_ABSENT_LOWEST, NX_ABSENT_HIGHEST, NX_ABSENT_LOWEST_FINITE, NX_ABSENT_HIGHEST_FINITE, NX_ABSENT_ZERO
+} nx_absent;
 typedef nx_loop_fn *nx_loop_row[NX_N_LEVELS][NX_N_DTYPES];
 typedef struct nx_point {
     int n_out, n_in, n_constants, n_promoting;
@@ -84,7 +88,7 @@ typedef struct nx_point {
     int arm_param, n_arms;                          /* a text chooses the loop: which argument, its texts, their loops */
     const char *const *arms;                        /* NULL: none */
     nx_loop_fn *const (*arm_loop)[NX_N_LEVELS][NX_N_DTYPES];
-    uint8_t tops;       /* constants by bit: where one is absent it is the dtype's highest value; the others the lowest */
+    uint8_t absent[8];  /* what each constant is where it is absent, an nx_absent */
     uint8_t divisor;    /* 1 + the argument that may hold no 0 when integers are computed; 0: none */
     uint16_t cost;      /* of the functions in it, for an element, in additions; of arms together */
     uint8_t exact;      /* operands by bit: a number or single element there keeps its digits beside a half type (mul's other) */

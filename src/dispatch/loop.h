@@ -14,6 +14,9 @@
  * parameter order; constants are the Scalar parameters, already in the computing type. */
 typedef union nx_const { double f; int64_t i; double parts[2]; } nx_const;
 typedef void nx_loop_fn(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants);
+/* Runs a loop of float32 for n_operands of float16, at most 5, the first of which is its output. */
+void nx_loop_by_floats(nx_loop_fn *loop, int n_operands, char *const *ptrs, const int64_t *steps, int64_t n,
+                       const nx_const *constants);
 /* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second
  * state to the first; done writes one result element; count is the number of elements folded. */
 typedef struct nx_reduce_loop {

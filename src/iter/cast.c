@@ -44,19 +44,26 @@ void nx_const_cast(nx_const *to, const nx_value *number, nx_dtype computing) {
     if (computing == NX_U8) to->i = (uint8_t)to->i; /* a negative integer wraps, as in PyTorch */
 }
 
-void nx_point_constant(const nx_point *point, int k, const nx_value *number, nx_dtype computing, nx_const *to) {
-    bool top = point->tops >> k & 1;
-    if (NX_LIKELY(number->tag != NX_TAG_NONE)) {
-        nx_const_cast(to, number, computing);
-    } else if (nx_is_float(computing)) {
-        to->f = top ? INFINITY : -INFINITY;
-    } else if (!nx_is_int(computing)) {
+/* What a number that is absent stands for, in the computing dtype. */
+static void absent_constant(nx_absent absent, nx_dtype computing, nx_const *to) {
+    const nx_dtype_facts *facts = &nx__dtype_facts[computing];
+    bool top = absent == NX_ABSENT_HIGHEST || absent == NX_ABSENT_HIGHEST_FINITE;
+    if (nx_is_float(computing)) {
+        bool finite = absent == NX_ABSENT_LOWEST_FINITE || absent == NX_ABSENT_HIGHEST_FINITE;
+        double highest = finite ? facts->highest : INFINITY;
+        to->f = absent == NX_ABSENT_ZERO ? 0 : top ? highest : -highest;
+    } else if (absent == NX_ABSENT_ZERO || !nx_is_int(computing)) {
         to->i = top; /* bool; no complex loop has such a number */
     } else {
-        int bits = 8 * (int)nx_dtype_bytes(computing), is_signed = nx__dtype_facts[computing].category == NX_CATEGORY_SIGNED;
+        int bits = 8 * (int)nx_dtype_bytes(computing), is_signed = facts->category == NX_CATEGORY_SIGNED;
         int64_t highest = INT64_MAX >> (63 - bits + is_signed);
         to->i = top ? highest : is_signed ? -highest - 1 : 0;
     }
+}
+
+void nx_point_constant(const nx_point *point, int k, const nx_value *number, nx_dtype computing, nx_const *to) {
+    if (NX_LIKELY(number->tag != NX_TAG_NONE)) nx_const_cast(to, number, computing);
+    else absent_constant((nx_absent)point->absent[k], computing, to);
 }
 
 void nx_number_store(nx_dtype dtype, const nx_value *number, char *to) {

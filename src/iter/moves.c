@@ -1,7 +1,7 @@
-/* Elements of one dtype into another, as C converts them: floats to integers cut, anything to bool by != 0,
- * to the half types by rounding a float to nearest even. Half types convert in bits, so that no instruction
- * set is needed. One loop for each pair of dtypes. Then elements as they are, in two dimensions at a time.
- * Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
+/* Elements of one dtype into another, as C converts them: floats to integers cut, anything to bool by != 0, to the half
+ * types by rounding a float to nearest even. Half types convert in bits, so that no instruction set is needed, but for
+ * float16 and float32 (halves_*.c). One loop for each pair of dtypes. Then elements as they are, in two dimensions at a
+ * time. Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
 #include "iter/private.h"
 
 /* code, element type, how an element is read, how a value is written. uint8 goes through int64: a negative
@@ -17,17 +17,19 @@
 #define TO_BF16(v) nx_store_bf16((float)(v))
 #define TO_F32(v) ((float)(v))
 #define TO_F64(v) ((double)(v))
-#define EACH_TO(X, from, type, load)                                                                       \
+#define EACH_BUT_F16_F32(X, from, type, load)                                                              \
     X(from, type, load, BOOL, uint8_t, TO_BOOL) X(from, type, load, U8, uint8_t, TO_U8)                    \
     X(from, type, load, I8, int8_t, TO_I8) X(from, type, load, I16, int16_t, TO_I16)                       \
     X(from, type, load, I32, int32_t, TO_I32) X(from, type, load, I64, int64_t, TO_I64)                    \
-    X(from, type, load, F16, uint16_t, TO_F16) X(from, type, load, BF16, uint16_t, TO_BF16)                \
-    X(from, type, load, F32, float, TO_F32) X(from, type, load, F64, double, TO_F64)
+    X(from, type, load, BF16, uint16_t, TO_BF16) X(from, type, load, F64, double, TO_F64)
+#define EACH_BUT_F16(X, from, type, load) EACH_BUT_F16_F32(X, from, type, load) X(from, type, load, F32, float, TO_F32)
+#define EACH_BUT_F32(X, from, type, load) EACH_BUT_F16_F32(X, from, type, load) X(from, type, load, F16, uint16_t, TO_F16)
+#define EACH_TO(X, from, type, load) EACH_BUT_F16(X, from, type, load) X(from, type, load, F16, uint16_t, TO_F16)
 #define EACH_PAIR(X)                                                                                       \
     EACH_TO(X, BOOL, uint8_t, PLAIN) EACH_TO(X, U8, uint8_t, PLAIN) EACH_TO(X, I8, int8_t, PLAIN)          \
     EACH_TO(X, I16, int16_t, PLAIN) EACH_TO(X, I32, int32_t, PLAIN) EACH_TO(X, I64, int64_t, PLAIN)        \
-    EACH_TO(X, F16, uint16_t, nx_load_f16) EACH_TO(X, BF16, uint16_t, nx_load_bf16)                              \
-    EACH_TO(X, F32, float, PLAIN) EACH_TO(X, F64, double, PLAIN)
+    EACH_BUT_F32(X, F16, uint16_t, nx_load_f16) EACH_TO(X, BF16, uint16_t, nx_load_bf16)                   \
+    EACH_BUT_F16(X, F32, float, PLAIN) EACH_TO(X, F64, double, PLAIN)
 
 #define DEFINE_CAST(from_code, from_type, load, to_code, to_type, store)                                   \
     static void cast_##from_code##_##to_code(char *to, int64_t to_step, const char *from, int64_t from_step,\
@@ -104,6 +106,7 @@ const nx__moves NX_AT_LEVEL(nx__moves) = {
 #define CAST_ROW(from_code, from_type, load, to_code, to_type, store) \
     [NX_##from_code][NX_##to_code] = cast_##from_code##_##to_code,
         EACH_PAIR(CAST_ROW)
+        [NX_F16][NX_F32] = NX_AT_LEVEL(nx__widen_f16), [NX_F32][NX_F16] = NX_AT_LEVEL(nx__narrow_f16),
     },
     .move = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64, [16] = move_128},
     .rows = move_rows,
