@@ -185,23 +185,71 @@ static PyObject *call_relaxed(function_object *self, PyObject *const *given, Py_
     return result;
 }
 
-/* Deprecated: a factor stands before the tensors that it is for, x.add_(0.5, y) and x.addcmul_(0.5, y, z). */
+/* Deprecated: numbers stand before the tensors that they are for: x.add_(0.5, y), torch.addmm(beta, x, alpha, a, b). */
+static const struct {
+    const char *names, *factors[2];
+    const char *function[2], *method[2]; /* what stands where, numbers (n) and tensors (T) */
+} deprecated[] = {
+    {" add sub ", {"alpha"}, {"TnT"}, {"TnT"}},
+    {" addcmul addcdiv ", {"value"}, {"TnTT"}, {"TnTT"}},
+    {" addbmm addmm addmv addr baddbmm sspaddmm ", {"beta", "alpha"}, {"nTTT", "nTnTT"}, {"TnTT", "TnnTT"}}};
+
+/* Whether `name`, with or without the mark of in-place, is one of the words of `names`. */
+static bool is_among(const char *names, const char *name) {
+    char word[32];
+    int length = (int)strlen(name);
+    if (length > 0 && name[length - 1] == '_') length--;
+    snprintf(word, sizeof word, " %.*s ", length, name);
+    return strstr(names, word) != NULL;
+}
+
+static bool stand_so(const char *pattern, PyObject *const *given, Py_ssize_t n) {
+    bool fits = pattern != NULL && (Py_ssize_t)strlen(pattern) == n;
+    for (Py_ssize_t i = 0; i < n && fits; i++) {
+        bool tensor = nxpy_tensor_check(given[i]);
+        fits = pattern[i] == 'T' ? tensor : !tensor && PyNumber_Check(given[i]);
+    }
+    return fits;
+}
+
+/* The call with its tensors first, then the numbers by name, then what was given by name. */
+static PyObject *call_sorted(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *out, const char *const *factors,
+                             nxpy_args *args) {
+    PyObject *all[NXPY_MAX_PARAMS], *result = NULL;
+    Py_ssize_t n_tensors = 0, n_all = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (nxpy_tensor_check(given[i])) all[n_tensors++] = given[i];
+    }
+    n_all = n_tensors;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!nxpy_tensor_check(given[i])) all[n_all++] = given[i];
+    }
+    Py_ssize_t n_factors = n_all - n_tensors;
+    PyObject *words = PyTuple_New(n_factors + (out != NULL));
+    for (Py_ssize_t i = 0; i < n_factors && words; i++) {
+        PyObject *word = PyUnicode_FromString(factors[i]);
+        if (word) PyTuple_SET_ITEM(words, i, word);
+        else Py_CLEAR(words);
+    }
+    if (words && out) {
+        PyTuple_SET_ITEM(words, n_factors, Py_NewRef(out));
+        all[n_all] = given[n];
+    }
+    if (words) result = try_overloads(self, all, n_tensors, words, args);
+    Py_XDECREF(words);
+    return result;
+}
+
 static PyObject *call_deprecated(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {
-    static const struct { const char *name, *factor; int n_tensors; } forms[] = {
-        {"add", "alpha", 1}, {"add_", "alpha", 1}, {"sub", "alpha", 1}, {"sub_", "alpha", 1}, {"addcmul", "value", 2},
-        {"addcmul_", "value", 2}, {"addcdiv", "value", 2}, {"addcdiv_", "value", 2}};
-    for (int k = 0; k < NX_COUNT(forms); k++) {
-        if (strcmp(self->def->name, forms[k].name) != 0 || n != 2 + forms[k].n_tensors || keywords) continue;
-        if (nxpy_tensor_check(given[1]) || !PyNumber_Check(given[1]) || !nxpy_tensor_check(given[2])) return NULL;
-        if (PyErr_WarnFormat(PyExc_UserWarning, 1, "This overload of %s is deprecated: the number comes last, as %s=", forms[k].name,
-                             forms[k].factor) < 0) return NULL;
-        PyObject *all[4] = {given[0], given[2]}, *words = Py_BuildValue("(s)", forms[k].factor), *result;
-        if (words == NULL) return NULL;
-        if (n == 4) all[2] = given[3];
-        all[n - 1] = given[1];
-        result = try_overloads(self, all, n - 1, words, args);
-        Py_DECREF(words);
-        return result;
+    PyObject *out = keywords ? PyTuple_GET_ITEM(keywords, 0) : NULL;
+    if (out && (PyTuple_GET_SIZE(keywords) != 1 || PyUnicode_CompareWithASCIIString(out, "out") != 0)) return NULL;
+    for (int k = 0; k < NX_COUNT(deprecated); k++) {
+        const char *const *orders = self->def->is_method ? deprecated[k].method : deprecated[k].function;
+        if (!is_among(deprecated[k].names, self->def->name)) continue;
+        if (!stand_so(orders[0], given, n) && !stand_so(orders[1], given, n)) return NULL;
+        if (PyErr_WarnFormat(PyExc_UserWarning, 1, "This overload of %s is deprecated: a number comes last, as %s=", self->def->name,
+                             deprecated[k].factors[0]) < 0) return NULL;
+        return call_sorted(self, given, n, out, deprecated[k].factors, args);
     }
     return NULL;
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import narthex as nt
 import pytest
 import torch
@@ -82,6 +84,33 @@ def test_a_factor_before_its_tensors(call: str) -> None:
         x, y, z = (module.tensor(values, dtype=module.float64) for values in ([1.0, 2.0], [3.0, 5.0], [7.0, 4.0]))
         found.append((eval(call, {"M": module, "x": x, "y": y, "z": z}).tolist(), x.tolist()))  # noqa: S307
     assert found[0] == found[1]
+
+
+PRODUCTS = {  # the sizes of what is added to and of the factors
+    "addmm": ([2, 4], [2, 3], [3, 4]), "addmv": ([2], [2, 3], [3]), "addr": ([2, 4], [2], [4]),
+    "addbmm": ([2, 4], [5, 2, 3], [5, 3, 4]), "baddbmm": ([5, 2, 4], [5, 2, 3], [5, 3, 4]),
+}  # fmt: skip
+PRODUCT_CALLS = [
+    "M.{}(.5, x, a, b)", "M.{}(.5, x, 2, a, b)", "x.{}(.5, a, b)", "x.{}(.5, 2, a, b)", "x.{}_(.5, a, b)",
+    "x.{}_(.5, 2, a, b)", "M.{}(.5, x, 2, a, b, out=o)", "M.{}(x, .5, a, b)", "M.{}(.5, x, a, b, alpha=2)",
+    "M.{}(.5, 2, x, a, b)", "x.{}(.5, a)", "M.{}(.5, x, a, b, beta=2)",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("call", PRODUCT_CALLS)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_numbers_before_the_tensors_of_a_product(name: str, call: str) -> None:
+    found = []
+    for module in (nt, torch):
+        x, a, b = (module.arange(1.0, 1 + math.prod(size)).reshape(size) / 7 for size in PRODUCTS[name])
+        try:
+            result = eval(call.format(name), {"M": module, "x": x, "a": a, "b": b, "o": module.empty(0)})  # noqa: S307
+        except TypeError:
+            found.append("TypeError")
+        else:
+            found.append([result.flatten().tolist(), x.flatten().tolist()])
+    assert found[0] == found[1] or [pytest.approx(part) for part in found[1]] == found[0]
 
 
 def test_a_factor_before_its_tensors_is_warned_of() -> None:
