@@ -28,6 +28,15 @@ extern PyObject *nxpy__unsupported; /* narthex._C.Unsupported, a RuntimeError */
 /* ---- hook.c ------------------------------------------------------------------------------------- */
 void nxpy__hook_hold(bool hold); /* counted */
 
+/* ---- callback.c: torch._C._dynamo.eval_frame ---------------------------------------------------- */
+extern _Thread_local PyObject *nxpy__callback; /* of this thread: a callable or False; NULL: none. Owned */
+/* A frame that begins or goes on while there is one. As the hook. */
+PyObject *nxpy__frame_offered(PyThreadState *thread, nxpy_frame *frame, int throwing);
+PyObject *nxpy__callback_aside(void);             /* what backends and compiled graphs call is not offered */
+void nxpy__callback_back(PyObject *before);       /* takes what nxpy__callback_aside gave */
+void nxpy__pass_by(PyObject *function);           /* its frame that begins next is not offered */
+int nxpy__add_eval_frame(PyObject *module);       /* narthex._C._dynamo.eval_frame */
+
 /* ---- trace.c, segment.c ------------------------------------------------------------------------- */
 /* Traces from the frame's place and compiles. The frame is left as it was. *out NULL: nothing to gain, run uncompiled.
  * -1 with an exception: from the backend, or fullgraph. */

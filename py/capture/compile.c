@@ -146,7 +146,9 @@ static PyObject *call_bound(nxpy_captured *captured, PyObject *function, PyObjec
     const call c = {function, args, names, n};
     fast hit = try_fast(captured, &c, &result);
     if (NX_LIKELY(hit == HIT)) return result;
-    return hit == PLAIN ? PyObject_Vectorcall(function, args, (size_t)n, names) : run_frame(captured, &c);
+    if (hit == MISS) return run_frame(captured, &c);
+    nxpy__pass_by(function);
+    return PyObject_Vectorcall(function, args, (size_t)n, names);
 }
 
 /* A generator or coroutine runs later, in pieces. */
@@ -169,7 +171,10 @@ static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t f
         return PyErr_Format(nxpy__unsupported, "torch.compile(fullgraph=True): %S is a generator or coroutine function or not made of "
                             "Python code, and is not captured; how to mend it: call it inside of a compiled function", captured->name);
     }
-    if (NX_UNLIKELY(plain || nxpy_thread_is_traced(PyThreadState_Get()))) return PyObject_Vectorcall(captured->fn, args, flags, names);
+    if (NX_UNLIKELY(plain || nxpy_thread_is_traced(PyThreadState_Get()))) {
+        nxpy__pass_by(function);
+        return PyObject_Vectorcall(captured->fn, args, flags, names);
+    }
     Py_ssize_t n = PyVectorcall_NARGS(flags);
     if (!self) return call_bound(captured, function, args, n, names);
     Py_ssize_t n_all = n + (names ? PyTuple_GET_SIZE(names) : 0);
@@ -266,7 +271,7 @@ static int visit_guards(const nxpy_guards *guards, visitproc visit, void *arg) {
 
 static int captured_traverse(PyObject *object, visitproc visit, void *arg) {
     nxpy_captured *c = (nxpy_captured *)object;
-    PyObject *const parts[] = {c->fn, c->function, c->self, c->backend, c->name, c->dict, c->graphs, c->recompiles};
+    PyObject *const parts[] = {c->fn, c->function, c->self, c->backend, c->name, c->dict, c->graphs, c->recompiles, c->told};
     for (int k = 0; k < NX_COUNT(parts); k++) Py_VISIT(parts[k]);
     for (int r = 0; r < c->roots.n; r++) {
         const nxpy_root *root = c->roots.at[r];
@@ -297,6 +302,7 @@ static int captured_clear(PyObject *object) {
     Py_CLEAR(c->name);
     Py_CLEAR(c->dict);
     Py_CLEAR(c->graphs);
+    Py_CLEAR(c->told);
     Py_CLEAR(c->recompiles);
     return 0;
 }
@@ -332,6 +338,21 @@ static PyObject *get_entries(PyObject *object, void *unused) {
     return PyLong_FromLong(n);
 }
 
+/* Of the pieces at the beginning of its functions. */
+static PyObject *get_guards(PyObject *object, void *unused) {
+    const nxpy_captured *captured = (nxpy_captured *)object;
+    PyObject *list = PyList_New(0);
+    for (int r = 0; list && r < captured->roots.n; r++) {
+        const nxpy_point *point = captured->roots.at[r]->points.n ? captured->roots.at[r]->points.at[0] : NULL;
+        for (int k = 0; list && point && point->next == 0 && k < point->segments.n; k++) {
+            PyObject *guards = nxpy_guards_list(&point->segments.at[k]->guards);
+            if (!guards || PyList_Append(list, guards) < 0) Py_CLEAR(list);
+            Py_XDECREF(guards);
+        }
+    }
+    return list;
+}
+
 static PyObject *captured_repr(PyObject *object) { return PyUnicode_FromFormat("<compiled function %S>", ((nxpy_captured *)object)->name); }
 
 static PyMemberDef captured_members[] = {
@@ -341,9 +362,16 @@ static PyMemberDef captured_members[] = {
     {"graphs", T_OBJECT, offsetof(nxpy_captured, graphs), READONLY, "The graphs of the latest compilation, in order."},
     {"recompiles", T_OBJECT, offsetof(nxpy_captured, recompiles), READONLY, "Why it was compiled again, each time."},
     {"_torchdynamo_orig_callable", T_OBJECT, offsetof(nxpy_captured, fn), READONLY, "The same, as PyTorch names it."},
+    {"recompile_limit", T_INT, offsetof(nxpy_captured, limit), 0, "The pieces that are compiled for one place; 0: config's."},
+    {"of_frames", T_BOOL, offsetof(nxpy_captured, of_frames), 0,
+     "Made for a frame callback: where set_eval_frame says False, nothing more is compiled."},
+    {"guards_listener", T_OBJECT, offsetof(nxpy_captured, told), 0,
+     "Called with a list of (kind, name, text, may be left out) when a piece is compiled; may give one of bools: those that count."},
     {"fullgraph", T_BOOL, offsetof(nxpy_captured, fullgraph), READONLY, "Whether a graph break is an error."},
     {NULL}};
 static PyGetSetDef captured_getset[] = {{"entries", get_entries, NULL, "How many pieces are compiled.", NULL},
+                                        {"guards", get_guards, NULL,
+                                         "Of each piece at the function's beginning: a list of (kind, name, text, may be left out).", NULL},
                                         {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                         {NULL}};
 /* As functions: a copy is the same one, a pickle says where to find it. */
@@ -429,5 +457,5 @@ int nxpy_add_capture(PyObject *module) {
                                                   PyExc_RuntimeError, NULL);
     if (!nxpy__unsupported || PyModule_AddObjectRef(module, "Unsupported", nxpy__unsupported) < 0) return -1;
     if (PyModule_AddObjectRef(module, "CapturedFunction", (PyObject *)&nxpy_captured_type) < 0) return -1;
-    return PyModule_AddFunctions(module, functions);
+    return nxpy__add_eval_frame(module) < 0 ? -1 : PyModule_AddFunctions(module, functions);
 }

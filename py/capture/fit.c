@@ -285,7 +285,9 @@ static int call_backend(nxpy_captured *owner, nxpy_fit *fit, PyObject *graph, Py
     NXPY_LOG("graph", "{sOsO}", "graph", graph, "name", name);
     owner->n_graphs++;
     NXPY_LOG("call_backend", "{sOsO}", "backend", owner->backend, "name", name);
+    PyObject *callback = nxpy__callback_aside();
     fit->call = PyObject_CallFunctionObjArgs(owner->backend, graph, inputs, NULL);
+    nxpy__callback_back(callback);
     if (fit->call) {
         NXPY_LOG("backend_done", "{sOsO}", "backend", owner->backend, "name", name);
         find_compiled(fit);
@@ -414,7 +416,9 @@ static int run_called(const nxpy_segment *segment, nxpy_fit *fit, PyObject **val
         if (number) PyTuple_SET_ITEM(args, n + k, number);
         else Py_CLEAR(args);
     }
+    PyObject *callback = nxpy__callback_aside();
     if (args) returned = PyObject_Call(fit->call, args, NULL);
+    nxpy__callback_back(callback);
     Py_XDECREF(args);
     if (returned && nxpy_tensor_check(returned)) { /* one bare tensor is taken as well */
         fast = PyTuple_Pack(1, returned);

@@ -8,9 +8,12 @@
 
 static PyObject *enter_frame(PyThreadState *thread, nxpy_frame *frame, int throwing) {
     nxpy_doing *doing = &nxpy__doing;
-    if (doing->paused || (!doing->trace && !doing->entering)) return nxpy_eval_default(thread, frame, throwing);
+    if (doing->paused) return nxpy_eval_default(thread, frame, throwing);
     if (doing->trace) {
         return nxpy_frame_end(thread, frame, nxpy__loop_inline(doing->trace, thread, frame, throwing));
+    }
+    if (!doing->entering) {
+        return nxpy__callback ? nxpy__frame_offered(thread, frame, throwing) : nxpy_eval_default(thread, frame, throwing);
     }
     PyFunctionObject *function = nxpy_frame_function(frame);
     nxpy_captured *owner = doing->entering;
@@ -20,6 +23,10 @@ static PyObject *enter_frame(PyThreadState *thread, nxpy_frame *frame, int throw
                 view.code->co_stacksize > 0 && /* else there is nothing to gain and no room for a result */
                 !(view.code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
     if (!fits || (doing->function && doing->function != (PyObject *)function)) return nxpy_eval_default(thread, frame, throwing);
+    if (nxpy__code_skips((PyObject *)view.code)) {
+        doing->function = NULL; /* what it calls are roots */
+        return nxpy_eval_default(thread, frame, throwing);
+    }
     nxpy_root *root = nxpy__root_get(owner, function);
     if (!root) return PyErr_Occurred() ? nxpy_frame_end(thread, frame, NULL) : nxpy_eval_default(thread, frame, throwing);
     nxpy_doing before = *doing;

@@ -312,7 +312,9 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     int found = look_up(drive, point, out);
     if (found != 0 || point->dead || point->busy) return found;
     if (nxpy__stance != NXPY_STANCE_DEFAULT) return refuse_trace(drive, point);
-    if (point->segments.n >= nxpy__settings.max_segments) return give_up(drive, point);
+    if (drive->owner->of_frames && nxpy__callback == Py_False) return 0;
+    int limit = drive->owner->limit > 0 ? drive->owner->limit : nxpy__settings.max_segments;
+    if (point->segments.n >= limit) return give_up(drive, point);
     found = trace_here(drive, point);
     return found == 1 ? look_up(drive, point, out) : found;
 }

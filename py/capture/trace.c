@@ -482,6 +482,18 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     return done;
 }
 
+/* Whoever asked for the guards gets them, and may say which of them count. 0, or -1 with an exception. */
+static int tell_guards(nxpy_trace *trace) {
+    if (!trace->owner->told || trace->owner->told == Py_None) return 0;
+    PyObject *listener = Py_NewRef(trace->owner->told), *list = nxpy_guards_list(&trace->segment->guards);
+    PyObject *keep = list ? PyObject_CallOneArg(listener, list) : NULL;
+    int done = !keep ? -1 : keep == Py_None ? 0 : nxpy_guards_filter(&trace->segment->guards, keep);
+    Py_XDECREF(keep);
+    Py_XDECREF(list);
+    Py_DECREF(listener);
+    return done;
+}
+
 int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point, PyThreadState *thread, nxpy_frame *frame,
                         nxpy_segment **out) {
     *out = NULL;
@@ -494,7 +506,10 @@ int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point
         nxpy__log_start(&trace);
         done = trace_once(&trace, thread, frame, out);
         nxpy__hook_hold(false); /* the backend runs as it would without us */
+        PyObject *callback = nxpy__callback_aside();
         if (done == 1 && *out && graph_computes(trace.graph) && (add_code_lines(&trace) < 0 || call_backend(&trace) < 0)) done = -1;
+        if (done == 1 && *out && tell_guards(&trace) < 0) done = -1;
+        nxpy__callback_back(callback);
         nxpy__hook_hold(true);
         if (done == 1 && *out) {
             nxpy__log_guards(&trace);

@@ -20,3 +20,6 @@ enum { NXPY_NULL_FIRST = 1 };
 static inline PyObject *nxpy_type_dict(PyTypeObject *type) { return NULL; }
 /* Where a function keeps its type parameters; 0: it has none. */
 enum { NXPY_TYPE_PARAMS = 0 };
+static inline Py_ssize_t nxpy_code_index(freefunc forget) { return -1; }
+static inline int nxpy_code_get(PyObject *code, Py_ssize_t index, void **out) { return *out = NULL, 0; }
+static inline int nxpy_code_set(PyObject *code, Py_ssize_t index, void *extra) { return -1; }

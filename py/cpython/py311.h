@@ -31,3 +31,7 @@ static inline PyObject *nxpy_dict_at(PyObject *object, int offset) { return *(Py
 static inline PyObject *nxpy_type_dict(PyTypeObject *type) { return type->tp_dict; }
 /* Where a function keeps its type parameters; 0: it has none. */
 enum { NXPY_TYPE_PARAMS = 0 };
+/* What hangs on a code object under `index`, forgotten with it; *out NULL: nothing. */
+static inline Py_ssize_t nxpy_code_index(freefunc forget) { return _PyEval_RequestCodeExtraIndex(forget); }
+static inline int nxpy_code_get(PyObject *code, Py_ssize_t index, void **out) { return _PyCode_GetExtra(code, index, out); }
+static inline int nxpy_code_set(PyObject *code, Py_ssize_t index, void *extra) { return _PyCode_SetExtra(code, index, extra); }

@@ -44,3 +44,7 @@ static inline PyObject *nxpy_type_dict(PyTypeObject *type) {
 }
 /* Where a function keeps its type parameters; 0: it has none. */
 enum { NXPY_TYPE_PARAMS = offsetof(PyFunctionObject, func_typeparams) };
+/* What hangs on a code object under `index`, forgotten with it; *out NULL: nothing. */
+static inline Py_ssize_t nxpy_code_index(freefunc forget) { return PyUnstable_Eval_RequestCodeExtraIndex(forget); }
+static inline int nxpy_code_get(PyObject *code, Py_ssize_t index, void **out) { return PyUnstable_Code_GetExtra(code, index, out); }
+static inline int nxpy_code_set(PyObject *code, Py_ssize_t index, void *extra) { return PyUnstable_Code_SetExtra(code, index, extra); }

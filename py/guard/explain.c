@@ -377,13 +377,17 @@ static void print_OPERATOR(PRINT_ARGS) {
 static void print_ABC(PRINT_ARGS) { nx_text_add(text, "_abc.get_cache_token() == %lld", (long long)row->n); }
 static void print_BACKEND(PRINT_ARGS) { nx_text_add(text, "___check_current_backend(%lld)", (long long)(intptr_t)row->a); }
 
-static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, nxpy_line_fn *line_of, void *context) {
-    nx_text text = {0};
+static void print_text(const nxpy_guards *guards, const nxpy_row *row, nx_text *text) {
     switch (row->code) {
-#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: print_##code(guards, row, &text); break;
+#define NXPY_GUARD_ROW(code, kind, meaning) case NXPY_ROW_##code: print_##code(guards, row, text); break;
 #include "guard/guards.def"
 #undef NXPY_GUARD_ROW
     }
+}
+
+static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, nxpy_line_fn *line_of, void *context) {
+    nx_text text = {0};
+    print_text(guards, row, &text);
     const nxpy_place *place = &guards->places.at[row - guards->rows.at];
     PyObject *code = place->file ? line_of(context, place->file, place->line) : PyUnicode_FromString(""), *result = NULL;
     if (!code) goto done;
@@ -407,6 +411,59 @@ PyObject *nxpy_guards_print(const nxpy_guards *guards, nxpy_line_fn *line_of, vo
         Py_XDECREF(row);
     }
     return list;
+}
+
+/* What is read through a row of these is guarded by rows of its own. */
+static bool may_leave(const nxpy_row *row) {
+    switch (row->code) {
+    case NXPY_ROW_ABSENT: case NXPY_ROW_EQUALS: case NXPY_ROW_FUNCTION: case NXPY_ROW_OPERATOR: case NXPY_ROW_ABC: case NXPY_ROW_GRAD_MODE:
+    case NXPY_ROW_AUTOCAST: case NXPY_ROW_DEFAULT_DTYPE: case NXPY_ROW_GRADLESS: return true;
+    default: return false;
+    }
+}
+
+PyObject *nxpy_guards_list(const nxpy_guards *guards) {
+    static const char *const names[] = {
+#define NXPY_GUARD_ROW(code, kind, meaning) #code,
+#include "guard/guards.def"
+#undef NXPY_GUARD_ROW
+    };
+    PyObject *list = PyList_New(0);
+    for (int k = 0; list && k < guards->rows.n; k++) {
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->slot >= 0) continue;
+        nx_text source = {0}, text = {0};
+        if (row->from >= 0) nxpy_guards_source(guards, row->from, &source);
+        print_text(guards, row, &text);
+        PyObject *item = Py_BuildValue("(sssO)", names[row->code], source.at ? source.at : "", text.at ? text.at : "",
+                                       may_leave(row) ? Py_True : Py_False);
+        nx_text_free(&source);
+        nx_text_free(&text);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+int nxpy_guards_filter(nxpy_guards *guards, PyObject *keep) {
+    PyObject *items = PySequence_Fast(keep, "guard_filter_fn: expected a list of bools");
+    Py_ssize_t n_asked = 0;
+    for (int k = 0; items && k < guards->rows.n; k++) n_asked += guards->rows.at[k].slot < 0;
+    if (items && PySequence_Fast_GET_SIZE(items) != n_asked) {
+        PyErr_Format(PyExc_ValueError, "guard_filter_fn: got %zd bools for %zd guards", PySequence_Fast_GET_SIZE(items), n_asked);
+        Py_CLEAR(items);
+    }
+    if (!items) return -1;
+    Py_ssize_t at = 0;
+    for (int k = 0; k < guards->rows.n; k++) {
+        if (guards->rows.at[k].slot >= 0) continue;
+        int truth = PyObject_IsTrue(PySequence_Fast_GET_ITEM(items, at++));
+        if (truth < 0) return Py_DECREF(items), -1;
+        if (truth || !may_leave(&guards->rows.at[k])) continue;
+        nxpy__guards_remove(guards, k--);
+    }
+    Py_DECREF(items);
+    return 0;
 }
 
 uint64_t nxpy_guards_varying(const nxpy_guards *guards, const char *source, const nx_array *tensor) {

@@ -174,6 +174,19 @@ bool nxpy_guards_know_operator(const nxpy_guards *guards, PyObject *type, PyObje
     return false;
 }
 
+void nxpy__guards_remove(nxpy_guards *guards, int row) {
+    row_release(&guards->rows.at[row]);
+    Py_XDECREF(guards->places.at[row].file);
+    Py_XDECREF(guards->places.at[row].function);
+    guards->rows.n--;
+    guards->places.n--;
+    for (int k = row; k < guards->rows.n; k++) {
+        guards->rows.at[k] = guards->rows.at[k + 1];
+        guards->places.at[k] = guards->places.at[k + 1];
+    }
+    for (int k = 0; k < guards->row_of_slot.n; k++) guards->row_of_slot.at[k] -= guards->row_of_slot.at[k] > row;
+}
+
 void nxpy_guards_free(nxpy_guards *guards) {
     for (int k = 0; k < guards->rows.n; k++) row_release(&guards->rows.at[k]);
     nx_vec_free(&guards->rows);

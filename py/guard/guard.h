@@ -141,6 +141,10 @@ PyObject *nxpy_guards_explain(nxpy_guards *guards, int index, PyObject *const *r
 typedef PyObject *nxpy_line_fn(void *context, PyObject *file, int line);
 PyObject *nxpy_guards_print(const nxpy_guards *guards, nxpy_line_fn *line_of, void *context);
 /* The source of a slot as the user would write it: "L['self'].weight". */
+/* The checking rows as a list of (kind, source, text, whether the row may be left out: it keeps no memory safe). New reference. */
+PyObject *nxpy_guards_list(const nxpy_guards *guards);
+/* Takes away those of them, in that order, for which `keep` is false and which may be. 0, or -1 with an exception. */
+int nxpy_guards_filter(nxpy_guards *guards, PyObject *keep);
 void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text);
 
 /* The only element of a tensor in the host's memory, as the bits of an int64 or a double; false: it is no such tensor. */

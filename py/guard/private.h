@@ -15,6 +15,8 @@ static inline uint64_t nxpy__array_head(const nx_array *a) {
 }
 _Static_assert(sizeof(nx_array) - offsetof(nx_array, dtype) == sizeof(uint64_t), "the head ends with the array");
 
+/* Nothing is added to the guards any more. */
+void nxpy__guards_remove(nxpy_guards *guards, int row);
 void nxpy__guard_steps_free(nxpy_guards *guards);
 
 /* Whether a dimension that is not as it was may be so. */

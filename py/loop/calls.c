@@ -203,7 +203,10 @@ static int use_arguments(nxpy_trace *trace, PyObject **args, Py_ssize_t n, int d
 /* A Python function, or what ends up in one. A trace that stops inside it: the root may let it be a root of its own. */
 static PyObject *call_python(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
-    PyObject *result = PyObject_Vectorcall(function, args, (size_t)(n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0)), kw_names);
+    bool skips = PyFunction_Check(function) && nxpy__code_skips(PyFunction_GET_CODE(function));
+    if (skips) nxpy__stop(trace, NXPY_BREAK_SKIPPED, "%U", ((PyFunctionObject *)function)->func_qualname);
+    size_t n_plain = (size_t)(n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0));
+    PyObject *result = skips ? NULL : PyObject_Vectorcall(function, args, n_plain, kw_names);
     if (result && !trace->stop) return result;
     Py_XDECREF(result);
     bool calls_it = loop->in.op == NXPY_OP_call || loop->in.op == NXPY_OP_call_function_ex;

@@ -152,6 +152,9 @@ typedef struct nxpy_captured {  /* narthex._C.CapturedFunction */
     NX_VEC(nxpy_root *) roots;  /* in the order in which they were met */
     PyObject *graphs, *recompiles; /* lists */
     int n_graphs;
+    bool of_frames;             /* made for a frame callback: where that is False, nothing more is compiled */
+    int limit;                  /* compiled pieces for a place; 0: the setting's */
+    PyObject *told;             /* called with the guards of each piece, may give a list of those that count; owned or NULL */
 } nxpy_captured;
 extern PyTypeObject nxpy_captured_type;
 
@@ -227,6 +230,20 @@ typedef struct nxpy_settings {
     bool fails_at_limit;        /* instead of running uncompiled */
 } nxpy_settings;
 extern nxpy_settings nxpy__settings;
+
+/* ---- code.c: what is said of code objects --------------------------------------------------------- */
+typedef enum nxpy_action { NXPY_ACTION_DEFAULT, NXPY_ACTION_SKIP, NXPY_ACTION_RUN_ONLY } nxpy_action; /* as PyTorch numbers them */
+typedef struct nxpy_code_state {
+    nxpy_action own, inner;     /* what a frame callback does with its frames; with those that begin in them */
+    bool skips;                 /* skip_code: no frame of its own is captured; those that begin in it are */
+    PyObject *entries, *kept;   /* list of what was made of it; dict for callbacks; owned or NULL */
+} nxpy_code_state;
+/* Lent; NULL: nothing is known of it, or (when it is to be made) an exception. */
+nxpy_code_state *nxpy__code_state(PyObject *code, bool make);
+static inline bool nxpy__code_skips(PyObject *code) {
+    const nxpy_code_state *state = nxpy__code_state(code, false);
+    return state && state->skips;
+}
 
 /* ---- state.c: how a trace stops ------------------------------------------------------------------ */
 void nxpy__stop_exception(void); /* sets the one that stands for a stop, if none is set */

@@ -66,29 +66,16 @@ from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_e
 _C.register_tensor_class(Tensor)
 
 
-class _EvalFrame:
-    _callback = None
+def _of_frames(name: str):
+    """torch._C._dynamo.eval_frame's names that are Python: loaded when first asked for."""
+    from ._dynamo import types
 
-    @staticmethod
-    def set_eval_frame(callback):
-        """None: functions that are not compiled run as they are; False: they run what was compiled of them, which is
-        nothing. What was set before. A callback raises NotImplementedError: only what torch.compile is given is
-        captured."""
-        if callable(callback):
-            raise NotImplementedError(
-                "set_eval_frame: a callback for every frame is not there; torch.compile captures what it is given"
-            )
-        if callback is not None and callback is not False:
-            raise TypeError("expected a callable")
-        before, _EvalFrame._callback = _EvalFrame._callback, callback
-        return before
+    if name not in types._NAMES:
+        raise AttributeError(f"module 'narthex._C._dynamo.eval_frame' has no attribute '{name}'")
+    return getattr(types, name)
 
 
-class _DynamoNames:
-    eval_frame = _EvalFrame
-
-
-_C._dynamo = _DynamoNames  # torch._C._dynamo.eval_frame
+_C._dynamo.eval_frame.__getattr__ = _of_frames
 _C._TensorMeta = type(Tensor)
 _C._are_functorch_transforms_active = lambda: False  # inside torch.func, tensors are tensors
 _C._get_tracing_state = lambda: None  # of TorchScript

@@ -101,11 +101,6 @@ def test_set_eval_frame(m: Any) -> None:
             set_eval_frame(bad)
 
 
-def test_a_callback_for_all_frames_raises() -> None:
-    with pytest.raises(NotImplementedError, match="set_eval_frame"):
-        nt._C._dynamo.eval_frame.set_eval_frame(lambda frame, entry, state: None)
-
-
 @BOTH
 def test_a_replaced_optimize_is_what_compile_calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list = []

@@ -7,6 +7,7 @@ from ..autograd import function as _function
 from ..compiler import is_compiling, set_stance
 from . import backends, config, convert_frame, eval_frame, exc, external_utils, testing, utils
 from .backends import list_backends, lookup, register_backend
+from .convert_frame import replay
 from .decorators import assume_constant_result, graph_break, mark_dynamic, mark_static, maybe_mark_dynamic, run
 from .eval_frame import OptimizedModule, optimize
 from .explanation import explain
@@ -18,7 +19,7 @@ __all__ = [
     "OptimizedModule", "assume_constant_result", "backends", "config", "convert_frame", "disable", "eval_frame",
     "explain", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup",
     "lookup_backend", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert",
-    "patch_dynamo_config", "register_backend", "reset", "run", "set_stance", "testing", "utils",
+    "patch_dynamo_config", "register_backend", "replay", "reset", "run", "set_stance", "testing", "utils",
 ]  # fmt: skip
 
 _function._apply_apart = disable(_function._apply)
@@ -28,7 +29,7 @@ globals().update(
         "a graph holds operators alone; torch._dynamo.disable and graph_break keep Python code out of it",
         ("disallow_in_graph", "forbid_in_graph", "nonstrict_trace", "substitute_in_graph"),
     ),
-    **names("torch._dynamo", "use torch.compiler.disable or set_stance", ("skip_frame", "step_unsupported", "replay")),
+    **names("torch._dynamo", "use torch.compiler.disable or set_stance", ("skip_frame", "step_unsupported")),
     **names("torch._dynamo", "use torch.compile(fullgraph=True)", ("error_on_graph_break",)),
     **names(
         "torch._dynamo",
@@ -52,8 +53,10 @@ def optimize_assert(backend, *args, **options):
 
 
 def is_dynamo_disable_recursive(method):
-    """True for what `disable` has made, where what it calls runs uncompiled too; None for anything else."""
-    return True if isinstance(method, type(_function._apply_apart)) else None
+    """Of what `disable` has made, whether what it calls runs uncompiled too; None for anything else."""
+    if isinstance(method, type(_function._apply_apart)):
+        return True
+    return getattr(method, "_torchdynamo_disable_recursive", None)
 
 
 def is_dynamo_supported() -> bool:
@@ -92,9 +95,9 @@ def reset_code_caches() -> None:
 
 def reset_code(code) -> None:
     """Forgets the compiled functions of this code object."""
+    eval_frame.reset_code(code)
     for each in list(eval_frame.captured_functions):
-        function = getattr(each, "fn", None)
-        if getattr(getattr(function, "__func__", function), "__code__", None) is code:
+        if eval_frame.code_of(each) is code:
             each.reset()
 
 
@@ -102,3 +105,10 @@ def reset() -> None:
     """Forgets every compiled function, so that the next call captures again."""
     for each in list(eval_frame.captured_functions):
         each.reset()
+    for code in list(convert_frame.input_codes):
+        eval_frame.reset_code(code)
+    convert_frame.input_codes.clear()
+    for backend in list(eval_frame.cached_backends.values()):
+        if hasattr(backend, "reset"):
+            backend.reset()
+    eval_frame.cached_backends.clear()

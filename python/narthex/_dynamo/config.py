@@ -16,6 +16,8 @@ automatic_dynamic_shapes = True
 assume_static_by_default = True
 disable = False
 fail_on_recompile_limit_hit = False
+raise_on_ctx_manager_usage = True
+accumulated_cache_size_limit = accumulated_recompile_limit = 256
 
 _NAMES = frozenset(name for name in globals() if not name.startswith("_") and name != "sys")
 _SAME = {"recompile_limit": "cache_size_limit", "cache_size_limit": "recompile_limit"}

@@ -4,6 +4,7 @@ from functools import wraps
 
 from .. import _C
 from ..compiler import set_stance
+from .types import skip_code
 
 graph_break = _C.graph_break  # itself, so that the graph ends at its call and nothing of it is captured
 
@@ -43,6 +44,16 @@ def assume_constant_result(fn):
     """`fn` is called once for each set of arguments (constants, enumerations, classes) and its result is a constant of
     the graph; what it reads is not guarded."""
     fn._dynamo_marked_constant = True
+    return fn
+
+
+def skip(fn=None):
+    """`fn` itself: a call of it ends the graph and runs uncompiled, what it calls is compiled."""
+    if fn is None:
+        return skip
+    function = getattr(fn, "__func__", fn)
+    skip_code(function.__code__)
+    function._torchdynamo_disable = True
     return fn
 
 

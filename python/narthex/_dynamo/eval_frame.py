@@ -1,14 +1,40 @@
 """What torch.compile makes of functions and modules, and PyTorch's names around the frame hook."""
 
+from contextlib import nullcontext
 from copy import copy
-from weakref import WeakSet, ref
+from functools import wraps
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from .. import _C
-from .._later import names
+from .._apart import _Apart
 from ..nn import Module
-from .types import GuardFail
+from . import config
+from .hooks import Hooks
+from .types import (
+    CacheEntry,
+    GuardFail,
+    GuardFilterEntry,
+    _debug_get_cache_entry_list,
+    _frames,
+    innermost_backend,
+    set_code_exec_strategy,
+    set_guard_complete_hook,
+    set_guard_error_hook,
+    skip_code,
+)
 
+__all__ = [
+    "OptimizeContext", "OptimizedModule", "always_optimize_code_objects", "cached_backends", "innermost_backend",
+    "innermost_fn", "optimize", "reset_code", "set_code_exec_strategy", "set_eval_frame", "set_guard_complete_hook",
+    "set_guard_error_hook", "skip_code", "_debug_get_cache_entry_list",
+]  # fmt: skip
+
+null_context = nullcontext
+set_eval_frame, get_eval_frame_callback = _frames.set_eval_frame, _frames.get_eval_frame_callback
+reset_code = _frames.reset_code
 captured_functions: WeakSet = WeakSet()  # all that live, for reset()
+cached_backends: dict = {}  # by id, those that something was compiled with since the last reset
+always_optimize_code_objects: WeakKeyDictionary = WeakKeyDictionary()  # code of functions that torch.compile was given
 
 
 class _TorchDynamoContext:
@@ -37,11 +63,44 @@ class DisableContext(_TorchDynamoContext):
 
 
 class OptimizeContext(_TorchDynamoContext):
-    """Called with a function, a module or another callable: compiles it with `backend`. What `optimize` returns."""
+    """Called with a function, a module or another callable: compiles it. What `optimize` returns.
 
-    def __init__(self, backend, *, fullgraph=False, dynamic=None, name=None, guard_fail_fn=None) -> None:
-        self.backend, self.fullgraph, self.dynamic, self.name = backend, fullgraph, dynamic, name
-        self.guard_fail_fn = guard_fail_fn
+    callback: a Backend or what convert_frame made, whose backend compiles the function when it is called; any other
+    callable is set for the function's frames (set_eval_frame) while it runs. backend_ctx_ctor(): entered around calls.
+    isolate_recompiles: what a function was compiled to is its own in any case.
+    """
+
+    def __init__(
+        self,
+        callback,
+        backend_ctx_ctor=nullcontext,
+        first_ctx: bool = False,
+        *,
+        fullgraph: bool = False,
+        error_on_graph_break=None,
+        export: bool = False,
+        dynamic=None,
+        compiler_config=None,
+        rebuild_ctx=None,
+        package=None,
+        hooks=None,
+        isolate_recompiles: bool = False,
+        shapes_spec=None,
+        recompile_limit=None,
+        name=None,
+    ) -> None:
+        for option, given in (("export", export or None), ("package", package), ("shapes_spec", shapes_spec)):
+            if given is not None:
+                raise NotImplementedError(f"optimize: {option} is not there yet")
+        self.callback, self.first_ctx, self.fullgraph = callback, first_ctx, bool(fullgraph or error_on_graph_break)
+        self.dynamic, self.name, self.hooks = dynamic, name, hooks or Hooks()
+        self.compiler_config, self._backend_ctx_ctor = compiler_config, backend_ctx_ctor
+        self.backend = self.recompile_limit = None
+        if _is_ours(callback):
+            self.backend = _backend_of(callback)
+            cached_backends.setdefault(id(self.backend.backend), self.backend.backend)
+            self.recompile_limit = recompile_limit or getattr(_inner_convert(callback), "_recompile_limit", None)
+        self.prior = None
 
     def __call__(self, fn):
         if isinstance(fn, Module):
@@ -50,26 +109,56 @@ class OptimizeContext(_TorchDynamoContext):
             raise TypeError(f"compile: model must be a function or a module, not {type(fn).__name__}")
         if isinstance(fn, type):
             return self._compile_class(fn)
+        code = code_of(fn)
+        if code is not None:
+            always_optimize_code_objects[code] = True
         return self.capture(fn)
+
+    def __enter__(self) -> None:
+        """For frames that begin inside of the block; where config.raise_on_ctx_manager_usage is off."""
+        if config.raise_on_ctx_manager_usage:
+            raise RuntimeError(
+                "torch._dynamo.optimize(...) is used with a context manager. Please use torch.compile(...) as an "
+                "annotation or decorator, or set torch._dynamo.config.raise_on_ctx_manager_usage to False."
+            )
+        callback = self.callback
+        if self.backend is not None:
+            callback = _frame_callback(callback, self.hooks, self.recompile_limit)
+        self.prior = [*(self.prior or ()), (_frames.get_eval_frame_callback(), self._backend_ctx_ctor())]
+        self.prior[-1][1].__enter__()
+        _frames.set_eval_frame(callback)
+
+    def __exit__(self, *error) -> None:
+        callback, context = self.prior.pop()
+        _frames.set_eval_frame(callback)
+        context.__exit__(*error)
 
     def capture(self, fn, name=None):
         """`fn`, compiled when it is called; what it is for others (its name, module, attributes) is fn's."""
+        if self.backend is None:
+            return _under_callback(fn, self.callback, self._backend_ctx_ctor)
         known = type(fn) in _FOLLOWED or hasattr(type(fn).__call__, "__code__")
         if not known:
             name = name or getattr(fn, "__name__", type(fn).__name__)
         backend = self.backend
-        if self.guard_fail_fn is not None:
+        if self.hooks.guard_fail_fn is not None:
             backend = copy(backend)  # it tells of this function alone
         captured = _C.CapturedFunction(
             fn if known else _wrap_inline(fn), backend, self.fullgraph, self.dynamic, self.name or name
         )
-        if self.guard_fail_fn is not None:
-            backend.before_compiling = _Failures(captured, fn, self.guard_fail_fn)
+        if self.hooks.guard_fail_fn is not None:
+            backend.before_compiling = _Failures(captured, fn, self.hooks.guard_fail_fn)
+        if self.hooks.guard_filter_fn is not None or self.hooks.guard_export_fn is not None:
+            captured.guards_listener = Guards(self.hooks)
+        captured.recompile_limit = self.recompile_limit or 0
         captured_functions.add(captured)
         if known and not isinstance(fn, Module):
             for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
                 if hasattr(fn, attribute):
                     setattr(captured, attribute, getattr(fn, attribute))
+        captured.get_compiler_config = self.get_compiler_config
+        if self._backend_ctx_ctor is not nullcontext:
+            return _in_context(captured, self._backend_ctx_ctor)
         return captured
 
     def _compile_class(self, cls: type) -> type:
@@ -79,8 +168,8 @@ class OptimizeContext(_TorchDynamoContext):
         return cls
 
     def get_compiler_config(self):
-        """The backend with its options."""
-        return self.backend
+        """What the backend's own get_compiler_config gives; the backend with its options, where it has none."""
+        return self.backend if self.compiler_config is None else self.compiler_config
 
 
 class _Failures:
@@ -107,7 +196,7 @@ class _NullDecorator:
         return fn
 
 
-_FOLLOWED = (type(lambda: None), type(OptimizeContext(None).capture), _C.CapturedFunction)
+_FOLLOWED = (type(lambda: None), type(Hooks().__init__), _C.CapturedFunction)
 
 
 def _wrap_inline(fn):
@@ -195,18 +284,180 @@ class OptimizedModule(Module):
         return sorted({*object.__dir__(self), *dir(self._orig_mod)})
 
 
-globals().update(names("torch._dynamo.eval_frame", "use torch.compile", ("_optimize_catch_errors",)))
+def _inner_convert(callback):
+    """What convert_frame made, in a CatchErrorsWrapper or not."""
+    return callback._torchdynamo_orig_backend if type(callback).__name__ == "CatchErrorsWrapper" else callback
+
+
+def _is_ours(callback) -> bool:
+    """A Backend, or what torch._dynamo.convert_frame makes of one."""
+    from .._compile import Backend
+    from . import convert_frame
+
+    known = (Backend, convert_frame.ConvertFrame, convert_frame.ConvertFrameAssert)
+    return type(callback) in known or (
+        type(callback) is convert_frame.CatchErrorsWrapper and type(callback._torchdynamo_orig_backend) in known
+    )
+
+
+def _backend_of(callback):
+    from .._compile import make_backend
+
+    return make_backend(innermost_backend(callback))
+
+
+def _frame_callback(callback, hooks, recompile_limit):
+    from . import convert_frame
+
+    if isinstance(callback, convert_frame.CatchErrorsWrapper):
+        return callback
+    if isinstance(callback, convert_frame.ConvertFrameAssert):
+        return convert_frame.catch_errors_wrapper(callback, hooks)
+    made = convert_frame.convert_frame(callback, hooks, recompile_limit=recompile_limit)
+    return convert_frame.catch_errors_wrapper(made, hooks)
+
+
+def _under_callback(fn, callback, context):
+    """A function like `fn`; the frames that begin in it are the callback's."""
+
+    @wraps(fn)
+    def inner(*args, **kwargs):
+        before = _frames.set_eval_frame(None)
+        with context():
+            try:
+                _frames.set_eval_frame(callback)
+                return fn(*args, **kwargs)
+            finally:
+                _frames.set_eval_frame(before)
+
+    inner._torchdynamo_orig_callable, inner._torchdynamo_wrapper_id = fn, id(inner)
+    return inner
+
+
+def _in_context(captured, context):
+    """A function like `captured` whose calls run inside of context()."""
+
+    @wraps(captured)
+    def inner(*args, **kwargs):
+        with context():
+            return captured(*args, **kwargs)
+
+    inner._torchdynamo_orig_callable, inner._torchdynamo_wrapper_id = captured.fn, id(inner)
+    inner.get_compiler_config = captured.get_compiler_config
+    return inner
+
+
+def innermost_fn(fn):
+    """The function or module that compile, disable and such were called with."""
+    while True:
+        if isinstance(fn, OptimizedModule):
+            fn = fn._orig_mod
+        elif isinstance(fn, _C.CapturedFunction):
+            fn = fn.fn
+        elif isinstance(fn, _Apart):
+            fn = fn.func
+        elif getattr(fn, "_torchdynamo_wrapper_id", None) == id(fn):
+            fn = fn._torchdynamo_orig_callable
+        else:
+            return fn
+
+
+def code_of(fn):
+    """The code of what `fn` was made of: of a module, of its forward; None: there is none."""
+    function = innermost_fn(fn)
+    function = function.forward if isinstance(function, Module) else function
+    return getattr(getattr(function, "__func__", function), "__code__", None)
+
+
+def compiled_entries(code) -> list:
+    """A CacheEntry for each piece that torch.compile has made from the beginning of functions with this code."""
+    entries = []
+    for captured in list(captured_functions):
+        if code_of(captured) is code:
+            entries += [CacheEntry(code, guards, None, "Unknown", captured.backend) for guards in captured.guards]
+    return entries
+
+
+class Guard:
+    """One guard, as guard_export_fn gets it: name (what it is about), guard_types (its kind), code_list (its text)."""
+
+    def __init__(self, kind: str, name: str, text: str, may_be_left_out: bool) -> None:
+        self.name, self.guard_types, self.code_list, self.may_be_left_out = name, [kind], [text], may_be_left_out
+
+    def create_fn_name(self) -> str:
+        """Its kind."""
+        return self.guard_types[0]
+
+    def __repr__(self) -> str:
+        return f"Guard({self.create_fn_name()}, {self.name!r}, {self.code_list[0]})"
+
+
+class Guards:
+    """Hands the guards of each compiled piece to guard_filter_fn and guard_export_fn."""
+
+    def __init__(self, hooks) -> None:
+        self.hooks = hooks
+
+    def __call__(self, rows: list):
+        guards, keep = [Guard(*row) for row in rows], None
+        if self.hooks.guard_filter_fn is not None:
+            entries = [
+                GuardFilterEntry(g.name, False, None, g.create_fn_name(), (), g.name.startswith("G["), g)
+                for g in guards
+            ]
+            keep = [bool(each) for each in self.hooks.guard_filter_fn(entries)]
+        if self.hooks.guard_export_fn is not None:
+            self.hooks.guard_export_fn([g for k, g in enumerate(guards) if keep is None or keep[k]])
+        return keep
+
+
+def _optimize_catch_errors(
+    compile_fn,
+    hooks,
+    backend_ctx_ctor=nullcontext,
+    fullgraph: bool = False,
+    error_on_graph_break=None,
+    export: bool = False,
+    dynamic=None,
+    compiler_config=None,
+    rebuild_ctx=None,
+    package=None,
+    isolate_recompiles: bool = False,
+    shapes_spec=None,
+    name=None,
+) -> OptimizeContext:
+    """The context of what convert_frame made."""
+    from .convert_frame import catch_errors_wrapper
+
+    return OptimizeContext(
+        catch_errors_wrapper(compile_fn, hooks),
+        backend_ctx_ctor,
+        True,
+        fullgraph=fullgraph,
+        error_on_graph_break=error_on_graph_break,
+        export=export,
+        dynamic=dynamic,
+        compiler_config=compiler_config,
+        rebuild_ctx=rebuild_ctx,
+        package=package,
+        hooks=hooks,
+        isolate_recompiles=isolate_recompiles,
+        shapes_spec=shapes_spec,
+        name=name,
+    )
 
 
 def optimize(
     backend="narthex",
     *,
     nopython: bool = False,
+    error_on_graph_break=None,
     guard_export_fn=None,
     guard_fail_fn=None,
     guard_filter_fn=None,
     disable: bool = False,
     dynamic=None,
+    package=None,
     recompile_limit=None,
     isolate_recompiles: bool = False,
     shapes_spec=None,
@@ -216,20 +467,29 @@ def optimize(
 
     guard_fail_fn: called with a GuardFail for each guard that made the function be compiled again, before it is; unlike
     PyTorch, the guards of its newest version alone are among these, and a version without a graph tells nothing.
+    guard_export_fn: called with the guards of each compiled piece. guard_filter_fn: called with a GuardFilterEntry for
+    each, gives a bool for each; a guard with False is not asked, but for those that keep memory safe (types, tensors,
+    lengths), which stay. recompile_limit: config.recompile_limit for this function. isolate_recompiles: what is
+    compiled for one `optimize` is its own in any case. backend.backend_ctx_ctor, if there is one, makes contexts.
     """
     from .._compile import make_backend
+    from . import convert_frame
 
-    later = {
-        "guard_export_fn": guard_export_fn,
-        "guard_filter_fn": guard_filter_fn,
-        "recompile_limit": recompile_limit,
-        "isolate_recompiles": isolate_recompiles or None,
-        "shapes_spec": shapes_spec,
-    }
-    for option, given in later.items():
-        if given is not None:
-            raise NotImplementedError(f"optimize: {option} is not there yet")
     if disable:
         return _NullDecorator()
     made = make_backend(backend)
-    return OptimizeContext(made, fullgraph=nopython, dynamic=dynamic, name=name, guard_fail_fn=guard_fail_fn)
+    hooks = Hooks(guard_export_fn, guard_fail_fn, guard_filter_fn)
+    config_of = getattr(made.backend, "get_compiler_config", None)
+    return _optimize_catch_errors(
+        convert_frame.convert_frame(made, hooks, recompile_limit=recompile_limit),
+        hooks,
+        getattr(made.backend, "backend_ctx_ctor", nullcontext),
+        fullgraph=nopython,
+        error_on_graph_break=error_on_graph_break,
+        dynamic=dynamic,
+        compiler_config=config_of() if config_of is not None else None,
+        package=package,
+        isolate_recompiles=isolate_recompiles,
+        shapes_spec=shapes_spec,
+        name=name,
+    )

@@ -18,7 +18,7 @@ def disable(fn=None, recursive: bool = True, *, reason=None):
     """Marks a function that is never captured."""
     from .._dynamo import disable
 
-    return disable(fn, recursive)
+    return disable(fn, recursive, reason=reason)
 
 
 def reset() -> None:
