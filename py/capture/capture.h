@@ -20,7 +20,12 @@ struct nxpy_fit {
 };
 
 /* What compiled functions do, on all threads: torch.compiler.set_stance. */
-typedef enum nxpy_stance { NXPY_STANCE_DEFAULT, NXPY_STANCE_EAGER, NXPY_STANCE_EAGER_ON_RECOMPILE, NXPY_STANCE_FAIL } nxpy_stance;
+typedef enum nxpy_stance {
+    NXPY_STANCE_DEFAULT, NXPY_STANCE_EAGER, NXPY_STANCE_EAGER_ON_RECOMPILE, NXPY_STANCE_FAIL,
+    NXPY_STANCE_SKIP_GUARDS,    /* as FAIL: whoever set it said that nothing would be compiled any more */
+    NXPY_STANCE_THEN            /* a function that was never compiled: its call is nxpy__late's */
+} nxpy_stance;
+extern PyObject *nxpy__late;    /* called with (function, arguments, keywords); NULL: no function is */
 extern nxpy_stance nxpy__stance;
 extern PyObject *nxpy__listener; /* called at each end of a trace; NULL: none */
 extern PyObject *nxpy__unsupported; /* narthex._C.Unsupported, a RuntimeError */

@@ -13,6 +13,7 @@
 
 PyObject *nxpy__unsupported;
 nxpy_stance nxpy__stance;
+PyObject *nxpy__late;
 PyObject *nxpy__listener;
 static PyObject *extension; /* narthex._C, lent: it lives as long as the process */
 
@@ -157,6 +158,18 @@ static bool can_follow(const PyObject *function) {
     return !(flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
 }
 
+static PyObject *call_late(nxpy_captured *captured, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *positional = PyTuple_New(n), *keywords = PyDict_New(), *result = NULL;
+    for (Py_ssize_t k = 0; positional && k < n; k++) PyTuple_SET_ITEM(positional, k, Py_NewRef(args[k]));
+    for (Py_ssize_t k = 0; keywords && names && k < PyTuple_GET_SIZE(names); k++) {
+        if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(names, k), args[n + k]) < 0) Py_CLEAR(keywords);
+    }
+    if (positional && keywords) result = PyObject_CallFunctionObjArgs(nxpy__late, captured, positional, keywords, NULL);
+    Py_XDECREF(positional);
+    Py_XDECREF(keywords);
+    return result;
+}
+
 static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t flags, PyObject *names) {
     nxpy_captured *captured = (nxpy_captured *)object;
     PyObject *function = captured->function, *self = captured->self;
@@ -176,6 +189,9 @@ static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t f
         return PyObject_Vectorcall(captured->fn, args, flags, names);
     }
     Py_ssize_t n = PyVectorcall_NARGS(flags);
+    if (NX_UNLIKELY(nxpy__stance == NXPY_STANCE_THEN && nxpy__late && !captured->warm && !captured->roots.n)) {
+        return call_late(captured, args, n, names);
+    }
     if (!self) return call_bound(captured, function, args, n, names);
     Py_ssize_t n_all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     PyObject *local[16], **with_self = local;
@@ -363,6 +379,7 @@ static PyMemberDef captured_members[] = {
     {"recompiles", T_OBJECT, offsetof(nxpy_captured, recompiles), READONLY, "Why it was compiled again, each time."},
     {"_torchdynamo_orig_callable", T_OBJECT, offsetof(nxpy_captured, fn), READONLY, "The same, as PyTorch names it."},
     {"recompile_limit", T_INT, offsetof(nxpy_captured, limit), 0, "The pieces that are compiled for one place; 0: config's."},
+    {"warm", T_BOOL, offsetof(nxpy_captured, warm), 0, "Its calls are compiled at once, whatever the stance says of first ones."},
     {"of_frames", T_BOOL, offsetof(nxpy_captured, of_frames), 0,
      "Made for a frame callback: where set_eval_frame says False, nothing more is compiled."},
     {"guards_listener", T_OBJECT, offsetof(nxpy_captured, told), 0,
@@ -407,12 +424,17 @@ static PyObject *is_capturing(PyObject *module, PyObject *unused) { return PyBoo
 static PyObject *set_stance(PyObject *module, PyObject *number) {
     long stance = PyLong_AsLong(number);
     if (PyErr_Occurred()) return NULL;
-    if (stance < NXPY_STANCE_DEFAULT || stance > NXPY_STANCE_FAIL) {
-        return PyErr_Format(PyExc_ValueError, "set_capture_stance: got %ld, expected 0 to %d", stance, NXPY_STANCE_FAIL);
+    if (stance < NXPY_STANCE_DEFAULT || stance > NXPY_STANCE_THEN) {
+        return PyErr_Format(PyExc_ValueError, "set_capture_stance: got %ld, expected 0 to %d", stance, NXPY_STANCE_THEN);
     }
     long before = nxpy__stance;
     nxpy__stance = (nxpy_stance)stance;
     return PyLong_FromLong(before);
+}
+
+static PyObject *set_late(PyObject *module, PyObject *callable) {
+    Py_XSETREF(nxpy__late, Py_NewRef(callable));
+    Py_RETURN_NONE;
 }
 
 static PyObject *set_setting(PyObject *module, PyObject *args) {
@@ -442,7 +464,10 @@ static PyMethodDef functions[] = {
      "set_capture_listener(callable or None): called at each end of a trace with (code, reason, detail, file, line, function)."},
     {"graph_break", (PyCFunction)(void (*)(void))graph_break, METH_FASTCALL | METH_KEYWORDS, "Ends the graph that is being captured."},
     {"set_capture_stance", set_stance, METH_O,
-     "set_capture_stance(n): compiled functions 0: do the usual, 1: run uncompiled, 2: so where none fits, 3: fail there. Gives the last."},
+     "set_capture_stance(n): compiled functions 0: do the usual, 1: run uncompiled, 2: so where none fits, 3: fail there, 4: fail there "
+     "in other words, 5: leave first calls to set_capture_late's. Gives the last."},
+    {"set_capture_late", set_late, METH_O,
+     "set_capture_late(callable): called with (function, arguments, keywords) for calls of functions that were never compiled."},
     {"can_capture", can_capture, METH_NOARGS, "Whether functions are captured under this CPython."},
     {"is_capturing", is_capturing, METH_NOARGS, "Whether what calls it is being captured."},
     {"set_capture_stop", set_stop, METH_O, "set_capture_stop(n): for tests: every trace stops before its n-th instruction; 0: none does."},

@@ -291,6 +291,11 @@ static int trace_here(drive_state *drive, nxpy_point *point) {
 
 /* The stance forbids a trace. 0: run uncompiled; -1: an exception. */
 static int refuse_trace(drive_state *drive, nxpy_point *point) {
+    if (nxpy__stance == NXPY_STANCE_SKIP_GUARDS) {
+        PyErr_SetString(PyExc_RuntimeError, "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have "
+                        "not warmed up your model with enough inputs such that you can guarantee no more recompilations.");
+        return -1;
+    }
     if (nxpy__stance != NXPY_STANCE_FAIL) return 0;
     const PyCodeObject *code = (PyCodeObject *)drive->root->code;
     Py_ssize_t n = PyList_GET_SIZE(drive->owner->recompiles);
@@ -311,7 +316,7 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     if (thread->function_modes || thread->dispatch_modes) return 0; /* a mode that the frame has entered sees all its calls */
     int found = look_up(drive, point, out);
     if (found != 0 || point->dead || point->busy) return found;
-    if (nxpy__stance != NXPY_STANCE_DEFAULT) return refuse_trace(drive, point);
+    if (nxpy__stance != NXPY_STANCE_DEFAULT && nxpy__stance != NXPY_STANCE_THEN) return refuse_trace(drive, point);
     if (drive->owner->of_frames && nxpy__callback == Py_False) return 0;
     int limit = drive->owner->limit > 0 ? drive->owner->limit : nxpy__settings.max_segments;
     if (point->segments.n >= limit) return give_up(drive, point);

@@ -152,6 +152,7 @@ typedef struct nxpy_captured {  /* narthex._C.CapturedFunction */
     NX_VEC(nxpy_root *) roots;  /* in the order in which they were met */
     PyObject *graphs, *recompiles; /* lists */
     int n_graphs;
+    bool warm;                  /* its first calls under NXPY_STANCE_THEN are over */
     bool of_frames;             /* made for a frame callback: where that is False, nothing more is compiled */
     int limit;                  /* compiled pieces for a place; 0: the setting's */
     PyObject *told;             /* called with the guards of each piece, may give a list of those that count; owned or NULL */

@@ -39,12 +39,49 @@ def test_a_forced_engine_takes_open_sizes() -> None:
     assert compiled(nt.ones(7, 4)).item() == 28
 
 
-def test_stances_that_are_not_there_raise() -> None:
-    for stance in ("eager_then_compile", "aot_eager_then_compile"):
-        with pytest.raises(NotImplementedError, match=stance):
-            nt.compiler.set_stance(stance)
-    with pytest.raises(NotImplementedError, match="skip_guard_eval_unsafe"):
-        nt.compiler.set_stance(skip_guard_eval_unsafe=True)
+@BOTH
+@pytest.mark.parametrize("stance", ["eager_then_compile", "aot_eager_then_compile"])
+def test_a_first_call_that_is_not_compiled(m: Any, stance: str) -> None:
+    """The second call leaves open what changed since the first; what is compiled stays so after the stance."""
+    m._dynamo.reset()
+    m._dynamo.eval_frame._EXAMPLE_INPUTS = None  # PyTorch keeps the first calls of each line for good
+    counter, counts = m._dynamo.testing.CompileCounter(), []
+    compiled = m.compile(lambda x, k: x * k[0], backend=counter)
+    with m.compiler.set_stance(stance):
+        for sizes in ((3, 4), (5, 4), (7, 4), (7, 6)):
+            assert compiled(m.ones(*sizes), k=[2]).tolist() == (m.ones(*sizes) * 2).tolist()
+            counts.append(counter.frame_count)
+    assert compiled(m.ones(9, 4), k=[2]).shape == (9, 4)
+    assert [*counts, counter.frame_count] == [0, 1, 1, 2, 2]
+
+
+@BOTH
+def test_modules_and_functions_compiled_before(m: Any) -> None:
+    m._dynamo.reset()
+    m._dynamo.eval_frame._EXAMPLE_INPUTS = None
+    counter = m._dynamo.testing.CompileCounter()
+    module, before = m.compile(m.nn.Linear(3, 3), backend=counter), m.compile(lambda x: x + 1, backend=counter)
+    before(m.ones(2))
+    with m.compiler.set_stance("eager_then_compile"):
+        for n in (3, 4, 5):
+            assert module(m.ones(n, 3)).shape == (n, 3)
+        before(m.ones(2))
+    assert counter.frame_count == 2
+
+
+@BOTH
+def test_guards_that_need_not_be_asked(m: Any) -> None:
+    m._dynamo.reset()
+    counter = m._dynamo.testing.CompileCounter()
+    compiled = m.compile(lambda x, k: x * k, backend=counter, dynamic=False)
+    compiled(m.ones(3), 2), compiled(m.ones(3), 3)
+    with m.compiler.set_stance(skip_guard_eval_unsafe=True):
+        assert [compiled(m.ones(3), k).tolist() for k in (2, 3, 2)] == [[2] * 3, [3] * 3, [2] * 3]
+        with pytest.raises(RuntimeError, match="Recompilation triggered with skip_guard_eval_unsafe stance"):
+            compiled(m.ones(3), 9)
+    assert compiled(m.ones(3), 9).tolist() == [9] * 3 and counter.frame_count == 3
+    with m.compiler.set_stance("force_eager", skip_guard_eval_unsafe=True):
+        assert m.compile(lambda x: x - 1, backend=counter)(m.ones(1)).item() == 0 and counter.frame_count == 3
 
 
 @BOTH

@@ -4,7 +4,15 @@ from .. import _C
 from .._absent import getter
 from .._later import names
 
-_STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
+_DEFAULT, _SKIP_GUARDS, _THEN = 0, 4, 5
+_STANCES = {
+    "default": _DEFAULT,
+    "force_eager": 1,
+    "eager_on_recompile": 2,
+    "fail_on_recompile": 3,
+    "eager_then_compile": _THEN,
+    "aot_eager_then_compile": _THEN,
+}
 
 
 def compile(*args, **kwargs):
@@ -58,31 +66,45 @@ class set_stance:
 
     "default"; "force_eager": they run uncompiled; "eager_on_recompile": they do where nothing compiled fits the call;
     "fail_on_recompile": RuntimeError there, also for a first call. Another shape of a function whose sizes are left
-    open is no recompilation. force_backend, with "default": compiled functions use this backend; they are compiled anew
-    when it comes and when it goes. Unlike PyTorch, skip_guard_eval_unsafe and the stances "eager_then_compile" and
-    "aot_eager_then_compile" raise NotImplementedError.
+    open is no recompilation. "eager_then_compile": the first call of a function runs uncompiled, the second is compiled
+    with sizes left open where the two differ; "aot_eager_then_compile": the first one is compiled by "aot_eager".
+    force_backend, with "default": compiled functions use this backend; they are compiled anew when it comes and when it
+    goes. skip_guard_eval_unsafe: RuntimeError where nothing compiled fits; unlike PyTorch, all guards are asked.
     """
 
     def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend=None) -> None:
-        if stance in ("eager_then_compile", "aot_eager_then_compile"):
-            raise NotImplementedError(f"set_stance: {stance!r} is not there: sizes that change are left open anyway")
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}': it is one of {', '.join(_STANCES)}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
-        if skip_guard_eval_unsafe:
-            raise NotImplementedError("set_stance: skip_guard_eval_unsafe is not there: every guard is asked")
         self.stance, self.force_backend = stance, force_backend
+        self.skip_guard_eval_unsafe = skip_guard_eval_unsafe
+        self.code = _STANCES[stance]
+        if skip_guard_eval_unsafe and self.code in (_DEFAULT, _THEN):
+            self.code = _SKIP_GUARDS
         self.forced = _force(_backend_of(force_backend))
-        self.prev = _C.set_capture_stance(_STANCES.index(stance))
+        self.prev = self._set()
+
+    def _set(self) -> int:
+        if self.code == _THEN:
+            from .._dynamo import late
+
+            late.backend[0] = "aot_eager" if self.stance.startswith("aot") else None
+            _C.set_capture_late(late.call)
+        return _C.set_capture_stance(self.code)
 
     def __enter__(self) -> None:
         _force(_backend_of(self.force_backend))
-        _C.set_capture_stance(_STANCES.index(self.stance))
+        self._set()
 
     def __exit__(self, *exception) -> None:
         _C.set_capture_stance(self.prev)
         _force(self.forced)
+
+    def clone(self):
+        """Another one that says the same."""
+        skip = self.skip_guard_eval_unsafe
+        return type(self)(self.stance, skip_guard_eval_unsafe=skip, force_backend=self.force_backend)
 
     def __call__(self, fn):
         from functools import wraps
@@ -92,7 +114,7 @@ class set_stance:
 
         @wraps(fn)
         def wrapper(*args, **kwargs):
-            with set_stance(self.stance, force_backend=self.force_backend):
+            with self.clone():
                 return fn(*args, **kwargs)
 
         return wrapper
