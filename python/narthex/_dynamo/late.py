@@ -1,6 +1,6 @@
 """First calls under torch.compiler.set_stance("eager_then_compile") and "aot_eager_then_compile".
 
-`call` is what the capture engine hands calls of functions to that were never compiled: the first one runs uncompiled, or
+`call` gets the calls of functions that were never compiled from the capture engine: the first one runs uncompiled, or
 compiled by `backend`; the second one leaves open the sizes that were others in the first.
 """
 
