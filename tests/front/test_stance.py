@@ -87,8 +87,6 @@ def test_wrong_stances():
         nt.compiler.set_stance("never")
     with pytest.raises(RuntimeError, match="non-default stance cannot have force_backend set"):
         nt.compiler.set_stance("force_eager", force_backend="eager")
-    with pytest.raises(NotImplementedError):
-        nt.compiler.set_stance("default", skip_guard_eval_unsafe=True)
     assert nt._C.set_capture_stance(0) == 0
 
 
