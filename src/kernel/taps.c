@@ -91,15 +91,44 @@ static inline __attribute__((always_inline)) void turn_result(const wide *m, con
     y[3 * y_step] = difference + 0.125f * m3 - 8 * m4 + m[5 * step];
 }
 
-/* Up to WIDE kernels; with a count that is known every store is one vector. */
+typedef int32_t lanes __attribute__((vector_size(4 * NX_LANES)));
+
+/* Three vectors, number by number a0 b0 c0 a1 b1 c1 ..., become a, b and c, `step` vectors apart. */
+static inline __attribute__((always_inline)) void part_in_three(const wide *x, wide *to, const int step) {
+    for (int r = 0; r < 3; r++) {
+        lanes near = {0}, far = {0};
+        for (int j = 0; j < WIDE; j++) {
+            const int at = 3 * j + r;
+            near[j] = at < 2 * WIDE ? at : 0;
+            far[j] = at < 2 * WIDE ? j : at - WIDE;
+        }
+        to[r * step] = __builtin_shuffle(__builtin_shuffle(x[0], x[1], near), x[2], far);
+    }
+}
+
+/* WIDE kernels side by side: number k of each in g[k]. */
+static inline __attribute__((always_inline)) void part_kernels(const float *from, wide *g) {
+    wide x[9], third[9]; /* third: of each three vectors, every third number; 3 r + m: rest r, of the m-th three */
+    for (int k = 0; k < 9; k++) x[k] = ((const loose *)from)[k];
+    for (int m = 0; m < 3; m++) part_in_three(x + 3 * m, third + m, 3);
+    for (int r = 0; r < 3; r++) part_in_three(third + 3 * r, g + r, 3);
+}
+
+/* Up to WIDE kernels; with a count that is known every store is one vector. The lines of the next ones are asked for, since
+ * they are written in order, each from afar. */
 static inline __attribute__((always_inline)) void turn_kernels(float *to, int64_t to_step, const float *from, int64_t from_step,
                                                                const int64_t count, bool back) {
     wide g[9], half[18], u[36];
-    float lanes[9][WIDE] = {{0}};
-    for (int64_t lane = 0; lane < count; lane++) {
-        for (int k = 0; k < 9; k++) lanes[k][lane] = from[lane * from_step + k];
+    if (from_step == 9 && count == WIDE && !back) {
+        part_kernels(from, g);
+    } else {
+        float lane_of[9][WIDE] = {{0}};
+        for (int64_t lane = 0; lane < count; lane++) {
+            for (int k = 0; k < 9; k++) lane_of[k][lane] = from[lane * from_step + k];
+        }
+        for (int k = 0; k < 9; k++) memcpy(&g[back ? 8 - k : k], lane_of[k], sizeof *g);
     }
-    for (int k = 0; k < 9; k++) memcpy(&g[back ? 8 - k : k], lanes[k], sizeof *g);
+    for (int k = 0; k < 36; k++) __builtin_prefetch(to + k * to_step + 2 * WIDE, 1);
     for (int k = 0; k < 3; k++) turn_kernel(g[k], g[3 + k], g[6 + k], half + k, 3);
     for (int k = 0; k < 6; k++) turn_kernel(half[3 * k], half[3 * k + 1], half[3 * k + 2], u + 6 * k, 1);
     for (int k = 0; k < 36; k++) memcpy(to + k * to_step, &u[k], (size_t)count * sizeof *to);
@@ -166,8 +195,7 @@ static void winograd_kernels(float *to, const float *sums, int64_t from_step, in
 
 /* Four vectors, number by number: a0 b0 c0 d0 a1 b1 ... */
 static inline __attribute__((always_inline)) void interleave(const wide *y, float *to) {
-    typedef int32_t mask __attribute__((vector_size(4 * NX_LANES)));
-    mask low, high;
+    lanes low, high;
     for (int j = 0; j < WIDE; j++) {
         low[j] = j / 2 + j % 2 * WIDE;
         high[j] = WIDE / 2 + j / 2 + j % 2 * WIDE;
