@@ -186,12 +186,13 @@ class Retraced:
     def __init__(self, fn, compilers: Compilers, lifted=tuple, dynamic=False) -> None:
         self.compilers, self.lifted = compilers, lifted
         self._ready, self._leaves, self._preparing = [], [], False
+        from .._compile import make_backend
         from .._dynamo.eval_frame import OptimizeContext
 
-        self.captured = OptimizeContext(self._backend, fullgraph=True, dynamic=dynamic).capture(fn, "aot_function")
+        self.captured = OptimizeContext(make_backend(self._backend), fullgraph=True, dynamic=dynamic).capture(fn, "aot_function")
 
     def _backend(self, graph, example_inputs):
-        return self._ready.pop() if self._ready else _Late(self, graph)
+        return self._ready.pop() if self._ready else _Late(self, graph.captured_graph)
 
     def compile(self, graph, values: tuple):
         """The graph compiled for these inputs, shown in the order in which they stand in the call's arguments."""
