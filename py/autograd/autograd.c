@@ -342,6 +342,6 @@ int nxpy_add_autograd(PyObject *module) {
             return -1;
         Py_DECREF(descriptor);
     }
-    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0) return -1;
+    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0 || nxpy_add_profile(module) < 0) return -1;
     return nxpy_add_function(module);
 }

@@ -9,6 +9,7 @@ nx_grad_node *nxpy_grad_node_get(PyObject *object);   /* of an nxpy_grad_node_ty
 PyObject *nxpy_grad_node_object(nx_grad_node *node);  /* lent node; new reference */
 int nxpy_add_function(PyObject *module);              /* nodes that call back into Python */
 int nxpy_add_edges(PyObject *module);                 /* places in the graph */
+int nxpy_add_profile(PyObject *module);               /* profiles */
 int nxpy_visit_function(const nx_grad_node *node, const nxpy_visitor *visitor);
 
 #endif

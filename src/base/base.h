@@ -44,6 +44,7 @@ typedef struct nx_thread {
     nx_stream *stream[NX_MAX_DEVICE_TYPES];        /* current stream of the current device, NULL: default */
     struct nx_recorder *recorder;                  /* CPU launches are recorded here (src/device) */
     struct nx_tracer *tracer;                      /* innermost tracer (src/ir) */
+    struct nx_profile *profile;                    /* notes what runs here, NULL: nothing does (src/core) */
     void *free_tensors, *free_whole, *free_storages; /* free lists (src/core) */
     int n_free_tensors, n_free_whole, n_free_storages;
     struct { int64_t taken, given; int n_taken, n_given; } memory; /* of the C library, for storages, not yet told (src/core) */

@@ -418,6 +418,11 @@ static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool 
     return status;
 }
 
+static nx_status run_graph(nx_compiled *compiled, nx_tensor *const *inputs, bool disabled, bool any_grad, nx_tensor **out) {
+    bool plain = compiled->is_plain && !(any_grad && compiled->aot->backward);
+    return plain ? nx__plan_run(compiled->forward, inputs, out) : run_full(compiled, inputs, disabled, any_grad, out);
+}
+
 nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
                           int n_outputs) {
     nx_thread *thread = nx_thread_get();
@@ -429,11 +434,12 @@ nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n
                        aot->n_inputs, aot->n_outputs);
     }
     for (int i = 0; i < n_inputs && !disabled; i++) any_grad = any_grad || nx_tensor_requires_grad(inputs[i]);
-    bool plain = compiled->is_plain && !(any_grad && aot->backward);
+    nx_profile *profile = thread->profile;
+    int event = NX_UNLIKELY(profile != NULL) ? nx_profile_begin(profile, NX_EVENT_GRAPH, "CompiledFunction") : -1;
     thread->grad_disabled = true; /* the graph has its own backward */
     uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST)); /* and its own casts */
-    nx_status status = plain ? nx__plan_run(compiled->forward, inputs, out)
-        : run_full(compiled, inputs, disabled, any_grad, out);
+    nx_status status = run_graph(compiled, inputs, disabled, any_grad, out);
+    if (NX_UNLIKELY(profile != NULL)) nx_profile_end(profile, event);
     thread->grad_disabled = disabled;
     nx_keys_restore(excluded);
     return status;

@@ -314,4 +314,72 @@ static inline uint64_t nx_keys_exclude(uint64_t keys) {
 }
 static inline void nx_keys_restore(uint64_t before) { nx_thread_get()->keys_excluded = before; }
 
+/* ---- profiles: what one thread ran, with times, while a profile is on there ---------------------------------
+ * Operators come from the key PROFILE (src/dispatch), nodes of a backward from src/grad, compiled graphs and their steps from
+ * src/compile, src/engine and src/device, ranges that a program names from its caller. Each event lies inside of the one that
+ * was open when it began. */
+typedef enum nx_event_kind {
+    NX_EVENT_OPERATOR,
+    NX_EVENT_EVALUATE, /* a node of a backward with its hooks and the sums of its gradients */
+    NX_EVENT_NODE,     /* its function alone */
+    NX_EVENT_RANGE,    /* named by the program */
+    NX_EVENT_GRAPH,    /* a call of a compiled graph */
+    NX_EVENT_STEP      /* a launch of one */
+} nx_event_kind;
+
+typedef struct nx_event {
+    nx_event_kind kind;
+    const char *name;       /* NULL: `op` has it */
+    const struct nx_op *op; /* of nodes: the operator that they are of */
+    int parent;             /* an earlier event, -1: none */
+    int64_t begin, end;     /* nanoseconds; end 0: it has not ended */
+    int64_t sequence;       /* of the node of a backward, or of the next one when an operator began; -1: none */
+    int64_t bytes[2];       /* of storages taken inside, less those given back; [0]: on the CPU, [1]: elsewhere */
+    int words, n_words;     /* its arguments: words of the profile from here on */
+    int stack;              /* what nx_profile_stack returned, -1 */
+} nx_event;
+
+/* Arguments as words, each its kind (nx_tag) first: TENSOR dtype ndim sizes strides; INTS n and they; INT, BOOL and FLOAT
+ * (its bits) one word; of others nothing follows. */
+typedef struct nx_profile {
+    bool with_arguments, with_memory, with_stacks, ran_out; /* ran_out: of memory, so that something is missing */
+    NX_VEC(nx_event) events;
+    NX_VEC(int64_t) words;
+    nx_arena names;
+    int open;               /* the innermost event that has not ended, -1 */
+    uint32_t serial;        /* no two profiles of a process have one */
+    int64_t bytes[2];       /* taken less given back so far */
+    int n_free_whole;       /* of the thread, before */
+    void *context;          /* the caller's */
+    struct nx_profile *outer; /* waits until this one is done, NULL: none */
+} nx_profile;
+
+nx_profile *nx_profile_new(void);                       /* NULL without memory */
+void nx_profile_free(nx_profile *profile);              /* that records no more */
+void nx_profile_start(nx_profile *profile);             /* of this thread; one that is on there waits */
+NX_MUST_USE nx_status nx_profile_stop(nx_profile *profile); /* the one that is on in this thread, else NX_RUNTIME */
+
+/* The event that begins, or -1 when there is no memory for it, which nx_profile_end() takes too. `name` is lent as long as
+ * the profile lives. */
+int nx_profile_begin(nx_profile *profile, nx_event_kind kind, const char *name);
+const char *nx_profile_name(nx_profile *profile, const char *name); /* a copy for that; NULL without memory */
+void nx_profile_arguments(nx_profile *profile, int event, const nx_value *in, int n_in);
+/* `profile` must be on in this thread, else nothing is done: it was stopped inside of the event. */
+void nx_profile_end(const nx_profile *profile, int event);
+
+/* Where the program is, as a number of the caller's; -1: nobody knows. NULL: nobody is asked. */
+extern int (*nx_profile_stack)(nx_profile *profile);
+
+/* What notes the calls of this thread, NULL: nothing does, or they are traced and not run. */
+static inline nx_profile *nx_profile_of(const nx_thread *thread) {
+    uint64_t traced = NX_KEY(FAKE) | NX_KEY(TRACE) | NX_KEY(CAPTURE);
+    return NX_LIKELY(thread->profile == NULL) || (thread->keys_included & traced) ? NULL : thread->profile;
+}
+
+/* A storage was taken (bytes > 0) or given back. */
+static inline void nx__profile_bytes(nx_device device, int64_t bytes) {
+    nx_profile *profile = nx_thread_get()->profile;
+    if (NX_UNLIKELY(profile != NULL)) profile->bytes[device.type != 0] += bytes;
+}
+
 #endif

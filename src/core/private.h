@@ -64,6 +64,9 @@ void nx__count_split(struct nx__allocator *allocator, const nx__block *block, in
 nx_status nx__memory_take(nx_device device, size_t bytes, void **data, nx__block **block);
 void nx__memory_give(nx_device device, size_t bytes, void *data, nx__block *block);
 nx_status nx__memory_record_stream(nx_device device, nx__block *block, nx_stream *stream);
+/* The list of small tensors with their storages stands aside, until nx__whole_go_on() gets what this returned. */
+int nx__whole_stop(nx_thread *thread);
+void nx__whole_go_on(nx_thread *thread, int n);
 void nx__memory_end_thread(nx_thread *thread);
 void nx__free_storages(nx_thread *thread);
 void nx__view_list(nx_tensor *view);

@@ -48,12 +48,15 @@ static nx_status new_inline(size_t bytes, nx_storage **out) {
     init(storage, NX_CPU, bytes);
     storage->is_inline = true;
     storage->data = storage + 1;
+    nx__profile_bytes(NX_CPU, (int64_t)bytes);
     *out = storage;
     return NX_OK;
 }
 
 static void release_memory(nx_storage *storage) {
-    if (storage->data) nx__memory_give(storage->device, storage->bytes, storage->data, storage->context);
+    if (storage->data == NULL) return;
+    nx__memory_give(storage->device, storage->bytes, storage->data, storage->context);
+    nx__profile_bytes(storage->device, -(int64_t)storage->bytes);
 }
 
 nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out) {
@@ -73,6 +76,7 @@ nx_status nx_storage_new(nx_device device, size_t bytes, nx_storage **out) {
         return status;
     }
     storage->context = block;
+    nx__profile_bytes(device, (int64_t)bytes);
     *out = storage;
     return NX_OK;
 }
@@ -109,6 +113,7 @@ nx_storage *nx_storage_ref(nx_storage *storage) {
 void nx_storage_unref(nx_storage *storage) {
     if (storage == NULL || !nx_count_down(&storage->refs)) return;
     if (storage->release) storage->release(storage);
+    if (storage->is_inline) nx__profile_bytes(NX_CPU, -(int64_t)storage->bytes);
     if (storage->is_inline && storage->bytes <= NX__LISTED_BYTES) give_listed(storage);
     else nx_free(storage);
 }
@@ -132,11 +137,13 @@ void *nx_room_new(size_t bytes) {
     bytes += ROOM_HEAD;
     if (nx__memory_take(NX_CPU, bytes, &data, &block) != NX_OK) return NULL;
     *(room *)data = (room){block, bytes};
+    nx__profile_bytes(NX_CPU, (int64_t)bytes);
     return (char *)data + ROOM_HEAD;
 }
 
 void nx_room_free(void *at) {
     if (at == NULL) return;
     room *r = (room *)((char *)at - ROOM_HEAD);
+    nx__profile_bytes(NX_CPU, -(int64_t)r->bytes);
     nx__memory_give(NX_CPU, r->bytes, r, r->block);
 }

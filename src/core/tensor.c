@@ -51,19 +51,33 @@ static inline nx_tensor *take_whole(size_t bytes) {
     return tensor;
 }
 
-static void free_thread_lists(nx_thread *thread) {
-    nx_tensor *next;
-    for (nx_tensor *tensor = thread->free_whole; tensor; tensor = next) {
+static void free_whole(nx_thread *thread) {
+    for (nx_tensor *tensor = thread->free_whole, *next; tensor; tensor = next) {
         next = tensor->base;
         nx_free(tensor->storage);
         nx_free(tensor);
+        thread->n_free_whole--;
     }
+    thread->free_whole = NULL;
+}
+
+int nx__whole_stop(nx_thread *thread) {
+    free_whole(thread);
+    int before = thread->n_free_whole;
+    if (before < MAX_FREE) thread->n_free_whole = MAX_FREE;
+    return before;
+}
+void nx__whole_go_on(nx_thread *thread, int n) { thread->n_free_whole = n; }
+
+static void free_thread_lists(nx_thread *thread) {
+    nx_tensor *next;
+    free_whole(thread);
     for (nx_tensor *tensor = thread->free_tensors; tensor; tensor = next) {
         next = tensor->base;
         nx_free(tensor);
     }
-    thread->free_whole = thread->free_tensors = NULL;
-    thread->n_free_whole = thread->n_free_tensors = 0;
+    thread->free_tensors = NULL;
+    thread->n_free_tensors = 0;
     nx__free_storages(thread);
     nx__memory_end_thread(thread);
 }

@@ -221,7 +221,23 @@ static void move_slot(slot *slot, void *base) {
     slot->base = base;
 }
 
+static nx_status note_part(nx_profile *profile, nx_launch_list *list, int begin, int end) {
+    for (int i = begin; i < end; i++) {
+        nx_bound *bound = list->bound_calls[i];
+        nx_launch *launch = list->launches.at[i];
+        nx_status status = NX_OK;
+        int event = nx_profile_begin(profile, NX_EVENT_STEP, launch->run.op ? nx_op_name(launch->run.op) : "fused");
+        if (bound) bound->run(bound);
+        else status = launch->kernel(&launch->run, launch->in, launch->out);
+        nx_profile_end(profile, event);
+        if (status != NX_OK) return nx__launch_failed(launch, status);
+    }
+    return NX_OK;
+}
+
 static inline nx_status run_part(nx_launch_list *list, int begin, int end) {
+    nx_profile *profile = nx_thread_get()->profile;
+    if (NX_UNLIKELY(profile != NULL)) return note_part(profile, list, begin, end);
     for (int i = begin; i < end; i++) {
         nx_bound *bound = list->bound_calls[i];
         if (bound) {

@@ -217,7 +217,41 @@ static nx_status give_results(nx_program *p, nx_tensor *const *inputs, nx_tensor
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
+static nx_status call_step(const nx__step *step) {
+    nx__direct *direct = step->direct;
+    if (direct) {
+        direct->loop(direct->ptrs, direct->steps, direct->n, direct->constants);
+        return NX_OK;
+    }
+    nx_run run = step->run;
+    return step->kernel(&run, step->in, step->out);
+}
+
+/* A fused region is named by its operators. */
+static const char *name_step(nx_profile *profile, const nx__step *step) {
+    char name[160];
+    size_t at = 0;
+    if (step->tile == NULL) return step->run.op->def->name;
+    for (int i = 0; i < step->tile->n_instrs && at < sizeof name; i++) {
+        const nx_op *op = nx__tile_instrs(step->tile)[i].op;
+        if (op) at += (size_t)snprintf(name + at, sizeof name - at, "%s%s", at ? " + " : "fused: ", op->def->name);
+    }
+    return at ? nx_profile_name(profile, name) : "fused";
+}
+
+static nx_status note_steps(nx_profile *profile, const nx__step *step, const nx__step *end) {
+    for (; step < end; step++) {
+        int event = nx_profile_begin(profile, NX_EVENT_STEP, name_step(profile, step));
+        nx_status status = call_step(step);
+        nx_profile_end(profile, event);
+        NX_TRY(status);
+    }
+    return NX_OK;
+}
+
 static inline nx_status call_part(const nx__step *step, const nx__step *end) {
+    nx_profile *profile = nx_thread_get()->profile;
+    if (NX_UNLIKELY(profile != NULL)) return note_steps(profile, step, end);
     for (; step < end; step++) {
         nx__direct *direct = step->direct;
         if (direct) {
@@ -304,7 +338,11 @@ static nx_status launch_steps(nx_program *p, nx_tensor *const *inputs, nx_tensor
         const nx__step *step = &p->steps.at[i];
         nx_run run = step->run;
         run.stream = stream;
-        NX_TRY(nx_device_launch(step->kernel, &run, step->in, step->n_in, step->out, step->n_out));
+        nx_profile *profile = nx_thread_get()->profile;
+        int event = profile ? nx_profile_begin(profile, NX_EVENT_STEP, name_step(profile, step)) : -1;
+        nx_status status = nx_device_launch(step->kernel, &run, step->in, step->n_in, step->out, step->n_out);
+        if (profile) nx_profile_end(profile, event);
+        NX_TRY(status);
         for (; taken && r < p->n_releases && p->releases[r].step <= i; r++) let_go(&taken[p->releases[r].input]);
     }
     return NX_OK;

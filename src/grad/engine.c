@@ -272,6 +272,15 @@ static nx_status check_anomaly(nx_grad_node *node, nx_tensor *const *grads, nx_s
     return status;
 }
 
+/* Its name is made when the profile is read, where the operator has it. */
+static int begin_event(nx_profile *profile, nx_event_kind kind, const nx_grad_node *node) {
+    int event = nx_profile_begin(profile, kind, node->op ? NULL : nx_profile_name(profile, node->class->name));
+    if (event < 0) return event;
+    profile->events.at[event].op = node->op;
+    profile->events.at[event].sequence = (int64_t)node->sequence;
+    return event;
+}
+
 static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
     nx_grad_node *node = t->node;
     nx_tensor **g = gradients_of(t);
@@ -286,9 +295,13 @@ static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
     nx__node_of(node)->wanted = wanted_edges(run, node);
     node->is_last = !run->retain_graph;
     nx__node_of(node)->n_running++;
+    const nx_thread *thread = nx_thread_get();
+    nx_profile *profile = nx_profile_of(thread);
+    int event = NX_UNLIKELY(profile != NULL) ? begin_event(profile, NX_EVENT_NODE, node) : -1;
     nx_status status = node->class->apply(node, g, grads);
+    if (NX_UNLIKELY(profile != NULL)) nx_profile_end(profile, event);
     nx__node_leave(node);
-    if (NX_UNLIKELY(nx_thread_get()->anomaly)) status = check_anomaly(node, grads, status);
+    if (NX_UNLIKELY(thread->anomaly)) status = check_anomaly(node, grads, status);
     if (status != NX_OK) return status;
     if (!run->retain_graph) nx__node_stop(node);
     return NX_OK;
@@ -311,7 +324,7 @@ static nx_status tell_accumulated(const nx_grad_node *node) {
     return NX_OK;
 }
 
-static nx_status run_task(nx__run *run, int number) {
+static nx_status do_task(nx__run *run, int number) {
     task *t = &run->tasks[number];
     nx_grad_node *node = t->node;
     nx_tensor *few[8], **grads = few;
@@ -337,6 +350,15 @@ fail:
         if (grads[e]) nx_tensor_unref(grads[e]);
     }
     if (grads != few) nx_free(grads);
+    return status;
+}
+
+static nx_status run_task(nx__run *run, int number) {
+    nx_profile *profile = nx_profile_of(nx_thread_get());
+    if (NX_LIKELY(profile == NULL)) return do_task(run, number);
+    int event = begin_event(profile, NX_EVENT_EVALUATE, run->tasks[number].node);
+    nx_status status = do_task(run, number);
+    nx_profile_end(profile, event);
     return status;
 }
 

@@ -1,208 +1,177 @@
-"""Times of named ranges. Operators are not recorded: a profile holds what `record_function` names, and says so once.
+"""Profiles: operators, nodes of a backward, compiled graphs with their steps, and the ranges that a program names.
 
     with torch.profiler.profile() as profiled:
         with torch.profiler.record_function("forward"):
             ...
-    print(profiled.key_averages().table())
+    print(profiled.key_averages().table(sort_by="self_cpu_time_total"))
+
+A profile holds what ran in the thread that started it, while it was on; one that is started inside of another one makes
+that one wait.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
-from bisect import bisect_left, bisect_right
-from contextlib import ContextDecorator
-from time import perf_counter_ns
 
+from .. import _C
 from .._absent import getter
+from ._ranges import record_function
+from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, MemRecordsAcc, flops_of
 
-__all__ = ["EventList", "FunctionEvent", "profile", "record_function"]
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "MemRecordsAcc", "profile", "record_function"]
 
-_running: list = []  # the profiles that record, of all threads
-_open = threading.local()  # .ranges: the ranges that this thread is in, the innermost last
-
-
-class FunctionEvent:
-    """A range that was run through once, or, of `key_averages()`, all ranges of one name. Times are microseconds."""
-
-    def __init__(self, name: str, thread: int, start_us: float, end_us: float = 0.0) -> None:
-        self.name, self.thread, self.start_us, self.end_us, self.count = name, thread, start_us, end_us, 1
-        self.cpu_parent, self.cpu_children = None, []
-        self.cpu_time_total = self.self_cpu_time_total = 0.0
-        self.is_user_annotation, self.device_time_total = True, 0.0
-
-    key = property(lambda self: self.name)
-    cpu_time = property(lambda self: self.cpu_time_total / self.count)
-
-    def _end(self, end_us: float) -> None:
-        self.end_us, self.cpu_time_total = end_us, end_us - self.start_us
-        self.self_cpu_time_total = self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
-
-    def add(self, other: FunctionEvent) -> FunctionEvent:
-        """Counts another one of the same name in."""
-        self.count += other.count
-        self.cpu_time_total += other.cpu_time_total
-        self.self_cpu_time_total += other.self_cpu_time_total
-        return self
-
-    def __repr__(self) -> str:
-        return f"<FunctionEvent name={self.name} count={self.count} cpu_time={_time(self.cpu_time)}>"
+_OPERATOR, _EVALUATE, _NODE, _RANGE, _GRAPH, _STEP = range(6)  # kinds, as in src/core/core.h
+_SCOPES = {_NODE: 1, _RANGE: 7}
+_TYPES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
+    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
 
 
-def _time(us: float) -> str:
-    """Microseconds in the unit that suits them."""
-    if us >= 1e6:
-        return f"{us / 1e6:.3f}s"
-    return f"{us / 1e3:.3f}ms" if us >= 1e3 else f"{us:.3f}us"
+def _named(kind: int, name: str) -> tuple[str, str]:
+    """The name as PyTorch shows it, and the overload."""
+    if kind in (_EVALUATE, _NODE):
+        name = "torch::autograd::AccumulateGrad" if name == "AccumulateGrad" else name
+        return ("autograd::engine::evaluate_function: " + name if kind == _EVALUATE else name), ""
+    if kind in (_RANGE, _GRAPH):
+        return "ProfilerStep*" if name.startswith("ProfilerStep#") else name, ""
+    if name.startswith("fused"):
+        return " ".join(word.partition(".")[0] for word in name.split(" ")), ""
+    name, _, overload = name.partition(".")
+    return name, overload
 
 
-_SORTS = ("count", "cpu_time", "cpu_time_total", "self_cpu_time_total")
+def _place(code, line: int) -> str:
+    """A frame, its file told from where Python looks for modules."""
+    file = code.co_filename
+    roots = [root.rstrip("/") + "/" for root in sys.path if root and file.startswith(root.rstrip("/") + "/")]
+    return f"{file[len(max(roots, key=len, default='')) :]}({line}): {code.co_name}"
 
 
-class EventList(list):
-    """Events in the order in which they began."""
-
-    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False) -> EventList:
-        """One event for each name."""
-        if group_by_input_shape or group_by_stack_n:
-            raise NotImplementedError("key_averages: shapes and stacks are not recorded")
-        found: dict = {}
-        for event in self:
-            if event.name in found:
-                found[event.name].add(event)
-            else:
-                whole = found[event.name] = FunctionEvent(event.name, event.thread, event.start_us, event.end_us)
-                whole.cpu_time_total, whole.self_cpu_time_total = event.cpu_time_total, event.self_cpu_time_total
-        return EventList(found.values())
-
-    self_cpu_time_total = property(lambda self: sum(event.self_cpu_time_total for event in self))
-
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
-              max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
-              top_level_events_only: bool = False, time_unit: str | None = None) -> str:  # fmt: skip
-        """The events as text, a row each; "" of none."""
-        if not self:
-            return ""
-        rows = [event for event in self if not top_level_events_only or event.cpu_parent is None]
-        if sort_by is not None:
-            if sort_by not in _SORTS:
-                raise AttributeError(f"table: sort_by={sort_by!r} is not recorded; there are {', '.join(_SORTS)}")
-            rows.sort(key=lambda event: getattr(event, sort_by), reverse=True)
-        whole = self.self_cpu_time_total or 1.0
-        cells = [["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]]
-        for event in rows[: row_limit if row_limit >= 0 else None]:
-            name = event.name
-            if len(name) > max_name_column_width:
-                name = name[: max_name_column_width - 3] + "..."
-            own, total = event.self_cpu_time_total, event.cpu_time_total
-            cells.append([name, f"{100 * own / whole:.2f}%", _time(own), f"{100 * total / whole:.2f}%", _time(total),
-                          _time(event.cpu_time), str(event.count)])  # fmt: skip
-        widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
-        line = "  ".join("-" * width for width in widths)
-        text = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in cells]
-        head = [header] if header else []
-        return "\n".join([*head, line, text[0], line, *text[1:], line, f"Self CPU time total: {_time(whole)}", ""])
-
-    def export_chrome_trace(self, path: str) -> None:
-        """Writes the events as a trace that chrome://tracing and Perfetto show."""
-        import json
-        import os
-
-        events = [
-            {
-                "name": event.name, "ph": "X", "cat": "user_annotation", "pid": os.getpid(), "tid": event.thread,
-                "ts": event.start_us, "dur": event.end_us - event.start_us, "args": {},
-            }
-            for event in self
-        ]  # fmt: skip
-        with open(path, "w") as file:
-            json.dump({"traceEvents": events}, file)
-
-    def __str__(self) -> str:
-        return self.table()
+def _arguments(found: list) -> dict:
+    tensors = [each if isinstance(each, tuple) else None for each in found]
+    return {
+        "input_shapes": [each[0] if each else [] for each in tensors],
+        "input_strides": [each[1] if each else [] for each in tensors],
+        "input_types": [_TYPES.get(each[2], each[2]) if each else "Scalar" for each in tensors],
+        "concrete_inputs": [None if isinstance(each, tuple) else each for each in found],
+    }
 
 
-class record_function(ContextDecorator):
-    """Names what runs inside for the profiles that are on; costs next to nothing when there are none."""
-
-    def __init__(self, name: str, args: str | None = None) -> None:
-        self.name, self.args, self._events = name, args, []
-
-    def __enter__(self) -> record_function:
-        event = None
-        if _running:
-            ranges = _open.__dict__.setdefault("ranges", [])
-            event = FunctionEvent(self.name, threading.get_ident(), perf_counter_ns() / 1e3)
-            if ranges:
-                event.cpu_parent = ranges[-1]
-                ranges[-1].cpu_children.append(event)
-            ranges.append(event)
-            for profiled in _running:
-                profiled._found.append(event)
-        self._events.append(event)
-        return self
-
-    def __exit__(self, *exception) -> None:
-        event = self._events.pop()
-        if event is not None:
-            event._end(perf_counter_ns() / 1e3)
-            _open.ranges.remove(event)
+def _event(number: int, raw: tuple, start: int, native_thread: int, with_flops: bool) -> FunctionEvent:
+    name, kind, _, begin, end, sequence, bytes_, elsewhere, arguments, stack = raw
+    whole, (name, overload) = name, _named(kind, name)
+    event = FunctionEvent(
+        number, name, 1, (begin - start) / 1e3, (end - start) / 1e3, overload_name=overload, scope=_SCOPES.get(kind, 0),
+        sequence_nr=sequence, fwd_thread=int(kind in (_EVALUATE, _NODE) and sequence >= 0), cpu_memory_usage=bytes_,
+        device_memory_usage=elsewhere, is_user_annotation=kind == _RANGE,
+        trace_name=whole if kind == _RANGE else name, native_thread=native_thread,
+        stack=[_place(*frame) for frame in stack or ()], **_arguments(arguments),
+    )  # fmt: skip
+    if with_flops and kind == _OPERATOR:
+        event.flops = flops_of(name, event.input_shapes, event.concrete_inputs)
+    return event
 
 
-_REFUSED = ("use_cuda", "record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "acc_events")
+def _off(use_cuda: bool, use_device: str | None) -> None:
+    if use_cuda:
+        warnings.warn("The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead.",
+                      FutureWarning, stacklevel=3)  # fmt: skip
+    device = "cuda" if use_cuda else use_device
+    if device == "cuda":
+        warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=3)
+    elif device is not None:
+        raise NotImplementedError(f"profile: times on {device} are not recorded")
 
 
 class profile:
-    """Records the ranges that end inside. Shapes, memory, stacks and flops are refused."""
+    """Records what runs in this thread. `record_shapes`: sizes, types and numbers of operators' arguments;
+    `profile_memory`: bytes that each event takes, less those that it gives back; `with_stack`: where the program was;
+    `with_flops`: products and sums of a few operators."""
 
-    def __init__(self, enabled: bool = True, **options) -> None:
-        for name in _REFUSED:
-            if options.get(name):
-                raise NotImplementedError(f"profile: {name}=True is not there: only the times of ranges are recorded")
-        self.enabled, self._found = enabled, []
+    def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
+                 record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False,
+                 with_stack: bool = False, with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True,
+                 experimental_config=None, acc_events: bool = False,
+                 custom_trace_id_callback=None) -> None:  # fmt: skip
+        refused = {"with_modules": with_modules, "experimental_config": experimental_config,
+                   "custom_trace_id_callback": custom_trace_id_callback}  # fmt: skip
+        for name, value in refused.items():
+            if value:
+                raise NotImplementedError(f"profile: {name} is not there")
+        _off(use_cuda, use_device)
+        self.enabled, self.record_shapes, self.with_flops = enabled, record_shapes or with_flops, with_flops
+        self.profile_memory, self.with_stack, self.acc_events = profile_memory, with_stack, acc_events
+        self._log = None  # what records, or has recorded and is not read yet
+        self._is_on, self._start, self._thread = False, 0, 0
+        self._events = EventList([], None, profile_memory, with_flops)
+
+    def _begin(self) -> None:
+        if not self.acc_events:
+            self._events = self._events._like([])
+        self._thread = threading.get_native_id()
+        self._log = _C.profile_start(self.record_shapes, self.profile_memory, self.with_stack)
+        self._is_on = True
+
+    def _end(self) -> None:
+        if self._is_on:
+            _C.profile_stop(self._log)
+            self._is_on = False
+
+    def _read(self) -> EventList:
+        if self._log is not None and not self._is_on:
+            raw, log = _C.profile_events(self._log), []
+            start = self._start or (raw[0][3] if raw else 0)
+            first = len(self._events) + 1
+            for number, each in enumerate(raw, first):
+                log.append(_event(number, each, start, self._thread, self.with_flops))
+                if each[2] >= 0:
+                    log[each[2]].append_cpu_child(log[-1])
+            self._events.extend(log)
+            self._log = None
+        return self._events
 
     def __enter__(self) -> profile:
         if self.enabled:
-            _warn()
-            _running.append(self)
+            if self._is_on:
+                raise RuntimeError("Profiler context manager is not reentrant")
+            self._begin()
         return self
 
     def __exit__(self, *exception) -> None:
-        if self.enabled:
-            _running.remove(self)
+        self._end()
 
-    @property
-    def function_events(self) -> EventList:
-        """The ranges that have ended."""
-        return EventList(event for event in self._found if event.end_us)
+    function_events = property(lambda self: self._read(), doc="What has been recorded.")
 
-    def events(self) -> EventList:
-        """The ranges that have ended."""
-        return self.function_events
+    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False) -> EventList:
+        """One sum for each name."""
+        return self._read().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
-    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, **options) -> EventList:
-        """One event for each name."""
-        return self.function_events.key_averages(group_by_input_shape, group_by_stack_n)
+    def total_average(self) -> FunctionEventAvg:
+        """The sum of all events."""
+        return self._read().total_average()
 
     def table(self, *args, **kwargs) -> str:
         """The events as text."""
-        return self.function_events.table(*args, **kwargs)
+        return self._read().table(*args, **kwargs)
 
     def export_chrome_trace(self, path: str) -> None:
         """Writes the events as a trace."""
-        self.function_events.export_chrome_trace(path)
+        self._read().export_chrome_trace(path)
 
-    self_cpu_time_total = property(lambda self: self.function_events.self_cpu_time_total)
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Writes the places of events, with times, as tools that draw flames read them."""
+        if not self.with_stack:
+            raise AssertionError("export_stacks() requires with_stack=True")
+        self._read().export_stacks(path, metric)
 
+    def __str__(self) -> str:
+        return str(self._read())
 
-_warned = False
-
-
-def _warn() -> None:
-    global _warned
-    if not _warned:
-        _warned = True
-        warnings.warn("profile: operators are not recorded, only what record_function names", stacklevel=4)
+    self_cpu_time_total = property(lambda self: self._read().self_cpu_time_total)
 
 
 class _Ranges:
@@ -269,18 +238,6 @@ class KinetoStepTracker:
     def current_step(cls) -> int:
         """The largest count so far."""
         return cls._current_step
-
-
-class MemRecordsAcc:
-    """Records (event, ...) by the time at which their events start."""
-
-    def __init__(self, mem_records) -> None:
-        self._sorted = sorted(mem_records, key=lambda record: record[0].start_ns())
-        self._starts = [record[0].start_ns() for record in self._sorted]
-
-    def in_interval(self, start_ns, end_ns):
-        """Those that start in [start_ns, end_ns], in their order."""
-        yield from self._sorted[bisect_left(self._starts, start_ns) : bisect_right(self._starts, end_ns)]
 
 
 __getattr__ = getter("torch.autograd.profiler")

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from .. import _C
+from ..autograd._ranges import record_function
 from ..autograd.grad_mode import enable_grad, no_grad
 
 
@@ -44,6 +45,12 @@ def _with_hooks(step):
 
     @wraps(step)
     def run(self, *args, **kwargs):
+        if _C.is_profiling():
+            with record_function(f"Optimizer.step#{type(self).__name__}.step"):
+                return run_hooked(self, args, kwargs)
+        return run_hooked(self, args, kwargs)
+
+    def run_hooked(self, args, kwargs):
         own = getattr(self, "_optimizer_step_pre_hooks", None)
         if own is None:  # a wrapper of another optimizer, whose class has not called Optimizer.__init__
             return step(self, *args, **kwargs)
@@ -159,6 +166,12 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients of all parameters, or fills them with zeros."""
+        if _C.is_profiling():
+            with record_function(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+                return self._zero_grads(set_to_none)
+        return self._zero_grads(set_to_none)
+
+    def _zero_grads(self, set_to_none: bool) -> None:
         grads = []
         for group in self.param_groups:
             for parameter in group["params"]:

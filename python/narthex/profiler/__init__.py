@@ -1,7 +1,8 @@
-"""torch.profiler: times of the ranges that a program names; operators are not recorded (torch.autograd.profiler)."""
+"""torch.profiler: what a program runs, with times (torch.autograd.profiler), step by step where it has a schedule."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from enum import Enum, IntEnum
 
@@ -41,8 +42,8 @@ def supported_activities() -> set:
 
 
 def kineto_available() -> bool:
-    """False: that is PyTorch's recorder."""
-    return False
+    """True: profiles of this module are there."""
+    return True
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
@@ -72,8 +73,6 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable:
     """An `on_trace_ready` that writes each trace into a folder, under a name that TensorBoard's plugin looks for."""
-    if use_gzip:
-        raise NotImplementedError("tensorboard_trace_handler: use_gzip=True is not there")
 
     def handle(profiled: profile) -> None:
         import os
@@ -82,51 +81,81 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 
         os.makedirs(dir_name, exist_ok=True)
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
-        profiled.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json"))
+        name = f"{worker}.{time.time_ns()}.pt.trace.json" + ".gz" * use_gzip
+        profiled.export_chrome_trace(os.path.join(dir_name, name))
 
     return handle
 
 
+def _wanted(activities) -> set:
+    wanted = set(supported_activities() if activities is None else activities)
+    if not wanted:
+        raise AssertionError("No valid profiler activities found")
+    for activity in sorted(wanted - supported_activities()):
+        if activity != ProfilerActivity.CUDA:
+            name = activity.name
+            raise NotImplementedError(f"profile: activities of {name} are not recorded; give ProfilerActivity.CPU")
+    return wanted
+
+
 class profile(_profiler.profile):
-    """Records ranges. With a `schedule`, `step()` ends a step; `on_trace_ready(self)` is called where one says SAVE."""
+    """Records what runs. With a `schedule`, `step()` ends a step; `on_trace_ready(self)` is called where it says so."""
 
     def __init__(self, *, activities=None, schedule: Callable | None = None, on_trace_ready: Callable | None = None,
-                 **options) -> None:  # fmt: skip
-        wanted = set(activities or ())
-        if wanted - supported_activities():
-            names = ", ".join(sorted(activity.name for activity in wanted - supported_activities()))
-            raise NotImplementedError(f"profile: activities of {names} are not recorded; give ProfilerActivity.CPU")
-        super().__init__(True, **options)
-        self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
-        self.on_trace_ready, self.step_num = on_trace_ready, 0
-        self.current_action = self.schedule(0)
+                 execution_trace_observer=None, use_cuda: bool | None = None, **options) -> None:  # fmt: skip
+        self.activities = _wanted(activities)
+        if execution_trace_observer is not None:
+            raise NotImplementedError("profile: execution_trace_observer is not there")
+        super().__init__(True, use_cuda=bool(use_cuda), **options)
+        self.schedule, self.record_steps = schedule or (lambda step: ProfilerAction.RECORD), schedule is not None
+        self.on_trace_ready, self.step_num, self.step_rec_fn = on_trace_ready, 0, None
+        self.current_action, self._began, self._more = self.schedule(0), False, {}
 
     def _records(self) -> bool:
         return self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
+    def _begin_step(self) -> None:
+        if self.record_steps:
+            self.step_rec_fn = record_function(f"ProfilerStep#{self.step_num}")
+            self.step_rec_fn.__enter__()
+
+    def _end_step(self) -> None:
+        if self.step_rec_fn is not None:
+            self.step_rec_fn.__exit__(None, None, None)
+            self.step_rec_fn = None
+
     def start(self) -> None:
         """As entering the block."""
-        _profiler._warn()
+        if ProfilerActivity.CUDA in self.activities:
+            warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
+        if ProfilerActivity.CPU not in self.activities:
+            raise AssertionError("No activities specified for the profiler")
         if self._records():
-            _profiler._running.append(self)
+            self._begin()
+        self._began = self._began or self._records()
+        self._begin_step()
 
     def stop(self) -> None:
         """As leaving the block."""
-        recorded = self in _profiler._running
-        if recorded:
-            _profiler._running.remove(self)
-        if recorded and self.on_trace_ready is not None:
+        if self._thread == 0 and self._records():
+            raise AssertionError("Profiler must be initialized before stopping trace")
+        self._end_step()
+        was_on = self._is_on
+        self._end()
+        if was_on and self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
     def step(self) -> None:
         """Ends a step and begins the next."""
+        self._end_step()
         before, self.step_num = self.current_action, self.step_num + 1
         self.current_action = self.schedule(self.step_num)
         if before is ProfilerAction.RECORD_AND_SAVE:
             self.stop()
-        if self._records() and self not in _profiler._running:
-            self._found = []
-            _profiler._running.append(self)
+        if self._records() and not self._is_on:
+            self._begin()
+            self._began = True
+        self._begin_step()
 
     def __enter__(self) -> profile:
         self.start()
@@ -134,6 +163,40 @@ class profile(_profiler.profile):
 
     def __exit__(self, *exception) -> None:
         self.stop()
+
+    def events(self) -> _profiler.EventList:
+        """What has been recorded, event by event."""
+        if not self._began:
+            raise AssertionError("Profiler must be initialized before accessing events")
+        return self._read()
+
+    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+        """One sum for each name."""
+        if not self._began:
+            raise AssertionError("Profiler must be initialized before getting key averages")
+        return super().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Text that stands in the traces that are written."""
+        self._more[key] = str(value)
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """A value as JSON that stands in the traces that are written."""
+        import json
+
+        self._more[key] = json.loads(value)
+
+    preset_metadata_json = add_metadata_json
+
+    def export_chrome_trace(self, path: str) -> None:
+        """Writes the events as a trace, compressed where the path ends in .gz."""
+        from ..autograd._profiler_table import write_trace
+
+        names = ("record_shapes", "profile_memory", "with_stack", "with_flops")
+        options = {name: int(getattr(self, name)) for name in names}
+        write_trace(self._read(), path, options | self._more)
+
+    profiler = property(lambda self: self)
 
 
 __getattr__ = getter("torch.profiler")

@@ -2,6 +2,7 @@
 
 from ... import _C
 from ..._absent import absent
+from ...autograd._ranges import record_function
 from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .fetch import Ended, make_fetch
@@ -195,7 +196,9 @@ class DataLoader:
         fetch = make_fetch(self.dataset, *self._fetch_options())
         try:
             for keys in self._keys():
-                yield fetch(keys)
+                with record_function("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+                    batch = fetch(keys)
+                yield batch
         except Ended:
             pass
 

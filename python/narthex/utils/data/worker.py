@@ -13,6 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 from time import monotonic
 
 from ... import _C
+from ...autograd._ranges import record_function
 from . import fetch as fetching
 from .dataloader import _BaseDataLoaderIter
 
@@ -217,7 +218,8 @@ class Workers(_BaseDataLoaderIter):
 
     def __next__(self):
         try:
-            batch = self._take()
+            with record_function("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"):
+                batch = self._take()
         except StopIteration:
             raise
         except BaseException:  # Ctrl-C as well
