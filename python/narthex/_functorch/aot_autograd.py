@@ -189,7 +189,8 @@ class Retraced:
         from .._compile import make_backend
         from .._dynamo.eval_frame import OptimizeContext
 
-        self.captured = OptimizeContext(make_backend(self._backend), fullgraph=True, dynamic=dynamic).capture(fn, "aot_function")
+        context = OptimizeContext(make_backend(self._backend), fullgraph=True, dynamic=dynamic)
+        self.captured = context.capture(fn, "aot_function")
 
     def _backend(self, graph, example_inputs):
         return self._ready.pop() if self._ready else _Late(self, graph.captured_graph)
