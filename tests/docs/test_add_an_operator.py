@@ -7,6 +7,7 @@ PyTorch's numbers; `make` and the cases of step 4 are the same for this operator
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -126,6 +127,6 @@ def its_loop_computes_pytorchs_numbers(tree: Path, tmp_path: Path) -> None:
     x[:3], y[:3] = torch.tensor([1.0, float("inf"), float("nan")]), torch.tensor([1.0, float("inf"), 0.0])
     out = torch.empty(77)
     pointers = (ctypes.c_void_p * 3)(out.data_ptr(), x.data_ptr(), y.data_ptr())
-    loop = getattr(ctypes.CDLL(str(library)), f"nx__loop_{NAME}_f32_base")
+    loop = getattr(ctypes.CDLL(str(library), mode=os.RTLD_LAZY), f"nx__loop_{NAME}_f32_base")
     loop(pointers, (ctypes.c_int64 * 3)(4, 4, 4), ctypes.c_int64(77), None)
     torch.testing.assert_close(out, getattr(torch, NAME)(x, y), equal_nan=True)
