@@ -6,7 +6,7 @@
 #include "bind/private.h"
 
 static const nx_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_copy, *op_fill;
-static const nx_op *op_index, *op_index_put, *op_stack, *op_full, *op_masked_fill[2];
+static const nx_op *op_index, *op_index_put, *op_stack, *op_full, *op_masked_fill[2], *op_nonzero;
 
 int nxpy_find_index_ops(void) {
     op_select = nx_op_get("aten::select.int");
@@ -21,8 +21,9 @@ int nxpy_find_index_ops(void) {
     op_full = nx_op_get("aten::full");
     op_masked_fill[0] = nx_op_get("aten::masked_fill_.Scalar");
     op_masked_fill[1] = nx_op_get("aten::masked_fill_.Tensor");
+    op_nonzero = nx_op_get("aten::nonzero_numpy");
     bool views = op_select && op_slice && op_unsqueeze && op_alias && op_copy && op_fill;
-    bool indices = op_index && op_index_put && op_stack && op_full && op_masked_fill[0] && op_masked_fill[1];
+    bool indices = op_nonzero && op_index && op_index_put && op_stack && op_full && op_masked_fill[0] && op_masked_fill[1];
     if (views && indices) return 0;
     PyErr_SetString(PyExc_SystemError, "an operator behind x[...] is missing");
     return -1;
@@ -181,9 +182,23 @@ static int put_index(place *p, nx_tensor *index, int n) {
     return 0;
 }
 
+/* A mask whose elements only the trace knows: the places where it is True, for each dimension. Takes it over. */
+static int put_places(place *p, nx_tensor *mask) {
+    nx_value out, in = nx_value_tensor(mask);
+    nx_status status = nx_mask_check(&p->tensor->a, p->dim, &mask->a);
+    if (status == NX_OK) status = nx_op_call(op_nonzero, &in, &out);
+    nx_tensor_unref(mask);
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    int done = 0;
+    for (int k = 0; done == 0 && k < out.n; k++) done = put_index(p, nx_tensor_ref(out.list[k].tensor), 1);
+    nx_value_drop(&out);
+    return done;
+}
+
 static int add_index(place *p, PyObject *key) {
     nx_tensor *index = index_of(key, p->tensor->a.device);
     if (index == NULL) return -1;
+    if (is_mask(index) && nx_tensor_is_fake(index) && nx_thread_get()->tell) return put_places(p, index);
     if (warn_of_bytes(index) < 0) return nx_tensor_unref(index), -1;
     return put_index(p, index, is_mask(index) ? index->a.ndim : 1);
 }

@@ -28,6 +28,7 @@ static PyObject *read_element(const char *at, nx_dtype dtype) {
 /* `tensor` itself when the CPU can read it row by row, else a copy that can be. New reference. */
 static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
     if (nx_is_meta(tensor->a.device)) return nx_fail(NX_RUNTIME, "Tensor.item() cannot be called on meta tensors");
+    if (nx_tensor_is_fake(tensor) && nx_thread_get()->tell) return nx_thread_get()->tell(tensor, out);
     if (nx_tensor_is_fake(tensor)) {
         PyErr_SetString(nxpy_fake_error, "item: the tensor has no elements while a graph is being captured");
         return NX_PYTHON;

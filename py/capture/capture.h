@@ -50,13 +50,14 @@ int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point
 void nxpy__segment_free(nxpy_segment *segment);
 /* Computes the graph from values (the guards' slots) and makes what the recipe says: out[recipe.n_values], new references.
  * 0; -1 with an exception; NXPY_UNDONE with an exception of the graph's, which has left everything as it was. */
-enum { NXPY_UNDONE = -2 };
+enum { NXPY_UNDONE = -2, NXPY_OTHER = -3 }; /* OTHER: no exception, and nothing was done: it is a graph for other elements */
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out);
 nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* NULL: none free, or an exception */
 void nxpy__root_free(nxpy_root *root);
 nxpy_point *nxpy__point_get(nxpy_root *root, nxpy_frame *frame, const nxpy_view *view);
 /* The first segment whose guards hold, moved to the front; values filled. NULL: none. */
-nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values); /* values[point->n_slots] */
+nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, /* values[point->n_slots] */
+                               nxpy_segment *const *but, int n_but); /* others than those */
 /* Runs a frame of `root` from its beginning: segments, breaks, and traces where there is none. */
 PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame);
 

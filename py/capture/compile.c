@@ -107,7 +107,7 @@ static __attribute__((noinline)) fast try_fast(nxpy_captured *captured, const ca
     if (!simple) roots = b.at;
     size_t room = (size_t)point->n_slots;
     if (NX_UNLIKELY(room > FAST_SLOTS) && !(values = nx_alloc(sizeof *values * room))) fits = false;
-    nxpy_segment *segment = fits ? nxpy__point_find(point, roots, values) : NULL;
+    nxpy_segment *segment = fits ? nxpy__point_find(point, roots, values, NULL, 0) : NULL;
     fast hit = segment && segment->returns ? HIT : MISS;
     if (hit) {
         captured->running++;
@@ -117,6 +117,8 @@ static __attribute__((noinline)) fast try_fast(nxpy_captured *captured, const ca
         if (NX_UNLIKELY(done == NXPY_UNDONE)) {
             PyErr_Clear();
             hit = PLAIN;
+        } else if (NX_UNLIKELY(done == NXPY_OTHER)) {
+            hit = MISS;
         }
     }
     if (NX_UNLIKELY(values != local)) nx_free(values);

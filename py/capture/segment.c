@@ -13,6 +13,8 @@ void nxpy__segment_free(nxpy_segment *segment) {
     nxpy_guards_free(&segment->guards);
     nx_free(segment->inputs);
     nx_free(segment->held);
+    for (int k = 0; k < segment->told.n; k++) nxpy__told_drop(&segment->told.at[k]);
+    nx_vec_free(&segment->told);
     nx_free(segment->targets);
     for (int k = 0; k < segment->changes.n; k++) Py_XDECREF(segment->changes.at[k].key);
     nx_vec_free(&segment->changes);
@@ -92,9 +94,15 @@ nxpy_point *nxpy__point_get(nxpy_root *root, nxpy_frame *frame, const nxpy_view 
     return point;
 }
 
-nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values) {
+static bool is_among(nxpy_segment *const *list, int n, const nxpy_segment *segment) {
+    for (int k = 0; k < n; k++) if (list[k] == segment) return true;
+    return false;
+}
+
+nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, nxpy_segment *const *but, int n_but) {
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
+        if (NX_UNLIKELY(n_but) && is_among(but, n_but, segment)) continue;
         if (!nxpy_guards_hold(&segment->guards, roots, values)) continue;
         if (NX_UNLIKELY(segment->fitted) && nxpy__fit_find(segment, values) != 1) continue;
         for (int j = k; j > 0; j--) point->segments.at[j] = point->segments.at[j - 1];
@@ -128,6 +136,14 @@ static void set_autocast(const nxpy_autocast *after) {
     nxpy__autocast_put(&state);
 }
 
+/* A run that gave other elements than those that the trace was told of, or failed, as it may for others. */
+static bool is_for_others(nxpy_segment *segment, int done, PyObject *const *results) {
+    if (done == 0) return !nxpy__told_holds(segment, results);
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) return false;
+    PyErr_Clear();
+    return true;
+}
+
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
     PyObject *local[16], **results = local;
     nxpy_fit *fit = segment->n_fits ? segment->fits[0] : NULL; /* this one, whatever other threads call meanwhile */
@@ -144,7 +160,14 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
     for (int k = 0; k < segment->n_held; k++) Py_XINCREF(values[segment->held[k]]); /* a long run lets other threads in */
     for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
     if (fit) fit->users++;
+    nx_generator_place place;
+    if (NX_UNLIKELY(segment->told.n)) nx_generator_mark(nx_generator_default(), &place);
     int done = fit && fit->call ? nxpy__fit_run(segment, fit, values, numbers, results) : 0;
+    if (NX_UNLIKELY(segment->told.n) && is_for_others(segment, done, results)) {
+        for (int k = 0; k < segment->n_results; k++) Py_CLEAR(results[k]);
+        nx_generator_return(nx_generator_default(), &place);
+        done = NXPY_OTHER;
+    }
     if (done == 0 && segment->n_results == 1 && segment->recipe.steps.n == 1 && step->make == NXPY_MAKE_RESULT) {
         out[0] = results[0]; /* one tensor */
     } else if (done == 0) {
@@ -181,6 +204,8 @@ typedef struct drive_state {
     nxpy_frame *frame;
     nxpy_view view;
     bool told;                  /* a listener has heard that a segment runs */
+    NX_VEC(nxpy_segment *) tried; /* here: their graphs computed other elements than those that they were traced with */
+    bool traced;                /* one was traced since */
     bool plain;                 /* the interpreter runs the rest: a graph failed and changed nothing */
     PyObject **values;          /* room for `n_values` slots; owned */
     int n_values;
@@ -228,15 +253,24 @@ static int fit_one(drive_state *drive, nxpy_point *point) {
     return 0;
 }
 
+static nxpy_segment *find(const drive_state *drive, nxpy_point *point) {
+    return nxpy__point_find(point, nxpy_values(&drive->view), drive->values, drive->tried.at, drive->tried.n);
+}
+
 /* A segment that holds here, fitted if need be; nothing runs between this and the use of drive->values. 1: *out; 0: there
  * is none; -1: an exception. */
 static int look_up(drive_state *drive, nxpy_point *point, nxpy_segment **out) {
     if (make_room(drive, point->n_slots) < 0) return -1;
-    if ((*out = nxpy__point_find(point, nxpy_values(&drive->view), drive->values))) return 1;
+    if ((*out = find(drive, point))) return 1;
     int fitted = fit_one(drive, point);
     if (fitted != 1) return fitted;
     if (make_room(drive, point->n_slots) < 0) return -1;
-    return (*out = nxpy__point_find(point, nxpy_values(&drive->view), drive->values)) != NULL;
+    return (*out = find(drive, point)) != NULL;
+}
+
+static PyObject *told_reason(const nxpy_told *told) {
+    PyObject *file = told->file ? told->file : Py_None;
+    return PyUnicode_FromFormat("a tensor's elements, which %S:%d reads, were others", file, told->line);
 }
 
 /* Tells why the newest segment does not hold. 0, or -1 with an exception. */
@@ -245,8 +279,10 @@ static int tell_reason(drive_state *drive, nxpy_point *point) {
     nxpy_guards *guards = &point->segments.at[0]->guards;
     int row = nxpy_guards_check(guards, nxpy_values(&drive->view), drive->values);
     const nxpy_fit *fit = newest->n_fits ? newest->fits[0] : NULL;
+    const nxpy_told *told = row < 0 && newest->told.n && drive->tried.n ? &newest->told.at[0] : NULL;
     PyObject *why = row < 0 && fit ? fit->why : NULL; /* the guards hold: a check of a size failed */
     PyObject *reason = row >= 0 ? nxpy_guards_explain(guards, row, nxpy_values(&drive->view))
+                       : told   ? told_reason(told)
                        : why    ? Py_NewRef(why)
                                 : PyUnicode_FromString("?");
     int done = reason ? PyList_Append(drive->owner->recompiles, reason) : -1;
@@ -272,11 +308,12 @@ static int trace_here(drive_state *drive, nxpy_point *point) {
     nxpy_segment *made = NULL;
     if (point->segments.n > 0 && tell_reason(drive, point) < 0) return -1;
     point->busy = true;
+    point->fails = false;
     int done = nxpy__trace_segment(drive->owner, drive->root, point, drive->thread, drive->frame, &made);
     point->busy = false;
     if (done < 0) return -1;
     if (!made) {
-        point->dead = true;
+        if (!point->fails) point->dead = true;
         return 0;
     }
     if (make_room(drive, made->guards.n_slots) < 0) return nxpy__segment_free(made), -1;
@@ -316,11 +353,13 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     if (thread->function_modes || thread->dispatch_modes) return 0; /* a mode that the frame has entered sees all its calls */
     int found = look_up(drive, point, out);
     if (found != 0 || point->dead || point->busy) return found;
+    if (drive->traced) return 0; /* what it computes is another thing at each run */
     if (nxpy__stance != NXPY_STANCE_DEFAULT && nxpy__stance != NXPY_STANCE_THEN) return refuse_trace(drive, point);
     if (drive->owner->of_frames && nxpy__callback == Py_False) return 0;
     int limit = drive->owner->limit > 0 ? drive->owner->limit : nxpy__settings.max_segments;
     if (point->segments.n >= limit) return give_up(drive, point);
     found = trace_here(drive, point);
+    drive->traced = drive->tried.n > 0;
     return found == 1 ? look_up(drive, point, out) : found;
 }
 
@@ -348,9 +387,14 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
     if (done == NXPY_UNDONE) {
         PyErr_Clear();
         drive->plain = *goes_on = true;
+    } else if (done == NXPY_OTHER) {
+        *goes_on = true;
+        if (nx_vec_push(&drive->tried, segment) != NX_OK) *goes_on = (nxpy_raise(NX_NO_MEMORY), false);
     } else if (done == 0 && segment->returns) {
         result = made[0];
     } else if (done == 0) {
+        drive->tried.n = 0;
+        drive->traced = false;
         fill_frame(segment, drive->frame, &drive->view, made);
         result = step(drive, segment, goes_on);
     }
@@ -381,5 +425,6 @@ PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thre
         /* an exception of our own leaves the frame as it is: its caller clears it */
     }
     nx_free(drive->values);
+    nx_vec_free(&drive->tried);
     return result;
 }

@@ -57,6 +57,10 @@ static nx_status begin(nxpy_trace *trace) {
         return status;
     }
     thread->keys_included |= NX_KEY(FAKE);
+    if (trace->owner->fullgraph) {
+        thread->tell = nxpy__tell;
+        trace->tracer.fix = nxpy__fix_sizes;
+    }
     return NX_OK;
 }
 
@@ -69,10 +73,13 @@ static void end_recording(nxpy_trace *trace) {
     nx_grad_set_enabled(trace->grad_at_start);
     thread->source_file = thread->source_function = thread->source_code = NULL;
     thread->source_line = 0;
+    thread->tell = NULL;
 }
 
 static void trace_free(nxpy_trace *trace) {
     nxpy__notes_free(trace);
+    for (int k = 0; k < trace->told.n; k++) nxpy__told_drop(&trace->told.at[k]);
+    nx_vec_free(&trace->told);
     nx_vec_free(&trace->inputs);
     nx_vec_free(&trace->opened);
     Py_XDECREF(trace->traceback);
@@ -329,6 +336,7 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, top) : add_targets(trace, loop, copy, &results);
     segment->n_returned = segment->recipe.n_values;
     if (done == 1) done = nxpy__effects_finish(trace, &results);
+    if (done == 1) done = nxpy__told_finish(trace, &results);
     bool mutates = done == 1 && graph_mutates(trace->graph);
     if (done == 1 && mutates && inputs_share_memory(trace, copy)) done = 0;
     if (done == 1 && (add_state_rows(trace) < 0 || add_pairs_row(trace, NXPY_ROW_DISTINCT) < 0)) done = -1;
@@ -459,13 +467,15 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     int done = -1;
     bool ends = ran == 1 || trace->clean, broken = ran != 1;
     if (!interrupted && ends) done = finish(trace, &loop, &copy, ran == 1);
-    else if (!interrupted) done = trace->ask ? 0 : !ready ? 1 : add_mark(trace, loop.in.start);
-    bool made = ready && ends && done == 1;
+    else if (!interrupted) done = trace->ask ? 0 : !ready || trace->point->fails ? 1 : add_mark(trace, loop.in.start);
+    if (trace->point->fails && done == 0) done = 1;
+    bool made = ready && ends && done == 1 && !trace->point->fails;
+    bool refused = trace->owner->fullgraph && !trace->ask && !trace->point->fails;
     if (!interrupted && ends && done == 0) {
         broken = true;
         done = mark_unmakeable(trace);
     }
-    if (broken && ((trace->owner->fullgraph && done >= 0 && !trace->ask) || interrupted)) done = unsupported(trace);
+    if (broken && ((refused && done >= 0) || interrupted)) done = unsupported(trace);
     Py_XDECREF(nxpy_handled_swap(thread, handled));
     nxpy__effects_undo(trace);
     nxpy_frame_leave(thread, &link);

@@ -285,6 +285,10 @@ int nxpy__truth(nxpy_trace *trace, PyObject *value) {
         bool few = nxpy_tensor_get(value)->a.dtype == NX_BOOL;
         int known = nxpy__element(trace, value, few, &number), truth = known == 1 ? PyObject_IsTrue(number) : -1;
         if (known == 1) Py_DECREF(number);
+        if (known == 0 && nx_thread_get()->tell) {
+            truth = PyObject_IsTrue(value);
+            return truth < 0 ? nxpy__stop_error(trace) : truth;
+        }
         return known == 0 ? nxpy__stop(trace, NXPY_BREAK_BRANCH, NULL) : truth;
     }
     if (PyType_Check(value)) return type == &PyType_Type ? 1 : truth_of_instance(trace, value);

@@ -680,11 +680,37 @@ PyObject *nxpy__special_size(ARGS) {
     return made;
 }
 
+/* Elements that the graph computes, where it may not end (elements.c). */
+static PyObject *told(nxpy_loop *loop, PyObject *function, PyObject *tensor) {
+    PyObject *value = PyObject_CallOneArg(function, tensor);
+    if (!value) nxpy__stop_error(loop->trace);
+    return value;
+}
+
 /* The element of an input is read and guarded; one that is computed ends the graph. */
 PyObject *nxpy__special_item(ARGS) {
     USE_ALL(1, 1);
     PyObject *number = NULL;
     bool few = nxpy_tensor_check(args[0]) && nxpy_tensor_get(args[0])->a.dtype == NX_BOOL;
     int known = nxpy_tensor_check(args[0]) ? nxpy__element(loop->trace, args[0], few, &number) : 0;
+    if (known == 0 && nx_thread_get()->tell) return told(loop, function, args[0]);
     return known < 0 ? NULL : known ? number : stopped(loop, function);
+}
+
+/* torch.nonzero, equal, allclose: the same. */
+PyObject *nxpy__special_by_elements(ARGS) {
+    if (!nx_thread_get()->tell) return stopped(loop, function);
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *used = nxpy__use(loop->trace, args[k]);
+        if (!used) return NULL;
+        Py_SETREF(args[k], Py_NewRef(used));
+    }
+    PyObject *value = PyObject_Vectorcall(function, args, (size_t)(n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0)), kw_names);
+    if (!value) nxpy__stop_error(loop->trace);
+    return value;
+}
+
+PyObject *nxpy__special_tolist(ARGS) {
+    USE_ALL(1, 1);
+    return nx_thread_get()->tell ? told(loop, function, args[0]) : stopped(loop, function);
 }

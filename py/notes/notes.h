@@ -88,11 +88,22 @@ typedef struct nxpy_autocast {
     int nesting;
 } nxpy_autocast;
 
+/* A tensor that the graph computes and whose elements decided something: it holds for a run that gives the same ones. */
+typedef struct nxpy_told {
+    nx_node *node;              /* in a trace; lent */
+    int n;                      /* result of the node, or of the segment's graph */
+    bool fresh;                 /* no run has given them yet */
+    nx_tensor *elements;        /* in the host's memory; owned */
+    PyObject *file;             /* where they were read; owned or NULL */
+    int line;
+} nxpy_told;
+
 typedef struct nxpy_segment {
     nxpy_guards guards;
     int *inputs, n_inputs;      /* slots of the graph's inputs */
     int *held, n_held;          /* slots that must live while the graph runs: inputs and those that the recipe returns */
     int n_results;
+    NX_VEC(nxpy_told) told;     /* results behind the recipe's, which are compared */
     PyObject *graph;            /* nxpy_graph; NULL when there is nothing to compute */
     nxpy_fit *fits[NXPY_MAX_FITS]; /* newest hit first; owned */
     int n_fits;
@@ -129,6 +140,7 @@ typedef struct nxpy_point {
     uint64_t empty;             /* which entries of the stack are NULL, from the lowest: calls and methods read that */
     NX_VEC(nxpy_segment *) segments; /* newest hit first; owned */
     int n_slots;                /* the most that one of their guards has */
+    bool fails;                 /* what the trace that runs would compute fails, so that this call runs uncompiled */
     bool dead;                  /* from here the function runs uncompiled */
     bool busy;                  /* a trace from here runs, or its backend: whoever else comes meanwhile runs uncompiled */
     NX_VEC(nxpy_mark) marks;    /* instructions of the root before which the graph must end */
@@ -192,6 +204,7 @@ typedef struct nxpy_trace {
     nx_map index;               /* object -> number of its note + 1 */
     NX_VEC(nxpy_effect) effects;
     NX_VEC(int) inputs;         /* notes of tensors that are graph inputs, in order */
+    NX_VEC(nxpy_told) told;     /* elements that the trace was told of */
     nxpy_loop *root_loop, *loop;/* the root's, the innermost one */
     int root_at;                /* first unit of the root's instruction */
     nxpy_break stop;            /* sticky: nothing goes on when set */
@@ -346,6 +359,15 @@ int nxpy__effects_finish(nxpy_trace *trace, nxpy_results *results); /* into the 
 /* A row that keeps the first n_first of these apart from each other and from the rest. 0, or -1 with an exception. */
 int nxpy__apart_row(nxpy_trace *trace, nxpy_row_code code, const nxpy_apart_part *parts, int n, int n_first);
 int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made); /* takes made; -1 with an exception */
+
+/* ---- elements.c ------------------------------------------------------------------------------------ */
+nx_status nxpy__tell(nx_tensor *fake, nx_tensor **out); /* for nx_thread.tell, of a trace that may not end */
+nx_status nxpy__fix_sizes(nx_tracer *tracer, nx_tensor *tensor); /* for nx_tracer.fix of such a one */
+/* A run of it changes nothing that existed before but the state of the CPU's generator. */
+bool nxpy__leaves_nothing(nx_graph *graph);
+int nxpy__told_finish(nxpy_trace *trace, nxpy_results *results); /* into the segment; as nxpy__recipe_add */
+bool nxpy__told_holds(nxpy_segment *segment, PyObject *const *results); /* the results are what they were */
+void nxpy__told_drop(nxpy_told *told);
 
 /* ---- small things --------------------------------------------------------------------------------- */
 /* A tensor like `real` without elements, that requires grad as it does. */

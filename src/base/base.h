@@ -66,6 +66,9 @@ typedef struct nx_thread {
     bool source_no_grad;                           /* nodes recorded now are no_grad (src/ir) */
     const char *target;                            /* Python-level name of the call being captured, lent (src/ir) */
     bool target_is_method;
+    /* The elements of a fake, where a trace knows them: a tensor in the host's memory, row by row, a new reference (py/notes);
+     * NULL: nobody does. */
+    nx_status (*tell)(struct nx_tensor *fake, struct nx_tensor **out);
 } nx_thread;
 extern _Thread_local nx_thread *nx__thread __attribute__((tls_model("initial-exec")));
 nx_thread *nx__thread_new(void);

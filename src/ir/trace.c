@@ -242,6 +242,25 @@ static nx_status after_write(nx_tracer *tracer, const nx_op *op, const writing *
     return same ? NX_OK : tracer->refuse(tracer, op, "it resizes the tensor that it writes");
 }
 
+/* Whether a call that asked for elements is recorded by its parts instead, which ask for them one by one. */
+static bool is_taken_apart(const nx_tracer *tracer, const nx_op *op, const nx_value *in) {
+    bool apart = tracer->fix && op->def->compose;
+    for (int i = 0; apart && i < op->def->n_in; i++)
+        apart = !((in[i].tag == NX_TAG_INT || in[i].tag == NX_TAG_FLOAT) && in[i].n > 0);
+    return apart;
+}
+
+static nx_status record_parts(nx_tracer *tracer, nx_run *run, const nx_value *in, nx_value *out) {
+    nx_thread *thread = nx_thread_get();
+    const char *target = thread->target;
+    for (int i = 0; i < run->op->def->n_in; i++)
+        if (in[i].tag == NX_TAG_TENSOR) NX_TRY(tracer->fix(tracer, in[i].tensor));
+    thread->target = NULL; /* the parts are not what was called */
+    nx_status status = run->op->def->compose(run, in, out);
+    thread->target = target;
+    return status;
+}
+
 nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     nx_tracer *tracer = serving(thread);
@@ -271,7 +290,7 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
         }
     }
     if (args != few) nx_free(args);
-    return status;
+    return status == NX_DATA && is_taken_apart(tracer, op, in) ? record_parts(tracer, run, in, out) : status;
 }
 
 __attribute__((constructor)) static void start(void) {

@@ -23,6 +23,7 @@ from .conftest import ones, ramp
 
 CASES = []  # (function, make(scale) -> arguments, graphs)
 BREAKS = []  # (function, make, code of the break, text of the line it ends at)
+BY_ELEMENTS = []  # those of them that are one graph where it may not end
 torch.autocast  # noqa: B018 - loads its module
 FACTOR = 3
 COUNT = 0
@@ -45,6 +46,11 @@ def case(make=one, graphs=1):
 
 def breaks(code, line, make=one):
     return lambda function: BREAKS.append((function, make, code, line)) or function
+
+
+def by_elements(function):
+    BY_ELEMENTS.append(function)
+    return function
 
 
 class Scope:
@@ -641,12 +647,14 @@ def prints(x):
     return x * 2
 
 
+@by_elements
 @breaks("FUNCTION", "x.sum().item()")
 def asks_item(x):
     x = x + x.sum().item()
     return x * 2
 
 
+@by_elements
 @breaks("METHOD", "x = x[x > 2]")
 def reads_by_mask(x):
     x = x + 1
@@ -654,6 +662,7 @@ def reads_by_mask(x):
     return x * 2
 
 
+@by_elements
 @breaks("METHOD", "y = x.masked_select(x > 2)")
 def selects_by_mask(x):
     x = x + 1
@@ -661,6 +670,7 @@ def selects_by_mask(x):
     return x * 2, y
 
 
+@by_elements
 @breaks("FUNCTION", "at = x.nonzero()")
 def asks_for_places(x):
     x = x - 1
@@ -668,6 +678,7 @@ def asks_for_places(x):
     return x * 2, at
 
 
+@by_elements
 @breaks("FUNCTION", "same = torch.equal(x, x - 1)")
 def compares_all(x):
     x = x + 1
@@ -675,6 +686,7 @@ def compares_all(x):
     return x * 2, same
 
 
+@by_elements
 @breaks("BRANCH", "if x.sum() > 3:")
 def branches_on_data(x):
     if x.sum() > 3:

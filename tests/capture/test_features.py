@@ -83,5 +83,10 @@ def test_break(function, make, code, line, through):
     mine = [info for info in told if info["code"] == code and info["filename"] == features.__file__]
     assert line in lines[mine[0]["line"] - 1]
     assert mine[0]["reason"] and mine[0]["mend"]
+    whole = compiled(function, backend=run_graph, fullgraph=True)
+    if function in features.BY_ELEMENTS:
+        for scale in (1, 2, -1, 1):
+            assert outcome(whole, make, scale) == outcome(function, make, scale)
+        return
     with pytest.raises(_C.Unsupported, match=r"how to mend it: \w+"):
-        outcome(compiled(function, backend=run_graph, fullgraph=True), make, 1)
+        outcome(whole, make, 1)
