@@ -148,8 +148,14 @@ static float *result_at(const convolution *c, int64_t image, int64_t group) {
 /* Places first .. first + n of rows of an image, or of images one after the other, into a result of which they are a part. */
 static void put_places(const convolution *c, float *to, const float *from, int64_t from_step, int64_t rows, int64_t first, int64_t n) {
     const lattice *l = &c->of;
-    const int64_t image_step = c->groups * l->rows * volume(c->size);
-    for (int64_t r = 0; r < rows; r++, to += volume(c->size), from += from_step) {
+    const int64_t plane = volume(c->size), image_step = c->groups * l->rows * plane;
+    for (int64_t done = 0, length; l->plain && done < n; done += length) { /* whole planes, or a part of one */
+        const int64_t at = first + done;
+        length = nx_least(plane - at % plane, n - done);
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to + at / plane * image_step + r * plane + at % plane, from + r * from_step + done, (size_t)length * sizeof *to);
+    }
+    for (int64_t r = 0; r < rows && !l->plain; r++, to += plane, from += from_step) {
         for (int64_t done = 0; done < n;) {
             int64_t at = first + done, w = at % l->count[2], length = nx_least(l->count[2] - w, n - done);
             int64_t h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1] % l->count[0];
@@ -282,7 +288,7 @@ static nx_status convolve(const nx_windows *w, nx__planes *p, convolution *c, co
             c->of = lattices[k];
             int64_t places = volume(c->of.count), length = tile_length(c);
             c->images = images;
-            c->together = sums_only(c->of.rows) || 2 * places > length ? 1 : length / places;
+            c->together = sums_only(c->of.rows) || 2 * places > length ? 1 : nx_least(length / places, images);
             c->tiles = (places + length - 1) / length;
             int64_t units = (images + c->together - 1) / c->together * c->groups * c->tiles;
             c->parts = sums_only(c->of.rows) ? 1 : nx_least((nx_num_threads() + units - 1) / units, (c->of.rows + ROWS - 1) / ROWS);
@@ -327,7 +333,67 @@ static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice 
     return NX_OK;
 }
 
+/* ---- groups of one channel: a channel after the other, while it is near ---------------------------------------------- */
+enum { CHANNEL = 1 << 16, MOST_CHANNEL_TAPS = 256 }; /* numbers of a channel with its padding */
+
+typedef struct alone {
+    const nx_windows *w;
+    nx__channel c;
+    int64_t places[MOST_CHANNEL_TAPS], padded; /* numbers, with those behind the last one */
+    const float *big, *weight, *bias;
+    float *small;
+} alone;
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* false: they are too large, or not flat. */
+static bool plan_alone(const nx_windows *w, alone *a) {
+    const int64_t high = (w->small[1] - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
+    const int64_t width = (w->small[2] - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
+    nx__channel *c = &a->c;
+    if (w->big_channels != 1 || !sums_only(w->small_channels) || volume(w->kernel) > MOST_CHANNEL_TAPS) return false;
+    if (w->kernel[0] != 1 || w->big[0] != 1 || w->small[0] != 1 || w->padding[0] != 0) return false;
+    *c = (nx__channel){.size = {w->big[1], w->big[2]}, .padding = {w->padding[1], w->padding[2]}, .made = {w->small[1], w->small[2]},
+                       .step = w->stride[2], .part = (larger(width, w->big[2] + w->padding[2]) + w->stride[2] - 1) / w->stride[2],
+                       .k = volume(w->kernel), .places = a->places};
+    c->row = c->part * c->step;
+    c->down = w->stride[1] * c->row;
+    a->padded = larger(high, w->big[1] + w->padding[1]) * c->row + NX__TAPS_SLACK;
+    for (int64_t i = 0; i < c->k; i++) {
+        const int64_t across = i % w->kernel[2] * w->dilation[2];
+        a->places[i] = i / w->kernel[2] * w->dilation[1] * c->row + across % c->step * c->part + across / c->step;
+    }
+    return a->padded <= CHANNEL;
+}
+
+static nx_status run_channels(void *arg, int64_t begin, int64_t end) {
+    const alone *a = arg;
+    const nx_windows *w = a->w;
+    const int64_t read = volume(w->big), made = volume(w->small);
+    float *padded = nx_room_new(sizeof *padded * (size_t)a->padded);
+    if (padded == NULL) return nx_fail_memory(sizeof *padded * (size_t)a->padded);
+    memset(padded, 0, sizeof *padded * (size_t)a->padded);
+    for (int64_t at = begin; at < end; at++) {
+        nx__taps_get()->pad(&a->c, padded, a->big + at * read);
+        for (int64_t r = 0; r < w->small_channels; r++) {
+            const int64_t row = at % w->groups * w->small_channels + r;
+            nx__taps_get()->channel(&a->c, a->small + (at * w->small_channels + r) * made, padded, a->weight + row * a->c.k,
+                                    a->bias ? a->bias[row] : 0);
+        }
+    }
+    nx_room_free(padded);
+    return NX_OK;
+}
+
+static nx_status convolve_alone(alone *a) {
+    const nx_windows *w = a->w;
+    const int64_t cost = volume(w->small) * w->small_channels * (a->c.k + 4) / 4 + 1;
+    return nx_parallel(w->images * w->groups, nx_grain(cost), run_channels, a);
+}
+
 nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small) {
+    alone a = {.w = w, .big = big, .weight = weight, .bias = bias, .small = small};
+    if (plan_alone(w, &a)) return convolve_alone(&a);
     nx__planes p;
     lattice l;
     convolution c = {.groups = w->groups, .from_channels = w->big_channels, .bias = bias, .to = small};

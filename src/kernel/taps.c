@@ -48,6 +48,60 @@ static void sums(float *to, const float *from, int64_t n, const int64_t *places,
     }
 }
 
+/* ---- a channel that is read alone ------------------------------------------------------------------------------------- */
+static inline __attribute__((always_inline)) void pad_rests(const nx__channel *c, float *padded, const float *from, const int64_t step) {
+    for (int64_t rest = 0; rest < step; rest++) {
+        const int64_t before = c->padding[1] - rest, low = before > 0 ? (before + step - 1) / step : 0;
+        const int64_t first = rest + low * step - c->padding[1], n = nx_least((c->size[1] - first + step - 1) / step, c->part - low);
+        for (int64_t y = 0; y < c->size[0]; y++) {
+            float *to = padded + (y + c->padding[0]) * c->row + rest * c->part + low;
+            const float *x = from + y * c->size[1] + first;
+            for (int64_t q = 0; q < n; q++) to[q] = x[q * step];
+        }
+    }
+}
+
+static void pad(const nx__channel *c, float *padded, const float *from) {
+    if (c->step == 1) pad_rests(c, padded, from, 1);
+    else if (c->step == 2) pad_rests(c, padded, from, 2);
+    else pad_rests(c, padded, from, c->step);
+}
+
+enum { TOGETHER = 4 }; /* rows whose sums go on side by side */
+
+/* A vector of each of `rows` rows. */
+static inline __attribute__((always_inline)) void sum_rows(const nx__channel *c, float *to, const float *from, const float *weights,
+                                                           float start, const int rows) {
+    wide s[TOGETHER];
+    for (int r = 0; r < rows; r++) s[r] = (wide){0};
+    for (int64_t i = 0; i < c->k; i++) {
+        const wide w = weights[i] - (wide){0};
+        const float *x = from + c->places[i];
+        for (int r = 0; r < rows; r++) s[r] += w * *(const loose *)(x + r * c->down);
+    }
+    for (int r = 0; r < rows; r++) *(loose *)(to + r * c->made[1]) = s[r] + start;
+}
+
+static inline void sum_columns(const nx__channel *c, float *to, const float *from, const float *weights, float start, const int rows) {
+    const int64_t n = c->made[1];
+    for (int64_t x = 0; x + WIDE <= n; x += WIDE) sum_rows(c, to + x, from + x, weights, start, rows);
+    if (n % WIDE && n > WIDE) sum_rows(c, to + n - WIDE, from + n - WIDE, weights, start, rows);
+    if (n < WIDE) sum_rows(c, to, from, weights, start, rows); /* goes on into rows that are written later */
+}
+
+static void channel(const nx__channel *c, float *to, const float *padded, const float *weights, float start) {
+    const int64_t n = c->made[1], numbers = c->made[0] * n;
+    const int64_t whole = n >= WIDE ? c->made[0] : nx_least((numbers - WIDE + n) / n, c->made[0]); /* rows that may go on */
+    int64_t y = 0;
+    for (; y + TOGETHER <= whole; y += TOGETHER) sum_columns(c, to + y * n, padded + y * c->down, weights, start, TOGETHER);
+    for (; y < whole; y++) sum_columns(c, to + y * n, padded + y * c->down, weights, start, 1);
+    for (; y < c->made[0]; y++) {
+        float part[WIDE];
+        sum_columns(c, part, padded + y * c->down, weights, start, 1);
+        memcpy(to + y * n, part, (size_t)n * sizeof *to);
+    }
+}
+
 static void dots(float *to, const float *g, const float *from, int64_t n, const int64_t *places, int64_t k) {
     for (int64_t i = 0; i < k; i++) {
         const float *x = from + places[i];
@@ -219,5 +273,5 @@ static void winograd_results(float *lines, const float *sums, int64_t from_step,
     }
 }
 
-const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, dots, winograd_weights, winograd_windows, winograd_results,
+const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, pad, channel, dots, winograd_weights, winograd_windows, winograd_results,
                                        winograd_gradients, winograd_kernels};
