@@ -106,6 +106,17 @@ static void repeat_row(char *to, const char *row, const nx__tile_array *array, i
     }
 }
 
+/* n copies of one element. */
+static void repeat_element(char *to, const char *from, int64_t bytes, int64_t n) {
+    if (bytes == 4) {
+        uint32_t word;
+        memcpy(&word, from, sizeof word);
+        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, &word, sizeof word);
+    } else {
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, from, (size_t)bytes);
+    }
+}
+
 static bool is_row_vector(const nx__tile *tile, const nx__tile_array *array) {
     for (int d = 0; d < tile->ndim - 1; d++) {
         if (array->step[d] != 0) return false;
@@ -127,7 +138,8 @@ static void load(worker *w, const nx__tile_instr *instr, int64_t at, int64_t n) 
     for (int64_t done = 0, part; done < n; done += part, row++, column = 0) {
         part = nx_least(n - done, last - column);
         const char *from = w->m->base[instr->in[0]] + row_offset(tile, array, row) + column * step;
-        nx_cast(array->dtype, to + done * bytes, bytes, array->dtype, from, step, part);
+        if (step == 0) repeat_element(to + done * bytes, from, bytes, part);
+        else nx_cast(array->dtype, to + done * bytes, bytes, array->dtype, from, step, part);
     }
 }
 
