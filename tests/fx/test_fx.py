@@ -377,3 +377,40 @@ def test_what_is_there_already_is_asked_of_other_classes() -> None:
         assert m.add(mine, 1) == ("add", True, 2, None)
         with pytest.raises(TypeError, match="Multiple dispatch failed for 'torch.relu'"):
             m.relu(mine)
+
+
+def _asserts(m):
+    def program(x):
+        m._assert(x.shape[0] == 2, "two rows are needed")
+        return m.einsum("ij,kj->ik", [x, x]) + m.tensordot(x, x.t(), 1)
+
+    return program
+
+
+def test_annotations_and_assertions():
+    """Types of inputs and results, and torch._assert of what is traced."""
+    import typing as t
+
+    for kind in (
+        "t.Optional[m.Tensor]", "t.Dict[str, m.Tensor]", "t.Tuple[m.Tensor, ...]", "list[int]", "m.Tensor | None",
+        "t.Any", "t.List[t.Optional[int]]", "tuple[int, ...]", "int", "t.Union[int, m.Tensor, None]",
+    ):  # fmt: skip
+        codes = []
+        for m in (nt, torch):
+            graph = m.fx.Graph()
+            x = graph.placeholder("x", eval(kind, {"t": t, "m": m}))
+            graph.output(x, x.type)
+            made = m.fx.GraphModule({}, graph)
+            codes.append(made.code)
+            assert made(3) == 3
+        assert codes[0] == codes[1], kind
+    found = []
+    for m in (nt, torch):
+
+        made = m.fx.symbolic_trace(_asserts(m))
+        assert m.equal(made(m.eye(2)), 2 * m.eye(2))
+        with pytest.raises(AssertionError, match="two rows are needed"):
+            made(m.ones(3, 3))
+        found.append([(node.op, node.name, len(node.args)) for node in made.graph.nodes])
+        assert "torch._assert(eq, 'two rows are needed')" in made.code
+    assert found[0] == found[1]

@@ -7,6 +7,8 @@ import keyword
 import math
 import operator
 import re
+import types
+import typing
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -540,9 +542,29 @@ class _Writer:
         return f"{node.target}{kind}{default}"
 
     def _type(self, kind) -> str:
-        if isinstance(kind, type) and kind.__module__ != "builtins":
-            return self._global(_type_name(kind), kind)
-        return kind.__name__ if isinstance(kind, type) else repr(kind)
+        if kind is ...:
+            return self._global("_", kind)
+        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if origin is types.UnionType:
+            return "|".join(map(self._type, arguments))
+        if origin is not None:
+            base = self._generic(kind, origin)
+            plain = not any(isinstance(argument, list) for argument in arguments)  # those of a Callable
+            if base is not None and plain:
+                return f"{base}[{','.join(map(self._type, arguments))}]" if arguments else base
+        elif isinstance(kind, type):
+            if getattr(builtins, kind.__name__, None) is kind:
+                return kind.__name__
+            return self._global("NoneType" if kind is type(None) else _type_name(kind), kind)
+        return self._global(re.sub(r"\W", "_", kind if isinstance(kind, str) else repr(kind)), kind)
+
+    def _generic(self, kind, origin) -> str | None:
+        """What stands before the brackets; None: it has no name."""
+        if isinstance(kind, types.GenericAlias):
+            return self._type(origin)
+        name = "Union" if origin is typing.Union else getattr(kind, "_name", None)
+        found = getattr(typing, name or "", None)
+        return None if found is None else self._global(f"typing.{name}", found)
 
     def _line(self, node: Node, verbose: bool) -> str:
         if node.op == "output":

@@ -57,7 +57,13 @@ def _get_qualified_name(target) -> str:
         return f"{target.__objclass__.__module__}.{target.__objclass__.__name__}.{name}"
     if isinstance(target, types.FunctionType) and name == "<lambda>":
         raise RuntimeError(f"Unable to find the name of {target}: give fx a function that has one")
-    return f"{_module_of(target)}.{name}"
+    module = _module_of(target)
+    if module.startswith("torch._"):  # where a function stands here; programs know it as torch's
+        import narthex
+
+        if name is not None and vars(narthex).get(name) is target:
+            return f"torch.{name}"
+    return f"{module}.{name}"
 
 
 def _target_text(target) -> str:
@@ -266,7 +272,7 @@ def _type_name(kind) -> str:
     if isinstance(kind, type) and _module_of(kind) not in ("builtins", ""):
         import narthex
 
-        if getattr(narthex, kind.__name__, None) is kind:
+        if vars(narthex).get(kind.__name__) is kind:
             return f"torch.{kind.__name__}"
         return f"{_module_of(kind)}.{kind.__name__}"
     return kind.__name__ if isinstance(kind, type) else str(kind)

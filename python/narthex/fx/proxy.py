@@ -205,7 +205,12 @@ class Proxy:
             raise RuntimeError(
                 f"Found multiple different tracers {found} while trying to trace operations {orig_method}"
             )
-        if isinstance(orig_method, type(_C.TensorBase.add)):
+        from ..functional import einsum
+        from ..overrides import is_tensor_method_or_property
+
+        if orig_method is einsum and len(args) == 2 and isinstance(args[1], (list, tuple)):
+            args = (args[0], *args[1])  # a node has the operands one by one
+        if is_tensor_method_or_property(orig_method):
             return found[0].create_proxy("call_method", orig_method.__name__, args, kwargs)
         return found[0].create_proxy("call_function", _operator_of(orig_method), args, kwargs)
 
