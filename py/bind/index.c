@@ -321,13 +321,22 @@ PyObject *nxpy_tensor_getitem(PyObject *self, PyObject *key) {
     return result ? nxpy_tensor_take(result) : NULL;
 }
 
-/* A Python number as a value. 0, or -1 with an exception. */
-static int number_of(PyObject *value, nx_value *out) {
+/* A Python number as a value, a complex one with its parts in `parts`. 0, or -1 with an exception. */
+static int number_of(PyObject *value, double parts[2], nx_value *out) {
     if (nxpy_symnumber_value(value, out)) return 0;
     if (PyFloat_Check(value)) *out = nx_value_float(PyFloat_AS_DOUBLE(value));
     else if (PyBool_Check(value)) *out = nx_value_bool(value == Py_True);
     else if (PyLong_Check(value)) *out = nx_value_int(PyLong_AsLongLong(value));
-    else return PyErr_Format(PyExc_TypeError, "can't assign a %.100s to a tensor", Py_TYPE(value)->tp_name), -1;
+    else if (PyComplex_Check(value)) {
+        parts[0] = PyComplex_RealAsDouble(value);
+        parts[1] = PyComplex_ImagAsDouble(value);
+        *out = nx_value_complex(parts);
+    } else if (PyIndex_Check(value) && !PySequence_Check(value)) { /* numpy's integers */
+        PyObject *whole = PyNumber_Index(value);
+        if (whole == NULL) return -1;
+        *out = nx_value_int(PyLong_AsLongLong(whole));
+        Py_DECREF(whole);
+    } else return PyErr_Format(PyExc_TypeError, "can't assign a %.100s to a tensor", Py_TYPE(value)->tp_name), -1;
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -348,8 +357,9 @@ static nx_tensor *drop_leading(nx_tensor *from, int ndim) {
 static int write_value(nx_tensor *to, PyObject *value) {
     nx_value out, in[3] = {nx_value_tensor(to), NX_VALUE_NONE, nx_value_bool(false)};
     nx_tensor *from = NULL;
+    double parts[2];
     if (!nxpy_tensor_check(value)) {
-        if (number_of(value, &in[1]) < 0) return -1;
+        if (number_of(value, parts, &in[1]) < 0) return -1;
     } else {
         from = drop_leading(nxpy_tensor_get(value), to->a.ndim);
         if (from == NULL) return -1;
@@ -366,13 +376,14 @@ static int write_value(nx_tensor *to, PyObject *value) {
 static int put_value(place *p, PyObject *value) {
     nx_value out, number, list = nx_value_list(p->indices, p->n_indices);
     nx_tensor *to = p->tensor, *from;
+    double parts[2];
     if (nxpy_tensor_check(value)) {
         nx_indexed shape = {.ndim = 0}; /* behind masks: all leading dimensions of size 1 go */
         nx_status found = p->masked ? NX_OK : nx_index_shape("index_put_", &to->a, &list, &shape);
         if (found != NX_OK) return nxpy_raise(found), -1;
         from = drop_leading(nxpy_tensor_get(value), shape.ndim);
     } else {
-        if (number_of(value, &number) < 0) return -1;
+        if (number_of(value, parts, &number) < 0) return -1;
         from = new_filled(number, (nx_dtype)to->a.dtype, to->a.device, NULL);
     }
     if (from == NULL) return -1;
@@ -385,8 +396,8 @@ static int put_value(place *p, PyObject *value) {
 }
 
 /* x[mask] = number, or a tensor of one element: a new reference in *number. 1, 0: more elements, -1 with an exception. */
-static int single_number(PyObject *value, nx_value *number) {
-    if (!nxpy_tensor_check(value)) return number_of(value, number) < 0 ? -1 : 1;
+static int single_number(PyObject *value, double parts[2], nx_value *number) {
+    if (!nxpy_tensor_check(value)) return number_of(value, parts, number) < 0 ? -1 : 1;
     nx_tensor *one = drop_leading(nxpy_tensor_get(value), 0);
     if (one == NULL) return -1;
     if (one->a.ndim > 0) return nx_tensor_unref(one), 0;
@@ -401,7 +412,8 @@ static int fill_masked(nx_tensor *t, nx_tensor *mask, PyObject *value) {
         if (nxpy_size_fix(mask, NX_INT_SIZE, d, mask->a.sizes[d]) < 0 || nxpy_size_fix(t, NX_INT_SIZE, d, t->a.sizes[d]) < 0) return -1;
     nx_status status = nx_mask_check(&t->a, 0, &mask->a);
     if (status != NX_OK) return nxpy_raise(status), -1;
-    int done = single_number(value, &number);
+    double parts[2];
+    int done = single_number(value, parts, &number);
     if (done != 1) return done;
     place p = {.tensor = nx_tensor_ref(mask)};
     while (done == 1 && p.tensor->a.ndim < t->a.ndim) {
