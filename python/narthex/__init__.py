@@ -75,18 +75,27 @@ def _of_frames(name: str):
     return getattr(types, name)
 
 
+def _of_extension(name: str):
+    """torch._C's names that are Python, modules and types."""
+    from ._extension_rest import of_extension
+
+    return of_extension(name)
+
+
 _C._dynamo.eval_frame.__getattr__ = _of_frames
+_C.__getattr__, _C.__path__ = _of_extension, [f"{__path__[0]}/_extension"]
 _C._TensorMeta = type(Tensor)
 _C._are_functorch_transforms_active = lambda: False  # inside torch.func, tensors are tensors
 _C._get_tracing_state = lambda: None  # of TorchScript
 _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
-    "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_lazy", "_logging", "_ops", "_subclasses",
-    "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "export", "fft", "func", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "mps",
-    "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization",
-    "signal", "sparse", "special", "testing", "types", "utils", "version", "xpu",
+    "__config__", "__future__", "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_lazy",
+    "_logging", "_ops", "_subclasses", "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge",
+    "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx",
+    "hub", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim", "overrides",
+    "profiler", "quasirandom", "random", "serialization", "signal", "sparse", "special", "testing", "types", "utils",
+    "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",
@@ -203,6 +212,11 @@ for _name in (
     "AcceleratorError", "PyTorchFileReader", "PyTorchFileWriter",
 ):  # fmt: skip
     _LAZY[_name] = "_settings"
+for _name in (
+    "AliasDb", "Block", "Code", "CompleteArgumentSpec", "ExecutionPlan", "Gradient", "IODescriptor", "Node",
+    "OperatorInfo", "ScriptObject", "Type", "Use", "Value",
+):  # fmt: skip
+    _LAZY[_name] = "_extension_rest"
 
 
 def __getattr__(name: str):

@@ -139,6 +139,10 @@ def _check_tensor_all(cond, message=None) -> None:
 
 def _assert(condition, message) -> None:
     """Python's assert as a function: AssertionError(message)."""
+    if type(condition) is not bool and _C._has_torch_function_unary(condition):
+        from .overrides import handle_torch_function
+
+        return handle_torch_function(_assert, (condition,), condition, message)
     assert condition, message
 
 

@@ -207,3 +207,11 @@ def sparse_text(tensor) -> str:
             out, column = out + ("" if first else ", ") + suffix, column + len(suffix) + 2
         first = False
     return out + ")"
+
+
+PRINT_OPTS = _Options  # PyTorch's name for what set_printoptions sets
+
+
+def _tensor_str(self, indent: int) -> str:
+    """The elements alone, further lines `indent` columns in."""
+    return _contents(self, indent)

@@ -199,10 +199,28 @@ def _contract(a, of_a: list, b, of_b: list, kept: set):
     return product.reshape(sizes), batch + only_a + only_b
 
 
+def _spelt(args: tuple) -> tuple:
+    """(equation, operands) of operands with a list of subscripts each, and perhaps one of the result."""
+
+    def letters(subscripts) -> str:
+        for s in subscripts:
+            if s is not ... and not 0 <= s < 52:
+                raise ValueError("einsum(): subscripts in subscript list are not within the valid range [0, 52)")
+        return "".join("..." if s is ... else chr((ord("A") if s < 26 else ord("a") - 26) + s) for s in subscripts)
+
+    terms = ",".join(letters(subscripts) for subscripts in args[1::2])
+    if len(args) % 2:
+        return f"{terms}->{letters(args[-1])}", *args[:-1:2]
+    return terms, *args[::2]
+
+
 def einsum(*args):
     """Sums of products of elements: "ij,jk->ik" is a product of matrices. Operands are taken from left to right."""
-    if not args or not isinstance(args[0], str):
-        raise NotImplementedError("einsum(): lists of subscripts are not there yet: give the equation as a text")
+    if len(args) < 2:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand "
+                         "and its subscripts list")  # fmt: skip
+    if not isinstance(args[0], str):
+        args = _spelt(args)
     operands = tuple(args[1]) if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
     if not operands:
         raise ValueError("einsum(): must provide at least one operand")
@@ -219,3 +237,16 @@ def einsum(*args):
 
 
 shells_of_module(globals())
+
+
+def __getattr__(name: str):
+    from . import _absent
+
+    if name in ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cartesian_prod", "cdist", "chain_matmul",
+                "istft", "lu", "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique",
+                "unique_consecutive",
+                "unravel_index"):  # fmt: skip
+        import narthex
+
+        return getattr(narthex, name)
+    raise _absent.absent("torch.functional", name)

@@ -19,6 +19,8 @@ from ._read_files import STORAGE_OF, Storage, globals_of, open_checkpoint
 from ._serialization_rest import *  # noqa: F403
 from ._serialization_rest import location_tag
 
+DEFAULT_PROTOCOL, MAGIC_NUMBER, PROTOCOL_VERSION = 2, _read_files.MAGIC, _read_files.PROTOCOL
+
 _ALIGNMENT = 64  # of a storage in the file, so that it can be mapped
 
 # What map_location may be, and what a file may be, for annotations.

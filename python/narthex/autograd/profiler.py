@@ -97,8 +97,7 @@ class profile:
                  with_stack: bool = False, with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True,
                  experimental_config=None, acc_events: bool = False,
                  custom_trace_id_callback=None) -> None:  # fmt: skip
-        refused = {"with_modules": with_modules, "experimental_config": experimental_config,
-                   "custom_trace_id_callback": custom_trace_id_callback}  # fmt: skip
+        refused = {"with_modules": with_modules, "custom_trace_id_callback": custom_trace_id_callback}  # fmt: skip
         for name, value in refused.items():
             if value:
                 raise NotImplementedError(f"profile: {name} is not there")

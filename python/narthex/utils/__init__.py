@@ -3,7 +3,7 @@
 from .._absent import absent
 
 _SUBMODULES = ("_pytree", "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo", "module_tracker",
-               "throughput_benchmark")  # fmt: skip
+               "tensorboard", "throughput_benchmark", "weak")  # fmt: skip
 
 
 def set_module(obj, mod) -> None:

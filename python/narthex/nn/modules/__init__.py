@@ -164,3 +164,28 @@ def __getattr__(name: str):
 
 def __dir__() -> list:
     return sorted({*globals(), *_LAZY})
+
+
+def _name_places() -> None:
+    """PyTorch's modules whose classes stand elsewhere here: names that packages import from."""
+    from sys import modules
+    from types import ModuleType
+
+    places = {
+        "channelshuffle": ("ChannelShuffle",), "distance": ("CosineSimilarity", "PairwiseDistance"),
+        "flatten": ("Flatten", "Unflatten"), "fold": ("Fold", "Unfold"),
+        "instancenorm": ("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"),
+        "pixelshuffle": ("PixelShuffle", "PixelUnshuffle"),
+        "upsampling": ("Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"),
+        "padding": tuple(name for name in __all__ if "Pad" in name),
+    }  # fmt: skip
+    from .batchnorm import _InstanceNorm
+
+    for place, classes in places.items():
+        module = ModuleType(f"{__name__}.{place}", "PyTorch's place of " + ", ".join(classes))
+        vars(module).update({name: globals()[name] for name in classes}, __all__=list(classes))
+        modules[module.__name__] = globals()[place] = module
+    modules[f"{__name__}.instancenorm"]._InstanceNorm = _InstanceNorm
+
+
+_name_places()

@@ -1,0 +1,124 @@
+"""Names that packages take from PyTorch's corners, and what they do with them."""
+
+import gc
+
+import narthex as nt
+import numpy as np
+import pytest
+import torch
+
+BOTH = (nt, torch)
+
+
+def test_types_without_constructor():
+    for m in BOTH:
+        for name in ("Value", "Node", "Block", "AliasDb"):
+            assert getattr(m, name) is getattr(m._C, name) and not isinstance(3, getattr(m._C, name))
+            with pytest.raises(TypeError, match=f"torch._C.{name}: No constructor defined!"):
+                getattr(m._C, name)()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = nt._C.nothing
+
+
+def test_how_it_was_built():
+    for m in BOTH:
+        assert "LAPACK is enabled" in m.__config__.show() and "CPU capability usage" in m.__config__.show()
+        assert "get_num_threads() : " in m.__config__.parallel_info()
+        assert m.__future__.get_swap_module_params_on_conversion() is False
+    with pytest.raises(NotImplementedError, match="parameters stay the same objects"):
+        nt.__future__.set_swap_module_params_on_conversion(True)
+
+
+def test_places_of_layers():
+    for m in BOTH:
+        places = m.nn.modules
+        assert places.instancenorm.InstanceNorm2d is m.nn.InstanceNorm2d
+        assert issubclass(m.nn.InstanceNorm2d, places.instancenorm._InstanceNorm)
+        assert places.distance.CosineSimilarity is m.nn.CosineSimilarity and places.fold.Unfold is m.nn.Unfold
+        assert places.padding.ZeroPad2d is m.nn.ZeroPad2d and places.flatten.Flatten is m.nn.Flatten
+        assert m.functional.tensordot is m.tensordot and m.functional.einsum is m.einsum
+
+
+def test_hidden_dimensions():
+    import narthex._C._functorch as ours
+
+    assert ours is nt._C._functorch and ours.maybe_get_bdim(nt.ones(2)) == -1
+    assert nt.vmap(lambda x: nt.tensor(ours.is_batchedtensor(x)))(nt.ones(3)).tolist() == [False] * 3
+    with pytest.raises(NotImplementedError, match="slice by slice"):
+        ours._add_batch_dim(nt.ones(2), 0, 1)
+
+
+def test_seeds_of_workers():
+    from narthex.utils.data._utils.worker import _generate_state as ours
+    from torch.utils.data._utils.worker import _generate_state as theirs
+
+    assert ours(123456789012345, 3) == theirs(123456789012345, 3)
+
+
+@pytest.mark.parametrize("kind", ["Key", "Id"])
+def test_weak_dictionaries(kind):
+    for m in BOTH:
+        weak = m.utils.weak
+        made = weak.WeakIdKeyDictionary() if kind == "Id" else weak.WeakTensorKeyDictionary()
+        a, b = m.ones(2), m.ones(2)
+        made[a], made[b] = 1, 2
+        assert made[a] == 1 and made[b] == 2 and len(made) == 2 and m.ones(2) not in made
+        assert {id(key) for key in made} == {id(a), id(b)} and dict(made.copy().items()).__len__() == 2
+        assert (made | {a: 5})[a] == 5 and made.pop(b) == 2 and b not in made
+        del a
+        gc.collect()
+        assert len(made) == 0 and not made
+        reference = weak.TensorWeakRef(b)
+        assert reference() is b and weak.WeakIdRef(b) == weak.WeakIdRef(b)
+        del b
+        gc.collect()
+        assert reference() is None
+        with pytest.raises(AssertionError, match="expected torch.Tensor"):
+            weak.TensorWeakRef(3)
+
+
+PUTS = {
+    "element": lambda m, a: a.__setitem__(0, 1 + 2j),
+    "places": lambda m, a: a.__setitem__(m.tensor([1, 2]), 3j),
+    "mask": lambda m, a: a.__setitem__(a.real >= 0, 1 - 1j),
+    "slice": lambda m, a: a.__setitem__(slice(1, 3), 2j),
+    "numpy": lambda m, a: a.__setitem__(1, np.int64(2)),
+}
+
+
+@pytest.mark.parametrize("name", PUTS)
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float32"])
+def test_numbers_are_put_into_tensors(name, dtype):
+    found = []
+    for m in BOTH:
+        x = m.zeros(4, dtype=getattr(m, dtype))
+        try:
+            PUTS[name](m, x)
+        except RuntimeError as error:
+            found.append(str(error).rpartition("value cannot be")[2])
+        found.append(x.tolist())
+    half = len(found) // 2
+    assert found[:half] == found[half:]
+    for m in BOTH:
+        with pytest.raises(TypeError, match="can't assign a str to a "):
+            m.zeros(2)[0] = "x"
+
+
+def test_einsum_by_lists_of_subscripts():
+    for m in BOTH:
+        x, y = m.arange(6.0).reshape(2, 3), m.arange(12.0).reshape(3, 4)
+        assert m.equal(m.einsum(x, [0, 1], y, [1, 2], [0, 2]), x @ y)
+        assert m.equal(m.einsum(x, [0, 27], y, [27, 2]), x @ y)
+        assert m.equal(m.einsum(x, [..., 0], [0, ...]), x.t())
+        with pytest.raises(ValueError, match="not within the valid range"):
+            m.einsum(x, [0, 52], [0])
+        with pytest.raises(ValueError, match="must specify the equation string"):
+            m.einsum("ij")
+
+
+def test_operators_under_other_names():
+    for m in BOTH:
+        with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available."):
+            m.ops.aten._pin_memory(m.ones(2))
+        x = m.arange(4.0).reshape(2, 2)
+        assert m.equal(m.ops.aten._sparse_addmm(x, x, x, beta=2, alpha=3), 2 * x + 3 * (x @ x))
