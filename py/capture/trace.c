@@ -82,6 +82,7 @@ static void trace_free(nxpy_trace *trace) {
     nx_vec_free(&trace->told);
     nx_vec_free(&trace->inputs);
     nx_vec_free(&trace->opened);
+    Py_XDECREF(trace->raised);
     Py_XDECREF(trace->traceback);
     Py_XDECREF(trace->events);
     Py_XDECREF(trace->sources);
@@ -286,6 +287,26 @@ static void log_end(nxpy_trace *trace, bool returned) {
                     trace->line, function);
 }
 
+/* The end of a handler `except X:` where X is a builtin class of errors, which the end of a generator is none of, or of what
+ * stands behind such a one: the unit that raises on. -1: the handler may run code. */
+static int raises_on(const nxpy_view *view, int unit) {
+    nxpy_instr in = nxpy_instr_at(view, unit);
+    if (in.op == NXPY_OP_copy) {
+        in = nxpy_instr_at(view, in.next);
+        return in.op == NXPY_OP_pop_except && nxpy_instr_at(view, in.next).op == NXPY_OP_reraise ? in.next : -1;
+    }
+    if (in.op != NXPY_OP_push_exc_info) return -1;
+    in = nxpy_instr_at(view, in.next);
+    if (in.op != NXPY_OP_load_global || !PyDict_CheckExact(view->globals) || !PyDict_CheckExact(view->builtins)) return -1;
+    PyObject *name = PyTuple_GET_ITEM(view->code->co_names, in.arg);
+    PyObject *type = PyDict_Contains(view->globals, name) ? NULL : PyDict_GetItemWithError(view->builtins, name);
+    if (!type || !PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, (PyTypeObject *)PyExc_Exception)) return -1;
+    in = nxpy_instr_at(view, in.next);
+    if (in.op != NXPY_OP_check_exc_match) return -1;
+    in = nxpy_instr_at(view, in.next);
+    return in.op == NXPY_OP_pop_jump && !in.flag && nxpy_instr_at(view, in.arg).op == NXPY_OP_reraise ? in.arg : -1;
+}
+
 /* Whether a handler of the program's own stands around this instruction of a generator, beside those that every one has. */
 static bool is_caught(const nxpy_view *view, int unit) {
     nxpy_catcher catcher;
@@ -294,6 +315,11 @@ static bool is_caught(const nxpy_view *view, int unit) {
         if (!nxpy_catcher_find(view, unit, &catcher)) return false;
         unit = catcher.unit;
         op = nxpy_instr_at(view, unit).op;
+        int on = raises_on(view, unit);
+        if (on >= 0) {
+            unit = on;
+            op = NXPY_OP_cleanup_throw;
+        }
     }
     return op != NXPY_OP_stop_iteration_error;
 }
@@ -365,6 +391,7 @@ static int add_mark(nxpy_trace *trace, int unit) {
 /* A value that lives on cannot be made: the graph ends before it is. 0, 1 (nothing to gain), -1 with an exception. */
 static int mark_unmakeable(nxpy_trace *trace) {
     if (trace->unmakeable_at < 0) return 1;
+    if (trace->owner->fullgraph && trace->stop) return 1; /* that is why it is not one graph */
     for (int k = 0; k < trace->point->marks.n; k++) {
         if (trace->point->marks.at[k].unit == trace->unmakeable_at) return 1;
     }

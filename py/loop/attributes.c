@@ -141,7 +141,7 @@ static int bind(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObje
         return nxpy__fixed(trace, made);
     }
     bool method = type == &PyFunction_Type || type == &nxpy_method_type || type == &PyMethodDescr_Type || type == &nxpy_captured_type ||
-                  type == &PyWrapperDescr_Type;
+                  type == &PyWrapperDescr_Type || type == nxpy__lru_cache_type;
     if (method && !object) return give(found, out);
     if (method && method_too) return give(found, out) + 1;
     if (method) return give_new(trace, PyMethod_New(found, object), out);
@@ -235,6 +235,7 @@ static int of_tensor(nxpy_trace *trace, PyObject *object, PyObject *name, bool m
     }
     if (Py_TYPE(found) == &PyGetSetDescr_Type) {
         const char *text = PyUnicode_AsUTF8(name);
+        if (text && strcmp(text, "_is_fake") == 0) return give(Py_False, out); /* the one that the program has is none */
         for (int k = 0; text && k < NX_COUNT(metadata); k++) {
             if (strcmp(text, metadata[k]) != 0) continue;
             const nxpy_note *note = nxpy__note_find(trace, object);
@@ -258,14 +259,14 @@ int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, Py
 
 static int of_namespace(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     if (nxpy__is_born(trace, object)) { /* what lies in it was noted when it was put there */
-        *out = PyObject_GetAttr(object, name);
+        *out = PyObject_GenericGetAttr(object, name);
         if (!*out) return nxpy__stop_error(trace);
         if (nxpy__born(trace, *out) == 0) return 0;
         Py_CLEAR(*out);
         return -1;
     }
     if (nxpy__has_written_fields(trace, object)) return nxpy__stop(trace, NXPY_BREAK_STORE, "__dict__ of what was written");
-    PyObject *dict = PyObject_GetAttr(object, name);
+    PyObject *dict = PyObject_GenericGetAttr(object, name);
     int slot = dict ? nxpy__slot_of(trace, object) : -1;
     if (slot < 0 || nxpy_instance_dict(object) != dict || nxpy__fetch(trace, NXPY_ROW_NAMESPACE, slot, NULL, NULL, 0, dict) < 0) {
         Py_XDECREF(dict);
@@ -361,11 +362,11 @@ static int of_missing(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
     return call_getter(trace, getter, args, 2, out);
 }
 
-static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
+/* As object.__getattribute__ looks it up, which no class has replaced or whose own calls it; then __getattr__ (`missing`). */
+static int of_ordinary(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, bool missing, PyObject **out) {
     PyTypeObject *type = Py_TYPE(object);
     PyObject *found, *value;
     bool bound;
-    if (!has_ordinary_lookup(trace, type)) return trace->stop ? -1 : stop_attribute(trace, object, name);
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return of_namespace(trace, object, name, out);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)type, out);
     if (type_value(trace, type, name, &found) < 0) return -1;
@@ -377,10 +378,33 @@ static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool
     }
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     if (value) return give(value, out);
-    if (!found) return of_missing(trace, object, name, out);
+    if (!found) return missing ? of_missing(trace, object, name, out) : no_attribute(trace, object, name);
     if (Py_TYPE(found) == nxpy__cached_property_type) return of_cached_property(trace, found, object, name, out);
     int kind = bind(trace, found, object, type, method_too, out, &bound);
     return kind < 0 || bound ? kind : give(found, out);
+}
+
+/* The class has a __getattribute__ of its own, written in Python: inlined, and __getattr__ behind it where it finds nothing. */
+static int of_own_lookup(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    PyObject *own, *missing, *args[] = {object, name};
+    if (nxpy__type_value(trace, Py_TYPE(object), "__getattribute__", &own) < 0) return -1;
+    if (!own || !PyFunction_Check(own)) return stop_attribute(trace, object, name);
+    int done = call_getter(trace, own, args, 2, out);
+    if (done == 0 || trace->stop || !PyErr_ExceptionMatches(PyExc_AttributeError)) return done;
+    PyObject *error[3];
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    done = nxpy__type_value(trace, Py_TYPE(object), "__getattr__", &missing);
+    if (done == 0 && !missing) {
+        PyErr_Restore(error[0], error[1], error[2]);
+        return -1;
+    }
+    for (int k = 0; k < 3; k++) Py_XDECREF(error[k]);
+    return done < 0 ? -1 : of_missing(trace, object, name, out);
+}
+
+static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
+    if (has_ordinary_lookup(trace, Py_TYPE(object))) return of_ordinary(trace, object, name, method_too, true, out);
+    return trace->stop ? -1 : of_own_lookup(trace, object, name, out);
 }
 
 static int of_type_params(nxpy_trace *trace, PyObject *function, PyObject *name, PyObject **out) {
@@ -498,6 +522,12 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
     return of_instance(trace, object, name, method_too, out);
 }
 
+int nxpy__plain_attribute(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
+    bool instance = has_attributes(object) && !nxpy_tensor_check(object) && !PyModule_Check(object) && !PyType_Check(object);
+    if (instance && !PyFunction_Check(object)) return of_ordinary(trace, object, name, false, false, out);
+    return stop_attribute(trace, object, name);
+}
+
 /* ---- writing attributes ---------------------------------------------------------------------------------------------- */
 static int stop_store(nxpy_trace *trace, PyObject *object, PyObject *name) {
     return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s.%S", Py_TYPE(object)->tp_name, name);
@@ -545,7 +575,9 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     if (!is_written(object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
     if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;
     if (found && PyFunction_Check(found)) return call_setter(loop, found, args, value ? 3 : 2);
-    if (type->tp_setattro != PyObject_GenericSetAttr) return stop_store(trace, object, name);
+    PyObject *plain_name = nxpy__name(value ? "__setattr__" : "__delattr__");
+    bool plain = plain_name && found == nxpy_type_lookup(&PyBaseObject_Type, plain_name);
+    if (!plain && type->tp_setattro != PyObject_GenericSetAttr) return stop_store(trace, object, name);
     if (type_value(trace, type, name, &found) < 0) return -1;
     if (found && Py_TYPE(found) == &PyProperty_Type) {
         PyObject *setter = PyObject_GetAttrString(found, value ? "fset" : "fdel");

@@ -144,6 +144,7 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
     if (PyFunction_Check(o) || PyType_Check(o) || nxpy_function_check(o) || nx_map_get(&calls, o)) return 1;
     if (nxpy__is_born(trace, o) && (!nxpy__may_change(Py_TYPE(o)) || kind == NXPY_KIND_DEQUE)) return 1;
     if (nxpy__is_born(trace, o) && nxpy__is_iterator(o)) return 1;
+    if (nxpy__is_fixed_view(trace, o)) return 1;
     return walks_in_python(trace, o);
 }
 
@@ -438,6 +439,8 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         return known ? nxpy__call(loop, object, args, n, kw_names) : NULL;
     }
     if (asks(function)) return call_cached(loop, function, args, n, kw_names);
+    nxpy_special_fn *library = PyFunction_Check(function) ? nxpy__library_special(function, n, kw_names) : NULL;
+    if (NX_UNLIKELY(library != NULL)) return library(loop, function, args, n, kw_names);
     if (Py_TYPE(function) == nxpy_weakref_type() && n == 0) return call_weak(loop, function);
     PyObject *meaning = nxpy_function_meaning(function);
     if (meaning) {

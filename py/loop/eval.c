@@ -74,6 +74,32 @@ static int before_instruction(nxpy_loop *loop) {
     return 0;
 }
 
+/* A lookup that failed among Python's own values, whose guards say that it fails. */
+static bool fails_by_guards(nxpy_loop *loop) {
+    switch (loop->in.op) {
+    case NXPY_OP_raise_varargs: case NXPY_OP_reraise: case NXPY_OP_load_global: return true;
+    case NXPY_OP_load_attr: case NXPY_OP_load_method: return !nxpy_tensor_check(nxpy__at(loop, 1));
+    case NXPY_OP_binary_subscr: break;
+    default: return false;
+    }
+    PyObject *in = nxpy__at(loop, 2), *key = nxpy__at(loop, 1);
+    return (PyList_Check(in) || PyTuple_Check(in) || PyDict_Check(in)) && nxpy_constant_check(key);
+}
+
+/* Whether the set exception, which began at the instruction at work or in what that entered, may not come for other sizes. */
+static bool depends_on_sizes(nxpy_loop *loop) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *error[3];
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    PyErr_NormalizeException(&error[0], &error[1], &error[2]);
+    if (error[1] != trace->raised) {
+        Py_XSETREF(trace->raised, Py_XNewRef(error[1]));
+        trace->raised_by_guards = fails_by_guards(loop);
+    }
+    PyErr_Restore(error[0], error[1], error[2]);
+    return !trace->raised_by_guards;
+}
+
 /* The set exception of the instruction at work goes to its handler in this frame (0); -1: it has none, or the trace stops. */
 static int catch_exception(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
@@ -81,8 +107,9 @@ static int catch_exception(nxpy_loop *loop) {
     PyObject *type, *value, *traceback;
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "capture: an instruction failed without an exception");
     if (nxpy__stop_error(trace) < 0 && trace->stop) return -1;
+    bool by_sizes = trace->tracer.varies && depends_on_sizes(loop);
     if (!nxpy_catcher_find(&loop->view, loop->in.start, &catcher)) return loop == trace->root_loop ? nxpy__stop_uncaught(trace) : -1;
-    if (trace->tracer.varies && loop->in.op != NXPY_OP_raise_varargs && loop->in.op != NXPY_OP_reraise) {
+    if (by_sizes) {
         PyErr_Clear(); /* a call that failed left nothing in the graph that would tell whether it fails for other sizes */
         nxpy__stop(trace, NXPY_BREAK_EXCEPTION, "an error that may depend on sizes is caught");
         trace->clean = false;

@@ -245,7 +245,7 @@ int op_contains_op(nxpy_loop *loop, int arg) {
         return nxpy__finish(loop, 2, PyBool_FromLong((value != NULL) != arg));
     }
     bool keyed = (PyAnySet_CheckExact(in) || nxpy__is_a(in, NXPY_KIND_VIEW)) && nxpy__is_key(x);
-    bool text = nxpy_constant_check(in) || PyRange_Check(in);
+    bool text = nxpy_constant_check(in) || PyRange_Check(in) || nxpy__is_fixed_view(trace, in);
     int known = keyed || (text && nxpy_constant_check(x)) ? 1 : 0;
     if (!known && (nxpy__is_sequence(in))) {
         known = is_comparable(trace, x, 0);

@@ -50,6 +50,11 @@ static inline PyObject *nxpy__use_top(nxpy_loop *loop, int k) {
 int nxpy__finish(nxpy_loop *loop, int n, PyObject *result);
 /* 1: the class of this instance defines the special method in Python, guarded: calling it inlines it. 0: no. -1. */
 int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *special);
+/* The parameters of a signature: a mapping that never changes. */
+static inline bool nxpy__is_fixed_view(nxpy_trace *trace, PyObject *o) {
+    const nxpy_note *note = Py_TYPE(o) == &PyDictProxy_Type ? nxpy__note_find(trace, o) : NULL;
+    return note && note->kind == NXPY_NOTE_FIXED;
+}
 int nxpy__truth(nxpy_trace *trace, PyObject *value);
 
 /* ---- calls: new references; NULL: stopped, or an exception of the program's is set ------------------------------------ */
@@ -65,6 +70,9 @@ typedef PyObject *nxpy_special_fn(nxpy_loop *loop, PyObject *function, PyObject 
 #include "loop/calls.def"
 #undef NXPY_CALL_ROW
 #undef NXPY_SPECIAL_ROW
+
+/* The same of a Python function of Python's library that is done otherwise (library.c); NULL: it is entered. */
+nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names);
 
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key); /* of a captured tensor */
 int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y); /* x is y, of values in use; guarded. 1, 0, -1: stopped */
@@ -86,6 +94,7 @@ int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, Py
 /* object.name = value, or del with value NULL, by the class's own __setattr__, or by object's. 0 or -1. */
 int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyObject *value);
 int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value);
+int nxpy__plain_attribute(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out); /* as object.__getattribute__ */
 int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value); /* a root's local, guarded when it is still the caller's */
 
 #define NXPY_INSTRUCTION_ROW(name) nxpy_handler op_##name;

@@ -184,6 +184,17 @@ PyObject *nxpy__special_delattr(ARGS) {
     return nxpy__store_attribute(loop, args[0], args[1], NULL) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+PyObject *nxpy__special_object_getattribute(ARGS) {
+    USE_ALL(2, 2);
+    PyObject *value = NULL;
+    if (!PyUnicode_CheckExact(args[1])) return stopped(loop, function);
+    PyObject *name = Py_NewRef(args[1]);
+    PyUnicode_InternInPlace(&name);
+    int found = nxpy__plain_attribute(loop->trace, args[0], name, &value);
+    Py_DECREF(name); /* the row that it made keeps it */
+    return found < 0 ? NULL : value;
+}
+
 PyObject *nxpy__special_object_setattr(ARGS) {
     USE_ALL(3, 3);
     return nxpy__store_plain(loop->trace, args[0], args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
@@ -647,9 +658,32 @@ static PyObject *copy_constant(nxpy_trace *trace, nx_tensor *constant) {
     return result;
 }
 
+/* Of a number that is left open: a call of the graph, with the dtype that tensor() would give it. */
+static PyObject *full_of(nxpy_loop *loop, PyObject **args, Py_ssize_t n_names, PyObject *kw_names) {
+    PyObject *module = PyImport_AddModule("narthex._C"), *full = module ? PyObject_GetAttrString(module, "full") : NULL;
+    PyObject *size = PyTuple_New(0), *keywords = PyDict_New(), *all = size ? PyTuple_Pack(2, size, args[0]) : NULL;
+    for (Py_ssize_t k = 0; keywords && k < n_names; k++) {
+        if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(kw_names, k), args[1 + k]) < 0) Py_CLEAR(keywords);
+    }
+    PyObject *result = full && keywords && all ? PyObject_Call(full, all, keywords) : NULL;
+    Py_XDECREF(full);
+    Py_XDECREF(size);
+    Py_XDECREF(all);
+    Py_XDECREF(keywords);
+    if (!result) nxpy__stop_error(loop->trace);
+    return result;
+}
+
 PyObject *nxpy__special_tensor(ARGS) {
     nxpy_trace *trace = loop->trace;
     Py_ssize_t n_names = kw_names ? PyTuple_GET_SIZE(kw_names) : 0;
+    bool open = n - n_names == 1 && nxpy_symnumber_check(args[0]);
+    for (Py_ssize_t k = 0; open && k < n_names; k++) {
+        PyObject *name = PyTuple_GET_ITEM(kw_names, k);
+        open = PyUnicode_CompareWithASCIIString(name, "dtype") == 0 || PyUnicode_CompareWithASCIIString(name, "device") == 0;
+        open = open && nxpy_constant_check(args[1 + k]);
+    }
+    if (open) return full_of(loop, args, n_names, kw_names);
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *use = nxpy__use(trace, args[k]), *name = k < n - n_names ? NULL : PyTuple_GET_ITEM(kw_names, k - (n - n_names));
         int data = use ? is_data(trace, use, 0) : -1;

@@ -212,6 +212,8 @@ typedef struct nxpy_trace {
     bool stop_enters;
     PyObject *stop_text;        /* more about it, owned or NULL */
     PyObject *error[3];         /* exception that stopped it */
+    PyObject *raised;           /* the exception that is on its way, where sizes vary; owned or NULL */
+    bool raised_by_guards;      /* it comes for all sizes */
     PyObject *traceback;        /* what its exceptions have: a real one, of which nothing is read; owned or NULL */
     int depth;                  /* of inlined calls */
     int n_handling, raised_at;  /* exceptions that the root is handling; where it raised the outermost of them */

@@ -228,6 +228,10 @@ def _forward(cls, ctx, args: tuple, kwargs: dict):
         return results
 
 
+def _is_differentiated(args: tuple) -> bool:
+    return _C.is_grad_enabled() and any(_is_tensor(a) and a.requires_grad for a in args)
+
+
 def _apply(cls, args: tuple, kwargs: dict):
     ctx = FunctionCtx()
     ctx.needs_input_grad = tuple(_is_tensor(a) and a.requires_grad for a in args)
@@ -300,7 +304,10 @@ class Function(metaclass=FunctionMeta):
 
     @classmethod
     def apply(cls, *args, **kwargs):
-        """Calls forward and makes its results depend on the arguments through backward. Splits a captured graph."""
+        """Calls forward and makes its results depend on the arguments through backward. Splits a captured graph where
+        gradients are recorded for an argument."""
+        if _C.is_capturing() and not _is_differentiated(args):
+            return _apply(cls, args, kwargs)
         return _apply_apart(cls, args, kwargs)
 
 

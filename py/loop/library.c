@@ -1,0 +1,175 @@
+/* Functions of Python's library that are written in Python and done here as the loop does such things: what they do on the
+ * way (addresses as keys, deep recursion) it would not follow.
+ *
+ * In: a Python function that is about to be entered. Out: the same that it returns, born in the trace or fixed.
+ * What must hold: a function is known by its module's globals and its code's name, which functools.wraps leaves alone.
+ * Next: specials.c. */
+#include "loop/private.h"
+
+/* ---- copy.deepcopy -------------------------------------------------------------------------------------------------------- */
+typedef struct copier {
+    nxpy_loop *loop;
+    PyObject *done;     /* dict: address -> (original, copy) */
+    int depth;
+} copier;
+
+static PyObject *copy_of(copier *c, PyObject *o);
+
+static PyObject *refuse(nxpy_trace *trace, PyObject *o) {
+    if (!trace->stop) nxpy__stop(trace, NXPY_BREAK_FUNCTION, "deepcopy of %.200s", nxpy_class_of(o)->tp_name);
+    return NULL;
+}
+
+static int keep(copier *c, PyObject *o, PyObject *copy) {
+    PyObject *address = PyLong_FromVoidPtr(o), *pair = PyTuple_Pack(2, o, copy);
+    int done = address && pair ? PyDict_SetItem(c->done, address, pair) : -1;
+    Py_XDECREF(address);
+    Py_XDECREF(pair);
+    return done < 0 ? nxpy__stop_error(c->loop->trace) : nxpy__born(c->loop->trace, copy);
+}
+
+/* What o holds, copied into `to`, which is made already, so that what holds itself ends. */
+static int copy_parts(copier *c, PyObject *o, PyObject *to) {
+    PyObject *key, *value;
+    int done = nxpy__note_elements(c->loop->trace, o);
+    for (Py_ssize_t at = 0; done == 0 && PyDict_Check(o) && PyDict_Next(o, &at, &key, &value);) {
+        PyObject *new_key = copy_of(c, key), *new_value = new_key ? copy_of(c, value) : NULL;
+        done = !new_value ? -1 : PyDict_SetItem(to, new_key, new_value);
+        Py_XDECREF(new_key);
+        Py_XDECREF(new_value);
+    }
+    for (Py_ssize_t k = 0; done == 0 && PyList_Check(o) && k < PyList_GET_SIZE(o); k++) {
+        PyObject *part = copy_of(c, PyList_GET_ITEM(o, k));
+        done = !part ? -1 : PyList_Append(to, part);
+        Py_XDECREF(part);
+    }
+    return done < 0 ? nxpy__stop_error(c->loop->trace) : 0;
+}
+
+static PyObject *copy_tuple(copier *c, PyObject *o) {
+    if (nxpy__note_elements(c->loop->trace, o) < 0) return NULL;
+    Py_ssize_t n = PyTuple_GET_SIZE(o);
+    PyObject *copy = PyTuple_New(n);
+    bool changed = false;
+    for (Py_ssize_t k = 0; copy && k < n; k++) {
+        PyObject *old = PyTuple_GET_ITEM(o, k), *part = copy_of(c, old);
+        changed |= part != old;
+        if (part) PyTuple_SET_ITEM(copy, k, part);
+        else Py_CLEAR(copy);
+    }
+    if (copy && !changed) Py_SETREF(copy, Py_NewRef(o));
+    if (copy && changed && nxpy__born(c->loop->trace, copy) < 0) Py_CLEAR(copy);
+    return copy;
+}
+
+/* The class's own lookup gives a __deepcopy__ that no class holds. */
+static bool answers_itself(nxpy_trace *trace, PyObject *o) {
+    PyObject *name = nxpy__name("__deepcopy__"), *value = NULL;
+    if (!name || nxpy__attribute(trace, o, name, false, &value) >= 0 || trace->stop || !PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        Py_XDECREF(value);
+        return true;
+    }
+    PyErr_Clear();
+    return false;
+}
+
+/* An instance that is its class and its __dict__, by no method of the program's. */
+static bool is_plain(nxpy_trace *trace, PyObject *o) {
+    static const char *const names[] = {"__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__",
+                                        "__getnewargs_ex__", "__new__", "__del__", "__slots__", "__getattr__"};
+    PyTypeObject *type = Py_TYPE(o);
+    bool plain = nxpy__is_instance(o) && type->tp_new == PyBaseObject_Type.tp_new && !type->tp_itemsize;
+    for (int k = 0; plain && k < NX_COUNT(names); k++) {
+        PyObject *found, *name = nxpy__name(names[k]);
+        plain = name && nxpy__type_value(trace, type, names[k], &found) == 0;
+        plain = plain && found == nxpy_type_lookup(&PyBaseObject_Type, name);
+    }
+    return plain && !answers_itself(trace, o);
+}
+
+static PyObject *copy_instance(copier *c, PyObject *o) {
+    nxpy_trace *trace = c->loop->trace;
+    PyObject *name = nxpy__name("__dict__"), *held = NULL;
+    if (!is_plain(trace, o) || !name || nxpy__plain_attribute(trace, o, name, &held) < 0) return refuse(trace, o);
+    PyObject *copy = PyDict_Check(held) ? ((PyTypeObject *)Py_TYPE(o))->tp_alloc(Py_TYPE(o), 0) : NULL;
+    PyObject *to = copy ? PyObject_GenericGetDict(copy, NULL) : NULL;
+    if (!to || keep(c, o, copy) < 0 || copy_parts(c, held, to) < 0) Py_CLEAR(copy);
+    Py_XDECREF(to);
+    Py_DECREF(held);
+    return copy ? copy : refuse(trace, o);
+}
+
+static PyObject *copy_again(copier *c, PyObject *o) {
+    PyObject *address = PyLong_FromVoidPtr(o), *pair = address ? PyDict_GetItemWithError(c->done, address) : NULL;
+    Py_XDECREF(address);
+    return pair ? PyTuple_GET_ITEM(pair, 1) : NULL;
+}
+
+/* New reference; NULL: stopped. */
+static PyObject *copy_of(copier *c, PyObject *given) {
+    nxpy_trace *trace = c->loop->trace;
+    PyObject *o = nxpy__use(trace, given), *copy = o ? copy_again(c, o) : NULL;
+    if (!o) return NULL;
+    if (copy) return Py_NewRef(copy);
+    bool atom = nxpy_constant_check(o) || nxpy_symnumber_check(o) || PyFunction_Check(o) || nxpy__is_enum(o);
+    if (atom || (PyType_Check(o) && nxpy__is_key(o))) return Py_NewRef(o);
+    if (c->depth > 64) return refuse(trace, o);
+    c->depth++;
+    if (PyTuple_CheckExact(o)) {
+        copy = copy_tuple(c, o);
+    } else if (PyList_CheckExact(o) || PyDict_CheckExact(o)) {
+        copy = PyList_CheckExact(o) ? PyList_New(0) : PyDict_New();
+        if (!copy || keep(c, o, copy) < 0 || copy_parts(c, o, copy) < 0) Py_CLEAR(copy);
+    } else {
+        copy = copy_instance(c, o);
+    }
+    c->depth--;
+    return copy ? copy : trace->stop ? NULL : refuse(trace, o);
+}
+
+static PyObject *deepcopy(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    copier c = {.loop = loop, .done = PyDict_New()};
+    PyObject *copy = c.done ? copy_of(&c, args[0]) : NULL;
+    Py_XDECREF(c.done);
+    if (!copy) nxpy__stop_error(loop->trace);
+    return copy;
+}
+
+/* ---- inspect.signature ---------------------------------------------------------------------------------------------------- */
+/* Asked when the trace is over; a Signature never changes. */
+static PyObject *signature(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *of = nxpy__use(trace, args[0]);
+    PyObject *inner = of && PyMethod_Check(of) ? PyMethod_GET_FUNCTION(of) : of;
+    if (!inner) return NULL;
+    if (!PyFunction_Check(inner)) {
+        nxpy__stop(trace, NXPY_BREAK_FUNCTION, "signature of %.200s", Py_TYPE(inner)->tp_name);
+        return NULL;
+    }
+    if (nxpy__fixed(trace, inner) < 0 || nxpy__note_function(trace, (PyFunctionObject *)inner) < 0) return NULL;
+    /* (function, arguments, names, whether the first parameter is bound) */
+    PyObject *given = PyTuple_Pack(1, of), *bound = of == inner ? Py_False : Py_True;
+    PyObject *question = given ? PyTuple_Pack(4, function, given, Py_None, bound) : NULL;
+    PyObject *known = question ? nxpy__ask(trace, question) : NULL, *parameters = NULL;
+    if (known && nxpy__fixed(trace, known) == 0) parameters = PyObject_GetAttrString(known, "_parameters");
+    if (parameters && nxpy__fixed(trace, parameters) < 0) Py_CLEAR(parameters);
+    Py_XDECREF(given);
+    Py_XDECREF(question);
+    Py_XDECREF(parameters);
+    if (!parameters) nxpy__stop_error(trace);
+    return parameters ? Py_NewRef(known) : NULL;
+}
+
+nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names) {
+    static const struct { const char *module, *name; nxpy_special_fn *special; } known[] = {
+        {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature}};
+    const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    if (n != 1 || kw_names) return NULL;
+    for (int k = 0; k < NX_COUNT(known); k++) {
+        if (PyUnicode_CompareWithASCIIString(code->co_qualname, known[k].name) != 0) continue;
+        PyObject *module = PyDict_GetItemString(PyFunction_GET_GLOBALS(function), "__name__");
+        bool same = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, known[k].module) == 0;
+        if (same) return known[k].special;
+    }
+    return NULL;
+}

@@ -1,0 +1,203 @@
+"""What packages of models do around their tensors, in one graph each: attributes looked up by a class's own code,
+copies, signatures, sentinels, generators that are left, errors that are caught while sizes vary."""
+
+import collections.abc
+import copy
+import dataclasses
+import functools
+import inspect
+
+import narthex as torch
+import pytest
+
+from .conftest import ramp, same
+
+
+class Renamed:
+    """Attributes under other names, as configurations of models have them."""
+
+    names = {"size": "width"}  # noqa: RUF012
+
+    def __init__(self):
+        self.width, self.parts, self.me = 3, [1, {"k": (2, [3])}], self
+
+    def __getattribute__(self, key):
+        if key in super().__getattribute__("names"):
+            key = super().__getattribute__("names")[key]
+        return super().__getattribute__(key)
+
+    def __setattr__(self, key, value):
+        super().__setattr__(super().__getattribute__("names").get(key, key), value)
+
+    @property
+    def twice(self):
+        return 2 * self.size
+
+    @functools.lru_cache  # noqa: B019 - as programs have it
+    def once(self, n):
+        return n + 1
+
+
+class Made(Renamed):
+    def __getattr__(self, key):
+        if key == "made":
+            return 5
+        raise AttributeError(key)
+
+
+class Row(collections.abc.Sequence):
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        return self.values[index]
+
+
+@dataclasses.dataclass
+class Options:
+    scale: int = 2
+    parts: list = dataclasses.field(default_factory=lambda: [1, 2])
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 5
+
+
+CONFIG, MADE, ROW, NOTHING = Renamed(), Made(), Row([1, 2, 3]), object()
+
+
+def looks_up(x):
+    return x * MADE.size + MADE.made + MADE.twice + MADE.once(3) + hasattr(MADE, "none")
+
+
+def first_even(x):
+    for value in ROW:
+        if value % 2 == 0:
+            break
+    return x * value
+
+
+def copies(x):
+    config = copy.deepcopy(CONFIG)
+    config.parts[1]["k"][1].append(4)
+    config.size = 7
+    del config.width
+    return x * len(config.parts[1]["k"][1]), config.me is config, hasattr(config, "size"), CONFIG.width, CONFIG.parts
+
+
+def defaults(x, scale=NOTHING):
+    return x if scale is NOTHING else x * scale
+
+
+def takes(x, *, scale=2):
+    return x * scale if "scale" in inspect.signature(takes).parameters else x
+
+
+CASES = {
+    "own lookup": looks_up,
+    "deepcopy": copies,
+    "deepcopy of data": lambda x: copy.deepcopy([x.shape, {"a": (1, None)}, {"a": 2}["a"]]) and x,
+    "asdict": lambda x: x * dataclasses.asdict(Options())["scale"],
+    "signature": takes,
+    "parameters": lambda x: x * len(inspect.signature(takes).parameters),
+    "sentinel": defaults,
+    "a generator is left": first_even,
+    "function without gradients": lambda x: Square.apply(x) + 1,
+    "no fake": lambda x: x if isinstance(x, torch._subclasses.FakeTensor) else x * 2,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("backend", ["eager", "narthex"])
+def test_is_one_graph(name, backend):
+    function = CASES[name]
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
+    for scale in (1, 2, 3):
+        x = ramp(2, 2) * scale
+        assert same(compiled(x), function(x.clone()))
+    assert compiled.entries == 1
+
+
+def test_a_copy_is_made_anew_and_what_it_is_made_of_is_guarded():
+    table = {"a": [1]}
+    compiled = torch.compile(lambda x: (copy.deepcopy(table), x + 1), fullgraph=True)
+    first, second = compiled(ramp(1))[0], compiled(ramp(1))[0]
+    assert first == second == table and first is not second and first["a"] is not table["a"]
+    table["a"].append(2)
+    assert compiled(ramp(1))[0] == {"a": [1, 2]} and compiled.entries == 2
+
+
+def test_a_copy_by_code_of_the_class_ends_the_graph():
+    class Own:
+        def __deepcopy__(self, memo):
+            return 3
+
+    own = Own()
+    compiled = torch.compile(lambda x: x * copy.deepcopy(own))
+    assert same(compiled(ramp(2)), ramp(2) * 3)
+
+
+def test_a_generator_whose_end_runs_code_ends_the_graph():
+    log = []
+
+    def parts():
+        try:
+            yield 1
+        finally:
+            log.append("end")
+
+    def function(x):
+        for part in parts():
+            x = x * part
+            break
+        return x
+
+    with pytest.raises(RuntimeError, match="a generator inside try or with"):
+        torch.compile(function, fullgraph=True)(ramp(2))
+    assert same(torch.compile(function)(ramp(2)), ramp(2)) and log
+
+
+def test_gradients_of_a_function_of_ones_own():
+    compiled = torch.compile(lambda x: Square.apply(x).sum())
+    for gives in (True, False, True):
+        x = (ramp(2) + 1).requires_grad_(gives)
+        result = compiled(x)
+        assert result.tolist() == 5 and result.requires_grad is gives
+        if gives:
+            result.backward()
+            assert x.grad.tolist() == [5, 5]
+
+
+def test_errors_that_are_caught_while_sizes_vary():
+    def function(x):
+        try:
+            n = CONFIG.none
+        except AttributeError:
+            n = 2
+        try:
+            n += [1, 2][3]
+        except IndexError:
+            n += 1
+        return x.view(-1)[: x.size(0)] * n + sum(ROW)
+
+    compiled = torch.compile(function, fullgraph=True)
+    for n in (2, 3, 4, 5):
+        assert same(compiled(ramp(n, 2)), function(ramp(n, 2)))
+    assert compiled.entries == 2
+
+
+def test_a_tensor_of_a_size_that_varies():
+    compiled = torch.compile(lambda x: x / torch.sqrt(torch.tensor(x.size(0), dtype=torch.float) * 2), fullgraph=True)
+    for n in (2, 8, 18, 32):
+        assert same(compiled(ramp(n)), ramp(n) / (2 * n) ** 0.5)
+    assert compiled.entries == 2
