@@ -13,7 +13,7 @@ SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
 
-.PHONY: all setup setup-versions setup-demo setup-test setup-packages setup-hostile setup-wheel line test test-packages wheel demo bench bench-models bench-ops check-hostile clean
+.PHONY: all setup setup-versions setup-demo setup-test setup-bench setup-packages setup-hostile setup-wheel line test test-packages wheel demo bench bench-models bench-ops check-hostile clean
 all: .venv/narthex.done
 
 setup:
@@ -22,6 +22,8 @@ setup-demo:
 	@tools/setup.sh demo
 setup-test:
 	@tools/setup.sh test
+setup-bench:
+	@tools/setup.sh bench
 setup-packages:
 	@tools/setup.sh packages
 setup-hostile:
@@ -63,7 +65,7 @@ demo: setup-demo all
 bench: setup-test all
 	$(PY) -m bench
 
-bench-models: setup-test all
+bench-models: setup-bench all
 	$(PY) -m bench.models
 
 bench-ops: setup-test all

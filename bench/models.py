@@ -2,8 +2,9 @@
 
 Every figure comes from a process of its own: milliseconds a step, the best of as many as fit in a few seconds, and the
 most memory that the process held beyond what it held before the network was made. PyTorch's inference is also measured
-with TORCHINDUCTOR_FREEZING=1. CASE=text picks networks by name; LEVEL and THREADS: side.py.
-The ratio is that of Narthex's best to PyTorch's best; what it may be stands beside it.
+with TORCHINDUCTOR_FREEZING=1, and by ONNX Runtime and OpenVINO where they can run the network. CASE=text picks networks by
+name; LEVEL and THREADS: side.py. The ratio is that of Narthex's best to the best of all others; what it may be stands
+beside it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import networks, side
+from bench.rivals import RIVALS
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ CASES = [
     Case("ODE of 1,000 operators, training", "ode", True, 0.1),
 ]
 WAYS = {
-    "torch": ("eager", "default", "freezing"),
+    "torch": ("eager", "default", "freezing", *RIVALS),
     "narthex": ("eager", "max-autotune", "reduce-overhead"),
 }
 SECONDS = 4.0  # that are measured
@@ -61,6 +63,8 @@ def stepper(torch: Any, case: Case, way: str) -> Any:
     torch.manual_seed(0)
     module, inputs, loss = getattr(networks, case.network)(torch)
     module.train(case.trains)
+    if way in RIVALS:
+        return RIVALS[way](torch, module, inputs, case.half)
     run = module if way == "eager" else torch.compile(module, mode=None if way in ("default", "freezing") else way)
     half = torch.autocast("cpu", torch.bfloat16, enabled=case.half)
 
@@ -120,7 +124,8 @@ def of(which: str, case: Case, way: str) -> dict[str, float] | None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith("figures ")]
     if not lines:
-        print(f"{case.name}, {which}, {way}: failed\n{done.stderr[-800:]}", file=sys.stderr)
+        reason = done.stderr.strip().splitlines()[-1:] if way in RIVALS else [done.stderr[-800:]]
+        print(f"{case.name}, {way} of {which}: failed:", *reason, file=sys.stderr)
         return None
     return json.loads(lines[0].removeprefix("figures "))
 
@@ -130,7 +135,7 @@ def row(case: Case) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for which, ways in WAYS.items():
         for way in ways:
-            found[which, way] = None if way == "freezing" and case.trains else of(which, case, way)
+            found[which, way] = None if case.trains and way in ("freezing", *RIVALS) else of(which, case, way)
     times = {key: figures["ms"] if figures else None for key, figures in found.items()}
     best = {
         which: min((times[which, way] for way in ways if times[which, way]), default=0) for which, ways in WAYS.items()
@@ -152,7 +157,7 @@ def main() -> int:
         print(f"no case contains {wanted!r}; there are: {', '.join(case.name for case in CASES)}")
         return 1
     print(f"{platform.processor() or platform.machine()}, {date.today()}, {side.describe()}; ms a step, the best")
-    heads = ("PyTorch", "compiled", "frozen", "Narthex", "autotune", "replayed")
+    heads = ("PyTorch", "compiled", "frozen", "ORT", "OpenVINO", "Narthex", "autotune", "replayed")
     print(f"{'':40}", *(f"{head:>9}" for head in heads), end="")
     print(f" {'ratio':>7} {'budget':>7} {'memory':>9}")
     rows = [row(case) for case in cases]

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes .venv with what the build needs; with "demo", what the examples need as well; with "test", what the tests need,
 # examples included. Installs missing system packages with apt when it may, and otherwise prints the one line to run.
+# "bench": the tests' and the rivals of whole networks.
 # "wheel": what makes a wheel. "packages": the tests' and public packages that run unmodified; "hostile": the tests' and a cross compiler for 64-bit ARM.
 # "versions": what the tests need that run without PyTorch, under CPython 3.12 and 3.13. PYTHON names the interpreter (python3.11),
 # VENV the folder (.venv).
-# Usage: tools/setup.sh [demo|test|packages|hostile|wheel|versions]
+# Usage: tools/setup.sh [demo|test|bench|packages|hostile|wheel|versions]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,7 @@ command -v gcc >/dev/null || command -v clang >/dev/null || missing+=(gcc)
 command -v pkg-config >/dev/null || missing+=(pkg-config)
 command -v protoc-c >/dev/null || missing+=(protobuf-c-compiler)
 pkg-config --exists libprotobuf-c 2>/dev/null || missing+=(libprotobuf-c-dev)
-[[ "${1:-}" != @(test|packages|hostile) ]] || [ -e /usr/include/cmocka.h ] || missing+=(libcmocka-dev)
+[[ "${1:-}" != @(test|bench|packages|hostile) ]] || [ -e /usr/include/cmocka.h ] || missing+=(libcmocka-dev)
 name=${PYTHON:-python3.11} venv=${VENV:-.venv}
 python=$(command -v "$name" || true)
 [ -n "$python" ] || missing+=("$name")
@@ -53,9 +54,10 @@ install() { # a file of requirements, once for each content; what follows are pi
 }
 install requirements/build.txt
 [[ "${1:-}" != versions ]] || { install requirements/versions.txt && exit; }
-[[ "${1:-}" != @(demo|test|packages|hostile) ]] || install requirements/demo.txt
-[[ "${1:-}" != @(test|packages|hostile|wheel) ]] || install requirements/wheel.txt
-[[ "${1:-}" != @(test|packages|hostile) ]] || install requirements/test.txt
+[[ "${1:-}" != @(demo|test|bench|packages|hostile) ]] || install requirements/demo.txt
+[[ "${1:-}" != @(test|bench|packages|hostile|wheel) ]] || install requirements/wheel.txt
+[[ "${1:-}" != @(test|bench|packages|hostile) ]] || install requirements/test.txt
+[ "${1:-}" != bench ] || install requirements/bench.txt
 [ "${1:-}" != packages ] || install requirements/packages.txt
 # What asks for another torch, or for what does not load beside this one; the rest of its needs stands in packages.txt.
 [ "${1:-}" != packages ] || install requirements/packages-alone.txt --no-deps
