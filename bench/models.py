@@ -2,9 +2,9 @@
 
 Every figure comes from a process of its own: milliseconds a step, the best of as many as fit in a few seconds, and the
 most memory that the process held beyond what it held before the network was made. PyTorch's inference is also measured
-with TORCHINDUCTOR_FREEZING=1, and by ONNX Runtime and OpenVINO where they can run the network. CASE=text picks networks by
-name; LEVEL and THREADS: side.py. The ratio is that of Narthex's best to the best of all others; what it may be stands
-beside it.
+with TORCHINDUCTOR_FREEZING=1, and by ONNX Runtime and OpenVINO where they can run the network. CASE=text picks networks
+by name; LEVEL and THREADS: side.py. The ratio is that of Narthex's best to the best of all others; what it may be
+stands beside it.
 """
 
 from __future__ import annotations

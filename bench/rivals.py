@@ -1,4 +1,4 @@
-"""The other ways to run a PyTorch network for inference that `make bench-models` measures: ONNX Runtime and OpenVINO."""
+"""Other ways to run a PyTorch network for inference that `make bench-models` measures: ONNX Runtime and OpenVINO."""
 
 from __future__ import annotations
 

@@ -175,8 +175,46 @@ static nx_status run_cells(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* ---- one row or one column of float32 ------------------------------------------------------------------------------ */
+enum { CELL = 64 }; /* rows or columns of the matrix that a thread takes at least */
+
+typedef struct by_vector {
+    const nx__panels *panels;
+    const float *matrix, *x;
+    int64_t step, k;         /* the matrix lies row by row, so far apart */
+    bool dots;               /* its rows meet the vector; else they are added up */
+    float *c;
+    int64_t n, c_step;
+    bool add;
+} by_vector;
+
+static nx_status run_by_vector(void *arg, int64_t begin, int64_t end) {
+    const by_vector *v = arg;
+    const int64_t first = begin * CELL, n = nx_least(end * CELL, v->n) - first;
+    if (v->dots) v->panels->dots(v->c + first * v->c_step, v->c_step, v->matrix + first * v->step, v->step, v->x, n, v->k, v->add);
+    else v->panels->blend(v->c + first, v->matrix + first, v->step, v->x, n, v->k, v->add);
+    return NX_OK;
+}
+
+/* *done false: the numbers do not lie as they have to. */
+static nx_status multiply_by_vector(const product *p, bool *done) {
+    const bool column = p->n == 1;
+    const operand *matrix = column ? &p->a : &p->b, *vector = column ? &p->b : &p->a;
+    const int64_t step = vector->transposed == column ? 1 : vector->ld;
+    by_vector v = {.panels = nx__panels_get(), .matrix = matrix->data, .x = vector->data, .step = matrix->ld, .k = p->k,
+                   .dots = matrix->transposed != column, .c = p->c.data, .n = column ? p->m : p->n,
+                   .c_step = column ? p->c.ld : 1, .add = p->beta == 1};
+    *done = (step == 1 || p->k == 1) && (v.dots || v.c_step == 1) && p->k > 0;
+    return *done ? nx_parallel((v.n + CELL - 1) / CELL, nx_grain(CELL * p->k * 4), run_by_vector, &v) : NX_OK;
+}
+
 static nx_status split_blas(product *p) {
     if (suits_panels(p)) return multiply_panels(p);
+    if (p->dtype == NX_F32 && (p->m == 1 || p->n == 1) && p->alpha == 1 && (p->beta == 0 || p->beta == 1) && nx_product_runs()) {
+        bool done;
+        NX_TRY(multiply_by_vector(p, &done));
+        if (done) return NX_OK;
+    }
     int64_t cells = (p->m + CELL_ROWS - 1) / CELL_ROWS * ((p->n + CELL_COLUMNS - 1) / CELL_COLUMNS);
     int64_t work = nx_least(p->m, CELL_ROWS) * nx_least(p->n, CELL_COLUMNS) * (p->k ? p->k : 1);
     return nx_parallel(cells, work < WORTH_SPLITTING ? WORTH_SPLITTING / work : 1, run_cells, p);

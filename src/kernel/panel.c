@@ -290,4 +290,84 @@ static void tiny_product(const nx_array *self, const nx_array *a, const nx_array
     else tiny_any(self, a, b, out);
 }
 
-const nx__panels NX_AT_LEVEL(nx__panels) = {NX_FUSED, ROWS, WIDEST, pack_b, pack_a, multiply, tiny_product};
+/* ---- by a vector: each number of the matrix is read once, so that memory is what counts -------------------------------- */
+enum {
+    STRANDS = 32, PER_STEP = STRANDS / WIDE, /* sums of a row that go on side by side, at any level */
+    STREAMS = 4,    /* places of memory that are read at once */
+    BLENDED = 4, WIDTH = 4096                /* rows, and numbers of them, that are added up together */
+};
+
+/* The sum of all strands: halves are added to halves. */
+static inline __attribute__((always_inline)) float add_strands(wide *s) {
+    for (int n = PER_STEP / 2; n > 0; n /= 2) {
+        for (int v = 0; v < n; v++) s[v] += s[v + n];
+    }
+    wide sum = s[0];
+    UNROLL for (int n = WIDE / 2; n > 0; n /= 2) {
+        places from;
+        for (int j = 0; j < WIDE; j++) from[j] = (j + n) % WIDE;
+        sum += __builtin_shuffle(sum, from);
+    }
+    return sum[0];
+}
+
+/* `rows` rows `apart` from each other. rest: what of x lies behind the last whole step, filled with 0. */
+static inline __attribute__((always_inline)) void dot_rows(float *c, int64_t c_apart, const float *a, int64_t apart, const float *x,
+                                                           const float *rest, int64_t k, const int rows, bool add) {
+    const int64_t whole = k / STRANDS * STRANDS;
+    float row[STRANDS] = {0};
+    wide s[STREAMS][PER_STEP];
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < PER_STEP; v++) s[r][v] = (wide){0};
+    for (int64_t i = 0; i < whole; i += STRANDS) {
+        UNROLL for (int v = 0; v < PER_STEP; v++) {
+            const wide y = ((const loose *)(x + i))[v];
+            UNROLL for (int r = 0; r < rows; r++) s[r][v] += ((const loose *)(a + r * apart + i))[v] * y;
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        if (k > whole) {
+            memcpy(row, a + r * apart + whole, (size_t)(k - whole) * sizeof *row);
+            for (int v = 0; v < PER_STEP; v++) s[r][v] += ((const loose *)row)[v] * ((const loose *)rest)[v];
+        }
+        const float sum = add_strands(s[r]);
+        c[r * c_apart] = add ? sum + c[r * c_apart] : sum;
+    }
+}
+
+static void dots(float *c, int64_t c_step, const float *a, int64_t row_step, const float *x, int64_t rows, int64_t k, bool add) {
+    const int64_t whole = k / STRANDS * STRANDS, part = rows / STREAMS;
+    float rest[STRANDS] = {0};
+    memcpy(rest, x + whole, (size_t)(k - whole) * sizeof *x);
+    for (int64_t r = 0; r < part; r++)
+        dot_rows(c + r * c_step, part * c_step, a + r * row_step, part * row_step, x, rest, k, STREAMS, add);
+    for (int64_t r = STREAMS * part; r < rows; r++) dot_rows(c + r * c_step, 0, a + r * row_step, 0, x, rest, k, 1, add);
+}
+
+/* `rows` rows `apart` from each other, each times its number, are added to c; `first`: to 0. */
+static inline __attribute__((always_inline)) void blend_rows(float *c, const float *a, int64_t apart, const float *x, int64_t x_apart,
+                                                             int64_t columns, const int rows, bool first) {
+    int64_t j = 0;
+    for (; j + WIDE <= columns; j += WIDE) {
+        wide sum = {0};
+        if (!first) sum = *(const loose *)(c + j);
+        UNROLL for (int r = 0; r < rows; r++) sum += (x[r * x_apart] - (wide){0}) * *(const loose *)(a + r * apart + j);
+        *(loose *)(c + j) = sum;
+    }
+    for (; j < columns; j++) {
+        float sum = first ? 0 : c[j];
+        for (int r = 0; r < rows; r++) sum = nx__fmaf(x[r * x_apart], a[r * apart + j], sum);
+        c[j] = sum;
+    }
+}
+
+static void blend(float *c, const float *a, int64_t row_step, const float *x, int64_t columns, int64_t k, bool add) {
+    const int64_t part = k / BLENDED;
+    for (int64_t n; columns > 0; columns -= n, c += n, a += n) {
+        n = nx_least(columns, WIDTH);
+        for (int64_t i = 0; i < part; i++)
+            blend_rows(c, a + i * row_step, part * row_step, x + i, part, n, BLENDED, i == 0 && !add);
+        for (int64_t i = part * BLENDED; i < k; i++) blend_rows(c, a + i * row_step, 0, x + i, 0, n, 1, i == 0 && !add);
+    }
+}
+
+const nx__panels NX_AT_LEVEL(nx__panels) = {NX_FUSED, ROWS, WIDEST, pack_b, pack_a, multiply, tiny_product, dots, blend};

@@ -37,6 +37,10 @@ typedef struct nx__panels {
     void (*pack_a)(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t n_rows);
     void (*multiply)(const nx__panel *p, int64_t n_rows, int64_t n_columns);
     nx__panel_tiny_fn *tiny;
+    /* A matrix, whose rows lie row_step apart, by a vector: c[r] = the sum over k of a[r][k] x[k]; and a vector by a matrix:
+     * c[j] = the sum over k of x[k] a[k][j]. With `add`, c is added to. Same bits at all fused levels. */
+    void (*dots)(float *c, int64_t c_step, const float *a, int64_t row_step, const float *x, int64_t rows, int64_t k, bool add);
+    void (*blend)(float *c, const float *a, int64_t row_step, const float *x, int64_t columns, int64_t k, bool add);
 } nx__panels;
 enum { NX__PANEL_MOST_ROWS = 12 };
 /* In the code of one level: the vectors of a whole panel's columns. */

@@ -97,7 +97,7 @@ static void channel(const nx__channel *c, float *to, const float *padded, const 
     for (; y < whole; y++) sum_columns(c, to + y * n, padded + y * c->down, weights, start, 1);
     for (; y < c->made[0]; y++) {
         float part[WIDE];
-        sum_columns(c, part, padded + y * c->down, weights, start, 1);
+        sum_rows(c, part, padded + y * c->down, weights, start, 1);
         memcpy(to + y * n, part, (size_t)n * sizeof *to);
     }
 }
