@@ -133,8 +133,9 @@ DEFINE_KERNEL(rows_packing, ROWS, VECTORS, ROW_POINTERS, ROW_AT, ROW_NEXT, PLAIN
 DEFINE_KERNEL(columns_packing, ROWS, VECTORS, COLUMN_POINTERS, COLUMN_AT, COLUMN_NEXT, PLAIN_LOAD, PLAIN_MOVE)
 
 /* Rows and vectors of the panels whose sums fit 16 registers, or 32. */
-#define EACH_16(of) of(12, 1) of(6, 1) of(3, 1) of(2, 1) of(1, 1) of(6, 2) of(3, 2) of(2, 2) of(1, 2)
-#define EACH_32(of) EACH_16(of) of(12, 2) of(6, 3) of(3, 3) of(2, 3) of(1, 3) of(6, 4) of(3, 4) of(2, 4) of(1, 4)
+#define EACH_V(of, V) of(6, V) of(4, V) of(3, V) of(2, V) of(1, V)
+#define EACH_16(of) of(12, 1) EACH_V(of, 1) EACH_V(of, 2)
+#define EACH_32(of) EACH_16(of) of(12, 2) EACH_V(of, 3) EACH_V(of, 4)
 #define EACH_SIZE NX_PASTE(EACH, NX_REGISTERS)
 EACH_SIZE(DEFINE_KERNELS)
 
@@ -143,7 +144,7 @@ typedef void kernel_fn(const nx__panel *p, float *c, int64_t c_row_step, const f
 #define BY_COLUMNS(R, V) [V][R] = columns_##R##_##V,
 static kernel_fn *const by_rows[VECTORS + 1][NX__PANEL_MOST_ROWS + 1] = {EACH_SIZE(BY_ROWS)},
                  *const by_columns[VECTORS + 1][NX__PANEL_MOST_ROWS + 1] = {EACH_SIZE(BY_COLUMNS)};
-static const int heights[] = {12, 6, 3, 2, 1};
+static const int heights[] = {12, 6, 4, 3, 2, 1};
 
 /* Whole vectors are computed; of the last one the columns that c has are copied. */
 static void multiply_part(const nx__panel *p, kernel_fn *kernel, int rows, int64_t columns) {
