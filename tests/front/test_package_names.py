@@ -122,3 +122,18 @@ def test_operators_under_other_names():
             m.ops.aten._pin_memory(m.ones(2))
         x = m.arange(4.0).reshape(2, 2)
         assert m.equal(m.ops.aten._sparse_addmm(x, x, x, beta=2, alpha=3), 2 * x + 3 * (x @ x))
+
+
+def test_parameters_made_by_a_class_of_their_own():
+    for m in BOTH:
+
+        class Weighed(m.nn.Parameter):
+            def __new__(cls, data, weight=None, requires_grad=True):
+                made = m.Tensor._make_subclass(cls, data, requires_grad)  # noqa: B023
+                made.weight = weight
+                return made
+
+        made = Weighed(m.ones(2), weight=3)
+        assert made.weight == 3 and made.requires_grad and isinstance(made, m.nn.Parameter)
+        with pytest.raises(TypeError):
+            m.nn.Parameter(m.ones(2), weight=3)

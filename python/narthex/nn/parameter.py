@@ -33,8 +33,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             return made
         return _C.TensorBase.__new__(cls, data, requires_grad, True)
 
-    def __init__(self, data=None, requires_grad: bool = True) -> None:
-        """`data` None: an empty tensor."""
+    def __init__(self, *args, **kwargs) -> None:
+        """All is done in __new__, which classes replace by ones with other arguments."""
 
 
 _C.register_parameter_class(Parameter)
