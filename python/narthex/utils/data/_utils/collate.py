@@ -4,12 +4,14 @@
 `default_collate_fn_map`. numpy's kinds join it once the program has imported numpy.
 """
 
+import re
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 
 from .... import _C
 
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # kinds of numpy that no tensor has
 _KINDS = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
 
