@@ -9,10 +9,27 @@ WAYS = ("value", "gradient", "fake", "compiled")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """PyTorch's own samples (tests/ops/test_op_db.py): how many operators pass each way, and why others do not."""
     reports = [
         report for of in terminalreporter.stats.values() for report in of if getattr(report, "when", "") == "call"
     ]
+    tell_survey(terminalreporter, reports)
+    tell_op_db(terminalreporter, reports)
+
+
+def tell_survey(terminalreporter: Any, reports: list[Any]) -> None:
+    """Idioms of programs (tests/capture/test_survey.py): how many are one graph, and why others end it."""
+    rows = [value for report in reports for name, value in report.user_properties if name == "survey"]
+    if not rows:
+        return
+    terminalreporter.section("idioms that are one graph with fullgraph=True")
+    terminalreporter.write_line(f"{sum(not reason for _, reason in rows)} of {len(rows)}")
+    for name, reason in sorted(rows, key=lambda row: row[1]):
+        if reason:
+            terminalreporter.write_line(f"  {name}: {reason}")
+
+
+def tell_op_db(terminalreporter: Any, reports: list[Any]) -> None:
+    """PyTorch's own samples (tests/ops/test_op_db.py): how many operators pass each way, and why others do not."""
     rows = sorted(value for report in reports for name, value in report.user_properties if name == "op_db")
     if not rows:
         return

@@ -363,7 +363,7 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     segment->n_returned = segment->recipe.n_values;
     if (done == 1) done = nxpy__effects_finish(trace, &results);
     if (done == 1) done = nxpy__told_finish(trace, &results);
-    bool mutates = done == 1 && graph_mutates(trace->graph);
+    bool mutates = done == 1 && graph_mutates(trace->graph) && !nxpy__leaves_nothing(trace->graph);
     if (done == 1 && mutates && inputs_share_memory(trace, copy)) done = 0;
     if (done == 1 && (add_state_rows(trace) < 0 || add_pairs_row(trace, NXPY_ROW_DISTINCT) < 0)) done = -1;
     if (done == 1 && mutates && add_pairs_row(trace, NXPY_ROW_STORAGES) < 0) done = -1;
@@ -373,6 +373,11 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     if (done == 1 && (prune_inputs(trace) < 0 || find_held(segment) < 0 || nxpy__numbers_finish(trace) < 0)) done = -1;
     nx_vec_free(&results.nodes);
     nx_vec_free(&results.kept);
+    if (done == 0 && !trace->stop && trace->unmakeable_at < 0) { /* fullgraph tells */
+        const char *shared = "a write into one of two inputs that share memory";
+        nxpy__stop(trace, NXPY_BREAK_REBUILD, "%s", trace->unmakeable ? trace->unmakeable : shared);
+        PyErr_Clear();
+    }
     if (done < 0 && trace->error[0]) { /* of a row that was added now */
         PyErr_Restore(trace->error[0], trace->error[1], trace->error[2]);
         trace->error[0] = trace->error[1] = trace->error[2] = NULL;

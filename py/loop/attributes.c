@@ -485,7 +485,8 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
     PyObject *found = nxpy_type_lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
-    bool lasts = nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object) || PyCode_Check(object);
+    bool lasts = nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object) || PyCode_Check(object) ||
+                 nxpy__is_a(object, NXPY_KIND_UNION);
     if (data && lasts) { /* of what never changes */
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }

@@ -160,6 +160,68 @@ static PyObject *signature(nxpy_loop *loop, PyObject *function, PyObject **args,
     return parameters ? Py_NewRef(known) : NULL;
 }
 
+/* ---- warnings.warn ---------------------------------------------------------------------------------------------------------- */
+/* Whether a filter makes an error of some warning: then it is the program's, at its line. */
+static bool may_raise(PyObject *module) {
+    PyObject *filters = PyObject_GetAttrString(module, "filters"); /* (action, message, category, module, line) */
+    bool raises = !filters || !PyList_Check(filters);
+    for (Py_ssize_t k = 0; !raises && k < PyList_GET_SIZE(filters); k++) {
+        PyObject *row = PyList_GET_ITEM(filters, k);
+        PyObject *action = PyTuple_Check(row) && PyTuple_GET_SIZE(row) ? PyTuple_GET_ITEM(row, 0) : NULL;
+        raises = !action || !PyUnicode_Check(action) || PyUnicode_CompareWithASCIIString(action, "error") == 0;
+    }
+    Py_XDECREF(filters);
+    PyErr_Clear();
+    return raises;
+}
+
+/* (message, category, file, line, module, registry), as warn() finds them `level` frames up; NULL: not in this trace, or an
+ * exception. */
+static PyObject *explicit_of(nxpy_loop *loop, PyObject *message, PyObject *category, long level) {
+    for (; loop && level > 1; level--) loop = loop->outer;
+    if (!loop || !PyDict_CheckExact(loop->view.globals)) return NULL;
+    PyObject *globals = loop->view.globals, *name = PyDict_GetItemString(globals, "__name__");
+    PyObject *key = nxpy__name("__warningregistry__"), *fresh = key ? PyDict_New() : NULL;
+    PyObject *registry = fresh ? PyDict_SetDefault(globals, key, fresh) : NULL, *args = NULL;
+    int line = PyCode_Addr2Line((PyCodeObject *)loop->view.code, loop->in.start * 2);
+    if (registry && name && PyUnicode_Check(name)) {
+        args = Py_BuildValue("(OOOiOO)", message, category, loop->view.code->co_filename, line, name, registry);
+    }
+    Py_XDECREF(fresh);
+    return args;
+}
+
+/* Each run of the graph warns, as the filters of that time have it. */
+PyObject *nxpy__special_warn(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *given[3] = {NULL, PyExc_UserWarning, NULL}, *module = PyImport_AddModule("warnings");
+    static const char *const names[] = {"message", "category", "stacklevel"};
+    Py_ssize_t n_names = kw_names ? PyTuple_GET_SIZE(kw_names) : 0;
+    bool known = module && n - n_names <= 3 && !may_raise(module);
+    for (Py_ssize_t k = 0; known && k < n; k++) {
+        int at = k < n - n_names ? (int)k : -1;
+        for (int j = 0; at < 0 && j < 3; j++) {
+            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw_names, k - (n - n_names)), names[j]) == 0) at = j;
+        }
+        PyObject *use = at >= 0 ? nxpy__use(trace, args[k]) : NULL;
+        if (at >= 0 && !use) return NULL;
+        known = at >= 0;
+        if (known) given[at] = use;
+    }
+    if (given[1] == Py_None) given[1] = PyExc_UserWarning;
+    known = known && given[0] && PyUnicode_CheckExact(given[0]) && PyType_Check(given[1]) && (!given[2] || PyLong_CheckExact(given[2]));
+    known = known && PyType_IsSubtype((PyTypeObject *)given[1], (PyTypeObject *)PyExc_Warning);
+    PyObject *all = known ? explicit_of(loop, given[0], given[1], given[2] ? PyLong_AsLong(given[2]) : 1) : NULL;
+    PyObject *warn = all ? PyObject_GetAttrString(module, "warn_explicit") : NULL;
+    int done = warn ? nxpy__later(trace, warn, all) : -1;
+    Py_XDECREF(all);
+    Py_XDECREF(warn);
+    if (done == 0) return Py_NewRef(Py_None);
+    if (!trace->stop) PyErr_Clear();
+    nxpy__stop(trace, NXPY_BREAK_FUNCTION, "warn");
+    return NULL;
+}
+
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names) {
     static const struct { const char *module, *name; nxpy_special_fn *special; } known[] = {
         {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature}};

@@ -107,6 +107,14 @@ int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyOb
     return done < 0 ? nxpy__stop_error(trace) : 0;
 }
 
+int nxpy__later(nxpy_trace *trace, PyObject *function, PyObject *args) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args); k++) {
+        if (nxpy__fixed(trace, PyTuple_GET_ITEM(args, k)) < 0) return -1;
+    }
+    if (nxpy__fixed(trace, function) < 0 || nxpy__born(trace, args) < 0) return -1;
+    return record(trace, (nxpy_effect){.kind = NXPY_EFFECT_CALL, .holder = function, .place = args});
+}
+
 int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends) {
     const nxpy_note *note = nxpy__note_find(trace, container);
     if (note && note->kind == NXPY_NOTE_BORN) return 0;
@@ -147,6 +155,12 @@ static int put_field(PyObject *object, PyObject *name, PyObject *value) {
     return 0;
 }
 
+static int call(PyObject *function, PyObject *args) {
+    PyObject *result = PyObject_Call(function, args, NULL);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
 static int put(nxpy_effect_kind kind, PyObject *holder, PyObject *key, PyObject *value) {
     switch (kind) {
     case NXPY_EFFECT_FIELD: return put_field(holder, key, value);
@@ -156,6 +170,7 @@ static int put(nxpy_effect_kind kind, PyObject *holder, PyObject *key, PyObject 
     case NXPY_EFFECT_LIST: return PyList_SetSlice(holder, 0, PyList_GET_SIZE(holder), value);
     case NXPY_EFFECT_DICT: PyDict_Clear(holder); return PyDict_Update(holder, value);
     case NXPY_EFFECT_SET: return PySet_Clear(holder) < 0 ? -1 : nxpy__set_update(holder, value);
+    case NXPY_EFFECT_CALL: return value ? call(holder, value) : 0; /* nothing undoes it, and nothing was done */
     }
     return 0;
 }
@@ -194,6 +209,7 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         Py_XDECREF(value);
         return done;
     case NXPY_EFFECT_KEY: return nxpy__recipe_add(trace, recipe, results, PyDict_GetItemWithError(holder, effect->key));
+    case NXPY_EFFECT_CALL: return nxpy__recipe_add(trace, recipe, results, effect->place);
     case NXPY_EFFECT_CELL: return nxpy__recipe_add(trace, recipe, results, PyCell_GET(holder));
     case NXPY_EFFECT_APPEND: return nxpy__recipe_add_contents(trace, recipe, results, holder, effect->n);
     default: return nxpy__recipe_add_contents(trace, recipe, results, holder, 0);
@@ -289,7 +305,7 @@ static int keep_apart(nxpy_trace *trace) {
     int done = 0;
     for (int k = 0; done == 0 && k < trace->effects.n; k++) {
         const PyTypeObject *type = Py_TYPE(trace->effects.at[k].holder);
-        bool known = type == &PyDict_Type;
+        bool known = type == &PyDict_Type || trace->effects.at[k].kind == NXPY_EFFECT_CALL;
         dicts |= known || trace->effects.at[k].kind == NXPY_EFFECT_FIELD;
         for (int j = 0; j < k; j++) known |= Py_TYPE(trace->effects.at[j].holder) == type;
         apart_list list = {0};

@@ -57,7 +57,8 @@ typedef enum nxpy_effect_kind {
     NXPY_EFFECT_KEY,    /* of a dict: globals, an instance's __dict__ */
     NXPY_EFFECT_CELL,
     NXPY_EFFECT_APPEND, /* values behind the elements that a list had */
-    NXPY_EFFECT_LIST, NXPY_EFFECT_DICT, NXPY_EFFECT_SET /* all that it holds */
+    NXPY_EFFECT_LIST, NXPY_EFFECT_DICT, NXPY_EFFECT_SET, /* all that it holds */
+    NXPY_EFFECT_CALL    /* a call of a function for what it tells somebody else; `place` is its arguments */
 } nxpy_effect_kind;
 typedef struct nxpy_effect { /* in a trace; all owned */
     uint8_t kind;
@@ -352,6 +353,7 @@ int nxpy__write_field(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
 int nxpy__write_global(nxpy_trace *trace, PyObject *globals, PyObject *name, PyObject *value);
 int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value);
 int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value); /* of a list or dict */
+int nxpy__later(nxpy_trace *trace, PyObject *function, PyObject *args); /* each run calls it, in the order of the writes */
 int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends); /* the caller changes it; born ones pass */
 bool nxpy__was_written(nxpy_trace *trace, PyObject *object, PyObject *key); /* key NULL: a cell or container itself */
 bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object);

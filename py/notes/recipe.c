@@ -261,14 +261,20 @@ static add_fn *const by_kind[] = {
 #undef NXPY_KIND_ROW
 };
 
+/* No mark helps: it is not known where it was made, or too deep in others. */
+static int nothing_says(nxpy_trace *trace, PyObject *value) {
+    if (!trace->unmakeable) trace->unmakeable = Py_TYPE(value)->tp_name;
+    return 0;
+}
+
 static int add_value(ADD_ARGS) {
     if (!value) return add_step(recipe, NXPY_MAKE_NULL, 0, NULL);
-    if (depth > MAX_NESTED) return 0;
+    if (depth > MAX_NESTED) return nothing_says(trace, value);
     const nxpy_note *note = nxpy__note_find(trace, value);
     if (!note && nxpy_constant_check(value)) return add_step(recipe, NXPY_MAKE_CONST, 0, value);
     if (!note) { /* made by C code: an iterator inside another, the arguments that one is made of */
         bool inner = nxpy__is_iterator(value) || PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyRange_Check(value);
-        return inner ? by_kind[nxpy__kind(value)->code](trace, recipe, results, value, depth) : 0;
+        return inner ? by_kind[nxpy__kind(value)->code](trace, recipe, results, value, depth) : nothing_says(trace, value);
     }
     if (note->kind == NXPY_NOTE_SOURCE || note->is_input) return add_step(recipe, NXPY_MAKE_SLOT, note->slot, NULL);
     if (note->kind == NXPY_NOTE_FIXED) return add_step(recipe, NXPY_MAKE_CONST, 0, value);

@@ -702,9 +702,9 @@ def draws(x):
 
 
 @breaks("FUNCTION", 'warnings.warn("careful"')
-def warns(x):
+def warns_where_it_was_called(x):
     x = x + 1
-    warnings.warn("careful", stacklevel=1)
+    warnings.warn("careful", stacklevel=20)
     return x * 2
 
 

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import warnings
 
 import narthex as torch
 import pytest
@@ -194,6 +195,53 @@ def test_errors_that_are_caught_while_sizes_vary():
     for n in (2, 3, 4, 5):
         assert same(compiled(ramp(n, 2)), function(ramp(n, 2)))
     assert compiled.entries == 2
+
+
+def test_a_write_into_what_the_graph_made_beside_inputs_that_share_memory():
+    table = ramp(4)
+    parts = [table[:2], table[:2]]
+
+    def function(x):
+        y = x + parts[0]
+        y += parts[1]
+        return y
+
+    compiled = torch.compile(function, fullgraph=True)
+    for _ in range(2):
+        assert same(compiled(ramp(2)), function(ramp(2)))
+        table.add_(1)
+    assert compiled.entries == 1
+
+
+def test_warnings_are_given_at_each_call_where_the_program_gives_them():
+    def inner(x):
+        warnings.warn("deep", DeprecationWarning, stacklevel=2)
+        return x
+
+    def function(x):
+        warnings.warn("careful")  # noqa: B028 - as programs have it
+        return inner(x) + 1
+
+    seen = []
+    for each in (function, torch.compile(function, fullgraph=True)):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            each(ramp(2)), each(ramp(2))
+        seen.append([(str(w.message), w.category, w.filename, w.lineno) for w in given])
+    assert seen[0] == seen[1] and len(seen[0]) == 4
+
+
+def test_a_warning_that_is_an_error_is_caught():
+    def function(x):
+        try:
+            warnings.warn("careful")  # noqa: B028 - as programs have it
+        except UserWarning:
+            return x * 5
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same(torch.compile(function)(ramp(2)), ramp(2) * 5)
 
 
 def test_a_tensor_of_a_size_that_varies():

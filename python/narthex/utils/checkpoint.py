@@ -332,6 +332,8 @@ def checkpoint(
         "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception.",
     )
     preserve = kwargs.pop("preserve_rng_state", True)
+    if _C.is_capturing() and not _C.is_grad_enabled():  # nothing is kept for a backward
+        return function(*args, **kwargs)
     if not use_reentrant:
         set_checkpoint_debug_enabled(debug)
         stops = early_stop and _early_stop

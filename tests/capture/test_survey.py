@@ -1,0 +1,81 @@
+"""The idioms of survey.py: one graph with fullgraph=True, with eager's result at several calls, but those of ENDS,
+which end a graph and go on with eager's result. The run prints the count and what ends, with the reason."""
+
+import narthex as torch
+import pytest
+from narthex import _C
+
+from . import survey
+from .conftest import same
+
+NATURE, THERE = "by nature: ", "not there yet: "
+ENDS = {
+    "print": NATURE + "writes text",
+    "time.time": NATURE + "asks the clock",
+    "eval": NATURE + "runs code from text",
+    "random.random": NATURE + "draws from Python's own generator",
+    "random.choice": NATURE + "draws from Python's own generator",
+    "np.random": NATURE + "draws from numpy's generator",
+    "torch.Generator arg": NATURE + "makes a generator",
+    "torch.manual_seed": NATURE + "seeds a generator",
+    "x.data_ptr()": NATURE + "asks for an address",
+    "x._version": NATURE + "asks how often a tensor was written",
+    "threading.local": NATURE + "reads what each thread has for itself",
+    "x.register_hook": THERE + "hooks of tensors that the graph makes",
+    "x.requires_grad_()": THERE + "leaves that the graph makes",
+    "x.backward()": THERE + "leaves that the graph makes",
+    "torch.autograd.grad": THERE + "leaves that the graph makes",
+    "torch.func.grad": THERE + "leaves that the graph makes",
+    "torch.func.vmap": THERE + "the generator's state is kept for each slice",
+    "torch.utils.checkpoint": THERE + "a part that is computed again in the backward",
+    "Parameter made inside": THERE + "parameters that the graph makes",
+    "nn.Linear made inside": THERE + "parameters that the graph makes",
+    "copy.deepcopy(module)": THERE + "parameters that the graph makes",
+    "module.to(dtype)": THERE + "writes into .data",
+    "x.resize_": THERE + "writes into .data",
+    "tensor subclass": THERE + "tensors of classes of one's own",
+    "x.stride() / storage_offset": THERE + "where an input begins in its storage",
+    "torch.from_numpy": THERE + "arrays of numpy",
+    "x.numpy()": THERE + "arrays of numpy",
+    "np.array const": THERE + "arrays of numpy",
+    "state_dict()": THERE + "attributes of an OrderedDict",
+    "class attr write": THERE + "writes into classes",
+    "cls.__dict__": THERE + "what a class holds, as a mapping",
+    "dir(obj)": THERE + "all names of an object",
+    "nested class def": THERE + "classes that are made inside",
+    "type('N', (), {})": THERE + "classes that are made inside",
+    "frozen dataclass key": THERE + "keys with a hash of Python's",
+    "functools.singledispatch": THERE + "weak dictionaries",
+    "functools.partialmethod": THERE + "__get__ as a function",
+    "async def": THERE + "coroutines",
+}
+NAMES = [row.split("|", 1)[0] for row in survey.ROWS]
+CHANGES = {"nn.Linear made inside", "torch.Generator arg", "random.random", "np.random", "time.time"}  # at each call
+
+
+def function_of(row):
+    space = dict(vars(survey))
+    exec(f"def function(x):\n    return {row.split('|', 1)[1]}", space)
+    return space["function"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("row", survey.ROWS, ids=NAMES)
+def test_idiom(row, record_property):
+    name = row.split("|", 1)[0]
+    record_property("survey", (name, ENDS.get(name, "")))
+    function, x = function_of(row), torch.ones(2, 2)
+    expected = function(x.clone())
+    if name in ENDS:
+        with pytest.raises(_C.Unsupported, match="how to mend it"):
+            torch.compile(function, fullgraph=True, backend="eager")(x.clone())
+    compiled = torch.compile(function, fullgraph=name not in ENDS, backend="eager")
+    for _ in range(2):
+        found = compiled(x.clone())
+        assert type(found) is type(expected)
+        if isinstance(found, torch.Tensor) and name not in CHANGES:
+            assert same(found.detach(), expected.detach()) and found.requires_grad is expected.requires_grad
+
+
+def test_the_list_is_true():
+    assert len(NAMES) == len(set(NAMES)) == 279 and set(NAMES) >= ENDS.keys() and set(NAMES) >= CHANGES
