@@ -237,7 +237,7 @@ class Linear:
                 continue
             name = form.params[at].name
             row = entry.one("grad")
-            claims = [p for r in entry.all("props") for p in r.value if p["name"] == "linear"]
+            claims = [p for r in entry.all("props") for p in r.value if p["name"] in ("linear", "affine")]
             if any(a.value == name for p in claims for a in p["args"].args):
                 return
             formulas = [r["formula"] for r in (row.value["rules"] if row else []) if name in r["targets"]]

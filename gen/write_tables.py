@@ -190,6 +190,11 @@ def write_def(form, facts):
         fields.append(f".inverse = nx__inverse_{name}")
     if facts.get("scatter"):
         fields.append(f'.scatter = "aten::{facts["scatter"]}"')
+    linear = [sum(1 << a.index for a in sibling.arguments if a.name in {n.value for n in claim["args"].args})
+              for claim in claims(entry, "linear")] if form.variant != "out" else []
+    if linear:
+        fields.append(f".linear = (const uint64_t[]){{{', '.join(f'{group:#x}' for group in linear)}}}")
+        fields.append(f".n_linear = {len(linear)}")
     for claim in claims(entry, "joins") if form.variant == "functional" else []:
         fields.append(f'.joins = {{{", ".join(c_string("aten::" + spelled(a)) for a in claim["args"].args)}}}')
     if dissolved:

@@ -50,7 +50,7 @@ void nxpy_take_over(nx_tensor *to, nx_tensor *alias) {
     }
     to->storage = alias->storage;
     to->offset = alias->offset;
-    to->keys = alias->keys | (to->keys & NX_KEY(AUTOGRAD));
+    to->keys = alias->keys | (to->keys & NX_KEYS_OWN);
     alias->storage = storage;
     alias->a.sizes = block ? block : alias->dims;
     nx_tensor_unref(alias);

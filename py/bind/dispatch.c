@@ -228,7 +228,7 @@ static nx_status call_python(nx_run *run, const nx_value *in, nx_value *out) {
     if (nobody) {
         status = nx_redispatch(run->op, run->keys, NX_KEY_AT_PYTHON, in, out);
     } else {
-        uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOGRAD));
+        uint64_t excluded = nx_keys_exclude(NX_KEYS_OWN);
         if (found) answer = ask(run->op, asked, in);
         nx_keys_restore(excluded);
         status = answer ? take_results(run->op, in, answer, out) : nxpy_caught();

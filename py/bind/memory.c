@@ -99,7 +99,7 @@ static PyObject *tensor_on_storage(PyObject *module, PyObject *args) {
                             "tensor_on_storage: size %R, stride %R, offset %lld are out of bounds",
                             size, stride, offset);
     }
-    NXPY_TRY(nx_tensor_new_view(from->storage, &meta, from->keys & ~NX_KEY(AUTOGRAD), NULL, &made));
+    NXPY_TRY(nx_tensor_new_view(from->storage, &meta, from->keys & ~NX_KEYS_OWN, NULL, &made));
     return nxpy_tensor_take(made);
 }
 

@@ -61,6 +61,7 @@ typedef struct nx_thread {
     uint8_t function_state;                        /* who answers functions: 0 classes and modes, 1 modes, 2 nobody (py/bind) */
     bool anomaly;                                  /* nodes note where they are made, backward checks them (src/grad) */
     void *saved_hooks;                             /* what saved tensors go through, NULL: nothing; its owner's (src/grad) */
+    uint8_t for_tangent;                           /* what runs here computes a tangent, or a formula for one; 0 (src/grad) */
     char node_name[64];                            /* what nx_grad_node_name returned last (src/grad) */
     const char *source_file, *source_code, *source_function; int source_line; /* user's line for nodes recorded now (src/ir), lent */
     bool source_no_grad;                           /* nodes recorded now are no_grad (src/ir) */

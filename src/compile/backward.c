@@ -188,6 +188,7 @@ static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
                        "backward: run the function without torch.compile, or without create_graph");
     }
     NX_TRY(check_unchanged(record));
+    NX_TRY(nx_forward_refuse(g, node->n_inputs));
     nx_compiled *compiled = record->compiled;
     nx_compiled_ref(compiled); /* the record may go before the run is done */
     nx_status status = apply_plan(node, compiled, g, grads);

@@ -433,6 +433,7 @@ nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n
                        "%d", n_inputs, n_outputs,
                        aot->n_inputs, aot->n_outputs);
     }
+    NX_TRY(nx_forward_refuse(inputs, n_inputs));
     for (int i = 0; i < n_inputs && !disabled; i++) any_grad = any_grad || nx_tensor_requires_grad(inputs[i]);
     nx_profile *profile = thread->profile;
     int event = NX_UNLIKELY(profile != NULL) ? nx_profile_begin(profile, NX_EVENT_GRAPH, "CompiledFunction") : -1;

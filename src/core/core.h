@@ -112,14 +112,15 @@ enum { NX_INLINE_DIMS = 6 };
 struct nx_tensor {
     nx_array a;                  /* first: a tensor is an array; a.sizes and a.strides point into dims or a block */
     nx_count refs;
-    uint64_t keys;               /* dispatch keys: its device, FAKE, AUTOGRAD when it requires grad */
+    uint64_t keys;               /* dispatch keys: its device, FAKE, AUTOGRAD when it requires grad, FORWARD with a tangent */
     nx_storage *storage;         /* NULL: only the shape is known */
     int64_t offset;              /* elements from the storage's start */
     nx_tensor *base;             /* the tensor that this is a view of, NULL; never itself a view */
     struct nx_autograd *autograd;/* NULL until autograd knows it (src/grad) */
     void *python;                /* its Python object, NULL; see py/bind */
     bool python_owned;           /* this tensor keeps its Python object alive */
-    bool is_parameter;
+    bool is_parameter : 1;
+    bool is_apart : 1;           /* a view whose tangent is its own: it shows no part of its base's (src/grad/tangent.c) */
     bool is_listed;              /* a view, among those of its base (views.c) */
     uint8_t creation_meta;       /* of a view: an nx_creation_meta */
     uint32_t attr_version;       /* times a write has replaced the history; of a view: its base's count when its own was made */
@@ -129,8 +130,11 @@ struct nx_tensor {
 };
 /* How a view was made: one that autograd did not follow, or one of several at once, may not be written with gradients. */
 typedef enum nx_creation_meta { NX_CREATION_DEFAULT, NX_CREATION_NO_GRAD, NX_CREATION_MULTI_OUTPUT } nx_creation_meta;
-/* Adds `keys` to the views of `base` that were taken while it required no gradient. */
+/* Adds `keys` to the views of `base` that were taken while it required no gradient, or while tangents were open. */
 void nx_tensor_key_views(nx_tensor *base, uint64_t keys);
+/* Whether tensors may carry tangents now: src/grad says so. */
+extern _Atomic bool nx__tangents_are_open;
+static inline bool nx_tangents_open(void) { return atomic_load_explicit(&nx__tangents_are_open, memory_order_relaxed); }
 /* Called before a tensor goes: set by src/grad and py/bind. */
 extern void (*nx_autograd_free)(struct nx_autograd *autograd);
 extern void (*nx_python_free)(void *python);
@@ -149,7 +153,7 @@ static inline void nx_tensor_start(nx_tensor *tensor, int64_t *dims, int ndim, n
     tensor->base = NULL;
     tensor->autograd = NULL;
     tensor->python = NULL;
-    tensor->python_owned = tensor->is_parameter = tensor->is_listed = false;
+    tensor->python_owned = tensor->is_parameter = tensor->is_apart = tensor->is_listed = false;
     tensor->creation_meta = NX_CREATION_DEFAULT;
     tensor->attr_version = 0;
     tensor->next_view = NULL;
@@ -292,6 +296,8 @@ enum { NX_KEY_AT_DEVICE0 = 0, NX_KEY_AT_LAST_DEVICE = NX_MAX_DEVICE_TYPES - 1,
        NX_N_KEYS };
 #undef NX_KEY_ROW
 #define NX_KEY(code) (UINT64_C(1) << NX_KEY_AT_##code)
+/* Those of one tensor alone: what else shows its memory does not have them for that. */
+#define NX_KEYS_OWN (NX_KEY(AUTOGRAD) | NX_KEY(FORWARD))
 #define NX_DEVICE_KEY(device) (UINT64_C(1) << (device).type)
 /* The device type of tensors without memory: they are fake for good. No plugin gets its number. */
 enum { NX_META_TYPE = NX_KEY_AT_LAST_DEVICE };

@@ -199,12 +199,15 @@ nx_status nx_tensor_new(nx_dtype dtype, int ndim, const int64_t *sizes, nx_devic
 void nx_tensor_set_base(nx_tensor *view, nx_tensor *base) {
     bool unrecorded = nx_thread_get()->grad_disabled, may_have_grad = nx_is_differentiable(view->a.dtype);
     nx_tensor *root = base->base ? base->base : base;
+    bool has_grad = (root->keys & NX_KEY(AUTOGRAD)) != 0;
     view->creation_meta = unrecorded ? NX_CREATION_NO_GRAD : base->creation_meta;
     view->base = nx_tensor_ref(root);
     view->attr_version = root->attr_version;
+    view->is_apart = base->is_apart;
     if (!may_have_grad) return;
-    if (!(root->keys & NX_KEY(AUTOGRAD))) nx__view_list(view);
-    else if (unrecorded) view->keys |= NX_KEY(AUTOGRAD); /* else src/grad sets it, with the history */
+    if (!view->is_apart) view->keys |= root->keys & NX_KEY(FORWARD);
+    if (!has_grad || NX_UNLIKELY(nx_tangents_open())) nx__view_list(view);
+    if (has_grad && unrecorded) view->keys |= NX_KEY(AUTOGRAD); /* else src/grad sets it, with the history */
 }
 
 nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out) {
@@ -224,7 +227,7 @@ nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t 
 
 nx_status nx_tensor_alias(nx_tensor *from, nx_tensor **out) {
     nx_tensor *tensor;
-    NX_TRY(new_bare(from->a.ndim, from->a.dtype, from->a.device, from->keys & ~NX_KEY(AUTOGRAD), &tensor));
+    NX_TRY(new_bare(from->a.ndim, from->a.dtype, from->a.device, from->keys & ~NX_KEYS_OWN, &tensor));
     fill_dims(tensor, from->a.sizes, from->a.strides);
     tensor->storage = from->storage ? nx_storage_ref(from->storage) : NULL;
     tensor->offset = from->offset;

@@ -1,11 +1,14 @@
 /* The list of a tensor's views: those that were taken while it required no gradient. An operator that writes
  * one view of a tensor may give that tensor a history, and with it every other view: they must be found.
  * Views of a tensor that requires grad already are not listed; they know by themselves when they are out of
- * date. A list starts at its tensor and is guarded by one of a few locks, chosen by the tensor's address. */
+ * date. While tangents are open all are: a write may give their base one. A list starts at its tensor and is
+ * guarded by one of a few locks, chosen by the tensor's address. */
 #include "core/private.h"
 
 enum { N_LOCKS = 64 };
 static struct { _Alignas(64) atomic_flag held; } locks[N_LOCKS];
+
+_Atomic bool nx__tangents_are_open;
 
 static atomic_flag *lock_of(const nx_tensor *base) {
     atomic_flag *lock = &locks[((uintptr_t)base >> 6) % N_LOCKS].held;

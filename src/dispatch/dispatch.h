@@ -125,6 +125,8 @@ typedef struct nx_op_def {
     const char *nograd;     /* why there is none */
     nx_inverse_fn *inverse; /* of views: `inverse` of the entry */
     const char *scatter;    /* of a view: the operator that is its inverse, on the base, the view and the view's other arguments */
+    const uint64_t *linear; /* sets of arguments, by bit, that it is linear in, each taken together; forward mode reads it */
+    int n_linear;
     const char *joins[2];   /* a sum and a product that it is in one call: `props joins(add.Tensor, mm)` */
     nx_autocast_policy autocast;
     const char *functional, *inplace; /* names of the sibling forms, NULL: none */

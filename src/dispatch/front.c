@@ -34,7 +34,7 @@ static inline nx_status make_view(const nx_op *op, nx_meta *meta, nx_tensor *sou
                            (int)(bytes / nx_dtype_sizes[source->a.dtype]));
         meta->offset += at / bytes;
     }
-    NX_TRY(nx_tensor_new_view(source->storage, meta, source->keys & ~NX_KEY(AUTOGRAD), base, &view));
+    NX_TRY(nx_tensor_new_view(source->storage, meta, source->keys & ~NX_KEYS_OWN, base, &view));
     *out = nx_value_tensor(view);
     return NX_OK;
 }

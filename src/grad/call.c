@@ -70,6 +70,15 @@ static bool reads_written(const nx_op *op, const nx_value *in, uint64_t needed) 
     return false;
 }
 
+/* With its tangent, for a backward that runs while that is there. */
+static nx_status keep_original(nx_tensor *self, nx_tensor **out) {
+    NX_TRY(nx__clone(self, true, out));
+    bool has_tangent = (self->keys & ~(*out)->keys & NX_KEY(FORWARD)) != 0;
+    nx_status status = NX_UNLIKELY(has_tangent) ? nx__tangent_hand_on(self, true, *out) : NX_OK;
+    if (status != NX_OK) nx_tensor_unref(*out);
+    return status;
+}
+
 /* The node that will be the history of what is written: the operator's own, or, for a view, one around it
  * for the base. Everything that could fail later for lack of memory is made here, before the operator
  * writes. */
@@ -77,7 +86,7 @@ static nx_status new_history(const nx_op *op, const nx_value *in, uint64_t neede
     nx_tensor *self = in[0].tensor, *original = NULL;
     nx_autograd *autograd;
     NX_TRY(nx__autograd_of(self->base ? self->base : self, &autograd));
-    if (reads_written(op, in, needed)) NX_TRY(nx__clone(self, true, &original));
+    if (reads_written(op, in, needed)) NX_TRY(keep_original(self, &original));
     nx_status status = nx__operator_new(op, in, needed, original, inner);
     nx_tensor_unref(original);
     if (status != NX_OK) return status;
@@ -131,8 +140,16 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
 }
 
 /* ---- without a derivative ----------------------------------------------------------------------------- */
+/* A derivative that has none itself. Where that is asked for at once, nobody would see later that the gradient goes nowhere. */
+static bool ends_formula(const nx_op_def *def) {
+    size_t n = strlen(def->name);
+    bool is_backward = n > 9 && strcmp(def->name + n - 9, "_backward") == 0;
+    return nx_thread_get()->for_tangent == NX__FOR_FORMULA && def->nograd && is_backward;
+}
+
 static nx_status call_without(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op_def *def = run->op->def;
+    if (NX_UNLIKELY(ends_formula(def))) return nx_fail(NX_NOT_IMPLEMENTED, "%s: has no derivative", def->name);
     if (def->nograd && strncmp(def->nograd, "raise ", 6) == 0)
         return nx_fail(NX_RUNTIME, "%s: %s", def->name, def->nograd + 6);
     NX_TRY(go_below(run, in, out));

@@ -6,7 +6,7 @@
     X(ADD, "aten::add.Tensor") X(ADD_IN_PLACE, "aten::add_.Tensor") X(SUM, "aten::sum.dim_IntList") \
     X(VIEW, "aten::view") X(CAST, "aten::_to_copy") X(ONES_LIKE, "aten::ones_like")               \
     X(CLONE, "aten::clone") X(EMPTY_LIKE, "aten::empty_like") X(COPY, "aten::copy_") X(ZERO, "aten::zero_")    \
-    X(DETACH, "aten::detach")
+    X(DETACH, "aten::detach") X(ZEROS_LIKE, "aten::zeros_like")
 enum {
 #define X(code, name) OP_##code,
     OPERATORS(X)
@@ -27,6 +27,15 @@ static nx_status call(int which, const nx_value *in, nx_tensor **out) {
         atomic_store_explicit(&operators[which], op, memory_order_relaxed);
     }
     nx_value result = NX_VALUE_NONE;
+    NX_TRY(nx_op_call(op, in, &result));
+    *out = result.tensor;
+    return NX_OK;
+}
+
+nx_status nx__call_named(const char *name, const nx_value *in, nx_tensor **out) {
+    const nx_op *op;
+    nx_value result = NX_VALUE_NONE;
+    NX_TRY(nx_op_find(name, &op));
     NX_TRY(nx_op_call(op, in, &result));
     *out = result.tensor;
     return NX_OK;
@@ -77,6 +86,11 @@ nx_status nx__copy_into(nx_tensor *to, nx_tensor *from) {
     NX_TRY(call(OP_COPY, (nx_value[]){nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)}, &same));
     nx_tensor_unref(same);
     return NX_OK;
+}
+
+nx_status nx__zeros_of(nx_tensor *like, nx_tensor **out) {
+    const nx_value none = NX_VALUE_NONE;
+    return call(OP_ZEROS_LIKE, (nx_value[]){nx_value_tensor(like), none, none, none, none, format_value(PRESERVE)}, out);
 }
 
 nx_status nx__zero(nx_tensor *tensor) {

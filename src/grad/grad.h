@@ -46,6 +46,7 @@ typedef struct nx_autograd {          /* of a tensor */
     /* of a leaf that a graph has used; owned, knows the leaf as its context. Threads that use one leaf at once agree on it. */
     nx_grad_node *_Atomic accumulator;
     bool retains_grad;
+    struct nx__tangent *tangent;      /* of forward mode, while its level is open (tangent.c); owned; NULL */
     union {
         struct nx_autograd *next_retained;/* of node's results that retain their gradient (lent) */
         struct nx_autograd *next_free;    /* of the thread's free records */
@@ -96,6 +97,25 @@ NX_MUST_USE nx_status nx_grad_check_used(nx_tensor *const *grads, int n);
  * views that lead to `view` (lent; NULL: nothing is traced), and those views taken of `of`. */
 extern const void *(*nx_trace_views)(const nx_tensor *view);
 extern nx_status (*nx_trace_retake)(const void *views, nx_tensor *of, nx_tensor **out);
+
+/* ---- forward mode: tangents, which operators compute as they compute their results (forward.c) ---- */
+NX_MUST_USE nx_status nx_forward_enter(void);           /* opens the one level that there is */
+NX_MUST_USE nx_status nx_forward_exit(void);            /* all tangents go */
+bool nx_forward_enabled(void);                          /* of this thread: the key FORWARD is not excluded */
+void nx_forward_set_enabled(bool enabled);
+/* A view of `primal` with that tangent, which no other view of it shares. */
+NX_MUST_USE nx_status nx_forward_make_dual(nx_tensor *primal, nx_tensor *tangent, nx_tensor **out);
+/* Both new references: a view of `dual` without a tangent, and its tangent (NULL: it has none). */
+NX_MUST_USE nx_status nx_forward_unpack(nx_tensor *dual, nx_tensor **primal, nx_tensor **tangent);
+NX_MUST_USE nx_status nx_tangent_of(nx_tensor *tensor, nx_tensor **out); /* a new reference; NULL: it has none */
+/* Of a tensor that has none. It lies in memory as the tensor does, or is copied so. */
+NX_MUST_USE nx_status nx_tangent_set(nx_tensor *tensor, nx_tensor *tangent);
+/* Of one that has been written, or may have one: into the tangent that it has, or that of what it is a view of. NULL: zeros. */
+NX_MUST_USE nx_status nx_tangent_write(nx_tensor *tensor, nx_tensor *tangent);
+void nx_tangent_drop(nx_tensor *tensor);
+/* An error when one of the tensors (NULL: none) carries a tangent that what is about to run would lose: a compiled graph. */
+NX_MUST_USE nx_status nx_forward_refuse(nx_tensor *const *tensors, int n);
+nx_status nx_forward_call(nx_run *run, const nx_value *in, nx_value *out); /* at FORWARD */
 
 /* What is called for a tensor during backward: with its gradient before it goes on, which the hook may replace (it takes
  * a new reference and gives the old one up), or with a leaf that has just got its gradient. */

@@ -194,6 +194,7 @@ const char *nx__short_name(const nx_grad_node *node, int *n) {
 static void free_autograd(nx_autograd *autograd) {
     nx_thread *thread = nx_thread_get();
     nx__retain_stop(autograd);
+    if (NX_UNLIKELY(autograd->tangent != NULL)) nx__tangent_drop(autograd);
     if (autograd->grad) nx_tensor_unref(autograd->grad);
     if (autograd->node) nx_grad_node_unref(autograd->node);
     if (autograd->accumulator) {

@@ -102,8 +102,30 @@ static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads);
 static const nx_grad_class operator_class = {"Operator", apply, NULL, NULL}; /* saves nothing that backward frees */
 static const nx_grad_class saving_class = {"Operator", apply, release_whole, NULL};
 
+nx_status nx__placed_alias(nx_tensor *tensor, nx_tensor **out) {
+    nx_edge edge;
+    nx_tensor *alias;
+    NX_TRY(nx_tensor_alias(tensor, &alias));
+    nx_status status = nx_grad_edge(tensor, &edge);
+    if (status == NX_OK && edge.node) status = nx_grad_take_node(alias, edge.node, edge.input);
+    if (status == NX_OK) *out = alias;
+    else nx_tensor_unref(alias);
+    return status;
+}
+
+/* The history of a tangent keeps what has one without it: nothing is the tangent of a tangent. */
+static nx_status save_whole(nx__node *node, int at, nx_tensor *tensor);
+static nx_status save_without_tangent(nx__node *node, int at, nx_tensor *tensor) {
+    nx_tensor *plain;
+    NX_TRY(nx__placed_alias(tensor, &plain));
+    nx_status status = save_whole(node, at, plain);
+    nx_tensor_unref(plain);
+    return status;
+}
+
 static inline nx_status save_whole(nx__node *node, int at, nx_tensor *tensor) {
     nx_saved *saved = NULL;
+    if (NX_UNLIKELY(tensor->keys & NX_KEY(FORWARD)) && nx_thread_get()->for_tangent) return save_without_tangent(node, at, tensor);
     if (NX_UNLIKELY(nx_thread_get()->saved_hooks != NULL)) NX_TRY(nx_saved_new(tensor, at >= node->n_in, &saved));
     if (NX_LIKELY(saved == NULL)) {
         node->slots[at] = (nx__slot){nx_value_tensor(nx_tensor_ref(tensor)), nx_tensor_version(tensor)};
@@ -319,6 +341,18 @@ nx_status nx__operator_save_results(nx__node *node, nx_value *out) {
     return NX_OK;
 }
 
+/* ---- forward mode ------------------------------------------------------------------------------------------ */
+nx_status nx__operator_tell_tangent(nx_tensor *result, nx_tensor *tangent) {
+    nx_grad_node *made_by = result->autograd ? result->autograd->node : NULL;
+    const nx__node *node = made_by ? nx__node_of(nx__slices_inner(made_by)) : NULL;
+    if (node == NULL || node->node.op == NULL || node->n_out == 0) return NX_OK;
+    int output = made_by == &node->node ? result->autograd->output : 0;
+    if (output >= node->n_out) return NX_OK; /* one of a list */
+    int at = node->n_in + output;
+    if (!(node->whole >> at & 1) || node->packed >> at & 1) return NX_OK;
+    return nx_tangent_set(node->slots[at].value.tensor, tangent);
+}
+
 /* ---- running ------------------------------------------------------------------------------------------ */
 static nx_status fail_version(const nx_tensor *saved, uint32_t expected, const nx_grad_node *maker,
                               int output) {
@@ -380,6 +414,7 @@ static nx_status restore_result(nx__node *node, int k, nx_tensor *alias, scratch
     if (NX_UNLIKELY(alias->keys & NX_KEY(PYTHON))) NX_TRY(alias_of(alias, &s->results[k]));
     else NX_TRY(nx_tensor_alias(alias, &s->results[k]));
     s->made |= UINT64_C(1) << k;
+    if (NX_UNLIKELY(alias->keys & NX_KEY(FORWARD))) NX_TRY(nx__tangent_hand_on(alias, false, s->results[k]));
     if (node->outer) return nx__slices_restore(node->outer, s->results[k]);
     return nx_grad_set_node(s->results[k], &node->node, k);
 }

@@ -140,6 +140,7 @@ static inline nx_status nx__history_take(nx_tensor *tensor, nx_grad_node *node) 
     return NX_OK;
 }
 
+void nx__tangent_drop(nx_autograd *autograd);
 void nx__retain_stop(nx_autograd *autograd); /* takes it out of its node's list */
 NX_MUST_USE nx_status nx__accumulator_new(nx_tensor *leaf, nx_grad_node **out);
 
@@ -158,6 +159,8 @@ NX_MUST_USE nx_status nx__view_renew(nx_tensor *view);
 /* The history of view->base after an operator has written `view`. Takes `inner`, the operator's node, when
  * it succeeds. */
 NX_MUST_USE nx_status nx__slices_new(nx_tensor *view, nx__node *inner, nx__node **out);
+/* The operator's node in such a history; of another node itself. */
+nx_grad_node *nx__slices_inner(nx_grad_node *node);
 /* Gives a saved result of such an operator, which is the written view, its history again. */
 NX_MUST_USE nx_status nx__slices_restore(nx_grad_node *outer, nx_tensor *result);
 /* "Add" of "AddBackward0": its first n characters. */
@@ -170,7 +173,29 @@ static inline const nx_derivative *nx__derivative_of(const nx_op *op) {
 }
 bool nx__operator_reads(const nx_derivative *derivative, uint64_t needed, int argument);
 
+/* ---- forward mode (forward.c, jvp.c, tangent.c) ----------------------------------------------------------- */
+enum { NX__MAX_ARGUMENTS = 64, NX__MAX_RESULTS = 8, NX__FEW_TANGENTS = 8 };
+/* nx_thread.for_tangent: tangents are computed; a formula is recorded to be differentiated at once. */
+enum { NX__FOR_TANGENT = 1, NX__FOR_FORMULA = 2 };
+/* The tangents of a call's arguments, by their number: NONE, a tensor, or a list of both; owned. */
+typedef struct nx__duals {
+    uint64_t which;                         /* arguments that carry one, or that are a list of which one does */
+    int n;
+    nx_value at[NX__MAX_ARGUMENTS];
+} nx__duals;
+NX_MUST_USE nx_status nx__jvp(const nx_op *op, const nx_value *in, nx_value *results, int n, const nx__duals *duals,
+                              nx_tensor **tangents);
+bool nx__carries_tangent(const nx_op *op, const nx_value *results, int k); /* result k of `op` */
+nx_status nx__fail_forward(const nx_op *op);            /* "Trying to use forward AD with ..." */
+/* An alias with tensor's place in the graph, and without its tangent. */
+NX_MUST_USE nx_status nx__placed_alias(nx_tensor *tensor, nx_tensor **out);
+/* What the node that made `result` has saved of it gets the tangent, too, for a backward that runs while the level is open. */
+NX_MUST_USE nx_status nx__operator_tell_tangent(nx_tensor *result, nx_tensor *tangent);
+/* `to`, which is a copy of `from`, or an alias of it, gets its tangent (a copy, or the same). */
+NX_MUST_USE nx_status nx__tangent_hand_on(nx_tensor *from, bool copied, nx_tensor *to);
+
 /* ---- operators that the engine itself calls ----------------------------------------------------------- */
+NX_MUST_USE nx_status nx__call_named(const char *name, const nx_value *in, nx_tensor **out); /* an operator of one result */
 NX_MUST_USE nx_status nx__add(nx_tensor *a, nx_tensor *b, nx_tensor **out); /* in the order that the next asks for */
 NX_MUST_USE nx_status nx__add_in_place(nx_tensor *a, nx_tensor *b);
 /* Whether b may be added to a in place: a tensor that a class answers for, such as a sparse one, does not become a plain one. */
@@ -183,6 +208,7 @@ NX_MUST_USE nx_status nx__clone(nx_tensor *from, bool preserve_strides, nx_tenso
 NX_MUST_USE nx_status nx__copy_like(nx_tensor *from, nx_tensor *like, nx_tensor **out);
 NX_MUST_USE nx_status nx__copy_into(nx_tensor *to, nx_tensor *from);
 NX_MUST_USE nx_status nx__zero(nx_tensor *tensor);
+NX_MUST_USE nx_status nx__zeros_of(nx_tensor *like, nx_tensor **out);
 NX_MUST_USE nx_status nx__detach(nx_tensor *from, nx_tensor **out);
 /* `g` as a gradient of `like`: summed to its size, cast to its dtype, moved to its device. Replaces *g. */
 NX_MUST_USE nx_status nx__fit(nx_tensor **g, const nx_array *like);

@@ -291,6 +291,10 @@ nx_status nx__slices_new(nx_tensor *view, nx__node *inner, nx__node **out) {
     return NX_OK;
 }
 
+nx_grad_node *nx__slices_inner(nx_grad_node *node) {
+    return node->class == &copy_slices_class ? &((slices *)node->context)->inner->node : node;
+}
+
 nx_status nx__slices_restore(nx_grad_node *outer, nx_tensor *result) {
     const pair *p = &((slices *)outer->context)->p;
     size_t bytes = sizeof(pair) + 2 * sizeof(int64_t) * (size_t)(p->base.ndim + p->view.ndim);

@@ -157,7 +157,7 @@ static nx_status call_fake(const nx_op *op, const nx_value *in, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     uint64_t included = thread->keys_included, excluded = thread->keys_excluded;
     thread->keys_included = NX_KEY(FAKE);
-    thread->keys_excluded = NX_KEY(CAPTURE) | NX_KEY(TRACE) | NX_KEY(AUTOGRAD);
+    thread->keys_excluded = NX_KEY(CAPTURE) | NX_KEY(TRACE) | NX_KEYS_OWN;
     nx_status status = nx_op_call(op, in, out);
     thread->keys_included = included;
     thread->keys_excluded = excluded;

@@ -34,7 +34,7 @@ static nx_status bind_input(const nx_replay *replay, int i, nx_tensor *tensor, b
 static nx_status view_input(nx_tensor *input, const nx_meta *from, nx_tensor **out) {
     nx_meta meta = *from;
     meta.offset += input->offset * nx_dtype_sizes[input->a.dtype] / nx_dtype_sizes[meta.dtype];
-    return nx_tensor_new_view(input->storage, &meta, input->keys & ~NX_KEY(AUTOGRAD), input, out);
+    return nx_tensor_new_view(input->storage, &meta, input->keys & ~NX_KEYS_OWN, input, out);
 }
 
 static nx_status block_storage(const nx_replay *replay, int block, binding *b) {
