@@ -76,7 +76,6 @@ REASONS = (
         r"|parallel_apply|DLDeviceType|GraphExecGroup",
         "about devices or builds of PyTorch",
     ),
-    (r".*dual.*|UnpackedDualTensor", "derivatives forwards"),
 )
 OTHER = "not there yet"
 

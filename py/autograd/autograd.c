@@ -208,6 +208,7 @@ static PyObject *detach_(PyObject *self, PyObject *unused) {
                             "To fix this error, please refer to the Optimizer.zero_grad() function in "
                             "torch/optim/optimizer.py as the solution.");
     nx_grad_drop(SELF);
+    nx_tangent_drop(SELF);
     return Py_NewRef(self);
 }
 
@@ -342,6 +343,8 @@ int nxpy_add_autograd(PyObject *module) {
             return -1;
         Py_DECREF(descriptor);
     }
-    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0 || nxpy_add_profile(module) < 0) return -1;
+    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0 || nxpy_add_profile(module) < 0 ||
+        nxpy_add_forward(module) < 0)
+        return -1;
     return nxpy_add_function(module);
 }

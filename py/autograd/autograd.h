@@ -8,6 +8,7 @@ extern PyTypeObject nxpy_grad_node_type;
 nx_grad_node *nxpy_grad_node_get(PyObject *object);   /* of an nxpy_grad_node_type; lent */
 PyObject *nxpy_grad_node_object(nx_grad_node *node);  /* lent node; new reference */
 int nxpy_add_function(PyObject *module);              /* nodes that call back into Python */
+int nxpy_add_forward(PyObject *module);             /* tangents */
 int nxpy_add_edges(PyObject *module);                 /* places in the graph */
 int nxpy_add_profile(PyObject *module);               /* profiles */
 int nxpy_visit_function(const nx_grad_node *node, const nxpy_visitor *visitor);

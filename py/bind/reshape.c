@@ -40,18 +40,23 @@ static void rename_error(const char *view, const char *name) {
 }
 
 static nx_status become(nx_tensor *self, nx_tensor *view) {
-    nx_tensor *alias;
+    nx_tensor *alias = NULL, *tangent;
     nx_grad_node *node = NULL;
-    if (nx_tensor_requires_grad(view)) NX_TRY(nx_grad_node_of(view, &node));
-    NX_TRY(nx_tensor_alias(view, &alias));
-    nx_status status = node ? nx_grad_set_node(self, node, view->autograd->output) : NX_OK;
+    NX_TRY(nx_tangent_of(view, &tangent));
+    nx_status status = nx_tensor_alias(view, &alias);
+    if (status == NX_OK && nx_tensor_requires_grad(view)) status = nx_grad_node_of(view, &node);
+    if (status == NX_OK && node) status = nx_grad_set_node(self, node, view->autograd->output);
     if (status != NX_OK) {
         nx_tensor_unref(alias);
+        nx_tensor_unref(tangent);
         return status;
     }
     nxpy_take_over(self, alias);
     if (self->storage) self->storage->version++;
-    return NX_OK;
+    if (tangent) nx_tangent_drop(self);
+    status = tangent ? nx_tangent_set(self, tangent) : NX_OK;
+    nx_tensor_unref(tangent);
+    return status;
 }
 
 static PyObject *in_place(const char *name, const char *view_name, PyObject *self, PyObject *args, PyObject *keywords) {

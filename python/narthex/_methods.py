@@ -151,6 +151,8 @@ class Methods:
         size = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
         if self.requires_grad:
             raise RuntimeError("cannot resize variables that require grad")
+        if _C.tangent_of(self) is not None:
+            raise RuntimeError("cannot resize variables that has a forward grad")
         n = 1
         for k in size:
             n *= k

@@ -141,10 +141,11 @@ def _contents(tensor, indent: int) -> str:
 
 
 def _grad_suffix(tensor) -> list:
-    made_by = tensor.grad_fn
+    made_by, tangent = tensor.grad_fn, _C.tangent_of(tensor)
+    suffixes = [] if tangent is None else [f"tangent={tangent}"]
     if made_by is not None:
-        return [f"grad_fn=<{made_by.name()}>"]
-    return ["requires_grad=True"] if tensor.requires_grad else []
+        return [f"grad_fn=<{made_by.name()}>", *suffixes]
+    return (["requires_grad=True"] if tensor.requires_grad else []) + suffixes
 
 
 def tensor_text(tensor, *, contents=None) -> str:

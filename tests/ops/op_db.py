@@ -1,6 +1,7 @@
-"""PyTorch's own samples of its operators (op_db), and four ways to run an entry by Narthex against them:
+"""PyTorch's own samples of its operators (op_db), and five ways to run an entry by Narthex against them:
 
-value: Narthex equals PyTorch; gradient: so do the gradients of its results; fake: on fake tensors the same call says
+value: Narthex equals PyTorch; gradient: so do the gradients of its results; forward: so do
+their tangents, from the same tangents of the arguments; fake: on fake tensors the same call says
 the sizes, strides and dtypes that the real call gives; compiled: a full graph of the call, and of its backward, gives
 what the eager call gives. A way is a function that raises where Narthex does not do as it should.
 """
@@ -73,6 +74,10 @@ THEIRS: dict[str, Callable[..., Any]] = {
     "zero_": lambda x: torch.zero_(x * 1),
     "rand_like": torch.rand_like,  # the entry calls randn_like
 }
+
+
+# What makes matrices of which every tangent is one that the operator is made for.
+SHAPING = {"gradcheck_wrapper_hermitian_input", "gradcheck_wrapper_triangular_input"}
 
 
 class Other(Exception):
@@ -160,6 +165,10 @@ class Sample:
         self.here = over(self.there)
         self.function = find(op.name)
         self.function_there = THEIRS.get(op.name, op.op)
+        wrapper = op.gradcheck_wrapper
+        name = getattr(wrapper, "__name__", "")
+        named = set(wrapper.__code__.co_names) if name == "<lambda>" else {name}
+        self.wrapper = wrapper if named & SHAPING else None
         self.text = given.summary() if hasattr(given, "summary") else str(given)
 
     def call(self, arguments: Any = None) -> Any:
@@ -186,7 +195,7 @@ def samples(op: Any, dtype: torch.dtype) -> Iterator[Sample]:
         yield sample
 
 
-# ---- the four ways ---------------------------------------------------------------------------------------------------
+# ---- the five ways ---------------------------------------------------------------------------------------------------
 TOLERANCES = {
     torch.float32: {"rtol": 1e-4, "atol": 5e-5},
     torch.complex64: {"rtol": 1e-4, "atol": 5e-5},
@@ -259,6 +268,39 @@ def run_gradient(sample: Sample) -> None:
             close(ours, wanted, rtol=1e-3, atol=1e-4)
 
 
+def tangents_of(module: Any, call: Callable[..., Any], arguments: Any, given: list[Any]) -> list[Any]:
+    """The tangents of the results of a call whose arguments that want gradients have those that are given."""
+    rest, kind = iter(given), torch.Tensor if module is torch else _C.TensorBase
+    forward = module.autograd.forward_ad
+
+    def dual(tensor: Any) -> Any:
+        return forward.make_dual(tensor.detach(), next(rest)) if tensor.requires_grad else tensor
+
+    with forward.dual_level():
+        results = tensors(call(changed(arguments, dual, kind)))
+        return [forward.unpack_dual(one).tangent for one in results]
+
+
+def run_forward(sample: Sample) -> None:
+    """Where PyTorch has no tangent Narthex may have one."""
+    given = weights_of([one for one in tensors(sample.there) if one.requires_grad])
+    call, call_there = sample.call, sample.call_there
+    if sample.wrapper:
+        call = lambda both: sample.wrapper(sample.function, *both[0], **both[1])  # noqa: E731
+        call_there = lambda both: sample.wrapper(sample.function_there, *both[0], **both[1])  # noqa: E731
+    try:
+        theirs = tangents_of(torch, call_there, sample.there, given)
+    except (NotImplementedError, RuntimeError):
+        return
+    mine = tangents_of(nt, call, sample.here, list(map(over, given)))
+    assert len(mine) == len(theirs)
+    for ours, wanted in zip(mine, theirs):
+        if ours is None or wanted is None:
+            assert is_zero(ours) and is_zero(wanted)
+        else:
+            close(ours, wanted, rtol=1e-3, atol=1e-4)
+
+
 def run_fake(sample: Sample) -> None:
     real = tensors(sample.call())
     fake = tensors(sample.call(changed(sample.here, _C.fake_like)))
@@ -304,4 +346,10 @@ def run_compiled(sample: Sample) -> None:
             equal(ours, wanted)
 
 
-WAYS = {"value": run_value, "gradient": run_gradient, "fake": run_fake, "compiled": run_compiled}
+WAYS = {
+    "value": run_value,
+    "gradient": run_gradient,
+    "forward": run_forward,
+    "fake": run_fake,
+    "compiled": run_compiled,
+}

@@ -1,4 +1,4 @@
-"""Every entry of PyTorch's own table of operators (op_db) whose operator Narthex has, four ways (tests/ops/op_db.py).
+"""Every entry of PyTorch's own table of operators (op_db) whose operator Narthex has, five ways (tests/ops/op_db.py).
 
 Of each entry up to so many of PyTorch's samples run; an entry passes a way if all of them do. What does not stands in
 `EXPECTED`, and an entry that begins to pass must leave it. The end of the run prints the counts and that table.
@@ -13,7 +13,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from tests.ops.op_db import DTYPES, WAYS, Sample, find, identity, samples
 
-AT_LEAST = 60  # entries that pass all four ways
+AT_LEAST = 60  # entries that pass all ways
 
 
 class Expected(NamedTuple):
@@ -24,7 +24,7 @@ class Expected(NamedTuple):
     reason: str
 
 
-ALL = "value gradient fake compiled"
+ALL = "value gradient forward fake compiled"
 NO_GRADIENT = "value fake compiled"  # of what has none
 DATA = "how many there are, only elements say; capture ends the graph"
 INSIDE = "the samples lie inside larger tensors, and copies of them do not"
@@ -41,7 +41,7 @@ ROWS = {
     "index_put": ("fake compiled", "elements", DATA),
     "item": ("fake compiled", "item", "a number of the data: there is none on a fake tensor; capture ends the graph"),
     "linspace.tensor_overload": ("fake compiled", "item", "the numbers in tensors"),
-    "logcumsumexp": ("gradient", "not close", "beside 10,000 float32 has two digits, on both sides"),
+    "logcumsumexp": ("gradient forward", "not close", "beside 10,000 float32 has two digits, on both sides"),
     "logsumexp": ("gradient", "not close", "complex64: PyTorch's of a single number has two digits"),
     "repeat_interleave": ("fake compiled", "elements", DATA),
     "to_sparse": ("fake compiled", "elements | origin", DATA),
@@ -50,7 +50,7 @@ ROWS = {
     "narrow": ("fake compiled", "item", "a tensor as start is a number of the data"),
     "_native_batch_norm_legit": (ALL, "argument 'training' | have a gradient", "the form with running statistics"),
     "native_layer_norm": ("gradient", "have a gradient, in PyTorch [0]", "of mean and rstd, which PyTorch has not"),
-    "nextafter": ("gradient", "have a gradient, in PyTorch [0]", "PyTorch's raises when it is asked for"),
+    "nextafter": ("gradient forward", "PyTorch [0] | AssertionError", "PyTorch's gradient raises"),
     "as_strided": ("compiled", "start of memory", PLACES),
     "as_strided_copy": ("compiled", "start of memory", PLACES),
     "as_strided.partial_views": (ALL, "not close | not equal | out of bounds | start of memory", INSIDE),
@@ -81,11 +81,11 @@ ROWS["istft"] = ("gradient", "AssertionError", "PyTorch gives some windows none;
 ROWS["nn.functional.bilinear"] = ("value", "not close", HALF)
 ROWS["addr"] = ("value", "not close", HALF)
 ROWS["renorm"] = ("gradient", "not close", "of complex numbers")
-ROWS["matrix_exp"] = ("value", "BFloat16 | not close", "of half types; last digits of float32")
+ROWS["matrix_exp"] = ("value forward", "BFloat16 | not close", "of half types; last digits of float32")
 RESIDUALS = "TensorBase.item | elements | "
 ROWS["linalg.lstsq"] = ("gradient fake compiled", RESIDUALS + "have a gradient", "of residuals, data decide")
 ROWS["linalg.lstsq.grad_oriented"] = (ALL, RESIDUALS + "AssertionError", "its sample takes the first result alone")
-ROWS["linalg.householder_product"] = ("gradient", "not close", "complex64: PyTorch loses digits")
+ROWS["linalg.householder_product"] = ("gradient forward", "not close", "complex64: PyTorch loses digits")
 ROWS["linalg.pinv.singular"] = (ALL, "rtol must have | AssertionError", "its sample multiplies first")
 EXPECTED = {name: Expected(*row) for name, row in ROWS.items()}
 # Elements that are equal may come in any order: only dtypes without them are compared.
@@ -97,11 +97,13 @@ def run_samples(op: Any) -> dict[str, list[tuple[Sample, Exception | None]]]:
     """Each way's samples with what they raised: values of all dtypes, the other ways of the first that there is and of
     complex numbers."""
     found: dict[str, list[tuple[Sample, Exception | None]]] = {way: [] for way in WAYS}
-    ways = [way for way in WAYS if way != "gradient" or op.supports_autograd]
+    without = set() if op.supports_autograd else {"gradient", "forward"}
+    without |= set() if op.supports_forward_ad else {"forward"}
+    ways = [way for way in WAYS if way not in without]
     for dtype in DTYPES[: 1 if op.name in TIES else None]:
         given = list(samples(op, dtype)) if dtype in op.supported_dtypes("cpu") else []
         for way in [*WAYS] if dtype.is_complex and given else ways:
-            if way == "gradient" and not op.supports_autograd:
+            if way in without:
                 continue
             for sample in given:
                 try:

@@ -133,7 +133,7 @@ def _grad_of_rows(outputs, inputs, grad_outputs, keywords: dict, retain_graph) -
     return tuple(None if column[0] is None else _C.stack(column) for column in zip(*rows))
 
 
-_MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "profiler", "variable")
+_MODULES = ("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "variable")
 _LATER = {
     "detect_anomaly": "anomaly_mode",
     "enforce_grad_layout_policy": "grad_mode",

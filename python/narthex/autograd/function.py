@@ -8,7 +8,7 @@ result is kept without its history, which it gets again when it is read.
 from __future__ import annotations
 
 from .. import _C
-from .grad_mode import no_grad
+from .grad_mode import _set_fwd_grad_enabled, no_grad
 
 __all__ = ["Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "once_differentiable"]
 
@@ -42,6 +42,8 @@ class FunctionCtx:
     _saved: list | None = None
     _results: tuple = ()  # (shape, dtype, device) of each result, None for what is no tensor
     _node = None  # while backward runs
+    _for_jvp: tuple | None = None
+    _in_jvp = False
 
     def save_for_backward(self, *tensors) -> None:
         """Keeps tensors for backward, which finds them in `saved_tensors`."""
@@ -54,8 +56,13 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors) -> None:
-        """Forward-mode differentiation is not there: raises NotImplementedError."""
-        raise NotImplementedError("save_for_forward: forward-mode differentiation is not there")
+        """Keeps tensors for jvp, which finds them in `saved_tensors`."""
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and not _is_tensor(tensor):
+                raise TypeError(
+                    f"save_for_forward can only save variables, but argument {index} is of type {type(tensor).__name__}"
+                )
+        self._for_jvp = tensors
 
     def mark_dirty(self, *tensors) -> None:
         """Says which arguments forward has written in place."""
@@ -71,7 +78,9 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple:
-        """What save_for_backward was given; RuntimeError once the graph is freed."""
+        """What save_for_backward was given, in jvp save_for_forward; RuntimeError once the graph is freed."""
+        if self._in_jvp and self._for_jvp is not None:
+            return tuple(self._for_jvp)
         if self._saved is None:
             return tuple(self._to_save)
         if not self._saved and self._n_saved:
@@ -220,7 +229,7 @@ def _setup_is_defined(cls) -> bool:
 
 def _forward(cls, ctx, args: tuple, kwargs: dict):
     """What forward returns; the context is filled."""
-    with no_grad():
+    with no_grad(), _set_fwd_grad_enabled(False):
         if not _setup_is_defined(cls):
             return cls.forward(ctx, *args, **kwargs)
         results = cls.forward(*args, **kwargs)
@@ -251,8 +260,43 @@ def _apply(cls, args: tuple, kwargs: dict):
         ctx._to_save = ctx._dirty = ctx._constant = ()
 
 
+def _carry_on(cls, ctx, args: tuple, tangents: tuple, results: tuple) -> None:
+    """Gives the results the tangents that jvp makes of the arguments'."""
+    if ctx.materialize_grads:
+        tangents = tuple(
+            arg.detach().clone().zero_() if tangent is None and _is_tensor(arg) else tangent
+            for arg, tangent in zip(args, tangents)
+        )
+    ctx._in_jvp = True
+    try:
+        with _set_fwd_grad_enabled(False):
+            given = cls.jvp(ctx, *tangents)
+    finally:
+        ctx._in_jvp = False
+    given = given if isinstance(given, tuple) else (given,)
+    if len(given) != len(results):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(results)} but got "
+            f"{len(given)})"
+        )
+    for result, tangent in zip(results, given):
+        if tangent is None or not _is_tensor(result) or not (result.is_floating_point() or result.is_complex()):
+            continue
+        if _at(ctx._constant, result) >= 0:
+            continue
+        if _at(args, result) >= 0 and _C.tangent_of(result) is not None:
+            if _C.tangent_of(result) is not tangent:
+                raise RuntimeError(
+                    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                    "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+                )
+            continue
+        _C.set_tangent(result, tangent.clone() if _at(tangents, tangent) >= 0 else tangent)
+
+
 def _run_forward(cls, ctx, node, args: tuple, kwargs: dict):
     """What apply returns: forward's results with the node as their history (None: without)."""
+    tangents = tuple(_C.tangent_of(arg) if _is_tensor(arg) else None for arg in args)
     given = _forward(cls, ctx, args, kwargs)
     results = given if isinstance(given, tuple) else (given,)
     if any(_at(results, tensor) < 0 for tensor in ctx._dirty):
@@ -262,6 +306,8 @@ def _run_forward(cls, ctx, node, args: tuple, kwargs: dict):
         )
     n = sum(map(_is_tensor, results))
     made = tuple(_result(ctx, node, k, r, args, n) if _is_tensor(r) else r for k, r in enumerate(results))
+    if any(tangent is not None for tangent in tangents):
+        _carry_on(cls, ctx, args, tangents, made)
     if node is not None:
         ctx._results = tuple((r.shape, r.dtype, r.device, r.requires_grad) if _is_tensor(r) else None for r in made)
         ctx._pack(node, args, results)
@@ -298,6 +344,13 @@ class Function(metaclass=FunctionMeta):
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
             "backward mode AD."
+        )
+
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        """The tangent of each result of forward, from those of its arguments (None for what is no tensor)."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
     vjp = staticmethod(lambda ctx, *grad_outputs: Function.backward(ctx, *grad_outputs))

@@ -92,6 +92,20 @@ class inference_mode(_Switch):
         return before and self.mode
 
 
+class _set_fwd_grad_enabled:
+    """Whether operators compute tangents: sets it at once; as a context manager puts the old one back at the end."""
+
+    def __init__(self, mode: bool) -> None:
+        self.before = _C._is_fwd_grad_enabled()
+        _C._set_fwd_grad_enabled(bool(mode))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception) -> None:
+        _C._set_fwd_grad_enabled(self.before)
+
+
 class _Kept:
     """A switch that is kept and changes nothing; as a context manager puts the old one back at the end."""
 

@@ -1,0 +1,87 @@
+/* Forward mode for Python: the level, dual tensors, tangents. narthex.autograd.forward_ad has the names that users know. */
+#include "autograd/autograd.h"
+
+static int check_level(int level, const char *name) {
+    if (level == 0) return 0;
+    PyErr_Format(PyExc_RuntimeError, "Invalid level given to %s", name);
+    return -1;
+}
+
+static PyObject *enter_dual_level(PyObject *module, PyObject *unused) {
+    NXPY_TRY(nx_forward_enter());
+    return PyLong_FromLong(0);
+}
+static PyObject *exit_dual_level(PyObject *module, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"level", NULL};
+    int level;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "i:_exit_dual_level", names, &level)) return NULL;
+    if (level < 0) return PyErr_Format(PyExc_RuntimeError, "Dual level must be a positive number.");
+    NXPY_TRY(nx_forward_exit());
+    Py_RETURN_NONE;
+}
+
+static PyObject *make_dual(PyObject *module, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"primal", "tangent", "level", NULL};
+    PyObject *primal, *tangent;
+    int level;
+    nx_tensor *made;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O!i:_make_dual", names, &nxpy_tensor_type, &primal, &nxpy_tensor_type,
+                                     &tangent, &level))
+        return NULL;
+    if (check_level(level, "_make_dual") < 0) return NULL;
+    NXPY_TRY(nx_forward_make_dual(nxpy_tensor_get(primal), nxpy_tensor_get(tangent), &made));
+    return nxpy_tensor_take(made);
+}
+static PyObject *unpack_dual(PyObject *module, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"dual", "level", NULL};
+    PyObject *dual;
+    int level;
+    nx_tensor *primal, *tangent;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!i:_unpack_dual", names, &nxpy_tensor_type, &dual, &level)) return NULL;
+    if (check_level(level, "_fw_primal") < 0) return NULL;
+    NXPY_TRY(nx_forward_unpack(nxpy_tensor_get(dual), &primal, &tangent));
+    PyObject *first = nxpy_tensor_take(primal), *second = tangent ? nxpy_tensor_take(tangent) : Py_NewRef(Py_None);
+    PyObject *pair = first && second ? PyTuple_Pack(2, first, second) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    return pair;
+}
+
+/* tangent_of(tensor): None where it has none, or forward mode is off. set_tangent(tensor, tangent): into the one that it has. */
+static PyObject *tangent_of(PyObject *module, PyObject *tensor) {
+    nx_tensor *tangent = NULL;
+    if (!nxpy_tensor_check(tensor)) return PyErr_Format(PyExc_TypeError, "tangent_of: expected a Tensor");
+    if (nx_forward_enabled()) NXPY_TRY(nx_tangent_of(nxpy_tensor_get(tensor), &tangent));
+    if (tangent == NULL) Py_RETURN_NONE;
+    return nxpy_tensor_take(tangent);
+}
+static PyObject *set_tangent(PyObject *module, PyObject *args) {
+    PyObject *tensor, *tangent;
+    if (!PyArg_ParseTuple(args, "O!O!:set_tangent", &nxpy_tensor_type, &tensor, &nxpy_tensor_type, &tangent)) return NULL;
+    NXPY_TRY(nx_tangent_write(nxpy_tensor_get(tensor), nxpy_tensor_get(tangent)));
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_fwd_grad_enabled(PyObject *module, PyObject *on) {
+    int truth = PyObject_IsTrue(on);
+    if (truth < 0) return NULL;
+    nx_forward_set_enabled(truth);
+    Py_RETURN_NONE;
+}
+static PyObject *is_fwd_grad_enabled(PyObject *module, PyObject *unused) { return PyBool_FromLong(nx_forward_enabled()); }
+
+static PyMethodDef functions[] = {
+    {"_enter_dual_level", enter_dual_level, METH_NOARGS, "_enter_dual_level(): opens the one level; its number."},
+    {"_exit_dual_level", (PyCFunction)(void (*)(void))exit_dual_level, METH_VARARGS | METH_KEYWORDS,
+     "_exit_dual_level(level): all tangents go."},
+    {"_make_dual", (PyCFunction)(void (*)(void))make_dual, METH_VARARGS | METH_KEYWORDS,
+     "_make_dual(primal, tangent, level): a view of primal that has the tangent."},
+    {"_unpack_dual", (PyCFunction)(void (*)(void))unpack_dual, METH_VARARGS | METH_KEYWORDS,
+     "_unpack_dual(dual, level): (a view of it without a tangent, the tangent or None)."},
+    {"tangent_of", tangent_of, METH_O, "tangent_of(tensor): its tangent, or None."},
+    {"set_tangent", set_tangent, METH_VARARGS, "set_tangent(tensor, tangent): of a result, in place of what it has."},
+    {"_set_fwd_grad_enabled", set_fwd_grad_enabled, METH_O, "_set_fwd_grad_enabled(on), for this thread."},
+    {"_is_fwd_grad_enabled", is_fwd_grad_enabled, METH_NOARGS, "Whether operators of this thread compute tangents."},
+    {NULL}};
+
+int nxpy_add_forward(PyObject *module) { return PyModule_AddFunctions(module, functions); }
