@@ -123,6 +123,32 @@ def _analytical(out, inputs: tuple, check_dtypes: bool = False) -> list:
     ]
 
 
+def _tangents(func, inputs: tuple, chosen: list, tangents: dict) -> list:
+    """The parts of the tangents of the outputs, from those of chosen inputs; the others' are zero."""
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        given = list(inputs)
+        for index in chosen:
+            primal = inputs[index].detach()
+            tangent = tangents.get(index)
+            given[index] = forward.make_dual(primal, torch.zeros_like(primal) if tangent is None else tangent)
+        pairs = [forward.unpack_dual(out) for out in _outputs(func, tuple(given))]
+        return [
+            torch.zeros_like(_parts(primal)) if tangent is None else _parts(tangent.to(primal.dtype))
+            for primal, tangent in pairs
+        ]
+
+
+def _forward_jacobian(func, inputs: tuple, chosen: list, index: int, batched: bool = False) -> list:
+    """By forward mode: for each output [parts of the input, parts of the output]; batched: by vmap."""
+    units = _units(inputs[index].detach())
+    if batched and units:
+        rows = torch.vmap(lambda unit: tuple(_tangents(func, inputs, chosen, {index: unit})))(torch.stack(units))
+        return list(rows)
+    rows = [_tangents(func, inputs, chosen, {index: unit}) for unit in units]
+    return [torch.stack(column) for column in zip(*rows)]
+
+
 # ---- the checks ----------------------------------------------------------------------------------------------
 _NOT_AGAIN = (
     "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different "
@@ -130,11 +156,11 @@ _NOT_AGAIN = (
 )
 
 
-def _compare(name: tuple, numerical, analytical, atol: float, rtol: float) -> None:
+def _compare(name: tuple, numerical, analytical, atol: float, rtol: float, mode: str = "") -> None:
     if torch.allclose(analytical, numerical.to(analytical.dtype), rtol, atol):
         return
     raise GradcheckError(
-        f"Jacobian mismatch for output {name[0]} with respect to input {name[1]},\n"
+        f"Jacobian {mode}mismatch for output {name[0]} with respect to input {name[1]},\n"
         f"numerical:{numerical}\nanalytical:{analytical}\n"
     )
 
@@ -154,6 +180,26 @@ def _check_slow(func, inputs, chosen, outputs, options: dict) -> None:
         for block, other in zip(first, again):
             if block.numel() and float((block - other).abs().max()) > options["nondet_tol"]:
                 raise GradcheckError(_NOT_AGAIN.format(options["nondet_tol"]))
+
+
+_BY_TANGENTS = "computed with forward mode "
+
+
+def _check_forward_slow(func, inputs, chosen, options: dict) -> None:
+    for j, index in enumerate(chosen):
+        numerical = _numerical(func, inputs, index, options["eps"])
+        for k, block in enumerate(_forward_jacobian(func, inputs, chosen, index)):
+            _compare((k, j), numerical[k], block, options["atol"], options["rtol"], _BY_TANGENTS)
+
+
+def _check_forward_batched(func, inputs, chosen) -> None:
+    for index in chosen:
+        one_by_one = _forward_jacobian(func, inputs, chosen, index)
+        for k, block in enumerate(_forward_jacobian(func, inputs, chosen, index, batched=True)):
+            if not torch.allclose(block, one_by_one[k]):
+                raise GradcheckError(
+                    f"For output {k} and input {index}: vmap over forward mode gives {block}, not {one_by_one[k]}"
+                )
 
 
 def _direction(like):
@@ -187,6 +233,27 @@ def _check_fast(func, inputs, chosen, outputs, options: dict) -> None:
                         f"Jacobian mismatch for output {k} with respect to input {index},\n"
                         f"numerical:{slope}\nanalytical:{ours}\n"
                     )
+    finally:
+        torch.set_rng_state(state)
+
+
+def _check_forward_fast(func, inputs, chosen, options: dict) -> None:
+    """One random direction of each input; where an output's slope is another one, the slow check says what is wrong."""
+    state, eps = torch.get_rng_state(), options["eps"]
+    try:
+        torch.manual_seed(0)
+        for index in chosen:
+            u, sides = _direction(inputs[index]), []
+            with torch.no_grad():
+                for step in (-eps, eps):
+                    moved = (*inputs[:index], inputs[index].detach() + step * u, *inputs[index + 1 :])
+                    sides.append([_parts(out) for out in _outputs(func, moved)])
+            slopes = [(high - low) / (2 * eps) for low, high in zip(*sides)]
+            room = options["atol"] * max(1.0, float(_parts(u).abs().sum()))
+            for k, tangent in enumerate(_tangents(func, inputs, chosen, {index: u})):
+                if not torch.allclose(tangent, slopes[k].to(tangent.dtype), options["rtol"], room):
+                    _check_forward_slow(func, inputs, chosen, options)
+                    _compare((k, index), slopes[k], tangent, room, options["rtol"], _BY_TANGENTS)
     finally:
         torch.set_rng_state(state)
 
@@ -245,20 +312,28 @@ def gradcheck(
     assert not (check_batched_forward_grad and not check_forward_ad), (
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
     )
-    if check_forward_ad or check_batched_forward_grad or check_batched_grad:
-        raise NotImplementedError("gradcheck: check_forward_ad and check_batched_grad are not there; leave them out")
+    if check_batched_grad:
+        raise NotImplementedError("gradcheck: check_batched_grad is not there; leave it out")
     options = {"eps": eps, "atol": atol, "rtol": rtol, "nondet_tol": nondet_tol, "check_grad_dtypes": check_grad_dtypes}
-    return _check(func, _as_tuple(inputs), raise_exception, check_undefined_grad, fast_mode, options)
+    wanted = {"backward": check_backward_ad, "undefined": check_undefined_grad, "forward": check_forward_ad}
+    wanted |= {"batched": check_batched_forward_grad, "fast": fast_mode}
+    return _check(func, _as_tuple(inputs), raise_exception, wanted, options)
 
 
-def _check(func, inputs: tuple, raises: bool, check_undefined_grad: bool, fast_mode: bool, options: dict) -> bool:
+def _check(func, inputs: tuple, raises: bool, wanted: dict, options: dict) -> bool:
     try:
         chosen = _checked(inputs)
         with torch.enable_grad():
             outputs = _outputs(func, inputs)
-            (_check_fast if fast_mode else _check_slow)(func, inputs, chosen, outputs, options)
-            _check_scaling(outputs, inputs, chosen)
-            if check_undefined_grad:
+            if wanted["backward"]:
+                (_check_fast if wanted["fast"] else _check_slow)(func, inputs, chosen, outputs, options)
+            if wanted["forward"]:
+                (_check_forward_fast if wanted["fast"] else _check_forward_slow)(func, inputs, chosen, options)
+            if wanted["batched"]:
+                _check_forward_batched(func, inputs, chosen)
+            if wanted["backward"]:
+                _check_scaling(outputs, inputs, chosen)
+            if wanted["backward"] and wanted["undefined"]:
                 _check_undefined(outputs, inputs, chosen)
     except GradcheckError:
         if raises:
