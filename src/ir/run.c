@@ -7,7 +7,7 @@ typedef struct machine {
     nx_tensor **values;     /* owned; result k of a node at first[order] + k */
     int *first, *uses_left; /* by order */
     nx_value *scratch;      /* arguments, then results of the node at work */
-    nx_value *ints;         /* by order: integers of the graph, NONE elsewhere */
+    nx_value *ints;         /* by order: numbers of the graph, NONE elsewhere */
     nx_attribute_fn *attribute;
     nx_given_fn *give;
     void *context;          /* of either */
@@ -16,7 +16,7 @@ typedef struct machine {
 static nx_status get_value(void *context, nx_node *node, int result, nx_value *out) {
     machine *m = context;
     *out = m->ints[node->order];
-    if (out->tag == NX_TAG_INT) return NX_OK;
+    if (out->tag == NX_TAG_INT || out->tag == NX_TAG_FLOAT) return NX_OK;
     nx_tensor *tensor = m->values[m->first[node->order] + result];
     *out = nx_value_tensor(tensor); /* an absent result is None */
     return NX_OK;

@@ -439,3 +439,15 @@ def test_what_compiles_for_every_number_stops():
     with pytest.warns(UserWarning, match="runs uncompiled"):
         for k in range(60):
             assert function(x, k / 8).tolist() == x.clamp(min=k / 8).tolist()
+
+
+def test_a_graph_with_quotients_of_sizes_runs_in_a_backend_of_ones_own():
+    def function(x):
+        half = x.shape[0] / 2
+        return x if half == 17.0 else x * half
+
+    graphs = []
+    compiled = torch.compile(function, fullgraph=True, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)
+    for n in (2, 3, 4, 6):
+        assert compiled(torch.ones(n, 2)).tolist() == function(torch.ones(n, 2)).tolist()
+    assert compiled.entries == 2 and len(graphs) == 2

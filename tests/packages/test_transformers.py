@@ -1,6 +1,7 @@
 """transformers as it is on PyPI: PyTorch's numbers and text from the same seed. `make test-packages` installs it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,16 @@ import pytest
 
 from tests.packages.models import MODELS, MORE
 
-PROGRAM = Path(__file__).with_name("models.py")
+PROGRAM, GRAPHS = (Path(__file__).with_name(name) for name in ("models.py", "graphs.py"))
+ROOT = Path(__file__).parents[2]
+# What is not one graph, and what ends it.
+ENDS = {
+    "BloomForCausalLM": "_apply",
+    "MixtralForCausalLM": "_apply",
+    "Qwen3MoeForCausalLM": "_apply",
+    "LongformerModel": "the graph writes what existed before",
+    "VitsModel": "RandomState.uniform",
+}
 pytest.importorskip("transformers", reason="transformers is not installed: make test-packages installs it")
 
 
@@ -33,3 +43,28 @@ def test_numbers_and_text(results, name):
     assert (mine["shape"], mine["text"]) == (theirs["shape"], theirs["text"])
     assert mine["sum"] == pytest.approx(theirs["sum"], rel=1e-5)
     assert mine["grads"] == pytest.approx(theirs["grads"], rel=1e-4)
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    """{model: what the program printed}"""
+    command = [sys.executable, "-m", "narthex", "run", str(GRAPHS)]
+    path = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(command, capture_output=True, text=True, timeout=1800, cwd=ROOT, env=path)
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = {}
+    for line in run.stdout.splitlines():
+        if line.startswith("{"):
+            found.update(json.loads(line))
+    return found
+
+
+@pytest.mark.parametrize("name", [*MODELS, *MORE])
+def test_one_graph(graphs, name):
+    """fullgraph=True: at most one graph for a batch of another size, with the model's own numbers."""
+    found = graphs[name]
+    if name in ENDS:
+        assert ENDS[name] in found["error"]
+    else:
+        assert "error" not in found, found["error"]
+        assert found["graphs"] <= 2 and found["apart"] < 1e-5
