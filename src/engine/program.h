@@ -63,6 +63,7 @@ typedef struct nx__tile_instr {
     uint8_t code, dtype, from, n_in;   /* from: dtype of a cast's operand */
     int16_t out, in[NX__MAX_TILE_INS];
     int16_t constants;                 /* first of them */
+    int64_t step[1 + NX__MAX_TILE_INS];/* bytes from one element to the next, of the result and the operands: nx__tile_new */
     const nx_op *op;
     nx_loop_fn *loop;                  /* of POINT */
     const nx_reduce_loop *fold;        /* of FOLD */

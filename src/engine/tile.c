@@ -21,12 +21,28 @@ typedef struct machine {
 typedef struct worker {
     const machine *m;
     char *ptr[MAX_SLOTS];
-    int64_t step[MAX_SLOTS];
     char *fold;
 } worker;
 
 /* ---- the block ------------------------------------------------------------------------------- */
 static uint32_t words(size_t bytes) { return (uint32_t)((bytes + 7) / 8); }
+
+static int64_t item_of(uint8_t dtype) { return nx_dtype_sizes[dtype]; }
+
+static int64_t array_step(const nx__tile *tile, const nx__tile_array *array) {
+    return array->pattern == NX__FLAT ? item_of(array->dtype) : array->step[tile->ndim - 1];
+}
+
+/* What lies in a register has elements of the size that the instruction before made. */
+static void find_steps(const nx__tile *tile, nx__tile_instr *instrs) {
+    int64_t step[MAX_SLOTS] = {0}; /* numbers have none */
+    for (int i = 0; i < tile->n_arrays; i++) step[i] = array_step(tile, &nx__tile_arrays(tile)[i]);
+    for (int i = 0; i < tile->n_instrs; i++) {
+        nx__tile_instr *instr = &instrs[i];
+        for (int k = 0; k < instr->n_in; k++) instr->step[1 + k] = step[instr->in[k]];
+        instr->step[0] = step[instr->out] = item_of(instr->dtype);
+    }
+}
 
 nx__tile *nx__tile_new(nx_program *p, const nx__tile *head, const nx__tile_array *arrays, const nx__tile_instr *instrs,
                        const nx_const *constants, int n_constants, const uint64_t *numbers) {
@@ -43,6 +59,7 @@ nx__tile *nx__tile_new(nx_program *p, const nx__tile *head, const nx__tile_array
     tile->words = at_numbers + (uint32_t)n_numbers;
     if (n_arrays) memcpy(tile + 1, arrays, sizeof *arrays * n_arrays);
     if (n_instrs) memcpy((uint64_t *)tile + at_instrs, instrs, sizeof *instrs * n_instrs);
+    find_steps(tile, (nx__tile_instr *)((uint64_t *)tile + at_instrs));
     if (n_constants) memcpy((uint64_t *)tile + at_constants, constants, sizeof *constants * (size_t)n_constants);
     if (n_numbers) memcpy((uint64_t *)tile + at_numbers, numbers, sizeof *numbers * n_numbers);
     return tile;
@@ -62,21 +79,13 @@ static int64_t row_offset(const nx__tile *tile, const nx__tile_array *array, int
 
 static void start_worker(worker *w, const machine *m, char *scratch, char *fold) {
     const nx__tile *tile = m->tile;
-    const nx__tile_array *arrays = nx__tile_arrays(tile);
     w->m = m;
     w->fold = fold;
     int slot = tile->n_arrays;
-    for (int i = 0; i < tile->n_arrays; i++) {
-        w->step[i] = arrays[i].pattern == NX__FLAT ? (int64_t)nx_dtype_bytes(arrays[i].dtype)
-                                                   : arrays[i].step[tile->ndim - 1];
-        w->ptr[i] = m->base[i];
-    }
+    for (int i = 0; i < tile->n_arrays; i++) w->ptr[i] = m->base[i];
     for (int r = 0; r < tile->n_registers; r++, slot++)
         w->ptr[slot] = scratch + (size_t)r * (size_t)tile->elements * 8;
-    for (int k = 0; k < tile->n_numbers; k++, slot++) {
-        w->ptr[slot] = (char *)((uint64_t *)tile + tile->numbers + k);
-        w->step[slot] = 0;
-    }
+    for (int k = 0; k < tile->n_numbers; k++, slot++) w->ptr[slot] = (char *)((uint64_t *)tile + tile->numbers + k);
     w->ptr[slot] = fold;
 }
 
@@ -85,9 +94,9 @@ static void move_to(worker *w, int64_t at) {
     const nx__tile_array *arrays = nx__tile_arrays(tile);
     int64_t last = tile->size[tile->ndim - 1], row = tile->ndim > 1 ? at / last : 0, column = at - row * last;
     for (int i = 0; i < tile->n_arrays; i++) {
-        if (arrays[i].pattern == NX__FLAT) w->ptr[i] = w->m->base[i] + at * w->step[i];
+        if (arrays[i].pattern == NX__FLAT) w->ptr[i] = w->m->base[i] + at * item_of(arrays[i].dtype);
         else if (arrays[i].pattern == NX__ROWS)
-            w->ptr[i] = w->m->base[i] + row_offset(tile, &arrays[i], row) + column * w->step[i];
+            w->ptr[i] = w->m->base[i] + row_offset(tile, &arrays[i], row) + column * arrays[i].step[tile->ndim - 1];
     }
 }
 
@@ -96,7 +105,7 @@ static void move_to(worker *w, int64_t at) {
  * each time. */
 static void repeat_row(char *to, const char *row, const nx__tile_array *array, int64_t step, int64_t column,
                        int64_t last, int64_t n) {
-    int64_t bytes = (int64_t)nx_dtype_bytes(array->dtype), done = nx_least(n, last),
+    int64_t bytes = item_of(array->dtype), done = nx_least(n, last),
             first = nx_least(done, last - column);
     nx_cast(array->dtype, to, bytes, array->dtype, row + column * step, step, first);
     nx_cast(array->dtype, to + first * bytes, bytes, array->dtype, row, step, done - first);
@@ -128,9 +137,8 @@ static void load(worker *w, const nx__tile_instr *instr, int64_t at, int64_t n) 
     const nx__tile *tile = w->m->tile;
     const nx__tile_array *array = &nx__tile_arrays(tile)[instr->in[0]];
     int64_t last = tile->size[tile->ndim - 1], row = at / last, column = at - row * last;
-    int64_t bytes = (int64_t)nx_dtype_bytes(array->dtype), step = array->step[tile->ndim - 1];
+    int64_t bytes = item_of(array->dtype), step = array->step[tile->ndim - 1];
     char *to = w->ptr[instr->out];
-    w->step[instr->out] = bytes;
     if (is_row_vector(tile, array)) {
         repeat_row(to, w->m->base[instr->in[0]], array, step, column, last, n);
         return;
@@ -145,30 +153,22 @@ static void load(worker *w, const nx__tile_instr *instr, int64_t at, int64_t n) 
 
 static void point(worker *w, const nx__tile_instr *instr, int64_t n) {
     char *ptrs[1 + NX__MAX_TILE_INS];
-    int64_t steps[1 + NX__MAX_TILE_INS];
     ptrs[0] = w->ptr[instr->out];
-    steps[0] = w->step[instr->out] = (int64_t)nx_dtype_bytes(instr->dtype);
-    for (int k = 0; k < instr->n_in; k++) {
-        ptrs[k + 1] = w->ptr[instr->in[k]];
-        steps[k + 1] = w->step[instr->in[k]];
-    }
-    instr->loop(ptrs, steps, n,
+    for (int k = 0; k < instr->n_in; k++) ptrs[k + 1] = w->ptr[instr->in[k]];
+    instr->loop(ptrs, instr->step, n,
                 (const nx_const *)((const uint64_t *)w->m->tile + w->m->tile->constants) + instr->constants);
 }
 
 static void run_tile(worker *w, int64_t at, int64_t n) {
     const nx__tile *tile = w->m->tile;
     const nx__tile_instr *instr = nx__tile_instrs(tile), *end = instr + tile->n_instrs;
-    move_to(w, at);
+    if (at) move_to(w, at); /* a worker begins at 0 */
     for (; instr < end; instr++) {
         switch (instr->code) {
         case NX__TILE_LOAD: load(w, instr, at, n); break;
-        case NX__TILE_CAST: {
-            int64_t step = w->step[instr->out] = (int64_t)nx_dtype_bytes(instr->dtype);
-            nx_cast(instr->dtype, w->ptr[instr->out], step, instr->from, w->ptr[instr->in[0]],
-                    w->step[instr->in[0]], n);
+        case NX__TILE_CAST:
+            nx_cast(instr->dtype, w->ptr[instr->out], instr->step[0], instr->from, w->ptr[instr->in[0]], instr->step[1], n);
             break;
-        }
         case NX__TILE_POINT: point(w, instr, n); break;
         default: break; /* FOLD: after a chunk */
         }
@@ -189,7 +189,7 @@ static void run_range(worker *w, int64_t begin, int64_t end) {
 /* Chunk [begin, end) into a fresh state. The fold buffer takes the tiles of the chunk side by side. */
 static void fold_chunk(worker *w, const nx__tile_instr *instr, int64_t begin, int64_t end, void *state) {
     const nx__tile *tile = w->m->tile;
-    int64_t last = tile->size[tile->ndim - 1], bytes = (int64_t)nx_dtype_bytes(instr->dtype);
+    int64_t last = tile->size[tile->ndim - 1], bytes = item_of(instr->dtype);
     int buffer = tile->n_arrays + tile->n_registers + tile->n_numbers;
     for (int64_t at = begin, n; at < end; at += n) {
         n = nx_least(tile->elements, end - at);
@@ -215,7 +215,7 @@ static void fold_row(worker *w, const nx__tile_instr *instr, int64_t row) {
     if (n_chunks) total = nx_reduce_finish(instr->fold, levels, 1, n_chunks);
     else instr->fold->init(&part);
     instr->fold->done(total, tile->inner,
-                      w->m->base[instr->out] + row * (int64_t)nx_dtype_bytes(instr->dtype));
+                      w->m->base[instr->out] + row * item_of(instr->dtype));
 }
 
 /* ---- parts of a run -------------------------------------------------------------------------- */
