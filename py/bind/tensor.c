@@ -239,6 +239,10 @@ static PyMappingMethods as_mapping = {
     .mp_length = tensor_length, .mp_subscript = nxpy_tensor_getitem, .mp_ass_subscript = nxpy_tensor_setitem};
 static Py_hash_t tensor_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)self >> 4); }
 
+/* Asked of the object itself, never of __torch_function__. */
+static PyGetSetDef own_attributes[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, "Attributes of its own.", NULL},
+                                       {NULL}};
+
 PyTypeObject nxpy_tensor_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch._C.TensorBase", .tp_basicsize = sizeof(nxpy_tensor),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_new = tensor_new, .tp_dealloc = tensor_dealloc,
@@ -246,7 +250,7 @@ PyTypeObject nxpy_tensor_type = {
     .tp_getattro = PyObject_GenericGetAttr, .tp_dictoffset = offsetof(nxpy_tensor, dict), .tp_hash = tensor_hash,
     .tp_richcompare = nxpy_tensor_compare, .tp_iter = tensor_iter,
     .tp_weaklistoffset = offsetof(nxpy_tensor, weak), .tp_as_number = &nxpy_tensor_numbers, .tp_as_mapping = &as_mapping,
-    .tp_methods = nxpy_tensor_methods, .tp_doc = "A strided array of elements on a device."};
+    .tp_methods = nxpy_tensor_methods, .tp_getset = own_attributes, .tp_doc = "A strided array of elements on a device."};
 
 static PyMethodDef subclass_methods[] = {
     {"as_subclass", as_subclass, METH_O, "as_subclass(cls): the same elements as a tensor of that class, with its history."},

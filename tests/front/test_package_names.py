@@ -137,3 +137,28 @@ def test_parameters_made_by_a_class_of_their_own():
         assert made.weight == 3 and made.requires_grad and isinstance(made, m.nn.Parameter)
         with pytest.raises(TypeError):
             m.nn.Parameter(m.ones(2), weight=3)
+
+
+def test_settings_of_backends():
+    for m in BOTH:
+        assert m.backends.flags_frozen() is False
+        with getattr(m.backends, "__allow_nonbracketed_mutation")():
+            before, m.backends.cudnn.benchmark = m.backends.cudnn.benchmark, False
+        assert m.backends.cudnn.benchmark is False
+        m.backends.cudnn.benchmark = before
+
+
+def test_attributes_of_classes_beside_tensors():
+    for m in BOTH:
+
+        class Noted:
+            pass
+
+        class Both(Noted, m.Tensor):
+            pass
+
+        x = m.ones(2).as_subclass(Both)
+        x.note = 3
+        assert hasattr(x, "__dict__") and x.__dict__ == {"note": 3} and m.ones(2).__dict__ == {}
+        x.__dict__ = {"note": 4}
+        assert x.note == 4
