@@ -229,12 +229,19 @@ def _setup_is_defined(cls) -> bool:
 
 def _forward(cls, ctx, args: tuple, kwargs: dict):
     """What forward returns; the context is filled."""
-    with no_grad(), _set_fwd_grad_enabled(False):
-        if not _setup_is_defined(cls):
-            return cls.forward(ctx, *args, **kwargs)
-        results = cls.forward(*args, **kwargs)
-        cls.setup_context(ctx, args, results)
-        return results
+    with no_grad():
+        if _C.is_capturing():  # there are no tangents
+            return _fill(cls, ctx, args, kwargs)
+        with _set_fwd_grad_enabled(False):
+            return _fill(cls, ctx, args, kwargs)
+
+
+def _fill(cls, ctx, args: tuple, kwargs: dict):
+    if not _setup_is_defined(cls):
+        return cls.forward(ctx, *args, **kwargs)
+    results = cls.forward(*args, **kwargs)
+    cls.setup_context(ctx, args, results)
+    return results
 
 
 def _is_differentiated(args: tuple) -> bool:
