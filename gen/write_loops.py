@@ -532,15 +532,23 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
     # Choices become vectors in a loop alone, sums also where it has been unrolled, and then faster.
     together = "#pragma GCC unroll 1\n" if step.op == "call" else ""
     short = name.removeprefix("nx__")
-    # Which of four is taken is found apart from the state, for which the next four wait. It is the same one.
-    by_fours = ""
-    if step.op == "call":
-        four = [Element(world, inner, {"x": x.format(f"at[i + {k * width} + k]")}).text(step.args[1]) for k in range(4)]
-        four = join(join(*four[:2]), join(*four[2:]))
+    # Four elements of a strand are joined apart from the state, for which the next four wait; of floats the state then also
+    # takes the rounding of a fourth of the steps. Which is the largest of four, and a sum of integers, have no rounding.
+    rounds = step.op == "binary" and inner in CLASSES["float"] + CLASSES["complex"]
+
+    def four(texts):
+        parts = [Element(world, inner, {"x": x.format(text)}).text(step.args[1]) for text in texts]
+        return join("s[k]", join(join(*parts[:2]), join(*parts[2:])))
+    by_fours = strided = columns_by_fours = ""
+    if rounds or step.op == "call":
         by_fours = f"""
         for (; i + {4 * width} <= n; i += {4 * width}) {{
-{together}            for (int k = 0; k < {width}; k++) s[k] = {join("s[k]", four)};
+{together}            for (int k = 0; k < {width}; k++) s[k] = {four(f"at[i + {k * width} + k]" for k in range(4))};
         }}"""
+    if rounds:
+        strided = strided_by_fours(short, compute, width, four(
+            f"*(const {c_type} *)(at + {k * width} * step)" for k in range(4)))
+        columns_by_fours = columns_of_fours(compute, c_type, width, four(f"at{k}[k]" for k in range(4)))
     # Vectors, where memcpy may move less at a time than is read.
     copied = f"{together}    for (int k = 0; k < {width}; k++)"
     halves = "\n".join(
@@ -551,7 +559,7 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
     {compute} *s = state;
     for (int k = 0; k < {width}; k++) s[k] = {start};
 }}
-static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
+{strided}static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
     {compute} s[{width}];
 {copied} s[k] = (({compute} *)state)[k];
     int64_t i = 0;
@@ -561,6 +569,7 @@ static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
 {together}            for (int k = 0; k < {width}; k++) s[k] = {apply("s[k]", x.format("at[i + k]"))};
         }}
     }}
+{f"    else i = {short}_strided(s, x, step, n);" if rounds else ""}
     for (; i < n; i++) {{ /* the same strands for every step: a strided sum has the bits of a dense one */
         const {c_type} at = *(const {c_type} *)(x + i * step);
         s[i % {width}] = {apply(f"s[i % {width}]", x.format("at"))};
@@ -580,7 +589,8 @@ static void {short}_done(const void *state, int64_t count, char *out) {{
     *({c_type} *)out = {store(dtype, c_type, final)};
 }}
 static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns) {{
-    for (int64_t i = 0; i < n; i++, x += step) {{
+    int64_t i = 0;
+{columns_by_fours}    for (; i < n; i++, x += step) {{
         const {c_type} *at = (const {c_type} *)x;
         {compute} *s = ({compute} *)states + i % {width} * NX_REDUCE_COLUMNS;
 #pragma GCC ivdep
@@ -598,6 +608,36 @@ static void {short}_done_columns(void *states, int64_t count, int columns, char 
 }}
 const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}_merge, {short}_done,
                                             {short}_columns, {short}_done_columns, {width}}};
+"""
+
+
+def strided_by_fours(short, compute, width, joined):
+    """The part of a fold by fours for elements that do not lie side by side; how many it took."""
+    return f"""static __attribute__((noinline)) int64_t {short}_strided({compute} *s, const char *x, int64_t step, int64_t n) {{
+    int64_t i = 0;
+    for (; i + {4 * width} <= n; i += {4 * width}) {{
+        for (int k = 0; k < {width}; k++) {{
+            const char *at = x + (i + k) * step;
+            s[k] = {joined};
+        }}
+    }}
+    return i;
+}}
+"""
+
+
+def columns_of_fours(compute, c_type, width, joined):
+    """The same of rows side by side."""
+    rows = "".join(
+        f"            const {c_type} *at{k} = (const {c_type} *)(x + (j + {k * width}) * step);\n" for k in range(4)
+    )
+    return f"""    for (; i + {4 * width} <= n; i += {4 * width}, x += {4 * width} * step) {{
+        for (int j = 0; j < {width}; j++) {{
+            {compute} *s = ({compute} *)states + j * NX_REDUCE_COLUMNS;
+{rows}#pragma GCC ivdep
+            for (int k = 0; k < columns; k++) s[k] = {joined};
+        }}
+    }}
 """
 
 

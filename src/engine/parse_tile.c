@@ -40,7 +40,7 @@ static nx_status read_space(reader *s) {
     NX_TRY(nx__read_form(r, ", tiles of #", &elements));
     head->cut_rows = nx__accept_word(r, "in rows");
     NX_TRY(nx__read_form(r, ", # registers", &registers));
-    if (head->ndim == 0 || elements < 1 || elements > NX_REDUCE_CHUNK || registers < 0 || registers > NX__MAX_REGISTERS ||
+    if (head->ndim == 0 || elements < 1 || elements > NX__MAX_TILE_ELEMENTS || registers < 0 || registers > NX__MAX_REGISTERS ||
         elements * registers * 8 > SCRATCH_BYTES)
         return nx_read_error(r, begin, "the machine has %d registers of %d bytes in all", NX__MAX_REGISTERS, SCRATCH_BYTES);
     head->elements = (int)elements;

@@ -41,6 +41,7 @@ enum {
     NX__MAX_REGISTERS = 24,
     NX__MAX_NUMBERS = 32,
     NX__MAX_TILE_DIMS = 6,
+    NX__MAX_TILE_ELEMENTS = 4096,
     NX__MAX_TILE_INS = 8
 };
 typedef enum nx__tile_code {

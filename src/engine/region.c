@@ -7,7 +7,7 @@
 #include "engine/program.h"
 
 enum { NUMBER = NX__MAX_ARRAYS, FOLD = NUMBER + NX__MAX_NUMBERS, VIRTUAL = FOLD + 1, MAX_VIRTUAL = 30000 };
-enum { MIN_ROW = 128, MIN_TILE = 256, MAX_TILE = NX_REDUCE_CHUNK, REGISTER_BYTES = 16384 };
+enum { MIN_ROW = 128, MIN_TILE = 256, REGISTER_BYTES = 16384 };
 enum { COSTLY = 16, MAX_FIRST = 3 }; /* additions; members that are computed before their turn, each holds a register */
 
 typedef struct array {
@@ -456,7 +456,7 @@ static bool assign_registers(builder *b) {
             instr->in[k] = (int16_t)final_slot(b, instr->in[k], register_of);
     }
     nx_free(last);
-    b->elements = MAX_TILE;
+    b->elements = NX__MAX_TILE_ELEMENTS;
     while (b->elements > MIN_TILE && b->elements * b->n_registers * 8 > REGISTER_BYTES) b->elements /= 2;
     return fits;
 }

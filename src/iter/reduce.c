@@ -78,6 +78,10 @@ static void fold_chunk(const reduction *r, const tile *t, int64_t nth, state *st
     r->loop->init(&states[0]);
     for (int c = 1; c < r->width; c++) memcpy(&states[c], states, sizeof *states); /* all numbers of a state begin alike */
     if (left <= 0) return;
+    if (last == 0 && !r->by_columns) {
+        fold_piece(r, states, x + at * run->step, run->step, left);
+        return;
+    }
     for (int d = last; d >= 0; d--) {
         index[d] = at % r->reduced[d].size;
         x += index[d] * r->reduced[d].step;
@@ -106,12 +110,12 @@ static void write_results(const reduction *r, const tile *t, state *states) {
 
 /* ---- merging ------------------------------------------------------------------------------------------- */
 void nx_reduce_push(const nx_reduce_loop *loop, state *levels, int width, int64_t nth, state *part) {
-    size_t bytes = sizeof *levels * (size_t)width;
+    const state *carried = part;
     for (; nth & 1; nth >>= 1, levels += width) { /* as a counter in base 2 carries */
-        for (int c = 0; c < width; c++) loop->merge(&levels[c], &part[c]);
-        memcpy(part, levels, bytes);
+        for (int c = 0; c < width; c++) loop->merge(&levels[c], &carried[c]);
+        carried = levels;
     }
-    memcpy(levels, part, bytes);
+    memcpy(levels, carried, sizeof *levels * (size_t)width);
 }
 
 state *nx_reduce_finish(const nx_reduce_loop *loop, state *levels, int width, int64_t n) {
@@ -125,22 +129,26 @@ state *nx_reduce_finish(const nx_reduce_loop *loop, state *levels, int width, in
 }
 
 /* ---- tiles, rows, chunks ------------------------------------------------------------------------------- */
+/* Chunks begin .. end of a tile, merged; begin is a multiple of what is folded so. */
+static state *fold_chunks(const reduction *r, const tile *t, int64_t begin, int64_t end, state *part, state *levels) {
+    if (end - begin == 1) {
+        fold_chunk(r, t, begin, part);
+        return part;
+    }
+    for (int64_t k = 0; k < end - begin; k++) {
+        state *into = k & 1 ? part : levels; /* nx_reduce_push would only copy it there */
+        fold_chunk(r, t, begin + k, into);
+        if (k & 1) nx_reduce_push(r->loop, levels, r->width, k, part);
+    }
+    return nx_reduce_finish(r->loop, levels, r->width, end - begin);
+}
+
 static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
     const reduction *r = arg;
     state part[COLUMNS], levels[NX_REDUCE_LEVELS * COLUMNS];
     for (int64_t k = begin; k < end; k++) {
         tile t = tile_at(r, k);
-        fold_chunk(r, &t, 0, part);
-        if (r->n_chunks == 1) {
-            write_results(r, &t, part);
-            continue;
-        }
-        nx_reduce_push(r->loop, levels, r->width, 0, part);
-        for (int64_t chunk = 1; chunk < r->n_chunks; chunk++) {
-            fold_chunk(r, &t, chunk, part);
-            nx_reduce_push(r->loop, levels, r->width, chunk, part);
-        }
-        write_results(r, &t, nx_reduce_finish(r->loop, levels, r->width, r->n_chunks));
+        write_results(r, &t, fold_chunks(r, &t, 0, r->n_chunks, part, levels));
     }
     return NX_OK;
 }
@@ -159,31 +167,36 @@ static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* Few results of many chunks each: chunks on several threads, each into states of its own, merged afterwards. */
-typedef struct chunks { const reduction *r; state *states; } chunks;
+/* Few results of many chunks each: TOGETHER chunks at a time on several threads, each such part into states of its own,
+ * merged afterwards. A power of 2, so that chunks are merged in the same order as by one thread. */
+enum { TOGETHER = 4, TOGETHER_LEVELS = 3 };
+typedef struct chunks { const reduction *r; int64_t n_parts; state *states; } chunks;
 
 static nx_status run_chunks(void *arg, int64_t begin, int64_t end) {
     const chunks *all = arg;
     const reduction *r = all->r;
+    state part[COLUMNS], levels[TOGETHER_LEVELS * COLUMNS];
     for (int64_t k = begin; k < end; k++) {
-        tile t = tile_at(r, k / r->n_chunks);
-        fold_chunk(r, &t, k % r->n_chunks, all->states + k * r->width);
+        tile t = tile_at(r, k / all->n_parts);
+        int64_t first = k % all->n_parts * TOGETHER, last = nx_least(first + TOGETHER, r->n_chunks);
+        state *folded = fold_chunks(r, &t, first, last, part, levels);
+        memcpy(all->states + k * r->width, folded, sizeof *folded * (size_t)r->width);
     }
     return NX_OK;
 }
 
 static nx_status spread_chunks(const reduction *r, int64_t n, int64_t grain) {
     state levels[NX_REDUCE_LEVELS * COLUMNS];
-    size_t bytes = sizeof(state) * (size_t)(n * r->n_chunks * r->width);
-    chunks all = {r, nx_alloc(bytes)};
+    int64_t n_parts = (r->n_chunks + TOGETHER - 1) / TOGETHER;
+    size_t bytes = sizeof(state) * (size_t)(n * n_parts * r->width);
+    chunks all = {r, n_parts, nx_alloc(bytes)};
     if (all.states == NULL) return nx_fail_memory(bytes);
-    nx_status status = nx_parallel(n * r->n_chunks, grain, run_chunks, &all);
+    nx_status status = nx_parallel(n * n_parts, grain, run_chunks, &all);
     for (int64_t k = 0; k < n && status == NX_OK; k++) {
         tile t = tile_at(r, k);
-        state *states = all.states + k * r->n_chunks * r->width;
-        for (int64_t chunk = 0; chunk < r->n_chunks; chunk++)
-            nx_reduce_push(r->loop, levels, r->width, chunk, states + chunk * r->width);
-        write_results(r, &t, nx_reduce_finish(r->loop, levels, r->width, r->n_chunks));
+        state *states = all.states + k * n_parts * r->width;
+        for (int64_t p = 0; p < n_parts; p++) nx_reduce_push(r->loop, levels, r->width, p, states + p * r->width);
+        write_results(r, &t, nx_reduce_finish(r->loop, levels, r->width, n_parts));
     }
     nx_free(all.states);
     return status;
@@ -191,12 +204,13 @@ static nx_status spread_chunks(const reduction *r, int64_t n, int64_t grain) {
 
 /* The common case: everything into one element, in row-major order. */
 static __attribute__((noinline)) void run_flat(const reduction *r, int64_t n) {
-    state part, levels[NX_REDUCE_LEVELS];
+    state part, levels[NX_REDUCE_LEVELS]; /* as fold_chunks */
     int64_t bytes = (int64_t)nx_dtype_bytes(r->from), n_chunks = 0;
-    for (int64_t done = 0; done < n; done += NX_REDUCE_CHUNK) {
-        r->loop->init(&part);
-        fold_piece(r, &part, r->x + done * bytes, bytes, nx_least(NX_REDUCE_CHUNK, n - done));
-        nx_reduce_push(r->loop, levels, 1, n_chunks++, &part);
+    for (int64_t done = 0; done < n; done += NX_REDUCE_CHUNK, n_chunks++) {
+        state *into = n_chunks & 1 ? &part : levels;
+        r->loop->init(into);
+        fold_piece(r, into, r->x + done * bytes, bytes, nx_least(NX_REDUCE_CHUNK, n - done));
+        if (n_chunks & 1) nx_reduce_push(r->loop, levels, 1, n_chunks, into);
     }
     r->loop->done(nx_reduce_finish(r->loop, levels, 1, n_chunks), n, r->out);
 }
@@ -290,7 +304,7 @@ nx_status nx_reduce_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     for (int d = 0; d < r.n_kept; d++) n *= r.kept[d].size;
     int64_t columns = nx_least(r.column.size, COLUMNS);
     if (r.n_chunks > 1 && n < 2 * nx_num_threads() && nx_is_long(self->numel, bytes))
-        return spread_chunks(&r, n, nx_grain(columns * NX_REDUCE_CHUNK * bytes));
+        return spread_chunks(&r, n, nx_grain(columns * TOGETHER * NX_REDUCE_CHUNK * bytes));
     bool short_rows = r.n_chunks == 1 && !r.by_columns && r.n_kept == 1 && r.n_reduced == 1 && r.from == r.dtype;
     return nx_parallel(n, nx_grain(r.count * columns * bytes), short_rows ? run_rows : run_tiles, &r);
 }
