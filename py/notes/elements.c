@@ -207,8 +207,20 @@ nx_status nxpy__fix_sizes(nx_tracer *tracer, nx_tensor *tensor) {
     return NX_OK;
 }
 
+/* Whether it has an operator; one that has none is not run, and gives nothing to compare. */
+static bool computes(const nx_graph *graph) {
+    const nx_node *node = graph->first;
+    while (node && !node->op) node = node->next;
+    return node != NULL;
+}
+
 /* ---- in a segment ---------------------------------------------------------------------------------------------------------- */
 int nxpy__told_finish(nxpy_trace *trace, nxpy_results *results) {
+    if (trace->told.n && !computes(trace->graph)) {
+        nxpy__stop(trace, NXPY_BREAK_FUNCTION, "item: the elements of an argument, of which nothing is computed");
+        PyErr_Clear();
+        return 0;
+    }
     if (trace->told.n && !nxpy__leaves_nothing(trace->graph)) {
         nxpy__stop(trace, NXPY_BREAK_WRITE, "elements decide what it does, and it writes what existed before");
         PyErr_Clear();
