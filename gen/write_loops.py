@@ -532,8 +532,8 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
     # Choices become vectors in a loop alone, sums also where it has been unrolled, and then faster.
     together = "#pragma GCC unroll 1\n" if step.op == "call" else ""
     short = name.removeprefix("nx__")
-    # Four elements of a strand are joined apart from the state, for which the next four wait; of floats the state then also
-    # takes the rounding of a fourth of the steps. Which is the largest of four, and a sum of integers, have no rounding.
+    # Four elements of a strand are joined apart from the state, for which the next four wait; of floats the state then
+    # also takes the rounding of a fourth of the steps. The largest of four, and a sum of integers, have no rounding.
     rounds = step.op == "binary" and inner in CLASSES["float"] + CLASSES["complex"]
 
     def four(texts):
@@ -613,7 +613,8 @@ const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}
 
 def strided_by_fours(short, compute, width, joined):
     """The part of a fold by fours for elements that do not lie side by side; how many it took."""
-    return f"""static __attribute__((noinline)) int64_t {short}_strided({compute} *s, const char *x, int64_t step, int64_t n) {{
+    return f"""static __attribute__((noinline))
+int64_t {short}_strided({compute} *s, const char *x, int64_t step, int64_t n) {{
     int64_t i = 0;
     for (; i + {4 * width} <= n; i += {4 * width}) {{
         for (int k = 0; k < {width}; k++) {{

@@ -160,7 +160,8 @@ def write_derivative(sibling, saves, source):
 def bare_results(entry):
     """The results that `nograd` names, by bit."""
     names = {name for row in entry.all("nograd") for clause in row.value for name in clause["names"]}
-    return sum(1 << k for k, place in enumerate(entry.results) if place.name in names and not entry.param(place.name))
+    named = [place.name or f"result{k}" for k, place in enumerate(entry.results)]
+    return sum(1 << k for k, name in enumerate(named) if name in names and not entry.param(name))
 
 
 def write_def(form, facts):

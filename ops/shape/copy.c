@@ -164,19 +164,30 @@ nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) 
 }
 
 /* ---- linspace: from both ends, so that the last one is exact --------------------------------------------- */
-nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {
-    nx_const a, b;
-    nx_const_cast(&a, &start, NX_C128);
-    nx_const_cast(&b, &end, NX_C128);
-    counting c = {.out = out, .first = a.parts[0], .last = b.parts[0], .both_ends = true};
+static nx_status count_between(nx_array *out, const double *a, const double *b) {
+    counting c = {.out = out, .first = a[0], .last = b[0], .both_ends = true};
     double steps = out->numel > 1 ? (double)(out->numel - 1) : 1;
-    c.step = (b.parts[0] - a.parts[0]) / steps;
+    c.step = (b[0] - a[0]) / steps;
     if (nx_is_complex((nx_dtype)out->dtype)) {
-        memcpy(c.imag, (double[]){a.parts[1], (b.parts[1] - a.parts[1]) / steps, b.parts[1]}, sizeof c.imag);
+        memcpy(c.imag, (double[]){a[1], (b[1] - a[1]) / steps, b[1]}, sizeof c.imag);
         return nx_parallel(out->numel, nx_grain(16), count_complex, &c);
     }
     NX_TRY(check_counted("linspace_cpu", out));
     return nx_parallel(out->numel, nx_grain(16), count_floats, &c);
+}
+
+nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {
+    nx_const a, b;
+    nx_const_cast(&a, &start, NX_C128);
+    nx_const_cast(&b, &end, NX_C128);
+    return count_between(out, a.parts, b.parts);
+}
+
+nx_status nx__linspace_tensors(nx_run *run, nx_array *out, const nx_array *start, const nx_array *end) {
+    double a[2], b[2];
+    nx_cast(NX_C128, (char *)a, sizeof a, (nx_dtype)start->dtype, start->data, 0, 1);
+    nx_cast(NX_C128, (char *)b, sizeof b, (nx_dtype)end->dtype, end->data, 0, 1);
+    return count_between(out, a, b);
 }
 
 /* ---- eye ------------------------------------------------------------------------------------------------ */
