@@ -145,6 +145,9 @@ for _name in ("ScriptFunction", "ScriptModule"):
     _LAZY[_name] = "jit"
 for _name in ("pca_lowrank", "svd_lowrank"):
     _LAZY[_name] = "_lowrank"
+for _name in ("_chunk_cat", "_segment_reduce", "_unsafe_masked_index", "_unsafe_masked_index_put_accumulate",
+              "segment_reduce"):  # fmt: skip
+    _LAZY[_name] = "_segments"
 for _name in ("gru", "lstm", "rnn_relu", "rnn_tanh"):
     _LAZY[_name] = "_recurrent"
 for _name in (
@@ -168,6 +171,7 @@ for _name in ("embedding_bag", "embedding_renorm_"):
 for _name in (
     "affine_grid_generator", "bilinear", "celu_", "chain_matmul", "conv_tbc", "ctc_loss", "fill",
     "frobenius_norm", "get_device", "instance_norm", "is_inference", "native_batch_norm", "native_group_norm",
+    "_batch_norm_with_update", "_native_batch_norm_legit",
     "norm_except_dim", "nuclear_norm", "range", "resize_as_", "rrelu", "rrelu_", "threshold_", "unsafe_chunk",
     "unsafe_split", "unsafe_split_with_sizes", "vander",
 ):  # fmt: skip

@@ -52,7 +52,7 @@ def embedding_bag(
     """(result, the bag of each index, the bags' sizes, the places of the greatest elements)."""
     _check(weight, indices, offsets, per_sample_weights, mode, include_last_offset)
     bags, n = offsets.numel() - bool(include_last_offset), indices.numel()
-    if offsets.numel() and not _C.is_capturing():
+    if offsets.numel() and not _C.is_capturing() and not offsets._is_fake:
         first, last = int(offsets[0]), int(offsets[-1])
         if first != 0:
             raise RuntimeError(
@@ -73,7 +73,8 @@ def embedding_bag(
     else:
         rows = weight.index_select(0, indices)
     if scale_grad_by_freq:  # of the gradient alone
-        times = _C.bincount(indices.to(_C.int64), minlength=weight.shape[0]).index_select(0, indices)
+        times = weight.detach().new_zeros(weight.shape[0], dtype=_C.int64)
+        times = times.index_add(0, indices, _C.ones_like(indices, dtype=_C.int64)).index_select(0, indices)
         rows = rows.detach() + (rows - rows.detach()) / times.unsqueeze(1)
     if mode == 2:
         result, first, found = _greatest(rows, bag, kept, bags)

@@ -152,6 +152,8 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
 def _range(name: str, input, low, high, margin):
     """The two ends of the bins: those of the elements where both are the same."""
     if low == high and input.numel():
+        if _C.is_capturing() or input._is_fake:
+            return _range_of_elements(name, input, margin)
         low, high = input.min().item(), input.max().item()
     if low == high:
         low, high = low - margin, high + margin
@@ -160,6 +162,17 @@ def _range(name: str, input, low, high, margin):
     if low > high:
         raise RuntimeError(f"{name}: max must be larger than min")
     return low, high
+
+
+_asserted = _C.op_function("aten::_functional_assert_async.msg", "torch._functional_assert_async")
+
+
+def _range_of_elements(name: str, input, margin):
+    """The same as tensors: in a graph the elements are not known yet."""
+    low, high = input.min().double(), input.max().double()
+    low = _asserted(low.isfinite() & high.isfinite(), f"{name}: range of the elements is not finite", low)
+    same = low == high
+    return _C.where(same, low - margin, low), _C.where(same, high + margin, high)
 
 
 def _zeros(x, n: int):
@@ -201,8 +214,8 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None
         low, high = (0, 0) if range is None else range[2 * k : 2 * k + 2]
         low, high = _range("torch.histogramdd()", points[:, k], low, high, 0.5)
         edges.append(_C.linspace(low, high, given + 1, dtype=input.dtype))
-    inside = _C.ones((points.shape[0],), dtype=_C.bool)
-    at = _C.zeros((points.shape[0],), dtype=_C.int64)
+    inside = _C.ones_like(points[:, 0], dtype=_C.bool)
+    at = _C.zeros_like(points[:, 0], dtype=_C.int64)
     for k, edge in enumerate(edges):
         x = points[:, k].contiguous()
         inside &= (x >= edge[0]) & (x <= edge[-1])

@@ -335,7 +335,7 @@ def unravel_index(indices, shape):
 
 def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False):
     """`base` to the powers of `steps` numbers from `start` to `end`."""
-    made = _C.pow(base, _C.linspace(float(start), float(end), steps, dtype=_C.float64))
+    made = _C.pow(base, _C.linspace(start, end, steps, dtype=_C.float64))
     made = made.to(dtype or _C.get_default_dtype()).to(device or "cpu")
     return made.requires_grad_() if requires_grad else made
 

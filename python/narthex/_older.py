@@ -30,10 +30,7 @@ def rrelu(input, lower=0.125, upper=1.0 / 3, training=False, generator=None):
         from .nn import functional
 
         return functional.leaky_relu(input, (lower + upper) / 2)
-    below = input.detach() <= 0
-    lower, upper = _C.tensor([lower, upper], dtype=input.dtype).tolist()  # the bounds in its precision, as in PyTorch
-    drawn = _C.rand(int(below.sum()), dtype=_C.float64, generator=generator) * (upper - lower) + lower
-    return input * _C.ones_like(input).masked_scatter_(below, drawn.to(input.dtype))
+    return _C.rrelu_with_noise_functional(input, input.detach(), lower, upper, True, generator)[0]
 
 
 def rrelu_(input, lower=0.125, upper=1.0 / 3, training=False, generator=None):
@@ -131,6 +128,22 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     dims = [d for d, _ in enumerate(input.shape) if d != 1]
     x = input.detach()
     return result, x.mean(dims), (x.var(dims, unbiased=False) + eps).rsqrt()
+
+
+_without_running = _C.op_function("aten::_native_batch_norm_legit.no_stats", "torch._native_batch_norm_legit")
+
+
+def _native_batch_norm_legit(input, weight, bias, *rest):
+    """native_batch_norm, also without running statistics: (input, weight, bias, training, momentum, eps)."""
+    if len(rest) == 3:
+        return _without_running(input, weight, bias, *rest)
+    return native_batch_norm(input, weight, bias, *rest)
+
+
+def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
+    """native_batch_norm in training, and what a device keeps beside it: nothing."""
+    found = native_batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return *found, input.detach().reshape(-1)[:0].to(_C.uint8)
 
 
 def conv_tbc(input, weight, bias, pad=0):

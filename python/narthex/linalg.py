@@ -241,9 +241,9 @@ def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
         )
     bound = _LARGE.get(A.dtype, 1.1920928955078125e-07) * max(rows, columns) if rcond is None else rcond
     found = pinv(A, rtol=bound) @ right
-    left = A.detach().reshape(-1)[:0].abs()
-    ranks = matrix_rank(A, rtol=bound) if driver != "gels" else left.to(_C.int64)
-    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else left.clone()
+    left = A.reshape(-1)[:0].abs()  # nothing, which has a history, as in PyTorch
+    ranks = matrix_rank(A, rtol=bound) if driver != "gels" else left.detach().to(_C.int64)
+    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else left.detach().clone()
     if rows > columns and driver not in (None, "gelsy") and (driver == "gels" or bool((ranks == columns).all())):
         left = ((A @ found - right).abs() ** 2).sum(-2)
     return _lstsq_result(found.squeeze(-1) if vector else found, left, ranks, values)

@@ -10,10 +10,8 @@ from ..autograd.grad_mode import no_grad
 
 def limit_norms(weight, indices, max_norm: float, norm_type: float) -> None:
     """Scales, in place, those of the rows `indices` whose norm is above `max_norm`."""
-    from .._distinct import unique
-
     with no_grad():
-        rows = unique(indices.reshape(-1))
+        rows = indices.reshape(-1)  # one that is named twice is written twice, alike
         values = weight.index_select(0, rows)
         norms = values.norm(norm_type, 1, keepdim=True)
         scales = _C.where(norms > max_norm, max_norm / (norms + 1e-7), _C.ones_like(norms))

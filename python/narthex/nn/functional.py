@@ -138,6 +138,9 @@ def bilinear(input1, input2, weight, bias=None):
             if input1.dim() != input2.dim()
             else f"bilinear(): input batch dimensions do not match: got {input1.shape} and {input2.shape}"
         )
+    if input1.dtype in (_C.float16, _C.bfloat16) and input1.dtype == input2.dtype == weight.dtype:  # rounded once
+        found = bilinear(input1.float(), input2.float(), weight.float(), bias if bias is None else bias.float())
+        return found.to(input1.dtype)
     rows, n = input1.shape[:-1], weight.size(0)
     left = input1.reshape(-1, input1.size(-1)) @ weight.permute(1, 0, 2).reshape(weight.size(1), -1)
     result = (left.view(-1, n, weight.size(2)) * input2.reshape(-1, 1, input2.size(-1))).sum(-1).view(*rows, n)
@@ -357,11 +360,24 @@ def glu(input, dim: int = -1):
     return _in_nn["glu"](input, dim)
 
 
+def _check_left(sizes, pad, mode: str) -> None:
+    """That the numbers cut off less than there is, at least in one dimension."""
+    left = [size + pad[2 * k] + pad[2 * k + 1] for k, size in enumerate(reversed(sizes))][::-1]
+    if mode == "circular":
+        if min(left) < 0:
+            raise RuntimeError("Negative padding value is resulting in an empty dimension")
+    elif max(left) < 1 or min(left) < 0:
+        names = "DHW"[-len(sizes) :]
+        given, made = (" ".join(f"{name}: {n}" for name, n in zip(names, of)) for of in (sizes, left))
+        raise RuntimeError(f"input ({given.replace(' W', ', W')}) is too small. Calculated output {made}")
+
+
 def _taken_pad(input, pad, mode: str):
     """`input` with elements of its own around it: along each padded dimension the parts that an index names."""
     n_dims = len(pad) // 2
     if n_dims not in (1, 2, 3) or input.dim() not in (n_dims + 1, n_dims + 2):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    _check_left(input.shape[input.dim() - n_dims :], pad, mode)
     for k in range(n_dims):
         dim, before, behind = input.dim() - 1 - k, pad[2 * k], pad[2 * k + 1]
         n = input.shape[dim]

@@ -471,16 +471,23 @@ class Module:
         return self
 
     def to(self, *args, **kwargs):
-        """Moves parameters and buffers; of a dtype only floating-point ones are converted."""
+        """Moves parameters and buffers; of a dtype floating-point and complex ones alone are converted, and of a memory
+        format those of four or five dimensions."""
         from ..._tensor import _to_arguments
 
+        memory_format = kwargs.get("memory_format")
         device, dtype, _, _ = _to_arguments(args, dict(kwargs))
-        if dtype is not None and not dtype.is_floating_point:
-            raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
 
         def moved(t):
             try:
-                return t.to(device=device, dtype=dtype if t.is_floating_point() else None)
+                kind = dtype if t.is_floating_point() or t.is_complex() else None
+                if memory_format is None or t.dim() not in (4, 5):
+                    return t.to(device=device, dtype=kind)
+                return t.to(device=device, dtype=kind, memory_format=memory_format)
             except NotImplementedError as error:
                 if str(error) != "Cannot copy out of meta tensor; no data!":
                     raise
