@@ -34,7 +34,7 @@ def tell_op_db(terminalreporter: Any, reports: list[Any]) -> None:
     if not rows:
         return
     counts: Counter[str | bool] = Counter()
-    for _, ways, _ in rows:
+    for _, ways, _, _ in rows:
         counts.update(way for way, good in ways.items() if good)
         if all(ways.values()):
             counts["gradient" in ways] += 1
@@ -42,7 +42,9 @@ def tell_op_db(terminalreporter: Any, reports: list[Any]) -> None:
     each = ", ".join(f"{way} {counts[way]}" for way in WAYS)
     terminalreporter.write_line(f"of {len(rows)}: {each}")
     terminalreporter.write_line(f"all ways: {counts[True]}; all of those without a gradient: {counts[False]}")
-    for name, ways, reason in rows:
+    refused = [f"{name} ({' '.join(ways)})" for name, _, _, ways in rows if ways]
+    terminalreporter.write_line(f"{len(refused)} in part by a refusal that is PyTorch's too: {', '.join(refused)}")
+    for name, ways, reason, _ in rows:
         if not all(ways.values()):
             bad = " ".join(way for way in WAYS if not ways.get(way, True))
             terminalreporter.write_line(f"  {name}: {bad}: {reason or 'unexpected'}")

@@ -330,7 +330,7 @@ NOT_TWICE = set(
     "multilabel_margin_loss native_layer_norm _scaled_dot_product_flash_attention_for_cpu bincount bernoulli.p "
     "scaled_dot_product_attention randint_like.low_generator_dtype remainder.Scalar_Tensor "
     "native_channel_shuffle linalg_ldl_factor special_gammainc special_gammaincc detach_copy _standard_gamma "
-    "_standard_gamma_grad _sample_dirichlet _dirichlet_grad binomial "
+    "_standard_gamma_grad _sample_dirichlet _dirichlet_grad binomial linspace.Tensor_Scalar linspace.Scalar_Tensor "
     "arcsinh_ arccosh_ arctanh_ scatter.reduce scatter.value_reduce scatter_.reduce scatter_.value_reduce".split()
 )
 

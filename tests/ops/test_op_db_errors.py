@@ -45,8 +45,6 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
     "fmod": [("got (int, Tensor)", FORMS), ("got (int, int)", FORMS)],
     "rsub": [("got (int, Tensor)", FORMS), ("got (int, int)", FORMS)],
     "dot": [("expected both vectors to have same dtype", SHORTER)],
-    "linspace": [("got (int, int, float)", FORMS), ("0-dimensional start and end", TENSORS)],
-    "linspace.tensor_overload": [("got (int, int, float)", FORMS), ("0-dimensional start and end", TENSORS)],
     "narrow": [("start must be an 0-dim integral Tensor", TENSORS)],
     "masked_select": [("unsupported operation: some elements", OVERLAP)],
     "gather": [("Size does not match", SHORTER), ("unsupported operation: some elements", OVERLAP)],
