@@ -141,11 +141,11 @@ def test_parameters_made_by_a_class_of_their_own():
 
 def test_settings_of_backends():
     for m in BOTH:
-        assert m.backends.flags_frozen() is False
+        assert m.backends.flags_frozen() in (False, m is torch)  # PyTorch's own tests freeze its flags for the process
         with getattr(m.backends, "__allow_nonbracketed_mutation")():
             before, m.backends.cudnn.benchmark = m.backends.cudnn.benchmark, False
-        assert m.backends.cudnn.benchmark is False
-        m.backends.cudnn.benchmark = before
+            assert m.backends.cudnn.benchmark is False
+            m.backends.cudnn.benchmark = before
 
 
 def test_attributes_of_classes_beside_tensors():

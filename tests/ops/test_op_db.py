@@ -33,7 +33,7 @@ ROWS = {
     "item": ("compiled", "item", "a number of an argument alone: there is no graph"),
     "index_put": ("fake compiled", "elements", DATA),
     "repeat_interleave": ("fake", "elements", DATA),
-    "to_sparse": ("fake compiled", "elements | origin", DATA),
+    "to_sparse": ("fake compiled", "elements | origin | make_wrapper_subclass", DATA),
     "logcumsumexp": ("forward", "not close", "beside 10,000 float32 has two digits, on both sides"),
     "matrix_exp": ("forward", "not close | BFloat16", "last digits of float32"),
     "linalg.householder_product": ("forward", "not close", "complex64: PyTorch loses digits"),
