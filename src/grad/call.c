@@ -142,9 +142,9 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
 /* ---- without a derivative ----------------------------------------------------------------------------- */
 /* A derivative that has none itself. Where that is asked for at once, nobody would see later that the gradient goes nowhere. */
 static bool ends_formula(const nx_op_def *def) {
+    if (NX_LIKELY(nx_thread_get()->for_tangent != NX__FOR_FORMULA) || !def->nograd) return false;
     size_t n = strlen(def->name);
-    bool is_backward = n > 9 && strcmp(def->name + n - 9, "_backward") == 0;
-    return nx_thread_get()->for_tangent == NX__FOR_FORMULA && def->nograd && is_backward;
+    return n > 9 && strcmp(def->name + n - 9, "_backward") == 0;
 }
 
 static nx_status call_without(nx_run *run, const nx_value *in, nx_value *out) {

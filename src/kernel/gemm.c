@@ -94,18 +94,33 @@ static nx_status multiply_panels(const product *p) {
         .c_row_step = p->c.ld, .start = p->start, .start_row_step = p->start_row_step, .add = p->beta == 1});
 }
 
+/* A product of which one operand is a vector: `column`, the right one. */
+typedef struct vector_form {
+    bool column;
+    const operand *matrix, *vector;
+    bool dots;               /* the rows of the matrix, as they lie in memory, meet the vector; else they are added up */
+    int64_t step, c_step;    /* of the vector, of the result */
+} vector_form;
+
+static vector_form form_of(const product *p, bool column) {
+    vector_form f = {.column = column};
+    f.matrix = f.column ? &p->a : &p->b;
+    f.vector = f.column ? &p->b : &p->a;
+    f.dots = f.matrix->transposed != f.column;
+    f.step = f.vector->transposed == f.column ? 1 : f.vector->ld;
+    f.c_step = f.column ? p->c.ld : 1;
+    return f;
+}
+
 /* One column or one row: every element of the matrix is read once, which the general product is slow at. */
 static void multiply_vector(const product *p, int m, int n, const char *a, const char *b, char *c) {
     const nx_blas *blas = nx_blas_get();
-    bool column = n == 1;
-    const operand *matrix = column ? &p->a : &p->b, *vector = column ? &p->b : &p->a;
-    const char *at = column ? a : b, *x = column ? b : a;
-    /* The matrix as it lies in memory, row by row: whose transpose is wanted when it is column-major or on the right. */
-    int rows = column ? m : (int)p->k, columns = column ? (int)p->k : n;
-    bool transpose = matrix->transposed == column;
+    const vector_form f = form_of(p, n == 1);
+    const operand *matrix = f.matrix;
+    const char *at = f.column ? a : b, *x = f.column ? b : a;
+    int rows = f.column ? m : (int)p->k, columns = f.column ? (int)p->k : n;
     int stored_rows = matrix->transposed ? columns : rows, stored_columns = matrix->transposed ? rows : columns;
-    int step = vector->transposed == column ? 1 : (int)vector->ld, c_step = column ? (int)p->c.ld : 1;
-    int trans = transpose ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
+    int step = (int)f.step, c_step = (int)f.c_step, trans = f.dots ? NX_BLAS_NO_TRANS : NX_BLAS_TRANS;
     const double one[2] = {1}, zero[2] = {0};
     if (p->dtype == NX_C128) {
         blas->zgemv(NX_BLAS_ROW_MAJOR, trans, stored_rows, stored_columns, one, at, (int)matrix->ld, x, step, zero, c, c_step);
@@ -179,32 +194,28 @@ static nx_status run_cells(void *arg, int64_t begin, int64_t end) {
 enum { CELL = 64 }; /* rows or columns of the matrix that a thread takes at least */
 
 typedef struct by_vector {
-    const nx__panels *panels;
-    const float *matrix, *x;
-    int64_t step, k;         /* the matrix lies row by row, so far apart */
-    bool dots;               /* its rows meet the vector; else they are added up */
-    float *c;
-    int64_t n, c_step;
-    bool add;
+    const product *p;
+    vector_form form;
+    int64_t n;               /* numbers of the result */
 } by_vector;
 
 static nx_status run_by_vector(void *arg, int64_t begin, int64_t end) {
     const by_vector *v = arg;
-    const int64_t first = begin * CELL, n = nx_least(end * CELL, v->n) - first;
-    if (v->dots) v->panels->dots(v->c + first * v->c_step, v->c_step, v->matrix + first * v->step, v->step, v->x, n, v->k, v->add);
-    else v->panels->blend(v->c + first, v->matrix + first, v->step, v->x, n, v->k, v->add);
+    const vector_form *f = &v->form;
+    const int64_t first = begin * CELL, n = nx_least(end * CELL, v->n) - first, row_step = f->matrix->ld, k = v->p->k;
+    const float *matrix = f->matrix->data, *x = f->vector->data;
+    float *c = (float *)v->p->c.data + first * f->c_step;
+    const bool add = v->p->beta == 1;
+    if (f->dots) nx__panels_get()->dots(c, f->c_step, matrix + first * row_step, row_step, x, n, k, add);
+    else nx__panels_get()->blend(c, matrix + first, row_step, x, n, k, add);
     return NX_OK;
 }
 
 /* *done false: the numbers do not lie as they have to. */
 static nx_status multiply_by_vector(const product *p, bool *done) {
-    const bool column = p->n == 1;
-    const operand *matrix = column ? &p->a : &p->b, *vector = column ? &p->b : &p->a;
-    const int64_t step = vector->transposed == column ? 1 : vector->ld;
-    by_vector v = {.panels = nx__panels_get(), .matrix = matrix->data, .x = vector->data, .step = matrix->ld, .k = p->k,
-                   .dots = matrix->transposed != column, .c = p->c.data, .n = column ? p->m : p->n,
-                   .c_step = column ? p->c.ld : 1, .add = p->beta == 1};
-    *done = (step == 1 || p->k == 1) && (v.dots || v.c_step == 1) && p->k > 0;
+    by_vector v = {.p = p, .form = form_of(p, p->n == 1)};
+    v.n = v.form.column ? p->m : p->n;
+    *done = (v.form.step == 1 || p->k == 1) && (v.form.dots || v.form.c_step == 1) && p->k > 0;
     return *done ? nx_parallel((v.n + CELL - 1) / CELL, nx_grain(CELL * p->k * 4), run_by_vector, &v) : NX_OK;
 }
 
