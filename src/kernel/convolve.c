@@ -334,66 +334,42 @@ static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice 
 }
 
 /* ---- groups of one channel: a channel after the other, while it is near ---------------------------------------------- */
-enum { CHANNEL = 1 << 16, MOST_CHANNEL_TAPS = 256 }; /* numbers of a channel with its padding */
+enum { CHANNEL = 1 << 16 }; /* numbers of a channel with its padding */
 
-typedef struct alone {
-    const nx_windows *w;
-    nx__channel c;
-    int64_t places[MOST_CHANNEL_TAPS], padded; /* numbers, with those behind the last one */
-    const float *big, *weight, *bias;
-    float *small;
-} alone;
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-/* false: they are too large, or not flat. */
-static bool plan_alone(const nx_windows *w, alone *a) {
-    const int64_t high = (w->small[1] - 1) * w->stride[1] + (w->kernel[1] - 1) * w->dilation[1] + 1;
-    const int64_t width = (w->small[2] - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
-    nx__channel *c = &a->c;
-    if (w->big_channels != 1 || !sums_only(w->small_channels) || volume(w->kernel) > MOST_CHANNEL_TAPS) return false;
-    if (w->kernel[0] != 1 || w->big[0] != 1 || w->small[0] != 1 || w->padding[0] != 0) return false;
-    *c = (nx__channel){.size = {w->big[1], w->big[2]}, .padding = {w->padding[1], w->padding[2]}, .made = {w->small[1], w->small[2]},
-                       .step = w->stride[2], .part = (larger(width, w->big[2] + w->padding[2]) + w->stride[2] - 1) / w->stride[2],
-                       .k = volume(w->kernel), .places = a->places};
-    c->row = c->part * c->step;
-    c->down = w->stride[1] * c->row;
-    a->padded = larger(high, w->big[1] + w->padding[1]) * c->row + NX__TAPS_SLACK;
-    for (int64_t i = 0; i < c->k; i++) {
-        const int64_t across = i % w->kernel[2] * w->dilation[2];
-        a->places[i] = i / w->kernel[2] * w->dilation[1] * c->row + across % c->step * c->part + across / c->step;
-    }
-    return a->padded <= CHANNEL;
+static bool suits_alone(const nx_windows *w, const nx__planes *p) {
+    return w->big_channels == 1 && sums_only(w->small_channels) && w->kernel[0] == 1 && w->big[0] == 1 && w->small[0] == 1 && w->padding[0] == 0 &&
+           p->plane <= CHANNEL;
 }
 
 static nx_status run_channels(void *arg, int64_t begin, int64_t end) {
-    const alone *a = arg;
-    const nx_windows *w = a->w;
-    const int64_t read = volume(w->big), made = volume(w->small);
-    float *padded = nx_room_new(sizeof *padded * (size_t)a->padded);
-    if (padded == NULL) return nx_fail_memory(sizeof *padded * (size_t)a->padded);
-    memset(padded, 0, sizeof *padded * (size_t)a->padded);
+    const convolution *c = arg;
+    const lattice *l = &c->of;
+    const nx__planes *p = c->from;
+    const nx__channel channel = {.made = {c->size[1], c->size[2]}, .down = l->step[1], .k = l->k, .places = l->places};
+    const size_t bytes = sizeof(float) * (size_t)(p->plane + NX__TAPS_SLACK);
+    float *plane = nx_room_new(bytes);
+    if (plane == NULL) return nx_fail_memory(bytes);
+    memset(plane, 0, bytes);
     for (int64_t at = begin; at < end; at++) {
-        nx__taps_get()->pad(&a->c, padded, a->big + at * read);
-        for (int64_t r = 0; r < w->small_channels; r++) {
-            const int64_t row = at % w->groups * w->small_channels + r;
-            nx__taps_get()->channel(&a->c, a->small + (at * w->small_channels + r) * made, padded, a->weight + row * a->c.k,
-                                    a->bias ? a->bias[row] : 0);
+        const int64_t image = at / c->groups, group = at % c->groups;
+        nx__taps_get()->put(p, plane, p->source + at * volume(p->size));
+        for (int64_t r = 0; r < l->rows; r++) {
+            const int64_t row = group * l->rows + r;
+            nx__taps_get()->channel(&channel, result_at(c, image, group) + r * volume(c->size), plane, l->weights + row * l->a_step,
+                                    c->bias ? c->bias[row] : 0);
         }
     }
-    nx_room_free(padded);
+    nx_room_free(plane);
     return NX_OK;
 }
 
-static nx_status convolve_alone(alone *a) {
-    const nx_windows *w = a->w;
-    const int64_t cost = volume(w->small) * w->small_channels * (a->c.k + 4) / 4 + 1;
-    return nx_parallel(w->images * w->groups, nx_grain(cost), run_channels, a);
+static nx_status convolve_alone(const nx_windows *w, const nx__planes *p, convolution *c, const lattice *l) {
+    c->from = p;
+    c->of = *l;
+    return nx_parallel(w->images * w->groups, nx_grain(volume(w->small) * l->rows * (l->k + 4) / 4 + 1), run_channels, c);
 }
 
 nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small) {
-    alone a = {.w = w, .big = big, .weight = weight, .bias = bias, .small = small};
-    if (plan_alone(w, &a)) return convolve_alone(&a);
     nx__planes p;
     lattice l;
     convolution c = {.groups = w->groups, .from_channels = w->big_channels, .bias = bias, .to = small};
@@ -402,7 +378,7 @@ nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float 
     NX_TRY(plan_windows(w, &p, &l));
     l.weights = weight;
     memcpy(c.size, w->small, sizeof c.size);
-    nx_status status = convolve(w, &p, &c, &l, 1);
+    nx_status status = suits_alone(w, &p) ? convolve_alone(w, &p, &c, &l) : convolve(w, &p, &c, &l, 1);
     nx_free(l.places);
     return status;
 }

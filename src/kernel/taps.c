@@ -1,5 +1,6 @@
 /* What convolutions do over and over (convolve.c), at each instruction-set level: packing windows into panels, and sums of
  * few products without packing. Numbers lie in planes that are padded, so that nothing asks where an image ends. */
+#include "kernel/convolve.h"
 #include "kernel/panel.h"
 #include "kernel/taps.h"
 
@@ -49,22 +50,23 @@ static void sums(float *to, const float *from, int64_t n, const int64_t *places,
 }
 
 /* ---- a channel that is read alone ------------------------------------------------------------------------------------- */
-static inline __attribute__((always_inline)) void pad_rests(const nx__channel *c, float *padded, const float *from, const int64_t step) {
-    for (int64_t rest = 0; rest < step; rest++) {
-        const int64_t before = c->padding[1] - rest, low = before > 0 ? (before + step - 1) / step : 0;
-        const int64_t first = rest + low * step - c->padding[1], n = nx_least((c->size[1] - first + step - 1) / step, c->part - low);
-        for (int64_t y = 0; y < c->size[0]; y++) {
-            float *to = padded + (y + c->padding[0]) * c->row + rest * c->part + low;
-            const float *x = from + y * c->size[1] + first;
-            for (int64_t q = 0; q < n; q++) to[q] = x[q * step];
+static inline __attribute__((always_inline)) void put_rests(const nx__planes *p, float *to, const float *from, const int64_t step) {
+    const int64_t rows = nx_least(p->size[1], p->extent[1] + p->origin[1]);
+    for (int64_t rest = 0; rest < p->kept; rest++) {
+        const int64_t before = -p->origin[2] - rest, low = before > 0 ? (before + step - 1) / step : 0;
+        const int64_t first = low * step - before, n = nx_least((p->size[2] - first + step - 1) / step, p->part - low);
+        for (int64_t y = 0; y < rows; y++) {
+            float *at = to + (y - p->origin[1]) * p->row + rest * p->part + low;
+            const float *x = from + y * p->size[2] + first;
+            for (int64_t q = 0; q < n; q++) at[q] = x[q * step];
         }
     }
 }
 
-static void pad(const nx__channel *c, float *padded, const float *from) {
-    if (c->step == 1) pad_rests(c, padded, from, 1);
-    else if (c->step == 2) pad_rests(c, padded, from, 2);
-    else pad_rests(c, padded, from, c->step);
+static void put(const nx__planes *p, float *to, const float *from) {
+    if (p->split == 1) put_rests(p, to, from, 1);
+    else if (p->split == 2) put_rests(p, to, from, 2);
+    else put_rests(p, to, from, p->split);
 }
 
 enum { TOGETHER = 4 }; /* rows whose sums go on side by side */
@@ -273,5 +275,5 @@ static void winograd_results(float *lines, const float *sums, int64_t from_step,
     }
 }
 
-const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, pad, channel, dots, winograd_weights, winograd_windows, winograd_results,
+const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, put, channel, dots, winograd_weights, winograd_windows, winograd_results,
                                        winograd_gradients, winograd_kernels};

@@ -8,16 +8,13 @@
 typedef struct nx__stretch { int64_t from, to, n; } nx__stretch;
 enum { NX__TAPS_SLACK = 64 }; /* numbers behind the last one of planes and panels that may be read, and of panels written */
 
-/* A channel that is read alone, with the padding around it: numbers of a row lie apart by their rest by `step`, rests side by
- * side. Output row y reads padded numbers from y * down on. */
+/* What is made of a channel that is read alone: row y of the result reads from y * down on in the channel's plane. */
 typedef struct nx__channel {
-    int64_t size[2], padding[2]; /* of what is read: high and wide */
-    int64_t made[2];             /* of the result */
-    int64_t step, part, row;     /* part: numbers of a rest; row: of all rests */
-    int64_t down;
-    int64_t k;
-    const int64_t *places;       /* k: from what the first number of a row of the result reads first to what a tap reads */
+    int64_t made[2];       /* high and wide */
+    int64_t down, k;
+    const int64_t *places; /* k: from what the first number of a row of the result reads first to what a tap reads */
 } nx__channel;
+struct nx__planes;         /* convolve.h */
 
 typedef struct nx__taps {
     /* Packs k rows of a panel: row i are the stretches from from + places[i] on, in order of their columns. From `end` on
@@ -26,9 +23,9 @@ typedef struct nx__taps {
                  int n);
     /* to[j] = start + the sum of weights[i] * from[places[i] + j], for n of them. */
     void (*sums)(float *to, const float *from, int64_t n, const int64_t *places, const float *weights, int64_t k, float start);
-    /* Copies a channel into `padded`, whose padding is 0 already and goes on for WIDEST numbers. */
-    void (*pad)(const nx__channel *c, float *padded, const float *from);
-    /* The channel's result: sums of k products in order of taps, start first. */
+    /* A flat channel into its plane, whose padding is 0 already. */
+    void (*put)(const struct nx__planes *p, float *to, const float *from);
+    /* A channel's result: sums of k products in order of taps, then start. From the plane's end on a vector is read too. */
     void (*channel)(const nx__channel *c, float *to, const float *padded, const float *weights, float start);
     /* to[i] += the sum of g[j] * from[places[i] + j] over n of them. */
     void (*dots)(float *to, const float *g, const float *from, int64_t n, const int64_t *places, int64_t k);
