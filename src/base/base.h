@@ -162,6 +162,7 @@ static inline bool nx_is_long(int64_t n, int64_t cost) {
 }
 /* Around work of that cost which one thread does: gives the interpreter's lock away where it is long. End with nx_block_end. */
 void *nx_long_begin(int64_t bytes);
+int64_t nx_now(void); /* nanoseconds, of a clock that never goes back */
 NX_API int nx_num_threads(void);
 NX_API void nx_set_num_threads(int n);
 NX_API int nx_explain_threads(char *text, size_t bytes); /* nx_num_threads(), and why so many */

@@ -33,7 +33,7 @@ static struct {
 /* A look takes about as long as a pause of the processor then, which is another instruction on each kind of them. */
 static inline void pause_briefly(void) { atomic_thread_fence(memory_order_seq_cst); }
 
-static int64_t now(void) {
+int64_t nx_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
@@ -80,7 +80,7 @@ static void join_job(job *j) { /* under the lock, which it gives up meanwhile */
 
 /* Whether a job was published after `seen` within the time that a member looks for one. */
 static bool look_for_work(unsigned seen) {
-    for (int64_t end = now() + SPIN; now() < end;) {
+    for (int64_t end = nx_now() + SPIN; nx_now() < end;) {
         for (int i = 0; i < LOOKS; i++) {
             if (atomic_load_explicit(&team.published, memory_order_relaxed) != seen) return true;
             pause_briefly();
@@ -143,7 +143,7 @@ static void withdraw(job *j) {
     while (*at != j) at = &(*at)->after;
     *at = j->after;
     pthread_mutex_unlock(&team.lock);
-    for (int64_t end = now() + SPIN; atomic_load(&j->at_it) > 0 && now() < end;) {
+    for (int64_t end = nx_now() + SPIN; atomic_load(&j->at_it) > 0 && nx_now() < end;) {
         for (int i = 0; i < LOOKS && atomic_load(&j->at_it) > 0; i++) pause_briefly();
     }
     pthread_mutex_lock(&team.lock);

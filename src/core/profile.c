@@ -5,15 +5,8 @@
 #include "core/private.h"
 
 #include <limits.h>
-#include <time.h>
 
 int (*nx_profile_stack)(nx_profile *profile);
-
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 nx_profile *nx_profile_new(void) {
     static _Atomic uint32_t serials;
@@ -49,7 +42,7 @@ nx_status nx_profile_stop(nx_profile *profile) {
     if (thread->profile == NULL) thread->keys_included &= ~NX_KEY(PROFILE);
     for (; profile->open >= 0; profile->open = profile->events.at[profile->open].parent) {
         nx_event *event = &profile->events.at[profile->open];
-        if (event->end == 0) event->end = now();
+        if (event->end == 0) event->end = nx_now();
     }
     return NX_OK;
 }
@@ -70,7 +63,7 @@ int nx_profile_begin(nx_profile *profile, nx_event_kind kind, const char *name) 
         return -1;
     }
     profile->open = profile->events.n - 1;
-    profile->events.at[profile->open].begin = now();
+    profile->events.at[profile->open].begin = nx_now();
     return profile->open;
 }
 
@@ -78,7 +71,7 @@ void nx_profile_end(const nx_profile *of, int number) {
     nx_profile *profile = nx_thread_get()->profile;
     if (profile != of || number < 0 || number >= profile->events.n) return;
     nx_event *event = &profile->events.at[number];
-    event->end = now();
+    event->end = nx_now();
     for (int k = 0; k < 2; k++) event->bytes[k] += profile->bytes[k];
     while (profile->open >= 0 && profile->events.at[profile->open].end) /* ranges may end in any order */
         profile->open = profile->events.at[profile->open].parent;

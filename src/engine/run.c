@@ -217,7 +217,7 @@ static nx_status give_results(nx_program *p, nx_tensor *const *inputs, nx_tensor
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
-static nx_status call_step(const nx__step *step) {
+static inline nx_status call_step(const nx__step *step) {
     nx__direct *direct = step->direct;
     if (direct) {
         direct->loop(direct->ptrs, direct->steps, direct->n, direct->constants);
@@ -252,15 +252,7 @@ static nx_status note_steps(nx_profile *profile, const nx__step *step, const nx_
 static inline nx_status call_part(const nx__step *step, const nx__step *end) {
     nx_profile *profile = nx_thread_get()->profile;
     if (NX_UNLIKELY(profile != NULL)) return note_steps(profile, step, end);
-    for (; step < end; step++) {
-        nx__direct *direct = step->direct;
-        if (direct) {
-            direct->loop(direct->ptrs, direct->steps, direct->n, direct->constants);
-            continue;
-        }
-        nx_run run = step->run;
-        NX_TRY(step->kernel(&run, step->in, step->out));
-    }
+    for (; step < end; step++) NX_TRY(call_step(step));
     return NX_OK;
 }
 

@@ -337,8 +337,8 @@ static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice 
 enum { CHANNEL = 1 << 16 }; /* numbers of a channel with its padding */
 
 static bool suits_alone(const nx_windows *w, const nx__planes *p) {
-    return w->big_channels == 1 && sums_only(w->small_channels) && w->kernel[0] == 1 && w->big[0] == 1 && w->small[0] == 1 && w->padding[0] == 0 &&
-           p->plane <= CHANNEL;
+    const bool flat = w->kernel[0] == 1 && w->big[0] == 1 && w->small[0] == 1 && w->padding[0] == 0;
+    return flat && w->big_channels == 1 && sums_only(w->small_channels) && p->plane <= CHANNEL;
 }
 
 static nx_status run_channels(void *arg, int64_t begin, int64_t end) {

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { FUNCTIONAL, ANY, ROUGH };
 enum { RESULTS = 1, RANDOM = 2, ALL = 4, LEAVES_ROUGH = 8 };
@@ -90,12 +89,6 @@ static nx_status choose(pass_id id, const nx_graph *graph, bool *runs) {
     return NX_OK;
 }
 
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* ---- the gate ----------------------------------------------------------------------------------------- */
 /* What a pass claims to keep, as text that can be compared. */
 static nx_status describe(const nx_graph *graph, int keeps, char **out) {
@@ -138,14 +131,14 @@ static nx_status enter(pass_id id, const nx_graph *graph, gate *g) {
         return nx_fail(NX_RUNTIME, "pass %s: it needs a functional graph, functionalise it first", passes[id].name);
     nx_status status = nx_flag.verify && passes[id].needs != ROUGH ? nx_graph_verify(graph) : NX_OK;
     if (status == NX_OK && nx_flag.verify) status = describe(graph, passes[id].keeps, &g->before);
-    if (NX_UNLIKELY(asked.times)) g->start = now();
+    if (NX_UNLIKELY(asked.times)) g->start = nx_now();
     return name_pass(g, status);
 }
 
 static nx_status leave(gate *g, const nx_graph *graph, nx_status status) {
     char *after = NULL;
     if (NX_UNLIKELY(asked.times)) {
-        atomic_fetch_add(&spent[g->id].nanoseconds, now() - g->start);
+        atomic_fetch_add(&spent[g->id].nanoseconds, nx_now() - g->start);
         atomic_fetch_add(&spent[g->id].runs, 1);
     }
     bool is_rough = passes[g->id].keeps & LEAVES_ROUGH;
