@@ -303,9 +303,7 @@ def _carry_on(cls, ctx, args: tuple, tangents: tuple, results: tuple) -> None:
 
 def _run_forward(cls, ctx, node, args: tuple, kwargs: dict):
     """What apply returns: forward's results with the node as their history (None: without)."""
-    tangents = ()  # none where a graph is captured: a level that is open keeps functions uncompiled
-    if not _C.is_capturing():
-        tangents = tuple(_C.tangent_of(arg) if _is_tensor(arg) else None for arg in args)
+    tangents = tuple(_C.tangent_of(arg) if _is_tensor(arg) else None for arg in args)
     given = _forward(cls, ctx, args, kwargs)
     results = given if isinstance(given, tuple) else (given,)
     if any(_at(results, tensor) < 0 for tensor in ctx._dirty):

@@ -12,7 +12,7 @@ from ..nn import Module, Parameter
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import Node
-from .proxy import Proxy, Scope, ScopeContextManager, TraceError, TracerBase, node_args
+from .proxy import Proxy, Scope, ScopeContextManager, TraceError, TracerBase
 
 _wrapped: dict = {}  # (id of a module's globals, name): the globals; what fx.wrap was told of
 _tracing = False
@@ -57,7 +57,7 @@ def _recorded(function):
         proxy = _proxy_in(args, kwargs)
         if proxy is None:
             return function(*args, **kwargs)
-        made = proxy.tracer.create_proxy("call_function", function, node_args(function, args), kwargs)
+        made = proxy.tracer.create_proxy("call_function", function, args, kwargs)
         made.node.meta["is_wrapped"] = True
         return made
 

@@ -205,21 +205,14 @@ class Proxy:
             raise RuntimeError(
                 f"Found multiple different tracers {found} while trying to trace operations {orig_method}"
             )
+        from ..functional import einsum
         from ..overrides import is_tensor_method_or_property
 
-        args = node_args(orig_method, args)
+        if orig_method is einsum and len(args) == 2 and isinstance(args[1], (list, tuple)):
+            args = (args[0], *args[1])  # a node has the operands one by one
         if is_tensor_method_or_property(orig_method):
             return found[0].create_proxy("call_method", orig_method.__name__, args, kwargs)
         return found[0].create_proxy("call_function", _operator_of(orig_method), args, kwargs)
-
-
-def node_args(function, args: tuple) -> tuple:
-    """The arguments as a node has them: the operands of einsum one by one."""
-    from ..functional import einsum
-
-    if function is einsum and len(args) == 2 and isinstance(args[1], (list, tuple)):
-        return (args[0], *args[1])
-    return args
 
 
 def _operator_of(function):
