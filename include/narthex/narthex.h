@@ -92,7 +92,8 @@ typedef enum nx_tag {
     NX_TAG_GENERATOR, /* .generator */
     NX_TAG_NODE,      /* .node: result n of a graph's node (only inside graphs) */
     NX_TAG_OPAQUE,    /* .opaque: a foreign object (only inside graphs) */
-    NX_TAG_COMPLEX    /* .parts, a real and an imaginary part */
+    NX_TAG_COMPLEX,   /* .parts, a real and an imaginary part */
+    NX_TAG_GRAPH      /* .shared: a graph that never changes, counted */
 } nx_tag;
 
 /* 16 bytes. Plain data: copying a value copies no count. Arguments of a call are lent for the call;
@@ -113,6 +114,7 @@ typedef struct nx_value {
         nx_generator *generator;
         struct nx_node *node;
         void *opaque;
+        struct nx_shared *shared;
     };
 } nx_value;
 

@@ -18,7 +18,9 @@ static const char *const expected_text[] = {[NX_TYPE_TENSOR] = "Tensor",
                                             [NX_TYPE_LAYOUT] = "torch.layout",
                                             [NX_TYPE_MEMORY_FORMAT] = "torch.memory_format",
                                             [NX_TYPE_GENERATOR] = "torch.Generator",
-                                            [NX_TYPE_BOOLS] = "tuple of bools"};
+                                            [NX_TYPE_BOOLS] = "tuple of bools",
+                                            [NX_TYPE_NUMBERS] = "tuple of Numbers",
+                                            [NX_TYPE_GRAPH] = "Graph"};
 
 const char *nxpy_type_text(PyObject *o) {
     if (nxpy_tensor_check(o)) return "Tensor";
@@ -177,6 +179,7 @@ static int read_element(const nx_param *param, PyObject *o, Py_ssize_t i, nx_val
         *out = nx_value_bool(o == Py_True);
         return PyBool_Check(o);
     }
+    if (param->type == NX_TYPE_NUMBERS) return read_number(o, out);
     bool takes = nxpy_is_plain(o) || (nxpy_tensor_check(o) && !nxpy_overrides(o));
     *out = takes ? nx_value_tensor(nxpy_tensor_get(o)) : NX_VALUE_NONE;
     if (out->tag == NX_TAG_TENSOR || (o == Py_None && param->optional_elements)) return 1;
@@ -261,7 +264,9 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
         if (!PyList_Check(o) && !PyTuple_Check(o)) return 0;
         return read_ints(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), args, out);
     case NX_TYPE_TENSORS:
-    case NX_TYPE_BOOLS: return read_list(param, o, args, out);
+    case NX_TYPE_BOOLS:
+    case NX_TYPE_NUMBERS: return read_list(param, o, args, out);
+    case NX_TYPE_GRAPH: return nxpy_graph_value_read(o, out);
     case NX_TYPE_STR:
         if (!PyUnicode_Check(o)) return 0;
         *out = nx_value_str(PyUnicode_AsUTF8(o));

@@ -39,6 +39,9 @@ static inline bool nxpy_tensor_check(PyObject *o) {
 static inline nx_tensor *nxpy_tensor_get(PyObject *o) { return ((nxpy_tensor *)o)->tensor; } /* lent */
 /* The Python object of `tensor`; takes the caller's reference. New reference; NULL with an exception. */
 PyObject *nxpy_tensor_take(nx_tensor *tensor);
+/* Values of the tag GRAPH: set by py/graphs. The value is lent by the object. */
+extern PyObject *(*nxpy_graph_value_object)(const nx_value *value);
+extern bool (*nxpy_graph_value_read)(PyObject *o, nx_value *out);
 /* The same for a lent tensor. */
 PyObject *nxpy_tensor_wrap(nx_tensor *tensor);
 

@@ -432,6 +432,9 @@ int nxpy_add_words(PyObject *module) {
 }
 
 /* ---- any value ------------------------------------------------------------------------------------------------- */
+PyObject *(*nxpy_graph_value_object)(const nx_value *value);
+bool (*nxpy_graph_value_read)(PyObject *o, nx_value *out);
+
 PyObject *nxpy_value_object(const nx_value *value) {
     switch (value->tag) {
     case NX_TAG_NONE: Py_RETURN_NONE;
@@ -446,6 +449,7 @@ PyObject *nxpy_value_object(const nx_value *value) {
     case NX_TAG_LAYOUT:
     case NX_TAG_MEMORY_FORMAT: return nxpy_word_object(value->tag, (int)value->i);
     case NX_TAG_OPAQUE: return Py_NewRef((PyObject *)value->opaque);
+    case NX_TAG_GRAPH: return nxpy_graph_value_object(value);
     case NX_TAG_INTS:
     case NX_TAG_LIST: {
         PyObject *list = PyList_New(value->n);

@@ -423,6 +423,12 @@ static PyObject *set_stop(PyObject *module, PyObject *number) {
 static PyObject *can_capture(PyObject *module, PyObject *unused) { return PyBool_FromLong(!nxpy_cpython_problem()); }
 static PyObject *is_capturing(PyObject *module, PyObject *unused) { return PyBool_FromLong(nxpy__doing.trace != NULL); }
 
+static PyObject *is_followed(PyObject *module, PyObject *unused) { Py_RETURN_FALSE; }
+/* For what the loop does itself when a traced program calls it. */
+static PyObject *only_traced(PyObject *module, PyObject *args) {
+    return PyErr_Format(PyExc_RuntimeError, "this is called where a function is captured, and nowhere else");
+}
+
 static PyObject *set_stance(PyObject *module, PyObject *number) {
     long stance = PyLong_AsLong(number);
     if (PyErr_Occurred()) return NULL;
@@ -472,6 +478,12 @@ static PyMethodDef functions[] = {
      "set_capture_late(callable): called with (function, arguments, keywords) for calls of functions that were never compiled."},
     {"can_capture", can_capture, METH_NOARGS, "Whether functions are captured under this CPython."},
     {"is_capturing", is_capturing, METH_NOARGS, "Whether what calls it is being captured."},
+    {"function_follows", is_followed, METH_NOARGS, "Whether a function with a backward of its own stands whole in what is captured."},
+    {"function_open", only_traced, METH_VARARGS,
+     "function_open(ctx, results): the gradients of results, from which on the backward is recorded in a graph of its own."},
+    {"function_close", only_traced, METH_VARARGS,
+     "function_close(name, inputs, results, saved, gradients): the results, tied to what was recorded."},
+    {"function_refuse", only_traced, METH_VARARGS, "function_refuse(why): the graph ends before the function."},
     {"set_capture_stop", set_stop, METH_O, "set_capture_stop(n): for tests: every trace stops before its n-th instruction; 0: none does."},
     {"set_capture_log", nxpy__set_log, METH_O,
      "set_capture_log(callable or None): called as log(event, **info) at each step of a capture."},

@@ -225,8 +225,21 @@ PyObject *nxpy_graph_take(nx_graph *graph) {
         return NULL;
     }
     o->graph = graph;
+    o->value = NX_VALUE_NONE;
     o->attributes = o->weak = NULL;
     return (PyObject *)o;
+}
+
+/* The graph that is an argument of a call, as an object; and back. */
+static PyObject *object_of_value(const nx_value *value) {
+    nxpy_graph *o = (nxpy_graph *)nxpy_graph_take((nx_graph *)nx_graph_of_value(value));
+    nx_status status = o ? nx_value_keep(value, &o->value) : NX_NO_MEMORY;
+    return status == NX_OK ? (PyObject *)o : NULL;
+}
+static bool value_of_object(PyObject *o, nx_value *out) {
+    if (!Py_IS_TYPE(o, &nxpy_graph_type) || ((nxpy_graph *)o)->value.tag != NX_TAG_GRAPH) return false;
+    *out = ((nxpy_graph *)o)->value;
+    return true;
 }
 
 static PyObject *take_text(char *text) {
@@ -379,7 +392,8 @@ static void graph_dealloc(PyObject *self) {
     nxpy_graph *o = (nxpy_graph *)self;
     if (o->weak) PyObject_ClearWeakRefs(self);
     Py_CLEAR(o->attributes);
-    nx_graph_free(o->graph);
+    if (o->value.tag == NX_TAG_GRAPH) nx_value_drop(&o->value);
+    else nx_graph_free(o->graph);
     PyObject_Free(self);
 }
 static PyMethodDef graph_methods[] = {
@@ -419,6 +433,8 @@ static PyMethodDef functions[] = {
     {NULL}};
 
 int nxpy_add_graph(PyObject *module) {
+    nxpy_graph_value_object = object_of_value;
+    nxpy_graph_value_read = value_of_object;
     if (PyModule_AddFunctions(module, functions) < 0) return -1;
     if (PyType_Ready(&node_type) < 0 || PyType_Ready(&nxpy_graph_type) < 0) return -1;
     if (PyModule_AddObjectRef(module, "Graph", (PyObject *)&nxpy_graph_type) < 0) return -1;

@@ -4,7 +4,12 @@
 
 #include "bind/bind.h"
 
-typedef struct nxpy_graph { PyObject_HEAD nx_graph *graph; PyObject *attributes; PyObject *weak; } nxpy_graph; /* narthex._C.Graph */
+typedef struct nxpy_graph { /* narthex._C.Graph */
+    PyObject_HEAD
+    nx_graph *graph;
+    nx_value value;       /* GRAPH: it is the graph of this one, which never changes; owned */
+    PyObject *attributes; PyObject *weak;
+} nxpy_graph;
 extern PyTypeObject nxpy_graph_type;
 PyObject *nxpy_graph_take(nx_graph *graph);               /* takes it, also on failure */
 typedef struct nxpy_compiled { /* narthex._C.CompiledGraph */

@@ -407,12 +407,17 @@ static int of_instance(nxpy_trace *trace, PyObject *object, PyObject *name, bool
     return trace->stop ? -1 : of_own_lookup(trace, object, name, out);
 }
 
-static int of_type_params(nxpy_trace *trace, PyObject *function, PyObject *name, PyObject **out) {
-    if (*(PyObject **)((char *)function + NXPY_TYPE_PARAMS)) return of_field(trace, function, name, NXPY_TYPE_PARAMS, out);
+/* A field that is `absent` (taken) where nothing lies in it. */
+static int of_field_or(nxpy_trace *trace, PyObject *function, PyObject *name, Py_ssize_t offset, PyObject *absent, PyObject **out) {
+    if (*(PyObject **)((char *)function + offset)) {
+        Py_XDECREF(absent);
+        return of_field(trace, function, name, offset, out);
+    }
     int slot = nxpy__is_born(trace, function) ? 0 : nxpy__slot_of(trace, function); /* NULL: none */
-    if (slot < 0) return -1;
-    bool guarded = nxpy__is_born(trace, function) || nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, NXPY_TYPE_PARAMS, NULL) == 0;
-    return !guarded ? -1 : (*out = PyTuple_New(0)) ? 0 : nxpy__stop_error(trace);
+    bool guarded = slot >= 0 && (nxpy__is_born(trace, function) || nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, NULL) == 0);
+    if (guarded) return (*out = absent) ? 0 : nxpy__stop_error(trace);
+    Py_XDECREF(absent);
+    return -1;
 }
 
 /* Functions have no __getattr__: their own fields, then their __dict__. */
@@ -425,6 +430,8 @@ static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyOb
         if (PyUnicode_CompareWithASCIIString(name, fields[k].name) == 0) return of_field(trace, object, name, fields[k].offset, out);
     }
     PyObject *value;
+    if (PyUnicode_CompareWithASCIIString(name, "__defaults__") == 0)
+        return of_field_or(trace, object, name, offsetof(PyFunctionObject, func_defaults), Py_NewRef(Py_None), out);
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
         if (nxpy__is_born(trace, object)) return give_new(trace, PyObject_GenericGetDict(object, NULL), out);
         return of_namespace(trace, object, name, out);
@@ -437,7 +444,7 @@ static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyOb
         return of_field(trace, object, name, offsetof(PyFunctionObject, func_annotations), out);
     }
     if (NXPY_TYPE_PARAMS && PyUnicode_CompareWithASCIIString(name, "__type_params__") == 0) {
-        return of_type_params(trace, object, name, out);
+        return of_field_or(trace, object, name, NXPY_TYPE_PARAMS, PyTuple_New(0), out);
     }
     if (nxpy_type_lookup(&PyFunction_Type, name)) return stop_attribute(trace, object, name);
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
@@ -552,7 +559,10 @@ int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
         PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", type->tp_name, name);
         return nxpy__stop_error(trace);
     }
-    if (nxpy__is_born(trace, object)) return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
+    if (nxpy__is_born(trace, object)) {
+        if (nxpy__region_changes(trace, object) < 0) return -1;
+        return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
+    }
     return nxpy__write_field(trace, object, name, value);
 }
 
@@ -571,6 +581,7 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     PyObject *found, *args[] = {object, name, value};
     if (PyModule_CheckExact(object)) return nxpy__store_plain(trace, object, name, value);
     if (nxpy__is_born(trace, object) && (PyFunction_Check(object) || (nxpy__is_exception(object) && value))) {
+        if (nxpy__region_changes(trace, object) < 0) return -1;
         return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
     }
     if (!is_written(object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);

@@ -188,6 +188,7 @@ int op_store_deref(nxpy_loop *loop, int arg) {
         nxpy__drop(loop, 1);
         return 0;
     }
+    if (nxpy__region_changes(loop->trace, cell) < 0) return -1;
     PyObject *old = PyCell_GET(cell);
     PyCell_SET(cell, nxpy__pop(loop));
     Py_XDECREF(old);

@@ -117,7 +117,7 @@ int nxpy__later(nxpy_trace *trace, PyObject *function, PyObject *args) {
 
 int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends) {
     const nxpy_note *note = nxpy__note_find(trace, container);
-    if (note && note->kind == NXPY_NOTE_BORN) return 0;
+    if (note && note->kind == NXPY_NOTE_BORN) return nxpy__region_changes(trace, container);
     bool list = PyList_CheckExact(container), dict = PyDict_CheckExact(container);
     bool known = note && (note->kind == NXPY_NOTE_SOURCE || note->kind == NXPY_NOTE_FIXED) && !note->is_namespace;
     if (!known || !(list || dict || PySet_CheckExact(container))) {

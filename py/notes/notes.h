@@ -190,6 +190,7 @@ typedef struct nxpy_note {
 typedef struct nxpy_opened { int slot; PyObject *number; } nxpy_opened; /* the slot's number is left open as this one; lent by its note */
 
 typedef struct nxpy_loop nxpy_loop;
+typedef struct nxpy_region nxpy_region; /* region.c */
 typedef struct nxpy_trace {
     nxpy_captured *owner;
     nxpy_root *root;
@@ -197,6 +198,7 @@ typedef struct nxpy_trace {
     nxpy_segment *segment;      /* being made */
     nx_graph *graph;            /* owned until the segment has it */
     nx_tracer tracer;
+    nxpy_region *region;        /* the backward of a function is traced; owned or NULL */
     uint64_t included_before;
     bool grad_at_start;
     nxpy_autocast autocast_at_start;
@@ -274,6 +276,9 @@ int nxpy__stop_error(nxpy_trace *trace);
 PyObject *nxpy__traceback(nxpy_trace *trace);
 nx_status nxpy__stop_unknown(nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* for nx_tracer.unknown */
 nx_status nxpy__stop_refused(nx_tracer *tracer, const nx_op *op, const char *why);
+
+nxpy_autocast nxpy__autocast_now(void);
+void nxpy__autocast_put(const nxpy_autocast *state);
 
 /* ---- sources.c: the side table ------------------------------------------------------------------ */
 nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object);         /* lent until the next note is made */
@@ -372,6 +377,20 @@ bool nxpy__leaves_nothing(nx_graph *graph);
 int nxpy__told_finish(nxpy_trace *trace, nxpy_results *results); /* into the segment; as nxpy__recipe_add */
 bool nxpy__told_holds(nxpy_segment *segment, PyObject *const *results); /* the results are what they were */
 void nxpy__told_drop(nxpy_told *told);
+
+/* ---- region.c: the backward of a function, traced with its forward ------------------------------------- */
+/* From here on a second graph is recorded. The gradients of results: a tensor or None for each. `context` is what may be written.
+ * New reference; NULL: stopped, or an exception. */
+PyObject *nxpy__region_open(nxpy_trace *trace, PyObject *context, PyObject *results);
+typedef struct nxpy_region_call { /* tuples of what stands for the tensors in the trace, and of None */
+    const char *name;
+    PyObject *inputs, *results, *saved, *gradients; /* gradients: one for each input, what the backward gave */
+} nxpy_region_call;
+/* Ends it: the tensors with a history that the results become, a tuple. */
+PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given);
+void nxpy__region_drop(nxpy_trace *trace);      /* if there is one */
+void nxpy__region_varies(nxpy_trace *trace);    /* the trace has a number that may be another one from here on */
+int nxpy__region_changes(nxpy_trace *trace, PyObject *object); /* before a change of an object of the trace: 0, or -1: stopped */
 
 /* ---- small things --------------------------------------------------------------------------------- */
 /* A tensor like `real` without elements, that requires grad as it does. */

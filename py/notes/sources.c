@@ -128,6 +128,7 @@ static int open_number(nxpy_trace *trace, int slot, PyObject **value) {
     nx_value traced = real ? nx_value_float(PyFloat_AS_DOUBLE(*value)) : nx_value_int(PyLong_AsLongLong(*value));
     if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
     trace->tracer.varies = trace->segment->fitted = true;
+    nxpy__region_varies(trace);
     nxpy_given given = {.slot = slot, .keyed = true, .traced = traced};
     if (nx_vec_push(&trace->segment->given, given) != NX_OK) return nxpy__stop_error(trace);
     PyObject *number = nxpy_size_given(&trace->tracer, trace->segment->given.n - 1, *value);
@@ -225,6 +226,7 @@ static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *f
     if (status == NX_OK && varying) {
         node->varying = varying;
         trace->tracer.varies = true;
+        nxpy__region_varies(trace);
     }
     nx_text_free(&name);
     return status;

@@ -90,3 +90,26 @@ nx_status nxpy__stop_refused(nx_tracer *tracer, const nx_op *op, const char *why
     trace->clean = false;
     return nxpy_caught();
 }
+
+/* ---- autocast ---- */
+nxpy_autocast nxpy__autocast_now(void) {
+    const nx_thread *thread = nx_thread_get();
+    nxpy_autocast now;
+    memset(&now, 0, sizeof now); /* compared as bytes */
+    now.enabled = thread->autocast_enabled;
+    memcpy(now.dtype, thread->autocast_dtype, sizeof now.dtype);
+    now.uncached = thread->autocast_uncached;
+    now.nesting = thread->autocast_nesting;
+    return now;
+}
+
+void nxpy__autocast_put(const nxpy_autocast *state) {
+    nx_thread *thread = nx_thread_get();
+    memcpy(thread->autocast_dtype, state->dtype, sizeof state->dtype);
+    thread->autocast_enabled = state->enabled;
+    if (state->enabled) thread->keys_included |= NX_KEY(AUTOCAST);
+    else thread->keys_included &= ~NX_KEY(AUTOCAST);
+    thread->autocast_uncached = state->uncached;
+    thread->autocast_nesting = state->nesting;
+    if (state->nesting == 0) nx_autocast_clear();
+}

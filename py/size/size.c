@@ -30,10 +30,29 @@ static nx_status append(nx_tracer *tracer, nx_int_code code, const nx_value *arg
     return nx_node_set_source(*out, thread->source_file, thread->source_line, thread->source_function, thread->source_code);
 }
 
-static bool is_live(const nxpy_symint *size) {
-    const nx_tracer *tracer = nxpy_size_tracer();
-    return tracer && tracer == size->tracer && tracer->serial == size->serial;
+/* A number of the trace around it is one that the tracer's graph is given: it becomes the input of that graph, once. -1: none. */
+static int import(nx_tracer *tracer, const nxpy_symint *size) {
+    nx_node *node;
+    for (int k = 0; k < tracer->imports.n; k++) {
+        if (tracer->imports.at[k].n == size->number + 1) return tracer->imported.at[k];
+    }
+    nx_int_code code = size->now.tag == NX_TAG_FLOAT ? NX_INT_FLOAT : NX_INT_INPUT;
+    nx_status status = append(tracer, code, (nx_value[]){nx_value_int(tracer->imports.n)}, &node);
+    if (status == NX_OK) status = nx_vec_push(&tracer->ints, node);
+    if (status == NX_OK) status = nx_vec_push(&tracer->imported, tracer->ints.n - 1);
+    if (status == NX_OK) status = nx_vec_push(&tracer->imports, nx_value_size(size->now, size->number));
+    return status == NX_OK ? tracer->ints.n - 1 : -1;
 }
+
+/* The number's place among those of the tracer that records now; -1: it is no number of that one. */
+static int place_in(nx_tracer *tracer, const nxpy_symint *size) {
+    if (!tracer) return -1;
+    if (tracer == size->tracer && tracer->serial == size->serial) return size->number;
+    bool around = tracer->is_inner && tracer->outer == size->tracer && size->serial == tracer->outer->serial;
+    return around ? import(tracer, size) : -1;
+}
+
+static bool is_live(const nxpy_symint *size) { return place_in(nxpy_size_tracer(), size) >= 0; }
 
 nx_node *nxpy_symint_node(PyObject *o, const nx_tracer *tracer) {
     const nxpy_symint *size = (nxpy_symint *)o;
@@ -45,8 +64,9 @@ bool nxpy_symint_argument(PyObject *o, nx_value *out) {
     const nxpy_symint *size = (nxpy_symint *)o;
     const nx_thread *thread = nx_thread_get();
     bool recorded = (thread->keys_included & ~thread->keys_excluded & NX_KEY(CAPTURE)) != 0;
-    if (!recorded || !is_live(size)) return false;
-    *out = nx_value_size(size->now, size->number);
+    int place = recorded ? place_in(nxpy_size_tracer(), size) : -1;
+    if (place < 0) return false;
+    *out = nx_value_size(size->now, place);
     return true;
 }
 
@@ -66,10 +86,17 @@ static bool is_fixed(const nx_node *node, nx_int_code code, int dim) {
     return node->varying == 0 || (code == NX_INT_SIZE && !(node->varying >> dim & 1));
 }
 
+/* A tensor of the graph around becomes one that the inner graph reads. */
+static bool find_tensor(nx_tracer *tracer, nx_tensor *tensor, nx_value *out) {
+    nx_value outer;
+    if (nx_tracer_find(tracer, tensor, out)) return true;
+    return tracer->is_inner && nx_tracer_find(tracer->outer, tensor, &outer) && tracer->unknown(tracer, tensor, out) == NX_OK;
+}
+
 PyObject *nxpy_size_read(nx_tensor *tensor, nx_int_code code, int dim, int64_t now) {
     nx_tracer *tracer = nxpy_size_tracer();
     nx_value of;
-    if (NX_LIKELY(!tracer) || !nx_tracer_find(tracer, tensor, &of) || is_fixed(of.node, code, dim)) return PyLong_FromLongLong(now);
+    if (NX_LIKELY(!tracer) || !find_tensor(tracer, tensor, &of) || is_fixed(of.node, code, dim)) return PyLong_FromLongLong(now);
     nx_node *node = find_read(of.node, of.n, code, dim);
     nx_status status = node ? NX_OK : append(tracer, code, (nx_value[]){of, nx_value_int(dim)}, &node);
     return status == NX_OK ? new_size(tracer, node, nx_value_int(now)) : raise(status);
@@ -108,13 +135,16 @@ static int check(nx_tracer *tracer, nx_int_code code, nx_value left, nx_value ri
 }
 
 /* Of a live one. */
-static nx_value node_of(const nxpy_symint *size) { return nx_value_node(size->tracer->ints.at[size->number], 0); }
+static nx_value node_of(const nxpy_symint *size) {
+    nx_tracer *tracer = nxpy_size_tracer();
+    return nx_value_node(tracer->ints.at[place_in(tracer, size)], 0);
+}
 
 static PyObject *number_of(nx_value now) { return now.tag == NX_TAG_FLOAT ? PyFloat_FromDouble(now.f) : PyLong_FromLongLong(now.i); }
 
 PyObject *nxpy_symnumber_fix(PyObject *o) {
     const nxpy_symint *size = (nxpy_symint *)o;
-    if (is_live(size) && check(size->tracer, NX_INT_EQ, node_of(size), size->now) < 0) return NULL;
+    if (is_live(size) && check(nxpy_size_tracer(), NX_INT_EQ, node_of(size), size->now) < 0) return NULL;
     return number_of(size->now);
 }
 static PyObject *fix(PyObject *o) { return nxpy_symnumber_fix(o); }
@@ -215,8 +245,9 @@ static PyObject *negative(PyObject *o) {
     nx_node *node;
     nx_value now;
     if (!is_live(size) || nx_int_compute(NX_INT_NEG, &size->now, &now) != NX_OK) return on_fixed(o, PyNumber_Negative);
-    nx_status status = append(size->tracer, NX_INT_NEG, (nx_value[]){node_of(size)}, &node);
-    return status == NX_OK ? new_size(size->tracer, node, now) : raise(status);
+    nx_tracer *tracer = nxpy_size_tracer();
+    nx_status status = append(tracer, NX_INT_NEG, (nx_value[]){node_of(size)}, &node);
+    return status == NX_OK ? new_size(tracer, node, now) : raise(status);
 }
 static PyObject *positive(PyObject *o) { return Py_NewRef(o); }
 static PyObject *absolute(PyObject *o) { return on_fixed(o, PyNumber_Absolute); }
@@ -251,7 +282,7 @@ static PyObject *compare(PyObject *a, PyObject *b, int op) {
 static int truth(PyObject *o) {
     const nxpy_symint *size = (nxpy_symint *)o;
     bool holds = size->now.tag == NX_TAG_FLOAT ? size->now.f != 0 : size->now.i != 0;
-    if (is_live(size) && check(size->tracer, holds ? NX_INT_NE : NX_INT_EQ, node_of(size), nx_value_int(0)) < 0) return -1;
+    if (is_live(size) && check(nxpy_size_tracer(), holds ? NX_INT_NE : NX_INT_EQ, node_of(size), nx_value_int(0)) < 0) return -1;
     return holds;
 }
 

@@ -238,6 +238,8 @@ void nx_array_extent(const nx_array *a, const char **low, const char **high);
 
 /* ---- values that are kept --------------------------------------------------------------------------------- */
 /* A copy that owns: tensors and generators are referenced, lists and strings copied. */
+/* What several values hold, at the head of what it is: values of the tag GRAPH. */
+typedef struct nx_shared { nx_count refs; void (*free)(struct nx_shared *shared); } nx_shared;
 NX_MUST_USE nx_status nx_value_keep(const nx_value *value, nx_value *out);
 /* nx_value_drop of narthex.h releases what keep took. */
 /* Of a number: a Scalar of any kind. */

@@ -25,6 +25,7 @@ nx_status nx_value_keep(const nx_value *value, nx_value *out) {
     case NX_TAG_LIST: return keep_list(value, out);
     case NX_TAG_TENSOR: nx_tensor_ref(value->tensor); break;
     case NX_TAG_GENERATOR: nx_generator_ref(value->generator); break;
+    case NX_TAG_GRAPH: nx_count_up(&value->shared->refs); break;
     case NX_TAG_STR: {
         char *copy = nx_strdup(value->str);
         if (copy == NULL) return nx_fail_memory(strlen(value->str) + 1);
@@ -56,6 +57,9 @@ void nx_value_drop(nx_value *value) {
     switch (value->tag) {
     case NX_TAG_TENSOR: nx_tensor_unref(value->tensor); break;
     case NX_TAG_GENERATOR: nx_generator_unref(value->generator); break;
+    case NX_TAG_GRAPH:
+        if (nx_count_down(&value->shared->refs)) value->shared->free(value->shared);
+        break;
     case NX_TAG_STR: nx_free((void *)value->str); break;
     case NX_TAG_INTS: nx_free((void *)value->ints); break;
     case NX_TAG_COMPLEX: nx_free((void *)value->parts); break;
@@ -112,6 +116,7 @@ void nx_value_text(const nx_value *value, nx_text *text) {
         }
         nx_text_add(text, "]");
         break;
+    case NX_TAG_GRAPH: nx_text_add(text, "<graph>"); break;
     default: nx_text_add(text, "<%s>", value->tag == NX_TAG_GENERATOR ? "generator" : "object"); break;
     }
 }

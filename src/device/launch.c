@@ -57,6 +57,7 @@ static nx_status measure(packer *p, const nx_value *value) {
         return NX_OK;
     case NX_TAG_NODE:
     case NX_TAG_OPAQUE:
+    case NX_TAG_GRAPH:
         return nx_fail(NX_TYPE,
                        "launch: a graph's node or a foreign object cannot be an argument of a kernel");
     default: return NX_OK;

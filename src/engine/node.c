@@ -78,7 +78,8 @@ nx_status nx__value_keep(nx_program *p, const nx_value *from, nx_value *to) {
     case NX_TAG_TENSOR:
     case NX_TAG_OPAQUE:
     case NX_TAG_GENERATOR:
-        return nx_fail(NX_NOT_IMPLEMENTED, "compile: a tensor, generator or object that is no node cannot be an argument");
+    case NX_TAG_GRAPH:
+        return nx_fail(NX_NOT_IMPLEMENTED, "compile: a tensor, generator, graph or object that is no node cannot be an argument");
     case NX_TAG_COMPLEX: {
         double *parts = nx__keep(p, 2 * sizeof *parts);
         if (parts == NULL) return NX_NO_MEMORY;

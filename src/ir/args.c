@@ -61,6 +61,7 @@ static bool is_tensor(const nx_value *v) { return v->tag == NX_TAG_TENSOR || v->
 static bool is_bool(const nx_value *v) { return v->tag == NX_TAG_BOOL; }
 static bool is_size(const nx_value *v) { return v->tag == NX_TAG_NODE && nx_node_int_code(v->node) >= 0; }
 static bool is_int(const nx_value *v) { return v->tag == NX_TAG_INT || is_size(v); }
+static bool is_open(const nx_value *v) { return is_number(v) || is_size(v); }
 
 static bool fits(const nx_param *p, const nx_value *v, nx_tag tensor) {
     if (v->tag == NX_TAG_NONE) return p->optional;
@@ -80,13 +81,15 @@ static bool fits(const nx_param *p, const nx_value *v, nx_tag tensor) {
     case NX_TYPE_MEMORY_FORMAT: return v->tag == NX_TAG_MEMORY_FORMAT && v->i >= 0 && v->i <= 2;
     case NX_TYPE_GENERATOR: return v->tag == NX_TAG_GENERATOR;
     case NX_TYPE_BOOLS: return all_of(v, is_bool);
+    case NX_TYPE_NUMBERS: return all_of(v, is_open);
+    case NX_TYPE_GRAPH: return v->tag == NX_TAG_GRAPH;
     }
     return false;
 }
 
 static const char *const tag_names[] = {"None",   "Tensor",        "int",       "float",  "bool",
                                         "str",    "list of ints",  "list",      "dtype",  "device",
-                                        "layout", "memory format", "generator", "Tensor", "object", "complex"};
+                                        "layout", "memory format", "generator", "Tensor", "object", "complex", "graph"};
 
 nx_status nx_args_check(const nx_op *op, const nx_value *args, int n, nx_tag tensor) {
     const nx_op_def *def = op->def;
@@ -114,7 +117,7 @@ bool nx_value_equal(const nx_value *a, const nx_value *b) {
         return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, sizeof(int64_t) * (size_t)a->n) == 0);
     case NX_TAG_DEVICE: return nx_device_same(a->device, b->device);
     case NX_TAG_NODE: return a->node == b->node && a->n == b->n;
-    case NX_TAG_TENSOR: case NX_TAG_GENERATOR: case NX_TAG_OPAQUE: return a->opaque == b->opaque;
+    case NX_TAG_TENSOR: case NX_TAG_GENERATOR: case NX_TAG_OPAQUE: case NX_TAG_GRAPH: return a->opaque == b->opaque;
     case NX_TAG_LIST:
         for (int i = 0; i < a->n && a->n == b->n; i++) {
             if (!nx_value_equal(&a->list[i], &b->list[i])) return false;

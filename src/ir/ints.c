@@ -261,18 +261,43 @@ static nx_status use_open(fit *f, const nx_node *node, nx_value *args, const nx_
     return NX_OK;
 }
 
+/* The graph of a function's backward for the shapes of what it reads, and for its numbers: none are left. `args` are those of the
+ * new call; *body is for the caller to drop. */
+static nx_status fit_backward(nx_value *args, nx_value *body) {
+    const nx_value *results = &args[NX_FUNCTION_RESULTS], *reads = &args[NX_FUNCTION_READS], *numbers = &args[NX_FUNCTION_NUMBERS];
+    int n = results->n + reads->n;
+    nx_tensor **fakes = nx_alloc(sizeof *fakes * (size_t)(n + 1));
+    nx_graph *fitted = NULL;
+    if (fakes == NULL) return nx_fail_memory(sizeof *fakes * (size_t)n);
+    for (int k = 0; k < n; k++) {
+        const nx_value *at = k < results->n ? &results->list[k] : &reads->list[k - results->n];
+        fakes[k] = at->node->fakes[at->n];
+    }
+    const nx_fit to = {.inputs = fakes, .n_inputs = n, .given = numbers->list, .n_given = numbers->n};
+    nx_status status = nx_graph_fit(nx_graph_of_value(&args[NX_FUNCTION_BACKWARD]), &to, NULL, &fitted);
+    if (status == NX_OK) status = nx_value_of_graph(fitted, body);
+    if (status == NX_OK) {
+        args[NX_FUNCTION_BACKWARD] = *body;
+        args[NX_FUNCTION_NUMBERS] = nx_value_list(NULL, 0);
+    }
+    nx_free(fakes);
+    return status;
+}
+
 static nx_status fit_call(fit *f, const nx_node *node) {
     enum { MAX_SIZES = 64 };
     nx_value few[64], *args = few;
     int64_t sizes[MAX_SIZES];
     nx__fakes fakes = {0};
     nx_node *copy = NULL;
+    nx_value body = NX_VALUE_NONE;
     const nx_op *op = node->op;
     bool turned;
     int room = nx_args_room(node->args, node->n_args);
     if (op == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "graph: %s calls %s, which is no operator", node->name, node->target);
     if (room > NX_COUNT(few) && !(args = nx_alloc(sizeof *args * (size_t)room))) return nx_fail_memory(sizeof *args * (size_t)room);
     nx_status status = nx_args_resolve(node->args, node->n_args, to_argument, f, args);
+    if (status == NX_OK && nx_op_is_function(op)) status = fit_backward(args, &body);
     if (status == NX_OK) status = nx__ints_plain(node->op, args, sizes, MAX_SIZES);
     if (status == NX_OK) status = use_open(f, node, args, &op, &turned);
     if (status == NX_OK && turned) {
@@ -292,6 +317,7 @@ static nx_status fit_call(fit *f, const nx_node *node) {
     if (status == NX_OK) status = nx_node_set_source(copy, node->file, node->line, node->function, node->code);
     if (status == NX_OK) status = nx_map_set(&f->map, node, copy);
     nx__fakes_end(&fakes);
+    nx_value_drop(&body);
     if (args != few) nx_free(args);
     return status;
 }

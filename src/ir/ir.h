@@ -130,6 +130,19 @@ typedef struct nx_fit {
  * NX_VALUE or what an operator says: the graph does not hold for such inputs. */
 NX_MUST_USE nx_status nx_graph_fit(const nx_graph *graph, const nx_fit *to, nx_value *values, nx_graph **out);
 
+/* ---- functions with a backward of their own (function.c) ------------------------------------------------------------------ */
+/* narthex::function(name, inputs, results, reads, checked, gives, numbers, backward) -> results: ties what a forward has
+ * computed to the graph of its backward. That graph's inputs are the gradients of the results, then `reads`; the numbers that it
+ * is given are `numbers`; its result gives[k] is the gradient of inputs[k] (-1: there is none). Reads with 1 in `checked` may not
+ * have been written when it runs. */
+enum { NX_FUNCTION_NAME, NX_FUNCTION_INPUTS, NX_FUNCTION_RESULTS, NX_FUNCTION_READS, NX_FUNCTION_CHECKED, NX_FUNCTION_GIVES,
+       NX_FUNCTION_NUMBERS, NX_FUNCTION_BACKWARD, NX_FUNCTION_N_ARGS };
+const nx_op *nx_function_op(void);
+bool nx_op_is_function(const nx_op *op); /* NULL is none */
+/* A value that holds `graph`, which it takes, also on failure; nobody changes it from here on. */
+NX_MUST_USE nx_status nx_value_of_graph(nx_graph *graph, nx_value *out);
+const nx_graph *nx_graph_of_value(const nx_value *value); /* lent */
+
 /* ---- text ------------------------------------------------------------------------------------------------------------ */
 /* nx_graph_print / nx_graph_parse of narthex.h: the .nx form. Python form, as FX prints it: */
 NX_MUST_USE nx_status nx_graph_print_python(const nx_graph *graph, bool shapes, bool source_lines, char **out);
@@ -207,7 +220,10 @@ typedef struct nx_tracer {
     void *context;
     uint64_t included_before;
     bool varies;                  /* CAPTURE: sizes are read as values, not as numbers */
+    bool is_inner;                /* its graph is a part of what `outer` records, which may read the tensors and numbers of that */
     NX_VEC(nx_node *) ints;       /* CAPTURE: the nodes of integers; see nx_value_size() */
+    NX_VEC(nx_value) imports;     /* integers of `outer`, as its calls have them, that its own graph is given as numbers */
+    NX_VEC(int) imported;         /* which of `ints` these are */
     uint64_t serial;              /* no other tracer of the thread has it */
     bool no_grad_before;          /* gradients were off when it began */
 } nx_tracer;

@@ -276,13 +276,9 @@ fail:
     return status;
 }
 
-static nx_status read_graph(nx_reader *r) {
+static nx_status read_statements(nx_reader *r) {
     nx_word word;
-    nx_read_blank(r);
     const char *begin = r->at;
-    NX_TRY(nx_read_word(r, false, &word));
-    if (strcmp(word.at, "graph") != 0)
-        return nx_read_error(r, begin, "a text begins with 'graph captured {' or 'graph functional {'");
     NX_TRY(nx_read_word(r, false, &word));
     if (strcmp(word.at, "functional") == 0) r->graph->level = NX_GRAPH_FUNCTIONAL;
     else if (strcmp(word.at, "captured") != 0)
@@ -300,19 +296,36 @@ static nx_status read_graph(nx_reader *r) {
         NX_TRY(read_return(r));
     }
     r->at++;
+    return NX_OK;
+}
+
+nx_status nx__read_graph(nx_reader *r, nx_graph **out) {
+    nx_graph *outer = r->graph;
+    r->graph = NULL;
+    nx_status status = nx_graph_new(&r->graph);
+    if (status == NX_OK) status = read_statements(r);
+    if (status == NX_OK) *out = r->graph;
+    else nx_graph_free(r->graph);
+    r->graph = outer;
+    return status;
+}
+
+static nx_status read_text(nx_reader *r, nx_graph **out) {
+    nx_word word;
     nx_read_blank(r);
-    return *r->at ? nx_read_error(r, r->at, "nothing may follow the closing brace") : NX_OK;
+    const char *begin = r->at;
+    NX_TRY(nx_read_word(r, false, &word));
+    if (strcmp(word.at, "graph") != 0)
+        return nx_read_error(r, begin, "a text begins with 'graph captured {' or 'graph functional {'");
+    NX_TRY(nx__read_graph(r, out));
+    nx_read_blank(r);
+    if (*r->at == '\0') return NX_OK;
+    nx_graph_free(*out);
+    return nx_read_error(r, r->at, "nothing may follow the closing brace");
 }
 
 nx_status nx_graph_parse(const char *text, nx_graph **out) {
     if (text == NULL || out == NULL) return nx_fail(NX_VALUE, "graph text: a text is needed");
     nx_reader r = {.what = "graph", .at = text, .line_start = text, .line = 1};
-    NX_TRY(nx_graph_new(&r.graph));
-    nx_status status = read_graph(&r);
-    if (status != NX_OK) {
-        nx_graph_free(r.graph);
-        return status;
-    }
-    *out = r.graph;
-    return NX_OK;
+    return read_text(&r, out);
 }

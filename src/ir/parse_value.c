@@ -283,6 +283,16 @@ static nx_status read_complex(nx_reader *r, nx_value *out) {
     return nx_value_keep(&value, out);
 }
 
+/* A graph as an argument, behind the word. */
+static nx_status read_body(nx_reader *r, const char *begin, nx_value *out) {
+    nx_graph *graph;
+    if (r->depth >= NX__MAX_LIST_DEPTH) return nx_read_error(r, begin, "graphs are nested deeper than %d", NX__MAX_LIST_DEPTH);
+    r->depth++;
+    nx_status status = nx__read_graph(r, &graph);
+    r->depth--;
+    return status == NX_OK ? nx_value_of_graph(graph, out) : status;
+}
+
 static nx_status read_word_value(nx_reader *r, nx_value *out) {
     static const struct { const char *word; nx_tag tag; int64_t i;
     } words[] = {
@@ -311,6 +321,7 @@ static nx_status read_word_value(nx_reader *r, nx_value *out) {
         return NX_OK;
     }
     if (strcmp(word.at, "complex") == 0) return read_complex(r, out);
+    if (strcmp(word.at, "graph") == 0) return read_body(r, begin, out);
     bool is_device = strcmp(word.at, "device") == 0, is_generator = strcmp(word.at, "generator") == 0;
     if (!is_device && !is_generator) return nx_read_error(r, begin, "'%s' is no value", word.at);
     NX_TRY(nx_read_expect(r, '('));

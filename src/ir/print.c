@@ -7,7 +7,7 @@
  *       return (%add)
  *     }
  * A type is dtype[sizes]{strides, when not row-major}+offset device, "grad" when it requires grad.
- * A node that is computed without gradients has "no_grad" before its kind.
+ * A node that is computed without gradients has "no_grad" before its kind. A graph as an argument is such a text of its own.
  * Arguments that have their default are left out. Result k > 0 of a node is %name.k. Lists of ints are [1,
  * 2], other lists (a, b). A constant of up to 64 elements on the CPU stands behind "=" (halves as their
  * bits); of a larger one only name and type are kept. */
@@ -66,6 +66,8 @@ static void add_complex(nx_text *text, double real, double imaginary, bool is_si
     nx_text_add(text, ")");
 }
 
+static void add_graph(nx_text *text, const nx_graph *graph, int indent);
+
 void nx_write_value(nx_text *text, const nx_value *v) {
     switch (v->tag) {
     case NX_TAG_INT: nx_text_add(text, "%" PRId64, v->i); break;
@@ -102,6 +104,7 @@ void nx_write_value(nx_text *text, const nx_value *v) {
         nx_text_add(text, ")");
         break;
     case NX_TAG_NONE: nx_text_add(text, "None"); break;
+    case NX_TAG_GRAPH: add_graph(text, nx_graph_of_value(v), 2); break;
     default: nx_text_add(text, "opaque"); break;
     }
 }
@@ -228,8 +231,8 @@ static const char *const kind_words[] = {
     [NX_NODE_CALL_METHOD] = "method", [NX_NODE_CALL_MODULE] = "module", [NX_NODE_OUTPUT] = "return",
 };
 
-static void add_node(nx_text *text, const nx_node *node) {
-    nx_text_add(text, "  ");
+static void add_node(nx_text *text, const nx_node *node, int indent) {
+    nx_text_add(text, "%*s", indent + 2, "");
     if (node->kind == NX_NODE_OUTPUT) {
         nx_text_add(text, "return ");
         add_args(text, node);
@@ -249,10 +252,15 @@ static void add_node(nx_text *text, const nx_node *node) {
     nx_text_add(text, "\n");
 }
 
+static void add_graph(nx_text *text, const nx_graph *graph, int indent) {
+    nx_text_add(text, "graph %s {\n", graph->level == NX_GRAPH_CAPTURED ? "captured" : "functional");
+    for (const nx_node *node = graph->first; node; node = node->next) add_node(text, node, indent);
+    nx_text_add(text, "%*s}", indent, "");
+}
+
 nx_status nx_graph_print(const nx_graph *graph, char **out) {
     nx_text text = {0};
-    nx_text_add(&text, "graph %s {\n", graph->level == NX_GRAPH_CAPTURED ? "captured" : "functional");
-    for (const nx_node *node = graph->first; node; node = node->next) add_node(&text, node);
-    nx_text_add(&text, "}\n");
+    add_graph(&text, graph, 0);
+    nx_text_add(&text, "\n");
     return nx_text_take(&text, out);
 }

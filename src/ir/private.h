@@ -46,5 +46,7 @@ void nx__op_base(const char *op_name, char *out, size_t room);
 nx_status nx__node_set_count(nx_node *node, int n);
 
 /* ---- text ---- */
+/* "captured {" and what follows, to the closing brace, behind the word "graph": a graph of its own (parse.c). */
+nx_status nx__read_graph(nx_reader *r, nx_graph **out);
 
 #endif

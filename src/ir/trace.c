@@ -42,6 +42,8 @@ void nx_tracer_pop(nx_tracer *tracer) {
     nx_map_free(&tracer->nodes);
     nx_map_free(&tracer->places);
     nx_vec_free(&tracer->ints);
+    nx_vec_free(&tracer->imports);
+    nx_vec_free(&tracer->imported);
 }
 
 /* Two places may have one key: who looks there compares. */

@@ -207,12 +207,19 @@ static nx_status check_uses(const nx_graph *graph) {
     return status;
 }
 
+static nx_status check_bodies(const nx_node *node) {
+    for (int i = 0; i < node->n_args; i++)
+        if (node->args[i].tag == NX_TAG_GRAPH) NX_TRY(nx_graph_verify(nx_graph_of_value(&node->args[i])));
+    return NX_OK;
+}
+
 nx_status nx_graph_verify(const nx_graph *graph) {
     int n_inputs = 0, n_nodes = 0;
     nx_graph_number((nx_graph *)graph);
     for (const nx_node *node = graph->first; node; node = node->next) {
         NX_TRY(check_rules(graph, node));
         NX_TRY(check_shapes(node));
+        NX_TRY(check_bodies(node));
         n_inputs += node->kind == NX_NODE_PLACEHOLDER;
         n_nodes++;
     }

@@ -206,11 +206,14 @@ def _written(result, inputs: tuple, n_results: int) -> None:
     )
 
 
+def _is_continuous(result) -> bool:
+    return result.is_floating_point() or result.is_complex()
+
+
 def _result(ctx, node, k: int, result, inputs: tuple, n: int):
     """Result k as the caller gets it, with or without the node as its history."""
     is_input, is_dirty = _at(inputs, result) >= 0, _at(ctx._dirty, result) >= 0
-    is_float = result.is_floating_point() or result.is_complex()
-    if node is None or _at(ctx._constant, result) >= 0 or not is_float:
+    if node is None or _at(ctx._constant, result) >= 0 or not _is_continuous(result):
         if not result.requires_grad:
             return result.view(result.shape) if is_input and not is_dirty else result
         return result.detach() if is_input or result._is_view() else result.detach_()
@@ -248,16 +251,31 @@ def _is_differentiated(args: tuple) -> bool:
     return _C.is_grad_enabled() and any(_is_tensor(a) and a.requires_grad for a in args)
 
 
-def _apply(cls, args: tuple, kwargs: dict):
-    ctx = FunctionCtx()
-    ctx.needs_input_grad = tuple(_is_tensor(a) and a.requires_grad for a in args)
-    if _setup_is_defined(cls):
-        from inspect import signature
+def _filled(forward, args: tuple, kwargs: dict):
+    """The arguments of forward with its defaults."""
+    code = getattr(forward, "__code__", None)
+    if code is not None and not kwargs and not code.co_kwonlyargcount and not code.co_flags & 0x0C:  # no * and **
+        given, defaults = len(args), forward.__defaults__ or ()
+        if code.co_argcount - len(defaults) <= given <= code.co_argcount:
+            return args + defaults[len(defaults) - (code.co_argcount - given) :], kwargs
+    from inspect import signature
 
-        bound = signature(cls.forward).bind(*args, **kwargs)
-        bound.apply_defaults()
-        args, kwargs = bound.args, bound.kwargs
-        ctx.needs_input_grad = tuple(_is_tensor(a) and a.requires_grad for a in args)
+    bound = signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args, bound.kwargs
+
+
+def _begin(cls, args: tuple, kwargs: dict):
+    """The context, and the arguments as a forward beside a setup_context takes them."""
+    ctx = FunctionCtx()
+    if _setup_is_defined(cls):
+        args, kwargs = _filled(cls.forward, args, kwargs)
+    ctx.needs_input_grad = tuple(_is_tensor(a) and a.requires_grad for a in args)
+    return ctx, args, kwargs
+
+
+def _apply(cls, args: tuple, kwargs: dict):
+    ctx, args, kwargs = _begin(cls, args, kwargs)
     node = None
     if _C.is_grad_enabled() and any(ctx.needs_input_grad):
         node = _C.function_node(f"{cls.__name__}Backward", args, _Backward(cls, ctx, args))
@@ -265,6 +283,49 @@ def _apply(cls, args: tuple, kwargs: dict):
         return _run_forward(cls, ctx, node, args, kwargs)
     finally:  # results among them would hold the node, which holds the context
         ctx._to_save = ctx._dirty = ctx._constant = ()
+
+
+def _without_history(result, inputs: tuple):
+    if result.requires_grad:
+        return result.detach()
+    return result.view(result.shape) if _at(inputs, result) >= 0 else result
+
+
+def _apply_traced(cls, args: tuple, kwargs: dict):
+    """The same in a captured function: forward's operators stand in the graph, and so does what backward computes, as
+    the graph of a call that ties the results to it (docs/decisions/0018)."""
+    ctx, args, kwargs = _begin(cls, args, kwargs)
+    if not any(ctx.needs_input_grad):
+        return _apply(cls, args, kwargs)
+    given = _forward(cls, ctx, args, kwargs)
+    results = given if isinstance(given, tuple) else (given,)
+    if ctx._dirty:
+        _C.function_refuse(f"{cls.__name__}: mark_dirty")
+    made = tuple(_without_history(r, args) if _is_tensor(r) else r for r in results)
+    bare = tuple(
+        r if _is_tensor(r) and _at(ctx._constant, results[k]) < 0 and _is_continuous(r) else None
+        for k, r in enumerate(made)
+    )
+    if all(r is None for r in bare):
+        return given if not isinstance(given, tuple) else made
+    n = sum(r is not None for r in bare)
+    if any(r is not None and _at(bare, r) < k for k, r in enumerate(bare)):
+        _C.function_refuse(f"{cls.__name__}: its forward gives a tensor twice")
+    if n > 1 and not ctx.materialize_grads:
+        _C.function_refuse(f"{cls.__name__}: set_materialize_grads(False) with several results")
+    ctx._results = tuple((r.shape, r.dtype, r.device, True) if _is_tensor(r) else None for r in made)
+    run_backward = _Backward(cls, ctx, args)
+    with no_grad():
+        gradients = _C.function_open(ctx, bare)
+        try:
+            wanted = run_backward(None, *gradients)
+        except Exception as error:
+            _C.function_refuse(f"{cls.__name__}: {type(error).__name__} in its backward")
+    inputs = tuple(a if _is_tensor(a) else None for a in args)
+    tied = _C.function_close(f"{cls.__name__}Backward", inputs, bare, tuple(ctx._to_save), wanted)
+    tied = iter(tied)
+    made = tuple(r if bare[k] is None else next(tied) for k, r in enumerate(made))
+    return made if isinstance(given, tuple) else made[0]
 
 
 def _carry_on(cls, ctx, args: tuple, tangents: tuple, results: tuple) -> None:
@@ -364,11 +425,10 @@ class Function(metaclass=FunctionMeta):
 
     @classmethod
     def apply(cls, *args, **kwargs):
-        """Calls forward and makes its results depend on the arguments through backward. Splits a captured graph where
-        gradients are recorded for an argument."""
+        """Calls forward and makes its results depend on the arguments through backward."""
         if _C.is_capturing() and not _is_differentiated(args):
             return _apply(cls, args, kwargs)
-        return _apply_apart(cls, args, kwargs)
+        return _apply_traced(cls, args, kwargs) if _C.function_follows() else _apply_apart(cls, args, kwargs)
 
 
 class InplaceFunction(Function):

@@ -1,0 +1,60 @@
+/* What python/narthex/autograd/function.py calls while a function with a backward of its own is traced.
+ *
+ * In: arguments as the traced program has them, tensors among them. Out: py/notes/region.c does it with what stands for them. */
+#include "loop/private.h"
+
+#define ARGS nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names
+
+/* A tuple of tensors and None, or of what stands for them in the trace. New reference; NULL: stopped. */
+static PyObject *use_tensors(nxpy_trace *trace, PyObject *tuple) {
+    tuple = nxpy__use(trace, tuple);
+    Py_ssize_t n = tuple && PyTuple_CheckExact(tuple) ? PyTuple_GET_SIZE(tuple) : -1;
+    if (tuple && n < 0) nxpy__stop(trace, NXPY_BREAK_BACKWARD, "arguments of type %.200s", Py_TYPE(tuple)->tp_name);
+    PyObject *made = n < 0 ? NULL : PyTuple_New(n);
+    for (Py_ssize_t k = 0; made && k < n; k++) {
+        PyObject *item = PyTuple_GET_ITEM(tuple, k), *use = nxpy_tensor_check(item) ? nxpy__use(trace, item) : Py_None;
+        if (use) PyTuple_SET_ITEM(made, k, Py_NewRef(use));
+        else Py_CLEAR(made);
+    }
+    return made;
+}
+
+static PyObject *ended(nxpy_trace *trace, PyObject *result) {
+    if (!result) nxpy__stop_error(trace);
+    return result;
+}
+
+/* function_follows(): not in a frame that is a root, which may end in the middle. */
+PyObject *nxpy__special_function_follows(ARGS) {
+    const nxpy_trace *trace = loop->trace;
+    return PyBool_FromLong(loop != trace->root_loop || trace->owner->fullgraph);
+}
+
+/* function_open(ctx, results): the gradients of the results. */
+PyObject *nxpy__special_function_open(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *context = nxpy__use(trace, args[0]), *results = context ? use_tensors(trace, args[1]) : NULL;
+    PyObject *gradients = results ? nxpy__region_open(trace, context, results) : NULL;
+    Py_XDECREF(results);
+    return ended(trace, gradients);
+}
+
+/* function_close(name, inputs, results, saved, gradients): the results with a history. */
+PyObject *nxpy__special_function_close(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *tuples[4] = {NULL}, *name = nxpy__use(trace, args[0]), *made = NULL;
+    const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    bool whole = text != NULL;
+    for (int k = 0; whole && k < NX_COUNT(tuples); k++) whole = (tuples[k] = use_tensors(trace, args[1 + k])) != NULL;
+    if (whole) made = nxpy__region_close(trace, &(nxpy_region_call){text, tuples[0], tuples[1], tuples[2], tuples[3]});
+    for (int k = 0; k < NX_COUNT(tuples); k++) Py_XDECREF(tuples[k]);
+    return ended(trace, made);
+}
+
+/* function_refuse(why) */
+PyObject *nxpy__special_function_refuse(ARGS) {
+    PyObject *why = nxpy__use(loop->trace, args[0]);
+    if (why) nxpy__stop(loop->trace, NXPY_BREAK_BACKWARD, "%U", why);
+    loop->trace->clean = false;
+    return NULL;
+}

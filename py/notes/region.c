@@ -1,0 +1,275 @@
+/* The backward of an autograd.Function, traced into a graph of its own while the trace goes on.
+ *
+ * In: the forward's results, whose backward the loop is about to run. Out: fakes of their gradients; then, of the gradients that
+ * it gave, a call of narthex::function in the trace's graph, which ties the results to that graph (src/ir/function.c).
+ * What must hold: between open and close a second tracer stands before the trace's own. A tensor that it does not know and the
+ * other one does becomes an input of the inner graph, a number likewise; nothing that runs between the two may be seen
+ * afterwards, since it will run in the backward: writes into what was there before stop the trace. However the trace ends, the
+ * region ends before it. Next: python/narthex/autograd/function.py. */
+#include "notes/notes.h"
+
+struct nxpy_region {
+    nx_tracer tracer;
+    nx_graph *graph;            /* owned until a value has it */
+    NX_VEC(nx_tensor *) reads;  /* of the graph around, in the order of their inputs; owned */
+    PyObject *context;          /* what the function may write; lent */
+    int n_results, n_notes, n_effects;
+    nxpy_autocast autocast;
+};
+
+void nxpy__region_drop(nxpy_trace *trace) {
+    nxpy_region *region = trace->region;
+    if (!region) return;
+    trace->region = NULL;
+    nx_tracer_pop(&region->tracer);
+    nxpy__autocast_put(&region->autocast);
+    for (int k = 0; k < region->reads.n; k++) nx_tensor_unref(region->reads.at[k]);
+    nx_vec_free(&region->reads);
+    nx_graph_free(region->graph);
+    nx_free(region);
+}
+
+void nxpy__region_varies(nxpy_trace *trace) {
+    if (trace->region) trace->region->tracer.varies = true;
+}
+
+static int refuse(nxpy_trace *trace, const char *why) {
+    nxpy__stop(trace, NXPY_BREAK_BACKWARD, "%s", why);
+    trace->clean = false;
+    return -1;
+}
+
+int nxpy__region_changes(nxpy_trace *trace, PyObject *object) {
+    const nxpy_region *region = trace->region;
+    const nxpy_note *note = region && object != region->context ? nxpy__note_find(trace, object) : NULL;
+    bool before = note && note - trace->notes.at < region->n_notes;
+    return before ? refuse(trace, "it writes into an object that is there before it runs") : 0;
+}
+
+/* A tensor of the graph around is one that the backward reads. */
+static nx_status read_outer(nx_tracer *tracer, nx_tensor *tensor, nx_value *out) {
+    nxpy_trace *trace = tracer->context;
+    nx_value outer;
+    nx_tensor *fake;
+    nx_node *node;
+    if (!nx_tracer_find(&trace->tracer, tensor, &outer)) return nxpy__stop_unknown(&trace->tracer, tensor, out);
+    NX_TRY(nx_fake_like(tensor, &fake));
+    nx_status status = nx_graph_input_like(tracer->graph, outer.node->name, outer.node->name, fake, &node);
+    nx_tensor_unref(fake);
+    NX_TRY(status);
+    bool given = outer.node->kind == NX_NODE_PLACEHOLDER;
+    node->varying = given ? outer.node->varying : trace->tracer.varies ? UINT64_MAX : 0;
+    NX_TRY(nx_tracer_bind(tracer, tensor, node, 0));
+    NX_TRY(nx_vec_push(&trace->region->reads, tensor));
+    nx_tensor_ref(tensor);
+    *out = nx_value_node(node, 0);
+    return NX_OK;
+}
+
+/* ---- open -------------------------------------------------------------------------------------------------------------- */
+/* The gradient of a result: an input of the inner graph. */
+static nx_status add_gradient(nxpy_trace *trace, const nx_tensor *result, nx_tensor **out) {
+    nxpy_region *region = trace->region;
+    nx_meta meta = {.dtype = (nx_dtype)result->a.dtype, .device = result->a.device, .ndim = result->a.ndim, .view_of = -1};
+    nx_tensor *kept = NULL;
+    nx_node *node;
+    memcpy(meta.size, result->a.sizes, sizeof(int64_t) * result->a.ndim);
+    memcpy(meta.stride, result->a.strides, sizeof(int64_t) * result->a.ndim);
+    if (!nx_is_dense(&result->a)) nx_meta_contiguous(&meta);
+    NX_TRY(nx_tensor_new_meta(&meta, true, out));
+    char name[32];
+    snprintf(name, sizeof name, "gradient_%d", region->n_results);
+    nx_status status = nx_fake_like(*out, &kept);
+    if (status == NX_OK) status = nx_graph_input_like(region->graph, name, name, kept, &node);
+    if (status == NX_OK) status = nx_tracer_bind(&region->tracer, *out, node, 0);
+    if (status == NX_OK) node->varying = trace->tracer.varies ? UINT64_MAX : 0;
+    nx_tensor_unref(kept);
+    if (status != NX_OK) nx_tensor_unref(*out);
+    else region->n_results++;
+    return status;
+}
+
+static nx_status begin(nxpy_trace *trace, PyObject *context) {
+    nxpy_region *region = nx_alloc_zeroed(sizeof *region);
+    if (!region) return nx_fail_memory(sizeof *region);
+    nx_status status = nx_graph_new(&region->graph);
+    if (status != NX_OK) {
+        nx_free(region);
+        return status;
+    }
+    region->context = context;
+    region->n_notes = trace->notes.n;
+    region->n_effects = trace->effects.n;
+    region->autocast = nxpy__autocast_now();
+    nxpy_autocast off = region->autocast;
+    off.enabled = 0;
+    nxpy__autocast_put(&off);
+    region->tracer = (nx_tracer){.graph = region->graph, .key = NX_KEY_AT_CAPTURE, .unknown = read_outer,
+                                 .refuse = nxpy__stop_refused, .context = trace, .is_inner = true, .varies = trace->tracer.varies};
+    trace->region = region;
+    return nx_tracer_push(&region->tracer);
+}
+
+PyObject *nxpy__region_open(nxpy_trace *trace, PyObject *context, PyObject *results) {
+    Py_ssize_t n = PyTuple_GET_SIZE(results);
+    if (trace->region) return refuse(trace, "it calls a function with a backward of its own, recorded"), NULL;
+    nx_status status = begin(trace, context);
+    if (status != NX_OK) return nxpy_raise(status);
+    PyObject *gradients = PyTuple_New(n);
+    for (Py_ssize_t k = 0; gradients && k < n; k++) {
+        PyObject *result = PyTuple_GET_ITEM(results, k);
+        nx_tensor *gradient;
+        PyObject *item = result == Py_None ? Py_NewRef(Py_None) : NULL;
+        if (!item) {
+            const nxpy_note *note = nxpy__note_find(trace, result);
+            if (!note || note->kind != NXPY_NOTE_FAKE || note->is_input) {
+                Py_DECREF(gradients);
+                return refuse(trace, "its forward gives a tensor that existed before"), NULL;
+            }
+            status = add_gradient(trace, nxpy_tensor_get(result), &gradient);
+            item = status == NX_OK ? nxpy_tensor_take(gradient) : nxpy_raise(status);
+        }
+        if (item) PyTuple_SET_ITEM(gradients, k, item);
+        else Py_CLEAR(gradients);
+    }
+    return gradients;
+}
+
+/* ---- close ------------------------------------------------------------------------------------------------------------- */
+/* What a call of the inner graph writes must be its own: inputs and views of them belong to others. */
+static void look_at_written(void *arg, nx_node *written, int result) {
+    bool *own = arg;
+    for (const nx_node *node = written; *own; ) {
+        bool handed = node->op && (node->op->def->kind == NX_KIND_VIEW || nx_op_written(node->op) != 0 || node->op->def->dissolves);
+        if (node->kind == NX_NODE_PLACEHOLDER) *own = false;
+        if (!handed || node->n_args == 0 || node->args[0].tag != NX_TAG_NODE) break;
+        node = node->args[0].node;
+    }
+}
+
+static bool writes_others(const nx_graph *graph) {
+    bool own = true;
+    for (const nx_node *node = graph->first; node; node = node->next) nx_node_each_written(node, look_at_written, &own);
+    return !own;
+}
+
+/* The inner graph's results: which of them is the gradient of each input. */
+static nx_status add_results(nxpy_trace *trace, PyObject *gradients, int64_t *gives) {
+    nxpy_region *region = trace->region;
+    NX_VEC(nx_value) results = {0};
+    nx_status status = NX_OK;
+    for (Py_ssize_t k = 0; status == NX_OK && k < PyTuple_GET_SIZE(gradients); k++) {
+        PyObject *item = PyTuple_GET_ITEM(gradients, k);
+        nx_value node;
+        gives[k] = -1;
+        if (item == Py_None) continue;
+        bool known = nx_tracer_find(&region->tracer, nxpy_tensor_get(item), &node);
+        if (!known) status = read_outer(&region->tracer, nxpy_tensor_get(item), &node);
+        gives[k] = results.n;
+        if (status == NX_OK) status = nx_vec_push(&results, node);
+    }
+    if (status == NX_OK) status = nx_graph_output(region->graph, results.at, results.n);
+    nx_vec_free(&results);
+    return status;
+}
+
+/* Room for all that the call is given. */
+typedef struct call {
+    int64_t *gives, *checked;
+    nx_value *inputs, *results, *reads, *numbers;
+    int n_inputs, n_results, n_reads, n_numbers;
+    void *room;
+} call;
+
+static nx_status make_room(call *c) {
+    size_t values = (size_t)(c->n_inputs + c->n_results + c->n_reads + c->n_numbers + 1);
+    size_t bytes = sizeof(nx_value) * values + sizeof(int64_t) * (size_t)(c->n_inputs + c->n_reads + 1);
+    nx_value *room = c->room = nx_alloc_zeroed(bytes);
+    if (!room) return nx_fail_memory(bytes);
+    c->inputs = room;
+    c->results = c->inputs + c->n_inputs;
+    c->reads = c->results + c->n_results;
+    c->numbers = c->reads + c->n_reads;
+    c->gives = (int64_t *)(room + values);
+    c->checked = c->gives + c->n_inputs;
+    return NX_OK;
+}
+
+static void set_tensors(PyObject *tuple, bool all, nx_value *to) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); k++) {
+        PyObject *item = PyTuple_GET_ITEM(tuple, k);
+        if (nxpy_tensor_check(item)) *to++ = nx_value_tensor(nxpy_tensor_get(item));
+        else if (all) *to++ = NX_VALUE_NONE;
+    }
+}
+
+static bool holds(PyObject *tuple, const nx_tensor *tensor) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(tuple); k++) {
+        PyObject *item = PyTuple_GET_ITEM(tuple, k);
+        if (nxpy_tensor_check(item) && nxpy_tensor_get(item) == tensor) return true;
+    }
+    return false;
+}
+
+/* The call of narthex::function, with the inner graph closed. */
+static nx_status call_function(nxpy_trace *trace, const nxpy_region_call *given, call *c, nx_value *out) {
+    nx_thread *thread = nx_thread_get();
+    const char *target = thread->target;
+    nx_value body, in[NX_FUNCTION_N_ARGS];
+    nx_graph *graph = trace->region->graph;
+    trace->region->graph = NULL;
+    NX_TRY(nx_value_of_graph(graph, &body));
+    set_tensors(given->inputs, true, c->inputs);
+    set_tensors(given->results, false, c->results);
+    for (int k = 0; k < c->n_reads; k++) c->checked[k] = holds(given->saved, c->reads[k].tensor);
+    in[NX_FUNCTION_NAME] = nx_value_str(given->name);
+    in[NX_FUNCTION_INPUTS] = nx_value_list(c->inputs, c->n_inputs);
+    in[NX_FUNCTION_RESULTS] = nx_value_list(c->results, c->n_results);
+    in[NX_FUNCTION_READS] = nx_value_list(c->reads, c->n_reads);
+    in[NX_FUNCTION_CHECKED] = nx_value_ints(c->checked, c->n_reads);
+    in[NX_FUNCTION_GIVES] = nx_value_ints(c->gives, c->n_inputs);
+    in[NX_FUNCTION_NUMBERS] = nx_value_list(c->numbers, c->n_numbers);
+    in[NX_FUNCTION_BACKWARD] = body;
+    for (int k = 0; k < c->n_reads; k++) nx_tensor_ref(c->reads[k].tensor); /* the region goes */
+    nxpy__region_drop(trace);
+    thread->target = NULL;
+    uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST)); /* which would take it apart */
+    nx_status status = nx_op_call(nx_function_op(), in, out);
+    nx_keys_restore(excluded);
+    thread->target = target;
+    for (int k = 0; k < c->n_reads; k++) nx_tensor_unref(c->reads[k].tensor);
+    nx_value_drop(&body);
+    return status;
+}
+
+PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given) {
+    nxpy_region *region = trace->region;
+    nx_value out = NX_VALUE_NONE;
+    if (trace->effects.n != region->n_effects) return refuse(trace, "it changes what existed before"), NULL;
+    call c = {.n_inputs = (int)PyTuple_GET_SIZE(given->inputs), .n_results = region->n_results};
+    int64_t *gives = nx_alloc(sizeof *gives * (size_t)(c.n_inputs + 1));
+    nx_status status = gives ? add_results(trace, given->gradients, gives) : nx_fail_memory(sizeof *gives);
+    if (status == NX_OK && writes_others(region->graph)) {
+        nx_free(gives);
+        return refuse(trace, "it writes a tensor that is there before it runs"), NULL;
+    }
+    c.n_reads = region->reads.n;
+    c.n_numbers = region->tracer.imports.n;
+    if (status == NX_OK) status = make_room(&c);
+    if (status == NX_OK) {
+        memcpy(c.gives, gives, sizeof *gives * (size_t)c.n_inputs);
+        for (int k = 0; k < c.n_reads; k++) c.reads[k] = nx_value_tensor(region->reads.at[k]);
+        for (int k = 0; k < c.n_numbers; k++) c.numbers[k] = region->tracer.imports.at[k];
+        status = call_function(trace, given, &c, &out);
+    }
+    nx_free(gives);
+    nx_free(c.room);
+    PyObject *made = status == NX_OK ? PyTuple_New(out.n) : nxpy_raise(status);
+    for (int k = 0; made && k < out.n; k++) {
+        PyObject *item = nxpy_tensor_wrap(out.list[k].tensor);
+        if (item) PyTuple_SET_ITEM(made, k, item);
+        else Py_CLEAR(made);
+    }
+    nx_value_drop(&out);
+    return made;
+}
