@@ -27,9 +27,9 @@ class Dtype:
 
     @property
     def kind(self):
-        """b bool, i integer, f float, c complex; u and 8: unsigned and float8 that are only stored."""
+        """b bool, i integer, f float, c complex; u, h and 8: unsigned, complex and float8 that are only stored."""
         kind = KINDS[self.category]
-        return "u" if kind == "i" and self.compute is None else kind
+        return {"i": "u", "c": "h"}.get(kind, kind) if self.compute is None else kind
 
     @property
     def bits(self):
@@ -191,7 +191,7 @@ def admitted(entry, letter="T"):
 def admits_complex(entry):
     words = {word for row in entry.all("types") for word in row.value[1]}
     made = any(e.op == "call" and e.value == "complex" for p in entry.results if p.dtype for e in p.dtype.walk())
-    return made or bool(words & {"complex", "any", *CLASSES["complex"]})
+    return made or bool(words & {"complex", "any", "complex32", *CLASSES["complex"]})
 
 
 def copies_out(form):

@@ -19,6 +19,15 @@ DEFINE_MOVE(16)
 DEFINE_MOVE(32)
 DEFINE_MOVE(64)
 DEFINE_MOVE(128)
+/* Pairs of float16 that are a complex number. */
+static uint32_t add_c32(uint32_t there, float _Complex alpha, uint32_t here) {
+    uint32_t both[2] = {there, here};
+    float _Complex z[2];
+    nx_cast(NX_C64, (char *)z, sizeof *z, NX_C32, (const char *)both, sizeof *both, 2);
+    z[0] += alpha * z[1];
+    nx_cast(NX_C32, (char *)both, sizeof *both, NX_C64, (const char *)z, sizeof *z, 1);
+    return both[0];
+}
 /* Half types are rounded after each addition, integers wrap. */
 NX__PLACE_FNS(sum_bool, uint8_t, *there = *there | (*here && p->i))
 NX__PLACE_FNS(sum_8, uint8_t, *there = (uint8_t)(*there + (uint64_t)p->i * *here))
@@ -29,6 +38,7 @@ NX__PLACE_FNS(sum_float, float, *there = *there + (float)p->f * *here)
 NX__PLACE_FNS(sum_double, double, *there = *there + p->f * *here)
 NX__PLACE_FNS(sum_c64, float _Complex, *there = *there + (float _Complex)p->c * *here)
 NX__PLACE_FNS(sum_c128, double _Complex, *there = *there + p->c * *here)
+NX__PLACE_FNS(sum_c32, uint32_t, *there = add_c32(*there, (float _Complex)p->c, *here))
 NX__PLACE_FNS(sum_f16, uint16_t, *there = nx_store_f16(nx_load_f16(*there) + (float)p->f * nx_load_f16(*here)))
 NX__PLACE_FNS(sum_bf16, uint16_t, *there = nx_store_bf16(nx_load_bf16(*there) + (float)p->f * nx_load_bf16(*here)))
 
@@ -51,6 +61,7 @@ const nx__place_fns *nx__place_sum(nx_dtype dtype) {
     case NX_F64: return &fns_sum_double;
     case NX_C64: return &fns_sum_c64;
     case NX_C128: return &fns_sum_c128;
+    case NX_C32: return &fns_sum_c32;
     case NX_F16: return &fns_sum_f16;
     default: return &fns_sum_bf16; /* the entries' types admit nothing else */
     }

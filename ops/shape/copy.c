@@ -32,6 +32,7 @@ static bool fits(nx_dtype dtype, const nx_value *value) {
     bool is_complex = value->tag == NX_TAG_COMPLEX;
     double f = is_complex ? value->parts[0] : value->tag == NX_TAG_FLOAT ? value->f : (double)value->i;
     if (dtype == NX_BOOL) return true;
+    if (dtype == NX_C32) dtype = NX_C64; /* as PyTorch: what float16 cannot hold becomes infinite */
     if (nx_is_complex(dtype)) return fits_float(dtype, f) && (!is_complex || fits_float(dtype, value->parts[1]));
     if (is_complex && value->parts[1] != 0) return false;
     return nx_is_float(dtype) ? fits_float(dtype, f) : fits_int(dtype, value, f);
@@ -42,7 +43,7 @@ static nx_status fail_fill(const nx_run *run, nx_dtype dtype) {
     bool named = nx_is_float(dtype) && dtype != NX_F32 && dtype != NX_F64;
     const char *name = named ? facts->kind : facts->c_name, *prefix = named ? "c10::" : "";
     if (dtype == NX_I32) name = "int";
-    if (nx_is_complex(dtype)) name = dtype == NX_C64 ? "c10::complex<float>" : "c10::complex<double>";
+    if (nx_is_complex(dtype)) name = dtype == NX_C128 ? "c10::complex<double>" : "c10::complex<float>";
     return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s%s without overflow", nx_op_name(run->op), prefix, name);
 }
 

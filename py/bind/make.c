@@ -15,6 +15,11 @@ static PyObject *read_element(const char *at, nx_dtype dtype) {
     case NX_U64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
     case NX_F32: return PyFloat_FromDouble(*(const float *)at);
     case NX_F64: return PyFloat_FromDouble(*(const double *)at);
+    case NX_C32: {
+        float parts[2];
+        nx_cast(NX_C64, (char *)parts, 0, dtype, at, 0, 1);
+        return PyComplex_FromDoubles(parts[0], parts[1]);
+    }
     case NX_C64: return PyComplex_FromDoubles(((const float *)at)[0], ((const float *)at)[1]);
     case NX_C128: return PyComplex_FromDoubles(((const double *)at)[0], ((const double *)at)[1]);
     default: { /* halves and float8 */

@@ -64,8 +64,8 @@ static PyGetSetDef dtype_getset[] = {
     {"is_signed", dtype_signed, NULL, "Whether it has negative numbers.", NULL},
     {"itemsize", dtype_itemsize, NULL, "Bytes of one element.", NULL},
     {"kind", dtype_kind, NULL, "Its name in messages: Float.", NULL},
+    {"abbr", dtype_brief, NULL, "Its name in texts of graphs: \"f32\".", NULL},
     {"limits", dtype_limits, NULL, "Highest value, eps and smallest normal value of a floating type.", NULL},
-    {"brief", dtype_brief, NULL, "Its name in graph texts: f32.", NULL},
     {NULL}};
 static PyMethodDef dtype_methods[] = {
     {"__reduce__", dtype_reduce, METH_NOARGS, NULL},
@@ -403,7 +403,7 @@ static int add_dtypes(PyObject *module) {
         nx_dtype dtype;
     } also[] = {{"float", NX_F32}, {"double", NX_F64}, {"half", NX_F16},
                 {"long", NX_I64},  {"int", NX_I32},    {"short", NX_I16},
-                {"cfloat", NX_C64}, {"cdouble", NX_C128}};
+                {"cfloat", NX_C64}, {"cdouble", NX_C128}, {"chalf", NX_C32}};
     for (int d = 0; d < NX_N_DTYPES; d++) {
         if ((dtypes[d] = PyObject_New(dtype_object, &nxpy_dtype_type)) == NULL) return -1;
         dtypes[d]->dtype = (nx_dtype)d;

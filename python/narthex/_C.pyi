@@ -11,7 +11,7 @@ class dtype:
     is_complex: bool
     is_signed: bool
     itemsize: int
-    brief: str
+    abbr: str
 
 class device:
     type: str

@@ -51,6 +51,7 @@ def _take_from_extension() -> None:
         "int": "int32",
         "long": "int64",
         "short": "int16",
+        "chalf": "complex32",
         "cfloat": "complex64",
         "cdouble": "complex128",
     }

@@ -120,7 +120,7 @@ class Writer:
             raise Unsupported(f"layout {value.layout}")
         shape, strides = list(map(self.number, value.shape)), list(map(self.number, value.stride()))
         shown = "" if strides == _dense(shape) else "{" + ", ".join(map(str, strides)) + "}"
-        return f"{dtype.brief}{shape}{shown} cpu"
+        return f"{dtype.abbr}{shape}{shown} cpu"
 
     def value(self, value) -> str:
         """An argument of a call."""

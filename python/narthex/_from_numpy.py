@@ -49,7 +49,7 @@ def array_over(tensor):
     import numpy
 
     name = str(tensor.dtype).rpartition(".")[2]
-    if name == "bfloat16" or name.startswith("float8"):
+    if name in ("bfloat16", "complex32") or name.startswith("float8"):
         raise TypeError(f"Got unsupported ScalarType {tensor.dtype.kind}")
     dtype = numpy.dtype(name)
     if tensor.numel() == 0:

@@ -293,6 +293,10 @@ class Tensor(_C.TensorBase):
         """`self.to(torch.bfloat16, memory_format=memory_format)`"""
         return self.to(_C.bfloat16, memory_format=memory_format)
 
+    def chalf(self, memory_format=None):
+        """`self.to(torch.complex32, memory_format=memory_format)`"""
+        return self.to(_C.complex32, memory_format=memory_format)
+
     def cfloat(self, memory_format=None):
         """`self.to(torch.complex64, memory_format=memory_format)`"""
         return self.to(_C.complex64, memory_format=memory_format)

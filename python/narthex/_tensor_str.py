@@ -163,7 +163,7 @@ def tensor_text(tensor, *, contents=None) -> str:
     elif empty and tensor.dim() != 1:
         suffixes.append(f"size={tuple(tensor.shape)}")
     default = _C.get_default_dtype()
-    usual = (default,) if empty or fake else (default, default.to_complex(), _C.int64, _C.bool)
+    usual = (default,) if empty or fake else (default, _usual_complex(default), _C.int64, _C.bool)
     if dtype not in usual:
         suffixes.append(f"dtype={dtype}")
     text = "[]" if empty else contents if contents is not None else _contents(tensor, indent)
@@ -176,6 +176,11 @@ def tensor_text(tensor, *, contents=None) -> str:
             out, column = out + ", " + suffix, column + len(suffix) + 2
     out += ")"
     return "Parameter containing:\n" + out if tensor._is_param else out
+
+
+def _usual_complex(default):
+    """The complex dtype that goes without saying: PyTorch's is complex64 beside float16, too."""
+    return _C.complex128 if default is _C.float64 else _C.complex64
 
 
 def sparse_text(tensor) -> str:
@@ -196,7 +201,7 @@ def sparse_text(tensor) -> str:
     suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
     suffixes += [f"size={tuple(tensor.shape)}", f"nnz={values.shape[0]}"]
     default = _C.get_default_dtype()
-    if dtype not in (default, default.to_complex(), _C.int64, _C.bool):
+    if dtype not in (default, _usual_complex(default), _C.int64, _C.bool):
         suffixes.append(f"dtype={dtype}")
     suffixes.append(f"layout={tensor.layout}")
     out += (",\n" + " " * indent) if kind == "coo" else ", "

@@ -22,9 +22,11 @@ bool nx_dtype_find(const char *name, nx_dtype *out) {
     return false;
 }
 
-nx_dtype nx_dtype_real(nx_dtype dtype) { return dtype == NX_C64 ? NX_F32 : dtype == NX_C128 ? NX_F64 : dtype; }
+nx_dtype nx_dtype_real(nx_dtype dtype) {
+    return dtype == NX_C64 ? NX_F32 : dtype == NX_C128 ? NX_F64 : dtype == NX_C32 ? NX_F16 : dtype;
+}
 
 nx_dtype nx_dtype_complex(nx_dtype dtype) {
     if (nx_is_complex(dtype)) return dtype;
-    return dtype == NX_F64 ? NX_C128 : NX_C64;
+    return dtype == NX_F64 ? NX_C128 : dtype == NX_F16 ? NX_C32 : NX_C64;
 }

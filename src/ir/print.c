@@ -183,6 +183,12 @@ static void add_element(nx_text *text, const nx_array *a, int64_t i) {
     case NX_U64: nx_text_add(text, "%" PRId64, ((const int64_t *)a->data)[i]); break; /* the bits */
     case NX_C64: add_complex(text, ((const float *)a->data)[2 * i], ((const float *)a->data)[2 * i + 1], true); break;
     case NX_C128: add_complex(text, ((const double *)a->data)[2 * i], ((const double *)a->data)[2 * i + 1], false); break;
+    case NX_C32: {
+        float parts[2];
+        nx_cast(NX_C64, (char *)parts, 0, NX_C32, (const char *)a->data + 4 * i, 0, 1);
+        add_complex(text, parts[0], parts[1], true);
+        break;
+    }
     case NX_F16: case NX_BF16: nx_text_add(text, "0x%04x", ((const uint16_t *)a->data)[i]); break;
     default: nx_text_add(text, "0x%02x", ((const uint8_t *)a->data)[i]); break; /* float8 */
     }

@@ -60,6 +60,14 @@ static inline uint64_t to_u64(double f) { return f >= 0x1p63 ? (uint64_t)(f - 0x
 #define REAL(z) (((const double *)&(z))[0])
 #define COMPLEX(re) ((double _Complex){(double)(re)})
 
+/* complex32: two float16, the real part first. */
+static inline float _Complex from_c32(uint32_t pair) {
+    return __builtin_complex(nx_load_f16((uint16_t)pair), nx_load_f16((uint16_t)(pair >> 16)));
+}
+static inline uint32_t to_c32(float _Complex z) {
+    return nx_store_f16(__real__(z)) | (uint32_t)nx_store_f16(__imag__(z)) << 16;
+}
+
 #define EACH_PAIR(X)                                                                                          \
     X(U16, uint16_t, I64, int64_t, x) X(I64, int64_t, U16, uint16_t, x)                                       \
     X(U32, uint32_t, I64, int64_t, x) X(I64, int64_t, U32, uint32_t, x)                                       \
@@ -75,6 +83,9 @@ static inline uint64_t to_u64(double f) { return f >= 0x1p63 ? (uint64_t)(f - 0x
     X(F32, float, C64, float _Complex, (float _Complex)(x)) X(C64, float _Complex, F32, float, __real__(x))   \
     X(BOOL, uint8_t, C64, float _Complex, (float _Complex)((float)(x))) X(C64, float _Complex, BOOL, uint8_t, x != 0) \
     X(C128, double _Complex, C64, float _Complex, x) X(C64, float _Complex, C128, double _Complex, x)         \
+    X(C32, uint32_t, C64, float _Complex, from_c32(x)) X(C64, float _Complex, C32, uint32_t, to_c32(x))       \
+    X(C32, uint32_t, C128, double _Complex, from_c32(x))                                                      \
+    X(C128, double _Complex, C32, uint32_t, to_c32((float _Complex)x))                                        \
     X(F8_E4M3FN, uint8_t, F32, float, from_float8(x, &e4m3fn))                                                \
     X(F32, float, F8_E4M3FN, uint8_t, to_float8(x, &e4m3fn))                                                  \
     X(F8_E5M2, uint8_t, F32, float, from_float8(x, &e5m2)) X(F32, float, F8_E5M2, uint8_t, to_float8(x, &e5m2)) \

@@ -2,7 +2,7 @@
  * to the result's dtype. First the plain case, which is most calls: one dtype, row-major, equal sizes; then a
  * walk, whose inner part casts what differs in pieces of PIECE elements, so that nothing is allocated. Next:
  * walk.c, cast.c. Where the entry says so (nx_point.exact), a number beside a half type is not rounded to it:
- * everything is computed in float32 and rounded once, as PyTorch multiplies. */
+ * everything is computed in float32 and rounded once, as PyTorch multiplies; beside complex32 it is rounded. */
 #include "iter/private.h"
 
 enum { PIECE = 512, CAST = 8 }; /* elements; what casting one costs */
@@ -295,7 +295,7 @@ static bool computes_wide(const nx_point *point, const nx_value *in, nx_dtype co
 /* The dtype in which the kernel computes; src/pass/private.h has it, so that fused calls compute in the same. */
 nx_dtype nx__point_computing(const nx_point *point, const nx_value *in, nx_dtype common) {
     /* What is only stored computes in a wider type; the entry's `types` row says which operators do. */
-    if (nx_is_stored(common)) return nx_is_float(common) ? NX_F32 : NX_I64;
+    if (nx_is_stored(common)) return nx_is_float(common) ? NX_F32 : nx_is_complex(common) ? NX_C64 : NX_I64;
     return computes_wide(point, in, common) ? NX_F32 : common;
 }
 
@@ -316,7 +316,7 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
     nx_walk_start(&walk, out[0].array->ndim, out[0].array->sizes);
     for (int k = 0; k < point->n_out; k++) add_operand(&call, &walk, &out[k], false);
     for (int k = 0; k < point->n_in; k++)
-        add_operand(&call, &walk, &in[point->in_param[k]], point->exact >> k & 1);
+        add_operand(&call, &walk, &in[point->in_param[k]], (point->exact >> k & 1) && call.rounding != NX_C32);
     cast_constants(point, in, call.computing, call.constants);
     nx_walk_merge(&walk);
     nx_walk_spread(&walk, cost_of(point, call.computing) + (call.casts ? CAST : 0), call.casts ? run_casting : run_direct, &call);

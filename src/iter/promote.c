@@ -1,5 +1,6 @@
 /* Type promotion. The dtypes that have loops stand in dtypes.def in promotion order; the exceptions are uint8 with int8
- * (int16), float16 with bfloat16 (float32) and float64 with complex64 (complex128). Operands have three ranks: tensors
+ * (int16), float16 with bfloat16 (float32), float64 with complex64 (complex128), and complex32, which stands between
+ * float16 and complex64. Operands have three ranks: tensors
  * with dimensions, 0-dim tensors, Python numbers. A lower rank counts only when its category (bool < integer < float <
  * complex) is higher than what the ranks above have. */
 #include "iter/iter.h"
@@ -22,12 +23,17 @@ nx_status nx_set_default_dtype(nx_dtype dtype) {
 
 /* PyTorch has no common type of a float8 type and another, nor of uint16, uint32, uint64 and what is no real float. */
 static bool is_apart(nx_dtype stored, nx_dtype other) {
-    return nx_is_stored(stored) && (nx_is_float(stored) || nx_is_stored(other) || !nx_is_float(other));
+    if (nx_is_complex(stored) || !nx_is_stored(stored)) return false;
+    return nx_is_float(stored) || nx_is_stored(other) || !nx_is_float(other);
 }
 
 nx_dtype nx_promote_types(nx_dtype a, nx_dtype b) {
     if (a == b) return a;
     if (is_apart(a, b) || is_apart(b, a)) return NX_N_DTYPES;
+    if (a == NX_C32 || b == NX_C32) { /* a float wider than float16 makes its own complex type of it */
+        nx_dtype other = a == NX_C32 ? b : a;
+        return nx_is_differentiable(other) ? nx_dtype_complex(other) : NX_C32;
+    }
     if (nx_is_stored(a) || nx_is_stored(b)) return nx_is_stored(a) ? b : a;
     nx_dtype low = a < b ? a : b, high = a < b ? b : a;
     if (low == NX_U8 && high == NX_I8) return NX_I16;

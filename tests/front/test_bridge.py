@@ -192,8 +192,8 @@ def test_non_contiguous_and_dtypes():
 
 
 def test_dtype_and_device_that_are_missing():
-    told = compiled_like_eager(lambda x: x.to(torch.complex32).to(torch.complex64) * 2 + 1, torch.randn(3))
-    assert told and all("complex32" in entry["reason"] for entry in told)
+    told = compiled_like_eager(lambda x: x.to(torch.int8).view(torch.bits8).view(torch.int8) * 2, torch.randn(3))
+    assert told and any("dtype torch.bits8" in entry["reason"] for entry in told)
 
 
 def test_gradient_of_some_inputs():

@@ -232,3 +232,104 @@ VIEWS = {
 def test_views_as_in_pytorch(name):
     mine, theirs = outcome(VIEWS[name], nt), outcome(VIEWS[name], torch)
     assert same(mine, theirs), f"{mine}, PyTorch has {theirs}"
+
+
+# ---- complex32 -------------------------------------------------------------------------------------------------------
+def h(m):
+    return m.tensor([1.5 + 2j, -0.25j, 70.0], dtype=m.complex32)
+
+
+def part_gradients(m):
+    a = m.tensor([1 + 2j, 3 - 1j], dtype=m.complex32, requires_grad=True)
+    b = m.tensor([1.0, 2.0], dtype=m.float16, requires_grad=True)
+    (a * a.conj() * m.complex(b, b)).abs().backward(m.ones(2, dtype=m.float16))
+    return m.stack([m.view_as_real(a.grad), m.stack([b.grad, b.grad], 1)])
+
+
+def written(m):
+    a = h(m)
+    a.real[1:] = 7
+    a.imag.mul_(2)
+    a[0] = 3j
+    return a
+
+
+def default_of_halves(m):
+    before = m.get_default_dtype()
+    m.set_default_dtype(m.float16)
+    try:
+        return m.stack([m.tensor(1j), m.arange(2)[1] * 1j])
+    finally:
+        m.set_default_dtype(before)
+
+
+HALVES = {
+    "a float16 beside a complex number": lambda m: m.tensor([1.0, 2.5], dtype=m.float16) + 1j,
+    "a bfloat16 beside a complex number": lambda m: m.tensor([1.0, 2.5], dtype=m.bfloat16) * 1j,
+    "complex of halves": lambda m: m.complex(m.ones(2).half(), m.zeros(2).half()),
+    "polar of halves": lambda m: m.polar(m.ones(2).half(), m.zeros(2).half()),
+    "chalf": lambda m: m.tensor([1.0, 1e6]).chalf() * m.tensor(2).to(m.chalf),
+    "type": lambda m: h(m).type(m.complex64),
+    "float64": lambda m: h(m).to(m.float64),
+    "bool": lambda m: h(m).bool(),
+    "with float32": lambda m: h(m) + m.ones(3),
+    "with float64": lambda m: h(m) - m.ones(3, dtype=m.float64),
+    "with complex64": lambda m: h(m) * z(m),
+    "with int64": lambda m: h(m) + m.arange(3),
+    "real": lambda m: h(m).real,
+    "imag": lambda m: h(m).imag,
+    "view_as_real": lambda m: m.view_as_real(h(m)),
+    "view_as_complex": lambda m: m.view_as_complex(m.ones(3, 2, dtype=m.float16)),
+    "view": lambda m: h(m).view(m.float16),
+    "conj": lambda m: h(m).conj(),
+    "abs": lambda m: h(m).abs(),
+    "sgn": lambda m: h(m).sgn(),
+    "angle": lambda m: h(m).angle(),
+    "divided": lambda m: h(m) / 2,
+    "exp": lambda m: h(m).exp(),
+    "sum": lambda m: h(m).sum(),
+    "mean": lambda m: h(m).mean(),
+    "std": lambda m: h(m).std(),
+    "var_mean": lambda m: m.cat([one.to(m.complex64).view(1) for one in m.var_mean(h(m))]),
+    "norm": lambda m: h(m).norm(3),
+    "dist": lambda m: m.dist(h(m), h(m) * 2, 5),
+    "index_add": lambda m: h(m).index_add(0, m.tensor([0, 0]), h(m)[1:], alpha=1j),
+    "index_put": lambda m: h(m).index_put((m.tensor([2, 2]),), h(m)[:2], accumulate=True),
+    "index": lambda m: h(m)[[True, False, True]],
+    "where": lambda m: m.where(m.tensor([True, False, True]), h(m), 1j),
+    "nonzero": lambda m: (h(m) * 0 + m.tensor([0, 1, 1j]).chalf()).nonzero(),
+    "tril": lambda m: h(m).expand(3, 3).tril(),
+    "full": lambda m: m.full((2,), 1 + 1e6j, dtype=m.complex32),
+    "full beyond float32": lambda m: m.full((2,), 1e300, dtype=m.complex32),
+    "random": lambda m: (m.manual_seed(3), m.randn(20, dtype=m.complex32) + m.rand(20, dtype=m.complex32))[1],
+    "numpy": lambda m: h(m).numpy(),
+    "deepcopy": lambda m: __import__("copy").deepcopy(h(m)),
+    "conv1d": lambda m: m.nn.functional.conv1d(h(m).view(1, 1, 3), h(m)[:2].view(1, 1, 2)),
+    "written": written,
+    "gradients": part_gradients,
+    "default": default_of_halves,
+    "repr": lambda m: repr(h(m)),
+    "arange": lambda m: m.arange(3, dtype=m.complex32),
+    "result_type": lambda m: str(m.result_type(m.ones(1).half(), 1j)),
+    "close": lambda m: m.testing.assert_close(h(m), h(m) * 1.0005),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_complex32_as_in_pytorch(name):
+    mine, theirs = outcome(HALVES[name], nt), outcome(HALVES[name], torch)
+    if isinstance(theirs, tuple) and theirs[0] == "NotImplementedError":
+        assert mine[0] == theirs[0]
+    else:
+        assert same(mine, theirs), f"{mine}, PyTorch has {theirs}"
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+def test_complex32_compiled(mode):
+    def f(a, b):
+        return (a * b + 1j).conj() - a, (a * b).abs(), a.real + b.imag
+
+    a, b = h(nt), h(nt).flip(0)
+    compiled = nt.compile(f, mode=mode, fullgraph=True)
+    for ours, eager in zip(compiled(a, b), f(a, b), strict=True):
+        assert ours.dtype == eager.dtype and nt.equal(ours, eager)

@@ -11,7 +11,7 @@ import torch
 FLOAT8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
 UNSIGNED = ["uint16", "uint32", "uint64"]
 STORED = UNSIGNED + FLOAT8
-COMPLEX = ["complex64", "complex128"]
+COMPLEX = ["complex32", "complex64", "complex128"]
 USUAL = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 ALL = USUAL + STORED + COMPLEX
 
@@ -37,7 +37,7 @@ def bits(module, tensor):
 @pytest.mark.parametrize("name", ALL)
 def test_facts(name):
     mine, theirs = getattr(nt, name), getattr(torch, name)
-    for fact in ("is_floating_point", "is_complex", "is_signed", "itemsize"):
+    for fact in ("is_floating_point", "is_complex", "is_signed", "itemsize", "abbr"):
         assert getattr(mine, fact) == getattr(theirs, fact), fact
     assert repr(mine) == repr(theirs)
     assert nt.zeros(1).to(mine).type() == torch.zeros(1).to(theirs).type()
@@ -227,7 +227,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("name", [*STORED, "complex32"])
 def test_operators_of_stored_types(name, operator):
     def result(module):
         x = module.tensor([[1, 2], [3, 1]]).to(getattr(module, name))
@@ -238,8 +238,11 @@ def test_operators_of_stored_types(name, operator):
     mine, theirs = outcome(lambda: result(nt)), outcome(lambda: result(torch))
     if operator == "mm" and name in FLOAT8:  # PyTorch has products of float8; here they are stored and cast
         assert mine[0] == "NotImplementedError"
+    elif (name, operator) == ("complex32", "gather"):  # the derivative of index_copy; PyTorch has none
+        assert mine == "tensor([[1.+0.j, 1.+0.j]], dtype=torch.complex32)" and theirs[0] == "NotImplementedError"
     elif isinstance(theirs, tuple):
-        assert isinstance(mine, tuple) and mine[0] == theirs[0], (mine, theirs)
+        of_order = name == "complex32" and operator in ("maximum", "argmax", "topk")  # a RuntimeError's subclass here
+        assert isinstance(mine, tuple) and (of_order or mine[0] == theirs[0]), (mine, theirs)
     else:
         assert mine == theirs
 
@@ -257,7 +260,7 @@ def test_files_go_both_ways(name):
         assert found["row"][0].item() == 2
 
 
-@pytest.mark.parametrize("name", UNSIGNED + COMPLEX)
+@pytest.mark.parametrize("name", UNSIGNED + COMPLEX[1:])
 def test_numpy_both_ways(name):
     numpy = pytest.importorskip("numpy")
     array = numpy.array([[1, 2], [3, 4]]).astype(name)
@@ -268,8 +271,8 @@ def test_numpy_both_ways(name):
     assert nt.tensor(array).tolist() == array.tolist()
 
 
-@pytest.mark.parametrize("name", FLOAT8)
-def test_numpy_has_no_float8(name):
+@pytest.mark.parametrize("name", [*FLOAT8, "complex32"])
+def test_numpy_has_no_such_types(name):
     def array(module):
         return module.zeros(2).to(getattr(module, name)).numpy()
 

@@ -17,7 +17,8 @@ from narthex import _C
 from torch._dynamo.exc import Unsupported, UserError
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
-DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64)
+DTYPES = (torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64, torch.complex32)
+COMPLEX = torch.complex64  # runs every way
 MOST = {torch.float32: 24, torch.complex64: 12}  # samples of a dtype
 OTHERS = 8  # of the dtypes beside the first
 SEED = 42  # random operators get the same on both sides
@@ -241,6 +242,7 @@ TOLERANCES = {
     torch.complex64: {"rtol": 1e-4, "atol": 5e-5},
     torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-2},
     torch.float16: {"rtol": 1.6e-2, "atol": 1e-2},
+    torch.complex32: {"rtol": 1.6e-2, "atol": 1e-2},
 }
 
 
@@ -254,7 +256,8 @@ def close(mine: Any, theirs: torch.Tensor, **tolerance: float) -> None:
 
 
 # PyTorch may round sums in between, or lose digits: what it computes in a wider dtype says who is right.
-WIDER = {torch.bfloat16: torch.float32, torch.float32: torch.float64, torch.complex64: torch.complex128}
+WIDER = {torch.bfloat16: torch.float32, torch.float32: torch.float64, torch.complex64: torch.complex128,
+         torch.complex32: torch.complex64}
 
 
 def wider(sample: Sample) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from torch.testing._internal.common_methods_invocations import op_db
 
-from tests.ops.op_db import DTYPES, WAYS, Refused, Sample, find, identity, samples
+from tests.ops.op_db import COMPLEX, DTYPES, WAYS, Refused, Sample, find, identity, samples
 
 AT_LEAST = 520  # entries that pass all ways
 
@@ -59,7 +59,7 @@ def run_samples(op: Any, refused: set[str]) -> dict[str, list[tuple[Sample, Exce
     ways = [way for way in WAYS if way not in without]
     for dtype in DTYPES[: 1 if op.name in TIES else None]:
         given = list(samples(op, dtype)) if dtype in op.supported_dtypes("cpu") else []
-        for way in [*WAYS] if dtype.is_complex and given else ways:
+        for way in [*WAYS] if dtype == COMPLEX and given else ways:
             if way in without:
                 continue
             for sample in given:

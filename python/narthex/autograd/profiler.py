@@ -27,7 +27,8 @@ _SCOPES = {_NODE: 1, _RANGE: 7}
 _TYPES = {
     "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
     "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+    "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
 }  # fmt: skip
 
 

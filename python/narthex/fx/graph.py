@@ -30,7 +30,7 @@ _BRIEF = {
     **{f"torch.float{n}": f"f{n}" for n in (16, 32, 64)},
     **{f"torch.int{n}": f"i{n}" for n in (8, 16, 32, 64)},
     **{"torch.uint8": "u8", "torch.bool": "b8", "torch.bfloat16": "bf16"},
-    **{"torch.complex64": "c64", "torch.complex128": "c128"},
+    **{"torch.complex32": "c32", "torch.complex64": "c64", "torch.complex128": "c128"},
 }
 _ONE_SIDED = {"pos": "+{}", "neg": "-{}", "invert": "~{}", "getitem": "{}[{}]", "getattr": "{}.{}"}
 

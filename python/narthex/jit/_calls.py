@@ -20,6 +20,7 @@ DTYPES = {
     5: _C.float16,
     6: _C.float32,
     7: _C.float64,
+    8: _C.complex32,
     9: _C.complex64,
     10: _C.complex128,
     11: _C.bool,
