@@ -122,8 +122,8 @@ def _kept(name: str) -> None:
 
 
 for _name in (
-    "bfloat16", "bool", "cdouble", "cfloat", "chalf", "char", "conj", "conj_physical", "double", "float", "half", "imag",
-    "int", "long", "neg", "negative", "positive", "real", "resolve_conj", "resolve_neg", "short", "byte",
+    "bfloat16", "bool", "cdouble", "cfloat", "chalf", "char", "conj", "conj_physical", "double", "float", "half",
+    "imag", "int", "long", "neg", "negative", "positive", "real", "resolve_conj", "resolve_neg", "short", "byte",
 ):  # fmt: skip
     if callable(getattr(Tensor, _name, None)):
         _kept(_name)
