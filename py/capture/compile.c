@@ -386,6 +386,7 @@ static PyMemberDef captured_members[] = {
      "Made for a frame callback: where set_eval_frame says False, nothing more is compiled."},
     {"guards_listener", T_OBJECT, offsetof(nxpy_captured, told), 0,
      "Called with a list of (kind, name, text, may be left out) when a piece is compiled; may give one of bools: those that count."},
+    {"no_elements", T_BOOL, offsetof(nxpy_captured, no_elements), 0, "Whether what elements decide is a graph break, always."},
     {"fullgraph", T_BOOL, offsetof(nxpy_captured, fullgraph), READONLY, "Whether a graph break is an error."},
     {NULL}};
 static PyGetSetDef captured_getset[] = {{"entries", get_entries, NULL, "How many pieces are compiled.", NULL},

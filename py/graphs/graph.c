@@ -99,6 +99,12 @@ static PyObject *node_target(PyObject *self, void *unused) {
     return PyUnicode_FromFormat("torch.ops.%s.%s%s", space, colons + 2, strchr(colons, '.') ? "" : ".default");
 }
 
+/* The operator behind a call, whichever word the user had for it. */
+static PyObject *node_operator(PyObject *self, void *unused) {
+    const nx_node *node = node_of(self);
+    return text_or_none(node->op ? node->op->def->name : NULL);
+}
+
 static PyObject *node_args(PyObject *self, void *unused) {
     const nx_node *node = node_of(self);
     if (node->kind != NX_NODE_OUTPUT) return wrap_args(graph_of(self), node, count_positional(node));
@@ -195,6 +201,7 @@ static PyGetSetDef node_getset[] = {
     {"name", node_name, NULL, "Unique in the graph.", NULL},
     {"target", node_target, NULL, "What is called, as the user wrote it, or "
      "torch.ops.NAMESPACE.NAME.OVERLOAD.", NULL},
+    {"operator", node_operator, NULL, "The operator's name, as \"aten::add.Tensor\"; None: the node calls none.", NULL},
     {"args", node_args, NULL, "Arguments by position, without trailing defaults; of the output one tuple.",
      NULL},
     {"kwargs", node_kwargs, NULL, "Arguments by name, without defaults.", NULL},
@@ -364,6 +371,56 @@ static PyObject *graph_with_constants(PyObject *self, PyObject *values) {
     return status == NX_OK ? nxpy_graph_take(copy) : nxpy_raise(status);
 }
 
+/* ---- fitting ------------------------------------------------------------------------------------------ */
+static int read_given(PyObject *given, nx_value *out) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(given); k++) {
+        PyObject *item = PyTuple_GET_ITEM(given, k);
+        if (PyFloat_Check(item)) out[k] = nx_value_float(PyFloat_AS_DOUBLE(item));
+        else out[k] = nx_value_int(PyLong_AsLongLong(item));
+        if (PyErr_Occurred()) return -1;
+    }
+    return 0;
+}
+
+static PyObject *take_fitted(nx_graph *fitted, const nx_value *values, int n) {
+    PyObject *graph = nxpy_graph_take(fitted), *tuple = graph ? PyTuple_New(n) : NULL;
+    for (int k = 0; tuple && k < n; k++) {
+        PyObject *item = nxpy_value_object(&values[k]);
+        if (item) PyTuple_SET_ITEM(tuple, k, item);
+        else Py_CLEAR(tuple);
+    }
+    if (tuple) return Py_BuildValue("(NN)", graph, tuple);
+    Py_XDECREF(graph);
+    return NULL;
+}
+
+/* fit(tensors, numbers): the graph for inputs like these, every size a number, and the value of each node that gives one. */
+static PyObject *graph_fit(PyObject *self, PyObject *args) {
+    PyObject *tensors, *given, *result = NULL;
+    nx_graph *graph = get_graph(self), *fitted;
+    if (!PyArg_ParseTuple(args, "O!O!:fit", &PyTuple_Type, &tensors, &PyTuple_Type, &given)) return NULL;
+    int n_inputs = (int)PyTuple_GET_SIZE(tensors), n_given = (int)PyTuple_GET_SIZE(given), n_wanted = 0;
+    size_t n_nodes = (size_t)graph->n_nodes + 1, n_values = n_nodes + (size_t)n_given;
+    nx_tensor **inputs = PyMem_Calloc((size_t)n_inputs + 1, sizeof *inputs);
+    nx_node **wanted = PyMem_Calloc(n_nodes, sizeof *wanted);
+    nx_value *values = PyMem_Calloc(n_values, sizeof *values);
+    for (nx_node *node = graph->first; wanted && node; node = node->next)
+        if (nx_node_int_code(node) >= 0) wanted[n_wanted++] = node;
+    if (!inputs || !wanted || !values) {
+        PyErr_NoMemory();
+    } else if (nxpy_tensors_from("fit", &PyTuple_GET_ITEM(tensors, 0), n_inputs, graph->n_inputs, inputs) == 0 &&
+               read_given(given, values + n_nodes) == 0) {
+        nx_fit to = {.inputs = inputs, .n_inputs = n_inputs, .given = values + n_nodes, .n_given = n_given,
+                     .wanted = wanted, .n_wanted = n_wanted};
+        nx_status status = nx_graph_fit(graph, &to, values, &fitted);
+        result = status == NX_OK ? take_fitted(fitted, values, n_wanted) : nxpy_raise(status);
+    }
+    PyMem_Free(inputs);
+    PyMem_Free(wanted);
+    PyMem_Free(values);
+    return result;
+}
+
 /* save_model(path, device): compiles the graph with the engine and writes it as a model file. */
 static PyObject *graph_save_model(PyObject *self, PyObject *args) {
     const char *path;
@@ -409,6 +466,8 @@ static PyMethodDef graph_methods[] = {
      "split(n_inputs, n_forward): forward and backward of a joint graph, cut where the fewest bytes are saved, and n_saved."},
     {"with_constants", graph_with_constants, METH_O,
      "with_constants(values): a copy in which input k is the tensor values[k], or its input number values[k]."},
+    {"fit", graph_fit, METH_VARARGS,
+     "fit(tensors, numbers): the graph for inputs like these tensors and its open numbers, and the value of each node that gives one."},
     {"save_model", graph_save_model, METH_VARARGS,
      "save_model(path, device): compiled by the engine, as a model file that C programs load."},
     {NULL}};

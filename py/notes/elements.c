@@ -171,6 +171,7 @@ nx_status nxpy__tell(nx_tensor *fake, nx_tensor **out) {
     nx_value value;
     bool known = trace && !trace->stop && nx_tracer_find(&trace->tracer, fake, &value);
     if (!known) return none_there("nothing in the graph stands for them");
+    if (trace->owner->no_elements) return none_there("the graph is to hold whatever they are");
     for (int k = 0; k < trace->told.n; k++) {
         const nxpy_told *told = &trace->told.at[k];
         if (told->node != value.node || told->n != value.n) continue;

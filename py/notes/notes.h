@@ -160,6 +160,7 @@ typedef struct nxpy_captured {  /* narthex._C.CapturedFunction */
     bool is_object;             /* fn is one with a __call__: which function that is, is found at each call */
     PyObject *backend, *name, *dict, *weak;
     bool fullgraph, warned, shares; /* shares: the backend gets one graph for all shapes, see fit.c */
+    bool no_elements;           /* what elements decide ends a graph under fullgraph, too */
     int dynamic;                /* 1, 0; -1: sizes that were seen to change */
     int running;                /* calls that are under way: their segments must live */
     NX_VEC(nxpy_root *) roots;  /* in the order in which they were met */
