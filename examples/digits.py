@@ -74,11 +74,13 @@ def evaluate(model, data):
 
 
 def export_model(model, path):
-    """A graph for one picture, with the weights: logits (1, 10) of (1, 1, 8, 8)."""
+    """A graph for one picture, with the weights: logits (1, 10) of (1, 1, 8, 8). Under PyTorch it is an archive of its
+    own."""
     model.eval()
     with torch.no_grad():
         program = torch.export.export(model, (torch.zeros(1, 1, 8, 8),))
-    torch.export.save(program, path)
+    write = torch.model_file.save if hasattr(torch, "model_file") else torch.export.save
+    write(program, path)
 
 
 def read_options():

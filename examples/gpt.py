@@ -186,12 +186,14 @@ class LastLogits(nn.Module):
 
 
 def export_model(model, config, path):
-    """Writes the graph with its weights. Under Narthex it is a model file that examples/c/generate.c loads."""
+    """Writes the graph with its weights. Under Narthex it is a model file that examples/c/generate.c loads, under
+    PyTorch an archive of its own."""
     model.eval()
     window = torch.zeros(1, config.block_size, dtype=torch.long)
     with torch.no_grad():
         program = torch.export.export(LastLogits(model.to("cpu")), (window, torch.zeros(1, dtype=torch.long)))
-    torch.export.save(program, path)
+    write = torch.model_file.save if hasattr(torch, "model_file") else torch.export.save
+    write(program, path)
 
 
 def encode(text):

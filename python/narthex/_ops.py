@@ -3,6 +3,7 @@
 import sys
 
 from . import _C
+from ._ops_in_python import IN_PYTHON
 
 
 def _find(*names):
@@ -81,6 +82,9 @@ class OpOverloadPacket:
 
     def __getattr__(self, name: str):
         if name.startswith("__") or name not in self.overloads():
+            found = IN_PYTHON.get(self.__name__) if self._namespace == "aten" and not name.startswith("_") else None
+            if found is not None and name in vars(found):
+                return vars(found)[name]
             raise AttributeError(
                 f"The underlying op of '{self._namespace}.{self.__name__}' has no overload name '{name}': "
                 f"there are {', '.join(self.overloads())}"
@@ -104,6 +108,8 @@ class _Namespace:
         if "narthex.library" in sys.modules and (found := sys.modules["narthex.library"].packet(self._name, name)):
             return found
         packet = OpOverloadPacket(self._name, name)
+        if not packet.overloads() and self._name == "aten" and name in IN_PYTHON:
+            return IN_PYTHON[name]
         if name.startswith("__") or not packet.overloads():
             raise AttributeError(
                 f"'_OpNamespace' '{self._name}' object has no attribute '{name}': Narthex has no such operator"

@@ -105,11 +105,24 @@ def sizes_as_values() -> list[Any]:
     return [[result[0].tolist(), list(result[1]), result[2]] for result in results]
 
 
+class Whole(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
 def exported() -> list[Any]:
     with tempfile.TemporaryDirectory() as folder:
-        program = torch.export.export(fresh(f), tuple(inputs("cpu", 3, False)))
-        torch.export.save(program, f"{folder}/f.nxm")
-        return numbers(*program.graph_module(*inputs("cpu", 3, False)))
+        program = torch.export.export(Whole(fresh(f)), tuple(inputs("cpu", 3, False)))
+        torch.model_file.save(program, f"{folder}/f.nxm")
+        torch.export.save(program, f"{folder}/f.pt2")
+        again = torch.export.load(f"{folder}/f.pt2")
+        return numbers(*again.graph_module(*inputs("cpu", 3, False)))
 
 
 def scaled(x: Any, y: Any) -> Any:

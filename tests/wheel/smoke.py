@@ -46,7 +46,10 @@ with tempfile.TemporaryDirectory() as folder:
     run = subprocess.run([narthex, "run", str(program)], capture_output=True, text=True, check=True)
     assert run.stdout.split()[-1] == "3", run.stdout
     exported = torch.export.export(torch.nn.Linear(8, 2), (torch.ones(4, 8),))
-    torch.export.save(exported, f"{folder}/linear.nxm")
+    torch.export.save(exported, f"{folder}/linear.pt2")
+    again = torch.export.load(f"{folder}/linear.pt2").module()
+    assert torch.equal(again(torch.ones(4, 8)), exported.module()(torch.ones(4, 8)))
+    torch.model_file.save(exported, f"{folder}/linear.nxm")
     torch.save({"x": a}, f"{folder}/a.pt")
     assert torch.equal(torch.load(f"{folder}/a.pt")["x"], a)
 

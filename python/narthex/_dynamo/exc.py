@@ -1,6 +1,29 @@
-"""torch._dynamo.exc: what capture raises. It has one class; what a backend raises comes through as it is."""
+"""torch._dynamo.exc: what capture and export raise; what a backend raises comes through as it is."""
+
+from enum import Enum, auto
 
 from .. import _C
 
 Unsupported = _C.Unsupported
 TorchDynamoException = Unsupported
+
+
+class UserErrorType(Enum):
+    """What is wrong with a program, or with what export was told of it."""
+
+    DYNAMIC_CONTROL_FLOW = auto()
+    ANTI_PATTERN = auto()
+    STANDARD_LIBRARY = auto()
+    CONSTRAINT_VIOLATION = auto()
+    DYNAMIC_DIM = auto()
+    INVALID_INPUT = auto()
+    INVALID_OUTPUT = auto()
+    UNSUPPORTED_ALIASED_MUTATED_DYNAMIC_INPUTS = auto()
+
+
+class UserError(Unsupported):
+    """What export raises where it was told of inputs and sizes what does not hold."""
+
+    def __init__(self, error_type: UserErrorType, msg: str, case_name: str | None = None) -> None:
+        super().__init__(msg)
+        self.error_type, self.message = error_type, msg

@@ -1,101 +1,115 @@
-"""torch.export: a function or module captured whole, to be run again or written as a model file for C programs."""
+"""torch.export: a module captured whole, as a graph of torch.ops calls with its state beside it, to be looked at,
+changed, run again and kept in a file."""
+
+import os
 
 from .. import _C
 from .._absent import getter
+from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from ..utils._pytree import register_dataclass as _register_dataclass
+from . import dynamic_shapes as dynamic_shapes
+from . import exported_program as exported_program
+from . import graph_signature as graph_signature
+from .dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions
+from .graph_signature import ExportBackwardSignature, ExportGraphSignature
+
+__all__ = [
+    "AdditionalInputs", "Constraint", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
+    "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "export",
+    "load", "register_dataclass", "save",
+]  # fmt: skip
+
+CustomDecompTable = dict
 
 
-class ExportedProgram:
-    """One graph without breaks. The tensors that it was given are its inputs, weights and all others constants."""
-
-    def __init__(self, graph, device, function) -> None:
-        self._graph, self._device, self._function = graph, device, function
-
-    @property
-    def graph_module(self):
-        """The graph as a `torch.fx.GraphModule`: called with the inputs it returns a tuple of tensors."""
-        from ..fx import GraphModule
-
-        return GraphModule(self._graph)
-
-    @property
-    def graph(self):
-        return self.graph_module.graph
-
-    def module(self):
-        """What was exported, as a callable with its own arguments and results."""
-        return self._function
-
-    def __str__(self) -> str:
-        return self._graph.python()
+def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
+    """Has arguments and results of this dataclass taken apart into its fields."""
+    _register_dataclass(cls, serialized_type_name=serialized_type_name)
 
 
-def _tensors_of(value):
-    """The tensors in nested tuples, lists and dicts."""
-    if isinstance(value, _C.TensorBase):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _tensors_of(part)
-    elif isinstance(value, dict):
-        yield from _tensors_of(list(value.values()))
+def _data_dependent(error) -> Exception:
+    from .._dynamo.exc import UserError
+
+    text = str(error).removeprefix("torch.compile(fullgraph=True): ")
+    if "elements" in text and not isinstance(error, UserError):
+        return GuardOnDataDependentSymNode(f"Could not guard on data-dependent expression: {text}")
+    return error
 
 
-def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=True, preserve_module_call_signature=()):
-    """Captures mod(*args, **kwargs) as one graph for inputs of these shapes, without gradients.
+def export(
+    mod,
+    args: tuple,
+    kwargs: dict | None = None,
+    *,
+    dynamic_shapes=None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """The call mod(*args, **kwargs) as a program that holds for every call like it: for all elements, and for the sizes
+    that dynamic_shapes leaves open.
 
-    Raises what torch.compile(fullgraph=True) raises where the graph would break; RuntimeError where a tensor argument
-    is not used by the graph; NotImplementedError for dynamic_shapes. A graph that writes into its inputs is not saved.
+    The call is followed as torch.compile(fullgraph=True) does, strict or not. Raises UserError where dynamic_shapes
+    does not fit the arguments or the program does not hold for all the sizes that it says;
+    GuardOnDataDependentSymNode where elements decide what the program does. Neither the module nor the arguments
+    change.
     """
-    from .._dynamo.backends import graph_device
-    from ..autograd import no_grad
+    from ..nn import Module
+    from ._export import export_module
 
-    if dynamic_shapes is not None:
-        raise NotImplementedError("torch.export.export: dynamic_shapes: a model file holds one shape; leave it out")
+    if not isinstance(mod, Module):
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+    if not isinstance(args, tuple):
+        from .._dynamo.exc import UserError, UserErrorType
+
+        raise UserError(
+            UserErrorType.INVALID_INPUT,
+            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}",
+        )
     if preserve_module_call_signature:
         raise NotImplementedError("torch.export.export: preserve_module_call_signature is not there")
-    if not isinstance(args, tuple):
-        raise TypeError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    taken = []
-
-    def backend(graph, example_inputs):
-        def run(*values):
-            taken.append((graph, values))
-            return graph(*values)
-
-        return run
-
-    function = mod.forward if hasattr(mod, "forward") else mod
-    captured = _C.CapturedFunction(function, backend, True, False, "export")
-    with no_grad():
-        captured(*args, **(kwargs or {}))
-    if len(taken) != 1:
-        raise RuntimeError("torch.export.export: nothing was computed with tensors")
-    (graph, values) = taken[0]
-    given = list(_tensors_of((args, kwargs or {})))
-    places = [[k for k, tensor in enumerate(given) if tensor is value] for value in values]
-    if sorted(k for place in places for k in place) != list(range(len(given))) or max(map(len, places)) > 1:
-        raise RuntimeError("torch.export.export: every tensor argument must be used by the graph, and stand in it once")
-    wanted = [place[0] if place else value.detach() for place, value in zip(places, values)]
-    return ExportedProgram(graph.with_constants(wanted), graph_device(values), captured)
+    try:
+        return export_module(mod, args, dict(kwargs or {}), dynamic_shapes)
+    except _C.Unsupported as error:
+        changed = _data_dependent(error)
+        if changed is error:
+            raise
+        raise changed from None
 
 
-def save(ep, f, *, extra_files=None, opset_version=None) -> None:
-    """Compiles the graph with the engine and writes it as a model file, to be loaded by nx_session_load() of narthex.h.
+def save(
+    ep: ExportedProgram,
+    f,
+    *,
+    extra_files: dict | None = None,
+    opset_version: dict | None = None,
+    pickle_protocol: int = 2,
+) -> None:
+    """Writes the program as a .pt2 archive: graph, signature, bounds, weights, constants and example inputs. f: a path,
+    or a file that is open for writing. extra_files: texts or bytes by name, which `load` gives back.
 
-    Its inputs are the graph's placeholders in order, its results the tensors that the exported function returns.
+    A model file for C programs is written by narthex.model_file.save.
     """
-    if extra_files or opset_version:
-        raise NotImplementedError("torch.export.save: extra_files and opset_version are not there")
+    from ._serialize import save
+
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
         )
-    ep._graph.save_model(str(f), ep._device)
+    if isinstance(f, (str, os.PathLike)) and not os.fspath(f).endswith(".pt2"):
+        import warnings
+
+        warnings.warn(f"Expect archive file to be a file ending in .pt2, or is a buffer. Instead got {f}", stacklevel=2)
+    save(ep, f, extra_files, opset_version)
 
 
-def load(f, **others):
-    """Not there: raises NotImplementedError."""
-    raise NotImplementedError("torch.export.load: model files are run from C: nx_session_load() in narthex.h")
+def load(f, *, extra_files: dict | None = None, expected_opset_version: dict | None = None) -> ExportedProgram:
+    """The program of an archive that `save` wrote, PyTorch's or this one's. Nothing in it is executed. extra_files: its
+    keys are looked for and get what stands there."""
+    from ._deserialize import load
+
+    return load(f, extra_files)
 
 
 __getattr__ = getter("torch.export")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from .. import _C
+from .._ops_in_python import IN_PYTHON
 from .immutable_collections import immutable_dict, immutable_list
 from .node import Node, _get_qualified_name, _type_name, map_arg
 
@@ -35,18 +36,12 @@ _BRIEF = {
 _ONE_SIDED = {"pos": "+{}", "neg": "-{}", "invert": "~{}", "getitem": "{}[{}]", "getattr": "{}.{}"}
 
 
-def _of_sizes(name: str, function):
-    """A function that asks a tensor, by the name of the operator that stands for it in a captured graph."""
-    function.__name__, function.__module__ = name, "torch._ops.aten"
-    return function
-
-
 _ASKED = {
-    "torch.ops.aten.sym_size.int": _of_sizes("sym_size.int", lambda x, dim: x.size(dim)),
-    "torch.ops.aten.sym_stride.int": _of_sizes("sym_stride.int", lambda x, dim: x.stride(dim)),
-    "torch.ops.aten.sym_numel": _of_sizes("sym_numel", lambda x: x.numel()),
-    "torch.ops.aten.sym_storage_offset": _of_sizes("sym_storage_offset", lambda x: x.storage_offset()),
-    "torch.ops.aten.is_contiguous": _of_sizes("is_contiguous", lambda x: x.is_contiguous()),
+    "torch.ops.aten.sym_size.int": IN_PYTHON["sym_size"].int,
+    "torch.ops.aten.sym_stride.int": IN_PYTHON["sym_stride"].int,
+    "torch.ops.aten.sym_numel": IN_PYTHON["sym_numel"].default,
+    "torch.ops.aten.sym_storage_offset": IN_PYTHON["sym_storage_offset"].default,
+    "torch.ops.aten.is_contiguous": IN_PYTHON["sym_is_contiguous"].default,
 }
 
 
@@ -104,6 +99,22 @@ class CodeGen:
     def gen_fn_def(self, free_vars: list, maybe_return_annotation: str) -> str:
         """The line of `def`."""
         return f"def forward({', '.join(free_vars)}){maybe_return_annotation}:"
+
+    def generate_output(self, text: str) -> str:
+        """What stands behind `return` for a result that is written so."""
+        return text
+
+    def additional_globals(self) -> dict:
+        """What its lines name."""
+        return {}
+
+    def process_inputs(self, *args):
+        """The inputs as the graph's placeholders take them."""
+        return args
+
+    def process_outputs(self, outputs):
+        """The result as a caller takes it."""
+        return outputs
 
 
 class _Names:
@@ -430,11 +441,11 @@ class Graph:
 
     def process_inputs(self, *args):
         """The inputs as the graph's placeholders take them."""
-        return args
+        return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out):
         """The result as a caller takes it."""
-        return out
+        return self._codegen.process_outputs(out)
 
     def print_tabular(self) -> None:
         """Prints op, name, target, args and kwargs as a table."""
@@ -485,6 +496,7 @@ class _Writer:
         if not any(node.op == "output" for node in self.graph.nodes):
             body.append("    pass\n")
         head = self.graph._codegen.gen_fn_def([self.root, *inputs], returns)
+        self.globals.update(self.graph._codegen.additional_globals())
         return PythonCode(f"\n\n\n{head}\n{''.join(body)}    ", self.globals)
 
     def _last_uses(self) -> dict:
@@ -533,7 +545,10 @@ class _Writer:
         """The annotation of a value: for readers its dtype and shape where they are known."""
         value = node.meta.get("val") if verbose else None
         if isinstance(value, _C.TensorBase):
-            return f': "{_BRIEF.get(str(value.dtype), str(value.dtype))}{list(value.shape)}"'
+            sizes = node.meta.get("sizes", value.shape)  # of an exported program, expressions among them
+            return f': "{_BRIEF.get(str(value.dtype), str(value.dtype))}{list(sizes)}"'
+        if verbose and "symbol" in node.meta:
+            return f': "Sym({node.meta["symbol"]})"'
         return f" : {self._type(node.type)}" if node.type is not None else ""
 
     def _input(self, node: Node, verbose: bool) -> str:
@@ -568,7 +583,7 @@ class _Writer:
 
     def _line(self, node: Node, verbose: bool) -> str:
         if node.op == "output":
-            return f"return {self._text(node.args[0])}"
+            return f"return {self.graph._codegen.generate_output(self._text(node.args[0]))}"
         made = f"{node.name}{self._kind(node, verbose)} = "
         if node.op == "get_attr":
             return made + self._attribute(self.root, node.target)

@@ -542,6 +542,11 @@ def _from_plain(plain: dict) -> TreeSpec:
     return TreeSpec(kind, context, list(map(_from_plain, plain["children_spec"])))
 
 
+def serialized_names() -> set:
+    """The names by which `treespec_loads` knows classes."""
+    return {serial.name for serial in _serial.values() if serial.name is not None}
+
+
 def _named_object(name: str):
     import pydoc
 

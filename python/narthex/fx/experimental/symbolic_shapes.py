@@ -6,7 +6,11 @@ from ..._C import SymInt
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
-    """What PyTorch raises where elements would have to decide a size; never raised here."""
+    """What torch.export raises where a tensor's elements decide what the program does."""
+
+
+class ConstraintViolationError(RuntimeError):
+    """What torch.export raises where an input is not of the size that dynamic_shapes says."""
 
 
 def guard_or_true(a) -> bool:
