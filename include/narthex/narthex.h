@@ -191,6 +191,18 @@ NX_API NX_MUST_USE nx_status nx_graph_input(nx_graph *graph, const char *name, n
                                             nx_device device, nx_node **out);
 /* A call of `op`; arguments in schema order, tensors as nx_value_node(). Shapes are inferred and checked. */
 NX_API NX_MUST_USE nx_status nx_graph_call(nx_graph *graph, const nx_op *op, const nx_value *in, nx_node **out);
+/* Open sizes. Dimension `dim` of an input may be from `min` to `max` (-1: no bound) at a run; the sizes that nx_graph_input() was
+ * given are those of the example by which shapes are checked while the graph is built. All others stay as they are. */
+NX_API NX_MUST_USE nx_status nx_graph_open_size(nx_graph *graph, nx_node *input, int dim, int64_t min, int64_t max);
+/* Gears: the only sizes that the dimension may have, rising, the example's among them. Compiling makes the plans of all
+ * combinations that the graph holds for. */
+#define NX_MAX_GEARS 64
+NX_API NX_MUST_USE nx_status nx_graph_set_gears(nx_graph *graph, nx_node *input, int dim, const int64_t *sizes, int n);
+/* Size `dim` of a result, and what is computed of sizes, as numbers of the graph: nx_value_node(number, 0) stands where an operator
+ * takes an int, also among the values of an nx_value_list() where it takes several. what: "add", "sub", "mul", "floordiv", "mod",
+ * "neg", "eq", "ne", "lt", "le", "gt", "ge", and "check", which refuses sizes for which its argument is 0; in: ints and numbers. */
+NX_API NX_MUST_USE nx_status nx_graph_size(nx_graph *graph, nx_value of, int dim, nx_node **out);
+NX_API NX_MUST_USE nx_status nx_graph_compute(nx_graph *graph, const char *what, const nx_value *in, nx_node **out);
 NX_API NX_MUST_USE nx_status nx_graph_output(nx_graph *graph, const nx_value *results, int n);
 /* The graph as text that nx_graph_parse() reads back. The string belongs to the caller: nx_free(). */
 NX_API NX_MUST_USE nx_status nx_graph_print(const nx_graph *graph, char **out);
@@ -206,6 +218,7 @@ typedef struct nx_summary {
     int n_inputs, n_outputs;
     int n_launches, n_tile_programs;
     size_t const_bytes, fixed_feature_bytes, feature_bytes;
+    int n_plans; /* that are kept now; a graph without open sizes has one */
 } nx_summary;
 NX_API NX_MUST_USE nx_status nx_session_new(nx_device device, nx_session **out);
 NX_API void nx_session_free(nx_session *session);
@@ -214,12 +227,18 @@ NX_API NX_MUST_USE nx_status nx_session_add_graph(nx_session *session, uint32_t 
 /* Plans and lowers; takes no device memory except for constants. */
 NX_API NX_MUST_USE nx_status nx_session_compile_graph(nx_session *session, uint32_t id);
 NX_API NX_MUST_USE nx_status nx_session_get_summary(nx_session *session, uint32_t id, nx_summary *out);
+/* The same of the plan for other sizes of the inputs, which is made and kept if it is not there: sizes[i] are all sizes of input i,
+ * NULL: those of the example. nx_session_get_summary() tells of the plan that was compiled or used last. Constants lie once. */
+NX_API NX_MUST_USE nx_status nx_session_get_summary_for(nx_session *session, uint32_t id, const int64_t *const *sizes, int n_inputs,
+                                                        nx_summary *out);
 /* Memory bases: device addresses of at least the summary's sizes, kept by the caller while the graph may run.
  * Without them the session allocates its own at the first run. */
 NX_API NX_MUST_USE nx_status nx_session_set_const_base(nx_session *session, uint32_t id, void *base, size_t bytes);
 NX_API NX_MUST_USE nx_status nx_session_set_fixed_feature_base(nx_session *session, uint32_t id, void *base, size_t bytes);
 NX_API NX_MUST_USE nx_status nx_session_update_feature_base(nx_session *session, uint32_t id, void *base, size_t bytes);
-/* Runs on `stream` (NULL: the device's current one). out[i] non-NULL: result i is written there and
+/* Of a graph with open sizes, inputs may have others at each run: the first run with new ones plans, later ones find the plan again
+ * (the sixteen that were used last, and those of gears, are kept). Sizes out of bounds or that break a check of the graph are refused.
+ * Runs on `stream` (NULL: the device's current one). out[i] non-NULL: result i is written there and
  * stays the caller's; NULL: a new tensor is put there and belongs to the caller. */
 NX_API NX_MUST_USE nx_status nx_session_run(nx_session *session, uint32_t id, nx_stream *stream, nx_tensor *const *inputs, int n_inputs,
                                             nx_tensor **out, int n_outputs);

@@ -127,10 +127,18 @@ bool nx_value_equal(const nx_value *a, const nx_value *b) {
     }
 }
 
+typedef struct resolving { const nx_op *op; bool numbers; } resolving; /* numbers: one was met */
+
 static nx_status resolve_fake(void *context, nx_node *node, int result, nx_value *out) {
-    const nx_op *op = context;
+    resolving *r = context;
+    const nx_op *op = r->op;
     if (result < 0 || result >= node->n_results)
         return nx_fail(NX_RUNTIME, "%s: %s has no result %d", op->def->name, node->name, result);
+    if (node->number.tag != NX_TAG_NONE) {
+        *out = node->number;
+        r->numbers = true;
+        return NX_OK;
+    }
     if (node->fakes[result] == NULL)
         return nx_fail(NX_RUNTIME, "%s: the shape of %s is not known", op->def->name, node->name);
     *out = nx_value_tensor(node->fakes[result]);
@@ -170,12 +178,16 @@ static nx_status call_fake(const nx_op *op, const nx_value *in, nx_value *out) {
 nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx__fakes *out) {
     int n_out = op->def->n_out;
     nx_value few[32], *results;
+    int64_t sizes[64];
     int room = nx_args_room(args, n) + n_out;
     nx_value *call_out = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *call_out * (size_t)room);
     if (call_out == NULL) return nx_fail_memory(sizeof *call_out * (size_t)room);
     memset(call_out, 0, sizeof *call_out * (size_t)n_out);
     nx_value *in = call_out + n_out;
-    nx_status status = nx_args_resolve(args, n, resolve_fake, (void *)op, in);
+    resolving r = {.op = op};
+    nx_status status = nx_args_resolve(args, n, resolve_fake, &r, in);
+    if (status == NX_OK && r.numbers) status = nx__ints_plain(op, in, sizes, NX_COUNT(sizes));
+    if (status == NX_OK && r.numbers) status = nx_args_check(op, in, n, NX_TAG_TENSOR);
     if (status == NX_OK) status = call_fake(op, in, call_out);
     if (status == NX_OK) {
         int n_results = nx_results_of(op, call_out, &results);

@@ -137,6 +137,7 @@ static nx_status copy_inputs(const nx_graph *graph, const int *order, int n, nx_
         if (node == NULL || nx_map_get(map, node))
             return nx_fail(NX_VALUE, "graph: %d is no input, or stands there twice", order[k]);
         NX_TRY(nx_graph_input_like(copy, node->name, node->target, node->fakes[0], &made));
+        NX_TRY(nx_node_copy_open(made, node));
         NX_TRY(nx_map_set(map, node, made));
     }
     return NX_OK;

@@ -22,6 +22,16 @@ void nx__node_set_int_code(nx_node *node) {
     }
 }
 
+int nx_int_code_find(const char *name) {
+    for (int k = 0; k < NX_COUNT(rows); k++) {
+        if (strcmp(rows[k].name, name) == 0) return k;
+    }
+    return -1;
+}
+
+const char *nx_int_code_name(nx_int_code code) { return rows[code].name; }
+int nx_int_code_n_args(nx_int_code code) { return rows[code].n_args; }
+
 nx_status nx_graph_append_int(nx_graph *graph, nx_int_code code, const nx_value *args, nx_node **out) {
     return nx_graph_append(graph, NX_NODE_CALL_FUNCTION, rows[code].name, NULL, rows[code].target, args, rows[code].n_args, out);
 }

@@ -13,6 +13,13 @@ typedef enum nx_graph_level { NX_GRAPH_CAPTURED, NX_GRAPH_FUNCTIONAL } nx_graph_
 /* One for each mention, in no order; at: in the user's arguments, also inside lists. */
 typedef struct nx_use { nx_node *user; nx_value *at; struct nx_use *next; } nx_use;
 
+/* What the size of a dimension that varies may be; max: INT64_MAX where there is no bound. */
+typedef struct nx_size_range {
+    int64_t min, max;
+    const int64_t *gears;    /* the only sizes, rising; NULL: all from min to max */
+    int n_gears;
+} nx_size_range;
+
 struct nx_node {
     nx_graph *graph;
     nx_node *previous, *next;
@@ -29,6 +36,8 @@ struct nx_node {
     nx_tensor **fakes;       /* n_results, each owned or NULL: shape, dtype, device (may be real constants for get_attr) */
     nx_tensor *constant;     /* get_attr: the tensor; owned */
     uint64_t varying;        /* placeholder of a captured graph: dimensions, by bit, whose size may be another one each time */
+    nx_size_range *ranges;   /* by dimension, of those that vary; NULL: no bounds are known */
+    nx_value number;         /* of a call that gives an integer: its value for the sizes that the inputs have; NONE: not known */
     char *file, *code;       /* the user's line, NULL: unknown */
     int line;
     bool no_grad;            /* gradients are off for it, in a graph that has them: written under torch.no_grad() */
@@ -129,6 +138,21 @@ typedef struct nx_fit {
 /* The same graph for these inputs and these numbers, every other number a constant; values[n_wanted].
  * NX_VALUE or what an operator says: the graph does not hold for such inputs. */
 NX_MUST_USE nx_status nx_graph_fit(const nx_graph *graph, const nx_fit *to, nx_value *values, nx_graph **out);
+
+/* What a dimension of a placeholder may be: itself where it does not vary. */
+nx_size_range nx_node_range(const nx_node *input, int dim);
+bool nx_size_range_takes(const nx_size_range *range, int64_t size); /* false also where the range is not sane */
+bool nx_size_range_is_sane(const nx_size_range *range); /* 0 <= min <= gears, rising <= max */
+/* The same ranges and dimensions that vary, for a placeholder of as many dimensions. */
+NX_MUST_USE nx_status nx_node_copy_open(nx_node *to, const nx_node *from);
+NX_MUST_USE nx_status nx_node_open_size(nx_node *input, int dim, const nx_size_range *range); /* gears are copied */
+bool nx_graph_is_open(const nx_graph *graph); /* a size of an input may be another one at each run */
+/* The call of ints.def whose node is named so ("sym_size_int", "add"); -1: there is none. */
+int nx_int_code_find(const char *name);
+const char *nx_int_code_name(nx_int_code code);
+int nx_int_code_n_args(nx_int_code code);
+/* A call that gives an integer whose value is known: arguments are numbers, nodes of numbers and nodes of tensors. */
+NX_MUST_USE nx_status nx_graph_call_int(nx_graph *graph, nx_int_code code, const nx_value *args, nx_node **out);
 
 /* ---- functions with a backward of their own (function.c) ------------------------------------------------------------------ */
 /* narthex::function(name, inputs, results, reads, checked, gives, numbers, backward) -> results: ties what a forward has

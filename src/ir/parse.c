@@ -227,6 +227,37 @@ static nx_status add_node(nx_reader *r, nx_node_kind kind, const char *name, con
     return NX_OK;
 }
 
+/* One dimension of "open(0, 1: 4..64 [4, 64])". */
+static nx_status read_open_size(nx_reader *r, nx_node *node) {
+    int64_t dim, gears[NX_MAX_GEARS];
+    nx_size_range range = {0, INT64_MAX, gears, 0};
+    const char *begin = r->at;
+    NX_TRY(nx_read_int(r, &dim));
+    if (dim < 0 || dim >= node->fakes[0]->a.ndim) return nx_read_error(r, begin, "%%%s has no such dimension", node->name);
+    if (nx_read_accept(r, ':')) {
+        NX_TRY(nx_read_int(r, &range.min));
+        NX_TRY(nx_read_expect(r, '.'));
+        NX_TRY(nx_read_expect(r, '.'));
+        if (*r->at >= '0' && *r->at <= '9') NX_TRY(nx_read_int(r, &range.max));
+        if (nx_read_accept(r, '[')) NX_TRY(nx_read_ints(r, ']', gears, NX_MAX_GEARS, &range.n_gears));
+    }
+    return nx_size_range_is_sane(&range) ? nx_node_open_size(node, (int)dim, &range)
+                                         : nx_read_error(r, begin, "bounds and gears must rise, none below 0");
+}
+
+static nx_status read_open(nx_reader *r, nx_node *node) {
+    nx_word word;
+    const char *mark = r->at;
+    if (!node->fakes[0] || !nx_read_peek(r) || nx_read_word(r, false, &word) != NX_OK || strcmp(word.at, "open") != 0) {
+        r->at = mark;
+        return NX_OK;
+    }
+    NX_TRY(nx_read_expect(r, '('));
+    do NX_TRY(read_open_size(r, node));
+    while (nx_read_accept(r, ','));
+    return nx_read_expect(r, ')');
+}
+
 static nx_status read_definition(nx_reader *r) {
     static const struct { const char *word; nx_node_kind kind; } kinds[] = {
         {"placeholder", NX_NODE_PLACEHOLDER}, {"get_attr", NX_NODE_GET_ATTR}, {"call", NX_NODE_CALL_FUNCTION},
@@ -256,6 +287,7 @@ static nx_status read_definition(nx_reader *r) {
     node->no_grad = no_grad;
     NX_TRY_FAIL(read_types(r, node));
     if (kinds[k].kind == NX_NODE_GET_ATTR) NX_TRY_FAIL(read_attribute(r, node));
+    if (kinds[k].kind == NX_NODE_PLACEHOLDER) NX_TRY_FAIL(read_open(r, node));
     NX_TRY_FAIL(end_statement(r, node));
 fail:
     nx_free(target);

@@ -7,6 +7,7 @@
  *       return (%add)
  *     }
  * A type is dtype[sizes]{strides, when not row-major}+offset device, "grad" when it requires grad.
+ * An input of which dimensions 0 and 1 may have other sizes, 1 from 4 to 64 and there only 4 or 64, has "open(0, 1: 4..64 [4, 64])".
  * A node that is computed without gradients has "no_grad" before its kind. A graph as an argument is such a text of its own.
  * Arguments that have their default are left out. Result k > 0 of a node is %name.k. Lists of ints are [1,
  * 2], other lists (a, b). A constant of up to 64 elements on the CPU stands behind "=" (halves as their
@@ -232,6 +233,22 @@ static void add_source(nx_text *text, const nx_node *node) {
     }
 }
 
+/* " open(0, 1: 1..64 [16, 64])": dimensions that vary, with their bounds and gears. */
+static void add_open(nx_text *text, const nx_node *node) {
+    const char *before = " open(";
+    for (int d = 0; node->varying && d < node->fakes[0]->a.ndim; d++) {
+        if (!(node->varying >> d & 1)) continue;
+        nx_size_range range = nx_node_range(node, d);
+        nx_text_add(text, "%s%d", before, d);
+        before = ", ";
+        if (range.min > 0 || range.max < INT64_MAX) nx_text_add(text, ": %lld..", (long long)range.min);
+        if (range.max < INT64_MAX) nx_text_add(text, "%lld", (long long)range.max);
+        if (range.n_gears) nx_text_add(text, " ");
+        if (range.n_gears) nx_text_add_ints(text, range.gears, range.n_gears);
+    }
+    if (*before == ',') nx_text_add(text, ")");
+}
+
 static const char *const kind_words[] = {
     [NX_NODE_PLACEHOLDER] = "placeholder", [NX_NODE_GET_ATTR] = "get_attr", [NX_NODE_CALL_FUNCTION] = "call",
     [NX_NODE_CALL_METHOD] = "method", [NX_NODE_CALL_MODULE] = "module", [NX_NODE_OUTPUT] = "return",
@@ -252,6 +269,7 @@ static void add_node(nx_text *text, const nx_node *node, int indent) {
             add_args(text, node);
         }
         add_types(text, node);
+        if (node->kind == NX_NODE_PLACEHOLDER && node->fakes[0]) add_open(text, node);
         if (node->constant) add_constant(text, node->constant);
     }
     add_source(text, node);
