@@ -421,7 +421,56 @@ static PyObject *graph_fit(PyObject *self, PyObject *args) {
     return result;
 }
 
-/* save_model(path, device): compiles the graph with the engine and writes it as a model file. */
+static nx_node *input_at(const nx_graph *graph, long number) {
+    nx_node *node = graph->first;
+    while (number-- > 0 && node && node->kind == NX_NODE_PLACEHOLDER) node = node->next;
+    return node && node->kind == NX_NODE_PLACEHOLDER ? node : NULL;
+}
+
+static PyObject *graph_open_size(PyObject *self, PyObject *args) {
+    int input, dim;
+    long long min = 0, max = -1;
+    if (!PyArg_ParseTuple(args, "ii|LL:open_size", &input, &dim, &min, &max)) return NULL;
+    nx_node *node = input_at(get_graph(self), input);
+    if (!node) return PyErr_Format(PyExc_IndexError, "open_size: the graph has no input %d", input);
+    NXPY_TRY(nx_graph_open_size(get_graph(self), node, dim, min, max));
+    Py_RETURN_NONE;
+}
+
+static PyObject *graph_set_gears(PyObject *self, PyObject *args) {
+    int input, dim;
+    int64_t sizes[NX_MAX_GEARS];
+    PyObject *list;
+    if (!PyArg_ParseTuple(args, "iiO!:set_gears", &input, &dim, &PyList_Type, &list)) return NULL;
+    nx_node *node = input_at(get_graph(self), input);
+    if (!node) return PyErr_Format(PyExc_IndexError, "set_gears: the graph has no input %d", input);
+    int n = PyList_GET_SIZE(list) <= NX_MAX_GEARS ? (int)PyList_GET_SIZE(list) : 0; /* 0 is refused, too */
+    for (int k = 0; k < n; k++) {
+        sizes[k] = PyLong_AsLongLong(PyList_GET_ITEM(list, k));
+        if (sizes[k] == -1 && PyErr_Occurred()) return NULL;
+    }
+    NXPY_TRY(nx_graph_set_gears(get_graph(self), node, dim, sizes, n));
+    Py_RETURN_NONE;
+}
+
+/* The functional graph of the sizes that the inputs have. */
+static nx_status aot_of_example(const nx_graph *graph, nx_aot **out) {
+    if (!nx_graph_is_open(graph)) return nx_aot_compile(graph, false, out);
+    nx_tensor **fakes = nx_alloc(sizeof *fakes * (size_t)(graph->n_inputs + 1));
+    nx_graph *fitted;
+    if (fakes == NULL) return nx_fail_memory(sizeof *fakes * (size_t)graph->n_inputs);
+    nx_node *node = graph->first;
+    for (int i = 0; i < graph->n_inputs; i++, node = node->next) fakes[i] = node->fakes[0];
+    nx_status status = nx_graph_fit(graph, &(nx_fit){.inputs = fakes, .n_inputs = graph->n_inputs}, NULL, &fitted);
+    nx_free(fakes);
+    if (status != NX_OK) return status;
+    status = nx_aot_compile(fitted, false, out);
+    nx_graph_free(fitted);
+    return status;
+}
+
+/* save_model(path, device): compiles the graph with the engine and writes it as a model file. A graph with open sizes goes as
+ * it was captured: it is made functional for each set of sizes. */
 static PyObject *graph_save_model(PyObject *self, PyObject *args) {
     const char *path;
     PyObject *where;
@@ -430,12 +479,12 @@ static PyObject *graph_save_model(PyObject *self, PyObject *args) {
     nx_aot *aot;
     if (!PyArg_ParseTuple(args, "sO:save_model", &path, &where) || nxpy_device_from(where, &device) < 0) return NULL;
     NXPY_TRY(nx_session_new(device, &session));
-    nx_status status = nx_aot_compile(get_graph(self), false, &aot);
+    nx_status status = aot_of_example(get_graph(self), &aot);
     if (status == NX_OK && aot->n_mutated) {
         status = nx_fail(NX_NOT_IMPLEMENTED, "a graph that writes into its inputs is not saved as a model file");
         nx_aot_free(aot);
     } else if (status == NX_OK) {
-        status = nx_session_add_graph(session, 0, aot->forward);
+        status = nx_session_add_graph(session, 0, nx_graph_is_open(get_graph(self)) ? get_graph(self) : aot->forward);
         if (status == NX_OK) status = nx_session_compile_graph(session, 0);
         if (status == NX_OK) status = nx_session_save(session, 0, path);
         nx_aot_free(aot);
@@ -468,6 +517,9 @@ static PyMethodDef graph_methods[] = {
      "with_constants(values): a copy in which input k is the tensor values[k], or its input number values[k]."},
     {"fit", graph_fit, METH_VARARGS,
      "fit(tensors, numbers): the graph for inputs like these tensors and its open numbers, and the value of each node that gives one."},
+    {"open_size", graph_open_size, METH_VARARGS,
+     "open_size(input, dim, min=0, max=-1): that size may be another one, within bounds, whenever the model runs."},
+    {"set_gears", graph_set_gears, METH_VARARGS, "set_gears(input, dim, sizes): it may be one of these, for which plans are made at once."},
     {"save_model", graph_save_model, METH_VARARGS,
      "save_model(path, device): compiled by the engine, as a model file that C programs load."},
     {NULL}};

@@ -354,7 +354,7 @@ nx_status nx__program_finish(nx_program *p) {
     NX_TRY(make_patches(p));
     NX_TRY(cut_parts(p));
     for (int i = 0; i < p->buffers.n; i++) p->buffers.at[i].fake = NULL;
-    return p->n_constants ? nx__program_set_const_base(p, NULL, 0) : NX_OK;
+    return NX_OK;
 }
 
 /* ---- fusing ---------------------------------------------------------------------------------- */
@@ -437,7 +437,7 @@ static void free_lower(nx__lower *l) {
     nx_free(l->reuse);
 }
 
-static nx_status lower(nx_graph *graph, nx_device device, bool fuse, const int *result_of, nx_program **out) {
+static nx_status lower(nx_graph *graph, nx_device device, bool fuse, bool constants, const int *result_of, nx_program **out) {
     nx__lower l = {0};
     span *spans = NULL;
     nx_status status;
@@ -455,6 +455,7 @@ static nx_status lower(nx_graph *graph, nx_device device, bool fuse, const int *
     NX_TRY_FAIL(lower_nodes(&l, spans));
     NX_TRY_FAIL(nx_pass_plan(graph, nx__do_plan, p));
     NX_TRY_FAIL(nx__program_finish(p));
+    if (constants && p->n_constants) NX_TRY_FAIL(nx__program_set_const_base(p, NULL, 0));
     nx_free(spans);
     free_lower(&l);
     *out = p;
@@ -467,15 +468,19 @@ fail:
 }
 
 nx_status nx_program_new_from_own(nx_graph *graph, const int *result_of, nx_device device, nx_program **out) {
-    return lower(graph, device, may_fuse(graph), result_of, out);
+    return lower(graph, device, may_fuse(graph), true, result_of, out);
+}
+
+nx_status nx__program_new_bare(nx_graph *graph, nx_device device, nx_program **out) {
+    return lower(graph, device, may_fuse(graph), false, NULL, out);
 }
 
 /* Without fusing, nodes are numbered and their scratch field is used; what the graph says stays as it is. */
 nx_status nx_program_new(const nx_graph *graph, nx_device device, nx_program **out) {
     nx_graph *own;
-    if (!may_fuse(graph)) return lower((nx_graph *)graph, device, false, NULL, out);
+    if (!may_fuse(graph)) return lower((nx_graph *)graph, device, false, true, NULL, out);
     NX_TRY(nx_graph_copy(graph, &own));
-    nx_status status = lower(own, device, true, NULL, out);
+    nx_status status = lower(own, device, true, true, NULL, out);
     nx_graph_free(own);
     return status;
 }

@@ -119,6 +119,28 @@ static TypeDef *write_type(writer *w, const nx_array *a) {
     return type->device ? type : NULL;
 }
 
+/* The dimensions of an input that are open. */
+static nx_status write_open(writer *w, const nx_node *node, TypeDef *type) {
+    size_t ndim = node->fakes[0]->a.ndim;
+    if (node->varying == 0) return NX_OK;
+    OpenDef *open = nx_arena_take(&w->arena, sizeof *open * ndim);
+    type->open = nx_arena_take(&w->arena, sizeof *type->open * ndim);
+    if (!open || !type->open) return NX_NO_MEMORY;
+    for (size_t d = 0; d < ndim; d++) {
+        if (!(node->varying >> d & 1)) continue;
+        nx_size_range range = nx_node_range(node, (int)d);
+        OpenDef *to = &open[type->n_open];
+        nx__model__open_def__init(to);
+        to->dim = (uint32_t)d;
+        to->min = range.min;
+        to->max = range.max;
+        to->n_gears = (size_t)range.n_gears;
+        to->gears = (int64_t *)range.gears;
+        type->open[type->n_open++] = to;
+    }
+    return NX_OK;
+}
+
 /* ---- parts ----------------------------------------------------------------------------------- */
 static nx_status write_constant_data(writer *w, nx_tensor *tensor, ConstDef *to) {
     nx_meta meta = {.dtype = tensor->a.dtype,
@@ -157,13 +179,19 @@ static nx_status write_node(writer *w, const nx_node *node, NodeDef *to) {
     if (node->kind == NX_NODE_PLACEHOLDER) {
         to->kind = NODE_KIND(INPUT);
         to->name = node->name;
-        return (to->type = write_type(w, &node->fakes[0]->a)) ? NX_OK : NX_NO_MEMORY;
+        if ((to->type = write_type(w, &node->fakes[0]->a)) == NULL) return NX_NO_MEMORY;
+        return write_open(w, node, to->type);
     }
     if (node->kind != NX_NODE_GET_ATTR) {
-        to->kind = NODE_KIND(CALL);
-        to->op = (char *)nx_op_name(node->op);
+        int code = nx_node_int_code(node);
+        if (node->op == NULL && code < 0)
+            return nx_fail(NX_NOT_IMPLEMENTED, "save: %s calls %s, which is no operator", node->name,
+                           node->target ? node->target : "nothing");
+        to->kind = node->op ? NODE_KIND(CALL) : NODE_KIND(NUMBER);
+        to->op = (char *)(node->op ? nx_op_name(node->op) : nx_int_code_name((nx_int_code)code));
         return write_values(w, node->args, node->n_args, &to->n_args, &to->args);
     }
+    if (node->constant == NULL) return nx_fail(NX_RUNTIME, "save: %s has no value", node->name);
     ConstDef *constant = nx_arena_take(&w->arena, sizeof *constant);
     if (constant == NULL) return NX_NO_MEMORY;
     nx__model__const_def__init(constant);
@@ -209,8 +237,8 @@ static nx_status write_model(writer *w) {
     nx_graph_number(w->graph);
     NodeDef *nodes = nx_arena_take(&w->arena, sizeof *nodes * n);
     model->nodes = nx_arena_take(&w->arena, sizeof *model->nodes * n);
-    model->constants =
-        nx_arena_take(&w->arena, sizeof *model->constants * (size_t)(w->program->n_constants + 1));
+    model->constants = nx_arena_take(&w->arena, sizeof *model->constants * n);
+    model->captured = w->graph->level == NX_GRAPH_CAPTURED;
     model->device = device_text(w, w->program->device);
     if (!nodes || !model->nodes || !model->constants || !model->device) return NX_NO_MEMORY;
     model->producer = (char *)NX__MODEL_PRODUCER;
@@ -275,14 +303,11 @@ static nx_status pack(const ProtobufCMessage *message, uint8_t **data, size_t *b
     return NX_OK;
 }
 
-nx_status nx_session_save(nx_session *session, uint32_t id, const char *path) {
-    nx__entry *entry = NULL;
+static nx_status save_entry(nx__entry *entry, const char *path) {
     uint8_t *inner = NULL, *outer = NULL;
     size_t bytes;
     nx_status status;
     ModelFile file;
-    if (path == NULL) return nx_fail(NX_VALUE, "save: no path was given");
-    NX_TRY(nx__session_find(session, id, true, &entry));
     writer w = {.program = entry->program, .graph = entry->graph};
     NX_TRY_FAIL(write_model(&w));
     nx__model__model_file__init(&file);
@@ -296,5 +321,16 @@ fail:
     nx_free(inner);
     nx_free(outer);
     nx_arena_free(&w.arena);
+    return status;
+}
+
+nx_status nx_session_save(nx_session *session, uint32_t id, const char *path) {
+    nx__entry *entry = NULL;
+    if (path == NULL) return nx_fail(NX_VALUE, "save: no path was given");
+    NX_TRY(nx__session_find(session, id, true, &entry));
+    NX_TRY(nx__session_hold(entry));
+    nx_status status = nx__shapes_choose_sizes(entry, nx__session_device(session), NULL); /* the file tells the example's plan */
+    if (status == NX_OK) status = save_entry(entry, path);
+    nx__session_give(entry);
     return status;
 }

@@ -71,6 +71,17 @@ static bool is_name(const char *name) {
     return n > 0 && n < 200;
 }
 
+static nx_status read_open(const reader *r, const TypeDef *type, nx_node *node) {
+    for (size_t i = 0; i < type->n_open; i++) {
+        const OpenDef *open = type->open[i];
+        nx_size_range range = {open->min, open->max, open->gears, (int)open->n_gears};
+        if (open->dim >= type->n_sizes || open->n_gears > NX_MAX_GEARS || !nx_size_range_takes(&range, type->sizes[open->dim]))
+            return fail_file(r, "an open size has impossible bounds");
+        NX_TRY(nx_node_open_size(node, (int)open->dim, &range));
+    }
+    return NX_OK;
+}
+
 static nx_status read_input(reader *r, const NodeDef *def, nx_node **out) {
     nx_meta meta;
     nx_tensor *fake;
@@ -79,7 +90,7 @@ static nx_status read_input(reader *r, const NodeDef *def, nx_node **out) {
     NX_TRY(nx_fake_new(&meta, 0, &fake));
     nx_status status = nx_graph_input_like(r->graph, def->name, def->name, fake, out);
     nx_tensor_unref(fake);
-    return status;
+    return status == NX_OK ? read_open(r, def->type, *out) : status;
 }
 
 /* On the device where it belongs. The bytes of the layout's gaps travel too. */
@@ -126,7 +137,8 @@ static nx_status read_constant(reader *r, const ModelDef *model, const NodeDef *
 static nx_status read_node_value(const reader *r, uint32_t node, uint32_t result, nx_value *out) {
     if (node >= r->n_nodes) return fail_file(r, "a node is used before it is defined");
     nx_node *at = r->nodes[node];
-    if (result >= (uint32_t)at->n_results || at->fakes[result] == NULL)
+    bool number = at->number.tag != NX_TAG_NONE && result == 0;
+    if (!number && (result >= (uint32_t)at->n_results || at->fakes[result] == NULL))
         return fail_file(r, "a node has no such result");
     *out = nx_value_node(at, (int)result);
     return NX_OK;
@@ -200,11 +212,26 @@ static nx_status read_call(reader *r, const NodeDef *def, nx_node **out) {
     return status == NX_OK ? NX_OK : fail_inside(r, status);
 }
 
+/* A size, or what is computed of sizes, of which nothing reaches outside. */
+static nx_status read_number(reader *r, const NodeDef *def, nx_node **out) {
+    nx_value args[2];
+    int code = nx_int_code_find(def->op);
+    if (!nx_graph_is_open(r->graph) || r->graph->level != NX_GRAPH_CAPTURED)
+        return fail_file(r, "a number stands in a graph without open sizes");
+    if (code < 0 || code == NX_INT_OFFSET || code == NX_INT_INPUT || code == NX_INT_FLOAT)
+        return fail_file(r, "a number is computed by nothing that is known here");
+    if (def->n_args != (size_t)nx_int_code_n_args((nx_int_code)code)) return fail_file(r, "a number has another count of arguments");
+    for (size_t i = 0; i < def->n_args; i++) NX_TRY(read_value(r, def->args[i], &args[i]));
+    nx_status status = nx_graph_call_int(r->graph, (nx_int_code)code, args, out);
+    return status == NX_OK ? NX_OK : fail_inside(r, status);
+}
+
 static nx_status read_node(reader *r, const ModelDef *model, const NodeDef *def, nx_node **out) {
     switch (def->kind) {
     case NODE_KIND(INPUT): return read_input(r, def, out);
     case NODE_KIND(CONSTANT): return read_constant(r, model, def, out);
     case NODE_KIND(CALL): return read_call(r, def, out);
+    case NODE_KIND(NUMBER): return read_number(r, def, out);
     default: return fail_file(r, "a node has an unknown kind");
     }
 }
@@ -212,7 +239,7 @@ static nx_status read_node(reader *r, const ModelDef *model, const NodeDef *def,
 static nx_status read_graph(reader *r, const ModelDef *model) {
     nx_node *node;
     NX_TRY(nx_graph_new(&r->graph));
-    r->graph->level = NX_GRAPH_FUNCTIONAL;
+    r->graph->level = model->captured ? NX_GRAPH_CAPTURED : NX_GRAPH_FUNCTIONAL;
     r->nodes = nx_arena_take(&r->arena, sizeof *r->nodes * model->n_nodes);
     nx_value *results = nx_arena_take(&r->arena, sizeof *results * model->n_results);
     if (!r->nodes || !results) return NX_NO_MEMORY;
@@ -313,6 +340,7 @@ static nx_status load_model(nx_session *session, uint32_t id, reader *r, const M
     r->graph = NULL;
     NX_TRY(nx__session_insert(session, id, graph));
     nx_status status = nx_session_compile_graph(session, id);
+    if (status != NX_OK) status = fail_inside(r, status);
     if (status == NX_OK) status = nx__session_find(session, id, true, &entry);
     if (status == NX_OK) status = check_plan(r, model, entry->program);
     /* The message of the first failure is kept: removing a graph that is there does not fail. */

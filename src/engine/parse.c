@@ -488,7 +488,8 @@ static nx_status read_program(parser *s) {
     NX_TRY(check_outputs(s));
     if (n[0] != p->steps.n || n[1] != p->n_tile_programs || n[2] != (int64_t)p->const_bytes)
         return nx_read_error(&s->r, s->r.at, "steps, tile programs or bytes of constants are not as many as the first line says");
-    return nx__program_finish(p);
+    NX_TRY(nx__program_finish(p));
+    return p->n_constants ? nx__program_set_const_base(p, NULL, 0) : NX_OK;
 }
 
 nx_status nx_program_parse(const char *text, nx_program **out) {

@@ -217,8 +217,9 @@ nx_status nx__value_keep(nx_program *program, const nx_value *from, nx_value *to
 nx_status nx__kernel_find(const nx_device_api *api, const nx_op *op, nx_kernel_fn **out); /* api NULL: the CPU's */
 /* Makes a step that is being added direct, if it can be. */
 nx_status nx__direct_make(nx_program *program, nx__step *step);
-/* What follows from steps and buffers that lie where they shall: late results, releases, patches, parts; constants are
- * copied. */
+/* nx_program_new_from_own without memory for constants: nx__program_set_const_base or _share_consts comes next. */
+nx_status nx__program_new_bare(nx_graph *graph, nx_device device, nx_program **out);
+/* What follows from steps and buffers that lie where they shall: late results, releases, patches, parts. */
 nx_status nx__program_finish(nx_program *program);
 /* One step for one operator. */
 nx_status nx__node_lower(nx__lower *lower, const nx_node *node);
@@ -268,5 +269,11 @@ nx_status nx__program_set_feature_base(nx_program *program, void *base,
                                        size_t bytes); /* base NULL: the program's own */
 nx_status nx__program_set_const_base(nx_program *program, void *base,
                                      size_t bytes); /* base NULL: the program's own */
+/* Its constants are in this memory already, where its buffers say; NULL: it has none. */
+void nx__program_share_consts(nx_program *program, nx_storage *memory);
+/* Memory of the caller, at least `needed` bytes, or new memory when base is NULL. */
+nx_status nx__base_take(nx_device device, const char *what, void *base, size_t bytes, size_t needed, nx_storage **out);
+/* The bytes of a constant from its first element to its last, gaps included. */
+nx_status nx__constant_copy(nx_device device, nx_storage *memory, size_t offset, nx_tensor *constant);
 
 #endif

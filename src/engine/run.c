@@ -7,14 +7,13 @@
 
 /* ---- bases ----------------------------------------------------------------------------------- */
 /* Memory of the caller, or new memory when base is NULL. */
-static nx_status take_base(const nx_program *p, const char *what, void *base, size_t bytes, size_t needed,
-                           nx_storage **out) {
-    if (base == NULL) return nx_storage_new(p->device, needed, out);
+nx_status nx__base_take(nx_device device, const char *what, void *base, size_t bytes, size_t needed, nx_storage **out) {
+    if (base == NULL) return nx_storage_new(device, needed, out);
     if (bytes < needed)
         return nx_fail(NX_VALUE, "%s base: %zu bytes were given and %zu are needed: see the summary", what,
                        bytes, needed);
     if ((uintptr_t)base % 64) return nx_fail(NX_VALUE, "%s base: the address must be a multiple of 64", what);
-    NX_TRY(nx_storage_new_fake(p->device, bytes, out));
+    NX_TRY(nx_storage_new_fake(device, bytes, out));
     (*out)->data = base;
     return NX_OK;
 }
@@ -28,17 +27,17 @@ static nx_status row_of(nx_storage *storage, const nx_array *like, nx_device dev
     return nx_tensor_new_view(storage, &meta, NX_DEVICE_KEY(device), NULL, out);
 }
 
-static nx_status copy_constant(nx_program *p, nx_storage *memory, int index) {
-    nx_tensor *constant = p->constants[index], *to = NULL, *from = NULL;
-    const nx__buffer *buffer = &p->buffers.at[p->constant_buffers[index]];
-    int64_t item = (int64_t)nx_dtype_bytes(constant->a.dtype), n = (int64_t)buffer->bytes / item;
+nx_status nx__constant_copy(nx_device device, nx_storage *memory, size_t offset, nx_tensor *constant) {
+    nx_tensor *to = NULL, *from = NULL;
+    size_t bytes = nx__bytes_of(&constant->a);
+    int64_t item = (int64_t)nx_dtype_bytes(constant->a.dtype), n = (int64_t)bytes / item;
     if (n == 0) return NX_OK;
-    if (p->device.type == 0 && constant->a.device.type == 0) {
-        memcpy((char *)memory->data + buffer->offset, constant->a.data, buffer->bytes);
+    if (device.type == 0 && constant->a.device.type == 0) {
+        memcpy((char *)memory->data + offset, constant->a.data, bytes);
         return NX_OK;
     }
     nx_status status;
-    NX_TRY_FAIL(row_of(memory, &constant->a, p->device, (int64_t)buffer->offset / item, n, &to));
+    NX_TRY_FAIL(row_of(memory, &constant->a, device, (int64_t)offset / item, n, &to));
     NX_TRY_FAIL(row_of(constant->storage, &constant->a, constant->a.device, constant->offset, n, &from));
     NX_TRY_FAIL(nx_device_copy(to, from));
 fail:
@@ -47,24 +46,27 @@ fail:
     return status;
 }
 
-nx_status nx__program_set_const_base(nx_program *p, void *base, size_t bytes) {
-    nx_storage *memory;
-    NX_TRY(take_base(p, "const", base, bytes, p->const_bytes, &memory));
-    for (int i = 0; i < p->n_constants; i++) {
-        nx_status status = copy_constant(p, memory, i);
-        if (status == NX_OK) continue;
-        nx_storage_unref(memory);
-        return status;
-    }
+void nx__program_share_consts(nx_program *p, nx_storage *memory) {
+    if (memory) nx_storage_ref(memory);
     nx_storage_unref(p->const_memory);
     p->const_memory = memory;
     p->bound = false;
-    return NX_OK;
+}
+
+nx_status nx__program_set_const_base(nx_program *p, void *base, size_t bytes) {
+    nx_storage *memory;
+    nx_status status = NX_OK;
+    NX_TRY(nx__base_take(p->device, "const", base, bytes, p->const_bytes, &memory));
+    for (int i = 0; i < p->n_constants && status == NX_OK; i++)
+        status = nx__constant_copy(p->device, memory, p->buffers.at[p->constant_buffers[i]].offset, p->constants[i]);
+    if (status == NX_OK) nx__program_share_consts(p, memory);
+    nx_storage_unref(memory);
+    return status;
 }
 
 nx_status nx__program_set_feature_base(nx_program *p, void *base, size_t bytes) {
     nx_storage *memory = NULL;
-    if (base) NX_TRY(take_base(p, "feature", base, bytes, p->feature_bytes, &memory));
+    if (base) NX_TRY(nx__base_take(p->device, "feature", base, bytes, p->feature_bytes, &memory));
     nx_storage_unref(p->feature_memory);
     p->feature_memory = memory;
     p->feature_given = base != NULL;

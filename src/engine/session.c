@@ -1,7 +1,7 @@
-/* Sessions: graphs by id, each compiled to a program, with memory bases of the caller. This is the border of
- * the engine: what comes from outside is checked here, once; nx_program_run() trusts it. A captured graph (as
- * nx_graph_call() builds it) is made functional first. One run of a graph at a time: a second thread gets an
- * error, not a wait. Next: lower.c. */
+/* Sessions: graphs by id, each compiled to a program, or to one for each set of sizes that it is run with (shapes.c), with
+ * memory bases of the caller. This is the border of the engine: what comes from outside is checked here, once; nx_program_run()
+ * trusts it. A captured graph (as nx_graph_call() builds it) is made functional first. One run of a graph at a time: a second
+ * thread gets an error, not a wait. Next: shapes.c, lower.c. */
 #include "engine/session.h"
 
 struct nx_session {
@@ -12,7 +12,7 @@ struct nx_session {
 /* ---- entries --------------------------------------------------------------------------------- */
 static void free_entry(nx__entry *entry) {
     if (entry == NULL) return;
-    nx_program_free(entry->program);
+    nx__shapes_free(entry);
     nx_graph_free(entry->graph);
     nx_free(entry);
 }
@@ -95,21 +95,18 @@ nx_status nx_session_add_graph(nx_session *session, uint32_t id, const nx_graph 
     return nx__session_insert(session, id, copy);
 }
 
-static bool take_token(nx__entry *entry) {
-    return !atomic_exchange_explicit(&entry->busy, true, memory_order_acquire);
-}
-static void give_token(nx__entry *entry) { atomic_store_explicit(&entry->busy, false, memory_order_release); }
-
-static nx_status fail_busy(uint32_t id) {
+nx_status nx__session_hold(nx__entry *entry) {
+    if (!atomic_exchange_explicit(&entry->busy, true, memory_order_acquire)) return NX_OK;
     return nx_fail(NX_RUNTIME,
                    "session: graph %u is being run by another thread: give each thread a session of its own",
-                   id);
+                   entry->id);
 }
+void nx__session_give(nx__entry *entry) { atomic_store_explicit(&entry->busy, false, memory_order_release); }
 
 nx_status nx_session_remove_graph(nx_session *session, uint32_t id) {
     nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, false, &entry));
-    if (!take_token(entry)) return fail_busy(id);
+    NX_TRY(nx__session_hold(entry));
     int at = find_index(session, id);
     session->entries.at[at] = session->entries.at[--session->entries.n];
     free_entry(entry);
@@ -117,65 +114,19 @@ nx_status nx_session_remove_graph(nx_session *session, uint32_t id) {
 }
 
 /* ---- compiling ------------------------------------------------------------------------------- */
-/* The forward graph of the front with the caller's view of it: results only, changed inputs written back by
- * copy_. */
-static nx_status write_back(nx_aot *aot) {
-    nx_node *output = nx_graph_output_node(aot->forward), *node;
-    const nx_op *copy = nx_known(NX_KNOWN_COPY_INTO);
-    if (output == NULL || output->n_args < aot->n_outputs + aot->n_mutated)
-        return nx_fail(NX_RUNTIME, "compile: the graph has no output");
-    for (int k = 0; k < aot->n_mutated; k++) {
-        nx_value in[8] = {{0}};
-        nx_node *input = aot->forward->first;
-        for (int i = 0; i < aot->mutated[k]; i++) input = input->next;
-        for (int i = 2; i < copy->def->n_in; i++) in[i] = copy->def->params[i].initial;
-        in[0] = nx_value_node(input, 0);
-        in[1] = output->args[aot->n_outputs + k];
-        NX_TRY(nx_graph_insert_before(output, NX_NODE_CALL_FUNCTION, NULL, copy, NULL, in, copy->def->n_in,
-                                      &node));
-        NX_TRY(nx_node_set_fakes(node, input->fakes, 1));
-    }
-    nx_value *results = nx_alloc(sizeof *results * (size_t)(aot->n_outputs + 1));
-    if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)(aot->n_outputs + 1));
-    for (int i = 0; i < aot->n_outputs; i++) {
-        nx_node *input = aot->forward->first;
-        results[i] = output->args[i];
-        if (aot->alias_of[i] < 0 || !aot->same_as_input[i]) continue;
-        for (int k = 0; k < aot->alias_of[i]; k++) input = input->next;
-        results[i] = nx_value_node(input, 0);
-    }
-    nx_status status = nx_node_set_args(output, results, aot->n_outputs);
-    nx_free(results);
-    return status;
-}
-
-static nx_status make_functional(nx__entry *entry) {
-    nx_aot *aot;
-    if (entry->graph->level == NX_GRAPH_FUNCTIONAL) return NX_OK;
-    NX_TRY(nx_aot_compile(entry->graph, false, &aot));
-    nx_status status = write_back(aot);
-    if (status == NX_OK) status = nx_pass_run(aot->forward, NULL);
-    if (status == NX_OK) nx_graph_swap(entry->graph, aot->forward);
-    nx_aot_free(aot);
-    return status;
-}
-
-static nx_status compile_entry(nx_session *session, nx__entry *entry) {
-    nx_program *program;
-    NX_TRY(make_functional(entry));
-    NX_TRY(nx_program_new(entry->graph, session->device, &program));
-    nx_program_free(entry->program);
-    entry->program = program;
-    return NX_OK;
-}
-
 nx_status nx_session_compile_graph(nx_session *session, uint32_t id) {
     nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, false, &entry));
-    if (!take_token(entry)) return fail_busy(id);
-    nx_status status = compile_entry(session, entry);
-    give_token(entry);
+    NX_TRY(nx__session_hold(entry));
+    nx_status status = nx__shapes_compile(entry, session->device);
+    nx__session_give(entry);
     return status;
+}
+
+static void get_summary(const nx__entry *entry, nx_summary *out) {
+    nx_program_get_summary(entry->program, out);
+    if (out->size >= offsetof(nx_summary, n_plans) + sizeof out->n_plans) out->n_plans = entry->plans.n;
+    if (out->size >= offsetof(nx_summary, is_static) + sizeof out->is_static) out->is_static = !entry->is_open;
 }
 
 nx_status nx_session_get_summary(nx_session *session, uint32_t id, nx_summary *out) {
@@ -183,26 +134,40 @@ nx_status nx_session_get_summary(nx_session *session, uint32_t id, nx_summary *o
     if (out == NULL || out->size < sizeof(size_t))
         return nx_fail(NX_VALUE, "summary: set its size to sizeof(nx_summary) before the call");
     NX_TRY(nx__session_find(session, id, true, &entry));
-    nx_program_get_summary(entry->program, out);
+    get_summary(entry, out);
     return NX_OK;
 }
 
-typedef nx_status set_base_fn(nx_program *program, void *base, size_t bytes);
-static nx_status set_base(nx_session *session, uint32_t id, set_base_fn *set, void *base, size_t bytes) {
+nx_status nx_session_get_summary_for(nx_session *session, uint32_t id, const int64_t *const *sizes, int n_inputs, nx_summary *out) {
     nx__entry *entry = NULL;
+    if (out == NULL || out->size < sizeof(size_t))
+        return nx_fail(NX_VALUE, "summary: set its size to sizeof(nx_summary) before the call");
     NX_TRY(nx__session_find(session, id, true, &entry));
-    if (!take_token(entry)) return fail_busy(id);
-    nx_status status = set(entry->program, base, bytes);
-    give_token(entry);
+    if (n_inputs != entry->graph->n_inputs)
+        return nx_fail(NX_TYPE, "summary: sizes of %d inputs were given, the graph has %d", n_inputs, entry->graph->n_inputs);
+    NX_TRY(nx__session_hold(entry));
+    nx_status status = nx__shapes_choose_sizes(entry, session->device, sizes);
+    if (status == NX_OK) get_summary(entry, out);
+    nx__session_give(entry);
     return status;
 }
 
 nx_status nx_session_set_const_base(nx_session *session, uint32_t id, void *base, size_t bytes) {
-    return set_base(session, id, nx__program_set_const_base, base, bytes);
+    nx__entry *entry = NULL;
+    NX_TRY(nx__session_find(session, id, true, &entry));
+    NX_TRY(nx__session_hold(entry));
+    nx_status status = nx__shapes_set_const_base(entry, session->device, base, bytes);
+    nx__session_give(entry);
+    return status;
 }
 
 nx_status nx_session_update_feature_base(nx_session *session, uint32_t id, void *base, size_t bytes) {
-    return set_base(session, id, nx__program_set_feature_base, base, bytes);
+    nx__entry *entry = NULL;
+    NX_TRY(nx__session_find(session, id, true, &entry));
+    NX_TRY(nx__session_hold(entry));
+    nx_status status = nx__shapes_set_feature_base(entry, base, bytes);
+    nx__session_give(entry);
+    return status;
 }
 
 /* The engine plans no fixed feature memory: all of it may move. Any base is as good as none. */
@@ -239,21 +204,31 @@ static nx_status check_tensor(const char *what, int index, const nx_tensor *tens
     return NX_OK;
 }
 
-static nx_status check_call(const nx_program *p, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
-                            int n_outputs) {
+static nx_status check_counts(const nx_program *p, nx_tensor *const *inputs, int n_inputs, int n_outputs) {
     if (n_inputs != p->n_inputs || n_outputs != p->n_outputs) {
         return nx_fail(NX_TYPE, "run: %d inputs and %d results were given, the graph has %d and %d", n_inputs,
                        n_outputs, p->n_inputs, p->n_outputs);
     }
     for (int i = 0; i < n_inputs; i++) {
-        const nx_array *want = &p->inputs[i];
         if (inputs[i] == NULL) return nx_fail(NX_TYPE, "run: input %d is missing", i);
-        NX_TRY(check_tensor("input", i, inputs[i], want->dtype, want->ndim, want->sizes, want->device));
     }
-    for (int i = 0; i < n_outputs; i++) {
+    return NX_OK;
+}
+
+/* sizes: all must be those of the program's inputs; else only their number. */
+static nx_status check_inputs(const nx_program *p, nx_tensor *const *inputs, bool sizes) {
+    for (int i = 0; i < p->n_inputs; i++) {
+        const nx_array *want = &p->inputs[i], *given = &inputs[i]->a;
+        const int64_t *wanted = sizes || given->ndim != want->ndim ? want->sizes : given->sizes;
+        NX_TRY(check_tensor("input", i, inputs[i], want->dtype, want->ndim, wanted, want->device));
+    }
+    return NX_OK;
+}
+
+static nx_status check_results(const nx_program *p, nx_tensor *const *out) {
+    for (int i = 0; i < p->n_outputs; i++) {
         const nx_meta *want = p->outputs[i].meta;
-        if (out[i] && want)
-            NX_TRY(check_tensor("result", i, out[i], want->dtype, want->ndim, want->size, want->device));
+        if (out[i] && want) NX_TRY(check_tensor("result", i, out[i], want->dtype, want->ndim, want->size, want->device));
     }
     return NX_OK;
 }
@@ -269,13 +244,20 @@ static nx_status run_on(nx_session *session, nx_program *program, nx_stream *str
     return status == NX_OK ? back : status;
 }
 
+static nx_status run(nx_session *session, nx__entry *entry, nx_stream *stream, nx_tensor *const *inputs, nx_tensor **out) {
+    NX_TRY(check_inputs(entry->program, inputs, !entry->is_open));
+    if (entry->is_open) NX_TRY(nx__shapes_choose(entry, session->device, inputs));
+    NX_TRY(check_results(entry->program, out));
+    return run_on(session, entry->program, stream, inputs, out);
+}
+
 nx_status nx_session_run(nx_session *session, uint32_t id, nx_stream *stream, nx_tensor *const *inputs,
                          int n_inputs, nx_tensor **out, int n_outputs) {
     nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, true, &entry));
-    NX_TRY(check_call(entry->program, inputs, n_inputs, out, n_outputs));
-    if (!take_token(entry)) return fail_busy(id);
-    nx_status status = run_on(session, entry->program, stream, inputs, out);
-    give_token(entry);
+    NX_TRY(check_counts(entry->program, inputs, n_inputs, n_outputs));
+    NX_TRY(nx__session_hold(entry));
+    nx_status status = run(session, entry, stream, inputs, out);
+    nx__session_give(entry);
     return status;
 }

@@ -36,7 +36,7 @@ static nx_tensor *ramp(int64_t rows, int64_t columns) {
 }
 
 /* (x @ w.t() * 2.5 + x @ w.t()).sum(-1), with w a constant; and a factory with a dtype and a device. */
-static nx_graph *make_graph(void) {
+static nx_graph *make_static_graph(void) {
     nx_graph *g;
     nx_node *x, *w;
     nx_tensor *weight = ramp(4, 3);
@@ -55,6 +55,33 @@ static nx_graph *make_graph(void) {
     OK(nx_graph_output(g, results, 2));
     return g;
 }
+
+/* The same for 1 to 8 rows, of which there are an even number, as pairs; other gives gears to the columns of a second input. */
+static nx_graph *make_open_graph(void) {
+    nx_graph *g;
+    nx_node *x, *other, *w, *rows, *half, *rest, *even, *check;
+    nx_tensor *weight = ramp(4, 3);
+    OK(nx_graph_new(&g));
+    OK(nx_graph_input(g, "x", NX_F32, 2, (int64_t[]){2, 3}, NX_CPU, &x));
+    OK(nx_graph_input(g, "other", NX_F32, 2, (int64_t[]){1, 3}, NX_CPU, &other));
+    OK(nx_graph_open_size(g, x, 0, 1, 8));
+    OK(nx_graph_set_gears(g, other, 0, (int64_t[]){1, 2}, 2));
+    OK(nx_graph_constant(g, "w", weight, &w));
+    nx_tensor_unref(weight);
+    OK(nx_graph_size(g, nx_value_node(x, 0), 0, &rows));
+    OK(nx_graph_compute(g, "floordiv", (nx_value[]){nx_value_node(rows, 0), nx_value_int(2)}, &half));
+    OK(nx_graph_compute(g, "mod", (nx_value[]){nx_value_node(rows, 0), nx_value_int(2)}, &rest));
+    OK(nx_graph_compute(g, "eq", (nx_value[]){nx_value_node(rest, 0), nx_value_int(0)}, &even));
+    OK(nx_graph_compute(g, "check", (nx_value[]){nx_value_node(even, 0)}, &check));
+    nx_value mm = CALL(g, "aten::matmul", nx_value_node(x, 0), CALL(g, "aten::t", nx_value_node(w, 0)));
+    nx_value pairs = nx_value_list((nx_value[]){nx_value_node(half, 0), nx_value_int(2), nx_value_int(4)}, 3);
+    nx_value y = CALL(g, "aten::mul.Tensor", CALL(g, "aten::view", mm, pairs), nx_value_float(2.5));
+    OK(nx_graph_output(g, (nx_value[]){y, CALL(g, "aten::neg", nx_value_node(other, 0))}, 2));
+    return g;
+}
+
+static bool open_sizes; /* which of both the tests save */
+static nx_graph *make_graph(void) { return open_sizes ? make_open_graph() : make_static_graph(); }
 
 static nx_session *make_session(void) {
     nx_session *session;
@@ -136,6 +163,7 @@ static void assert_refused(const char *phrase) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 static void test_round_trip(void **state) {
+    open_sizes = false;
     nx_session *saved = make_session(), *loaded;
     nx_tensor *x = ramp(2, 3), *a[2] = {0}, *b[2] = {0};
     OK(nx_session_save(saved, 1, path));
@@ -158,7 +186,48 @@ static void test_round_trip(void **state) {
     nx_session_free(loaded);
 }
 
+static void run_pairs(nx_session *session, uint32_t id, int64_t rows, int64_t others, nx_tensor **out) {
+    nx_tensor *in[] = {ramp(rows, 3), ramp(others, 3)};
+    out[0] = out[1] = NULL;
+    OK(nx_session_run(session, id, NULL, in, 2, out, 2));
+    nx_tensor_unref(in[0]);
+    nx_tensor_unref(in[1]);
+}
+
+static void test_open_sizes_travel(void **state) {
+    open_sizes = true;
+    nx_session *saved = make_session(), *loaded;
+    nx_tensor *a[2], *b[2], *odd[] = {ramp(3, 3), ramp(1, 3)};
+    nx_summary summary = {.size = sizeof summary};
+    run_pairs(saved, 1, 8, 2, a); /* the file tells the example's plan, whichever was used last */
+    OK(nx_session_save(saved, 1, path));
+    for (int i = 0; i < 2; i++) nx_tensor_unref(a[i]);
+    OK(nx_session_new(NX_CPU, &loaded));
+    OK(nx_session_load(loaded, 9, path));
+    for (int64_t rows = 2; rows <= 8; rows += 2) {
+        run_pairs(saved, 1, rows, 1 + rows / 4 % 2, a);
+        run_pairs(loaded, 9, rows, 1 + rows / 4 % 2, b);
+        assert_int_equal(a[0]->a.sizes[0], rows / 2);
+        for (int i = 0; i < 2; i++) {
+            assert_memory_equal(a[i]->a.data, b[i]->a.data, 4 * (size_t)a[i]->a.numel);
+            nx_tensor_unref(a[i]);
+            nx_tensor_unref(b[i]);
+        }
+    }
+    OK(nx_session_get_summary(loaded, 9, &summary));
+    assert_false(summary.is_static);
+    b[0] = b[1] = NULL;
+    assert_int_equal(nx_session_run(loaded, 9, NULL, odd, 2, b, 2), NX_RUNTIME);
+    assert_non_null(strstr(nx_error_message(), "does not hold for x[3, 3], other[1, 3]: an integer is 1, and the trace went by == 0"));
+    OK(nx_session_save(loaded, 9, path));
+    OK(load());
+    for (int i = 0; i < 2; i++) nx_tensor_unref(odd[i]);
+    nx_session_free(saved);
+    nx_session_free(loaded);
+}
+
 static void test_truncated_and_damaged(void **state) {
+    open_sizes = *state != NULL;
     nx_session *session = make_session();
     OK(nx_session_save(session, 1, path));
     nx_session_free(session);
@@ -178,21 +247,25 @@ static void test_truncated_and_damaged(void **state) {
     free(whole.at);
 }
 
-/* Any outcome is right but a crash; a model that loads is run. */
+/* Any outcome is right but a crash; a model that loads is run, with open sizes for two sets of them. */
 static void load_and_run(void) {
     nx_session *session;
-    nx_tensor *x = ramp(2, 3), *out[2] = {0};
     OK(nx_session_new(NX_CPU, &session));
-    if (nx_session_load(session, 1, path) == NX_OK &&
-        nx_session_run(session, 1, NULL, &x, 1, out, 2) == NX_OK) {
-        nx_tensor_unref(out[0]);
-        nx_tensor_unref(out[1]);
+    nx_status loaded = nx_session_load(session, 1, path);
+    for (int64_t rows = 2; loaded == NX_OK && rows <= (open_sizes ? 4 : 2); rows += 2) {
+        nx_tensor *in[] = {ramp(rows, 3), ramp(1, 3)}, *out[2] = {0};
+        if (nx_session_run(session, 1, NULL, in, open_sizes ? 2 : 1, out, 2) == NX_OK) {
+            nx_tensor_unref(out[0]);
+            nx_tensor_unref(out[1]);
+        }
+        nx_tensor_unref(in[0]);
+        nx_tensor_unref(in[1]);
     }
     nx_session_free(session);
-    nx_tensor_unref(x);
 }
 
 static void test_changed_bytes_with_right_checksum(void **state) {
+    open_sizes = *state != NULL;
     nx_session *session = make_session();
     OK(nx_session_save(session, 1, path));
     nx_session_free(session);
@@ -260,7 +333,56 @@ static void other_type(ModelDef *m) { first_call(m, "aten::mm")->args[0]->kind =
 static void small_arena(ModelDef *m) { m->plan->feature_bytes = 8; }
 static void dissolved(ModelDef *m) { set_text(&first_call(m, "aten::mm")->op, "aten::matmul"); }
 
+static NodeDef *number(const ModelDef *model, const char *name) {
+    NodeDef *node = first_call(model, name);
+    assert_int_equal(node->kind, NODE_KIND(NUMBER));
+    return node;
+}
+
+static void far_dim(ModelDef *m) { m->nodes[0]->type->open[0]->dim = 2; }
+static void other_bounds(ModelDef *m) { m->nodes[0]->type->open[0]->max = 1; }
+static void crossed_bounds(ModelDef *m) { m->nodes[0]->type->open[0]->min = 9; }
+static void negative_bound(ModelDef *m) { m->nodes[0]->type->open[0]->min = -1; }
+static void falling_gears(ModelDef *m) { m->nodes[1]->type->open[0]->gears[0] = 2; }
+static void no_open_size(ModelDef *m) { m->nodes[0]->type->n_open = m->nodes[1]->type->n_open = 0; }
+static void not_captured(ModelDef *m) { m->captured = false; }
+static void offset_number(ModelDef *m) { set_text(&number(m, "sym_size_int")->op, "sym_storage_offset"); }
+static void given_number(ModelDef *m) { set_text(&number(m, "sym_size_int")->op, "sym_int"); }
+static void long_number(ModelDef *m) { set_text(&number(m, "mod")->op, "neg"); }
+static void no_number(ModelDef *m) { number(m, "eq")->args[0]->kind = KIND(NONE); }
+static void tensor_number(ModelDef *m) { number(m, "mod")->args[0]->node = 0; }
+static void number_tensor(ModelDef *m) { first_call(m, "aten::matmul")->args[0]->node = (uint32_t)3; }
+static void number_result(ModelDef *m) { m->results[0]->node = 3; }
+static void float_size(ModelDef *m) { set_text(&number(m, "floordiv")->op, "truediv"); }
+static void failed_check(ModelDef *m) { number(m, "eq")->args[1]->i = 1; }
+
+static void test_hostile_open_sizes(void **state) {
+    open_sizes = true;
+    nx_session *session = make_session();
+    OK(nx_session_save(session, 1, path));
+    nx_session_free(session);
+    bytes whole = read_back();
+    refuse(&whole, far_dim, "impossible bounds");
+    refuse(&whole, other_bounds, "impossible bounds");
+    refuse(&whole, crossed_bounds, "impossible bounds");
+    refuse(&whole, negative_bound, "impossible bounds");
+    refuse(&whole, falling_gears, "impossible bounds");
+    refuse(&whole, no_open_size, "without open sizes");
+    refuse(&whole, not_captured, "without open sizes");
+    refuse(&whole, offset_number, "nothing that is known");
+    refuse(&whole, given_number, "nothing that is known");
+    refuse(&whole, long_number, "another count of arguments");
+    refuse(&whole, no_number, "neither a number nor a node");
+    refuse(&whole, tensor_number, "is no number");
+    refuse(&whole, number_tensor, "must not be int");
+    refuse(&whole, number_result, "load:");
+    refuse(&whole, float_size, "load:");
+    refuse(&whole, failed_check, "load:");
+    free(whole.at);
+}
+
 static void test_hostile(void **state) {
+    open_sizes = false;
     nx_session *session = make_session();
     OK(nx_session_save(session, 1, path));
     nx_session_free(session);
@@ -332,9 +454,9 @@ static void test_version(void **state) {
     ModelFile file;
     uint8_t data[64];
     nx__model__model_file__init(&file);
-    file.version = 2;
+    file.version = 1;
     write_bytes(data, nx__model__model_file__pack(&file, data));
-    assert_refused("is version 2 and this library reads 1");
+    assert_refused("is version 1 and this library reads 2");
     write_bytes("", 0);
     assert_refused("is version 0");
     unlink(path);
@@ -351,6 +473,7 @@ static nx_status save_and_load(nx_session *session) {
 }
 
 static void test_every_allocation_fails_once(void **state) {
+    open_sizes = *state != NULL;
     nx_session *session = make_session();
     nx_alloc_watch(true);
     OK(save_and_load(session));
@@ -388,12 +511,17 @@ static int start(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_open_sizes_travel),
         cmocka_unit_test(test_truncated_and_damaged),
+        cmocka_unit_test_prestate(test_truncated_and_damaged, "open"),
         cmocka_unit_test(test_changed_bytes_with_right_checksum),
+        cmocka_unit_test_prestate(test_changed_bytes_with_right_checksum, "open"),
         cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_hostile_open_sizes),
         cmocka_unit_test(test_second_written_argument),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_every_allocation_fails_once),
+        cmocka_unit_test_prestate(test_every_allocation_fails_once, "open"),
         cmocka_unit_test(test_nothing_is_left_beside),
     };
     return cmocka_run_group_tests(tests, start, NULL);

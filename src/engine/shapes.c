@@ -1,0 +1,437 @@
+/* The plans of a graph with open sizes. For inputs of other sizes nx_graph_fit() makes every size of the captured graph a number
+ * again, with the checks that the graph holds; what comes out is compiled as any graph. A plan is found again by the layouts of
+ * its inputs; the one that was not used for longest makes room, those of gears stay. Constants lie once, for all plans; arenas
+ * are leased by runs, as those of all programs, unless the caller gave one.
+ * Of no open size: one plan, whose constants are its own. Next: session.c, ../ir/ints.c. */
+#include "engine/session.h"
+
+/* ---- functional graphs ----------------------------------------------------------------------- */
+/* The forward graph of the front with the caller's view of it: results only, changed inputs written back by
+ * copy_. */
+static nx_status write_back(nx_aot *aot) {
+    nx_node *output = nx_graph_output_node(aot->forward), *node;
+    const nx_op *copy = nx_known(NX_KNOWN_COPY_INTO);
+    if (output == NULL || output->n_args < aot->n_outputs + aot->n_mutated)
+        return nx_fail(NX_RUNTIME, "compile: the graph has no output");
+    for (int k = 0; k < aot->n_mutated; k++) {
+        nx_value in[8] = {{0}};
+        nx_node *input = aot->forward->first;
+        for (int i = 0; i < aot->mutated[k]; i++) input = input->next;
+        for (int i = 2; i < copy->def->n_in; i++) in[i] = copy->def->params[i].initial;
+        in[0] = nx_value_node(input, 0);
+        in[1] = output->args[aot->n_outputs + k];
+        NX_TRY(nx_graph_insert_before(output, NX_NODE_CALL_FUNCTION, NULL, copy, NULL, in, copy->def->n_in,
+                                      &node));
+        NX_TRY(nx_node_set_fakes(node, input->fakes, 1));
+    }
+    nx_value *results = nx_alloc(sizeof *results * (size_t)(aot->n_outputs + 1));
+    if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)(aot->n_outputs + 1));
+    for (int i = 0; i < aot->n_outputs; i++) {
+        nx_node *input = aot->forward->first;
+        results[i] = output->args[i];
+        if (aot->alias_of[i] < 0 || !aot->same_as_input[i]) continue;
+        for (int k = 0; k < aot->alias_of[i]; k++) input = input->next;
+        results[i] = nx_value_node(input, 0);
+    }
+    nx_status status = nx_node_set_args(output, results, aot->n_outputs);
+    nx_free(results);
+    return status;
+}
+
+nx_status nx__make_functional(nx_graph *graph) {
+    nx_aot *aot;
+    if (graph->level == NX_GRAPH_FUNCTIONAL) return NX_OK;
+    NX_TRY(nx_aot_compile(graph, false, &aot));
+    nx_status status = write_back(aot);
+    if (status == NX_OK) status = nx_pass_run(aot->forward, NULL);
+    if (status == NX_OK) nx_graph_swap(graph, aot->forward);
+    nx_aot_free(aot);
+    return status;
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+static nx_status find_constants(const nx_graph *graph, nx__constants *c) {
+    size_t n = 0;
+    for (const nx_node *node = graph->first; node; node = node->next) n += node->constant != NULL;
+    c->at = nx_alloc(sizeof *c->at * (n + 1));
+    c->offsets = nx_alloc(sizeof *c->offsets * (n + 1));
+    if (!c->at || !c->offsets) return nx_fail_memory(sizeof *c->at * n);
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (node->constant == NULL) continue;
+        c->at[c->n] = node->constant;
+        c->offsets[c->n++] = c->bytes;
+        c->bytes += (nx__bytes_of(&node->constant->a) + 63) & ~(size_t)63;
+    }
+    return NX_OK;
+}
+
+static void free_constants(nx__constants *c) {
+    nx_free(c->at);
+    nx_free(c->offsets);
+    nx_storage_unref(c->memory);
+    *c = (nx__constants){0};
+}
+
+/* The program has its constants where `c` has them; one that has others has all in a place of its own. */
+static nx_status share_constants(nx_program *p, const nx__constants *c) {
+    int *place = nx_alloc(sizeof *place * (size_t)(p->n_constants + 1));
+    bool known = true;
+    if (place == NULL) return nx_fail_memory(sizeof *place * (size_t)p->n_constants);
+    for (int i = 0; i < p->n_constants && known; i++) {
+        for (place[i] = 0; place[i] < c->n && c->at[place[i]] != p->constants[i];) place[i]++;
+        known = place[i] < c->n;
+    }
+    for (int i = 0; i < p->n_constants && known; i++) p->buffers.at[p->constant_buffers[i]].offset = c->offsets[place[i]];
+    nx_free(place);
+    if (!known) return nx__program_set_const_base(p, NULL, 0);
+    p->const_bytes = c->bytes;
+    nx__program_share_consts(p, c->memory);
+    return NX_OK;
+}
+
+/* ---- layouts --------------------------------------------------------------------------------- */
+/* `sizes` with its dimensions in the order in memory that `like` has. */
+static void lay_out(const nx_array *like, const int64_t *sizes, nx_meta *out) {
+    int order[NX_MAX_DIMS];
+    int64_t stride = 1;
+    *out = (nx_meta){.dtype = (nx_dtype)like->dtype, .device = like->device, .ndim = like->ndim, .view_of = -1};
+    memcpy(out->size, sizes, sizeof *sizes * like->ndim);
+    nx_meta_contiguous(out);
+    if (like->contiguous) return;
+    for (int d = 0; d < like->ndim; d++) {
+        int k = d;
+        for (; k > 0 && like->strides[order[k - 1]] < like->strides[d]; k--) order[k] = order[k - 1];
+        order[k] = d;
+    }
+    for (int k = like->ndim - 1; k >= 0; k--) {
+        out->stride[order[k]] = stride;
+        stride *= sizes[order[k]] > 1 ? sizes[order[k]] : 1;
+    }
+}
+
+static bool same_inputs(const nx_program *p, nx_tensor *const *inputs) {
+    for (int i = 0; i < p->n_inputs; i++) {
+        const nx_array *a = &p->inputs[i], *b = &inputs[i]->a;
+        if (!nx_same_size(a, b) || !nx_same_strides(a, b)) return false;
+    }
+    return true;
+}
+
+/* ---- refusing -------------------------------------------------------------------------------- */
+static nx_status fail_size(const nx_node *input, int index, int dim, int64_t size, const nx_size_range *range) {
+    char bounds[64];
+    nx_text text = {0};
+    if (range->n_gears) nx_text_add_ints(&text, range->gears, range->n_gears);
+    if (range->n_gears) snprintf(bounds, sizeof bounds, " alone");
+    else if (range->min == range->max) snprintf(bounds, sizeof bounds, "%lld", (long long)range->min);
+    else if (range->max == INT64_MAX) snprintf(bounds, sizeof bounds, "%lld or more", (long long)range->min);
+    else snprintf(bounds, sizeof bounds, "%lld to %lld", (long long)range->min, (long long)range->max);
+    nx_status status = nx_fail(NX_RUNTIME, "run: input %d (%s) has size %lld in dimension %d, and the graph takes %s%s there", index,
+                               input->name, (long long)size, dim, range->n_gears && !text.failed ? text.at : "", bounds);
+    nx_text_free(&text);
+    return status;
+}
+
+static nx_status check_sizes(const nx_graph *graph, nx_tensor *const *inputs) {
+    int i = 0;
+    for (const nx_node *node = graph->first; node && node->kind == NX_NODE_PLACEHOLDER; node = node->next, i++) {
+        for (int d = 0; d < inputs[i]->a.ndim; d++) {
+            nx_size_range range = nx_node_range(node, d);
+            if (!nx_size_range_takes(&range, inputs[i]->a.sizes[d])) return fail_size(node, i, d, inputs[i]->a.sizes[d], &range);
+        }
+    }
+    return NX_OK;
+}
+
+/* "run: the graph does not hold for x[3, 65]: " before why. */
+static nx_status fail_fit(const nx_graph *graph, nx_tensor *const *inputs, nx_status status) {
+    char why[512];
+    nx_text text = {0};
+    int i = 0;
+    if (status == NX_NO_MEMORY) return status;
+    snprintf(why, sizeof why, "%s", nx_error_message());
+    for (const nx_node *node = graph->first; node && node->kind == NX_NODE_PLACEHOLDER; node = node->next, i++) {
+        if (!node->varying) continue;
+        nx_text_add(&text, text.n ? ", %s" : "%s", node->name);
+        nx_text_add_ints(&text, inputs[i]->a.sizes, inputs[i]->a.ndim);
+    }
+    status = nx_fail(NX_RUNTIME, "run: the graph does not hold for %s: %s", text.failed || !text.at ? "these sizes" : text.at, why);
+    nx_text_free(&text);
+    return status;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+static void drop_fakes(nx_tensor **fakes, int n) {
+    for (int i = 0; i < n; i++) nx_tensor_unref(fakes[i]);
+    nx_free(fakes);
+}
+
+static nx_status make_fakes(const nx_graph *graph, nx_tensor *const *inputs, nx_tensor ***out) {
+    int n = graph->n_inputs;
+    nx_tensor **fakes = nx_alloc_zeroed(sizeof *fakes * (size_t)(n + 1));
+    nx_status status = fakes ? NX_OK : nx_fail_memory(sizeof *fakes * (size_t)n);
+    for (int i = 0; i < n && status == NX_OK; i++) {
+        const nx_array *a = &inputs[i]->a;
+        nx_meta meta = {.dtype = (nx_dtype)a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
+        memcpy(meta.size, a->sizes, sizeof *a->sizes * a->ndim);
+        memcpy(meta.stride, a->strides, sizeof *a->strides * a->ndim);
+        status = nx_fake_new(&meta, 0, &fakes[i]);
+    }
+    if (status == NX_OK) *out = fakes;
+    else if (fakes) drop_fakes(fakes, n);
+    return status;
+}
+
+/* Such a graph would ask for a plan for each place in memory. */
+static nx_status check_offsets(const nx_graph *graph) {
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (nx_node_int_code(node) != NX_INT_OFFSET) continue;
+        return nx_fail(NX_NOT_IMPLEMENTED, "compile: %s: a graph with open sizes that asks where a tensor lies in its memory", node->name);
+    }
+    return NX_OK;
+}
+
+/* A program for inputs like these; it has no constants yet. */
+static nx_status make_program(const nx_graph *graph, nx_device device, nx_tensor *const *inputs, nx_program **out) {
+    nx_tensor **fakes;
+    nx_graph *fitted = NULL;
+    NX_TRY(make_fakes(graph, inputs, &fakes));
+    nx_status status = nx_graph_fit(graph, &(nx_fit){.inputs = fakes, .n_inputs = graph->n_inputs}, NULL, &fitted);
+    if (status == NX_OK) status = nx__make_functional(fitted);
+    if (status == NX_OK) status = nx__program_new_bare(fitted, device, out);
+    nx_graph_free(fitted);
+    drop_fakes(fakes, graph->n_inputs);
+    return status == NX_OK ? NX_OK : fail_fit(graph, inputs, status);
+}
+
+static int find_oldest(const nx__entry *entry) {
+    int at = -1, n = 0;
+    for (int i = 0; i < entry->plans.n; i++) {
+        if (entry->plans.at[i].pinned) continue;
+        at = i;
+        n++;
+    }
+    return n >= NX__MAX_PLANS ? at : -1;
+}
+
+static void to_front(nx__entry *entry, int at) {
+    nx__plan plan = entry->plans.at[at];
+    for (; at > 0; at--) entry->plans.at[at] = entry->plans.at[at - 1];
+    entry->plans.at[0] = plan;
+}
+
+static nx_status add_plan(nx__entry *entry, nx_device device, nx_tensor *const *inputs, bool pinned) {
+    nx_program *program;
+    int at = pinned ? -1 : find_oldest(entry);
+    NX_TRY(make_program(entry->graph, device, inputs, &program));
+    nx_status status = share_constants(program, &entry->constants);
+    if (status == NX_OK && at < 0) {
+        status = nx_vec_push(&entry->plans, ((nx__plan){program, pinned}));
+        at = entry->plans.n - 1;
+    } else if (status == NX_OK) {
+        nx_program_free(entry->plans.at[at].program);
+        entry->plans.at[at] = (nx__plan){program, pinned};
+    }
+    if (status == NX_OK) to_front(entry, at);
+    else nx_program_free(program);
+    return status;
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+static nx_status use_feature_base(nx__entry *entry, nx_program *p) {
+    bool here = p->feature_given && p->feature_memory->data == entry->feature_base && p->feature_memory->bytes == entry->feature_bytes;
+    if (here || (entry->feature_base == NULL && !p->feature_given)) return NX_OK;
+    return nx__program_set_feature_base(p, entry->feature_base, entry->feature_bytes);
+}
+
+static nx_status choose(nx__entry *entry, nx_device device, nx_tensor *const *inputs) {
+    int at = 0;
+    while (at < entry->plans.n && !same_inputs(entry->plans.at[at].program, inputs)) at++;
+    if (at < entry->plans.n) {
+        if (at) to_front(entry, at);
+    } else {
+        NX_TRY(check_sizes(entry->graph, inputs));
+        NX_TRY(add_plan(entry, device, inputs, false));
+    }
+    entry->program = entry->plans.at[0].program;
+    return NX_OK;
+}
+
+nx_status nx__shapes_choose(nx__entry *entry, nx_device device, nx_tensor *const *inputs) {
+    NX_TRY(choose(entry, device, inputs));
+    return use_feature_base(entry, entry->program);
+}
+
+/* Fakes of the graph's inputs with these sizes. */
+static nx_status fakes_of_sizes(const nx_graph *graph, const int64_t *const *sizes, nx_tensor ***out) {
+    nx_tensor **fakes = nx_alloc_zeroed(sizeof *fakes * (size_t)(graph->n_inputs + 1));
+    nx_status status = fakes ? NX_OK : nx_fail_memory(sizeof *fakes * (size_t)graph->n_inputs);
+    int i = 0;
+    for (const nx_node *node = graph->first; status == NX_OK && i < graph->n_inputs; node = node->next, i++) {
+        const nx_array *like = &node->fakes[0]->a;
+        nx_meta meta;
+        for (int d = 0; sizes && sizes[i] && d < like->ndim && status == NX_OK; d++) {
+            if (sizes[i][d] < 0) status = nx_fail(NX_VALUE, "sizes: input %d (%s) has a negative size", i, node->name);
+        }
+        lay_out(like, sizes && sizes[i] ? sizes[i] : like->sizes, &meta);
+        if (status == NX_OK) status = nx_fake_new(&meta, 0, &fakes[i]);
+    }
+    if (status == NX_OK) *out = fakes;
+    else if (fakes) drop_fakes(fakes, graph->n_inputs);
+    return status;
+}
+
+nx_status nx__shapes_choose_sizes(nx__entry *entry, nx_device device, const int64_t *const *sizes) {
+    nx_tensor **fakes;
+    NX_TRY(fakes_of_sizes(entry->graph, sizes, &fakes));
+    nx_status status = check_sizes(entry->graph, fakes);
+    if (status == NX_OK && entry->is_open) status = choose(entry, device, fakes);
+    drop_fakes(fakes, entry->graph->n_inputs);
+    return status;
+}
+
+/* ---- gears ----------------------------------------------------------------------------------- */
+/* One dimension with gears, and where its size stands. */
+typedef struct wheel { nx_size_range range; int64_t *size; int at; } wheel;
+typedef struct gears {
+    NX_VEC(wheel) wheels;
+    int64_t **sizes;         /* by input */
+    bool all;                /* no open dimension is without gears */
+    int64_t n;               /* combinations */
+} gears;
+
+static nx_status find_gears(const nx_graph *graph, gears *g) {
+    int i = 0;
+    g->all = true;
+    g->n = 1;
+    if ((g->sizes = nx_alloc_zeroed(sizeof *g->sizes * (size_t)(graph->n_inputs + 1))) == NULL)
+        return nx_fail_memory(sizeof *g->sizes * (size_t)graph->n_inputs);
+    for (const nx_node *node = graph->first; i < graph->n_inputs; node = node->next, i++) {
+        const nx_array *a = &node->fakes[0]->a;
+        size_t bytes = sizeof(int64_t) * ((size_t)a->ndim + 1);
+        if ((g->sizes[i] = nx_alloc(bytes)) == NULL) return nx_fail_memory(bytes);
+        memcpy(g->sizes[i], a->sizes, sizeof(int64_t) * a->ndim);
+        for (int d = 0; d < a->ndim && node->varying; d++) {
+            wheel w = {nx_node_range(node, d), &g->sizes[i][d], 0};
+            if (!(node->varying >> d & 1)) continue;
+            if (w.range.n_gears == 0) g->all = false;
+            else NX_TRY(nx_vec_push(&g->wheels, w));
+            if (w.range.n_gears && g->n <= NX__MAX_GEAR_PLANS) g->n *= w.range.n_gears;
+        }
+    }
+    return NX_OK;
+}
+
+static bool turn(gears *g) {
+    for (int k = 0; k < g->wheels.n; k++) {
+        wheel *w = &g->wheels.at[k];
+        if (++w->at < w->range.n_gears) return true;
+        w->at = 0;
+    }
+    return false;
+}
+
+/* A combination that the graph does not hold for has no plan: two inputs of one batch share their sizes. */
+static nx_status make_gear_plans(nx__entry *entry, nx_device device, gears *g) {
+    int n_made = 0;
+    nx_status last = NX_OK;
+    do {
+        nx_tensor **fakes;
+        for (int k = 0; k < g->wheels.n; k++) *g->wheels.at[k].size = g->wheels.at[k].range.gears[g->wheels.at[k].at];
+        NX_TRY(fakes_of_sizes(entry->graph, (const int64_t *const *)g->sizes, &fakes));
+        nx_status status = add_plan(entry, device, fakes, true);
+        drop_fakes(fakes, entry->graph->n_inputs);
+        if (status == NX_NO_MEMORY) return status;
+        if (status == NX_OK) n_made++;
+        else last = status;
+    } while (turn(g));
+    return n_made ? NX_OK : last;
+}
+
+static nx_status compile_gears(nx__entry *entry, nx_device device) {
+    gears g = {0};
+    nx_status status = find_gears(entry->graph, &g);
+    if (status == NX_OK && g.wheels.n && g.all && g.n > NX__MAX_GEAR_PLANS)
+        status = nx_fail(NX_VALUE, "compile: more than %d combinations of gears", NX__MAX_GEAR_PLANS);
+    else if (status == NX_OK && g.wheels.n && g.all) status = make_gear_plans(entry, device, &g);
+    for (int i = 0; g.sizes && i < entry->graph->n_inputs; i++) nx_free(g.sizes[i]);
+    nx_free(g.sizes);
+    nx_vec_free(&g.wheels);
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+static void free_plans(nx__entry *entry) {
+    for (int i = 0; i < entry->plans.n; i++) nx_program_free(entry->plans.at[i].program);
+    nx_vec_free(&entry->plans);
+}
+
+static nx_status compile_static(nx__entry *made, nx_device device) {
+    NX_TRY(nx__make_functional(made->graph));
+    NX_TRY(nx_vec_push(&made->plans, ((nx__plan){NULL, true})));
+    nx_status status = nx_program_new(made->graph, device, &made->plans.at[0].program);
+    made->program = made->plans.at[0].program;
+    return status;
+}
+
+static nx_status compile_open(nx__entry *made, nx_device device) {
+    NX_TRY(check_offsets(made->graph));
+    NX_TRY(find_constants(made->graph, &made->constants));
+    NX_TRY(nx__shapes_set_const_base(made, device, NULL, 0));
+    NX_TRY(compile_gears(made, device));
+    return nx__shapes_choose_sizes(made, device, NULL);
+}
+
+nx_status nx__shapes_compile(nx__entry *entry, nx_device device) {
+    nx__entry made = {.graph = entry->graph, .is_open = nx_graph_is_open(entry->graph)};
+    nx_status status = made.is_open ? compile_open(&made, device) : compile_static(&made, device);
+    if (status != NX_OK) {
+        free_plans(&made);
+        free_constants(&made.constants);
+        return status;
+    }
+    free_plans(entry);
+    free_constants(&entry->constants);
+    entry->is_open = made.is_open;
+    entry->constants = made.constants;
+    entry->program = made.program;
+    entry->plans.at = made.plans.at;
+    entry->plans.n = made.plans.n;
+    entry->plans.room = made.plans.room;
+    entry->feature_base = NULL;
+    return NX_OK;
+}
+
+void nx__shapes_free(nx__entry *entry) {
+    free_plans(entry);
+    free_constants(&entry->constants);
+}
+
+/* ---- bases ----------------------------------------------------------------------------------- */
+nx_status nx__shapes_set_const_base(nx__entry *entry, nx_device device, void *base, size_t bytes) {
+    nx__constants *c = &entry->constants;
+    nx_storage *memory;
+    if (!entry->is_open) return nx__program_set_const_base(entry->program, base, bytes);
+    if (c->n == 0 && base == NULL) return NX_OK;
+    NX_TRY(nx__base_take(device, "const", base, bytes, c->bytes, &memory));
+    for (int i = 0; i < c->n; i++) {
+        nx_status status = nx__constant_copy(device, memory, c->offsets[i], c->at[i]);
+        if (status == NX_OK) continue;
+        nx_storage_unref(memory);
+        return status;
+    }
+    for (int i = 0; i < entry->plans.n; i++) {
+        nx_program *p = entry->plans.at[i].program;
+        if (p->const_memory == c->memory) nx__program_share_consts(p, memory);
+    }
+    nx_storage_unref(c->memory);
+    c->memory = memory;
+    return NX_OK;
+}
+
+nx_status nx__shapes_set_feature_base(nx__entry *entry, void *base, size_t bytes) {
+    NX_TRY(nx__program_set_feature_base(entry->program, base, bytes));
+    entry->feature_base = base;
+    entry->feature_bytes = bytes;
+    return NX_OK;
+}
