@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-WAYS = ("value", "gradient", "forward", "fake", "compiled")
+WAYS = ("value", "gradient", "second", "forward", "fake", "compiled")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -14,6 +14,17 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     ]
     tell_survey(terminalreporter, reports)
     tell_op_db(terminalreporter, reports)
+    tell_op_db_errors(terminalreporter, reports)
+
+
+def tell_op_db_errors(terminalreporter: Any, reports: list[Any]) -> None:
+    """PyTorch's own bad calls (tests/ops/test_op_db_errors.py, where the reasons stand)."""
+    rows = [value for report in reports for name, value in report.user_properties if name == "op_db_errors"]
+    if rows:
+        calls, different = (sum(column) for column in zip(*rows, strict=True))
+        terminalreporter.section("op_db: bad calls of PyTorch's")
+        same = calls - different
+        terminalreporter.write_line(f"{calls} of {len(rows)} entries: {same} raise PyTorch's type and text")
 
 
 def tell_survey(terminalreporter: Any, reports: list[Any]) -> None:

@@ -1,6 +1,6 @@
-"""PyTorch's own samples of its operators (op_db), and five ways to run an entry by Narthex against them:
+"""PyTorch's own samples of its operators (op_db), and six ways to run an entry by Narthex against them:
 
-value: Narthex equals PyTorch; gradient: so do the gradients of its results; forward: so do
+value: Narthex equals PyTorch; gradient: so do the gradients of its results; second: in float64, theirs; forward: so do
 their tangents, from the same tangents of the arguments; fake: on fake tensors the same call says
 the sizes, strides and dtypes that the real call gives; compiled: a full graph of the call, and of its backward, gives
 what the eager call gives. A way is a function that raises where Narthex does not do as it should.
@@ -151,12 +151,21 @@ def function_of(op: Any) -> Callable[..., Any] | None:
     return CALLS.get(identity(op)) or find(op.name)
 
 
+def around(value: torch.Tensor) -> torch.Tensor:
+    """All memory of a tensor that lies in a larger one, else the tensor."""
+    storage = value.untyped_storage()
+    if storage.nbytes() <= value.numel() * value.itemsize or value.numel() == 0:
+        return value
+    return torch.empty(0, dtype=value.dtype).set_(storage)
+
+
 def over(value: Any) -> Any:
     """`value` with Narthex's tensors over the same memory."""
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_conj() or value.is_neg():
             raise Other
-        made = _C.from_dlpack(torch._C._to_dlpack(value))
+        made = _C.from_dlpack(torch._C._to_dlpack(inside := around(value)))
+        made = made if inside is value else made.as_strided(value.shape, value.stride(), value.storage_offset())
         return made.requires_grad_() if value.requires_grad else made
     if isinstance(value, (torch.dtype, torch.memory_format, torch.layout)):
         name = str(value).rpartition(".")[2]
@@ -236,7 +245,7 @@ def samples(op: Any, dtype: torch.dtype) -> Iterator[Sample]:
         yield sample
 
 
-# ---- the five ways ---------------------------------------------------------------------------------------------------
+# ---- the six ways ---------------------------------------------------------------------------------------------------
 TOLERANCES = {
     torch.float32: {"rtol": 1e-4, "atol": 5e-5},
     torch.complex64: {"rtol": 1e-4, "atol": 5e-5},
@@ -330,6 +339,37 @@ def run_gradient(sample: Sample) -> None:
         compare_gradients(mine, gradients(torch, sample.call_there(arguments), arguments)[1])
 
 
+def second_gradients(module: Any, results: Any, arguments: Any) -> list[Any]:
+    """Of the gradients of the results, times random numbers: what the arguments that want a gradient and the weights of
+    the results get."""
+    results, inputs = tensors(results), [one for one in tensors(arguments) if one.requires_grad]
+    outputs = [one for one in results if one.requires_grad]
+    given = weights_of(outputs)
+    given = [one.requires_grad_() for one in (given if module is torch else map(over, given))]
+    first = module.autograd.grad(outputs, inputs, given, create_graph=True, allow_unused=True) if outputs else ()
+    first = [one if one is not None and one.requires_grad else None for one in first]
+    weights = weights_of([one for one in inputs])
+    weights = [one for one, got in zip(weights if module is torch else map(over, weights), first) if got is not None]
+    first = [one for one in first if one is not None]
+    return list(module.autograd.grad(first, inputs + given, weights, allow_unused=True)) if first else []
+
+
+def run_second(sample: Sample) -> None:
+    """Where PyTorch has none Narthex may have one; where all is zero each may say None."""
+    try:
+        theirs = second_gradients(torch, sample.call_there(), sample.there)
+    except RuntimeError:
+        return
+    mine = second_gradients(nt, sample.call(), sample.here)
+    for ours, wanted in zip(mine, theirs, strict=bool(mine and theirs)):
+        if ours is None or wanted is None:
+            assert is_zero(wanted) if ours is None else nt.allclose(ours, nt.zeros_like(ours))
+        else:
+            close(ours, wanted, rtol=1e-6, atol=1e-7)
+    assert theirs or all(nt.allclose(one, nt.zeros_like(one)) for one in mine if one is not None)
+    assert mine or all(map(is_zero, theirs))
+
+
 def theirs_needs_elements(sample: Sample, way: str) -> bool:
     """Whether PyTorch refuses the same call, and says that it hangs on the elements."""
     if way == "fake":
@@ -380,11 +420,11 @@ def run_forward(sample: Sample) -> None:
         return
     mine = tangents_of(nt, call, sample.here, list(map(over, given)))
     assert len(mine) == len(theirs)
-    for ours, wanted in zip(mine, theirs):
-        if ours is None or wanted is None:
-            assert is_zero(ours) and is_zero(wanted)
-        else:
-            close(ours, wanted, rtol=1e-3, atol=1e-4)
+    try:
+        compare_gradients(mine, theirs)
+    except AssertionError:
+        wide = [one.to(WIDER.get(one.dtype, one.dtype)) for one in given]
+        compare_gradients(mine, tangents_of(torch, call_there, wider(sample), wide))
 
 
 def run_fake(sample: Sample) -> None:
@@ -445,6 +485,7 @@ def run_compiled(sample: Sample) -> None:
 WAYS = {
     "value": run_value,
     "gradient": run_gradient,
+    "second": run_second,
     "forward": run_forward,
     "fake": run_fake,
     "compiled": run_compiled,

@@ -1,4 +1,4 @@
-"""Every entry of PyTorch's own table of operators (op_db) whose operator Narthex has, five ways (tests/ops/op_db.py).
+"""Every entry of PyTorch's own table of operators (op_db) whose operator Narthex has, six ways (tests/ops/op_db.py).
 
 Of each entry up to so many of PyTorch's samples run; an entry passes a way if all of them do. What does not stands in
 `EXPECTED`, and an entry that begins to pass must leave it. The end of the run prints the counts and that table.
@@ -6,14 +6,17 @@ Of each entry up to so many of PyTorch's samples run; an entry passes a way if a
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pytest
+import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 from tests.ops.op_db import COMPLEX, DTYPES, WAYS, Refused, Sample, find, identity, samples
 
 AT_LEAST = 520  # entries that pass all ways
+SECOND = 2  # samples of second gradients
 
 
 class Expected(NamedTuple):
@@ -24,9 +27,10 @@ class Expected(NamedTuple):
     reason: str
 
 
-ALL = "value gradient forward fake compiled"
+ALL = "value gradient second forward fake compiled"
 DATA = "how many there are, only elements say; capture ends the graph"
-INSIDE = "the samples lie inside larger tensors, and copies of them do not"
+GRIDS = "the backward of a grid has no derivative"
+INSIDE = "the samples lie inside larger tensors; duals and fakes of them do not, and an offset is as in as_strided"
 NO_SLOPE = "what PyTorch gives for the tensor written into is no derivative; an offset as in as_strided"
 PLACES = "an offset counts from where no graph knows what begins"
 ROWS = {
@@ -34,14 +38,17 @@ ROWS = {
     "index_put": ("fake compiled", "elements", DATA),
     "repeat_interleave": ("fake", "elements", DATA),
     "to_sparse": ("fake compiled", "elements | origin | make_wrapper_subclass", DATA),
-    "logcumsumexp": ("forward", "not close", "beside 10,000 float32 has two digits, on both sides"),
+    "logcumsumexp": ("forward", "not close", "beside 10,000 PyTorch's tangents of complex numbers are NaN"),
     "matrix_exp": ("forward", "not close | BFloat16", "last digits of float32"),
-    "linalg.householder_product": ("forward", "not close", "complex64: PyTorch loses digits"),
+    "linalg.norm.subgradients_at_zero": ("second", "not close", "PyTorch has NaN for it at 0, or for its weight"),
     "as_strided": ("compiled", "start of memory", PLACES),
     "as_strided_copy": ("compiled", "start of memory", PLACES),
-    "as_strided.partial_views": (ALL, "not close | not equal | out of bounds | start of memory", INSIDE),
-    "as_strided_scatter": ("gradient compiled", "not close | start of memory", NO_SLOPE),
+    "as_strided.partial_views": ("forward fake compiled", "storage offset | start of memory", INSIDE),
+    "as_strided_scatter": ("gradient second compiled", "not close | start of memory", NO_SLOPE),
     "_upsample_bilinear2d_aa": (ALL, "aten::_upsample_bilinear2d_aa()", "the overload with lists of factors"),
+    "nn.functional.grid_sample": ("second", "is not implemented", GRIDS),
+    "grid_sampler_2d": ("second", "is not implemented", GRIDS),
+    "grid_sampler_3d": ("second", "is not implemented", GRIDS),
     "tensor_split": (ALL, "invalid combination | item", "a tensor as indices; as sections it is a number of the data"),
 }  # fmt: skip
 EXPECTED = {name: Expected(*row) for name, row in ROWS.items()}
@@ -52,9 +59,10 @@ OPS = [op for op in op_db if find(op.name) is not None]
 
 def run_samples(op: Any, refused: set[str]) -> dict[str, list[tuple[Sample, Exception | None]]]:
     """Each way's samples with what they raised: values of all dtypes, the other ways of the first that there is and of
-    complex numbers. Into `refused` go the ways of which PyTorch says as Narthex does that they need elements."""
+    complex numbers, but for second gradients. Into `refused` go the ways of which PyTorch says as Narthex does that
+    they need elements."""
     found: dict[str, list[tuple[Sample, Exception | None]]] = {way: [] for way in WAYS}
-    without = set() if op.supports_autograd else {"gradient", "forward"}
+    without = {"second"} | (set() if op.supports_autograd else {"gradient", "forward"})
     without |= set() if op.supports_forward_ad else {"forward"}
     ways = [way for way in WAYS if way not in without]
     for dtype in DTYPES[: 1 if op.name in TIES else None]:
@@ -77,11 +85,26 @@ def run_samples(op: Any, refused: set[str]) -> dict[str, list[tuple[Sample, Exce
     return found
 
 
+def run_second_gradients(op: Any) -> list[tuple[Sample, Exception | None]]:
+    """What way `second` says of the first samples in float64."""
+    found: list[tuple[Sample, Exception | None]] = []
+    if op.supports_autograd and op.supports_gradgrad and torch.float64 in op.supported_dtypes("cpu"):
+        for sample in islice(samples(op, torch.float64), SECOND):
+            try:
+                WAYS["second"](sample)
+                found.append((sample, None))
+            except Exception as error:
+                error.add_note(f"second of {identity(op)}, float64: {sample.text}")
+                found.append((sample, error))
+    return found
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("op", OPS, ids=identity)
 def test_op_db(op: Any, record_property: Any) -> None:
     refused: set[str] = set()
     name, found = identity(op), run_samples(op, refused)
+    found["second"] = run_second_gradients(op)
     if not found["value"]:
         pytest.skip("no sample with tensors that Narthex has: complex, sparse, or none for the CPU")
     failed = {way: [error for _, error in ran if error is not None] for way, ran in found.items() if ran}
