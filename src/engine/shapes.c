@@ -7,8 +7,8 @@
 
 /* ---- functional graphs ----------------------------------------------------------------------- */
 /* The forward graph of the front with the caller's view of it: results only, changed inputs written back by
- * copy_. */
-static nx_status write_back(nx_aot *aot) {
+ * copy_. changed: it is another graph now. */
+static nx_status write_back(nx_aot *aot, bool *changed) {
     nx_node *output = nx_graph_output_node(aot->forward), *node;
     const nx_op *copy = nx_known(NX_KNOWN_COPY_INTO);
     if (output == NULL || output->n_args < aot->n_outputs + aot->n_mutated)
@@ -26,12 +26,14 @@ static nx_status write_back(nx_aot *aot) {
     }
     nx_value *results = nx_alloc(sizeof *results * (size_t)(aot->n_outputs + 1));
     if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)(aot->n_outputs + 1));
+    *changed = output->n_args > aot->n_outputs;
     for (int i = 0; i < aot->n_outputs; i++) {
         nx_node *input = aot->forward->first;
         results[i] = output->args[i];
         if (aot->alias_of[i] < 0 || !aot->same_as_input[i]) continue;
         for (int k = 0; k < aot->alias_of[i]; k++) input = input->next;
         results[i] = nx_value_node(input, 0);
+        *changed = true;
     }
     nx_status status = nx_node_set_args(output, results, aot->n_outputs);
     nx_free(results);
@@ -42,8 +44,9 @@ nx_status nx__make_functional(nx_graph *graph) {
     nx_aot *aot;
     if (graph->level == NX_GRAPH_FUNCTIONAL) return NX_OK;
     NX_TRY(nx_aot_compile(graph, false, &aot));
-    nx_status status = write_back(aot);
-    if (status == NX_OK) status = nx_pass_run(aot->forward, NULL);
+    bool changed;
+    nx_status status = write_back(aot, &changed);
+    if (status == NX_OK && changed) status = nx_pass_run(aot->forward, NULL);
     if (status == NX_OK) nx_graph_swap(graph, aot->forward);
     nx_aot_free(aot);
     return status;

@@ -109,3 +109,19 @@ def test_bounds_are_refused_by_name(program, tmp_path):
         graph.open_size(3, 0)
     with pytest.raises(ValueError, match="must rise"):
         graph.set_gears(0, 1, [7, 6])
+
+
+def test_an_exported_program_with_open_sizes(program, tmp_path):
+    torch.manual_seed(0)
+    net, batch = Net(), torch.export.Dim("batch", min=1, max=8)
+    shapes = ({0: batch, 1: torch.export.Dim.DYNAMIC},)
+    exported = torch.export.export(net, (batch_of(2, 7),), dynamic_shapes=shapes)
+    torch.model_file.save(exported, tmp_path / "net.nxm", dynamic_shapes=shapes)
+    for (batch, length), row in zip(SIZES, lines(program, tmp_path / "net.nxm")):
+        with torch.no_grad():
+            assert float(row[3]) == pytest.approx(net(batch_of(batch, length)).double().sum().item(), abs=1e-4)
+    torch.model_file.save(exported, tmp_path / "net.nxm", {"x": {0: torch.export.Dim("batch", max=4)}})
+    done = subprocess.run([program, tmp_path / "net.nxm"], capture_output=True, text=True)
+    assert done.returncode == 1 and "has size 8 in dimension 0, and the graph takes 0 to 4 there" in done.stderr
+    with pytest.raises(Exception, match="not in range"):
+        torch.model_file.save(exported, tmp_path / "net.nxm", {"x": {0: torch.export.Dim("batch", min=3)}})

@@ -13,7 +13,7 @@ from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignat
 from .graph_signature import InputKind
 
 
-def _leaf_places(mod, args: tuple, kwargs: dict) -> list:
+def leaf_places(mod, args: tuple, kwargs: dict) -> list:
     """For each leaf of the arguments by name, its place among the leaves of (args, kwargs)."""
     numbered, spec = pytree.tree_flatten((args, kwargs))
     args, kwargs = pytree.tree_unflatten(list(range(len(numbered))), spec)
@@ -29,7 +29,7 @@ def export_module(mod, args: tuple, kwargs: dict, shapes) -> ExportedProgram:
             raise _unsupported_input(leaf)
     open_sizes = read(mod, args, kwargs, shapes)
     if open_sizes:
-        places = _leaf_places(mod, args, kwargs)
+        places = leaf_places(mod, args, kwargs)
         open_sizes = [size._replace(leaf=places[size.leaf]) for size in open_sizes]
     found = capture(mod, args, kwargs, open_sizes)
     solution = solve(found, open_sizes)
