@@ -480,6 +480,8 @@ static PyMethodDef functions[] = {
     {"can_capture", can_capture, METH_NOARGS, "Whether functions are captured under this CPython."},
     {"is_capturing", is_capturing, METH_NOARGS, "Whether what calls it is being captured."},
     {"function_follows", is_followed, METH_NOARGS, "Whether a function with a backward of its own stands whole in what is captured."},
+    {"recompute_begin", only_traced, METH_VARARGS, "recompute_begin(): what is recorded from here on is computed again in the backward."},
+    {"recompute_end", only_traced, METH_VARARGS, "recompute_end(before)"},
     {"function_open", only_traced, METH_VARARGS,
      "function_open(ctx, results): the gradients of results, from which on the backward is recorded in a graph of its own."},
     {"function_close", only_traced, METH_VARARGS,

@@ -67,6 +67,7 @@ static nx_status begin(nxpy_trace *trace) {
 static void end_recording(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
     nxpy__region_drop(trace);
+    thread->source_recompute = 0;
     thread->keys_included = trace->included_before | NX_KEY(CAPTURE); /* as nx_tracer_push left them */
     nx_tracer_pop(&trace->tracer);
     nxpy__autocast_put(&trace->autocast_at_start);

@@ -30,6 +30,21 @@ PyObject *nxpy__special_function_follows(ARGS) {
     return PyBool_FromLong(loop != trace->root_loop || trace->owner->fullgraph);
 }
 
+/* recompute_begin(): the number of the checkpoint that what was recorded so far is in. What follows is in one of its own. */
+PyObject *nxpy__special_recompute_begin(ARGS) {
+    nx_thread *thread = nx_thread_get();
+    int before = thread->source_recompute;
+    thread->source_recompute = ++loop->trace->n_checkpoints;
+    return PyLong_FromLong(before);
+}
+
+/* recompute_end(before) */
+PyObject *nxpy__special_recompute_end(ARGS) {
+    PyObject *before = nxpy__use(loop->trace, args[0]);
+    if (before) nx_thread_get()->source_recompute = (int)PyLong_AsLong(before);
+    return Py_XNewRef(before ? Py_None : NULL);
+}
+
 /* function_open(ctx, results): the gradients of the results. */
 PyObject *nxpy__special_function_open(ARGS) {
     nxpy_trace *trace = loop->trace;

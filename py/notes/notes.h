@@ -199,6 +199,7 @@ typedef struct nxpy_trace {
     nxpy_segment *segment;      /* being made */
     nx_graph *graph;            /* owned until the segment has it */
     nx_tracer tracer;
+    int n_checkpoints;
     nxpy_region *region;        /* the backward of a function is traced; owned or NULL */
     uint64_t included_before;
     bool grad_at_start;

@@ -65,6 +65,7 @@ typedef struct nx_thread {
     char node_name[64];                            /* what nx_grad_node_name returned last (src/grad) */
     const char *source_file, *source_code, *source_function; int source_line; /* user's line for nodes recorded now (src/ir), lent */
     bool source_no_grad;                           /* nodes recorded now are no_grad (src/ir) */
+    int source_recompute;                          /* the checkpoint that nodes recorded now are in, 0: none (src/ir) */
     const char *target;                            /* Python-level name of the call being captured, lent (src/ir) */
     bool target_is_method;
     /* The elements of a fake, where a trace knows them: a tensor in the host's memory, row by row, a new reference (py/notes);

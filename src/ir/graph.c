@@ -352,6 +352,7 @@ nx_status nx_graph_copy_with(nx_graph *graph, const nx_node *node, nx_resolve_fn
     copy->no_grad = node->no_grad;
     copy->number = node->number;
     NX_TRY_FAIL(nx_node_copy_open(copy, node));
+    copy->recompute = node->recompute;
     NX_TRY_FAIL(nx_node_set_source(copy, node->file, node->line, node->function, node->code));
     if (node->constant) copy->constant = nx_tensor_ref(node->constant);
     if (args != few) nx_free(args);

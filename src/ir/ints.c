@@ -320,6 +320,7 @@ static nx_status fit_call(fit *f, const nx_node *node) {
                                         turned ? "operator.sub" : node->target, args, op->def->n_in, &copy);
     if (status == NX_OK) {
         copy->no_grad = node->no_grad;
+        copy->recompute = node->recompute;
         status = nx__infer(op, copy->args, copy->n_args, &fakes);
     }
     if (status == NX_OK) status = check_kinds(node, &fakes);

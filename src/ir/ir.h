@@ -41,6 +41,7 @@ struct nx_node {
     char *file, *code;       /* the user's line, NULL: unknown */
     int line;
     bool no_grad;            /* gradients are off for it, in a graph that has them: written under torch.no_grad() */
+    int recompute;           /* number of the checkpoint that it is in, whose inner values the backward computes again; 0: none */
     char *function;          /* the function that the line is in */
     void *data;              /* scratch of whoever works on the graph; NULL between passes */
     int order;               /* position, valid after nx_graph_number() */

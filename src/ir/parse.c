@@ -275,6 +275,12 @@ static nx_status read_definition(nx_reader *r) {
     NX_TRY(nx_read_word(r, false, &name));
     NX_TRY(nx_read_expect(r, '='));
     NX_TRY(nx_read_word(r, false, &word));
+    int64_t recompute = 0;
+    if (strcmp(word.at, "recompute") == 0) {
+        NX_TRY(nx_read_int(r, &recompute));
+        if (recompute < 0 || recompute > INT32_MAX) return nx_read_error(r, begin, "there is no checkpoint of that number");
+        NX_TRY(nx_read_word(r, false, &word));
+    }
     bool no_grad = strcmp(word.at, "no_grad") == 0;
     if (no_grad) NX_TRY(nx_read_word(r, false, &word));
     while (k < NX_COUNT(kinds) && strcmp(kinds[k].word, word.at) != 0) k++;
@@ -285,6 +291,7 @@ static nx_status read_definition(nx_reader *r) {
     NX_TRY_FAIL(leaf ? nx_read_string(r, &target) : read_call(r, &target, &op, &args));
     NX_TRY_FAIL(add_node(r, kinds[k].kind, name.at, op, target, &args, begin, &node));
     node->no_grad = no_grad;
+    node->recompute = (int)recompute;
     NX_TRY_FAIL(read_types(r, node));
     if (kinds[k].kind == NX_NODE_GET_ATTR) NX_TRY_FAIL(read_attribute(r, node));
     if (kinds[k].kind == NX_NODE_PLACEHOLDER) NX_TRY_FAIL(read_open(r, node));

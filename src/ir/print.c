@@ -8,7 +8,8 @@
  *     }
  * A type is dtype[sizes]{strides, when not row-major}+offset device, "grad" when it requires grad.
  * An input of which dimensions 0 and 1 may have other sizes, 1 from 4 to 64 and there only 4 or 64, has "open(0, 1: 4..64 [4, 64])".
- * A node that is computed without gradients has "no_grad" before its kind. A graph as an argument is such a text of its own.
+ * A node that is computed without gradients has "no_grad" before its kind, one of checkpoint 1 "recompute 1".
+ * A graph as an argument is such a text of its own.
  * Arguments that have their default are left out. Result k > 0 of a node is %name.k. Lists of ints are [1,
  * 2], other lists (a, b). A constant of up to 64 elements on the CPU stands behind "=" (halves as their
  * bits); of a larger one only name and type are kept. */
@@ -260,7 +261,9 @@ static void add_node(nx_text *text, const nx_node *node, int indent) {
         nx_text_add(text, "return ");
         add_args(text, node);
     } else {
-        nx_text_add(text, "%%%s = %s%s ", node->name, node->no_grad ? "no_grad " : "", kind_words[node->kind]);
+        nx_text_add(text, "%%%s = ", node->name);
+        if (node->recompute) nx_text_add(text, "recompute %d ", node->recompute);
+        nx_text_add(text, "%s%s ", node->no_grad ? "no_grad " : "", kind_words[node->kind]);
         if (node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR) {
             add_string(text, node->target ? node->target : node->name);
         } else {

@@ -158,6 +158,7 @@ static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *
         thread->grad_disabled = no_grad || node->no_grad;
         if (m->attribute) {
             thread->source_no_grad = node->no_grad;
+            thread->source_recompute = node->recompute;
             thread->source_file = node->file;
             thread->source_line = node->line;
             thread->source_code = node->code;
@@ -178,7 +179,7 @@ static nx_status run(machine m, const nx_graph *graph, nx_tensor *const *inputs,
     nx_thread *thread = nx_thread_get();
     bool no_grad = thread->grad_disabled, source_no_grad = thread->source_no_grad;
     const char *file = thread->source_file, *code = thread->source_code, *function = thread->source_function;
-    int line = thread->source_line;
+    int line = thread->source_line, recompute = thread->source_recompute;
     if (n_inputs != graph->n_inputs)
         return nx_fail(NX_RUNTIME, "graph: it has %d inputs, %d were given", graph->n_inputs, n_inputs);
     for (int i = 0; i < n_inputs; i++) {
@@ -188,6 +189,7 @@ static nx_status run(machine m, const nx_graph *graph, nx_tensor *const *inputs,
     if (status == NX_OK) status = run_nodes(&m, graph, inputs, out, n_out);
     thread->grad_disabled = no_grad;
     thread->source_no_grad = source_no_grad;
+    thread->source_recompute = recompute;
     thread->source_file = file;
     thread->source_line = line;
     thread->source_code = code;

@@ -181,6 +181,7 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
     int n = nx_results_of(op, out, &out);
     node->no_grad = tracer->key == NX_KEY_AT_CAPTURE ? thread->grad_disabled && !tracer->no_grad_before
                                                      : thread->source_no_grad;
+    node->recompute = thread->source_recompute;
     nx_status status = set_shapes(node, out, n);
     if (status == NX_OK)
         status = nx_node_set_source(node, thread->source_file, thread->source_line, thread->source_function,

@@ -34,6 +34,7 @@ static nx_status emit(worker *w, const nx_op *op, const nx_value *in, const char
     nx_node *node;
     NX_TRY(nx_graph_call_named(w->graph, op, in, name, &node));
     node->no_grad = w->node->no_grad;
+    node->recompute = w->node->recompute;
     NX_TRY(nx_node_set_source(node, w->node->file, w->node->line, w->node->function, w->node->code));
     *out = nx_value_node(node, 0);
     return NX_OK;
@@ -109,13 +110,14 @@ static nx_status invert(worker *w, const place *p, const nx_value *base, const n
     nx_thread *thread = nx_thread_get();
     const nx_node *by = p->writer;
     const char *file = thread->source_file, *code = thread->source_code, *function = thread->source_function;
-    int line = thread->source_line;
+    int line = thread->source_line, recompute = thread->source_recompute;
     bool no_grad = thread->source_no_grad;
     thread->source_file = by->file;
     thread->source_code = by->code;
     thread->source_function = by->function;
     thread->source_line = by->line;
     thread->source_no_grad = by->no_grad;
+    thread->source_recompute = by->recompute;
     nx_status status = nx_tracer_push(&tracer);
     if (status == NX_OK) status = run_inverse(&tracer, p, base, value, out);
     nx_tracer_pop(&tracer);
@@ -124,6 +126,7 @@ static nx_status invert(worker *w, const place *p, const nx_value *base, const n
     thread->source_function = function;
     thread->source_line = line;
     thread->source_no_grad = no_grad;
+    thread->source_recompute = recompute;
     nx__calm_end(before);
     return status;
 }

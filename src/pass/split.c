@@ -17,7 +17,9 @@ enum {
     AGAIN = 16,
     TANGENT = 32,
     USED_BY_BACKWARD = 64,
-    WANTED = 128
+    WANTED = 128,
+    INSIDE = 256, /* of a checkpoint, or computed in the backward from such: never saved */
+    DONE = 512    /* stands in the backward */
 };
 
 /* Additions: a point operator whose functions cost more (gelu, pow) takes longer than writing and reading its result. */
@@ -26,12 +28,15 @@ enum { WORTH_SAVING = 30 };
 typedef struct splitter {
     const nx_graph *joint;
     int n_inputs, n_forward, n_values;
-    unsigned char *marks; /* by order */
+    uint16_t *marks;      /* by order */
     nx_node **nodes;      /* by order */
     int *first;           /* by order: its first result among the values */
     unsigned char *kept;  /* by value: SAVED, USED_BY_BACKWARD */
     nx_value *copies;     /* by value: what it is in the graph that is being made */
     nx__flow *flow;
+    bool has_checkpoints;
+    NX_VEC(nx_node *) draws; /* that the backward repeats, in order */
+    NX_VEC(nx_value) places; /* from where each drew: in the graph that is being made */
     nx_status status;     /* of callbacks */
 } splitter;
 
@@ -43,7 +48,7 @@ static int value_of(const splitter *s, const nx_node *node, int result) {
 typedef struct spread { splitter *s; int from, to; bool any; } spread;
 static void mark_input(void *arg, nx_node *input, int result) {
     spread *p = arg;
-    p->s->marks[input->order] |= (unsigned char)p->to;
+    p->s->marks[input->order] |= (uint16_t)p->to;
 }
 static void look_at_input(void *arg, nx_node *input, int result) {
     spread *p = arg;
@@ -89,6 +94,48 @@ static void mark_nodes(splitter *s) {
     }
 }
 
+/* ---- checkpoints ---- */
+/* A value of a checkpoint that other parts of the forward read, or the caller: it is there anyway, or what the next one starts from. */
+static bool leaves(const splitter *s, const nx_node *node) {
+    const nx_node *output = nx_graph_output_node(s->joint);
+    for (const nx_use *use = node->uses; use; use = use->next) {
+        int m = s->marks[use->user->order];
+        if (use->user == output ? use->at - output->args < s->n_forward
+                                : !(m & DEPENDS) && (m & FOR_FORWARD) && use->user->recompute != node->recompute)
+            return true;
+    }
+    return false;
+}
+
+static const char draw_from[] = "narthex::draw_from"; /* ops/random/place.c */
+
+/* A draw that the backward can repeat: of the CPU's own generator, whose place is saved before it. */
+static bool draws_again(const nx_node *node) {
+    if (!(node->op->def->flags & NX_OP_RANDOM)) return false;
+    for (int k = 0; k < node->n_args; k++) {
+        if (node->args[k].tag == NX_TAG_GENERATOR) return false;
+    }
+    for (int k = 0; k < node->n_results; k++) {
+        if (node->fakes[k] && node->fakes[k]->a.device.type != 0) return false;
+    }
+    return true;
+}
+
+/* What the backward computes from inner values of a checkpoint belongs to them: else it would be saved in their place. */
+static void mark_inside(splitter *s) {
+    for (int i = 0; i < s->joint->n_nodes; i++) {
+        const nx_node *node = s->nodes[i];
+        spread p = {s, INSIDE, 0, false};
+        bool forward = s->marks[i] & FOR_FORWARD;
+        if (node->op == NULL || (s->marks[i] & DEPENDS)) continue;
+        bool repeats = nx__is_pure(node) || draws_again(node);
+        if (node->recompute && forward && repeats && !leaves(s, node)) s->marks[i] |= INSIDE;
+        if (!forward) nx_node_each_input(node, look_at_input, &p);
+        if (p.any) s->marks[i] |= INSIDE;
+        s->has_checkpoints = s->has_checkpoints || (s->marks[i] & INSIDE);
+    }
+}
+
 /* ---- the cut ---- */
 /* Takes part in the cut: the backward may have it from the forward, or compute it. */
 static bool is_free(const splitter *s, const nx_node *node) {
@@ -98,8 +145,10 @@ static bool is_free(const splitter *s, const nx_node *node) {
 }
 
 static bool may_repeat(const splitter *s, const nx_node *node) {
+    if (s->marks[node->order] & INSIDE) return true;
     if (node->op == NULL || !nx__is_pure(node)) return false;
     if (!(s->marks[node->order] & FOR_FORWARD)) return true; /* not repeated: computed in the backward only */
+    if (node->recompute) return false; /* it leaves its checkpoint: what is before it is not repeated for it */
     if (node->op->def->kind == NX_KIND_VIEW) return true;
     return node->op->def->kind == NX_KIND_POINT && node->op->def->point && node->op->def->point->cost <= WORTH_SAVING;
 }
@@ -142,7 +191,8 @@ static nx_status add_to_flow(splitter *s, nx_node *node) {
     for (int k = 0; k < node->n_results; k++) {
         int value = value_of(s, node, k);
         if (own != point_in(value)) NX_TRY(nx__flow_edge(s->flow, own, point_in(value), nx__flow_unlimited));
-        NX_TRY(nx__flow_edge(s->flow, point_in(value), point_out(value), cost_of(node, k)));
+        int64_t cost = s->marks[node->order] & INSIDE ? nx__flow_unlimited : cost_of(node, k);
+        NX_TRY(nx__flow_edge(s->flow, point_in(value), point_out(value), cost));
         if (s->kept[value] & USED_BY_BACKWARD)
             NX_TRY(nx__flow_edge(s->flow, point_out(value), point_sink(s), nx__flow_unlimited));
     }
@@ -213,6 +263,7 @@ static nx_status end_graph(splitter *s, nx_graph *graph, const nx_value *outputs
         NX_TRY_FAIL(nx_vec_push(&results, s->copies[i]));
         ++*n_saved;
     }
+    for (int i = 0; n_saved && i < s->places.n; i++, ++*n_saved) NX_TRY_FAIL(nx_vec_push(&results, s->places.at[i]));
     status = nx_graph_output(graph, results.at, results.n);
 fail:
     nx_vec_free(&results);
@@ -226,18 +277,30 @@ static bool has_saved(const splitter *s, const nx_node *node) {
     return false;
 }
 
+/* From where the draw draws, a value that is saved. */
+static nx_status note_draw(splitter *s, nx_graph *graph, nx_node *node) {
+    nx_node *place;
+    const nx_op *op;
+    nx_value none = NX_VALUE_NONE;
+    NX_TRY(nx_op_find(draw_from, &op));
+    NX_TRY(nx_graph_call_named(graph, op, &none, "draws_from", &place));
+    NX_TRY(nx_vec_push(&s->draws, node));
+    return nx_vec_push(&s->places, nx_value_node(place, 0));
+}
+
 static nx_status build_forward(splitter *s, nx_graph *graph, int *n_saved) {
     const nx_node *output = nx_graph_output_node(s->joint);
     int n = 0;
     for (int i = 0; i < s->joint->n_nodes; i++) {
         bool wanted = (s->marks[i] & FOR_FORWARD) || has_saved(s, s->nodes[i]);
-        s->marks[i] = (unsigned char)((s->marks[i] & ~WANTED) | (wanted ? WANTED : 0));
+        s->marks[i] = (uint16_t)((s->marks[i] & ~WANTED) | (wanted ? WANTED : 0));
     }
     mark_ancestors(s, WANTED);
     for (int i = 0; i < s->joint->n_nodes; i++) {
         const nx_node *node = s->nodes[i];
         bool is_input = node->kind == NX_NODE_PLACEHOLDER && n++ < s->n_inputs;
         bool wanted = (s->marks[i] & WANTED) && !(s->marks[i] & DEPENDS) && node->kind != NX_NODE_OUTPUT;
+        if (wanted && (s->marks[i] & AGAIN) && !nx__is_pure(node)) NX_TRY(note_draw(s, graph, s->nodes[i]));
         if (is_input || wanted) NX_TRY(copy_node(s, graph, node));
     }
     return end_graph(s, graph, output->args, s->n_forward, n_saved);
@@ -253,6 +316,57 @@ static nx_status add_input(splitter *s, nx_graph *graph, const nx_node *node, in
     return NX_OK;
 }
 
+static void look_at_missing(void *arg, nx_node *input, int result) {
+    nx_node **missing = ((nx_node **)arg);
+    const splitter *s = (const splitter *)missing[1];
+    int m = s->marks[input->order];
+    if (missing[0] == NULL && (m & AGAIN) && !(m & DONE)) missing[0] = input;
+}
+/* An input of the node that is computed again and is not there yet; NULL: all are. */
+static nx_node *missing_input(splitter *s, const nx_node *node) {
+    nx_node *missing[2] = {NULL, (nx_node *)s};
+    nx_node_each_input(node, look_at_missing, missing);
+    return missing[0];
+}
+
+/* Between two calls that set from where numbers are drawn: there, and back. */
+static nx_status draw_again(splitter *s, nx_graph *graph, nx_node *node) {
+    const nx_op *op;
+    nx_node *before, *after;
+    int at = 0;
+    NX_TRY(nx_op_find(draw_from, &op));
+    while (s->draws.at[at] != node) at++;
+    NX_TRY(nx_graph_call_named(graph, op, &s->places.at[at], "drew_from", &before));
+    NX_TRY(copy_node(s, graph, node));
+    nx_value back = nx_value_node(before, 0);
+    return nx_graph_call_named(graph, op, &back, "draws_from", &after);
+}
+
+/* A call of the forward in the backward, behind what it reads. */
+static nx_status repeat(splitter *s, nx_graph *graph, nx_node *node) {
+    NX_VEC(nx_node *) stack = {0};
+    nx_status status = s->marks[node->order] & DONE ? NX_OK : nx_vec_push(&stack, node);
+    while (status == NX_OK && stack.n > 0) {
+        nx_node *top = stack.at[stack.n - 1], *missing = missing_input(s, top);
+        if (missing) {
+            status = nx_vec_push(&stack, missing);
+            continue;
+        }
+        stack.n--;
+        if (s->marks[top->order] & DONE) continue;
+        status = nx__is_pure(top) ? copy_node(s, graph, top) : draw_again(s, graph, top);
+        s->marks[top->order] |= DONE;
+    }
+    nx_vec_free(&stack);
+    return status;
+}
+
+/* What a checkpoint's part of the backward reads is computed right before it, so that one checkpoint after the other is in memory. */
+static nx_status repeat_inputs(splitter *s, nx_graph *graph, const nx_node *node) {
+    for (nx_node *input; (input = missing_input(s, node));) NX_TRY(repeat(s, graph, input));
+    return NX_OK;
+}
+
 static nx_status build_backward(splitter *s, nx_graph *graph) {
     const nx_node *output = nx_graph_output_node(s->joint);
     memset(s->copies, 0, sizeof *s->copies * (size_t)s->n_values);
@@ -261,6 +375,11 @@ static nx_status build_backward(splitter *s, nx_graph *graph) {
             if (s->kept[value_of(s, s->nodes[i], k)] & SAVED) NX_TRY(add_input(s, graph, s->nodes[i], k));
         }
     }
+    for (int i = 0; i < s->draws.n; i++) {
+        nx_node *input, *from = s->places.at[i].node;
+        NX_TRY(nx_graph_input_like(graph, from->name, from->name, from->fakes[0], &input));
+        s->places.at[i] = nx_value_node(input, 0);
+    }
     for (int i = 0; i < s->joint->n_nodes; i++) {
         if (s->marks[i] & TANGENT) NX_TRY(add_input(s, graph, s->nodes[i], 0));
     }
@@ -268,8 +387,13 @@ static nx_status build_backward(splitter *s, nx_graph *graph) {
         const nx_node *node = s->nodes[i];
         int m = s->marks[i];
         bool constant = node->kind == NX_NODE_GET_ATTR && (m & FOR_BACKWARD);
-        bool call = node->op && ((m & DEPENDS) || (m & AGAIN));
+        bool call = node->op && ((m & DEPENDS) || ((m & AGAIN) && !s->has_checkpoints));
+        if (call && s->has_checkpoints) NX_TRY(repeat_inputs(s, graph, node));
         if (constant || call) NX_TRY(copy_node(s, graph, node));
+    }
+    for (int i = s->n_forward; s->has_checkpoints && i < output->n_args; i++) {
+        nx_node *node = output->args[i].node;
+        if (s->marks[node->order] & AGAIN) NX_TRY(repeat(s, graph, node));
     }
     return end_graph(s, graph, output->args + s->n_forward, output->n_args - s->n_forward, NULL);
 }
@@ -288,7 +412,7 @@ static nx_status build(splitter *s, nx_graph **forward, nx_graph **backward, int
 static nx_status prepare(splitter *s) {
     size_t n = (size_t)s->joint->n_nodes + 1;
     nx_graph_number((nx_graph *)s->joint);
-    s->marks = nx_alloc_zeroed(n);
+    s->marks = nx_alloc_zeroed(sizeof *s->marks * n);
     s->nodes = nx_alloc(sizeof *s->nodes * n);
     s->first = nx_alloc(sizeof *s->first * n);
     if (!s->marks || !s->nodes || !s->first) return nx_fail_memory(sizeof *s->nodes * n);
@@ -313,6 +437,7 @@ nx_status nx__do_split(const nx_graph *joint, int n_inputs, int n_forward, nx_gr
         return nx_fail(NX_RUNTIME, "split: the joint graph lacks results");
     NX_TRY_FAIL(prepare(&s));
     mark_nodes(&s);
+    mark_inside(&s);
     NX_TRY_FAIL(cut(&s));
     NX_TRY_FAIL(build(&s, forward, backward, n_saved));
 fail:
@@ -321,6 +446,8 @@ fail:
     nx_free(s.first);
     nx_free(s.kept);
     nx_free(s.copies);
+    nx_vec_free(&s.draws);
+    nx_vec_free(&s.places);
     if (status != NX_OK) {
         nx_graph_free(*forward);
         nx_graph_free(*backward);

@@ -27,7 +27,6 @@ ENDS = {
     "torch.autograd.grad": THERE + "leaves that the graph makes",
     "torch.func.grad": THERE + "leaves that the graph makes",
     "torch.func.vmap": THERE + "the generator's state is kept for each slice",
-    "torch.utils.checkpoint": THERE + "a part that is computed again in the backward",
     "Parameter made inside": THERE + "parameters that the graph makes",
     "nn.Linear made inside": THERE + "parameters that the graph makes",
     "copy.deepcopy(module)": THERE + "parameters that the graph makes",

@@ -311,6 +311,26 @@ def _choose(use_reentrant, name: str, since: str) -> bool:
     return use_reentrant
 
 
+def _traced(function, use_reentrant: bool, debug: bool, args: tuple, kwargs: dict):
+    """In a captured function: what the function computes is marked, for the backward to compute it again."""
+    if not use_reentrant:
+        set_checkpoint_debug_enabled(debug)
+    elif kwargs or debug:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs) if kwargs else _NO_DEBUG)
+    elif not any(x.requires_grad for x in args if _is_tensor(x)):
+        check_backward_validity(args)
+        with no_grad():
+            return function(*args)
+    before = _C.recompute_begin()
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _C.recompute_end(before)
+
+
+_NO_DEBUG = "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+
+
 def checkpoint(
     function,
     *args,
@@ -324,7 +344,8 @@ def checkpoint(
     """`function(*args, **kwargs)`, which keeps nothing for backward but its arguments and runs again there.
 
     Pass `use_reentrant=False`. `preserve_rng_state=False` spares keeping the generators' states, of the CPU and of the
-    arguments' devices. Under torch.compile the call is made as it stands, between graphs.
+    arguments' devices. Under torch.compile the function stands in the graph, whose backward computes it again; with
+    `context_fn` the call is made as it stands, between graphs.
     """
     use_reentrant = _choose(
         use_reentrant,
@@ -334,6 +355,8 @@ def checkpoint(
     preserve = kwargs.pop("preserve_rng_state", True)
     if _C.is_capturing() and not _C.is_grad_enabled():  # nothing is kept for a backward
         return function(*args, **kwargs)
+    if context_fn is noop_context_fn and preserve and _C.function_follows():
+        return _traced(function, use_reentrant, debug, args, kwargs)
     if not use_reentrant:
         set_checkpoint_debug_enabled(debug)
         stops = early_stop and _early_stop
@@ -341,7 +364,7 @@ def checkpoint(
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:
-        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        raise ValueError(_NO_DEBUG)
     return CheckpointFunction.apply(function, preserve, *args)
 
 
