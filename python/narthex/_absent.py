@@ -25,7 +25,10 @@ def getter(module: str):
 
 def tell() -> None:
     """One line on standard error when something was asked for in vain; `narthex run` calls it at exit."""
-    if asked:
-        import sys
+    import sys
 
+    if asked:
         print(f"narthex run: asked for and not there: {', '.join(asked)}", file=sys.stderr)
+    settings = sys.modules.get("narthex.utils._config_module")
+    if settings is not None and settings.without_effect:
+        print(f"narthex run: set and without effect: {', '.join(settings.without_effect)}", file=sys.stderr)

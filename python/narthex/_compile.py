@@ -34,6 +34,7 @@ class Backend:
         self.shares_graph = not getattr(backend, "fits_shapes", False)
 
     def __call__(self, graph, example_inputs):
+        from ._dynamo import config
         from ._dynamo.utils import count_graph
         from .fx import GraphModule  # loaded by make_backend
 
@@ -45,7 +46,15 @@ class Backend:
             gm = GraphModule(graph)
             gm.recompile()
             return _C.CapturedFunction(gm, of, False, None, "forced")
-        result = of.backend(GraphModule(graph), list(example_inputs), **of.keywords)
+        try:
+            result = of.backend(GraphModule(graph), list(example_inputs), **of.keywords)
+        except Exception:
+            if not config.suppress_errors:
+                raise
+            from logging import getLogger
+
+            getLogger("torch._dynamo").warning("%r failed on a graph, which runs as captured", self, exc_info=True)
+            return graph
         if not callable(result):
             raise TypeError(f"compile: backend {self!r} returned {type(result).__name__}; it must return a callable")
         return result
@@ -94,7 +103,8 @@ def compile(
 
     backend: "narthex" (the default, unless set_default_backend says otherwise; "inductor" is the same), "eager",
     "aot_eager", "npu", or a callable that gets a GraphModule and example inputs. mode: "default" and "max-autotune" use
-    the graph engine, "reduce-overhead" records and replays. options: none is known so far. dynamic: sizes of inputs are
+    the graph engine, "reduce-overhead" records and replays. options: guard_filter_fn, which says which guards are asked
+    (torch.compiler.skip_all_guards_unsafe and others); no other one is known so far. dynamic: sizes of inputs are
     left open from the start (True), never (False), or as soon as they were seen to change (None).
     """
     if model is None:
@@ -117,5 +127,8 @@ def compile(
     from . import _dynamo
 
     more = {} if name is None else {"name": name}
+    if options and "guard_filter_fn" in options:
+        more["guard_filter_fn"] = options["guard_filter_fn"]
+        options = {key: value for key, value in options.items() if key != "guard_filter_fn"} or None
     made = make_backend(default[0] if backend is None else backend, mode, options)
     return _dynamo.optimize(backend=made, nopython=fullgraph, dynamic=dynamic, disable=disable, **more)(model)

@@ -11,13 +11,14 @@ from .convert_frame import replay
 from .decorators import assume_constant_result, graph_break, mark_dynamic, mark_static, maybe_mark_dynamic, run
 from .eval_frame import OptimizedModule, optimize
 from .explanation import explain
+from .export import export
 
 lookup_backend = lookup
 patch_dynamo_config = config.patch
 
 __all__ = [
     "OptimizedModule", "assume_constant_result", "backends", "config", "convert_frame", "disable", "eval_frame",
-    "explain", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup",
+    "explain", "export", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup",
     "lookup_backend", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert",
     "patch_dynamo_config", "register_backend", "replay", "reset", "run", "set_stance", "testing", "utils",
 ]  # fmt: skip
@@ -27,7 +28,7 @@ globals().update(
     names(
         "torch._dynamo",
         "a graph holds operators alone; torch._dynamo.disable and graph_break keep Python code out of it",
-        ("disallow_in_graph", "forbid_in_graph", "nonstrict_trace", "substitute_in_graph"),
+        ("disallow_in_graph", "forbid_in_graph", "substitute_in_graph"),
     ),
     **names("torch._dynamo", "use torch.compiler.disable or set_stance", ("skip_frame", "step_unsupported")),
     **names("torch._dynamo", "use torch.compile(fullgraph=True)", ("error_on_graph_break",)),
@@ -37,10 +38,7 @@ globals().update(
         (
             "aot_compile",
             "comptime",
-            "disable_nested_graph_breaks",
-            "export",
             "functional_export",
-            "set_recursion_limit",
         ),
     ),
     **names("torch._dynamo", "use set_logs, or TORCH_LOGS", ("callback", "on_compile_end", "on_compile_start")),
@@ -82,6 +80,45 @@ def reset_frame_count() -> None:
 def allow_in_graph(fn):
     """`fn` as it is: capture follows it, and its operators are the graph's."""
     return fn
+
+
+def nonstrict_trace(traceable_fn):
+    """`traceable_fn` as it is: capture follows it, and its operators are the graph's."""
+    return traceable_fn
+
+
+def disable_nested_graph_breaks(fn=None):
+    """`fn` as it is, or a context that does nothing: a break ends the graph of the function that it is in, always."""
+    from contextlib import nullcontext
+
+    return nullcontext() if fn is None else fn
+
+
+def set_recursion_limit(limit: int) -> None:
+    """Nothing: what is followed keeps no frames of C; the limit of sys.setrecursionlimit holds. ValueError below 1, but
+    for -1."""
+    if limit < 1 and limit != -1:
+        raise ValueError("Recursion limit must be greater or equal than 1, or -1.")
+
+
+def reset_recompile_user_contexts() -> None:
+    """Nothing: there are no such hooks."""
+
+
+class override_cudagraphs:
+    """A context manager and decorator that does nothing: there is no CUDA."""
+
+    def __init__(self, fwd: bool | None = None, bwd: bool | None = None) -> None:
+        self.fwd, self.bwd = fwd, bwd
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error) -> None:
+        pass
+
+    def __call__(self, fn):
+        return fn
 
 
 def mark_static_address(t, guard: bool = True) -> None:

@@ -3,6 +3,13 @@
 from .. import _C
 from .._absent import getter
 from .._later import names
+from . import config as config
+from .guards import keep_portable_guards_unsafe as keep_portable_guards_unsafe
+from .guards import keep_tensor_guards_unsafe as keep_tensor_guards_unsafe
+from .guards import skip_all_guards_unsafe as skip_all_guards_unsafe
+from .guards import skip_guard_on_all_nn_modules_unsafe as skip_guard_on_all_nn_modules_unsafe
+from .guards import skip_guard_on_globals_unsafe as skip_guard_on_globals_unsafe
+from .guards import skip_guard_on_inbuilt_nn_modules_unsafe as skip_guard_on_inbuilt_nn_modules_unsafe
 
 _DEFAULT, _SKIP_GUARDS, _THEN = 0, 4, 5
 _STANCES = {
@@ -139,23 +146,40 @@ globals().update(
     names(
         "torch.compiler",
         "a graph holds operators alone; torch.compiler.disable keeps Python code out of it",
-        ("substitute_in_graph", "wrap_numpy"),
+        ("substitute_in_graph",),
     ),
-    **names(
-        "torch.compiler",
-        "compiling takes milliseconds",
-        ("save_cache_artifacts", "load_cache_artifacts", "load_compiled_function"),
-    ),
-    **names(
-        "torch.compiler",
-        "no guard is left out",
-        (
-            *("keep_portable_guards_unsafe", "keep_tensor_guards_unsafe", "skip_all_guards_unsafe"),
-            *("skip_guard_on_all_nn_modules_unsafe", "skip_guard_on_globals_unsafe"),
-            *("skip_guard_on_inbuilt_nn_modules_unsafe", "set_enable_guard_collectives"),
-        ),
-    ),
+    **names("torch.compiler", "compiling takes milliseconds", ("load_compiled_function",)),
 )
+
+
+def save_cache_artifacts() -> None:
+    """None: there are no artifacts, compiling takes milliseconds."""
+
+
+def load_cache_artifacts(serialized_artifacts: bytes) -> None:
+    """None: there are no artifacts."""
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """False, what it was before: there is one process."""
+    return False
+
+
+def wrap_numpy(fn):
+    """`fn`, which takes and gives numpy arrays, for tensors: arrays share their memory with the tensors."""
+    from functools import wraps
+
+    from .. import from_numpy
+    from ..utils._pytree import tree_map_only
+
+    @wraps(fn)
+    def inner(*args, **kwargs):
+        import numpy
+
+        args, kwargs = tree_map_only(_C.TensorBase, lambda x: x.numpy(), (args, kwargs))
+        return tree_map_only(numpy.ndarray, from_numpy, fn(*args, **kwargs))
+
+    return inner
 
 
 def set_default_backend(backend) -> None:
@@ -174,9 +198,12 @@ def get_default_backend():
     return default[0]
 
 
+_exporting = [False]
+
+
 def is_exporting() -> bool:
-    """False: torch.export captures as torch.compile does, and code sees is_compiling()."""
-    return False
+    """True in code that torch.export follows."""
+    return _exporting[0]
 
 
 def allow_in_graph(fn):

@@ -104,7 +104,7 @@ def capture(mod, args: tuple, kwargs: dict, open_sizes: list) -> Captured:
     found.function = _C.CapturedFunction(function, _Backend(found), True, None, "export")
     found.function.no_elements = True
     found.kept = _Kept(mod)
-    with found.kept:
+    with found.kept, _Exporting():
         found.leaves, found.out_spec = pytree.tree_flatten(found.call(found.aliases))
         found.assigned = found.kept.assigned_buffers()
     return found
@@ -124,6 +124,20 @@ def _caller_of_leaves(mod, spec, numbers: tuple):
         return mod(*args, **kwargs)
 
     return call
+
+
+class _Exporting:
+    """torch.compiler.is_exporting() is True inside."""
+
+    def __enter__(self) -> None:
+        from ..compiler import _exporting
+
+        self.before, _exporting[0] = _exporting[0], True
+
+    def __exit__(self, *error) -> None:
+        from ..compiler import _exporting
+
+        _exporting[0] = self.before
 
 
 class _Kept:
