@@ -84,6 +84,7 @@ class OpOverloadPacket:
         if name.startswith("__") or name not in self.overloads():
             found = IN_PYTHON.get(self.__name__) if self._namespace == "aten" and not name.startswith("_") else None
             if found is not None and name in vars(found):
+                setattr(self, name, vars(found)[name])
                 return vars(found)[name]
             raise AttributeError(
                 f"The underlying op of '{self._namespace}.{self.__name__}' has no overload name '{name}': "
@@ -109,7 +110,9 @@ class _Namespace:
             return found
         packet = OpOverloadPacket(self._name, name)
         if not packet.overloads() and self._name == "aten" and name in IN_PYTHON:
-            return IN_PYTHON[name]
+            packet = IN_PYTHON[name]
+            setattr(self, name, packet)
+            return packet
         if name.startswith("__") or not packet.overloads():
             raise AttributeError(
                 f"'_OpNamespace' '{self._name}' object has no attribute '{name}': Narthex has no such operator"
