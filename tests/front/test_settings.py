@@ -1,131 +1,108 @@
-"""torch._dynamo.config and its like, and the names of torch.compiler and torch._dynamo that stand around capture."""
-
-from __future__ import annotations
+"""Names that programs ask before they start: answers as of a PyTorch without CUDA."""
 
 import subprocess
 import sys
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+import warnings
 
-import narthex as torch
+import narthex as nt
 import pytest
-import torch as oracle
-from narthex.compiler import guards
-
-MODULES = ("_dynamo", "_inductor", "_functorch", "compiler")
+import torch
 
 
-def config(side: Any, name: str) -> Any:
-    return import_module(f"{side.__name__}.{name}.config")
+def test_version():
+    assert nt.__version__ == torch.__version__.partition("+")[0] == nt.version.__version__
+    assert nt.version.cuda is None and nt.version.hip is None
+    run = subprocess.run([sys.executable, "-m", "narthex", "--version"], capture_output=True, text=True)
+    assert run.stdout == f"narthex {nt.narthex_version}\n"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_names_and_defaults_are_pytorchs(name: str) -> None:
-    ours, theirs = config(torch, name).get_config_copy(), config(oracle, name).get_config_copy()
-    assert set(ours) <= set(theirs)
-    plain = {key: value for key, value in theirs.items() if isinstance(value, (bool, int, float, type(None)))}
-    apart = [key for key in ours if key in plain and ours[key] != plain[key]]
-    assert [key for key in apart if "dir" not in key] == []
+QUESTIONS = [
+    "is_available()", "device_count()", "is_initialized()", "is_bf16_supported()", "memory_allocated()",
+    "max_memory_allocated()", "empty_cache()", "manual_seed(3)", "manual_seed_all(3)", "current_device()",
+    "get_device_name()", "get_device_properties(0)", "get_device_capability()", "synchronize()", "init()",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_unknown_names(name: str) -> None:
-    for side in (torch, oracle):
-        module = config(side, name)
-        with pytest.raises(AttributeError, match=rf"torch\.{name}\.config\.foo does not exist"):
-            module.foo = 1
-        with pytest.raises(AttributeError, match="does not exist"):
-            _ = module.foo
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_cuda(question):
+    answers = []
+    for module in (nt, torch):
+        try:
+            answers.append(eval(f"cuda.{question}", {"cuda": module.cuda}))
+        except AssertionError as error:
+            answers.append(str(error)[:36])
+    assert answers[0] == answers[1]
+    assert not nt.device("cpu").type == "cuda" and "cuda" if nt.cuda.is_available() else "cpu"
 
 
-def test_other_names_of_a_setting_and_patches() -> None:
-    ours, other = config(torch, "_dynamo"), config(torch, "compiler")
-    with ours.patch(recompile_limit=3):
-        assert (ours.cache_size_limit, other.recompile_limit) == (3, 3) and not ours.is_default("recompile_limit")
-        other.recompile_limit = 5
-        assert ours.recompile_limit == 5
-    assert ours.recompile_limit == other.recompile_limit == 8
-    inside = config(torch, "_inductor")
-
-    @inside.patch({"triton.cudagraphs": True})
-    def read() -> bool:
-        return inside.triton.cudagraphs
-
-    assert read() and not inside.triton.cudagraphs
-    inside.triton.unique_kernel_names = False
-    saved = inside.save_config()
-    assert "triton.unique_kernel_names = False" in inside.codegen_config()
-    del inside.triton.unique_kernel_names
-    assert inside.triton.unique_kernel_names and inside.codegen_config() == ""
-    inside.load_config(saved)
-    assert not inside.triton.unique_kernel_names
-    inside.triton.unique_kernel_names = True
-    with pytest.raises(Exception, match="in the settings"):
-        inside.load_config(b"cos\nsystem\n.")
+def test_backends():
+    for name in ("cuda.is_built()", "cudnn.is_available()", "cudnn.version()", "mps.is_available()", "mps.is_built()"):
+        assert eval(f"b.{name}", {"b": nt.backends}) == eval(f"b.{name}", {"b": torch.backends}), name
+    for place, name in (("cuda.matmul", "allow_tf32"), ("cudnn", "allow_tf32"), ("cudnn", "benchmark")):
+        mine, theirs = eval(place, vars(nt.backends)), eval(place, vars(torch.backends))
+        assert getattr(mine, name) == getattr(theirs, name)
+    nt.backends.cudnn.benchmark = True
+    assert nt.backends.cudnn.benchmark
+    nt.backends.cudnn.benchmark = False
+    nt.backends.cuda.enable_flash_sdp(False)
+    assert not nt.backends.cuda.flash_sdp_enabled()
+    nt.backends.cuda.enable_flash_sdp(True)
 
 
-def test_a_backend_that_fails() -> None:
-    def fails(gm: Any, inputs: list) -> Any:
-        raise ValueError("of the backend")
-
-    function = torch.compile(lambda x: x + 1, backend=fails)
-    with pytest.raises(ValueError, match="of the backend"):
-        function(torch.ones(2))
-    with config(torch, "_dynamo").patch(suppress_errors=True):
-        assert torch.compile(lambda x: x + 2, backend=fails)(torch.ones(2)).tolist() == [3.0, 3.0]
-
-
-def test_settings_without_effect_are_told(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import torch, torch._inductor.config\n"
-        "torch._inductor.config.coordinate_descent_tuning = True\n"
-        "torch._dynamo.config.suppress_errors = True\n"
-    )
-    narthex = Path(sys.executable).with_name("narthex")
-    run = subprocess.run([narthex, "run", program], capture_output=True, text=True, check=True)
-    assert run.stderr.strip() == (
-        "narthex run: set and without effect: torch._inductor.config.coordinate_descent_tuning"
-    )
+def test_scaler_and_autocast_that_are_off():
+    w = nt.nn.Parameter(nt.tensor([1.0]))
+    optimizer = nt.optim.SGD([w], lr=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaler = nt.amp.GradScaler(enabled=False)
+        with nt.amp.autocast("cpu", dtype=nt.bfloat16, enabled=False):
+            scaler.scale((w * 2).sum()).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    assert w.tolist() == [0.0] and scaler.get_scale() == 1.0 and scaler.state_dict() == {}
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        assert not nt.cuda.amp.GradScaler().is_enabled()
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        nt.autocast("cuda")
 
 
-WEIGHT = 3.0
+def test_settings():
+    nt.set_float32_matmul_precision("high")
+    assert nt.get_float32_matmul_precision() == "high"
+    nt.set_float32_matmul_precision("highest")
+    with pytest.warns(UserWarning, match="low is not one of"):
+        nt.set_float32_matmul_precision("low")
+    assert nt.get_float32_matmul_precision() == "highest"
+    nt.use_deterministic_algorithms(True)
+    assert nt.are_deterministic_algorithms_enabled()
+    nt.use_deterministic_algorithms(False)
+    nt.set_default_device("cpu")
+    assert nt.get_default_device() == nt.device("cpu")
+    try:
+        nt.set_default_device("meta")
+        assert nt.ones(2).is_meta and nt.tensor([1]).is_meta and nt.randn(2).is_meta
+        assert not nt.ones(2, device="cpu").is_meta
+    finally:
+        nt.set_default_device(None)
+    assert nt.ones(2).device.type == "cpu"
+    nt.set_default_dtype(nt.float64)
+    assert nt.tensor([1.0]).dtype is nt.float64 and nt.get_default_dtype() is nt.float64
+    nt.set_default_dtype(nt.float32)
 
 
-def scaled(x: Any, held: dict) -> Any:
-    return x * WEIGHT * held["factor"]
-
-
-@pytest.mark.parametrize(
-    ("keep", "expected"),
-    [(None, 8.0), (guards.skip_guard_on_globals_unsafe, 6.0), (guards.skip_all_guards_unsafe, 6.0),
-     (guards.keep_tensor_guards_unsafe, 6.0), (guards.keep_portable_guards_unsafe, 8.0)],
-)  # fmt: skip
-def test_guards_that_are_left_out(keep: Any, expected: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch._dynamo.reset()
-    function = torch.compile(scaled, options={"guard_filter_fn": keep} if keep else None)
-    assert function(torch.ones(1), {"factor": 2}).item() == 6.0
-    monkeypatch.setitem(globals(), "WEIGHT", 4.0)
-    assert function(torch.ones(1), {"factor": 2}).item() == expected
-
-
-def test_what_stands_around_capture() -> None:
-    import numpy
-
-    wrapped = torch.compiler.wrap_numpy(lambda a, b: {"sum": numpy.add(a, b)})
-    assert wrapped(torch.ones(2), torch.ones(2))["sum"].tolist() == [2.0, 2.0]
-    found = torch._dynamo.export(lambda x, y: torch.relu(x) + y)(torch.ones(2), torch.ones(2))
-    assert found.graph_module(torch.ones(2), torch.ones(2)).tolist() == [2.0, 2.0]
-    with pytest.raises(ValueError, match="-1"):
-        torch._dynamo.set_recursion_limit(0)
-    assert torch.compiler.save_cache_artifacts() is None and not torch.compiler.set_enable_guard_collectives(True)
-
-    class Asks(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x + 1 if torch.compiler.is_exporting() else x
-
-    x = torch.ones(2)
-    assert torch.export.export(Asks(), (x,)).module()(x).tolist() == [2.0, 2.0] and not torch.compiler.is_exporting()
-    with torch._dynamo.override_cudagraphs(fwd=False), torch._dynamo.disable_nested_graph_breaks():
-        assert torch.compile(torch._dynamo.nonstrict_trace(torch.relu))(x).tolist() == [1.0, 1.0]
+def test_run_sees_them():
+    """The names under torch's own, as `narthex run` gives them."""
+    code = """
+from narthex.cli import use_as_torch
+use_as_torch()
+import torch, torch.nn.functional as F, torch.optim as optim
+from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.utils.data import Dataset, TensorDataset
+from torch.nn import init
+import torch.backends.cudnn as cudnn
+import torch.cuda.amp, torch.version, torch.nn.utils
+print(torch.__version__, torch.optim.SGD is optim.SGD, torch.nn.init is init, torch.backends.cudnn is cudnn)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout == "2.13.0 True True True\n", run.stderr
