@@ -30,6 +30,19 @@ PyObject *nxpy__special_function_follows(ARGS) {
     return PyBool_FromLong(loop != trace->root_loop || trace->owner->fullgraph);
 }
 
+/* x.requires_grad_(wanted=True), where x does so already or does not. */
+PyObject *nxpy__special_requires_grad(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *tensor = nxpy__use(trace, args[0]), *wanted = !tensor ? NULL : n == 1 ? Py_True : nxpy__use(trace, args[1]);
+    if (!tensor || !wanted) return NULL;
+    bool named = kw_names && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw_names, 0), "requires_grad") != 0;
+    bool same = PyBool_Check(wanted) && nxpy_tensor_check(tensor) && n <= 2 && !named &&
+                nx_tensor_requires_grad(nxpy_tensor_get(tensor)) == (wanted == Py_True);
+    if (same) return Py_NewRef(tensor);
+    nxpy__stop(trace, NXPY_BREAK_METHOD, "requires_grad_, which makes a leaf");
+    return NULL;
+}
+
 /* recompute_begin(): the number of the checkpoint that what was recorded so far is in. What follows is in one of its own. */
 PyObject *nxpy__special_recompute_begin(ARGS) {
     nx_thread *thread = nx_thread_get();

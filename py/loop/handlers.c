@@ -473,9 +473,26 @@ int op_get_len(nxpy_loop *loop, int arg) {
 }
 
 /* ---- imports --------------------------------------------------------------------------------------------------------------- */
+/* A module of ours is loaded when the trace is over, which then begins again. */
+static void ask_for_module(nxpy_trace *trace, PyObject *name) {
+    PyObject *library = PyImport_ImportModule("importlib"), *load = library ? PyObject_GetAttrString(library, "import_module") : NULL;
+    PyObject *question = load ? Py_BuildValue("O(O)O(O)", load, name, Py_None, (PyObject *)&PyUnicode_Type) : NULL;
+    if (!question) nxpy__stop_error(trace);
+    else if (nxpy__ask(trace, question)) nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U, which is no module", name);
+    Py_XDECREF(question);
+    Py_XDECREF(load);
+    Py_XDECREF(library);
+}
+
+static bool is_ours(PyObject *name) {
+    const char *text = PyUnicode_AsUTF8(name);
+    return text && (strncmp(text, "torch.", 6) == 0 || strncmp(text, "narthex.", 8) == 0);
+}
+
 /* Modules that are loaded already are looked up in sys.modules, guarded; loading one runs its code, which ends the graph. */
 static PyObject *loaded(nxpy_trace *trace, PyObject *name) {
     PyObject *modules = PyImport_GetModuleDict(), *module = PyDict_GetItemWithError(modules, name);
+    if (!module && is_ours(name)) return ask_for_module(trace, name), NULL;
     if (!module || !PyModule_CheckExact(module)) {
         nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U, which is not loaded yet", name);
         return NULL;

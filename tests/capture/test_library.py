@@ -6,12 +6,15 @@ import copy
 import dataclasses
 import functools
 import inspect
+import subprocess
+import sys
 import warnings
 
 import narthex as torch
 import pytest
+from narthex import _C
 
-from .conftest import ramp, same
+from .conftest import ones, ramp, same
 
 
 class Renamed:
@@ -249,3 +252,31 @@ def test_a_tensor_of_a_size_that_varies():
     for n in (2, 8, 18, 32):
         assert same(compiled(ramp(n)), ramp(n) / (2 * n) ** 0.5)
     assert compiled.entries == 2
+
+
+def test_requires_grad_of_what_does_already(check):
+    def function(x, w):
+        y = (x @ w).requires_grad_()
+        return y.tanh(), x.requires_grad_(False)
+
+    compiled = check(function, lambda: (ones(2, 2), ones(2, 2).requires_grad_()), fullgraph=True)
+    assert len(compiled.graphs) == 1
+    with pytest.raises(_C.Unsupported, match="requires_grad_, which makes a leaf"):
+        torch.compile(lambda x: (x * 1).requires_grad_(), fullgraph=True)(ones(2))
+
+
+def test_modules_of_ours_are_loaded_for_a_trace():
+    program = """
+import sys
+import narthex as torch
+
+@torch.compile(fullgraph=True, backend="eager")
+def function(x):
+    import narthex.utils.flop_counter as found
+    return x + len(found.__name__)
+
+assert "narthex.utils.flop_counter" not in sys.modules
+print(function(torch.ones(1)).item())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == f"{1.0 + len('narthex.utils.flop_counter')}\n", done.stderr

