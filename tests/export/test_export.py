@@ -309,8 +309,33 @@ def test_what_narthex_lacks_it_says() -> None:
     with pytest.raises(NotImplementedError, match="preserve_module_call_signature"):
         narthex.export.export(narthex.nn.ReLU(), (x,), preserve_module_call_signature=("a",))
 
+    with pytest.raises(NotImplementedError, match="torch.export.unflatten"):
+        narthex.export.unflatten(x)
+
     class Leaf:
         pass
 
     with pytest.raises(narthex._dynamo.exc.UserError, match="Unsupported input type"):
         narthex.export.export(narthex.nn.ReLU(), (Leaf(),))
+
+
+def test_a_program_on_another_device() -> None:
+    from narthex.compat import torch_npu  # noqa: F401  (adds npu:0)
+
+    mod = narthex.nn.Linear(3, 2)
+
+    class Made(narthex.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = mod
+
+        def forward(self, x: Any) -> Any:
+            return self.linear(x) + narthex.arange(2, device="cpu")
+
+    x = narthex.ones(4, 3)
+    program = narthex.export.export(Made(), (x,))
+    expected = program.module()(x)
+    moved = narthex.export.passes.move_to_device_pass(program, "npu:0")
+    result = moved.module()(x.to("npu:0"))
+    assert result.device.type == "npu" and mod.weight.device.type == "cpu"
+    narthex.testing.assert_close(result.cpu(), expected)

@@ -5,11 +5,13 @@ import os
 
 from .. import _C
 from .._absent import getter
+from .._later import names
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..utils._pytree import register_dataclass as _register_dataclass
 from . import dynamic_shapes as dynamic_shapes
 from . import exported_program as exported_program
 from . import graph_signature as graph_signature
+from . import passes as passes
 from .dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature
@@ -21,6 +23,14 @@ __all__ = [
 ]  # fmt: skip
 
 CustomDecompTable = dict
+globals().update(
+    names(
+        "torch.export",
+        "a graph knows no submodules; module() is called as the original is",
+        ("unflatten", "UnflattenedModule", "FlatArgsAdapter"),
+    ),
+    **names("torch.export", "export says what it refuses and where", ("draft_export",)),
+)
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
