@@ -296,6 +296,12 @@ static void print_KEYS(PRINT_ARGS) {
     add_object(text, row->a, true);
 }
 #define print_MEMBERS print_KEYS
+/* A device's key, which stands for those that PyTorch gives a tensor on it; the first accelerator is PrivateUse1. */
+static void print_device_keys(int type, const char *comma, nx_text *text) {
+    char name[24] = "CPU";
+    if (type > 0) snprintf(name, sizeof name, "PrivateUse%d", type);
+    nx_text_add(text, "%s%s, BackendSelect, ADInplaceOrView, Autograd%s", comma, name, name);
+}
 static void print_keys(uint64_t keys, nx_text *text) {
     static const char *const above[] = {
 #define NX_KEY_ROW(code, meaning) [NX_KEY_AT_##code] = #code,
@@ -306,7 +312,7 @@ static void print_keys(uint64_t keys, nx_text *text) {
     nx_text_add(text, "DispatchKeySet(");
     for (int k = 0; k < NX_N_KEYS; k++) {
         if (!(keys >> k & 1)) continue;
-        if (k < NX_MAX_DEVICE_TYPES) nx_text_add(text, "%sDevice%d", comma, k);
+        if (k < NX_MAX_DEVICE_TYPES) print_device_keys(k, comma, text);
         else nx_text_add(text, "%s%s", comma, above[k]);
         comma = ", ";
     }

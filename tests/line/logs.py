@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+KEYS = r"DispatchKeySet\(PrivateUse1, BackendSelect, ADInplaceOrView, AutogradPrivateUse1\)"
+
 
 @dataclass(frozen=True)
 class Program:
@@ -51,6 +53,7 @@ def expected_lines(program: Program) -> list[str]:
         r"COMPILING GRAPH due to GraphCompileReason\(reason='return_value', .*",
         "TRACED GRAPH",
         r" ===== __compiled_fn_\d+ =====",
+        r" class GraphModule\(torch\.nn\.Module\):",
         rf"\s*def forward\(self, L_{first}_.*, L_{second}_.*",
         rf"\s*# File: {line} in forward, code: return {sure(call)}",
         rf"\s*{program.op}.* = torch\.{program.op}\(l_{first}_, l_{second}_\);  l_{first}_ = l_{second}_ = None",
@@ -60,6 +63,7 @@ def expected_lines(program: Program) -> list[str]:
         r"Step 2: calling compiler function functools\.partial\(.*",
         "TRACED GRAPH",
         r" ===== Forward graph \d+ =====",
+        r" class <lambda>\(torch\.nn\.Module\):",
         rf'\s*def forward\(self, arg0_1: "{sure(program.brief)}.*", arg1_1: "{sure(program.brief)}.*"\):',
         rf'\s*{program.op}: "{sure(program.brief)}.*" = '
         rf"torch\.ops\.aten\.{program.op}\.Tensor\(arg0_1, arg1_1\);"
@@ -94,7 +98,7 @@ def anywhere(program: Program) -> list[str]:
         out.append(rf"wrap_to_fake L\['{name}'\] {sure(str(program.shape))} .*")
         facts = rf"size={sure(str(list(program.shape)))}, stride=\[.*\]"
         out.append(
-            rf".*check_tensor\(L\['{name}'\], Tensor, DispatchKeySet\(.*\), torch\.float32, device=0, "
+            rf".*check_tensor\(L\['{name}'\], Tensor, {KEYS}, torch\.float32, device=0, "
             rf"requires_grad=False, {facts}\)  # return torch\.{program.op}\(.*\)  # .*:\d+ in forward"
         )
     out.append(r".*utils_device\.CURRENT_DEVICE == None.*")
@@ -102,13 +106,17 @@ def anywhere(program: Program) -> list[str]:
     return out
 
 
-PREFIX = re.compile(r"^[VIWEDC]\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ \S+:\d+\](?: \[\d+/\d+\])?(?: \[__\w+\])? ?")
+OURS = r"[VIWEDC]\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ \S+:\d+\](?: \[\d+/\d+\])?(?: \[__\w+\])?"
+TORCHAIRS = r"\[INFO\] TORCHAIR\(\d+,[\w.]+\):[\d-]{11}[\d:]{8}\.\d{3}\.\d{3} \[\w+\.py:\d+\]\d+"
+PREFIX = re.compile(f"^(?:{OURS}|{TORCHAIRS}) ?")
 
 
 def check_log(program: Program, log: str) -> None:
     """Raises AssertionError that names the first line that is missing."""
     lines = [PREFIX.sub("", line, count=1) for line in log.splitlines() if PREFIX.match(line)]
     assert lines, f"no log lines on stderr:\n{log[-3000:]}"
+    assert re.search(f"^{TORCHAIRS} compiler inputs$", log, re.MULTILINE), log[-6000:]
+    assert re.search(r"^I\d{4} .* \[__aot_graphs\]  ===== Forward graph 0 =====$", log, re.MULTILINE), log[-6000:]
     at = 0
     for pattern in expected_lines(program):
         while at < len(lines) and not re.fullmatch(pattern, lines[at]):

@@ -110,7 +110,10 @@ def _on_compile(reason: str, user_stack: list) -> None:
 def _on_graph(graph, name: str) -> None:
     title = f" ===== {name} ====="
     if _logging.enabled("graph_code"):
-        _artifact("graph_code", f"TRACED GRAPH\n{title}\n{graph.python(shapes=True, lines=True)}\n")
+        from ..fx.graph_module import in_class
+
+        code = in_class(graph.python(shapes=True, lines=True), "GraphModule")
+        _artifact("graph_code", f"TRACED GRAPH\n{title}\n {code}\n")
     if _logging.enabled("graph"):
         _artifact("graph", f"TRACED GRAPH\n{title}\n{graph.text()}\n")
     if _logging.enabled("graph_sizes"):

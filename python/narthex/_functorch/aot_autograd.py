@@ -24,14 +24,18 @@ def _log_graphs(aot, number: int) -> None:
     logging = sys.modules.get("narthex._logging")
     if logging is None:
         return
+    from logging import INFO
+
     from .._dynamo.log import compile_id
+    from ..fx.graph_module import in_class
 
     shown = [("aot_joint_graph", "Joint graph", aot.joint), ("aot_graphs", "Forward graph", aot.forward)]
     shown.append(("aot_graphs", "Backward graph", aot.backward))
     for artifact, title, graph in shown:
         if graph is not None and logging.enabled(artifact):
-            text = f"TRACED GRAPH\n ===== {title} {number} =====\n{graph.python(shapes=True, lines=True)}\n"
-            logging.artifact("aot", artifact, text, compile_id())
+            code = in_class(graph.python(shapes=True, lines=True), "<lambda>" if aot.joint is None else "GraphModule")
+            text = f"TRACED GRAPH\n ===== {title} {number} =====\n {code}\n"
+            logging.artifact("aot", artifact, text, compile_id(), level=INFO)
 
 
 def aot_graphs(gm, grad_mode=None):

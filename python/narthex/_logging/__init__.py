@@ -64,12 +64,19 @@ def handler() -> logging.Handler:
     global _handler
     if _handler is None:
 
-        class _Stderr(logging.StreamHandler):
-            stream = property(lambda self: sys.stderr, lambda self, value: None)
-
-        _handler = _Stderr()
+        _handler = logging.StreamHandler(following_stderr())
         _handler.setFormatter(_Formatter())
     return _handler
+
+
+class following_stderr:
+    """A stream that writes to what sys.stderr is at the time."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def set_logs(*, all=None, modules=None, **levels) -> None:
@@ -102,7 +109,7 @@ def _set_logs(all, modules, levels: dict) -> None:
             continue  # has its own switch: torchair.logger.setLevel
         _levels[name] = logging.WARNING if level is None else level
         logger.setLevel(_levels[name])
-        if handler() not in logger.handlers:
+        if name != "torchair" and handler() not in logger.handlers:
             logger.addHandler(handler())
         logger.propagate = False
     for name in ARTIFACTS:
@@ -121,14 +128,14 @@ def enabled(artifact: str) -> bool:
     return log is not None and _levels[log] <= logging.DEBUG
 
 
-def artifact(log: str, name: str, text: str, compile_id=None, stacklevel: int = 2) -> None:
+def artifact(log: str, name: str, text: str, compile_id=None, stacklevel: int = 2, level: int = logging.DEBUG) -> None:
     """Writes an artifact if it is on, whatever the level of its log."""
     if not enabled(name):
         return
     logger = logging.getLogger(LOGS[log])
     path, line, function, _ = logger.findCaller(stacklevel=stacklevel)
     record = logger.makeRecord(
-        logger.name, logging.DEBUG, path, line, text, (), None, function, {"artifact": name, "compile_id": compile_id}
+        logger.name, level, path, line, text, (), None, function, {"artifact": name, "compile_id": compile_id}
     )
     handler().handle(record)
 

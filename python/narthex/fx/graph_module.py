@@ -57,6 +57,12 @@ def _paths_of(graph: Graph) -> list:
     return sorted(named, key=lambda path: path.count("."))
 
 
+def in_class(src: str, name: str) -> str:
+    """The source of a forward as that of a module's class."""
+    lines = [f"    {line}\n" if line else "\n" for line in src.splitlines()]
+    return f"class {name}(torch.nn.Module):\n" + "".join(lines)
+
+
 class GraphModule(Module):
     """A module whose forward is a graph. root: the module whose parameters and submodules the graph names, or a dict
     of them by path. With a `_C.Graph` in place of root it is that graph, which runs in C until recompile() is asked
@@ -139,12 +145,10 @@ class GraphModule(Module):
         """The forward with its class, of a captured graph with shapes and source lines; printed unless print_output
         is False."""
         if self._code is None and (self._graph is None or self._graph._edits == 0):
-            text = self._captured.python(shapes=True, lines=True)
+            text = in_class(self._captured.python(shapes=True, lines=True), self._class_name)
         else:
             src = self.graph.python_code("self", verbose=True).src.strip("\n").rstrip()
-            text = f"class {self._class_name}(torch.nn.Module):\n" + "".join(
-                f"    {line}\n" if line else "\n" for line in src.splitlines()
-            )
+            text = in_class(src, self._class_name)
         if print_output:
             print(text)
         return text
