@@ -183,6 +183,8 @@ static nx_status apply_plan(nx_grad_node *node, nx_compiled *compiled, nx_tensor
 
 static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     const call_record *record = node->context;
+    const nx_aot *aot = record->compiled->aot;
+    if (aot->refusal) return nx_fail(aot->refused, "%s", aot->refusal);
     if (nx_grad_enabled()) {
         return nx_fail(NX_RUNTIME, "torch.compile with aot_autograd does not currently support double "
                        "backward: run the function without torch.compile, or without create_graph");

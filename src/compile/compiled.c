@@ -66,7 +66,7 @@ static nx_status make_forward(nx_compiled *compiled, const bool *left_out) {
     if (copied_into == NULL) return nx_fail_memory(bytes);
     memset(copied_into, -1, bytes);
     for (int i = 0; i < aot->n_mutated; i++) copied_into[aot->n_outputs + i] = aot->mutated[i];
-    nx_status status = nx__plan_new(aot->forward, left_out, aot->backward ? NULL : copied_into, compiled->mode,
+    nx_status status = nx__plan_new(aot->forward, left_out, nx_aot_has_history(aot) ? NULL : copied_into, compiled->mode,
                                     compiled->device, &compiled->forward);
     nx_free(copied_into);
     for (int i = 0; i < aot->n_mutated && status == NX_OK; i++) {
@@ -411,7 +411,7 @@ static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool 
     if (results == NULL) return nx_fail_memory(sizeof *results * (size_t)n);
     nx_status status = run_forward(compiled, inputs, results);
     if (status == NX_OK) {
-        status = finish(compiled, inputs, results, disabled, any_grad && compiled->aot->backward, out);
+        status = finish(compiled, inputs, results, disabled, any_grad && nx_aot_has_history(compiled->aot), out);
         for (int i = 0; i < n; i++) nx_tensor_unref(results[i]);
     }
     if (results != few) nx_free(results);
@@ -419,7 +419,7 @@ static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool 
 }
 
 static nx_status run_graph(nx_compiled *compiled, nx_tensor *const *inputs, bool disabled, bool any_grad, nx_tensor **out) {
-    bool plain = compiled->is_plain && !(any_grad && compiled->aot->backward);
+    bool plain = compiled->is_plain && !(any_grad && nx_aot_has_history(compiled->aot));
     return plain ? nx__plan_run(compiled->forward, inputs, out) : run_full(compiled, inputs, disabled, any_grad, out);
 }
 

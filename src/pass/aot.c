@@ -286,6 +286,16 @@ fail:
     return status;
 }
 
+/* The backward fails in a way that a program meets when it runs one, and not before: a saved tensor was written, an operator has
+ * no derivative. */
+static nx_status refuse(nx_aot *aot, const bool *requires_grad, nx_status status) {
+    if (status != NX_RUNTIME && status != NX_NOT_IMPLEMENTED) return status;
+    aot->refusal = nx_strdup(nx_error_message());
+    aot->refused = status;
+    for (int i = 0; i < aot->n_inputs; i++) aot->grad_of[i] = requires_grad[i] ? aot->n_grads++ : -1;
+    return aot->refusal ? NX_OK : nx_fail_memory(1);
+}
+
 /* Runs the backward of what was traced; the tracer records it. */
 static nx_status trace_backward(nx_aot *aot, trace *t, const bool *requires_grad) {
     size_t n = (size_t)(2 * aot->n_tangents + 3 * aot->n_inputs + 1);
@@ -300,7 +310,11 @@ static nx_status trace_backward(nx_aot *aot, trace *t, const bool *requires_grad
     for (int i = 0; i < aot->n_inputs; i++) {
         if (requires_grad[i]) wanted[n_wanted++] = t->leaves[i];
     }
-    NX_TRY_FAIL(nx_grad_run(roots, tangents, aot->n_tangents, false, false, wanted, n_wanted, found));
+    status = nx_grad_run(roots, tangents, aot->n_tangents, false, false, wanted, n_wanted, found);
+    if (status != NX_OK) {
+        status = refuse(aot, requires_grad, status);
+        goto fail;
+    }
     for (int i = 0, k = 0; i < aot->n_inputs; i++) {
         if (requires_grad[i]) grads[i] = found[k++];
     }
@@ -327,6 +341,7 @@ static nx_status make_joint(nx_aot *aot, const nx_graph *captured, const wishes 
     NX_TRY_FAIL(find_roots(aot, &t));
     if (aot->n_tangents == 0) goto fail; /* nothing to differentiate: no joint graph */
     NX_TRY_FAIL(trace_backward(aot, &t, wanted->requires_grad));
+    if (aot->refusal) goto fail;
     NX_TRY_FAIL(functionalise_joint(aot, t.graph));
     aot->joint = t.graph;
     t.graph = NULL;
@@ -435,5 +450,6 @@ void nx_aot_free(nx_aot *aot) {
     nx_free(aot->same_as_output);
     nx_free(aot->output_requires_grad);
     nx_free(aot->grad_of);
+    nx_free(aot->refusal);
     nx_free(aot);
 }

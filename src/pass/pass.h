@@ -22,10 +22,13 @@ typedef struct nx_aot {
     bool *output_requires_grad; /* n_outputs + n_mutated: has a tangent, in order */
     int *grad_of;            /* n_inputs: index of its gradient in backward's results, -1: none */
     int n_grads, n_tangents; /* the runtime gives a tangent the strides of its placeholder's fake */
+    char *refusal;           /* what the backward says instead of running, with `refused`: then joint and backward are NULL; owned */
+    nx_status refused;
 } nx_aot;
 /* grad_mode: whether gradients are wanted, of the inputs whose fakes require grad; without any there is no joint graph. */
 NX_MUST_USE nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out);
 void nx_aot_free(nx_aot *aot);
+static inline bool nx_aot_has_history(const nx_aot *aot) { return aot->backward || aot->refusal; } /* outputs depend on inputs */
 
 /* joint: primals (n_inputs), then tangents -> n_forward results, then gradients. Cuts it where the fewest bytes are saved. */
 NX_MUST_USE nx_status nx_pass_split(const nx_graph *joint, int n_inputs, int n_forward, nx_graph **forward,

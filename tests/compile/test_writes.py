@@ -361,3 +361,45 @@ def test_inputs_written_through_several_views():
         return [wrap(f)(x, y).tolist(), x.tolist(), y.tolist()]
 
     assert run(nt, nt.compile) == run(torch, lambda g: g)
+
+
+def saved_and_written(x, y):
+    z = x.sin()
+    product = z * y
+    z.mul_(2)
+    return product, z
+
+
+def without_a_derivative(x, y):
+    return nt.ops.aten._standard_gamma_grad(x.abs() + 1, y.abs() + 1)
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+@pytest.mark.parametrize("function", [saved_and_written, without_a_derivative])
+def test_what_the_backward_refuses_it_refuses_when_it_runs(function, mode):
+    """The forward gives eager's results; the error is eager's, and its place."""
+    compiled = nt.compile(function, mode=mode, fullgraph=True)
+    for _ in range(2):
+        x, y = nt.randn(3, requires_grad=True), nt.randn(3, requires_grad=True)
+        told = []
+        for call in (function, compiled):
+            results = call(x, y)
+            first = results[0] if isinstance(results, tuple) else results
+            with pytest.raises((RuntimeError, NotImplementedError)) as error:
+                first.sum().backward()
+            told.append((first.tolist(), first.requires_grad, type(error.value), str(error.value)))
+        assert told[0] == told[1]
+
+
+def test_a_written_argument_whose_backward_refuses():
+    def function(x, y):
+        z = x * y
+        y.mul_(2)
+        return z
+
+    compiled = nt.compile(function, fullgraph=True)
+    x, y = nt.ones(3, requires_grad=True), nt.full((3,), 2.0)
+    result = compiled(x, y)
+    assert result.tolist() == [2.0] * 3 and y.tolist() == [4.0] * 3 and result.requires_grad
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
