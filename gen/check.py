@@ -32,6 +32,12 @@ def check_meaning(world, entry):
             raise Problem(place.at, "a result reduce(x, dim, keepdim) and a 'reduce' row go together")
     if is_view(entry) and not entry.one("inverse"):
         raise Problem(entry.at, f"{entry.name} is a view and has no 'inverse'")
+    forms = entry.one("forms")
+    for row in forms.value if forms and kind(entry) == "as" else []:
+        if row["word"] == "inplace":
+            name = entry.name.split(".")[0]
+            text = f"{name} is made of other operators: its in-place form is an entry {name}_ of its own"
+            raise Problem(forms.at, text)
     if kind(entry) == "view" and not {"size", "stride"} <= set(meaning(entry).value):
         raise Problem(meaning(entry).at, "a view says its size and its stride")
 

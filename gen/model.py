@@ -195,9 +195,10 @@ def admits_complex(entry):
 
 
 def copies_out(form):
-    """An out form that runs the functional form and copies: of a composed operator, of a factory."""
+    """An out form that runs the functional form and copies: of a composition, of what takes a factory's options."""
     entry = form.sibling.entry
-    return form.variant == "out" and (kind(entry) == "as" or entry.one("factory") is not None)
+    takes_options = any(p.type.base == "options" for p in form.sibling.params)
+    return form.variant == "out" and (kind(entry) == "as" or takes_options)
 
 
 def gives_list(entry):

@@ -121,6 +121,8 @@ def flags(form):
         found.append("NX_OP_COMMUTES")
     if claims(entry, "elementwise"):
         found.append("NX_OP_ELEMENTWISE")
+    if claims(entry, "one_value"):
+        found.append("NX_OP_ONE_VALUE")
     if claims(entry, "by_places"):
         found.append("NX_OP_BY_PLACES")
     if entry.one("device"):

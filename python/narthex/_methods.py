@@ -333,9 +333,16 @@ def unravel_index(indices, shape):
     return tuple(reversed(found))
 
 
-def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False):
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, device=None, requires_grad=False):
     """`base` to the powers of `steps` numbers from `start` to `end`."""
+    ends = {name: end for name, end in (("start", start), ("end", end)) if isinstance(end, _C.TensorBase)}
+    if any(end.dim() > 0 for end in ends.values()):
+        given = " and ".join(f"{name} with {end.dim()} dimension(s)" for name, end in ends.items())
+        raise RuntimeError(f"logspace only supports 0-dimensional start and end tensors, but got {given}.")
     made = _C.pow(base, _C.linspace(start, end, steps, dtype=_C.float64))
+    if out is not None:
+        out.resize_(made.shape) if out.shape != made.shape else None
+        return out.copy_(made)
     made = made.to(dtype or _C.get_default_dtype()).to(device or "cpu")
     return made.requires_grad_() if requires_grad else made
 

@@ -214,7 +214,7 @@ nx_status nx__write_listed(nx_tensor *tensor) {
 
 nx_status nx__fit_written(const nx_op *op, const nx_value *in, int param, const nx_meta *meta) {
     nx_tensor *tensor = in[param].tensor;
-    if (!tensor->a.contiguous) NX_TRY(check_own_overlap(op, &tensor->a));
+    if (!tensor->a.contiguous && !(op->def->flags & NX_OP_ONE_VALUE)) NX_TRY(check_own_overlap(op, &tensor->a));
     bool fits = same_size(meta, &tensor->a);
     if (!fits && (op->def->variant != NX_OUT || is_other_argument(op, in, param, tensor)))
         return fail_size(op, meta, &tensor->a, "");

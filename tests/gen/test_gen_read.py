@@ -129,6 +129,10 @@ def test_a_good_entry_passes():
             "op f_(self!: T) -> self\n  kernel fill(self, 0)\n  grad   self: zero\n  cases  call (x[3])\n",
             "x.op:1:4: error: f_ ends in '_': it needs a 'mutate' row",
         ),
+        (
+            "op f(self) -> as\n  as     self + self\n  forms  method inplace\n  cases  call (x[3])\n",
+            "x.op:3:3: error: f is made of other operators: its in-place form is an entry f_ of its own",
+        ),
         (GOOD + GOOD, "error: operator 'f' is defined twice"),
         ("row x\n", "x.op:1:1: error: expected op, fn, checks or prim, found 'row'"),
         (GOOD.replace("shapes broadcast", "beta in 1 2"), "f has no parameter 'beta' (self, other)"),

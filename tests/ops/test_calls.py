@@ -213,3 +213,66 @@ def test_sums_of_half_types_are_rounded_once(dtype: str) -> None:
         ]
 
     assert sums(nt) == sums(torch)
+
+
+def that_goes_on(m: Any) -> Any:
+    """A module in evaluation mode whose statistics go on before its backward."""
+    norm = m.nn.BatchNorm1d(3)
+    norm.eval()
+    result = norm(m.arange(12.0).view(4, 3).sin())
+    norm.train()
+    norm(m.arange(12.0).view(4, 3))
+    return norm, result
+
+
+def test_statistics_go_on_before_a_backward() -> None:
+    """The gradients are those of the statistics that the forward read, where PyTorch reads the later ones."""
+    norm, result = that_goes_on(nt)
+    result.square().sum().backward()
+    x = torch.arange(12.0).view(4, 3).sin()
+    weight, bias = torch.ones(3, requires_grad=True), torch.zeros(3, requires_grad=True)
+    theirs = torch.nn.functional.batch_norm(x, torch.zeros(3), torch.ones(3), weight, bias)
+    theirs.square().sum().backward()
+    for mine, wanted in ((norm.weight.grad, weight.grad), (norm.bias.grad, bias.grad)):
+        torch.testing.assert_close(torch.from_dlpack(mine), wanted)
+
+
+RARE = {
+    "fill_": lambda m, x: x.expand(3, 4).fill_(2),
+    "zero_": lambda m, x: x.expand(3, 4).zero_(),
+    "compiled fill_": lambda m, x: (m.compile(lambda y: y.expand(3, 4).fill_(2), backend=backend(m))(x), x)[1],
+    "tensor_split by a number": lambda m, x: m.tensor_split(m.arange(7), m.tensor(3))[1],
+    "tensor_split by a list": lambda m, x: m.arange(7).tensor_split(m.tensor([1, 5]))[1],
+    "tensor_split by floats": lambda m, x: m.arange(7).tensor_split(m.tensor([1.0, 5.0])),
+    "tensor_split by its name": lambda m, x: split_by(m)(m.arange(7), m.tensor(2))[1],
+    "linspace of tensors into": lambda m, x: m.linspace(m.tensor(1.0), m.tensor(2.0), 3, out=m.ones(0)),
+    "linspace of a tensor into": lambda m, x: m.linspace(1.0, m.tensor(2.0), 3, out=m.ones(3, dtype=m.float64)),
+    "logspace into": lambda m, x: m.logspace(m.tensor(1.0), 2, 3, out=m.ones(0)),
+    "logspace of a row": lambda m, x: m.logspace(m.tensor([1.0]), 2, 3),
+    "a pad that cuts off too much": lambda m, x: m.nn.functional.pad(m.ones(1, 1, 5), (1, -7)),
+    "a pad that cuts off what it adds": lambda m, x: m.nn.functional.pad(m.ones(1, 1, 5), (6, -6)),
+    "a pad that cuts off all": lambda m, x: m.nn.functional.pad(m.ones(1, 1, 5), (3, -5)),
+}
+
+
+def split_by(m: Any) -> Any:
+    return m.ops.aten.tensor_split.tensor_indices_or_sections
+
+
+def backend(m: Any) -> Any:
+    return "eager" if m is torch else "narthex"
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_rare_calls(name: str) -> None:
+    def told(m: Any) -> Any:
+        try:
+            return RARE[name](m, m.ones(3, 1)).tolist()
+        except Exception as error:
+            return type(error).__name__, str(error).split("\n")[0]
+
+    mine, theirs = told(nt), told(torch)
+    if isinstance(theirs, tuple):
+        assert mine[0] == theirs[0] and mine[1].endswith(theirs[1])
+    else:
+        assert mine == pytest.approx(theirs, rel=1e-6) if isinstance(theirs[0], float) else mine == theirs

@@ -156,6 +156,7 @@ def is_data_sized(case: dict[str, Any]) -> bool:
 
 # Data-sized, and with fullgraph captured with what the elements say, which each call compares.
 DECIDED = {"argwhere", "bincount", "masked_select", "nonzero", "nonzero_numpy", "repeat_interleave", "where"}
+DECIDED |= {"tensor_split"}
 
 
 def base_of(case: dict[str, Any]) -> str:

@@ -49,7 +49,6 @@ ROWS = {
     "nn.functional.grid_sample": ("second", "is not implemented", GRIDS),
     "grid_sampler_2d": ("second", "is not implemented", GRIDS),
     "grid_sampler_3d": ("second", "is not implemented", GRIDS),
-    "tensor_split": (ALL, "invalid combination | item", "a tensor as indices; as sections it is a number of the data"),
 }  # fmt: skip
 EXPECTED = {name: Expected(*row) for name, row in ROWS.items()}
 # Elements that are equal may come in any order: only dtypes without them are compared.
