@@ -200,6 +200,8 @@ _TABLE = {
     "lift_fresh": {"default": lambda self: self.view_as(self)},
     "lift_fresh_copy": {"default": lambda self: self.clone()},
     "detach_": {"default": lambda self: self.detach_()},
+    "fill": {"Tensor": lambda self, value: self.clone().fill_(value)},
+    "fill_": {"Tensor": lambda self, value: self.fill_(value)},
     "item": {"default": lambda self: self.item()},
     "_local_scalar_dense": {"default": lambda self: self.item()},
     "type_as": {"default": lambda self, other: self.type_as(other)},

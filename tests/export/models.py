@@ -75,6 +75,42 @@ def cases(torch: Any) -> dict[str, tuple]:
             x.sum(-1, True),
         )
 
+    def written(x: Any) -> Any:
+        y, z = x.clone(), torch.zeros(x.shape[0], 5)
+        y[:, 1:] = 0
+        y[0] += 1
+        z.scatter_(1, torch.zeros(x.shape[0], 1, dtype=torch.long), 1.0)
+        places = F.one_hot(torch.arange(x.shape[0]) % 3, 3)
+        return y, z, places, 1 - x, x.int() // 2, x.roll(1, 0), x.cumsum(0).topk(2, 1)[0], F.pad(x, (1, 1), value=2.0)
+
+    class Images(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm = nn.Conv2d(1, 4, 3, padding=1, groups=1), nn.GroupNorm(2, 4)
+            self.up, self.last = nn.ConvTranspose2d(4, 2, 2, 2), nn.Linear(2, 3)
+
+        def forward(self, x: Any) -> Any:
+            y = F.interpolate(F.silu(self.norm(self.first(x))), scale_factor=2, mode="bilinear", align_corners=False)
+            y = self.up(F.avg_pool2d(F.max_pool2d(y, 2), 2))
+            return self.last(F.adaptive_avg_pool2d(y, 1).flatten(1)), y
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.places = nn.Embedding(10, 8), nn.Embedding(64, 8)
+            self.mix, self.head = nn.Linear(8, 24), nn.Linear(8, 10, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, tokens: Any) -> Any:
+            rows, time = tokens.shape
+            x = self.embed(tokens) + self.places(torch.arange(time))
+            q, k, v = (part.view(rows, time, 2, 4).transpose(1, 2) for part in self.mix(x).split(8, 2))
+            mask = torch.tril(torch.ones(time, time, dtype=torch.bool))
+            weights = (q @ k.transpose(-2, -1)).masked_fill(~mask, float("-inf")).softmax(-1)
+            y = (weights @ v).transpose(1, 2).contiguous().view(rows, time, 8)
+            return self.head(x + y)[:, -1], F.cross_entropy(self.head(x).view(-1, 10), tokens.reshape(-1))
+
+    open_image = {0: batch, 2: Dim("height", min=8, max=64)}
     conv = nn.Sequential(
         nn.Conv2d(1, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 3)
     )
@@ -117,5 +153,8 @@ def cases(torch: Any) -> dict[str, tuple]:
             ((x[:3],), {}),
         ),
         "alias": (Functions(lambda x: (x, x.view(-1), x.detach())), (x,), {}, None, ((x * 2,), {})),
-        "written": (Functions(lambda x: x.mul(2).add_(1).relu_()), (x,), {}, (first,), ((x[:3],), {})),
+        "written": (Functions(written), (x.repeat(1, 2),), {}, (first,), ((x.repeat(2, 2),), {})),
+        "images": (Images(), (image,), {}, (open_image,), ((image.repeat(2, 1, 2, 1),), {})),
+        "decoder": (Decoder(), (tokens,), {}, ({0: batch, 1: Dim("time", max=64)},), ((tokens.repeat(2, 3),), {})),
+        "in place": (Functions(lambda x: x.mul(2).add_(1).relu_()), (x,), {}, (first,), ((x[:3],), {})),
     }

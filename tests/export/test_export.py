@@ -54,7 +54,7 @@ def bounds(program: Any) -> list[str]:
     return sorted(map(str, program.range_constraints.values()))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "shapes"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("shapes", "written")])
 def test_inputs_are_pytorchs(name: str) -> None:
     (_, ours, _), (_, theirs, _) = exported(narthex, name), exported(torch, name)
     assert placeholders(ours) == placeholders(theirs)
@@ -339,3 +339,9 @@ def test_a_program_on_another_device() -> None:
     result = moved.module()(x.to("npu:0"))
     assert result.device.type == "npu" and mod.weight.device.type == "cpu"
     narthex.testing.assert_close(result.cpu(), expected)
+
+
+def test_results_with_names() -> None:
+    program = narthex.export.export(module(narthex, lambda x: x.max(1)), (narthex.ones(2, 3),))
+    result = program.module()(narthex.eye(3)[:2])
+    assert result.values.tolist() == [1.0, 1.0] and result.indices.tolist() == [0, 1]

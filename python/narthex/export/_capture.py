@@ -105,7 +105,7 @@ def capture(mod, args: tuple, kwargs: dict, open_sizes: list) -> Captured:
     found.function.no_elements = True
     found.kept = _Kept(mod)
     with found.kept, _Exporting():
-        found.leaves, found.out_spec = pytree.tree_flatten(found.call(found.aliases))
+        found.leaves, found.out_spec = _flatten(found.call(found.aliases))
         found.assigned = found.kept.assigned_buffers()
     return found
 
@@ -124,6 +124,15 @@ def _caller_of_leaves(mod, spec, numbers: tuple):
         return mod(*args, **kwargs)
 
     return call
+
+
+def _flatten(result) -> tuple:
+    """The leaves of a result; those with names (torch.return_types.max) are taken apart too."""
+    leaves, spec = pytree.tree_flatten(result)
+    named = {type(leaf) for leaf in leaves if type(leaf).__module__ == "torch.return_types"}
+    for kind in named:
+        pytree.register_pytree_node(kind, lambda x: (list(x), None), lambda children, _, kind=kind: kind(children))
+    return pytree.tree_flatten(result) if named else (leaves, spec)
 
 
 class _Exporting:

@@ -9,6 +9,7 @@ import re
 
 from .. import _C
 from .._ops import ops
+from .._ops_in_python import IN_PYTHON
 from ..fx import Graph, GraphModule, Node
 from ..utils import _pytree as pytree
 from ..utils._sympy.value_ranges import ValueRanges
@@ -372,6 +373,7 @@ class _Reader:
                 kwargs[self.name(each.get("name"))] = value
             else:
                 args.append(value)
+        args = self.as_tensors(target, args)
         outputs = _get(plain, "outputs", list)
         name = plain.get("name") or f"call_{len(self.values)}"
         made = self.graph.create_node("call_function", target, tuple(args), kwargs, self.name(name))
@@ -379,6 +381,29 @@ class _Reader:
         if isinstance(trace, str):
             made.meta["stack_trace"] = trace
         self.outputs(made, outputs)
+
+    def as_tensors(self, target, args: list) -> list:
+        """Numbers become tensors where the operator takes none: in the first place, and beside a rounding mode."""
+        if not hasattr(target, "_schema"):
+            return args
+        given = list(args)
+        for place in (0, 1) if target.__name__.endswith("Tensor_mode") else (0,):
+            number = given[place] if place < len(given) else None
+            if isinstance(number, (int, float)) and target._schema.arguments[place].type == "Tensor":
+                given[place] = self.tensor_of(number, given[1 - place] if len(given) > 1 else None)
+        return given
+
+    def tensor_of(self, number, beside) -> Node:
+        """A node for a number, of the other argument's dtype where that is a floating point type."""
+        like = beside.meta.get("val") if isinstance(beside, Node) else None
+        is_like = isinstance(number, float) and isinstance(like, _C.TensorBase) and like.is_floating_point()
+        value = _C.tensor(number, dtype=like.dtype if is_like else None)
+        kwargs = {"dtype": value.dtype}
+        made = self.graph.create_node(
+            "call_function", ops.aten.scalar_tensor.default, (number,), kwargs, "scalar_tensor"
+        )
+        made.meta["val"] = _C.fake_like(value)
+        return made
 
     def outputs(self, node: Node, outputs: list) -> None:
         tagged = [_one(each, "a result") for each in outputs]
@@ -418,7 +443,8 @@ def _target(text: str):
         return getattr(operator, name)
     match = _TARGET.fullmatch(text)
     missing = NotImplementedError(f"torch.export.load: the program calls {text}, which is not there")
-    if match is None or any(part.startswith("__") for part in match.groups()):
+    of_python = match is not None and match[2] in IN_PYTHON and not match[3].startswith("_")
+    if match is None or (not of_python and any(part.startswith("__") for part in match.groups())):
         raise missing
     try:
         found = getattr(getattr(getattr(ops, match[1]), match[2]), match[3])

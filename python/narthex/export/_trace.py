@@ -101,9 +101,9 @@ def state_inputs(mod) -> list:
     """The module's parameters and buffers as Inputs."""
     found = [
         Input(InputKind.PARAMETER, f"p_{clean(path)}", value, path)
-        for path, value in mod.named_parameters(remove_duplicate=True)
+        for path, value in mod.named_parameters(remove_duplicate=False)
     ]
-    for path, value in mod.named_buffers(remove_duplicate=True):
+    for path, value in mod.named_buffers(remove_duplicate=False):
         owner, _, name = path.rpartition(".")
         persistent = name not in mod.get_submodule(owner)._non_persistent_buffers_set
         found.append(Input(InputKind.BUFFER, f"b_{clean(path)}", value, path, persistent))
@@ -129,7 +129,7 @@ class Builder:
                 self._mark_sizes(node, given.value, sizes, leaf)
                 leaf += 1
             if isinstance(given.value, _C.TensorBase):
-                self.nodes[id(given.value)] = node
+                self.nodes.setdefault(id(given.value), node)
         self.first = None
 
     def _mark_sizes(self, node: Node, value, sizes: dict, leaf: int) -> None:

@@ -246,6 +246,16 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 _RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
 
+def _scaled(size: int, factor) -> int:
+    """floor(size * factor); of whole factors and halves without floats, so that a size that a graph leaves open stays
+    so."""
+    if factor == math.floor(factor):
+        return size * int(factor)
+    if factor in (0.5, 0.25, 0.125):
+        return size // int(1 / factor)
+    return math.floor(float(size) * factor)
+
+
 def _output_sizes(input, size, scale_factor, recompute) -> tuple:
     """(sizes, the factors that count)."""
     n = input.dim() - 2
@@ -268,7 +278,7 @@ def _output_sizes(input, size, scale_factor, recompute) -> tuple:
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         return given, [None] * n
-    sizes = [math.floor(float(input.size(k + 2)) * given[k]) for k in range(n)]
+    sizes = [_scaled(input.size(k + 2), given[k]) for k in range(n)]
     return sizes, [None] * n if recompute else [float(x) for x in given]
 
 
