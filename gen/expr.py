@@ -213,7 +213,7 @@ class Body(SizeCalls):
         if name == "device":
             return Value("device", f"{array}->device")
         if name == "requires_grad" and self.can_call:
-            return Value("bool", f"(({value.c}->keys & NX_KEYS_OWN) != 0)")
+            return Value("bool", f"((nx_tensor_whole({value.c})->keys & NX_KEYS_OWN) != 0)")
         raise Problem(expr.at, f"a tensor has no '{name}' (size stride offset ndim numel dtype device)")
 
     def expr_index(self, expr):

@@ -59,6 +59,7 @@ nx_status nx__zeros_like(nx_tensor *g, nx_tensor **out) {
 
 nx_status nx__number_of(const char *op, nx_tensor *x, int64_t *out) {
     nx_tensor *copy = NULL;
+    NX_TRY(nx_tensor_check_item(x));
     if (nx_tensor_is_fake(x) && nx_thread_get()->tell) {
         NX_TRY(nx_thread_get()->tell(x, &copy));
         *out = *(const int64_t *)nx_arr(copy)->data;

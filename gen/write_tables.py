@@ -80,6 +80,12 @@ def takes_complex(argument, entry):
     return argument.base == "Scalar" and (named or admits_complex(entry))
 
 
+def is_dim(argument):
+    """Also where the entry checks dimensions itself and has plain ints."""
+    named = argument.base in ("int", "SymInt") and argument.name in ("dim", "dims", "dimension")
+    return argument.param.type.base == "dim" or named
+
+
 def param_row(argument, entry):
     type_ = TYPES[argument.base] + ("S" if argument.list_of is not None else "")
     fields = [f".name = {c_string(argument.name)}", f".type = NX_TYPE_{type_}"]
@@ -88,6 +94,7 @@ def param_row(argument, entry):
                         ("number_too", argument.number_too),
                         ("complex_too", takes_complex(argument, entry)),
                         ("optional_elements", argument.param.type.optional_elements),
+                        ("is_dim", is_dim(argument)),
                         ("no_overlap", refuses_overlap(entry, argument) and not argument.written)):
         if value:
             fields.append(f".{name} = true")

@@ -2,6 +2,7 @@
 #include "autograd/autograd.h"
 
 #define SELF nxpy_tensor_get(self)
+#define WHOLE nx_tensor_whole(nxpy_tensor_get(self)) /* whose history it is */
 
 /* ---- nodes --------------------------------------------------------------------------------------------------------- */
 typedef struct node_object {
@@ -77,13 +78,13 @@ PyTypeObject nxpy_grad_node_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "to
 
 /* ---- attributes of tensors -------------------------------------------------------------------------------------------- */
 static PyObject *get_requires_grad(PyObject *self, void *unused) {
-    return PyBool_FromLong(nx_tensor_requires_grad(SELF));
+    return PyBool_FromLong(nx_tensor_requires_grad(WHOLE));
 }
 static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
     int truth = value ? PyObject_IsTrue(value) : -1;
     if (value == NULL) PyErr_SetString(PyExc_AttributeError, "requires_grad cannot be deleted");
     if (truth < 0) return -1;
-    if (!nx_tensor_is_leaf(SELF)) {
+    if (!nx_tensor_is_leaf(WHOLE)) {
         PyErr_Format(PyExc_RuntimeError, "you can only change requires_grad flags of leaf variables.%s",
                      truth ? ""
                            : " If you want to use a computed variable in a subgraph that doesn't require "
@@ -91,7 +92,7 @@ static int set_requires_grad(PyObject *self, PyObject *value, void *unused) {
                              "var_no_grad = var.detach().");
         return -1;
     }
-    nx_status status = nx_tensor_set_requires_grad(SELF, truth);
+    nx_status status = nx_tensor_set_requires_grad(WHOLE, truth);
     return status == NX_OK ? 0 : (nxpy_raise(status), -1);
 }
 static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *keywords) {
@@ -100,13 +101,15 @@ static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *keywor
     PyObject *answer;
     if (nxpy_ask_called("requires_grad_", self, args, keywords, &answer)) return answer;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|p:requires_grad_", names, &on)) return NULL;
-    NXPY_TRY(nx_tensor_set_requires_grad(SELF, on));
+    NXPY_TRY(nx_tensor_set_requires_grad(WHOLE, on));
     return Py_NewRef(self);
 }
 static PyObject *get_grad(PyObject *self, void *unused) {
-    nx_tensor *grad = nx_tensor_get_grad(SELF);
+    nx_tensor *grad = nx_tensor_get_grad(WHOLE), *slice;
     if (grad == NULL) Py_RETURN_NONE;
-    return nxpy_tensor_wrap(grad);
+    if (NX_LIKELY(SELF->whole == NULL)) return nxpy_tensor_wrap(grad);
+    NXPY_TRY(nx_batch_hide(grad, SELF->levels, &slice));
+    return nxpy_tensor_take(slice);
 }
 static int set_grad(PyObject *self, PyObject *value, void *unused) {
     if (value && value != Py_None && !nxpy_tensor_check(value)) {
@@ -115,30 +118,34 @@ static int set_grad(PyObject *self, PyObject *value, void *unused) {
                      Py_TYPE(value)->tp_name);
         return -1;
     }
-    nx_tensor *grad = value && value != Py_None ? nxpy_tensor_get(value) : NULL;
-    nx_status status = nx_tensor_set_grad(SELF, grad);
+    nx_tensor *grad = value && value != Py_None ? nxpy_tensor_get(value) : NULL, *shown = NULL;
+    nx_status status = grad && SELF->whole ? nx_batch_show(grad, SELF->levels, &shown) : NX_OK;
+    if (status == NX_OK) status = nx_tensor_set_grad(WHOLE, shown ? shown : grad);
+    nx_tensor_unref(shown);
     return status == NX_OK ? 0 : (nxpy_raise(status), -1);
 }
 static PyObject *get_grad_fn(PyObject *self, void *unused) {
     nx_grad_node *node;
-    NXPY_TRY(nx_grad_node_of(SELF, &node));
+    NXPY_TRY(nx_grad_node_of(WHOLE, &node));
     if (node == NULL) Py_RETURN_NONE;
     return nxpy_grad_node_object(node);
 }
 static PyObject *get_is_leaf(PyObject *self, void *unused) {
-    return PyBool_FromLong(nx_tensor_is_leaf(SELF));
+    return PyBool_FromLong(nx_tensor_is_leaf(WHOLE));
 }
 static PyObject *get_output_nr(PyObject *self, void *unused) {
-    return PyLong_FromLong(SELF->autograd && SELF->autograd->node ? SELF->autograd->output : 0);
+    const nx_autograd *autograd = WHOLE->autograd;
+    return PyLong_FromLong(autograd && autograd->node ? autograd->output : 0);
 }
 static PyObject *retain_grad(PyObject *self, PyObject *unused) {
     PyObject *answer;
     if (nxpy_ask_before("retain_grad", self, NULL, 0, NULL, &answer)) return answer;
-    NXPY_TRY(nx_tensor_retain_grad(SELF));
+    NXPY_TRY(nx_tensor_retain_grad(WHOLE));
     Py_RETURN_NONE;
 }
 static PyObject *get_retains_grad(PyObject *self, void *unused) {
-    return PyBool_FromLong(SELF->autograd && SELF->autograd->retains_grad);
+    const nx_autograd *autograd = WHOLE->autograd;
+    return PyBool_FromLong(autograd && autograd->retains_grad);
 }
 /* ---- hooks: a dict of functions for each tensor and kind, called in the order of their registration -------------------- */
 static nx_status fail_size(PyObject *function) {
@@ -189,6 +196,7 @@ static int visit_hook(const nx_grad_hook *hook, const nxpy_visitor *visitor) {
 }
 static PyObject *hooks_of(PyObject *self, PyObject *accumulated) {
     nx_grad_hook *hook;
+    if (SELF->whole) return PyErr_Format(PyExc_RuntimeError, "vmap: a hook on a tensor that is mapped over would see all slices at once");
     NXPY_TRY(nx_grad_hook_of(SELF, PyObject_IsTrue(accumulated) ? NX_HOOK_ACCUMULATED : NX_HOOK_GRADIENT, &hook));
     if (hook->context == NULL && (hook->context = PyDict_New()) == NULL) return NULL;
     hook->call = call_functions;
@@ -197,18 +205,18 @@ static PyObject *hooks_of(PyObject *self, PyObject *accumulated) {
     return Py_NewRef(hook->context);
 }
 
-static PyObject *is_view(PyObject *self, PyObject *unused) { return PyBool_FromLong(SELF->base != NULL); }
+static PyObject *is_view(PyObject *self, PyObject *unused) { return PyBool_FromLong(WHOLE->base != NULL); }
 static PyObject *detach_(PyObject *self, PyObject *unused) {
     PyObject *answer;
     if (nxpy_ask_before("detach_", self, NULL, 0, NULL, &answer)) return answer;
-    if (SELF->base)
+    if (WHOLE->base)
         return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead. If you are using "
                             "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
                             "gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. "
                             "To fix this error, please refer to the Optimizer.zero_grad() function in "
                             "torch/optim/optimizer.py as the solution.");
-    nx_grad_drop(SELF);
-    nx_tangent_drop(SELF);
+    nx_grad_drop(WHOLE);
+    nx_tangent_drop(WHOLE);
     return Py_NewRef(self);
 }
 
@@ -216,7 +224,7 @@ static PyObject *detach_(PyObject *self, PyObject *unused) {
 static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {
     PyObject *answer;
     if (nxpy_ask_spelled("backward", "narthex.autograd", "_tensor_backward", self, args, n, keywords, &answer)) return answer;
-    if (n == 0 && keywords == NULL) {
+    if (n == 0 && keywords == NULL && SELF->whole == NULL) {
         NXPY_TRY(nx_tensor_backward(SELF));
         Py_RETURN_NONE;
     }
@@ -295,8 +303,7 @@ static PyObject *autograd_run(PyObject *module, PyObject *args) {
     nx_tensor **out = g ? PyMem_Calloc((size_t)n_in + 1, sizeof *out) : NULL;
     PyObject *result = NULL;
     if (out && (in || n_in == 0)) {
-        nx_status status =
-            nx_grad_run(r, g, (int)n, retain, create, inputs == Py_None ? NULL : in, (int)n_in, out);
+        nx_status status = nxpy_grad_run(r, g, (int)n, retain, create, inputs == Py_None ? NULL : in, (int)n_in, out);
         result = status != NX_OK     ? nxpy_raise(status)
                  : inputs == Py_None ? Py_NewRef(Py_None)
                                      : nxpy_tensors_take(out, (int)n_in);
@@ -344,7 +351,7 @@ int nxpy_add_autograd(PyObject *module) {
         Py_DECREF(descriptor);
     }
     if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0 || nxpy_add_profile(module) < 0 ||
-        nxpy_add_forward(module) < 0)
+        nxpy_add_forward(module) < 0 || nxpy_add_batch(module) < 0)
         return -1;
     return nxpy_add_function(module);
 }

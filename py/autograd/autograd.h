@@ -9,6 +9,10 @@ nx_grad_node *nxpy_grad_node_get(PyObject *object);   /* of an nxpy_grad_node_ty
 PyObject *nxpy_grad_node_object(nx_grad_node *node);  /* lent node; new reference */
 int nxpy_add_function(PyObject *module);              /* nodes that call back into Python */
 int nxpy_add_forward(PyObject *module);             /* tangents */
+int nxpy_add_batch(PyObject *module);                 /* levels of vmap */
+/* As nx_grad_run, also of slices. */
+NX_MUST_USE nx_status nxpy_grad_run(nx_tensor **roots, nx_tensor **grads, int n, bool retain, bool create, nx_tensor **inputs, int n_in,
+                                    nx_tensor **out);
 int nxpy_add_edges(PyObject *module);                 /* places in the graph */
 int nxpy_add_profile(PyObject *module);               /* profiles */
 int nxpy_visit_function(const nx_grad_node *node, const nxpy_visitor *visitor);

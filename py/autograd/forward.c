@@ -1,5 +1,6 @@
 /* Forward mode for Python: the level, dual tensors, tangents. narthex.autograd.forward_ad has the names that users know. */
 #include "autograd/autograd.h"
+#include "batch/batch.h"
 
 static int check_level(int level, const char *name) {
     if (level == 0) return 0;
@@ -20,6 +21,36 @@ static PyObject *exit_dual_level(PyObject *module, PyObject *args, PyObject *key
     Py_RETURN_NONE;
 }
 
+/* ---- under vmap tangents are those of all slices --------------------------------------------------------------------- */
+static uint64_t levels_of(const nx_tensor *tensor) { return tensor->whole ? tensor->levels : 0; }
+
+/* One slice of `all`, which it takes, at the levels of `like`. */
+static PyObject *take_slice(nx_tensor *all, const nx_tensor *like) {
+    nx_tensor *slice;
+    nx_status status = nx_batch_hide(all, levels_of(like), &slice);
+    nx_tensor_unref(all);
+    return status == NX_OK ? nxpy_tensor_take(slice) : nxpy_raise(status);
+}
+static nx_status show_as(nx_tensor *tangent, const nx_tensor *like, nx_tensor **out) {
+    return nx_batch_show(tangent, levels_of(like), out);
+}
+
+static nx_status make_dual_of(nx_tensor *primal, nx_tensor *tangent, nx_tensor **out) {
+    uint64_t levels = levels_of(primal) | levels_of(tangent);
+    nx_tensor *p = NULL, *t = NULL, *dual = NULL;
+    nx_status status;
+    if (NX_LIKELY(levels == 0)) return nx_forward_make_dual(primal, tangent, out);
+    NX_TRY_FAIL(nx_batch_show(primal, levels, &p));
+    NX_TRY_FAIL(nx_batch_show(tangent, levels, &t));
+    NX_TRY_FAIL(nx_forward_make_dual(p, t, &dual));
+    status = nx_batch_hide(dual, levels, out);
+fail:
+    nx_tensor_unref(dual);
+    nx_tensor_unref(t);
+    nx_tensor_unref(p);
+    return status;
+}
+
 static PyObject *make_dual(PyObject *module, PyObject *args, PyObject *keywords) {
     static char *names[] = {"primal", "tangent", "level", NULL};
     PyObject *primal, *tangent;
@@ -29,7 +60,7 @@ static PyObject *make_dual(PyObject *module, PyObject *args, PyObject *keywords)
                                      &tangent, &level))
         return NULL;
     if (check_level(level, "_make_dual") < 0) return NULL;
-    NXPY_TRY(nx_forward_make_dual(nxpy_tensor_get(primal), nxpy_tensor_get(tangent), &made));
+    NXPY_TRY(make_dual_of(nxpy_tensor_get(primal), nxpy_tensor_get(tangent), &made));
     return nxpy_tensor_take(made);
 }
 static PyObject *unpack_dual(PyObject *module, PyObject *args, PyObject *keywords) {
@@ -39,8 +70,9 @@ static PyObject *unpack_dual(PyObject *module, PyObject *args, PyObject *keyword
     nx_tensor *primal, *tangent;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!i:_unpack_dual", names, &nxpy_tensor_type, &dual, &level)) return NULL;
     if (check_level(level, "_fw_primal") < 0) return NULL;
-    NXPY_TRY(nx_forward_unpack(nxpy_tensor_get(dual), &primal, &tangent));
-    PyObject *first = nxpy_tensor_take(primal), *second = tangent ? nxpy_tensor_take(tangent) : Py_NewRef(Py_None);
+    const nx_tensor *of = nxpy_tensor_get(dual);
+    NXPY_TRY(nx_forward_unpack(nx_tensor_whole(nxpy_tensor_get(dual)), &primal, &tangent));
+    PyObject *first = take_slice(primal, of), *second = tangent ? take_slice(tangent, of) : Py_NewRef(Py_None);
     PyObject *pair = first && second ? PyTuple_Pack(2, first, second) : NULL;
     Py_XDECREF(first);
     Py_XDECREF(second);
@@ -51,14 +83,18 @@ static PyObject *unpack_dual(PyObject *module, PyObject *args, PyObject *keyword
 static PyObject *tangent_of(PyObject *module, PyObject *tensor) {
     nx_tensor *tangent = NULL;
     if (!nxpy_tensor_check(tensor)) return PyErr_Format(PyExc_TypeError, "tangent_of: expected a Tensor");
-    if (nx_forward_enabled()) NXPY_TRY(nx_tangent_of(nxpy_tensor_get(tensor), &tangent));
-    if (tangent == NULL) Py_RETURN_NONE;
-    return nxpy_tensor_take(tangent);
+    nx_tensor *of = nxpy_tensor_get(tensor);
+    if (nx_forward_enabled()) NXPY_TRY(nx_tangent_of(nx_tensor_whole(of), &tangent));
+    return tangent ? take_slice(tangent, of) : Py_NewRef(Py_None);
 }
 static PyObject *set_tangent(PyObject *module, PyObject *args) {
     PyObject *tensor, *tangent;
     if (!PyArg_ParseTuple(args, "O!O!:set_tangent", &nxpy_tensor_type, &tensor, &nxpy_tensor_type, &tangent)) return NULL;
-    NXPY_TRY(nx_tangent_write(nxpy_tensor_get(tensor), nxpy_tensor_get(tangent)));
+    nx_tensor *of = nxpy_tensor_get(tensor), *all;
+    NXPY_TRY(show_as(nxpy_tensor_get(tangent), of, &all));
+    nx_status status = nx_tangent_write(nx_tensor_whole(of), all);
+    nx_tensor_unref(all);
+    if (status != NX_OK) return nxpy_raise(status);
     Py_RETURN_NONE;
 }
 

@@ -82,7 +82,7 @@ static nx_status new_node(PyObject *inputs, const char *name, PyObject *call, nx
     }
     for (int e = 0; e < n && status == NX_OK; e++) {
         PyObject *item = PyTuple_GET_ITEM(inputs, e);
-        if (nxpy_tensor_check(item)) status = nx_grad_edge(nxpy_tensor_get(item), &(*out)->edges[e]);
+        if (nxpy_tensor_check(item)) status = nx_grad_edge(nx_tensor_whole(nxpy_tensor_get(item)), &(*out)->edges[e]);
     }
     if (status != NX_OK) nx_grad_node_unref(*out);
     return status;
@@ -123,8 +123,8 @@ static PyObject *function_result(PyObject *module, PyObject *args) {
     nx_grad_node *node = own_node(object);
     if (node == NULL) return NULL;
     if (output >= node->n_inputs) node->n_inputs = output + 1;
-    NXPY_TRY(written ? nx_grad_set_written(nxpy_tensor_get(tensor), node, output)
-                     : nx_grad_set_node(nxpy_tensor_get(tensor), node, output));
+    nx_tensor *whole = nx_tensor_whole(nxpy_tensor_get(tensor));
+    NXPY_TRY(written ? nx_grad_set_written(whole, node, output) : nx_grad_set_node(whole, node, output));
     nxpy_tensor_track(tensor);
     Py_RETURN_NONE;
 }
@@ -134,7 +134,7 @@ static PyObject *check_version(PyObject *module, PyObject *args) {
     int output;
     if (!PyArg_ParseTuple(args, "O!IOi:check_version", &nxpy_tensor_type, &tensor, &expected, &object, &output))
         return NULL;
-    nx_tensor *saved = nxpy_tensor_get(tensor);
+    nx_tensor *saved = nx_tensor_whole(nxpy_tensor_get(tensor));
     nx_grad_node *node = NULL;
     if (object != Py_None && (node = own_node(object)) == NULL) return NULL;
     if (node == NULL && saved->autograd) {

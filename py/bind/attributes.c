@@ -18,7 +18,7 @@ static PyObject *get_nbytes(PyObject *self, void *unused) {
     return PyLong_FromLongLong(SELF->a.numel * (long long)nx_dtype_bytes(SELF->a.dtype));
 }
 static PyObject *get_version(PyObject *self, void *unused) {
-    return PyLong_FromUnsignedLong(nx_tensor_version(SELF));
+    return PyLong_FromUnsignedLong(nx_tensor_version(nx_tensor_whole(SELF)));
 }
 static PyObject *get_fake(PyObject *self, void *unused) { return PyBool_FromLong(nx_tensor_is_fake(SELF)); }
 static PyObject *get_is_cpu(PyObject *self, void *unused) {
@@ -34,12 +34,14 @@ static PyObject *get_base(PyObject *self, void *unused) {
 }
 static PyObject *get_data(PyObject *self, void *unused) {
     nx_tensor *alias;
+    if (NX_UNLIKELY(SELF->whole != NULL)) return PyErr_Format(PyExc_RuntimeError, "accessing `data` under vmap transform is not allowed");
     if (NX_UNLIKELY(SELF->keys & NX_KEY(PYTHON))) return PyObject_CallMethod(self, "detach", NULL); /* its class makes it */
     NXPY_TRY(nx_tensor_apart(SELF, 0, &alias));
     return nxpy_tensor_take(alias);
 }
 void nxpy_take_over(nx_tensor *to, nx_tensor *alias) {
     nx_storage *storage = to->storage;
+    nx_tensor *whole = to->whole;
     int64_t *block = to->a.sizes != to->dims ? to->a.sizes : NULL;
     int64_t *taken = alias->a.sizes != alias->dims ? alias->a.sizes : NULL;
     to->a = alias->a;
@@ -49,6 +51,8 @@ void nxpy_take_over(nx_tensor *to, nx_tensor *alias) {
         to->a.strides = to->dims + to->a.ndim;
     }
     to->storage = alias->storage;
+    to->whole = alias->whole;
+    alias->whole = whole;
     to->offset = alias->offset;
     to->keys = alias->keys | (to->keys & NX_KEYS_OWN);
     alias->storage = storage;
@@ -63,6 +67,10 @@ static int set_data(PyObject *self, PyObject *value, void *unused) {
         return -1;
     }
     nx_tensor *to = SELF, *from = nxpy_tensor_get(value), *alias;
+    if (to->whole || from->whole) {
+        PyErr_SetString(PyExc_RuntimeError, "mutating directly with `.data` under vmap transform is not allowed.");
+        return -1;
+    }
     if (nx_is_meta(to->a.device) != nx_is_meta(from->a.device)) {
         PyErr_SetString(PyExc_RuntimeError, "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
                                             "incompatible tensor type.");
@@ -138,6 +146,7 @@ static PyObject *numel(PyObject *self, PyObject *unused) {
 }
 static PyObject *data_ptr(PyObject *self, PyObject *unused) {
     NXPY_ASK(self, "data_ptr");
+    NXPY_TRY(nx_batch_check_data(SELF));
     return PyLong_FromVoidPtr(SELF->a.data);
 }
 static PyObject *storage_offset(PyObject *self, PyObject *unused) {

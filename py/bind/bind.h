@@ -7,6 +7,7 @@
 
 #include "size/size.h"
 
+#include "batch/batch.h"
 #include "compile/compile.h"
 
 /* ---- errors ------------------------------------------------------------------------------------------------ */

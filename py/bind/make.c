@@ -32,6 +32,7 @@ static PyObject *read_element(const char *at, nx_dtype dtype) {
 
 /* `tensor` itself when the CPU can read it row by row, else a copy that can be. New reference. */
 static nx_status readable(nx_tensor *tensor, nx_tensor **out) {
+    NX_TRY(nx_tensor_check_item(tensor));
     if (nx_is_meta(tensor->a.device)) return nx_fail(NX_RUNTIME, "Tensor.item() cannot be called on meta tensors");
     if (nx_tensor_is_fake(tensor) && nx_thread_get()->tell) return nx_thread_get()->tell(tensor, out);
     if (nx_tensor_is_fake(tensor)) {
@@ -267,6 +268,7 @@ static void end_capsule(PyObject *capsule) { /* nobody took it */
 
 PyObject *nxpy_tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords) {
     nx_tensor *t = nxpy_tensor_get(self);
+    NXPY_TRY(nx_batch_check_data(t));
     if (nx_tensor_requires_grad(t))
         return PyErr_Format(PyExc_BufferError,
                             "__dlpack__: Can't export tensors that require gradient, use tensor.detach()");

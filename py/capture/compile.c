@@ -180,7 +180,7 @@ static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t f
         if (function && !can_follow(function)) function = NULL;
     }
     const nx_thread *thread = nx_thread_get();
-    bool watched = thread->tracer || thread->function_modes || thread->dispatch_modes || nx_tangents_open();
+    bool watched = thread->tracer || thread->function_modes || thread->dispatch_modes || nx_tangents_open() || thread->n_levels;
     bool plain = !function || nxpy__stance == NXPY_STANCE_EAGER || nxpy__doing.trace || watched;
     if (NX_UNLIKELY(!function && captured->fullgraph && !nxpy__doing.trace && !nxpy_cpython_problem())) {
         return PyErr_Format(nxpy__unsupported, "torch.compile(fullgraph=True): %S is a generator or coroutine function or not made of "

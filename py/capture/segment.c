@@ -351,7 +351,7 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     if (!point) return PyErr_Occurred() ? -1 : 0;
     const nx_thread *thread = nx_thread_get();
     if (thread->function_modes || thread->dispatch_modes) return 0; /* a mode that the frame has entered sees all its calls */
-    if (nx_tangents_open()) return 0; /* a graph computes no tangents */
+    if (nx_tangents_open() || thread->n_levels) return 0; /* a graph computes no tangents, and knows no slices */
     int found = look_up(drive, point, out);
     if (found != 0 || point->dead || point->busy) return found;
     if (drive->traced) return 0; /* what it computes is another thing at each run */

@@ -589,6 +589,11 @@ class Tensor(_C.TensorBase):
         if self.numel() != 1:
             many = "no values" if self.numel() == 0 else "more than one value"
             raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+        if _C._batch_levels(self):
+            raise RuntimeError(
+                "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+                "support that yet: torch.where chooses by elements."
+            )
         return self.item() != 0
 
     def __reversed__(self):

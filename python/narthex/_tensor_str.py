@@ -150,6 +150,8 @@ def _grad_suffix(tensor) -> list:
 
 def tensor_text(tensor, *, contents=None) -> str:
     """The tensor as repr() shows it. `contents` stands in for the elements if it is given."""
+    if _C._batch_levels(tensor):
+        return batched_text(tensor)
     fake = tensor._is_fake
     plain = type(tensor) is Tensor or tensor._is_param
     name = "tensor" if plain else type(tensor).__name__
@@ -181,6 +183,16 @@ def tensor_text(tensor, *, contents=None) -> str:
 def _usual_complex(default):
     """The complex dtype that goes without saying: PyTorch's is complex64 beside float16, too."""
     return _C.complex128 if default is _C.float64 else _C.complex64
+
+
+def batched_text(tensor) -> str:
+    """One slice of many (vmap) as repr() shows it: all slices, and around them the levels, the innermost outside."""
+    numbers, levels = [number for number, *_ in _C._batch_open()], _C._batch_levels(tensor)
+    depths = [depth for depth, number in enumerate(numbers, 1) if levels >> number & 1]
+    text = tensor_text(_C._batch_whole(tensor))
+    for depth in depths + [-1] * (levels.bit_count() - len(depths)):  # -1: it has outlived its level
+        text = f"BatchedTensor(lvl={depth}, bdim=0, value=\n    " + text.replace("\n", "\n    ") + "\n)"
+    return text
 
 
 def sparse_text(tensor) -> str:

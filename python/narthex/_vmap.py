@@ -1,26 +1,25 @@
 """vmap: a function of slices as a function of whole tensors.
 
-The function is called once for each slice, and what it returns is stacked; so every operator, every gradient and every
-other transform works inside, in the same order for all nestings. What PyTorch refuses because it calls the function
-once for all slices (`.item()`, control flow by elements, results whose size depends on them) works; what would then
-mean something else is refused as PyTorch refuses it: drawing numbers in randomness "error", and writing into an
-argument that is not mapped or, of a module, into what it holds.
+The function is called once, with tensors that stand for all slices (src/batch, decision 0019): operators called with
+them work on all slices at once. What asks for elements (`.item()`, `if` by elements, results whose size depends on
+them) is refused as PyTorch refuses it.
 """
+
+from typing import NamedTuple
 
 import narthex as torch
 
+from . import _C
 from .utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
-_DRAWN = (
-    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
-    "randomness flags on vmap or perform the randomness operation out of vmap"
-)
-_WRITTEN = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
-    "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
-    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
-    "called inside the PyTorch framework, please file a bug report instead."
-)
+RANDOMNESS = ("error", "different", "same")
+
+
+class VmapInfo(NamedTuple):
+    """What an autograd.Function's own rule is told of the map."""
+
+    batch_size: int
+    randomness: str
 
 
 def _name(func) -> str:
@@ -109,71 +108,87 @@ def _check_outputs(func, outputs: list, dims: list) -> None:
             )
 
 
-def _joined(func, slices: list, dim):
-    if dim is not None:
-        n = slices[0].dim() + 1
-        if not -n <= dim < n:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
-        return torch.stack(slices, dim)
-    first = slices[0]
-    if isinstance(first, torch.Tensor) and any(each is not first for each in slices[1:]):
-        raise ValueError(
-            f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
-        )
-    return first
+def _given(func, each, dim, level: int):
+    """A result as those outside see it."""
+    if dim is None:
+        if isinstance(each, torch.Tensor) and _C._batch_levels(each) >> level & 1:
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None"
+            )
+        return each
+    n = each.dim() + 1
+    if not -n <= dim < n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return _C._batch_give(each, dim % n, level)
 
 
-# ---- the slices ----------------------------------------------------------------------------------------------
-class _Numbers:
-    """What a slice may draw: `error`, nothing; `same`, what the first drew; `different`, what comes next."""
-
-    def __init__(self, randomness: str):
-        self.randomness = randomness
-        self.before = None if randomness == "different" else torch.get_rng_state()
-
-    def start(self) -> None:
-        if self.randomness == "same":
-            torch.set_rng_state(self.before)
-
-    def end(self) -> None:
-        if self.randomness == "error" and not torch.equal(torch.get_rng_state(), self.before):
-            torch.set_rng_state(self.before)
-            raise RuntimeError(_DRAWN)
-
-
-def _run(func, in_dims, out_dims, randomness: str, args: tuple, kwargs: dict):
+# ---- the call ------------------------------------------------------------------------------------------------
+def _run(func, in_dims, out_dims, randomness: str, args: tuple, kwargs: dict, chunk_size):
     leaves, spec, dims, n = _inputs(func, in_dims, args)
-    if n == 0:
-        raise NotImplementedError(f"vmap({_name(func)}): a mapped dimension of size 0 tells nothing about the results")
-    shared = [each for each, dim in zip(leaves, dims) if dim is None] + tree_flatten(kwargs)[0]
-    if isinstance(func, torch.nn.Module):
-        shared += [*func.parameters(), *func.buffers()]
-    fixed = [each for each in shared if isinstance(each, torch.Tensor)]
-    versions = [each._version for each in fixed]
-    numbers, calls, out_spec, places = _Numbers(randomness), [], None, None
-    for k in range(n):
-        numbers.start()
-        taken = [each if dim is None else each.select(dim, k) for each, dim in zip(leaves, dims)]
-        result = func(*tree_unflatten(taken, spec), **kwargs)
-        numbers.end()
-        if [each._version for each in fixed] != versions:
-            raise RuntimeError(_WRITTEN)
-        outputs, found = tree_flatten(result)
-        if places is None:
-            out_spec, places = found, _out_dims(func, out_dims, found, outputs)
-        elif found != out_spec:
-            raise RuntimeError(f"vmap({_name(func)}): the slices return different structures: {out_spec} and {found}")
+    if chunk_size is not None and n > chunk_size:
+        return _by_chunks(func, out_dims, randomness, kwargs, (leaves, spec, dims, n), chunk_size)
+    return _once(func, out_dims, randomness, kwargs, (leaves, spec, dims, n))[0]
+
+
+def _once(func, out_dims, randomness: str, kwargs: dict, inputs: tuple) -> tuple:
+    """(what the mapped function returns, where the slices of each result are, its structure)."""
+    leaves, spec, dims, n = inputs
+    level = _C._batch_enter(n, RANDOMNESS.index(randomness))
+    try:
+        taken = [each if dim is None else _C._batch_take(each, dim, level) for each, dim in zip(leaves, dims)]
+        outputs, out_spec = tree_flatten(func(*tree_unflatten(taken, spec), **kwargs))
+        places = _out_dims(func, out_dims, out_spec, outputs)
         _check_outputs(func, outputs, places)
-        calls.append(outputs)
-    joined = [_joined(func, [outputs[k] for outputs in calls], dim) for k, dim in enumerate(places)]
-    return tree_unflatten(joined, out_spec)
+        given = [_given(func, each, dim, level) for each, dim in zip(outputs, places)]
+    finally:
+        _C._batch_leave()
+    return tree_unflatten(given, out_spec), places, out_spec
+
+
+def _by_chunks(func, out_dims, randomness: str, kwargs: dict, inputs: tuple, chunk_size: int):
+    leaves, spec, dims, n = inputs
+    calls = []
+    for start in range(0, n, chunk_size):
+        length = min(chunk_size, n - start)
+        part = [each if dim is None else each.narrow(dim, start, length) for each, dim in zip(leaves, dims)]
+        result, places, out_spec = _once(func, out_dims, randomness, kwargs, (part, spec, dims, length))
+        calls.append(tree_flatten(result)[0])
+    columns = zip(places, zip(*calls))
+    return tree_unflatten([parts[0] if dim is None else torch.cat(parts, dim) for dim, parts in columns], out_spec)
+
+
+def map_rows(function, rows: list, chunk_size=None) -> list:
+    """`function` of one row of each of `rows` (None: of none), for all rows in one call, or `chunk_size` at a time: its
+    list of tensors and Nones, with a dimension for the rows in front."""
+    n = next(len(each) for each in rows if each is not None)
+    if chunk_size is not None and n > chunk_size:
+        starts = range(0, n, chunk_size)
+        parts = [
+            map_rows(function, [None if each is None else each[k : k + chunk_size] for each in rows]) for k in starts
+        ]
+        return [None if column[0] is None else torch.cat(column) for column in zip(*parts)]
+    level = _C._batch_enter(n, RANDOMNESS.index("same"))
+    try:
+        results = function(*(None if each is None else _C._batch_take(each, 0, level) for each in rows))
+        return [None if each is None else _C._batch_give(each, 0, level) for each in results]
+    finally:
+        _C._batch_leave()
+
+
+def of_all_levels(x):
+    """`x` as a slice of every open level: what each slice has for itself, such as a gradient, is asked of it."""
+    for level, size, _ in _C._batch_open():
+        if not _C._batch_levels(x) >> level & 1:
+            x = _C._batch_take(x.unsqueeze(0).expand(size, *x.shape), 0, level)
+    return x
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness: str = "error", *, chunk_size=None):
     """A function that maps `func` over dimension `in_dims` of its arguments and puts its results along `out_dims`.
 
     `in_dims` and `out_dims` are numbers, or have the structure of the arguments and results, with None for what is not
-    mapped; keyword arguments are not. `randomness`: "error", "same" or "different" for all slices.
+    mapped; keyword arguments are not. `randomness`: "error", "same" or "different" for all slices. `chunk_size`: how
+    many slices are computed in one call (None: all), for the sake of memory.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -181,7 +196,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness: str = "error", *, chunk_size=N
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     def wrapped(*args, **kwargs):
-        return _run(func, in_dims, out_dims, randomness, args, kwargs)
+        return _run(func, in_dims, out_dims, randomness, args, kwargs, chunk_size)
 
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         if hasattr(func, name):

@@ -66,6 +66,9 @@ typedef struct nx_thread {
     const char *source_file, *source_code, *source_function; int source_line; /* user's line for nodes recorded now (src/ir), lent */
     bool source_no_grad;                           /* nodes recorded now are no_grad (src/ir) */
     int source_recompute;                          /* the checkpoint that nodes recorded now are in, 0: none (src/ir) */
+    struct { int64_t size; uint8_t number, randomness; } levels[16]; /* of vmap that are open, the outermost first (src/batch) */
+    int n_levels;
+    uint8_t last_level;                            /* the number that a level got last (src/batch) */
     const char *target;                            /* Python-level name of the call being captured, lent (src/ir) */
     bool target_is_method;
     /* The elements of a fake, where a trace knows them: a tensor in the host's memory, row by row, a new reference (py/notes);

@@ -126,6 +126,8 @@ struct nx_tensor {
     uint32_t attr_version;       /* times a write has replaced the history; of a view: its base's count when its own was made */
     nx_tensor *next_view;        /* of a base: the first of its listed views; of such a view: the next */
     nx_tensor **at_view;         /* of a listed view: what points to it; under the list's lock */
+    nx_tensor *whole;            /* of a tensor that is one slice of many: all of them, owned, and its data is NULL (src/batch); NULL */
+    uint64_t levels;             /* the levels of vmap whose slices the leading dimensions of `whole` are, by number, in order */
     int64_t dims[2 * NX_INLINE_DIMS];
 };
 /* How a view was made: one that autograd did not follow, or one of several at once, may not be written with gradients. */
@@ -157,14 +159,20 @@ static inline void nx_tensor_start(nx_tensor *tensor, int64_t *dims, int ndim, n
     tensor->creation_meta = NX_CREATION_DEFAULT;
     tensor->attr_version = 0;
     tensor->next_view = NULL;
+    tensor->whole = NULL;
 }
 static inline nx_array *nx_arr(nx_tensor *t) { return &t->a; }
+/* Whose elements and history a tensor has: of a slice all slices, else itself. */
+static inline nx_tensor *nx_tensor_whole(nx_tensor *t) { return NX_UNLIKELY(t->whole != NULL) ? t->whole : t; }
 static inline bool nx_same_size(const nx_array *a, const nx_array *b) {
     bool same = a->ndim == b->ndim;
     for (int d = 0; same && d < a->ndim; d++) same = a->sizes[d] == b->sizes[d];
     return same;
 }
 static inline bool nx_tensor_is_fake(const nx_tensor *t);
+
+/* An error where the tensor is a slice of many, whose element nobody can say. */
+nx_status nx_tensor_check_item(const nx_tensor *tensor);
 
 /* What a tensor will be: the result of a shape rule. */
 typedef struct nx_meta {
@@ -192,6 +200,8 @@ NX_MUST_USE nx_status nx_tensor_new_layout(const nx_layout *layout, nx_tensor **
 NX_MUST_USE nx_status nx_tensor_new_like(const nx_array *like, nx_tensor **out);
 /* A tensor over `storage` (a new reference is taken). */
 NX_MUST_USE nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t keys, nx_tensor *base, nx_tensor **out);
+/* A tensor that is a shape, with no storage. */
+NX_MUST_USE nx_status nx_tensor_new_shape(const nx_meta *meta, uint64_t keys, nx_tensor **out);
 /* Makes a tensor without a base a view of `base`, whose storage it shares, or of what that is a view of. */
 void nx_tensor_set_base(nx_tensor *view, nx_tensor *base);
 /* Same storage and shape, no autograd, not a view. */

@@ -225,11 +225,20 @@ nx_status nx_tensor_new_view(nx_storage *storage, const nx_meta *meta, uint64_t 
     return NX_OK;
 }
 
+nx_status nx_tensor_new_shape(const nx_meta *meta, uint64_t keys, nx_tensor **out) {
+    NX_TRY(new_bare(meta->ndim, meta->dtype, meta->device, keys, out));
+    fill_dims(*out, meta->size, meta->stride); /* overflow: what it is a part of would have more elements */
+    (*out)->offset = meta->offset;
+    return NX_OK;
+}
+
 nx_status nx_tensor_alias(nx_tensor *from, nx_tensor **out) {
     nx_tensor *tensor;
     NX_TRY(new_bare(from->a.ndim, from->a.dtype, from->a.device, from->keys & ~NX_KEYS_OWN, &tensor));
     fill_dims(tensor, from->a.sizes, from->a.strides);
     tensor->storage = from->storage ? nx_storage_ref(from->storage) : NULL;
+    tensor->whole = from->whole ? nx_tensor_ref(from->whole) : NULL;
+    tensor->levels = from->levels;
     tensor->offset = from->offset;
     tensor->a.data = from->a.data;
     *out = tensor;
@@ -302,8 +311,16 @@ void nx_tensor_unref(nx_tensor *tensor) {
     if (tensor->autograd) nx_autograd_free(tensor->autograd);
     if (tensor->is_listed) nx__view_unlist(tensor);
     if (tensor->base) nx_tensor_unref(tensor->base);
+    if (tensor->whole) nx_tensor_unref(tensor->whole);
     if (tensor->a.sizes != tensor->dims) nx_free(tensor->a.sizes);
     if (NX_LIKELY(keep_whole(tensor))) return;
     nx_storage_unref(tensor->storage);
     give_listed(tensor);
+}
+
+nx_status nx_tensor_check_item(const nx_tensor *tensor) {
+    if (NX_LIKELY(tensor->whole == NULL)) return NX_OK;
+    return nx_fail(NX_RUNTIME, "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on "
+                   "a Tensor, please try to rewrite what you're doing with other operations. If error is occurring somewhere inside "
+                   "PyTorch internals, please file a bug report.");
 }

@@ -24,6 +24,7 @@ typedef struct nx_param {
     bool number_too;     /* a Tensor parameter of a point operator that a Python number may take the place of */
     bool complex_too;    /* a number there may be complex */
     bool optional_elements; /* Tensor?[] */
+    bool is_dim;         /* an int or ints that are dimensions of a tensor, or of a result */
     bool no_overlap;     /* may not share memory with what is written, as PyTorch refuses it */
     int8_t int_list_of;  /* int[1]: a single int is allowed; 0 otherwise */
     nx_value initial;

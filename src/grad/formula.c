@@ -106,8 +106,8 @@ nx_status nx__copy_like(nx_tensor *from, nx_tensor *like, nx_tensor **out) {
     NX_TRY(call(OP_EMPTY_LIKE,
                 (nx_value[]){nx_value_tensor(like), none, none, none, none, format_value(PRESERVE)}, &made));
     nx_status status = nx__copy_into(made, from);
-    if (status != NX_OK) nx_tensor_unref(made);
-    *out = made;
+    if (status == NX_OK) *out = made;
+    else nx_tensor_unref(made);
     return status;
 }
 

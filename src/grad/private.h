@@ -198,9 +198,11 @@ NX_MUST_USE nx_status nx__tangent_hand_on(nx_tensor *from, bool copied, nx_tenso
 NX_MUST_USE nx_status nx__call_named(const char *name, const nx_value *in, nx_tensor **out); /* an operator of one result */
 NX_MUST_USE nx_status nx__add(nx_tensor *a, nx_tensor *b, nx_tensor **out); /* in the order that the next asks for */
 NX_MUST_USE nx_status nx__add_in_place(nx_tensor *a, nx_tensor *b);
-/* Whether b may be added to a in place: a tensor that a class answers for, such as a sparse one, does not become a plain one. */
+/* Whether b may be added to a in place: a tensor that a class answers for, such as a sparse one, does not become a plain one, and
+ * what is the same for all slices does not become one slice's. */
 static inline bool nx__takes(const nx_tensor *a, const nx_tensor *b) {
-    return !(a->keys & NX_KEY(PYTHON)) || (b->keys & NX_KEY(PYTHON));
+    bool of_class = !(a->keys & NX_KEY(PYTHON)) || (b->keys & NX_KEY(PYTHON));
+    return of_class && (b->whole == NULL || (a->whole && (a->levels & b->levels) == b->levels));
 }
 NX_MUST_USE nx_status nx__ones_like(nx_tensor *like, nx_tensor **out);
 NX_MUST_USE nx_status nx__clone(nx_tensor *from, bool preserve_strides, nx_tensor **out);

@@ -84,9 +84,15 @@ static int64_t in_view(const pair *p, int64_t elements) {
 }
 
 /* A tensor with the base's layout; its elements are not set. */
-static nx_status new_base(const pair *p, const nx_tensor *like, nx_tensor **out) {
+static nx_status new_base(const pair *p, nx_tensor *like, nx_tensor **out) {
     nx_meta meta;
     meta_of(&p->base, 0, &meta);
+    if (NX_UNLIKELY(like->whole != NULL)) {
+        const nx_value none = NX_VALUE_NONE;
+        nx_value in[] = {nx_value_tensor(like), nx_value_ints(meta.size, meta.ndim), nx_value_ints(meta.stride, meta.ndim),
+                         nx_value_dtype(meta.dtype), none, none, none};
+        return nx__call_named("aten::new_empty_strided", in, out);
+    }
     return nx_tensor_new_meta(&meta, nx_tensor_is_fake(like), out);
 }
 
@@ -95,13 +101,19 @@ static nx_status view_at(const pair *p, nx_tensor *base, nx_tensor **out) {
     nx_meta meta;
     if (p->traced) return nx_trace_retake(p->traced, base, out);
     meta_of(&p->view, p->view.offset + in_view(p, base->offset - p->base.offset), &meta);
+    if (NX_UNLIKELY(base->whole != NULL)) {
+        nx_value in[] = {nx_value_tensor(base), nx_value_ints(meta.size, meta.ndim), nx_value_ints(meta.stride, meta.ndim),
+                         nx_value_int(meta.offset)};
+        if (meta.dtype != base->a.dtype) return nx_fail(NX_NOT_IMPLEMENTED, "vmap: the gradient of a written view of another dtype");
+        return nx__call_named("aten::as_strided", in, out);
+    }
     NX_TRY(nx_tensor_new_view(base->storage, &meta, base->keys, base, out));
     nx_status status = nx__requires_grad(base) ? nx__view_renew(*out) : NX_OK;
     if (status != NX_OK) nx_tensor_unref(*out);
     return status;
 }
 
-static nx_status new_zeros(const pair *p, const nx_tensor *like, nx_tensor **out) {
+static nx_status new_zeros(const pair *p, nx_tensor *like, nx_tensor **out) {
     NX_TRY(new_base(p, like, out));
     nx_status status = nx__zero(*out);
     if (status != NX_OK) nx_tensor_unref(*out);
@@ -231,9 +243,11 @@ static nx_status own_gradient(const pair *p, nx_tensor *g, nx_tensor **out) {
         *out = nx_tensor_ref(g);
         return NX_OK;
     }
-    NX_TRY(new_base(p, g, out));
-    nx_status status = nx__copy_into(*out, g);
-    if (status != NX_OK) nx_tensor_unref(*out);
+    nx_tensor *made;
+    NX_TRY(new_base(p, g, &made));
+    nx_status status = nx__copy_into(made, g);
+    if (status == NX_OK) *out = made;
+    else nx_tensor_unref(made);
     return status;
 }
 

@@ -26,7 +26,7 @@ ENDS = {
     "x.backward()": THERE + "leaves that the graph makes",
     "torch.autograd.grad": THERE + "leaves that the graph makes",
     "torch.func.grad": THERE + "leaves that the graph makes",
-    "torch.func.vmap": THERE + "the generator's state is kept for each slice",
+    "torch.func.vmap": THERE + "levels that are opened inside",
     "Parameter made inside": THERE + "parameters that the graph makes",
     "nn.Linear made inside": THERE + "parameters that the graph makes",
     "copy.deepcopy(module)": THERE + "parameters that the graph makes",

@@ -264,9 +264,9 @@ def test_what_is_shared_is_refused_in_batch_norm():
         nt.vmap(model)(nt.randn(3, 4, 2, 5))
 
 
-def test_what_is_not_there():
-    with pytest.raises(NotImplementedError, match="size 0"):
-        nt.vmap(nt.sin)(nt.ones(0, 2))
+def test_no_slices():
+    assert nt.vmap(nt.sin)(nt.ones(0, 2)).shape == (0, 2)
+    assert nt.vmap(nt.func.grad(lambda x: x.sin().sum()))(nt.ones(0, 2)).shape == (0, 2)
 
 
 def test_what_is_shared_is_not_written():
@@ -276,6 +276,107 @@ def test_what_is_shared_is_not_written():
         nt.vmap(lambda x, y=None: y.add_(x))(nt.ones(2, 2), y=nt.ones(2))
 
 
-def test_slices_are_seen():
-    assert nt.vmap(lambda x: x if x.sum() > 0 else -x)(nt.tensor([[1.0], [-2.0]])).tolist() == [[1.0], [2.0]]
-    assert nt.vmap(lambda x: x * x.item())(nt.tensor([1.0, -2.0])).tolist() == [1.0, 4.0]
+def test_the_function_is_called_once():
+    calls = []
+    nt.vmap(lambda x: (calls.append(x.shape), x * 2)[1])(nt.ones(5, 2, 3))
+    assert calls == [(2, 3)]
+    nt.vmap(lambda x: (calls.append(x.shape), x * 2)[1], chunk_size=2)(nt.ones(5, 2, 3))
+    assert calls == 4 * [(2, 3)]
+    calls.clear()
+    row = lambda g: (calls.append(g.shape), g)[1]  # noqa: E731
+    x = nt.ones(3, requires_grad=True)
+    y = x.sin()
+    y.register_hook(row)
+    assert nt.func.jacrev(nt.sin)(nt.ones(3)).shape == (3, 3)
+    assert nt.autograd.grad(y, x, nt.eye(3), is_grads_batched=True)[0].shape == (3, 3)
+    assert calls == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda t, x: x * x.sum().item(), "calling .item"),
+        (lambda t, x: x if x.sum() > 0 else -x, "data-dependent control flow"),
+        (lambda t, x: x[x > 0], "dynamic shape"),
+        (lambda t, x: x.nonzero(), "dynamic shape"),
+        (lambda t, x: t.tensor(x.numpy()), "data pointer"),
+        (lambda t, x: t.randn(2) + x, "randomness error mode"),
+        (lambda t, x: x.data, "accessing `data`"),
+    ],
+)
+def test_what_elements_decide_is_refused(function, said):
+    for t in (nt, torch):
+        with pytest.raises(RuntimeError, match=said):
+            t.vmap(lambda x, t=t: function(t, x))(t.ones(3, 2))
+
+
+def test_slices_as_tensors():
+    """What a slice says of itself, and what is written through views of it."""
+    seen = []
+
+    def f(x):
+        seen.append((tuple(x.shape), x.stride(), x.is_contiguous(), x.requires_grad, x.is_leaf))
+        y = x * 1
+        y[0] = 7
+        y.t_().mul_(2)
+        return y
+
+    x = nt.arange(12.0).reshape(2, 2, 3)
+    wanted = nt.stack([f(part) for part in x])
+    assert nt.equal(nt.vmap(f)(x), wanted)
+    assert seen[0] == seen[-1] == ((2, 3), (3, 1), True, False, True)
+    text = []
+    nt.vmap(lambda x: (text.append(repr(x)), x)[1])(nt.ones(2))
+    assert text == ["BatchedTensor(lvl=1, bdim=0, value=\n    tensor([1., 1.])\n)"]
+
+
+def test_gradients_of_what_is_not_mapped():
+    """backward adds up over slices, as in a loop; a gradient of one's own is asked of func.grad."""
+    w = nt.ones(3, requires_grad=True)
+    x = nt.arange(6.0).reshape(2, 3)
+    nt.vmap(lambda x: (w * x).sum())(x).sum().backward()
+    assert w.grad.tolist() == [3.0, 5.0, 7.0]
+    with pytest.raises(RuntimeError, match="torch.func.grad"):
+        nt.vmap(lambda x: nt.autograd.grad((w * x).sum(), w)[0])(x)
+    gradients = nt.vmap(nt.func.grad(lambda w, x: (w * x).sum()), in_dims=(None, 0))(w.detach(), x)
+    assert nt.equal(gradients, x)
+
+
+def test_forward_mode_and_functions_inside():
+    from narthex.autograd import forward_ad as fwAD  # noqa: N812
+
+    class Cube(nt.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return x**3 * w
+
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return 3 * x**2 * w * g, x**3 * g
+
+    x = nt.arange(6.0, dtype=nt.float64).reshape(2, 3).requires_grad_()
+    w = nt.full((3,), 2.0, dtype=nt.float64).requires_grad_()
+    y = nt.vmap(lambda x: Cube.apply(x, w))(x)
+    nt.testing.assert_close(nt.autograd.grad(y.sum(), (x, w)), nt.autograd.grad((x**3 * w).sum(), (x, w)))
+    rows = nt.func.jacrev(lambda x: Cube.apply(x, w).sum(0))(x)
+    assert nt.equal(rows, nt.func.jacrev(lambda x: (x**3 * w).sum(0))(x))
+    class Scaled(Cube):
+        @staticmethod
+        def vmap(info, in_dims, x, w):
+            assert info.batch_size == 2 and info.randomness == "error" and in_dims == (0, None)
+            return (x * w * 10).movedim(0, -1), -1
+
+    assert nt.equal(nt.vmap(lambda x: Scaled.apply(x, w))(x), x * w * 10)
+
+    def along(x, t):
+        return fwAD.unpack_dual(fwAD.make_dual(x, t).sin() * x).tangent
+
+    with fwAD.dual_level():
+        direction = nt.ones(3, dtype=nt.float64)
+        given = nt.vmap(along, in_dims=(0, None))(x.detach(), direction)
+    nt.testing.assert_close(given, x.detach().cos() * x.detach())
+    tangent = nt.vmap(lambda x: nt.func.jvp(lambda x: x.sin(), (x,), (x,))[1])(x.detach())
+    nt.testing.assert_close(tangent, x.detach().cos() * x.detach())
+

@@ -120,17 +120,13 @@ def grad(
 
 
 def _grad_of_rows(outputs, inputs, grad_outputs, keywords: dict, retain_graph) -> tuple:
-    """grad for each row of the gradients of `outputs`; what belongs to the rows is stacked."""
+    """grad for all rows of the gradients of `outputs` at once; what belongs to the rows is stacked."""
+    from .._vmap import map_rows
+
     batches = _as_tuple(grad_outputs)
-    n = next((len(batch) for batch in batches if batch is not None), 0)
-    if n == 0:
+    if not any(batch is not None and len(batch) for batch in batches):
         raise RuntimeError("grad: with is_grads_batched the gradients need a first dimension that is not empty")
-    rows = []
-    for k in range(n):
-        seeds = tuple(None if batch is None else batch[k] for batch in batches)
-        keeps = True if k + 1 < n else retain_graph
-        rows.append(grad(outputs, inputs, seeds, keeps, **keywords))
-    return tuple(None if column[0] is None else _C.stack(column) for column in zip(*rows))
+    return tuple(map_rows(lambda *seeds: grad(outputs, inputs, seeds, retain_graph, **keywords), list(batches)))
 
 
 _MODULES = ("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "variable")

@@ -40,7 +40,8 @@ class FunctionCtx:
     _n_saved = 0
     # (tensor, None, or what hooks made of it; its version; result number or -1); emptied when the graph is freed
     _saved: list | None = None
-    _results: tuple = ()  # (shape, dtype, device) of each result, None for what is no tensor
+    _results: tuple = ()  # (shape, dtype, device ...) of each result, None for what is no tensor
+    _levels: int = 0  # of vmap, of all arguments together
     _node = None  # while backward runs
     _for_jvp: tuple | None = None
     _in_jvp = False
@@ -123,6 +124,7 @@ class _Backward:
     def __init__(self, cls, ctx, inputs: tuple) -> None:
         self.cls, self.ctx = cls, ctx
         self.inputs = [(x.shape, x.dtype, x.device) if _is_tensor(x) else None for x in inputs]
+        self.levels = [_C._batch_levels(x) if _is_tensor(x) else 0 for x in inputs]
 
     def __call__(self, node, *grads) -> tuple:
         cls, ctx = self.cls, self.ctx
@@ -144,7 +146,15 @@ class _Backward:
                 f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {n}, got "
                 f"{len(given)})"
             )
-        return tuple(self._fit(k, g) for k, g in enumerate(given[:n]))
+        return tuple(self._of_all(k, self._fit(k, g)) for k, g in enumerate(given[:n]))
+
+    def _of_all(self, k: int, grad):
+        """Of a slice of what is mapped over the gradients of all slices; of what is not, their sum."""
+        levels = 0 if grad is None else _C._batch_levels(grad)
+        more = levels & ~self.levels[k] & self.ctx._levels
+        if more:
+            grad = _C._batch_show(grad, more).sum(list(range(more.bit_count())))
+        return _C._batch_show(grad, self.levels[k]) if grad is not None and self.levels[k] else grad
 
     def _materialized(self, grads: tuple) -> list:
         """A gradient for every result; zeros where there is none, if they are wanted."""
@@ -155,6 +165,8 @@ class _Backward:
                 from .. import zeros
 
                 grad = zeros(result[0], dtype=result[1], device=result[2])
+            elif grad is not None and result is not None and result[4]:
+                grad = _C._batch_hide(grad, result[4])
             all_grads.append(grad)
         return all_grads
 
@@ -275,10 +287,15 @@ def _begin(cls, args: tuple, kwargs: dict):
 
 
 def _apply(cls, args: tuple, kwargs: dict):
+    if cls.vmap is not Function.vmap and any(_is_tensor(arg) and _C._batch_levels(arg) for arg in args):
+        return _by_own_rule(cls, args)
     ctx, args, kwargs = _begin(cls, args, kwargs)
     node = None
     if _C.is_grad_enabled() and any(ctx.needs_input_grad):
-        node = _C.function_node(f"{cls.__name__}Backward", args, _Backward(cls, ctx, args))
+        backward = _Backward(cls, ctx, args)
+        for levels in backward.levels:
+            ctx._levels |= levels
+        node = _C.function_node(f"{cls.__name__}Backward", args, backward)
     try:
         return _run_forward(cls, ctx, node, args, kwargs)
     finally:  # results among them would hold the node, which holds the context
@@ -313,7 +330,7 @@ def _apply_traced(cls, args: tuple, kwargs: dict):
         _C.function_refuse(f"{cls.__name__}: its forward gives a tensor twice")
     if n > 1 and not ctx.materialize_grads:
         _C.function_refuse(f"{cls.__name__}: set_materialize_grads(False) with several results")
-    ctx._results = tuple((r.shape, r.dtype, r.device, True) if _is_tensor(r) else None for r in made)
+    ctx._results = tuple((r.shape, r.dtype, r.device, True, 0) if _is_tensor(r) else None for r in made)
     run_backward = _Backward(cls, ctx, args)
     with no_grad():
         gradients = _C.function_open(ctx, bare)
@@ -326,6 +343,23 @@ def _apply_traced(cls, args: tuple, kwargs: dict):
     tied = iter(tied)
     made = tuple(r if bare[k] is None else next(tied) for k, r in enumerate(made))
     return made if isinstance(given, tuple) else made[0]
+
+
+def _by_own_rule(cls, args: tuple):
+    """By the class's `vmap`, at the innermost level of vmap that an argument is a slice of."""
+    from .._vmap import RANDOMNESS, VmapInfo
+
+    levels = [_C._batch_levels(arg) if _is_tensor(arg) else 0 for arg in args]
+    open_levels = reversed(_C._batch_open())
+    number, size, randomness = next(row for row in open_levels if any(each >> row[0] & 1 for each in levels))
+    mapped = [each >> number & 1 for each in levels]
+    taken = [_C._batch_give(arg, 0, number) if is_mapped else arg for arg, is_mapped in zip(args, mapped)]
+    in_dims = tuple(0 if is_mapped else None for is_mapped in mapped)
+    given, out_dims = cls.vmap(VmapInfo(size, RANDOMNESS[randomness]), in_dims, *taken)
+    results = given if isinstance(given, tuple) else (given,)
+    dims = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(results)
+    made = [r if d is None else _C._batch_take(r, d % r.dim(), number) for r, d in zip(results, dims, strict=True)]
+    return tuple(made) if isinstance(given, tuple) else made[0]
 
 
 def _carry_on(cls, ctx, args: tuple, tangents: tuple, results: tuple) -> None:
@@ -377,7 +411,9 @@ def _run_forward(cls, ctx, node, args: tuple, kwargs: dict):
     if any(tangent is not None for tangent in tangents):
         _carry_on(cls, ctx, args, tangents, made)
     if node is not None:
-        ctx._results = tuple((r.shape, r.dtype, r.device, r.requires_grad) if _is_tensor(r) else None for r in made)
+        ctx._results = tuple(
+            (r.shape, r.dtype, r.device, r.requires_grad, _C._batch_levels(r)) if _is_tensor(r) else None for r in made
+        )
         ctx._pack(node, args, results)
     return made if isinstance(given, tuple) else made[0]
 
@@ -420,6 +456,13 @@ class Function(metaclass=FunctionMeta):
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
+
+    generate_vmap_rule = False  # whether or not: without a rule of its own every class is mapped over by its operators
+
+    @staticmethod
+    def vmap(info, in_dims: tuple, *args):
+        """(results, the dimension of each along which its slices lie); `in_dims` are those of the arguments."""
+        raise NotImplementedError("vmap is not implemented.")
 
     vjp = staticmethod(lambda ctx, *grad_outputs: Function.backward(ctx, *grad_outputs))
 

@@ -7,6 +7,7 @@ leaves without a past. What it returns keeps its graph when that leads to anythi
 
 import narthex as torch
 
+from .._vmap import map_rows, of_all_levels
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten, treespec_pprint
 
 
@@ -16,6 +17,7 @@ def _enter_leaf(x):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(x)}")
     if not (x.is_floating_point() or x.is_complex()):
         raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    x = of_all_levels(x)
     return x.view_as(x) if x.requires_grad else x.detach().requires_grad_()
 
 
@@ -213,6 +215,15 @@ class _Called:
             create_graph = self.is_linked or _wants(self.own, self.wanted, cotangents)
             return _leave(_gradients(self.raw, self.own, cotangents, create_graph), self.own, self.wanted)
 
+    def transpose(self) -> tuple:
+        """(cotangents w that are variables, w times the Jacobian)."""
+        if self.forward is None:
+            with torch.enable_grad():
+                depends = [out for out in self.raw if out.requires_grad]
+                w = [torch.zeros_like(out).requires_grad_() for out in depends]
+                self.forward = w, _gradients(depends, self.own, w, True)
+        return self.forward
+
     def jacobian_times(self, tangents: list, strict: bool = False) -> list:
         """The Jacobian times tangents, one an input: how w times the Jacobian depends on w."""
         if strict and not all(out.requires_grad for out in self.raw):
@@ -228,11 +239,7 @@ class _Called:
                     f"{list(t.shape)}."
                 )
         with torch.enable_grad():
-            if self.forward is None:
-                w = [torch.zeros_like(out).requires_grad_() for out in self.raw if out.requires_grad]
-                depends = [out for out in self.raw if out.requires_grad]
-                self.forward = w, _gradients(depends, self.own, w, True)
-            w, back = self.forward
+            w, back = self.transpose()
             create_graph = self.is_linked or _wants(self.own, self.wanted, tangents)
             got = iter(_gradients(back, w, tangents, create_graph))
             products = [next(got) if out.requires_grad else torch.zeros_like(out) for out in self.raw]
@@ -297,41 +304,44 @@ def linearize(func, *primals):
 
 
 # ---- Jacobians -----------------------------------------------------------------------------------------------
-def _units(x) -> list:
-    eye = torch.eye(x.numel(), dtype=x.dtype, device=x.device)
-    return [row.view(x.shape) for row in eye]
+def _units(x):
+    return torch.eye(x.numel(), dtype=x.dtype, device=x.device).view(x.numel(), *x.shape)
 
 
 def _alone(at: int, unit, like: list) -> list:
     return [unit if k == at else torch.zeros_like(x) for k, x in enumerate(like)]
 
 
-def _by_rows(called: _Called) -> list:
+def _by_rows(called: _Called, chunk_size=None) -> list:
     """For each output and each input the block of the Jacobian, of both sizes one behind the other."""
     blocks = []
     for k, out in enumerate(called.raw):
-        rows = [called.times(_alone(k, unit, called.raw)) for unit in _units(out)]
-        blocks.append([_stacked([row[j] for row in rows], 0, out, x) for j, x in enumerate(called.own)])
+        if out.numel() == 0:
+            blocks.append([_empty(out, x) for x in called.own])
+            continue
+        rows = map_rows(lambda unit, k=k: called.times(_alone(k, unit, called.raw)), [_units(out)], chunk_size)
+        blocks.append([row.reshape(*out.shape, *x.shape) for row, x in zip(rows, called.own)])
     return blocks
 
 
-def _by_columns(called: _Called) -> list:
-    blocks = [[None] * len(called.own) for _ in called.raw]
+def _by_columns(called: _Called, chunk_size=None) -> list:
+    blocks = [[_empty(out, x) for x in called.own] for out in called.raw]
+    called.transpose()
     for j, x in enumerate(called.own):
-        columns = [called.jacobian_times(_alone(j, unit, called.own)) for unit in _units(x)]
+        if x.numel() == 0:
+            continue
+        column = lambda unit, j=j: called.jacobian_times(_alone(j, unit, called.own))  # noqa: E731
+        columns = map_rows(column, [_units(x)], chunk_size)
         for k, out in enumerate(called.raw):
-            blocks[k][j] = _stacked([column[k] for column in columns], -1, out, x)
+            blocks[k][j] = columns[k].movedim(0, -1).reshape(*out.shape, *x.shape)
     return blocks
 
 
-def _stacked(parts: list, dim: int, out, x):
-    size = tuple(out.shape) + tuple(x.shape)
-    if not parts:
-        return torch.zeros(size, dtype=out.dtype, device=out.device)
-    return torch.stack(parts, dim).reshape(size)
+def _empty(out, x):
+    return torch.zeros(tuple(out.shape) + tuple(x.shape), dtype=out.dtype, device=out.device)
 
 
-def _jacobian(func, argnums, has_aux: bool, name: str, blocks_of):
+def _jacobian(func, argnums, has_aux: bool, name: str, blocks_of, chunk_size=None):
     def wrapper(*args, **kwargs):
         numbers = _checked_argnums(argnums, len(args))
         chosen = _chosen(args, numbers)
@@ -342,7 +352,7 @@ def _jacobian(func, argnums, has_aux: bool, name: str, blocks_of):
         primals = (chosen,) if isinstance(numbers, int) else chosen
         called = _Called(inner, primals, has_aux, name)
         spec = tree_flatten(chosen)[1]
-        rows = [tree_unflatten(row, spec) for row in blocks_of(called)]
+        rows = [tree_unflatten(row, spec) for row in blocks_of(called, chunk_size)]
         jacobian = tree_unflatten(rows, called.spec)
         return (jacobian, called.aux) if has_aux else jacobian
 
@@ -350,10 +360,11 @@ def _jacobian(func, argnums, has_aux: bool, name: str, blocks_of):
 
 
 def jacrev(func, argnums=0, *, has_aux: bool = False, chunk_size=None, _preallocate_and_copy: bool = False):
-    """A function that gives the Jacobian of func by its arguments `argnums`, row by row."""
+    """A function that gives the Jacobian of func by its arguments `argnums`: all rows in one backward, or `chunk_size`
+    of them at a time."""
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
-    return _jacobian(func, argnums, has_aux, "vjp(f, *primals)", _by_rows)
+    return _jacobian(func, argnums, has_aux, "vjp(f, *primals)", _by_rows, chunk_size)
 
 
 def jacfwd(func, argnums=0, has_aux: bool = False, *, randomness: str = "error"):
