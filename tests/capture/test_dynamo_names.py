@@ -78,8 +78,9 @@ def test_marks_of_sizes():
     assert entries(function, marked(dynamo.mark_static, 0)) == 3
     assert entries(function, marked(dynamo.mark_static)) == 3
     assert entries(function, marked(dynamo.mark_static, 1)) == 2
-    with pytest.raises(NotImplementedError, match="min"):
-        dynamo.mark_dynamic(ones(2), 0, min=1)
+    with pytest.raises(ValueError, match="min"):
+        dynamo.mark_dynamic(ones(2), 0, min=3, max=2)
+    dynamo.mark_dynamic(ones(2), 0, min=1, max=8)
 
 
 def test_a_result_that_is_assumed_constant():

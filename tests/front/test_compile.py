@@ -146,6 +146,26 @@ def test_single_artifact(logs):
     assert "[__graph_code]" in text and "TRACE LOAD_FAST" not in text and "Step 1" not in text
 
 
+def test_names_of_pytorchs_that_say_nothing_or_the_same(logs):
+    import torch as oracle
+    from torch._logging import _internal
+
+    assert set(_internal.log_registry.log_alias_to_log_qnames) - set(nt._logging.LOGS) <= {
+        "async_compile", "cache", "fake_tensor", "native_dsl", "pp", "torch",
+    }  # fmt: skip
+    known = set(oracle._logging.set_logs.__kwdefaults__) - {"all", "modules"}
+    assert known <= {*nt._logging.LOGS, *nt._logging.ARTIFACTS}
+    nt._logging.set_logs(perf_hints=True, schedule=True, dynamic=logging.DEBUG)
+    nt.compile(f)(*arguments())
+    assert logs() == ""
+    nt._logging.set_logs(verbose_guards=True, modules={"torch._functorch": logging.DEBUG})
+    nt.compile(f)(*arguments())
+    assert "[__verbose_guards] GUARDS:" in logs() and logging.getLogger("narthex._functorch").level == logging.DEBUG
+    with pytest.raises(ValueError, match="modules"):
+        nt._logging.set_logs(modules={"a": "b"})
+    nt._logging.set_logs()
+
+
 def test_wrong_log_names():
     with pytest.raises(ValueError, match="Unrecognized log or artifact name passed to set_logs: dynamos"):
         nt._logging.set_logs(dynamos=logging.DEBUG)

@@ -21,10 +21,11 @@ def _mark(t, index, name: str) -> None:
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None) -> None:
     """The sizes of `t` in dimension `index`, or in each of a list, are left open from the first capture on.
 
-    Unlike PyTorch, code that fixes such a size is compiled for it and raises nothing; bounds raise.
+    Unlike PyTorch, code that fixes such a size is compiled for it and raises nothing. Bounds and hints are taken and
+    change nothing: each shape that comes has a program of its own.
     """
-    if any(given is not None for given in (hint_override, min, max, specialize_on)):
-        raise NotImplementedError("mark_dynamic: hint_override, min, max and specialize_on are not there yet")
+    if min is not None and max is not None and min > max:
+        raise ValueError(f"mark_dynamic: min={min} is larger than max={max}")
     _mark(t, index, "_dynamo_dynamic_indices")
 
 

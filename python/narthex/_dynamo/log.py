@@ -43,6 +43,16 @@ def _artifact(name: str, text: str) -> None:
     _logging.artifact("dynamo", name, text, _Frame.id, stacklevel=3)
 
 
+def _any(*names: str) -> bool:
+    return any(map(_logging.enabled, names))
+
+
+def _either(name: str, other: str, text: str) -> None:
+    """Under the first name that is on."""
+    name = name if _logging.enabled(name) else other
+    _logging.artifact("dynamo", name, text, _Frame.id, stacklevel=3)
+
+
 def _stack_text(stack: list) -> tuple:
     """(text of the program's frames as a traceback shows them, outermost first; number of Narthex's own frames)."""
     from linecache import getline
@@ -109,11 +119,11 @@ def _on_compile(reason: str, user_stack: list) -> None:
 
 def _on_graph(graph, name: str) -> None:
     title = f" ===== {name} ====="
-    if _logging.enabled("graph_code"):
+    if _any("graph_code", "graph_code_verbose"):
         from ..fx.graph_module import in_class
 
         code = in_class(graph.python(shapes=True, lines=True), "GraphModule")
-        _artifact("graph_code", f"TRACED GRAPH\n{title}\n {code}\n")
+        _either("graph_code", "graph_code_verbose", f"TRACED GRAPH\n{title}\n {code}\n")
     if _logging.enabled("graph"):
         _artifact("graph", f"TRACED GRAPH\n{title}\n{graph.text()}\n")
     if _logging.enabled("graph_sizes"):
@@ -141,9 +151,9 @@ def _on_guards(guards: list) -> None:
         _say(logging.DEBUG, f"track_symint {name} {value} None")
     for name, value in facts:
         _say(logging.DEBUG, f"Skipping guard {name} == {value}")
-    _artifact("guards", "GUARDS:")
+    _either("guards", "verbose_guards", "GUARDS:")
     for text, code, where in guards:
-        _artifact("guards", text + (f"  # {code}  # {where}" if where else ""))
+        _either("guards", "verbose_guards", text + (f"  # {code}  # {where}" if where else ""))
 
 
 def _on_break(code: str, reason: str, detail, filename, line: int, mend: str) -> None:
@@ -152,7 +162,7 @@ def _on_break(code: str, reason: str, detail, filename, line: int, mend: str) ->
 
 
 def _on_recompile(reason) -> None:
-    _artifact("recompiles", f"Recompiling: a guard failed:\n    - {reason}")
+    _either("recompiles", "recompiles_verbose", f"Recompiling: a guard failed:\n    - {reason}")
 
 
 def _on_run(name: str) -> None:

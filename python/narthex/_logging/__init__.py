@@ -18,6 +18,9 @@ from .. import _C
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 LOGS = {"dynamo": "narthex._dynamo", "aot": "narthex._functorch", "inductor": "narthex.engine", "torchair": "torchair"}
+# Logs of parts of PyTorch that are not here, or that say nothing: their levels are kept.
+QUIET_LOGS = ("autograd", "c10d", "ddp", "distributed", "dtensor", "dynamic", "export", "fsdp", "onnx")
+LOGS.update((name, f"narthex.quiet.{name}") for name in QUIET_LOGS)
 # artifact: (log that brings it along at DEBUG or None, what it shows)
 ARTIFACTS = {
     "bytecode": (None, "bytecode of a captured frame"),
@@ -25,14 +28,27 @@ ARTIFACTS = {
     "trace_bytecode": ("dynamo", "instructions as they are traced"),
     "graph": (None, "the captured graph as a table"),
     "graph_code": ("dynamo", "the captured graph as Python"),
+    "graph_code_verbose": (None, "the same as graph_code"),
     "graph_sizes": ("dynamo", "sizes of the tensors in the captured graph"),
     "graph_breaks": ("dynamo", "where and why a frame was split"),
     "guards": ("dynamo", "what a compiled frame depends on"),
+    "verbose_guards": (None, "the same as guards"),
     "recompiles": ("dynamo", "why a frame was compiled again"),
+    "recompiles_verbose": (None, "the same as recompiles"),
     "aot_joint_graph": ("aot", "forward and backward in one graph"),
     "aot_graphs": ("aot", "forward and backward graphs"),
     "output_code": (None, "what the engine runs: steps and memory plan"),
 }
+# Artifacts of PyTorch's compiler that there is nothing of here.
+QUIET = (
+    "annotation", "aot_graphs_effects", "auto_chunker", "autotuning", "benchmarking", "caching", "compiled_autograd",
+    "compiled_autograd_verbose", "compute_dependencies", "cudagraph_static_inputs", "cudagraphs", "ddp_graphs",
+    "fusion", "graph_region_expansion", "hierarchical_compile", "incremental", "inductor_metrics", "ir_post_fusion",
+    "ir_pre_fusion", "kernel_code", "loop_ordering", "loop_tiling", "node_runtime_estimation", "onnx_diagnostics",
+    "overlap", "overlap_scheduling", "perf_hints", "post_grad_graphs", "pre_grad_graphs", "schedule", "side_effects",
+    "sym_node", "trace_call", "trace_shape_events",
+)  # fmt: skip
+ARTIFACTS.update((name, (None, "nothing: there is none of it here")) for name in QUIET)
 _on = dict.fromkeys(ARTIFACTS, None)  # None: follows its log
 _levels = {name: logging.WARNING for name in LOGS}
 _handler = None
@@ -82,7 +98,8 @@ class following_stderr:
 def set_logs(*, all=None, modules=None, **levels) -> None:
     """Sets levels of logs (dynamo, aot, inductor, torchair) and switches artifacts (graph_code=True, ...).
 
-    What is not named goes back to its default, as in PyTorch. Unknown names raise ValueError. Where TORCH_LOGS is
+    What is not named goes back to its default, as in PyTorch. PyTorch's other names are taken and show nothing; unknown
+    ones raise ValueError. modules: levels of Python's loggers by name. Where TORCH_LOGS is
     set it says what is shown, and this warns and changes nothing.
     """
     if _C.log_settings() is not None:
@@ -94,8 +111,6 @@ def set_logs(*, all=None, modules=None, **levels) -> None:
 
 
 def _set_logs(all, modules, levels: dict) -> None:
-    if modules:
-        raise NotImplementedError("set_logs: modules= is not there yet; name one of " + ", ".join(LOGS))
     unknown = [name for name in levels if name not in LOGS and name not in ARTIFACTS]
     if unknown:
         known = ", ".join([*LOGS, *ARTIFACTS])
@@ -117,7 +132,20 @@ def _set_logs(all, modules, levels: dict) -> None:
         if value is not None and not isinstance(value, bool):
             raise ValueError(f"set_logs: {name}={value!r}: an artifact is True or False")
         _on[name] = value
+    _set_modules(modules or {})
     _listen()
+
+
+def _set_modules(modules: dict) -> None:
+    """Levels of loggers by their names; those of torch's modules are ours."""
+    for name, level in modules.items():
+        if not isinstance(level, int):
+            raise ValueError(f"set_logs: modules: {name}={level!r}: a module takes a level such as logging.DEBUG")
+        own = f"narthex{name.removeprefix('torch')}" if name.split(".")[0] == "torch" else name
+        logger = logging.getLogger(own)
+        logger.setLevel(logging.DEBUG if level is True else level)
+        if handler() not in logger.handlers:
+            logger.addHandler(handler())
 
 
 def enabled(artifact: str) -> bool:
@@ -151,6 +179,9 @@ def _listen() -> None:
         "graph_breaks",
         "guards",
         "recompiles",
+        "graph_code_verbose",
+        "verbose_guards",
+        "recompiles_verbose",
     )
     wanted = _levels["dynamo"] <= logging.INFO or any(enabled(name) for name in from_capture)
     if wanted:
