@@ -219,6 +219,7 @@ typedef struct nx_summary {
     int n_launches, n_tile_programs;
     size_t const_bytes, fixed_feature_bytes, feature_bytes;
     int n_plans; /* that are kept now; a graph without open sizes has one */
+    int64_t measured_ns; /* what its launches take together, one by one; 0: not measured */
 } nx_summary;
 NX_API NX_MUST_USE nx_status nx_session_new(nx_device device, nx_session **out);
 NX_API void nx_session_free(nx_session *session);
@@ -231,6 +232,11 @@ NX_API NX_MUST_USE nx_status nx_session_get_summary(nx_session *session, uint32_
  * NULL: those of the example. nx_session_get_summary() tells of the plan that was compiled or used last. Constants lie once. */
 NX_API NX_MUST_USE nx_status nx_session_get_summary_for(nx_session *session, uint32_t id, const int64_t *const *sizes, int n_inputs,
                                                         nx_summary *out);
+/* Times the choices of the graph's plans, and of those that are made later, on inputs of the engine's own, and keeps the quickest
+ * (on the CPU; elsewhere, and where a plan takes no such inputs, the rules hold). Results keep their bits. At most two seconds a plan. */
+NX_API NX_MUST_USE nx_status nx_session_measure_graph(nx_session *session, uint32_t id);
+/* Each launch's time and its part of what this machine could do, for people; empty: not measured. The caller's: nx_free(). */
+NX_API NX_MUST_USE nx_status nx_session_get_report(nx_session *session, uint32_t id, char **out);
 /* Memory bases: device addresses of at least the summary's sizes, kept by the caller while the graph may run.
  * Without them the session allocates its own at the first run. */
 NX_API NX_MUST_USE nx_status nx_session_set_const_base(nx_session *session, uint32_t id, void *base, size_t bytes);
@@ -243,7 +249,7 @@ NX_API NX_MUST_USE nx_status nx_session_update_feature_base(nx_session *session,
 NX_API NX_MUST_USE nx_status nx_session_run(nx_session *session, uint32_t id, nx_stream *stream, nx_tensor *const *inputs, int n_inputs,
                                             nx_tensor **out, int n_outputs);
 NX_API NX_MUST_USE nx_status nx_session_remove_graph(nx_session *session, uint32_t id);
-/* Model files: graph, constants and plan. Loading verifies and never executes. */
+/* Model files: graph, constants and plan, with what was measured, which holds on the same machine. Loading verifies and never executes. */
 NX_API NX_MUST_USE nx_status nx_session_save(nx_session *session, uint32_t id, const char *path);
 NX_API NX_MUST_USE nx_status nx_session_load(nx_session *session, uint32_t id, const char *path);
 

@@ -82,13 +82,14 @@ static nx_device usual_device(const nx_graph *graph) {
 static PyObject *compiled_take(nx_compiled *compiled);
 
 static PyObject *aot_compile(PyObject *o, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"mode", "device", NULL};
+    static char *names[] = {"mode", "device", "measure", NULL};
     aot_object *self = (aot_object *)o;
     const char *mode_name;
     PyObject *where = Py_None;
+    int measure = 0;
     nx_mode mode;
     nx_compiled *compiled;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|O:compile", names, &mode_name, &where)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|Op:compile", names, &mode_name, &where, &measure)) return NULL;
     if (mode_from(mode_name, &mode) < 0) return NULL;
     nx_device device = usual_device(self->source->graph);
     if (where != Py_None && nxpy_device_from(where, &device) < 0) return NULL;
@@ -98,6 +99,11 @@ static PyObject *aot_compile(PyObject *o, PyObject *args, PyObject *keywords) {
     nx_aot *taken = self->aot;
     self->aot = NULL;
     NXPY_TRY(nx_compiled_new(taken, mode, device, &compiled));
+    nx_status status = measure ? nx_compiled_measure(compiled) : NX_OK;
+    if (status != NX_OK) {
+        nx_compiled_unref(compiled);
+        return nxpy_raise(status);
+    }
     nx_compiled_ref(compiled);
     self->compiled = compiled;
     return compiled_take(compiled);
@@ -156,7 +162,8 @@ static PyMethodDef aot_methods[] = {
      "compile_with(forward, backward, saved): a CompiledGraph that Python runs, each graph as (callable, places of its inputs "
      "among the graph's, places of the graph's results among its); saved: for each value, the input that it is, or -1."},
     {"compile", (PyCFunction)(void (*)(void))aot_compile, METH_VARARGS | METH_KEYWORDS,
-     "compile(mode, device=None): a CompiledGraph. mode: eager, reduce-overhead or max-autotune."},
+     "compile(mode, device=None, measure=False): a CompiledGraph. mode: eager, reduce-overhead or max-autotune; measure: the engine's "
+     "choices are timed, and the quickest kept."},
     {NULL}};
 static PyGetSetDef aot_getset[] = {
     {"about", aot_about, NULL, "(n_outputs, written inputs, place of each input's gradient or -1, which of outputs and written "
@@ -251,6 +258,14 @@ static PyObject *compiled_plan(PyObject *self, PyObject *unused) {
     return o;
 }
 
+static PyObject *compiled_measured(PyObject *self, PyObject *unused) {
+    char *text;
+    NXPY_TRY(nx_compiled_report(get_compiled(self), &text));
+    PyObject *o = PyUnicode_FromString(text);
+    nx_free(text);
+    return o;
+}
+
 static PyObject *compiled_print(PyObject *self, PyObject *unused) {
     PyObject *text = compiled_plan(self, NULL);
     if (text == NULL) return NULL;
@@ -268,6 +283,7 @@ static void compiled_dealloc(PyObject *self) {
 }
 static PyMethodDef compiled_methods[] = {
     {"plan", compiled_plan, METH_NOARGS, "Steps and memory of the forward, as text."},
+    {"measured", compiled_measured, METH_NOARGS, "What was measured, a line a step with its part of the roofline; empty: nothing was."},
     {"print", compiled_print, METH_NOARGS, "Prints plan()."},
     {NULL}};
 static PyGetSetDef compiled_getset[] = {

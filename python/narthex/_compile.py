@@ -103,9 +103,10 @@ def compile(
 
     backend: "narthex" (the default, unless set_default_backend says otherwise; "inductor" is the same), "eager",
     "aot_eager", "npu", or a callable that gets a GraphModule and example inputs. mode: "default" and "max-autotune" use
-    the graph engine, "reduce-overhead" records and replays. options: guard_filter_fn, which says which guards are asked
-    (torch.compiler.skip_all_guards_unsafe and others); no other one is known so far. dynamic: sizes of inputs are
-    left open from the start (True), never (False), or as soon as they were seen to change (None).
+    the graph engine, the second times its choices, "reduce-overhead" records and replays. options: guard_filter_fn,
+    which says which guards are asked (torch.compiler.skip_all_guards_unsafe and others); no other one is known so far.
+    dynamic: sizes of inputs are left open from the start (True), never (False), or as soon as they were seen to change
+    (None).
     """
     if model is None:
 

@@ -4,11 +4,13 @@ A `Recorder` listens to the capture engine as the logs do, and times the stages 
 what it has and shows it as text or as a page. A program that sets its own logs is heard as well.
 """
 
+import re
 import sys
 from collections import Counter
 from html import escape
 from time import perf_counter
 
+_TIME = re.compile(r": ([0-9.]+) us")
 STAGES = ("capture", "aot", "lower", "backend", "first run")
 
 
@@ -18,7 +20,25 @@ class Compilation:
     def __init__(self, name: str, file: str, line: int, reason) -> None:
         self.name, self.file, self.line, self.recompiled_for = name, file, line, reason
         self.graph = self.stopped = None
-        self.done, self.guards, self.times = False, 0, Counter()
+        self.done, self.guards, self.times, self.compiled = False, 0, Counter(), []
+
+    def measured(self) -> list:
+        """What mode="max-autotune" measured: the steps that take longest."""
+        return [line for compiled in self.compiled for line in _longest(compiled.measured().splitlines())]
+
+
+def _longest(lines: list, shown: int = 12) -> list:
+    """The lines of a program's measured steps, the longest first, those of a backward behind those of its forward."""
+    found, steps = [], []
+    for line in [*lines, ""]:
+        if line.startswith("  "):
+            steps.append(line)
+            continue
+        steps.sort(key=lambda step: -float(_TIME.search(step)[1]))
+        found += steps[:shown] + ([f"  and {len(steps) - shown} others"] if len(steps) > shown else [])
+        found += [line] if line else []
+        steps = []
+    return found
 
 
 class Graph:
@@ -142,6 +162,8 @@ class _TimedAot:
         before = perf_counter()
         compiled = self._aot.compile(*args, **keywords)
         self._recorder.add_time("lower", perf_counter() - before)
+        if self._recorder.compilations:
+            self._recorder.compilations[-1].compiled.append(compiled)
         return compiled
 
     def __getattr__(self, name: str):
@@ -233,6 +255,7 @@ class Report:
             f"    {_count(graph.calls.total(), 'node')} from {graph.where()}: {common}"
             + (f", and {more} other kinds" if more > 0 else ""),
             f"    {_count(graph.inputs, 'input')}, {_count(each.guards, 'guard')}; {_spent(each.times)}",
+            *(f"    {line}" for line in each.measured()),
         ]
 
     def page(self, title: str) -> str:

@@ -120,6 +120,11 @@ static nx_status find_backward(nx_compiled *compiled, const nx__plan **out) {
     *out = kept;
     if (NX_LIKELY(kept != NULL)) return NX_OK;
     NX_TRY(compile_backward(compiled, &made));
+    nx_status status = compiled->measures && made->program ? nx_program_measure(made->program) : NX_OK;
+    if (status != NX_OK) {
+        nx__plan_free(made);
+        return status;
+    }
     if (!atomic_compare_exchange_strong(&compiled->backward, &kept, made)) nx__plan_free(made);
     *out = kept ? kept : made;
     return NX_OK;

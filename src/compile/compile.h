@@ -24,6 +24,10 @@ typedef struct nx_runners {
 } nx_runners;
 /* The same, run by others in place of aot's graphs. Takes aot and the contexts, also on failure. */
 NX_MUST_USE nx_status nx_compiled_new_run(nx_aot *aot, const nx_runners *runners, nx_compiled **out);
+/* Times the choices of the engine's steps (nx_program_measure): those of the forward now, of the backward when it is compiled. */
+NX_MUST_USE nx_status nx_compiled_measure(nx_compiled *compiled);
+/* nx_program_report of what there is so far; empty: nothing was measured. The caller's string. */
+NX_MUST_USE nx_status nx_compiled_report(const nx_compiled *compiled, char **out);
 void nx_compiled_ref(nx_compiled *compiled);
 void nx_compiled_unref(nx_compiled *compiled);
 const nx_aot *nx_compiled_aot(const nx_compiled *compiled);   /* lent */

@@ -222,6 +222,31 @@ nx_status nx_compiled_print(const nx_compiled *compiled, char **out) {
     return status;
 }
 
+/* ---- measuring ---------------------------------------------------------------------------------------- */
+nx_status nx_compiled_measure(nx_compiled *compiled) {
+    compiled->measures = true;
+    return compiled->forward->program ? nx_program_measure(compiled->forward->program) : NX_OK;
+}
+
+static nx_status add_report(nx_text *text, const char *before, const nx__plan *plan) {
+    char *own = NULL;
+    if (plan == NULL || plan->program == NULL) return NX_OK;
+    NX_TRY(nx_program_report(plan->program, &own));
+    if (own) nx_text_add(text, "%s%s", before, own);
+    nx_free(own);
+    return NX_OK;
+}
+
+nx_status nx_compiled_report(const nx_compiled *compiled, char **out) {
+    nx_text text = {0};
+    nx_text_add(&text, "%s", "");
+    nx_status status = add_report(&text, "", compiled->forward);
+    if (status == NX_OK) status = add_report(&text, "backward: ", compiled->backward);
+    if (status == NX_OK) return nx_text_take(&text, out);
+    nx_text_free(&text);
+    return status;
+}
+
 /* ---- running ------------------------------------------------------------------------------------------ */
 static nx_status check_written(const nx_compiled *compiled, nx_tensor *const *inputs) {
     const nx_aot *aot = compiled->aot;

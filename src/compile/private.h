@@ -105,6 +105,7 @@ struct nx_compiled {
     int *at_once, n_at_once;      /* inputs that the forward writes where they lie: of those that are mutated */
     /* the forward's results are the outputs: nothing written, saved or aliased */
     bool is_plain;
+    bool measures;                /* steps are timed when a plan is made */
 };
 
 /* A new tensor of the same layout and elements. */

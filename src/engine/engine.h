@@ -21,6 +21,10 @@ NX_MUST_USE nx_status nx_program_run(nx_program *program, nx_tensor *const *inpu
 /* The same, and each input is let go after the last step that reads it: what is gone is NULL then, the rest stays the
  * caller's, also on failure. No results of the caller. One run of a program at a time. */
 NX_MUST_USE nx_status nx_program_run_taking(nx_program *program, nx_tensor **inputs, nx_tensor **out);
+/* Times the choices of its steps and keeps the quickest (measure.c); a program that cannot be tried has those of the rules. */
+NX_MUST_USE nx_status nx_program_measure(nx_program *program);
+/* What was measured, a line a step with its part of the roofline; NULL: nothing was. The caller's string. */
+NX_MUST_USE nx_status nx_program_report(const nx_program *program, char **out);
 /* Steps and memory plan, for people. The caller's string. */
 NX_MUST_USE nx_status nx_program_print(const nx_program *program, char **out);
 /* Such a text read back: a program that runs as the printed one does. Any text may be given: what would reach out of its

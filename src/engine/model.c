@@ -203,6 +203,26 @@ static nx_status write_node(writer *w, const nx_node *node, NodeDef *to) {
     return write_constant_data(w, node->constant, constant);
 }
 
+static nx_status write_measured(writer *w, PlanDef *plan) {
+    const nx_program *p = w->program;
+    size_t n = (size_t)p->steps.n;
+    if (p->notes == NULL) return NX_OK;
+    MeasuredDef *measured = nx_arena_take(&w->arena, sizeof *measured * n);
+    plan->measured = nx_arena_take(&w->arena, sizeof *plan->measured * n);
+    plan->machine = nx_arena_take(&w->arena, NX__MACHINE_ROOM);
+    if (!measured || !plan->measured || !plan->machine) return NX_NO_MEMORY;
+    nx__machine_name(plan->machine, NX__MACHINE_ROOM);
+    for (size_t i = 0; i < n; i++) {
+        nx__model__measured_def__init(&measured[i]);
+        measured[i].choice = p->steps.at[i].tile ? p->steps.at[i].tile->elements : 0;
+        measured[i].ns = p->notes[i].ns;
+        measured[i].rule_ns = p->notes[i].rule_ns;
+        plan->measured[i] = &measured[i];
+    }
+    plan->n_measured = n;
+    return NX_OK;
+}
+
 static nx_status write_plan(writer *w) {
     const nx_program *p = w->program;
     PlanDef *plan = nx_arena_take(&w->arena, sizeof *plan);
@@ -227,7 +247,7 @@ static nx_status write_plan(writer *w) {
         list[plan->n_buffers++] = to;
     }
     w->model.plan = plan;
-    return NX_OK;
+    return write_measured(w, plan);
 }
 
 static nx_status write_model(writer *w) {

@@ -19,6 +19,7 @@ typedef Nx__Model__ValueDef ValueDef;
 typedef Nx__Model__ItemDef ItemDef;
 typedef Nx__Model__PlanDef PlanDef;
 typedef Nx__Model__BufferDef BufferDef;
+typedef Nx__Model__MeasuredDef MeasuredDef;
 
 uint64_t nx__model_checksum(const void *data, size_t bytes);
 

@@ -275,6 +275,20 @@ static nx_status check_plan(const reader *r, const ModelDef *model, const nx_pro
     return same && k == plan->n_buffers ? NX_OK : fail_file(r, "the memory plan does not fit the graph");
 }
 
+/* What was measured elsewhere, or does not fit, is passed over. */
+static nx_status take_measured(reader *r, const PlanDef *plan, nx_program *p) {
+    size_t n = plan->n_measured;
+    if (n == 0 || n != (size_t)p->steps.n) return NX_OK;
+    nx__note *notes = nx_arena_take(&r->arena, sizeof *notes * n);
+    int64_t *choices = nx_arena_take(&r->arena, sizeof *choices * n);
+    if (!notes || !choices) return NX_NO_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        notes[i] = (nx__note){.ns = plan->measured[i]->ns, .rule_ns = plan->measured[i]->rule_ns};
+        choices[i] = plan->measured[i]->choice;
+    }
+    return nx__measured_take(p, plan->machine, notes, choices, (int)n);
+}
+
 /* ---- the file -------------------------------------------------------------------------------- */
 static nx_status read_file(const reader *r, uint8_t **out, size_t *n) {
     struct stat about;
@@ -343,6 +357,7 @@ static nx_status load_model(nx_session *session, uint32_t id, reader *r, const M
     if (status != NX_OK) status = fail_inside(r, status);
     if (status == NX_OK) status = nx__session_find(session, id, true, &entry);
     if (status == NX_OK) status = check_plan(r, model, entry->program);
+    if (status == NX_OK) status = take_measured(r, model->plan, entry->program);
     /* The message of the first failure is kept: removing a graph that is there does not fail. */
     if (status != NX_OK && nx_session_remove_graph(session, id) != NX_OK) return status;
     return status;

@@ -108,6 +108,15 @@ typedef struct nx__step {
     const nx__tile *tile;      /* NULL: an operator */
 } nx__step;
 
+/* What measuring found of a step. Times of the best of its calls. */
+typedef struct nx__note {
+    int rule;                  /* the choice that the rules make: elements of a tile */
+    int64_t ns, rule_ns;       /* with what was chosen; with the rule's choice */
+    bool kept;                 /* read from the file */
+} nx__note;
+typedef struct nx__measure nx__measure;
+enum { NX__MACHINE_ROOM = 160 };
+
 /* A large result that is made before `step`, which writes it first; patches begin .. end are its addresses. */
 typedef struct nx__late { int step, result, begin, end; } nx__late;
 
@@ -161,6 +170,8 @@ struct nx_program {
     int n_releases;
     void **base;               /* room for a run: addresses of inputs, then fresh results */
     nx_tensor **made, **given; /* room for a run: fresh results; tensors of the caller for the results */
+    nx__note *notes;           /* by step; NULL: not measured */
+    nx__measure *measuring;    /* while a run measures its steps; else NULL */
     nx_stream *stream;         /* of the last run on a device */
     bool launched;
     nx_arena arena;           /* nx__keep */
@@ -271,6 +282,13 @@ nx_status nx__program_set_const_base(nx_program *program, void *base,
                                      size_t bytes); /* base NULL: the program's own */
 /* Its constants are in this memory already, where its buffers say; NULL: it has none. */
 void nx__program_share_consts(nx_program *program, nx_storage *memory);
+/* What times depend on beside the step: "AMD EPYC, v4, 2 threads". */
+void nx__machine_name(char *out, size_t room);
+/* What was measured before, by step: taken where it is of this machine and fits, else the rules hold. */
+nx_status nx__measured_take(nx_program *program, const char *machine, const nx__note *notes, const int64_t *choices, int n);
+nx_status nx__step_call(const nx__step *step); /* on the CPU, its addresses being filled in */
+/* Calls a step of a run that measures, and chooses for it (measure.c). */
+nx_status nx__measure_step(nx_program *program, const nx__step *step);
 /* Memory of the caller, at least `needed` bytes, or new memory when base is NULL. */
 nx_status nx__base_take(nx_device device, const char *what, void *base, size_t bytes, size_t needed, nx_storage **out);
 /* The bytes of a constant from its first element to its last, gaps included. */

@@ -229,6 +229,8 @@ static inline nx_status call_step(const nx__step *step) {
     return step->kernel(&run, step->in, step->out);
 }
 
+nx_status nx__step_call(const nx__step *step) { return call_step(step); }
+
 /* A fused region is named by its operators. */
 static const char *name_step(nx_profile *profile, const nx__step *step) {
     char name[160];
@@ -251,8 +253,14 @@ static nx_status note_steps(nx_profile *profile, const nx__step *step, const nx_
     return NX_OK;
 }
 
-static inline nx_status call_part(const nx__step *step, const nx__step *end) {
+static nx_status measure_steps(nx_program *p, const nx__step *step, const nx__step *end) {
+    for (; step < end; step++) NX_TRY(nx__measure_step(p, step));
+    return NX_OK;
+}
+
+static inline nx_status call_part(nx_program *p, const nx__step *step, const nx__step *end) {
     nx_profile *profile = nx_thread_get()->profile;
+    if (NX_UNLIKELY(p->measuring != NULL)) return measure_steps(p, step, end);
     if (NX_UNLIKELY(profile != NULL)) return note_steps(profile, step, end);
     for (; step < end; step++) NX_TRY(call_step(step));
     return NX_OK;
@@ -280,7 +288,7 @@ static nx_status call_steps_staged(nx_program *p, nx_tensor **taken) {
         int end = part < p->parts.n ? p->parts.at[part] : p->steps.n;
         if (r < n_releases && p->releases[r].step + 1 < end) end = p->releases[r].step + 1;
         if (late < last && late->step < end) end = late->step;
-        NX_TRY(call_part(all + begin, all + end));
+        NX_TRY(call_part(p, all + begin, all + end));
         for (; r < n_releases && p->releases[r].step < end; r++) let_go(&taken[p->releases[r].input]);
         if (part < p->parts.n && p->parts.at[part] == end) {
             NX_TRY(nx_poll());
@@ -295,10 +303,10 @@ static inline nx_status call_steps(nx_program *p) {
     const nx__step *all = p->steps.at;
     int begin = 0;
     for (int i = 0; i < p->parts.n; begin = p->parts.at[i++]) {
-        NX_TRY(call_part(all + begin, all + p->parts.at[i]));
+        NX_TRY(call_part(p, all + begin, all + p->parts.at[i]));
         NX_TRY(nx_poll());
     }
-    return call_part(all + begin, all + p->steps.n);
+    return call_part(p, all + begin, all + p->steps.n);
 }
 
 static void bind_launches(nx_program *p, nx_tensor *const *inputs) {

@@ -126,6 +126,10 @@ nx_status nx_session_compile_graph(nx_session *session, uint32_t id) {
 static void get_summary(const nx__entry *entry, nx_summary *out) {
     nx_program_get_summary(entry->program, out);
     if (out->size >= offsetof(nx_summary, n_plans) + sizeof out->n_plans) out->n_plans = entry->plans.n;
+    if (out->size >= offsetof(nx_summary, measured_ns) + sizeof out->measured_ns) {
+        out->measured_ns = 0;
+        for (int i = 0; entry->program->notes && i < entry->program->steps.n; i++) out->measured_ns += entry->program->notes[i].ns;
+    }
     if (out->size >= offsetof(nx_summary, is_static) + sizeof out->is_static) out->is_static = !entry->is_open;
 }
 
@@ -148,6 +152,28 @@ nx_status nx_session_get_summary_for(nx_session *session, uint32_t id, const int
     NX_TRY(nx__session_hold(entry));
     nx_status status = nx__shapes_choose_sizes(entry, session->device, sizes);
     if (status == NX_OK) get_summary(entry, out);
+    nx__session_give(entry);
+    return status;
+}
+
+nx_status nx_session_measure_graph(nx_session *session, uint32_t id) {
+    nx__entry *entry = NULL;
+    nx_status status = NX_OK;
+    NX_TRY(nx__session_find(session, id, true, &entry));
+    NX_TRY(nx__session_hold(entry));
+    entry->measures = true;
+    for (int i = 0; i < entry->plans.n && status == NX_OK; i++) status = nx_program_measure(entry->plans.at[i].program);
+    nx__session_give(entry);
+    return status;
+}
+
+nx_status nx_session_get_report(nx_session *session, uint32_t id, char **out) {
+    nx__entry *entry = NULL;
+    if (out == NULL) return nx_fail(NX_VALUE, "report: a place for the text is needed");
+    NX_TRY(nx__session_find(session, id, true, &entry));
+    NX_TRY(nx__session_hold(entry));
+    nx_status status = nx_program_report(entry->program, out);
+    if (status == NX_OK && *out == NULL && (*out = nx_strdup("")) == NULL) status = nx_fail_memory(1);
     nx__session_give(entry);
     return status;
 }

@@ -27,6 +27,7 @@ typedef struct nx__entry {
     nx__constants constants;
     void *feature_base;    /* of the caller, for all plans; NULL: none */
     size_t feature_bytes;
+    bool measures;         /* plans are measured when they are made */
     atomic_bool busy;      /* a thread runs it or changes it */
 } nx__entry;
 

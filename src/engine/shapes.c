@@ -228,6 +228,7 @@ static nx_status add_plan(nx__entry *entry, nx_device device, nx_tensor *const *
     int at = pinned ? -1 : find_oldest(entry);
     NX_TRY(make_program(entry->graph, device, inputs, &program));
     nx_status status = share_constants(program, &entry->constants);
+    if (status == NX_OK && entry->measures) status = nx_program_measure(program);
     if (status == NX_OK && at < 0) {
         status = nx_vec_push(&entry->plans, ((nx__plan){program, pinned}));
         at = entry->plans.n - 1;
@@ -374,6 +375,7 @@ static nx_status compile_static(nx__entry *made, nx_device device) {
     NX_TRY(nx_vec_push(&made->plans, ((nx__plan){NULL, true})));
     nx_status status = nx_program_new(made->graph, device, &made->plans.at[0].program);
     made->program = made->plans.at[0].program;
+    if (status == NX_OK && made->measures) status = nx_program_measure(made->program);
     return status;
 }
 
@@ -386,7 +388,7 @@ static nx_status compile_open(nx__entry *made, nx_device device) {
 }
 
 nx_status nx__shapes_compile(nx__entry *entry, nx_device device) {
-    nx__entry made = {.graph = entry->graph, .is_open = nx_graph_is_open(entry->graph)};
+    nx__entry made = {.graph = entry->graph, .is_open = nx_graph_is_open(entry->graph), .measures = entry->measures};
     nx_status status = made.is_open ? compile_open(&made, device) : compile_static(&made, device);
     if (status != NX_OK) {
         free_plans(&made);

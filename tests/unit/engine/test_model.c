@@ -413,6 +413,47 @@ static void test_hostile(void **state) {
     free(whole.at);
 }
 
+static void other_machine(ModelDef *m) { set_text(&m->plan->machine, "another, v4, 1 threads"); }
+static void odd_choice(ModelDef *m) { m->plan->measured[1]->choice = 300; }
+static void huge_choice(ModelDef *m) { m->plan->measured[1]->choice = INT64_C(1) << 40; }
+static void negative_time(ModelDef *m) { m->plan->measured[0]->ns = -1; }
+static void fewer_steps(ModelDef *m) { m->plan->n_measured--; }
+
+static int64_t measured_after_load(void) {
+    nx_session *session;
+    nx_summary summary = {.size = sizeof summary};
+    OK(nx_session_new(NX_CPU, &session));
+    OK(nx_session_load(session, 1, path));
+    OK(nx_session_get_summary(session, 1, &summary));
+    nx_session_free(session);
+    return summary.measured_ns;
+}
+
+/* What was measured travels; of another machine, or impossible, it is passed over, and the model loads. */
+static void test_measured_steps_travel(void **state) {
+    static void (*const changes[])(ModelDef *) = {other_machine, odd_choice, huge_choice, negative_time, fewer_steps};
+    nx_summary summary = {.size = sizeof summary};
+    open_sizes = false;
+    nx_session *session = make_session();
+    OK(nx_session_measure_graph(session, 1));
+    OK(nx_session_get_summary(session, 1, &summary));
+    assert_true(summary.measured_ns > 0);
+    OK(nx_session_save(session, 1, path));
+    nx_session_free(session);
+    assert_int_equal(measured_after_load(), summary.measured_ns);
+    bytes whole = read_back();
+    for (int i = 0; i < NX_COUNT(changes); i++) {
+        ModelDef *model = unwrap(&whole);
+        MeasuredDef *last = model->plan->measured[model->plan->n_measured - 1];
+        changes[i](model);
+        write_model(model);
+        assert_int_equal(measured_after_load(), 0);
+        if (changes[i] == fewer_steps) nx__model__measured_def__free_unpacked(last, NULL);
+        nx__model__model_def__free_unpacked(model, NULL);
+    }
+    free(whole.at);
+}
+
 /* An operator that writes two arguments, the second of which is made an input in the file. */
 static void test_second_written_argument(void **state) {
     nx_graph *g;
@@ -504,6 +545,7 @@ static void test_nothing_is_left_beside(void **state) {
 static int start(void **state) {
     if (!nx_op_count() && nx__register_ops() != NX_OK) return 1;
     if (mkdtemp(folder) == NULL) return 1;
+    nx_flag.cache = "0";
     snprintf(path, sizeof path, "%s/model.nxm", folder);
     return 0;
 }
@@ -518,6 +560,7 @@ int main(void) {
         cmocka_unit_test_prestate(test_changed_bytes_with_right_checksum, "open"),
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_hostile_open_sizes),
+        cmocka_unit_test(test_measured_steps_travel),
         cmocka_unit_test(test_second_written_argument),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_every_allocation_fails_once),
