@@ -179,9 +179,12 @@ int op_compare_op(nxpy_loop *loop, int arg) {
     if (known < 0) return -1;
     if (!known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "%.100s and %.100s", Py_TYPE(x)->tp_name, Py_TYPE(y)->tp_name);
     PyObject *result = PyObject_RichCompare(x, y, arg);
-    int truth = result && loop->in.flag && !trace->stop ? nxpy__truth(trace, result) : 0;
-    if (truth < 0) return Py_DECREF(result), -1;
-    if (result && loop->in.flag && !trace->stop) Py_SETREF(result, PyBool_FromLong(truth));
+    bool as_bool = result && loop->in.flag && !trace->stop;
+    if (as_bool) { /* what stands between is seen by nobody else, and has its place in the table for the code behind its truth */
+        int truth = nxpy__admit(trace, result) < 0 ? -1 : nxpy__truth(trace, result);
+        if (truth < 0) return Py_DECREF(result), -1;
+        Py_SETREF(result, PyBool_FromLong(truth));
+    }
     return nxpy__finish(loop, 2, result);
 }
 

@@ -40,7 +40,8 @@ def unit_tests(build: Path, *patterns: str) -> list[str]:
     folder = ROOT / "tests/unit"
     files = [path.relative_to(folder) for pattern in patterns for path in sorted(folder.glob(f"{pattern}.c"))]
     names = ["_".join(file.with_suffix("").parts) for file in files]
-    return ["meson", "test", "-C", str(build), "--print-errorlogs", "--timeout-multiplier", "10", *names]
+    patience = "60" if build == AARCH64 else "10"  # an emulated processor is slower than a sanitizer
+    return ["meson", "test", "-C", str(build), "--print-errorlogs", "--timeout-multiplier", patience, *names]
 
 
 def without_random_addresses() -> list[str]:
