@@ -480,11 +480,13 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     loop.written = copy.written;
     trace->root_loop = trace->loop = &loop;
     trace->segment = nx_alloc_zeroed(sizeof *trace->segment);
-    if (!trace->segment || begin(trace) != NX_OK || nxpy_frame_enter(thread, frame, &link) < 0) {
+    int flat = nxpy__is_flat(trace);
+    if (!trace->segment || flat < 0 || begin(trace) != NX_OK || nxpy_frame_enter(thread, frame, &link) < 0) {
         if (trace->graph) end_recording(trace);
         restore_frame(&loop, &copy);
         return PyErr_Occurred() ? -1 : (nxpy_raise(NX_NO_MEMORY), -1);
     }
+    trace->tracer.flat = flat;
     bool interrupted = false;
     int collects = PyGC_Disable();
     trace->holds_signals = nxpy_signals_hold();

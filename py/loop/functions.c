@@ -30,7 +30,26 @@ PyObject *nxpy__special_function_follows(ARGS) {
     return PyBool_FromLong(loop != trace->root_loop || trace->owner->fullgraph);
 }
 
-/* x.requires_grad_(wanted=True), where x does so already or does not. */
+/* autograd_run(roots, gradients, retain, create, inputs): of tensors that are asked for, into no leaf. */
+PyObject *nxpy__special_autograd_run(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *inputs = n == 5 ? nxpy__use(trace, args[4]) : NULL, *given[5] = {NULL}, *result = NULL;
+    if (!inputs || inputs == Py_None || trace->region) {
+        nxpy__stop(trace, NXPY_BREAK_METHOD, "a backward into leaves");
+        return NULL;
+    }
+    if (nxpy__want_flat(trace) < 0) return NULL;
+    static const int tensors[] = {0, 1, 4};
+    bool whole = true;
+    for (int k = 0; whole && k < 3; k++) whole = (given[tensors[k]] = use_tensors(trace, args[tensors[k]])) != NULL;
+    given[2] = args[2];
+    given[3] = args[3];
+    if (whole) result = nxpy__run_recorded(trace, function, given, 5);
+    for (int k = 0; k < 3; k++) Py_XDECREF(given[tensors[k]]);
+    return ended(trace, result);
+}
+
+/* x.requires_grad_(wanted=True), where x does so already or does not; or makes a leaf of a tensor of the trace's own. */
 PyObject *nxpy__special_requires_grad(ARGS) {
     nxpy_trace *trace = loop->trace;
     PyObject *tensor = nxpy__use(trace, args[0]), *wanted = !tensor ? NULL : n == 1 ? Py_True : nxpy__use(trace, args[1]);
@@ -39,6 +58,15 @@ PyObject *nxpy__special_requires_grad(ARGS) {
     bool same = PyBool_Check(wanted) && nxpy_tensor_check(tensor) && n <= 2 && !named &&
                 nx_tensor_requires_grad(nxpy_tensor_get(tensor)) == (wanted == Py_True);
     if (same) return Py_NewRef(tensor);
+    const nxpy_note *note = nxpy__note_find(trace, tensor);
+    bool own = wanted == Py_True && n <= 2 && !named && note && note->kind == NXPY_NOTE_FAKE && !note->is_input && !trace->region &&
+               nx_is_differentiable((nx_dtype)nxpy_tensor_get(tensor)->a.dtype);
+    if (own && nxpy_tensor_get(tensor)->base == NULL) {
+        nx_status status = nx_tensor_set_requires_grad(nxpy_tensor_get(tensor), true);
+        if (!trace->makes_leaves) trace->leaf_at = trace->root_loop->in.start;
+        trace->makes_leaves = true;
+        return status == NX_OK ? Py_NewRef(tensor) : ended(trace, nxpy_raise(status));
+    }
     nxpy__stop(trace, NXPY_BREAK_METHOD, "requires_grad_, which makes a leaf");
     return NULL;
 }

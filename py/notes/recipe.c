@@ -26,6 +26,8 @@ static add_fn add_value;
 /* ---- kinds ---------------------------------------------------------------------------------------------------------- */
 static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *fake) {
     nx_value node;
+    int lives = nxpy__may_live_on(trace, nxpy_tensor_get(fake));
+    if (lives != 1) return lives;
     if (!nx_tracer_find(&trace->tracer, nxpy_tensor_get(fake), &node)) return 0;
     for (int k = 0; k < results->nodes.n; k++) {
         if (results->nodes.at[k].node == node.node && results->nodes.at[k].n == node.n) return add_step(recipe, NXPY_MAKE_RESULT, k, NULL);

@@ -142,7 +142,8 @@ static int open_number(nxpy_trace *trace, int slot, PyObject **value) {
 int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject **value) {
     int row = nxpy_guards_find(&trace->segment->guards, code, from, a, b, n), overflow = 0;
     bool number = *value && (PyFloat_CheckExact(*value) || PyLong_CheckExact(*value));
-    bool may = number && trace->point->segments.n && nxpy__settings.automatic && trace->owner->dynamic != 0 && trace->segment->given.n < 64;
+    bool may = number && !trace->tracer.flat && trace->point->segments.n && nxpy__settings.automatic && trace->owner->dynamic != 0 &&
+               trace->segment->given.n < 64;
     if (row >= 0) {
         PyObject *open = number ? opened_at(trace, trace->segment->guards.rows.at[row].slot) : NULL;
         if (open) *value = open;
@@ -257,7 +258,7 @@ static uint64_t varying_dims(const nxpy_trace *trace, const char *source, PyObje
         varying |= nxpy_guards_varying(&trace->point->segments.at[k]->guards, source, a);
     }
     varying |= marked_dims(real, "_dynamo_dynamic_indices") | marked_dims(real, "_dynamo_weak_dynamic_indices");
-    return varying & ~marked_dims(real, "_dynamo_static_indices");
+    return trace->tracer.flat ? 0 : varying & ~marked_dims(real, "_dynamo_static_indices");
 }
 
 static int tensor_row(nxpy_trace *trace, int slot, PyObject *real, uint64_t varying) {

@@ -109,14 +109,18 @@ static nx_status view_at(const pair *p, nx_tensor *base, nx_tensor **out) {
     }
     NX_TRY(nx_tensor_new_view(base->storage, &meta, base->keys, base, out));
     nx_status status = nx__requires_grad(base) ? nx__view_renew(*out) : NX_OK;
-    if (status != NX_OK) nx_tensor_unref(*out);
+    if (status == NX_OK) return NX_OK;
+    nx_tensor_unref(*out);
+    *out = NULL;
     return status;
 }
 
 static nx_status new_zeros(const pair *p, nx_tensor *like, nx_tensor **out) {
     NX_TRY(new_base(p, like, out));
     nx_status status = nx__zero(*out);
-    if (status != NX_OK) nx_tensor_unref(*out);
+    if (status == NX_OK) return NX_OK;
+    nx_tensor_unref(*out);
+    *out = NULL;
     return status;
 }
 

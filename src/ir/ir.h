@@ -245,6 +245,7 @@ typedef struct nx_tracer {
     void *context;
     uint64_t included_before;
     bool varies;                  /* CAPTURE: sizes are read as values, not as numbers */
+    bool flat;                    /* CAPTURE: composed calls are recorded by their parts; sizes do not vary */
     bool is_inner;                /* its graph is a part of what `outer` records, which may read the tensors and numbers of that */
     NX_VEC(nx_node *) ints;       /* CAPTURE: the nodes of integers; see nx_value_size() */
     NX_VEC(nx_value) imports;     /* integers of `outer`, as its calls have them, that its own graph is given as numbers */
@@ -262,6 +263,8 @@ NX_MUST_USE nx_status nx_tracer_push(nx_tracer *tracer); /* adds its key to the 
 void nx_tracer_pop(nx_tracer *tracer);                   /* and forgets all tensors */
 NX_MUST_USE nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result);
 bool nx_tracer_find(nx_tracer *tracer, const nx_tensor *tensor, nx_value *out); /* NX_TAG_NODE */
+/* What stands for the tensor that was bound last over the same place of the same storage. */
+bool nx_tracer_find_place(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out); /* NX_TAG_NODE */
 nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out);
 
 #endif

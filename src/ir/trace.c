@@ -118,6 +118,17 @@ static const tracked *find_alias(nx_tracer *tracer, const nx_tensor *tensor) {
     return best;
 }
 
+bool nx_tracer_find_place(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
+    const tracked *best = NULL;
+    for (int i = 0; i < tracer->nodes.room && tensor->storage; i++) {
+        const tracked *entry = tracer->nodes.slots[i].value;
+        if (tracer->nodes.slots[i].key == NULL || entry == NULL || !same_place(entry->tensor, tensor)) continue;
+        if (best == NULL || entry->node->order > best->node->order) best = entry;
+    }
+    if (best) *out = nx_value_node(best->node, best->result);
+    return best != NULL;
+}
+
 bool nx_tracer_find(nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
     const tracked *entry = nx_map_get(&tracer->nodes, tensor);
     if (entry == NULL) entry = find_alias(tracer, tensor);
@@ -257,15 +268,19 @@ static bool is_taken_apart(const nx_tracer *tracer, const nx_op *op, const nx_va
     return apart;
 }
 
-static nx_status record_parts(nx_tracer *tracer, nx_run *run, const nx_value *in, nx_value *out) {
+static nx_status call_parts(nx_run *run, const nx_value *in, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     const char *target = thread->target;
-    for (int i = 0; i < run->op->def->n_in; i++)
-        if (in[i].tag == NX_TAG_TENSOR) NX_TRY(tracer->fix(tracer, in[i].tensor));
     thread->target = NULL; /* the parts are not what was called */
     nx_status status = run->op->def->compose(run, in, out);
     thread->target = target;
     return status;
+}
+
+static nx_status record_parts(nx_tracer *tracer, nx_run *run, const nx_value *in, nx_value *out) {
+    for (int i = 0; i < run->op->def->n_in; i++)
+        if (in[i].tag == NX_TAG_TENSOR) NX_TRY(tracer->fix(tracer, in[i].tensor));
+    return call_parts(run, in, out);
 }
 
 nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
@@ -274,6 +289,7 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     if (tracer == NULL)
         return nx_fail(NX_RUNTIME, "%s: a call is to be recorded and no recorder is on", op->def->name);
+    if (tracer->flat && op->def->dissolves && !nx_op_is_function(op)) return call_parts(run, in, out);
     nx_value few[32];
     int room = nx_args_room(in, op->def->n_in);
     nx_value *args = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *args * (size_t)room);

@@ -262,7 +262,7 @@ def test_requires_grad_of_what_does_already(check):
     compiled = check(function, lambda: (ones(2, 2), ones(2, 2).requires_grad_()), fullgraph=True)
     assert len(compiled.graphs) == 1
     with pytest.raises(_C.Unsupported, match="requires_grad_, which makes a leaf"):
-        torch.compile(lambda x: (x * 1).requires_grad_(), fullgraph=True)(ones(2))
+        torch.compile(lambda x: x.requires_grad_() * 1, fullgraph=True)(ones(2))
 
 
 def test_modules_of_ours_are_loaded_for_a_trace():

@@ -1,0 +1,155 @@
+/* Gradients that the traced program asks for itself: torch.autograd.grad, and leaves that it makes for that.
+ *
+ * In: fakes with the history that autograd gave them. Out: the engine is run on them while the trace records, so that the graph
+ * holds the operators of the formulas; those that are differentiated again are as any others.
+ * What must hold: a formula reads what operators saved, also inside of composed ones, so the trace is one that records these by
+ * their parts (nx_tracer.flat), which it is from its beginning: the first call ends the try, and the next one is flat. Sizes are
+ * numbers there. A leaf of the trace's own is none in the graph: a result whose history ends in such ones alone cannot live on.
+ * Next: specials of py/loop/functions.c. */
+#include "notes/notes.h"
+
+static PyObject *question(void) {
+    PyObject *type = (PyObject *)&PyUnicode_Type;
+    return Py_BuildValue("O(s)O(O)", type, "parts", Py_None, type);
+}
+
+int nxpy__is_flat(nxpy_trace *trace) {
+    PyObject *asked = question();
+    int flat = asked ? PyDict_Contains(trace->answers, asked) : -1;
+    Py_XDECREF(asked);
+    return flat;
+}
+
+int nxpy__want_flat(nxpy_trace *trace) {
+    if (trace->tracer.flat) return 0;
+    if (!trace->ask) trace->ask = question();
+    nxpy__stop(trace, NXPY_BREAK_METHOD, "autograd.grad");
+    trace->clean = false;
+    return -1;
+}
+
+static nx_status mark_inputs(nxpy_trace *trace, nx_map *inputs) {
+    nx_status status = NX_OK;
+    for (int k = 0; k < trace->inputs.n && status == NX_OK; k++) {
+        const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
+        nx_tensor *fake = nxpy_tensor_get(note->fake ? note->fake : note->object);
+        nx_edge edge = {NULL, 0};
+        if (!nx_tensor_requires_grad(fake)) continue;
+        status = nx_grad_edge(fake, &edge);
+        if (status == NX_OK && edge.node) status = nx_map_set(inputs, edge.node, fake);
+        nx_grad_node_unref(edge.node); /* the fake holds it */
+    }
+    return status;
+}
+
+static bool is_write(const nx_grad_node *node) {
+    return node->op ? nx_op_written(node->op) != 0 : strcmp(nx_grad_node_name(node), "CopySlices") == 0;
+}
+
+/* What a walk through a history looks for. */
+typedef struct search {
+    nx_map inputs;              /* where the inputs of the trace begin -> their fakes */
+    bool any, written;          /* met: one of them; a write, whose formula may read what is gone */
+    int n_older;                /* of them: those that have a history of their own, */
+    const nx_tensor *older;     /* and the last one */
+} search;
+
+static nx_status walk(nx_grad_node *from, search *s) {
+    NX_VEC(nx_grad_node *) stack = {0};
+    nx_map seen = {0};
+    nx_status status = nx_vec_push(&stack, from);
+    while (status == NX_OK && stack.n > 0) {
+        nx_grad_node *node = stack.at[--stack.n];
+        if (nx_map_get(&seen, node)) continue;
+        const nx_tensor *input = nx_map_get(&s->inputs, node);
+        s->any |= input != NULL;
+        if (input && nx_grad_is_stand_in(input)) s->older = input, s->n_older++;
+        s->written |= is_write(node);
+        status = nx_map_set(&seen, node, node);
+        for (int e = 0; e < node->n_edges && status == NX_OK; e++)
+            if (node->edges[e].node) status = nx_vec_push(&stack, node->edges[e].node);
+    }
+    nx_vec_free(&stack);
+    nx_map_free(&seen);
+    return status;
+}
+
+static nx_status search_from(nxpy_trace *trace, nx_tensor *tensor, search *s) {
+    nx_edge edge = {NULL, 0};
+    if (!nx_tensor_requires_grad(tensor)) return NX_OK;
+    nx_status status = s->inputs.n ? NX_OK : mark_inputs(trace, &s->inputs);
+    if (status == NX_OK) status = nx_grad_edge(tensor, &edge);
+    if (status == NX_OK && edge.node) status = walk(edge.node, s);
+    nx_grad_node_unref(edge.node);
+    return status;
+}
+
+/* A hook at a leaf of the caller's that is asked for changes its gradient. */
+static nx_status find_hooks(nxpy_trace *trace, PyObject *wanted, bool *any) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(wanted); k++) {
+        const nxpy_note *note = nxpy__note_find(trace, PyTuple_GET_ITEM(wanted, k));
+        nx_grad_hook *hook;
+        if (!note || !note->real || !nx_tensor_requires_grad(nxpy_tensor_get(note->real))) continue;
+        NX_TRY(nx_grad_hook_of(nxpy_tensor_get(note->real), NX_HOOK_GRADIENT, &hook));
+        *any |= hook->context != NULL;
+    }
+    return NX_OK;
+}
+
+/* Whether what was there before the graph may lead from an input of it to one that is asked for. */
+static bool may_lead_to(nxpy_trace *trace, const search *s, PyObject *wanted) {
+    PyObject *first = PyTuple_GET_SIZE(wanted) == 1 ? PyTuple_GET_ITEM(wanted, 0) : NULL;
+    bool same = s->n_older == 1 && first && nxpy_tensor_check(first) && nxpy_tensor_get(first) == s->older;
+    for (Py_ssize_t k = 0; s->n_older && !same && k < PyTuple_GET_SIZE(wanted); k++) {
+        const nxpy_note *note = nxpy__note_find(trace, PyTuple_GET_ITEM(wanted, k));
+        if (!note || note->is_input) return true;
+    }
+    return false;
+}
+
+/* Why gradients of the roots would not be the program's. *why NULL: there is no reason. */
+static nx_status find_obstacle(nxpy_trace *trace, PyObject *roots, PyObject *wanted, const char **why) {
+    search s = {0};
+    bool hooked = false;
+    nx_status status = find_hooks(trace, wanted, &hooked);
+    for (Py_ssize_t k = 0; status == NX_OK && k < PyTuple_GET_SIZE(roots); k++) {
+        PyObject *root = PyTuple_GET_ITEM(roots, k);
+        if (nxpy_tensor_check(root)) status = search_from(trace, nxpy_tensor_get(root), &s);
+    }
+    nx_map_free(&s.inputs);
+    bool older = may_lead_to(trace, &s, wanted);
+    *why = hooked ? "of a tensor with hooks" : older ? "a history from before the graph" : s.written ? "of tensors that are written" : NULL;
+    return status;
+}
+
+/* What autograd keeps is another tensor over the memory of the one that is known. */
+static nx_status find_kept(nx_tracer *tracer, nx_tensor *tensor, nx_value *node) {
+    return nx_tracer_find_place(tracer, tensor, node) ? NX_OK : nxpy__stop_unknown(tracer, tensor, node);
+}
+
+PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *args, Py_ssize_t n) {
+    nx_thread *thread = nx_thread_get();
+    const char *target = thread->target, *why = NULL;
+    nx_status status = find_obstacle(trace, args[0], args[4], &why);
+    if (status != NX_OK) return nxpy_raise(status);
+    if (why) return nxpy__stop(trace, NXPY_BREAK_METHOD, "autograd.grad: %s", why), NULL;
+    trace->tracer.unknown = find_kept;
+    thread->target = NULL;
+    PyObject *result = PyObject_Vectorcall(run, args, (size_t)n, NULL);
+    thread->target = target;
+    trace->tracer.unknown = nxpy__stop_unknown;
+    return result;
+}
+
+/* ---- what lives on ------------------------------------------------------------------------------------------------------- */
+int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake) {
+    search s = {0};
+    if (!trace->makes_leaves || !nx_tensor_requires_grad(fake)) return 1;
+    nx_status status = search_from(trace, fake, &s);
+    nx_map_free(&s.inputs);
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    if (s.any) return 1;
+    trace->unmakeable_at = trace->leaf_at;
+    trace->unmakeable = "a tensor whose history is of leaves that the graph makes";
+    return 0;
+}
