@@ -122,14 +122,20 @@ class Question:
         return self.asked[key]
 
     def _fit(self, point: dict):
+        try:
+            return self.must_fit(point)
+        except MemoryError:
+            raise
+        except Exception:  # whatever an operator says of such sizes
+            return None
+
+    def must_fit(self, point: dict):
+        """The same; what does not hold raises."""
         if self.graph is None:
             return None, ()
         leaves = self.leaves_at(point, without_elements)
         inputs = tuple(leaves[self.at[id(value)]] if id(value) in self.at else value for value in self.values)
-        try:
-            return self.graph.fit(inputs, ())
-        except Exception:  # whatever an operator says of such sizes
-            return None
+        return self.graph.fit(inputs, ())
 
     def holds(self, point: dict) -> bool:
         return self.fit(point) is not None
@@ -361,6 +367,7 @@ class Solution:
 
     def _look(self) -> None:
         draw = random.Random(0)
+        self.question.asked[tuple(v.value for v in self.question.variables)] = self.question.must_fit({})
         self._look_at({})
         for _ in range(6 * _TRIES if self.moving else 0):
             if len(self.points) >= _TRIES:

@@ -96,8 +96,8 @@ def _record(program, inputs: list, table: dict) -> tuple:
     for point in _points_of(program):
         try:
             made = _Recorded(program, inputs, point, table)
-        except Exception:
-            if not points:
+        except Exception as error:
+            if not points or isinstance(error, MemoryError):
                 raise
             continue  # a point outside of what the program holds for
         if found and _targets(made) != _targets(found[0]):
