@@ -25,6 +25,7 @@ from ._C import (
     set_num_threads,
     tensor,
 )
+from ._named_dtypes import NAMED
 
 narthex_version = "0.1.0"
 __version__ = "2.13.0"  # the PyTorch whose programs run here: they compare it
@@ -44,6 +45,7 @@ def _take_from_extension() -> None:
         if type(value) in kinds:
             globals()[name] = value
     globals().setdefault("layout", type(_C.strided))
+    globals().update(NAMED)
     aliases = {
         "float": "float32",
         "double": "float64",
@@ -189,6 +191,8 @@ for _name in ("Argument", "FunctionSchema", "parse_schema"):
     _LAZY[_name] = "_function_schema"
 _LAZY["FileCheck"] = "testing"
 _LAZY["lobpcg"] = "_lobpcg"
+for _name in ("dequantize", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"):
+    _LAZY[_name] = "_quantised"
 _LAZY["ThroughputBenchmark"] = "utils.throughput_benchmark"
 for _name in ("as_strided_", "from_file", "hash_tensor", "slice_inverse"):
     _LAZY[_name] = "_tensor_rest"

@@ -469,7 +469,7 @@ keep_whole(globals(), NEEDS)
 shells_of_functional(globals())
 
 
-_ELSEWHERE = {"conv_tbc": "_older", "pdist": "_composed", "rrelu_": "_older"}
+_ELSEWHERE = {"conv_tbc": "_older", "grouped_mm": "nn._grouped", "pdist": "_composed", "rrelu_": "_older"}
 for _name in ("handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"):
     _ELSEWHERE[_name] = "overrides"
 for _name in ("BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "assert_int_or_pair", "boolean_dispatch"):
