@@ -380,3 +380,17 @@ def test_forward_mode_and_functions_inside():
     tangent = nt.vmap(lambda x: nt.func.jvp(lambda x: x.sin(), (x,), (x,))[1])(x.detach())
     nt.testing.assert_close(tangent, x.detach().cos() * x.detach())
 
+
+def test_levels_by_pytorchs_names():
+    for t in (nt, torch):
+        f = t._C._functorch
+        x = t.arange(6.0).reshape(2, 3)
+        level = f._vmap_increment_nesting(3, "error")
+        try:
+            a = f._add_batch_dim(x, 1, level)
+            assert f.is_batchedtensor(a) and not f.is_batchedtensor(x) and f.maybe_get_level(a) == level == 1
+            assert a.shape == (2,) and f.get_unwrapped(a).numel() == 6
+            y = f._remove_batch_dim(a * 2, level, 3, 0)
+        finally:
+            assert f._vmap_decrement_nesting() == 1
+        assert y.tolist() == (x.T * 2).tolist() and f.maybe_get_bdim(x) == -1

@@ -43,8 +43,8 @@ def test_hidden_dimensions():
     import narthex._C._functorch as ours
 
     assert ours is nt._C._functorch and ours.maybe_get_bdim(nt.ones(2)) == -1
-    assert nt.vmap(lambda x: nt.tensor(ours.is_batchedtensor(x)))(nt.ones(3)).tolist() == [False] * 3
-    with pytest.raises(NotImplementedError, match="slice by slice"):
+    assert nt.vmap(lambda x: nt.tensor(ours.is_batchedtensor(x)))(nt.ones(3)).tolist() == [True] * 3
+    with pytest.raises(RuntimeError, match="level 1 is not open"):
         ours._add_batch_dim(nt.ones(2), 0, 1)
 
 

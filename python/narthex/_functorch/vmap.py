@@ -16,7 +16,7 @@ def _get_name(func) -> str:
 
 
 def _maybe_remove_batch_dim(name: str, batched_output, vmap_level: int, batch_size: int, out_dim):
-    """Refused where a dimension is asked for: no tensor has a hidden one."""
+    """All slices of the level, along `out_dim`; None: what is none."""
     if out_dim is None:
         return batched_output
     return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
