@@ -7,10 +7,12 @@ from .export import ExportedProgram
 __all__ = ["save"]
 
 
-def save(ep: ExportedProgram, f, dynamic_shapes=None) -> None:
+def save(ep: ExportedProgram, f, dynamic_shapes=None, gears=None) -> None:
     """Compiles the program for the sizes of its example inputs and writes it to the path `f`. The file's inputs are the
     tensor arguments in order, its results the tensors that the program computes. What `dynamic_shapes` names, of
     what the program was exported with, stays open within its bounds: nx_session_run() takes other sizes there.
+    `gears`, {place among the tensor arguments: {dimension: sizes}}, names the only sizes that an open dimension takes;
+    loading plans for all of them.
 
     Raises RuntimeError where a tensor argument is not used or nothing is computed, NotImplementedError where the
     program writes into its inputs or its state, or leaves a number open.
@@ -54,6 +56,9 @@ def save(ep: ExportedProgram, f, dynamic_shapes=None) -> None:
         tensor = next(k for k, value in enumerate(given) if value is found.aliases[size.leaf])
         low, high = size.spec.min or 0, size.spec.max
         graph.open_size(tensor, size.dim, low, -1 if high is None or high >= INFINITE else high)
+    for tensor, dims in (gears or {}).items():
+        for dim, sizes in dims.items():
+            graph.set_gears(tensor, dim, sorted(sizes))
     graph.save_model(str(f), graph_device(found.values))
 
 

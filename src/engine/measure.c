@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 enum { STEP_NS = 50000000, GRAPH_NS = 2000000000, ROUNDS = 9, ENOUGH = 3, LEAST_NS = 2000, SHOWN_NS = 300000000, MAX_CANDIDATES = 8 };
+static const int64_t most_ns = INT64_C(1) << 40; /* that is believed of a step: a quarter of an hour */
 enum { SCRATCH = 65536, LEAST_TILE = 256, MAX_FILE = 1 << 20 };
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -207,6 +208,8 @@ static nx_status run_once(nx_program *p) {
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
+static bool are_times(int64_t ns, int64_t rule_ns) { return ns >= 0 && ns < most_ns && rule_ns >= 0 && rule_ns < most_ns; }
+
 /* "~/.cache/narthex/measured"; false: none is kept. */
 static bool find_path(char *out, size_t room) {
     const char *folder = nx_flag.cache;
@@ -231,7 +234,8 @@ static void read_cache(nx_program *p, const uint64_t *keys) {
     while (file && fgets(line, sizeof line, file)) {
         unsigned long long key;
         long long choice, ns, rule_ns;
-        if (sscanf(line, "%16llx %lld %lld %lld", &key, &choice, &ns, &rule_ns) != 4 || ns < 0 || rule_ns < 0) continue;
+        if (sscanf(line, "%16llx %lld %lld %lld", &key, &choice, &ns, &rule_ns) != 4) continue;
+        if (!are_times(ns, rule_ns)) continue;
         for (int i = 0; i < p->steps.n; i++) {
             const nx__step *step = &p->steps.at[i];
             if (keys[i] != key || (step->tile && !may_choose(step, choice))) continue;
@@ -275,7 +279,7 @@ nx_status nx__measured_take(nx_program *p, const char *machine, const nx__note *
     if (strcmp(machine, own) != 0 || n != p->steps.n || p->notes || p->device.type != 0) return NX_OK;
     for (int i = 0; i < n; i++) {
         const nx__step *step = &p->steps.at[i];
-        if (notes[i].ns < 0 || notes[i].rule_ns < 0 || (step->tile && !may_choose(step, choices[i]))) return NX_OK;
+        if (!are_times(notes[i].ns, notes[i].rule_ns) || (step->tile && !may_choose(step, choices[i]))) return NX_OK;
     }
     if ((p->notes = nx__keep(p, sizeof *notes * (size_t)n)) == NULL) return NX_NO_MEMORY;
     for (int i = 0; i < n; i++) {

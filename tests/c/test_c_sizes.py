@@ -125,3 +125,13 @@ def test_an_exported_program_with_open_sizes(program, tmp_path):
     assert done.returncode == 1 and "has size 8 in dimension 0, and the graph takes 0 to 4 there" in done.stderr
     with pytest.raises(Exception, match="not in range"):
         torch.model_file.save(exported, tmp_path / "net.nxm", {"x": {0: torch.export.Dim("batch", min=3)}})
+
+
+def test_gears_are_the_only_sizes(program, tmp_path):
+    net, shapes = Net(), {"x": {0: torch.export.Dim("batch", min=1), 1: torch.export.Dim.DYNAMIC}}
+    exported = torch.export.export(net, (batch_of(3, 5),), dynamic_shapes=shapes)
+    torch.model_file.save(exported, tmp_path / "net.nxm", shapes, gears={0: {0: [1, 3, 8], 1: [5, 20]}})
+    assert [(int(row[0]), int(row[1])) for row in lines(program, tmp_path / "net.nxm")] == SIZES
+    torch.model_file.save(exported, tmp_path / "net.nxm", shapes, gears={0: {0: [1, 3, 8], 1: [5, 6]}})
+    done = subprocess.run([program, tmp_path / "net.nxm"], capture_output=True, text=True)
+    assert done.returncode == 1 and "has size 20 in dimension 1, and the graph takes [5, 6] alone there" in done.stderr

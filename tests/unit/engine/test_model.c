@@ -416,6 +416,7 @@ static void test_hostile(void **state) {
 static void other_machine(ModelDef *m) { set_text(&m->plan->machine, "another, v4, 1 threads"); }
 static void odd_choice(ModelDef *m) { m->plan->measured[1]->choice = 300; }
 static void huge_choice(ModelDef *m) { m->plan->measured[1]->choice = INT64_C(1) << 40; }
+static void endless_time(ModelDef *m) { m->plan->measured[0]->ns = INT64_MAX; }
 static void negative_time(ModelDef *m) { m->plan->measured[0]->ns = -1; }
 static void fewer_steps(ModelDef *m) { m->plan->n_measured--; }
 
@@ -431,7 +432,8 @@ static int64_t measured_after_load(void) {
 
 /* What was measured travels; of another machine, or impossible, it is passed over, and the model loads. */
 static void test_measured_steps_travel(void **state) {
-    static void (*const changes[])(ModelDef *) = {other_machine, odd_choice, huge_choice, negative_time, fewer_steps};
+    static void (*const changes[])(ModelDef *) = {other_machine, odd_choice, huge_choice, negative_time, endless_time,
+                                                   fewer_steps};
     nx_summary summary = {.size = sizeof summary};
     open_sizes = false;
     nx_session *session = make_session();
