@@ -16,6 +16,7 @@ from typing import Any
 import narthex as torch
 from narthex._run import install
 from narthex.compat import torch_npu  # noqa: F401  (adds npu:0)
+from narthex.utils.checkpoint import checkpoint
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "line" / "programs"
 scale = 2.0
@@ -73,6 +74,18 @@ def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def compiled(device: str, mode: str) -> list[Any]:
     return forward_backward(torch.compile(fresh(f), mode=mode), device)
+
+
+def with_functions(x: Any, w: Any, b: Any) -> Any:
+    """A function with a backward of its own in a checkpoint, and a gradient of a leaf that is made for it."""
+    y = checkpoint(lambda h: Square.apply(h @ w.t()).tanh(), x, use_reentrant=False)
+    leaf = b.detach().requires_grad_()
+    (slope,) = torch.autograd.grad((leaf * leaf).sum(), leaf)
+    return (y * b).sum() + (slope * b).sum()
+
+
+def functions_in_a_graph() -> list[Any]:
+    return forward_backward(torch.compile(fresh(with_functions)), "cpu")
 
 
 def step(device: str, mode: str | None) -> list[Any]:
@@ -205,6 +218,7 @@ SCENARIOS: dict[str, Callable[[], list[Any]]] = {
     "compiled, reduce-overhead, cpu": lambda: compiled("cpu", "reduce-overhead"),
     "compiled, max-autotune, npu": lambda: compiled("npu:0", "max-autotune"),
     "compiled, reduce-overhead, npu": lambda: compiled("npu:0", "reduce-overhead"),
+    "functions, checkpoints and gradients in a graph": functions_in_a_graph,
     "a new shape": new_shape,
     "sizes as values": sizes_as_values,
     "a model file": exported,
