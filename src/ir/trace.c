@@ -248,7 +248,7 @@ static nx_status before_write(nx_tracer *tracer, const nx_op *op, const nx_value
     w->ndim = value->tensor->a.ndim;
     for (int d = 0; d < w->ndim; d++) {
         w->sizes[d] = value->tensor->a.sizes[d];
-        if (w->sizes[d] > 1 && value->tensor->a.strides[d] == 0)
+        if (w->sizes[d] > 1 && value->tensor->a.strides[d] == 0 && value->tensor->a.numel > 0)
             return tracer->refuse(tracer, op, "elements of the tensor that it writes share their memory");
     }
     return NX_OK;
