@@ -183,6 +183,42 @@ def of_all_levels(x):
     return x
 
 
+# ---- what is no operator of ours ------------------------------------------------------------------------------
+def _unmapped(args: tuple) -> tuple:
+    """The innermost level that an argument is a slice of: (number, size, randomness); arguments with all its slices in
+    front, and the tree of 0 for those and None for the others."""
+    leaves, spec = tree_flatten(args)
+    levels = [_C._batch_levels(leaf) if isinstance(leaf, _C.TensorBase) else 0 for leaf in leaves]
+    row = next(row for row in reversed(_C._batch_open()) if any(each >> row[0] & 1 for each in levels))
+    mapped = [each >> row[0] & 1 for each in levels]
+    taken = [_C._batch_give(leaf, 0, row[0]) if is_mapped else leaf for leaf, is_mapped in zip(leaves, mapped)]
+    return row, taken, [0 if is_mapped else None for is_mapped in mapped], spec
+
+
+def by_rule(rule, args: tuple):
+    """`rule(info, in_dims, *args)`, which gives (results, their dimensions), with all slices of the innermost level."""
+    (number, size, randomness), taken, dims, spec = _unmapped(args)
+    info = VmapInfo(size, RANDOMNESS[randomness])
+    given, out_dims = rule(info, tree_unflatten(dims, spec), *tree_unflatten(taken, spec))
+    results = given if isinstance(given, tuple) else (given,)
+    dims = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(results)
+    made = [r if d is None else _C._batch_take(r, d % r.dim(), number) for r, d in zip(results, dims, strict=True)]
+    return tuple(made) if isinstance(given, tuple) else made[0]
+
+
+def by_slices(function, args: tuple):
+    """`function(*args)` with one slice after the other of the innermost level; its tensors are stacked."""
+    (number, size, _), taken, dims, spec = _unmapped(args)
+    if size == 0:
+        raise RuntimeError("vmap: an operator in Python, called slice by slice, tells nothing of no slices")
+    one = lambda k: tree_unflatten([each if d is None else each[k] for each, d in zip(taken, dims)], spec)  # noqa: E731
+    calls = [tree_flatten(function(*one(k))) for k in range(size)]
+    columns = zip(*(leaves for leaves, _ in calls))
+    made = [_C._batch_take(torch.stack(column), 0, number) for column in columns]
+    return tree_unflatten(made, calls[0][1])
+
+
+# ---- vmap ------------------------------------------------------------------------------------------------------
 def vmap(func, in_dims=0, out_dims=0, randomness: str = "error", *, chunk_size=None):
     """A function that maps `func` over dimension `in_dims` of its arguments and puts its results along `out_dims`.
 

@@ -40,7 +40,7 @@ class PythonOperator:
         self._overloadname = self._overload or "default"
         self.__name__ = f"{self._packet}.{self._overloadname}"
         self.kernels: dict[str | None, Callable] = {}
-        self.composite = self.fake = self.backward = self.setup_context = None
+        self.composite = self.fake = self.backward = self.setup_context = self.vmap = None
 
     def name(self) -> str:
         """ "namespace::name.overload" """
@@ -65,9 +65,27 @@ class PythonOperator:
         values = self.schema.bind(args, kwargs)
         if self.composite is not None:
             return self.schema.call(self.composite, values)
+        if any(_C._batch_levels(tensor) for tensor in _tensors(values)):
+            return self.mapped(values)
         if _C.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors(values)):
             return _Recorded.apply(self, *values)
         return self.run(values)
+
+    def mapped(self, values: list):
+        """Under vmap: by the rule that was registered, else one slice after the other."""
+        from ._vmap import by_rule, by_slices
+
+        again = lambda *each: self.schema.call(self, list(each))  # noqa: E731
+        if self.vmap is None and any(argument.written for argument in self.schema.arguments):
+            raise NotImplementedError(f"{self.schema.name}: under vmap, what writes needs a rule: register_vmap")
+        if self.vmap is None:
+            return by_slices(again, tuple(values))
+
+        def rule(info, in_dims, *each):
+            call = lambda *args, **kwargs: self.vmap(info, in_dims[: len(args)], *args, **kwargs)  # noqa: E731
+            return self.schema.call(call, list(each))
+
+        return by_rule(rule, tuple(values))
 
     def run(self, values: list):
         """The kernel for the tensors' device."""
@@ -313,8 +331,13 @@ def register_autograd(op, backward: Callable, /, *, setup_context: Callable | No
 
 
 def register_vmap(op, func=None, /, *, lib=None):
-    """Raises NotImplementedError."""
-    raise NotImplementedError("torch.library.register_vmap: torch.vmap is not there yet")
+    """What an operator does under vmap: func(info, in_dims, *args, **kwargs) gives (results, their dimensions); a
+    decorator without `func`. An operator without one is called slice by slice."""
+
+    def put(fn):
+        _operator(op).vmap = fn
+
+    return _maybe_decorator(put, func)
 
 
 def register_autocast(op, device_type: str, cast_inputs, /, *, lib=None):
@@ -426,7 +449,7 @@ class CustomOpDef:
         register_autograd(self, backward, setup_context=setup_context)
 
     def register_vmap(self, func=None):
-        """Raises NotImplementedError."""
+        """What it does under vmap; a decorator without `func`."""
         return register_vmap(self, func)
 
     def __repr__(self) -> str:

@@ -99,7 +99,6 @@ def test_compiled(made):
 def test_what_is_not_there_says_so():
     for call in (
         lambda: nt.library.Library("aten", "IMPL"),
-        lambda: nt.library.register_vmap("mine::seen", lambda: 0),
         lambda: nt.library.Library("mine", "FRAGMENT").fallback(None),
         lambda: nt.library.Library("mine", "FRAGMENT").impl("seen", lambda x: x, "AutocastCPU"),
     ):
@@ -114,3 +113,28 @@ def test_what_is_not_there_says_so():
     library._destroy()
     with pytest.raises(AttributeError):
         nt.ops.gone.x  # noqa: B018
+
+
+def test_operators_under_vmap():
+    """Slice by slice, so that a kernel may ask for elements; by a rule that was registered."""
+    results = []
+    for m in (nt, torch):
+
+        @m.library.custom_op(f"mapped::{m.__name__}_scale", mutates_args=())
+        def scale(x: m.Tensor, y: m.Tensor, by: float = 2.0) -> m.Tensor:
+            return m.tensor(x.numpy() * y.numpy() * by)  # noqa: B023
+
+        @m.library.custom_op(f"mapped::{m.__name__}_ruled", mutates_args=())
+        def ruled(x: m.Tensor) -> m.Tensor:
+            return x * 2
+
+        @ruled.register_vmap
+        def rule(info, in_dims, x, ruled=ruled, seen=results):
+            seen.append((info.batch_size, info.randomness, in_dims))
+            return ruled(x) + 1, in_dims[0]
+
+        x, y = m.arange(6.0).reshape(2, 3), m.ones(3)
+        results.append(m.vmap(scale, in_dims=(0, None))(x, y).tolist())
+        results.append(m.vmap(m.vmap(scale))(x, x).tolist())
+        results.append(m.vmap(ruled)(x).tolist())
+    assert results[:4] == results[4:] and results[2] == (2, "error", (0,))

@@ -288,7 +288,9 @@ def _begin(cls, args: tuple, kwargs: dict):
 
 def _apply(cls, args: tuple, kwargs: dict):
     if cls.vmap is not Function.vmap and any(_is_tensor(arg) and _C._batch_levels(arg) for arg in args):
-        return _by_own_rule(cls, args)
+        from .._vmap import by_rule
+
+        return by_rule(cls.vmap, args)
     ctx, args, kwargs = _begin(cls, args, kwargs)
     node = None
     if _C.is_grad_enabled() and any(ctx.needs_input_grad):
@@ -343,23 +345,6 @@ def _apply_traced(cls, args: tuple, kwargs: dict):
     tied = iter(tied)
     made = tuple(r if bare[k] is None else next(tied) for k, r in enumerate(made))
     return made if isinstance(given, tuple) else made[0]
-
-
-def _by_own_rule(cls, args: tuple):
-    """By the class's `vmap`, at the innermost level of vmap that an argument is a slice of."""
-    from .._vmap import RANDOMNESS, VmapInfo
-
-    levels = [_C._batch_levels(arg) if _is_tensor(arg) else 0 for arg in args]
-    open_levels = reversed(_C._batch_open())
-    number, size, randomness = next(row for row in open_levels if any(each >> row[0] & 1 for each in levels))
-    mapped = [each >> number & 1 for each in levels]
-    taken = [_C._batch_give(arg, 0, number) if is_mapped else arg for arg, is_mapped in zip(args, mapped)]
-    in_dims = tuple(0 if is_mapped else None for is_mapped in mapped)
-    given, out_dims = cls.vmap(VmapInfo(size, RANDOMNESS[randomness]), in_dims, *taken)
-    results = given if isinstance(given, tuple) else (given,)
-    dims = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(results)
-    made = [r if d is None else _C._batch_take(r, d % r.dim(), number) for r, d in zip(results, dims, strict=True)]
-    return tuple(made) if isinstance(given, tuple) else made[0]
 
 
 def _carry_on(cls, ctx, args: tuple, tangents: tuple, results: tuple) -> None:
