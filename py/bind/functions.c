@@ -33,6 +33,19 @@ static PyObject *named_repr(PyObject *self) {
     return whole;
 }
 
+static int length_of_name(const nx_op *op) { return (int)strcspn(op->def->name, "."); }
+
+/* The type that another overload of the name has. */
+static PyTypeObject *overloads_type(const nx_op *op) {
+    int n = length_of_name(op);
+    for (int k = 0; k < nx_op_count(); k++) {
+        const nx_op *other = nx_op_at(k);
+        bool same = named_types[k] && length_of_name(other) == n && strncmp(other->def->name, op->def->name, (size_t)n) == 0;
+        if (same && other->def->n_out == op->def->n_out) return named_types[k];
+    }
+    return NULL;
+}
+
 static PyTypeObject *named_type(const nx_op *op) {
     PyStructSequence_Field fields[9] = {{NULL}};
     char name[96];
@@ -41,7 +54,7 @@ static PyTypeObject *named_type(const nx_op *op) {
         return NULL;
     }
     PyTypeObject **type = &named_types[op->index];
-    if (*type) return *type;
+    if (*type || (*type = overloads_type(op)) != NULL) return *type;
     for (int i = 0; i < op->def->n_out; i++) fields[i].name = op->def->result_names[i];
     const char *base = strstr(op->def->name, "::") + 2;
     snprintf(name, sizeof name, "torch.return_types.%.*s", (int)strcspn(base, "."), base);
@@ -49,6 +62,18 @@ static PyTypeObject *named_type(const nx_op *op) {
     if ((*type = PyStructSequence_NewType(&desc)) == NULL) return NULL;
     (*type)->tp_repr = (*type)->tp_str = named_repr;
     return *type;
+}
+
+static PyObject *named_result(PyObject *module, PyObject *name) {
+    const char *wanted = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    if (wanted == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "named_result: expected a name");
+    for (int k = 0; k < nx_op_count(); k++) {
+        const nx_op *op = nx_op_at(k);
+        if (op->def->result_names == NULL || strncmp(op->def->name, "aten::", 6) != 0) continue;
+        bool same = (size_t)length_of_name(op) == strlen(wanted) + 6 && strncmp(op->def->name + 6, wanted, strlen(wanted)) == 0;
+        if (same) return Py_XNewRef((PyObject *)named_type(op));
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *new_named(const nx_op *op) {
@@ -599,6 +624,7 @@ static PyMethodDef methods[] = {{"equal", NXPY_BY_KEYWORD(equal_method), equal_d
                                 {"allclose", NXPY_BY_KEYWORD(allclose_method), allclose_doc},
                                 {"nonzero", NXPY_BY_KEYWORD(nonzero_method), nonzero_doc}};
 static PyMethodDef functions[] = {
+    {"named_result", named_result, METH_O, "named_result(\"max\"): the class of what an operator returns, None if it has no names."},
     {"op_function", op_function, METH_VARARGS, "op_function(name, target): the operator as a function of its schema's arguments."},
     {"shortcut", shortcut, METH_VARARGS,
      "shortcut(f, operator, n): f, whose calls go straight to the operator where their arguments fit that, at most n by position."},

@@ -94,11 +94,11 @@ _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
     "__config__", "__future__", "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_inductor",
-    "_lazy", "_logging", "_ops", "_subclasses", "_tensor_str", "accelerator", "amp", "autograd", "backends", "bridge",
-    "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx",
-    "hub", "jit", "library", "linalg", "masked", "model_file", "mps", "multiprocessing", "nn", "onnx", "optim",
-    "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "sparse", "special", "testing",
-    "types", "utils", "version", "xpu",
+    "_lazy", "_logging", "_ops", "_subclasses", "_tensor_str", "_utils", "accelerator", "amp", "autograd", "backends",
+    "bridge", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft", "func", "functional",
+    "futures", "fx", "hub", "jit", "library", "linalg", "masked", "model_file", "mps", "multiprocessing", "nn",
+    "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "serialization", "signal",
+    "sparse", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "_TorchCompileWrapper": "_compile",

@@ -165,3 +165,85 @@ def test_starting_values(name, arguments, shape):
         with pytest.warns(FutureWarning, match="deprecated in favor"):
             t.nn.init.uniform(t.empty(2))
     assert made[0] == made[1]
+
+
+def test_members_by_dotted_names():
+    import narthex.nn.utils._named_member_accessor  # noqa: F401
+    import torch.nn.utils._named_member_accessor  # noqa: F401
+
+    def told(m):
+        names = m.nn.utils._named_member_accessor
+        net = m.nn.Sequential(m.nn.Linear(2, 2), m.nn.BatchNorm1d(2))
+        access, seen = names.NamedMemberAccessor(net), []
+        other = m.zeros(2, 2)
+        before = access.swap_tensor("0.weight", other)
+        seen.append((net[0].weight is other, tuple(before.shape), access.check_keys(["0.weight", "3.x"])))
+        old, missing = access.swap_tensors_dict({"0.weight": before, "0.more": other}, allow_missing=True)
+        seen.append((old["0.weight"] is other, missing, hasattr(net[0], "more")))
+        access.swap_tensors_dict(old, allow_missing=True)
+        seen.append((net[0].weight is other, hasattr(net[0], "more")))
+        for call in (
+            lambda: names.swap_tensor(net, "x", other),
+            lambda: names.swap_tensor(net[0], "weight", 3),
+            lambda: names.swap_tensor(net, "a.b", other),
+            lambda: names.swap_tensor(net[0], "in_features", other),
+            lambda: names.set_tensor(3, "x", other),
+            lambda: access.get_tensor("0.y"),
+            lambda: access.get_tensor("7.y"),
+            lambda: access.swap_tensors_dict({"0.bias": other, "0.y": other}),
+        ):
+            try:
+                call()
+            except Exception as error:
+                seen.append((type(error).__name__, str(error)))
+        return [*seen, tuple(net[0].bias.shape)]
+
+    assert told(nt) == told(torch)
+
+
+def test_what_packages_take_from_utils():
+    import narthex._utils  # noqa: F401
+    import torch._utils  # noqa: F401
+
+    def told(m):
+        u, x, y, seen = m._utils, m.arange(6.0).reshape(2, 3), m.ones(2), []
+        flat = u._flatten_dense_tensors([x, y])
+        parts = u._unflatten_dense_tensors(flat, [x, y])
+        seen += [flat.tolist(), [tuple(part.shape) for part in parts]]
+        mixed = [x, m.ones(2, dtype=m.int64), y]
+        groups = list(u._take_tensors(mixed, 16))
+        seen.append([[tuple(each.shape) for each in group] for group in groups])
+        grouped = [each for group in groups for each in group]
+        seen.append([tuple(each.shape) for each in u._reorder_tensors_as(grouped, mixed)])
+        storage = m.arange(4.0).storage()
+        made = u._rebuild_tensor_v2(storage, 1, (3,), (1,), True, {})
+        seen += [made.tolist(), made.requires_grad, u._get_available_device_type(), u._get_all_device_indices()]
+        for device in (None, 2, "cpu", m.device("cuda:1")):
+            for options in ({}, {"optional": True}, {"allow_cpu": True}):
+                try:
+                    seen.append(u._get_device_index(device, **options))
+                except ValueError as error:
+                    seen.append(str(error))
+        for kind in (KeyError, ValueError):
+            try:
+                try:
+                    raise kind("one\ntwo")
+                except kind:
+                    kept = u.ExceptionWrapper(where="in a test")
+                kept.reraise()
+            except kind as error:
+                seen.append((type(error).__name__, str(error).split("Traceback")[0], "two" in str(error)))
+        return seen
+
+    assert told(nt) == told(torch)
+
+
+def test_classes_of_named_results():
+    for m in (nt, torch):
+        x = m.arange(6.0).reshape(2, 3)
+        assert type(x.max(0)) is m.return_types.max and type(m.sort(x, stable=True)) is type(m.sort(x))
+        assert m.return_types.topk.__module__ == "torch.return_types"
+        assert {"max", "sort", "topk"} <= set(dir(m.return_types))
+        assert m.return_types.max((1, 2)).indices == 2
+        with pytest.raises(AttributeError):
+            m.return_types.nothing  # noqa: B018

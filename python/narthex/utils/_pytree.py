@@ -232,6 +232,12 @@ register_pytree_node(
     ),
 )
 BUILTIN_TYPES = frozenset(SUPPORTED_NODES)
+# By PyTorch's names, for packages that register them for classes of their own.
+for _cls in (tuple, list, OrderedDict, defaultdict, deque, namedtuple):
+    _stem, _node = f"_{_cls.__name__.lower()}", SUPPORTED_NODES[_cls]
+    globals()[f"{_stem}_flatten"], globals()[f"{_stem}_unflatten"] = _node.flatten_fn, _node.unflatten_fn
+    globals()[f"{_stem}_flatten_with_keys"] = SUPPORTED_NODES[_cls].flatten_with_keys_fn
+_odict_flatten, _odict_unflatten = SUPPORTED_NODES[OrderedDict].flatten_fn, SUPPORTED_NODES[OrderedDict].unflatten_fn
 
 
 def is_namedtuple_class(cls) -> bool:
