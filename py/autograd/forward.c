@@ -35,12 +35,27 @@ static nx_status show_as(nx_tensor *tangent, const nx_tensor *like, nx_tensor **
     return nx_batch_show(tangent, levels_of(like), out);
 }
 
+/* What is the same for all slices, for each of them: their tangents differ, and a tangent lies in memory as its tensor does. */
+static nx_status show_apart(nx_tensor *primal, uint64_t levels, nx_tensor **out) {
+    const nx_op *clone;
+    nx_value result;
+    nx_tensor *shown;
+    if (levels_of(primal) == levels) return nx_batch_show(primal, levels, out);
+    NX_TRY(nx_op_find("aten::clone", &clone));
+    NX_TRY(nx_batch_show(primal, levels, &shown));
+    nx_value in[] = {nx_value_tensor(shown), {.tag = NX_TAG_MEMORY_FORMAT, .i = NX_CONTIGUOUS_FORMAT}};
+    nx_status status = nx_op_call(clone, in, &result);
+    nx_tensor_unref(shown);
+    if (status == NX_OK) *out = result.tensor;
+    return status;
+}
+
 static nx_status make_dual_of(nx_tensor *primal, nx_tensor *tangent, nx_tensor **out) {
     uint64_t levels = levels_of(primal) | levels_of(tangent);
     nx_tensor *p = NULL, *t = NULL, *dual = NULL;
     nx_status status;
     if (NX_LIKELY(levels == 0)) return nx_forward_make_dual(primal, tangent, out);
-    NX_TRY_FAIL(nx_batch_show(primal, levels, &p));
+    NX_TRY_FAIL(show_apart(primal, levels, &p));
     NX_TRY_FAIL(nx_batch_show(tangent, levels, &t));
     NX_TRY_FAIL(nx_forward_make_dual(p, t, &dual));
     status = nx_batch_hide(dual, levels, out);
