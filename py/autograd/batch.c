@@ -40,7 +40,7 @@ static PyObject *give(PyObject *module, PyObject *args) { return moved(args, nx_
 
 static PyObject *levels(PyObject *module, PyObject *tensor) {
     if (!nxpy_tensor_check(tensor)) return PyErr_Format(PyExc_TypeError, "_batch_levels: expected a Tensor");
-    return PyLong_FromUnsignedLongLong(nxpy_tensor_get(tensor)->whole ? nxpy_tensor_get(tensor)->levels : 0);
+    return PyLong_FromUnsignedLongLong(nx_tensor_levels(nxpy_tensor_get(tensor)));
 }
 static PyObject *whole(PyObject *module, PyObject *tensor) {
     if (!nxpy_tensor_check(tensor)) return PyErr_Format(PyExc_TypeError, "_batch_whole: expected a Tensor");
@@ -85,10 +85,9 @@ static nx_status seed_of(nx_tensor *root, nx_tensor *g, int i, nx_tensor **out) 
 /* A sum over slices is not what each of them has for a gradient. */
 static nx_status check_inputs(nx_tensor *const *roots, int n, nx_tensor *const *inputs, int n_in) {
     uint64_t levels = 0;
-    for (int k = 0; k < n; k++) levels |= roots[k]->whole ? roots[k]->levels : 0;
+    for (int k = 0; k < n; k++) levels |= nx_tensor_levels(roots[k]);
     for (int k = 0; k < n_in; k++) {
-        uint64_t own = inputs[k]->whole ? inputs[k]->levels : 0;
-        if ((levels & ~own) == 0) continue;
+        if ((levels & ~nx_tensor_levels(inputs[k])) == 0) continue;
         return nx_fail(NX_RUNTIME, "vmap: the gradients of what is mapped over, by a tensor that is not: torch.func.grad, vjp and jacrev "
                        "take such tensors as arguments");
     }

@@ -22,17 +22,15 @@ static PyObject *exit_dual_level(PyObject *module, PyObject *args, PyObject *key
 }
 
 /* ---- under vmap tangents are those of all slices --------------------------------------------------------------------- */
-static uint64_t levels_of(const nx_tensor *tensor) { return tensor->whole ? tensor->levels : 0; }
-
 /* One slice of `all`, which it takes, at the levels of `like`. */
 static PyObject *take_slice(nx_tensor *all, const nx_tensor *like) {
     nx_tensor *slice;
-    nx_status status = nx_batch_hide(all, levels_of(like), &slice);
+    nx_status status = nx_batch_hide(all, nx_tensor_levels(like), &slice);
     nx_tensor_unref(all);
     return status == NX_OK ? nxpy_tensor_take(slice) : nxpy_raise(status);
 }
 static nx_status show_as(nx_tensor *tangent, const nx_tensor *like, nx_tensor **out) {
-    return nx_batch_show(tangent, levels_of(like), out);
+    return nx_batch_show(tangent, nx_tensor_levels(like), out);
 }
 
 /* What is the same for all slices, for each of them: their tangents differ, and a tangent lies in memory as its tensor does. */
@@ -40,7 +38,7 @@ static nx_status show_apart(nx_tensor *primal, uint64_t levels, nx_tensor **out)
     const nx_op *clone;
     nx_value result;
     nx_tensor *shown;
-    if (levels_of(primal) == levels) return nx_batch_show(primal, levels, out);
+    if (nx_tensor_levels(primal) == levels) return nx_batch_show(primal, levels, out);
     NX_TRY(nx_op_find("aten::clone", &clone));
     NX_TRY(nx_batch_show(primal, levels, &shown));
     nx_value in[] = {nx_value_tensor(shown), {.tag = NX_TAG_MEMORY_FORMAT, .i = NX_CONTIGUOUS_FORMAT}};
@@ -51,7 +49,7 @@ static nx_status show_apart(nx_tensor *primal, uint64_t levels, nx_tensor **out)
 }
 
 static nx_status make_dual_of(nx_tensor *primal, nx_tensor *tangent, nx_tensor **out) {
-    uint64_t levels = levels_of(primal) | levels_of(tangent);
+    uint64_t levels = nx_tensor_levels(primal) | nx_tensor_levels(tangent);
     nx_tensor *p = NULL, *t = NULL, *dual = NULL;
     nx_status status;
     if (NX_LIKELY(levels == 0)) return nx_forward_make_dual(primal, tangent, out);

@@ -68,6 +68,12 @@ static void drop_kept(nx__call *call) {
     nx_vec_free(&call->lists);
 }
 
+nx_status nx__call_op(const char *name, const nx_value *in, nx_value *out) {
+    const nx_op *op;
+    NX_TRY(nx_op_find(name, &op));
+    return nx_op_call(op, in, out);
+}
+
 nx_status nx__do(nx__call *call, const char *name, const nx_value *in, nx_tensor **out) {
     const nx_op *op;
     nx_value results[NX__MOST_RESULTS];
@@ -86,9 +92,15 @@ nx_status nx__do_permute(nx__call *call, nx_tensor *x, const int64_t *dims, int 
     return nx__do(call, "aten::permute", (nx_value[]){nx_value_tensor(x), nx_value_ints(dims, n)}, out);
 }
 
+nx_status nx__do_cast(nx__call *call, nx_tensor *x, nx_dtype dtype, nx_tensor **out) {
+    const nx_value none = NX_VALUE_NONE;
+    nx_value in[] = {nx_value_tensor(x), nx_value_dtype(dtype), none, none, none, nx_value_bool(false), none};
+    return nx__do(call, "aten::_to_copy", in, out);
+}
+
 nx_status nx__whole(nx__call *call, nx_tensor *tensor, int ndim, bool broadcasts, nx_tensor **out) {
     nx_tensor *whole = nx_tensor_whole(tensor);
-    uint64_t own = tensor->whole ? tensor->levels : 0;
+    uint64_t own = nx_tensor_levels(tensor);
     int rank = tensor->a.ndim, n = 0, more = ndim > rank ? ndim - rank : 0;
     int64_t ones[NX_MAX_DIMS], full[NX_MAX_DIMS];
     *out = whole;
@@ -150,12 +162,18 @@ static nx_status try_rule(nx__call *call, nx__rule_fn *rule, nx_value *out, bool
     return status == NX_OK && *fits ? make_slices(call, out) : status;
 }
 
-static nx__rule_fn *rule_of_kind(const nx_op_def *def) {
-    bool is_list = def->flags & NX_OP_LIST;
-    if (is_list) return NULL;
-    if (def->kind == NX_KIND_POINT) return nx__rule_point;
-    if (def->kind == NX_KIND_REDUCE) return nx__rule_reduce;
-    return def->kind == NX_KIND_VIEW ? nx__rule_view : NULL;
+/* The rule that an operator has; of none `fn` is NULL. */
+static nx__rule rule_for(const nx_op *op) {
+    const nx_op_def *def = op->def;
+    const nx__rule *row = nx__rule_of(op);
+    nx__rule_fn *fn = NULL;
+    if ((def->flags & NX_OP_RANDOM) && !def->dissolves) return (nx__rule){nx__rule_random};
+    if (row) return *row;
+    if (def->flags & NX_OP_LIST) return (nx__rule){NULL};
+    if (def->kind == NX_KIND_POINT) fn = nx__rule_point;
+    if (def->kind == NX_KIND_REDUCE) fn = nx__rule_reduce;
+    if (def->kind == NX_KIND_VIEW) fn = nx__rule_front;
+    return (nx__rule){fn};
 }
 
 static nx_status fail_data_sized(const nx_op *op) {
@@ -172,21 +190,12 @@ static nx_status check_shapes(const nx__call *call) {
 }
 
 static nx_status compute(nx__call *call, nx_value *out) {
-    const nx_op_def *def = call->op->def;
-    const nx__rule *row = nx__rule_of(call->op);
-    bool fits = false;
-    if (def->flags & NX_OP_DATA_SIZED) return fail_data_sized(call->op);
+    nx__rule rule = rule_for(call->op);
+    bool fits = rule.fn != NULL;
+    if (call->op->def->flags & NX_OP_DATA_SIZED) return fail_data_sized(call->op);
     NX_TRY(check_shapes(call));
-    if ((def->flags & NX_OP_RANDOM) && !def->dissolves) return try_rule(call, nx__rule_random, out, &fits);
-    if (row && row->composes) {
-        fits = true;
-        NX_TRY(row->fn(call, out, &fits));
-    } else if (row) {
-        NX_TRY(try_rule(call, row->fn, out, &fits));
-    }
-    nx__rule_fn *of_kind = rule_of_kind(def);
-    if (!fits && row == NULL && of_kind) NX_TRY(try_rule(call, of_kind, out, &fits));
-    if (!fits && def->compose) return def->compose(call->run, call->in, out);
+    if (rule.fn) NX_TRY(rule.composes ? rule.fn(call, out, &fits) : try_rule(call, rule.fn, out, &fits));
+    if (!fits && call->op->def->compose) return call->op->def->compose(call->run, call->in, out);
     return fits ? NX_OK : try_rule(call, nx__rule_slices, out, &fits);
 }
 
@@ -195,8 +204,7 @@ static nx_status check_written(const nx__call *call) {
     for (int i = 0; i < call->op->def->n_in; i++) {
         const nx_value *v = &call->in[i];
         if (!call->op->def->params[i].written || v->tag != NX_TAG_TENSOR) continue;
-        uint64_t own = v->tensor->whole ? v->tensor->levels : 0;
-        if ((own & call->levels) == call->levels) continue;
+        if ((call->levels & ~nx_tensor_levels(v->tensor)) == 0) continue;
         return nx_fail(NX_RUNTIME, "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
                        "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` not "
                        "being vmapped over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said "
@@ -206,10 +214,8 @@ static nx_status check_written(const nx__call *call) {
 }
 
 static nx_status copy_over(nx_tensor *to, nx_tensor *from) {
-    const nx_op *copy;
     nx_value result;
-    NX_TRY(nx_op_find("aten::copy_", &copy));
-    NX_TRY(nx_op_call(copy, (nx_value[]){nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)}, &result));
+    NX_TRY(nx__call_op("aten::copy_", (nx_value[]){nx_value_tensor(to), nx_value_tensor(from), nx_value_bool(false)}, &result));
     nx_value_drop(&result);
     return NX_OK;
 }
@@ -220,11 +226,13 @@ static nx_status copy_functional(const nx_op *op, const nx_value *in, nx_value *
     const nx_op_def *def = op->def;
     NX_TRY(nx_op_call(op->functional, in, made));
     nx_status status = NX_OK;
+    for (int k = 0; k < def->n_out; k++) out[k] = NX_VALUE_NONE;
     for (int i = 0, k = 0; i < def->n_in && k < def->n_out && status == NX_OK; i++) {
         if (!def->params[i].written) continue;
         status = copy_over(in[i].tensor, made[k].tensor);
         out[k++] = status == NX_OK ? nx__result(in[i].tensor) : NX_VALUE_NONE;
     }
+    for (int k = 0; k < def->n_out && status != NX_OK; k++) nx_value_drop(&out[k]);
     drop_results(op->functional, made);
     return status;
 }
@@ -239,7 +247,8 @@ static nx_status call_batched(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     nx__call call = {.op = op, .in = in, .run = run};
     find_levels(&call, in, op->def->n_in);
-    bool draws = (op->def->flags & NX_OP_RANDOM) || (nx__rule_of(op) && nx__rule_of(op)->fn == nx__rule_random);
+    const nx__rule *row = nx__rule_of(op);
+    bool draws = (op->def->flags & NX_OP_RANDOM) || (row && row->fn == nx__rule_random);
     if (call.levels == 0 && !draws) return nx_redispatch(op, run->keys, NX_KEY_AT_BATCHED, in, out);
     NX_TRY(check_written(&call));
     if (goes_by_copy(op)) return copy_functional(op, in, out);

@@ -30,9 +30,7 @@ static bool promotes(const nx_point *point, int argument) {
 static nx_status cast_number(nx__call *call, const nx_tensor *slice, nx_tensor **whole) {
     int dtype = slice->a.ndim == 0 ? common_dtype(call) : -1;
     if (dtype < 0 || dtype == slice->a.dtype || category_of((nx_dtype)slice->a.dtype) > category_of((nx_dtype)dtype)) return NX_OK;
-    const nx_value none = NX_VALUE_NONE;
-    nx_value in[] = {nx_value_tensor(*whole), nx_value_dtype((nx_dtype)dtype), none, none, none, nx_value_bool(false), none};
-    return nx__do(call, "aten::_to_copy", in, whole);
+    return nx__do_cast(call, *whole, (nx_dtype)dtype, whole);
 }
 
 nx_status nx__rule_point(nx__call *call, nx_value *out, bool *fits) {
@@ -149,13 +147,10 @@ nx_status nx__rule_searchsorted(nx__call *call, nx_value *out, bool *fits) {
 
 /* masked_fill.Tensor(self, mask, value): a value of each slice is no number any more. */
 nx_status nx__rule_masked_fill(nx__call *call, nx_value *out, bool *fits) {
-    const nx_value *in = call->in, none = NX_VALUE_NONE;
+    const nx_value *in = call->in;
     nx_tensor *value;
-    const nx_op *where;
-    nx_value item[] = {in[2], nx_value_dtype((nx_dtype)in[0].array->dtype), none, none, none, nx_value_bool(false), none};
-    NX_TRY(nx__do(call, "aten::_to_copy", item, &value));
-    NX_TRY(nx_op_find("aten::where.self", &where));
-    return nx_op_call(where, (nx_value[]){in[1], nx_value_tensor(value), in[0]}, out);
+    NX_TRY(nx__do_cast(call, in[2].tensor, (nx_dtype)in[0].array->dtype, &value));
+    return nx__call_op("aten::where.self", (nx_value[]){in[1], nx_value_tensor(value), in[0]}, out);
 }
 
 /* ---- folds ---------------------------------------------------------------------------------------------------------- */
@@ -179,16 +174,14 @@ static const struct whole_fold { const char *name, *along; bool one; } whole_fol
 
 static nx_status fold_all(nx__call *call, nx_value *out, bool *fits) {
     static const int64_t last[] = {-1};
-    const nx_op *op;
     nx_tensor *flat;
     for (int k = 0; k < NX_COUNT(whole_folds); k++) {
         const struct whole_fold *fold = &whole_folds[k];
         if (strcmp(call->op->def->name, fold->name) != 0) continue;
         NX_TRY(flat_whole(call, call->in[0].tensor, &flat));
-        NX_TRY(nx_op_find(fold->along, &op));
         nx_value dim = fold->one ? nx_value_int(-1) : nx_value_ints(last, 1);
         nx_value dtype = call->op->def->n_in > 1 ? call->in[1] : NX_VALUE_NONE;
-        return nx_op_call(op, (nx_value[]){nx_value_tensor(flat), dim, nx_value_bool(false), dtype}, out);
+        return nx__call_op(fold->along, (nx_value[]){nx_value_tensor(flat), dim, nx_value_bool(false), dtype}, out);
     }
     return *fits = false, NX_OK;
 }

@@ -64,11 +64,9 @@ nx_status nx__slice_of(nx_tensor *whole, uint64_t levels, nx_tensor **out) {
 
 /* ---- moving dimensions ----------------------------------------------------------------------------------------- */
 static nx_status call_named(const char *name, const nx_value *in, nx_tensor **out) {
-    const nx_op *op;
     nx_value result = NX_VALUE_NONE;
-    NX_TRY(nx_op_find(name, &op));
     uint64_t excluded = nx_keys_exclude(NX_KEY(BATCHED));
-    nx_status status = nx_op_call(op, in, &result);
+    nx_status status = nx__call_op(name, in, &result);
     nx_keys_restore(excluded);
     if (status == NX_OK) *out = result.tensor;
     return status;
@@ -91,7 +89,7 @@ static int place_of(uint64_t levels, int level) { return __builtin_popcountll(le
 
 nx_status nx_batch_take(nx_tensor *tensor, int dim, int level, nx_tensor **out) {
     nx_tensor *moved, *whole = nx_tensor_whole(tensor);
-    uint64_t before = tensor->whole ? tensor->levels : 0;
+    uint64_t before = nx_tensor_levels(tensor);
     assert(!(before >> level & 1));
     NX_TRY(move(whole, __builtin_popcountll(before) + dim, place_of(before, level), &moved));
     return nx__slice_of(moved, before | UINT64_C(1) << level, out);
@@ -101,7 +99,7 @@ nx_status nx_batch_take(nx_tensor *tensor, int dim, int level, nx_tensor **out) 
 static nx_status repeat(nx_tensor *tensor, int dim, int64_t size, nx_tensor **out) {
     int64_t sizes[NX_MAX_DIMS];
     nx_tensor *whole = nx_tensor_whole(tensor), *one, *many;
-    uint64_t levels = tensor->whole ? tensor->levels : 0;
+    uint64_t levels = nx_tensor_levels(tensor);
     int at = __builtin_popcountll(levels) + dim, n = whole->a.ndim + 1;
     if (n > NX_MAX_DIMS) return nx_fail(NX_RUNTIME, "vmap: a result of %d dimensions", n);
     NX_TRY(call_named("aten::unsqueeze", (nx_value[]){nx_value_tensor(whole), nx_value_int(at)}, &one));
@@ -113,7 +111,7 @@ static nx_status repeat(nx_tensor *tensor, int dim, int64_t size, nx_tensor **ou
 }
 
 nx_status nx_batch_give(nx_tensor *tensor, int dim, int level, nx_tensor **out) {
-    uint64_t levels = tensor->whole ? tensor->levels : 0;
+    uint64_t levels = nx_tensor_levels(tensor);
     nx_tensor *moved;
     if (!(levels >> level & 1)) return repeat(tensor, dim, size_of(level), out);
     NX_TRY(move(tensor->whole, place_of(levels, level), __builtin_popcountll(levels) - 1 + dim, &moved));

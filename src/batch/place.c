@@ -105,7 +105,6 @@ nx_status nx__rule_index_put(nx__call *call, nx_value *out, bool *fits) {
     bool together = p.last - p.first == p.n - 1, in_front = together && p.first == 0;
     if (p.differ && p.masks) return fail_mask();
     if (p.n == 0 || (p.differ && !in_front) || !together) return *fits = false, NX_OK;
-    if (nx_tensor_whole(self) == self && (call->op->def->flags & NX_OP_MUTATES)) return *fits = false, NX_OK;
     NX_TRY(nx__whole(call, self, 0, false, &x));
     NX_TRY(whole_indices(call, &call->in[1], &p, &indices));
     NX_TRY(nx__whole(call, call->in[2].tensor, self->a.ndim - p.taken + p.rank, true, &values));
@@ -151,16 +150,15 @@ nx_status nx__rule_embedding(nx__call *call, nx_value *out, bool *fits) {
 
 /* one_hot(self, num_classes): where the number of classes is given, no element is asked for. */
 nx_status nx__rule_one_hot(nx__call *call, nx_value *out, bool *fits) {
-    const nx_value none = NX_VALUE_NONE, *in = call->in;
+    const nx_value *in = call->in;
     nx_tensor *column, *classes, *is_class;
-    const nx_op *cast;
     if (in[1].i <= 0) return *fits = false, NX_OK;
     NX_TRY(numbers(call, in[1].i, 0, 1, in[0].array->device, &classes));
     NX_TRY(nx__do(call, "aten::unsqueeze", (nx_value[]){in[0], nx_value_int(-1)}, &column));
     NX_TRY(nx__do(call, "aten::eq.Tensor", (nx_value[]){nx_value_tensor(column), nx_value_tensor(classes)}, &is_class));
-    NX_TRY(nx_op_find("aten::_to_copy", &cast));
-    nx_value as_int[] = {nx_value_tensor(is_class), nx_value_dtype(NX_I64), none, none, none, nx_value_bool(false), none};
-    return nx_op_call(cast, as_int, out);
+    NX_TRY(nx__do_cast(call, is_class, NX_I64, &is_class));
+    out[0] = nx__result(is_class);
+    return NX_OK;
 }
 
 /* ---- the loss of classes ------------------------------------------------------------------------------------------------ */

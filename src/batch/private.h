@@ -14,6 +14,7 @@ typedef struct nx__call {
     int n_levels;
     int64_t size[64];        /* of its levels, by level */
     nx_run *run;
+    bool draws_same;         /* it draws, and the slices of some level draw the same numbers */
     NX_VEC(nx_tensor *) made;
     NX_VEC(nx_value *) lists;
 } nx__call;
@@ -36,7 +37,6 @@ NX__RULE(point);
 NX__RULE(front);
 NX__RULE(fold);
 NX__RULE(reduce);
-NX__RULE(view);
 NX__RULE(random);
 NX__RULE(slices);
 #define NX_BATCH_ROW(name, rule, operands, rank, composes) NX__RULE(rule);
@@ -56,10 +56,12 @@ int64_t nx__level_count(const nx__call *call); /* their product */
 void nx__add_level(nx__call *call, int level, int64_t size);
 
 /* ---- calls inside of rules ------------------------------------------------------------------------------------------ */
-/* An operator of one result, which the call keeps. */
+NX_MUST_USE nx_status nx__call_op(const char *name, const nx_value *in, nx_value *out);
+/* The same of an operator whose first result is wanted, which the call keeps. */
 NX_MUST_USE nx_status nx__do(nx__call *call, const char *name, const nx_value *in, nx_tensor **out);
 NX_MUST_USE nx_status nx__do_view(nx__call *call, nx_tensor *x, const int64_t *sizes, int n, nx_tensor **out); /* reshape */
 NX_MUST_USE nx_status nx__do_permute(nx__call *call, nx_tensor *x, const int64_t *dims, int n, nx_tensor **out);
+NX_MUST_USE nx_status nx__do_cast(nx__call *call, nx_tensor *x, nx_dtype dtype, nx_tensor **out);
 /* Room that lives until the call ends. */
 NX_MUST_USE nx_status nx__list_new(nx__call *call, int n, nx_value **out);
 NX_MUST_USE nx_status nx__keep(nx__call *call, nx_tensor *made); /* takes it */

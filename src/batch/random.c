@@ -4,12 +4,12 @@
 
 static bool draws_in_place(const nx__call *call) { return call->op->def->flags & NX_OP_MUTATES; }
 
-/* Adds the levels whose slices draw numbers of their own; `same`: whether one has slices that draw the same. */
-static void add_levels(nx__call *call, bool *same, bool *none) {
+/* Adds the levels whose slices draw numbers of their own; `none`: the slices of one may not draw. */
+static void add_levels(nx__call *call, bool *none) {
     const nx_thread *thread = nx_thread_get();
     for (int k = 0; k < thread->n_levels; k++) {
         *none |= thread->levels[k].randomness == NX_RANDOM_ERROR;
-        *same |= thread->levels[k].randomness == NX_RANDOM_SAME;
+        call->draws_same |= thread->levels[k].randomness == NX_RANDOM_SAME;
         if (thread->levels[k].randomness == NX_RANDOM_DIFFERENT) nx__add_level(call, thread->levels[k].number, thread->levels[k].size);
     }
 }
@@ -54,16 +54,13 @@ static nx_status fail_unbatched(void) {
                    "randomness. If this is necessary for your usage, please file an issue with functorch.");
 }
 
-/* Levels were left that draw nothing of their own, or some of each kind: as if nobody mapped. */
-static nx_status draw_once(nx__call *call, nx_value *out) { return nx_op_call(call->op, call->in, out); }
-
 nx_status nx__rule_random(nx__call *call, nx_value *out, bool *fits) {
-    bool same = false, none = false;
+    bool none = false;
     uint64_t own = call->levels;
-    add_levels(call, &same, &none);
+    add_levels(call, &none);
     if (none) return fail_drawn();
     if (draws_in_place(call) && own != call->levels) return fail_unbatched();
-    if (call->levels == 0) return draw_once(call, out);
-    if (same || is_by_rows(call->op->def)) return nx__rule_slices(call, out, fits);
+    if (call->levels == 0) return nx_op_call(call->op, call->in, out); /* the same for all, of no slice: as if nobody mapped */
+    if (call->draws_same || is_by_rows(call->op->def)) return nx__rule_slices(call, out, fits);
     return has_tensor(call) ? nx__rule_front(call, out, fits) : draw_new(call, out, fits);
 }

@@ -100,23 +100,15 @@ static nx_status fail_empty(const nx__call *call) {
 }
 
 /* Slices that draw the same numbers find the generator where the first one did. */
-static bool draws_same(const nx__call *call) {
-    const nx_thread *thread = nx_thread_get();
-    bool same = false;
-    for (int k = 0; k < thread->n_levels; k++) same |= thread->levels[k].randomness == NX_RANDOM_SAME;
-    return same && (call->op->def->flags & NX_OP_RANDOM);
-}
-
 nx_status nx__rule_slices(nx__call *call, nx_value *out, bool *fits) {
     stacks s = {.count = nx__level_count(call)};
     nx_value own[NX__MOST_ARGUMENTS];
     nx_generator *generator = nx_generator_default();
     nx_generator_place place;
-    bool same = draws_same(call);
     if (s.count == 0) return fail_empty(call);
-    if (same) nx_generator_mark(generator, &place);
+    if (call->draws_same) nx_generator_mark(generator, &place);
     for (int64_t k = 0; k < s.count; k++) {
-        if (same && k > 0) nx_generator_return(generator, &place);
+        if (call->draws_same && k > 0) nx_generator_return(generator, &place);
         NX_TRY(slices_in(call, call->in, call->op->def->n_in, k, own));
         NX_TRY(nx_op_call(call->op, own, out));
         NX_TRY(keep_results(call, &s, out, k));

@@ -1,8 +1,6 @@
 /* Views: of all slices at once, by the same operator with the levels' sizes in front. Most follow from their dimensions (front.c). */
 #include "batch/private.h"
 
-nx_status nx__rule_view(nx__call *call, nx_value *out, bool *fits) { return nx__rule_front(call, out, fits); }
-
 /* The levels' sizes, then those of argument 1. */
 static int sizes_behind_levels(const nx__call *call, int64_t *sizes) {
     const nx_value *given = &call->in[1];
@@ -16,9 +14,11 @@ nx_status nx__rule_view_size(nx__call *call, nx_value *out, bool *fits) {
     int64_t sizes[NX_MAX_DIMS];
     nx_meta meta;
     int n = sizes_behind_levels(call, sizes);
+    bool asks = false;
     if (n < 0) return *fits = false, NX_OK;
-    NX_TRY(nx_op_meta(call->op, call->in, &meta)); /* says what -1 is, also where a level has no slices */
-    for (int d = 0; d < meta.ndim; d++) sizes[call->n_levels + d] = meta.size[d];
+    for (int k = 0; k < call->in[1].n; k++) asks |= call->in[1].ints[k] < 0;
+    if (asks) NX_TRY(nx_op_meta(call->op, call->in, &meta)); /* says what -1 is, also where a level has no slices */
+    for (int d = 0; asks && d < meta.ndim; d++) sizes[call->n_levels + d] = meta.size[d];
     return nx_op_call(call->op, (nx_value[]){nx_value_tensor(call->in[0].tensor->whole), nx_value_ints(sizes, n)}, out);
 }
 
@@ -54,20 +54,17 @@ nx_status nx__rule_as_strided(nx__call *call, nx_value *out, bool *fits) {
 nx_status nx__rule_squeeze(nx__call *call, nx_value *out, bool *fits) {
     const nx_tensor *slice = call->in[0].tensor;
     int64_t dims[NX_MAX_DIMS];
-    const nx_op *op;
     int n = 0;
     for (int d = 0; d < slice->a.ndim; d++) {
         if (slice->a.sizes[d] == 1) dims[n++] = call->n_levels + d;
     }
-    NX_TRY(nx_op_find("aten::squeeze.dims", &op));
-    return nx_op_call(op, (nx_value[]){nx_value_tensor(slice->whole), nx_value_ints(dims, n)}, out);
+    return nx__call_op("aten::squeeze.dims", (nx_value[]){nx_value_tensor(slice->whole), nx_value_ints(dims, n)}, out);
 }
 
 nx_status nx__rule_t(nx__call *call, nx_value *out, bool *fits) {
     const nx_tensor *slice = call->in[0].tensor;
-    const nx_op *op;
-    NX_TRY(nx_op_find(slice->a.ndim == 2 ? "aten::transpose.int" : "aten::alias", &op));
-    return nx_op_call(op, (nx_value[]){nx_value_tensor(slice->whole), nx_value_int(-2), nx_value_int(-1)}, out);
+    const char *name = slice->a.ndim == 2 ? "aten::transpose.int" : "aten::alias";
+    return nx__call_op(name, (nx_value[]){nx_value_tensor(slice->whole), nx_value_int(-2), nx_value_int(-1)}, out);
 }
 
 /* new_empty_strided(self, size, stride, ...): slices one behind the other, each as it says. */

@@ -164,6 +164,8 @@ static inline void nx_tensor_start(nx_tensor *tensor, int64_t *dims, int ndim, n
 static inline nx_array *nx_arr(nx_tensor *t) { return &t->a; }
 /* Whose elements and history a tensor has: of a slice all slices, else itself. */
 static inline nx_tensor *nx_tensor_whole(nx_tensor *t) { return NX_UNLIKELY(t->whole != NULL) ? t->whole : t; }
+/* The levels whose slice it is, by number; 0: it is none. */
+static inline uint64_t nx_tensor_levels(const nx_tensor *t) { return NX_UNLIKELY(t->whole != NULL) ? t->levels : 0; }
 static inline bool nx_same_size(const nx_array *a, const nx_array *b) {
     bool same = a->ndim == b->ndim;
     for (int d = 0; same && d < a->ndim; d++) same = a->sizes[d] == b->sizes[d];
@@ -186,6 +188,12 @@ typedef struct nx_meta {
     int64_t size[NX_MAX_DIMS], stride[NX_MAX_DIMS];
 } nx_meta;
 void nx_meta_contiguous(nx_meta *meta);  /* fills stride from size, row-major */
+/* New memory for an array that lies as this one, from its first element on. */
+static inline void nx_meta_of(const nx_array *a, nx_meta *out) {
+    *out = (nx_meta){.dtype = (nx_dtype)a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
+    memcpy(out->size, a->sizes, sizeof *a->sizes * a->ndim);
+    memcpy(out->stride, a->strides, sizeof *a->strides * a->ndim);
+}
 size_t nx_meta_bytes(const nx_meta *meta);
 
 NX_MUST_USE nx_status nx_tensor_new_meta(const nx_meta *meta, bool fake, nx_tensor **out);  /* with storage */
@@ -247,9 +255,9 @@ void nx_array_copy(nx_array *to, const nx_array *from, int64_t *dims);
 void nx_array_extent(const nx_array *a, const char **low, const char **high);
 
 /* ---- values that are kept --------------------------------------------------------------------------------- */
-/* A copy that owns: tensors and generators are referenced, lists and strings copied. */
 /* What several values hold, at the head of what it is: values of the tag GRAPH. */
 typedef struct nx_shared { nx_count refs; void (*free)(struct nx_shared *shared); } nx_shared;
+/* A copy that owns: tensors and generators are referenced, lists and strings copied. */
 NX_MUST_USE nx_status nx_value_keep(const nx_value *value, nx_value *out);
 /* nx_value_drop of narthex.h releases what keep took. */
 /* Of a number: a Scalar of any kind. */
