@@ -52,6 +52,7 @@ void nxpy_take_over(nx_tensor *to, nx_tensor *alias) {
     }
     to->storage = alias->storage;
     to->whole = alias->whole;
+    to->levels = alias->levels;
     alias->whole = whole;
     to->offset = alias->offset;
     to->keys = alias->keys | (to->keys & NX_KEYS_OWN);

@@ -333,9 +333,8 @@ static PyObject *fake_like(PyObject *module, PyObject *like) {
     if (!nxpy_tensor_check(like))
         return PyErr_Format(PyExc_TypeError, "fake_like: expected a Tensor, not %s", Py_TYPE(like)->tp_name);
     const nx_array *a = nx_tensor_array(nxpy_tensor_get(like));
-    nx_meta meta = {.dtype = a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
-    memcpy(meta.size, a->sizes, sizeof(int64_t) * a->ndim);
-    memcpy(meta.stride, a->strides, sizeof(int64_t) * a->ndim);
+    nx_meta meta;
+    nx_meta_of(a, &meta);
     nx_tensor *fake;
     NXPY_TRY(nx_tensor_new_meta(&meta, true, &fake));
     return nxpy_tensor_take(fake);

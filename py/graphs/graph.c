@@ -225,23 +225,30 @@ static PyTypeObject node_type = {
 /* ---- Graph -------------------------------------------------------------------------------------------- */
 static nx_graph *get_graph(PyObject *self) { return ((nxpy_graph *)self)->graph; }
 
-PyObject *nxpy_graph_take(nx_graph *graph) {
+static nxpy_graph *new_object(nx_graph *graph) {
     nxpy_graph *o = PyObject_New(nxpy_graph, &nxpy_graph_type);
-    if (o == NULL) {
-        nx_graph_free(graph);
-        return NULL;
-    }
+    if (o == NULL) return NULL;
     o->graph = graph;
     o->value = NX_VALUE_NONE;
     o->attributes = o->weak = NULL;
+    return o;
+}
+
+PyObject *nxpy_graph_take(nx_graph *graph) {
+    nxpy_graph *o = new_object(graph);
+    if (o == NULL) nx_graph_free(graph);
     return (PyObject *)o;
 }
 
 /* The graph that is an argument of a call, as an object; and back. */
 static PyObject *object_of_value(const nx_value *value) {
-    nxpy_graph *o = (nxpy_graph *)nxpy_graph_take((nx_graph *)nx_graph_of_value(value));
-    nx_status status = o ? nx_value_keep(value, &o->value) : NX_NO_MEMORY;
-    return status == NX_OK ? (PyObject *)o : NULL;
+    nxpy_graph *o = new_object((nx_graph *)nx_graph_of_value(value));
+    if (o == NULL) return NULL;
+    nx_status status = nx_value_keep(value, &o->value);
+    if (status == NX_OK) return (PyObject *)o;
+    o->graph = NULL; /* the value's */
+    Py_DECREF(o);
+    return nxpy_raise(status);
 }
 static bool value_of_object(PyObject *o, nx_value *out) {
     if (!Py_IS_TYPE(o, &nxpy_graph_type) || ((nxpy_graph *)o)->value.tag != NX_TAG_GRAPH) return false;

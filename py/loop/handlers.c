@@ -200,7 +200,7 @@ int op_delete_deref(nxpy_loop *loop, int arg) {
     if (!value) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound closure variable");
     if (drops_finalised(loop, value)) return stop_drop(loop, value);
     if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
-    if (nxpy__is_born(loop->trace, cell)) return PyCell_Set(cell, NULL);
+    if (nxpy__is_born(loop->trace, cell)) return nxpy__region_changes(loop->trace, cell) < 0 ? -1 : PyCell_Set(cell, NULL);
     return nxpy__use(loop->trace, cell) ? nxpy__write_cell(loop->trace, cell, NULL) : -1;
 }
 

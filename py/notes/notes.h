@@ -393,7 +393,7 @@ typedef struct nxpy_region_call { /* tuples of what stands for the tensors in th
 /* Ends it: the tensors with a history that the results become, a tuple. */
 PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given);
 void nxpy__region_drop(nxpy_trace *trace);      /* if there is one */
-void nxpy__region_varies(nxpy_trace *trace);    /* the trace has a number that may be another one from here on */
+void nxpy__trace_varies(nxpy_trace *trace);     /* the trace has a number that may be another one from here on */
 int nxpy__region_changes(nxpy_trace *trace, PyObject *object); /* before a change of an object of the trace: 0, or -1: stopped */
 
 /* ---- leaves.c: gradients that the program asks for ------------------------------------------------------ */

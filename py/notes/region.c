@@ -29,7 +29,8 @@ void nxpy__region_drop(nxpy_trace *trace) {
     nx_free(region);
 }
 
-void nxpy__region_varies(nxpy_trace *trace) {
+void nxpy__trace_varies(nxpy_trace *trace) {
+    trace->tracer.varies = true;
     if (trace->region) trace->region->tracer.varies = true;
 }
 
@@ -70,11 +71,10 @@ static nx_status read_outer(nx_tracer *tracer, nx_tensor *tensor, nx_value *out)
 /* The gradient of a result: an input of the inner graph. */
 static nx_status add_gradient(nxpy_trace *trace, const nx_tensor *result, nx_tensor **out) {
     nxpy_region *region = trace->region;
-    nx_meta meta = {.dtype = (nx_dtype)result->a.dtype, .device = result->a.device, .ndim = result->a.ndim, .view_of = -1};
+    nx_meta meta;
     nx_tensor *kept = NULL;
     nx_node *node;
-    memcpy(meta.size, result->a.sizes, sizeof(int64_t) * result->a.ndim);
-    memcpy(meta.stride, result->a.strides, sizeof(int64_t) * result->a.ndim);
+    nx_meta_of(&result->a, &meta);
     if (!nx_is_dense(&result->a)) nx_meta_contiguous(&meta);
     NX_TRY(nx_tensor_new_meta(&meta, true, out));
     char name[32];
@@ -183,15 +183,14 @@ typedef struct call {
 
 static nx_status make_room(call *c) {
     size_t values = (size_t)(c->n_inputs + c->n_results + c->n_reads + c->n_numbers + 1);
-    size_t bytes = sizeof(nx_value) * values + sizeof(int64_t) * (size_t)(c->n_inputs + c->n_reads + 1);
+    size_t bytes = sizeof(nx_value) * values + sizeof(int64_t) * (size_t)(c->n_reads + 1);
     nx_value *room = c->room = nx_alloc_zeroed(bytes);
     if (!room) return nx_fail_memory(bytes);
     c->inputs = room;
     c->results = c->inputs + c->n_inputs;
     c->reads = c->results + c->n_results;
     c->numbers = c->reads + c->n_reads;
-    c->gives = (int64_t *)(room + values);
-    c->checked = c->gives + c->n_inputs;
+    c->checked = (int64_t *)(room + values);
     return NX_OK;
 }
 
@@ -247,22 +246,21 @@ PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given) {
     nx_value out = NX_VALUE_NONE;
     if (trace->effects.n != region->n_effects) return refuse(trace, "it changes what existed before"), NULL;
     call c = {.n_inputs = (int)PyTuple_GET_SIZE(given->inputs), .n_results = region->n_results};
-    int64_t *gives = nx_alloc(sizeof *gives * (size_t)(c.n_inputs + 1));
-    nx_status status = gives ? add_results(trace, given->gradients, gives) : nx_fail_memory(sizeof *gives);
+    c.gives = nx_alloc(sizeof *c.gives * (size_t)(c.n_inputs + 1));
+    nx_status status = c.gives ? add_results(trace, given->gradients, c.gives) : nx_fail_memory(sizeof *c.gives);
     if (status == NX_OK && writes_others(region->graph)) {
-        nx_free(gives);
+        nx_free(c.gives);
         return refuse(trace, "it writes a tensor that is there before it runs"), NULL;
     }
     c.n_reads = region->reads.n;
     c.n_numbers = region->tracer.imports.n;
     if (status == NX_OK) status = make_room(&c);
     if (status == NX_OK) {
-        memcpy(c.gives, gives, sizeof *gives * (size_t)c.n_inputs);
         for (int k = 0; k < c.n_reads; k++) c.reads[k] = nx_value_tensor(region->reads.at[k]);
         for (int k = 0; k < c.n_numbers; k++) c.numbers[k] = region->tracer.imports.at[k];
         status = call_function(trace, given, &c, &out);
     }
-    nx_free(gives);
+    nx_free(c.gives);
     nx_free(c.room);
     PyObject *made = status == NX_OK ? PyTuple_New(out.n) : nxpy_raise(status);
     for (int k = 0; made && k < out.n; k++) {

@@ -127,8 +127,8 @@ static int open_number(nxpy_trace *trace, int slot, PyObject **value) {
     bool real = PyFloat_CheckExact(*value);
     nx_value traced = real ? nx_value_float(PyFloat_AS_DOUBLE(*value)) : nx_value_int(PyLong_AsLongLong(*value));
     if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;
-    trace->tracer.varies = trace->segment->fitted = true;
-    nxpy__region_varies(trace);
+    trace->segment->fitted = true;
+    nxpy__trace_varies(trace);
     nxpy_given given = {.slot = slot, .keyed = true, .traced = traced};
     if (nx_vec_push(&trace->segment->given, given) != NX_OK) return nxpy__stop_error(trace);
     PyObject *number = nxpy_size_given(&trace->tracer, trace->segment->given.n - 1, *value);
@@ -191,9 +191,8 @@ static void input_name(const char *source, nx_text *out) {
 }
 
 nx_status nxpy__fake_new(const nx_tensor *real, nx_tensor **out) {
-    nx_meta meta = {.dtype = real->a.dtype, .device = real->a.device, .ndim = real->a.ndim, .view_of = -1};
-    memcpy(meta.size, real->a.sizes, sizeof(int64_t) * real->a.ndim);
-    memcpy(meta.stride, real->a.strides, sizeof(int64_t) * real->a.ndim);
+    nx_meta meta;
+    nx_meta_of(&real->a, &meta);
     nx_tensor *fake;
     NX_TRY(nx_tensor_new_meta(&meta, true, &fake));
     fake->is_parameter = real->is_parameter;
@@ -226,8 +225,7 @@ static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *f
     if (status == NX_OK) status = nx_tracer_bind(&trace->tracer, fake, node, 0);
     if (status == NX_OK && varying) {
         node->varying = varying;
-        trace->tracer.varies = true;
-        nxpy__region_varies(trace);
+        nxpy__trace_varies(trace);
     }
     nx_text_free(&name);
     return status;

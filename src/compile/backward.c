@@ -26,12 +26,8 @@ static void release(nx_grad_node *node) {
 
 /* ---- tensors made here -------------------------------------------------------------------------------- */
 static nx_status new_like(const nx_array *like, nx_tensor **out) {
-    nx_meta meta = {.dtype = (nx_dtype)like->dtype, .device = like->device, .ndim = like->ndim,
-                    .view_of = -1};
-    for (int d = 0; d < like->ndim; d++) {
-        meta.size[d] = like->sizes[d];
-        meta.stride[d] = like->strides[d];
-    }
+    nx_meta meta;
+    nx_meta_of(like, &meta);
     return nx_tensor_new_meta(&meta, false, out);
 }
 

@@ -81,17 +81,6 @@ nx_status nx__buffer_add(nx_program *p, nx__space space, int index, size_t bytes
     return nx_vec_push(&p->buffers, buffer);
 }
 
-static void fill_meta(nx_meta *meta, const nx_tensor *fake) {
-    meta->dtype = fake->a.dtype;
-    meta->device = fake->a.device;
-    meta->ndim = fake->a.ndim;
-    meta->absent = false;
-    meta->view_of = -1;
-    meta->offset = 0;
-    memcpy(meta->size, fake->a.sizes, sizeof *meta->size * fake->a.ndim);
-    memcpy(meta->stride, fake->a.strides, sizeof *meta->stride * fake->a.ndim);
-}
-
 size_t nx__bytes_of(const nx_array *a) {
     int64_t last = 0;
     for (int d = 0; d < a->ndim; d++) last += (a->sizes[d] - 1) * a->strides[d];
@@ -253,7 +242,7 @@ static nx_status lower_output(nx__lower *l, const nx_node *node, int at) {
         buffer->index = p->n_fresh;
         nx_meta *meta = nx__keep(p, sizeof *meta);
         if (meta == NULL) return NX_NO_MEMORY;
-        fill_meta(meta, buffer->fake);
+        nx_meta_of(&buffer->fake->a, meta);
         NX_TRY(nx_layout_start(&p->fresh[p->n_fresh++], meta));
     }
     bool whole = value.offset == 0 && nx__same_layout(&value.fake->a, &buffer->fake->a);
@@ -270,7 +259,7 @@ static nx_status lower_output(nx__lower *l, const nx_node *node, int at) {
         *first = at + 1;
     }
     if ((output->meta = nx__keep(p, sizeof *output->meta)) == NULL) return NX_NO_MEMORY;
-    fill_meta(output->meta, value.fake);
+    nx_meta_of(&value.fake->a, output->meta);
     output->meta->offset = value.offset / (int64_t)nx_dtype_bytes(value.fake->a.dtype);
     return NX_OK;
 }

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,9 +17,10 @@ static const int64_t most_ns = INT64_C(1) << 40; /* that is believed of a step: 
 enum { SCRATCH = 65536, LEAST_TILE = 256, MAX_FILE = 1 << 20 };
 
 /* ---- the machine ----------------------------------------------------------------------------- */
-/* Whatever a time depends on but the step: "AMD EPYC, v4, 2 threads". */
-void nx__machine_name(char *out, size_t room) {
-    char line[NX__MACHINE_ROOM], model[NX__MACHINE_ROOM] = "a processor";
+static char model[NX__MACHINE_ROOM] = "a processor"; /* found once */
+
+static void find_model(void) {
+    char line[NX__MACHINE_ROOM];
     FILE *file = fopen("/proc/cpuinfo", "re");
     while (file && fgets(line, sizeof line, file)) {
         char *at = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
@@ -28,6 +30,12 @@ void nx__machine_name(char *out, size_t room) {
         break;
     }
     if (file) fclose(file);
+}
+
+/* Whatever a time depends on but the step: "AMD EPYC, v4, 2 threads". */
+void nx__machine_name(char *out, size_t room) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_model);
     snprintf(out, room, "%.100s, %s, %d threads", model, nx_level_name(nx_level()), nx_num_threads());
 }
 
@@ -180,11 +188,9 @@ static nx_status make_memory(const nx_program *p, nx_storage **memory) {
 static nx_status make_inputs(const nx_program *p, nx_storage **memory, nx_tensor **inputs) {
     NX_TRY(make_memory(p, memory));
     for (int i = 0; i < p->n_inputs; i++) {
-        const nx_array *a = &p->inputs[i];
-        nx_meta meta = {.dtype = (nx_dtype)a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
-        memcpy(meta.size, a->sizes, sizeof *a->sizes * a->ndim);
-        memcpy(meta.stride, a->strides, sizeof *a->strides * a->ndim);
-        NX_TRY(nx_tensor_new_view(memory[a->dtype], &meta, NX_DEVICE_KEY(NX_CPU), NULL, &inputs[i]));
+        nx_meta meta;
+        nx_meta_of(&p->inputs[i], &meta);
+        NX_TRY(nx_tensor_new_view(memory[meta.dtype], &meta, NX_DEVICE_KEY(NX_CPU), NULL, &inputs[i]));
     }
     return NX_OK;
 }
@@ -249,14 +255,13 @@ static void read_cache(nx_program *p, const uint64_t *keys) {
 }
 
 /* A file that cannot be written is no reason to fail: the next compilation measures again. */
-static nx_status write_cache(const nx_program *p, const uint64_t *keys) {
+static void write_cache(const nx_program *p, const uint64_t *keys) {
     char path[4096];
     struct stat about;
     nx_text text = {0};
-    if (!find_path(path, sizeof path)) return NX_OK;
+    if (!find_path(path, sizeof path)) return;
     for (int i = 0; i < p->steps.n; i++) {
         const nx__note *note = &p->notes[i];
-        if (note->kept) continue;
         nx_text_add(&text, "%016llx %d %lld %lld\n", (unsigned long long)keys[i], p->steps.at[i].tile ? p->steps.at[i].tile->elements : 0,
                     (long long)note->ns, (long long)note->rule_ns);
     }
@@ -269,7 +274,6 @@ static nx_status write_cache(const nx_program *p, const uint64_t *keys) {
         if (done != (ssize_t)text.n && done >= 0) unlink(path);
     }
     nx_text_free(&text);
-    return NX_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -310,12 +314,11 @@ static nx_status measure(nx_program *p, const uint64_t *keys) {
     bool all_kept = true;
     for (int i = 0; i < p->steps.n; i++) all_kept = all_kept && p->notes[i].kept;
     if (all_kept) return NX_OK;
-    for (int i = 0; i < p->steps.n; i++) p->notes[i].kept = false;
     p->measuring = &m;
     nx_status status = run_once(p);
     p->measuring = NULL;
     if (m.shown) fprintf(stderr, "\r\033[K");
-    if (status == NX_OK) return write_cache(p, keys);
+    if (status == NX_OK) return write_cache(p, keys), NX_OK;
     for (int i = 0; i < p->steps.n; i++) { /* elements that no step takes: the rules hold */
         if (p->steps.at[i].tile) set_choice(&p->steps.at[i], p->notes[i].rule);
     }
@@ -346,6 +349,9 @@ nx_status nx_program_measure(nx_program *p) {
 /* ---- the report ------------------------------------------------------------------------------ */
 /* What this machine can do at most, as far as a copy and a product of ours reach it. */
 typedef struct roof { double bytes, flops; } roof; /* a nanosecond */
+static roof measured_roof; /* for as many threads as it was measured with; under the lock */
+static int roof_threads;
+static pthread_mutex_t roof_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static nx_status find_bandwidth(double *out) {
     enum { BYTES = 24 << 20 };
@@ -398,6 +404,20 @@ static nx_status find_flops(double *out) {
     *out = 2.0 * N * N * N / (double)least;
 fail:
     for (int i = 0; i < 2; i++) nx_tensor_unref(t[i]);
+    return status;
+}
+
+/* Measured once in a process, and again for another number of threads. */
+static nx_status find_roof(roof *out) {
+    nx_status status = NX_OK;
+    pthread_mutex_lock(&roof_lock);
+    if (roof_threads != nx_num_threads()) {
+        status = find_bandwidth(&measured_roof.bytes);
+        if (status == NX_OK) status = find_flops(&measured_roof.flops);
+        roof_threads = status == NX_OK ? nx_num_threads() : 0;
+    }
+    *out = measured_roof;
+    pthread_mutex_unlock(&roof_lock);
     return status;
 }
 
@@ -463,8 +483,7 @@ nx_status nx_program_report(const nx_program *p, char **out) {
     int64_t all = 0;
     *out = NULL;
     if (p->notes == NULL) return NX_OK;
-    NX_TRY(find_bandwidth(&r.bytes));
-    NX_TRY(find_flops(&r.flops));
+    NX_TRY(find_roof(&r));
     nx__machine_name(machine, sizeof machine);
     for (int i = 0; i < p->steps.n; i++) all += p->notes[i].ns;
     nx_text_add(&text, "measured on %s: %d steps, %.2f us; roofline: %.1f GB/s, %.0f GFLOP/s\n", machine, p->steps.n, (double)all / 1e3,

@@ -143,12 +143,8 @@ static nx_status write_open(writer *w, const nx_node *node, TypeDef *type) {
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 static nx_status write_constant_data(writer *w, nx_tensor *tensor, ConstDef *to) {
-    nx_meta meta = {.dtype = tensor->a.dtype,
-                    .device = tensor->a.device,
-                    .ndim = tensor->a.ndim,
-                    .view_of = -1};
-    memcpy(meta.size, tensor->a.sizes, sizeof *meta.size * tensor->a.ndim);
-    memcpy(meta.stride, tensor->a.strides, sizeof *meta.stride * tensor->a.ndim);
+    nx_meta meta;
+    nx_meta_of(&tensor->a, &meta);
     to->data.len = nx_meta_bytes(&meta);
     if (tensor->a.device.type == 0) {
         to->data.data = tensor->a.data;

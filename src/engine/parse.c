@@ -369,9 +369,7 @@ static nx_status read_step(parser *s) {
 static nx_status copy_meta(parser *s, const nx_array *a, nx__output *output) {
     nx_meta *meta = nx__keep(s->p, sizeof *meta);
     if (meta == NULL) return NX_NO_MEMORY;
-    *meta = (nx_meta){.dtype = (nx_dtype)a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
-    memcpy(meta->size, a->sizes, sizeof *meta->size * a->ndim);
-    memcpy(meta->stride, a->strides, sizeof *meta->stride * a->ndim);
+    nx_meta_of(a, meta);
     output->meta = meta;
     return NX_OK;
 }

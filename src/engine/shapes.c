@@ -174,10 +174,8 @@ static nx_status make_fakes(const nx_graph *graph, nx_tensor *const *inputs, nx_
     nx_tensor **fakes = nx_alloc_zeroed(sizeof *fakes * (size_t)(n + 1));
     nx_status status = fakes ? NX_OK : nx_fail_memory(sizeof *fakes * (size_t)n);
     for (int i = 0; i < n && status == NX_OK; i++) {
-        const nx_array *a = &inputs[i]->a;
-        nx_meta meta = {.dtype = (nx_dtype)a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
-        memcpy(meta.size, a->sizes, sizeof *a->sizes * a->ndim);
-        memcpy(meta.stride, a->strides, sizeof *a->strides * a->ndim);
+        nx_meta meta;
+        nx_meta_of(&inputs[i]->a, &meta);
         status = nx_fake_new(&meta, 0, &fakes[i]);
     }
     if (status == NX_OK) *out = fakes;

@@ -18,12 +18,8 @@ nx_status nx_fake_new(const nx_meta *meta, int64_t offset, nx_tensor **out) {
 }
 
 nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out) {
-    nx_meta meta = {.dtype = (nx_dtype)tensor->a.dtype,
-                    .device = tensor->a.device,
-                    .ndim = tensor->a.ndim,
-                    .view_of = -1};
-    memcpy(meta.size, tensor->a.sizes, sizeof(int64_t) * tensor->a.ndim);
-    memcpy(meta.stride, tensor->a.strides, sizeof(int64_t) * tensor->a.ndim);
+    nx_meta meta;
+    nx_meta_of(&tensor->a, &meta);
     return nx_fake_new(&meta, tensor->offset, out);
 }
 

@@ -52,15 +52,11 @@ static nx_status trace_attribute(void *context, const nx_node *node, nx_tensor *
  * with. */
 static nx_status add_input(trace *t, const char *name, const nx_tensor *like, bool requires_grad,
                            nx_tensor **out) {
-    nx_meta meta = {.dtype = (nx_dtype)like->a.dtype,
-                    .device = like->a.device,
-                    .ndim = like->a.ndim,
-                    .view_of = -1};
+    nx_meta meta;
     nx_tensor *fake = NULL, *used = NULL;
     nx_node *node;
     nx_status status;
-    memcpy(meta.size, like->a.sizes, sizeof(int64_t) * like->a.ndim);
-    memcpy(meta.stride, like->a.strides, sizeof(int64_t) * like->a.ndim);
+    nx_meta_of(&like->a, &meta);
     NX_TRY_FAIL(nx_fake_new(&meta, 0, &fake));
     NX_TRY_FAIL(nx_fake_new(&meta, 0, &used));
     if (requires_grad) NX_TRY_FAIL(nx_tensor_set_requires_grad(used, true));
@@ -253,11 +249,8 @@ static nx_status add_tangents(nx_aot *aot, trace *t, nx_tensor **roots, nx_tenso
         nx_tensor *like = forward_result(aot, t, i), *dense = NULL;
         if (!aot->output_requires_grad[i]) continue;
         if (!nx_is_dense(&like->a)) { /* of an expanded result: a gradient has its elements one by one */
-            nx_meta meta = {.dtype = (nx_dtype)like->a.dtype,
-                            .device = like->a.device,
-                            .ndim = like->a.ndim,
-                            .view_of = -1};
-            memcpy(meta.size, like->a.sizes, sizeof(int64_t) * like->a.ndim);
+            nx_meta meta;
+            nx_meta_of(&like->a, &meta);
             nx_meta_contiguous(&meta);
             NX_TRY(nx_fake_new(&meta, 0, &dense));
         }

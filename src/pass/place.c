@@ -70,9 +70,9 @@ static void find_moving(mover *m, const nx_graph *graph) {
 static nx_status move_fakes(const mover *m, nx_node *node) {
     for (int r = 0; r < node->n_results; r++) {
         const nx_tensor *fake = node->fakes[r];
-        nx_meta meta = {.dtype = (nx_dtype)fake->a.dtype, .device = m->device, .ndim = fake->a.ndim, .view_of = -1};
-        memcpy(meta.size, fake->a.sizes, sizeof(int64_t) * fake->a.ndim);
-        memcpy(meta.stride, fake->a.strides, sizeof(int64_t) * fake->a.ndim);
+        nx_meta meta;
+        nx_meta_of(&fake->a, &meta);
+        meta.device = m->device;
         nx_tensor *moved;
         NX_TRY(nx_fake_new(&meta, fake->offset, &moved));
         nx_tensor_unref(node->fakes[r]);

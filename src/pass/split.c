@@ -316,17 +316,19 @@ static nx_status add_input(splitter *s, nx_graph *graph, const nx_node *node, in
     return NX_OK;
 }
 
+typedef struct missing { const splitter *s; nx_node *found; } missing;
+
 static void look_at_missing(void *arg, nx_node *input, int result) {
-    nx_node **missing = ((nx_node **)arg);
-    const splitter *s = (const splitter *)missing[1];
-    int m = s->marks[input->order];
-    if (missing[0] == NULL && (m & AGAIN) && !(m & DONE)) missing[0] = input;
+    missing *m = arg;
+    int marks = m->s->marks[input->order];
+    if (m->found == NULL && (marks & AGAIN) && !(marks & DONE)) m->found = input;
 }
+
 /* An input of the node that is computed again and is not there yet; NULL: all are. */
 static nx_node *missing_input(splitter *s, const nx_node *node) {
-    nx_node *missing[2] = {NULL, (nx_node *)s};
-    nx_node_each_input(node, look_at_missing, missing);
-    return missing[0];
+    missing m = {s, NULL};
+    nx_node_each_input(node, look_at_missing, &m);
+    return m.found;
 }
 
 /* Between two calls that set from where numbers are drawn: there, and back. */

@@ -12,14 +12,6 @@ typedef struct recording {
     nx_numbers inputs_in, blocks_in, seen; /* by memory: the input, the block; by tensor: the result */
 } recording;
 
-static void fill_meta(nx_meta *meta, const nx_array *a) {
-    *meta = (nx_meta){.dtype = (nx_dtype)a->dtype, .device = a->device, .ndim = a->ndim, .view_of = -1};
-    for (int d = 0; d < a->ndim; d++) {
-        meta->size[d] = a->sizes[d];
-        meta->stride[d] = a->strides[d];
-    }
-}
-
 /* Numbers of the CPU are brought to the device for each run: for the program they lie there. */
 static nx_status move_fake(nx_node *placeholder, const nx_meta *meta) {
     nx_tensor *fake;
@@ -34,7 +26,7 @@ static nx_status make_input(nx_replay *replay, int i, nx_node *placeholder, nx_t
     const nx_tensor *fake = placeholder->n_results ? placeholder->fakes[0] : NULL;
     if (fake == NULL) return nx_fail(NX_RUNTIME, "replay: input %s has no known shape", placeholder->name);
     nx_meta meta;
-    fill_meta(&meta, &fake->a);
+    nx_meta_of(&fake->a, &meta);
     nx__replay_input *input = &replay->inputs[i];
     if (!nx_device_same(meta.device, replay->device)) {
         if (meta.device.type != 0 || meta.ndim != 0) {
@@ -96,7 +88,7 @@ static nx_status describe_result(recording *r, int k) {
     if (tensor == NULL) return NX_OK; /* None */
     int same, input = tensor->storage ? nx_numbers_find(&r->inputs_in, nx_storage_memory(tensor->storage)) : -1;
     NX_TRY(nx_numbers_add(&r->seen, tensor, k, &same));
-    fill_meta(&result->meta, &tensor->a);
+    nx_meta_of(&tensor->a, &result->meta);
     if (same < k) {
         result->kind = NX__RESULT_SAME;
         result->of = same;
