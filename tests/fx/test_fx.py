@@ -414,3 +414,16 @@ def test_annotations_and_assertions():
         found.append([(node.op, node.name, len(node.args)) for node in made.graph.nodes])
         assert "torch._assert(eq, 'two rows are needed')" in made.code
     assert found[0] == found[1]
+
+
+def test_writes_by_an_overload_are_no_dead_code():
+    def run(t):
+        graph = t.fx.Graph()
+        x = graph.placeholder("x")
+        graph.call_function(t.ops.aten.add_.Tensor, (x, 1))
+        graph.call_function(t.ops.aten.add.Tensor, (x, 1))
+        graph.output(x)
+        graph.eliminate_dead_code()
+        return [str(node.target) for node in graph.nodes]
+
+    assert run(nt) == run(torch) == ["x", "aten.add_.Tensor", "output"]

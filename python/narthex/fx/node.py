@@ -218,7 +218,7 @@ class Node:
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            name = getattr(self.target, "__name__", "")
+            name = getattr(self.target, "__name__", "").partition(".")[0]  # of an overload "add_.Tensor"
             writes = (
                 (name.endswith("_") and not name.endswith("__"))
                 or "out" in self._kwargs
