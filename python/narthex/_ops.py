@@ -21,6 +21,7 @@ class OpOverload:
         self.namespace, self._packet, self._overloadname = namespace, name, overload
         self._name = f"{namespace}::{name}" + ("" if overload == "default" else "." + overload)
         self.__name__, self.__module__ = f"{name}.{overload}", f"torch._ops.{namespace}"
+        self._parsed = None
         self._op = _C.op_function(self._name, f"torch.ops.{namespace}.{name}.{overload}")
 
     def __call__(self, *args, **kwargs):
@@ -42,9 +43,11 @@ class OpOverload:
 
     @property
     def _schema(self):
-        from ._function_schema import FunctionSchema
+        if self._parsed is None:
+            from ._function_schema import FunctionSchema
 
-        return FunctionSchema(_C.op_info(self._name)["schema"])
+            self._parsed = FunctionSchema(_C.op_info(self._name)["schema"])
+        return self._parsed
 
     def __repr__(self) -> str:
         return f"<OpOverload(op='{self.namespace}.{self._packet}', overload='{self._overloadname}')>"
@@ -109,11 +112,9 @@ class _Namespace:
         if "narthex.library" in sys.modules and (found := sys.modules["narthex.library"].packet(self._name, name)):
             return found
         packet = OpOverloadPacket(self._name, name)
-        if not packet.overloads() and self._name == "aten" and name in IN_PYTHON:
-            packet = IN_PYTHON[name]
-            setattr(self, name, packet)
-            return packet
-        if name.startswith("__") or not packet.overloads():
+        if name.startswith("__") or not packet._known:
+            packet = IN_PYTHON.get(name) if self._name == "aten" else None
+        if packet is None:
             raise AttributeError(
                 f"'_OpNamespace' '{self._name}' object has no attribute '{name}': Narthex has no such operator"
             )

@@ -1,7 +1,6 @@
 """Operators of torch.ops.aten that are functions in Python: questions to a tensor, and those of PyTorch's graphs that
 are calls of others here. A parameter has the name that PyTorch's schema gives it."""
 
-import inspect
 from types import FunctionType
 
 
@@ -11,7 +10,6 @@ def copy_of(function):
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
     made.__kwdefaults__ = function.__kwdefaults__
-    made.__dict__.update(function.__dict__)
     return made
 
 
@@ -161,18 +159,22 @@ def _meshgrid(tensors, *, indexing="ij"):
     return list(meshgrid(*tensors, indexing=indexing))
 
 
-def _of_torch(name: str, *parameters: str):
-    """A function of torch's of that name, with these arguments by position."""
+def _bilinear(input1, input2, weight, bias=None):
+    from . import bilinear
 
-    def call(*args):
-        import narthex
+    return bilinear(input1, input2, weight, bias)
 
-        return getattr(narthex, name)(*args)
 
-    call.__signature__ = inspect.Signature(
-        [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in parameters]
-    )
-    return call
+def _cdist(x1, x2, p, compute_mode):
+    from . import cdist
+
+    return cdist(x1, x2, p)
+
+
+def _pdist(self, p=2.0):
+    from . import pdist
+
+    return pdist(self, p)
 
 
 def _assert_async(self, assert_msg="Expected Tensor with single nonzero value, but got zero") -> None:
@@ -237,8 +239,8 @@ _TABLE = {
     **{name: {"input": _recurrent(name)} for name in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
     "einsum": {"default": _einsum},
     "meshgrid": {"default": lambda tensors: _meshgrid(tensors), "indexing": _meshgrid},
-    "bilinear": {"default": _of_torch("bilinear", "input1", "input2", "weight", "bias")},
-    "_cdist_forward": {"default": lambda x1, x2, p, compute_mode: _of_torch("cdist")(x1, x2, p)},
-    "_pdist_forward": {"default": _of_torch("pdist", "self", "p")},
+    "bilinear": {"default": _bilinear},
+    "_cdist_forward": {"default": _cdist},
+    "_pdist_forward": {"default": _pdist},
 }
 IN_PYTHON = {name: _InPython(name, **overloads) for name, overloads in _TABLE.items()}

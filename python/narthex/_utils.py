@@ -122,7 +122,7 @@ class ExceptionWrapper:
     def reraise(self):
         """Raises one of that class, with the traceback in its text."""
         text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
-        if self.exc_type is KeyError:
+        if issubclass(self.exc_type, KeyError):
             text = KeyErrorMessage(text)
         elif getattr(self.exc_type, "message", None):
             raise self.exc_type(message=text)

@@ -21,8 +21,8 @@ def save(ep: ExportedProgram, f, dynamic_shapes=None, gears=None) -> None:
     from .autograd import no_grad
     from .export._capture import capture
     from .export._constraints import variables_of
-    from .export._export import leaf_places
-    from .export.dynamic_shapes import INFINITE, read
+    from .export._export import open_sizes_of
+    from .export.dynamic_shapes import INFINITE
     from .utils import _pytree as pytree
 
     if not isinstance(ep, ExportedProgram):
@@ -35,10 +35,7 @@ def save(ep: ExportedProgram, f, dynamic_shapes=None, gears=None) -> None:
         )
     args, kwargs = ep.example_inputs
     module = _with_sizes_as_methods(ep.module(check_guards=False))
-    open_sizes = read(module, args, kwargs, dynamic_shapes)
-    if open_sizes:
-        places = leaf_places(module, args, kwargs)
-        open_sizes = [size._replace(leaf=places[size.leaf]) for size in open_sizes]
+    open_sizes = open_sizes_of(module, args, kwargs, dynamic_shapes)
     if any(size.dim is None for size in open_sizes):
         raise NotImplementedError("model_file.save: a number among the arguments is a constant of the file")
     variables_of(open_sizes, pytree.tree_leaves((args, kwargs)))  # refuses examples that are out of bounds

@@ -224,3 +224,15 @@ def test_an_archive_with_changed_bytes(seed: int) -> None:
             narthex.export.load(io.BytesIO(bytes(broken)))
         except (RuntimeError, NotImplementedError):
             pass
+
+
+def test_a_path_that_is_a_link_stays_one(tmp_path: Path) -> None:
+    program = narthex.export.export(narthex.nn.Linear(2, 2), (narthex.ones(1, 2),))
+    there, link = tmp_path / "program.pt2", tmp_path / "link.pt2"
+    narthex.export.save(program, there)
+    there.chmod(0o640)
+    link.symlink_to(there)
+    narthex.export.save(program, link)
+    assert link.is_symlink() and there.stat().st_mode & 0o777 == 0o640
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link.pt2", "program.pt2"]
+    assert narthex.export.load(link).module()(narthex.ones(1, 2)).shape == (1, 2)

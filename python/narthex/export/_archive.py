@@ -5,6 +5,8 @@ import io
 import os
 import zipfile
 
+from ..serialization import _replacing
+
 _MAX_FILES, _MAX_BYTES = 200_000, 1 << 40
 
 
@@ -12,25 +14,21 @@ class Broken(RuntimeError):
     """The file is no archive of an exported program, or a damaged one."""
 
 
-def write(f, files: dict) -> None:
-    """Writes {name: bytes} to a path or a file that is open for writing, whole or not at all."""
-    to_path = isinstance(f, (str, os.PathLike))
-    folder = os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive" if to_path else "archive"
-    room = io.BytesIO()
-    with zipfile.ZipFile(room, "w", zipfile.ZIP_STORED) as archive:
+def _fill(file, folder: str, files: dict) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(f"{folder}/{name}"), data)
-    if not to_path:
-        f.write(room.getbuffer())
+
+
+def write(f, files: dict) -> None:
+    """Writes {name: bytes} to a path or a file that is open for writing, whole or not at all."""
+    if isinstance(f, (str, os.PathLike)):
+        with _replacing(os.fspath(f)) as file:
+            _fill(file, os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive", files)
         return
-    beside = f"{os.fspath(f)}.{os.getpid()}.part"
-    try:
-        with open(beside, "wb") as out:
-            out.write(room.getbuffer())
-        os.replace(beside, f)
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
+    room = io.BytesIO()
+    _fill(room, "archive", files)
+    f.write(room.getbuffer())
 
 
 class Archive:

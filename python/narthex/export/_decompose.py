@@ -135,19 +135,10 @@ class _Merger:
         name = getattr(first.target, "_packet", None) or packet_of(f"::{first.target.__name__}")
         made = self.builder.graph.create_node("call_function", first.target, args, kwargs, name)
         made.meta = {key: value for key, value in first.meta.items() if key in ("source", "stack_trace", "val")}
-        sizes = self._sizes([node.meta.get("val") for node in nodes])
+        sizes = self.finder.sizes([node.meta.get("val") for node in nodes])
         if sizes is not None:
             made.meta["sizes"] = sizes
         return made
-
-    def _sizes(self, vals: list):
-        if not isinstance(vals[0], _C.TensorBase) or len(vals) == 1:
-            return None
-        found = []
-        for values in zip(*(val.shape for val in vals)):
-            size = self.finder.express(values)
-            found.append(self.finder.unknown(values) if size is None else size)
-        return found if any(isinstance(size, Expr) for size in found) else None
 
     def _merged(self, column: list):
         """An argument that is `column[k]` in graph k."""
@@ -215,7 +206,7 @@ def decompose(program: ExportedProgram, table: dict) -> ExportedProgram:
                 sizes[leaf, dim] = size
         if "symbol" in node.meta:
             sizes[leaf, None] = node.meta["symbol"]
-    builder = Builder(inputs, sizes, program._hints)
+    builder = Builder(inputs, sizes)
     merger = _Merger(builder, points, found)
     merger.run()
     specs = _finish(program, builder, merger, inputs)

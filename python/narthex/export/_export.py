@@ -20,6 +20,13 @@ def leaf_places(mod, args: tuple, kwargs: dict) -> list:
     return pytree.tree_leaves(list(combined(mod, args, kwargs).values()))
 
 
+def open_sizes_of(mod, args: tuple, kwargs: dict, shapes) -> list:
+    """What `shapes` leaves open, by the places among the leaves of (args, kwargs)."""
+    found = read(mod, args, kwargs, shapes)
+    places = leaf_places(mod, args, kwargs) if found else ()
+    return [size._replace(leaf=places[size.leaf]) for size in found]
+
+
 def export_module(mod, args: tuple, kwargs: dict, shapes) -> ExportedProgram:
     """The ExportedProgram of mod(*args, **kwargs)."""
     inspect.signature(mod.forward).bind(*args, **kwargs)
@@ -27,10 +34,7 @@ def export_module(mod, args: tuple, kwargs: dict, shapes) -> ExportedProgram:
     for leaf in leaves:
         if not (leaf is None or isinstance(leaf, (_C.TensorBase, bool, int, float, str))):
             raise _unsupported_input(leaf)
-    open_sizes = read(mod, args, kwargs, shapes)
-    if open_sizes:
-        places = leaf_places(mod, args, kwargs)
-        open_sizes = [size._replace(leaf=places[size.leaf]) for size in open_sizes]
+    open_sizes = open_sizes_of(mod, args, kwargs, shapes)
     found = capture(mod, args, kwargs, open_sizes)
     solution = solve(found, open_sizes)
     names = _trace.argument_names(mod, args, kwargs)

@@ -9,6 +9,7 @@ import math
 from .. import _C
 from .._function_schema import FunctionSchema
 from ..fx import Node
+from ..serialization import _storage_data
 from ..utils import _pytree as pytree
 from . import _archive
 from ._sizes import Expr
@@ -337,7 +338,7 @@ def _tensors(program, values: dict, folder: str, prefix: str, config: str) -> di
         key = _C.storage_key(value)
         if key not in places:
             places[key] = f"{prefix}{len(places)}"
-            files[f"{folder}{places[key]}"] = bytes(_C.storage_bytes(value.detach()))
+            files[f"{folder}{places[key]}"] = _storage_data(value.detach())
         table[path] = {
             "path_name": places[key],
             "is_param": type(value).__name__ == "Parameter",

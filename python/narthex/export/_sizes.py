@@ -6,6 +6,8 @@ from fractions import Fraction
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
+from .. import _C
+
 
 class Quotient(NamedTuple):
     """top // bottom, or top % bottom, as a factor."""
@@ -268,6 +270,16 @@ class Finder:
             self.known[values] = Expr.symbol(f"u{self.n_unknown}")
             self.n_unknown += 1
         return self.known[values]
+
+    def sizes(self, results) -> "list | None":
+        """The sizes of a result, given at each point, as expressions; None: it is no tensor, or they never differ."""
+        if not isinstance(results[0], _C.TensorBase) or len(results) == 1:
+            return None
+        found = []
+        for values in zip(*(result.shape for result in results)):
+            size = self.express(values)
+            found.append(self.unknown(values) if size is None else size)
+        return found if any(isinstance(size, Expr) for size in found) else None
 
     def _polynomial(self, values: tuple, degree: int) -> Expr | None:
         basis = [factors for n in range(degree + 1) for factors in combinations_with_replacement(self.symbols, n)]

@@ -25,8 +25,6 @@ from .graph_signature import (
     TensorArgument,
 )
 
-_PREFIX = {InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_", InputKind.CONSTANT_TENSOR: "c_", InputKind.USER_INPUT: ""}
-
 
 @dataclass
 class Input:
@@ -113,8 +111,8 @@ def state_inputs(mod) -> list:
 class Builder:
     """Builds the graph of an exported program. nodes: {id of a tensor: node}, for those at placeholders."""
 
-    def __init__(self, inputs: list, sizes: dict, hints: dict) -> None:
-        self.graph, self.inputs, self.hints = Graph(), inputs, hints
+    def __init__(self, inputs: list, sizes: dict) -> None:
+        self.graph, self.inputs = Graph(), inputs
         self.placeholders: list = []
         self.nodes: dict = {}
         self.symbols: dict = {}  # {Expr: node}, of those that were asked for
@@ -246,18 +244,9 @@ class Shapes:
         several = isinstance(vals[0], tuple)
         node.meta["val"] = vals[0]
         columns = list(zip(*vals)) if several else [tuple(vals)]
-        found = [self._sizes(column) for column in columns]
+        found = [self.finder.sizes(column) for column in columns]
         if any(found):
             node.meta["sizes"] = found if several else found[0]
-
-    def _sizes(self, column: tuple):
-        if not isinstance(column[0], _C.TensorBase) or len(column) == 1:
-            return None
-        found = []
-        for values in zip(*(value.shape for value in column)):
-            size = self.finder.express(values)
-            found.append(self.finder.unknown(values) if size is None else size)
-        return found if any(isinstance(size, Expr) for size in found) else None
 
 
 class _Copier:
@@ -343,7 +332,6 @@ class Traced:
     inputs: list
     ranges: dict
     hints: dict
-    outputs: list
 
 
 def trace(mod, captured: Captured, solution: Solution, names: list) -> Traced:
@@ -359,21 +347,20 @@ def trace(mod, captured: Captured, solution: Solution, names: list) -> Traced:
     constants = _constants(captured, attributes, mod, known)
     inputs = [*state, *constants, *users]
     _unique(inputs)
-    builder = Builder(inputs, solution.sizes, solution.hints)
+    builder = Builder(inputs, solution.sizes)
     of_results: dict = {}
     if captured.graph is not None:
         copier = _Copier(captured, solution, builder)
         copier.run()
         results = copier.source.output_node().args[0]
         of_results = {id(fake): copier.known[node] for fake, node in zip(captured.results, results) if node is not None}
-    outputs = _outputs(captured, solution, {**builder.nodes, **of_results})
-    _write_assigned(captured, builder, {given.target: given for given in state}, {**builder.nodes, **of_results})
+    nodes = {**builder.nodes, **of_results}
+    outputs = _outputs(captured, solution, nodes)
+    _write_assigned(captured, builder, {given.target: given for given in state}, nodes)
     arguments = builder.output(outputs)
     specs = [OutputSpec(OutputKind.USER_OUTPUT, argument, None) for argument in arguments]
     gm = GraphModule({}, builder.graph)
-    return Traced(
-        gm, ExportGraphSignature(builder.input_specs(), specs), inputs, solution.ranges, solution.hints, outputs
-    )
+    return Traced(gm, ExportGraphSignature(builder.input_specs(), specs), inputs, solution.ranges, solution.hints)
 
 
 def _get_attributes(captured: Captured) -> list:
@@ -460,16 +447,10 @@ _WRITE_UNSEEN = {
 }
 
 
-def is_impure(node: Node) -> bool:
-    """Whether a call does more than give results."""
-    if node.op in ("placeholder", "output"):
-        return True
-    name = getattr(node.target, "__name__", "").partition(".")[0]
-    return (name.endswith("_") and not name.endswith("__")) or "out" in node.kwargs or name in _WRITE_UNSEEN
-
-
 def drop_dead(graph: Graph) -> None:
     """Takes out calls without users that do nothing else."""
-    for node in reversed(list(graph.nodes)):
-        if not node.users and not is_impure(node):
-            graph.erase_node(node)
+
+    def does_more(node: Node) -> bool:
+        return node.is_impure() or getattr(node.target, "__name__", "").partition(".")[0] in _WRITE_UNSEEN
+
+    graph.eliminate_dead_code(does_more)

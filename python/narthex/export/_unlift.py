@@ -2,7 +2,8 @@
 
 from .. import _C
 from ..fx import Graph, GraphModule, Node
-from ..fx._pytree import _PyTreeCodeGen, _PyTreeInfo, tree_flatten_spec
+from ..fx._pytree import _PyTreeCodeGen, _PyTreeInfo
+from ..fx.graph_module import _assign_attribute
 from ..nn import Module
 from ..utils import _pytree as pytree
 from ._sizes import Expr
@@ -98,21 +99,6 @@ def _check_first(checks: list, place: int, text: str, expr: Expr, name: str, rea
     checks.append((f"{text} % {times} == {plus % times}", place, learn))
 
 
-def _register(module: Module, values: dict, apart: set) -> None:
-    """Puts tensors where they were in the original; `apart` are not in state_dict."""
-    for path, value in values.items():
-        *names, last = path.split(".")
-        at = module
-        for name in names:
-            if not hasattr(at, name):
-                at.add_module(name, Module())
-            at = getattr(at, name)
-        if type(value).__name__ == "Parameter":
-            at.register_parameter(last, value)
-        else:
-            at.register_buffer(last, value, persistent=path not in apart)
-
-
 def _lift_off(program) -> Graph:
     """The graph with attributes in place of the inputs that are state, and with writes in place of new values."""
     made, known, signature = Graph(), {}, program.graph_signature
@@ -150,20 +136,19 @@ def unlift(program, check_guards: bool) -> GraphModule:
     """ExportedProgram.module()."""
     signature = program.module_call_graph[0].signature
     graph = _lift_off(program)
-    root = Module()
     apart = set(program.graph_signature.non_persistent_buffers) | set(program.graph_signature.lifted_tensor_constants)
-    state = {path: program.state_dict[path] for path in program.state_dict}
-    _register(root, {**state, **program.constants}, apart)
+    held = tensors = {**program.state_dict, **program.constants}
     checks = _checks_of(program) if check_guards else []
     if checks:
-        root.add_module("_guards_fn", GuardsFn(checks))
+        held = {**tensors, "_guards_fn": GuardsFn(checks)}
         first = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
         with graph.inserting_before(first):
             graph.call_module("_guards_fn", tuple(node for node in graph.nodes if node.op == "placeholder"))
     names = signature.forward_arg_names or [node.name for node in graph.find_nodes(op="placeholder")]
     graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(list(names), signature.in_spec, signature.out_spec)))
-    module = GraphModule(root, graph)
-    _register(module, {**state, **program.constants}, apart)
+    module = GraphModule(held, graph)
+    for path, value in tensors.items():  # also those that the graph does not name
+        _assign_attribute(value, module, path, path not in apart)
     module.__dict__.update(_in_spec=signature.in_spec, _out_spec=signature.out_spec)
     module.train = module.eval = _refuse_mode
     module.register_forward_pre_hook(_Nesting(signature.in_spec), with_kwargs=True)
@@ -201,4 +186,4 @@ class _Nesting:
         return [*known, *(key for key in kwargs if key not in known)]
 
 
-__all__ = ["GuardsFn", "tree_flatten_spec", "unlift"]
+__all__ = ["GuardsFn", "unlift"]

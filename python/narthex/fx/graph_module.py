@@ -39,14 +39,14 @@ def _copy_attribute(source, target: Module, path: str) -> None:
         setattr(target, last, value)
 
 
-def _assign_attribute(value, target: Module, path: str) -> None:
+def _assign_attribute(value, target: Module, path: str, persistent: bool = True) -> None:
     *names, last = path.split(".")
     for name in names:
         if not hasattr(target, name):
             target.add_module(name, Module())
         target = getattr(target, name)
     if isinstance(value, _C.TensorBase) and not isinstance(value, Parameter):
-        target.register_buffer(last, value)
+        target.register_buffer(last, value, persistent)
     else:
         setattr(target, last, value)
 

@@ -5,23 +5,23 @@ A setting that takes effect here is named where its module is made; setting anot
 told at the end of `narthex run`.
 """
 
-import ast
-import hashlib
-import io
-import pickle
+import os
 import sys
 from contextlib import ContextDecorator
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 without_effect: dict = {}  # full names of settings that a program changed and that change nothing here
 
 
-def _read(path: Path) -> tuple:
+def _read(path: str) -> tuple:
     """({name: default}, {name: (module, name)})."""
+    import ast
+
     defaults, aliases = {}, {}
-    for line in path.read_text().splitlines():
+    with open(path) as file:
+        lines = file.read().splitlines()
+    for line in lines:
         name, _, text = line.partition(" ")
         if text.startswith("-> "):
             module, _, other = text[3:].rpartition(".config.")
@@ -42,7 +42,7 @@ class ConfigModule(ModuleType):
     def _know_all(self) -> None:
         """Reads settings.txt, once; what takes effect is known without it."""
         if not self._is_read:
-            defaults, aliases = _read(Path(self.__file__).with_name("settings.txt"))
+            defaults, aliases = _read(os.path.join(os.path.dirname(self.__file__), "settings.txt"))
             self.__dict__.update(_is_read=True, _aliases=aliases, _default={**defaults, **self._effective})
             self.__dict__["_values"] = {**defaults, **self._values}
 
@@ -111,6 +111,8 @@ class ConfigModule(ModuleType):
 
     def save_config(self) -> bytes:
         """What load_config takes."""
+        import pickle
+
         return pickle.dumps(self.shallow_copy_dict(), protocol=2)
 
     def load_config(self, maybe_pickled_config) -> None:
@@ -129,6 +131,8 @@ class ConfigModule(ModuleType):
 
     def get_hash(self) -> bytes:
         """Another one for other settings."""
+        import hashlib
+
         text = repr(sorted(self.shallow_copy_dict().items(), key=lambda row: row[0]))
         return hashlib.md5(text.encode(), usedforsecurity=False).digest()
 
@@ -150,6 +154,9 @@ class ConfigModule(ModuleType):
 
 def _plain_pickle(data: bytes):
     """A pickle of plain values; nothing that one names is made."""
+    import io
+    import pickle
+
     class Plain(pickle.Unpickler):
         def find_class(self, module: str, name: str):
             if (module.replace("__builtin__", "builtins"), name) == ("builtins", "set"):

@@ -1,7 +1,8 @@
 """Worker processes of a loader, both sides of them.
 
 A worker gets (number, keys) through its pipe and sends (number, its id, batch) back through another one; a batch may be
-a `Failure`, or None when the worker's stream has ended. A worker leaves when it gets None, or when its parent is gone.
+an `ExceptionWrapper`, or None when the worker's stream has ended. A worker leaves when it gets None, or when its parent
+is gone.
 The parent keeps `prefetch_factor` batches a worker on the way and hands them out in the order of the numbers.
 """
 
@@ -13,38 +14,12 @@ from multiprocessing.reduction import ForkingPickler
 from time import monotonic
 
 from ... import _C
+from ..._utils import ExceptionWrapper
 from ...autograd._ranges import record_function
 from . import fetch as fetching
 from .dataloader import _BaseDataLoaderIter
 
 LOOK_SECONDS = 5.0  # how often a worker looks whether its parent lives, and how long a parent waits for a worker to go
-
-
-class _Text(str):
-    """An error's message whose repr is its text, because KeyError shows the repr."""
-
-    __repr__ = str.__str__
-
-
-class Failure:
-    """An exception on its way from a worker to its parent."""
-
-    def __init__(self, where: str) -> None:
-        from traceback import format_exception
-
-        self.kind, self.where = sys.exc_info()[0], where
-        self.text = "".join(format_exception(*sys.exc_info()))
-
-    def raise_again(self) -> None:
-        """Raises an exception of the same class whose message holds the worker's traceback."""
-        message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
-        if issubclass(self.kind, KeyError):
-            raise self.kind(_Text(message))
-        try:
-            error = self.kind(message)
-        except Exception:
-            raise RuntimeError(message) from None
-        raise error
 
 
 # ---- in the worker ---------------------------------------------------------------------------------------------------
@@ -86,7 +61,7 @@ def _pickled(number: int, id: int, batch, where: str):
     try:
         return ForkingPickler.dumps((number, id, batch))
     except Exception:
-        failure = Failure(where)
+        failure = ExceptionWrapper(where=where)
         try:
             ForkingPickler.dumps(failure.kind)
         except Exception:
@@ -111,7 +86,7 @@ def work(id, n_workers, dataset, fetch_options, base_seed, init, keys_in, result
         if init is not None:
             init(id)
     except Exception:
-        failed = Failure(where)
+        failed = ExceptionWrapper(where=where)
     while True:
         while not keys_in.poll(LOOK_SECONDS):
             if not parent_process().is_alive():
@@ -135,7 +110,7 @@ def work(id, n_workers, dataset, fetch_options, base_seed, init, keys_in, result
         except fetching.Ended:
             batch = None
         except Exception:
-            batch = Failure(where)
+            batch = ExceptionWrapper(where=where)
         put(_pickled(number, id, batch, where))
         del batch
     put(None)
@@ -225,8 +200,8 @@ class Workers(_BaseDataLoaderIter):
         except BaseException:  # Ctrl-C as well
             self.close(at_once=True)
             raise
-        if isinstance(batch, Failure):
-            batch.raise_again()
+        if isinstance(batch, ExceptionWrapper):
+            batch.reraise()
         return batch
 
     def _take(self):
