@@ -1,31 +1,10 @@
 /* Programs on the reference accelerator: the same numbers as eager mode there, tile programs included; memory
  * that goes while work is pending stays alive. */
 #include "../calls.h"
-#include "engine/program.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-#define OK(expr)                                                            \
-    do {                                                                    \
-        if ((expr) != NX_OK) fail_msg("%s: %s", #expr, nx_error_message()); \
-    } while (0)
+#include "engine_test.h"
 
 const nx_device_api *narthex_device(void); /* plugins/npu, linked in */
 static nx_device npu;
-
-static nx_value add_call(nx_graph *graph, const char *name, int n, const nx_value *given) {
-    nx_value in[16];
-    nx_node *node;
-    const nx_op *op = nx_op_get(name);
-    for (int i = 0; i < op->def->n_in; i++) in[i] = i < n ? given[i] : op->def->params[i].initial;
-    OK(nx_graph_call(graph, op, in, &node));
-    return nx_value_node(node, 0);
-}
-#define CALL(graph, name, ...) add_call(graph, name, NX_COUNT(((nx_value[]){__VA_ARGS__})), (nx_value[]){__VA_ARGS__})
 
 static nx_graph *line_graph(nx_device device, int64_t rows, int64_t n_in, int64_t n_out) {
     nx_graph *g;

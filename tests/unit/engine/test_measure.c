@@ -1,30 +1,9 @@
 /* Measuring: choices are made, kept in the file, found again, and passed over where they are another machine's or make no sense;
  * results keep their bits, and nothing outside of the program hears of it. */
-#include "engine/program.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-#define OK(expr)                                                            \
-    do {                                                                    \
-        if ((expr) != NX_OK) fail_msg("%s: %s", #expr, nx_error_message()); \
-    } while (0)
+#include "engine_test.h"
 
 enum { ROWS = 200, COLUMNS = 3000 };
 static char folder[] = P_tmpdir "/narthex-measure-XXXXXX", path[64];
-
-static nx_value call(nx_graph *graph, const char *name, int n, const nx_value *given) {
-    nx_value in[16];
-    nx_node *node;
-    const nx_op *op = nx_op_get(name);
-    for (int i = 0; i < op->def->n_in; i++) in[i] = i < n ? given[i] : op->def->params[i].initial;
-    OK(nx_graph_call(graph, op, in, &node));
-    return nx_value_node(node, 0);
-}
-#define CALL(graph, name, ...) call(graph, name, NX_COUNT(((nx_value[]){__VA_ARGS__})), (nx_value[]){__VA_ARGS__})
 
 static nx_value input(nx_graph *g, const char *name, nx_dtype dtype, int ndim, const int64_t *sizes) {
     nx_node *node;

@@ -1,33 +1,14 @@
 /* Model files: what is saved computes the same after loading; truncated, damaged and hostile files give an
  * error and leave nothing behind. Hostile files have a right checksum: every byte of the model is changed,
  * and messages are made by hand that ask for the impossible. */
+#include "engine_test.h"
+
 #include "engine/model.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-#define OK(expr)                                                            \
-    do {                                                                    \
-        if ((expr) != NX_OK) fail_msg("%s: %s", #expr, nx_error_message()); \
-    } while (0)
 
 static char folder[] = P_tmpdir "/narthex-model-XXXXXX";
 static char path[64];
 
 /* ---- a model --------------------------------------------------------------------------------- */
-static nx_value call(nx_graph *graph, const char *name, int n, const nx_value *given) {
-    nx_value in[16];
-    nx_node *node;
-    const nx_op *op = nx_op_get(name);
-    for (int i = 0; i < op->def->n_in; i++) in[i] = i < n ? given[i] : op->def->params[i].initial;
-    OK(nx_graph_call(graph, op, in, &node));
-    return nx_value_node(node, 0);
-}
-#define CALL(graph, name, ...) call(graph, name, NX_COUNT(((nx_value[]){__VA_ARGS__})), (nx_value[]){__VA_ARGS__})
-
 static nx_tensor *ramp(int64_t rows, int64_t columns) {
     nx_tensor *t;
     OK(nx_tensor_new(NX_F32, 2, (int64_t[]){rows, columns}, NX_CPU, &t));

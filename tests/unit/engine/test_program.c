@@ -1,22 +1,8 @@
 /* Programs against the interpreter: the same graph run node by node (nx_graph_run) must give the same bits,
  * whatever was fused, placed in the arena or taken in place. Random graphs print their seed. */
-#include "engine/program.h"
+#include "engine_test.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <cmocka.h>
-
-#define OK(expr)                                                     \
-    do {                                                             \
-        if ((expr) != NX_OK) fail_msg("%s: %s", #expr, nx_error_message()); \
-    } while (0)
-#define FAILS(expr, code, phrase)                                                                          \
-    do {                                                                                                   \
-        assert_int_equal((expr), code);                                                                    \
-        if (!strstr(nx_error_message(), phrase)) fail_msg("'%s' lacks '%s'", nx_error_message(), phrase);  \
-    } while (0)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 static nx_graph *new_graph(void) {
@@ -31,18 +17,6 @@ static nx_value input(nx_graph *graph, nx_dtype dtype, int ndim, const int64_t *
     OK(nx_graph_input(graph, "x", dtype, ndim, sizes, NX_CPU, &node));
     return nx_value_node(node, 0);
 }
-
-/* Arguments that are not given have the schema's defaults. */
-static nx_value call(nx_graph *graph, const char *name, int n, const nx_value *given) {
-    nx_value in[16];
-    nx_node *node;
-    const nx_op *op = nx_op_get(name);
-    if (op == NULL) fail_msg("no operator %s", name);
-    for (int i = 0; i < op->def->n_in; i++) in[i] = i < n ? given[i] : op->def->params[i].initial;
-    OK(nx_graph_call(graph, op, in, &node));
-    return nx_value_node(node, 0);
-}
-#define CALL(graph, name, ...) call(graph, name, NX_COUNT(((nx_value[]){__VA_ARGS__})), (nx_value[]){__VA_ARGS__})
 
 static void finish(nx_graph *graph, int n, const nx_value *results) {
     OK(nx_graph_output(graph, results, n));

@@ -1,35 +1,12 @@
 /* Graphs with open sizes in sessions: every run gives what the interpreter gives for the same sizes, plans are kept and let go,
  * constants lie once, and what the graph does not take is refused by name. */
+#include "engine_test.h"
+
 #include "engine/session.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-#define OK(expr)                                                            \
-    do {                                                                    \
-        if ((expr) != NX_OK) fail_msg("%s: %s", #expr, nx_error_message()); \
-    } while (0)
-#define FAILS(expr, code, phrase)                                                                         \
-    do {                                                                                                  \
-        assert_int_equal((expr), code);                                                                   \
-        if (!strstr(nx_error_message(), phrase)) fail_msg("'%s' lacks '%s'", nx_error_message(), phrase); \
-    } while (0)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
-static nx_value call(nx_graph *graph, const char *name, int n, const nx_value *given) {
-    nx_value in[16];
-    nx_node *node;
-    const nx_op *op = nx_op_get(name);
-    for (int i = 0; i < op->def->n_in; i++) in[i] = i < n ? given[i] : op->def->params[i].initial;
-    OK(nx_graph_call(graph, op, in, &node));
-    return nx_value_node(node, 0);
-}
-#define CALL(graph, name, ...) call(graph, name, NX_COUNT(((nx_value[]){__VA_ARGS__})), (nx_value[]){__VA_ARGS__})
-
 static nx_tensor *ramp(int ndim, const int64_t *sizes) {
     nx_tensor *t;
     OK(nx_tensor_new(NX_F32, ndim, sizes, NX_CPU, &t));
