@@ -336,8 +336,88 @@ def spectrogram(torch: ModuleType) -> Network:
     return Spectrogram(), batch
 
 
+def bert(torch: ModuleType) -> Network:
+    """Words that were struck out are told from those around them; what is padded is not looked at."""
+    nn, F = torch.nn, torch.nn.functional
+
+    class Bert(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.places, self.norm = nn.Embedding(32, 16), nn.Embedding(12, 16), nn.LayerNorm(16)
+            layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, activation="gelu", batch_first=True)
+            self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+            self.head = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.LayerNorm(16))
+            self.bias = nn.Parameter(torch.zeros(32))
+
+        def forward(self, words: Any, struck: Any, lengths: Any) -> Any:
+            places = torch.arange(words.shape[1], device=words.device)
+            padded = places[None, :] >= lengths[:, None]
+            hidden = self.norm(self.words(words.masked_fill(struck, 0)) + self.places(places))
+            hidden = self.head(self.layers(hidden, src_key_padding_mask=padded))
+            logits = F.linear(hidden, self.words.weight, self.bias)
+            wanted = words.masked_fill(~struck | padded, -100)
+            return F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+
+    def batch() -> Any:
+        return torch.randint(1, 32, (4, 12)), torch.rand(4, 12) < 0.4, torch.randint(6, 13, (4,))
+
+    return Bert(), batch
+
+
+def diffusion(torch: ModuleType) -> Network:
+    """The noise of images is told, by a U-Net that knows how much there is, with attention at its lowest level."""
+    nn, F = torch.nn, torch.nn.functional
+
+    class Block(nn.Module):
+        def __init__(self, inputs: int, outputs: int) -> None:
+            super().__init__()
+            self.norm1, self.conv1 = nn.GroupNorm(2, inputs), nn.Conv2d(inputs, outputs, 3, padding=1)
+            self.time = nn.Linear(16, outputs)
+            self.norm2, self.conv2 = nn.GroupNorm(2, outputs), nn.Conv2d(outputs, outputs, 3, padding=1)
+            self.skip = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
+
+        def forward(self, x: Any, time: Any) -> Any:
+            h = self.conv1(F.silu(self.norm1(x))) + self.time(F.silu(time))[:, :, None, None]
+            return self.skip(x) + self.conv2(F.silu(self.norm2(h)))
+
+    class Attention(nn.Module):
+        def __init__(self, channels: int) -> None:
+            super().__init__()
+            self.norm, self.qkv = nn.GroupNorm(2, channels), nn.Conv2d(channels, 3 * channels, 1)
+            self.out = nn.Conv2d(channels, channels, 1)
+
+        def forward(self, x: Any) -> Any:
+            b, c, h, w = x.shape
+            q, k, v = self.qkv(self.norm(x)).reshape(b, 3, 2, c // 2, h * w).transpose(-1, -2).unbind(1)
+            found = F.scaled_dot_product_attention(q, k, v)
+            return x + self.out(found.transpose(-1, -2).reshape(b, c, h, w))
+
+    class Diffusion(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.time = nn.Sequential(nn.Linear(8, 16), nn.SiLU(), nn.Linear(16, 16))
+            self.first, self.high, self.smaller = nn.Conv2d(1, 8, 3, padding=1), Block(8, 8), nn.Conv2d(8, 8, 3, 2, 1)
+            self.low, self.attention, self.lower = Block(8, 12), Attention(12), Block(12, 12)
+            self.larger, self.last = nn.Conv2d(12, 8, 3, padding=1), Block(16, 8)
+            self.out = nn.Sequential(nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 1, 3, padding=1))
+            self.register_buffer("kept", torch.cumprod(1 - torch.linspace(1e-4, 0.02, 50), 0))
+
+        def forward(self, images: Any, noise: Any, t: Any) -> Any:
+            kept = self.kept[t].view(-1, 1, 1, 1)
+            rates = torch.exp(-torch.arange(4, device=t.device) * 1.5)
+            angles = t[:, None].float() * rates[None]
+            time = self.time(torch.cat([angles.sin(), angles.cos()], 1))
+            high = self.high(self.first(kept.sqrt() * images + (1 - kept).sqrt() * noise), time)
+            low = self.lower(self.attention(self.low(self.smaller(high), time)), time)
+            larger = self.larger(F.interpolate(low, scale_factor=2.0, mode="nearest"))
+            return F.mse_loss(self.out(self.last(torch.cat([larger, high], 1), time)), noise)
+
+    return Diffusion(), lambda: (torch.rand(2, 1, 8, 8), torch.randn(2, 1, 8, 8), torch.randint(0, 50, (2,)))
+
+
 ALL = (
     resnet, unet, language, translation, vae, gan, pixelcnn, speech, detection, graph, sparse_graph, flow, spectrogram,
+    bert, diffusion,
 )  # fmt: skip
 
 
