@@ -1,7 +1,9 @@
 """`narthex run`: a PyTorch program with Narthex in torch's place.
 
 A meta path finder answers for torch, functorch, torch_npu and torchair and everything below them: with the module
-objects of Narthex, never with second copies. What Narthex lacks is a ModuleNotFoundError that says so.
+objects of Narthex, never with second copies. What Narthex lacks is a ModuleNotFoundError that says so. Processes that
+the program starts find the same: those of multiprocessing by what they are told first (_InChild), every other Python by
+PYTHONPATH (_child/sitecustomize.py).
 """
 
 import atexit
@@ -35,7 +37,7 @@ _UNSEEN = ("torch_npu", "torchair")
 
 def _only_asks(frame) -> bool:
     """Whether the finder is called for importlib.util.find_spec(), not for an import."""
-    while frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap":
+    while frame is not None and frame.f_globals.get("__name__") in ("importlib._bootstrap", "sitecustomize"):
         frame = frame.f_back
     return frame is not None and frame.f_globals.get("__name__") == "importlib.util"
 
@@ -56,6 +58,15 @@ class _Finder:
             asked[name] = None
             raise ModuleNotFoundError(f"No module named '{name}': Narthex does not have it", name=name) from None
         return ModuleSpec(name, _Loader(module), is_package=hasattr(module, "__path__"))
+
+    @staticmethod
+    def find_distributions(context) -> list:
+        """Of importlib.metadata: torch is installed, whether PyTorch is or not."""
+        if context.name is not None and context.name.lower() != "torch":
+            return []
+        from ._distribution import InPlaceOfTorch
+
+        return [InPlaceOfTorch()]
 
 
 class _Loader:
@@ -103,8 +114,9 @@ def tell_child(spawn) -> None:
     spawn.get_preparation_data = lambda name: {"narthex": _InChild(), **prepare(name)}
 
 
-def install() -> None:
-    """Makes `import torch` mean Narthex in this process and in those of multiprocessing.
+def install(instead_of=None) -> None:
+    """Makes `import torch` mean Narthex in this process and in those of multiprocessing, by a finder that stands first,
+    or instead of another one.
 
     Fails if PyTorch is loaded already.
     """
@@ -113,12 +125,45 @@ def install() -> None:
     loaded = sys.modules.get("torch")
     if loaded is not None and loaded is not sys.modules.get("narthex"):
         raise ImportError("narthex run: PyTorch is already imported in this process")
-    sys.meta_path.insert(0, _Finder)
+    if instead_of is None:
+        sys.meta_path.insert(0, _Finder)
+    else:  # in its place, since somebody may be walking along the list
+        sys.meta_path[sys.meta_path.index(instead_of)] = _Finder
     sys.modules[__package__].__name__ = "torch"  # what programs print, and look for in texts
     if "multiprocessing.spawn" in sys.modules:
         tell_child(sys.modules["multiprocessing.spawn"])
     else:
-        sys.meta_path.insert(0, _SpawnFinder)
+        sys.meta_path.insert(sys.meta_path.index(_Finder) + 1, _SpawnFinder)
+
+
+def install_in_child(instead_of) -> list:
+    """install() in a Python that the program started, which tells at its own exit unless it works for multiprocessing.
+    The finder; none where torch is Narthex already."""
+    if _Finder in sys.meta_path:
+        sys.meta_path.remove(instead_of)
+        return []
+    install(instead_of)
+    if "--multiprocessing-fork" not in sys.argv:
+        atexit.register(tell)
+    return [_Finder]
+
+
+def _reach_children() -> None:
+    """Puts the folder of the children's sitecustomize in front of PYTHONPATH, once."""
+    from os import environ, pathsep
+    from os.path import dirname, join
+
+    folder, rest = join(dirname(__file__), "_child"), environ.get("PYTHONPATH")
+    if rest is None or folder not in rest.split(pathsep):
+        environ["PYTHONPATH"] = folder + (pathsep + rest if rest else "")
+
+
+def _begin() -> None:
+    """What comes before any program."""
+    install()
+    _reach_children()
+    atexit.register(tell)
+    sys.excepthook = _show_program_only
 
 
 def _show_program_only(kind, error, trace) -> None:
@@ -146,9 +191,7 @@ def run_script(path: str, arguments: list) -> None:
 
     with open(path, "rb") as file:
         source = file.read()
-    install()
-    atexit.register(tell)
-    sys.excepthook = _show_program_only
+    _begin()
     sys.argv = [path, *arguments]
     sys.path[0:1] = [os.path.dirname(os.path.abspath(path))]
     main = ModuleType("__main__")
@@ -162,9 +205,7 @@ def run_module(name: str, arguments: list) -> None:
     """Runs a module as `python -m name arguments` does."""
     import runpy
 
-    install()
-    atexit.register(tell)
-    sys.excepthook = _show_program_only
+    _begin()
     sys.argv = [name, *arguments]
     sys.path.insert(0, "")
     try:

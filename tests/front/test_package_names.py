@@ -1,6 +1,7 @@
 """Names that packages take from PyTorch's corners, and what they do with them."""
 
 import gc
+from importlib import import_module
 
 import narthex as nt
 import numpy as np
@@ -162,3 +163,47 @@ def test_attributes_of_classes_beside_tensors():
         assert hasattr(x, "__dict__") and x.__dict__ == {"note": 3} and m.ones(2).__dict__ == {}
         x.__dict__ = {"note": 4}
         assert x.note == 4
+
+
+def test_extensions_in_cpp_are_names_until_they_are_built():
+    extensions = import_module("narthex.utils.cpp_extension")
+    theirs = import_module("torch.utils.cpp_extension")
+    assert sorted(extensions.__all__) == sorted(theirs.__all__)
+    for name in ("CUDA_HOME", "ROCM_HOME", "IS_HIP_EXTENSION", "IS_WINDOWS", "IS_LINUX"):
+        assert getattr(extensions, name) in (getattr(theirs, name), None)
+    assert extensions.BuildExtension.with_options(use_ninja=False) is extensions.BuildExtension
+    built = (
+        extensions.BuildExtension, lambda: extensions.load("x", ["x.cpp"]), lambda: extensions.load_inline("x", ""),
+        lambda: extensions.CppExtension("x", ["x.cpp"]), lambda: extensions.CUDAExtension("x", ["x.cu"]),
+        lambda: extensions.SyclExtension("x", ["x.sycl"]), extensions.include_paths, extensions.library_paths,
+    )  # fmt: skip
+    for call in built:
+        with pytest.raises(NotImplementedError, match=r"cpp_extension\.\w+ is not there.*torch\.library\.custom_op"):
+            call()
+    for name in ("check_compiler_is_gcc", "check_compiler_ok_for_platform"):
+        for compiler in ("c++", "no-such-compiler"):
+            try:
+                expected = getattr(theirs, name)(compiler)
+            except Exception:
+                expected = False
+            assert getattr(extensions, name)(compiler) is expected
+    assert extensions.get_cxx_compiler() == theirs.get_cxx_compiler()
+    mine, other = (m.get_compiler_abi_compatibility_and_version("c++") for m in (extensions, theirs))
+    assert (mine[0], str(mine[1])) == (other[0], str(other[1]))
+    assert extensions.is_ninja_available() is theirs.is_ninja_available()
+
+
+def test_marks_for_a_profiler_of_cuda():
+    for m in BOTH:
+        nvtx = m.cuda.nvtx
+        for name, arguments in (("range_push", "a"), ("range_pop", ""), ("mark", "a")):
+            with pytest.raises(RuntimeError, match="NVTX functions not installed"):
+                getattr(nvtx, name)(*arguments)
+        with pytest.raises(RuntimeError, match="NVTX functions not installed"), nvtx.range("a"):
+            pass
+
+
+def test_questions_about_triton():
+    mine, theirs = (import_module(f"{m.__name__}.utils._triton") for m in BOTH)
+    for name in [name for name in dir(theirs) if name.startswith("has_")]:
+        assert getattr(mine, name)() is getattr(theirs, name)(), name

@@ -181,8 +181,8 @@ def memory_stats(device=None) -> dict:
 
 
 def __getattr__(name: str):
-    if name == "amp":
+    if name in ("amp", "nvtx"):
         from importlib import import_module
 
-        return import_module(f"{__name__}.amp")
+        return import_module(f"{__name__}.{name}")
     raise absent("torch.cuda", name)

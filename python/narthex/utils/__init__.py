@@ -2,8 +2,10 @@
 
 from .._absent import absent
 
-_SUBMODULES = ("_pytree", "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo", "module_tracker",
-               "tensorboard", "throughput_benchmark", "weak")  # fmt: skip
+_SUBMODULES = (
+    "_pytree", "_triton", "checkpoint", "cpp_extension", "data", "dlpack", "flop_counter", "hooks", "model_zoo",
+    "module_tracker", "tensorboard", "throughput_benchmark", "weak",
+)  # fmt: skip
 
 
 def set_module(obj, mod) -> None:

@@ -2,7 +2,7 @@
 
 import multiprocessing as _python
 
-from ._absent import getter
+from .._absent import absent
 
 __all__ = [*_python.__all__, "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy"]
 globals().update({name: getattr(_python, name) for name in _python.__all__})
@@ -27,4 +27,16 @@ def set_sharing_strategy(new_strategy: str) -> None:
     _strategy[0] = new_strategy
 
 
-__getattr__ = getter("torch.multiprocessing")
+_PROCESSES = (
+    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn", "start_processes",
+)  # fmt: skip
+
+
+def __getattr__(name: str):
+    if name not in _PROCESSES:
+        raise absent("torch.multiprocessing", name)
+    from importlib import import_module  # `from . import spawn` would ask here first
+
+    processes = import_module(f"{__name__}.spawn")
+    globals().update({each: getattr(processes, each) for each in _PROCESSES})
+    return globals()[name]
