@@ -1,5 +1,6 @@
 /* Places in the graph from Python: the edge that a tensor's gradient arrives by, a tensor that stands for one, whether the
- * backward that runs will come by a node; versions that are counted up by hand; two tensors that change places. */
+ * backward that runs will come by a node, whether a history has other leaves; versions that are counted up by hand; two tensors
+ * that change places. */
 #include "autograd/autograd.h"
 
 /* gradient_edge(tensor): (node, which of its results). */
@@ -32,6 +33,59 @@ static PyObject *will_run(PyObject *module, PyObject *node) {
         return PyErr_Format(PyExc_TypeError, "will_run: expected a Node, not %s", Py_TYPE(node)->tp_name);
     NXPY_TRY(nx_grad_will_run(nxpy_grad_node_get(node), &will));
     return PyBool_FromLong(will);
+}
+
+/* Whether the history from `from` on ends anywhere but at the nodes of `mine`. */
+static nx_status find_others(nx_grad_node *from, nx_map *mine, bool *others) {
+    NX_VEC(nx_grad_node *) waiting = {0};
+    nx_map seen = {0};
+    nx_status status = nx_vec_push(&waiting, from);
+    while (status == NX_OK && waiting.n > 0 && !*others) {
+        nx_grad_node *node = waiting.at[--waiting.n];
+        if (nx_map_get(&seen, node) || nx_map_get(mine, node)) continue;
+        status = nx_map_set(&seen, node, node);
+        bool last = true;
+        for (int e = 0; e < node->n_edges && status == NX_OK; e++) {
+            if (node->edges[e].node == NULL) continue;
+            last = false;
+            status = nx_vec_push(&waiting, node->edges[e].node);
+        }
+        *others = last;
+    }
+    nx_vec_free(&waiting);
+    nx_map_free(&seen);
+    return status;
+}
+
+/* The node of a leaf, which the leaf holds. */
+static nx_status add_leaf(nx_tensor *tensor, nx_map *mine) {
+    nx_edge edge = {NULL, 0};
+    if (!nx_tensor_requires_grad(tensor) || !nx_tensor_is_leaf(tensor)) return NX_OK;
+    nx_status status = nx_grad_edge(tensor, &edge);
+    if (status == NX_OK && edge.node) status = nx_map_set(mine, edge.node, edge.node);
+    nx_grad_node_unref(edge.node);
+    return status;
+}
+
+static PyObject *grad_reaches(PyObject *module, PyObject *args) {
+    PyObject *x, *own;
+    nx_map mine = {0};
+    nx_edge from = {NULL, 0};
+    bool others = false;
+    if (!PyArg_ParseTuple(args, "O!O!:grad_reaches", &nxpy_tensor_type, &x, &PyList_Type, &own)) return NULL;
+    nx_tensor *whole = nx_tensor_whole(nxpy_tensor_get(x));
+    if (!nx_tensor_requires_grad(whole)) Py_RETURN_FALSE;
+    nx_status status = NX_OK;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(own) && status == NX_OK; k++) {
+        PyObject *leaf = PyList_GET_ITEM(own, k);
+        if (nxpy_tensor_check(leaf)) status = add_leaf(nx_tensor_whole(nxpy_tensor_get(leaf)), &mine);
+    }
+    if (status == NX_OK) status = nx_grad_edge(whole, &from);
+    if (status == NX_OK && from.node) status = find_others(from.node, &mine, &others);
+    nx_grad_node_unref(from.node);
+    nx_map_free(&mine);
+    NXPY_TRY(status);
+    return PyBool_FromLong(others);
 }
 
 static PyObject *increment_version(PyObject *module, PyObject *tensors) {
@@ -86,6 +140,7 @@ static PyMethodDef functions[] = {
     {"gradient_edge", gradient_edge, METH_O, "gradient_edge(tensor): (node, result) that its gradient goes to, or None."},
     {"stand_for", stand_for, METH_VARARGS, "stand_for(tensor, node, output): makes a new tensor that result of the node."},
     {"will_run", will_run, METH_O, "will_run(node): whether the backward that runs comes by the node."},
+    {"grad_reaches", grad_reaches, METH_VARARGS, "grad_reaches(x, own): whether its history has leaves beside those of the list own."},
     {"increment_version", increment_version, METH_O, "increment_version(tensors): counts a write of each."},
     {"swap_tensors", swap_tensors, METH_VARARGS, "swap_tensors(a, b): the two objects get each other's tensor and dict."},
     {NULL}};

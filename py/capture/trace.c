@@ -7,6 +7,7 @@
  * changed of what existed before (effects.c) is undone, the thread's exception and grad mode are those of the beginning.
  * Next: segment.c for running what was made. */
 #include "capture/capture.h"
+#include "batch/batch.h"
 #include "graphs/graphs.h"
 
 /* ---- the frame, before and after ------------------------------------------------------------------------------------ */
@@ -67,6 +68,7 @@ static nx_status begin(nxpy_trace *trace) {
 static void end_recording(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
     nxpy__region_drop(trace);
+    while (thread->n_levels > 0) nx_batch_leave(); /* nothing is traced with one open before (segment.c) */
     thread->source_recompute = 0;
     thread->keys_included = trace->included_before | NX_KEY(CAPTURE); /* as nx_tracer_push left them */
     nx_tracer_pop(&trace->tracer);
@@ -331,6 +333,10 @@ static bool state_is_makeable(nxpy_trace *trace) {
     if (trace->n_handling) {
         trace->unmakeable_at = trace->raised_at;
         trace->unmakeable = "an exception that is being handled when the graph ends";
+    }
+    if (nx_thread_get()->n_levels > 0 && trace->unmakeable_at < 0) {
+        trace->unmakeable_at = trace->map_at;
+        trace->unmakeable = "a map over slices that has not ended";
     }
     for (int k = 0; k < trace->notes.n && trace->unmakeable_at < 0; k++) {
         const nxpy_note *note = &trace->notes.at[k];

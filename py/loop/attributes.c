@@ -211,9 +211,8 @@ static int of_history(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
     const nx_tensor *real = note && note->is_input ? nxpy_tensor_get(note->real) : NULL;
     bool grad = PyUnicode_CompareWithASCIIString(name, "grad") == 0, node = PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0;
     if (PyUnicode_CompareWithASCIIString(name, "data") == 0) return give_new(trace, PyObject_CallMethod(object, "detach", NULL), out);
-    if (node && (real ? real->is_parameter || !nx_tensor_requires_grad(real) : !nx_tensor_requires_grad(nxpy_tensor_get(object)))) {
-        return give(Py_None, out);
-    }
+    const nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(object));
+    if (node && (real ? real->is_parameter || !nx_tensor_requires_grad(real) : !nx_tensor_requires_grad(own))) return give(Py_None, out);
     if (grad && real && !nx_tensor_get_grad((nx_tensor *)real)) {
         return nxpy__check(trace, NXPY_ROW_GRADLESS, note->slot, NULL, 0) < 0 ? -1 : give(Py_None, out);
     }
@@ -489,11 +488,13 @@ static int of_super(nxpy_trace *trace, PyObject *object, PyObject *name, PyObjec
 /* Constants, born containers and such: their types are CPython's own. */
 static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
+    static const char *const of_functions[] = {"__name__", "__qualname__", "__doc__", "__module__", NULL};
+    bool function = nxpy_function_check(object) || PyCFunction_Check(object);
     PyObject *found = nxpy_type_lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
     bool lasts = nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object) || PyCode_Check(object) ||
-                 nxpy__is_a(object, NXPY_KIND_UNION);
+                 nxpy__is_a(object, NXPY_KIND_UNION) || (function && is_one_of(name, of_functions));
     if (data && lasts) { /* of what never changes */
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }

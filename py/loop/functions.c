@@ -24,6 +24,11 @@ static PyObject *ended(nxpy_trace *trace, PyObject *result) {
     return result;
 }
 
+static PyObject *refuse_map(nxpy_trace *trace, const char *why) {
+    nxpy__stop(trace, NXPY_BREAK_METHOD, "vmap: %s", why);
+    return NULL;
+}
+
 /* function_follows(): not in a frame that is a root, which may end in the middle. */
 PyObject *nxpy__special_function_follows(ARGS) {
     const nxpy_trace *trace = loop->trace;
@@ -38,7 +43,7 @@ PyObject *nxpy__special_autograd_run(ARGS) {
         nxpy__stop(trace, NXPY_BREAK_METHOD, "a backward into leaves");
         return NULL;
     }
-    if (nxpy__want_flat(trace) < 0) return NULL;
+    if (nxpy__want_flat(trace, "autograd.grad") < 0) return NULL;
     static const int tensors[] = {0, 1, 4};
     bool whole = true;
     for (int k = 0; whole && k < 3; k++) whole = (given[tensors[k]] = use_tensors(trace, args[tensors[k]])) != NULL;
@@ -49,6 +54,20 @@ PyObject *nxpy__special_autograd_run(ARGS) {
     return ended(trace, result);
 }
 
+/* _batch_enter(size, randomness): a map over slices begins, whose level the thread has until the trace ends. No graph ends
+ * inside of it, and sizes are numbers there. */
+PyObject *nxpy__special_batch_enter(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *given[2] = {NULL};
+    if (trace->region) return refuse_map(trace, "in the backward of an autograd.Function");
+    if (nxpy__want_flat(trace, "vmap") < 0) return NULL;
+    for (int k = 0; k < n && k < 2; k++) {
+        if (!(given[k] = nxpy__use(trace, args[k]))) return NULL;
+    }
+    if (nx_thread_get()->n_levels == 0) trace->map_at = trace->root_loop->in.start;
+    return ended(trace, PyObject_Vectorcall(function, given, (size_t)n, NULL));
+}
+
 /* x.requires_grad_(wanted=True), where x does so already or does not; or makes a leaf of a tensor of the trace's own. */
 PyObject *nxpy__special_requires_grad(ARGS) {
     nxpy_trace *trace = loop->trace;
@@ -56,13 +75,13 @@ PyObject *nxpy__special_requires_grad(ARGS) {
     if (!tensor || !wanted) return NULL;
     bool named = kw_names && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw_names, 0), "requires_grad") != 0;
     bool same = PyBool_Check(wanted) && nxpy_tensor_check(tensor) && n <= 2 && !named &&
-                nx_tensor_requires_grad(nxpy_tensor_get(tensor)) == (wanted == Py_True);
+                nx_tensor_requires_grad(nx_tensor_whole(nxpy_tensor_get(tensor))) == (wanted == Py_True);
     if (same) return Py_NewRef(tensor);
     const nxpy_note *note = nxpy__note_find(trace, tensor);
     bool own = wanted == Py_True && n <= 2 && !named && note && note->kind == NXPY_NOTE_FAKE && !note->is_input && !trace->region &&
                nx_is_differentiable((nx_dtype)nxpy_tensor_get(tensor)->a.dtype);
-    if (own && nxpy_tensor_get(tensor)->base == NULL) {
-        nx_status status = nx_tensor_set_requires_grad(nxpy_tensor_get(tensor), true);
+    if (own && nx_tensor_whole(nxpy_tensor_get(tensor))->base == NULL) {
+        nx_status status = nx_tensor_set_requires_grad(nx_tensor_whole(nxpy_tensor_get(tensor)), true);
         if (!trace->makes_leaves) trace->leaf_at = trace->root_loop->in.start;
         trace->makes_leaves = true;
         return status == NX_OK ? Py_NewRef(tensor) : ended(trace, nxpy_raise(status));

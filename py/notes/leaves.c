@@ -20,10 +20,10 @@ int nxpy__is_flat(nxpy_trace *trace) {
     return flat;
 }
 
-int nxpy__want_flat(nxpy_trace *trace) {
+int nxpy__want_flat(nxpy_trace *trace, const char *what) {
     if (trace->tracer.flat) return 0;
     if (!trace->ask) trace->ask = question();
-    nxpy__stop(trace, NXPY_BREAK_METHOD, "autograd.grad");
+    nxpy__stop(trace, NXPY_BREAK_METHOD, "%s", what);
     trace->clean = false;
     return -1;
 }
@@ -114,7 +114,7 @@ static nx_status find_obstacle(nxpy_trace *trace, PyObject *roots, PyObject *wan
     nx_status status = find_hooks(trace, wanted, &hooked);
     for (Py_ssize_t k = 0; status == NX_OK && k < PyTuple_GET_SIZE(roots); k++) {
         PyObject *root = PyTuple_GET_ITEM(roots, k);
-        if (nxpy_tensor_check(root)) status = search_from(trace, nxpy_tensor_get(root), &s);
+        if (nxpy_tensor_check(root)) status = search_from(trace, nx_tensor_whole(nxpy_tensor_get(root)), &s);
     }
     nx_map_free(&s.inputs);
     bool older = may_lead_to(trace, &s, wanted);

@@ -202,6 +202,7 @@ typedef struct nxpy_trace {
     int n_checkpoints;
     bool makes_leaves;          /* requires_grad_ of a tensor that the trace made: */
     int leaf_at;                /* the first time by the root's instruction there */
+    int map_at;                 /* the root's instruction there where the outermost open map over slices began */
     nxpy_region *region;        /* the backward of a function is traced; owned or NULL */
     uint64_t included_before;
     bool grad_at_start;
@@ -398,7 +399,7 @@ int nxpy__region_changes(nxpy_trace *trace, PyObject *object); /* before a chang
 
 /* ---- leaves.c: gradients that the program asks for ------------------------------------------------------ */
 int nxpy__is_flat(nxpy_trace *trace);           /* an earlier try asked for it: 1, 0, -1 with an exception */
-int nxpy__want_flat(nxpy_trace *trace);         /* 0; -1: stopped, and the next try is flat */
+int nxpy__want_flat(nxpy_trace *trace, const char *what); /* 0; -1: stopped, and the next try is flat */
 /* run(args[n]) while what it calls is recorded, saved tensors known by their place. New reference, or NULL with an exception. */
 PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *args, Py_ssize_t n);
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake); /* 1; 0: its history is of leaves of the trace's own; -1 */

@@ -28,6 +28,11 @@ static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resu
     nx_value node;
     int lives = nxpy__may_live_on(trace, nxpy_tensor_get(fake));
     if (lives != 1) return lives;
+    if (nxpy_tensor_get(fake)->whole) {
+        trace->unmakeable_at = nxpy__note_find(trace, fake)->born_at;
+        trace->unmakeable = "a slice that outlives its map";
+        return 0;
+    }
     if (!nx_tracer_find(&trace->tracer, nxpy_tensor_get(fake), &node)) return 0;
     for (int k = 0; k < results->nodes.n; k++) {
         if (results->nodes.at[k].node == node.node && results->nodes.at[k].n == node.n) return add_step(recipe, NXPY_MAKE_RESULT, k, NULL);

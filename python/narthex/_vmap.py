@@ -27,34 +27,45 @@ def _name(func) -> str:
 
 
 # ---- in_dims -------------------------------------------------------------------------------------------------
-def _check_dim(dim, arg, what: str):
+def _refused(func, in_dims, text: str) -> ValueError:
+    return ValueError(f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): {text}")
+
+
+def _check_dim(dim, arg, func, in_dims):
     """The dimension that is mapped, not negative; None."""
     if dim is None:
         return None
     if not isinstance(dim, int):
-        raise ValueError(
-            f"{what}(<inputs>): Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+        raise _refused(
+            func,
+            in_dims,
+            f"Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.",
         )
     if not isinstance(arg, torch.Tensor):
-        raise ValueError(
-            f"{what}(<inputs>): Got in_dim={dim} for an input but the input is of type {type(arg)}. We cannot vmap "
-            "over non-Tensor arguments, please use None as the respective in_dim"
+        raise _refused(
+            func,
+            in_dims,
+            f"Got in_dim={dim} for an input but the input is of type {type(arg)}. We cannot vmap "
+            "over non-Tensor arguments, please use None as the respective in_dim",
         )
     if not -arg.dim() <= dim < arg.dim():
-        raise ValueError(
-            f"{what}(<inputs>): Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
-            f"{arg.dim()} so expected in_dim to satisfy -{arg.dim()} <= in_dim < {arg.dim()}."
+        raise _refused(
+            func,
+            in_dims,
+            f"Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{arg.dim()} so expected in_dim to satisfy -{arg.dim()} <= in_dim < {arg.dim()}.",
         )
     return dim % arg.dim()
 
 
 def _inputs(func, in_dims, args: tuple) -> tuple:
     """(leaves, their structure, a dimension or None for each, how many slices there are)."""
-    what = f"vmap({_name(func)}, in_dims={in_dims}, ...)"
     if not isinstance(in_dims, int | tuple):
-        raise ValueError(
-            f"{what}(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
-            f"inputs, got: {type(in_dims)}."
+        raise _refused(
+            func,
+            in_dims,
+            "expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+            f"inputs, got: {type(in_dims)}.",
         )
     if not args:
         raise ValueError(
@@ -64,11 +75,13 @@ def _inputs(func, in_dims, args: tuple) -> tuple:
     leaves, spec = tree_flatten(args)
     dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
-        raise ValueError(
-            f"{what}(<inputs>): in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-            f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
+        raise _refused(
+            func,
+            in_dims,
+            "in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}.",
         )
-    dims = [_check_dim(dim, leaf, what) for dim, leaf in zip(dims, leaves)]
+    dims = [_check_dim(dim, leaf, func, in_dims) for dim, leaf in zip(dims, leaves)]
     sizes = [leaf.shape[dim] for dim, leaf in zip(dims, leaves) if dim is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
@@ -82,18 +95,18 @@ def _inputs(func, in_dims, args: tuple) -> tuple:
 
 # ---- out_dims ------------------------------------------------------------------------------------------------
 def _out_dims(func, out_dims, spec, outputs: list) -> list:
-    what = f"vmap({_name(func)}, ..., out_dims={out_dims})"
     leaves = tree_flatten(out_dims)[0]
+    what = lambda: f"vmap({_name(func)}, ..., out_dims={out_dims})"  # noqa: E731
     if not all(dim is None or isinstance(dim, int) for dim in leaves):
         raise ValueError(
-            f"{what}: `out_dims` must be an int, None or a python collection of ints representing where in the outputs "
-            "the vmapped dimension should appear."
+            f"{what()}: `out_dims` must be an int, None or a python collection of ints representing where in the "
+            "outputs the vmapped dimension should appear."
         )
     one = isinstance(out_dims, tuple) and len(out_dims) == 1 and len(outputs) == 1
     dims = list(out_dims) if one else _broadcast_to_and_flatten(out_dims, spec)
     if dims is None:
         raise ValueError(
-            f"{what}(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
+            f"{what()}(<inputs>): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
             f"{tree_flatten(out_dims)[1]} but outputs has structure {spec}."
         )
     return dims

@@ -251,8 +251,11 @@ static nx_status call_batched(nx_run *run, const nx_value *in, nx_value *out) {
     bool draws = (op->def->flags & NX_OP_RANDOM) || (row && row->fn == nx__rule_random);
     if (call.levels == 0 && !draws) return nx_redispatch(op, run->keys, NX_KEY_AT_BATCHED, in, out);
     NX_TRY(check_written(&call));
-    if (goes_by_copy(op)) return copy_functional(op, in, out);
-    nx_status status = compute(&call, out);
+    nx_thread *thread = nx_thread_get();
+    const char *target = thread->target;
+    thread->target = NULL; /* a capture records calls with wholes as what they are */
+    nx_status status = goes_by_copy(op) ? copy_functional(op, in, out) : compute(&call, out);
+    thread->target = target;
     drop_kept(&call);
     return status;
 }

@@ -61,6 +61,8 @@ nx_status nx__rule_random(nx__call *call, nx_value *out, bool *fits) {
     if (none) return fail_drawn();
     if (draws_in_place(call) && own != call->levels) return fail_unbatched();
     if (call->levels == 0) return nx_op_call(call->op, call->in, out); /* the same for all, of no slice: as if nobody mapped */
+    if (call->draws_same && nx_thread_get()->tracer)
+        return nx_fail(NX_DATA, "%s: a graph does not draw the same numbers for each slice", call->op->def->name);
     if (call->draws_same || is_by_rows(call->op->def)) return nx__rule_slices(call, out, fits);
     return has_tensor(call) ? nx__rule_front(call, out, fits) : draw_new(call, out, fits);
 }

@@ -24,8 +24,6 @@ ENDS = {
     "x.register_hook": THERE + "hooks of tensors that the graph makes",
     "x.requires_grad_()": THERE + "leaves that the graph makes",
     "x.backward()": THERE + "leaves that the graph makes",
-    "torch.func.grad": THERE + "leaves that the graph makes",
-    "torch.func.vmap": THERE + "levels that are opened inside",
     "Parameter made inside": THERE + "parameters that the graph makes",
     "nn.Linear made inside": THERE + "parameters that the graph makes",
     "copy.deepcopy(module)": THERE + "parameters that the graph makes",

@@ -7,6 +7,7 @@ leaves without a past. What it returns keeps its graph when that leads to anythi
 
 import narthex as torch
 
+from .. import _C
 from .._vmap import map_rows, of_all_levels
 from ..utils._pytree import tree_flatten, tree_map, tree_unflatten, treespec_pprint
 
@@ -28,38 +29,13 @@ def _enter(tree):
     return tree_unflatten(made, spec), made
 
 
-def _end_of(leaf):
-    """The node at which gradients of a leaf end."""
-    return leaf.view_as(leaf).grad_fn.next_functions[0][0]
-
-
-def _reaches_others(x, own: list) -> bool:
-    """Whether the history of x has leaves beside those of `own`."""
-    if not x.requires_grad:
-        return False
-    with torch.enable_grad():
-        mine = {_end_of(leaf) for leaf in own if leaf.grad_fn is None}
-        start = _end_of(x) if x.grad_fn is None else x.grad_fn
-    seen, waiting = set(), [start]
-    while waiting:
-        node = waiting.pop()
-        if node in seen or node in mine:
-            continue
-        seen.add(node)
-        before = [each for each, _ in node.next_functions if each is not None]
-        if not before:
-            return True
-        waiting += before
-    return False
-
-
 def _leave(tree, own: list, wanted: bool):
     """Results as those outside see them; `wanted`: gradients are recorded there."""
 
     def settled(x):
         if not isinstance(x, torch.Tensor) or not x.requires_grad:
             return x
-        return x if wanted and _reaches_others(x, own) else x.detach()
+        return x if wanted and _C.grad_reaches(x, own) else x.detach()
 
     return tree_map(settled, tree)
 
@@ -67,7 +43,7 @@ def _leave(tree, own: list, wanted: bool):
 def _wants(own: list, wanted: bool, *trees) -> bool:
     """Whether what is computed now from these must have a graph."""
     tensors = [x for tree in trees for x in tree_flatten(tree)[0] if isinstance(x, torch.Tensor)]
-    return wanted and any(_reaches_others(x, own) for x in tensors)
+    return wanted and any(_C.grad_reaches(x, own) for x in tensors)
 
 
 # ---- arguments -----------------------------------------------------------------------------------------------

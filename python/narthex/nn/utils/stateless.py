@@ -29,14 +29,14 @@ def _untied(module, given: dict) -> dict:
             names.setdefault(id(tensor), []).append(name)
     whole = dict(given)
     for tied in names.values():
-        values = {id(given[name]): given[name] for name in tied if name in given}
-        if len(values) > 1:
+        values = [given[name] for name in tied if name in given]
+        if any(value is not values[0] for value in values):
             raise ValueError(
                 f"functional_call got multiple values for keys {sorted(name for name in tied if name in given)}, "
                 "which are tied. Consider using tie_weights=False"
             )
-        for value in values.values():
-            whole.update((name, value) for name in tied)
+        if values:
+            whole.update((name, values[0]) for name in tied)
     return whole
 
 
