@@ -243,6 +243,7 @@ typedef struct nxpy_doing {
     nxpy_trace *trace;          /* a trace runs */
     nxpy_captured *entering;    /* the next frame of `function` is a root of this one */
     PyObject *function;         /* NULL: any function's (a break that entered a Python function) */
+    bool refuses;               /* compiled functions may not be called: torch.fx records proxies */
     int paused;                 /* our own Python code runs: hands off */
 } nxpy_doing;
 extern _Thread_local nxpy_doing nxpy__doing;

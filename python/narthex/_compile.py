@@ -77,6 +77,8 @@ def make_backend(backend, mode=None, options=None) -> Backend:
     if isinstance(backend, str):
         name, backend = backend, backends.lookup(backend)
         if name in backends.WITH_MODE:
+            if options:
+                mode, options = backends.mode_of(options), None
             return Backend(backend, {"mode": check_mode(mode), "options": options}, name)
     if not callable(backend):
         raise TypeError(f"compile: backend is a {type(backend).__name__}; it must be a name or a callable")
@@ -104,7 +106,8 @@ def compile(
     backend: "narthex" (the default, unless set_default_backend says otherwise; "inductor" is the same), "eager",
     "aot_eager", "npu", or a callable that gets a GraphModule and example inputs. mode: "default" and "max-autotune" use
     the graph engine, the second times its choices, "reduce-overhead" records and replays. options: guard_filter_fn,
-    which says which guards are asked (torch.compiler.skip_all_guards_unsafe and others); no other one is known so far.
+    which says which guards are asked (torch.compiler.skip_all_guards_unsafe and others), and names of
+    torch._inductor.config, of which those that PyTorch's modes are made of choose the mode.
     dynamic: sizes of inputs are left open from the start (True), never (False), or as soon as they were seen to change
     (None).
     """

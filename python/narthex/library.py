@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from . import _C
 from ._schema import Schema, parse
@@ -21,6 +22,7 @@ __all__ = [
     "register_autograd", "register_fake", "register_kernel", "register_torch_dispatch", "register_vmap",
 ]  # fmt: skip
 
+_fallbacks: dict[str, Callable] = {}  # by device type, for operators without a kernel there
 _operators: dict[str, PythonOperator] = {}  # by "namespace::name.overload"
 _packets: dict[tuple, PythonPacket] = {}  # by namespace and name
 _waiting: dict[str, Callable] = {}  # shape rules of operators that are not there yet
@@ -92,6 +94,8 @@ class PythonOperator:
         tensors = _tensors(values)
         kind = next((tensor.device.type for tensor in tensors), "cpu")
         kernel = self.kernels.get(kind, self.kernels.get(None))
+        if kernel is None and kind in _fallbacks:
+            kernel = partial(_fallbacks[kind], self)
         if kernel is None:
             raise NotImplementedError(
                 f"Could not run '{self.schema.name}' with arguments from the '{kind.upper()}' backend: it has kernels "
@@ -239,6 +243,7 @@ class Library:
             raise NotImplementedError(f"Library({ns!r}, {kind!r}): operators of PyTorch are entries in ops/ and fixed")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._defined: list = []
+        self._fallbacks: list = []
 
     def _name(self, op_name) -> str:
         name = op_name if isinstance(op_name, str) else _operator(op_name).schema.name
@@ -263,8 +268,19 @@ class Library:
         _put_kernel(_operator(self._name(op_name)), fn, key)
 
     def fallback(self, fn, dispatch_key: str = "", *, with_keyset: bool = False):
-        """Raises NotImplementedError."""
-        raise NotImplementedError("Library.fallback: fallbacks in Python are not there yet")
+        """fn(op, *args, **kwargs) is called for every operator in Python without a kernel for the device of
+        `dispatch_key`; with_keyset: fn(key, op, *args, **kwargs). Operators of PyTorch have kernels for the CPU, where
+        what an accelerator lacks is computed, too."""
+        if self.ns != "_":
+            where = 'Fallback can only be registered using library fragment on the global namespace "_" but it is '
+            raise RuntimeError(where + self.ns)
+        key = dispatch_key or self.dispatch_key
+        if not key:
+            raise AssertionError("dispatch_key must not be empty for fallback")
+        if key not in _DEVICES:
+            raise NotImplementedError(f"Library.fallback: the dispatch key {key} is not there yet; name a device's")
+        _fallbacks[_DEVICES[key]] = (lambda op, *args, **kw: fn(key, op, *args, **kw)) if with_keyset else fn
+        self._fallbacks.append(_DEVICES[key])
 
     def _register_fake(self, op_name, fn, _stacklevel=1) -> None:
         register_fake(self._name(op_name), fn)
@@ -273,6 +289,9 @@ class Library:
         for name in self._defined:
             _operators.pop(name, None)
         self._defined.clear()
+        for kind in self._fallbacks:
+            _fallbacks.pop(kind, None)
+        self._fallbacks.clear()
 
 
 def define(qualname: str, schema=None, *, lib: Library | None = None, tags=()):

@@ -204,3 +204,56 @@ def test_what_is_not_there_says_so(name):
         getattr(dynamo, name)(ones)
     with pytest.raises(AttributeError, match="does not exist"):
         config.verbosity = True
+
+
+# ---- what a name does when it is called ---------------------------------------------------------------------------
+def test_a_context_of_its_own_callback():
+    from narthex._dynamo.eval_frame import _TorchDynamoContext
+
+    def doubled(x):
+        return x * 2
+
+    seen = []
+    entered = _TorchDynamoContext(lambda frame, *_: seen.append(frame.f_code.co_name))(doubled)
+    assert entered(torch.ones(2)).tolist() == [2, 2] and seen == ["doubled"]
+    assert _TorchDynamoContext(None)(doubled)(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises(AssertionError, match="Expected callback to be callable, False, or None"):
+        _TorchDynamoContext("eager")
+    with pytest.raises(AssertionError, match="A callable function is expected"):
+        _TorchDynamoContext(None)("eager")
+
+
+def test_a_lazy_module_becomes_what_it_is_at_its_first_call():
+    lazy = torch.nn.LazyLinear(4)
+    compiled = torch.compile(lazy, backend="eager")
+    x = torch.ones(2, 3)
+    first = compiled._call_lazy_check(x)
+    assert type(lazy) is torch.nn.Linear and lazy.weight.shape == (4, 3)
+    assert torch.allclose(first, lazy(x)) and torch.allclose(compiled(x), lazy(x))
+
+
+def test_proxies_do_not_enter_compiled_functions():
+    compiled = torch.compile(lambda x: x.sin())
+    with pytest.raises(RuntimeError, match="symbolically trace a dynamo-optimized function"):
+        torch.fx.symbolic_trace(lambda x: compiled(x) + 1)
+    assert torch.allclose(compiled(torch.ones(2)), torch.ones(2).sin())
+    torch._dynamo.config.error_on_nested_fx_trace = False
+    try:
+        graph = torch.fx.symbolic_trace(lambda x: compiled(x) + 1)
+    finally:
+        torch._dynamo.config.error_on_nested_fx_trace = True
+    assert torch.allclose(graph(torch.ones(2)), torch.ones(2).sin() + 1)
+
+
+def test_options_are_names_of_inductors_settings():
+    from narthex._dynamo.backends import MODE_OPTIONS, mode_of
+
+    modes = {name: mode_of(options) for name, options in MODE_OPTIONS.items()}
+    assert modes.pop("max-autotune-no-cudagraphs") == "max-autotune" and all(name == to for name, to in modes.items())
+    x, function = torch.ones(2), lambda x: x.sin() + 1
+    for options in ({"triton.cudagraphs": True}, {"max-autotune": True}, {"epilogue_fusion": False}):
+        assert torch.allclose(torch.compile(function, options=options)(x), function(x))
+    with pytest.raises(RuntimeError, match="Unexpected optimization option nonsense, known options are"):
+        torch.compile(function, options={"nonsense": 1})
+    with pytest.raises(RuntimeError, match="Unexpected type of attr max_autotune, got int should be bool"):
+        torch.compile(function, options={"max_autotune": 3})

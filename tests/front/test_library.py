@@ -99,7 +99,7 @@ def test_compiled(made):
 def test_what_is_not_there_says_so():
     for call in (
         lambda: nt.library.Library("aten", "IMPL"),
-        lambda: nt.library.Library("mine", "FRAGMENT").fallback(None),
+        lambda: nt.library.Library("_", "IMPL").fallback(print, "AutocastCPU"),
         lambda: nt.library.Library("mine", "FRAGMENT").impl("seen", lambda x: x, "AutocastCPU"),
     ):
         with pytest.raises(NotImplementedError):
@@ -138,3 +138,28 @@ def test_operators_under_vmap():
         results.append(m.vmap(m.vmap(scale))(x, x).tolist())
         results.append(m.vmap(ruled)(x).tolist())
     assert results[:4] == results[4:] and results[2] == (2, "error", (0,))
+
+
+@pytest.mark.parametrize("t", BOTH)
+def test_fallbacks(t):
+    """Every operator without a kernel for a device is one function's."""
+    own = t.library.Library("fallen", "DEF")
+    own.define("twice(Tensor x) -> Tensor")
+    own.define("kept(Tensor x) -> Tensor")
+    own.impl("kept", lambda x: x + 1, "CPU")
+    with pytest.raises(NotImplementedError, match="Could not run 'fallen::twice'"):
+        t.ops.fallen.twice(t.ones(2))
+    with pytest.raises(RuntimeError, match="on the global namespace"):
+        own.fallback(lambda op, *args: None, "CPU")
+    everything, seen = t.library.Library("_", "IMPL"), []
+    with pytest.raises(AssertionError, match="dispatch_key must not be empty"):
+        everything.fallback(lambda op, *args: None)
+    everything.fallback(lambda op, *args, **kwargs: seen.append(str(op)) or args[0] * 2, "CPU")
+    try:
+        assert t.ops.fallen.twice(t.ones(2)).tolist() == [2, 2] and t.ops.fallen.kept(t.ones(2)).tolist() == [2, 2]
+    finally:
+        everything._destroy()
+    assert seen == ["fallen.twice.default"]
+    with pytest.raises(NotImplementedError, match="Could not run 'fallen::twice'"):
+        t.ops.fallen.twice(t.ones(2))
+    own._destroy()

@@ -1,6 +1,6 @@
 """What torch.compile makes of functions and modules, and PyTorch's names around the frame hook."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from copy import copy
 from functools import wraps
 from weakref import WeakKeyDictionary, WeakSet, ref
@@ -38,11 +38,36 @@ always_optimize_code_objects: WeakKeyDictionary = WeakKeyDictionary()  # code of
 
 
 class _TorchDynamoContext:
-    """What is called with a function and gives one that capture treats in a certain way."""
+    """What is called with a function and gives one that capture treats in a certain way: of this class itself, one in
+    whose calls frames are `callback`'s (set_eval_frame): None: none is captured; False: what was compiled runs."""
+
+    def __init__(self, callback, on_enter=nullcontext, backend_ctx_ctor=nullcontext, patch_fn=nullcontext) -> None:
+        if not callable(callback) and callback is not False and callback is not None:
+            raise AssertionError(f"Expected callback to be callable, False, or None, got {type(callback)}")
+        self.callback, self._backend_ctx_ctor, self.prior = callback, backend_ctx_ctor, None
+        self.enter_exit_hooks = [each for each in (on_enter, backend_ctx_ctor) if each is not nullcontext]
+        patch_fn()
+
+    def __call__(self, fn):
+        if not callable(fn):
+            raise AssertionError(f"A callable function is expected, but {type(fn)} is provided.")
+        return _under_callback(fn, self.callback, self._inside)
+
+    @contextmanager
+    def _inside(self):
+        with ExitStack() as stack:
+            for make in self.enter_exit_hooks:
+                context = make()
+                if context is not None:
+                    stack.enter_context(context)
+            yield
 
 
 class RunOnlyContext(_TorchDynamoContext):
     """Called with a function: in it, compiled functions run what they have and compile nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__(False)
 
     def __call__(self, fn):
         from .decorators import run
@@ -54,6 +79,7 @@ class DisableContext(_TorchDynamoContext):
     """Called with a function: it is never captured, as by `disable`."""
 
     def __init__(self, msg=None, wrapping=True) -> None:
+        super().__init__(None)
         self.msg, self.wrapping = msg, wrapping
 
     def __call__(self, fn):
@@ -231,10 +257,9 @@ class OptimizedModule(Module):
         return type(self), (self._orig_mod, self.dynamo_ctx)
 
     def _call_lazy_check(self, *args, **kwargs):
-        if getattr(self._orig_mod, "_initialize_hook", None) is not None:
-            raise NotImplementedError(
-                "OptimizedModule: modules that are initialised at their first call are not there yet"
-            )
+        """A call before which a lazy module has become what it is."""
+        if hasattr(self._orig_mod, "_initialize_hook"):
+            self._orig_mod._infer_parameters(self._orig_mod, args, kwargs)
         return self(*args, **kwargs)
 
     @property

@@ -11,19 +11,19 @@ def compile(gm, example_inputs: list, options: dict | None = None):
     """A callable of the graph, compiled by the engine."""
     from .._compile import compile
 
-    if options:
-        raise RuntimeError(f"Unexpected optimization option {next(iter(options))}: the engine knows no options so far")
-    return compile(gm)
+    return compile(gm, options=options)
 
 
 def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict:
-    """{mode: {}}: a mode sets no options."""
-    modes = {name: {} for name in ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")}
+    """The options that each mode stands for, or those of one."""
+    from .._dynamo.backends import MODE_OPTIONS
+
+    modes = {"default": {}, **{name: dict(options) for name, options in MODE_OPTIONS.items()}}
     return modes[mode] if mode else modes
 
 
 def list_options() -> list:
-    """The names of torch._inductor.config; torch.compile takes none of them as options."""
+    """The names of torch._inductor.config, which torch.compile takes as options."""
     return sorted(config.shallow_copy_dict())
 
 

@@ -12,6 +12,36 @@ ENGINE_MODES = {
 MEASURED = ("max-autotune", "max-autotune-no-cudagraphs")  # the engine's choices are timed
 
 
+MODE_OPTIONS = {
+    "reduce-overhead": {"triton.cudagraphs": True},
+    "max-autotune-no-cudagraphs": {"max_autotune": True, "coordinate_descent_tuning": True},
+    "max-autotune": {"max_autotune": True, "triton.cudagraphs": True, "coordinate_descent_tuning": True},
+}
+
+
+def mode_of(options: dict) -> str:
+    """The mode that stands for PyTorch's options, names of torch._inductor.config; one that no mode stands for changes
+    nothing. RuntimeError for a name that is none, or a value of another type than its default's."""
+    from ..._inductor import config
+    from ...utils._config_module import without_effect
+
+    known = config.shallow_copy_dict()
+    given = {}
+    for key, value in options.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise RuntimeError(f"Unexpected optimization option {key}, known options are {list(known)}")
+        if known[name] is not None and not isinstance(value, type(known[name])):
+            kinds = type(value).__name__, type(known[name]).__name__
+            raise RuntimeError(f"Unexpected type of attr {key}, got {kinds[0]} should be {kinds[1]}")
+        given[name] = value
+        if name not in MODE_OPTIONS["max-autotune"] and value != known[name]:
+            without_effect[f"torch._inductor.config.{name}"] = None
+    if given.get("max_autotune"):
+        return "max-autotune"
+    return "reduce-overhead" if given.get("triton.cudagraphs") else "default"
+
+
 def graph_device(example_inputs, graph=None):
     """The device that a graph computes on: the one accelerator among its inputs, else the CPU."""
     devices = {str(value.device): value.device for value in example_inputs if isinstance(value, _C.TensorBase)}
@@ -26,9 +56,7 @@ def graph_device(example_inputs, graph=None):
 def narthex(gm, example_inputs, *, mode="default", options=None):
     """The engine: AOT, then a plan (max-autotune) or a recording (reduce-overhead)."""
     if options:
-        raise RuntimeError(
-            f"Unexpected optimization option {next(iter(options))}: backend 'narthex' knows no options so far"
-        )
+        mode = mode_of(options)
     from ..._functorch.aot_autograd import aot_graphs
 
     if gm.captured_graph is None:  # built or edited in Python: captured when it is called
