@@ -69,17 +69,18 @@ class Body(SizeCalls):
         self.emit(f"{'NX_TRY_FAIL' if self.can_call else 'NX_TRY'}({call});")
 
     def fail(self, kind, text, at):
-        """Emits the failure with its text, whose {expressions} are filled in."""
+        """Emits the failure with its text, whose {expressions} are filled in; `{{` and `}}` are braces."""
+        literal = lambda said: said.replace("{{", "{").replace("}}", "}").replace("%", "%%")  # noqa: E731
         parts, args, rest = [], [], text
-        while "{" in rest:
-            before, _, rest = rest.partition("{")
+        while opening := re.search(r"(?<!\{)(?:\{\{)*\{(?!\{)", rest):
+            before, rest = rest[: opening.end() - 1], rest[opening.end() :]
             inside, _, rest = rest.partition("}")
             inside, _, style = inside.partition(":")
-            parts.append(before.replace("%", "%%"))
+            parts.append(literal(before))
             spec, arg = self.format(self.parse_inside(inside, at), style)
             parts.append(spec)
             args.append(arg)
-        parts.append(rest.replace("%", "%%"))
+        parts.append(literal(rest))
         said = re.match(
             rf"{re.escape(self.operator)}_?\b", parts[0]
         )  # the text begins with the operator's name already
@@ -104,6 +105,8 @@ class Body(SizeCalls):
             return "%lld", f"(long long)({value.c})"
         if value.kind == "float":
             return "%g", value.c
+        if value.kind == "value" and value.base == "str":
+            return "%s", f"{value.c}.str"
         if value.kind == "dtype":
             return "%s", f"nx__dtype_facts[{value.c}].c_name" if style == "c" else f"nx_dtype_kind({value.c})"
         if value.kind == "ints":

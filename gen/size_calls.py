@@ -21,6 +21,7 @@ CALLS = {
     "arange_size": ("int", "{out}", "try nx__arange_size({op}, {0.number}, {1.number}, {2.number}, &{out})"),
     # How many elements of a tensor of that size one result of a reduction over some dimensions takes.
     "count": ("int", "{out}", "try nx__count({op}, {0.c}, {0.n}, {1.dims}, &{out})"),
+    "holds": ("bool", "nx__number_fits({0.dtype}, &{1.c})"),  # whether a dtype has a number, or at least rounds it
     "square_root": ("float", "sqrt({0.c})"),
     "int64_if_int": ("dtype", "(nx_is_differentiable({0.c}) ? {0.c} : NX_I64)"),
     # channels_last (of rank 5: channels_last_3d) if a tensor, or all of a list, lie so, else contiguous.
@@ -58,7 +59,7 @@ CALLS = {
 LOOPS = {
     "all": ("bool", "true", "{out} &= {c};"),
     "any": ("bool", "false", "{out} |= {c};"),
-    "sum": ("int64_t", "0", "{out} += {c};"),
+    "sum": ("int64_t", "0", "{out} = nx__plus({out}, {c});"),
     "find": ("int64_t", "-1", "if ({out} < 0 && {bare}) {out} = {k};"),  # the place of the first one that holds
 }
 MADE = {"ints": "int64_t $[NX_MAX_DIMS]", "int": "int64_t $"}  # the room for {out}

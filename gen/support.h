@@ -32,9 +32,16 @@ void nx__ints_join(const int64_t *at, int n, const int64_t *behind, int n_behind
 /* The size that two sizes broadcast to. */
 NX_MUST_USE nx_status nx__ints_broadcast(const char *op, const int64_t *a, int n_a, const int64_t *b, int n_b,
                                          int64_t *out, int *n);
+/* The sum, or the largest number instead of what is larger: no memory has such a size. */
+static inline int64_t nx__plus(int64_t a, int64_t b) {
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
 static inline int64_t nx__clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
 /* "[2, 3]" with separator ", ", "2x3" with "x". Returns `room`'s text, cut if it does not fit. */
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator);
+
+bool nx__number_fits(nx_dtype dtype, const nx_value *value); /* ops/shape/copy.c */
 
 /* ---- shape rules ---------------------------------------------------------------------------------- */
 NX_MUST_USE nx_status nx__check_ndim(const char *op, int64_t n);

@@ -106,9 +106,10 @@ def write_meta(world, sibling, source):
     if promoting(sibling):
         body.scope["T"] = Value("dtype", "T")
     op = c_string(sibling.base)
-    dtype_checks(body, sibling, op)
+    device_checks(body, sibling, op)
     body.wrap_dims(sibling)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
+    dtype_checks(body, sibling, op)
     place(body, sibling, op)
     start = [line for line in common_dtype(sibling) or [] if uses(body, "T")]
     source.add(
@@ -123,15 +124,20 @@ def uses(body, name):
     return any(re.search(rf"\b{name}\b", line) for line in body.lines)
 
 
-def dtype_checks(body, sibling, op):
+def device_checks(body, sibling, op):
     entry = sibling.entry
     tensors = [a for a in sibling.arguments if a.is_tensor]
-    names = [c_string(a.name) for a in tensors]
-    same = any(row.value[2] for row in entry.all("types"))
     if kind(entry) not in ("point", "as") and not entry.one("device"):
         for a in [a for a in tensors[1:] if not a.optional]:
             body.try_(f"nx__check_same_device({op}, in[{tensors[0].index}].array, in[{a.index}].array)")
-    if same:
+
+
+def dtype_checks(body, sibling, op):
+    """Behind the entry's own checks, as in PyTorch, whose kernels are the last to look at dtypes."""
+    entry = sibling.entry
+    tensors = [a for a in sibling.arguments if a.is_tensor]
+    names = [c_string(a.name) for a in tensors]
+    if any(row.value[2] for row in entry.all("types")):
         for a, name in zip(tensors[1:], names[1:]):
             if a.optional or a.param.type.base != tensors[0].param.type.base:
                 continue

@@ -308,16 +308,21 @@ typedef struct draw {
     const nx_array *p;
     nx_array *out;
     int64_t n, rows, samples;
+    bool largest; /* by quotients */
     nx_dtype dtype; /* computed in: float32 for the half types */
 } draw;
 
-static nx_status check_row(const nx_run *run, const double *x, int64_t n) {
+static nx_status fail_probability(const nx_run *run, const draw *d, double x) {
+    const char *op = nx_op_name(run->op);
+    if (d->largest) return nx_fail(NX_RUNTIME, "%s: probability tensor contains either `inf`, `nan` or element < 0", op);
+    return nx_fail(NX_RUNTIME, "%s: invalid multinomial distribution (encountering probability entry %s)", op,
+                   x >= 0 ? "= infinity or NaN" : "< 0");
+}
+
+static nx_status check_row(const nx_run *run, const draw *d, const double *x) {
     double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (!(x[i] >= 0 && x[i] < INFINITY)) {
-            return nx_fail(NX_RUNTIME, "%s: probability tensor contains either `inf`, `nan` or element < 0",
-                           nx_op_name(run->op));
-        }
+    for (int64_t i = 0; i < d->n; i++) {
+        if (!(x[i] >= 0 && x[i] < INFINITY)) return fail_probability(run, d, x[i]);
         sum += x[i];
     }
     if (sum > 0) return NX_OK;
@@ -327,7 +332,7 @@ static nx_status check_row(const nx_run *run, const double *x, int64_t n) {
 static nx_status check_rows(const nx_run *run, const draw *d, double *x) {
     for (int64_t row = 0; row < d->rows; row++) {
         nx__order_load(NX_F64, x, d->p, d->p->ndim - 1, row);
-        NX_TRY(check_row(run, x, d->n));
+        NX_TRY(check_row(run, d, x));
     }
     return NX_OK;
 }
@@ -417,7 +422,7 @@ static void draw_each(const draw *d, nx_generator *generator, double *x, int64_t
 nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_samples, bool replacement,
                                nx_generator *generator, nx_array *out) {
     int64_t n = self->sizes[self->ndim - 1], rows = self->ndim == 2 ? self->sizes[0] : 1;
-    draw d = {self, out, n, rows, num_samples, self->dtype == NX_F64 ? NX_F64 : NX_F32};
+    draw d = {self, out, n, rows, num_samples, num_samples == 1 || !replacement, self->dtype == NX_F64 ? NX_F64 : NX_F32};
     size_t row_bytes, bytes;
     NX_TRY(nx__check_generator(run, generator));
     NX_TRY(nx_bytes_of(n, 16, &row_bytes));
@@ -427,7 +432,7 @@ nx_status nx__multinomial_draw(nx_run *run, const nx_array *self, int64_t num_sa
     if (x == NULL) return nx_fail_memory(bytes);
     int64_t *at = (int64_t *)(x + 2 * n);
     nx_status status = check_rows(run, &d, x);
-    if (status == NX_OK && (num_samples == 1 || !replacement)) status = draw_largest(run, &d, generator, x, at);
+    if (status == NX_OK && d.largest) status = draw_largest(run, &d, generator, x, at);
     else if (status == NX_OK) {
         nx_generator_lock(generator);
         draw_each(&d, generator, x, at);

@@ -28,7 +28,7 @@ static bool fits_int(nx_dtype dtype, const nx_value *value, double f) {
     return value->i < end && (is_signed ? value->i >= -end : value->i > -end);
 }
 
-static bool fits(nx_dtype dtype, const nx_value *value) {
+bool nx__number_fits(nx_dtype dtype, const nx_value *value) {
     bool is_complex = value->tag == NX_TAG_COMPLEX;
     double f = is_complex ? value->parts[0] : value->tag == NX_TAG_FLOAT ? value->f : (double)value->i;
     if (dtype == NX_BOOL) return true;
@@ -77,7 +77,7 @@ nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
     nx_dtype dtype = (nx_dtype)to->dtype;
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
     _Alignas(16) char element[NX_MAX_ELEMENT_BYTES];
-    if (!fits(dtype, &value)) return fail_fill(run, dtype);
+    if (!nx__number_fits(dtype, &value)) return fail_fill(run, dtype);
     nx_number_store(dtype, &value, element);
     if (to->contiguous && !nx_is_long(to->numel, bytes)) {
         fills[bytes](element, (char *const[]){to->data}, &bytes, to->numel);

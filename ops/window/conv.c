@@ -24,6 +24,8 @@ static void describe(conv *c, const nx_array *big, const nx_array *small, const 
         c->w.stride[d] = k < 0 ? 1 : nx__space_at(stride, n_stride, k);
         c->w.padding[d] = k < 0 ? 0 : nx__space_at(padding, n_padding, k);
         c->w.dilation[d] = k < 0 ? 1 : nx__space_at(dilation, n_dilation, k);
+        if (c->w.small[d] <= 1) c->w.stride[d] = 1; /* nothing is as far as that: it may be any number */
+        if (c->w.kernel[d] <= 1) c->w.dilation[d] = 1;
     }
     c->computing = !nx_is_float((nx_dtype)big->dtype) ? NX_I64 : big->dtype == NX_F64 ? NX_F64 : NX_F32;
 }

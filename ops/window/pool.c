@@ -217,6 +217,21 @@ static nx_status run_average_back(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* Says which of the places at `at` lies outside. */
+static nx_status fail_place(const pool *p, const int64_t *at) {
+    char size[96] = "";
+    size_t used = 0;
+    int64_t bad = 0;
+    for (int64_t i = 0; i < p->out; i++) {
+        if (at[i] >= 0 && at[i] < p->in) continue;
+        bad = at[i];
+        break;
+    }
+    for (int d = NX__SPACE - p->dims; d < NX__SPACE; d++)
+        used += (size_t)snprintf(size + used, sizeof size - used, "%s%lld", used ? "x" : "", (long long)p->axes[d].in);
+    return nx_fail(NX_RUNTIME, "Found an invalid max index: %lld (output volumes are of size %s)", (long long)bad, size);
+}
+
 static nx_status run_put(void *arg, int64_t begin, int64_t end) {
     const pool *p = arg;
     for (int64_t k = begin; k < end; k++) {
@@ -225,8 +240,7 @@ static nx_status run_put(void *arg, int64_t begin, int64_t end) {
         if (p->computing == NX_F32) fits = put_f32(p, (const float *)p->from + k * p->out, at, (float *)p->to + k * p->in, adds);
         else if (p->computing == NX_F64) fits = put_f64(p, (const double *)p->from + k * p->out, at, (double *)p->to + k * p->in, adds);
         else fits = put_i64(p, (const int64_t *)p->from + k * p->out, at, (int64_t *)p->to + k * p->in, adds);
-        if (!fits) return nx_fail(NX_RUNTIME, "Found an invalid max index: the indices must lie in planes of %lld places",
-                                  (long long)p->in);
+        if (!fits) return fail_place(p, at);
     }
     return NX_OK;
 }

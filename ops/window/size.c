@@ -1,6 +1,8 @@
 /* Sizes of what windows give, with the checks of their arguments. */
 #include "window/window.h"
 
+#include <limits.h>
+
 static const char *list_text(char *room, const char *between, const int64_t *at, int n) {
     size_t used = 0;
     room[0] = 0;
@@ -47,26 +49,46 @@ static nx_status check_groups(const char *op, const nx_array *input, const nx_ar
     return NX_OK;
 }
 
+/* How far a kernel reaches; what no number holds is more than any input has. */
+static int64_t reach_of(int64_t kernel, int64_t dilation) {
+    const int64_t most = INT64_MAX / 4;
+    return kernel > 1 && dilation > most / (kernel - 1) ? most : dilation * (kernel - 1) + 1;
+}
+
 static nx_status check_reach(const char *op, const nx_array *input, const nx_array *weight, space padding, space dilation) {
     int64_t padded[NX__SPACE], kernel[NX__SPACE];
     int dims = weight->ndim - 2;
     bool fits = true;
     for (int k = 0; k < dims; k++) {
         padded[k] = input->sizes[k + 2] + 2 * nx__space_at(padding.at, padding.n, k);
-        kernel[k] = nx__space_at(dilation.at, dilation.n, k) * (weight->sizes[k + 2] - 1) + 1;
+        kernel[k] = reach_of(weight->sizes[k + 2], nx__space_at(dilation.at, dilation.n, k));
         fits &= kernel[k] <= padded[k];
     }
     return fits ? NX_OK : nx_fail(NX_RUNTIME, "%s: Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size "
                                   "can't be greater than actual input size", op, CROSS(padded, dims), CROSS(kernel, dims));
 }
 
+/* That sizes can be computed: no sum or product of what follows is beyond an int64_t. */
+static nx_status check_far(const char *op, const nx_array *input, space stride, space padding, space more, bool transposed, int dims) {
+    const int64_t most = INT64_MAX / 2;
+    for (int k = 0; k < dims; k++) {
+        int64_t n = input->sizes[k + 2], s = nx__space_at(stride.at, stride.n, k), p = nx__space_at(padding.at, padding.n, k);
+        if (p > most || 2 * p > INT64_MAX - n)
+            return nx_fail(NX_RUNTIME, "%s: Given padding=%lld at dimension %d , expected padding to be at most %lld", op, (long long)p,
+                           k, (long long)most);
+        if (transposed && (s > most / 2 / (n + 1) || nx__space_at(more.at, more.n, k) > most / 4))
+            return nx_fail(NX_RUNTIME, "%s: integer multiplication overflow", op);
+    }
+    return NX_OK;
+}
+
 static nx_status check_types(const char *op, const nx_array *input, const nx_array *weight, const nx_array *bias) {
-    if (weight->dtype != input->dtype)
-        return nx_fail(NX_RUNTIME, "%s: Input type (%s) and weight type (%s) should be the same", op,
-                       nx_dtype_name((nx_dtype)input->dtype), nx_dtype_name((nx_dtype)weight->dtype));
     if (bias && bias->dtype != input->dtype)
         return nx_fail(NX_RUNTIME, "%s: Input type (%s) and bias type (%s) should be the same", op,
-                       nx_dtype_name((nx_dtype)input->dtype), nx_dtype_name((nx_dtype)bias->dtype));
+                       nx_dtype_c_name((nx_dtype)input->dtype), nx_dtype_c_name((nx_dtype)bias->dtype));
+    if (weight->dtype != input->dtype)
+        return nx_fail(NX_RUNTIME, "%s: expected scalar type %s but found %s", op, nx_dtype_kind((nx_dtype)input->dtype),
+                       nx_dtype_kind((nx_dtype)weight->dtype));
     return NX_OK;
 }
 
@@ -77,23 +99,25 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
     int dims = weight->ndim - 2;
     if (dims < 1 || dims > NX__SPACE)
         return nx_fail(NX_RUNTIME, "%s: weight should have at least three dimensions", op);
-    if (input->ndim != weight->ndim)
-        return nx_fail(NX_RUNTIME, "%s: Expected %d-dimensional input for %d-dimensional weight [%s], but got %d-dimensional input "
-                       "of size [%s] instead", op, weight->ndim, weight->ndim, LIST(weight->sizes, weight->ndim), input->ndim,
-                       LIST(input->sizes, input->ndim));
-    NX_TRY(check_types(op, input, weight, bias));
     NX_TRY(check_list(op, "stride", (space){stride, n_stride}, dims, 1, "non-positive stride is not supported"));
     NX_TRY(check_list(op, "padding", (space){padding, n_padding}, dims, 0, "negative padding is not supported"));
     NX_TRY(check_list(op, "dilation", (space){dilation, n_dilation}, dims, 1, "dilation should be greater than zero"));
     NX_TRY(check_list(op, "output_padding", (space){output_padding, n_output_padding}, dims, 0,
                       "negative output_padding is not supported"));
+    if (input->ndim != weight->ndim)
+        return nx_fail(NX_RUNTIME, "%s: Expected %d-dimensional input for %d-dimensional weight [%s], but got %d-dimensional input "
+                       "of size [%s] instead", op, weight->ndim, weight->ndim, LIST(weight->sizes, weight->ndim), input->ndim,
+                       LIST(input->sizes, input->ndim));
+    NX_TRY(check_types(op, input, weight, bias));
     NX_TRY(check_groups(op, input, weight, bias, transposed, groups));
+    NX_TRY(check_far(op, input, (space){stride, n_stride}, (space){padding, n_padding}, (space){output_padding, n_output_padding},
+                     transposed, dims));
     if (!transposed) NX_TRY(check_reach(op, input, weight, (space){padding, n_padding}, (space){dilation, n_dilation}));
     out[0] = input->sizes[0];
     out[1] = transposed ? weight->sizes[1] * groups : weight->sizes[0];
     for (int k = 0; k < dims; k++) {
         int64_t s = nx__space_at(stride, n_stride, k), p = nx__space_at(padding, n_padding, k), d = nx__space_at(dilation, n_dilation, k);
-        int64_t more = nx__space_at(output_padding, n_output_padding, k), reach = d * (weight->sizes[k + 2] - 1) + 1;
+        int64_t more = nx__space_at(output_padding, n_output_padding, k), reach = reach_of(weight->sizes[k + 2], d);
         if (transposed && more >= s && more >= d)
             return nx_fail(NX_RUNTIME, "%s: output padding must be smaller than either stride or dilation, but got output_padding "
                            "%lld, stride %lld, dilation %lld", op, (long long)more, (long long)s, (long long)d);
@@ -111,13 +135,51 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
 /* ---- pooling --------------------------------------------------------------------------------------------------------- */
 static const char *const counts[] = {"", "one int", "two ints", "three ints"};
 
+static const char *const axes[] = {"T", "H", "W"}, *const sides[] = {"_height", "_width"};
+
+/* "kH: 3 kW: 2" */
+static const char *named(char *room, const char *what, const char *const *names, space list, int dims) {
+    size_t used = 0;
+    for (int k = 0; k < dims; k++)
+        used += (size_t)snprintf(room + used, 256 - used, "%s%s%s: %lld", k ? " " : "", what, names[k],
+                                 (long long)nx__space_at(list.at, list.n, k));
+    return room;
+}
+#define NAMED(what, names, list, dims) named((char[256]){0}, what, names, list, dims)
+
+static nx_status check_positive(const char *op, const char *name, const char *brief, const char *const *names, space list, int dims) {
+    for (int k = 0; k < dims; k++) {
+        if (nx__space_at(list.at, list.n, k) <= 0)
+            return nx_fail(NX_RUNTIME, "%s: %s should be greater than zero, but got %s", op, name, NAMED(brief, names, list, dims));
+    }
+    return NX_OK;
+}
+
+/* Sizes of windows are C's int in PyTorch; so the sums below cannot overflow. */
+static nx_status check_int(const char *op, space list) {
+    for (int k = 0; k < list.n; k++) {
+        if (list.at[k] < INT_MIN || list.at[k] > INT_MAX)
+            return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type int without overflow", op);
+    }
+    return NX_OK;
+}
+
 static nx_status check_rank(const char *op, const nx_array *input, int dims) {
-    bool fits = true;
     if (input->ndim != dims + 1 && input->ndim != dims + 2)
         return nx_fail(NX_RUNTIME, "%s: non-empty %dD or %dD (batch mode) tensor expected for input", op, dims + 1, dims + 2);
+    return NX_OK;
+}
+
+/* Of all dimensions but the batch's. */
+static nx_status check_filled(const char *op, const nx_array *input, int dims) {
+    bool fits = true;
     for (int k = input->ndim - dims - 1; fits && k < input->ndim; k++) fits = input->sizes[k] > 0;
-    return fits ? NX_OK : nx_fail(NX_RUNTIME, "%s: Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for "
-                                  "input, but got: [%s]", op, dims + 1, dims + 2, LIST(input->sizes, input->ndim));
+    if (fits) return NX_OK;
+    if (dims == 3)
+        return nx_fail(NX_RUNTIME, "%s: Expected input's non-batch dimensions to have positive length, but input has a shape of [%s] "
+                       "and non-batch dimension 0 has length zero!", op, LIST(input->sizes, input->ndim));
+    return nx_fail(NX_RUNTIME, "%s: Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:[%s]", op,
+                   dims + 1, dims + 2, LIST(input->sizes, input->ndim));
 }
 
 static nx_status check_count(const char *op, const char *name, const char *omitted, int n, int dims) {
@@ -131,6 +193,16 @@ static int64_t pooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding
     return ceil_mode && (made - 1) * stride >= n + padding ? made - 1 : made;
 }
 
+/* What PyTorch checks of one dimension before it looks at the rest. */
+static nx_status check_pad(const char *op, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
+    if (stride == 0) return nx_fail(NX_RUNTIME, "%s: stride should not be zero", op);
+    if (pad < 0) return nx_fail(NX_RUNTIME, "%s: pad must be non-negative, but got pad: %lld", op, (long long)pad);
+    if (pad > ((kernel - 1) * dilation + 1) / 2)
+        return nx_fail(NX_RUNTIME, "%s: pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and "
+                       "dilation=%lld", op, (long long)pad, (long long)kernel, (long long)dilation);
+    return NX_OK;
+}
+
 nx_status nx__size_pool(const char *op, const nx_array *input, const int64_t *kernel, int n_kernel, const int64_t *stride,
                         int n_stride, const int64_t *padding, int n_padding, const int64_t *dilation, int n_dilation,
                         bool ceil_mode, int64_t dims, int64_t *out, int *n) {
@@ -139,23 +211,25 @@ nx_status nx__size_pool(const char *op, const nx_array *input, const int64_t *ke
     if (n_stride) NX_TRY(check_count(op, "stride", "omitted, ", n_stride, d));
     NX_TRY(check_count(op, "padding", "", n_padding, d));
     NX_TRY(check_count(op, "dilation", "", n_dilation, d));
-    NX_TRY(check_rank(op, input, d));
     if (n_stride == 0) stride = kernel, n_stride = n_kernel;
+    space w = {kernel, n_kernel}, s = {stride, n_stride}, p = {padding, n_padding}, apart = {dilation, n_dilation};
+    NX_TRY(check_int(op, w));
+    NX_TRY(check_int(op, s));
+    NX_TRY(check_int(op, p));
+    NX_TRY(check_int(op, apart));
+    NX_TRY(check_rank(op, input, d));
+    for (int k = 0; k < d; k++)
+        NX_TRY(check_pad(op, nx__space_at(kernel, n_kernel, k), nx__space_at(stride, n_stride, k), nx__space_at(padding, n_padding, k),
+                         nx__space_at(dilation, n_dilation, k)));
+    NX_TRY(check_positive(op, "kernel size", "k", axes + 3 - d, w, d));
+    NX_TRY(check_positive(op, "stride", "d", axes + 3 - d, s, d));
+    NX_TRY(check_positive(op, "dilation", "dilation", axes + 3 - d, apart, d));
+    NX_TRY(check_filled(op, input, d));
     *n = input->ndim;
     for (int k = 0; k < first; k++) out[k] = input->sizes[k];
-    for (int k = 0; k < d; k++) {
-        int64_t w = nx__space_at(kernel, n_kernel, k), s = nx__space_at(stride, n_stride, k), p = nx__space_at(padding, n_padding, k);
-        int64_t apart = nx__space_at(dilation, n_dilation, k);
-        if (w <= 0) return nx_fail(NX_RUNTIME, "%s: kernel size should be greater than zero, but got %lld", op, (long long)w);
-        if (s == 0) return nx_fail(NX_RUNTIME, "%s: stride should not be zero", op);
-        if (s < 0) return nx_fail(NX_RUNTIME, "%s: stride should be greater than zero, but got %lld", op, (long long)s);
-        if (apart <= 0) return nx_fail(NX_RUNTIME, "%s: dilation should be greater than zero, but got %lld", op, (long long)apart);
-        if (p < 0) return nx_fail(NX_RUNTIME, "%s: pad must be non-negative, but got pad: %lld", op, (long long)p);
-        if (p > ((w - 1) * apart + 1) / 2)
-            return nx_fail(NX_RUNTIME, "%s: pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld "
-                           "and dilation=%lld", op, (long long)p, (long long)w, (long long)apart);
-        out[first + k] = pooled(input->sizes[first + k], w, s, p, apart, ceil_mode);
-    }
+    for (int k = 0; k < d; k++)
+        out[first + k] = pooled(input->sizes[first + k], nx__space_at(kernel, n_kernel, k), nx__space_at(stride, n_stride, k),
+                                nx__space_at(padding, n_padding, k), nx__space_at(dilation, n_dilation, k), ceil_mode);
     for (int k = 0; k < d; k++) {
         if (out[first + k] < 1)
             return nx_fail(NX_RUNTIME, "%s: Given input size: (%s). Calculated output size: (%s). Output size is too small", op,
@@ -167,7 +241,7 @@ nx_status nx__size_pool(const char *op, const nx_array *input, const int64_t *ke
 nx_status nx__size_last(const char *op, const nx_array *input, const int64_t *size, int n_size, int64_t dims, int64_t *out, int *n) {
     int d = (int)dims, first = input->ndim - d;
     if (n_size != d && n_size != 1)
-        return nx_fail(NX_RUNTIME, "%s: output_size must be %lld numbers", op, (long long)dims);
+        return nx_fail(NX_RUNTIME, "%s: internal error: output_size.size() must be %lld", op, (long long)dims);
     if (input->ndim != d + 1 && input->ndim != d + 2)
         return nx_fail(NX_RUNTIME, "%s: Expected %dD or %dD tensor, but got [%s]", op, d + 1, d + 2, LIST(input->sizes, input->ndim));
     *n = input->ndim;
@@ -176,31 +250,38 @@ nx_status nx__size_last(const char *op, const nx_array *input, const int64_t *si
         if (k > 0 && k >= first - 1 && input->sizes[k] == 0)
             return nx_fail(NX_RUNTIME, "%s: Expected input to have non-zero size for non-batch dimensions, but input has sizes [%s] "
                            "with dimension %d being empty", op, LIST(input->sizes, input->ndim), k);
+    }
+    for (int k = 0; k < input->ndim; k++) {
         if (out[k] < 0)
-            return nx_fail(NX_RUNTIME, "%s: elements of output_size must be greater than or equal to 0 but received [%s]", op,
-                           LIST(size, n_size));
+            return nx_fail(NX_RUNTIME, "%s: Trying to create tensor with negative dimension %lld: [%s]", op, (long long)out[k],
+                           LIST(out, input->ndim));
     }
     return NX_OK;
 }
 
 /* ---- windows as columns ------------------------------------------------------------------------------------------------ */
-/* How many windows there are in each direction. */
-static nx_status count_windows(const char *op, const int64_t *size, const int64_t *kernel, int n_kernel, const int64_t *dilation,
-                               int n_dilation, const int64_t *padding, int n_padding, const int64_t *stride, int n_stride,
+/* How many windows there are in each direction; what is no number of a window is refused. */
+static nx_status count_windows(const char *op, const int64_t *size, space kernel, space dilation, space padding, space stride,
                                int64_t *windows) {
-    for (int d = 0; d < 2; d++) {
-        int64_t w = nx__space_at(kernel, n_kernel, d), apart = nx__space_at(dilation, n_dilation, d);
-        int64_t p = nx__space_at(padding, n_padding, d), s = nx__space_at(stride, n_stride, d);
-        if (w <= 0) return nx_fail(NX_RUNTIME, "%s: kernel size should be greater than zero, but got %lld", op, (long long)w);
-        if (apart <= 0) return nx_fail(NX_RUNTIME, "%s: dilation should be greater than zero, but got %lld", op, (long long)apart);
-        if (p < 0) return nx_fail(NX_RUNTIME, "%s: padding should be non-negative, but got %lld", op, (long long)p);
-        if (s <= 0) return nx_fail(NX_RUNTIME, "%s: stride should be greater than zero, but got %lld", op, (long long)s);
-        windows[d] = pooled(size[d], w, s, p, apart, false);
+    const space lists[] = {kernel, dilation, padding, stride};
+    for (int k = 0; k < 4; k++) {
+        if (lists[k].n != 1 && lists[k].n != 2)
+            return nx_fail(NX_RUNTIME, "%s: It is expected %s equals to 2, but got size %d", op,
+                           (const char *const[]){"kernel_size", "dilation", "padding", "stride"}[k], lists[k].n);
     }
-    if (windows[0] < 1 || windows[1] < 1)
-        return nx_fail(NX_RUNTIME, "%s: Given input with spatial size (%lld, %lld), calculated shape of the array of sliding blocks as "
-                       "(%lld, %lld), but its components must be at least one.", op, (long long)size[0], (long long)size[1],
-                       (long long)windows[0], (long long)windows[1]);
+    NX_TRY(check_positive(op, "kernel size", "kernel", sides, kernel, 2));
+    NX_TRY(check_positive(op, "dilation", "dilation", sides, dilation, 2));
+    for (int d = 0; d < 2; d++) {
+        if (nx__space_at(padding.at, padding.n, d) < 0)
+            return nx_fail(NX_RUNTIME, "%s: padding should be non-negative, but got %s", op, NAMED("pad", sides, padding, 2));
+    }
+    NX_TRY(check_positive(op, "stride", "stride", sides, stride, 2));
+    NX_TRY(check_int(op, kernel));
+    NX_TRY(check_int(op, dilation));
+    NX_TRY(check_int(op, padding));
+    for (int d = 0; d < 2; d++)
+        windows[d] = pooled(size[d], nx__space_at(kernel.at, kernel.n, d), nx__space_at(stride.at, stride.n, d),
+                            nx__space_at(padding.at, padding.n, d), nx__space_at(dilation.at, dilation.n, d), false);
     return NX_OK;
 }
 
@@ -208,11 +289,16 @@ nx_status nx__size_columns(const char *op, const nx_array *input, const int64_t 
                            int n_dilation, const int64_t *padding, int n_padding, const int64_t *stride, int n_stride, int64_t *out,
                            int *n) {
     int64_t windows[2];
+    space w = {kernel, n_kernel}, apart = {dilation, n_dilation};
     if (input->ndim != 3 && input->ndim != 4)
         return nx_fail(NX_RUNTIME, "%s: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
                        "for input, but got: [%s]", op, LIST(input->sizes, input->ndim));
-    NX_TRY(count_windows(op, input->sizes + input->ndim - 2, kernel, n_kernel, dilation, n_dilation, padding, n_padding, stride,
-                         n_stride, windows));
+    NX_TRY(count_windows(op, input->sizes + input->ndim - 2, w, apart, (space){padding, n_padding}, (space){stride, n_stride}, windows));
+    if (windows[0] < 1 || windows[1] < 1)
+        return nx_fail(NX_RUNTIME, "%s: Given input with spatial size (%lld, %lld), kernel_size=(%s), dilation=(%s), padding=(%s), "
+                       "calculated shape of the array of sliding blocks as (%lld, %lld), but its components must be at least one.", op,
+                       (long long)input->sizes[input->ndim - 2], (long long)input->sizes[input->ndim - 1], LIST(kernel, n_kernel),
+                       LIST(dilation, n_dilation), LIST(padding, n_padding), (long long)windows[0], (long long)windows[1]);
     *n = input->ndim - 1;
     out[0] = input->sizes[0];
     out[*n - 2] = input->sizes[input->ndim - 3] * nx__space_at(kernel, n_kernel, 0) * nx__space_at(kernel, n_kernel, 1);
@@ -227,17 +313,21 @@ nx_status nx__size_image(const char *op, const nx_array *input, const int64_t *s
     if (input->ndim != 2 && input->ndim != 3)
         return nx_fail(NX_RUNTIME, "%s: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
                        "dimensions for input, but got: [%s]", op, LIST(input->sizes, input->ndim));
-    NX_TRY(count_windows(op, places, kernel, n_kernel, dilation, n_dilation, padding, n_padding, stride, n_stride, windows));
+    space w = {kernel, n_kernel}, apart = {dilation, n_dilation};
+    if (n_size != 1 && n_size != 2)
+        return nx_fail(NX_RUNTIME, "%s: It is expected output_size equals to 2, but got size %d", op, n_size);
+    NX_TRY(count_windows(op, places, w, apart, (space){padding, n_padding}, (space){stride, n_stride}, windows));
     int64_t taps = nx__space_at(kernel, n_kernel, 0) * nx__space_at(kernel, n_kernel, 1), rows = input->sizes[input->ndim - 2];
     if (rows % taps != 0)
         return nx_fail(NX_RUNTIME, "%s: Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
                        "input.size(1)=%lld and kernel_size=(%s).", op, (long long)rows, LIST(kernel, n_kernel));
-    if (windows[0] * windows[1] != input->sizes[input->ndim - 1])
+    int64_t blocks = (int64_t)((uint64_t)windows[0] * (uint64_t)windows[1]);
+    if (windows[0] < 1 || windows[1] < 1 || blocks != input->sizes[input->ndim - 1])
         return nx_fail(NX_RUNTIME, "%s: Given output_size=(%s), kernel_size=(%s), dilation=(%s), padding=(%s), stride=(%s), expected "
                        "size of input's dimension 2 to match the calculated number of sliding blocks %lld * %lld = %lld, but got "
                        "input.size(2)=%lld.", op, LIST(size, n_size), LIST(kernel, n_kernel), LIST(dilation, n_dilation),
                        LIST(padding, n_padding), LIST(stride, n_stride), (long long)windows[0], (long long)windows[1],
-                       (long long)(windows[0] * windows[1]), (long long)input->sizes[input->ndim - 1]);
+                       (long long)blocks, (long long)input->sizes[input->ndim - 1]);
     *n = input->ndim + 1;
     out[0] = input->sizes[0];
     out[*n - 3] = rows / taps;

@@ -228,6 +228,11 @@ def add(tensor: type) -> None:
 
 # ---- functions of torch
 def _split(name: str, rank: int, dim: int, x, parts):
+    if isinstance(parts, (str, float)):
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got (Tensor, {type(parts).__name__}), but "
+            "expected one of:\n * (Tensor input, int sections)\n * (Tensor input, tuple of ints indices)"
+        )
     if x.dim() < rank:
         raise RuntimeError(f"torch.{name} requires a tensor with at least {rank} dimension, "
                            f"but got a tensor with {x.dim()} dimensions!")  # fmt: skip
@@ -335,6 +340,12 @@ def unravel_index(indices, shape):
 
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, device=None, requires_grad=False):
     """`base` to the powers of `steps` numbers from `start` to `end`."""
+    if isinstance(steps, (str, float)):
+        given = ", ".join(type(x).__name__ for x in (start, end, steps))
+        raise TypeError(
+            f"logspace() received an invalid combination of arguments - got ({given}), but expected one of:\n"
+            " * (Number start, Number end, int steps, float base)"
+        )
     ends = {name: end for name, end in (("start", start), ("end", end)) if isinstance(end, _C.TensorBase)}
     if any(end.dim() > 0 for end in ends.values()):
         given = " and ".join(f"{name} with {end.dim()} dimension(s)" for name, end in ends.items())

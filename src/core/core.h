@@ -17,6 +17,7 @@ typedef struct nx_dtype_facts {
     uint8_t dlpack;
 } nx_dtype_facts;
 extern const nx_dtype_facts nx__dtype_facts[NX_N_DTYPES];
+const char *nx_dtype_c_name(nx_dtype dtype); /* "long int", as in PyTorch's messages about what C++ calls it */
 bool nx_dtype_find(const char *name, nx_dtype *out);
 nx_dtype nx_dtype_real(nx_dtype dtype);    /* of a complex type its parts' type, else itself */
 nx_dtype nx_dtype_complex(nx_dtype dtype); /* the complex type that holds a floating type's elements */

@@ -49,6 +49,7 @@ nx_status nx_compose_out(nx_run *run, const nx_value *in, nx_value *out) {
         args[k] = same ? in[taken++] : option(param, in[n].array);
     }
     assert(taken == n);
+    for (int k = 0; k < n_out; k++) NX_TRY(nx__check_overlap(op, in, n + k));
     NX_TRY(nx_op_call(functional, args, made));
     nx_status status = NX_OK;
     for (int k = 0; k < n_out && status == NX_OK; k++) status = fit(op, in, n + k, made[k].array);

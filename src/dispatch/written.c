@@ -58,8 +58,7 @@ static bool any_refused(const nx_op *op, int i, const nx_tensor *written, const 
     return false;
 }
 
-/* `param`: the argument that is written. */
-static nx_status check_inputs_overlap(const nx_op *op, const nx_value *in, int param) {
+nx_status nx__check_overlap(const nx_op *op, const nx_value *in, int param) {
     const nx__op *own = nx__op_of(op);
     for (int k = 0; k < op->n_tensors; k++) {
         int i = own->tensors[k];
@@ -154,10 +153,6 @@ static nx_status resize(const nx_op *op, const nx_meta *meta, nx_tensor *tensor)
     return NX_OK;
 }
 
-static const char *c_name(nx_dtype dtype) {
-    return dtype == NX_F32 ? "float" : dtype == NX_F64 ? "double" : nx_dtype_name(dtype);
-}
-
 static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
     bool casts = op->def->kind == NX_KIND_POINT || op->def->kind == NX_KIND_REDUCE || op->def->kind == NX_KIND_COMPOSED;
     if (casts && !nx_can_cast(from, to)) {
@@ -166,7 +161,7 @@ static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
     }
     if (!casts && op->def->variant == NX_OUT) {
         return nx_fail(NX_RUNTIME, "%s: Expected out tensor to have dtype %s, but got %s instead",
-                       nx__op_of(op)->label, c_name(from), c_name(to));
+                       nx__op_of(op)->label, nx_dtype_c_name(from), nx_dtype_c_name(to));
     }
     return NX_OK;
 }
@@ -201,7 +196,7 @@ nx_status nx__write_over(const nx_op *op, const nx_value *in, int param) {
     if (tensor->storage == NULL) return NX_OK;
     if (NX_UNLIKELY(tensor->base != NULL)) NX_TRY(check_view(tensor));
     if (atomic_load_explicit(&tensor->storage->refs, memory_order_relaxed) > 1 || tensor->storage->shown)
-        NX_TRY(check_inputs_overlap(op, in, param));
+        NX_TRY(nx__check_overlap(op, in, param));
     tensor->storage->version++;
     return NX_OK;
 }
@@ -225,7 +220,7 @@ nx_status nx__fit_written(const nx_op *op, const nx_value *in, int param, const 
 
 nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta) {
     nx_tensor *tensor = in[param].tensor;
-    NX_TRY(check_inputs_overlap(op, in, param));
+    NX_TRY(nx__check_overlap(op, in, param));
     if (NX_UNLIKELY(nx_is_complex((nx_dtype)tensor->a.dtype)) && op->def->variant == NX_INPLACE && nx_is_float(meta->dtype))
         return nx_fail(NX_RUNTIME, "In-place %s is not supported for complex tensors.", nx__op_of(op->functional)->label);
     NX_TRY(nx__fit_written(op, in, param, meta));

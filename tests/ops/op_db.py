@@ -159,13 +159,19 @@ def around(value: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=value.dtype).set_(storage)
 
 
-def over(value: Any) -> Any:
-    """`value` with Narthex's tensors over the same memory."""
+def over(value: Any, known: dict[Any, Any] | None = None) -> Any:
+    """`value` with Narthex's tensors over the same memory; `known` keeps what of it there is already, so that tensors
+    that share a storage do so here."""
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_conj() or value.is_neg():
             raise Other
-        made = _C.from_dlpack(torch._C._to_dlpack(inside := around(value)))
+        storage = (value.untyped_storage().data_ptr(), value.dtype)
+        if known is not None and storage in known:
+            return known[storage].as_strided(value.shape, value.stride(), value.storage_offset())
+        made = whole = _C.from_dlpack(torch._C._to_dlpack(inside := around(value)))
         made = made if inside is value else made.as_strided(value.shape, value.stride(), value.storage_offset())
+        if known is not None and value.numel():
+            known[storage] = whole
         return made.requires_grad_() if value.requires_grad else made
     if isinstance(value, (torch.dtype, torch.memory_format, torch.layout)):
         name = str(value).rpartition(".")[2]
@@ -175,9 +181,9 @@ def over(value: Any) -> Any:
     if isinstance(value, torch.device):
         return nt.device(str(value))
     if isinstance(value, dict):
-        return {name: over(item) for name, item in value.items()}
+        return {name: over(item, known) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return (list if isinstance(value, list) else tuple)(map(over, value))
+        return (list if isinstance(value, list) else tuple)(over(item, known) for item in value)
     if value is None or isinstance(value, (bool, int, float, complex, str, slice)) or value is Ellipsis:
         return value
     raise Other

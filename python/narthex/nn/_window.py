@@ -53,8 +53,9 @@ def _avg_pool(n: int, average):
 avg_pool2d, avg_pool3d = _avg_pool(2, _nn["avg_pool2d"]), _avg_pool(3, _nn["avg_pool3d"])
 
 
-def _max_pool(n: int, both):
-    """The functions of one rank: with indices, and without them unless they are asked for."""
+def _max_pool(n: int, both, alone=None):
+    """The functions of one rank: with indices, and without them unless they are asked for (`alone`: the operator of
+    those)."""
 
     def with_indices(
         input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
@@ -64,7 +65,10 @@ def _max_pool(n: int, both):
     def plain(
         input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode: bool = False, return_indices: bool = False
     ):
-        found = both(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+        options = input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode
+        if alone and not return_indices:
+            return alone(*options)
+        found = both(*options)
         return found if return_indices else found[0]
 
     with_indices.__name__, plain.__name__ = f"max_pool{n}d_with_indices", f"max_pool{n}d"
@@ -73,7 +77,7 @@ def _max_pool(n: int, both):
     return with_indices, plain
 
 
-max_pool1d_with_indices, max_pool1d = _max_pool(1, _C.max_pool1d_with_indices)
+max_pool1d_with_indices, max_pool1d = _max_pool(1, _C.max_pool1d_with_indices, _C.max_pool1d)
 max_pool2d_with_indices, max_pool2d = _max_pool(2, _nn["max_pool2d_with_indices"])
 max_pool3d_with_indices, max_pool3d = _max_pool(3, _nn["max_pool3d_with_indices"])
 
@@ -101,11 +105,13 @@ def adaptive_avg_pool3d(input, output_size):
 
 
 def _adaptive_max_pool(n: int, both):
+    places = _places if n > 1 else lambda input, output_size, n: output_size
+
     def with_indices(input, output_size, return_indices: bool = False):
-        return both(input, _places(input, output_size, n))
+        return both(input, places(input, output_size, n))
 
     def plain(input, output_size, return_indices: bool = False):
-        found = both(input, _places(input, output_size, n))
+        found = both(input, places(input, output_size, n))
         return found if return_indices else found[0]
 
     with_indices.__name__, plain.__name__ = f"adaptive_max_pool{n}d_with_indices", f"adaptive_max_pool{n}d"
