@@ -68,6 +68,7 @@ static nx_status begin(nxpy_trace *trace) {
 static void end_recording(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
     nxpy__region_drop(trace);
+    nxpy__branches_drop(trace);
     while (thread->n_levels > 0) nx_batch_leave(); /* nothing is traced with one open before (segment.c) */
     thread->source_recompute = 0;
     thread->keys_included = trace->included_before | NX_KEY(CAPTURE); /* as nx_tracer_push left them */
@@ -486,7 +487,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     loop.written = copy.written;
     trace->root_loop = trace->loop = &loop;
     trace->segment = nx_alloc_zeroed(sizeof *trace->segment);
-    int flat = nxpy__is_flat(trace);
+    int flat = nxpy__was_asked_for(trace, NXPY_ASK_PARTS);
     if (!trace->segment || flat < 0 || begin(trace) != NX_OK || nxpy_frame_enter(thread, frame, &link) < 0) {
         if (trace->graph) end_recording(trace);
         restore_frame(&loop, &copy);
@@ -506,6 +507,10 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     nxpy__doing.trace = NULL;
     nxpy_forget_error();
     if (trace->error[0] && PyErr_GivenExceptionMatches(trace->error[0], PyExc_KeyboardInterrupt)) interrupted = true;
+    if (ran != 1 && nxpy__in_branch(trace)) { /* where it cannot be traced, Python's way may be */
+        nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
+        trace->clean = false;
+    }
     int done = -1;
     bool ends = ran == 1 || trace->clean, broken = ran != 1;
     if (!interrupted && ends) done = finish(trace, &loop, &copy, ran == 1);

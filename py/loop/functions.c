@@ -133,3 +133,30 @@ PyObject *nxpy__special_function_refuse(ARGS) {
     loop->trace->clean = false;
     return NULL;
 }
+
+/* ---- the branches of a condition (python/narthex/_higher_order_ops/control.py) ----------------------------------------- */
+/* branch_follows(): whether both are traced here. */
+PyObject *nxpy__special_branch_follows(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    int not = nxpy__was_asked_for(trace, NXPY_ASK_NO_BRANCHES);
+    bool may_end = loop == trace->root_loop && !trace->owner->fullgraph;
+    return not < 0 ? ended(trace, NULL) : PyBool_FromLong(!not && !may_end);
+}
+
+PyObject *nxpy__special_branch_open(ARGS) {
+    return ended(loop->trace, nxpy__branch_open(loop->trace) < 0 ? NULL : Py_NewRef(Py_None));
+}
+
+/* branch_close(results) */
+PyObject *nxpy__special_branch_close(ARGS) {
+    PyObject *results = use_tensors(loop->trace, args[0]);
+    int done = results ? nxpy__branch_close(loop->trace, results) : -1;
+    Py_XDECREF(results);
+    return ended(loop->trace, done < 0 ? NULL : Py_NewRef(Py_None));
+}
+
+/* branches_join(pred): the results. */
+PyObject *nxpy__special_branches_join(ARGS) {
+    PyObject *pred = nxpy__use(loop->trace, args[0]);
+    return ended(loop->trace, pred ? nxpy__branches_join(loop->trace, pred) : NULL);
+}

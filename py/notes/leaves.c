@@ -8,21 +8,27 @@
  * Next: specials of py/loop/functions.c. */
 #include "notes/notes.h"
 
-static PyObject *question(void) {
+static PyObject *question(nxpy_ask_code what) {
+    static const char *const words[] = {[NXPY_ASK_PARTS] = "parts", [NXPY_ASK_NO_BRANCHES] = "no branches"};
     PyObject *type = (PyObject *)&PyUnicode_Type;
-    return Py_BuildValue("O(s)O(O)", type, "parts", Py_None, type);
+    return Py_BuildValue("O(s)O(O)", type, words[what], Py_None, type);
 }
 
-int nxpy__is_flat(nxpy_trace *trace) {
-    PyObject *asked = question();
-    int flat = asked ? PyDict_Contains(trace->answers, asked) : -1;
+int nxpy__was_asked_for(nxpy_trace *trace, nxpy_ask_code what) {
+    PyObject *asked = question(what);
+    int before = asked ? PyDict_Contains(trace->answers, asked) : -1;
     Py_XDECREF(asked);
-    return flat;
+    return before;
+}
+
+void nxpy__ask_for(nxpy_trace *trace, nxpy_ask_code what) {
+    if (!trace->ask) trace->ask = question(what);
+    if (!trace->ask) PyErr_Clear(); /* the graph ends here then */
 }
 
 int nxpy__want_flat(nxpy_trace *trace, const char *what) {
     if (trace->tracer.flat) return 0;
-    if (!trace->ask) trace->ask = question();
+    nxpy__ask_for(trace, NXPY_ASK_PARTS);
     nxpy__stop(trace, NXPY_BREAK_METHOD, "%s", what);
     trace->clean = false;
     return -1;

@@ -192,6 +192,7 @@ typedef struct nxpy_opened { int slot; PyObject *number; } nxpy_opened; /* the s
 
 typedef struct nxpy_loop nxpy_loop;
 typedef struct nxpy_region nxpy_region; /* region.c */
+typedef struct nxpy_branch { nx_graph *graph; nx_tensor **reads; int n_reads; } nxpy_branch; /* all owned */
 typedef struct nxpy_trace {
     nxpy_captured *owner;
     nxpy_root *root;
@@ -203,6 +204,8 @@ typedef struct nxpy_trace {
     bool makes_leaves;          /* requires_grad_ of a tensor that the trace made: */
     int leaf_at;                /* the first time by the root's instruction there */
     int map_at;                 /* the root's instruction there where the outermost open map over slices began */
+    nxpy_branch branches[2];    /* of a condition, that are traced and wait for the call */
+    int n_branches;
     nxpy_region *region;        /* the backward of a function is traced; owned or NULL */
     uint64_t included_before;
     bool grad_at_start;
@@ -395,11 +398,20 @@ typedef struct nxpy_region_call { /* tuples of what stands for the tensors in th
 /* Ends it: the tensors with a history that the results become, a tuple. */
 PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given);
 void nxpy__region_drop(nxpy_trace *trace);      /* if there is one */
+/* The branches of a condition, one after the other, each into a graph of its own (pass/control.c). 0, or -1: stopped. */
+int nxpy__branch_open(nxpy_trace *trace);
+int nxpy__branch_close(nxpy_trace *trace, PyObject *results); /* a tuple of tensors */
+PyObject *nxpy__branches_join(nxpy_trace *trace, PyObject *pred); /* a tuple of their results; NULL: stopped, or an exception */
+bool nxpy__in_branch(const nxpy_trace *trace);
+void nxpy__branches_drop(nxpy_trace *trace);
 void nxpy__trace_varies(nxpy_trace *trace);     /* the trace has a number that may be another one from here on */
 int nxpy__region_changes(nxpy_trace *trace, PyObject *object); /* before a change of an object of the trace: 0, or -1: stopped */
 
 /* ---- leaves.c: gradients that the program asks for ------------------------------------------------------ */
-int nxpy__is_flat(nxpy_trace *trace);           /* an earlier try asked for it: 1, 0, -1 with an exception */
+/* How the next try is to be traced: composed operators by their parts, and no size left open; no condition with both branches. */
+typedef enum nxpy_ask_code { NXPY_ASK_PARTS, NXPY_ASK_NO_BRANCHES } nxpy_ask_code;
+void nxpy__ask_for(nxpy_trace *trace, nxpy_ask_code what); /* the caller ends this one */
+int nxpy__was_asked_for(nxpy_trace *trace, nxpy_ask_code what); /* by an earlier try: 1, 0, -1 with an exception */
 int nxpy__want_flat(nxpy_trace *trace, const char *what); /* 0; -1: stopped, and the next try is flat */
 /* run(args[n]) while what it calls is recorded, saved tensors known by their place. New reference, or NULL with an exception. */
 PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *args, Py_ssize_t n);

@@ -7,6 +7,7 @@
  * afterwards, since it will run in the backward: writes into what was there before stop the trace. However the trace ends, the
  * region ends before it. Next: python/narthex/autograd/function.py. */
 #include "notes/notes.h"
+#include "pass/pass.h"
 
 struct nxpy_region {
     nx_tracer tracer;
@@ -14,6 +15,7 @@ struct nxpy_region {
     NX_VEC(nx_tensor *) reads;  /* of the graph around, in the order of their inputs; owned */
     PyObject *context;          /* what the function may write; lent */
     int n_results, n_notes, n_effects;
+    bool is_branch;             /* of a condition: what runs there runs in its place, not in the backward */
     nxpy_autocast autocast;
 };
 
@@ -34,7 +36,9 @@ void nxpy__trace_varies(nxpy_trace *trace) {
     if (trace->region) trace->region->tracer.varies = true;
 }
 
+/* A branch that cannot be traced is followed as Python follows it, from the next try on. */
 static int refuse(nxpy_trace *trace, const char *why) {
+    if (trace->region && trace->region->is_branch) nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
     nxpy__stop(trace, NXPY_BREAK_BACKWARD, "%s", why);
     trace->clean = false;
     return -1;
@@ -89,7 +93,7 @@ static nx_status add_gradient(nxpy_trace *trace, const nx_tensor *result, nx_ten
     return status;
 }
 
-static nx_status begin(nxpy_trace *trace, PyObject *context) {
+static nx_status begin(nxpy_trace *trace, PyObject *context, bool is_branch) {
     nxpy_region *region = nx_alloc_zeroed(sizeof *region);
     if (!region) return nx_fail_memory(sizeof *region);
     nx_status status = nx_graph_new(&region->graph);
@@ -98,11 +102,12 @@ static nx_status begin(nxpy_trace *trace, PyObject *context) {
         return status;
     }
     region->context = context;
+    region->is_branch = is_branch;
     region->n_notes = trace->notes.n;
     region->n_effects = trace->effects.n;
     region->autocast = nxpy__autocast_now();
     nxpy_autocast off = region->autocast;
-    off.enabled = 0;
+    if (!is_branch) off.enabled = 0;
     nxpy__autocast_put(&off);
     region->tracer = (nx_tracer){.graph = region->graph, .key = NX_KEY_AT_CAPTURE, .unknown = read_outer,
                                  .refuse = nxpy__stop_refused, .context = trace, .is_inner = true, .varies = trace->tracer.varies};
@@ -113,7 +118,7 @@ static nx_status begin(nxpy_trace *trace, PyObject *context) {
 PyObject *nxpy__region_open(nxpy_trace *trace, PyObject *context, PyObject *results) {
     Py_ssize_t n = PyTuple_GET_SIZE(results);
     if (trace->region) return refuse(trace, "it calls a function with a backward of its own, recorded"), NULL;
-    nx_status status = begin(trace, context);
+    nx_status status = begin(trace, context, false);
     if (status != NX_OK) return nxpy_raise(status);
     PyObject *gradients = PyTuple_New(n);
     for (Py_ssize_t k = 0; gradients && k < n; k++) {
@@ -241,6 +246,18 @@ static nx_status call_function(nxpy_trace *trace, const nxpy_region_call *given,
     return status;
 }
 
+/* The tensors of a list, which it drops, as a tuple. */
+static PyObject *take_list(nx_value *list) {
+    PyObject *made = PyTuple_New(list->n);
+    for (int k = 0; made && k < list->n; k++) {
+        PyObject *item = nxpy_tensor_wrap(list->list[k].tensor);
+        if (item) PyTuple_SET_ITEM(made, k, item);
+        else Py_CLEAR(made);
+    }
+    nx_value_drop(list);
+    return made;
+}
+
 PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given) {
     nxpy_region *region = trace->region;
     nx_value out = NX_VALUE_NONE;
@@ -262,12 +279,110 @@ PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given) {
     }
     nx_free(c.gives);
     nx_free(c.room);
-    PyObject *made = status == NX_OK ? PyTuple_New(out.n) : nxpy_raise(status);
-    for (int k = 0; made && k < out.n; k++) {
-        PyObject *item = nxpy_tensor_wrap(out.list[k].tensor);
-        if (item) PyTuple_SET_ITEM(made, k, item);
-        else Py_CLEAR(made);
+    return status == NX_OK ? take_list(&out) : nxpy_raise(status);
+}
+
+/* ---- branches ----------------------------------------------------------------------------------------------------------- */
+static bool is_random(const nx_node *node) { return node->op && (node->op->def->flags & NX_OP_RANDOM); }
+
+/* Why a branch would not do in its call what it does in the trace; NULL: there is no reason. */
+static const char *find_problem(const nxpy_trace *trace) {
+    const nxpy_region *region = trace->region;
+    const nx_node *node = region->graph->first;
+    while (node && !is_random(node)) node = node->next;
+    if (trace->effects.n != region->n_effects) return "a branch changes what existed before";
+    if (writes_others(region->graph)) return "a branch writes a tensor that is there before it runs";
+    if (region->tracer.imports.n) return "a branch reads a number that may be another one";
+    return node ? "a branch draws random numbers" : NULL;
+}
+
+void nxpy__branches_drop(nxpy_trace *trace) {
+    for (int b = 0; b < trace->n_branches; b++) {
+        nxpy_branch *branch = &trace->branches[b];
+        for (int k = 0; k < branch->n_reads; k++) nx_tensor_unref(branch->reads[k]);
+        nx_free(branch->reads);
+        nx_graph_free(branch->graph);
     }
-    nx_value_drop(&out);
-    return made;
+    trace->n_branches = 0;
+}
+
+bool nxpy__in_branch(const nxpy_trace *trace) { return trace->region && trace->region->is_branch; }
+
+int nxpy__branch_open(nxpy_trace *trace) {
+    if (trace->region) return refuse(trace, "a condition inside of a branch or a backward");
+    if (nx_thread_get()->n_levels > 0) nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
+    if (nxpy__want_flat(trace, "cond") < 0) return -1;
+    if (trace->ask || trace->n_branches == NX_COUNT(trace->branches)) return refuse(trace, "a condition where none is traced");
+    nx_status status = begin(trace, NULL, true);
+    return status == NX_OK ? 0 : (nxpy_raise(status), nxpy__stop_error(trace));
+}
+
+int nxpy__branch_close(nxpy_trace *trace, PyObject *results) {
+    nxpy_region *region = trace->region;
+    const char *problem = find_problem(trace);
+    int64_t *gives = nx_alloc(sizeof *gives * (size_t)(PyTuple_GET_SIZE(results) + 1));
+    nx_status status = gives ? NX_OK : nx_fail_memory(sizeof *gives);
+    if (!problem && status == NX_OK) status = add_results(trace, results, gives);
+    nx_free(gives);
+    if (problem) return refuse(trace, problem);
+    if (status != NX_OK) return nxpy_raise(status), nxpy__stop_error(trace);
+    trace->branches[trace->n_branches++] = (nxpy_branch){region->graph, region->reads.at, region->reads.n};
+    region->graph = NULL;
+    region->reads.at = NULL;
+    region->reads.n = 0;
+    nxpy__region_drop(trace);
+    return 0;
+}
+
+static const nx_tensor *result_at(const nx_node *output, int k) {
+    return output->args[k].tag == NX_TAG_NODE ? output->args[k].node->fakes[output->args[k].n] : NULL;
+}
+
+/* Both give as many tensors, of the same sizes and dtypes. */
+static bool are_alike(const nx_graph *a, const nx_graph *b) {
+    const nx_node *x = nx_graph_output_node(a), *y = nx_graph_output_node(b);
+    bool alike = x->n_args == y->n_args;
+    for (int k = 0; alike && k < x->n_args; k++) {
+        const nx_tensor *p = result_at(x, k), *q = result_at(y, k);
+        alike = p && q && p->a.dtype == q->a.dtype && nx_same_size(&p->a, &q->a) && nx_device_same(p->a.device, q->a.device);
+    }
+    return alike;
+}
+
+static nx_status call_cond(nxpy_trace *trace, nx_tensor *pred, nx_value *out) {
+    nx_value in[NX_COND_N_ARGS] = {[NX_COND_PRED] = nx_value_tensor(pred)}, *lists[2] = {NULL};
+    nx_status status = NX_OK;
+    for (int b = 0; b < 2 && status == NX_OK; b++) {
+        nxpy_branch *branch = &trace->branches[b];
+        lists[b] = nx_alloc(sizeof **lists * (size_t)(branch->n_reads + 1));
+        if (!lists[b]) status = nx_fail_memory(sizeof **lists);
+        for (int k = 0; lists[b] && k < branch->n_reads; k++) lists[b][k] = nx_value_tensor(branch->reads[k]);
+        in[b ? NX_COND_OTHERS : NX_COND_INPUTS] = nx_value_list(lists[b], branch->n_reads);
+        if (status != NX_OK) break;
+        status = nx_value_of_graph(branch->graph, &in[b ? NX_COND_ELSE : NX_COND_THEN]);
+        branch->graph = NULL; /* taken, also where that failed */
+    }
+    nx_thread *thread = nx_thread_get();
+    const char *target = thread->target;
+    uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST));
+    thread->target = NULL;
+    if (status == NX_OK) status = nx_op_call(nx_cond_op(), in, out);
+    thread->target = target;
+    nx_keys_restore(excluded);
+    for (int b = 0; b < 2; b++) {
+        nx_value_drop(&in[b ? NX_COND_ELSE : NX_COND_THEN]);
+        nx_free(lists[b]);
+    }
+    return status;
+}
+
+PyObject *nxpy__branches_join(nxpy_trace *trace, PyObject *pred) {
+    nx_value out = NX_VALUE_NONE;
+    if (trace->n_branches != 2 || !are_alike(trace->branches[0].graph, trace->branches[1].graph)) {
+        nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
+        return refuse(trace, "branches that give tensors of other sizes or dtypes"), NULL;
+    }
+    nx_status status = call_cond(trace, nxpy_tensor_get(pred), &out);
+    nxpy__branches_drop(trace);
+    return status == NX_OK ? take_list(&out) : nxpy_raise(status);
 }

@@ -43,6 +43,12 @@ nx_tensor *nx_recording_input(const nx_recording *recording, int i); /* lent */
 NX_MUST_USE nx_status nx_recording_end(nx_recording *recording, nx_tensor *const *results, int n, nx_graph **out);
 void nx_recording_free(nx_recording *recording); /* NULL is allowed; ends it */
 
+/* narthex::cond(pred, inputs, others, then, otherwise) -> results: the graph `then` on `inputs`, or `otherwise` on `others`, as the one
+ * element of pred says; control.c. */
+enum { NX_COND_PRED, NX_COND_INPUTS, NX_COND_OTHERS, NX_COND_THEN, NX_COND_ELSE, NX_COND_N_ARGS };
+const nx_op *nx_cond_op(void);
+bool nx_op_is_cond(const nx_op *op); /* NULL is none */
+
 /* The passes, each usable alone; `graph` is changed in place and stays as it was on failure. */
 NX_MUST_USE nx_status nx_pass_functionalise(nx_graph *graph); /* writes become new values; copy_ into inputs at the end */
 NX_MUST_USE nx_status nx_pass_dce(nx_graph *graph);           /* removes nodes that nothing needs; random ones stay */

@@ -1,5 +1,6 @@
 """cond, while_loop, scan, map: control flow that elements decide, as functions. They run in Python, and gradients go
-through what they ran; under torch.compile a condition on elements ends a graph, as any `if` of that kind does."""
+through what they ran. Under torch.compile `cond` by an element is one call with both branches; where one of them cannot
+be traced so (it changes something, draws numbers, gives something else than the other), it is an `if` as any other."""
 
 from .. import _C
 from ..utils import _pytree as pytree
@@ -24,7 +25,25 @@ def cond(pred, true_fn, false_fn, operands=()):
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "
             f"but got {operands}."
         )
+    if is_tensor and _C.branch_follows():
+        return _both(pred, true_fn, false_fn, operands)
     return true_fn(*operands) if pred else false_fn(*operands)
+
+
+def _traced(function, operands) -> tuple:
+    """(how many tensors it gives, their structure): recorded as a branch, its results in memory of their own."""
+    _C.branch_open()
+    leaves, spec = pytree.tree_flatten(function(*operands))
+    _C.branch_close(tuple([leaf.clone(memory_format=_C.contiguous_format) for leaf in leaves]))
+    return spec
+
+
+def _both(pred, true_fn, false_fn, operands):
+    """In a function that is compiled: one call that holds both branches."""
+    spec = _traced(true_fn, operands)
+    if _traced(false_fn, operands) != spec:
+        raise RuntimeError("cond: the branches must return the same structure")
+    return pytree.tree_unflatten(list(_C.branches_join(pred)), spec)
 
 
 def _kinds(tree) -> list:

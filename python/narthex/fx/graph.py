@@ -638,8 +638,8 @@ class _Writer:
             callable(value) and not isinstance(value, Node) and hasattr(value, "__name__")
         ):
             return self._global(_get_qualified_name(value), value)
-        elif isinstance(value, _C.Graph):  # of a function's backward
-            return self._global(f"backward_graph_{len(self.globals)}", value)
+        elif isinstance(value, _C.Graph):  # of a backward, of a branch
+            return self._global(f"graph_{len(self.globals)}", value)
         elif isinstance(value, _C.device):
             self.globals["device"] = _C.device
         elif type(value).__module__.split(".")[0] in ("narthex", "torch") and repr(value).startswith("torch."):
