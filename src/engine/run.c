@@ -84,6 +84,22 @@ static void bind(nx_program *p, nx__space space, nx_storage *memory) {
     }
 }
 
+/* ---- poison (NARTHEX_POISON) ------------------------------------------------------------------ */
+static void poison(const nx_storage *memory, size_t offset, size_t bytes) {
+    if (memory && memory->data) memset((char *)memory->data + offset, 0xFF, bytes);
+}
+
+/* Of the intermediates that `step` uses last, those whose memory none takes that it makes. */
+static void poison_dead(const nx_program *p, int step) {
+    for (int i = 0; i < p->buffers.n; i++) {
+        const nx__buffer *dead = &p->buffers.at[i];
+        bool taken = false;
+        if (dead->space != NX__FEATURE || dead->last != step || dead->bytes == 0) continue;
+        for (int k = 0; k < p->buffers.n && !taken; k++) taken = p->buffers.at[k].in_place_of == i;
+        if (!taken) poison(p->feature_now, dead->offset, dead->bytes);
+    }
+}
+
 /* The arena of a run. Each run leases one, so that a program at rest has none and launches of two runs share none; the addresses
  * stay as they are when it lies where the last one lay. One of KEPT_BYTES at most stays with the program on the CPU. */
 enum { KEPT_BYTES = 32 << 10 };
@@ -97,6 +113,10 @@ static nx_status take_arena(nx_program *p, bool launches, nx_storage **leased) {
     if (launches || memory->data != p->feature_at) {
         bind(p, NX__FEATURE, memory);
         p->feature_at = memory->data;
+    }
+    if (NX_UNLIKELY(nx_flag.poison) && !launches) {
+        p->feature_now = memory;
+        poison(memory, 0, p->feature_bytes);
     }
     return NX_OK;
 }
@@ -162,7 +182,10 @@ static nx_status adopt_given(nx_program *p, nx_tensor *const *inputs) {
 }
 
 static inline nx_status make_result(nx_program *p, int k) {
-    if (p->made[k] == NULL) NX_TRY(nx_tensor_new_layout(&p->fresh[k], &p->made[k]));
+    if (p->made[k] == NULL) {
+        NX_TRY(nx_tensor_new_layout(&p->fresh[k], &p->made[k]));
+        if (NX_UNLIKELY(nx_flag.poison) && p->device.type == 0) poison(p->made[k]->storage, 0, p->made[k]->storage->bytes);
+    }
     p->base[p->n_inputs + k] = p->made[k]->a.data;
     return NX_OK;
 }
@@ -258,10 +281,19 @@ static nx_status measure_steps(nx_program *p, const nx__step *step, const nx__st
     return NX_OK;
 }
 
+static nx_status poison_steps(nx_program *p, const nx__step *step, const nx__step *end) {
+    for (; step < end; step++) {
+        NX_TRY(call_step(step));
+        poison_dead(p, (int)(step - p->steps.at));
+    }
+    return NX_OK;
+}
+
 static inline nx_status call_part(nx_program *p, const nx__step *step, const nx__step *end) {
     nx_profile *profile = nx_thread_get()->profile;
     if (NX_UNLIKELY(p->measuring != NULL)) return measure_steps(p, step, end);
     if (NX_UNLIKELY(profile != NULL)) return note_steps(profile, step, end);
+    if (NX_UNLIKELY(nx_flag.poison)) return poison_steps(p, step, end);
     for (; step < end; step++) NX_TRY(call_step(step));
     return NX_OK;
 }

@@ -1,4 +1,5 @@
-"""Random functions of tensors: views, point operators, reductions, products, writes, several results, types.
+"""Random functions of tensors: views, point operators, reductions, products, writes, several results, types; a third of
+them of images: convolutions, pools, norms, resizing.
 
 `program(seed)` grows one by running each line eagerly as it is written; a line that the framework refuses is left out,
 so that every program is one that eager mode runs. `shrink()` takes lines and results away while something still holds.
@@ -14,6 +15,10 @@ import narthex as nt
 
 MAX_ELEMENTS = 20000
 SHAPES = ((3, 4), (4,), (3, 1), (1, 4), (), (2, 3, 4), (4, 4), (5,), (2, 1, 4), (7, 300), (0, 4))
+IMAGES = (
+    (2, 3, 6, 6), (2, 4, 6, 6), (4, 3, 3, 3), (3, 1, 3, 3), (4, 3, 1, 1), (3, 4, 2, 2), (3,), (4,), (1, 3, 1, 1),
+    (2, 32, 5, 5),
+)  # fmt: skip
 POINT = (
     "{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / ({y} * {y} + 1)", "t.maximum({x}, {y})", "t.minimum({x}, {y})",
     "{x} + {n}", "{n} - {x}", "{x} * {n}", "{x} / {k}", "{x}.exp()", "t.tanh({x})", "{x}.sigmoid()", "t.relu({x})",
@@ -69,6 +74,26 @@ WRITE = (
     "{x}[t.arange(2, device=a.device)] = {n}", "{x}.split(2)[1].add_({n})",
     "{x}.scatter_(0, t.zeros_like({x}, dtype=t.int64), {n})",
 )  # fmt: skip
+IMAGE = (
+    "F.conv2d({x}, {y})", "F.conv2d({x}, {y}, padding=1)", "F.conv2d({x}, {y}, stride=2)",
+    "F.conv2d({x}, {y}, {x}.sum((0, 2, 3))[:1].expand({y}.shape[0]), 1, 1)",
+    "F.conv2d({x}, {y}, padding=1, groups={x}.shape[1])", "F.conv2d({x}, {y}, padding=2, dilation=2)",
+    "F.relu(F.conv2d({x}, {y}, padding=1))", "F.conv_transpose2d({x}, {y})",
+    "F.conv_transpose2d({x}, {y}, stride=2, padding=1)", "F.conv2d({x}, {x}[:, :, :3, :3], padding=1)",
+    "F.conv1d({x}[0], {y}[0])", "F.max_pool2d({x}, 2)", "F.max_pool2d({x}, 3, 2, 1)", "F.avg_pool2d({x}, 2)",
+    "F.adaptive_avg_pool2d({x}, 2)", "F.adaptive_avg_pool2d({x}, 1)", "F.batch_norm({x}, None, None, training=True)",
+    "F.batch_norm({x}, {y}, {y} * {y}, training=False)",
+    "F.batch_norm({x}, {y}.detach().clone(), {y}.detach() ** 2, {y}, None, True)",
+    "F.relu(F.batch_norm({x}, {y}, {y} * {y} + 1, {y}, {y}))", "F.hardtanh({x} * {y} + {x})", "F.relu6({x})",
+    "F.hardswish({x})", "F.group_norm({x}, 1)", "F.instance_norm({x})", "F.local_response_norm({x}, 2)",
+    "F.interpolate({x}, scale_factor=2)", "F.interpolate({x}, size=(4, 5), mode='bilinear')",
+    "{x}.contiguous(memory_format=t.channels_last)", "F.pixel_shuffle({x}, 2)", "F.unfold({x}, 2)",
+    "F.pad({x}, (1, 1, 1, 1), mode='reflect')", "F.dropout2d({x}.reshape(1, 1, -1, {x}.shape[-1]), 0.5)",
+    "{x}.mean((2, 3))", "{x}.amax((2, 3), keepdim=True)", "{x}.flatten(1)", "{x}.view({x}.shape[0], -1)",
+    "{x}.permute(0, 2, 3, 1)", "t.softmax({x}, 1)", "{x}[:, 1:]", "{x}[:, ::2]", "t.cat([{x}, {y}], 1)", "{x} + {y}",
+    "{x} * {x}.sigmoid()", "F.prelu({x}, {y})",
+    "F.cross_entropy({x}, t.zeros({x}.shape[0], *{x}.shape[2:], dtype=t.int64, device=a.device))", "{x}.add_({y})",
+)  # fmt: skip
 KINDS = ((POINT, 40), (VIEW, 22), (REDUCE, 9), (PRODUCT, 9), (OTHER, 8), (WRITE, 12))
 
 
@@ -98,9 +123,9 @@ def make_input(shape, dtype, requires_grad, transposed):
     return (x * 3).to(getattr(nt, dtype))
 
 
-def make_inputs(draw):
+def make_inputs(draw, shapes):
     for name in "abcde"[: draw.randint(2, 5)]:
-        shape = draw.choice(SHAPES)
+        shape = draw.choice(shapes)
         dtype = draw.choice(("float32",) * 6 + ("float64", "bfloat16", "int64"))
         floating = dtype != "int64"
         yield name, shape, dtype, floating and draw.random() < 0.5, len(shape) > 1 and draw.random() < 0.2
@@ -109,15 +134,17 @@ def make_inputs(draw):
 def fill(draw, text, names):
     x = draw.choice(names[-4:]) if draw.random() < 0.6 else draw.choice(names)
     text = text.replace("{x}", x).replace("{y}", draw.choice(names)).replace("{d}", str(draw.randint(-1, 1)))
+    text = text.replace("F.", "t.nn.functional.")
     return text.replace("{n}", str(draw.choice((0.5, -1.25, 2, 3)))).replace("{k}", str(draw.choice((2, -0.5, 3))))
 
 
 def program(seed: int, length: int = 14) -> Program:
     draw = random.Random(seed)
-    made = Program(seed, tuple(make_inputs(draw)), (), ())
+    of_images = seed % 3 == 2
+    made = Program(seed, tuple(make_inputs(draw, IMAGES if of_images else SHAPES)), (), ())
     scope = {"t": nt} | {i[0]: x for i, x in zip(made.inputs, made.arguments())}
     names, lines = [i[0] for i in made.inputs], []
-    templates, weights = zip(*KINDS)
+    templates, weights = zip(*KINDS, *(((IMAGE, 60),) if of_images else ()))
     for _ in range(draw.randint(3, length) * 3):
         kind = draw.choices(templates, weights)[0]
         line = fill(draw, draw.choice(kind), names)

@@ -1,5 +1,5 @@
-"""`make check-hostile`: failing allocations, Ctrl-C, the sanitizers over the C tests and the operator suite, and the
-library on another processor.
+"""`make check-hostile`: failing allocations, Ctrl-C, 10,000 random graphs, the sanitizers over the C tests and the
+operator suite, and the library on another processor.
 
 Three builds of its own, made on the first run: build/asan (address and undefined behaviour), build/tsan (threads) and
 build/aarch64 (64-bit ARM, run under qemu-user). Ends with one line.
@@ -80,6 +80,9 @@ def steps() -> Iterator[Step]:
     yield "failing allocations: training steps of a GPT", [*hostile, "gpt"], {}
     yield "failing allocations: inside PyTorch", [*hostile, "bridge"], {}
     yield "Ctrl-C: training steps of a GPT", [*PYTHON, "tests.hostile.interrupts", "60"], {}
+
+    strict = {"NARTHEX_POISON": "1", "NARTHEX_VERIFY_GRAPHS": "1"}
+    yield "random graphs, in poisoned memory", [*PYTHON, "tests.compile.test_random_graphs", "0-10000"], strict
 
     versions = [*PYTHON, "pytest", "-q", "-rs", "-n", "0", "tests/capture/test_versions.py"]
     yield "capture under other versions of CPython", versions, {"NARTHEX_VERSIONS": "1"}
