@@ -70,14 +70,12 @@ static void end_recording(nxpy_trace *trace) {
     nxpy__region_drop(trace);
     nxpy__branches_drop(trace);
     while (thread->n_levels > 0) nx_batch_leave(); /* nothing is traced with one open before (segment.c) */
-    thread->source_recompute = 0;
     thread->keys_included = trace->included_before | NX_KEY(CAPTURE); /* as nx_tracer_push left them */
     nx_tracer_pop(&trace->tracer);
     nxpy__autocast_put(&trace->autocast_at_start);
     thread->keys_included = trace->included_before;
     nx_grad_set_enabled(trace->grad_at_start);
-    thread->source_file = thread->source_function = thread->source_code = NULL;
-    thread->source_line = 0;
+    thread->source = (nx_source){0};
     thread->tell = NULL;
 }
 
@@ -238,17 +236,19 @@ static int add_code_lines(nxpy_trace *trace) {
     nx_status status = NX_OK;
     int line = -1;
     for (nx_node *node = trace->graph->first; node && status == NX_OK; node = node->next) {
-        if (!node->file) continue;
-        if (node->file != file || node->line != line) {
-            PyObject *name = PyUnicode_FromString(node->file);
-            Py_XSETREF(text, name ? nxpy__line_text(trace, name, node->line) : NULL);
+        if (!node->source.file) continue;
+        if (node->source.file != file || node->source.line != line) {
+            PyObject *name = PyUnicode_FromString(node->source.file);
+            Py_XSETREF(text, name ? nxpy__line_text(trace, name, node->source.line) : NULL);
             Py_XDECREF(name);
-            file = node->file;
-            line = node->line;
+            file = node->source.file;
+            line = node->source.line;
         }
         const char *code = text ? PyUnicode_AsUTF8(text) : NULL;
         if (!code) nxpy_forget_error(); /* it is told without */
-        status = nx_node_set_source(node, node->file, node->line, node->function, code);
+        nx_source source = node->source;
+        source.code = code;
+        status = nx_node_set_source(node, &source);
     }
     Py_XDECREF(text);
     return status == NX_OK ? 0 : (nxpy_raise(status), -1);

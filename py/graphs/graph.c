@@ -155,10 +155,10 @@ static PyObject *node_value(PyObject *self, void *unused) {
     return tuple;
 }
 
-static PyObject *node_file(PyObject *self, void *unused) { return text_or_none(node_of(self)->file); }
-static PyObject *node_line(PyObject *self, void *unused) { return PyLong_FromLong(node_of(self)->line); }
-static PyObject *node_function(PyObject *self, void *unused) { return text_or_none(node_of(self)->function); }
-static PyObject *node_code(PyObject *self, void *unused) { return text_or_none(node_of(self)->code); }
+static PyObject *node_file(PyObject *self, void *unused) { return text_or_none(node_of(self)->source.file); }
+static PyObject *node_line(PyObject *self, void *unused) { return PyLong_FromLong(node_of(self)->source.line); }
+static PyObject *node_function(PyObject *self, void *unused) { return text_or_none(node_of(self)->source.function); }
+static PyObject *node_code(PyObject *self, void *unused) { return text_or_none(node_of(self)->source.code); }
 
 static int put(PyObject *dict, const char *key, PyObject *value) { /* takes value */
     int failed = value == NULL || PyDict_SetItemString(dict, key, value) < 0;
@@ -167,10 +167,10 @@ static int put(PyObject *dict, const char *key, PyObject *value) { /* takes valu
 }
 
 static int put_source(PyObject *meta, const nx_node *node) {
-    const char *function = node->function ? node->function : "<module>", *code = node->code ? node->code : "";
-    if (node->file == NULL) return 0;
-    if (put(meta, "source", Py_BuildValue("(siss)", node->file, node->line, function, code)) < 0) return -1;
-    PyObject *trace = PyUnicode_FromFormat("  File \"%s\", line %d, in %s\n    %s\n", node->file, node->line,
+    const char *function = node->source.function ? node->source.function : "<module>", *code = node->source.code ? node->source.code : "";
+    if (node->source.file == NULL) return 0;
+    if (put(meta, "source", Py_BuildValue("(siss)", node->source.file, node->source.line, function, code)) < 0) return -1;
+    PyObject *trace = PyUnicode_FromFormat("  File \"%s\", line %d, in %s\n    %s\n", node->source.file, node->source.line,
                                            function, code);
     return put(meta, "stack_trace", trace);
 }

@@ -27,9 +27,9 @@ static void set_line(nxpy_loop *loop) {
     trace->line = line;
     trace->file = file;
     trace->function = loop->view.code->co_name;
-    thread->source_file = PyUnicode_AsUTF8(file);
-    thread->source_function = PyUnicode_AsUTF8(trace->function);
-    thread->source_line = line;
+    thread->source.file = PyUnicode_AsUTF8(file);
+    thread->source.function = PyUnicode_AsUTF8(trace->function);
+    thread->source.line = line;
     NXPY_LOG("line", "{sOsisOsO}", "filename", file, "lineno", line, "function", trace->function, "qualname",
              loop->view.code->co_qualname);
 }
@@ -211,9 +211,9 @@ static void set_line_back(nxpy_trace *trace, line_state was) {
     trace->file = was.file;
     trace->function = was.function;
     trace->line = was.line;
-    mine->source_file = was.file ? PyUnicode_AsUTF8(was.file) : NULL;
-    mine->source_function = was.function ? PyUnicode_AsUTF8(was.function) : NULL;
-    mine->source_line = was.line;
+    mine->source.file = was.file ? PyUnicode_AsUTF8(was.file) : NULL;
+    mine->source.function = was.function ? PyUnicode_AsUTF8(was.function) : NULL;
+    mine->source.line = was.line;
 }
 
 PyObject *nxpy__loop_inline(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame, bool throwing) {

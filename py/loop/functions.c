@@ -93,15 +93,15 @@ PyObject *nxpy__special_requires_grad(ARGS) {
 /* recompute_begin(): the number of the checkpoint that what was recorded so far is in. What follows is in one of its own. */
 PyObject *nxpy__special_recompute_begin(ARGS) {
     nx_thread *thread = nx_thread_get();
-    int before = thread->source_recompute;
-    thread->source_recompute = ++loop->trace->n_checkpoints;
+    int before = thread->source.recompute;
+    thread->source.recompute = ++loop->trace->n_checkpoints;
     return PyLong_FromLong(before);
 }
 
 /* recompute_end(before) */
 PyObject *nxpy__special_recompute_end(ARGS) {
     PyObject *before = nxpy__use(loop->trace, args[0]);
-    if (before) nx_thread_get()->source_recompute = (int)PyLong_AsLong(before);
+    if (before) nx_thread_get()->source.recompute = (int)PyLong_AsLong(before);
     return Py_XNewRef(before ? Py_None : NULL);
 }
 

@@ -25,9 +25,8 @@ static PyObject *new_size(nx_tracer *tracer, nx_node *node, nx_value now) {
 
 /* The user's line stands on the nodes of sizes as on those of calls. */
 static nx_status append(nx_tracer *tracer, nx_int_code code, const nx_value *args, nx_node **out) {
-    const nx_thread *thread = nx_thread_get();
     NX_TRY(nx_graph_append_int(tracer->graph, code, args, out));
-    return nx_node_set_source(*out, thread->source_file, thread->source_line, thread->source_function, thread->source_code);
+    return nx_node_set_source(*out, &nx_thread_get()->source);
 }
 
 /* A number of the trace around it is one that the tracer's graph is given: it becomes the input of that graph, once. -1: none. */

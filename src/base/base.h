@@ -29,6 +29,14 @@ static inline int64_t nx_least(int64_t a, int64_t b) { return a < b ? a : b; }
 #define NX_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* ---- thread-local state: all of it is here ------------------------------------------------------- */
+/* Where a node comes from. */
+typedef struct nx_source {
+    const char *file, *code, *function; /* the user's line and the function that it is in; NULL: unknown */
+    int line;
+    bool no_grad;                       /* gradients are off for it, in a graph that has them: written under torch.no_grad() */
+    int recompute;                      /* the checkpoint that it is in, whose inner values the backward computes again; 0: none */
+} nx_source;
+
 typedef struct nx_thread {
     nx_status error;            /* code of the last failure */
     char message[2048];         /* its text */
@@ -63,9 +71,7 @@ typedef struct nx_thread {
     void *saved_hooks;                             /* what saved tensors go through, NULL: nothing; its owner's (src/grad) */
     uint8_t for_tangent;                           /* what runs here computes a tangent, or a formula for one; 0 (src/grad) */
     char node_name[64];                            /* what nx_grad_node_name returned last (src/grad) */
-    const char *source_file, *source_code, *source_function; int source_line; /* user's line for nodes recorded now (src/ir), lent */
-    bool source_no_grad;                           /* nodes recorded now are no_grad (src/ir) */
-    int source_recompute;                          /* the checkpoint that nodes recorded now are in, 0: none (src/ir) */
+    nx_source source;                              /* of the nodes that are recorded now; lent (src/ir) */
     struct { int64_t size; uint8_t number, randomness; } levels[16]; /* of vmap that are open, the outermost first (src/batch) */
     int n_levels;
     uint8_t last_level;                            /* the number that a level got last (src/batch) */

@@ -127,8 +127,8 @@ static nx_status fail_difference(const nx__plan *plan, const nx_node *node, cons
     add_element(&text, is, i);
     nx_text_add(&text, ", not ");
     add_element(&text, should, i);
-    if (node->file) nx_text_add(&text, "; %s:%d in %s: %s", node->file, node->line,
-                                node->function ? node->function : "?", node->code ? node->code : "");
+    if (node->source.file) nx_text_add(&text, "; %s:%d in %s: %s", node->source.file, node->source.line,
+                                node->source.function ? node->source.function : "?", node->source.code ? node->source.code : "");
     nx_status status = nx_fail(NX_RUNTIME, "NARTHEX_VERIFY: %s", text.failed ? node->name : text.at);
     nx_text_free(&text);
     return status;

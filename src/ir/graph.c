@@ -252,7 +252,7 @@ nx_status nx_node_set_fakes(nx_node *node, nx_tensor *const *fakes, int n) {
 }
 
 /* Texts stay as long as the graph, so equal ones in a row are one. */
-static nx_status set_text(nx_graph *graph, int which, char **at, const char *text) {
+static nx_status set_text(nx_graph *graph, int which, const char **at, const char *text) {
     char **recent = &graph->recent[which];
     if (text == NULL) {
         *at = NULL;
@@ -267,12 +267,12 @@ static nx_status set_text(nx_graph *graph, int which, char **at, const char *tex
     return NX_OK;
 }
 
-nx_status nx_node_set_source(nx_node *node, const char *file, int line, const char *function,
-                             const char *code) {
-    NX_TRY(set_text(node->graph, 0, &node->file, file));
-    NX_TRY(set_text(node->graph, 1, &node->function, function));
-    NX_TRY(set_text(node->graph, 2, &node->code, code));
-    node->line = line;
+nx_status nx_node_set_source(nx_node *node, const nx_source *source) {
+    nx_source kept = *source;
+    NX_TRY(set_text(node->graph, 0, &kept.file, source->file));
+    NX_TRY(set_text(node->graph, 1, &kept.function, source->function));
+    NX_TRY(set_text(node->graph, 2, &kept.code, source->code));
+    node->source = kept;
     return NX_OK;
 }
 
@@ -349,11 +349,9 @@ nx_status nx_graph_copy_with(nx_graph *graph, const nx_node *node, nx_resolve_fn
     NX_TRY_FAIL(make_node(graph, NULL, node->kind, node->name, nx__name_claim_or_make, node->op, node->target, args,
                           node->n_args, &copy));
     NX_TRY_FAIL(nx_node_set_fakes(copy, node->fakes, node->n_results));
-    copy->no_grad = node->no_grad;
     copy->number = node->number;
     NX_TRY_FAIL(nx_node_copy_open(copy, node));
-    copy->recompute = node->recompute;
-    NX_TRY_FAIL(nx_node_set_source(copy, node->file, node->line, node->function, node->code));
+    NX_TRY_FAIL(nx_node_set_source(copy, &node->source));
     if (node->constant) copy->constant = nx_tensor_ref(node->constant);
     if (args != few) nx_free(args);
     *out = copy;

@@ -217,7 +217,7 @@ static nx_status refuse(fit *f, const nx_node *check) {
         if (args[k].tag == NX_TAG_FLOAT) snprintf(numbers[k], sizeof numbers[k], "%.17g", args[k].f);
         else snprintf(numbers[k], sizeof numbers[k], "%lld", (long long)args[k].i);
     }
-    if (test->file) snprintf(where, sizeof where, " at line %d", test->line);
+    if (test->source.file) snprintf(where, sizeof where, " at line %d", test->source.line);
     return nx_fail(NX_VALUE, "%s is %s, and the trace went by %s %s%s", what, numbers[0], signs[code], numbers[1], where);
 }
 
@@ -318,14 +318,10 @@ static nx_status fit_call(fit *f, const nx_node *node) {
     if (status == NX_OK)
         status = nx__graph_append_named(f->graph, turned ? NX_NODE_CALL_FUNCTION : node->kind, node->name, op,
                                         turned ? "operator.sub" : node->target, args, op->def->n_in, &copy);
-    if (status == NX_OK) {
-        copy->no_grad = node->no_grad;
-        copy->recompute = node->recompute;
-        status = nx__infer(op, copy->args, copy->n_args, &fakes);
-    }
+    if (status == NX_OK) status = nx__infer(op, copy->args, copy->n_args, &fakes);
     if (status == NX_OK) status = check_kinds(node, &fakes);
     if (status == NX_OK) status = nx_node_set_fakes(copy, fakes.at, fakes.n);
-    if (status == NX_OK) status = nx_node_set_source(copy, node->file, node->line, node->function, node->code);
+    if (status == NX_OK) status = nx_node_set_source(copy, &node->source);
     if (status == NX_OK) status = nx_map_set(&f->map, node, copy);
     nx__fakes_end(&fakes);
     nx_value_drop(&body);

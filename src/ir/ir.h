@@ -38,11 +38,7 @@ struct nx_node {
     uint64_t varying;        /* placeholder of a captured graph: dimensions, by bit, whose size may be another one each time */
     nx_size_range *ranges;   /* by dimension, of those that vary; NULL: no bounds are known */
     nx_value number;         /* of a call that gives an integer: its value for the sizes that the inputs have; NONE: not known */
-    char *file, *code;       /* the user's line, NULL: unknown */
-    int line;
-    bool no_grad;            /* gradients are off for it, in a graph that has them: written under torch.no_grad() */
-    int recompute;           /* number of the checkpoint that it is in, whose inner values the backward computes again; 0: none */
-    char *function;          /* the function that the line is in */
+    nx_source source;        /* its texts lie in the graph's arena */
     void *data;              /* scratch of whoever works on the graph; NULL between passes */
     int order;               /* position, valid after nx_graph_number() */
 };
@@ -65,7 +61,7 @@ NX_MUST_USE nx_status nx_graph_insert_before(nx_node *where, nx_node_kind kind, 
                                              const char *target, const nx_value *args, int n_args, nx_node **out);
 NX_MUST_USE nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args); /* use lists follow */
 NX_MUST_USE nx_status nx_node_set_fakes(nx_node *node, nx_tensor *const *fakes, int n);  /* references are taken */
-NX_MUST_USE nx_status nx_node_set_source(nx_node *node, const char *file, int line, const char *function, const char *code);
+NX_MUST_USE nx_status nx_node_set_source(nx_node *node, const nx_source *source); /* texts are copied */
 NX_MUST_USE nx_status nx_node_replace_uses(nx_node *node, nx_node *with); /* result k of one becomes result k of the other */
 void nx_node_erase(nx_node *node);                                      /* has no users */
 /* Result `result` of node becomes result `with_result` of the other, everywhere. */

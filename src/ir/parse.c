@@ -49,7 +49,12 @@ static nx_status read_source(nx_node *node, const char *begin, const char *end) 
     if (file_text == NULL || (function && (function_text = copy_range(function, function_end)) == NULL))
         goto fail;
     if (code && (code_text = copy_range(code + 2, end)) == NULL) goto fail;
-    status = nx_node_set_source(node, file_text, line, function_text, code_text);
+    nx_source source = node->source;
+    source.file = file_text;
+    source.line = line;
+    source.function = function_text;
+    source.code = code_text;
+    status = nx_node_set_source(node, &source);
 fail:
     nx_free(file_text);
     nx_free(function_text);
@@ -290,8 +295,8 @@ static nx_status read_definition(nx_reader *r) {
     bool leaf = kinds[k].kind == NX_NODE_PLACEHOLDER || kinds[k].kind == NX_NODE_GET_ATTR;
     NX_TRY_FAIL(leaf ? nx_read_string(r, &target) : read_call(r, &target, &op, &args));
     NX_TRY_FAIL(add_node(r, kinds[k].kind, name.at, op, target, &args, begin, &node));
-    node->no_grad = no_grad;
-    node->recompute = (int)recompute;
+    node->source.no_grad = no_grad;
+    node->source.recompute = (int)recompute;
     NX_TRY_FAIL(read_types(r, node));
     if (kinds[k].kind == NX_NODE_GET_ATTR) NX_TRY_FAIL(read_attribute(r, node));
     if (kinds[k].kind == NX_NODE_PLACEHOLDER) NX_TRY_FAIL(read_open(r, node));

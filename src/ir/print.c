@@ -220,17 +220,17 @@ static void add_plain(nx_text *text, const char *s) {
 }
 
 static void add_source(nx_text *text, const nx_node *node) {
-    if (node->file == NULL) return;
+    if (node->source.file == NULL) return;
     nx_text_add(text, "  # ");
-    add_plain(text, node->file);
-    nx_text_add(text, ":%d", node->line);
-    if (node->function) {
+    add_plain(text, node->source.file);
+    nx_text_add(text, ":%d", node->source.line);
+    if (node->source.function) {
         nx_text_add(text, " in ");
-        add_plain(text, node->function);
+        add_plain(text, node->source.function);
     }
-    if (node->code) {
+    if (node->source.code) {
         nx_text_add(text, ": ");
-        add_plain(text, node->code);
+        add_plain(text, node->source.code);
     }
 }
 
@@ -262,8 +262,8 @@ static void add_node(nx_text *text, const nx_node *node, int indent) {
         add_args(text, node);
     } else {
         nx_text_add(text, "%%%s = ", node->name);
-        if (node->recompute) nx_text_add(text, "recompute %d ", node->recompute);
-        nx_text_add(text, "%s%s ", node->no_grad ? "no_grad " : "", kind_words[node->kind]);
+        if (node->source.recompute) nx_text_add(text, "recompute %d ", node->source.recompute);
+        nx_text_add(text, "%s%s ", node->source.no_grad ? "no_grad " : "", kind_words[node->kind]);
         if (node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR) {
             add_string(text, node->target ? node->target : node->name);
         } else {

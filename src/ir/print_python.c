@@ -160,13 +160,13 @@ static void add_call(printer *p, const nx_node *node) {
 }
 
 static void add_source(printer *p, const nx_node *node, bool first) {
-    bool same = p->file && node->file && strcmp(p->file, node->file) == 0 && p->line == node->line;
-    if (!p->source_lines || node->file == NULL || same) return;
-    p->file = node->file;
-    p->line = node->line;
-    nx_text_add(&p->text, "%s    # File: %s:%d", first ? "" : "\n", node->file, node->line);
-    if (node->function) nx_text_add(&p->text, " in %s", node->function);
-    if (node->code) nx_text_add(&p->text, ", code: %s", node->code);
+    bool same = p->file && node->source.file && strcmp(p->file, node->source.file) == 0 && p->line == node->source.line;
+    if (!p->source_lines || node->source.file == NULL || same) return;
+    p->file = node->source.file;
+    p->line = node->source.line;
+    nx_text_add(&p->text, "%s    # File: %s:%d", first ? "" : "\n", node->source.file, node->source.line);
+    if (node->source.function) nx_text_add(&p->text, " in %s", node->source.function);
+    if (node->source.code) nx_text_add(&p->text, ", code: %s", node->source.code);
     nx_text_add(&p->text, "\n");
 }
 
@@ -203,7 +203,7 @@ static void add_signature(printer *p, const nx_graph *graph) {
 
 /* As dynamo's graphs have it: the mode is set where it changes. */
 static void add_grad_mode(printer *p, const nx_node *node, bool *no_grad) {
-    bool now = node->no_grad && node->kind != NX_NODE_OUTPUT;
+    bool now = node->source.no_grad && node->kind != NX_NODE_OUTPUT;
     if (now == *no_grad || node->graph->level != NX_GRAPH_CAPTURED) return;
     *no_grad = now;
     nx_text_add(&p->text, "    _set_grad_enabled = torch._C._set_grad_enabled(%s);  _set_grad_enabled = None\n", now ? "False" : "True");

@@ -155,15 +155,8 @@ static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *
     bool no_grad = thread->grad_disabled;
     int n = 0;
     for (const nx_node *node = graph->first; node; node = node->next) {
-        thread->grad_disabled = no_grad || node->no_grad;
-        if (m->attribute) {
-            thread->source_no_grad = node->no_grad;
-            thread->source_recompute = node->recompute;
-            thread->source_file = node->file;
-            thread->source_line = node->line;
-            thread->source_code = node->code;
-            thread->source_function = node->function;
-        }
+        thread->grad_disabled = no_grad || node->source.no_grad;
+        if (m->attribute) thread->source = node->source;
         switch (node->kind) {
         case NX_NODE_PLACEHOLDER: m->values[m->first[node->order]] = nx_tensor_ref(inputs[n++]); break;
         case NX_NODE_GET_ATTR: NX_TRY(run_attribute(m, node)); break;
@@ -177,9 +170,8 @@ static nx_status run_nodes(machine *m, const nx_graph *graph, nx_tensor *const *
 static nx_status run(machine m, const nx_graph *graph, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,
                      int n_out) {
     nx_thread *thread = nx_thread_get();
-    bool no_grad = thread->grad_disabled, source_no_grad = thread->source_no_grad;
-    const char *file = thread->source_file, *code = thread->source_code, *function = thread->source_function;
-    int line = thread->source_line, recompute = thread->source_recompute;
+    const nx_source source = thread->source;
+    bool no_grad = thread->grad_disabled;
     if (n_inputs != graph->n_inputs)
         return nx_fail(NX_RUNTIME, "graph: it has %d inputs, %d were given", graph->n_inputs, n_inputs);
     for (int i = 0; i < n_inputs; i++) {
@@ -188,12 +180,7 @@ static nx_status run(machine m, const nx_graph *graph, nx_tensor *const *inputs,
     nx_status status = prepare(&m, graph);
     if (status == NX_OK) status = run_nodes(&m, graph, inputs, out, n_out);
     thread->grad_disabled = no_grad;
-    thread->source_no_grad = source_no_grad;
-    thread->source_recompute = recompute;
-    thread->source_file = file;
-    thread->source_line = line;
-    thread->source_code = code;
-    thread->source_function = function;
+    thread->source = source;
     release(&m, graph);
     return status;
 }

@@ -190,13 +190,10 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
     }
     NX_TRY(nx_graph_append(tracer->graph, kind, hint, op, target, args, op->def->n_in, &node));
     int n = nx_results_of(op, out, &out);
-    node->no_grad = tracer->key == NX_KEY_AT_CAPTURE ? thread->grad_disabled && !tracer->no_grad_before
-                                                     : thread->source_no_grad;
-    node->recompute = thread->source_recompute;
-    nx_status status = set_shapes(node, out, n);
-    if (status == NX_OK)
-        status = nx_node_set_source(node, thread->source_file, thread->source_line, thread->source_function,
-                                    thread->source_code);
+    nx_source source = thread->source;
+    if (tracer->key == NX_KEY_AT_CAPTURE) source.no_grad = thread->grad_disabled && !tracer->no_grad_before;
+    nx_status status = nx_node_set_source(node, &source);
+    if (status == NX_OK) status = set_shapes(node, out, n);
     for (int k = 0; k < node->n_results && status == NX_OK; k++) {
         if (out[k].tag == NX_TAG_TENSOR) status = nx_tracer_bind(tracer, out[k].tensor, node, k);
     }

@@ -279,7 +279,7 @@ enum { GROUP = 16 };
             for (int c = 0; c < channels; c++) to[c] += s[c];                                                \
         }                                                                                                    \
     }
-#define ITSELF(g, x, m) (x)
+#define ITSELF(g, x, m) ((void)(m), (x))
 #define SQUARE(g, x, m) (((x) - (m)) * ((x) - (m)))
 #define PRODUCT(g, x, m) ((g) * ((x) - (m)))
 #define DEFINE_CHANNELS(real)                                                                                \

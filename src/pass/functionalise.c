@@ -33,9 +33,7 @@ typedef struct worker {
 static nx_status emit(worker *w, const nx_op *op, const nx_value *in, const char *name, nx_value *out) {
     nx_node *node;
     NX_TRY(nx_graph_call_named(w->graph, op, in, name, &node));
-    node->no_grad = w->node->no_grad;
-    node->recompute = w->node->recompute;
-    NX_TRY(nx_node_set_source(node, w->node->file, w->node->line, w->node->function, w->node->code));
+    NX_TRY(nx_node_set_source(node, &w->node->source));
     *out = nx_value_node(node, 0);
     return NX_OK;
 }
@@ -102,31 +100,21 @@ static bool holds_of(const nx_node *view, const nx_value *base) {
 
 static nx_status invert(worker *w, const place *p, const nx_value *base, const nx_value *value, nx_value *out) {
     const nx_op_def *view = p->view->op->def;
-    if (view->inverse == NULL || !lies_apart(&p->view->fakes[p->result]->a) || !holds_of(p->view, base))
+    if (!lies_apart(&p->view->fakes[p->result]->a))
+        return nx_fail(NX_NOT_IMPLEMENTED, "%s: writing through %s, whose elements share their memory, in a compiled function is "
+                       "not there yet: write to a copy", p->writer->op->def->name, view->name);
+    if (view->inverse == NULL || !holds_of(p->view, base))
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: writing through %s in a compiled function is not there yet: write to a copy",
                        p->writer->op->def->name, view->name);
     nx_tracer tracer = {.key = NX_KEY_AT_TRACE, .graph = w->graph};
     nx__calm before = nx__calm_begin(false);
     nx_thread *thread = nx_thread_get();
-    const nx_node *by = p->writer;
-    const char *file = thread->source_file, *code = thread->source_code, *function = thread->source_function;
-    int line = thread->source_line, recompute = thread->source_recompute;
-    bool no_grad = thread->source_no_grad;
-    thread->source_file = by->file;
-    thread->source_code = by->code;
-    thread->source_function = by->function;
-    thread->source_line = by->line;
-    thread->source_no_grad = by->no_grad;
-    thread->source_recompute = by->recompute;
+    const nx_source before_it = thread->source;
+    thread->source = p->writer->source;
     nx_status status = nx_tracer_push(&tracer);
     if (status == NX_OK) status = run_inverse(&tracer, p, base, value, out);
     nx_tracer_pop(&tracer);
-    thread->source_file = file;
-    thread->source_code = code;
-    thread->source_function = function;
-    thread->source_line = line;
-    thread->source_no_grad = no_grad;
-    thread->source_recompute = recompute;
+    thread->source = before_it;
     nx__calm_end(before);
     return status;
 }

@@ -101,7 +101,7 @@ static bool leaves(const splitter *s, const nx_node *node) {
     for (const nx_use *use = node->uses; use; use = use->next) {
         int m = s->marks[use->user->order];
         if (use->user == output ? use->at - output->args < s->n_forward
-                                : !(m & DEPENDS) && (m & FOR_FORWARD) && use->user->recompute != node->recompute)
+                                : !(m & DEPENDS) && (m & FOR_FORWARD) && use->user->source.recompute != node->source.recompute)
             return true;
     }
     return false;
@@ -129,7 +129,7 @@ static void mark_inside(splitter *s) {
         bool forward = s->marks[i] & FOR_FORWARD;
         if (node->op == NULL || (s->marks[i] & DEPENDS)) continue;
         bool repeats = nx__is_pure(node) || draws_again(node);
-        if (node->recompute && forward && repeats && !leaves(s, node)) s->marks[i] |= INSIDE;
+        if (node->source.recompute && forward && repeats && !leaves(s, node)) s->marks[i] |= INSIDE;
         if (!forward) nx_node_each_input(node, look_at_input, &p);
         if (p.any) s->marks[i] |= INSIDE;
         s->has_checkpoints = s->has_checkpoints || (s->marks[i] & INSIDE);
@@ -148,7 +148,7 @@ static bool may_repeat(const splitter *s, const nx_node *node) {
     if (s->marks[node->order] & INSIDE) return true;
     if (node->op == NULL || !nx__is_pure(node)) return false;
     if (!(s->marks[node->order] & FOR_FORWARD)) return true; /* not repeated: computed in the backward only */
-    if (node->recompute) return false; /* it leaves its checkpoint: what is before it is not repeated for it */
+    if (node->source.recompute) return false; /* it leaves its checkpoint: what is before it is not repeated for it */
     if (node->op->def->kind == NX_KIND_VIEW) return true;
     return node->op->def->kind == NX_KIND_POINT && node->op->def->point && node->op->def->point->cost <= WORTH_SAVING;
 }
