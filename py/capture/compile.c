@@ -501,7 +501,7 @@ static PyMethodDef functions[] = {
     {"function_open", only_traced, METH_VARARGS,
      "function_open(ctx, results): the gradients of results, from which on the backward is recorded in a graph of its own."},
     {"function_close", only_traced, METH_VARARGS,
-     "function_close(name, inputs, results, saved, gradients): the results, tied to what was recorded."},
+     "function_close(name, once, inputs, results, saved, gradients): the results, tied to what was recorded."},
     {"function_refuse", only_traced, METH_VARARGS, "function_refuse(why): the graph ends before the function."},
     {"set_capture_stop", set_stop, METH_O, "set_capture_stop(n): for tests: every trace stops before its n-th instruction; 0: none does."},
     {"set_capture_log", nxpy__set_log, METH_O,

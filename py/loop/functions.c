@@ -114,14 +114,14 @@ PyObject *nxpy__special_function_open(ARGS) {
     return ended(trace, gradients);
 }
 
-/* function_close(name, inputs, results, saved, gradients): the results with a history. */
+/* function_close(name, once, inputs, results, saved, gradients): the results with a history. */
 PyObject *nxpy__special_function_close(ARGS) {
     nxpy_trace *trace = loop->trace;
     PyObject *tuples[4] = {NULL}, *name = nxpy__use(trace, args[0]), *made = NULL;
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
     bool whole = text != NULL;
-    for (int k = 0; whole && k < NX_COUNT(tuples); k++) whole = (tuples[k] = use_tensors(trace, args[1 + k])) != NULL;
-    if (whole) made = nxpy__region_close(trace, &(nxpy_region_call){text, tuples[0], tuples[1], tuples[2], tuples[3]});
+    for (int k = 0; whole && k < NX_COUNT(tuples); k++) whole = (tuples[k] = use_tensors(trace, args[2 + k])) != NULL;
+    if (whole) made = nxpy__region_close(trace, &(nxpy_region_call){text, args[1] == Py_True, tuples[0], tuples[1], tuples[2], tuples[3]});
     for (int k = 0; k < NX_COUNT(tuples); k++) Py_XDECREF(tuples[k]);
     return ended(trace, made);
 }

@@ -393,6 +393,7 @@ void nxpy__told_drop(nxpy_told *told);
 PyObject *nxpy__region_open(nxpy_trace *trace, PyObject *context, PyObject *results);
 typedef struct nxpy_region_call { /* tuples of what stands for the tensors in the trace, and of None */
     const char *name;
+    bool once;                  /* the backward may not be differentiated */
     PyObject *inputs, *results, *saved, *gradients; /* gradients: one for each input, what the backward gave */
 } nxpy_region_call;
 /* Ends it: the tensors with a history that the results become, a tuple. */

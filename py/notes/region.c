@@ -233,6 +233,7 @@ static nx_status call_function(nxpy_trace *trace, const nxpy_region_call *given,
     in[NX_FUNCTION_CHECKED] = nx_value_ints(c->checked, c->n_reads);
     in[NX_FUNCTION_GIVES] = nx_value_ints(c->gives, c->n_inputs);
     in[NX_FUNCTION_NUMBERS] = nx_value_list(c->numbers, c->n_numbers);
+    in[NX_FUNCTION_ONCE] = nx_value_bool(given->once);
     in[NX_FUNCTION_BACKWARD] = body;
     for (int k = 0; k < c->n_reads; k++) nx_tensor_ref(c->reads[k].tensor); /* the region goes */
     nxpy__region_drop(trace);

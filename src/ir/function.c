@@ -32,11 +32,18 @@ nx_status nx_value_of_graph(nx_graph *graph, nx_value *out) {
 const nx_graph *nx_graph_of_value(const nx_value *value) { return ((const body *)value->shared)->graph; }
 
 /* ---- the node ---------------------------------------------------------------------------------------------------------- */
-typedef struct read { nx_tensor *tensor; nx_saved *packed; uint32_t version; bool checked; } read;
+typedef struct read {
+    nx_tensor *tensor;
+    nx_saved *packed;
+    uint32_t version;
+    bool checked;
+    int result;           /* it is that result of the forward, without a history; -1 */
+} read;
 typedef struct tied {
     nx_grad_class class;  /* of this node alone: it carries the name */
     nx_value backward;    /* kept */
     int n_reads;
+    bool once;            /* the backward may not be differentiated */
     int64_t *gives;       /* n_edges */
     char *name;
     read reads[];
@@ -66,6 +73,20 @@ static nx_status zeros_like(const nx_tensor *fake, nx_tensor **out) {
     return NX_OK;
 }
 
+/* Where the backward is differentiated: what it reads of the results depends on the inputs as they do. */
+static nx_status give_histories(nx_grad_node *node, nx_tensor **reads) {
+    const tied *t = node->context;
+    for (int k = 0; k < t->n_reads; k++) {
+        nx_tensor *made, *before = reads[k];
+        if (t->reads[k].result < 0) continue;
+        NX_TRY(nx_tensor_alias(before, &made));
+        reads[k] = made;
+        nx_tensor_unref(before);
+        NX_TRY(nx_grad_set_node(made, node, t->reads[k].result));
+    }
+    return NX_OK;
+}
+
 /* The inputs of the backward's graph: new references. */
 static nx_status gather(nx_grad_node *node, nx_tensor *const *g, nx_tensor **inputs) {
     const tied *t = node->context;
@@ -85,15 +106,15 @@ static nx_status gather(nx_grad_node *node, nx_tensor *const *g, nx_tensor **inp
         if (at->checked) NX_TRY(nx_grad_check_version(at->tensor, at->version, made ? made->node : NULL, made ? made->output : 0));
         *to = nx_tensor_ref(at->tensor);
     }
-    return NX_OK;
+    return nx_grad_enabled() ? give_histories(node, inputs + node->n_inputs) : NX_OK;
 }
 
 static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     tied *t = node->context;
     const nx_graph *backward = nx_graph_of_value(&t->backward);
-    if (nx_grad_enabled())
-        return nx_fail(NX_RUNTIME, "%s: in a compiled function its backward has no derivative: run the function without "
-                       "torch.compile, or without create_graph", t->class.name);
+    if (nx_grad_enabled() && t->once)
+        return nx_fail(NX_RUNTIME, "trying to differentiate twice a function that was marked with @once_differentiable (%s)",
+                       t->class.name);
     int n = backward->n_inputs, n_out = nx_graph_output_node(backward)->n_args;
     nx_tensor **inputs = nx_alloc_zeroed(sizeof *inputs * (size_t)(n + n_out + 1)), **out = inputs + n;
     if (inputs == NULL) return nx_fail_memory(sizeof *inputs * (size_t)(n + n_out));
@@ -107,6 +128,13 @@ static nx_status apply(nx_grad_node *node, nx_tensor **g, nx_tensor **grads) {
     return status;
 }
 
+static int find_result(const nx_value *results, const nx_tensor *tensor) {
+    for (int k = 0; k < results->n; k++) {
+        if (results->list[k].tensor == tensor) return k;
+    }
+    return -1;
+}
+
 /* Its edges lead to what the inputs are results of. */
 static nx_status make_node(const nx_value *in, nx_grad_node **out) {
     const nx_value *inputs = &in[NX_FUNCTION_INPUTS], *reads = &in[NX_FUNCTION_READS], *gives = &in[NX_FUNCTION_GIVES];
@@ -118,6 +146,7 @@ static nx_status make_node(const nx_value *in, nx_grad_node **out) {
     t->name = (char *)t->gives + ints;
     strcpy(t->name, in[NX_FUNCTION_NAME].str);
     if (ints) memcpy(t->gives, gives->ints, ints);
+    t->once = in[NX_FUNCTION_ONCE].i != 0;
     t->class = (nx_grad_class){t->name, apply, release, end};
     nx_grad_node *node = NULL;
     nx_status status = nx_grad_node_new(&t->class, in[NX_FUNCTION_RESULTS].n, inputs->n, t, &node);
@@ -130,6 +159,7 @@ static nx_status make_node(const nx_value *in, nx_grad_node **out) {
         read *at = &t->reads[t->n_reads++];
         nx_tensor *tensor = reads->list[k].tensor;
         at->checked = in[NX_FUNCTION_CHECKED].ints[k] != 0;
+        at->result = find_result(&in[NX_FUNCTION_RESULTS], tensor);
         if (at->checked) NX_TRY_FAIL(nx_saved_new(tensor, false, &at->packed));
         if (at->packed == NULL) at->tensor = nx_tensor_ref(tensor);
         at->version = nx_tensor_version(tensor);
@@ -196,11 +226,12 @@ static const nx_param params[] = {
     [NX_FUNCTION_CHECKED] = {.name = "checked", .type = NX_TYPE_INTS},
     [NX_FUNCTION_GIVES] = {.name = "gives", .type = NX_TYPE_INTS},
     [NX_FUNCTION_NUMBERS] = {.name = "numbers", .type = NX_TYPE_NUMBERS},
+    [NX_FUNCTION_ONCE] = {.name = "once", .type = NX_TYPE_BOOL},
     [NX_FUNCTION_BACKWARD] = {.name = "backward", .type = NX_TYPE_GRAPH},
 };
 static const nx_op_def def = {.name = "narthex::function",
                               .schema = "narthex::function(str name, Tensor?[] inputs, Tensor[] results, Tensor[] reads, int[] checked, "
-                                        "int[] gives, Scalar[] numbers, Graph backward) -> Tensor[]",
+                                        "int[] gives, Scalar[] numbers, bool once, Graph backward) -> Tensor[]",
                               .kind = NX_KIND_COMPOSED,
                               .flags = NX_OP_LIST,
                               .n_in = NX_FUNCTION_N_ARGS,

@@ -152,12 +152,12 @@ int nx_int_code_n_args(nx_int_code code);
 NX_MUST_USE nx_status nx_graph_call_int(nx_graph *graph, nx_int_code code, const nx_value *args, nx_node **out);
 
 /* ---- functions with a backward of their own (function.c) ------------------------------------------------------------------ */
-/* narthex::function(name, inputs, results, reads, checked, gives, numbers, backward) -> results: ties what a forward has
+/* narthex::function(name, inputs, results, reads, checked, gives, numbers, once, backward) -> results: ties what a forward has
  * computed to the graph of its backward. That graph's inputs are the gradients of the results, then `reads`; the numbers that it
  * is given are `numbers`; its result gives[k] is the gradient of inputs[k] (-1: there is none). Reads with 1 in `checked` may not
- * have been written when it runs. */
+ * have been written when it runs. With `once` the backward may not be differentiated. */
 enum { NX_FUNCTION_NAME, NX_FUNCTION_INPUTS, NX_FUNCTION_RESULTS, NX_FUNCTION_READS, NX_FUNCTION_CHECKED, NX_FUNCTION_GIVES,
-       NX_FUNCTION_NUMBERS, NX_FUNCTION_BACKWARD, NX_FUNCTION_N_ARGS };
+       NX_FUNCTION_NUMBERS, NX_FUNCTION_ONCE, NX_FUNCTION_BACKWARD, NX_FUNCTION_N_ARGS };
 const nx_op *nx_function_op(void);
 bool nx_op_is_function(const nx_op *op); /* NULL is none */
 /* A value that holds `graph`, which it takes, also on failure; nobody changes it from here on. */

@@ -100,11 +100,73 @@ def test_a_list_of_the_functions_own_is_not_written_early():
         torch.compile(function, fullgraph=True)(torch.randn(2, requires_grad=True))
 
 
+class Cubed(torch.autograd.Function):
+    """Saves its argument, its result and what it computed on the way."""
+
+    @staticmethod
+    def forward(ctx, x):
+        square = x * x
+        result = square * x
+        ctx.save_for_backward(x, square, result)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, _, result = ctx.saved_tensors
+        return grad * (x * x + 2 * result / x)
+
+
+class OnceOnly(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        return grad * ctx.saved_tensors[0] * 2
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_derivative_of_its_derivative_is_refused(backend):
-    compiled = torch.compile(lambda x: of.Kept.apply(x.sin()), backend=backend, fullgraph=True)
+def test_derivatives_of_its_derivative_in_one_graph(backend):
+    def penalty(x):
+        y = Cubed.apply(x.exp()).sum()
+        (slope,) = torch.autograd.grad(y, x, create_graph=True)
+        return y + (slope**2).sum()
+
+    compiled, rows = torch.compile(penalty, backend=backend, fullgraph=True), []
+    for call in (penalty, compiled):
+        x = torch.linspace(-1, 1, 6).requires_grad_()
+        value = call(x)
+        value.backward()
+        rows.append((value.detach(), x.grad))
+    assert len(compiled.graphs) == 1
+    for found, expected in zip(rows[1], rows[0], strict=True):
+        assert torch.allclose(found, expected, rtol=1e-4)
+
+
+def test_derivatives_of_what_the_interpreter_ran():
+    compiled = torch.compile(lambda x: Cubed.apply(x.sin()), backend="eager", fullgraph=True)
+    x = torch.linspace(0.5, 1, 4).requires_grad_()
+    rows = []
+    for call in (compiled, lambda x: Cubed.apply(x.sin())):
+        (first,) = torch.autograd.grad(call(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x, create_graph=True)
+        rows.append((first, second, torch.autograd.grad(second.sum(), x)[0]))
+    for found, expected in zip(*rows, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-4)
+
+
+def test_a_derivative_that_is_not_there():
+    """Compiled modes have the first alone, as PyTorch's; once_differentiable says so itself."""
     x = torch.randn(4, 3, requires_grad=True)
-    with pytest.raises(RuntimeError, match="create_graph"):
+    compiled = torch.compile(lambda x: of.Kept.apply(x.sin()), backend="aot_eager", fullgraph=True)
+    with pytest.raises(RuntimeError, match="create_graph|double backward"):
+        torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
+    compiled = torch.compile(lambda x: OnceOnly.apply(x.sin()), backend="eager", fullgraph=True)
+    assert torch.allclose(torch.autograd.grad(compiled(x).sum(), x)[0], x.sin() * x.cos() * 2)
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
         torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
 
 

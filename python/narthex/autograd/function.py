@@ -341,7 +341,8 @@ def _apply_traced(cls, args: tuple, kwargs: dict):
         except Exception as error:
             _C.function_refuse(f"{cls.__name__}: {type(error).__name__} in its backward")
     inputs = tuple(a if _is_tensor(a) else None for a in args)
-    tied = _C.function_close(f"{cls.__name__}Backward", inputs, bare, tuple(ctx._to_save), wanted)
+    once = hasattr(cls.backward, "_once_differentiable")
+    tied = _C.function_close(f"{cls.__name__}Backward", once, inputs, bare, tuple(ctx._to_save), wanted)
     tied = iter(tied)
     made = tuple(r if bare[k] is None else next(tied) for k, r in enumerate(made))
     return made if isinstance(given, tuple) else made[0]
@@ -489,6 +490,7 @@ def once_differentiable(function):
                 _C.function_result(result, node, k, False)
         return made
 
+    wrapper._once_differentiable = True
     return wrapper
 
 
