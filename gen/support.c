@@ -230,17 +230,25 @@ static void start_meta(nx_meta *out, nx_dtype dtype, nx_device device, const int
     for (int k = 0; k < n; k++) out->size[k] = size[k];
 }
 
-static nx_status fail_elements(const char *op) {
-    return nx_fail(NX_RUNTIME, "%s: the tensor has more elements than memory can hold", op);
+static bool is_empty(const nx_meta *meta) {
+    for (int d = 0; d < meta->ndim; d++) {
+        if (meta->size[d] == 0) return true;
+    }
+    return false;
+}
+
+/* The next stride; of a tensor without elements strides may be anything. */
+static nx_status grow(nx_meta *out, int64_t size, int64_t *step) {
+    if (!__builtin_mul_overflow(*step, size > 1 ? size : 1, step) || is_empty(out)) return NX_OK;
+    return nx_fail_bytes(out->ndim, out->size);
 }
 
 /* Dimensions from the innermost in memory to the outermost. */
-static nx_status dense_strides(const char *op, nx_meta *out, const int *order) {
+static nx_status dense_strides(nx_meta *out, const int *order) {
     int64_t step = 1;
     for (int k = 0; k < out->ndim; k++) {
         out->stride[order[k]] = step;
-        int64_t size = out->size[order[k]] > 1 ? out->size[order[k]] : 1;
-        if (__builtin_mul_overflow(step, size, &step)) return fail_elements(op);
+        NX_TRY(grow(out, out->size[order[k]], &step));
     }
     return NX_OK;
 }
@@ -251,14 +259,14 @@ static nx_status channels_last(const char *op, nx_value format, nx_meta *out) {
         return nx_fail(NX_RUNTIME, "%s: required rank %d tensor to use %s format, got rank %d", op, rank,
                        nx_memory_format_name(format.i), out->ndim);
     }
-    return dense_strides(op, out, rank == 4 ? (const int[]){1, 3, 2, 0} : (const int[]){1, 4, 3, 2, 0});
+    return dense_strides(out, rank == 4 ? (const int[]){1, 3, 2, 0} : (const int[]){1, 4, 3, 2, 0});
 }
 
-static nx_status row_major(const char *op, nx_meta *out) {
+static nx_status row_major(nx_meta *out) {
     int64_t step = 1;
     for (int d = out->ndim - 1; d >= 0; d--) {
         out->stride[d] = step;
-        if (__builtin_mul_overflow(step, out->size[d] > 1 ? out->size[d] : 1, &step)) return fail_elements(op);
+        NX_TRY(grow(out, out->size[d], &step));
     }
     return NX_OK;
 }
@@ -267,7 +275,7 @@ static bool is_channels_last(nx_value format) {
     return format.tag == NX_TAG_MEMORY_FORMAT && format.i >= NX_CHANNELS_LAST;
 }
 
-nx_status nx__meta_contiguous(const char *op, nx_meta *out) { return row_major(op, out); }
+nx_status nx__meta_contiguous(const char *op, nx_meta *out) { return row_major(out); }
 
 nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n,
                        nx_value format, nx_meta *out) {
@@ -276,7 +284,7 @@ nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const i
     if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 1)
         return nx_fail(NX_RUNTIME, "%s: preserve_format needs a tensor to take the format from", op);
     if (is_channels_last(format)) return channels_last(op, format, out);
-    return row_major(op, out);
+    return row_major(out);
 }
 
 /* Dimensions by stride, smallest first. One of stride 0 (broadcast) says nothing and stays where it is. */
@@ -304,11 +312,11 @@ nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, 
         nx_meta_contiguous(out);
         return NX_OK;
     }
-    if (array->contiguous || (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 0)) return row_major(op, out);
+    if (array->contiguous || (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 0)) return row_major(out);
     if (!nx_is_dense(array)) {
         int order[NX_MAX_DIMS];
         order_by_stride(array, order);
-        return dense_strides(op, out, order);
+        return dense_strides(out, order);
     }
     for (int k = 0; k < array->ndim; k++) out->stride[k] = array->strides[k];
     return NX_OK;

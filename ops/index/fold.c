@@ -92,12 +92,16 @@ static nx_status fold_into(nx_run *run, int64_t dim, const nx_array *index, cons
                            const nx_array *out) {
     _Alignas(16) char neutral[NX_MAX_ELEMENT_BYTES];
     nx__places p = {.run = run, .index = index, .followed = out, .number = neutral, .fns = nx__place_move(out->dtype, true), .f = 1,
-                    .i = 1};
+                    .i = 1, .in_place = true};
     store_neutral(kind, out->dtype, neutral);
-    if (!include_self) NX_TRY(nx__places_run(&p, dim, true));
+    if (!include_self) {
+        NX_TRY(nx__places_run(&p, dim, true));
+        p.in_place = false; /* all indices are in range */
+    }
     p.other = src;
     p.fns = find_fold(kind, out->dtype);
     NX_TRY(nx__places_run(&p, dim, true));
+    p.in_place = false;
     return kind == FOLD_MEAN ? run_mean(p, dim, include_self) : NX_OK;
 }
 

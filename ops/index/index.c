@@ -1,5 +1,5 @@
 /* Kernels of index.op that follow no single dimension: embedding, x[indices], nonzero; those that do are in places.c. An index
- * that is out of range fails before it is followed; what was written before it stays written. Results that begin as a copy of
+ * that is out of range fails before it is followed, and in in-place forms before anything is written. Results that begin as a copy of
  * `self` are `self` itself in in-place forms. */
 #include "gen/kernels.h"
 #include "index/places.h"
@@ -373,11 +373,22 @@ static nx_status put_parts(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+static nx_status look_at_parts(void *arg, int64_t begin, int64_t end) {
+    const spots *p = arg;
+    int64_t offset[SPOTS];
+    for (int64_t i = begin, n; i < end; i += n) {
+        n = nx_least(SPOTS, end - i);
+        NX_TRY(find_offsets(p, i, n, offset));
+    }
+    return NX_OK;
+}
+
 nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value indices, const nx_array *values,
                                  bool accumulate, nx_array *out) {
     spots p;
     nx_status status = spots_find(&p, run, out, &indices);
     if (status == NX_OK && out->data != self->data) nx_copy_cast(out, self);
+    else if (status == NX_OK) status = nx_parallel(p.n, nx_grain(8), look_at_parts, &p);
     if (status == NX_OK && p.n) {
         int64_t part = 1;
         for (int k = 0; k < p.s.n_rest; k++) part *= out->sizes[p.s.rest[k]];

@@ -152,6 +152,22 @@ static nx_status run_cut(void *arg, int64_t begin, int64_t end) {
     return run_rows(&p, 0, 0);
 }
 
+static void look_each(const nx__places *p, char *followed, char *other, const int64_t *at, int64_t n) {
+    (void)p, (void)followed, (void)other, (void)at, (void)n;
+}
+static void look_row(const nx__places *p, char *followed, char *other, int64_t n) {
+    (void)p, (void)followed, (void)other, (void)n;
+}
+
+/* That all indices are in range: the walk with nothing done. */
+static nx_status look(const nx__places *p, int64_t n) {
+    static const nx__place_fns nothing = {look_each, look_row};
+    nx__places looking = *p;
+    looking.fns = &nothing;
+    if (p->cut < 0) return run_rows(&looking, 0, 0);
+    return nx_parallel(n, nx_grain(8 * p->index->numel / n), run_cut, &looking);
+}
+
 static int64_t step_in(const nx_array *a, int d) {
     return a && d >= 0 && d < a->ndim ? a->strides[d] * (int64_t)nx_dtype_bytes(a->dtype) : 0;
 }
@@ -196,6 +212,7 @@ nx_status nx__places_run(nx__places *p, int64_t dim, bool writes) {
     p->row_followed = p->ndim ? p->followed_step[p->ndim - 1] : 0;
     p->row_other = p->ndim ? p->other_step[p->ndim - 1] : 0;
     int64_t n = p->cut >= 0 ? p->size[p->cut] : p->limit > 0 ? p->limit : 1; /* limit 0: each is out of range */
+    if (p->in_place) NX_TRY(look(p, n));
     return nx_parallel(n, nx_grain(32 * index->numel / n), run_cut, p);
 }
 
@@ -212,7 +229,8 @@ nx_status nx__gather_elements(nx_run *run, const nx_array *self, int64_t dim, co
 
 nx_status nx__scatter_elements(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index,
                                const nx_array *src, nx_array *out) {
-    nx__places p = {.run = run, .index = index, .followed = out, .other = src, .fns = nx__place_move(out->dtype, true)};
+    nx__places p = {.run = run, .index = index, .followed = out, .other = src, .fns = nx__place_move(out->dtype, true),
+                    .in_place = out->data == self->data};
     begin_with(out, self);
     return nx__places_run(&p, dim, true);
 }
@@ -220,7 +238,8 @@ nx_status nx__scatter_elements(nx_run *run, const nx_array *self, int64_t dim, c
 nx_status nx__scatter_number(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_value value,
                              nx_array *out) {
     _Alignas(16) char number[NX_MAX_ELEMENT_BYTES];
-    nx__places p = {.run = run, .index = index, .followed = out, .number = number, .fns = nx__place_move(out->dtype, true)};
+    nx__places p = {.run = run, .index = index, .followed = out, .number = number, .fns = nx__place_move(out->dtype, true),
+                    .in_place = out->data == self->data};
     nx_number_store((nx_dtype)out->dtype, &value, number);
     begin_with(out, self);
     return nx__places_run(&p, dim, true);
@@ -302,10 +321,11 @@ nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const 
 
 /* ---- sums ----------------------------------------------------------------------------------------------------------- */
 static nx_status sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
-                      const nx_value *alpha, nx_array *out) {
+                      const nx_value *alpha, bool vector, nx_array *out) {
     bool is_float = alpha->tag == NX_TAG_FLOAT;
     nx__places p = {.run = run, .index = index, .followed = out, .other = src, .fns = nx__place_sum(out->dtype),
-                    .f = is_float ? alpha->f : (double)alpha->i, .i = is_float ? (int64_t)alpha->f : alpha->i};
+                    .f = is_float ? alpha->f : (double)alpha->i, .i = is_float ? (int64_t)alpha->f : alpha->i,
+                    .in_place = out->data == self->data, .fail = vector ? fail_part : NULL};
     nx_number_store(NX_C128, alpha, (char *)&p.c);
     if (alpha->tag == NX_TAG_COMPLEX) p.f = alpha->parts[0];
     begin_with(out, self);
@@ -332,14 +352,15 @@ void nx__wide_end(const nx_array *out, nx__wide *a, nx__wide *b) {
     nx_room_free(b->array.data);
 }
 
-/* Sums of half types are held in float32 meanwhile, as in PyTorch, but for index_add of one dimension, where it rounds each. */
+/* Sums of half types are held in float32 meanwhile, as in PyTorch, but for index_add of one dimension (`vector`), where it rounds
+ * each, and has another error for an index out of range. */
 static nx_status all_sums(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, const nx_array *src,
-                          const nx_value *alpha, bool rounds, nx_array *out) {
+                          const nx_value *alpha, bool vector, nx_array *out) {
     nx__wide to, from;
-    if (rounds || (out->dtype != NX_F16 && out->dtype != NX_BF16)) return sums(run, self, dim, index, src, alpha, out);
+    if (vector || (out->dtype != NX_F16 && out->dtype != NX_BF16)) return sums(run, self, dim, index, src, alpha, vector, out);
     NX_TRY(nx__wide_both(self, src, NX_F32, &to, &from));
-    nx_status status = sums(run, &to.array, dim, index, &from.array, alpha, &to.array);
-    nx__wide_end(out, &to, &from);
+    nx_status status = sums(run, &to.array, dim, index, &from.array, alpha, false, &to.array);
+    nx__wide_end(status == NX_OK ? out : NULL, &to, &from);
     return status;
 }
 

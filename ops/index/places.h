@@ -1,7 +1,7 @@
 /* places: what gathers, scatters and folds by an index have in common. Element (i, .. at .. , j) of `followed`, whose
  * coordinate along `dim` the index says, and element (i, .., j) of `other` belong together; both may be larger than the index,
- * which may be expanded. They are met in the order of the index. An index out of range fails before it is followed; what was
- * written before it stays written. */
+ * which may be expanded. They are met in the order of the index. An index out of range fails before it is followed, and where
+ * `in_place` says that what is written is an argument, before anything is written. */
 #ifndef NX_OPS_PLACES_H
 #define NX_OPS_PLACES_H
 
@@ -22,6 +22,7 @@ struct nx__places {
     double f;                                           /* what is added is multiplied by these; else unused */
     int64_t i;
     double _Complex c;
+    bool in_place;
     int dim;
     /* nx__places_run fills these. Dimensions that lie one behind the other everywhere are one. */
     int ndim, at_dim, cut;   /* at_dim: the one that is followed, -1: of one element; cut: the one that threads cut, -1: places */

@@ -51,8 +51,9 @@ static nx_status check_groups(const char *op, const nx_array *input, const nx_ar
 
 /* How far a kernel reaches; what no number holds is more than any input has. */
 static int64_t reach_of(int64_t kernel, int64_t dilation) {
-    const int64_t most = INT64_MAX / 4;
-    return kernel > 1 && dilation > most / (kernel - 1) ? most : dilation * (kernel - 1) + 1;
+    int64_t steps, reach;
+    if (__builtin_mul_overflow(dilation, kernel - 1, &steps) || __builtin_add_overflow(steps, 1, &reach)) return INT64_MAX;
+    return reach;
 }
 
 static nx_status check_reach(const char *op, const nx_array *input, const nx_array *weight, space padding, space dilation) {
@@ -69,14 +70,17 @@ static nx_status check_reach(const char *op, const nx_array *input, const nx_arr
 }
 
 /* That sizes can be computed: no sum or product of what follows is beyond an int64_t. */
-static nx_status check_far(const char *op, const nx_array *input, space stride, space padding, space more, bool transposed, int dims) {
+static nx_status check_far(const char *op, const nx_array *input, const nx_array *weight, space stride, space padding, space dilation,
+                           space more, bool transposed) {
     const int64_t most = INT64_MAX / 2;
+    int dims = weight->ndim - 2;
     for (int k = 0; k < dims; k++) {
         int64_t n = input->sizes[k + 2], s = nx__space_at(stride.at, stride.n, k), p = nx__space_at(padding.at, padding.n, k);
         if (p > most || 2 * p > INT64_MAX - n)
             return nx_fail(NX_RUNTIME, "%s: Given padding=%lld at dimension %d , expected padding to be at most %lld", op, (long long)p,
                            k, (long long)most);
-        if (transposed && (s > most / 2 / (n + 1) || nx__space_at(more.at, more.n, k) > most / 4))
+        int64_t reach = reach_of(weight->sizes[k + 2], nx__space_at(dilation.at, dilation.n, k));
+        if (transposed && (s > most / 2 / (n + 1) || nx__space_at(more.at, more.n, k) > most / 4 || reach > most / 4))
             return nx_fail(NX_RUNTIME, "%s: integer multiplication overflow", op);
     }
     return NX_OK;
@@ -110,8 +114,8 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
                        LIST(input->sizes, input->ndim));
     NX_TRY(check_types(op, input, weight, bias));
     NX_TRY(check_groups(op, input, weight, bias, transposed, groups));
-    NX_TRY(check_far(op, input, (space){stride, n_stride}, (space){padding, n_padding}, (space){output_padding, n_output_padding},
-                     transposed, dims));
+    NX_TRY(check_far(op, input, weight, (space){stride, n_stride}, (space){padding, n_padding}, (space){dilation, n_dilation},
+                     (space){output_padding, n_output_padding}, transposed));
     if (!transposed) NX_TRY(check_reach(op, input, weight, (space){padding, n_padding}, (space){dilation, n_dilation}));
     out[0] = input->sizes[0];
     out[1] = transposed ? weight->sizes[1] * groups : weight->sizes[0];

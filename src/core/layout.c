@@ -121,6 +121,8 @@ size_t nx_meta_bytes(const nx_meta *meta) {
     int64_t last = 0, reach;
     for (int d = 0; d < meta->ndim; d++) {
         if (meta->size[d] == 0) return 0;
+    }
+    for (int d = 0; d < meta->ndim; d++) {
         if (meta->stride[d] < 0) continue;
         if (__builtin_mul_overflow(meta->size[d] - 1, meta->stride[d], &reach)) return SIZE_MAX;
         if (__builtin_add_overflow(last, reach, &last)) return SIZE_MAX;
