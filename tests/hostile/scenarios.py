@@ -159,6 +159,24 @@ def printing(x: Any, y: Any) -> Any:
     return z * y
 
 
+def mapped(x: Any, w: Any) -> Any:
+    """Gradients for each row, and one of two branches."""
+    rows = torch.vmap(torch.func.grad(lambda row: (row @ w).tanh().sum()))(x)
+    return torch.cond(rows.sum() > 0, lambda a: a @ w, lambda a: (a * 2).sin(), (rows,)).sum()
+
+
+def maps_and_conditions() -> list[Any]:
+    """Both branches taken, forward and backward."""
+    run, values = torch.compile(mapped, fullgraph=True), []
+    for sign in (1, -1):
+        x = (torch.arange(6.0).view(2, 3) * sign / 6).requires_grad_()
+        w = torch.ones(3, 3).requires_grad_()
+        loss = run(x, w * sign)
+        loss.backward()
+        values += [loss.tolist(), x.grad.tolist(), w.grad.tolist()]
+    return values
+
+
 def graph_break() -> list[Any]:
     function = torch.compile(fresh(printing))
     x, y = inputs("cpu", 5, False)[0], inputs("cpu", 5, False)[1]
@@ -219,6 +237,7 @@ SCENARIOS: dict[str, Callable[[], list[Any]]] = {
     "compiled, max-autotune, npu": lambda: compiled("npu:0", "max-autotune"),
     "compiled, reduce-overhead, npu": lambda: compiled("npu:0", "reduce-overhead"),
     "functions, checkpoints and gradients in a graph": functions_in_a_graph,
+    "maps and conditions in a graph": maps_and_conditions,
     "a new shape": new_shape,
     "sizes as values": sizes_as_values,
     "a model file": exported,
