@@ -229,7 +229,7 @@ typedef struct nx_tracer {
     nx_graph *graph;              /* lent */
     int key;                      /* NX_KEY_AT_CAPTURE or NX_KEY_AT_TRACE */
     nx_map nodes;                 /* tensor -> tracked */
-    nx_map places;                /* storage and offset -> the tracked there, newest binding first; TRACE alone */
+    nx_map places;                /* storage and offset -> the tracked there, newest binding first; TRACE and flat tracers alone */
     uint64_t n_compared;          /* of these, while aliases were looked for */
     struct nx_tracer *outer;
     nx_status (*unknown)(struct nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* NULL: error */
@@ -259,8 +259,8 @@ NX_MUST_USE nx_status nx_tracer_push(nx_tracer *tracer); /* adds its key to the 
 void nx_tracer_pop(nx_tracer *tracer);                   /* and forgets all tensors */
 NX_MUST_USE nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result);
 bool nx_tracer_find(nx_tracer *tracer, const nx_tensor *tensor, nx_value *out); /* NX_TAG_NODE */
-/* What stands for the tensor that was bound last over the same place of the same storage. */
-bool nx_tracer_find_place(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out); /* NX_TAG_NODE */
+/* Of a flat tracer: what stands for the tensor that was bound last over the same place of the same storage. */
+bool nx_tracer_find_place(nx_tracer *tracer, const nx_tensor *tensor, nx_value *out); /* NX_TAG_NODE */
 nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out);
 
 #endif

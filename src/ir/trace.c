@@ -66,7 +66,7 @@ static nx_status leave_place(nx_tracer *tracer, tracked *entry) {
 
 /* A tensor that was resized lies elsewhere when it is bound again. */
 static nx_status enter_place(nx_tracer *tracer, tracked *entry) {
-    const void *place = tracer->key == NX_KEY_AT_TRACE ? place_of(entry->tensor) : NULL;
+    const void *place = tracer->key == NX_KEY_AT_TRACE || tracer->flat ? place_of(entry->tensor) : NULL;
     if (entry->place == place) return NX_OK;
     if (entry->place) NX_TRY(leave_place(tracer, entry));
     if (place == NULL) return NX_OK;
@@ -103,13 +103,10 @@ static bool same_place(const nx_tensor *a, const nx_tensor *b) {
     return true;
 }
 
-/* Autograd keeps results as aliases (a node that held its own result would never be freed). Such an alias
- * has another address; the same place of the same storage tells which tensor it is. Only at TRACE: there
- * is nothing above that tells aliases apart. Of several (a detached tensor lies in the place of its
- * source) the newest is right for reads. */
-static const tracked *find_alias(nx_tracer *tracer, const nx_tensor *tensor) {
+/* Of several in one place (a detached tensor lies in the place of its source) the newest is right for reads. */
+static const tracked *find_newest(nx_tracer *tracer, const nx_tensor *tensor) {
     const tracked *best = NULL;
-    if (tracer->key != NX_KEY_AT_TRACE || tensor->storage == NULL) return NULL;
+    if (tensor->storage == NULL) return NULL;
     for (const tracked *entry = nx_map_get(&tracer->places, place_of(tensor)); entry; entry = entry->next) {
         tracer->n_compared++;
         if (!same_place(entry->tensor, tensor)) continue;
@@ -118,13 +115,16 @@ static const tracked *find_alias(nx_tracer *tracer, const nx_tensor *tensor) {
     return best;
 }
 
-bool nx_tracer_find_place(const nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
-    const tracked *best = NULL;
-    for (int i = 0; i < tracer->nodes.room && tensor->storage; i++) {
-        const tracked *entry = tracer->nodes.slots[i].value;
-        if (tracer->nodes.slots[i].key == NULL || entry == NULL || !same_place(entry->tensor, tensor)) continue;
-        if (best == NULL || entry->node->order > best->node->order) best = entry;
-    }
+/* Autograd keeps results as aliases (a node that held its own result would never be freed). Such an alias
+ * has another address; the same place of the same storage tells which tensor it is. Only at TRACE: there
+ * is nothing above that tells aliases apart. */
+static const tracked *find_alias(nx_tracer *tracer, const nx_tensor *tensor) {
+    return tracer->key == NX_KEY_AT_TRACE ? find_newest(tracer, tensor) : NULL;
+}
+
+bool nx_tracer_find_place(nx_tracer *tracer, const nx_tensor *tensor, nx_value *out) {
+    assert(tracer->flat);
+    const tracked *best = find_newest(tracer, tensor);
     if (best) *out = nx_value_node(best->node, best->result);
     return best != NULL;
 }
