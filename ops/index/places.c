@@ -278,11 +278,21 @@ static nx_status pick_runs(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* Whether short parts may lie in runs: the first indices say it for all. */
+static bool may_have_runs(const nx_array *index) {
+    int64_t at[PIECE], n = nx_least(index->numel, PIECE), made = 1;
+    int64_t step = index->ndim ? index->strides[0] * (int64_t)nx_dtype_bytes(index->dtype) : 0;
+    nx_cast(NX_I64, (char *)at, sizeof *at, index->dtype, index->data, step, n);
+    for (int64_t i = 1; i < n; i++) made += at[i] != at[i - 1] + 1;
+    return made <= n / 2 + 1;
+}
+
 /* NULL data: they are too short to be worth it, or one is out of range. The caller frees. */
 static nx_status find_runs(const nx_array *index, int64_t limit, int64_t bytes, run_of_parts **out, int64_t *n_runs) {
     int64_t n = index->numel, *at, made = 0;
     bool fits = true;
     *out = NULL;
+    if (bytes < 64 && !may_have_runs(index)) return NX_OK;
     NX_TRY(nx__packed_new(index, NX_I64, &at));
     for (int64_t i = 0; i < n; i++) {
         made += i == 0 || at[i] != at[i - 1] + 1;
