@@ -61,3 +61,5 @@ install requirements/build.txt
 [ "${1:-}" != packages ] || install requirements/packages.txt
 # What asks for another torch, or for what does not load beside this one; the rest of its needs stands in packages.txt.
 [ "${1:-}" != packages ] || install requirements/packages-alone.txt --no-deps
+# torchvision, which does not load beside a PyTorch without CUDA, and what needs it: in a folder that only their tests see.
+[ "${1:-}" != packages ] || install requirements/packages-apart.txt --no-deps --upgrade --target "$venv/apart"

@@ -117,6 +117,54 @@ static nx_status count_floats(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* linspace in the numbers' own type, each sum rounded once, as PyTorch's vector code has it: these are its bits. */
+static nx_status count_between_floats(void *arg, int64_t begin, int64_t end) {
+    const counting *c = arg;
+    const int64_t n = c->out->numel;
+    if (n == 1) return count_floats(arg, begin, end);
+    float *x = c->out->data, first = (float)c->first, last = (float)c->last, step = (last - first) / (float)(n - 1);
+    for (int64_t k = begin; k < end; k++) x[k] = k < n / 2 ? fmaf(step, (float)k, first) : fmaf(-step, (float)(n - 1 - k), last);
+    return NX_OK;
+}
+static nx_status count_between_doubles(void *arg, int64_t begin, int64_t end) {
+    const counting *c = arg;
+    const int64_t n = c->out->numel;
+    double *x = c->out->data;
+    if (n == 1) return count_floats(arg, begin, end);
+    for (int64_t k = begin; k < end; k++)
+        x[k] = k < n / 2 ? fma(c->step, (double)k, c->first) : fma(-c->step, (double)(n - 1 - k), c->last);
+    return NX_OK;
+}
+
+/* Of halves every step is rounded to one. */
+static void round_to(nx_dtype dtype, float *x, int64_t n) {
+    uint16_t half[COUNTED];
+    nx_cast(dtype, (char *)half, sizeof *half, NX_F32, (const char *)x, sizeof *x, n);
+    nx_cast(NX_F32, (char *)x, sizeof *x, dtype, (const char *)half, sizeof *half, n);
+}
+static nx_status count_between_halves(void *arg, int64_t begin, int64_t end) {
+    const counting *c = arg;
+    const nx_dtype dtype = (nx_dtype)c->out->dtype;
+    const int64_t n = c->out->numel;
+    float x[COUNTED], ends[2] = {(float)c->first, (float)c->last}, step[2] = {0, (float)(n - 1)};
+    if (n == 1) return count_floats(arg, begin, end);
+    round_to(dtype, ends, 2);
+    step[0] = ends[1] - ends[0];
+    round_to(dtype, step, 2);
+    step[0] /= step[1];
+    round_to(dtype, step, 1);
+    for (int64_t at = begin, part; at < end; at += part) {
+        part = nx_least(COUNTED, end - at);
+        for (int64_t i = 0; i < part; i++) x[i] = (float)(at + i < n / 2 ? at + i : n - 1 - at - i);
+        round_to(dtype, x, part);
+        for (int64_t i = 0; i < part; i++) x[i] *= step[0];
+        round_to(dtype, x, part);
+        for (int64_t i = 0; i < part; i++) x[i] = at + i < n / 2 ? ends[0] + x[i] : ends[1] - x[i];
+        nx_cast(dtype, (char *)c->out->data + at * 2, 2, NX_F32, (const char *)x, sizeof *x, part);
+    }
+    return NX_OK;
+}
+
 static nx_status count_complex(void *arg, int64_t begin, int64_t end) {
     const counting *c = arg;
     nx_dtype dtype = (nx_dtype)c->out->dtype;
@@ -174,7 +222,15 @@ static nx_status count_between(nx_array *out, const double *a, const double *b) 
         return nx_parallel(out->numel, nx_grain(16), count_complex, &c);
     }
     NX_TRY(check_counted("linspace_cpu", out));
-    return nx_parallel(out->numel, nx_grain(16), count_floats, &c);
+    nx_status (*count)(void *, int64_t, int64_t) = count_floats;
+    if (out->dtype == NX_F32) count = count_between_floats;
+    if (out->dtype == NX_F64) count = count_between_doubles;
+    if (out->dtype == NX_F16 || out->dtype == NX_BF16) count = count_between_halves;
+    if (!nx_is_float((nx_dtype)out->dtype)) { /* ends are whole numbers, too */
+        c.first = trunc(c.first), c.last = trunc(c.last);
+        c.step = (c.last - c.first) / steps;
+    }
+    return nx_parallel(out->numel, nx_grain(16), count, &c);
 }
 
 nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {

@@ -2,18 +2,12 @@
  * with which weights; a plane is resampled by the three tables, its gradient by the same tables the other way round. Planes lie
  * row by row in float, or in double for float64; they are split over threads. */
 #include "gen/kernels.h"
-#include "window/window.h"
+#include "window/resample.h"
 
 #include <math.h>
 
-typedef enum kind { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH } kind;
-
-typedef struct axis {
-    int64_t in, out, most;       /* taps of a place at most */
-    int64_t *places;             /* out x most */
-    double *weights;
-    int64_t *taps;               /* of each place */
-} axis;
+typedef nx__resample_kind kind;
+typedef nx__resample_axis axis;
 
 typedef struct resampling {
     axis axes[NX__SPACE];
@@ -98,7 +92,7 @@ static void plan_place(kind kind, axis *a, double scale, bool align, bool is_dou
     }
 }
 
-static nx_status plan_axis(kind kind, axis *a, bool align, double given, bool is_double) {
+nx_status nx__resample_plan(kind kind, axis *a, bool align, double given, bool is_double) {
     double scale = scale_of(kind, a, align, given, is_double);
     a->most = taps_of(kind, scale);
     size_t n = (size_t)(a->out * a->most), bytes = n * (sizeof(int64_t) + sizeof(double)) + sizeof(int64_t) * (size_t)a->out;
@@ -109,8 +103,6 @@ static nx_status plan_axis(kind kind, axis *a, bool align, double given, bool is
     for (int64_t i = 0; i < a->out; i++) plan_place(kind, a, scale, align, is_double, i);
     return NX_OK;
 }
-
-#define EACH_TAP(a, at, k) for (int64_t k = (at) * (a)->most; k < (at) * (a)->most + (a)->taps[at]; k++)
 
 /* A row of the result is made of rows of the input, which are added up first, in `room`; its gradient the other way round. */
 #define DEFINE_RESAMPLE(name, type)                                                                                \
@@ -239,7 +231,7 @@ static nx_status run_resampling(kind kind, bool align, const double *scales, con
         r.axes[d].out = k < 0 ? 1 : out->sizes[k + 2];
         r.in *= r.axes[d].in;
         r.out *= r.axes[d].out;
-        NX_TRY_FAIL(plan_axis(k < 0 ? NEAREST : kind, &r.axes[d], align, scales[d], r.is_double));
+        NX_TRY_FAIL(nx__resample_plan(k < 0 ? NEAREST : kind, &r.axes[d], align, scales[d], r.is_double));
         work *= (double)r.axes[d].most;
     }
     if (nx__lies_by_channels(from, computing) && nx__lies_by_channels(to, computing)) {
@@ -272,6 +264,7 @@ nx_status nx__resample_nearest_back(nx_run *run, const nx_array *grad_output, nx
 static kind kind_of(nx_value number) { return (kind)(NEAREST_EXACT + number.i); }
 nx_status nx__resample(nx_run *run, const nx_array *self, nx_value kind, bool align_corners, nx_value d, nx_value h, nx_value w,
                        nx_array *out) {
+    if (self->dtype == NX_U8) return nx__resample_bytes(kind_of(kind), align_corners, given(h), given(w), self, out);
     return run_resampling(kind_of(kind), align_corners, SCALES(d, h, w), self, out, self, out);
 }
 nx_status nx__resample_back(nx_run *run, const nx_array *grad_output, nx_value kind, bool align_corners, nx_value d, nx_value h,

@@ -377,9 +377,20 @@ static PyObject *get_guards(PyObject *object, void *unused) {
 
 static PyObject *captured_repr(PyObject *object) { return PyUnicode_FromFormat("<compiled function %S>", ((nxpy_captured *)object)->name); }
 
+/* What functools.wraps() was given is in the dict, as an attribute of a function is. */
+static PyObject *captured_wrapped(PyObject *self, void *unused) {
+    PyObject *dict = ((nxpy_captured *)self)->dict, *set = dict ? PyDict_GetItemString(dict, "__wrapped__") : NULL;
+    return Py_NewRef(set ? set : ((nxpy_captured *)self)->fn);
+}
+static int captured_set_wrapped(PyObject *self, PyObject *value, void *unused) {
+    PyObject *dict = PyObject_GenericGetDict(self, NULL);
+    int failed = !dict ? -1 : value ? PyDict_SetItemString(dict, "__wrapped__", value) : PyDict_DelItemString(dict, "__wrapped__");
+    Py_XDECREF(dict);
+    return failed;
+}
+
 static PyMemberDef captured_members[] = {
     {"fn", T_OBJECT, offsetof(nxpy_captured, fn), READONLY, "What was given to torch.compile."},
-    {"__wrapped__", T_OBJECT, offsetof(nxpy_captured, fn), READONLY, "The same."},
     {"backend", T_OBJECT, offsetof(nxpy_captured, backend), READONLY, "Makes a callable of a graph and example inputs."},
     {"graphs", T_OBJECT, offsetof(nxpy_captured, graphs), READONLY, "The graphs of the latest compilation, in order."},
     {"recompiles", T_OBJECT, offsetof(nxpy_captured, recompiles), READONLY, "Why it was compiled again, each time."},
@@ -396,6 +407,7 @@ static PyMemberDef captured_members[] = {
 static PyGetSetDef captured_getset[] = {{"entries", get_entries, NULL, "How many pieces are compiled.", NULL},
                                         {"guards", get_guards, NULL,
                                          "Of each piece at the function's beginning: a list of (kind, name, text, may be left out).", NULL},
+                                        {"__wrapped__", captured_wrapped, captured_set_wrapped, "What wraps() was given, or fn.", NULL},
                                         {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                         {NULL}};
 /* As functions: a copy is the same one, a pickle says where to find it. */

@@ -94,13 +94,15 @@ _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
     "__config__", "__future__", "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_inductor",
-    "_lazy", "_logging", "_ops", "_subclasses", "_tensor_str", "_utils", "accelerator", "amp", "autograd", "backends",
-    "bridge", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft", "func", "functional",
-    "futures", "fx", "hub", "jit", "library", "linalg", "masked", "model_file", "mps", "multiprocessing", "nn",
-    "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "serialization", "signal",
+    "_lazy", "_logging", "_ops", "_subclasses", "_tensor_str", "_utils", "accelerator", "amp", "ao", "autograd",
+    "backends", "bridge", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft", "func",
+    "functional", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "model_file", "mps", "multiprocessing",
+    "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "serialization", "signal",
     "sparse", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
+    "DispatchKey": "_C",
+    "DispatchKeySet": "_C",
     "_TorchCompileWrapper": "_compile",
     "Future": "futures",
     "as_tensor": "_from_numpy",
@@ -222,8 +224,11 @@ for _name in (
 ):  # fmt: skip
     _LAZY[_name] = "_settings"
 for _name in (
-    "AliasDb", "Block", "Code", "CompleteArgumentSpec", "ExecutionPlan", "Gradient", "IODescriptor", "Node",
-    "OperatorInfo", "ScriptObject", "Type", "Use", "Value",
+    "AliasDb", "AnyType", "AwaitType", "Block", "BoolType", "ClassType", "Code", "CompleteArgumentSpec", "ComplexType",
+    "DeviceObjType", "DictType", "EnumType", "ExecutionPlan", "FloatType", "FutureType", "Gradient", "IODescriptor",
+    "IntType", "InterfaceType", "ListType", "Node", "NoneType", "NumberType", "OperatorInfo", "OptionalType",
+    "PyObjectType", "RRefType", "ScriptObject", "StreamObjType", "StringType", "SymBoolType", "SymIntType",
+    "TensorType", "TupleType", "Type", "UnionType", "Use", "Value",
 ):  # fmt: skip
     _LAZY[_name] = "_extension_rest"
 

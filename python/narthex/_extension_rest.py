@@ -18,6 +18,8 @@ def of_extension(name: str):
         value = type(name, (), {"__new__": _refuse, "__module__": "torch._C"})
     elif name in ("_functorch", "_profiler"):
         value = import_module(f"narthex._C.{name}")
+    elif name in ("DispatchKey", "DispatchKeySet", "_ExcludeDispatchKeyGuard"):
+        value = getattr(import_module("narthex._C._dispatch_keys"), name)
     else:
         raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
     setattr(_C, name, value)

@@ -126,4 +126,40 @@ def load(repo_or_dir, model, *args, source="github", trust_repo=None, force_relo
     return _entry(_hubconf(repo_or_dir, source), model)(*args, **kwargs)
 
 
-__getattr__ = getter("torch.hub")
+class _NoBar:
+    """Stands for tqdm where that package is not: takes what it takes, shows nothing."""
+
+    def __init__(self, iterable=(), *args, **kwargs) -> None:
+        self.iterable = iterable
+
+    def __iter__(self):
+        return iter(self.iterable)
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.close()
+
+    def update(self, n=1) -> None:
+        """Nothing."""
+
+    def set_description(self, *args, **kwargs) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+_absent = getter("torch.hub")
+
+
+def __getattr__(name: str):
+    if name != "tqdm":
+        return _absent(name)
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        tqdm = _NoBar
+    globals()["tqdm"] = tqdm
+    return tqdm

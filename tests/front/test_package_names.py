@@ -207,3 +207,99 @@ def test_questions_about_triton():
     mine, theirs = (import_module(f"{m.__name__}.utils._triton") for m in BOTH)
     for name in [name for name in dir(theirs) if name.startswith("has_")]:
         assert getattr(mine, name)() is getattr(theirs, name)(), name
+
+
+def test_keys_of_dispatch():
+    for m in BOTH:
+        key, keys = m._C.DispatchKey, m._C.DispatchKeySet
+        made = keys(key.AutocastCPU) | keys(key.CPU)
+        assert repr(made) == "DispatchKeySet(CPU, AutocastCPU)" and str(key.CPU) == "DispatchKey.CPU"
+        assert made.has(key.CPU) and made == keys(key.CPU).add(key.AutocastCPU) and m.DispatchKey is key
+        assert not made.remove(key.AutocastCPU).has(key.AutocastCPU) and made & keys(key.AutocastCPU) != made
+        x = m.ones(2, 2)
+        with m.autocast("cpu", dtype=m.bfloat16):
+            assert (x @ x).dtype == m.bfloat16
+            with m._C._ExcludeDispatchKeyGuard(keys(key.AutocastCPU)):
+                assert (x @ x).dtype == m.float32
+            assert (x @ x).dtype == m.bfloat16
+    names = [name for name in torch._C.DispatchKey.__members__ if not name.startswith(("EndOf", "StartOf"))]
+    assert set(names) == set(nt._C.DispatchKey.__members__)
+    with pytest.raises(NotImplementedError, match="autocast's keys alone"):
+        nt._C._ExcludeDispatchKeyGuard(nt._C.DispatchKeySet(nt.DispatchKey.CPU))
+
+
+def test_marks_of_quantised_networks():
+    for m in BOTH:
+        quantization = import_module(f"{m.__name__}.ao.quantization")
+        wrapped, x = quantization.QuantWrapper(m.nn.Linear(2, 2)), m.ones(2)
+        assert m.equal(wrapped(x), wrapped.module(x)) and repr(quantization.QuantStub()) == "QuantStub()"
+        assert [name for name, _ in wrapped.named_children()] == ["quant", "dequant", "module"]
+    with pytest.raises(NotImplementedError, match="models compute in floats"):
+        nt.ao.quantization.prepare(nt.nn.Linear(2, 2))
+
+
+def test_both_norms_by_channels_are_of_one_kind_and_not_of_each_others():
+    for m in BOTH:
+        kinds = m.nn.modules.batchnorm
+        batch, instance = m.nn.BatchNorm2d(3), m.nn.InstanceNorm2d(3)
+        assert isinstance(batch, kinds._BatchNorm) and not isinstance(instance, kinds._BatchNorm)
+        assert isinstance(batch, kinds._NormBase) and isinstance(instance, kinds._NormBase)
+        made = m.nn.SyncBatchNorm.convert_sync_batchnorm(m.nn.Sequential(batch, instance))
+        assert [type(layer).__name__ for layer in made] == ["SyncBatchNorm", "InstanceNorm2d"]
+
+        class Any(m.nn.BatchNorm2d):
+            def _check_input_dim(self, input):
+                pass
+
+        assert Any(3)(m.ones(4, 3)).shape == (4, 3)
+        with pytest.raises(ValueError, match=r"expected 4D input \(got 2D input\)"):
+            batch(m.ones(4, 3))
+
+
+def test_wraps_of_a_compiled_function():
+    from functools import wraps
+
+    for m in BOTH:
+
+        def f(x):
+            "Twice."
+            return 2 * x
+
+        def other(x):
+            return x
+
+        made = m.compile(f, backend="eager")
+        assert made.__wrapped__ is f
+        named = wraps(other)(made)
+        assert named is made and named.__wrapped__ is other and named.__name__ == "other"
+        assert m.equal(named(m.ones(2)), 2 * m.ones(2))
+
+
+def test_attention_whose_projection_has_another_width():
+    for m in BOTH:
+        m.manual_seed(0)
+        x, weight = m.randn(5, 2, 8), m.randn(6, 8)
+        found, _ = m.nn.functional.multi_head_attention_forward(
+            x, x, x, 8, 2, None, m.zeros(24), None, None, False, 0.0, weight, m.zeros(6), use_separate_proj_weight=True,
+            q_proj_weight=m.eye(8), k_proj_weight=m.eye(8), v_proj_weight=m.eye(8), need_weights=False,
+        )  # fmt: skip
+        assert found.shape == (5, 2, 6)
+
+
+def test_names_for_annotations_and_imports():
+    for m in BOTH:
+        annotations = import_module(f"{m.__name__}.jit.annotations")
+        assert annotations.BroadcastingList2[int] is None and isinstance(m.TensorType, type)
+        assert m.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512")
+        assert callable(m.hub.tqdm) and m.hub.tqdm is import_module(f"{m.__name__}.utils.model_zoo").tqdm
+        assert import_module(f"{m.__name__}._dynamo.utils").is_compile_supported("cpu") is True
+        node = import_module(f"{m.__name__}.fx.node")
+        assert node.Target is not None and node.Argument is not None
+        graphs = import_module(f"{m.__name__}.fx.graph_module")
+        copied, net = m.nn.Module(), m.nn.Sequential(m.nn.Sequential(m.nn.Linear(2, 2)))
+        graphs._copy_attr(net, copied, "0.0")
+        assert copied.get_submodule("0.0") is net[0][0]
+        assert graphs._CodeOnlyModule({"a": 3}).a == 3
+    assert nt.onnx.register_custom_op_symbolic("a::b", None, 11) is None
+    with pytest.raises(ValueError, match="a::b::c"):
+        nt.onnx.register_custom_op_symbolic("a::b::c", None, 11)

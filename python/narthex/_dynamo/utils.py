@@ -8,6 +8,14 @@ counters: defaultdict = defaultdict(Counter)
 collectors: list = []  # of explain, while it runs
 
 
+def is_compile_supported(device_type) -> bool:
+    """Whether torch.compile makes graphs for a device: where there is such a one, and this CPython is captured."""
+    from . import is_dynamo_supported
+
+    kind = _C.device(device_type).type
+    return is_dynamo_supported() and kind in ("cpu", "npu")
+
+
 def count_graph(graph) -> None:
     """A graph goes to its backend: one for each captured piece, and for each set of sizes that it is fitted to."""
     counters["stats"]["unique_graphs"] += 1

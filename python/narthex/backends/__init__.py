@@ -6,9 +6,9 @@ Settings are kept, so that they can be read back, and change nothing.
 from contextlib import contextmanager
 
 from .._absent import getter
-from . import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+from . import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
 
-__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
 
 
 def flags_frozen() -> bool:

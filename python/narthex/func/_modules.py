@@ -52,7 +52,7 @@ def replace_all_batch_norm_modules_(root):
     """`root`, whose batch norms keep no running statistics any more: they take those of what they are given."""
     kinds = torch.nn.modules.batchnorm
     for module in root.modules():
-        if isinstance(module, kinds._BatchNorm) and not isinstance(module, kinds._InstanceNorm):
+        if isinstance(module, kinds._BatchNorm):
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root

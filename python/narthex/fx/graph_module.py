@@ -22,7 +22,7 @@ def _compiled(code: PythonCode):
     return scope["forward"]
 
 
-def _copy_attribute(source, target: Module, path: str) -> None:
+def _copy_attr(source, target: Module, path: str) -> None:
     """target.a.b = source.a.b; what stands between is made."""
     *names, last = path.split(".")
     for name in names:
@@ -63,10 +63,24 @@ def in_class(src: str, name: str) -> str:
     return f"class {name}(torch.nn.Module):\n" + "".join(lines)
 
 
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # in a module's meta: attributes that copies get, too
+
+
+class _CodeOnlyModule(Module):
+    """A module that holds what a dict of attributes says; copies of graph modules begin with one."""
+
+    def __init__(self, body: dict) -> None:
+        super().__init__()
+        self.__dict__ = body
+
+
 class GraphModule(Module):
     """A module whose forward is a graph. root: the module whose parameters and submodules the graph names, or a dict
     of them by path. With a `_C.Graph` in place of root it is that graph, which runs in C until recompile() is asked
     for."""
+
+    # For classes of programs that go on from Module.__init__ and set a graph.
+    _class_name, _captured, _graph, _code = "GraphModule", None, None, None
 
     def __init__(self, root, graph: Graph | None = None, class_name: str = "GraphModule") -> None:
         super().__init__()
@@ -81,7 +95,7 @@ class GraphModule(Module):
             self.training = root.training
         for path in _paths_of(graph):
             if isinstance(root, Module):
-                _copy_attribute(root, self, path)
+                _copy_attr(root, self, path)
             elif not isinstance(root, dict):
                 raise RuntimeError(f"Unsupported type {root} passed for root!")
             elif path not in root:

@@ -3,12 +3,18 @@
 import builtins
 import operator
 import types
+from collections.abc import Callable
 from typing import Any
 
 from .immutable_collections import immutable_dict, immutable_list
 
 _OPS = ("placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root")
 _side_effectful: set = set()
+
+# For annotations.
+BaseArgumentTypes = str | int | float | bool | complex | None
+Target = Callable[..., Any] | str
+Argument = Any
 
 
 def has_side_effect(fn):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from ..nn import Module
 from ._symbolic_trace import symbolic_trace
 from .graph import Graph
-from .graph_module import GraphModule, _copy_attribute
+from .graph_module import GraphModule, _copy_attr
 from .node import Node, map_arg
 
 
@@ -180,7 +180,7 @@ def replace_pattern_with_filters(
     if isinstance(replacement, Module):
         for node in gm.graph.nodes:
             if node.op in ("call_module", "get_attr") and not _has(gm, node.target):
-                _copy_attribute(replacement, gm, node.target)
+                _copy_attr(replacement, gm, node.target)
     gm.recompile()
     return done
 

@@ -9,4 +9,16 @@ from typing import Union as Union
 
 from .._absent import getter
 
+
+class _BroadcastingList:
+    """Marks an argument that is a number or several, `BroadcastingList2[int]`: None to Python."""
+
+    def __getitem__(self, types) -> None:
+        return None
+
+
+BroadcastingList1, BroadcastingList2, BroadcastingList3, BroadcastingList4, BroadcastingList5, BroadcastingList6 = (
+    _BroadcastingList() for _ in range(6)
+)
+
 __getattr__ = getter("torch.jit.annotations")

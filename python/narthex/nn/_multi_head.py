@@ -151,7 +151,7 @@ def multi_head_attention_forward(
     dropout_p = dropout_p if training else 0.0
     out, weights = _attend(q, k, v, attn_mask, batch, dropout_p, is_causal, need_weights, average_attn_weights)
     out = _C.functions["torch._C._nn.linear"](out.reshape(length * batch, width), out_proj_weight, out_proj_bias)
-    out = out.view(length, batch, width)
+    out = out.view(length, batch, -1)  # as wide as the projection makes it
     if not batched:
         out, weights = out.squeeze(1), None if weights is None else weights.squeeze(0)
     return out, weights

@@ -1,6 +1,6 @@
 """torch.onnx: exporting is not there; torch.export writes a model file that C programs run. Questions are answered."""
 
-from .._absent import getter
+from .._absent import absent
 from .._later import names
 
 
@@ -15,9 +15,19 @@ def is_onnxrt_backend_supported() -> bool:
 
 
 globals().update(names("torch.onnx", "torch.export writes a model file", (
-    "export", "dynamo_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic",
-    "select_model_mode_for_export",
+    "export", "dynamo_export", "select_model_mode_for_export",
 )))  # fmt: skip
+
+
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn, opset_version: int) -> None:
+    """Checks the name, and forgets the rule: packages give theirs while they are imported, and no exporter is there."""
+    if symbolic_name.count("::") != 1:
+        raise ValueError(f"Failed to register operator {symbolic_name}: its name must be of the form domain::name")
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """The same for a rule that is taken back."""
+    register_custom_op_symbolic(symbolic_name, None, opset_version)
 
 
 class ONNXProgram:
@@ -27,4 +37,9 @@ class ONNXProgram:
         raise NotImplementedError("torch.onnx is not there: torch.export writes a model file")
 
 
-__getattr__ = getter("torch.onnx")
+def __getattr__(name: str):
+    if name in ("symbolic_helper", "symbolic_opset9", "symbolic_opset11"):
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise absent("torch.onnx", name)

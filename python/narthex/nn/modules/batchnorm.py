@@ -7,7 +7,9 @@ from .. import functional
 from .affine import Affine
 
 
-class _BatchNorm(Affine):
+class _NormBase(Affine):
+    """What both kinds of norm by channels keep: statistics and how often they were taken."""
+
     _dims: tuple = ()  # how many dimensions an input may have
     _version = 2  # since then a state holds num_batches_tracked
 
@@ -38,21 +40,13 @@ class _BatchNorm(Affine):
         self.reset_running_stats()
         super().reset_parameters()
 
-    def forward(self, input):
+    def _check_input_dim(self, input) -> None:
+        """ValueError for an input of other dimensions; classes of programs override it."""
+        if not self._dims:
+            raise NotImplementedError
         if input.dim() not in self._dims:
             expected = " or ".join(f"{n}D" for n in self._dims)
             raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
-        factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the mean over all batches so far
-                factor = 1.0 / float(self.num_batches_tracked)
-        of_batch = self.training or (self.running_mean is None and self.running_var is None)
-        use = not self.training or self.track_running_stats
-        return functional.batch_norm(
-            input, self.running_mean if use else None, self.running_var if use else None, self.weight, self.bias,
-            of_batch, factor, self.eps,
-        )  # fmt: skip
 
     def extra_repr(self) -> str:
         """Channels and options."""
@@ -66,6 +60,22 @@ class _BatchNorm(Affine):
         if old and self.num_batches_tracked is not None:
             state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked.detach())
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *lists)
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input):
+        self._check_input_dim(input)
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the mean over all batches so far
+                factor = 1.0 / float(self.num_batches_tracked)
+        of_batch = self.training or (self.running_mean is None and self.running_var is None)
+        use = not self.training or self.track_running_stats
+        return functional.batch_norm(
+            input, self.running_mean if use else None, self.running_var if use else None, self.weight, self.bias,
+            of_batch, factor, self.eps,
+        )  # fmt: skip
 
 
 class BatchNorm1d(_BatchNorm):
@@ -115,7 +125,7 @@ class SyncBatchNorm(_BatchNorm):
         return made
 
 
-class _InstanceNorm(_BatchNorm):
+class _InstanceNorm(_NormBase):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
         track_running_stats: bool = False, device=None, dtype=None, *, bias: bool = True,
@@ -123,9 +133,7 @@ class _InstanceNorm(_BatchNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input):
-        if input.dim() not in self._dims:
-            expected = " or ".join(f"{n}D" for n in self._dims)
-            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+        self._check_input_dim(input)
         unbatched = input.dim() == self._dims[0]
         channels = input.size(0 if unbatched else 1)
         if channels != self.num_features:

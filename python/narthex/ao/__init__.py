@@ -1,0 +1,11 @@
+"""torch.ao: quantised models are not there. Networks that mark where they would be quantised run, in floats."""
+
+from importlib import import_module
+
+from .._absent import absent
+
+
+def __getattr__(name: str):
+    if name == "quantization":
+        return import_module(f"{__name__}.quantization")
+    raise absent("torch.ao", name)
