@@ -29,10 +29,10 @@ static PyObject *refuse_map(nxpy_trace *trace, const char *why) {
     return NULL;
 }
 
-/* function_follows(): not in a frame that is a root, which may end in the middle. */
+/* function_follows(): not in a frame that is a root, which may end in the middle, and not in a map, whose slices have no node. */
 PyObject *nxpy__special_function_follows(ARGS) {
     const nxpy_trace *trace = loop->trace;
-    return PyBool_FromLong(loop != trace->root_loop || trace->owner->fullgraph);
+    return PyBool_FromLong((loop != trace->root_loop || trace->owner->fullgraph) && nx_thread_get()->n_levels == 0);
 }
 
 /* autograd_run(roots, gradients, retain, create, inputs): of tensors that are asked for, into no leaf. */

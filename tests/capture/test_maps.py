@@ -128,6 +128,35 @@ def test_slices_that_draw_the_same_end_it():
         torch.compile(function, fullgraph=True)(x)
 
 
+class Squared(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2 * ctx.saved_tensors[0]
+
+
+def test_a_function_with_a_backward_of_its_own_ends_it_inside_of_a_map():
+    def function(x):
+        return vmap(lambda row: Squared.apply(row).sum())(x)
+
+    compiled = torch.compile(function)
+    for _ in range(2):
+        x = torch.randn(4, 3, requires_grad=True)
+        compiled(x).sum().backward()
+        assert torch.allclose(compiled(x), (x * x).sum(1)) and torch.allclose(x.grad, 2 * x)
+    with pytest.raises(_C.Unsupported):
+        torch.compile(function, fullgraph=True)(x)
+
+
 def test_a_slice_that_outlives_its_map_ends_it():
     kept = []
 
