@@ -390,11 +390,12 @@ void {LOOP_NAME}({LOOP_PARAMETERS}) {{
 
 
 def near_body(world, element, expr):
-    """Of a prim of the operand that has `near`, and of a quotient's rest, in float: (the test of an element for which
+    """Of a prim of the operand that has `near` in float, and of a quotient's rest: (the test of an element for which
     it is right, the text that computes it without a call); else None."""
-    if expr.op == "call" and expr.value in DIVISIONS[1:] and element.type == "float":
+    suffix = {"float": "f", "double": ""}.get(element.type)
+    if expr.op == "call" and expr.value in DIVISIONS[1:] and suffix is not None:
         a, b = (element.text(arg) for arg in expr.args)
-        return f"nx_divides_near({a}, {b})", f"nx_{expr.value}_nearf({a}, {b})"
+        return f"nx_divides_near{suffix}({a}, {b})", f"nx_{expr.value}_near{suffix}({a}, {b})"
     prim = world.prims.get(expr.value) if expr.op == "call" and [a.op for a in expr.args] == ["name"] else None
     if not prim or prim.near is None or element.type != "float":
         return None
@@ -425,10 +426,10 @@ def body_loops(dtype, c_type, n, body, near):
     )
     dense = " && ".join(f"steps[{k}] == {size}" for k in range(n + 1))
     held = [{k} for k in range(n) if n > 1] + [{0, 1, 2} - {k} for k in range(n) if n == 3]
-    singles = "".join(held_loop(dtype, c_type, n, which, body) for which in held)
+    singles = "".join(held_loop(dtype, c_type, n, which, body, near) for which in held)
     return f"""    if ({dense}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}{near_loop(dtype, c_type, n, loads, near) if near else ""}#pragma GCC ivdep
+{arrays}{near_loop(dtype, c_type, range(n), loads, near) if near else ""}#pragma GCC ivdep
         for (int64_t i = 0; i < n; i++) {{
             {loads}
             out[i] = {store(dtype, c_type, body)};
@@ -442,10 +443,10 @@ def body_loops(dtype, c_type, n, body, near):
 """
 
 
-def near_loop(dtype, c_type, n, loads, near):
+def near_loop(dtype, c_type, moving, loads, near):
     """Elements from the front on, in pieces, as long as all of a piece are near; the loop behind it does the rest."""
     test, body = near
-    moves = "".join(f", in{k} += end" for k in range(n))
+    moves = "".join(f", in{k} += end" for k in moving)
     return f"""        for (int64_t end; n > 0; n -= end, out += end{moves}) {{
             int far = 0;
             end = n < NX_NEAR_PIECE ? n : NX_NEAR_PIECE;
@@ -463,16 +464,17 @@ def near_loop(dtype, c_type, n, loads, near):
 """
 
 
-def held_loop(dtype, c_type, n, held, body):
+def held_loop(dtype, c_type, n, held, body, near):
     """The loop for operands that are the same element throughout (a number, a broadcast one), the others dense."""
     size = f"(int64_t)sizeof({c_type})"
     tests = " && ".join(f"steps[{k}] == {0 if k - 1 in held else size}" for k in range(n + 1))
     arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
     once = "".join(f"        const {COMPUTE[dtype]} x{k} = {load(dtype, f'*in{k}')};\n" for k in sorted(held))
-    loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n) if k not in held)
+    moving = [k for k in range(n) if k not in held]
+    loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in moving)
     return f"""    if ({tests}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}{once}#pragma GCC ivdep
+{arrays}{once}{near_loop(dtype, c_type, moving, loads, near) if near else ""}#pragma GCC ivdep
         for (int64_t i = 0; i < n; i++) {{
             {loads}
             out[i] = {store(dtype, c_type, body)};

@@ -640,9 +640,17 @@ NX_ELEMENT double nx_element_pow(double x, double e) { return pow(x, e); }
 
 /* Quotients rounded to a whole number, towards 0 or down, and what they leave: fmod has the sign of a, remainder that
  * of b. The division itself is exact up to fmod, so that a quotient just below a whole number is not rounded up. Of floats
- * whose quotient is below 2^28 what is left is exact in double, without a call: nx__fmod_nearf, where nx_divides_near. */
-NX_ELEMENT bool nx_divides_near(float a, float b) {
+ * whose quotient is below 2^28 what is left is exact in double, without a call: nx__fmod_nearf, where nx_divides_nearf. Of
+ * doubles whose quotient is below 2^52 it is exact, too, by a fused step: a multiple of b's last place, no larger than b. */
+NX_ELEMENT bool nx_divides_nearf(float a, float b) {
     return (fabsf(a) <= fabsf(b) * 0x1p28f) & (b != 0) & (fabsf(b) < INFINITY);
+}
+NX_ELEMENT bool nx_divides_near(double a, double b) {
+    return NX_FUSED && ((fabs(a) <= fabs(b) * 0x1p52) & (b != 0) & (fabs(b) < INFINITY));
+}
+NX_ELEMENT double nx__fmod_near(double a, double b) {
+    double x = fabs(a), y = fabs(b), left = nx__fma(-nx_element_trunc(x / y), y, x); /* the quotient may be one too large */
+    return copysign(left < 0 ? left + y : left, a);
 }
 NX_ELEMENT float nx__fmod_nearf(float a, float b) {
     double x = fabsf(a), y = fabsf(b), left = x - nx_element_trunc(x / y) * y; /* the quotient may be one too large */
@@ -666,7 +674,9 @@ NX_ELEMENT float nx_truncdivf(float a, float b) { return nx_element_truncf(a / b
 NX_ELEMENT double nx_fmod(double a, double b) { return fmod(a, b); }
 NX_ELEMENT float nx_fmodf(float a, float b) { return fmodf(a, b); }
 NX_ELEMENT float nx_fmod_nearf(float a, float b) { return nx__fmod_nearf(a, b); }
+NX_ELEMENT double nx_fmod_near(double a, double b) { return nx__fmod_near(a, b); }
 NX_DEFINE_DIVISIONS(double, , , fmod)
+NX_DEFINE_DIVISIONS(double, , _near, nx__fmod_near)
 NX_DEFINE_DIVISIONS(float, f, f, fmodf)
 NX_DEFINE_DIVISIONS(float, f, _nearf, nx__fmod_nearf)
 #undef NX_DEFINE_DIVISIONS
