@@ -1,4 +1,4 @@
-"""What divisions leave is exact: fmod of floats beside the C library's, where quotients are small, large and just off."""
+"""What divisions leave is exact: fmod of floats beside the C library's, of quotients small, large and just off."""
 
 from __future__ import annotations
 
