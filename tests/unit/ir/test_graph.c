@@ -107,8 +107,8 @@ static void test_tracer(void **state) {
     OK(nx_tracer_bind(&tracer, x, node, 0));
     nx_value product, sum, refused = NX_VALUE_NONE, last;
     thread->target = "operator.matmul";
-    thread->source_file = "a.py";
-    thread->source_line = 3;
+    thread->source.file = "a.py";
+    thread->source.line = 3;
     OK(nx_op_call(op("aten::matmul"), (nx_value[]){nx_value_tensor(x), nx_value_tensor(x)}, &product));
     thread->target = "add_";
     thread->target_is_method = true;
@@ -119,7 +119,7 @@ static void test_tracer(void **state) {
     thread->target_is_method = false;
     thread->target = NULL;
     OK(nx_op_call(op("aten::mul.Tensor"), (nx_value[]){nx_value_tensor(x), product}, &last));
-    thread->source_file = NULL;
+    thread->source.file = NULL;
     assert_true(nx_tracer_find(&tracer, last.tensor, &refused));
     OK(nx_graph_output(graph, &refused, 1));
     nx_tracer_pop(&tracer);
