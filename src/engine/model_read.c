@@ -324,44 +324,18 @@ fail:
     return status;
 }
 
-/* Blocks of memory that messages are made of, in a ring, so that none is lost: protobuf-c forgets some where a damaged message
- * holds one part twice. */
-typedef struct block { struct block *previous, *next; } block;
-typedef struct blocks {
-    block ends;
-    bool no_memory; /* there was none for one */
-} blocks;
-
-static void *allocate(void *list, size_t bytes) {
-    blocks *b = list;
-    block *made = bytes <= SIZE_MAX - sizeof *made ? nx_alloc(sizeof *made + bytes) : NULL;
-    if (made == NULL) {
-        b->no_memory = true;
-        return NULL;
-    }
-    *made = (block){b->ends.previous, &b->ends};
-    made->previous->next = made->next->previous = made;
-    return made + 1;
+static void *allocate(void *no_memory, size_t bytes) {
+    void *block = nx_alloc(bytes);
+    if (block == NULL) *(bool *)no_memory = true;
+    return block;
 }
-
-static void release(void *list, void *data) {
-    (void)list;
-    if (data == NULL) return;
-    block *given = (block *)data - 1;
-    given->previous->next = given->next;
-    given->next->previous = given->previous;
-    nx_free(given);
-}
-
-static void release_all(blocks *b) {
-    while (b->ends.next != &b->ends) release(b, b->ends.next + 1);
-}
+static void release(void *no_memory, void *block) { nx_free(block); }
 
 static nx_status unpack(const reader *r, const ProtobufCMessageDescriptor *type, const uint8_t *data,
                         size_t bytes, ProtobufCAllocator *memory, ProtobufCMessage **out) {
     *out = protobuf_c_message_unpack(type, memory, bytes, data);
     if (*out) return NX_OK;
-    if (((const blocks *)memory->allocator_data)->no_memory) return nx_fail_memory(bytes);
+    if (*(bool *)memory->allocator_data) return nx_fail_memory(bytes);
     return fail_file(r, "is no model file, or is cut off or damaged");
 }
 
@@ -393,8 +367,8 @@ nx_status nx_session_load(nx_session *session, uint32_t id, const char *path) {
     reader r = {.path = path};
     uint8_t *data = NULL;
     size_t bytes = 0;
-    blocks made = {.ends = {&made.ends, &made.ends}};
-    ProtobufCAllocator memory = {allocate, release, &made};
+    bool no_memory = false;
+    ProtobufCAllocator memory = {allocate, release, &no_memory};
     ProtobufCMessage *file = NULL, *model = NULL;
     nx_status status;
     if (session == NULL || path == NULL) return nx_fail(NX_VALUE, "load: a session and a path are needed");
@@ -415,7 +389,8 @@ nx_status nx_session_load(nx_session *session, uint32_t id, const char *path) {
         unpack(&r, &nx__model__model_def__descriptor, outer->model.data, outer->model.len, &memory, &model));
     status = load_model(session, id, &r, (const ModelDef *)model);
 fail:
-    release_all(&made);
+    if (model) protobuf_c_message_free_unpacked(model, &memory);
+    if (file) protobuf_c_message_free_unpacked(file, &memory);
     nx_graph_free(r.graph);
     nx_arena_free(&r.arena);
     nx_free(data);

@@ -325,7 +325,12 @@ static void other_bounds(ModelDef *m) { m->nodes[0]->type->open[0]->max = 1; }
 static void crossed_bounds(ModelDef *m) { m->nodes[0]->type->open[0]->min = 9; }
 static void negative_bound(ModelDef *m) { m->nodes[0]->type->open[0]->min = -1; }
 static void falling_gears(ModelDef *m) { m->nodes[1]->type->open[0]->gears[0] = 2; }
-static void no_open_size(ModelDef *m) { m->nodes[0]->type->n_open = m->nodes[1]->type->n_open = 0; }
+static void no_open_size(ModelDef *m) {
+    for (int k = 0; k < 2; k++) {
+        TypeDef *type = m->nodes[k]->type;
+        while (type->n_open) nx__model__open_def__free_unpacked(type->open[--type->n_open], NULL);
+    }
+}
 static void not_captured(ModelDef *m) { m->captured = false; }
 static void offset_number(ModelDef *m) { set_text(&number(m, "sym_size_int")->op, "sym_storage_offset"); }
 static void given_number(ModelDef *m) { set_text(&number(m, "sym_size_int")->op, "sym_int"); }
