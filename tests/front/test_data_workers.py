@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 
 import narthex as nt
 import numpy as np
@@ -258,7 +259,9 @@ def test_interrupt_leaves_nothing(tmp_path):
         """)
     )
     command = [sys.executable, "-m", "narthex", "run", str(program)]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a job in the background ignores it
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    run = subprocess.Popen(command, **pipes, text=True, start_new_session=True, preexec_fn=heard)
     workers = list(map(int, run.stdout.readline().split()))
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does
     _, errors = run.communicate(timeout=200)

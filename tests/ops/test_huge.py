@@ -39,7 +39,6 @@ OTHERS: dict[str, Any] = {
     "argmax": lambda m: one(m).expand(HUGE).argmax(),
     "argmax of rows": lambda m: one(m).expand(2, HUGE).argmax(1),
     "sort": lambda m: one(m).expand(HUGE).sort(),
-    "multinomial": lambda m: one(m).expand(2**60).multinomial(1),
 }
 
 
