@@ -108,7 +108,7 @@ class Body(SizeCalls):
         if value.kind == "value" and value.base == "str":
             return "%s", f"{value.c}.str"
         if value.kind == "dtype":
-            return "%s", f"nx__dtype_facts[{value.c}].c_name" if style == "c" else f"nx_dtype_kind({value.c})"
+            return "%s", f"nx_dtype_c_type({value.c})" if style == "c" else f"nx_dtype_kind({value.c})"
         if value.kind == "ints":
             separator = c_string({"x": "x", "bare": " "}.get(style, ", "))
             return "%s", f"nx__ints_text((char[256]){{0}}, 256, {value.c}, {value.n}, {separator})"

@@ -55,7 +55,7 @@ class Dtype:
 def read_dtypes():
     rows = re.findall(r"^NX_DTYPE_ROW\(([^)]*)\)", TABLE.read_text(encoding="utf-8"), re.MULTILINE)
     for row in rows:
-        code, c, category, compute, name, brief, *_, scalar, _ = [part.strip().strip('"') for part in row.split(",")]
+        code, c, category, compute, name, brief, *_, scalar, _, _ = [part.strip().strip('"') for part in row.split(",")]
         yield Dtype(code, c, category, None if compute == "void" else compute, name, brief, int(scalar))
 
 

@@ -275,7 +275,7 @@ static bool is_channels_last(nx_value format) {
     return format.tag == NX_TAG_MEMORY_FORMAT && format.i >= NX_CHANNELS_LAST;
 }
 
-nx_status nx__meta_contiguous(const char *op, nx_meta *out) { return row_major(out); }
+nx_status nx__meta_contiguous(nx_meta *out) { return row_major(out); }
 
 nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size, int n,
                        nx_value format, nx_meta *out) {

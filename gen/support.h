@@ -76,7 +76,7 @@ NX_MUST_USE nx_status nx__check_options(const char *op, const nx_value *layout, 
 NX_MUST_USE nx_status nx__meta_new(const char *op, nx_dtype dtype, nx_device device, const int64_t *size,
                                    int n, nx_value format, nx_meta *out);
 /* The strides become those of row-major order. */
-NX_MUST_USE nx_status nx__meta_contiguous(const char *op, nx_meta *out);
+NX_MUST_USE nx_status nx__meta_contiguous(nx_meta *out);
 /* New memory like `array`; NONE and preserve keep the order of its dimensions in memory. */
 NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out);
 /* channels_last (of rank 5: channels_last_3d) if all tensors of the list lie so and not row by row. */

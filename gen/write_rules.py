@@ -203,7 +203,7 @@ class Places:
         else:
             body.emit(f"NX_TRY(nx__meta_like({op}, in[{tensors[0].index}].array, NX_VALUE_NONE, {out}));")
         if result.contiguous:
-            body.emit(f"NX_TRY(nx__meta_contiguous({op}, {out}));")
+            body.emit(f"NX_TRY(nx__meta_contiguous({out}));")
         Places.plain(body, out)
         body.emit(f"{out}->dtype = T;")
 

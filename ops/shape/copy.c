@@ -39,12 +39,8 @@ bool nx__number_fits(nx_dtype dtype, const nx_value *value) {
 }
 
 static nx_status fail_fill(const nx_run *run, nx_dtype dtype) {
-    const nx_dtype_facts *facts = &nx__dtype_facts[dtype];
-    bool named = nx_is_float(dtype) && dtype != NX_F32 && dtype != NX_F64;
-    const char *name = named ? facts->kind : facts->c_name, *prefix = named ? "c10::" : "";
-    if (dtype == NX_I32) name = "int";
-    if (nx_is_complex(dtype)) name = dtype == NX_C128 ? "c10::complex<double>" : "c10::complex<float>";
-    return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s%s without overflow", nx_op_name(run->op), prefix, name);
+    const char *name = nx_dtype_c_type(dtype == NX_C32 ? NX_C64 : dtype);
+    return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s without overflow", nx_op_name(run->op), name);
 }
 
 enum { FILLED = 4096 }; /* bytes that are written element by element; memcpy, which knows the processor, writes them again */
@@ -118,23 +114,18 @@ static nx_status count_floats(void *arg, int64_t begin, int64_t end) {
 }
 
 /* linspace in the numbers' own type, each sum rounded once, as PyTorch's vector code has it: these are its bits. */
-static nx_status count_between_floats(void *arg, int64_t begin, int64_t end) {
-    const counting *c = arg;
-    const int64_t n = c->out->numel;
-    if (n == 1) return count_floats(arg, begin, end);
-    float *x = c->out->data, first = (float)c->first, last = (float)c->last, step = (last - first) / (float)(n - 1);
-    for (int64_t k = begin; k < end; k++) x[k] = k < n / 2 ? fmaf(step, (float)k, first) : fmaf(-step, (float)(n - 1 - k), last);
-    return NX_OK;
-}
-static nx_status count_between_doubles(void *arg, int64_t begin, int64_t end) {
-    const counting *c = arg;
-    const int64_t n = c->out->numel;
-    double *x = c->out->data;
-    if (n == 1) return count_floats(arg, begin, end);
-    for (int64_t k = begin; k < end; k++)
-        x[k] = k < n / 2 ? fma(c->step, (double)k, c->first) : fma(-c->step, (double)(n - 1 - k), c->last);
-    return NX_OK;
-}
+#define DEFINE_COUNT_BETWEEN(real, f)                                                                                             \
+    static nx_status count_between_##real(void *arg, int64_t begin, int64_t end) {                                                \
+        const counting *c = arg;                                                                                                  \
+        const int64_t n = c->out->numel;                                                                                          \
+        if (n == 1) return count_floats(arg, begin, end);                                                                         \
+        real *x = c->out->data, first = (real)c->first, last = (real)c->last, step = (last - first) / (real)(n - 1);              \
+        for (int64_t k = begin; k < end; k++)                                                                                     \
+            x[k] = k < n / 2 ? fma##f(step, (real)k, first) : fma##f(-step, (real)(n - 1 - k), last);                             \
+        return NX_OK;                                                                                                             \
+    }
+DEFINE_COUNT_BETWEEN(float, f)
+DEFINE_COUNT_BETWEEN(double, )
 
 /* Of halves every step is rounded to one. */
 static void round_to(nx_dtype dtype, float *x, int64_t n) {
@@ -223,8 +214,8 @@ static nx_status count_between(nx_array *out, const double *a, const double *b) 
     }
     NX_TRY(check_counted("linspace_cpu", out));
     nx_status (*count)(void *, int64_t, int64_t) = count_floats;
-    if (out->dtype == NX_F32) count = count_between_floats;
-    if (out->dtype == NX_F64) count = count_between_doubles;
+    if (out->dtype == NX_F32) count = count_between_float;
+    if (out->dtype == NX_F64) count = count_between_double;
     if (out->dtype == NX_F16 || out->dtype == NX_BF16) count = count_between_halves;
     if (!nx_is_float((nx_dtype)out->dtype)) { /* ends are whole numbers, too */
         c.first = trunc(c.first), c.last = trunc(c.last);

@@ -89,7 +89,7 @@ static nx_status check_far(const char *op, const nx_array *input, const nx_array
 static nx_status check_types(const char *op, const nx_array *input, const nx_array *weight, const nx_array *bias) {
     if (bias && bias->dtype != input->dtype)
         return nx_fail(NX_RUNTIME, "%s: Input type (%s) and bias type (%s) should be the same", op,
-                       nx_dtype_c_name((nx_dtype)input->dtype), nx_dtype_c_name((nx_dtype)bias->dtype));
+                       nx_dtype_cpp((nx_dtype)input->dtype), nx_dtype_cpp((nx_dtype)bias->dtype));
     if (weight->dtype != input->dtype)
         return nx_fail(NX_RUNTIME, "%s: expected scalar type %s but found %s", op, nx_dtype_kind((nx_dtype)input->dtype),
                        nx_dtype_kind((nx_dtype)weight->dtype));
@@ -191,7 +191,7 @@ static nx_status check_count(const char *op, const char *name, const char *omitt
                                                  omitted, counts[dims]);
 }
 
-static int64_t pooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil_mode) {
+int64_t nx__pooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil_mode) {
     int64_t free = n + 2 * padding - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0);
     int64_t made = (free >= 0 ? free / stride : -((-free + stride - 1) / stride)) + 1;
     return ceil_mode && (made - 1) * stride >= n + padding ? made - 1 : made;
@@ -232,7 +232,7 @@ nx_status nx__size_pool(const char *op, const nx_array *input, const int64_t *ke
     *n = input->ndim;
     for (int k = 0; k < first; k++) out[k] = input->sizes[k];
     for (int k = 0; k < d; k++)
-        out[first + k] = pooled(input->sizes[first + k], nx__space_at(kernel, n_kernel, k), nx__space_at(stride, n_stride, k),
+        out[first + k] = nx__pooled(input->sizes[first + k], nx__space_at(kernel, n_kernel, k), nx__space_at(stride, n_stride, k),
                                 nx__space_at(padding, n_padding, k), nx__space_at(dilation, n_dilation, k), ceil_mode);
     for (int k = 0; k < d; k++) {
         if (out[first + k] < 1)
@@ -284,7 +284,7 @@ static nx_status count_windows(const char *op, const int64_t *size, space kernel
     NX_TRY(check_int(op, dilation));
     NX_TRY(check_int(op, padding));
     for (int d = 0; d < 2; d++)
-        windows[d] = pooled(size[d], nx__space_at(kernel.at, kernel.n, d), nx__space_at(stride.at, stride.n, d),
+        windows[d] = nx__pooled(size[d], nx__space_at(kernel.at, kernel.n, d), nx__space_at(stride.at, stride.n, d),
                             nx__space_at(padding.at, padding.n, d), nx__space_at(dilation.at, dilation.n, d), false);
     return NX_OK;
 }

@@ -13,6 +13,9 @@ enum { NX__SPACE = 3 };
 /* A list of numbers, of which a single one stands for all: number `k` of `dims`. */
 static inline int64_t nx__space_at(const int64_t *list, int n, int k) { return list[n == 1 ? 0 : k]; }
 
+/* How many windows lie in a row of n; below 1: none fits. */
+int64_t nx__pooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil_mode);
+
 /* ---- shape rules: each fills `out` and *n, or fails in the name of `op` --------------------------------------------- */
 NX_MUST_USE nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_array *weight, const nx_array *bias,
                                            const int64_t *stride, int n_stride, const int64_t *padding, int n_padding,

@@ -11,13 +11,14 @@ typedef enum nx_category {
     NX_CATEGORY_BOOL, NX_CATEGORY_UNSIGNED, NX_CATEGORY_SIGNED, NX_CATEGORY_FLOAT, NX_CATEGORY_FLOAT8, NX_CATEGORY_COMPLEX
 } nx_category;
 typedef struct nx_dtype_facts {
-    const char *name, *brief, *kind, *c_name;
+    const char *name, *brief, *kind, *c_type, *cpp;
     double highest, eps, smallest;
     nx_category category;
     uint8_t dlpack;
 } nx_dtype_facts;
 extern const nx_dtype_facts nx__dtype_facts[NX_N_DTYPES];
-const char *nx_dtype_c_name(nx_dtype dtype); /* "long int", as in PyTorch's messages about what C++ calls it */
+const char *nx_dtype_cpp(nx_dtype dtype);    /* "long int", "c10::Half": as C++ tells of a type */
+const char *nx_dtype_c_type(nx_dtype dtype); /* "int64_t", "c10::Half": as its sources write it */
 bool nx_dtype_find(const char *name, nx_dtype *out);
 nx_dtype nx_dtype_real(nx_dtype dtype);    /* of a complex type its parts' type, else itself */
 nx_dtype nx_dtype_complex(nx_dtype dtype); /* the complex type that holds a floating type's elements */

@@ -34,9 +34,9 @@ nx_kernel_fn *nx__device_kernel(const nx_op *op, int type); /* NULL: the device 
 /* Whether result `meta` may go into argument `param` of the call, a tensor; an out= tensor of another size is resized. Counts
  * the write. */
 nx_status nx__write_into(const nx_op *op, const nx_value *in, int param, const nx_meta *meta);
-/* The same for what is copied when all results are there: inputs may be shared, and the copy counts the write. */
 /* That no argument shares memory with the one that is written, `param`, where that is refused. */
 NX_MUST_USE nx_status nx__check_overlap(const nx_op *op, const nx_value *in, int param);
+/* As nx__write_into for what is copied when all results are there: inputs may be shared, and the copy counts the write. */
 nx_status nx__fit_written(const nx_op *op, const nx_value *in, int param, const nx_meta *meta);
 
 /* The same where the result is known to have the tensor's size and dtype. */

@@ -161,7 +161,7 @@ static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
     }
     if (!casts && op->def->variant == NX_OUT) {
         return nx_fail(NX_RUNTIME, "%s: Expected out tensor to have dtype %s, but got %s instead",
-                       nx__op_of(op)->label, nx_dtype_c_name(from), nx_dtype_c_name(to));
+                       nx__op_of(op)->label, nx_dtype_cpp(from), nx_dtype_cpp(to));
     }
     return NX_OK;
 }
