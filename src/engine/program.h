@@ -163,7 +163,6 @@ struct nx_program {
     size_t live_bytes;         /* the most that intermediates need at one step: no plan has less feature memory */
     nx_storage *const_memory;  /* NULL: none yet */
     nx_storage *feature_memory;/* the caller's, or a small arena that stays; NULL: each run leases one */
-    nx_storage *feature_now;   /* NARTHEX_POISON: the arena of the run; lent */
     bool feature_given;        /* it is the caller's */
     bool bound;                /* addresses of constants are filled in */
     const void *feature_at;    /* those of intermediates are filled in for an arena here; NULL: for none */

@@ -85,8 +85,8 @@ static void bind(nx_program *p, nx__space space, nx_storage *memory) {
 }
 
 /* ---- poison (NARTHEX_POISON) ------------------------------------------------------------------ */
-static void poison(const nx_storage *memory, size_t offset, size_t bytes) {
-    if (memory && memory->data) memset((char *)memory->data + offset, 0xFF, bytes);
+static void poison(void *data, size_t bytes) {
+    if (data) memset(data, 0xFF, bytes);
 }
 
 /* Of the intermediates that `step` uses last, those whose memory none takes that it makes. */
@@ -96,7 +96,7 @@ static void poison_dead(const nx_program *p, int step) {
         bool taken = false;
         if (dead->space != NX__FEATURE || dead->last != step || dead->bytes == 0) continue;
         for (int k = 0; k < p->buffers.n && !taken; k++) taken = p->buffers.at[k].in_place_of == i;
-        if (!taken) poison(p->feature_now, dead->offset, dead->bytes);
+        if (!taken) poison((char *)p->feature_at + dead->offset, dead->bytes);
     }
 }
 
@@ -114,10 +114,7 @@ static nx_status take_arena(nx_program *p, bool launches, nx_storage **leased) {
         bind(p, NX__FEATURE, memory);
         p->feature_at = memory->data;
     }
-    if (NX_UNLIKELY(nx_flag.poison) && !launches) {
-        p->feature_now = memory;
-        poison(memory, 0, p->feature_bytes);
-    }
+    if (NX_UNLIKELY(nx_flag.poison) && !launches) poison(memory->data, p->feature_bytes);
     return NX_OK;
 }
 
@@ -184,7 +181,7 @@ static nx_status adopt_given(nx_program *p, nx_tensor *const *inputs) {
 static inline nx_status make_result(nx_program *p, int k) {
     if (p->made[k] == NULL) {
         NX_TRY(nx_tensor_new_layout(&p->fresh[k], &p->made[k]));
-        if (NX_UNLIKELY(nx_flag.poison) && p->device.type == 0) poison(p->made[k]->storage, 0, p->made[k]->storage->bytes);
+        if (NX_UNLIKELY(nx_flag.poison) && p->device.type == 0) poison(p->made[k]->storage->data, p->made[k]->storage->bytes);
     }
     p->base[p->n_inputs + k] = p->made[k]->a.data;
     return NX_OK;

@@ -23,6 +23,15 @@ nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out) {
     return nx_fake_new(&meta, tensor->offset, out);
 }
 
+nx_status nx_fake_zeros(const nx_tensor *like, nx_tensor **out) {
+    nx_value result = NX_VALUE_NONE;
+    const nx_value in[] = {nx_value_ints(like->a.sizes, like->a.ndim), nx_value_dtype((nx_dtype)like->a.dtype), NX_VALUE_NONE,
+                           nx_value_device(like->a.device), NX_VALUE_NONE};
+    NX_TRY(nx_op_call(nx_known(NX_KNOWN_ZEROS), in, &result));
+    *out = result.tensor;
+    return NX_OK;
+}
+
 nx_status nx_graph_input_like(nx_graph *graph, const char *name, const char *target, nx_tensor *fake,
                               nx_node **out) {
     nx_node *node, *where = graph->last_input ? graph->last_input->next : graph->first;

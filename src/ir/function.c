@@ -63,16 +63,6 @@ static void end(nx_grad_node *node) {
     nx_free(node->context);
 }
 
-/* Of a result that nothing depends on. */
-static nx_status zeros_like(const nx_tensor *fake, nx_tensor **out) {
-    nx_value result = NX_VALUE_NONE;
-    const nx_value in[] = {nx_value_ints(fake->a.sizes, fake->a.ndim), nx_value_dtype((nx_dtype)fake->a.dtype), NX_VALUE_NONE,
-                           nx_value_device(fake->a.device), NX_VALUE_NONE};
-    NX_TRY(nx_op_call(nx_known(NX_KNOWN_ZEROS), in, &result));
-    *out = result.tensor;
-    return NX_OK;
-}
-
 /* Where the backward is differentiated: what it reads of the results depends on the inputs as they do. */
 static nx_status give_histories(nx_grad_node *node, nx_tensor **reads) {
     const tied *t = node->context;
@@ -93,7 +83,7 @@ static nx_status gather(nx_grad_node *node, nx_tensor *const *g, nx_tensor **inp
     const nx_node *placeholder = nx_graph_of_value(&t->backward)->first;
     for (int k = 0; k < node->n_inputs; k++, placeholder = placeholder->next) {
         if (g[k]) inputs[k] = nx_tensor_ref(g[k]);
-        else NX_TRY(zeros_like(placeholder->fakes[0], &inputs[k]));
+        else NX_TRY(nx_fake_zeros(placeholder->fakes[0], &inputs[k]));
     }
     for (int k = 0; k < t->n_reads; k++) {
         const read *at = &t->reads[k];

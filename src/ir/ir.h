@@ -92,6 +92,10 @@ NX_MUST_USE nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_te
 NX_MUST_USE nx_status nx_graph_with_constants(const nx_graph *graph, nx_tensor *const *values, const int *order, int n,
                                               nx_graph **out);
 nx_node *nx_graph_output_node(const nx_graph *graph);   /* NULL: none yet */
+static inline const nx_tensor *nx_graph_output_fake(const nx_graph *graph, int k) { /* of result k; NULL: it is no tensor, or unknown */
+    const nx_value *value = &nx_graph_output_node(graph)->args[k];
+    return value->tag == NX_TAG_NODE ? value->node->fakes[value->n] : NULL;
+}
 nx_node *nx_graph_find(const nx_graph *graph, const char *name); /* NULL: no such node */
 /* A copy of `node` at the end of `graph`: its inputs through `map` (old node -> new node), which gains the copy. */
 NX_MUST_USE nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out);
@@ -107,6 +111,8 @@ void nx_node_each_input(const nx_node *node, void (*fn)(void *arg, nx_node *inpu
 /* Tensors without elements: of a shape, or of the shape (strides, offset, device) of another; their storage is their own. */
 NX_MUST_USE nx_status nx_fake_new(const nx_meta *meta, int64_t offset, nx_tensor **out);
 NX_MUST_USE nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out);
+/* Zeros of a fake's size, by a call that does not read it: it need not be one of the trace that records. */
+NX_MUST_USE nx_status nx_fake_zeros(const nx_tensor *like, nx_tensor **out);
 
 /* ---- sizes as values (captured graphs only) -------------------------------------------------------------------------- */
 typedef enum nx_int_code {

@@ -17,12 +17,6 @@ static const nx_graph *branch_of(const nx_value *in, bool taken) {
     return nx_graph_of_value(&in[taken ? NX_COND_THEN : NX_COND_ELSE]);
 }
 
-/* The fake of result k. */
-static const nx_tensor *result_like(const nx_graph *branch, int k) {
-    const nx_value *value = &nx_graph_output_node(branch)->args[k];
-    return value->tag == NX_TAG_NODE ? value->node->fakes[value->n] : NULL;
-}
-
 static nx_status list_new(int n, nx_value **list, nx_value *out) {
     *list = nx_alloc_zeroed(sizeof **list * (size_t)(n + 1));
     *out = nx_value_list(*list, 0);
@@ -78,7 +72,7 @@ static nx_status call_fake(nx_run *run, const nx_value *in, nx_value *out) {
     nx_value *list;
     nx_status status = list_new(n, &list, out);
     for (int k = 0; k < n && status == NX_OK; k++) {
-        const nx_tensor *like = result_like(branch, k);
+        const nx_tensor *like = nx_graph_output_fake(branch, k);
         nx_tensor *fake = NULL;
         status = like ? nx_fake_like(like, &fake) : nx_fail(NX_VALUE, "narthex::cond: a result that is no tensor");
         if (status == NX_OK) list[out->n++] = nx_value_tensor(fake);
@@ -104,15 +98,6 @@ static void release(nx_grad_node *node) {
 }
 
 static void end(nx_grad_node *node) { nx_free(node->context); }
-
-static nx_status zeros_like(const nx_tensor *like, nx_tensor **out) {
-    nx_value result = NX_VALUE_NONE;
-    const nx_value in[] = {nx_value_ints(like->a.sizes, like->a.ndim), nx_value_dtype((nx_dtype)like->a.dtype), NX_VALUE_NONE,
-                           nx_value_device(like->a.device), NX_VALUE_NONE};
-    NX_TRY(nx_op_call(nx_known(NX_KNOWN_ZEROS), in, &result));
-    *out = result.tensor;
-    return NX_OK;
-}
 
 /* All that the backward of one call works with; tensors are owned. */
 typedef struct way {
@@ -146,7 +131,7 @@ static nx_status gradients_of(const way *w, const nx_recording *recording, const
         if (w->node->edges[e].node == NULL) continue;
         nx_tensor *own = e >= first && e < first + n ? found[from++] : NULL;
         if (own) out[at++] = nx_tensor_ref(own);
-        else status = zeros_like(w->saved[e], &out[at++]);
+        else status = nx_fake_zeros(w->saved[e], &out[at++]);
     }
     for (int k = 0; k < n_wanted; k++) nx_tensor_unref(found[k]);
     for (int k = 0; k < n_out; k++) nx_tensor_unref(results[k]);
@@ -226,10 +211,10 @@ static nx_status gather(way *w, nx_tensor *const *g) {
         *(k ? &w->saved[k - 1] : &w->pred) = nx_tensor_ref(at->tensor);
     }
     for (int k = 0; k < w->node->n_inputs; k++) {
-        const nx_tensor *like = result_like(branch, k);
+        const nx_tensor *like = nx_graph_output_fake(branch, k);
         if (!nx_is_differentiable((nx_dtype)like->a.dtype)) continue;
         if (g[k]) w->tangents[w->n_tangents] = nx_tensor_ref(g[k]);
-        else NX_TRY(zeros_like(like, &w->tangents[w->n_tangents]));
+        else NX_TRY(nx_fake_zeros(like, &w->tangents[w->n_tangents]));
         w->n_tangents++;
     }
     return NX_OK;

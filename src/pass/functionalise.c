@@ -109,12 +109,12 @@ static nx_status invert(worker *w, const place *p, const nx_value *base, const n
     nx_tracer tracer = {.key = NX_KEY_AT_TRACE, .graph = w->graph};
     nx__calm before = nx__calm_begin(false);
     nx_thread *thread = nx_thread_get();
-    const nx_source before_it = thread->source;
+    const nx_source source = thread->source;
     thread->source = p->writer->source;
     nx_status status = nx_tracer_push(&tracer);
     if (status == NX_OK) status = run_inverse(&tracer, p, base, value, out);
     nx_tracer_pop(&tracer);
-    thread->source = before_it;
+    thread->source = source;
     nx__calm_end(before);
     return status;
 }
