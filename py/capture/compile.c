@@ -181,14 +181,18 @@ static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t f
     }
     const nx_thread *thread = nx_thread_get();
     bool watched = thread->tracer || thread->function_modes || thread->dispatch_modes || nx_tangents_open() || thread->n_levels;
-    bool plain = !function || nxpy__stance == NXPY_STANCE_EAGER || nxpy__doing.trace || watched;
-    if (NX_UNLIKELY(nxpy__doing.refuses && !nxpy__doing.trace)) {
-        return PyErr_Format(PyExc_RuntimeError, "Detected that you are using FX to symbolically trace a dynamo-optimized function. This is "
-                            "not supported at the moment.");
-    }
-    if (NX_UNLIKELY(!function && captured->fullgraph && !nxpy__doing.trace && !nxpy_cpython_problem())) {
-        return PyErr_Format(nxpy__unsupported, "torch.compile(fullgraph=True): %S is a generator or coroutine function or not made of "
-                            "Python code, and is not captured; how to mend it: call it inside of a compiled function", captured->name);
+    bool refused = nxpy__doing.for_fx && nxpy__settings.refuses_traced;
+    bool plain = !function || nxpy__stance == NXPY_STANCE_EAGER || nxpy__doing.trace || refused || watched;
+    if (NX_UNLIKELY(plain && !nxpy__doing.trace)) {
+        if (refused) {
+            return PyErr_Format(PyExc_RuntimeError, "Detected that you are using FX to symbolically trace a dynamo-optimized function. "
+                                "This is not supported at the moment.");
+        }
+        if (!function && captured->fullgraph && !nxpy_cpython_problem()) {
+            return PyErr_Format(nxpy__unsupported, "torch.compile(fullgraph=True): %S is a generator or coroutine function or not made of "
+                                "Python code, and is not captured; how to mend it: call it inside of a compiled function",
+                                captured->name);
+        }
     }
     if (NX_UNLIKELY(plain || nxpy_thread_is_traced(PyThreadState_Get()))) {
         nxpy__pass_by(function);
@@ -457,9 +461,9 @@ static PyObject *set_stance(PyObject *module, PyObject *number) {
     return PyLong_FromLong(before);
 }
 
-static PyObject *set_refusal(PyObject *module, PyObject *refuses) {
-    bool before = nxpy__doing.refuses;
-    nxpy__doing.refuses = refuses == Py_True;
+static PyObject *set_for_fx(PyObject *module, PyObject *is_on) {
+    bool before = nxpy__doing.for_fx;
+    nxpy__doing.for_fx = is_on == Py_True;
     return PyBool_FromLong(before);
 }
 
@@ -477,6 +481,7 @@ static PyObject *set_setting(PyObject *module, PyObject *args) {
     else if (strcmp(name, "automatic_dynamic_shapes") == 0) s->automatic = value;
     else if (strcmp(name, "assume_static_by_default") == 0) s->open_first = !value;
     else if (strcmp(name, "fail_on_recompile_limit_hit") == 0) s->fails_at_limit = value;
+    else if (strcmp(name, "error_on_nested_fx_trace") == 0) s->refuses_traced = value;
     else return PyErr_Format(PyExc_ValueError, "set_capture_setting: there is no setting '%s'", name);
     Py_RETURN_NONE;
 }
@@ -494,8 +499,7 @@ static PyMethodDef functions[] = {
     {"set_capture_listener", set_listener, METH_O,
      "set_capture_listener(callable or None): called at each end of a trace with (code, reason, detail, file, line, function)."},
     {"graph_break", (PyCFunction)(void (*)(void))graph_break, METH_FASTCALL | METH_KEYWORDS, "Ends the graph that is being captured."},
-    {"set_capture_refusal", set_refusal, METH_O,
-     "set_capture_refusal(refuses): whether a call of a compiled function raises, in this thread; what it was before."},
+    {"set_fx_tracing", set_for_fx, METH_O, "set_fx_tracing(on): whether torch.fx records proxies in this thread; what it was before."},
     {"set_capture_stance", set_stance, METH_O,
      "set_capture_stance(n): compiled functions 0: do the usual, 1: run uncompiled, 2: so where none fits, 3: fail there, 4: fail there "
      "in other words, 5: leave first calls to set_capture_late's. Gives the last."},

@@ -246,7 +246,7 @@ typedef struct nxpy_doing {
     nxpy_trace *trace;          /* a trace runs */
     nxpy_captured *entering;    /* the next frame of `function` is a root of this one */
     PyObject *function;         /* NULL: any function's (a break that entered a Python function) */
-    bool refuses;               /* compiled functions may not be called: torch.fx records proxies */
+    bool for_fx;                /* torch.fx records proxies */
     int paused;                 /* our own Python code runs: hands off */
 } nxpy_doing;
 extern _Thread_local nxpy_doing nxpy__doing;
@@ -256,6 +256,7 @@ typedef struct nxpy_settings {
     bool automatic;             /* what was seen to change is left open */
     bool open_first;            /* all sizes are left open from the start */
     bool fails_at_limit;        /* instead of running uncompiled */
+    bool refuses_traced;        /* compiled functions may not be called while torch.fx records proxies */
 } nxpy_settings;
 extern nxpy_settings nxpy__settings;
 

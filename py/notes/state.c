@@ -9,7 +9,7 @@
 #include <stdarg.h>
 
 _Thread_local nxpy_doing nxpy__doing;
-nxpy_settings nxpy__settings = {.max_segments = 8, .automatic = true};
+nxpy_settings nxpy__settings = {.max_segments = 8, .automatic = true, .refuses_traced = true};
 
 void nxpy__stop_exception(void) {
     static PyObject *type; /* no Python handler may catch it: not an Exception */

@@ -35,6 +35,19 @@ def names(module: str, instead: str, listed: tuple) -> dict:
     return {name: (class_for if name[:1].isupper() else Later)(f"{module}.{name}", instead) for name in listed}
 
 
+def never(module: str, why: str, listed: tuple) -> dict:
+    """{name: a function without arguments that says False} for `listed` questions of `module`, for its globals."""
+
+    def answer(name: str):
+        def no() -> bool:
+            return False
+
+        no.__name__, no.__qualname__, no.__module__, no.__doc__ = name, name, module, f"False: {why}."
+        return no
+
+    return {name: answer(name) for name in listed}
+
+
 def keep_whole(namespace: dict, needs: dict) -> None:
     """Takes out of `namespace` (a module's globals) those names of `needs` whose operators ("sqrt div") are missing."""
     from . import _C

@@ -4,13 +4,17 @@ nothing.
 recompile_limit (cache_size_limit): pieces that are compiled for one place in a function. automatic_dynamic_shapes:
 what was seen to change is left open. assume_static_by_default: False leaves all sizes open from the start. disable:
 compiled functions run uncompiled. fail_on_recompile_limit_hit: RuntimeError instead of running uncompiled behind it.
-suppress_errors: a graph that a backend fails on runs as it was captured. raise_on_ctx_manager_usage: as PyTorch's.
+suppress_errors: a graph that a backend fails on runs as it was captured. raise_on_ctx_manager_usage,
+error_on_nested_fx_trace: as PyTorch's.
 """
 
 from .. import _C
 from ..utils._config_module import install as _install
 
-_IN_C = ("recompile_limit", "automatic_dynamic_shapes", "assume_static_by_default", "fail_on_recompile_limit_hit")
+_IN_C = (
+    "recompile_limit", "automatic_dynamic_shapes", "assume_static_by_default", "fail_on_recompile_limit_hit",
+    "error_on_nested_fx_trace",
+)  # fmt: skip
 
 
 def _take_effect(name: str, value) -> None:

@@ -33,23 +33,19 @@ class DispatchKeySet:
     def __init__(self, *keys: DispatchKey) -> None:
         self._keys = frozenset(keys)
 
-    @classmethod
-    def _of(cls, keys) -> DispatchKeySet:
-        return cls(*keys)
-
     def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
-        return self._of(self._keys | other._keys)
+        return DispatchKeySet(*(self._keys | other._keys))
 
     def __and__(self, other: DispatchKeySet) -> DispatchKeySet:
-        return self._of(self._keys & other._keys)
+        return DispatchKeySet(*(self._keys & other._keys))
 
     def add(self, key: DispatchKey) -> DispatchKeySet:
         """A set with the key as well."""
-        return self._of(self._keys | {key})
+        return DispatchKeySet(*(self._keys | {key}))
 
     def remove(self, key: DispatchKey) -> DispatchKeySet:
         """A set without the key."""
-        return self._of(self._keys - {key})
+        return DispatchKeySet(*(self._keys - {key}))
 
     def has(self, key: DispatchKey) -> bool:
         """Whether the key is in it."""

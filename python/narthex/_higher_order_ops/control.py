@@ -30,8 +30,8 @@ def cond(pred, true_fn, false_fn, operands=()):
     return true_fn(*operands) if pred else false_fn(*operands)
 
 
-def _traced(function, operands) -> tuple:
-    """(how many tensors it gives, their structure): recorded as a branch, its results in memory of their own."""
+def _traced(function, operands):
+    """The structure of what it gives: recorded as a branch, its results in memory of their own."""
     _C.branch_open()
     leaves, spec = pytree.tree_flatten(function(*operands))
     _C.branch_close(tuple([leaf.clone(memory_format=_C.contiguous_format) for leaf in leaves]))

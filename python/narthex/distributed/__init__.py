@@ -1,7 +1,7 @@
 """torch.distributed: several processes are not there yet. Questions are answered, the rest raises."""
 
 from .._absent import getter
-from .._later import names
+from .._later import names, never
 from ._parts import make_modules
 
 _NO_GROUP = "Default process group has not been initialized, please make sure to call init_process_group."
@@ -12,24 +12,9 @@ def is_available() -> bool:
     return False
 
 
-def is_initialized() -> bool:
-    """False."""
-    return False
-
-
-def is_nccl_available() -> bool:
-    """False."""
-    return False
-
-
-def is_gloo_available() -> bool:
-    """False."""
-    return False
-
-
-def is_mpi_available() -> bool:
-    """False."""
-    return False
+globals().update(never("torch.distributed", "several processes are not there", (
+    "is_initialized", "is_nccl_available", "is_gloo_available", "is_mpi_available",
+)))  # fmt: skip
 
 
 def is_torchelastic_launched() -> bool:

@@ -18,12 +18,6 @@ _wrapped: dict = {}  # (id of a module's globals, name): the globals; what fx.wr
 _tracing = False
 
 
-def _dynamo_config():
-    from .._dynamo import config
-
-    return config
-
-
 def is_fx_tracing() -> bool:
     """Whether this is inside symbolic_trace."""
     return _tracing
@@ -265,12 +259,12 @@ class Tracer(TracerBase):
         """The graph of root(...)."""
         global _tracing
         before, _tracing = _tracing, True
-        refused = _C.set_capture_refusal(_dynamo_config().error_on_nested_fx_trace)
+        recorded = _C.set_fx_tracing(True)
         try:
             return self._trace(root, concrete_args)
         finally:
             _tracing = before
-            _C.set_capture_refusal(refused)
+            _C.set_fx_tracing(recorded)
 
     def _trace(self, root, concrete_args) -> Graph:
         is_module = isinstance(root, Module)

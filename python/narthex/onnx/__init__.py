@@ -1,7 +1,10 @@
-"""torch.onnx: exporting is not there; torch.export writes a model file that C programs run. Questions are answered."""
+"""torch.onnx: exporting is not there; torch.export.save writes a program that PyTorch reads, torch.model_file.save one
+that C programs run. Questions are answered."""
 
 from .._absent import absent
 from .._later import names
+
+_INSTEAD = "torch.export.save writes a program that PyTorch reads, torch.model_file.save one that C programs run"
 
 
 def is_in_onnx_export() -> bool:
@@ -14,7 +17,7 @@ def is_onnxrt_backend_supported() -> bool:
     return False
 
 
-globals().update(names("torch.onnx", "torch.export writes a model file", (
+globals().update(names("torch.onnx", _INSTEAD, (
     "export", "dynamo_export", "select_model_mode_for_export",
 )))  # fmt: skip
 
@@ -34,7 +37,7 @@ class ONNXProgram:
     """An exported model: none is ever made."""
 
     def __init__(self, *args, **kwargs) -> None:
-        raise NotImplementedError("torch.onnx is not there: torch.export writes a model file")
+        raise NotImplementedError(f"torch.onnx is not there: {_INSTEAD}")
 
 
 def __getattr__(name: str):

@@ -2,6 +2,8 @@
 
 from functools import cache
 
+from .._later import never
+
 
 @cache
 def has_triton_package() -> bool:
@@ -13,36 +15,7 @@ def has_triton_package() -> bool:
     return True
 
 
-def has_triton() -> bool:
-    """False: no device takes its programs."""
-    return False
-
-
-def has_triton_tma() -> bool:
-    """False."""
-    return False
-
-
-def has_triton_tma_device() -> bool:
-    """False."""
-    return False
-
-
-def has_datacenter_blackwell_tma_device() -> bool:
-    """False."""
-    return False
-
-
-def has_triton_experimental_host_tma() -> bool:
-    """False."""
-    return False
-
-
-def has_triton_stable_tma_api() -> bool:
-    """False."""
-    return False
-
-
-def has_triton_tensor_descriptor_host_tma() -> bool:
-    """False."""
-    return False
+globals().update(never("torch.utils._triton", "no device takes its programs", (
+    "has_triton", "has_triton_tma", "has_triton_tma_device", "has_datacenter_blackwell_tma_device",
+    "has_triton_experimental_host_tma", "has_triton_stable_tma_api", "has_triton_tensor_descriptor_host_tma",
+)))  # fmt: skip
