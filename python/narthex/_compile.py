@@ -76,10 +76,8 @@ def make_backend(backend, mode=None, options=None) -> Backend:
     name = None
     if isinstance(backend, str):
         name, backend = backend, backends.lookup(backend)
-        if name in backends.WITH_MODE:
-            if options:
-                mode, options = backends.mode_of(options), None
-            return Backend(backend, {"mode": check_mode(mode), "options": options}, name)
+    if backend is backends.narthex:
+        return Backend(backend, {"mode": backends.mode_of(options) if options else check_mode(mode)}, name)
     if not callable(backend):
         raise TypeError(f"compile: backend is a {type(backend).__name__}; it must be a name or a callable")
     keywords = {}

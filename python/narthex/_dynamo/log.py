@@ -10,6 +10,7 @@ import os
 from .. import _logging
 
 log = logging.getLogger(_logging.LOGS["dynamo"])
+_VERBOSE = {"graph_code": "graph_code_verbose", "guards": "verbose_guards", "recompiles": "recompiles_verbose"}
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -39,18 +40,16 @@ def _say(level: int, text: str) -> None:
     log.log(level, "%s", text, extra={"compile_id": _Frame.id}, stacklevel=2)
 
 
+def _shown(name: str) -> str | None:
+    """The artifact of that name or the verbose one, which says the same, whichever is on."""
+    verbose = _VERBOSE.get(name)
+    return name if _logging.enabled(name) else verbose if verbose and _logging.enabled(verbose) else None
+
+
 def _artifact(name: str, text: str) -> None:
-    _logging.artifact("dynamo", name, text, _Frame.id, stacklevel=3)
-
-
-def _any(*names: str) -> bool:
-    return any(map(_logging.enabled, names))
-
-
-def _either(name: str, other: str, text: str) -> None:
-    """Under the first name that is on."""
-    name = name if _logging.enabled(name) else other
-    _logging.artifact("dynamo", name, text, _Frame.id, stacklevel=3)
+    shown = _shown(name)
+    if shown:
+        _logging.artifact("dynamo", shown, text, _Frame.id, stacklevel=3)
 
 
 def _stack_text(stack: list) -> tuple:
@@ -119,14 +118,14 @@ def _on_compile(reason: str, user_stack: list) -> None:
 
 def _on_graph(graph, name: str) -> None:
     title = f" ===== {name} ====="
-    if _any("graph_code", "graph_code_verbose"):
+    if _shown("graph_code"):
         from ..fx.graph_module import in_class
 
         code = in_class(graph.python(shapes=True, lines=True), "GraphModule")
-        _either("graph_code", "graph_code_verbose", f"TRACED GRAPH\n{title}\n {code}\n")
-    if _logging.enabled("graph"):
+        _artifact("graph_code", f"TRACED GRAPH\n{title}\n {code}\n")
+    if _shown("graph"):
         _artifact("graph", f"TRACED GRAPH\n{title}\n{graph.text()}\n")
-    if _logging.enabled("graph_sizes"):
+    if _shown("graph_sizes"):
         sizes = [(node.name, getattr(node.value, "shape", None)) for node in graph.nodes if node.op != "output"]
         rows = [f"{name}: {tuple(shape)}" for name, shape in sizes if shape is not None]
         _artifact("graph_sizes", "\n".join(["TRACED GRAPH TENSOR SIZES", title, *rows]) + "\n")
@@ -151,9 +150,9 @@ def _on_guards(guards: list) -> None:
         _say(logging.DEBUG, f"track_symint {name} {value} None")
     for name, value in facts:
         _say(logging.DEBUG, f"Skipping guard {name} == {value}")
-    _either("guards", "verbose_guards", "GUARDS:")
+    _artifact("guards", "GUARDS:")
     for text, code, where in guards:
-        _either("guards", "verbose_guards", text + (f"  # {code}  # {where}" if where else ""))
+        _artifact("guards", text + (f"  # {code}  # {where}" if where else ""))
 
 
 def _on_break(code: str, reason: str, detail, filename, line: int, mend: str) -> None:
@@ -162,7 +161,7 @@ def _on_break(code: str, reason: str, detail, filename, line: int, mend: str) ->
 
 
 def _on_recompile(reason) -> None:
-    _either("recompiles", "recompiles_verbose", f"Recompiling: a guard failed:\n    - {reason}")
+    _artifact("recompiles", f"Recompiling: a guard failed:\n    - {reason}")
 
 
 def _on_run(name: str) -> None:

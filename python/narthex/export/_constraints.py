@@ -9,6 +9,7 @@ import random
 
 from .. import _C
 from .._dynamo.exc import UserError, UserErrorType
+from .._subclasses import FakeTensorMode
 from ..fx.experimental.symbolic_shapes import ConstraintViolationError
 from ._sizes import Expr
 from .dynamic_shapes import INFINITE, Dim, _DerivedDim, _DimHintType
@@ -148,11 +149,8 @@ def without_elements(tensor, size: list):
     for k in order:
         strides[k] = step
         step *= max(size[k], 1)
-    before = _C.set_fake(True)
-    try:
+    with FakeTensorMode():
         return _new(tensor, size, strides)
-    finally:
-        _C.set_fake(before)
 
 
 def _new(tensor, size: list, strides: list):

@@ -10,7 +10,7 @@ from ..fx import GraphModule, Node
 from ._sizes import Expr, Finder
 from ._trace import Builder, Input, argument_of, drop_dead, packet_of
 from .exported_program import ExportedProgram, Verifier
-from .graph_signature import ExportGraphSignature, InputKind, OutputKind, OutputSpec
+from .graph_signature import NEW_VALUE_OF, ExportGraphSignature, InputKind, OutputKind, OutputSpec
 
 _POINTS = 8
 
@@ -218,13 +218,6 @@ def decompose(program: ExportedProgram, table: dict) -> ExportedProgram:
     )  # fmt: skip
 
 
-_WRITTEN = {
-    InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
-    InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,
-    InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
-}
-
-
 def _finish(program, builder: Builder, merger: _Merger, inputs: list) -> list:
     """Writes the node that returns; the specs of what it returns."""
     first = merger.found[0]
@@ -245,7 +238,7 @@ def _finish(program, builder: Builder, merger: _Merger, inputs: list) -> list:
     _drop_copies(builder.graph)
     arguments = [argument_of(value) for value in builder.graph.output_node().args[0]]
     specs = [
-        OutputSpec(_WRITTEN.get(given.kind, OutputKind.BUFFER_MUTATION), argument, given.target or given.name)
+        OutputSpec(NEW_VALUE_OF.get(given.kind, OutputKind.BUFFER_MUTATION), argument, given.target or given.name)
         for given, argument in zip(written, arguments)
     ]
     kept = [spec for spec in program.graph_signature.output_specs]

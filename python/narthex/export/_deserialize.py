@@ -10,11 +10,12 @@ import re
 from .. import _C
 from .._ops import ops
 from .._ops_in_python import IN_PYTHON
+from .._subclasses import FakeTensorMode
 from ..fx import Graph, GraphModule, Node
 from ..utils import _pytree as pytree
 from ..utils._sympy.value_ranges import ValueRanges
 from ._archive import Archive, Broken
-from ._serialize import DTYPES, FORMATS, OPERATORS, SCHEMA
+from ._serialize import DTYPES, FORMATS, MUTATIONS, OPERATORS, SCHEMA
 from ._sizes import Expr, parse
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, TrainingIRVerifier, Verifier
 from .graph_signature import (
@@ -164,13 +165,10 @@ class _Meta:
         import narthex
 
         sizes, strides = self.numbers()
-        before = _C.set_fake(True)
-        try:
+        with FakeTensorMode():
             return narthex.empty_strided(
                 sizes, [max(stride, 0) for stride in strides], dtype=self.dtype, device=self.device
             )
-        finally:
-            _C.set_fake(before)
 
 
 # ---- tensors with elements
@@ -491,17 +489,10 @@ def _input(plain) -> InputSpec:
     raise NotImplementedError(f"torch.export.load: an input of the kind {tag}")
 
 
-_MUTATIONS = {
-    "buffer_mutation": (OutputKind.BUFFER_MUTATION, "buffer_name"),
-    "parameter_mutation": (OutputKind.PARAMETER_MUTATION, "parameter_name"),
-    "user_input_mutation": (OutputKind.USER_INPUT_MUTATION, "user_input_name"),
-}
-
-
 def _output(plain) -> OutputSpec:
     tag, value = _one(plain, "a result")
-    if tag in _MUTATIONS:
-        kind, name = _MUTATIONS[tag]
+    if tag in MUTATIONS:
+        kind, name = MUTATIONS[tag]
         return OutputSpec(kind, TensorArgument(_get(_get(value, "arg", dict), "name", str)), _get(value, name, str))
     if tag != "user_output":
         raise NotImplementedError(f"torch.export.load: a result of the kind {tag}")

@@ -13,7 +13,7 @@ from ..serialization import _storage_data
 from ..utils import _pytree as pytree
 from . import _archive
 from ._sizes import Expr
-from .graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument
+from .graph_signature import NEW_VALUE_OF, ConstantArgument, InputKind, OutputKind, SymIntArgument
 
 SCHEMA = (8, 20)
 DTYPES = {
@@ -244,6 +244,10 @@ def _returns_of(target) -> list:
 
 
 # ---- signature
+# {what the file calls a new value: (its kind, the field that names what it is the new value of)}
+MUTATIONS = {kind.name.lower(): (kind, f"{of.name.lower()}_name") for of, kind in NEW_VALUE_OF.items()}
+
+
 def _constant(value) -> dict:
     if value is None:
         return {"as_none": True}
@@ -274,15 +278,10 @@ def _output_spec(spec) -> dict:
             return {"user_output": {"arg": {"as_sym_int": {"as_name": spec.arg.name}}}}
         return {"user_output": {"arg": {"as_tensor": {"name": spec.arg.name}}}}
     arg = {"name": spec.arg.name}
-    kinds = {
-        OutputKind.BUFFER_MUTATION: ("buffer_mutation", "buffer_name"),
-        OutputKind.PARAMETER_MUTATION: ("parameter_mutation", "parameter_name"),
-        OutputKind.USER_INPUT_MUTATION: ("user_input_mutation", "user_input_name"),
-    }
-    if spec.kind not in kinds:
-        raise NotImplementedError(f"torch.export.save: results of the kind {spec.kind.name}")
-    kind, name = kinds[spec.kind]
-    return {kind: {"arg": arg, name: spec.target}}
+    for tag, (kind, name) in MUTATIONS.items():
+        if spec.kind is kind:
+            return {tag: {"arg": arg, name: spec.target}}
+    raise NotImplementedError(f"torch.export.save: results of the kind {spec.kind.name}")
 
 
 def _entry(entry) -> dict:

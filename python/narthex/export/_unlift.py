@@ -7,9 +7,7 @@ from ..fx.graph_module import _assign_attribute
 from ..nn import Module
 from ..utils import _pytree as pytree
 from ._sizes import Expr
-from .graph_signature import ConstantArgument, InputKind, OutputKind
-
-_WRITTEN = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION, OutputKind.PARAMETER_MUTATION)
+from .graph_signature import NEW_VALUES, ConstantArgument, InputKind
 
 
 class GuardsFn(Module):
@@ -117,7 +115,7 @@ def _lift_off(program) -> Graph:
     results = program.graph.output_node().args[0]
     of = lambda value: known[value] if isinstance(value, Node) else value  # noqa: E731
     _write_back(made, signature, nodes, results, known)
-    kept = [of(value) for value, spec in zip(results, signature.output_specs) if spec.kind not in _WRITTEN]
+    kept = [of(value) for value, spec in zip(results, signature.output_specs) if spec.kind not in NEW_VALUES]
     made.output(tuple(kept))
     return made
 
@@ -128,7 +126,7 @@ def _write_back(made: Graph, signature, nodes: list, results, known: dict) -> No
     targets = {spec.target: node for node, spec in zip(nodes, signature.input_specs) if spec.target is not None}
     targets.update({node.name: node for node in nodes})
     for value, spec in zip(results, signature.output_specs):
-        if spec.kind in _WRITTEN:
+        if spec.kind in NEW_VALUES:
             made.call_function(ops.aten.copy_.default, (known[targets[spec.target]], known[value]))
 
 

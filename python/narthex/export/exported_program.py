@@ -6,7 +6,7 @@ from typing import NamedTuple
 from .. import _C
 from ..fx import GraphModule
 from ..utils import _pytree as pytree
-from .graph_signature import ExportGraphSignature, InputKind, OutputKind
+from .graph_signature import NEW_VALUES, ExportGraphSignature, InputKind
 
 __all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
 
@@ -193,8 +193,7 @@ class ExportedProgram:
     @property
     def n_written(self) -> int:
         """How many of the results are new values of what is written; they stand first."""
-        kinds = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION, OutputKind.PARAMETER_MUTATION)
-        return sum(spec.kind in kinds for spec in self._graph_signature.output_specs)
+        return sum(spec.kind in NEW_VALUES for spec in self._graph_signature.output_specs)
 
     def __deepcopy__(self, memo) -> "ExportedProgram":
         made = copy.copy(self)

@@ -98,6 +98,15 @@ class OutputKind(Enum):
     TOKEN = auto()
 
 
+# What a result that is the new value of an input is, by what the input is.
+NEW_VALUE_OF = {
+    InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
+    InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,
+    InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
+}
+NEW_VALUES = frozenset(NEW_VALUE_OF.values())
+
+
 @dataclass
 class InputSpec:
     """kind, the value, its path in the module (target) and, of a buffer, whether state_dict holds it."""

@@ -2,7 +2,6 @@
 
 from ... import _C
 
-WITH_MODE = ("narthex", "inductor")  # these read torch.compile's mode
 ENGINE_MODES = {
     "default": "max-autotune",
     "max-autotune": "max-autotune",
@@ -53,10 +52,8 @@ def graph_device(example_inputs, graph=None):
     return others[0] if others else _C.device("cpu")
 
 
-def narthex(gm, example_inputs, *, mode="default", options=None):
+def narthex(gm, example_inputs, *, mode="default"):
     """The engine: AOT, then a plan (max-autotune) or a recording (reduce-overhead)."""
-    if options:
-        mode = mode_of(options)
     from ..._functorch.aot_autograd import aot_graphs
 
     if gm.captured_graph is None:  # built or edited in Python: captured when it is called
