@@ -19,7 +19,6 @@ from ._C import (
     get_num_threads,
     initial_seed,
     is_grad_enabled,
-    manual_seed,
     nonzero,
     set_default_dtype,
     set_num_threads,
@@ -305,17 +304,22 @@ def promote_types(type1, type2) -> dtype:
     return type1.promote(type2)
 
 
-def is_tensor(obj) -> bool:
+def is_tensor(obj, /) -> bool:
     """Whether `obj` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
-def typename(obj) -> str:
+def typename(obj, /) -> str:
     """The type of `obj` as messages name it; of a tensor with its element type."""
     if isinstance(obj, Tensor):
         return obj.type()
     module = type(obj).__module__
     return type(obj).__qualname__ if module == "builtins" else f"{module}.{type(obj).__qualname__}"
+
+
+def manual_seed(seed):
+    """The numbers of all devices start again at `seed`; gives the CPU's generator."""
+    return _C.manual_seed(seed)
 
 
 def seed() -> int:

@@ -191,6 +191,10 @@ class Methods:
         _warn_typed_storage_removal(stacklevel=2)
         return _typed(self)
 
+    def to_sparse_coo(self):
+        """to_sparse() of all dimensions."""
+        return self.to_sparse()
+
     def storage_type(self):
         """The class of storage(), such as torch.FloatStorage."""
         from . import storage
@@ -209,7 +213,7 @@ def _from(module: str, name: str):
     return method
 
 
-for _name in ("to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_coo", "to_sparse_csc", "to_sparse_csr"):
+for _name in ("to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_csc", "to_sparse_csr"):
     setattr(Methods, _name, _from("_make", _name))
 for _name in ("resize_as_sparse_", "smm", "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "sspaddmm"):
     setattr(Methods, _name, _from("_functions", _name))

@@ -21,7 +21,7 @@ def __getattr__(name: str):
     raise AttributeError(name)
 
 
-def set_warn_always(b: bool) -> None:
+def set_warn_always(b: bool, /) -> None:
     """Kept only: a warning that is given once per process stays so."""
     if not isinstance(b, bool):
         raise TypeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
@@ -54,7 +54,7 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     _set(bool(enabled), bool(check_nan))
 
 
-def set_default_tensor_type(t) -> None:
+def set_default_tensor_type(t, /) -> None:
     """Sets the default dtype to that of a class such as torch.DoubleTensor, or of its name; deprecated, as in
     PyTorch."""
     import narthex

@@ -59,9 +59,9 @@ def sym_ite(b, t, f):
     return t if b else f
 
 
-def sym_sum(args):
-    """The sum of a list of numbers."""
-    return sum(args)
+def sym_sum(*args):
+    """The sum of numbers, or of one list of them."""
+    return sum(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args)
 
 
 def sym_sqrt(a) -> float:

@@ -479,17 +479,25 @@ class Tensor(_C.TensorBase):
 
         return matrix_power(self, n)
 
-    def stft(self, n_fft: int, *args, **options):
+    def stft(
+        self, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect",
+        normalized=False, onesided=None, return_complex=None, align_to_window=None,
+    ):  # fmt: skip
         """torch.stft of this tensor."""
         from ._spectrum import stft
 
-        return stft(self, n_fft, *args, **options)
+        return stft(self, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex,
+                    align_to_window)  # fmt: skip
 
-    def istft(self, n_fft: int, *args, **options):
+    def istft(
+        self, n_fft, hop_length=None, win_length=None, window=None,
+        center=True, normalized=False, onesided=None, length=None,
+        return_complex=False,
+    ):  # fmt: skip
         """torch.istft of this tensor."""
         from ._spectrum import istft
 
-        return istft(self, n_fft, *args, **options)
+        return istft(self, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
 
     def cov(self, *, correction: int = 1, fweights=None, aweights=None):
         """torch.cov of this tensor."""

@@ -181,3 +181,10 @@ def try_import(module_name: str):
     from importlib.util import find_spec
 
     return import_module(module_name) if find_spec(module_name) is not None else None
+
+
+def cpu_count() -> int:
+    """How many processors this process may use."""
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -2,9 +2,9 @@
 
 from contextlib import contextmanager
 
-from . import _C, seed
+from . import _C, manual_seed, seed
 from ._absent import getter
-from ._C import default_generator, initial_seed, manual_seed
+from ._C import default_generator, initial_seed
 
 __all__ = [
     "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
@@ -23,7 +23,7 @@ def set_rng_state(new_state) -> None:
 
 
 @contextmanager
-def fork_rng(devices=None, enabled: bool = True, _caller="fork_rng", _devices_kw="devices", device_type="cuda"):
+def fork_rng(devices=None, enabled: bool = True, _caller="fork_rng", _devices_kw="devices", device_type=None):
     """What is drawn inside leaves the CPU's generator as it was."""
     if devices:
         raise NotImplementedError("fork_rng: devices are not there yet; only the CPU's generator is kept")

@@ -470,7 +470,7 @@ for _name, _dtype in _CLASSES.items():
 _add_casts()
 
 
-def is_storage(obj) -> bool:
+def is_storage(obj, /) -> bool:
     """Whether `obj` is a storage."""
     return isinstance(obj, (UntypedStorage, TypedStorage))
 

@@ -88,6 +88,10 @@ class dual_level:
 
         return within
 
+    def clone(self) -> dual_level:
+        """One like it."""
+        return type(self)()
+
     def __enter__(self) -> int:
         return enter_dual_level()
 

@@ -65,13 +65,16 @@ class FunctionCtx:
                 )
         self._for_jvp = tensors
 
-    def mark_dirty(self, *tensors) -> None:
+    def mark_dirty(self, *args) -> None:
         """Says which arguments forward has written in place."""
-        self._dirty = tensors
+        self._dirty = args
 
-    def mark_non_differentiable(self, *tensors) -> None:
+    def mark_shared_storage(self, *pairs) -> None:
+        """Does nothing, as in PyTorch: who shares memory is known."""
+
+    def mark_non_differentiable(self, *args) -> None:
         """Says which results have no gradient."""
-        self._constant = tensors
+        self._constant = args
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (True) or None for a result that nothing depends on."""
@@ -471,15 +474,15 @@ class InplaceFunction(Function):
 _apply_apart = _apply  # once torch._dynamo is there, one that is never captured
 
 
-def once_differentiable(function):
+def once_differentiable(fn):
     """Decorates a backward whose own gradient is not right: asking for that raises."""
 
     from functools import wraps
 
-    @wraps(function)
+    @wraps(fn)
     def wrapper(ctx, *grads):
         with no_grad():
-            given = function(ctx, *grads)
+            given = fn(ctx, *grads)
         if not _C.is_grad_enabled() or not any(_is_tensor(g) and g.requires_grad for g in grads):
             return given
         results = given if isinstance(given, tuple) else (given,)

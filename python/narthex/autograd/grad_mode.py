@@ -2,9 +2,12 @@
 
 from .. import _C
 
+_IS_GENERATOR = 0x20  # of a code object's flags
+
 
 class _Switch:
-    """Sets the thread's grad mode between __enter__ and __exit__; around a function, for each of its calls."""
+    """Sets the thread's grad mode between __enter__ and __exit__; around a function, for each of its calls; around a
+    generator, for each of its steps."""
 
     mode = False
 
@@ -22,19 +25,28 @@ class _Switch:
     def __exit__(self, *exception) -> None:
         _C.set_grad_enabled(self.before)
 
-    def __call__(self, function):
+    def __call__(self, orig_func):
+        code = getattr(orig_func, "__code__", None)
+        if isinstance(orig_func, type) or (code is not None and code.co_flags & _IS_GENERATOR):
+            from ..utils._contextlib import _DecoratorContextManager
+
+            return _DecoratorContextManager.__call__(self, orig_func)
         from functools import wraps
 
-        @wraps(function)
+        @wraps(orig_func)
         def switched(*args, **kwargs):
             before = _C.is_grad_enabled()
             _C.set_grad_enabled(self._mode_after(before))
             try:
-                return function(*args, **kwargs)
+                return orig_func(*args, **kwargs)
             finally:
                 _C.set_grad_enabled(before)
 
         return switched
+
+    def clone(self):
+        """One like it, for a call of a function that it decorates."""
+        return type(self)()
 
 
 class no_grad(_Switch):
@@ -42,9 +54,9 @@ class no_grad(_Switch):
 
     mode = False
 
-    def __new__(cls, function=None):
+    def __new__(cls, orig_func=None):
         made = super().__new__(cls)
-        return made if function is None else made(function)
+        return made if orig_func is None else made(orig_func)
 
 
 class enable_grad(_Switch):
@@ -52,9 +64,9 @@ class enable_grad(_Switch):
 
     mode = True
 
-    def __new__(cls, function=None):
+    def __new__(cls, orig_func=None):
         made = super().__new__(cls)
-        return made if function is None else made(function)
+        return made if orig_func is None else made(orig_func)
 
 
 class set_grad_enabled(_Switch):
@@ -69,9 +81,13 @@ class set_grad_enabled(_Switch):
         _C.set_grad_enabled(self.mode)
         return self
 
-    def __call__(self, function):
+    def __call__(self, orig_func):
         _C.set_grad_enabled(self.before)
-        return super().__call__(function)
+        return super().__call__(orig_func)
+
+    def clone(self):
+        """One of the same mode."""
+        return type(self)(self.mode)
 
 
 class inference_mode(_Switch):
@@ -79,17 +95,21 @@ class inference_mode(_Switch):
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
-        self.mode = not mode
+        self.mode = mode
+
+    def clone(self):
+        """One of the same mode."""
+        return type(self)(self.mode)
 
     def __new__(cls, mode=True):
         made = super().__new__(cls)
         if callable(mode):
-            _Switch.__init__(made)
+            made.__init__()
             return made(mode)
         return made
 
     def _mode_after(self, before: bool) -> bool:
-        return before and self.mode
+        return before and not self.mode
 
 
 class _set_fwd_grad_enabled:
@@ -112,6 +132,7 @@ class _Kept:
     enabled = True
 
     def __init__(self, mode: bool = True) -> None:
+        self._mode = mode
         self._before, type(self).enabled = type(self).enabled, bool(mode)
 
     def __enter__(self) -> None:
@@ -119,6 +140,10 @@ class _Kept:
 
     def __exit__(self, *exception) -> None:
         type(self).enabled = self._before
+
+    def clone(self):
+        """One of the same mode."""
+        return type(self)(self._mode)
 
 
 class set_multithreading_enabled(_Kept):

@@ -9,6 +9,8 @@ class _Meta(type):
 
     def __call__(cls, data, requires_grad: bool = False, volatile=None):
         """`data` without its history, over the same memory."""
+        if not isinstance(data, _C.TensorBase):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         return data.detach().requires_grad_(requires_grad)
 
 

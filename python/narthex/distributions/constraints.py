@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import _C, linalg
+from .._own_init import own_init
 from .._type_info import finfo
 
 __all__ = [
@@ -163,17 +164,19 @@ class _Real(Constraint):
         return value == value  # not NaN
 
 
-class _GreaterThan(Constraint):
+class _FromBound(Constraint):
     bounds = ("lower_bound",)
 
     def __init__(self, lower_bound) -> None:
         self.lower_bound = lower_bound
 
+
+class _GreaterThan(_FromBound):
     def check(self, value):
         return self.lower_bound < value
 
 
-class _GreaterThanEq(_GreaterThan):
+class _GreaterThanEq(_FromBound):
     def check(self, value):
         return self.lower_bound <= value
 
@@ -188,17 +191,19 @@ class _LessThan(Constraint):
         return value < self.upper_bound
 
 
-class _Interval(Constraint):
+class _Between(Constraint):
     bounds = ("lower_bound", "upper_bound")
 
     def __init__(self, lower_bound, upper_bound) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
+
+class _Interval(_Between):
     def check(self, value):
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
-class _HalfOpenInterval(_Interval):
+class _HalfOpenInterval(_Between):
     def check(self, value):
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
@@ -328,6 +333,7 @@ real = _Real()
 real_vector = independent(real, 1)
 positive = _GreaterThan(0.0)
 nonnegative = _GreaterThanEq(0.0)
+own_init(_GreaterThan, _GreaterThanEq, _Interval, _HalfOpenInterval)
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
 less_than = _LessThan

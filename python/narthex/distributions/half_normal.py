@@ -4,11 +4,12 @@ import math
 
 from .. import _C
 from . import constraints
-from .distribution import Distribution
 from .normal import Normal
+from .transformed_distribution import TransformedDistribution
+from .transforms import AbsTransform
 
 
-class HalfNormal(Distribution):
+class HalfNormal(TransformedDistribution):
     """|x| of a normal x with mean 0 and standard deviation `scale`."""
 
     arg_constraints = {"scale": constraints.positive}
@@ -16,8 +17,7 @@ class HalfNormal(Distribution):
     has_rsample = True
 
     def __init__(self, scale, validate_args=None) -> None:
-        self.base_dist = Normal(0, scale, validate_args=False)
-        super().__init__(self.base_dist.batch_shape, validate_args=validate_args)
+        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
 
     scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
@@ -25,15 +25,7 @@ class HalfNormal(Distribution):
     variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
 
     def expand(self, batch_shape, _instance=None):
-        new = self._expanded(HalfNormal, batch_shape, _instance, ())
-        new.base_dist = self.base_dist.expand(batch_shape)
-        return new
-
-    def rsample(self, sample_shape=()):
-        return self.base_dist.rsample(sample_shape).abs()
-
-    def sample(self, sample_shape=()):
-        return super().sample(sample_shape)
+        return super().expand(batch_shape, _instance=self._get_checked_instance(HalfNormal, _instance))
 
     def log_prob(self, value):
         if self._validate_args:

@@ -605,7 +605,7 @@ class CorrCholeskyTransform(_Same):
         t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
         return (t.log1p() - t.neg().log1p()) / 2
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x, y, intermediates=None):
         from ..nn.functional import softplus
 
         left = 1 - (y * y).cumsum(dim=-1)

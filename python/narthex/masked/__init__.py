@@ -212,7 +212,7 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     return _kept(input, mask, 0) / length.clamp(min=eps)
 
 
-def is_masked_tensor(obj) -> bool:
+def is_masked_tensor(obj, /) -> bool:
     """Whether it is a MaskedTensor."""
     return isinstance(obj, MaskedTensor)
 

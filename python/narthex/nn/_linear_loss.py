@@ -26,7 +26,7 @@ class LinearCrossEntropyOptions:
     def __post_init__(self) -> None:
         size, method = self.batch_chunk_size, self.chunking_method
         if size is not None and not (isinstance(size, int) and size > 0):
-            raise ValueError(f"batch_chunk_size must be positive int or None, got {size}")
+            raise ValueError(f"batch_chunk_size must be positive int or None, got {size!r}")
         if method not in (None, "auto") and not _is_ratio(method):
             raise ValueError(f"invalid chunking_method: {method!r}")
         if self.acc_policy not in ("accurate", "balanced", "compact", "auto"):

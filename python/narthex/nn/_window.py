@@ -71,7 +71,8 @@ def _max_pool(n: int, both, alone=None):
         found = both(*options)
         return found if return_indices else found[0]
 
-    with_indices.__name__, plain.__name__ = f"max_pool{n}d_with_indices", f"max_pool{n}d"
+    with_indices.__name__ = with_indices.__qualname__ = f"max_pool{n}d_with_indices"
+    plain.__name__ = plain.__qualname__ = f"max_pool{n}d"
     with_indices.__doc__ = f"The largest numbers of windows of {n} dimensions, and their places."
     plain.__doc__ = f"The largest numbers of windows of {n} dimensions."
     return with_indices, plain
@@ -114,7 +115,8 @@ def _adaptive_max_pool(n: int, both):
         found = both(input, places(input, output_size, n))
         return found if return_indices else found[0]
 
-    with_indices.__name__, plain.__name__ = f"adaptive_max_pool{n}d_with_indices", f"adaptive_max_pool{n}d"
+    with_indices.__name__ = with_indices.__qualname__ = f"adaptive_max_pool{n}d_with_indices"
+    plain.__name__ = plain.__qualname__ = f"adaptive_max_pool{n}d"
     with_indices.__doc__ = "The largest numbers of windows that together cover all places, and where they lie."
     plain.__doc__ = "The largest numbers of windows that together cover all places."
     return with_indices, plain

@@ -2,7 +2,6 @@
 
 from .._type_info import finfo
 from .each import EachParameter, check_lr
-from .optimizer import check_range
 
 
 class Adafactor(EachParameter):
@@ -12,7 +11,7 @@ class Adafactor(EachParameter):
         self, params, lr=1e-2, beta2_decay: float = -0.8, eps: tuple = (None, 1e-3), d: float = 1.0,
         weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:  # fmt: skip
-        check_lr(lr)
+        check_lr(lr, "Learning rate should be >= 0 but is")
         if beta2_decay > 0.0:
             raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
         for k, value in enumerate(eps):
@@ -20,7 +19,8 @@ class Adafactor(EachParameter):
                 raise ValueError(f"epsilon{k + 1} should be >= 0 but is: {value}")
         if d < 1.0:
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        check_range("weight_decay", weight_decay)
+        if not 0.0 <= weight_decay:
+            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
         self._start(params, {
             "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
             "foreach": foreach, "maximize": maximize,

@@ -50,7 +50,7 @@ def check_betas(betas) -> None:
             raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
 
 
-def check_lr(lr) -> None:
+def check_lr(lr, wrong: str = "Invalid learning rate") -> None:
     """ValueError for a negative learning rate."""
     if not isinstance(lr, _C.TensorBase) and not 0.0 <= lr:
-        raise ValueError(f"Invalid learning rate: {lr}")
+        raise ValueError(f"{wrong}: {lr}")

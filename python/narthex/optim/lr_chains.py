@@ -4,12 +4,18 @@ import math
 import types
 from bisect import bisect_right
 
-from .lr_scheduler import LambdaLR, LRScheduler
+from .lr_scheduler import LRScheduler, _OfFunctions
 from .optimizer import Optimizer
 
 
-class MultiplicativeLR(LambdaLR):
+class MultiplicativeLR(_OfFunctions):
     """Times lr_lambda(epoch) every epoch; one function for all groups or a list with one for each."""
+
+    def _take_functions(self, lr_lambdas: list) -> None:
+        super()._take_functions(lr_lambdas)
+        for function in lr_lambdas:
+            if not callable(function):
+                raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
 
     def get_lr(self) -> list:
         """The next rates of the groups."""

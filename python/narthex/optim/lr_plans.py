@@ -59,7 +59,8 @@ class OneCycleLR(LRScheduler):
         if not isinstance(value, (list, tuple)):
             return [value] * n
         if len(value) != n:
-            raise ValueError(f"{name} must have the same length as optimizer.param_groups, {n}, got {len(value)}")
+            raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} "
+                             f"values, param_groups has {n}.")  # fmt: skip
         return list(value)
 
     def _begin_momentum(self, base, high, last_epoch: int) -> None:

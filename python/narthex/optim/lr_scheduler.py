@@ -11,6 +11,7 @@ from bisect import bisect_right
 from functools import wraps
 
 from .._absent import absent
+from .._own_init import own_init
 from .optimizer import Optimizer
 
 __all__ = [
@@ -109,16 +110,19 @@ class LRScheduler:
 _LRScheduler = LRScheduler
 
 
-class LambdaLR(LRScheduler):
-    """initial rate * lr_lambda(epoch); one function for all groups or a list with one for each."""
+class _OfFunctions(LRScheduler):
+    """Rates by functions of the epoch, `lr_lambda`: one for all groups or a list with one for each."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda, last_epoch: int = -1) -> None:
         n_groups = len(optimizer.param_groups)
         several = isinstance(lr_lambda, (list, tuple))
         if several and len(lr_lambda) != n_groups:
             raise ValueError(f"Expected {n_groups} lr_lambdas, but got {len(lr_lambda)}")
-        self.lr_lambdas = list(lr_lambda) if several else [lr_lambda] * n_groups
+        self._take_functions(list(lr_lambda) if several else [lr_lambda] * n_groups)
         super().__init__(optimizer, last_epoch)
+
+    def _take_functions(self, lr_lambdas: list) -> None:
+        self.lr_lambdas = lr_lambdas
 
     def state_dict(self) -> dict:
         """Functions are left out, the attributes of callable objects stay."""
@@ -135,6 +139,10 @@ class LambdaLR(LRScheduler):
         for function, attributes in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
             if attributes is not None:
                 function.__dict__.update(attributes)
+
+
+class LambdaLR(_OfFunctions):
+    """initial rate * lr_lambda(epoch); one function for all groups or a list with one for each."""
 
     def get_lr(self) -> list:
         """The next rates of the groups."""
@@ -288,6 +296,8 @@ from .lr_chains import (  # noqa: E402  (their classes derive from LRScheduler)
     SequentialLR,
 )
 from .lr_plans import OneCycleLR, ReduceLROnPlateau  # noqa: E402
+
+own_init(LambdaLR, MultiplicativeLR)
 
 
 def __getattr__(name: str):

@@ -150,7 +150,8 @@ class Optimizer:
     @staticmethod
     def _check_parameter(parameter) -> None:
         if not isinstance(parameter, _C.TensorBase):
-            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(parameter)}")
+            kind = type(parameter).__name__
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {kind}")
         if not (parameter.is_leaf or parameter.retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
 

@@ -5,15 +5,13 @@ import math
 from .. import _C
 from .._absent import getter as _getter
 
-_PLACE = {"dtype": None, "layout": None, "device": None, "pin_memory": None, "requires_grad": False}
+
+def _place(dtype, layout, device, requires_grad: bool) -> dict:
+    return {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
 
 
 def _checked(name: str, length: int, place: dict) -> dict:
-    """What a factory takes of `place`, which is completed; raises for a length or dtype that there is no window of."""
-    unknown = set(place) - set(_PLACE)
-    if unknown:
-        raise TypeError(f"{name}() got an unexpected keyword argument '{unknown.pop()}'")
-    place = {**_PLACE, **place}
+    """What a factory takes of `place`; raises for a length, layout or dtype that there is no window of."""
     if length < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={length}")
     if place["layout"] not in (None, _C.strided):
@@ -25,7 +23,7 @@ def _checked(name: str, length: int, place: dict) -> dict:
 
 
 def _made(window, place: dict):
-    return window.requires_grad_() if place.get("requires_grad") else window
+    return window.requires_grad_() if place["requires_grad"] else window
 
 
 def _window(name: str, length: int, place: dict, make):
@@ -44,8 +42,12 @@ def _span(length: int, sym: bool) -> int:
     return length - 1 if sym else length
 
 
-def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **place):
+def exponential(
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype=None,
+    layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """exp(-|n - center| / tau)"""
+    place = _place(dtype, layout, device, requires_grad)
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
@@ -54,22 +56,33 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
     return _window("exponential", M, place, lambda f: _C.exp(-_points(-middle / tau, 1 / tau, M, f).abs()))
 
 
-def cosine(M: int, *, sym: bool = True, **place):
+def cosine(
+    M: int, *, sym: bool = True, dtype=None, layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """sin(pi (n + 1/2) / M)"""
+    place = _place(dtype, layout, device, requires_grad)
     step = math.pi / (M if sym or M < 1 else M + 1) if M else 0
     return _window("cosine", M, place, lambda f: _points(step / 2, step, M, f).sin())
 
 
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **place):
+def gaussian(
+    M: int, *, std: float = 1.0, sym: bool = True, dtype=None,
+    layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """exp(-(n / std)^2 / 2), n counted from the middle."""
+    place = _place(dtype, layout, device, requires_grad)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     step = 1 / (std * math.sqrt(2))
     return _window("gaussian", M, place, lambda f: _C.exp(-(_points(-_span(M, sym) / 2 * step, step, M, f) ** 2)))
 
 
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **place):
+def kaiser(
+    M: int, *, beta: float = 12.0, sym: bool = True, dtype=None,
+    layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """I0(beta sqrt(1 - x^2)) / I0(beta), x from -1 to 1."""
+    place = _place(dtype, layout, device, requires_grad)
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
 
@@ -81,13 +94,19 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **place):
     return _window("kaiser", M, place, make)
 
 
-def bartlett(M: int, *, sym: bool = True, **place):
+def bartlett(
+    M: int, *, sym: bool = True, dtype=None, layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """1 - |x|, x from -1 to 1."""
+    place = _place(dtype, layout, device, requires_grad)
     return _window("bartlett", M, place, lambda f: 1 - _points(-1.0, 2 / _span(M, sym), M, f).abs())
 
 
-def general_cosine(M: int, *, a, sym: bool = True, **place):
+def general_cosine(
+    M: int, *, a, sym: bool = True, dtype=None, layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """The sum of (-1)^k a[k] cos(2 pi k n / (M - 1))."""
+    place = _place(dtype, layout, device, requires_grad)
     try:
         weights = list(a)
     except TypeError:
@@ -103,29 +122,45 @@ def general_cosine(M: int, *, a, sym: bool = True, **place):
     return _window("general_cosine", M, place, make)
 
 
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **place):
+def general_hamming(
+    M: int, *, alpha: float = 0.54, sym: bool = True, dtype=None,
+    layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """alpha - (1 - alpha) cos(2 pi n / (M - 1))"""
+    place = _place(dtype, layout, device, requires_grad)
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **place)
 
 
-def hamming(M: int, *, sym: bool = True, **place):
+def hamming(
+    M: int, *, sym: bool = True, dtype=None, layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """0.54 - 0.46 cos(2 pi n / (M - 1))"""
+    place = _place(dtype, layout, device, requires_grad)
     return general_hamming(M, sym=sym, **place)
 
 
-def hann(M: int, *, sym: bool = True, **place):
+def hann(
+    M: int, *, sym: bool = True, dtype=None, layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """sin(pi n / (M - 1))^2"""
+    place = _place(dtype, layout, device, requires_grad)
     return general_hamming(M, alpha=0.5, sym=sym, **place)
 
 
-def blackman(M: int, *, sym: bool = True, **place):
+def blackman(
+    M: int, *, sym: bool = True, dtype=None, layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """general_cosine with 0.42, 0.5, 0.08."""
+    place = _place(dtype, layout, device, requires_grad)
     _checked("blackman", M, place)
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **place)
 
 
-def nuttall(M: int, *, sym: bool = True, **place):
+def nuttall(
+    M: int, *, sym: bool = True, dtype=None, layout=_C.strided, device=None, requires_grad: bool = False
+):  # fmt: skip
     """general_cosine with 0.3635819, 0.4891775, 0.1365995, 0.0106411."""
+    place = _place(dtype, layout, device, requires_grad)
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **place)
 
 
@@ -136,6 +171,7 @@ def _older(name: str, window_length: int, periodic: bool, place: dict, make):
     dtype = place.get("dtype") or _C.get_default_dtype()
     if not dtype.is_floating_point and not dtype.is_complex:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
+    place.pop("pin_memory", None)
     return make(window_length, sym=not periodic, **place)
 
 

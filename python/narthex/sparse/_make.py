@@ -190,11 +190,6 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
     return in_layout(SparseTensor.make(COO, (indices, values), tuple(self.shape), True), layout or COO)
 
 
-def to_sparse_coo(self):
-    """to_sparse() of all dimensions."""
-    return to_sparse(self)
-
-
 def to_sparse_csr(self, dense_dim=None):
     """A matrix's elements that are not 0, row by row."""
     return to_sparse(self, layout=CSR)

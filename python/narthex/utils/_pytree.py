@@ -54,16 +54,16 @@ class GetAttrKey(NamedTuple):
         return getattr(tree, self.name)
 
 
-def keystr(path) -> str:
+def keystr(kp) -> str:
     """The path as Python would write it behind the tree's name."""
-    return "".join(map(str, path))
+    return "".join(map(str, kp))
 
 
-def key_get(tree, path):
-    """What stands at `path`."""
-    for key in path:
-        tree = key.get(tree)
-    return tree
+def key_get(obj, kp):
+    """What stands at the path `kp` of a tree."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
 
 
 # ---- the classes that are nodes ------------------------------------------------------------------------------------
@@ -244,18 +244,25 @@ def is_namedtuple_class(cls) -> bool:
     return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
 
 
-def is_namedtuple(x) -> bool:
-    return is_namedtuple_class(type(x))
+def is_namedtuple_instance(obj) -> bool:
+    return is_namedtuple_class(type(obj))
 
 
-_is_namedtuple_instance = is_namedtuple_instance = is_namedtuple
+def is_namedtuple(obj) -> bool:
+    """Whether it is an instance of a named tuple or the class of such."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
-def is_structseq(x) -> bool:
-    return isinstance(x, tuple) and type(x).__module__ == "torch.return_types"
+_is_namedtuple_instance = is_namedtuple_instance
 
 
-is_structseq_instance = is_structseq
+def is_structseq_instance(obj) -> bool:
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj) -> bool:
+    """Whether it is what an operator with several results returns, or the class of such."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
 def is_structseq_class(cls) -> bool:
@@ -282,8 +289,8 @@ class TreeSpec:
 
     __slots__ = ("_children", "_context", "num_children", "num_leaves", "num_nodes", "type")
 
-    def __init__(self, type, context=None, children=()) -> None:
-        self.type, self._context, self._children = type, context, list(children)
+    def __init__(self, type, context, children_specs) -> None:
+        self.type, self._context, self._children = type, context, list(children_specs)
         self.num_children = len(self._children)
         self.num_nodes = 1 + sum(child.num_nodes for child in self._children)
         self.num_leaves = 1 if type is None else sum(child.num_leaves for child in self._children)
@@ -360,7 +367,7 @@ class LeafSpec(TreeSpec):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(None)
+        super().__init__(None, None, ())
 
 
 _LEAF = LeafSpec()
@@ -440,28 +447,28 @@ def map_only(types, /):
     return wrap
 
 
-def tree_map_only(types, /, func: Callable, tree, is_leaf: Callable | None = None):
-    return tree_map(map_only(types)(func), tree, is_leaf=is_leaf)
+def tree_map_only(type_or_types_or_pred, /, func: Callable, tree, is_leaf: Callable | None = None):
+    return tree_map(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
-def tree_map_only_(types, /, func: Callable, tree, is_leaf: Callable | None = None):
-    return tree_map_(map_only(types)(func), tree, is_leaf=is_leaf)
+def tree_map_only_(type_or_types_or_pred, /, func: Callable, tree, is_leaf: Callable | None = None):
+    return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
-def tree_all(condition: Callable, tree, is_leaf: Callable | None = None) -> bool:
-    return all(map(condition, tree_iter(tree, is_leaf)))
+def tree_all(pred: Callable, tree, is_leaf: Callable | None = None) -> bool:
+    return all(map(pred, tree_iter(tree, is_leaf)))
 
 
-def tree_any(condition: Callable, tree, is_leaf: Callable | None = None) -> bool:
-    return any(map(condition, tree_iter(tree, is_leaf)))
+def tree_any(pred: Callable, tree, is_leaf: Callable | None = None) -> bool:
+    return any(map(pred, tree_iter(tree, is_leaf)))
 
 
-def tree_all_only(types, /, condition: Callable, tree, is_leaf: Callable | None = None) -> bool:
-    return all(condition(x) for x in tree_iter(tree, is_leaf) if isinstance(x, types))
+def tree_all_only(type_or_types, /, pred: Callable, tree, is_leaf: Callable | None = None) -> bool:
+    return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
-def tree_any_only(types, /, condition: Callable, tree, is_leaf: Callable | None = None) -> bool:
-    return any(condition(x) for x in tree_iter(tree, is_leaf) if isinstance(x, types))
+def tree_any_only(type_or_types, /, pred: Callable, tree, is_leaf: Callable | None = None) -> bool:
+    return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def _broadcast_to_and_flatten(tree, treespec: TreeSpec, is_leaf: Callable | None = None) -> list | None:

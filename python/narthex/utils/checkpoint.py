@@ -265,18 +265,18 @@ class CheckpointFunction(Function):
     """apply(function, preserve_rng_state, *args)"""
 
     @staticmethod
-    def forward(ctx, function, preserve_rng_state, *args):
+    def forward(ctx, run_function, preserve_rng_state, *args):
         """What the function returns, not recorded."""
         check_backward_validity(args)
-        ctx.function, ctx.surroundings = function, _Surroundings(preserve_rng_state, args)
+        ctx.run_function, ctx.surroundings = run_function, _Surroundings(preserve_rng_state, args)
         ctx.others = [None if _is_tensor(x) else x for x in args]
         ctx.save_for_backward(*(x if _is_tensor(x) else None for x in args))
         ctx.is_tensor = [_is_tensor(x) for x in args]
         with no_grad():
-            return function(*args)
+            return run_function(*args)
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx, *args):
         """Runs the function again, recorded, and its backward."""
         if not _is_checkpoint_valid():
             raise RuntimeError(
@@ -285,17 +285,17 @@ class CheckpointFunction(Function):
                 ".backward() without passing the `inputs` argument."
             )
         saved = ctx.saved_tensors
-        args = detach_variable(
+        given = detach_variable(
             tuple(x if is_tensor else o for x, o, is_tensor in zip(saved, ctx.others, ctx.is_tensor))
         )
         with ctx.surroundings.again(), enable_grad():
-            results = ctx.function(*args)
+            results = ctx.run_function(*given)
         results = results if isinstance(results, tuple) else (results,)
-        pairs = [(r, g) for r, g in zip(results, grads) if _is_tensor(r) and r.requires_grad]
+        pairs = [(r, g) for r, g in zip(results, args) if _is_tensor(r) and r.requires_grad]
         if not pairs:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
         backward([r for r, _ in pairs], [g for _, g in pairs])
-        return (None, None, *(x.grad if _is_tensor(x) else None for x in args))
+        return (None, None, *(x.grad if _is_tensor(x) else None for x in given))
 
 
 # ---- the two together ------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def activate_flash_attention_impl(impl: str) -> None:
     raise ValueError(f"Unknown flash attention impl {impl!r}. Available implementations: []")
 
 
-def restore_flash_attention_impl() -> None:
+def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
     """Does nothing: no other implementation can have been activated."""
 
 

@@ -3,7 +3,9 @@
 import warnings
 
 from ... import _C
+from ..._own_init import own_init
 from .. import functional
+from ..init import constant_
 from ..parameter import Parameter
 from .module import Module
 
@@ -117,7 +119,12 @@ class PReLU(Module):
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
-        self.weight = Parameter(_C.full((num_parameters,), float(init), device=device, dtype=dtype))
+        self.weight = Parameter(_C.empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """All weights `init`."""
+        constant_(self.weight, self.init)
 
     def forward(self, input):
         return functional.prelu(input, self.weight)
@@ -244,37 +251,31 @@ class Sigmoid(Module):
         return input.sigmoid()
 
 
-class Softmax(Module):
-    """exp(x) / sum(exp(x)) along `dim`."""
-
+class _AlongDim(Module):
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongDim):
+    """exp(x) / sum(exp(x)) along `dim`."""
 
     def forward(self, input):
         return functional.softmax(input, self.dim, _stacklevel=5)
 
-    def extra_repr(self) -> str:
-        """The dimension."""
-        return f"dim={self.dim}"
 
-
-class LogSoftmax(Module):
+class LogSoftmax(_AlongDim):
     """log(softmax(x)) along `dim`."""
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
 
     def forward(self, input):
         return functional.log_softmax(input, self.dim, _stacklevel=5)
 
-    def extra_repr(self) -> str:
-        """The dimension."""
-        return f"dim={self.dim}"
 
-
-class Softmin(Softmax):
+class Softmin(_AlongDim):
     """softmax(-x) along `dim`."""
 
     def forward(self, input):
@@ -311,22 +312,24 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
 
 
-class Softshrink(Module):
-    """x moved towards 0 by `lambd`."""
-
+class _Shrink(Module):
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
-
-    def forward(self, input):
-        return functional.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
         """The width."""
         return str(self.lambd)
 
 
-class Hardshrink(Softshrink):
+class Softshrink(_Shrink):
+    """x moved towards 0 by `lambd`."""
+
+    def forward(self, input):
+        return functional.softshrink(input, self.lambd)
+
+
+class Hardshrink(_Shrink):
     """x, 0 between -lambd and lambd."""
 
     def forward(self, input):
@@ -340,3 +343,6 @@ class Softmax2d(Module):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return functional.softmax(input, -3)
+
+
+own_init(ReLU, SiLU, Mish, SELU, Hardswish, Hardsigmoid, Softmax, LogSoftmax, Softmin, Softshrink, Hardshrink)

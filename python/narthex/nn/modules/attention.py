@@ -63,6 +63,20 @@ class MultiheadAttention(Module):
             if bias is not None:
                 init.xavier_normal_(bias)
 
+    def merge_masks(self, attn_mask, key_padding_mask, query) -> tuple:
+        """Both masks as one of (batch, heads, length, length), by their sum, and what it is made of: None of none, 1 of
+        `key_padding_mask` alone, which stays as it is, 2 of `attn_mask`. `query` is (batch, length, embed_dim)."""
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        n, length, _ = query.shape
+        if attn_mask.dim() == 3:
+            merged = attn_mask.view(n, -1, length, length)
+        else:
+            merged = attn_mask.view(1, 1, length, length).expand(n, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.view(n, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+        return merged, 2
+
     def forward(
         self, query, key, value, key_padding_mask=None, need_weights: bool = True, attn_mask=None,
         average_attn_weights: bool = True, is_causal: bool = False,

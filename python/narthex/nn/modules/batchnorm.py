@@ -3,6 +3,7 @@
 import warnings
 
 from ... import _C
+from ..._own_init import own_init
 from .. import functional
 from .affine import Affine
 
@@ -76,6 +77,9 @@ class _BatchNorm(_NormBase):
             input, self.running_mean if use else None, self.running_var if use else None, self.weight, self.bias,
             of_batch, factor, self.eps,
         )  # fmt: skip
+
+
+own_init(_BatchNorm)
 
 
 class BatchNorm1d(_BatchNorm):

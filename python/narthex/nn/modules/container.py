@@ -46,13 +46,13 @@ class _Numbered(Module):
     def __iter__(self):
         return iter(self._modules.values())
 
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            return self._part(list(self._modules.items())[index])
-        return self._modules[self._key(index)]
+    def __getitem__(self, idx):
+        if isinstance(idx, slice):
+            return self._part(list(self._modules.items())[idx])
+        return self._modules[self._key(idx)]
 
-    def __setitem__(self, index, module: Module) -> None:
-        setattr(self, self._key(index), module)
+    def __setitem__(self, idx, module: Module) -> None:
+        setattr(self, self._key(idx), module)
 
     def __delitem__(self, index) -> None:
         held = list(self._modules.values())
@@ -67,12 +67,6 @@ class _Numbered(Module):
         self.add_module(str(len(self)), module)
         return self
 
-    def extend(self, modules):
-        """Appends each of `modules` and returns self."""
-        for module in list(modules):
-            self.append(module)
-        return self
-
     def insert(self, index: int, module: Module):
         """Puts `module` before the one at `index`."""
         size = len(self)
@@ -83,10 +77,10 @@ class _Numbered(Module):
         self._refill(held)
         return self
 
-    def pop(self, index=-1) -> Module:
-        """Takes out and returns the module at `index`."""
-        module = self[index]
-        del self[index]
+    def pop(self, key) -> Module:
+        """Takes out and returns the module at `key`, or those of a slice."""
+        module = self[key]
+        del self[key]
         return module
 
     def __iadd__(self, other):
@@ -116,6 +110,12 @@ class Sequential(_Numbered):
         named = args[0].items() if len(args) == 1 and isinstance(args[0], dict) else enumerate(args)
         for name, module in named:
             self.add_module(str(name), module)
+
+    def extend(self, sequential):
+        """Appends each module of `sequential` and returns self."""
+        for module in list(sequential):
+            self.append(module)
+        return self
 
     def _part(self, items: list):
         return type(self)(dict(items))
@@ -149,6 +149,12 @@ class ModuleList(_Numbered):
     def __init__(self, modules=None) -> None:
         super().__init__()
         self.extend(modules or ())
+
+    def extend(self, modules):
+        """Appends each of `modules` and returns self."""
+        for module in list(modules):
+            self.append(module)
+        return self
 
     def _part(self, items: list):
         return type(self)([module for _, module in items])
@@ -262,13 +268,13 @@ class ParameterList(Module):
     def __iter__(self):
         return iter([self[index] for index in range(len(self))])
 
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            return type(self)([self[at] for at in range(*index.indices(len(self)))])
-        return getattr(self, str(_position(index, len(self))))
+    def __getitem__(self, idx):
+        if isinstance(idx, slice):
+            return type(self)([self[at] for at in range(*idx.indices(len(self)))])
+        return getattr(self, str(_position(idx, len(self))))
 
-    def __setitem__(self, index, value) -> None:
-        setattr(self, str(_position(index, len(self))), _as_parameter(value))
+    def __setitem__(self, idx, param) -> None:
+        setattr(self, str(_position(idx, len(self))), _as_parameter(param))
 
     def append(self, value):
         """Adds `value` at the end and returns self."""
@@ -348,6 +354,26 @@ class ParameterDict(Module):
         del self[key]
         return value
 
+    def popitem(self):
+        """Takes out and returns the last (name, value)."""
+        key, _ = self._keys.popitem()
+        self._keys[key] = None
+        return key, self.pop(key)
+
+    def setdefault(self, key: str, default=None):
+        """The value under `key`; where there is none, `default` is put there."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def copy(self):
+        """Another one with the same values, in the same order."""
+        return ParameterDict(OrderedDict((key, self[key]) for key in self._keys))
+
+    def fromkeys(self, keys, default=None):
+        """A new one with `default` under each of `keys`."""
+        return ParameterDict((key, default) for key in keys)
+
     def clear(self) -> None:
         """Takes all values out."""
         for key in list(self._keys):
@@ -366,5 +392,5 @@ class ParameterDict(Module):
         """A line for each value."""
         return "\n".join(f"  ({key}): {_described(value, True)}" for key, value in self.items())
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, input):
         raise RuntimeError("ParameterDict should not be called.")

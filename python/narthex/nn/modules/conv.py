@@ -4,6 +4,7 @@ import math
 from itertools import repeat
 
 from ... import _C
+from ..._own_init import own_init
 from .. import functional, init
 from ..parameter import Parameter
 from .module import Module
@@ -45,7 +46,7 @@ class _ConvNd(Module):
             padding = numbers(padding, n)
         modes = ("zeros", "reflect", "replicate", "circular")
         if padding_mode not in modes:
-            raise ValueError(f"padding_mode must be one of {set(modes)}, but got padding_mode={padding_mode!r}")
+            raise ValueError(f"padding_mode must be one of {set(modes)}, but got padding_mode='{padding_mode}'")
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
         self.stride, self.padding, self.dilation = stride, padding, dilation
         self.transposed, self.output_padding = self._transposed, numbers(output_padding, n)
@@ -190,3 +191,6 @@ class ConvTranspose3d(_ConvTranspose):
     """Each place of the input adds to a window of the result."""
 
     _n = 3
+
+
+own_init(Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)

@@ -1,9 +1,19 @@
 """Lazy modules: layers that learn from their first input how many features or channels come in."""
 
 from ... import _C
+from ..._own_init import own_init
 from ...autograd.grad_mode import no_grad
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from .batchnorm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    _BatchNorm,
+    _InstanceNorm,
+)
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Linear
 
@@ -150,18 +160,20 @@ class _LazyTransposed(_LazyConv):
         self._become_lazy(out_channels, bias, device, dtype)
 
 
-class _LazyNorm(LazyModuleMixin):
+class _LazyNormBase(LazyModuleMixin):
     """What the lazy norms share: num_features is the second size of the first input."""
 
     def __init__(
         self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-        device=None, dtype=None,
+        device=None, dtype=None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(0, eps, momentum, False, False)
         self.affine, self.track_running_stats = affine, track_running_stats
         where = {"device": device, "dtype": dtype}
         if affine:
-            self.weight, self.bias = UninitializedParameter(**where), UninitializedParameter(**where)
+            self.weight = UninitializedParameter(**where)
+            if bias:
+                self.bias = UninitializedParameter(**where)
         if track_running_stats:
             self.running_mean, self.running_var = UninitializedBuffer(**where), UninitializedBuffer(**where)
             self.num_batches_tracked = _C.tensor(0, dtype=_C.int64, device=device)
@@ -182,23 +194,26 @@ class _LazyNorm(LazyModuleMixin):
         self.reset_parameters()
 
 
-def _made(lazy, usual, what: str):
-    """The lazy form of a class."""
+def _made(lazy, usual, what: str, base) -> type:
+    """The lazy form of a class, below `base` as that is."""
     members = {
         "__doc__": f"{usual.__name__} whose {what} is that of its first input.",
         "__module__": __name__,
         "cls_to_become": usual,
     }
-    return type(f"Lazy{usual.__name__}", (lazy, usual), members)
+    if base is not usual:
+        members["_dims"] = usual._dims
+    return type(f"Lazy{usual.__name__}", (lazy, base), members)
 
 
-LazyConv1d, LazyConv2d, LazyConv3d = (_made(_LazyConvolution, c, "in_channels") for c in (Conv1d, Conv2d, Conv3d))
+LazyConv1d, LazyConv2d, LazyConv3d = (_made(_LazyConvolution, c, "in_channels", c) for c in (Conv1d, Conv2d, Conv3d))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
-    _made(_LazyTransposed, c, "in_channels") for c in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
+    _made(_LazyTransposed, c, "in_channels", c) for c in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
 )
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
-    _made(_LazyNorm, c, "num_features") for c in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+    _made(_LazyNormBase, c, "num_features", _BatchNorm) for c in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
 )
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
-    _made(_LazyNorm, c, "num_features") for c in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
+    _made(_LazyNormBase, c, "num_features", _InstanceNorm) for c in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
 )
+own_init(LazyConv1d, LazyConv2d, LazyConv3d, LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d)

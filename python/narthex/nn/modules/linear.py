@@ -46,11 +46,11 @@ class Bilinear(Module):
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device=None, dtype=None
     ) -> None:
         super().__init__()
-        if in1_features <= 0:
-            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         size = (out_features, in1_features, in2_features)
         self.weight = Parameter(_C.empty(size, device=device, dtype=dtype))
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
         if bias:
             self.bias = Parameter(_C.empty((out_features,), device=device, dtype=dtype))
         else:

@@ -2,6 +2,7 @@
 
 import warnings
 
+from ..._own_init import own_init
 from .. import functional
 from .module import Module
 
@@ -44,6 +45,8 @@ class HuberLoss(_Loss):
     """A parabola where |input - target| is below `delta`, lines of slope `delta` beyond."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if not isinstance(delta, (float, int)):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 
@@ -62,12 +65,14 @@ class KLDivLoss(_Loss):
         return functional.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
-class BCELoss(_Loss):
-    """Cross entropy between the probabilities `input` and `target`."""
-
+class _WeightedLoss(_Loss):
     def __init__(self, weight=None, size_average=None, reduce=None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
+
+
+class BCELoss(_WeightedLoss):
+    """Cross entropy between the probabilities `input` and `target`."""
 
     def forward(self, input, target):
         return functional.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
@@ -87,22 +92,15 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
-class _Weighted(_Loss):
-    def __init__(self, weight, size_average, ignore_index: int, reduce, reduction: str) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-
-
-class CrossEntropyLoss(_Weighted):
+class CrossEntropyLoss(_WeightedLoss):
     """-log(softmax(input)) at the classes `target`."""
 
     def __init__(
         self, weight=None, size_average=None, ignore_index: int = -100, reduce=None, reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(weight, size_average, ignore_index, reduce, reduction)
-        self.label_smoothing = label_smoothing
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input, target):
         return functional.cross_entropy(
@@ -111,13 +109,14 @@ class CrossEntropyLoss(_Weighted):
         )  # fmt: skip
 
 
-class NLLLoss(_Weighted):
+class NLLLoss(_WeightedLoss):
     """-input at the classes `target`."""
 
     def __init__(
         self, weight=None, size_average=None, ignore_index: int = -100, reduce=None, reduction: str = "mean"
     ) -> None:
-        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
 
     def forward(self, input, target):
         return functional.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
@@ -242,12 +241,8 @@ class MultiLabelMarginLoss(_Loss):
         return functional.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
-class MultiLabelSoftMarginLoss(_Loss):
+class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Cross entropy between sigmoid(input) and `target`, its mean over classes."""
-
-    def __init__(self, weight=None, size_average=None, reduce=None, reduction: str = "mean") -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
 
     def forward(self, input, target):
         return functional.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
@@ -302,3 +297,6 @@ class PairwiseDistance(Module):
 
     def forward(self, x1, x2):
         return functional.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+
+
+own_init(MarginRankingLoss, CosineEmbeddingLoss)

@@ -78,7 +78,7 @@ class Module:
         put(self, "_forward_pre_hooks", OrderedDict())
         put(self, "_has_hooks", False)
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *input):
         """What a call computes; subclasses define it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
@@ -385,9 +385,9 @@ class Module:
         """Yields the buffers."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
-    def modules(self):
-        """Yields this module and all below it."""
-        return (module for _, module in self.named_modules())
+    def modules(self, remove_duplicate: bool = True):
+        """Yields this module and all below it; one that is there several times once, unless told otherwise."""
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_children(self):
         """Yields (name, module) of the modules directly below."""

@@ -1,5 +1,6 @@
 """Pooling: one number for each window."""
 
+from ..._own_init import own_init
 from .. import functional
 from .module import Module
 
@@ -104,6 +105,7 @@ class _FractionalNd(Module):
         self, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
     ) -> None:
         super().__init__()
+        self._check_window(kernel_size)
         self.kernel_size, self.output_size = self._numbers(kernel_size), self._numbers(output_size)
         self.output_ratio, self.return_indices = self._numbers(output_ratio), return_indices
         self.register_buffer("_random_samples", _random_samples)
@@ -113,6 +115,9 @@ class _FractionalNd(Module):
             raise ValueError("only one of output_size and output_ratio may be specified")
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def _check_window(self, kernel_size) -> None:
+        """What is refused before all else."""
 
     def _numbers(self, x):
         return x if x is None or isinstance(x, (tuple, list)) else (x,) * self._n
@@ -141,7 +146,7 @@ class _LPPoolNd(Module):
                 f"ceil_mode={self.ceil_mode}")  # fmt: skip
 
 
-class _AdaptiveMaxNd(Module):
+class _AdaptiveMaxPoolNd(Module):
     _function = ""
 
     def __init__(self, output_size, return_indices: bool = False) -> None:
@@ -156,7 +161,7 @@ class _AdaptiveMaxNd(Module):
         return f"output_size={self.output_size}"
 
 
-class _AdaptiveAvgNd(Module):
+class _AdaptiveAvgPoolNd(Module):
     _function = ""
 
     def __init__(self, output_size) -> None:
@@ -230,6 +235,10 @@ class FractionalMaxPool3d(_FractionalNd):
 
     _function, _n = "fractional_max_pool3d", 3
 
+    def _check_window(self, kernel_size) -> None:
+        if min(self._numbers(kernel_size)) <= 0:
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
+
 
 class LPPool1d(_LPPoolNd):
     """The norms of windows of one dimension."""
@@ -249,37 +258,40 @@ class LPPool3d(_LPPoolNd):
     _function = "lp_pool3d"
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxNd):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The largest numbers of so many windows of one dimension."""
 
     _function = "adaptive_max_pool1d"
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxNd):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The largest numbers of so many windows of two dimensions."""
 
     _function = "adaptive_max_pool2d"
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxNd):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The largest numbers of so many windows of three dimensions."""
 
     _function = "adaptive_max_pool3d"
 
 
-class AdaptiveAvgPool1d(_AdaptiveAvgNd):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """The means of so many windows of one dimension."""
 
     _function = "adaptive_avg_pool1d"
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgNd):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """The means of so many windows of two dimensions."""
 
     _function = "adaptive_avg_pool2d"
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgNd):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """The means of so many windows of three dimensions."""
 
     _function = "adaptive_avg_pool3d"
+
+
+own_init(AvgPool2d, AvgPool3d, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d, FractionalMaxPool2d, FractionalMaxPool3d)

@@ -1,5 +1,6 @@
 """Layers that change the shape alone: Flatten and Unflatten, shuffling of pixels, and padding."""
 
+from ..._own_init import own_init
 from .. import functional
 from .module import Module
 
@@ -24,6 +25,13 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size) -> None:
         super().__init__()
+        if not isinstance(unflattened_size, (tuple, list)):
+            kind = type(unflattened_size).__name__
+            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {kind}")
+        for at, size in enumerate(unflattened_size):
+            if not isinstance(size, int):
+                kind = type(size).__name__
+                raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {kind} at pos {at}")
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input):
@@ -82,9 +90,7 @@ class _Pad(Module):
 
     def __init__(self, padding) -> None:
         super().__init__()
-        self.padding = (padding,) * (2 * self._n) if isinstance(padding, int) else tuple(padding)
-        if len(self.padding) != 2 * self._n:
-            raise ValueError(f"{type(self).__name__}: padding must be a number or {2 * self._n} of them, not {padding}")
+        self.padding = tuple(padding) if hasattr(padding, "__iter__") else (padding,) * (2 * self._n)
 
     def forward(self, input):
         return functional.pad(input, self.padding, self._mode)
@@ -125,22 +131,25 @@ class ConstantPad3d(_ConstantPad):
     _n = 3
 
 
-class ZeroPad1d(_Pad):
+class _Zeros(_ConstantPad):
+    def __init__(self, padding) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        """How much."""
+        return f"{self.padding}"
+
+
+class ZeroPad1d(_Zeros, ConstantPad1d):
     """Zeros around the last dimension."""
 
-    _n = 1
 
-
-class ZeroPad2d(_Pad):
+class ZeroPad2d(_Zeros, ConstantPad2d):
     """Zeros around the last two dimensions."""
 
-    _n = 2
 
-
-class ZeroPad3d(_Pad):
+class ZeroPad3d(_Zeros, ConstantPad3d):
     """Zeros around the last three dimensions."""
-
-    _n = 3
 
 
 class ReflectionPad1d(_Pad):
@@ -195,3 +204,9 @@ class CircularPad3d(_Pad):
     """The elements of the other side around the last three dimensions."""
 
     _n, _mode = 3, "circular"
+
+
+own_init(
+    ConstantPad1d, ConstantPad2d, ConstantPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d, ReflectionPad1d, ReflectionPad2d,
+    ReflectionPad3d, ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, CircularPad1d, CircularPad2d, CircularPad3d,
+)  # fmt: skip

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from ... import _C
+from ..._own_init import own_init
 from .convert_parameters import parameters_to_vector
 
 __all__ = [
@@ -242,6 +243,9 @@ class L1Unstructured(_Unstructured):
     def apply(cls, module, name: str, amount, importance_scores=None):
         """See BasePruningMethod."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
+
+
+own_init(RandomUnstructured, L1Unstructured)
 
 
 class _Structured(_ByAmount):

@@ -52,9 +52,9 @@ class PackedSequence(PackedSequence_):
         """`data` in pinned memory."""
         return self._map(self.data.pin_memory())
 
-    def cpu(self):
-        """On the CPU."""
-        return self.to("cpu")
+    def cpu(self, *args, **kwargs):
+        """On the CPU; otherwise as `to`."""
+        return self.to(*args, device="cpu", **kwargs)
 
     def cuda(self, *args, **kwargs):
         """Raises, as tensors do: there is no CUDA."""

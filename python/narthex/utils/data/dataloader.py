@@ -134,6 +134,22 @@ class DataLoader:
         usual = default_convert if batch_sampler is None else default_collate
         self.collate_fn = usual if collate_fn is None else collate_fn
         self._ready = True
+        self.check_worker_number_rationality()
+
+    def check_worker_number_rationality(self) -> None:
+        """Warns of more workers than there are processors for this process."""
+        from ..._utils import cpu_count
+
+        if self.num_workers and self.num_workers > cpu_count():
+            from warnings import warn
+
+            warn(
+                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
+                f"of worker in current system is {cpu_count()}, which is smaller than what this DataLoader is going to "
+                "create. Please be aware that excessive worker creation might get DataLoader running slow or even "
+                "freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
+                stacklevel=2,
+            )
 
     def __setattr__(self, name: str, value) -> None:
         fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")

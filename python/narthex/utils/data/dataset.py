@@ -111,13 +111,18 @@ class TensorDataset(Dataset):
 class ConcatDataset(Dataset):
     """Several datasets one after the other."""
 
+    @staticmethod
+    def cumsum(sequence) -> list:
+        """Where each dataset of `sequence` ends."""
+        return list(accumulate(map(len, sequence)))
+
     def __init__(self, datasets) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("datasets should not be an empty iterable")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset")
-        self.cumulative_sizes = list(accumulate(map(len, self.datasets)))
+        self.cumulative_sizes = self.cumsum(self.datasets)
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -128,13 +133,13 @@ class ConcatDataset(Dataset):
         warn("`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning, stacklevel=2)
         return self.cumulative_sizes
 
-    def __getitem__(self, index):
-        if index < 0:
-            if -index > len(self):
+    def __getitem__(self, idx):
+        if idx < 0:
+            if -idx > len(self):
                 raise ValueError("absolute value of index should not exceed dataset length")
-            index += len(self)
-        at = bisect_right(self.cumulative_sizes, index)
-        return self.datasets[at][index - (self.cumulative_sizes[at - 1] if at else 0)]
+            idx += len(self)
+        at = bisect_right(self.cumulative_sizes, idx)
+        return self.datasets[at][idx - (self.cumulative_sizes[at - 1] if at else 0)]
 
 
 class Subset(Dataset):
@@ -142,11 +147,17 @@ class Subset(Dataset):
 
     def __init__(self, dataset, indices) -> None:
         self.dataset, self.indices = dataset, indices
+        kind = type(self)
+        if kind.__getitem__ is not Subset.__getitem__ and kind.__getitems__ is Subset.__getitems__:
+            raise NotImplementedError(
+                f"{kind.__name__} overrides __getitem__ but not __getitems__. When subclassing Subset and overriding "
+                "__getitem__, you must also override __getitems__, which the DataLoader calls for a batch"
+            )
 
-    def __getitem__(self, index):
-        if isinstance(index, list):
-            return self.dataset[[self.indices[i] for i in index]]
-        return self.dataset[self.indices[index]]
+    def __getitem__(self, idx):
+        if isinstance(idx, list):
+            return self.dataset[[self.indices[i] for i in idx]]
+        return self.dataset[self.indices[idx]]
 
     def __getitems__(self, indices: list) -> list:
         mine = [self.indices[index] for index in indices]
@@ -168,10 +179,13 @@ def _sizes(n: int, lengths) -> list:
     sizes = [math.floor(n * part) for part in lengths]
     for index in range(n - sum(sizes)):
         sizes[index % len(sizes)] += 1
+    for index, size in enumerate(sizes):
+        if size == 0:
+            warn(f"Length of split at index {index} is 0. This might result in an empty dataset.", stacklevel=3)
     return sizes
 
 
-def random_split(dataset, lengths, generator=None) -> list:
+def random_split(dataset, lengths, generator=_C.default_generator) -> list:
     """Deals the samples out at random into Subsets of `lengths` (counts, or fractions that add up to 1)."""
     n = len(dataset)
     sizes = _sizes(n, lengths)
