@@ -1,5 +1,7 @@
 """Gradients: backward, grad and the grad-mode switches. The engine is C (src/grad)."""
 
+from collections.abc import Mapping
+
 from .. import _C
 from .._absent import absent
 from .function import Function as Function
@@ -10,11 +12,33 @@ __all__ = ["Function", "backward", "enable_grad", "grad", "inference_mode", "no_
 
 
 def _as_tuple(value) -> tuple:
-    if value is None:
-        return ()
-    if isinstance(value, _C.TensorBase) or hasattr(value, "_fields"):
+    if isinstance(value, _C.TensorBase) or _is_edge(value):
         return (value,)
     return tuple(value)
+
+
+def _is_edge(value) -> bool:
+    if not hasattr(value, "_fields"):
+        return False
+    from .graph import GradientEdge
+
+    return isinstance(value, GradientEdge)
+
+
+def _inputs(value, name: str) -> tuple:
+    """What `name`() differentiates by: a tensor, an edge, a sequence, an iterator (read once), the values of a dict."""
+    if type(value) is dict:
+        found = tuple(value.values())
+    elif not isinstance(value, (_C.TensorBase, tuple, list)) and isinstance(value, Mapping):
+        kind = type(value).__name__
+        raise TypeError(
+            f"`inputs` argument to `{name}()` must be a dict, not {kind}. Other Mapping types are not supported."
+        )
+    else:
+        found = _as_tuple(value)
+    if not found:
+        raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
+    return found
 
 
 def _standing(values: tuple, seeds=()) -> tuple:
@@ -27,9 +51,9 @@ def _standing(values: tuple, seeds=()) -> tuple:
     return tuple(v if isinstance(v, _C.TensorBase) else _stand_in(v, s) for v, s in zip(values, seeds))
 
 
-def _seeds(roots: tuple, given) -> tuple:
+def _seeds(roots: tuple, given: tuple | None) -> tuple:
     """One gradient or None for each root, checked against its shape."""
-    seeds = (None,) * len(roots) if given is None else (given,) if isinstance(given, _C.TensorBase) else tuple(given)
+    seeds = (None,) * len(roots) if given is None else given
     if len(seeds) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(seeds)} gradients")
     for index, (root, seed) in enumerate(zip(roots, seeds)):
@@ -51,19 +75,15 @@ def backward(
         if grad_tensors is not None:
             raise RuntimeError("'grad_tensors' and 'grad_variables' (deprecated) arguments both passed to backward()")
         grad_tensors = grad_variables
-    roots = _as_tuple(tensors)
-    if grad_tensors is None or isinstance(grad_tensors, _C.TensorBase):
-        roots = _standing(roots, () if grad_tensors is None else (grad_tensors,))
-    else:
-        roots = _standing(roots, tuple(grad_tensors))
-    if inputs is not None and len(_as_tuple(inputs)) == 0:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    leaves = None if inputs is None else _inputs(inputs, "backward")
+    grad_tensors = None if grad_tensors is None else _as_tuple(grad_tensors)
+    roots = _standing(_as_tuple(tensors), grad_tensors or ())
     retain = create_graph if retain_graph is None else retain_graph
     seeds = _seeds(roots, grad_tensors)
-    if inputs is None:
+    if leaves is None:
         _C.autograd_run(roots, seeds, bool(retain), bool(create_graph), None)
         return
-    leaves = _standing(_as_tuple(inputs))
+    leaves = _standing(leaves)
     gradients = _C.autograd_run(roots, seeds, bool(retain), bool(create_graph), leaves)
     with set_grad_enabled(bool(create_graph)):
         once = {id(leaf): (leaf, gradient) for leaf, gradient in zip(leaves, gradients)}
@@ -88,30 +108,56 @@ def grad(
     is_grads_batched=False,
     materialize_grads=False,
 ) -> tuple:
-    """The gradients of `outputs` with respect to `inputs`, as a tuple; `.grad` of the leaves stays as it is."""
-    relevant = (*_as_tuple(outputs), *_as_tuple(inputs))
-    if _C._has_torch_function(relevant):
-        return _C.ask_torch_function(grad, relevant, (_as_tuple(outputs), _as_tuple(inputs)), {
-            "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
-            "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
-            "materialize_grads": materialize_grads})  # fmt: skip
-    if not only_inputs:
-        raise NotImplementedError("grad: only_inputs=False is not there; PyTorch dropped it as well")
-    if is_grads_batched:
-        keywords = {"allow_unused": allow_unused, "materialize_grads": materialize_grads, "create_graph": create_graph}
-        return _grad_of_rows(outputs, inputs, grad_outputs, keywords, retain_graph)
-    if allow_unused is False and materialize_grads:
+    """The gradients of `outputs` with respect to `inputs`, as a tuple; `.grad` of the leaves stays as it is.
+
+    A dict of inputs gives a dict with its keys.
+    """
+    if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    roots = _standing(_as_tuple(outputs), () if grad_outputs is None else _as_tuple(grad_outputs))
-    leaves = _standing(_as_tuple(inputs))
+    outputs, leaves = _as_tuple(outputs), _inputs(inputs, "grad")
+    keywords = {
+        "allow_unused": allow_unused, "create_graph": create_graph, "materialize_grads": materialize_grads,
+        "retain_graph": retain_graph,
+    }  # fmt: skip
+    if _C._has_torch_function((*outputs, *leaves)):
+        keywords.update(grad_outputs=grad_outputs, only_inputs=only_inputs, is_grads_batched=is_grads_batched)
+        found = _C.ask_torch_function(grad, (*outputs, *leaves), (outputs, leaves), keywords)
+    else:
+        if not only_inputs:
+            _warn_of_only_inputs()
+        seeds = None if grad_outputs is None else _as_tuple(grad_outputs)
+        found = (_grad_of_rows if is_grads_batched else _grad)(outputs, leaves, seeds, **keywords)
+    return dict(zip(inputs, found, strict=True)) if type(inputs) is dict else found
+
+
+def _warn_of_only_inputs() -> None:
+    from warnings import warn
+
+    warn(
+        "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
+        "parts of the graph, please use torch.autograd.backward.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+def _grad(
+    outputs: tuple, inputs: tuple, seeds: tuple | None, retain_graph, create_graph, allow_unused, materialize_grads
+) -> tuple:
+    roots, leaves = _standing(outputs, seeds or ()), _standing(inputs)
     retain = create_graph if retain_graph is None else retain_graph
-    gradients = _C.autograd_run(roots, _seeds(roots, grad_outputs), bool(retain), bool(create_graph), leaves)
-    if materialize_grads:
-        return tuple(leaf.detach().clone().zero_() if g is None else g for leaf, g in zip(leaves, gradients))
+    gradients = _C.autograd_run(roots, _seeds(roots, seeds), bool(retain), bool(create_graph), leaves)
     unused = [index for index, gradient in enumerate(gradients) if gradient is None]
-    if unused and not allow_unused:
+    if not unused:
+        return tuple(gradients)
+    if materialize_grads:
+        if any(_is_edge(inputs[index]) for index in unused):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+        zeros = {index: leaves[index].detach().clone().zero_().requires_grad_(bool(create_graph)) for index in unused}
+        return tuple(zeros.get(index, gradient) for index, gradient in enumerate(gradients))
+    if not allow_unused:
         raise RuntimeError(
             f"The differentiated Tensor at index {unused[0]} appears to not have been used in the graph. "
             "Set allow_unused=True if this is the desired behavior."
@@ -119,14 +165,13 @@ def grad(
     return tuple(gradients)
 
 
-def _grad_of_rows(outputs, inputs, grad_outputs, keywords: dict, retain_graph) -> tuple:
+def _grad_of_rows(outputs: tuple, inputs: tuple, batches: tuple | None, **keywords) -> tuple:
     """grad for all rows of the gradients of `outputs` at once; what belongs to the rows is stacked."""
     from .._vmap import map_rows
 
-    batches = _as_tuple(grad_outputs)
-    if not any(batch is not None and len(batch) for batch in batches):
+    if not any(batch is not None and len(batch) for batch in batches or ()):
         raise RuntimeError("grad: with is_grads_batched the gradients need a first dimension that is not empty")
-    return tuple(map_rows(lambda *seeds: grad(outputs, inputs, seeds, retain_graph, **keywords), list(batches)))
+    return tuple(map_rows(lambda *seeds: _grad(outputs, inputs, seeds, **keywords), list(batches)))
 
 
 _MODULES = ("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "variable")
