@@ -269,3 +269,33 @@ def test_interrupt_leaves_nothing(tmp_path):
     for worker in workers:
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)
+
+
+LATE_NUMPY = """
+import sys
+import torch
+
+class Drawn(torch.utils.data.Dataset):
+    def __len__(self): return 6
+    def __getitem__(self, i):
+        late = "numpy" not in sys.modules
+        import numpy
+        return numpy.random.rand(), late
+
+if __name__ == "__main__":
+    torch.manual_seed(3)
+    drawn = list(torch.utils.data.DataLoader(Drawn(), 3, num_workers=2))
+    print([numbers.tolist() for numbers, _ in drawn])
+    print(drawn[0][1][0].item(), file=sys.stderr)
+"""
+
+
+def test_numpy_is_seeded_when_a_worker_imports_it(tmp_path):
+    """PyTorch imports it in any case; a worker that does not need it starts several times as fast without."""
+    (tmp_path / "program.py").write_text(LATE_NUMPY)
+    runs = [
+        subprocess.run([sys.executable, *way, tmp_path / "program.py"], capture_output=True, text=True, timeout=120)
+        for way in ((), ("-m", "narthex", "run"))
+    ]
+    assert runs[0].stdout == runs[1].stdout and len(runs[0].stdout) > 50, runs[1].stderr
+    assert runs[1].stderr.splitlines()[-1] == "True"

@@ -37,6 +37,13 @@ def test_import_is_light():
     assert len([name for name in added if not name.startswith("narthex")]) < 10, added
 
 
+def test_import_of_layers_is_light():
+    code = "import sys; before = set(sys.modules); import narthex.nn; print(*sorted(set(sys.modules) - before))"
+    added = fresh(code).split()
+    assert not set(added) & set(HEAVY), added
+    assert len([name for name in added if not name.startswith("narthex")]) < 30, added
+
+
 def test_missing_names_say_so():
     with pytest.raises(
         AttributeError, match="module 'torch' has no attribute 'fft_of_tomorrow': Narthex .* does not have it"

@@ -2,7 +2,8 @@
 
 from math import prod
 
-from .._linear_loss import LinearCrossEntropyOptions, linear_cross_entropy
+from .._linear_loss import linear_cross_entropy
+from .._linear_options import LinearCrossEntropyOptions
 from .linear import Linear
 from .module import Module
 

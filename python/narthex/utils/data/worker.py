@@ -24,18 +24,45 @@ LOOK_SECONDS = 5.0  # how often a worker looks whether its parent lives, and how
 
 # ---- in the worker ---------------------------------------------------------------------------------------------------
 def _seed(base_seed: int, id: int) -> int:
-    """Seeds torch, random and numpy as PyTorch seeds them in worker `id`."""
+    """Seeds torch, random and numpy as PyTorch seeds them in worker `id`; numpy once something imports it."""
     import random
-    from importlib.util import find_spec
 
     random.seed(base_seed + id)
     _C.manual_seed(base_seed + id)
-    if find_spec("numpy") is not None:
-        import numpy
-
-        entropy = [id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
-        numpy.random.seed(numpy.random.SeedSequence(entropy).generate_state(4))
+    entropy = [id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    if "numpy.random" in sys.modules:
+        _seed_numpy(sys.modules["numpy.random"], entropy)
+    else:
+        sys.meta_path.insert(0, _NumpyFinder(entropy))
     return base_seed + id
+
+
+def _seed_numpy(numpy_random, entropy: list) -> None:
+    numpy_random.seed(numpy_random.SeedSequence(entropy).generate_state(4))
+
+
+class _NumpyFinder:
+    """Waits for numpy.random, to seed it. To import numpy takes longer than a worker's start, and few need it."""
+
+    def __init__(self, entropy: list) -> None:
+        self.entropy = entropy
+
+    def find_spec(self, name: str, path=None, target=None):
+        if name != "numpy.random":
+            return None
+        from importlib.machinery import PathFinder
+
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module) -> None:
+                execute(module)
+                _seed_numpy(module, self.entropy)
+
+            spec.loader.exec_module = exec_module
+        return spec
 
 
 def _start_sender(results):
