@@ -8,7 +8,12 @@ extern PyTypeObject nxpy_grad_node_type;
 nx_grad_node *nxpy_grad_node_get(PyObject *object);   /* of an nxpy_grad_node_type; lent */
 PyObject *nxpy_grad_node_object(nx_grad_node *node);  /* lent node; new reference */
 int nxpy_add_function(PyObject *module);              /* nodes that call back into Python */
-int nxpy_add_forward(PyObject *module);             /* tangents */
+int nxpy_add_apply(PyObject *module);                 /* Function.apply */
+/* A node whose gradients call(node, *gradients) computes, with an edge for each of the tuple. Its list of what is saved is
+ * emptied when the graph is freed. */
+NX_MUST_USE nx_status nxpy_function_node(PyObject *inputs, const char *name, PyObject *call, nx_grad_node **out);
+void nxpy_function_keep(nx_grad_node *node, PyObject *saved);
+int nxpy_add_forward(PyObject *module);               /* tangents */
 int nxpy_add_batch(PyObject *module);                 /* levels of vmap */
 /* As nx_grad_run, also of slices. */
 NX_MUST_USE nx_status nxpy_grad_run(nx_tensor **roots, nx_tensor **grads, int n, bool retain, bool create, nx_tensor **inputs, int n_in,

@@ -65,7 +65,7 @@ int nxpy_visit_function(const nx_grad_node *node, const nxpy_visitor *visitor) {
     return result || f->saved == NULL ? result : visitor->visit(f->saved, visitor->arg);
 }
 
-static nx_status new_node(PyObject *inputs, const char *name, PyObject *call, nx_grad_node **out) {
+nx_status nxpy_function_node(PyObject *inputs, const char *name, PyObject *call, nx_grad_node **out) {
     size_t bytes = sizeof(function) + strlen(name) + 1;
     int n = (int)PyTuple_GET_SIZE(inputs);
     function *f = nx_alloc(bytes);
@@ -92,7 +92,7 @@ static PyObject *function_node(PyObject *module, PyObject *args) {
     const char *name;
     nx_grad_node *node;
     if (!PyArg_ParseTuple(args, "sO!O:function_node", &name, &PyTuple_Type, &inputs, &call)) return NULL;
-    NXPY_TRY(new_node(inputs, name, call, &node));
+    NXPY_TRY(nxpy_function_node(inputs, name, call, &node));
     PyObject *object = nxpy_grad_node_object(node);
     nx_grad_node_unref(node);
     return object;
@@ -105,14 +105,17 @@ static nx_grad_node *own_node(PyObject *object) {
     PyErr_SetString(PyExc_TypeError, "expected a node that function_node made");
     return NULL;
 }
+void nxpy_function_keep(nx_grad_node *node, PyObject *saved) {
+    function *f = node->context;
+    Py_XSETREF(f->saved, Py_NewRef(saved));
+    f->class.release = empty_saved;
+}
 static PyObject *function_saves(PyObject *module, PyObject *args) {
     PyObject *object, *saved;
     if (!PyArg_ParseTuple(args, "OO!:function_saves", &object, &PyList_Type, &saved)) return NULL;
     nx_grad_node *node = own_node(object);
     if (node == NULL) return NULL;
-    function *f = node->context;
-    Py_XSETREF(f->saved, Py_NewRef(saved));
-    f->class.release = empty_saved;
+    nxpy_function_keep(node, saved);
     Py_RETURN_NONE;
 }
 static PyObject *function_result(PyObject *module, PyObject *args) {
@@ -315,5 +318,5 @@ int nxpy_add_function(PyObject *module) {
     nx_anomaly_note = anomaly_note;
     nx_anomaly_check = anomaly_check;
     nx_anomaly_free = anomaly_free;
-    return PyModule_AddFunctions(module, functions);
+    return nxpy_add_apply(module) < 0 ? -1 : PyModule_AddFunctions(module, functions);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import namedtuple
 from types import SimpleNamespace
 from typing import Any
 
@@ -314,3 +315,62 @@ def test_same_bits() -> None:
     c = classes(nt)
     x = nt.randn(100, requires_grad=True)
     same(c.Exp.apply(x), torch.from_dlpack(x.exp().detach()))
+
+
+Pair = namedtuple("Pair", "a b")
+
+
+@pytest.mark.parametrize("m", [nt, torch], ids=["narthex", "torch"])
+def test_calls_of_every_kind(m: Any) -> None:
+    """What a call finds on its way: many arguments, keywords, results of other kinds, a forward that raises."""
+
+    class Sum(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, *given, kind=None):
+            tensors = [each for each in given if isinstance(each, m.Tensor)]
+            total = sum(tensors[1:], tensors[0])
+            ctx.save_for_backward(None, tensors[0], total)
+            ctx.asked = (ctx.needs_input_grad, m.is_grad_enabled())
+            ctx.n = len(given)
+            if kind is Pair:
+                return Pair(total, total.argmax())
+            return {list: [total], tuple: (total, 3, total > 0), "input": tensors[0]}.get(kind, total)
+
+        @staticmethod
+        def backward(ctx, g, *rest):
+            nothing, first, total = ctx.saved_tensors
+            assert nothing is None and total.grad_fn is not None and total.shape == first.shape
+            return (g,) * ctx.n
+
+    x, many = m.ones(2, requires_grad=True), [m.ones(2) for _ in range(19)]
+    total = Sum.apply(x, *many)
+    assert total.tolist() == [20, 20] and total.grad_fn.name() == "SumBackward"
+    total.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    assert not Sum.apply(*many).requires_grad and Sum.apply(x.detach(), 3, "a").grad_fn is None
+    with m.no_grad():
+        assert not Sum.apply(x, x).requires_grad
+
+    class Kinds(Sum):
+        @staticmethod
+        def forward(ctx, kind, *given):
+            return Sum.forward(ctx, kind, *given, kind=kind)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            return (None, *Sum.backward(ctx, *grads)[1:])
+
+    whole, three, positive = Kinds.apply(tuple, x, x)
+    assert whole.requires_grad and three == 3 and not positive.requires_grad
+    (whole * 2).sum().backward()
+    assert x.grad.tolist() == [5, 5]
+    pair = Kinds.apply(Pair, x, x)
+    assert type(pair) is tuple and pair[0].requires_grad and not pair[1].requires_grad
+    same_one = Kinds.apply("input", x, x)
+    assert same_one is not x and same_one.requires_grad and not same_one.is_leaf
+    assert Kinds.apply(list, x, x)[0].grad_fn is None
+    with pytest.raises(TypeError):
+        Sum.apply(x, "a", other=3)
+    with pytest.raises(IndexError):
+        Sum.apply()
+    assert m.is_grad_enabled() and Sum.apply(x, x).requires_grad

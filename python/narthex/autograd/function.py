@@ -124,10 +124,16 @@ class FunctionCtx:
 class _Backward:
     """What a node calls: runs `backward` of the class and checks what it returns."""
 
-    def __init__(self, cls, ctx, inputs: tuple) -> None:
-        self.cls, self.ctx = cls, ctx
-        self.inputs = [(x.shape, x.dtype, x.device) if _is_tensor(x) else None for x in inputs]
-        self.levels = [_C._batch_levels(x) if _is_tensor(x) else 0 for x in inputs]
+    def __init__(self, cls, ctx, inputs: tuple, levels: tuple = ()) -> None:
+        """inputs: (shape, dtype, device) of each argument, None of what is no tensor; levels: of each, () outside of a
+        map."""
+        self.cls, self.ctx, self.inputs, self.levels = cls, ctx, inputs, levels
+
+    @classmethod
+    def of(cls, function, ctx, args: tuple):
+        """Of the arguments themselves."""
+        inputs = tuple((x.shape, x.dtype, x.device) if _is_tensor(x) else None for x in args)
+        return cls(function, ctx, inputs, tuple(_C._batch_levels(x) if _is_tensor(x) else 0 for x in args))
 
     def __call__(self, node, *grads) -> tuple:
         cls, ctx = self.cls, self.ctx
@@ -149,15 +155,16 @@ class _Backward:
                 f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {n}, got "
                 f"{len(given)})"
             )
-        return tuple(self._of_all(k, self._fit(k, g)) for k, g in enumerate(given[:n]))
+        fitted = tuple(self._fit(k, g) for k, g in enumerate(given[:n]))
+        return tuple(map(self._of_all, fitted, self.levels)) if self.levels else fitted
 
-    def _of_all(self, k: int, grad):
+    def _of_all(self, grad, of_input: int):
         """Of a slice of what is mapped over the gradients of all slices; of what is not, their sum."""
         levels = 0 if grad is None else _C._batch_levels(grad)
-        more = levels & ~self.levels[k] & self.ctx._levels
+        more = levels & ~of_input & self.ctx._levels
         if more:
             grad = _C._batch_show(grad, more).sum(list(range(more.bit_count())))
-        return _C._batch_show(grad, self.levels[k]) if grad is not None and self.levels[k] else grad
+        return _C._batch_show(grad, of_input) if grad is not None and of_input else grad
 
     def _materialized(self, grads: tuple) -> list:
         """A gradient for every result; zeros where there is none, if they are wanted."""
@@ -297,7 +304,7 @@ def _apply(cls, args: tuple, kwargs: dict):
     ctx, args, kwargs = _begin(cls, args, kwargs)
     node = None
     if _C.is_grad_enabled() and any(ctx.needs_input_grad):
-        backward = _Backward(cls, ctx, args)
+        backward = _Backward.of(cls, ctx, args)
         for levels in backward.levels:
             ctx._levels |= levels
         node = _C.function_node(f"{cls.__name__}Backward", args, backward)
@@ -336,7 +343,7 @@ def _apply_traced(cls, args: tuple, kwargs: dict):
     if n > 1 and not ctx.materialize_grads:
         _C.function_refuse(f"{cls.__name__}: set_materialize_grads(False) with several results")
     ctx._results = tuple((r.shape, r.dtype, r.device, True, 0) if _is_tensor(r) else None for r in made)
-    run_backward = _Backward(cls, ctx, args)
+    run_backward = _Backward.of(cls, ctx, args)
     with no_grad():
         gradients = _C.function_open(ctx, bare)
         try:
@@ -388,7 +395,10 @@ def _carry_on(cls, ctx, args: tuple, tangents: tuple, results: tuple) -> None:
 def _run_forward(cls, ctx, node, args: tuple, kwargs: dict):
     """What apply returns: forward's results with the node as their history (None: without)."""
     tangents = tuple(_C.tangent_of(arg) if _is_tensor(arg) else None for arg in args)
-    given = _forward(cls, ctx, args, kwargs)
+    return _finish(cls, ctx, node, args, _forward(cls, ctx, args, kwargs), tangents)
+
+
+def _finish(cls, ctx, node, args: tuple, given, tangents: tuple = ()):
     results = given if isinstance(given, tuple) else (given,)
     if any(_at(results, tensor) < 0 for tensor in ctx._dirty):
         raise RuntimeError(
@@ -458,7 +468,9 @@ class Function(metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Calls forward and makes its results depend on the arguments through backward."""
-        if _C.is_capturing() and not _is_differentiated(args):
+        if not _C.is_capturing():
+            return _C.function_apply(cls, args, kwargs)
+        if not _is_differentiated(args):
             return _apply(cls, args, kwargs)
         return _apply_traced(cls, args, kwargs) if _C.function_follows() else _apply_apart(cls, args, kwargs)
 
@@ -472,6 +484,7 @@ class InplaceFunction(Function):
 
 
 _apply_apart = _apply  # once torch._dynamo is there, one that is never captured
+_C.function_parts(FunctionCtx, _Backward, Function.setup_context, _apply, _finish)
 
 
 def once_differentiable(fn):
