@@ -27,7 +27,6 @@ ENDS = {
     "Parameter made inside": THERE + "parameters that the graph makes",
     "nn.Linear made inside": THERE + "parameters that the graph makes",
     "copy.deepcopy(module)": THERE + "parameters that the graph makes",
-    "module.to(dtype)": THERE + "writes into .data",
     "x.resize_": THERE + "writes into .data",
     "tensor subclass": THERE + "tensors of classes of one's own",
     "x.stride() / storage_offset": THERE + "where an input begins in its storage",

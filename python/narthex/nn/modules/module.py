@@ -458,9 +458,11 @@ class Module:
             for name, parameter in self._parameters.items():
                 if parameter is None:
                     continue
-                grad, moved = parameter.grad, fn(parameter.detach())
+                grad, given = parameter.grad, parameter.detach()
+                moved = fn(given)
                 if moved.is_meta == parameter.is_meta:
-                    parameter.data = moved
+                    if moved is not given:
+                        parameter.data = moved
                 else:  # elements do not come or go in place
                     parameter = self._parameters[name] = Parameter(moved, parameter.requires_grad)
                 if grad is not None:
