@@ -35,7 +35,7 @@ class Backend:
 
     def __call__(self, graph, example_inputs):
         from ._dynamo import config
-        from ._dynamo.utils import count_graph
+        from ._dynamo.utils import count_graph, dynamo_timed
         from .fx import GraphModule  # loaded by make_backend
 
         if self.before_compiling is not None:
@@ -47,7 +47,8 @@ class Backend:
             gm.recompile()
             return _C.CapturedFunction(gm, of, False, None, "forced")
         try:
-            result = of.backend(GraphModule(graph), list(example_inputs), **of.keywords)
+            with dynamo_timed("OutputGraph.call_user_compiler"):
+                result = of.backend(GraphModule(graph), list(example_inputs), **of.keywords)
         except Exception:
             if not config.suppress_errors:
                 raise

@@ -133,6 +133,7 @@ def _set_logs(all, modules, levels: dict) -> None:
             raise ValueError(f"set_logs: {name}={value!r}: an artifact is True or False")
         _on[name] = value
     _set_modules(modules or {})
+    _internal.follow()
     _listen()
 
 
@@ -206,6 +207,22 @@ def _read(text: str) -> dict:
             raise ValueError(f"Invalid log settings: TORCH_LOGS={text}: there is no {part}; there are {known}")
     return levels
 
+
+from . import _internal  # noqa: E402  (it takes the names above)
+from ._internal import (  # noqa: E402
+    LazyString,
+    dtrace_structured,
+    get_structured_logging_overhead,
+    getArtifactLogger,
+    hide_warnings,
+    trace_structured,
+    warning_once,
+)
+
+__all__ = [
+    "LazyString", "dtrace_structured", "getArtifactLogger", "get_structured_logging_overhead", "hide_warnings",
+    "set_logs", "trace_structured", "warning_once",
+]  # fmt: skip
 
 if _C.log_settings() is not None:
     _from_outside = _read(_C.log_settings())
