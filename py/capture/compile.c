@@ -481,9 +481,20 @@ static PyObject *set_setting(PyObject *module, PyObject *args) {
     else if (strcmp(name, "automatic_dynamic_shapes") == 0) s->automatic = value;
     else if (strcmp(name, "assume_static_by_default") == 0) s->open_first = !value;
     else if (strcmp(name, "fail_on_recompile_limit_hit") == 0) s->fails_at_limit = value;
+    else if (strcmp(name, "error_on_recompile") == 0) s->fails_at_recompile = value;
+    else if (strcmp(name, "specialize_int") == 0) s->keeps_ints = value;
+    else if (strcmp(name, "specialize_float") == 0) s->keeps_floats = value;
     else if (strcmp(name, "error_on_nested_fx_trace") == 0) s->refuses_traced = value;
     else return PyErr_Format(PyExc_ValueError, "set_capture_setting: there is no setting '%s'", name);
     Py_RETURN_NONE;
+}
+
+static PyObject *set_whole(PyObject *module, PyObject *on) {
+    int truth = PyObject_IsTrue(on);
+    if (truth < 0) return NULL;
+    bool before = nxpy__whole;
+    nxpy__whole = truth;
+    return PyBool_FromLong(before);
 }
 
 static PyObject *set_listener(PyObject *module, PyObject *callable) {
@@ -496,6 +507,8 @@ static PyObject *graph_break(PyObject *module, PyObject *const *args, Py_ssize_t
 
 static PyMethodDef functions[] = {
     {"set_capture_setting", set_setting, METH_VARARGS, "set_capture_setting(name, number): torch._dynamo.config's."},
+    {"set_capture_whole", set_whole, METH_O,
+     "set_capture_whole(on): whether a graph break is an error on this thread; what it was before."},
     {"set_capture_listener", set_listener, METH_O,
      "set_capture_listener(callable or None): called at each end of a trace with (code, reason, detail, file, line, function)."},
     {"graph_break", (PyCFunction)(void (*)(void))graph_break, METH_FASTCALL | METH_KEYWORDS, "Ends the graph that is being captured."},
@@ -531,5 +544,5 @@ int nxpy_add_capture(PyObject *module) {
                                                   PyExc_RuntimeError, NULL);
     if (!nxpy__unsupported || PyModule_AddObjectRef(module, "Unsupported", nxpy__unsupported) < 0) return -1;
     if (PyModule_AddObjectRef(module, "CapturedFunction", (PyObject *)&nxpy_captured_type) < 0) return -1;
-    return nxpy__add_eval_frame(module) < 0 ? -1 : PyModule_AddFunctions(module, functions);
+    return nxpy__add_eval_frame(module) < 0 || nxpy__add_rules(module) < 0 ? -1 : PyModule_AddFunctions(module, functions);
 }

@@ -177,6 +177,7 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
     for (int k = 0; k < segment->n_held; k++) Py_XDECREF(values[segment->held[k]]);
     if (fit) nxpy__fit_drop(fit);
     if (NX_UNLIKELY(done == 0 && segment->grad_after)) nx_grad_set_enabled(segment->grad_after == NXPY_GRAD_ON);
+    if (NX_UNLIKELY(done == 0 && segment->whole_after)) nxpy__whole = segment->whole_after == NXPY_GRAD_ON;
     if (NX_UNLIKELY(done == 0 && segment->sets_autocast)) set_autocast(&segment->autocast_after);
     if (results != local) nx_free(results);
     if (NX_UNLIKELY(segment->steps.n) && numbers != room) nx_free(numbers);
@@ -302,11 +303,26 @@ static int add_segment(nxpy_point *point, nxpy_segment *segment) {
     return 0;
 }
 
+/* torch._dynamo.config.error_on_recompile. */
+static int fail_recompile(const drive_state *drive) {
+    const PyCodeObject *code = (PyCodeObject *)drive->root->code;
+    PyObject *module = PyImport_ImportModule("narthex._dynamo.exc"), *reasons = drive->owner->recompiles;
+    PyObject *error = module ? PyObject_GetAttrString(module, "RecompileError") : NULL;
+    if (error) {
+        PyErr_Format(error, "Recompiling function %U in %U:%d\n    triggered by the following guard failure(s):\n    - %S",
+                     code->co_name, code->co_filename, code->co_firstlineno, PyList_GET_ITEM(reasons, PyList_GET_SIZE(reasons) - 1));
+    }
+    Py_XDECREF(error);
+    Py_XDECREF(module);
+    return -1;
+}
+
 /* A new segment from here. 1: look it up; 0: run uncompiled; -1: an exception. The backend lets other threads in, and may
  * itself call the function. */
 static int trace_here(drive_state *drive, nxpy_point *point) {
     nxpy_segment *made = NULL;
     if (point->segments.n > 0 && tell_reason(drive, point) < 0) return -1;
+    if (point->segments.n > 0 && nxpy__settings.fails_at_recompile) return fail_recompile(drive);
     point->busy = true;
     point->fails = false;
     int done = nxpy__trace_segment(drive->owner, drive->root, point, drive->thread, drive->frame, &made);

@@ -48,6 +48,7 @@ static nx_status begin(nxpy_trace *trace) {
     trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown,
                                  .refuse = nxpy__stop_refused, .context = trace};
     trace->grad_at_start = nx_grad_enabled();
+    trace->whole_at_start = nxpy__whole;
     trace->autocast_at_start = nxpy__autocast_now();
     trace->autocast_guard = nx_thread_autocast(thread);
     trace->included_before = thread->keys_included;
@@ -75,6 +76,7 @@ static void end_recording(nxpy_trace *trace) {
     nxpy__autocast_put(&trace->autocast_at_start);
     thread->keys_included = trace->included_before;
     nx_grad_set_enabled(trace->grad_at_start);
+    nxpy__whole = trace->whole_at_start;
     thread->source = (nx_source){0};
     thread->tell = NULL;
 }
@@ -364,6 +366,7 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     nxpy_results results = {0};
     segment->returns = returned;
     if (nx_grad_enabled() != trace->grad_at_start) segment->grad_after = nx_grad_enabled() ? NXPY_GRAD_ON : NXPY_GRAD_OFF;
+    if (nxpy__whole != trace->whole_at_start) segment->whole_after = nxpy__whole ? NXPY_GRAD_ON : NXPY_GRAD_OFF;
     note_autocast(trace, segment);
     if (!state_is_makeable(trace)) return 0;
     if (!returned) set_break(trace, loop);
@@ -394,6 +397,9 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     return done;
 }
 
+/* A graph break is an error here. */
+static bool is_whole(const nxpy_trace *trace) { return trace->owner->fullgraph || nxpy__whole; }
+
 /* The next try ends before that instruction of the root. 0, or -1 with an exception. */
 static int add_mark(nxpy_trace *trace, int unit) {
     nxpy_mark mark = {.unit = unit, .why = trace->stop, .enters = trace->stop_enters, .text = trace->stop_text};
@@ -405,7 +411,7 @@ static int add_mark(nxpy_trace *trace, int unit) {
 /* A value that lives on cannot be made: the graph ends before it is. 0, 1 (nothing to gain), -1 with an exception. */
 static int mark_unmakeable(nxpy_trace *trace) {
     if (trace->unmakeable_at < 0) return 1;
-    if (trace->owner->fullgraph && trace->stop) return 1; /* that is why it is not one graph */
+    if (is_whole(trace) && trace->stop) return 1; /* that is why it is not one graph */
     for (int k = 0; k < trace->point->marks.n; k++) {
         if (trace->point->marks.at[k].unit == trace->unmakeable_at) return 1;
     }
@@ -422,9 +428,10 @@ static int unsupported(nxpy_trace *trace) {
         trace->error[0] = trace->error[1] = trace->error[2] = NULL;
         return -1;
     }
-    PyErr_Format(nxpy__unsupported, "torch.compile(fullgraph=True): %s (%S) at %S:%d in %S; how to mend it: %s",
-                 nxpy__break_why(trace->stop), trace->stop_text ? trace->stop_text : Py_None, trace->file ? trace->file : Py_None,
-                 trace->line, trace->function ? trace->function : Py_None, nxpy__break_mend(trace->stop));
+    const char *asked = trace->owner->fullgraph ? "torch.compile(fullgraph=True)" : "error_on_graph_break";
+    PyErr_Format(nxpy__unsupported, "%s: %s (%S) at %S:%d in %S; how to mend it: %s", asked, nxpy__break_why(trace->stop),
+                 trace->stop_text ? trace->stop_text : Py_None, trace->file ? trace->file : Py_None, trace->line,
+                 trace->function ? trace->function : Py_None, nxpy__break_mend(trace->stop));
     return -1;
 }
 
@@ -507,6 +514,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     nxpy__doing.trace = NULL;
     nxpy_forget_error();
     if (trace->error[0] && PyErr_GivenExceptionMatches(trace->error[0], PyExc_KeyboardInterrupt)) interrupted = true;
+    interrupted |= trace->raises;
     if (ran != 1 && nxpy__in_branch(trace)) { /* where it cannot be traced, Python's way may be */
         nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
         trace->clean = false;
@@ -517,7 +525,7 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     else if (!interrupted) done = trace->ask ? 0 : !ready || trace->point->fails ? 1 : add_mark(trace, loop.in.start);
     if (trace->point->fails && done == 0) done = 1;
     bool made = ready && ends && done == 1 && !trace->point->fails;
-    bool refused = trace->owner->fullgraph && !trace->ask && !trace->point->fails;
+    bool refused = is_whole(trace) && !trace->ask && !trace->point->fails;
     if (!interrupted && ends && done == 0) {
         broken = true;
         done = mark_unmakeable(trace);

@@ -428,6 +428,8 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
     nxpy_trace *trace = loop->trace;
     function = nxpy__use(trace, function);
     if (!function) return NULL;
+    PyObject *by_rule;
+    if (NX_UNLIKELY(nxpy__has_rules) && nxpy__by_rule(loop, function, args, n, kw_names, &by_rule)) return by_rule;
     if (Py_TYPE(function) == &PyMethod_Type) {
         PyObject *self = PyMethod_GET_SELF(function), *inner = PyMethod_GET_FUNCTION(function);
         bool known = nxpy__fixed(trace, inner) == 0 && nxpy__fixed(trace, self) == 0;

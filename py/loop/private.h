@@ -71,6 +71,10 @@ typedef PyObject *nxpy_special_fn(nxpy_loop *loop, PyObject *function, PyObject 
 #undef NXPY_CALL_ROW
 #undef NXPY_SPECIAL_ROW
 
+/* rules.c: what a program has said of a callable. True: *out is what the call gives; NULL: stopped, or an exception. */
+extern bool nxpy__has_rules;
+bool nxpy__by_rule(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names, PyObject **out);
+
 /* The same of a Python function of Python's library that is done otherwise (library.c); NULL: it is entered. */
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names);
 

@@ -605,8 +605,9 @@ PyObject *nxpy__special_set_grad_enabled(ARGS) {
     return Py_NewRef(Py_None);
 }
 
-/* Autocast is switched for real while the trace runs: its casts are calls of the graph. The trace's end puts it back. */
-PyObject *nxpy__special_autocast(ARGS) {
+/* A state of the thread is switched for real while the trace runs (autocast, whose casts are calls of the graph; whether a break
+ * is an error). The trace's end puts it back. */
+PyObject *nxpy__special_thread_state(ARGS) {
     USE_ALL(0, 3);
     PyObject *result = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!result) return nxpy__stop_error(loop->trace), NULL;

@@ -125,6 +125,7 @@ typedef struct nxpy_segment {
     int *targets;               /* at a break: places in the frame's locals and stack */
     bool returns;
     uint8_t grad_after;         /* the mode that it leaves; 0: the one that it found */
+    uint8_t whole_after;        /* the same of nxpy__whole */
     bool sets_autocast;         /* it leaves another autocast than it found */
     nxpy_autocast autocast_after; /* then: that one; nesting: by how much more */
     nxpy_break why;             /* at a break */
@@ -208,7 +209,7 @@ typedef struct nxpy_trace {
     int n_branches;
     nxpy_region *region;        /* the backward of a function is traced; owned or NULL */
     uint64_t included_before;
-    bool grad_at_start;
+    bool grad_at_start, whole_at_start;
     nxpy_autocast autocast_at_start;
     int64_t autocast_guard;     /* the same as guards know it */
     NX_VEC(nxpy_note) notes;
@@ -223,6 +224,7 @@ typedef struct nxpy_trace {
     bool stop_enters;
     PyObject *stop_text;        /* more about it, owned or NULL */
     PyObject *error[3];         /* exception that stopped it */
+    bool raises;                /* that is the caller's, whatever else would be done */
     PyObject *raised;           /* the exception that is on its way, where sizes vary; owned or NULL */
     bool raised_by_guards;      /* it comes for all sizes */
     PyObject *traceback;        /* what its exceptions have: a real one, of which nothing is read; owned or NULL */
@@ -256,9 +258,12 @@ typedef struct nxpy_settings {
     bool automatic;             /* what was seen to change is left open */
     bool open_first;            /* all sizes are left open from the start */
     bool fails_at_limit;        /* instead of running uncompiled */
+    bool fails_at_recompile;    /* a function that was compiled for other inputs */
+    bool keeps_ints, keeps_floats; /* numbers of these types are never left open */
     bool refuses_traced;        /* compiled functions may not be called while torch.fx records proxies */
 } nxpy_settings;
 extern nxpy_settings nxpy__settings;
+extern _Thread_local bool nxpy__whole; /* a graph break is an error on this thread: torch._dynamo.error_on_graph_break */
 
 /* ---- code.c: what is said of code objects --------------------------------------------------------- */
 typedef enum nxpy_action { NXPY_ACTION_DEFAULT, NXPY_ACTION_SKIP, NXPY_ACTION_RUN_ONLY } nxpy_action; /* as PyTorch numbers them */

@@ -142,8 +142,9 @@ static int open_number(nxpy_trace *trace, int slot, PyObject **value) {
 int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject **value) {
     int row = nxpy_guards_find(&trace->segment->guards, code, from, a, b, n), overflow = 0;
     bool number = *value && (PyFloat_CheckExact(*value) || PyLong_CheckExact(*value));
-    bool may = number && !trace->tracer.flat && trace->point->segments.n && nxpy__settings.automatic && trace->owner->dynamic != 0 &&
-               trace->segment->given.n < 64;
+    bool keeps = number && (PyLong_CheckExact(*value) ? nxpy__settings.keeps_ints : nxpy__settings.keeps_floats);
+    bool may = number && !keeps && !trace->tracer.flat && trace->point->segments.n && nxpy__settings.automatic &&
+               trace->owner->dynamic != 0 && trace->segment->given.n < 64;
     if (row >= 0) {
         PyObject *open = number ? opened_at(trace, trace->segment->guards.rows.at[row].slot) : NULL;
         if (open) *value = open;

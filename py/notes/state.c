@@ -9,6 +9,7 @@
 #include <stdarg.h>
 
 _Thread_local nxpy_doing nxpy__doing;
+_Thread_local bool nxpy__whole;
 nxpy_settings nxpy__settings = {.max_segments = 8, .automatic = true, .refuses_traced = true};
 
 void nxpy__stop_exception(void) {

@@ -189,15 +189,7 @@ def test_code_is_forgotten(counter):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "aot_compile",
-        "on_compile_start",
-        "comptime",
-        "disallow_in_graph",
-        "substitute_in_graph",
-        "skip_frame",
-        "error_on_graph_break",
-    ],
+    ["aot_compile", "on_compile_start", "comptime", "skip_frame"],
 )
 def test_what_is_not_there_says_so(name):
     with pytest.raises(NotImplementedError, match=f"torch._dynamo.{name} is not there yet"):

@@ -5,10 +5,23 @@ from .._apart import disable
 from .._later import names
 from ..autograd import function as _function
 from ..compiler import is_compiling, set_stance
-from . import backends, config, convert_frame, eval_frame, exc, external_utils, testing, utils
+from . import backends, compiled_autograd, config, convert_frame, eval_frame, exc, external_utils, testing, utils
 from .backends import list_backends, lookup, register_backend
 from .convert_frame import replay
-from .decorators import assume_constant_result, graph_break, mark_dynamic, mark_static, maybe_mark_dynamic, run
+from .decorators import (
+    allow_in_graph,
+    assume_constant_result,
+    disallow_in_graph,
+    error_on_graph_break,
+    forbid_in_graph,
+    graph_break,
+    mark_dynamic,
+    mark_static,
+    maybe_mark_dynamic,
+    override_optimization_hint,
+    run,
+    substitute_in_graph,
+)
 from .eval_frame import OptimizedModule, optimize
 from .explanation import explain
 from .export import export
@@ -17,21 +30,17 @@ lookup_backend = lookup
 patch_dynamo_config = config.patch
 
 __all__ = [
-    "OptimizedModule", "assume_constant_result", "backends", "config", "convert_frame", "disable", "eval_frame",
-    "explain", "export", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup",
+    "OptimizedModule", "allow_in_graph", "assume_constant_result", "backends", "compiled_autograd", "config",
+    "convert_frame", "disable", "disallow_in_graph", "error_on_graph_break", "eval_frame", "explain", "export",
+    "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup",
     "lookup_backend", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert",
-    "patch_dynamo_config", "register_backend", "replay", "reset", "run", "set_stance", "testing", "utils",
+    "override_optimization_hint", "patch_dynamo_config", "register_backend", "replay", "reset", "run", "set_stance",
+    "substitute_in_graph", "testing", "utils",
 ]  # fmt: skip
 
 _function._apply_apart = disable(_function._apply)
 globals().update(
-    names(
-        "torch._dynamo",
-        "a graph holds operators alone; torch._dynamo.disable and graph_break keep Python code out of it",
-        ("disallow_in_graph", "forbid_in_graph", "substitute_in_graph"),
-    ),
-    **names("torch._dynamo", "use torch.compiler.disable or set_stance", ("skip_frame", "step_unsupported")),
-    **names("torch._dynamo", "use torch.compile(fullgraph=True)", ("error_on_graph_break",)),
+    names("torch._dynamo", "use torch.compiler.disable or set_stance", ("skip_frame", "step_unsupported")),
     **names(
         "torch._dynamo",
         "use torch.compile",
@@ -75,11 +84,6 @@ def dont_skip_tracing(fn=None):
 def reset_frame_count() -> None:
     """Frames are counted from none again, in utils.counters."""
     utils.counters.pop("frames", None)
-
-
-def allow_in_graph(fn):
-    """`fn` as it is: capture follows it, and its operators are the graph's."""
-    return fn
 
 
 def nonstrict_trace(traceable_fn):

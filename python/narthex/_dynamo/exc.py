@@ -8,6 +8,22 @@ Unsupported = _C.Unsupported
 TorchDynamoException = Unsupported
 
 
+class RecompileError(TorchDynamoException):
+    """A function is compiled again while config.error_on_recompile is on."""
+
+
+class InternalTorchDynamoError(TorchDynamoException):
+    """PyTorch's for errors of its own; nothing raises it here: such an error comes through as it is."""
+
+
+class TorchRuntimeError(TorchDynamoException):
+    """PyTorch's where an operator fails in a trace; nothing raises it here: the operator's error comes through."""
+
+
+class BackendCompilerFailed(TorchDynamoException):
+    """PyTorch's where a backend fails; nothing raises it here: the backend's own error comes through."""
+
+
 class UserErrorType(Enum):
     """What is wrong with a program, or with what export was told of it."""
 

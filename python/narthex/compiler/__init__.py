@@ -143,12 +143,7 @@ def assume_constant_result(fn):
 
 
 globals().update(
-    names(
-        "torch.compiler",
-        "a graph holds operators alone; torch.compiler.disable keeps Python code out of it",
-        ("substitute_in_graph",),
-    ),
-    **names("torch.compiler", "compiling takes milliseconds", ("load_compiled_function",)),
+    names("torch.compiler", "compiling takes milliseconds", ("load_compiled_function",)),
 )
 
 
@@ -207,8 +202,21 @@ def is_exporting() -> bool:
 
 
 def allow_in_graph(fn):
-    """`fn` as it is: capture follows it, and its operators are the graph's."""
-    return fn
+    """torch._dynamo.allow_in_graph."""
+    from .._dynamo import allow_in_graph
+
+    return allow_in_graph(fn)
+
+
+def substitute_in_graph(original_fn, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False):
+    """torch._dynamo.substitute_in_graph."""
+    from .._dynamo import substitute_in_graph
+
+    return substitute_in_graph(
+        original_fn,
+        can_constant_fold_through=can_constant_fold_through,
+        skip_signature_check=skip_signature_check,
+    )
 
 
 def nested_compile_region(fn=None, *options, **more):
