@@ -28,7 +28,8 @@ SPACES = tuple(
     torch.distributions.kl torch.distributions.transforms torch.distributions.utils
     torch.autograd torch.autograd.forward_ad torch.autograd.function torch.autograd.functional
     torch.autograd.grad_mode torch.autograd.gradcheck torch.autograd.graph torch.autograd.profiler
-    torch.utils torch.utils._pytree torch.utils.checkpoint torch.utils.data torch.utils.data.dataset
+    torch.utils torch.utils._pytree torch.utils.benchmark torch.utils.checkpoint torch.utils.data
+    torch.utils.data.dataset
     torch.utils.data.distributed torch.utils.data.sampler torch.utils.data._utils.collate torch.utils.dlpack
     torch.utils.hooks torch.utils.model_zoo
     torch.func torch.hub torch.quasirandom torch.random torch.testing torch.futures
@@ -73,7 +74,7 @@ REASONS = (
         "machinery of PyTorch's own, which no page of it describes",
     ),
     (
-        r".*privateuse1.*|backend_registration|.*cpp_backtrace|ThroughputBenchmark|throughput_benchmark|collect_env"
+        r".*privateuse1.*|backend_registration|.*cpp_backtrace|ThroughputBenchmark|throughput_benchmark|.*[cC]allgrind.*|FunctionCounts?"
         r"|.*_flash_attention_impl.*|WARN_FOR_.*|emit_.*|.*nvprof.*|.*stream.*|replicate|scatter|gather"
         r"|parallel_apply|DLDeviceType|GraphExecGroup",
         "about devices or builds of PyTorch",

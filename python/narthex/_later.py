@@ -19,7 +19,7 @@ class Later:
         return f"<{self._later}>"
 
 
-def class_for(name: str, instead: str) -> type:
+def class_for(name: str, instead: str, *bases: type) -> type:
     """A class of that name, for who imports it to ask isinstance(): nothing is one. Making one raises."""
     text = f"{name} is not there yet, a later release brings it: {instead}"
 
@@ -27,7 +27,7 @@ def class_for(name: str, instead: str) -> type:
         raise NotImplementedError(text)
 
     module, _, own = name.rpartition(".")
-    return type(own, (), {"__init__": __init__, "__module__": module, "__doc__": f"Not there yet: {instead}."})
+    return type(own, bases, {"__init__": __init__, "__module__": module, "__doc__": f"Not there yet: {instead}."})
 
 
 def names(module: str, instead: str, listed: tuple) -> dict:

@@ -79,6 +79,10 @@ class _Loader:
     def exec_module(self, module) -> None:
         module.__spec__ = self.spec  # the import system put ours there
 
+    def get_code(self, name: str):
+        """For `-m torch...`."""
+        return self.spec.loader.get_code(self.spec.name)
+
 
 class _InChild:
     """Pickled into what a new interpreter of multiprocessing reads first: there torch is Narthex as well."""

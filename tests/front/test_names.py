@@ -8,7 +8,7 @@ from tests.names import PAGE, SPACES, absent, public
 MOST = {
     "torch": 197, "torch:Tensor": 12, "torch.sparse": 5,
     "torch.nn.functional": 5, "torch.autograd": 1, "torch.autograd.forward_ad": 6,
-    "torch.autograd.function": 2, "torch.autograd.graph": 1, "torch.autograd.profiler": 2, "torch.utils": 3,
+    "torch.autograd.function": 2, "torch.autograd.profiler": 2, "torch.utils": 3, "torch.utils.benchmark": 9,
     "torch.utils.checkpoint": 1,
     "torch.export": 4, "torch.compiler": 2, "torch._dynamo": 9,
     "torch.nn.parallel": 1, "torch.utils.data": 6,  # names that are there and raise, which count as absent

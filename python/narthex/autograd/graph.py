@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -20,6 +20,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
@@ -293,6 +294,19 @@ class _Saved:
             return self._tensor
         tensor = _C.take_packed(self._packed)
         return tensor.detach().requires_grad_() if self._needs_grad and not tensor.requires_grad else tensor
+
+
+def region_activation_memory_budget(budget: float):
+    """A context of compiled functions that changes nothing: what a graph keeps for its backward is the least that a
+    minimum cut finds, whatever part of it is asked for. Elsewhere it raises."""
+    name = "torch.autograd.graph.region_activation_memory_budget"
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise TypeError(f"{name}: expects a float, got {type(budget).__name__}")
+    if not 0.0 <= budget <= 1.0:
+        raise ValueError(f"{name}: must be in [0, 1], got {budget}")
+    if not _C.is_capturing():
+        raise RuntimeError(f"{name} can only be used inside a torch.compile region; it has no effect in eager mode.")
+    return nullcontext()
 
 
 __getattr__ = getter("torch.autograd.graph")

@@ -3,8 +3,8 @@
 from .._absent import absent
 
 _SUBMODULES = (
-    "_pytree", "_triton", "checkpoint", "cpp_extension", "data", "dlpack", "flop_counter", "hooks", "model_zoo",
-    "module_tracker", "tensorboard", "throughput_benchmark", "weak",
+    "_pytree", "_triton", "benchmark", "checkpoint", "collect_env", "cpp_extension", "data", "dlpack", "flop_counter",
+    "hooks", "model_zoo", "module_tracker", "tensorboard", "throughput_benchmark", "weak",
 )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Where PyTorch has the pieces of torch.utils.benchmark."""
