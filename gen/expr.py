@@ -488,7 +488,7 @@ class Body(SizeCalls):
         if self.can_call and self.gives_tensors(expr):
             return self.each_tensor(expr)
         name = self.declare("int64_t $[NX_MAX_DIMS]")
-        count = self.loop(expr, lambda value, k: self.emit(f"{name}[{k}] = {value.c};"), check_room=True)
+        count = self.loop(expr, lambda value, k: self.emit(f"{name}[{k}] = {value.c};"), "nx__check_ndim")
         return Value("ints", name, count)
 
     def gives_tensors(self, expr):
@@ -508,10 +508,11 @@ class Body(SizeCalls):
             if self.n_tensors > first:
                 self.emit(f"nx__release(t + {first}, {self.n_tensors - first});")
 
-        self.loop(expr, put)
+        self.loop(expr, put, "nx__check_list")
         return Value("tensors", name)
 
-    def loop(self, expr, body, check_room=False):
+    def loop(self, expr, body, check=None):
+        """`check` names the function that refuses what is too long, by operator and count."""
         name, over = expr.value, expr.args[0]
         k = self.declare("int64_t $")
         if over.op == "call" and over.value == "range":
@@ -524,8 +525,8 @@ class Body(SizeCalls):
                 raise Problem(over.at, f"'each' needs a list, this is a {values.kind}")
             count = values.n if values.kind == "ints" else f"{values.c}.n"
             element = Value("int", f"{values.c}[{k}]") if values.kind == "ints" else self.listed(values, k)
-        if check_room:
-            self.try_(f"nx__check_ndim({c_string(self.operator)}, {count})")
+        if check:
+            self.try_(f"{check}({c_string(self.operator)}, {count})")
         before = dict(self.scope)
         self.scope[name] = element
         self.emit(f"for ({k} = 0; {k} < {count}; {k}++) {{")

@@ -14,7 +14,7 @@ CALLS = {
     "len": ("int", "(int64_t){0.length}"),
     "prod": ("int", "nx_numel({0.n}, {0.c})"),
     "clamp": ("int", "nx__clamp({0.i}, {1.i}, {2.i})"),
-    "ceil_div": ("int", "(({0.i} + {1.i} - 1) / {1.i})"),
+    "ceil_div": ("int", "({0.i} / {1.i} + ({0.i} % {1.i} > 0))"),
     "bytes": ("int", "(int64_t)nx_dtype_bytes({0.dtype})"),  # of an element of a dtype
     "wrap": ("int", "(int64_t){n}", "try nx_wrap_dim({op}, {0.i}, {1.as_int}, &{n})"),
     # How many numbers lie between two others.

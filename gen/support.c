@@ -121,6 +121,11 @@ nx_status nx__check_ndim(const char *op, int64_t n) {
                    NX_MAX_DIMS);
 }
 
+nx_status nx__check_list(const char *op, int64_t n) {
+    if (n <= INT32_MAX / 8) return NX_OK;
+    return nx_fail(NX_RUNTIME, "%s: a list of %lld tensors is too long", op, (long long)n);
+}
+
 nx_status nx__dims_of(const char *op, const nx_value *dims, int ndim, int64_t *out, int *n) {
     if (dims->tag == NX_TAG_NONE || dims->n == 0) {
         for (int k = 0; k < ndim; k++) out[k] = k;
@@ -306,6 +311,7 @@ static void order_by_stride(const nx_array *a, int *order) {
 }
 
 nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, nx_meta *out) {
+    if (NX_UNLIKELY(array == NULL)) return nx_fail(NX_RUNTIME, "%s: a result is to be like an argument which is None", op);
     start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
     if (is_channels_last(format)) return channels_last(op, format, out);
     if (array->contiguous && array->numel > 0) { /* it exists: nothing can overflow */

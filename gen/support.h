@@ -45,6 +45,7 @@ bool nx__number_fits(nx_dtype dtype, const nx_value *value); /* ops/shape/copy.c
 
 /* ---- shape rules ---------------------------------------------------------------------------------- */
 NX_MUST_USE nx_status nx__check_ndim(const char *op, int64_t n);
+NX_MUST_USE nx_status nx__check_list(const char *op, int64_t n);
 /* The dimensions that `dims` names, wrapped, in the order given; all of them for NONE and the empty list. */
 NX_MUST_USE nx_status nx__dims_of(const char *op, const nx_value *dims, int ndim, int64_t *out, int *n);
 nx_status nx__fail_dtype(const char *op, nx_dtype dtype);

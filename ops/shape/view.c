@@ -32,7 +32,7 @@ static void take_slice(part *p, const nx_array *whole, int64_t dim, int64_t star
     start = clamp(start < 0 ? start + n : start, 0, n);
     end = clamp(end < 0 ? end + n : end, start, n);
     move_start(&p->array, start * whole->strides[dim]);
-    p->array.sizes[dim] = (end - start + step - 1) / step;
+    p->array.sizes[dim] = (end - start) / step + ((end - start) % step > 0);
     p->array.strides[dim] = whole->strides[dim] * step;
     nx_array_refresh(&p->array);
 }

@@ -191,6 +191,8 @@ static int prune_inputs(nxpy_trace *trace) {
         else nx_node_erase(node);
         node = next;
     }
+    /* Sizes were read as values of what nothing open is left in. */
+    for (node = trace->graph->first; node && !segment->fitted; node = node->next) segment->fitted = nx_node_int_code(node) >= 0;
     return 0;
 }
 
@@ -408,6 +410,16 @@ static int add_mark(nxpy_trace *trace, int unit) {
     return 0;
 }
 
+/* What an instruction raised for the values of an earlier call says nothing of this one. */
+static void forget_exceptions(nxpy_point *point) {
+    int n = 0;
+    for (int k = 0; k < point->marks.n; k++) {
+        if (point->marks.at[k].why == NXPY_BREAK_EXCEPTION) Py_XDECREF(point->marks.at[k].text);
+        else point->marks.at[n++] = point->marks.at[k];
+    }
+    point->marks.n = n;
+}
+
 /* A value that lives on cannot be made: the graph ends before it is. 0, 1 (nothing to gain), -1 with an exception. */
 static int mark_unmakeable(nxpy_trace *trace) {
     if (trace->unmakeable_at < 0) return 1;
@@ -566,6 +578,7 @@ int nxpy__trace_segment(nxpy_captured *owner, nxpy_root *root, nxpy_point *point
     PyObject *answers = PyDict_New();
     if (!answers) return -1;
     int done = 0;
+    forget_exceptions(point);
     for (int tries = 0; done == 0 && tries < 64; tries++) {
         nxpy_trace trace = {.owner = owner, .root = root, .point = point, .unmakeable_at = -1, .answers = answers};
         nxpy__log_start(&trace);

@@ -244,7 +244,7 @@ void nx_array_refresh(nx_array *a);      /* numel and contiguous from sizes and 
  * makes room for elements that have none yet asks this, or nx_bytes_of for `n` things of `each` bytes. */
 NX_MUST_USE nx_status nx_array_bytes(const nx_array *a, nx_dtype dtype, size_t *out);
 NX_MUST_USE nx_status nx_bytes_of(int64_t n, size_t each, size_t *out);
-nx_status nx_fail_bytes(int ndim, const int64_t *sizes); /* "Storage size calculation overflowed with sizes=[...]" */
+nx_status nx_fail_bytes(int ndim, const int64_t *sizes); /* "Storage size calculation overflowed with sizes=[...]", or the negative one */
 enum { NX_CONTIGUOUS_FORMAT, NX_PRESERVE_FORMAT, NX_CHANNELS_LAST, NX_CHANNELS_LAST_3D }; /* .i of NX_TAG_MEMORY_FORMAT */
 /* Whether an array of rank 4 or 5 lies without gaps with dimension 1 innermost, then the last ones, then the first. */
 bool nx_is_channels_last(const nx_array *a);

@@ -89,8 +89,15 @@ void nx_array_extent(const nx_array *a, const char **low, const char **high) {
 
 nx_status nx_fail_bytes(int ndim, const int64_t *sizes) {
     nx_text text = {0};
+    nx_status status;
+    int below = 0;
     nx_text_add_ints(&text, sizes, ndim);
-    nx_status status = nx_fail(NX_RUNTIME, "Storage size calculation overflowed with sizes=%s", text.failed ? "" : text.at);
+    const char *listed = text.failed ? "" : text.at;
+    while (below < ndim && sizes[below] >= 0) below++;
+    if (below < ndim)
+        status = nx_fail(NX_RUNTIME, "Trying to create tensor with negative dimension %lld: %s", (long long)sizes[below], listed);
+    else
+        status = nx_fail(NX_RUNTIME, "Storage size calculation overflowed with sizes=%s", listed);
     nx_text_free(&text);
     return status;
 }
@@ -119,9 +126,12 @@ void nx_meta_contiguous(nx_meta *meta) {
  * reaches lies before element 0 and is nobody's to write beyond the elements. */
 size_t nx_meta_bytes(const nx_meta *meta) {
     int64_t last = 0, reach;
+    bool empty = false;
     for (int d = 0; d < meta->ndim; d++) {
-        if (meta->size[d] == 0) return 0;
+        if (meta->size[d] < 0) return SIZE_MAX;
+        empty |= meta->size[d] == 0;
     }
+    if (empty) return 0;
     for (int d = 0; d < meta->ndim; d++) {
         if (meta->stride[d] < 0) continue;
         if (__builtin_mul_overflow(meta->size[d] - 1, meta->stride[d], &reach)) return SIZE_MAX;

@@ -56,8 +56,10 @@ static bool all_of(const nx_value *value, bool (*fits)(const nx_value *)) {
 static bool is_number(const nx_value *v) {
     return v->tag == NX_TAG_INT || v->tag == NX_TAG_FLOAT || v->tag == NX_TAG_BOOL || v->tag == NX_TAG_COMPLEX;
 }
-static bool is_node(const nx_value *v) { return v->tag == NX_TAG_NODE || v->tag == NX_TAG_NONE; }
-static bool is_tensor(const nx_value *v) { return v->tag == NX_TAG_TENSOR || v->tag == NX_TAG_NONE; }
+static bool is_node(const nx_value *v) { return v->tag == NX_TAG_NODE; }
+static bool is_node_or_none(const nx_value *v) { return v->tag == NX_TAG_NODE || v->tag == NX_TAG_NONE; }
+static bool is_tensor(const nx_value *v) { return v->tag == NX_TAG_TENSOR; }
+static bool is_tensor_or_none(const nx_value *v) { return v->tag == NX_TAG_TENSOR || v->tag == NX_TAG_NONE; }
 static bool is_bool(const nx_value *v) { return v->tag == NX_TAG_BOOL; }
 static bool is_size(const nx_value *v) { return v->tag == NX_TAG_NODE && nx_node_int_code(v->node) >= 0; }
 static bool is_int(const nx_value *v) { return v->tag == NX_TAG_INT || is_size(v); }
@@ -67,7 +69,9 @@ static bool fits(const nx_param *p, const nx_value *v, nx_tag tensor) {
     if (v->tag == NX_TAG_NONE) return p->optional;
     switch (p->type) {
     case NX_TYPE_TENSOR: return v->tag == (uint32_t)tensor || (p->number_too && is_number(v));
-    case NX_TYPE_TENSORS: return all_of(v, tensor == NX_TAG_NODE ? is_node : is_tensor);
+    case NX_TYPE_TENSORS:
+        if (p->optional_elements) return all_of(v, tensor == NX_TAG_NODE ? is_node_or_none : is_tensor_or_none);
+        return all_of(v, tensor == NX_TAG_NODE ? is_node : is_tensor);
     case NX_TYPE_INT: return is_int(v);
     case NX_TYPE_INTS: return v->tag == NX_TAG_INTS || all_of(v, is_int);
     case NX_TYPE_FLOAT: return v->tag == NX_TAG_FLOAT;
@@ -91,18 +95,25 @@ static const char *const tag_names[] = {"None",   "Tensor",        "int",       
                                         "str",    "list of ints",  "list",      "dtype",  "device",
                                         "layout", "memory format", "generator", "Tensor", "object", "complex", "graph"};
 
+static nx_status fail_argument(const nx_op_def *def, const nx_value *args, int i) {
+    return nx_fail(NX_TYPE, "%s: argument '%s' (position %d) must not be %s: see %s", def->name, def->params[i].name, i + 1,
+                   args[i].tag < (uint32_t)NX_COUNT(tag_names) ? tag_names[args[i].tag] : "unknown",
+                   def->schema ? def->schema : "its schema");
+}
+
 nx_status nx_args_check(const nx_op *op, const nx_value *args, int n, nx_tag tensor) {
     const nx_op_def *def = op->def;
+    bool has_tensor = false;
+    int number = -1; /* in a tensor's place */
     if (n != def->n_in)
         return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", def->name, n, def->n_in);
     for (int i = 0; i < n; i++) {
-        if (!fits(&def->params[i], &args[i], tensor) || (args[i].tag == NX_TAG_COMPLEX && !def->params[i].complex_too))
-            return nx_fail(NX_TYPE, "%s: argument '%s' (position %d) must not be %s: see %s", def->name,
-                           def->params[i].name, i + 1,
-                           args[i].tag < (uint32_t)NX_COUNT(tag_names) ? tag_names[args[i].tag] : "unknown",
-                           def->schema ? def->schema : "its schema");
+        const nx_param *p = &def->params[i];
+        if (!fits(p, &args[i], tensor) || (args[i].tag == NX_TAG_COMPLEX && !p->complex_too)) return fail_argument(def, args, i);
+        has_tensor |= args[i].tag == (uint32_t)tensor;
+        if (p->type == NX_TYPE_TENSOR && is_number(&args[i])) number = i;
     }
-    return NX_OK;
+    return number >= 0 && !has_tensor ? fail_argument(def, args, number) : NX_OK;
 }
 
 bool nx_value_equal(const nx_value *a, const nx_value *b) {

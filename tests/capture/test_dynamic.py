@@ -451,3 +451,25 @@ def test_a_graph_with_quotients_of_sizes_runs_in_a_backend_of_ones_own():
     for n in (2, 3, 4, 6):
         assert compiled(torch.ones(n, 2)).tolist() == function(torch.ones(n, 2)).tolist()
     assert compiled.entries == 2 and len(graphs) == 2
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_what_is_refused_for_one_size_is_asked_again_for_the_next(fullgraph):
+    compiled = torch.compile(lambda x: x.std(0).view(4, -1) + 1, fullgraph=fullgraph)
+    for n in (5, 7):
+        with pytest.raises(RuntimeError, match=rf"shape '\[4, -1\]' is invalid for input of size {n}"):
+            compiled(torch.ones(n, n))
+    assert same(compiled(torch.eye(8)), torch.eye(8).std(0).view(4, -1) + 1)
+    assert not fullgraph or compiled.entries == 1
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+def test_sizes_of_what_no_input_is_left_in(mode):
+    def function(x):
+        part = torch.ones(3, 4, device=x.device).tensor_split(2)[0]
+        return part.view(part.shape[0], -1) + 1
+
+    compiled = torch.compile(function, dynamic=True, fullgraph=True, mode=mode)
+    for n in (5, 6):
+        assert same(compiled(torch.ones(n, 3)), function(torch.ones(n, 3)))
+    assert compiled.entries == 1

@@ -110,9 +110,18 @@ class Program:
         body = [*self.lines, f"return ({''.join(name + ', ' for name in self.results)})"]
         return f"def f(t, {', '.join(i[0] for i in self.inputs)}):\n" + "".join(f"    {line}\n" for line in body)
 
-    def arguments(self, device: str = "cpu") -> list[nt.Tensor]:
+    def arguments(self, device: str = "cpu", other: dict[int, int] | None = None) -> list[nt.Tensor]:
+        """Inputs from the seed; `other`: sizes that each dimension of these sizes has instead."""
         nt.manual_seed(self.seed)
-        return [make_input(*i[1:]).to(device).detach().requires_grad_(i[3]) for i in self.inputs]
+        sizes = [tuple((other or {}).get(size, size) for size in i[1]) for i in self.inputs]
+        return [make_input(n, *i[2:]).to(device).detach().requires_grad_(i[3]) for n, i in zip(sizes, self.inputs)]
+
+    def other_sizes(self) -> list[dict[int, int]]:
+        """Two for one size of the inputs, with which the program may not run; none where all are 0 or 1."""
+        draw = random.Random(self.seed)
+        sizes = sorted({size for i in self.inputs for size in i[1] if size > 1})
+        size = draw.choice(sizes) if sizes else None
+        return [{size: more} for more in draw.sample((size + 1, size + 3, 2 * size, 9 * size), 2)] if size else []
 
 
 def make_input(shape, dtype, requires_grad, transposed):

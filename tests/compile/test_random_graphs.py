@@ -1,4 +1,5 @@
-"""Random graphs: compiled in each mode they give eager mode's results, layouts, sharing, written inputs and gradients.
+"""Random graphs: compiled in each mode they give eager mode's results, layouts, sharing, written inputs and gradients;
+with open sizes, called with others too, and with several threads that share even the smallest work.
 
 A failure prints the smallest program that still fails; `python -m tests.compile.test_random_graphs SEED` prints one and
 runs it, `... 0-1000` runs those.
@@ -9,10 +10,14 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import narthex as nt
 import numpy as np
 import pytest
+from narthex import _C
 
 from .random_graphs import Program, program, shrink
 
@@ -23,6 +28,42 @@ NOT_THERE = (
     "whose elements share their memory, in a compiled function is not there yet",
     "elements of the tensor that it writes share their memory",
 )
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a program is compiled, and with how many threads it runs."""
+
+    mode: str
+    device: str = "cpu"
+    dynamic: bool | None = None
+    threads: int = 1
+
+    def compiled(self, function):
+        return nt.compile(function, mode=self.mode, dynamic=self.dynamic, fullgraph=True)
+
+    def sizes(self, made: Program) -> list[dict[int, int]]:
+        """Of the inputs, a call each."""
+        return [{}, *made.other_sizes(), {}] if self.dynamic else [{}, {}]
+
+
+def ways(seed: int, device: str = "cpu") -> list[Way]:
+    threads = 2 + seed % 2 * 5 if device == "cpu" else 1
+    several = Way(MODES[seed // 2 % 2], device, threads=threads)
+    return [*(Way(mode, device) for mode in MODES), Way(MODES[seed % 2], device, dynamic=True), several]
+
+
+@contextmanager
+def threads_of(n: int) -> Iterator[None]:
+    """n threads, which share even a byte's work where there are several."""
+    before = nt.get_num_threads()
+    nt.set_num_threads(n)
+    _C.set_piece(int(n > 1))
+    try:
+        yield
+    finally:
+        nt.set_num_threads(before)
+        _C.set_piece(0)
 
 
 def function_of(made: Program):
@@ -58,11 +99,11 @@ def close(a, b) -> bool:
     return a.dtype is b.dtype and a.shape == b.shape and np.allclose(x, y, digits, digits * scale, equal_nan=True)
 
 
-def outcome(made: Program, function, device: str, calls: int) -> list:
+def outcome(made: Program, function, device: str, sizes: list[dict[int, int]]) -> list:
     """For each call: what was refused, or results, inputs afterwards, who shares memory, gradients."""
     seen = []
-    for _ in range(calls):
-        inputs = made.arguments(device)
+    for other in sizes:
+        inputs = made.arguments(device, other)
         nt.manual_seed(made.seed + 1)
         try:
             results = function(nt, *inputs)
@@ -70,7 +111,7 @@ def outcome(made: Program, function, device: str, calls: int) -> list:
             roots = [r for r in [*results, *written] if r.requires_grad]
             if roots:
                 sum((r.to(nt.float32) * (k + 1)).sum() for k, r in enumerate(roots)).backward()
-        except RuntimeError as error:
+        except (RuntimeError, IndexError, ValueError) as error:
             seen.append(f"{type(error).__name__}: {error}")
             continue
         tensors = [*results, *inputs]
@@ -79,43 +120,45 @@ def outcome(made: Program, function, device: str, calls: int) -> list:
     return seen
 
 
-def differs(made: Program, mode: str, device: str = "cpu", calls: int = 2) -> str | None:
+def differs(made: Program, way: Way) -> str | None:
     """What is wrong with the program compiled, None: nothing."""
-    eager = outcome(made, function_of(made), device, 1) * calls
+    sizes = way.sizes(made)
+    eager = outcome(made, function_of(made), way.device, sizes)
     try:
-        results = outcome(made, nt.compile(function_of(made), mode=mode, fullgraph=True), device, calls)
+        with threads_of(way.threads):
+            results = outcome(made, way.compiled(function_of(made)), way.device, sizes)
     except Exception as error:  # noqa: BLE001  (whatever it is, eager mode ran)
         return f"{type(error).__name__}: {error}"
-    for expected, got in zip(eager, results, strict=True):
+    for other, expected, got in zip(sizes, eager, results, strict=True):
         if isinstance(expected, str) or isinstance(got, str):
             texts = [text for text in (expected, got) if isinstance(text, str)]
             if len(texts) < 2 and not any(known in texts[0] for known in NOT_THERE):
                 eagerly, compiled = (part if isinstance(part, str) else "runs" for part in (expected, got))
-                return f"eager: {eagerly}\ncompiled: {compiled}"
+                return f"{other} eager: {eagerly}\ncompiled: {compiled}"
             continue
         if expected[0] != got[0]:
-            return "other tensors share memory"
+            return f"{other} other tensors share memory"
         for part, agree, name in ((1, same, "results and inputs"), (2, close, "gradients")):
             for k, (a, b) in enumerate(zip(expected[part], got[part], strict=True)):
                 if not agree(a, b):
-                    return f"tensor {k} of {name} differs:\n{a}\n{b}"
+                    return f"{other} tensor {k} of {name} differs:\n{a}\n{b}"
     return None
 
 
-def fails(made: Program, mode: str, device: str) -> bool:
+def fails(made: Program, way: Way) -> bool:
     try:
-        return differs(made, mode, device) is not None
+        return differs(made, way) is not None
     except Exception:  # noqa: BLE001  (it does not run eagerly any more)
         return False
 
 
 def check(seed: int, device: str = "cpu") -> None:
     made = program(seed)
-    for mode in MODES:
-        wrong = differs(made, mode, device)
+    for way in ways(seed, device):
+        wrong = differs(made, way)
         if wrong is not None:
-            least = shrink(made, lambda p: fails(p, mode, device))  # noqa: B023  (used at once)
-            text = f"{mode}, {device}, inputs {least.inputs}\n{least.text()}{differs(least, mode, device)}"
+            least = shrink(made, lambda p: fails(p, way))  # noqa: B023  (used at once)
+            text = f"{way}, inputs {least.inputs}\n{least.text()}{differs(least, way)}"
             pytest.fail(f"python -m tests.compile.test_random_graphs {seed}: {text}", pytrace=False)
 
 

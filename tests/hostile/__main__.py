@@ -1,5 +1,5 @@
-"""`make check-hostile`: failing allocations, Ctrl-C, 10,000 random graphs, the sanitizers over the C tests and the
-operator suite, and the library on another processor.
+"""`make check-hostile`: failing allocations, Ctrl-C, 10,000 random graphs, the sanitizers over the C tests, a million
+model files and the operator suite, and the library on another processor.
 
 Three builds of its own, made on the first run: build/asan (address and undefined behaviour), build/tsan (threads) and
 build/aarch64 (64-bit ARM, run under qemu-user). Ends with one line.
@@ -94,6 +94,8 @@ def steps() -> Iterator[Step]:
     asan = sanitized()
     leaks = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": asan["UBSAN_OPTIONS"]}
     yield "sanitizers: C tests", unit_tests(ASAN), leaks
+    models = [str(ASAN / "tests/unit/engine_test_strange_models")]
+    yield "sanitizers: a million strange model files", models, leaks | {"NX_STRANGE": "500000"}
     yield "sanitizers: f in every way, a GPT", [*PYTHON, "tests.hostile.sanitized"], asan
     damaged = [*PYTEST, "tests/front/test_serialization.py", "-k", "damaged or flipped or truncated or executed"]
     yield "sanitizers: damaged checkpoints", damaged, asan
