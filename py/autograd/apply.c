@@ -1,4 +1,5 @@
-/* narthex.autograd.Function.apply in the usual case: forward takes the context and tensors, and gives new ones.
+/* narthex.autograd.Function.apply in the usual case: forward takes the context and tensors, and gives new ones; and what its
+ * backward finds and gives, in the usual case.
  *
  * In: the class and its arguments. Out: forward's results, with a node that calls the class's backward as their history.
  * What must hold: it does what _apply in python/narthex/autograd/function.py does, and leaves to that, or to its second half
@@ -141,10 +142,8 @@ static int give_history(const application *a, PyObject *const *results, Py_ssize
     for (Py_ssize_t k = 0; k < n; k++) {
         nx_tensor *tensor = nxpy_tensor_check(results[k]) ? nxpy_tensor_get(results[k]) : NULL;
         if (!tensor || !(nx_is_float(tensor->a.dtype) || nx_is_complex(tensor->a.dtype))) continue;
-        if (k >= a->node->n_inputs) a->node->n_inputs = (int)k + 1;
-        nx_status status = nx_grad_set_node(nx_tensor_whole(tensor), a->node, (int)k);
+        nx_status status = nxpy_function_tie(results[k], a->node, (int)k, false);
         if (status != NX_OK) return nxpy_raise(status), -1;
-        nxpy_tensor_track(results[k]);
     }
     return 0;
 }
@@ -229,6 +228,82 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
     return result;
 }
 
+/* ---- backward: each gives None where it is no usual case, which Python then does ------------------------------------------- */
+/* function_gradients(gradients, results' facts): the gradients, if there is one for each result, and no map. */
+static PyObject *function_gradients(PyObject *module, PyObject *const *given, Py_ssize_t n) {
+    PyObject *grads = given[0], *results = n == 2 ? given[1] : NULL;
+    bool usual = results && PyTuple_CheckExact(grads) && PyTuple_CheckExact(results) && !nx_thread_get()->n_levels;
+    usual = usual && PyTuple_GET_SIZE(grads) == PyTuple_GET_SIZE(results);
+    for (Py_ssize_t k = 0; usual && k < PyTuple_GET_SIZE(grads); k++) {
+        PyObject *facts = PyTuple_GET_ITEM(results, k);
+        usual = facts == Py_None || (PyTuple_GET_ITEM(grads, k) != Py_None && Py_SIZE(PyTuple_GET_ITEM(facts, 4)) == 0);
+    }
+    return Py_NewRef(usual ? grads : Py_None);
+}
+
+static PyObject *take_saved(PyObject *entry, nx_grad_node *node, PyObject *results) {
+    PyObject *tensor = PyTuple_GET_ITEM(entry, 0);
+    if (tensor == Py_None) return Py_NewRef(tensor);
+    int at = (int)PyLong_AsLong(PyTuple_GET_ITEM(entry, 2));
+    uint32_t version = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(entry, 1));
+    NXPY_TRY(nxpy_check_saved(tensor, version, at >= 0 ? node : NULL, at > 0 ? at : 0));
+    if (at < 0) return Py_NewRef(tensor);
+    PyObject *alias = PyObject_CallMethodNoArgs(tensor, str_detach);
+    bool tied = alias && node && PyTuple_GET_ITEM(PyTuple_GET_ITEM(results, at), 3) == Py_True;
+    nx_status status = tied ? nxpy_function_tie(alias, node, at, false) : NX_OK;
+    if (status == NX_OK) return alias;
+    Py_DECREF(alias);
+    return nxpy_raise(status);
+}
+
+/* function_saved(entries, node or None, results' facts): the tensors, if no hooks have packed them. */
+static PyObject *function_saved(PyObject *module, PyObject *const *given, Py_ssize_t n) {
+    if (n != 3 || !PyList_CheckExact(given[0]) || !PyTuple_CheckExact(given[2])) Py_RETURN_NONE;
+    PyObject *entries = PyList_AsTuple(given[0]), *tensors = entries ? PyTuple_New(PyTuple_GET_SIZE(entries)) : NULL;
+    nx_grad_node *node = Py_IS_TYPE(given[1], &nxpy_grad_node_type) ? nxpy_grad_node_get(given[1]) : NULL;
+    bool usual = tensors != NULL;
+    for (Py_ssize_t k = 0; usual && k < PyTuple_GET_SIZE(entries); k++) {
+        PyObject *tensor = PyTuple_GET_ITEM(PyTuple_GET_ITEM(entries, k), 0);
+        usual = tensor == Py_None || nxpy_tensor_check(tensor);
+    }
+    for (Py_ssize_t k = 0; usual && tensors && k < PyTuple_GET_SIZE(entries); k++) {
+        PyObject *tensor = take_saved(PyTuple_GET_ITEM(entries, k), node, given[2]);
+        if (tensor) PyTuple_SET_ITEM(tensors, k, tensor);
+        else Py_CLEAR(tensors);
+    }
+    Py_XDECREF(entries);
+    if (usual || !tensors) return tensors;
+    Py_DECREF(tensors);
+    Py_RETURN_NONE;
+}
+
+static bool fits(PyObject *o, PyObject *facts) {
+    if (!is_usual(o) || !PyTuple_CheckExact(facts)) return false;
+    const nx_tensor *grad = nxpy_tensor_get(o);
+    PyObject *shape = PyTuple_GET_ITEM(facts, 0);
+    nx_device device;
+    bool same = PyTuple_GET_SIZE(shape) == grad->a.ndim && nxpy_dtype_get(PyTuple_GET_ITEM(facts, 1)) == grad->a.dtype;
+    for (int k = 0; same && k < grad->a.ndim; k++) same = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, k)) == grad->a.sizes[k];
+    if (!same || nxpy_device_from(PyTuple_GET_ITEM(facts, 2), &device) < 0) return nxpy_forget_error(), false;
+    return device.type == grad->a.device.type && device.index == grad->a.device.index;
+}
+
+/* function_fit(what backward gave, arguments' facts, needs): a gradient of its argument's shape, dtype and device for each. */
+static PyObject *function_fit(PyObject *module, PyObject *const *given, Py_ssize_t n) {
+    if (n != 3 || !PyTuple_CheckExact(given[1]) || !PyTuple_CheckExact(given[2]) || nx_thread_get()->n_levels) Py_RETURN_NONE;
+    PyObject *const *grads = PyTuple_Check(given[0]) ? ((PyTupleObject *)given[0])->ob_item : given;
+    Py_ssize_t n_inputs = PyTuple_GET_SIZE(given[1]), n_grads = PyTuple_Check(given[0]) ? PyTuple_GET_SIZE(given[0]) : 1;
+    if (n_grads != n_inputs || PyTuple_GET_SIZE(given[2]) != n_inputs) Py_RETURN_NONE;
+    for (Py_ssize_t k = 0; k < n_inputs; k++) {
+        if (grads[k] != Py_None && !fits(grads[k], PyTuple_GET_ITEM(given[1], k))) Py_RETURN_NONE;
+    }
+    PyObject *fitted = PyTuple_New(n_inputs);
+    for (Py_ssize_t k = 0; fitted && k < n_inputs; k++) {
+        PyTuple_SET_ITEM(fitted, k, Py_NewRef(PyTuple_GET_ITEM(given[2], k) == Py_True ? grads[k] : Py_None));
+    }
+    return fitted;
+}
+
 static PyObject *function_parts(PyObject *module, PyObject *args) {
     PyObject *parts[5];
     if (!PyArg_ParseTuple(args, "OOOOO:function_parts", &parts[0], &parts[1], &parts[2], &parts[3], &parts[4])) return NULL;
@@ -243,6 +318,12 @@ static PyObject *function_parts(PyObject *module, PyObject *args) {
 static PyMethodDef functions[] = {
     {"function_apply", (PyCFunction)(void (*)(void))function_apply, METH_FASTCALL,
      "function_apply(class, args, keywords): Function.apply."},
+    {"function_gradients", (PyCFunction)(void (*)(void))function_gradients, METH_FASTCALL,
+     "function_gradients(gradients, results' facts): the gradients, or None: they are to be made."},
+    {"function_saved", (PyCFunction)(void (*)(void))function_saved, METH_FASTCALL,
+     "function_saved(entries, node or None, results' facts): the tensors, or None: hooks have packed one."},
+    {"function_fit", (PyCFunction)(void (*)(void))function_fit, METH_FASTCALL,
+     "function_fit(given, arguments' facts, needs): a gradient for each argument, or None: they are to be looked at."},
     {"function_parts", function_parts, METH_VARARGS,
      "function_parts(context class, backward class, Function.setup_context, _apply, _finish): what function_apply needs of Python."},
     {NULL}};

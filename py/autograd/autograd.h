@@ -13,6 +13,9 @@ int nxpy_add_apply(PyObject *module);                 /* Function.apply */
  * emptied when the graph is freed. */
 NX_MUST_USE nx_status nxpy_function_node(PyObject *inputs, const char *name, PyObject *call, nx_grad_node **out);
 void nxpy_function_keep(nx_grad_node *node, PyObject *saved);
+NX_MUST_USE nx_status nxpy_function_tie(PyObject *tensor, nx_grad_node *node, int output, bool written); /* the tensor is its result */
+/* Fails where the tensor was written since its version was `expected`. node, output: what made it; NULL: it tells. */
+NX_MUST_USE nx_status nxpy_check_saved(PyObject *tensor, uint32_t expected, nx_grad_node *node, int output);
 int nxpy_add_forward(PyObject *module);               /* tangents */
 int nxpy_add_batch(PyObject *module);                 /* levels of vmap */
 /* As nx_grad_run, also of slices. */

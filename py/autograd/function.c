@@ -118,6 +118,13 @@ static PyObject *function_saves(PyObject *module, PyObject *args) {
     nxpy_function_keep(node, saved);
     Py_RETURN_NONE;
 }
+nx_status nxpy_function_tie(PyObject *tensor, nx_grad_node *node, int output, bool written) {
+    nx_tensor *whole = nx_tensor_whole(nxpy_tensor_get(tensor));
+    if (output >= node->n_inputs) node->n_inputs = output + 1;
+    NX_TRY(written ? nx_grad_set_written(whole, node, output) : nx_grad_set_node(whole, node, output));
+    nxpy_tensor_track(tensor);
+    return NX_OK;
+}
 static PyObject *function_result(PyObject *module, PyObject *args) {
     PyObject *tensor, *object;
     int output, written;
@@ -125,11 +132,16 @@ static PyObject *function_result(PyObject *module, PyObject *args) {
         return NULL;
     nx_grad_node *node = own_node(object);
     if (node == NULL) return NULL;
-    if (output >= node->n_inputs) node->n_inputs = output + 1;
-    nx_tensor *whole = nx_tensor_whole(nxpy_tensor_get(tensor));
-    NXPY_TRY(written ? nx_grad_set_written(whole, node, output) : nx_grad_set_node(whole, node, output));
-    nxpy_tensor_track(tensor);
+    NXPY_TRY(nxpy_function_tie(tensor, node, output, written));
     Py_RETURN_NONE;
+}
+nx_status nxpy_check_saved(PyObject *tensor, uint32_t expected, nx_grad_node *node, int output) {
+    nx_tensor *saved = nx_tensor_whole(nxpy_tensor_get(tensor));
+    if (node == NULL && saved->autograd) {
+        node = saved->autograd->node;
+        output = saved->autograd->output;
+    }
+    return nx_grad_check_version(saved, expected, node, output);
 }
 static PyObject *check_version(PyObject *module, PyObject *args) {
     PyObject *tensor, *object;
@@ -137,14 +149,9 @@ static PyObject *check_version(PyObject *module, PyObject *args) {
     int output;
     if (!PyArg_ParseTuple(args, "O!IOi:check_version", &nxpy_tensor_type, &tensor, &expected, &object, &output))
         return NULL;
-    nx_tensor *saved = nx_tensor_whole(nxpy_tensor_get(tensor));
     nx_grad_node *node = NULL;
     if (object != Py_None && (node = own_node(object)) == NULL) return NULL;
-    if (node == NULL && saved->autograd) {
-        node = saved->autograd->node;
-        output = saved->autograd->output;
-    }
-    NXPY_TRY(nx_grad_check_version(saved, expected, node, output));
+    NXPY_TRY(nxpy_check_saved(tensor, expected, node, output));
     Py_RETURN_NONE;
 }
 /* ---- saved tensors through hooks: the thread has a tuple (pack, unpack) -------------------------------------------------- */

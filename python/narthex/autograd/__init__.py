@@ -1,6 +1,6 @@
 """Gradients: backward, grad and the grad-mode switches. The engine is C (src/grad)."""
 
-from collections.abc import Mapping
+from _collections_abc import Mapping  # collections.abc, which loads collections
 
 from .. import _C
 from .._absent import absent

@@ -89,7 +89,8 @@ class FunctionCtx:
             return tuple(self._to_save)
         if not self._saved and self._n_saved:
             raise RuntimeError(_FREED)
-        return tuple(self._unpack(*entry) for entry in self._saved)
+        saved = _C.function_saved(self._saved, self._node, self._results)
+        return tuple(self._unpack(*entry) for entry in self._saved) if saved is None else saved
 
     def _unpack(self, tensor, version: int, result: int):
         if tensor is None:
@@ -139,15 +140,22 @@ class _Backward:
         cls, ctx = self.cls, self.ctx
         ctx._node = node
         try:
-            if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
-                raise RuntimeError(
-                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
-                    "implement one of them."
-                )
-            function = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-            given = function(ctx, *self._materialized(grads))
+            function = cls.backward
+            if cls.vjp is not Function.vjp:
+                if function is not Function.backward:
+                    raise RuntimeError(
+                        "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                        "implement one of them."
+                    )
+                function = cls.vjp
+            there = None if self.levels else _C.function_gradients(grads, ctx._results)
+            given = function(ctx, *(there or self._materialized(grads)))
         finally:
             ctx._node = None
+        if not self.levels:
+            fitted = _C.function_fit(given, self.inputs, ctx.needs_input_grad)
+            if fitted is not None:
+                return fitted
         given = given if isinstance(given, tuple) else (given,)
         n = len(self.inputs)
         if len(given) < n or any(g is not None for g in given[n:]):
