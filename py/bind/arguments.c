@@ -349,9 +349,47 @@ static bool makes_tensor(const nx_op_def *def) {
     return makes;
 }
 
+static bool may_miss(const nx_param *param) { return param->has_initial || (param->optional && param->keyword_only); }
+
+/* 0 with all that is missing as the reason. PyTorch's texts have their plural where one is missing. */
+static int refuse_missing(const nxpy_overload *overload, uint64_t filled, char *why, size_t why_bytes) {
+    const nx_op_def *def = overload->op->def;
+    int n = 0;
+    for (int k = 0; k < def->n_in; k++) n += !(filled >> k & 1) && !may_miss(&def->params[k]);
+    int length = snprintf(why, why_bytes, "missing %d required positional argument%s", n, n == 1 ? "s" : "");
+    const char *before = ": ";
+    for (int k = 0; k < def->n_in && (size_t)length < why_bytes; k++) {
+        if (filled >> k & 1 || may_miss(&def->params[k])) continue;
+        length += snprintf(why + length, why_bytes - (size_t)length, "%s\"%s\"", before, PyUnicode_AsUTF8(overload->names[k]));
+        before = ", ";
+    }
+    return 0;
+}
+
+static int fill_initials(const nxpy_overload *overload, uint64_t filled, nxpy_args *args, char *why,
+                         size_t why_bytes) {
+    const nx_op_def *def = overload->op->def;
+    for (int k = 0; k < def->n_in; k++) {
+        if (filled >> k & 1) continue;
+        const nx_param *param = &def->params[k];
+        if (!may_miss(param)) return why ? refuse_missing(overload, filled, why, why_bytes) : 0;
+        args->in[k] = param->has_initial ? param->initial : NX_VALUE_NONE;
+    }
+    return 1;
+}
+
+/* What is missing is told before a keyword that is not known. */
+static int refuse_keyword(const nxpy_overload *overload, PyObject *unknown, uint64_t filled, nxpy_args *args, char *why,
+                          size_t why_bytes) {
+    if (fill_initials(overload, filled, args, why, why_bytes) == 0) return 0;
+    snprintf(why, why_bytes, "got an unexpected keyword argument '%s'", PyUnicode_AsUTF8(unknown));
+    return 0;
+}
+
 static int read_keywords(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords,
                          nxpy_args *args, uint64_t *filled, char *why, size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
+    PyObject *unknown = NULL;
     for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(keywords); j++) {
         PyObject *name = PyTuple_GET_ITEM(keywords, j);
         int k = 0;
@@ -373,9 +411,9 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
                 return 0;
             }
             if (values[j] == Py_None && PyUnicode_CompareWithASCIIString(name, "out") == 0) continue; /* none is given */
-            if (why)
-                snprintf(why, why_bytes, "got an unexpected keyword argument '%s'", PyUnicode_AsUTF8(name));
-            return 0;
+            if (why == NULL) return 0;
+            if (unknown == NULL) unknown = name;
+            continue;
         }
         if (*filled >> k & 1) {
             if (why)
@@ -388,25 +426,17 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
         if (read < 0) return -1;
         *filled |= UINT64_C(1) << k;
     }
-    return 1;
+    return unknown ? refuse_keyword(overload, unknown, *filled, args, why, why_bytes) : 1;
 }
 
-static int fill_initials(const nxpy_overload *overload, uint64_t filled, nxpy_args *args, char *why,
-                         size_t why_bytes) {
-    const nx_op_def *def = overload->op->def;
-    for (int k = 0; k < def->n_in; k++) {
-        if (filled >> k & 1) continue;
-        const nx_param *param = &def->params[k];
-        if (param->has_initial) args->in[k] = param->initial;
-        else if (param->optional && param->keyword_only) args->in[k] = NX_VALUE_NONE;
-        else {
-            if (why)
-                snprintf(why, why_bytes, "missing 1 required positional arguments: \"%s\"",
-                         PyUnicode_AsUTF8(overload->names[k]));
-            return 0;
-        }
-    }
-    return 1;
+/* More than it takes by position: told before what is wrong with one of them. */
+static bool refuse_many(const nx_op_def *def, bool is_method, PyObject *const *given, Py_ssize_t n_given, nxpy_args *args,
+                        char *why, size_t why_bytes) {
+    int n = 0;
+    while (n < def->n_in && !def->params[n].keyword_only) n++;
+    if (n_given <= n || spreads(def, is_method ? 1 : 0, is_method, given, n_given, args)) return false;
+    snprintf(why, why_bytes, "takes %d positional argument%s but %d were given", n, n == 1 ? "" : "s", (int)n_given);
+    return true;
 }
 
 int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *given, Py_ssize_t n_given,
@@ -415,14 +445,10 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
     uint64_t filled = 0;
     args->n_ints = args->n_list = 0;
     args->requires_grad = false;
+    if (why && refuse_many(def, is_method, given, n_given, args, why, why_bytes)) return 0;
     for (Py_ssize_t k = 0; k < n_given; k++) {
         int read;
-        if (k >= def->n_in || def->params[k].keyword_only) {
-            if (why)
-                snprintf(why, why_bytes, "takes %d positional arguments but %d were given", (int)k,
-                         (int)n_given);
-            return 0;
-        }
+        if (k >= def->n_in || def->params[k].keyword_only) return 0;
         if (NX_LIKELY(def->params[k].type == NX_TYPE_TENSOR && nxpy_is_plain(given[k]))) {
             args->in[k] = nx_value_tensor(nxpy_tensor_get(given[k]));
             filled |= UINT64_C(1) << k;

@@ -145,17 +145,27 @@ static void add_given(nx_text *text, PyObject *const *given, Py_ssize_t n, PyObj
     }
 }
 
+/* Whether the i-th overload is another operator than those before: under an old name some stand twice. */
+static bool is_form(const function_object *self, int i) {
+    bool is_new = true;
+    for (int j = 0; j < i; j++) is_new = is_new && self->overloads[j].op != self->overloads[i].op;
+    return is_new;
+}
+
 static PyObject *raise_mismatch(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, const char *why) {
     const nxpy_function_def *def = self->def;
     int n_forms = 0;
-    for (int i = 0; i < def->n_overloads; i++) n_forms += self->overloads[i].op->def->variant != NX_OUT;
-    if (n_forms == 1) return PyErr_Format(PyExc_TypeError, "%s(): %s", def->name, why);
+    for (int i = 0; i < def->n_overloads; i++) n_forms += is_form(self, i) && self->overloads[i].op->def->variant != NX_OUT;
+    const char *between = strncmp(why, "argument '", 10) == 0 ? ": " : " ";
+    if (n_forms == 1) return PyErr_Format(PyExc_TypeError, "%s()%s%s", def->name, between, why);
     nx_text text = {0};
     nx_text_add(&text, "%s() received an invalid combination of arguments - got (", def->name);
     Py_ssize_t skip = def->is_method ? 1 : 0;
     add_given(&text, given + skip, n - skip, keywords);
     nx_text_add(&text, "), but expected one of:\n");
-    for (int i = 0; i < def->n_overloads; i++) nx_text_add(&text, " * %s\n", self->overloads[i].op->def->schema);
+    for (int i = 0; i < def->n_overloads; i++) {
+        if (is_form(self, i)) nx_text_add(&text, " * %s\n", self->overloads[i].op->def->schema);
+    }
     char *message;
     NXPY_TRY(nx_text_take(&text, &message));
     PyErr_SetString(PyExc_TypeError, message);

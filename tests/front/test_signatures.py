@@ -309,3 +309,31 @@ def test_datasets_say_what_is_wrong() -> None:
         with pytest.warns(UserWarning, match="This DataLoader will create 5000 worker processes in total"):
             lib.utils.data.DataLoader([1], num_workers=5000)
         assert lib.utils.data.ConcatDataset.cumsum([[1], [2, 3]]) == [1, 3]
+
+
+# ---- wrong arguments of operators ------------------------------------------------------------------------------------
+T = object()  # a tensor
+OPERATORS = [
+    ("relu", (), {"foo": 1}), ("relu", (T, 1), {}), ("relu", (T,), {"foo": 1}), ("relu", (T,), {"input": 1}),
+    ("special.expit", (1,), {}), ("special.expit", (), {}), ("special.expit", (), {"foo": 1}),
+    ("special.log1p", (1, 2, 3), {}), ("special.polygamma", (1,), {}), ("special.logsumexp", (1,), {}),
+    ("special.gammainc", (), {}), ("special.gammainc", (T, T, T), {}), ("special.gammainc", (T,), {"foo": 1}),
+    ("nn.functional.linear", (T,), {}), ("nn.functional.linear", (), {}), ("lstm_cell", (T,), {}),
+    ("rsqrt", (T, T), {"foo": 2}), ("outer", (T,), {"foo": 1}), ("outer", (T, T), {"foo": 1, "bar": 2}),
+    ("softmax", (T,), {}), ("zeros", (), {}), ("cat", (), {}), ("stack", (), {"x": 1}), ("conv2d", (T,), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OPERATORS, ids=lambda case: f"{case[0]}-{len(case[1])}-{'-'.join(case[2])}")
+def test_wrong_arguments_of_operators(case: tuple) -> None:
+    """What is missing, one too many, a keyword that is not there: type, text, and which is told first."""
+    name, args, kwargs = case
+
+    def call(lib: Any) -> Any:
+        function = lib
+        for part in name.split("."):
+            function = getattr(function, part)
+        return function(*(lib.ones(2) if arg is T else arg for arg in args), **kwargs)
+
+    mine, wanted = both(call)
+    assert type(mine) is type(wanted) is TypeError and str(mine).split("\n")[0] == str(wanted).split("\n")[0]
