@@ -26,7 +26,11 @@ class Adafactor(EachParameter):
             "foreach": foreach, "maximize": maximize,
         })  # fmt: skip
 
+    takes_pairs = False
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
+        if parameter.is_complex():
+            raise RuntimeError("Adafactor does not support complex parameters")
         if parameter.dim() > 1:
             shape = list(parameter.shape)
             state["row_var"] = parameter.new_zeros((*shape[:-1], 1))

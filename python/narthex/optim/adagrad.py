@@ -38,7 +38,8 @@ class Adagrad(EachParameter):
                 self.state[parameter]["sum"].share_memory_()
 
     def _begin(self, parameter, group: dict, state: dict) -> None:
-        state["sum"] = _C.full_like(parameter, group["initial_accumulator_value"])
+        first = group["initial_accumulator_value"]
+        state["sum"] = _C.full_like(parameter, complex(first, first) if parameter.is_complex() else first)
 
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
         if grad.is_sparse and group["weight_decay"] != 0:

@@ -108,13 +108,14 @@ class LBFGS(Optimizer):
         self._params = self.param_groups[0]["params"]
 
     def _gradient(self):
-        """All gradients as one row."""
+        """All gradients as one row, complex ones as pairs."""
         rows = [_C.zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1) for p in self._params]
-        return _C.cat(rows, 0)
+        return _C.cat([_C.view_as_real(row).view(-1) if row.is_complex() else row for row in rows], 0)
 
     def _move(self, step: float, direction) -> None:
         at = 0
         for parameter in self._params:
+            parameter = _C.view_as_real(parameter) if parameter.is_complex() else parameter
             n = parameter.numel()
             parameter.add_(direction[at : at + n].view_as(parameter), alpha=step)
             at += n

@@ -46,6 +46,8 @@ class Muon(EachParameter):
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {parameter.size()}"
                     )
 
+    takes_pairs = False
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
         state["momentum_buffer"] = zeros(parameter)
 

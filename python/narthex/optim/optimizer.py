@@ -8,11 +8,14 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from copy import deepcopy
 from functools import wraps
+from operator import attrgetter
 from typing import Any
 
 from .. import _C
 from ..autograd._ranges import record_function
 from ..autograd.grad_mode import enable_grad, no_grad
+
+_COMPLEX, _dtype = {_C.complex32, _C.complex64, _C.complex128}, attrgetter("dtype")
 
 
 class _Required:
@@ -200,11 +203,33 @@ class Optimizer:
                 if not self.takes_sparse and has_sparse(group["params"]):
                     name = type(self).__name__
                     raise RuntimeError(f"{name} does not support sparse gradients{self.instead_of_sparse}")
-                self._step_group(group)
+                if self.takes_pairs and not _COMPLEX.isdisjoint(map(_dtype, group["params"])):
+                    self._step_pairs(group)
+                else:
+                    self._step_group(group)
         return loss
 
     takes_sparse = False  # whether _step_group knows sparse gradients
     instead_of_sparse = ""
+    takes_pairs = True  # whether a complex parameter is stepped as the pairs of real numbers that it is made of
+
+    def _step_pairs(self, group: dict) -> None:
+        """_step_group over real views of the complex parameters. Their states are complex before and after."""
+        if group.get("fused"):
+            from ..utils._foreach_utils import _get_fused_kernels_supported_devices as devices
+
+            first = next(parameter for parameter in group["params"] if parameter.is_complex())
+            raise RuntimeError(
+                "`fused=True` requires all the params to be floating point Tensors of supported devices: "
+                f"{devices()} but {first.dtype} and {first.device.type}"
+            )
+        pairs = [_Pairs(self.state, parameter) if parameter.is_complex() else None for parameter in group["params"]]
+        shown = [one.shown if one else parameter for one, parameter in zip(pairs, group["params"])]
+        try:
+            self._step_group({**group, "params": shown})
+        finally:
+            for one in filter(None, pairs):
+                one.put_back(self.state)
 
     def _step_group(self, group: dict) -> None:
         raise NotImplementedError(f"{type(self).__name__}: a subclass defines step or _step_group")
@@ -342,6 +367,29 @@ def check_ways(foreach, fused, differentiable: bool = False) -> None:
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+class _Pairs:
+    """A complex parameter shown as real numbers, with its gradient and its state in `states`, for one step."""
+
+    def __init__(self, states: dict, parameter) -> None:
+        self.parameter, self.shown, self.given = parameter, _C.view_as_real(parameter), {}
+        if parameter.grad is not None:
+            self.shown.grad = _C.view_as_real(parameter.grad)
+        if parameter in states:
+            state = states[parameter]
+            self.given = {
+                name: _C.view_as_real(value) if isinstance(value, _C.TensorBase) and value.is_complex() else value
+                for name, value in state.items()
+            }
+            states[self.shown] = dict(self.given)
+
+    def put_back(self, states: dict) -> None:
+        """What the step made or put in place of another, of the parameter's size, is complex in its state."""
+        for name, value in states.pop(self.shown, {}).items():
+            if name not in self.given or value is not self.given[name]:
+                wide = isinstance(value, _C.TensorBase) and value.shape == self.shown.shape
+                states[self.parameter][name] = _C.view_as_complex(value) if wide else value
 
 
 def alike(group: dict) -> list:

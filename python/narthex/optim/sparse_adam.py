@@ -16,6 +16,14 @@ class SparseAdam(EachParameter):
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         self._start(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        for kind, is_such, text in (
+            ("Sparse", lambda p: p.is_sparse, "requires dense parameter tensors"),
+            ("Complex", lambda p: p.is_complex(), "does not support complex parameters"),
+        ):
+            groups = [group["params"] for group in self.param_groups]
+            such = [[g, k] for g, members in enumerate(groups) for k, p in enumerate(members) if is_such(p)]
+            if such:
+                raise ValueError(f"{kind} params at indices {such}: SparseAdam {text}")
 
     def _step_group(self, group: dict) -> None:
         if any(parameter.grad is not None and not parameter.grad.is_sparse for parameter in group["params"]):
