@@ -317,11 +317,12 @@ static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject
     PyTypeObject *type = (PyTypeObject *)object;
     PyObject *meta = nxpy_type_lookup(Py_TYPE(object), name), *found;
     bool bound, heap = nxpy__may_change(type);
+    static const char *const names[] = {"__name__", "__qualname__", "__module__", NULL};
+    if (!heap && is_one_of(name, names)) return give_new(trace, PyObject_GetAttr(object, name), out);
     if (PyUnicode_CompareWithASCIIString(name, "__name__") == 0) {
-        if (heap) return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_name), out);
-        return give_new(trace, PyObject_GetAttr(object, name), out);
+        return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_name), out);
     }
-    if (heap && PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0) {
+    if (PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0) {
         return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_qualname), out);
     }
     if (PyUnicode_CompareWithASCIIString(name, "__mro__") == 0) return of_field(trace, object, name, offsetof(PyTypeObject, tp_mro), out);
@@ -329,7 +330,7 @@ static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject
         return of_field(trace, object, name, offsetof(PyTypeObject, tp_bases), out);
     }
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
-    bool module = heap && PyUnicode_CompareWithASCIIString(name, "__module__") == 0; /* its dict has it */
+    bool module = PyUnicode_CompareWithASCIIString(name, "__module__") == 0; /* its dict has it */
     if (meta && Py_TYPE(meta) == &PyProperty_Type) {
         return type_value(trace, Py_TYPE(object), name, &found) < 0 ? -1 : of_property(trace, found, object, name, out);
     }

@@ -4,6 +4,7 @@
 shown; a tensor with more than `threshold` elements shows `edgeitems` at each end of each dimension.
 """
 
+from contextlib import contextmanager
 from math import ceil, inf, isfinite
 
 from . import _C
@@ -38,6 +39,18 @@ def set_printoptions(
         if value is not None:
             setattr(_Options, name, value)
     _Options.sci_mode = sci_mode
+
+
+@contextmanager
+def printoptions(**options):
+    """set_printoptions for the time of a `with`."""
+    names = ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+    before = {name: getattr(_Options, name) for name in names}
+    set_printoptions(**options)
+    try:
+        yield
+    finally:
+        set_printoptions(**before)
 
 
 class _Style:

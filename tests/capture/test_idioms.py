@@ -16,7 +16,7 @@ from narthex import nn
 from .conftest import ramp, same
 
 F = nn.functional
-torch.as_tensor, torch.finfo, torch.iinfo  # noqa: B018 - loads their modules
+torch.as_tensor, torch.asarray, torch.finfo, torch.iinfo  # noqa: B018 - loads their modules
 
 
 class Kind(enum.Enum):
@@ -89,6 +89,10 @@ torch.tensor([[1, 2], [3, 4]], dtype=torch.float64) + x
 torch.tensor([1.0, 2.0]).mul_(x[0])
 x.new_tensor([1.0, 2.0]) + x
 torch.as_tensor(x) + 1
+torch.as_tensor([[1.0, 2.0], [3.0, 4.0]]).sum() * x
+torch.as_tensor([x.shape], dtype=torch.long) + x.sum()
+torch.asarray([1.0, 2.0]).sum() + torch.as_tensor(x.shape[0]) * x
+x * len(int.__module__ + list.__name__ + dict.__qualname__)
 x.view(torch.Size([4]))
 x.clamp(min=torch.finfo(x.dtype).min, max=torch.iinfo(torch.int32).max)
 x.to(torch.promote_types(x.dtype, torch.float64))

@@ -1,7 +1,9 @@
 """Names that packages take from PyTorch's corners, and what they do with them."""
 
 import gc
+from collections import UserDict, namedtuple
 from importlib import import_module
+from types import MappingProxyType
 
 import narthex as nt
 import numpy as np
@@ -303,3 +305,51 @@ def test_names_for_annotations_and_imports():
     assert nt.onnx.register_custom_op_symbolic("a::b", None, 11) is None
     with pytest.raises(ValueError, match="a::b::c"):
         nt.onnx.register_custom_op_symbolic("a::b::c", None, 11)
+
+
+def test_types_that_stand_in_two_places():
+    for m in BOTH:
+        assert m.nn.modules.activation.MultiheadAttention is m.nn.MultiheadAttention
+        assert m.cuda.default_generators == ()
+        options = import_module(f"{m.__name__}.optim.optimizer").ParamsT
+        assert [str(kind).split(".")[2][:8] for kind in options.__args__] == ["Iterable"] * 3
+
+
+def test_options_of_printing_for_a_while():
+    texts = []
+    for m in BOTH:
+        x, tools = m.tensor([1.23456789, 0.5]), import_module(f"{m.__name__}._tensor_str")
+        with pytest.raises(ZeroDivisionError), tools.printoptions(precision=2, sci_mode=True):
+            inside = str(x)
+            _ = 1 / 0
+        texts.append((inside, str(x)))
+    assert texts[0] == texts[1]
+
+
+class _Pinned:
+    """Says that it was pinned."""
+
+    def __init__(self, is_pinned: bool = False) -> None:
+        self.is_pinned = is_pinned
+
+    def pin_memory(self):
+        return _Pinned(True)
+
+
+class _Sizes(UserDict):
+    extra = 3
+
+
+def test_pinned_batches():
+    Pair = namedtuple("Pair", "a b")
+    for m in BOTH:
+        pin = import_module(f"{m.__name__}.utils.data._utils.pin_memory").pin_memory
+        assert pin(_Pinned()).is_pinned and pin("text") == "text" and pin(3) == 3 and pin(range(2)) == [0, 1]
+        pair = pin(Pair(_Pinned(), [_Pinned(), 1]))
+        assert type(pair) is Pair and pair.a.is_pinned and pair.b[0].is_pinned and pair.b[1] == 1
+        given = _Sizes(a=_Pinned())
+        found = pin(given)
+        assert type(found) is _Sizes and found["a"].is_pinned and not given["a"].is_pinned
+        assert type(pin(MappingProxyType({"a": _Pinned()}))) is MappingProxyType and pin((_Pinned(),))[0].is_pinned
+        with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
+            pin([m.ones(1)])

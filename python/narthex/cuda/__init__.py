@@ -2,6 +2,7 @@
 
 from .._absent import absent
 
+default_generators: tuple = ()  # one for each device
 _MISSING = "Torch not compiled with CUDA enabled: Narthex has no CUDA device"
 
 

@@ -5,7 +5,7 @@ A state_dict names parameters by their number in the order of the groups, so tha
 
 import sys
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import wraps
 from operator import attrgetter
@@ -24,6 +24,7 @@ class _Required:
 
 
 required = _Required()
+ParamsT = Iterable[_C.TensorBase] | Iterable[dict[str, Any]] | Iterable[tuple[str, _C.TensorBase]]
 
 
 _all_pre_hooks, _all_post_hooks = OrderedDict(), OrderedDict()  # of the steps of all optimizers

@@ -186,6 +186,7 @@ def _name_places() -> None:
         vars(module).update({name: globals()[name] for name in classes}, __all__=list(classes))
         modules[module.__name__] = globals()[place] = module
     modules[f"{__name__}.instancenorm"]._InstanceNorm = _InstanceNorm
+    modules[f"{__name__}.activation"].MultiheadAttention = MultiheadAttention
 
 
 _name_places()

@@ -1,3 +1,3 @@
-"""Where PyTorch keeps what a loader is made of; programs take `collate` and `worker` from here."""
+"""Where PyTorch keeps what a loader is made of; programs take `collate`, `pin_memory` and `worker` from here."""
 
-from . import collate, worker
+from . import collate, pin_memory, worker
