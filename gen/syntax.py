@@ -200,7 +200,7 @@ class Group:
 @dataclass
 class Prim:
     """`prim name(params: types)  c NAME  [near N]  [cc NAME]  [d EXPR]  [cost N]`: a function of elements; `y` in d is
-    its result. Of floats up to N, both signs, NAME_near has the same bits and is faster; cc: of complex numbers."""
+    its result. Up to N, both signs, NAME_near has the same bits and is faster; cc: of complex numbers."""
 
     name: str
     at: At

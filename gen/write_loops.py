@@ -223,7 +223,7 @@ class Element:
                 )
             if prim.types == ["int"]:
                 return f"({self.type}){prim.c}({', '.join(map(self.signed, args))})"
-            name = prim.complex if self.is_complex else prim.c + "_near"*self.near
+            name = prim.complex if self.is_complex else prim.c + "_near"*(self.near and prim.near is not None)
             return f"{name}{self.suffix}({', '.join(args)})"
         function = self.world.functions.get(expr.value)
         if not function:
@@ -390,17 +390,22 @@ void {LOOP_NAME}({LOOP_PARAMETERS}) {{
 
 
 def near_body(world, element, expr):
-    """Of a prim of the operand that has `near` in float, and of a quotient's rest: (the test of an element for which
-    it is right, the text that computes it without a call); else None."""
+    """Of functions that have `near`, of operands and numbers, and of a quotient's rest: (the test of an element for
+    which it is right, the text that computes it faster); else None."""
     suffix = {"float": "f", "double": ""}.get(element.type)
-    if expr.op == "call" and expr.value in DIVISIONS[1:] and suffix is not None:
+    if suffix is None:
+        return None
+    if expr.op == "call" and expr.value in DIVISIONS[1:]:
         a, b = (element.text(arg) for arg in expr.args)
         return f"nx_divides_near{suffix}({a}, {b})", f"nx_{expr.value}_near{suffix}({a}, {b})"
-    prim = world.prims.get(expr.value) if expr.op == "call" and [a.op for a in expr.args] == ["name"] else None
-    if not prim or prim.near is None or element.type != "float":
+    calls = [e for e in expr.walk() if e.op == "call"]
+    near = [e for e in calls if e.value in world.prims and world.prims[e.value].near is not None]
+    bound = set().union(*map(names_in, near)) - set(element.scope)
+    if not near or bound or any(e.value in world.functions and e.value not in world.prims for e in calls):
         return None
+    tests = {f"(fabs{suffix}({element.text(e.args[0])}) <= {element.number(world.prims[e.value].near)})" for e in near}
     element.near = True
-    return f"fabsf(x0) <= {element.number(prim.near)}", element.text(expr)
+    return " & ".join(sorted(tests)), element.text(expr)
 
 
 def point_loop(dtype, c_type, n, n_constants, bodies, near):
@@ -429,12 +434,7 @@ def body_loops(dtype, c_type, n, body, near):
     singles = "".join(held_loop(dtype, c_type, n, which, body, near) for which in held)
     return f"""    if ({dense}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}{near_loop(dtype, c_type, range(n), loads, near) if near else ""}#pragma GCC ivdep
-        for (int64_t i = 0; i < n; i++) {{
-            {loads}
-            out[i] = {store(dtype, c_type, body)};
-        }}
-        return;
+{arrays}{fast_loop(dtype, c_type, range(n), loads, body, near)}        return;
     }}
 {singles}    for (int64_t i = 0; i < n; i++) {{
         {strided}
@@ -443,9 +443,15 @@ def body_loops(dtype, c_type, n, body, near):
 """
 
 
-def near_loop(dtype, c_type, moving, loads, near):
-    """Elements from the front on, in pieces, as long as all of a piece are near; the loop behind it does the rest."""
-    test, body = near
+def fast_loop(dtype, c_type, moving, loads, body, near):
+    if near:
+        return near_loop(dtype, c_type, moving, loads, body, near)
+    return dense_loop(dtype, c_type, loads, body, "n", 8)
+
+
+def near_loop(dtype, c_type, moving, loads, body, near):
+    """In pieces, of which each whose elements are all near goes the faster way."""
+    test, near_by = near
     moves = "".join(f", in{k} += end" for k in moving)
     return f"""        for (int64_t end; n > 0; n -= end, out += end{moves}) {{
             int far = 0;
@@ -454,14 +460,21 @@ def near_loop(dtype, c_type, moving, loads, near):
                 {loads}
                 far |= !({test});
             }}
-            if (far) break;
-#pragma GCC ivdep
-            for (int64_t i = 0; i < end; i++) {{
-                {loads}
-                out[i] = {store(dtype, c_type, body)};
-            }}
+            if (far) {{
+{dense_loop(dtype, c_type, loads, body, "end", 16)}            }} else {{
+{dense_loop(dtype, c_type, loads, near_by, "end", 16)}            }}
         }}
 """
+
+
+def dense_loop(dtype, c_type, loads, body, n, depth):
+    inner = f"""#pragma GCC ivdep
+for (int64_t i = 0; i < {n}; i++) {{
+    {loads}
+    out[i] = {store(dtype, c_type, body)};
+}}
+"""
+    return "".join((" "*depth)*(line[0] != "#") + line for line in inner.splitlines(keepends=True))
 
 
 def held_loop(dtype, c_type, n, held, body, near):
@@ -474,12 +487,7 @@ def held_loop(dtype, c_type, n, held, body, near):
     loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in moving)
     return f"""    if ({tests}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}{once}{near_loop(dtype, c_type, moving, loads, near) if near else ""}#pragma GCC ivdep
-        for (int64_t i = 0; i < n; i++) {{
-            {loads}
-            out[i] = {store(dtype, c_type, body)};
-        }}
-        return;
+{arrays}{once}{fast_loop(dtype, c_type, moving, loads, body, near)}        return;
     }}
 """
 

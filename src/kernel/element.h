@@ -36,6 +36,7 @@ NX_ELEMENT double nx__power_of_two(double n) {
  * one instruction. NaN stays: the operand is chosen unless it is known to lie beyond. */
 extern const struct nx__bounds {
     float exp_low, exp_high, sigmoid_low, sigmoid_high, tanh_high, erf_high, bell_low;
+    double long_exp_low, long_exp_high;
 } nx__bounds;
 NX_ELEMENT float nx__at_leastf(float x, float low) { return x < low ? low : x; }
 NX_ELEMENT float nx__at_mostf(float x, float high) { return x > high ? high : x; }
@@ -68,21 +69,26 @@ NX_ELEMENT float nx__exp_reducef(float x, float rounder, uint32_t *rounded) {
 NX_ELEMENT float nx__exp_partsf(float x, float rounder, uint32_t *rounded) {
     return nx__exp_restf(nx__exp_reducef(x, rounder, rounded));
 }
-NX_ELEMENT double nx__exp_parts(double x, double *n) {
-    *n = nx__fma(x, 0x1.71547652b82fep+0, NX__ROUNDER) - NX__ROUNDER;
-    double r = nx__fma(*n, -0x1.cf79abc9e3b39p-40, nx__fma(*n, -0x1.62e42fefap-1, x));
-    double p = nx__fma(r, 1. / 6227020800, 1. / 479001600);
-    p = nx__fma(p, r, 1. / 39916800);
-    p = nx__fma(p, r, 1. / 3628800);
-    p = nx__fma(p, r, 1. / 362880);
-    p = nx__fma(p, r, 1. / 40320);
-    p = nx__fma(p, r, 1. / 5040);
-    p = nx__fma(p, r, 1. / 720);
-    p = nx__fma(p, r, 1. / 120);
-    p = nx__fma(p, r, 1. / 24);
-    p = nx__fma(p, r, 1. / 6);
-    p = nx__fma(p, r, 0.5);
-    return nx__fma(p, r * r, r);
+/* The same in double, and of x + tail, where x is the larger by far: the exponents' bias is 1023. */
+NX_ELEMENT double nx__exp_reduce(double x, double tail, double rounder, uint64_t *rounded) {
+    double t = nx__fma(x, 0x1.71547652b82fep+0, rounder), n = t - rounder;
+    *rounded = nx__long_bits_of(t);
+    return nx__fma(n, -0x1.cf79abc9e3b39p-40, nx__fma(n, -0x1.62e42fefap-1, x)) + tail; /* n*0x1.62e42fefap-1 is exact */
+}
+NX_ELEMENT double nx__exp_series(double r) {
+    double p = nx__fma(r, 0x1.af85f766ee2b5p-26, 0x1.28b0a77c7ad7bp-22);
+    p = nx__fma(p, r, 0x1.71dddf88600bp-19);
+    p = nx__fma(p, r, 0x1.a019963024d72p-16);
+    p = nx__fma(p, r, 0x1.a01a01bafeedep-13);
+    p = nx__fma(p, r, 0x1.6c16c185cb2p-10);
+    p = nx__fma(p, r, 0x1.111111110d5ebp-7);
+    p = nx__fma(p, r, 0x1.555555554ff9p-5);
+    p = nx__fma(p, r, 0x1.5555555555561p-3);
+    return nx__fma(p, r, 0x1.000000000000cp-1);
+}
+NX_ELEMENT double nx__exp_rest(double r) { return nx__fma(nx__exp_series(r), r * r, r); }
+NX_ELEMENT double nx__exp_parts(double x, double rounder, uint64_t *rounded) {
+    return nx__exp_rest(nx__exp_reduce(x, 0, rounder, rounded));
 }
 
 /* In two steps, so that what overflows or is subnormal is rounded once: the halves of n + 254 stand where exponents do.
@@ -95,13 +101,17 @@ NX_ELEMENT float nx_element_expf(float x) {
     uint32_t half = n >> 1 << 23;
     return p * nx__float_of(half) * nx__float_of((n << 23) - half);
 }
+/* y 2^n, in two steps; the lowest bits of `rounded` are n + 2046. */
+NX_ELEMENT double nx__scale(double y, uint64_t rounded) {
+    uint64_t half = rounded >> 1 << 52;
+    return y * nx__double_of(half) * nx__double_of((rounded << 52) - half);
+}
 NX_ELEMENT double nx_element_exp(double x) {
-    double n;
-    x = x > 710 ? 710 : x;
-    x = x < -1418.3 ? -1418.3 : x;
-    double p = 1 + nx__exp_parts(x, &n);
-    double half = (n * 0.5 + NX__ROUNDER) - NX__ROUNDER;
-    return p * nx__power_of_two(half) * nx__power_of_two(n - half);
+    uint64_t n;
+    x = x > nx__bounds.long_exp_high ? nx__bounds.long_exp_high : x;
+    x = x < nx__bounds.long_exp_low ? nx__bounds.long_exp_low : x;
+    double r = nx__exp_reduce(x, 0, NX__ROUNDER + 2046, &n);
+    return nx__scale(nx__fma(nx__fma(nx__exp_series(r), r, 1), r, 1), n);
 }
 
 /* ---- log: x = 2^e (1 + f) with 1 + f in sqrt(1/2) .. sqrt(2) ---------------------------------------------- */
@@ -161,8 +171,8 @@ NX_ELEMENT float nx_element_tanhf(float x) {
     return copysignf(m < 0.8f ? nx__fmaf(-m, m * q, m) : 1 - q, x); /* as m - m tanh: the rounding of q counts less */
 }
 NX_ELEMENT double nx_element_tanh(double x) {
-    double n, twice = 2 * fabs(x);
-    double p = nx__exp_parts(twice > 40 ? 40 : twice, &n), scale = nx__power_of_two(n);
+    uint64_t n;
+    double twice = 2 * fabs(x), p = nx__exp_parts(twice > 40 ? 40 : twice, NX__ROUNDER + 1023, &n), scale = nx__double_of(n << 52);
     double less_one = nx__fma(scale, p, scale - 1);
     return copysign(less_one / (less_one + 2), x);
 }
@@ -189,21 +199,8 @@ NX_ELEMENT float nx_element_erff(float x) {
     float far = copysignf(1 - nx__fmaf(scale, p, scale), x);
     return a > 0.93f ? far : near;
 }
-NX_ELEMENT double nx_element_erf(double x) { return erf(x); }
 
-/* ---- erfinv: a start within 2 in 1000, then Halley's steps, each of which triples the digits. Beyond a half of the other end,
- * 1 - |x|, which is exact; no vectors --------------------------------------------------------------------------------- */
-NX_ELEMENT double nx_element_erfinv(double x) {
-    double a = fabs(x), rest = 1 - a;
-    if (!(a < 1)) return a == 1 ? copysign(INFINITY, x) : NAN;
-    double w = log(rest * (1 + a)), h = 4.330746750799873 + w / 2, y = sqrt(sqrt(h * h - w * 6.802721088435375) - h);
-    for (int k = 0; k < 3; k++) {
-        double error = a < 0.5 ? erf(y) - a : rest - erfc(y), step = error * 0.8862269254527580 * exp(y * y);
-        y -= step / (1 + y * step);
-    }
-    return copysign(y, x);
-}
-/* Of floats: x p(w) with w = -log(1 - x^2); beyond 5 a polynomial in its root, beyond 16.7, where ndtri alone comes, another.
+/* ---- erfinv of floats: x p(w) with w = -log(1 - x^2); beyond 5 a polynomial in its root, beyond 16.7, where ndtri alone comes, another.
  * e^(y^2) of the derivative magnifies what is lost, so what the last steps round off is added: `rest` of w, of its root, of p. */
 NX_ELEMENT float nx__erfinv_near(float w, float *rest) {
     float p = nx__fmaf(w, -0x1.333982p-27f, 0x1.e1fed4p-23f);
@@ -276,7 +273,6 @@ NX_ELEMENT float nx_element_erfcf(float x) {
     y = x < 0 ? 2 - y : y;
     return x == x ? y : x;
 }
-NX_ELEMENT double nx_element_erfc(double x) { return erfc(x); }
 
 /* ---- phi, the chance that a normal number is smaller: e^(-x^2/2) p(1/(1 + 0.33|x|)), from the other side above 0 -- */
 NX_ELEMENT float nx_element_bellf(float x) { /* e^(-x^2/2), 0 instead of subnormal numbers */
@@ -297,7 +293,6 @@ NX_ELEMENT float nx_element_phif(float x) {
     float below = p * nx_element_bellf(x);
     return x < 0 ? below : 1 - below; /* NaN is its own */
 }
-NX_ELEMENT double nx_element_phi(double x) { return 0.5 * (1 + erf(x * 0.7071067811865476)); }
 
 /* ---- sin, cos: |x| = m 2^k, of whose product with 2/pi the bits that count are multiplied as integers --------- */
 NX_ELEMENT uint64_t nx__choose(int32_t at, uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t e) {
@@ -320,11 +315,12 @@ NX_ELEMENT double nx__quadrant(float a, uint32_t *quadrant) {
 }
 NX_ELEMENT float nx__quadrantf(float a, uint32_t *quadrant) { return (float)nx__quadrant(a, quadrant); }
 /* The same up to 10^6: pi/2 in two parts, of which the first has 33 bits, so that its products are exact. */
-NX_ELEMENT float nx__near_quadrantf(float a, uint32_t *quadrant) {
+NX_ELEMENT double nx__turned(float a, uint32_t *quadrant) {
     double t = a * 0x1.45f306dc9c883p-1 + NX__ROUNDER, n = t - NX__ROUNDER;
     *quadrant = (uint32_t)nx__long_bits_of(t);
-    return (float)((a - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34);
+    return (a - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34;
 }
+NX_ELEMENT float nx__near_quadrantf(float a, uint32_t *quadrant) { return (float)nx__turned(a, quadrant); }
 NX_ELEMENT float nx__sine(float r, uint32_t quadrant) {
     float z = r * r, s = nx__fmaf(z, 0x1.6cd1f4p-19f, -0x1.a00f8p-13f), c = nx__fmaf(z, -0x1.241e9cp-22f, 0x1.a010dep-16f);
     s = nx__fmaf(s, z, 0x1.111108p-7f);
@@ -365,9 +361,9 @@ NX_ELEMENT float nx__tangent(float r, float lost, uint32_t quadrant) {
     return nx__fmaf(lost, nx__fmaf(y, y, 1), y);
 }
 NX_ELEMENT float nx_element_tan_nearf(float x) {
-    double a = fabsf(x), t = a * 0x1.45f306dc9c883p-1 + NX__ROUNDER, n = t - NX__ROUNDER;
-    double r = (a - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34;
-    float y = nx__tangent((float)r, (float)(r - (float)r), (uint32_t)nx__long_bits_of(t));
+    uint32_t quadrant;
+    double r = nx__turned(fabsf(x), &quadrant);
+    float y = nx__tangent((float)r, (float)(r - (float)r), quadrant);
     return x == 0 ? x : nx__float_of(nx__bits_of(y) ^ (nx__bits_of(x) & 0x80000000));
 }
 NX_ELEMENT float nx_element_tanf(float x) {
@@ -378,9 +374,6 @@ NX_ELEMENT float nx_element_tanf(float x) {
     y = a <= 1e6f ? near : copysignf(1, x) * y;
     return a < INFINITY ? y : NAN;
 }
-NX_ELEMENT double nx_element_tan(double x) { return tan(x); }
-NX_ELEMENT double nx_element_sin(double x) { return sin(x); }
-NX_ELEMENT double nx_element_cos(double x) { return cos(x); }
 
 /* ---- expm1 = 2^n (e^r - 1) + (2^n - 1); half of it, so that 2^n stays a number. Near 0 the first factor alone ------------ */
 NX_ELEMENT float nx_element_expm1f(float x) {
@@ -391,7 +384,8 @@ NX_ELEMENT float nx_element_expm1f(float x) {
     return x == 0 ? x : y;
 }
 NX_ELEMENT double nx_element_expm1(double x) {
-    double n, p = nx__exp_parts(x > 710 ? 710 : x < -50 ? -50 : x, &n), half = nx__power_of_two(n - 1);
+    uint64_t n;
+    double p = nx__exp_parts(x > 710 ? 710 : x < -50 ? -50 : x, NX__ROUNDER + 1022, &n), half = nx__double_of(n << 52);
     double y = 2 * nx__fma(half, p, half - 0.5);
     y = fabs(x) < 0.3 ? p : y;
     return x == 0 ? x : y;
@@ -422,8 +416,6 @@ NX_ELEMENT float nx_element_coshf(float x) {
     float half = 2 * nx__fmaf(quarter, p, quarter);
     return half + 0.25f / half;
 }
-NX_ELEMENT double nx_element_sinh(double x) { return sinh(x); }
-NX_ELEMENT double nx_element_cosh(double x) { return cosh(x); }
 /* (1 + a)/(1 - a) = 2^e q with q in 0.5 .. 2; log(q) = 2 atanh(s). Below 1/3 s is a itself. */
 NX_ELEMENT float nx_element_atanhf(float x) {
     float a = fabsf(x), rest = 1 - a;
@@ -520,10 +512,6 @@ NX_ELEMENT float nx_element_acosf(float x) {
     float far = x < 0 ? nx__fmaf(y, -2, 0x1.921fb6p+1f) : 2 * y;
     return a > 0.5f ? far : 0x1.921fb6p+0f - (copysignf(y, x) + 0x1.777a5cp-25f);
 }
-NX_ELEMENT double nx_element_atan(double x) { return atan(x); }
-NX_ELEMENT double nx_element_atan2(double y, double x) { return atan2(y, x); }
-NX_ELEMENT double nx_element_asin(double x) { return asin(x); }
-NX_ELEMENT double nx_element_acos(double x) { return acos(x); }
 
 /* ---- others -------------------------------------------------------------------------------------------- */
 /* 1/(1 + e^-x) with halves of both terms, so that 2^n stays a number until 1/2^n is subnormal. */
@@ -601,7 +589,6 @@ NX_ELEMENT float nx_element_exp2f(float x) {
     uint32_t bits = nx__bits_of(t), half = bits >> 1 << 23;
     return p * nx__float_of(half) * nx__float_of((bits << 23) - half);
 }
-NX_ELEMENT double nx_element_exp2(double x) { return exp2(x); }
 
 /* 2^(e log2 |x|) in double. An odd integer e keeps the sign; with another e a negative x has no power. */
 NX_ELEMENT float nx_element_powf(float x, float e) {
@@ -636,7 +623,6 @@ NX_ELEMENT float nx_element_powf(float x, float e) {
     power = e == 0 ? 1 : power;
     return x == 1 ? 1 : power;
 }
-NX_ELEMENT double nx_element_pow(double x, double e) { return pow(x, e); }
 
 /* Quotients rounded to a whole number, towards 0 or down, and what they leave: fmod has the sign of a, remainder that
  * of b. The division itself is exact up to fmod, so that a quotient just below a whole number is not rounded up. Of floats
@@ -710,5 +696,7 @@ NX_ELEMENT int64_t nx_int_pow(int64_t base, int64_t e) {
         if (e & 1) y *= x;
     return (int64_t)y;
 }
+
+#include "kernel/double.h"
 
 #endif

@@ -42,6 +42,11 @@ static double sample(bool is_double, int64_t k) {
     return is_double ? nx__double_of(bits) : nx__float_of((uint32_t)bits);
 }
 
+static void set(nx_dtype dtype, double *at, int i, double x) {
+    if (dtype == NX_F64) at[i] = x;
+    else ((float *)at)[i] = (float)x;
+}
+
 static long double inverse_erf(long double x) { /* Newton's steps, from what is tested */
     long double a = fabsl(x), y = nx_element_erfinv((double)a);
     for (int k = 0; k < 2 && a < 1; k++)
@@ -83,8 +88,7 @@ static void check(const function *f, nx_loop_fn *loop, nx_dtype dtype) {
     for (int64_t piece = 0; piece < PIECES; piece++) {
         for (int i = 0; i < PIECE; i++) {
             double x = sample(is_double, piece * PIECE + i);
-            if (is_double) from[i] = x;
-            else ((float *)from)[i] = (float)x;
+            set(dtype, from, i, x);
         }
         loop((char *const[]){(char *)to, (char *)from}, steps, PIECE, NULL);
         for (int i = 0; i < PIECE; i++) {
@@ -108,40 +112,45 @@ static void test_functions(void **state) {
 }
 
 /* A piece without far elements goes another way: its elements have the bits that they have beside a far one. */
-static void check_near(nx_loop_fn *loop) {
-    static const float far[] = {0x1p60f, INFINITY, NAN};
-    float from[PIECE], near[PIECE], beside[PIECE];
-    int64_t steps[2] = {4, 4};
+static void check_near(nx_loop_fn *loop, nx_dtype dtype) {
+    static const double far[] = {0x1p60, INFINITY, NAN};
+    _Alignas(64) double from[PIECE], near[PIECE], beside[PIECE];
+    int64_t bytes = dtype == NX_F64 ? 8 : 4, steps[2] = {bytes, bytes};
     for (int64_t piece = 0; piece < PIECES; piece++) {
         for (int i = 0; i < PIECE; i++) {
-            float x = (float)sample(false, piece * PIECE + i);
-            from[i] = fabsf(x) <= 1e6f ? x : (float)ldexp((double)mix((uint64_t)i), -64) * 1e6f;
+            double x = sample(dtype == NX_F64, piece * PIECE + i);
+            set(dtype, from, i, fabs(x) <= 1e5 ? x : ldexp((double)mix((uint64_t)i), -64) * 1e5);
         }
         loop((char *const[]){(char *)near, (char *)from}, steps, PIECE, NULL);
-        from[0] = far[piece % NX_COUNT(far)];
+        set(dtype, from, 0, far[piece % NX_COUNT(far)]);
         loop((char *const[]){(char *)beside, (char *)from}, steps, PIECE, NULL);
-        assert_memory_equal(near + 1, beside + 1, sizeof near - sizeof *near);
+        assert_memory_equal((char *)near + bytes, (char *)beside + bytes, (size_t)((PIECE - 1) * bytes));
     }
 }
 
 static void test_near(void **state) {
+    static const char *const names[] = {"aten::sin", "aten::cos", "aten::tan", "aten::sinc"};
     for (int level = 0; level <= nx_level(); level++) {
-        check_near(nx_op_get("aten::sin")->def->point->loop[level][NX_F32]);
-        check_near(nx_op_get("aten::tan")->def->point->loop[level][NX_F32]);
-        check_near(nx_op_get("aten::cos")->def->point->loop[level][NX_F32]);
+        for (int k = 0; k < NX_COUNT(names); k++) {
+            check_near(nx_op_get(names[k])->def->point->loop[level][NX_F32], NX_F32);
+            check_near(nx_op_get(names[k])->def->point->loop[level][NX_F64], NX_F64);
+        }
     }
 }
 
-static void check_pow(nx_loop_fn *loop, const float *x, float e, int n) {
-    float got[PIECE];
+static void check_pow(nx_loop_fn *loop, nx_dtype dtype, const double *x, double e) {
+    double from[PIECE], got[PIECE];
     const nx_const exponent = {.f = e};
-    const int64_t steps[2] = {4, 4};
-    loop((char *const[]){(char *)got, (char *)x}, steps, n, &exponent);
-    for (int i = 0; i < n; i++) {
-        double want = e == 2 ? x[i] * x[i] : e == 3 ? x[i] * x[i] * x[i] : pow(x[i], e);
-        if (e == 0.5f) want = sqrt(x[i]);
-        if (float_error(got[i], want) <= 1.5) continue;
-        fail_msg("pow(%a, %a) = %a, not %a", (double)x[i], (double)e, (double)got[i], want);
+    const int64_t bytes = dtype == NX_F64 ? 8 : 4, steps[2] = {bytes, bytes};
+    for (int i = 0; i < PIECE; i++) set(dtype, from, i, x[i]);
+    loop((char *const[]){(char *)got, (char *)from}, steps, PIECE, &exponent);
+    for (int i = 0; i < PIECE; i++) {
+        double a = dtype == NX_F64 ? x[i] : (float)x[i], y = dtype == NX_F64 ? got[i] : ((float *)got)[i];
+        long double power = dtype == NX_F64 ? e : (float)e, want = power == 2 ? (long double)a * a : powl(a, power);
+        if (power == 0.5L) want = sqrtl(a);
+        double error = dtype == NX_F64 ? double_error(y, want) : float_error((float)y, (double)want);
+        if (error <= (power == 3 ? 2.5 : 1.5)) continue; /* a product of three is rounded twice */
+        fail_msg("pow(%a, %a) = %a, not %a", a, e, y, (double)want);
     }
 }
 
@@ -165,14 +174,18 @@ static void test_atan2(void **state) {
 }
 
 static void test_pow(void **state) {
-    static const float exponents[] = {0, 1, 2, 3, 0.5f, -0.5f, -1, 2.5f, 7, 8, 0x1p23f + 1, 0x1p24f, -0x1p30f, 1e-40f,
-                                      INFINITY, -INFINITY, NAN, 0.1f, -3.7f};
+    static const double exponents[] = {0, 1, 2, 3, 0.5, -0.5, -1, 2.5, 7, 8, 0x1p23 + 1, 0x1p24, -0x1p30, 1e-40, 0x1p53 - 1, -0x1p53,
+                                       1e300, -1e300, 1e-310, INFINITY, -INFINITY, NAN, 0.1, -3.7, 33.3, 0x1p52 + 1};
     const nx_point *point = nx_op_get("aten::pow.Tensor_Scalar")->def->point;
-    float x[PIECE];
-    for (int i = 0; i < PIECE; i++) x[i] = (float)sample(false, i);
+    double x[PIECE];
     for (int level = 0; level <= nx_level(); level++) {
-        for (int k = 0; k < NX_COUNT(exponents); k++)
-            check_pow(point->loop[level][NX_F32], x, exponents[k], PIECE);
+        for (int k = 0; k < NX_COUNT(exponents); k++) {
+            for (int i = 0; i < PIECE; i++) x[i] = sample(false, i);
+            check_pow(point->loop[level][NX_F32], NX_F32, x, exponents[k]);
+            for (int i = NX_COUNT(special); i < PIECE; i++) /* some of them near 1, where large exponents count */
+                x[i] = i % 4 ? sample(true, i) : 1 + ldexp((double)(int64_t)mix((uint64_t)i), -64 - i / 4 % 50);
+            check_pow(point->loop[level][NX_F64], NX_F64, x, exponents[k]);
+        }
     }
 }
 
