@@ -72,14 +72,15 @@ static double trigamma(double x) {
     return sum + (1 + y) / x + z / 2;
 }
 
-/* By zeta: (-1)^(n+1) n! zeta(n + 1, x); below 0 the first derivative by reflection. */
+double nx__value_trigamma(double x) {
+    if (x >= 0.5) return trigamma(x);
+    double s = sin(pi * (x - round(x)));
+    return pi * pi / (s * s) - trigamma(1 - x);
+}
+
+/* By zeta: (-1)^(n+1) n! zeta(n + 1, x). */
 double nx__value_polygamma(double n, double x) {
-    if (n == 0) return nx__value_digamma(x);
-    if (n == 1 && x < 0.5 && x != floor(x)) {
-        double s = sin(pi * (x - round(x)));
-        return pi * pi / (s * s) - trigamma(1 - x);
-    }
-    if (n == 1 && x > 0) return trigamma(x);
+    if (n < 2) return n == 0 ? nx__value_digamma(x) : nx__value_trigamma(x);
     double size = exp(nx__value_lgamma(n + 1)) * nx__value_zeta(n + 1, x);
     return fmod(n, 2) == 0 ? -size : size;
 }
@@ -217,6 +218,11 @@ double nx__value_i0e(double x) { return x != x ? x : i_scaled(0, x); }
 double nx__value_i1(double x) { return x != x ? x : i_whole(1, x); }
 double nx__value_i1e(double x) { return x != x ? x : i_scaled(1, x); }
 
+double nx__value_j0(double x) { return j0(x); }
+double nx__value_j1(double x) { return j1(x); }
+double nx__value_y0(double x) { return y0(x); }
+double nx__value_y1(double x) { return y1(x); }
+
 /* ---- K of order v, times e^x: the integral of e^(-x(cosh t - 1)) cosh(vt), which the trapezoid sum with steps of 1/4
  * gives to the last digit, as the integrand falls doubly exponentially and is smooth ----------------------------------- */
 static const double rises[] = { /* cosh(k/4) - 1 from k = 1 on, as far as a term counts at x = 2 */
@@ -290,13 +296,6 @@ double nx__value_airy(double x) {
     if (x < 1) return airy_near(x);
     double z = 2. / 3 * x * sqrt(x);
     return sqrt(x / 3) / pi * k_scaled(1. / 3, z) * exp(-z);
-}
-
-double nx__value_sphere_j0(double x) {
-    if (isinf(x)) return 0;
-    double z = x * x;
-    if (fabs(x) < 0.5) return 1 - z / 6 * (1 - z / 20 * (1 - z / 42 * (1 - z / 72 * (1 - z / 110 * (1 - z / 156)))));
-    return sin(x) / x;
 }
 
 /* ---- polynomials: p(k+1) = (a + b x) p(k) - c p(k-1), from p(0) = 1 ------------------------------------------------------- */
