@@ -6,6 +6,7 @@
 
 #include "gen/kernels.h"
 #include "index/places.h"
+#include "kernel/kernel.h"
 #include "shared/packed.h"
 
 typedef enum fold_kind { FOLD_SUM, FOLD_PROD, FOLD_MEAN, FOLD_MAX, FOLD_MIN } fold_kind;
@@ -15,12 +16,17 @@ enum { N_FOLDS = 5 };
 #define PROD_float(a, b) ((a) * (b))
 #define PROD_double(a, b) ((a) * (b))
 #define PROD_int64_t(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
-#define MAX_OF(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
-#define MIN_OF(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
+/* Without branches, so that rows become vectors. */
+#define MAX_float(a, b) nx_largerf(a, b)
+#define MAX_double(a, b) nx_larger(a, b)
+#define MAX_int64_t(a, b) ((a) > (b) ? (a) : (b))
+#define MIN_float(a, b) nx_smallerf(a, b)
+#define MIN_double(a, b) nx_smaller(a, b)
+#define MIN_int64_t(a, b) ((a) < (b) ? (a) : (b))
 #define DEFINE_EACH(type)                                                 \
     NX__PLACE_FNS(prod_##type, type, *there = PROD_##type(*there, *here)) \
-    NX__PLACE_FNS(max_##type, type, *there = MAX_OF(*there, *here))       \
-    NX__PLACE_FNS(min_##type, type, *there = MIN_OF(*there, *here))
+    NX__PLACE_FNS(max_##type, type, *there = MAX_##type(*there, *here))   \
+    NX__PLACE_FNS(min_##type, type, *there = MIN_##type(*there, *here))
 DEFINE_EACH(float)
 DEFINE_EACH(double)
 DEFINE_EACH(int64_t)

@@ -104,7 +104,10 @@ static nx_status count_floats(void *arg, int64_t begin, int64_t end) {
     double x[COUNTED];
     for (int64_t at = begin, part; at < end; at += part) {
         part = nx_least(COUNTED, end - at);
-        for (int64_t i = 0; i < part; i++) {
+        const double from = (double)at, first = c->first, step = c->step;
+        const int32_t n_first = at + part <= half ? (int32_t)part : 0; /* 32 bits: those become doubles in vectors */
+        for (int32_t i = 0; i < n_first; i++) x[i] = first + (from + i) * step;
+        for (int64_t i = n_first; i < part; i++) {
             int64_t k = at + i;
             x[i] = k < half ? c->first + (double)k * c->step : c->last - c->step * (double)(n - 1 - k);
         }

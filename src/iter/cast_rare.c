@@ -1,47 +1,12 @@
 /* Casts from and to the types without loops of their own and the complex ones. Few pairs have a loop: the others go by
  * way of the wide types of both sides (float8 by float32, uint16 by int64, complex64 by complex128 ...), in pieces. A
- * value is rounded where PyTorch rounds it: what becomes a float8 is a float32 before. Unsigned types wrap; of a complex
- * number the real part is kept. The float8 types, with their bits of exponent and fraction, are those of the OCP formats
- * (fn: no infinities; fnuz: no infinities, no negative zero) and e8m0fnu, a bare power of two. */
+ * value is rounded where PyTorch rounds it: what becomes a float8 is a float32 before (moves.c). Unsigned types wrap; of a
+ * complex number the real part is kept. */
 #include "iter/private.h"
 
 #include <assert.h>
 
 typedef union bits { float f; uint32_t u; } bits;
-
-/* ---- float8: a sign, an exponent, `fraction` bits ------------------------------------------------------- */
-typedef struct format { int fraction, bias; uint32_t last, beyond, nan; bool plain_zero; } format;
-/* last: the largest finite one; beyond: what is larger becomes; plain_zero: 0x80 is no zero, but NaN. */
-static const format e4m3fn = {3, 7, 0x7e, 0x7e, 0x7f, false}, e5m2 = {2, 15, 0x7b, 0x7c, 0x7f, false},
-                    e4m3fnuz = {3, 8, 0x7f, 0x80, 0x80, true}, e5m2fnuz = {2, 16, 0x7f, 0x80, 0x80, true};
-
-static inline uint8_t to_float8(float f, const format *to) {
-    bits x = {.f = f};
-    uint32_t sign = x.u >> 24 & 0x80, magnitude = x.u & 0x7fffffff, h;
-    int shift = 23 - to->fraction;
-    /* Subnormal: added to a number whose last place is theirs. All are choices, so that the loop becomes vectors. */
-    bits small = {.u = magnitude}, grid = {.u = (uint32_t)(127 + 24 - to->bias - to->fraction) << 23};
-    small.f += grid.f;
-    uint32_t rounded = (magnitude + (UINT32_C(1) << (shift - 1)) - 1 + (magnitude >> shift & 1)) >> shift;
-    h = rounded - ((uint32_t)(127 - to->bias) << to->fraction);
-    h = magnitude < (uint32_t)(128 - to->bias) << 23 ? small.u - grid.u : h;
-    h = h > to->last ? to->beyond : h;
-    h = magnitude > 0x7f800000 ? to->nan : h;
-    if (to->plain_zero) sign = (h == 0) | (h == 0x80) ? 0 : sign;
-    return (uint8_t)(sign | h);
-}
-
-static inline float from_float8(uint8_t b, const format *from) {
-    uint32_t sign = (uint32_t)(b & 0x80) << 24, magnitude = b & 0x7f;
-    if (from->plain_zero ? b == 0x80 : magnitude > from->last) {
-        bool infinite = !from->plain_zero && magnitude == from->beyond && from->beyond != from->last;
-        return (bits){.u = sign | (infinite ? 0x7f800000 : 0x7fc00000)}.f;
-    }
-    bits x = {.u = magnitude << (23 - from->fraction)}, scale = {.u = (uint32_t)(254 - from->bias) << 23};
-    x.f *= scale.f; /* 2^(127 - bias), which makes subnormal ones right */
-    x.u |= sign;
-    return x.f;
-}
 
 /* A power of two: the exponent alone, rounded like a fraction of no bits; the sign is lost, 0 is the smallest. */
 static inline uint8_t to_e8m0(float f) {
@@ -86,13 +51,6 @@ static inline uint32_t to_c32(float _Complex z) {
     X(C32, uint32_t, C64, float _Complex, from_c32(x)) X(C64, float _Complex, C32, uint32_t, to_c32(x))       \
     X(C32, uint32_t, C128, double _Complex, from_c32(x))                                                      \
     X(C128, double _Complex, C32, uint32_t, to_c32((float _Complex)x))                                        \
-    X(F8_E4M3FN, uint8_t, F32, float, from_float8(x, &e4m3fn))                                                \
-    X(F32, float, F8_E4M3FN, uint8_t, to_float8(x, &e4m3fn))                                                  \
-    X(F8_E5M2, uint8_t, F32, float, from_float8(x, &e5m2)) X(F32, float, F8_E5M2, uint8_t, to_float8(x, &e5m2)) \
-    X(F8_E4M3FNUZ, uint8_t, F32, float, from_float8(x, &e4m3fnuz))                                            \
-    X(F32, float, F8_E4M3FNUZ, uint8_t, to_float8(x, &e4m3fnuz))                                              \
-    X(F8_E5M2FNUZ, uint8_t, F32, float, from_float8(x, &e5m2fnuz))                                            \
-    X(F32, float, F8_E5M2FNUZ, uint8_t, to_float8(x, &e5m2fnuz))                                              \
     X(F8_E8M0FNU, uint8_t, F32, float, from_e8m0(x)) X(F32, float, F8_E8M0FNU, uint8_t, to_e8m0(x))
 
 #define DEFINE_CAST(from_code, from_type, to_code, to_type, value)                                               \

@@ -1,8 +1,44 @@
 /* Elements of one dtype into another, as C converts them: floats to integers cut, anything to bool by != 0, to the half
  * types by rounding a float to nearest even. Half types convert in bits, so that no instruction set is needed, but for
- * float16 and float32 (halves_*.c). One loop for each pair of dtypes. Then elements as they are, in two dimensions at a
- * time. Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
+ * float16 and float32 (halves_*.c); float8 types meet float32 alone. One loop for each pair of dtypes. Then elements as they
+ * are, in two dimensions at a time. Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
 #include "iter/private.h"
+
+/* ---- float8: a sign, an exponent, `fraction` bits, by the OCP formats (fn: no infinities; fnuz: no infinities, no negative
+ * zero); choices instead of branches, so that the loops become vectors ------------------------------------------------ */
+typedef union bits { float f; uint32_t u; } bits;
+/* last: the largest finite one; beyond: what is larger becomes; plain_zero: 0x80 is no zero, but NaN. */
+typedef struct format { int fraction, bias; uint32_t last, beyond, nan; bool plain_zero; } format;
+static const format e4m3fn = {3, 7, 0x7e, 0x7e, 0x7f, false}, e5m2 = {2, 15, 0x7b, 0x7c, 0x7f, false},
+                    e4m3fnuz = {3, 8, 0x7f, 0x80, 0x80, true}, e5m2fnuz = {2, 16, 0x7f, 0x80, 0x80, true};
+
+/* Comparisons are of signed numbers: those have instructions at every level. */
+static inline uint8_t to_float8(float f, const format *to) {
+    bits x = {.f = f};
+    int32_t magnitude = (int32_t)(x.u & 0x7fffffff), shift = 23 - to->fraction, sign = (int32_t)(x.u >> 24 & 0x80), h;
+    /* Subnormal: added to a number whose last place is theirs. */
+    bits small = {.u = (uint32_t)magnitude}, grid = {.u = (uint32_t)(127 + 24 - to->bias - to->fraction) << 23};
+    small.f += grid.f;
+    int32_t rounded = (int32_t)(((uint32_t)magnitude + (UINT32_C(1) << (shift - 1)) - 1 + ((uint32_t)magnitude >> shift & 1)) >> shift);
+    h = rounded - ((127 - to->bias) << to->fraction);
+    h = magnitude < (128 - to->bias) << 23 ? (int32_t)(small.u - grid.u) : h;
+    h = h > (int32_t)to->last ? (int32_t)to->beyond : h;
+    h = magnitude > 0x7f800000 ? (int32_t)to->nan : h;
+    if (to->plain_zero) sign = (h == 0) | (h == 0x80) ? 0 : sign;
+    return (uint8_t)(sign | h);
+}
+
+static inline float from_float8(uint8_t b, const format *from) {
+    uint32_t sign = (uint32_t)(b & 0x80) << 24, magnitude = b & 0x7f;
+    bits x = {.u = magnitude << (23 - from->fraction)}, scale = {.u = (uint32_t)(254 - from->bias) << 23};
+    x.f *= scale.f; /* 2^(127 - bias), which makes subnormal ones right */
+    uint32_t other = from->beyond != from->last && magnitude == from->beyond ? 0x7f800000 : 0x7fc00000;
+    if (from->plain_zero) x.u = b == 0x80 ? 0x7fc00000 : x.u;
+    else x.u = (int32_t)magnitude > (int32_t)from->last ? other : x.u;
+    x.u |= sign;
+    return x.f;
+}
+
 
 /* code, element type, how an element is read, how a value is written. uint8 goes through int64: a negative
  * float cut to an unsigned type is undefined in C, and PyTorch takes this way. */
@@ -25,11 +61,22 @@
 #define EACH_BUT_F16(X, from, type, load) EACH_BUT_F16_F32(X, from, type, load) X(from, type, load, F32, float, TO_F32)
 #define EACH_BUT_F32(X, from, type, load) EACH_BUT_F16_F32(X, from, type, load) X(from, type, load, F16, uint16_t, TO_F16)
 #define EACH_TO(X, from, type, load) EACH_BUT_F16(X, from, type, load) X(from, type, load, F16, uint16_t, TO_F16)
+#define FROM_E4M3FN(x) from_float8(x, &e4m3fn)
+#define FROM_E5M2(x) from_float8(x, &e5m2)
+#define FROM_E4M3FNUZ(x) from_float8(x, &e4m3fnuz)
+#define FROM_E5M2FNUZ(x) from_float8(x, &e5m2fnuz)
+#define TO_E4M3FN(v) to_float8(v, &e4m3fn)
+#define TO_E5M2(v) to_float8(v, &e5m2)
+#define TO_E4M3FNUZ(v) to_float8(v, &e4m3fnuz)
+#define TO_E5M2FNUZ(v) to_float8(v, &e5m2fnuz)
+#define BOTH_WAYS(X, code, from, to) X(code, uint8_t, from, F32, float, TO_F32) X(F32, float, PLAIN, code, uint8_t, to)
 #define EACH_PAIR(X)                                                                                       \
     EACH_TO(X, BOOL, uint8_t, PLAIN) EACH_TO(X, U8, uint8_t, PLAIN) EACH_TO(X, I8, int8_t, PLAIN)          \
     EACH_TO(X, I16, int16_t, PLAIN) EACH_TO(X, I32, int32_t, PLAIN) EACH_TO(X, I64, int64_t, PLAIN)        \
     EACH_BUT_F32(X, F16, uint16_t, nx_load_f16) EACH_TO(X, BF16, uint16_t, nx_load_bf16)                   \
-    EACH_BUT_F16(X, F32, float, PLAIN) EACH_TO(X, F64, double, PLAIN)
+    EACH_BUT_F16(X, F32, float, PLAIN) EACH_TO(X, F64, double, PLAIN)                                      \
+    BOTH_WAYS(X, F8_E4M3FN, FROM_E4M3FN, TO_E4M3FN) BOTH_WAYS(X, F8_E5M2, FROM_E5M2, TO_E5M2)              \
+    BOTH_WAYS(X, F8_E4M3FNUZ, FROM_E4M3FNUZ, TO_E4M3FNUZ) BOTH_WAYS(X, F8_E5M2FNUZ, FROM_E5M2FNUZ, TO_E5M2FNUZ)
 
 #define DEFINE_CAST(from_code, from_type, load, to_code, to_type, store)                                   \
     static void cast_##from_code##_##to_code(char *to, int64_t to_step, const char *from, int64_t from_step,\
