@@ -251,18 +251,9 @@ static void add_fit(nxpy_segment *segment, nxpy_fit *fit) {
  * after compiling and once more after the first run: torchair's object compiles then, and its logs belong there. */
 /* Whether it draws random numbers, and all of them from the CPU's generator. */
 static bool draws_on_cpu(const nx_graph *graph) {
-    bool draws = false;
-    for (const nx_node *node = graph->first; node; node = node->next) {
-        if (!node->op || !(node->op->def->flags & NX_OP_RANDOM)) continue;
-        draws = true;
-        for (int k = 0; k < node->n_results; k++) {
-            if (node->fakes[k] && node->fakes[k]->a.device.type != 0) return false;
-        }
-        for (int k = 0; k < node->n_args; k++) {
-            if (node->args[k].tag == NX_TAG_GENERATOR) return false;
-        }
-    }
-    return draws;
+    nx_draws draws = {0};
+    nx_graph_add_draws(graph, &draws);
+    return nx_draws_from_cpu(&draws);
 }
 
 static void find_compiled(nxpy_fit *fit) {
@@ -445,10 +436,9 @@ static bool left_nothing(const nxpy_fit *fit) {
     bool error = PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
     if (nx_thread_get()->saved_hooks || !error || !fit->compiled) return false;
     const nx_graph *graph = nx_compiled_aot(fit->compiled)->forward;
-    for (const nx_node *node = graph->first; node && !fit->draws; node = node->next) {
-        if (node->op && (node->op->def->flags & NX_OP_RANDOM)) return false;
-    }
-    return true;
+    nx_draws draws = {0};
+    if (!fit->draws) nx_graph_add_draws(graph, &draws);
+    return !draws.any;
 }
 
 static __attribute__((noinline)) int run_drawing(const nxpy_segment *segment, nxpy_fit *fit, PyObject **values, const nx_value *numbers,

@@ -68,8 +68,7 @@ static nx_status begin(nxpy_trace *trace) {
 
 static void end_recording(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
-    nxpy__region_drop(trace);
-    nxpy__branches_drop(trace);
+    nxpy__regions_drop(trace);
     while (thread->n_levels > 0) nx_batch_leave(); /* nothing is traced with one open before (segment.c) */
     thread->keys_included = trace->included_before | NX_KEY(CAPTURE); /* as nx_tracer_push left them */
     nx_tracer_pop(&trace->tracer);
@@ -527,9 +526,10 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
     nxpy_forget_error();
     if (trace->error[0] && PyErr_GivenExceptionMatches(trace->error[0], PyExc_KeyboardInterrupt)) interrupted = true;
     interrupted |= trace->raises;
-    if (ran != 1 && nxpy__in_branch(trace)) { /* where it cannot be traced, Python's way may be */
+    if (nxpy__in_branch(trace)) { /* where it cannot be traced, Python's way may be; also of one that was left by an exception */
         nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
         trace->clean = false;
+        ran = -1;
     }
     int done = -1;
     bool ends = ran == 1 || trace->clean, broken = ran != 1;

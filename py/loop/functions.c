@@ -134,29 +134,35 @@ PyObject *nxpy__special_function_refuse(ARGS) {
     return NULL;
 }
 
-/* ---- the branches of a condition (python/narthex/_higher_order_ops/control.py) ----------------------------------------- */
-/* branch_follows(): whether both are traced here. */
-PyObject *nxpy__special_branch_follows(ARGS) {
+/* ---- branches and loops (python/narthex/_higher_order_ops/control.py) ---------------------------------------------------- */
+/* parts_follow(): whether they are traced into graphs of their own here. */
+PyObject *nxpy__special_parts_follow(ARGS) {
     nxpy_trace *trace = loop->trace;
     int not = nxpy__was_asked_for(trace, NXPY_ASK_NO_BRANCHES);
     bool may_end = loop == trace->root_loop && !trace->owner->fullgraph;
     return not < 0 ? ended(trace, NULL) : PyBool_FromLong(!not && !may_end);
 }
 
-PyObject *nxpy__special_branch_open(ARGS) {
-    return ended(loop->trace, nxpy__branch_open(loop->trace) < 0 ? NULL : Py_NewRef(Py_None));
+/* part_open(given): fakes like these, which what is recorded from here on is given. */
+PyObject *nxpy__special_part_open(ARGS) {
+    PyObject *given = use_tensors(loop->trace, args[0]), *fakes = given ? nxpy__part_open(loop->trace, given) : NULL;
+    Py_XDECREF(given);
+    return ended(loop->trace, fakes);
 }
 
-/* branch_close(results) */
-PyObject *nxpy__special_branch_close(ARGS) {
+/* part_close(results) */
+PyObject *nxpy__special_part_close(ARGS) {
     PyObject *results = use_tensors(loop->trace, args[0]);
-    int done = results ? nxpy__branch_close(loop->trace, results) : -1;
+    int done = results ? nxpy__part_close(loop->trace, results) : -1;
     Py_XDECREF(results);
     return ended(loop->trace, done < 0 ? NULL : Py_NewRef(Py_None));
 }
 
-/* branches_join(pred): the results. */
-PyObject *nxpy__special_branches_join(ARGS) {
-    PyObject *pred = nxpy__use(loop->trace, args[0]);
-    return ended(loop->trace, pred ? nxpy__branches_join(loop->trace, pred) : NULL);
+/* parts_join(first): the results of the call. */
+PyObject *nxpy__special_parts_join(ARGS) {
+    PyObject *first = nxpy__use(loop->trace, args[0]);
+    first = first && PyTuple_Check(first) ? use_tensors(loop->trace, first) : Py_XNewRef(first);
+    PyObject *made = first ? nxpy__parts_join(loop->trace, first) : NULL;
+    Py_XDECREF(first);
+    return ended(loop->trace, made);
 }

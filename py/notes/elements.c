@@ -22,14 +22,9 @@ static void look_at(void *arg, nx_node *input, int result) {
 }
 
 static bool draws_elsewhere(const nx_node *node) {
-    if (!(node->op->def->flags & NX_OP_RANDOM)) return false;
-    for (int k = 0; k < node->n_results; k++) {
-        if (node->fakes[k] && node->fakes[k]->a.device.type != 0) return true;
-    }
-    for (int k = 0; k < node->n_args; k++) {
-        if (node->args[k].tag == NX_TAG_GENERATOR) return true;
-    }
-    return false;
+    nx_draws draws = {0};
+    nx_node_add_draws(node, &draws);
+    return draws.any && !nx_draws_from_cpu(&draws);
 }
 
 bool nxpy__leaves_nothing(nx_graph *graph) {

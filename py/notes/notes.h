@@ -193,7 +193,7 @@ typedef struct nxpy_opened { int slot; PyObject *number; } nxpy_opened; /* the s
 
 typedef struct nxpy_loop nxpy_loop;
 typedef struct nxpy_region nxpy_region; /* region.c */
-typedef struct nxpy_branch { nx_graph *graph; nx_tensor **reads; int n_reads; } nxpy_branch; /* all owned */
+typedef struct nxpy_part { nx_graph *graph; nx_tensor **reads; int n_reads; } nxpy_part; /* all owned */
 typedef struct nxpy_trace {
     nxpy_captured *owner;
     nxpy_root *root;
@@ -205,9 +205,8 @@ typedef struct nxpy_trace {
     bool makes_leaves;          /* requires_grad_ of a tensor that the trace made: */
     int leaf_at;                /* the first time by the root's instruction there */
     int map_at;                 /* the root's instruction there where the outermost open map over slices began */
-    nxpy_branch branches[2];    /* of a condition, that are traced and wait for the call */
-    int n_branches;
-    nxpy_region *region;        /* the backward of a function is traced; owned or NULL */
+    NX_VEC(nxpy_part) parts;    /* of conditions and loops, that are traced and wait for the call */
+    nxpy_region *region;        /* the innermost part that is traced: a backward, a branch ...; owned or NULL */
     uint64_t included_before;
     bool grad_at_start, whole_at_start;
     nxpy_autocast autocast_at_start;
@@ -404,13 +403,15 @@ typedef struct nxpy_region_call { /* tuples of what stands for the tensors in th
 } nxpy_region_call;
 /* Ends it: the tensors with a history that the results become, a tuple. */
 PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given);
-void nxpy__region_drop(nxpy_trace *trace);      /* if there is one */
-/* The branches of a condition, one after the other, each into a graph of its own (pass/control.c). 0, or -1: stopped. */
-int nxpy__branch_open(nxpy_trace *trace);
-int nxpy__branch_close(nxpy_trace *trace, PyObject *results); /* a tuple of tensors */
-PyObject *nxpy__branches_join(nxpy_trace *trace, PyObject *pred); /* a tuple of their results; NULL: stopped, or an exception */
-bool nxpy__in_branch(const nxpy_trace *trace);
-void nxpy__branches_drop(nxpy_trace *trace);
+void nxpy__regions_drop(nxpy_trace *trace);     /* all that there are, and the parts that wait */
+/* Two branches of a condition, or the condition and the body of a loop, one after the other, each into a graph of its own. Fakes like
+ * the given tensors, which are its first inputs, a tuple. NULL, -1: stopped, or an exception. */
+PyObject *nxpy__part_open(nxpy_trace *trace, PyObject *given);
+int nxpy__part_close(nxpy_trace *trace, PyObject *results); /* a tuple of tensors */
+/* The call of the last two (src/pass/control.c): a tensor's element chooses between them, or a tuple of tensors is carried. Its
+ * results, a tuple; NULL: stopped, or an exception. */
+PyObject *nxpy__parts_join(nxpy_trace *trace, PyObject *first);
+bool nxpy__in_branch(const nxpy_trace *trace);  /* or in a part of a loop */
 void nxpy__trace_varies(nxpy_trace *trace);     /* the trace has a number that may be another one from here on */
 int nxpy__region_changes(nxpy_trace *trace, PyObject *object); /* before a change of an object of the trace: 0, or -1: stopped */
 

@@ -1,28 +1,36 @@
-/* The backward of an autograd.Function, traced into a graph of its own while the trace goes on.
+/* Parts of a trace that go into graphs of their own: the backward of an autograd.Function, a branch of a condition, the condition and
+ * the body of a loop.
  *
- * In: the forward's results, whose backward the loop is about to run. Out: fakes of their gradients; then, of the gradients that
- * it gave, a call of narthex::function in the trace's graph, which ties the results to that graph (src/ir/function.c).
- * What must hold: between open and close a second tracer stands before the trace's own. A tensor that it does not know and the
- * other one does becomes an input of the inner graph, a number likewise; nothing that runs between the two may be seen
- * afterwards, since it will run in the backward: writes into what was there before stop the trace. However the trace ends, the
- * region ends before it. Next: python/narthex/autograd/function.py. */
+ * In: of a backward the forward's results, whose gradients it gets as fakes; of a loop what is carried. Out: of the gradients that a
+ * backward gave a call of narthex::function, which ties the results to that graph (src/ir/function.c); of two graphs a call of
+ * narthex::cond or narthex::while_loop (src/pass/control.c).
+ * What must hold: between open and close a second tracer stands before the one around it, the trace's own or that of another part. A
+ * tensor that it does not know and the other one does becomes an input of the inner graph, a number likewise; nothing that runs
+ * between the two may be seen afterwards, since it will run in its call: writes into what was there before stop the trace. However
+ * the trace ends, its regions end before it. Next: python/narthex/autograd/function.py, python/narthex/_higher_order_ops/control.py. */
 #include "notes/notes.h"
 #include "pass/pass.h"
 
 struct nxpy_region {
-    nx_tracer tracer;
+    nx_tracer tracer;           /* first: read_outer finds the region by it */
+    nxpy_region *around;        /* NULL: the trace's own graph is around it */
     nx_graph *graph;            /* owned until a value has it */
     NX_VEC(nx_tensor *) reads;  /* of the graph around, in the order of their inputs; owned */
     PyObject *context;          /* what the function may write; lent */
     int n_results, n_notes, n_effects;
-    bool is_branch;             /* of a condition: what runs there runs in its place, not in the backward */
+    bool is_branch;             /* or a part of a loop: what runs there runs in its place, not in the backward */
     nxpy_autocast autocast;
 };
 
-void nxpy__region_drop(nxpy_trace *trace) {
+static void drop_part(nxpy_part *part) {
+    for (int k = 0; k < part->n_reads; k++) nx_tensor_unref(part->reads[k]);
+    nx_free(part->reads);
+    nx_graph_free(part->graph);
+}
+
+static void end(nxpy_trace *trace) {
     nxpy_region *region = trace->region;
-    if (!region) return;
-    trace->region = NULL;
+    trace->region = region->around;
     nx_tracer_pop(&region->tracer);
     nxpy__autocast_put(&region->autocast);
     for (int k = 0; k < region->reads.n; k++) nx_tensor_unref(region->reads.at[k]);
@@ -31,14 +39,26 @@ void nxpy__region_drop(nxpy_trace *trace) {
     nx_free(region);
 }
 
+void nxpy__regions_drop(nxpy_trace *trace) {
+    while (trace->region) end(trace);
+    while (trace->parts.n > 0) drop_part(&trace->parts.at[--trace->parts.n]);
+    nx_vec_free(&trace->parts);
+}
+
 void nxpy__trace_varies(nxpy_trace *trace) {
     trace->tracer.varies = true;
-    if (trace->region) trace->region->tracer.varies = true;
+    for (nxpy_region *region = trace->region; region; region = region->around) region->tracer.varies = true;
+}
+
+bool nxpy__in_branch(const nxpy_trace *trace) {
+    const nxpy_region *region = trace->region;
+    while (region && !region->is_branch) region = region->around;
+    return region != NULL;
 }
 
 /* A branch that cannot be traced is followed as Python follows it, from the next try on. */
 static int refuse(nxpy_trace *trace, const char *why) {
-    if (trace->region && trace->region->is_branch) nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
+    if (nxpy__in_branch(trace)) nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
     nxpy__stop(trace, NXPY_BREAK_BACKWARD, "%s", why);
     trace->clean = false;
     return -1;
@@ -51,13 +71,17 @@ int nxpy__region_changes(nxpy_trace *trace, PyObject *object) {
     return before ? refuse(trace, "it writes into an object that is there before it runs") : 0;
 }
 
-/* A tensor of the graph around is one that the backward reads. */
+/* A tensor of the graph around is one that the part reads; the graph around may have to read it first. */
 static nx_status read_outer(nx_tracer *tracer, nx_tensor *tensor, nx_value *out) {
     nxpy_trace *trace = tracer->context;
+    nxpy_region *region = (nxpy_region *)tracer;
     nx_value outer;
     nx_tensor *fake;
     nx_node *node;
-    if (!nx_tracer_find(&trace->tracer, tensor, &outer)) return nxpy__stop_unknown(&trace->tracer, tensor, out);
+    if (!nx_tracer_find(tracer->outer, tensor, &outer)) {
+        if (!region->around) return nxpy__stop_unknown(tracer->outer, tensor, out);
+        NX_TRY(read_outer(tracer->outer, tensor, &outer));
+    }
     NX_TRY(nx_fake_like(tensor, &fake));
     nx_status status = nx_graph_input_like(tracer->graph, outer.node->name, outer.node->name, fake, &node);
     nx_tensor_unref(fake);
@@ -65,24 +89,24 @@ static nx_status read_outer(nx_tracer *tracer, nx_tensor *tensor, nx_value *out)
     bool given = outer.node->kind == NX_NODE_PLACEHOLDER;
     node->varying = given ? outer.node->varying : trace->tracer.varies ? UINT64_MAX : 0;
     NX_TRY(nx_tracer_bind(tracer, tensor, node, 0));
-    NX_TRY(nx_vec_push(&trace->region->reads, tensor));
+    NX_TRY(nx_vec_push(&region->reads, tensor));
     nx_tensor_ref(tensor);
     *out = nx_value_node(node, 0);
     return NX_OK;
 }
 
 /* ---- open -------------------------------------------------------------------------------------------------------------- */
-/* The gradient of a result: an input of the inner graph. */
-static nx_status add_gradient(nxpy_trace *trace, const nx_tensor *result, nx_tensor **out) {
+/* An input of the inner graph: the gradient of a result, or what is carried. */
+static nx_status add_given(nxpy_trace *trace, const char *what, const nx_tensor *like, nx_tensor **out) {
     nxpy_region *region = trace->region;
     nx_meta meta;
     nx_tensor *kept = NULL;
     nx_node *node;
-    nx_meta_of(&result->a, &meta);
-    if (!nx_is_dense(&result->a)) nx_meta_contiguous(&meta);
+    nx_meta_of(&like->a, &meta);
+    if (!nx_is_dense(&like->a)) nx_meta_contiguous(&meta);
     NX_TRY(nx_tensor_new_meta(&meta, true, out));
     char name[32];
-    snprintf(name, sizeof name, "gradient_%d", region->n_results);
+    snprintf(name, sizeof name, "%s_%d", what, region->n_results);
     nx_status status = nx_fake_like(*out, &kept);
     if (status == NX_OK) status = nx_graph_input_like(region->graph, name, name, kept, &node);
     if (status == NX_OK) status = nx_tracer_bind(&region->tracer, *out, node, 0);
@@ -105,6 +129,7 @@ static nx_status begin(nxpy_trace *trace, PyObject *context, bool is_branch) {
     region->is_branch = is_branch;
     region->n_notes = trace->notes.n;
     region->n_effects = trace->effects.n;
+    region->around = trace->region;
     region->autocast = nxpy__autocast_now();
     nxpy_autocast off = region->autocast;
     if (!is_branch) off.enabled = 0;
@@ -117,7 +142,8 @@ static nx_status begin(nxpy_trace *trace, PyObject *context, bool is_branch) {
 
 PyObject *nxpy__region_open(nxpy_trace *trace, PyObject *context, PyObject *results) {
     Py_ssize_t n = PyTuple_GET_SIZE(results);
-    if (trace->region) return refuse(trace, "it calls a function with a backward of its own, recorded"), NULL;
+    if (trace->region && !nxpy__in_branch(trace))
+        return refuse(trace, "it calls a function with a backward of its own, recorded"), NULL;
     nx_status status = begin(trace, context, false);
     if (status != NX_OK) return nxpy_raise(status);
     PyObject *gradients = PyTuple_New(n);
@@ -131,7 +157,7 @@ PyObject *nxpy__region_open(nxpy_trace *trace, PyObject *context, PyObject *resu
                 Py_DECREF(gradients);
                 return refuse(trace, "its forward gives a tensor that existed before"), NULL;
             }
-            status = add_gradient(trace, nxpy_tensor_get(result), &gradient);
+            status = add_given(trace, "gradient", nxpy_tensor_get(result), &gradient);
             item = status == NX_OK ? nxpy_tensor_take(gradient) : nxpy_raise(status);
         }
         if (item) PyTuple_SET_ITEM(gradients, k, item);
@@ -236,7 +262,7 @@ static nx_status call_function(nxpy_trace *trace, const nxpy_region_call *given,
     in[NX_FUNCTION_ONCE] = nx_value_bool(given->once);
     in[NX_FUNCTION_BACKWARD] = body;
     for (int k = 0; k < c->n_reads; k++) nx_tensor_ref(c->reads[k].tensor); /* the region goes */
-    nxpy__region_drop(trace);
+    end(trace);
     thread->target = NULL;
     uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST)); /* which would take it apart */
     nx_status status = nx_op_call(nx_function_op(), in, out);
@@ -283,42 +309,44 @@ PyObject *nxpy__region_close(nxpy_trace *trace, const nxpy_region_call *given) {
     return status == NX_OK ? take_list(&out) : nxpy_raise(status);
 }
 
-/* ---- branches ----------------------------------------------------------------------------------------------------------- */
-static bool is_random(const nx_node *node) { return node->op && (node->op->def->flags & NX_OP_RANDOM); }
-
-/* Why a branch would not do in its call what it does in the trace; NULL: there is no reason. */
+/* ---- branches and loops ---------------------------------------------------------------------------------------------------- */
+/* Why a part would not do in its call what it does in the trace; NULL: there is no reason. */
 static const char *find_problem(const nxpy_trace *trace) {
     const nxpy_region *region = trace->region;
-    const nx_node *node = region->graph->first;
-    while (node && !is_random(node)) node = node->next;
-    if (trace->effects.n != region->n_effects) return "a branch changes what existed before";
-    if (writes_others(region->graph)) return "a branch writes a tensor that is there before it runs";
-    if (region->tracer.imports.n) return "a branch reads a number that may be another one";
-    return node ? "a branch draws random numbers" : NULL;
+    nx_draws draws = {0};
+    nx_graph_add_draws(region->graph, &draws);
+    if (trace->effects.n != region->n_effects) return "a branch or loop changes what existed before";
+    if (writes_others(region->graph)) return "a branch or loop writes a tensor that is there before it runs";
+    if (region->tracer.imports.n) return "a branch or loop reads a number that may be another one";
+    return draws.given || draws.several ? "a branch or loop draws random numbers from a generator that it is given" : NULL;
 }
 
-void nxpy__branches_drop(nxpy_trace *trace) {
-    for (int b = 0; b < trace->n_branches; b++) {
-        nxpy_branch *branch = &trace->branches[b];
-        for (int k = 0; k < branch->n_reads; k++) nx_tensor_unref(branch->reads[k]);
-        nx_free(branch->reads);
-        nx_graph_free(branch->graph);
+/* Fakes like those that the part is given, its first inputs. */
+static nx_status add_all(nxpy_trace *trace, PyObject *given, PyObject *fakes) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(given); k++) {
+        nx_tensor *like = nxpy_tensor_get(PyTuple_GET_ITEM(given, k)), *fake;
+        NX_TRY(add_given(trace, "carried", like, &fake));
+        nx_status status = nx_tensor_requires_grad(like) ? nx_tensor_set_requires_grad(fake, true) : NX_OK;
+        PyObject *item = status == NX_OK ? nxpy_tensor_take(fake) : NULL;
+        if (!item) return status == NX_OK ? nxpy_caught() : status;
+        PyTuple_SET_ITEM(fakes, k, item);
     }
-    trace->n_branches = 0;
+    return NX_OK;
 }
 
-bool nxpy__in_branch(const nxpy_trace *trace) { return trace->region && trace->region->is_branch; }
-
-int nxpy__branch_open(nxpy_trace *trace) {
-    if (trace->region) return refuse(trace, "a condition inside of a branch or a backward");
+PyObject *nxpy__part_open(nxpy_trace *trace, PyObject *given) {
     if (nx_thread_get()->n_levels > 0) nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
-    if (nxpy__want_flat(trace, "cond") < 0) return -1;
-    if (trace->ask || trace->n_branches == NX_COUNT(trace->branches)) return refuse(trace, "a condition where none is traced");
-    nx_status status = begin(trace, NULL, true);
-    return status == NX_OK ? 0 : (nxpy_raise(status), nxpy__stop_error(trace));
+    if (nxpy__want_flat(trace, "cond or while_loop") < 0) return NULL;
+    if (trace->ask) return refuse(trace, "a condition where none is traced"), NULL;
+    PyObject *fakes = PyTuple_New(PyTuple_GET_SIZE(given));
+    nx_status status = fakes ? begin(trace, NULL, true) : nxpy_caught();
+    if (status == NX_OK) status = add_all(trace, given, fakes);
+    if (status == NX_OK) return fakes;
+    Py_XDECREF(fakes);
+    return nxpy_raise(status);
 }
 
-int nxpy__branch_close(nxpy_trace *trace, PyObject *results) {
+int nxpy__part_close(nxpy_trace *trace, PyObject *results) {
     nxpy_region *region = trace->region;
     const char *problem = find_problem(trace);
     int64_t *gives = nx_alloc(sizeof *gives * (size_t)(PyTuple_GET_SIZE(results) + 1));
@@ -326,12 +354,12 @@ int nxpy__branch_close(nxpy_trace *trace, PyObject *results) {
     if (!problem && status == NX_OK) status = add_results(trace, results, gives);
     nx_free(gives);
     if (problem) return refuse(trace, problem);
+    if (status == NX_OK) status = nx_vec_push(&trace->parts, ((nxpy_part){region->graph, region->reads.at, region->reads.n}));
     if (status != NX_OK) return nxpy_raise(status), nxpy__stop_error(trace);
-    trace->branches[trace->n_branches++] = (nxpy_branch){region->graph, region->reads.at, region->reads.n};
     region->graph = NULL;
     region->reads.at = NULL;
     region->reads.n = 0;
-    nxpy__region_drop(trace);
+    end(trace);
     return 0;
 }
 
@@ -346,40 +374,55 @@ static bool are_alike(const nx_graph *a, const nx_graph *b) {
     return alike;
 }
 
-static nx_status call_cond(nxpy_trace *trace, nx_tensor *pred, nx_value *out) {
-    nx_value in[NX_COND_N_ARGS] = {[NX_COND_PRED] = nx_value_tensor(pred)}, *lists[2] = {NULL};
-    nx_status status = NX_OK;
-    for (int b = 0; b < 2 && status == NX_OK; b++) {
-        nxpy_branch *branch = &trace->branches[b];
-        lists[b] = nx_alloc(sizeof **lists * (size_t)(branch->n_reads + 1));
-        if (!lists[b]) status = nx_fail_memory(sizeof **lists);
-        for (int k = 0; lists[b] && k < branch->n_reads; k++) lists[b][k] = nx_value_tensor(branch->reads[k]);
-        in[b ? NX_COND_OTHERS : NX_COND_INPUTS] = nx_value_list(lists[b], branch->n_reads);
-        if (status != NX_OK) break;
-        status = nx_value_of_graph(branch->graph, &in[b ? NX_COND_ELSE : NX_COND_THEN]);
-        branch->graph = NULL; /* taken, also where that failed */
+/* The last two parts as arguments: what they read at lists[2], their graphs at graphs[2], kept. Lists have owners: the parts. */
+static nx_status use_parts(nxpy_part *parts, nx_value *lists, nx_value *graphs) {
+    for (int b = 0; b < 2; b++) {
+        nx_value *list = nx_alloc(sizeof *list * (size_t)(parts[b].n_reads + 1));
+        if (!list) return nx_fail_memory(sizeof *list * (size_t)parts[b].n_reads);
+        for (int k = 0; k < parts[b].n_reads; k++) list[k] = nx_value_tensor(parts[b].reads[k]);
+        lists[b] = nx_value_list(list, parts[b].n_reads);
+        nx_graph *graph = parts[b].graph;
+        parts[b].graph = NULL; /* taken, also where that fails */
+        NX_TRY(nx_value_of_graph(graph, &graphs[b]));
     }
+    return NX_OK;
+}
+
+/* A call of `op`, whose first argument is given, the next four are of the parts. */
+static nx_status call_parts(nxpy_trace *trace, const nx_op *op, nx_value first, nx_value *out) {
+    nx_value in[5] = {first};
+    nx_status status = use_parts(&trace->parts.at[trace->parts.n - 2], &in[1], &in[3]);
     nx_thread *thread = nx_thread_get();
     const char *target = thread->target;
     uint64_t excluded = nx_keys_exclude(NX_KEY(AUTOCAST));
     thread->target = NULL;
-    if (status == NX_OK) status = nx_op_call(nx_cond_op(), in, out);
+    if (status == NX_OK) status = nx_op_call(op, in, out);
     thread->target = target;
     nx_keys_restore(excluded);
     for (int b = 0; b < 2; b++) {
-        nx_value_drop(&in[b ? NX_COND_ELSE : NX_COND_THEN]);
-        nx_free(lists[b]);
+        nx_value_drop(&in[3 + b]);
+        nx_free((void *)in[1 + b].list);
+        drop_part(&trace->parts.at[--trace->parts.n]);
     }
     return status;
 }
 
-PyObject *nxpy__branches_join(nxpy_trace *trace, PyObject *pred) {
+PyObject *nxpy__parts_join(nxpy_trace *trace, PyObject *first) {
     nx_value out = NX_VALUE_NONE;
-    if (trace->n_branches != 2 || !are_alike(trace->branches[0].graph, trace->branches[1].graph)) {
+    bool is_cond = !PyTuple_Check(first);
+    _Static_assert(NX_COND_N_ARGS == 5 && NX_LOOP_N_ARGS == 5, "a first argument, and of each part what it reads and its graph");
+    assert(trace->parts.n >= 2);
+    const nxpy_part *parts = &trace->parts.at[trace->parts.n - 2];
+    if (is_cond && !are_alike(parts[0].graph, parts[1].graph)) {
         nxpy__ask_for(trace, NXPY_ASK_NO_BRANCHES);
         return refuse(trace, "branches that give tensors of other sizes or dtypes"), NULL;
     }
-    nx_status status = call_cond(trace, nxpy_tensor_get(pred), &out);
-    nxpy__branches_drop(trace);
+    Py_ssize_t n = is_cond ? 0 : PyTuple_GET_SIZE(first);
+    nx_value *carried = nx_alloc(sizeof *carried * (size_t)(n + 1));
+    nx_status status = carried ? NX_OK : nx_fail_memory(sizeof *carried * (size_t)n);
+    for (Py_ssize_t k = 0; carried && k < n; k++) carried[k] = nx_value_tensor(nxpy_tensor_get(PyTuple_GET_ITEM(first, k)));
+    nx_value value = is_cond ? nx_value_tensor(nxpy_tensor_get(first)) : nx_value_list(carried, (int)n);
+    if (status == NX_OK) status = call_parts(trace, is_cond ? nx_cond_op() : nx_loop_op(), value, &out);
+    nx_free(carried);
     return status == NX_OK ? take_list(&out) : nxpy_raise(status);
 }

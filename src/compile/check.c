@@ -7,7 +7,6 @@
 #include "compile/private.h"
 
 /* ---- making ------------------------------------------------------------------------------------------- */
-static bool is_random(const nx_node *node) { return node->op && (node->op->def->flags & NX_OP_RANDOM); }
 
 /* Whether a user writes over the node's result. */
 typedef struct writing { const nx_node *node; bool found; } writing;
@@ -36,7 +35,7 @@ static nx_status add_results(nx__check *check) {
     for (int i = 0; i < output->n_args; i++) NX_TRY_FAIL(nx_vec_push(&results, output->args[i]));
     check->n_results = results.n;
     for (nx_node *node = check->graph->first; node; node = node->next) {
-        check->draws = check->draws || is_random(node);
+        check->draws = check->draws || nx_node_draws(node);
         for (int k = 0; k < node->n_results && is_compared(node); k++) {
             if (node->fakes[k]) NX_TRY_FAIL(nx_vec_push(&results, nx_value_node(node, k)));
         }
@@ -166,7 +165,7 @@ typedef struct run_record {
 static nx_status give_drawn(void *context, const nx_node *node, nx_tensor **values, bool *given) {
     const run_record *r = context;
     const nx_value *results = nx_graph_output_node(r->check->graph)->args;
-    if (!is_random(node)) return NX_OK;
+    if (!nx_node_draws(node)) return NX_OK;
     for (int i = r->check->n_results; i < r->check->n_all; i++) {
         if (results[i].node != node || r->compiled[i] == NULL) continue;
         values[results[i].n] = nx_tensor_ref(r->compiled[i]);

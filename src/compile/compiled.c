@@ -183,8 +183,8 @@ static nx_status add_plan(nx_text *text, const nx__plan *plan) {
     nx_text_add(text, "%s", own);
     if (plan->apart && plan->lacks_kernel)
         nx_text_add(text, "runs call by call: the device has no kernel for %s (%s)\n", nx_op_name(plan->apart->op), plan->apart->name);
-    else if (plan->apart && nx_op_is_cond(plan->apart->op))
-        nx_text_add(text, "runs call by call: which branch %s takes is known when it runs\n", plan->apart->name);
+    else if (plan->apart && nx_op_holds_graphs(plan->apart->op))
+        nx_text_add(text, "runs call by call: what %s runs is known when it runs\n", plan->apart->name);
     else if (plan->apart)
         nx_text_add(text, "runs call by call: %s lies on another device than the graph\n", plan->apart->name);
     if (plan->replay) nx_text_add(text, "recorded: %d launches, %zu bytes of intermediates\n",

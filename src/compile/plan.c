@@ -77,7 +77,7 @@ static const nx_node *find_apart(nx__plan *plan, nx_device device) {
     const nx_device_api *api = device.type ? nx_device_get_api(device.type) : NULL;
     nx_mode mode = plan->mode;
     for (const nx_node *node = plan->graph->first; node; node = node->next) {
-        if (nx_op_is_cond(node->op)) return node; /* which launches there are is known when it runs */
+        if (nx_op_holds_graphs(node->op)) return node; /* which launches there are is known when it runs */
         plan->lacks_kernel = api && node->op && lacks_kernel(api, node->op->def);
         if (plan->lacks_kernel) return node;
         bool is_given = node->kind == NX_NODE_PLACEHOLDER || node->kind == NX_NODE_GET_ATTR;

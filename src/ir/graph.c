@@ -397,3 +397,32 @@ void nx_graph_swap(nx_graph *a, nx_graph *b) {
     for (nx_node *node = a->first; node; node = node->next) node->graph = a;
     for (nx_node *node = b->first; node; node = node->next) node->graph = b;
 }
+
+/* ---- random numbers: an operator that draws them, or one that is given a graph that has such a call ------------------------- */
+static void add_device(nx_draws *draws, nx_device device) {
+    if (device.type == 0) return;
+    draws->several |= draws->device.type != 0 && !nx_device_same(draws->device, device);
+    draws->device = device;
+}
+
+void nx_node_add_draws(const nx_node *node, nx_draws *draws) {
+    if (!node->op) return;
+    bool own = (node->op->def->flags & NX_OP_RANDOM) != 0;
+    draws->any |= own;
+    for (int k = 0; own && k < node->n_results; k++)
+        if (node->fakes[k]) add_device(draws, node->fakes[k]->a.device);
+    for (int k = 0; k < node->n_args; k++) {
+        draws->given |= own && node->args[k].tag == NX_TAG_GENERATOR;
+        if (node->args[k].tag == NX_TAG_GRAPH) nx_graph_add_draws(nx_graph_of_value(&node->args[k]), draws);
+    }
+}
+
+void nx_graph_add_draws(const nx_graph *graph, nx_draws *draws) {
+    for (const nx_node *node = graph->first; node; node = node->next) nx_node_add_draws(node, draws);
+}
+
+bool nx_node_draws(const nx_node *node) {
+    nx_draws draws = {0};
+    nx_node_add_draws(node, &draws);
+    return draws.any;
+}

@@ -170,6 +170,18 @@ bool nx_op_is_function(const nx_op *op); /* NULL is none */
 NX_MUST_USE nx_status nx_value_of_graph(nx_graph *graph, nx_value *out);
 const nx_graph *nx_graph_of_value(const nx_value *value); /* lent */
 
+/* ---- random numbers (graph.c) --------------------------------------------------------------------------------------------- */
+typedef struct nx_draws {
+    bool any, given, several; /* numbers are drawn; from a generator of the program's own; on several devices beside the CPU */
+    nx_device device;         /* such a device; the CPU: there is none */
+} nx_draws;
+void nx_node_add_draws(const nx_node *node, nx_draws *draws); /* also of the graphs among its arguments */
+void nx_graph_add_draws(const nx_graph *graph, nx_draws *draws);
+bool nx_node_draws(const nx_node *node);
+static inline bool nx_draws_from_cpu(const nx_draws *draws) { /* all of them from the CPU's own generator */
+    return draws->any && !draws->given && draws->device.type == 0;
+}
+
 /* ---- text ------------------------------------------------------------------------------------------------------------ */
 /* nx_graph_print / nx_graph_parse of narthex.h: the .nx form. Python form, as FX prints it: */
 NX_MUST_USE nx_status nx_graph_print_python(const nx_graph *graph, bool shapes, bool source_lines, char **out);

@@ -5,7 +5,7 @@
 
 bool nx__is_pure(const nx_node *node) {
     if (node->op == NULL) return node->kind == NX_NODE_GET_ATTR;
-    return !(node->op->def->flags & (NX_OP_RANDOM | NX_OP_MUTATES));
+    return !(node->op->def->flags & NX_OP_MUTATES) && !nx_node_draws(node);
 }
 
 static void look_at_written(void *arg, nx_node *written, int result) {
@@ -14,7 +14,7 @@ static void look_at_written(void *arg, nx_node *written, int result) {
 }
 /* A write into memory of which nobody reads anything afterwards is as dead as that memory. */
 static bool writes_lost_memory(const nx_node *node) {
-    bool lost = node->graph->level == NX_GRAPH_FUNCTIONAL && !(node->op->def->flags & NX_OP_RANDOM);
+    bool lost = node->graph->level == NX_GRAPH_FUNCTIONAL && !nx_node_draws(node);
     nx_node_each_written(node, look_at_written, &lost);
     return lost;
 }

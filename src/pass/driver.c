@@ -105,7 +105,7 @@ static nx_status describe(const nx_graph *graph, int keeps, char **out) {
         nx_text_add_ints(&text, fake->a.strides, fake->a.ndim);
     }
     for (const nx_node *node = graph->first; node; node = node->next) {
-        if (keeps & RANDOM && node->op && node->op->def->flags & NX_OP_RANDOM)
+        if (keeps & RANDOM && nx_node_draws(node))
             nx_text_add(&text, "; random %s", node->name);
     }
     return nx_text_take(&text, out);

@@ -47,7 +47,11 @@ void nx_recording_free(nx_recording *recording); /* NULL is allowed; ends it */
  * element of pred says; control.c. */
 enum { NX_COND_PRED, NX_COND_INPUTS, NX_COND_OTHERS, NX_COND_THEN, NX_COND_ELSE, NX_COND_N_ARGS };
 const nx_op *nx_cond_op(void);
-bool nx_op_is_cond(const nx_op *op); /* NULL is none */
+/* narthex::while_loop(carried, inputs, others, condition, body) -> carried: the graph `body` on what is carried and `others`, as long
+ * as the one element says that the graph `condition` gives for what is carried and `inputs`. */
+enum { NX_LOOP_CARRIED, NX_LOOP_INPUTS, NX_LOOP_OTHERS, NX_LOOP_CONDITION, NX_LOOP_BODY, NX_LOOP_N_ARGS };
+const nx_op *nx_loop_op(void);
+bool nx_op_holds_graphs(const nx_op *op); /* that one, or their gradients; NULL is none */
 
 /* The passes, each usable alone; `graph` is changed in place and stays as it was on failure. */
 NX_MUST_USE nx_status nx_pass_functionalise(nx_graph *graph); /* writes become new values; copy_ into inputs at the end */

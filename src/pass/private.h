@@ -17,6 +17,8 @@ void nx__aliases_free(nx__aliases *aliases);
 /* nx_pass_functionalise; `aliases` may be NULL. */
 nx_status nx__functionalise(nx_graph *graph, nx__aliases *aliases);
 
+const nx_op *nx__draw_from(void); /* ops/random/place.c, found by control.c */
+
 /* The thread as a trace needs it, nothing of the caller's own recording or modes: aot.c. */
 typedef struct nx__calm { uint64_t included, excluded; bool grad; } nx__calm;
 nx__calm nx__calm_begin(bool grad);

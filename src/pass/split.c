@@ -107,18 +107,11 @@ static bool leaves(const splitter *s, const nx_node *node) {
     return false;
 }
 
-static const char draw_from[] = "narthex::draw_from"; /* ops/random/place.c */
-
 /* A draw that the backward can repeat: of the CPU's own generator, whose place is saved before it. */
 static bool draws_again(const nx_node *node) {
-    if (!(node->op->def->flags & NX_OP_RANDOM)) return false;
-    for (int k = 0; k < node->n_args; k++) {
-        if (node->args[k].tag == NX_TAG_GENERATOR) return false;
-    }
-    for (int k = 0; k < node->n_results; k++) {
-        if (node->fakes[k] && node->fakes[k]->a.device.type != 0) return false;
-    }
-    return true;
+    nx_draws draws = {0};
+    nx_node_add_draws(node, &draws);
+    return nx_draws_from_cpu(&draws);
 }
 
 /* What the backward computes from inner values of a checkpoint belongs to them: else it would be saved in their place. */
@@ -280,10 +273,8 @@ static bool has_saved(const splitter *s, const nx_node *node) {
 /* From where the draw draws, a value that is saved. */
 static nx_status note_draw(splitter *s, nx_graph *graph, nx_node *node) {
     nx_node *place;
-    const nx_op *op;
-    nx_value none = NX_VALUE_NONE;
-    NX_TRY(nx_op_find(draw_from, &op));
-    NX_TRY(nx_graph_call_named(graph, op, &none, "draws_from", &place));
+    const nx_value in[] = {NX_VALUE_NONE, NX_VALUE_NONE};
+    NX_TRY(nx_graph_call_named(graph, nx__draw_from(), in, "draws_from", &place));
     NX_TRY(nx_vec_push(&s->draws, node));
     return nx_vec_push(&s->places, nx_value_node(place, 0));
 }
@@ -333,15 +324,13 @@ static nx_node *missing_input(splitter *s, const nx_node *node) {
 
 /* Between two calls that set from where numbers are drawn: there, and back. */
 static nx_status draw_again(splitter *s, nx_graph *graph, nx_node *node) {
-    const nx_op *op;
+    const nx_op *op = nx__draw_from();
     nx_node *before, *after;
     int at = 0;
-    NX_TRY(nx_op_find(draw_from, &op));
     while (s->draws.at[at] != node) at++;
-    NX_TRY(nx_graph_call_named(graph, op, &s->places.at[at], "drew_from", &before));
+    NX_TRY(nx_graph_call_named(graph, op, (nx_value[]){s->places.at[at], NX_VALUE_NONE}, "drew_from", &before));
     NX_TRY(copy_node(s, graph, node));
-    nx_value back = nx_value_node(before, 0);
-    return nx_graph_call_named(graph, op, &back, "draws_from", &after);
+    return nx_graph_call_named(graph, op, (nx_value[]){nx_value_node(before, 0), NX_VALUE_NONE}, "draws_from", &after);
 }
 
 /* A call of the forward in the backward, behind what it reads. */

@@ -24,6 +24,10 @@ class BackendCompilerFailed(TorchDynamoException):
     """PyTorch's where a backend fails; nothing raises it here: the backend's own error comes through."""
 
 
+class UncapturedHigherOrderOpError(TorchDynamoException):
+    """What `while_loop`, `scan` and `map` raise for functions that PyTorch does not take into a graph."""
+
+
 class UserErrorType(Enum):
     """What is wrong with a program, or with what export was told of it."""
 

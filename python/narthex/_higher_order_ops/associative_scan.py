@@ -1,6 +1,7 @@
 """associative_scan: all prefixes of a sequence under an associative function, in a logarithm of steps."""
 
 from .. import _C
+from .._vmap import vmap
 from ..utils import _pytree as pytree
 
 
@@ -34,18 +35,32 @@ def _scan(combine, tree, dim: int):
     return spec.unflatten([_interleave(e, o, dim) for e, o in zip(evens, odd_leaves, strict=True)])
 
 
-def associative_scan(combine_fn, xs, dim: int, reverse: bool = False, combine_mode: str = "pointwise"):
-    """Prefixes along `dim`: result[k] = combine_fn(result[k - 1], xs[k]), for an associative `combine_fn` of two trees
-    of tensors; from the end with `reverse`."""
+def _check(combine_fn, leaves: list, dim: int, reverse, combine_mode: str) -> None:
     if not callable(combine_fn):
         raise ValueError(f"Combine_fn must be a callable, but got {combine_fn}")
+    if not isinstance(reverse, bool):
+        raise RuntimeError(f"Reverse must be a bool, but got {type(reverse)}")
     if combine_mode not in ("pointwise", "generic"):
         raise ValueError(f"Combine_mode must either 'pointwise' or 'generic', but got {combine_mode}")
+    if any(not isinstance(leaf, _C.TensorBase) for leaf in leaves):
+        raise ValueError("xs leaves must be a Tensor")
+    if any(leaf.ndim <= dim or leaf.shape[dim] == 0 for leaf in leaves):
+        raise ValueError("All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0")
+
+
+def associative_scan(combine_fn, xs, dim: int, reverse: bool = False, combine_mode: str = "pointwise"):
+    """Prefixes along `dim`: result[k] = combine_fn(result[k - 1], xs[k]), for an associative `combine_fn` of two trees
+    of tensors; from the end with `reverse`. `combine_fn` sees one slice ("generic"), or computes each element by itself
+    and sees many slices at once ("pointwise"; unlike PyTorch's on every device)."""
     leaves, spec = pytree.tree_flatten(xs)
-    if not leaves:
-        raise ValueError("Expected at least 1 xs leaf")
-    dim = dim + leaves[0].dim() if dim < 0 else dim
+    ndim = leaves[0].ndim
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+    dim = dim % ndim
+    _check(combine_fn, leaves, dim, reverse, combine_mode)
+    leaves = [leaf.movedim(dim, 0) for leaf in leaves]
     if reverse:
-        leaves = [leaf.flip(dim) for leaf in leaves]
-    result = _scan(combine_fn, spec.unflatten(leaves), dim)
-    return pytree.tree_map(lambda x: x.flip(dim), result) if reverse else result
+        leaves = [leaf.flip(0) for leaf in leaves]
+    combine = combine_fn if combine_mode == "pointwise" else vmap(combine_fn)
+    result = _scan(combine, spec.unflatten(leaves), 0)
+    return pytree.tree_map(lambda x: (x.flip(0) if reverse else x).movedim(0, dim), result)
