@@ -15,7 +15,7 @@ def save(ep: ExportedProgram, f, dynamic_shapes=None, gears=None) -> None:
     loading plans for all of them.
 
     Raises RuntimeError where a tensor argument is not used or nothing is computed, NotImplementedError where the
-    program writes into its inputs or its state, or leaves a number open.
+    program writes into its inputs or its state, leaves a number open, or has a cond or while_loop.
     """
     from ._dynamo.backends import graph_device
     from .autograd import no_grad
@@ -33,6 +33,8 @@ def save(ep: ExportedProgram, f, dynamic_shapes=None, gears=None) -> None:
         raise RuntimeError(
             "model_file.save: the program has no example inputs, which say for what sizes it is compiled"
         )
+    if any(isinstance(argument, _C.Graph) for node in ep.graph.nodes for argument in node.args):
+        raise NotImplementedError("model_file.save: the graphs of a cond or while_loop go into no file")
     args, kwargs = ep.example_inputs
     module = _with_sizes_as_methods(ep.module(check_guards=False))
     open_sizes = open_sizes_of(module, args, kwargs, dynamic_shapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
@@ -345,3 +346,31 @@ def test_results_with_names() -> None:
     program = narthex.export.export(module(narthex, lambda x: x.max(1)), (narthex.ones(2, 3),))
     result = program.module()(narthex.eye(3)[:2])
     assert result.values.tolist() == [1.0, 1.0] and result.indices.tolist() == [0, 1]
+
+
+def test_conditions_and_loops() -> None:
+    """The program holds both branches, and the loop; its sizes are fixed, and files do not take it."""
+    from narthex._higher_order_ops import while_loop
+
+    class Steps(narthex.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = narthex.nn.Linear(3, 3)
+
+        def forward(self, x: Any) -> Any:
+            y = narthex.cond(x.sum() > 0, lambda a: self.linear(a), lambda a: narthex.nn.functional.gelu(a), (x,))
+            return while_loop(lambda y: y.abs().sum() < 50, lambda y: (y * 2 + x,), (y,))[0]
+
+    mod, x = Steps(), narthex.ones(2, 3)
+    program = narthex.export.export(mod, (x,))
+    calls = [str(node.target) for node in program.graph.nodes if "narthex" in str(node.target)]
+    assert calls == ["narthex.cond.default", "narthex.while_loop.default"]
+    for run in (program.module(), program.run_decompositions().module()):
+        for scale in (1, -1, 9):
+            narthex.testing.assert_close(run(x * scale), mod(x * scale))
+    with pytest.raises(NotImplementedError, match="go into no archive"):
+        narthex.export.save(program, io.BytesIO())
+    with pytest.raises(NotImplementedError, match="go into no file"):
+        narthex.model_file.save(program, "steps.model")
+    with pytest.raises(narthex._dynamo.exc.UserError):
+        narthex.export.export(mod, (x,), dynamic_shapes=({0: narthex.export.Dim("rows")},))

@@ -104,6 +104,8 @@ class _Graph:
             return {"as_memory_format": FORMATS[_name_of(value)]}
         if _name_of(value) == "strided":
             return {"as_layout": STRIDED}
+        if isinstance(value, _C.Graph):
+            raise NotImplementedError("torch.export.save: the graphs of a cond or while_loop go into no archive")
         raise NotImplementedError(f"torch.export.save: an argument {value!r} of type {type(value).__name__}")
 
     def several(self, values: list, kind: str) -> dict:
