@@ -208,6 +208,20 @@ def classes(torch):
         def backward(ctx, g):
             return 2 * g
 
+    class Scaled(from_):
+        @staticmethod
+        def forward(ctx, x, w):
+            x.mul_(w)
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(x, w)
+            return x, x.exp()
+
+        @staticmethod
+        def backward(ctx, g, h):
+            x, w = ctx.saved_tensors
+            g = g + h * x.exp()
+            return g * w, g * x / w
+
     calls = []
 
     class Telling(from_):
@@ -303,6 +317,27 @@ def programs(torch):
         y.mul_(2)
         return out
 
+    def written_and_used(x):
+        y = x.sin()
+        out = of.Dirty.apply(y)
+        return out * y + out.cos()
+
+    def written_view(x):
+        y = x.sin()
+        of.Dirty.apply(y[:2])
+        return y.exp()
+
+    def view_of_what_is_written(x):
+        y = x.sin()
+        rows = y[1:]
+        of.Dirty.apply(y)
+        return rows * 3
+
+    def written_twice(x, y):
+        z = x * 1
+        first, other = of.Scaled.apply(of.Dirty.apply(z), y)
+        return first + other + z
+
     return {
         "straight through": (lambda x: of.Step.apply(x * 2) * x, lambda: (x(),)),
         "of an argument": (lambda x: of.Step.apply(x), lambda: (x(),)),
@@ -339,6 +374,12 @@ def programs(torch):
         "what it kept written": (kept_then_written, lambda: (x(),)),
         "a chain": (lambda x: of.Once.apply(of.Step.apply(of.Same.apply(x)) + x), lambda: (x(),)),
         "mark_dirty": (lambda x: of.Dirty.apply(x.sin()), lambda: (x(),)),
+        "mark_dirty, used again": (written_and_used, lambda: (x(),)),
+        "mark_dirty of a view": (written_view, lambda: (x(),)),
+        "mark_dirty, a view of it": (view_of_what_is_written, lambda: (x(),)),
+        "mark_dirty and another result": (lambda x, y: of.Scaled.apply(x.sin(), y), both),
+        "mark_dirty twice": (written_twice, both),
+        "mark_dirty of a leaf": (lambda x: of.Dirty.apply(x), lambda: (x(),)),
         "a list written": (lambda x: of.Telling.apply(x.sin()), lambda: (x(),)),
         "print": (lambda x: of.Loud.apply(x.sin()), lambda: (x(),)),
         "gradients of the wrong number": (lambda x: of.Wrong.apply(x.sin()), lambda: (x(),)),
@@ -350,7 +391,7 @@ def programs(torch):
 
 
 REFUSED = {
-    "mark_dirty": "mark_dirty",
+    "mark_dirty of a leaf": "mark_dirty of what may not be written",
     "a list written": "it changes what existed before",
     "print": "print",
     "gradients of the wrong number": "RuntimeError in its backward",

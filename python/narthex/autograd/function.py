@@ -230,10 +230,6 @@ def _written(result, inputs: tuple, n_results: int) -> None:
             "second one that does the other operations). You can ask on the forum https://discuss.pytorch.org/ if you "
             "need help to do this change."
         )
-    raise NotImplementedError(
-        "autograd.Function: mark_dirty of a view is not there yet: give apply a tensor of its own (.clone()), or "
-        "return a new tensor"
-    )
 
 
 def _is_continuous(result) -> bool:
@@ -249,6 +245,10 @@ def _result(ctx, node, k: int, result, inputs: tuple, n: int):
         return result.detach() if is_input or result._is_view() else result.detach_()
     if is_dirty:
         _written(result, inputs, n)
+        if result._is_view():  # what it is a view of gets the history from a write of the same elements
+            copy = result.detach().clone()
+            _C.function_result(copy, node, k, False)
+            return result.copy_(copy)
     elif is_input:
         with no_grad():  # a view that may not be written, as what forward itself takes a view of
             result = result.view(result.shape)
@@ -322,7 +322,9 @@ def _apply(cls, args: tuple, kwargs: dict):
         ctx._to_save = ctx._dirty = ctx._constant = ()
 
 
-def _without_history(result, inputs: tuple):
+def _without_history(ctx, result, inputs: tuple):
+    if _at(ctx._dirty, result) >= 0:  # a copy, which is written over the argument once it has its history
+        return result.detach().clone()
     if result.requires_grad:
         return result.detach()
     return result.view(result.shape) if _at(inputs, result) >= 0 else result
@@ -336,9 +338,12 @@ def _apply_traced(cls, args: tuple, kwargs: dict):
         return _apply(cls, args, kwargs)
     given = _forward(cls, ctx, args, kwargs)
     results = given if isinstance(given, tuple) else (given,)
-    if ctx._dirty:
-        _C.function_refuse(f"{cls.__name__}: mark_dirty")
-    made = tuple(_without_history(r, args) if _is_tensor(r) else r for r in results)
+    dirty = [k for k, r in enumerate(results) if _is_tensor(r) and _at(ctx._dirty, r) >= 0]
+    if any(_at(results, tensor) < 0 for tensor in ctx._dirty):
+        _C.function_refuse(f"{cls.__name__}: mark_dirty of what it does not give")
+    made = tuple(_without_history(ctx, r, args) if _is_tensor(r) else r for r in results)
+    places = [-1 if t is None or _at(ctx._dirty, t) < 0 else _at(results, t) for t in ctx._to_save]
+    ctx._to_save = tuple(t if k < 0 else made[k] for k, t in zip(places, ctx._to_save))
     bare = tuple(
         r if _is_tensor(r) and _at(ctx._constant, results[k]) < 0 and _is_continuous(r) else None
         for k, r in enumerate(made)
@@ -363,6 +368,7 @@ def _apply_traced(cls, args: tuple, kwargs: dict):
     tied = _C.function_close(f"{cls.__name__}Backward", once, inputs, bare, tuple(ctx._to_save), wanted)
     tied = iter(tied)
     made = tuple(r if bare[k] is None else next(tied) for k, r in enumerate(made))
+    made = tuple(results[k].copy_(r) if k in dirty else r for k, r in enumerate(made))
     return made if isinstance(given, tuple) else made[0]
 
 
