@@ -379,7 +379,6 @@ def programs(torch):
         "mark_dirty, a view of it": (view_of_what_is_written, lambda: (x(),)),
         "mark_dirty and another result": (lambda x, y: of.Scaled.apply(x.sin(), y), both),
         "mark_dirty twice": (written_twice, both),
-        "mark_dirty of a leaf": (lambda x: of.Dirty.apply(x), lambda: (x(),)),
         "a list written": (lambda x: of.Telling.apply(x.sin()), lambda: (x(),)),
         "print": (lambda x: of.Loud.apply(x.sin()), lambda: (x(),)),
         "gradients of the wrong number": (lambda x: of.Wrong.apply(x.sin()), lambda: (x(),)),
@@ -391,7 +390,6 @@ def programs(torch):
 
 
 REFUSED = {
-    "mark_dirty of a leaf": "mark_dirty of what may not be written",
     "a list written": "it changes what existed before",
     "print": "print",
     "gradients of the wrong number": "RuntimeError in its backward",

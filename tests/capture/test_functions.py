@@ -66,6 +66,12 @@ def test_what_ends_a_graph(name):
         torch.compile(function, fullgraph=True)(*make())
 
 
+def test_a_leaf_may_not_be_written():
+    for whole in (False, True):
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad .* used in an in-place operation"):
+            torch.compile(lambda x: of.Dirty.apply(x), fullgraph=whole)(torch.randn(3, requires_grad=True))
+
+
 def test_effects_happen_in_the_backward():
     compiled = torch.compile(lambda x: of.Telling.apply(x.sin()))
     x = torch.randn(2, requires_grad=True)
