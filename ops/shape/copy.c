@@ -1,6 +1,7 @@
-/* Kernels of copy.op and factory.op: copies, filling, counting, the diagonal, triangles of matrices. */
+/* Kernels of copy.op and factory.op: copies, filling, the diagonal, triangles of matrices; spaced.c counts. */
 #include "gen/kernels.h"
 #include "iter/iter.h"
+#include "shape/copy.h"
 
 #include <math.h>
 
@@ -38,7 +39,7 @@ bool nx__number_fits(nx_dtype dtype, const nx_value *value) {
     return nx_is_float(dtype) ? fits_float(dtype, f) : fits_int(dtype, value, f);
 }
 
-static nx_status fail_fill(const nx_run *run, nx_dtype dtype) {
+nx_status nx__fail_number(const nx_run *run, nx_dtype dtype) {
     const char *name = nx_dtype_c_type(dtype == NX_C32 ? NX_C64 : dtype);
     return nx_fail(NX_RUNTIME, "%s: value cannot be converted to type %s without overflow", nx_op_name(run->op), name);
 }
@@ -73,7 +74,7 @@ nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
     nx_dtype dtype = (nx_dtype)to->dtype;
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
     _Alignas(16) char element[NX_MAX_ELEMENT_BYTES];
-    if (!nx__number_fits(dtype, &value)) return fail_fill(run, dtype);
+    if (!nx__number_fits(dtype, &value)) return nx__fail_number(run, dtype);
     nx_number_store(dtype, &value, element);
     if (to->contiguous && !nx_is_long(to->numel, bytes)) {
         fills[bytes](element, (char *const[]){to->data}, &bytes, to->numel);
@@ -85,160 +86,6 @@ nx_status nx__fill(nx_run *run, nx_array *to, nx_value value) {
     nx_walk_merge(&walk);
     nx_walk_spread(&walk, bytes, fills[bytes], element);
     return NX_OK;
-}
-
-/* ---- counting: so many elements at a time in the widest type, then cast ------------------------------------- */
-enum { COUNTED = 512 };
-typedef struct counting {
-    const nx_array *out;
-    double first, step, last; /* of linspace: last, step from it */
-    double imag[3];           /* the same of the imaginary parts */
-    int64_t first_int, step_int;
-    bool both_ends;
-} counting;
-
-static nx_status count_floats(void *arg, int64_t begin, int64_t end) {
-    const counting *c = arg;
-    nx_dtype dtype = (nx_dtype)c->out->dtype;
-    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), n = c->out->numel, half = c->both_ends ? (n + 1) / 2 : n;
-    double x[COUNTED];
-    for (int64_t at = begin, part; at < end; at += part) {
-        part = nx_least(COUNTED, end - at);
-        const double from = (double)at, first = c->first, step = c->step;
-        const int32_t n_first = at + part <= half ? (int32_t)part : 0; /* 32 bits: those become doubles in vectors */
-        for (int32_t i = 0; i < n_first; i++) x[i] = first + (from + i) * step;
-        for (int64_t i = n_first; i < part; i++) {
-            int64_t k = at + i;
-            x[i] = k < half ? c->first + (double)k * c->step : c->last - c->step * (double)(n - 1 - k);
-        }
-        nx_cast(dtype, (char *)c->out->data + at * bytes, bytes, NX_F64, (const char *)x, sizeof *x, part);
-    }
-    return NX_OK;
-}
-
-/* linspace in the numbers' own type, each sum rounded once, as PyTorch's vector code has it: these are its bits. */
-#define DEFINE_COUNT_BETWEEN(real, f)                                                                                             \
-    static nx_status count_between_##real(void *arg, int64_t begin, int64_t end) {                                                \
-        const counting *c = arg;                                                                                                  \
-        const int64_t n = c->out->numel;                                                                                          \
-        if (n == 1) return count_floats(arg, begin, end);                                                                         \
-        real *x = c->out->data, first = (real)c->first, last = (real)c->last, step = (last - first) / (real)(n - 1);              \
-        for (int64_t k = begin; k < end; k++)                                                                                     \
-            x[k] = k < n / 2 ? fma##f(step, (real)k, first) : fma##f(-step, (real)(n - 1 - k), last);                             \
-        return NX_OK;                                                                                                             \
-    }
-DEFINE_COUNT_BETWEEN(float, f)
-DEFINE_COUNT_BETWEEN(double, )
-
-/* Of halves every step is rounded to one. */
-static void round_to(nx_dtype dtype, float *x, int64_t n) {
-    uint16_t half[COUNTED];
-    nx_cast(dtype, (char *)half, sizeof *half, NX_F32, (const char *)x, sizeof *x, n);
-    nx_cast(NX_F32, (char *)x, sizeof *x, dtype, (const char *)half, sizeof *half, n);
-}
-static nx_status count_between_halves(void *arg, int64_t begin, int64_t end) {
-    const counting *c = arg;
-    const nx_dtype dtype = (nx_dtype)c->out->dtype;
-    const int64_t n = c->out->numel;
-    float x[COUNTED], ends[2] = {(float)c->first, (float)c->last}, step[2] = {0, (float)(n - 1)};
-    if (n == 1) return count_floats(arg, begin, end);
-    round_to(dtype, ends, 2);
-    step[0] = ends[1] - ends[0];
-    round_to(dtype, step, 2);
-    step[0] /= step[1];
-    round_to(dtype, step, 1);
-    for (int64_t at = begin, part; at < end; at += part) {
-        part = nx_least(COUNTED, end - at);
-        for (int64_t i = 0; i < part; i++) x[i] = (float)(at + i < n / 2 ? at + i : n - 1 - at - i);
-        round_to(dtype, x, part);
-        for (int64_t i = 0; i < part; i++) x[i] *= step[0];
-        round_to(dtype, x, part);
-        for (int64_t i = 0; i < part; i++) x[i] = at + i < n / 2 ? ends[0] + x[i] : ends[1] - x[i];
-        nx_cast(dtype, (char *)c->out->data + at * 2, 2, NX_F32, (const char *)x, sizeof *x, part);
-    }
-    return NX_OK;
-}
-
-static nx_status count_complex(void *arg, int64_t begin, int64_t end) {
-    const counting *c = arg;
-    nx_dtype dtype = (nx_dtype)c->out->dtype;
-    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), n = c->out->numel, half = (n + 1) / 2;
-    for (int64_t k = begin; k < end; k++) {
-        double step = (double)(k < half ? k : n - 1 - k), x[2] = {c->first + step * c->step, c->imag[0] + step * c->imag[1]};
-        if (k >= half) x[0] = c->last - step * c->step, x[1] = c->imag[2] - step * c->imag[1];
-        nx_cast(dtype, (char *)c->out->data + k * bytes, bytes, NX_C128, (const char *)x, sizeof x, 1);
-    }
-    return NX_OK;
-}
-
-static nx_status count_ints(void *arg, int64_t begin, int64_t end) {
-    const counting *c = arg;
-    nx_dtype dtype = (nx_dtype)c->out->dtype;
-    int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
-    uint64_t x[COUNTED], step = (uint64_t)c->step_int, next = (uint64_t)c->first_int + (uint64_t)begin * step;
-    for (int64_t at = begin, part; at < end; at += part) {
-        char *out = (char *)c->out->data + at * bytes;
-        uint64_t *to = dtype == NX_I64 ? (uint64_t *)out : x;
-        part = nx_least(COUNTED, end - at);
-        for (int64_t i = 0; i < part; i++, next += step) to[i] = next;
-        if (to == x) nx_cast(dtype, out, bytes, NX_I64, (const char *)x, sizeof *x, part);
-    }
-    return NX_OK;
-}
-
-static nx_status check_counted(const char *name, const nx_array *out) {
-    nx_dtype dtype = (nx_dtype)out->dtype;
-    if (!nx_is_stored(dtype) && !nx_is_complex(dtype)) return NX_OK;
-    return nx_fail(NX_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name, nx_dtype_kind(dtype));
-}
-
-/* ---- arange: computed in double, or in int64 where the result is an integer type ---------------------- */
-nx_status nx__arange(nx_run *run, nx_array *out, nx_value start, nx_value step) {
-    counting c = {.out = out};
-    NX_TRY(check_counted("arange_cpu", out));
-    if (nx_is_float((nx_dtype)out->dtype)) {
-        c.first = nx_value_as_float(&start);
-        c.step = nx_value_as_float(&step);
-        return nx_parallel(out->numel, nx_grain(16), count_floats, &c);
-    }
-    c.first_int = nx_value_as_int(&start);
-    c.step_int = nx_value_as_int(&step);
-    return nx_parallel(out->numel, nx_grain(16), count_ints, &c);
-}
-
-/* ---- linspace: from both ends, so that the last one is exact --------------------------------------------- */
-static nx_status count_between(nx_array *out, const double *a, const double *b) {
-    counting c = {.out = out, .first = a[0], .last = b[0], .both_ends = true};
-    double steps = out->numel > 1 ? (double)(out->numel - 1) : 1;
-    c.step = (b[0] - a[0]) / steps;
-    if (nx_is_complex((nx_dtype)out->dtype)) {
-        memcpy(c.imag, (double[]){a[1], (b[1] - a[1]) / steps, b[1]}, sizeof c.imag);
-        return nx_parallel(out->numel, nx_grain(16), count_complex, &c);
-    }
-    NX_TRY(check_counted("linspace_cpu", out));
-    nx_status (*count)(void *, int64_t, int64_t) = count_floats;
-    if (out->dtype == NX_F32) count = count_between_float;
-    if (out->dtype == NX_F64) count = count_between_double;
-    if (out->dtype == NX_F16 || out->dtype == NX_BF16) count = count_between_halves;
-    if (!nx_is_float((nx_dtype)out->dtype)) { /* ends are whole numbers, too */
-        c.first = trunc(c.first), c.last = trunc(c.last);
-        c.step = (c.last - c.first) / steps;
-    }
-    return nx_parallel(out->numel, nx_grain(16), count, &c);
-}
-
-nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end) {
-    nx_const a, b;
-    nx_const_cast(&a, &start, NX_C128);
-    nx_const_cast(&b, &end, NX_C128);
-    return count_between(out, a.parts, b.parts);
-}
-
-nx_status nx__linspace_tensors(nx_run *run, nx_array *out, const nx_array *start, const nx_array *end) {
-    double a[2], b[2];
-    nx_cast(NX_C128, (char *)a, sizeof a, (nx_dtype)start->dtype, start->data, 0, 1);
-    nx_cast(NX_C128, (char *)b, sizeof b, (nx_dtype)end->dtype, end->data, 0, 1);
-    return count_between(out, a, b);
 }
 
 /* ---- eye ------------------------------------------------------------------------------------------------ */

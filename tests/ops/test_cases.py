@@ -336,6 +336,7 @@ NOT_TWICE = set(
     "scaled_dot_product_attention randint_like.low_generator_dtype remainder.Scalar_Tensor "
     "native_channel_shuffle linalg_ldl_factor special_gammainc special_gammaincc detach_copy _standard_gamma "
     "_standard_gamma_grad _sample_dirichlet _dirichlet_grad binomial linspace.Tensor_Scalar linspace.Scalar_Tensor "
+    "logspace.Tensor_Scalar logspace.Scalar_Tensor "
     "arcsinh_ arccosh_ arctanh_ scatter.reduce scatter.value_reduce scatter_.reduce scatter_.value_reduce".split()
 )
 
