@@ -5,7 +5,7 @@
 #include "iter/iter.h"
 
 /* The copies that were made: as many as one call asks for at most. Empty: {0}. */
-typedef struct nx__laid { nx_tensor *owned[6]; int n; } nx__laid;
+typedef struct nx__laid { nx_tensor *owned[8]; int n; } nx__laid;
 /* *out (of any pointer type): the elements of `a` row by row as `dtype`, there or in a copy, which has them only where it
  * `reads`. NULL: NULL. */
 NX_MUST_USE nx_status nx__lay(nx__laid *laid, const nx_array *a, nx_dtype dtype, bool reads, void *out);

@@ -3,8 +3,13 @@
 #define OF__(name, type) OF_(name, type)
 #define OF(name) OF__(name, real)
 
-/* Taps of a block along one dimension: at -1 is outside; slopes are the weights' derivatives by the grid's number. */
-typedef struct OF(taps) { int n; whole at[MOST_TAPS][TOGETHER]; real weight[MOST_TAPS][TOGETHER], slope[MOST_TAPS][TOGETHER]; } OF(taps);
+/* Taps of a block along one dimension: at -1 is outside; slopes are the weights' derivatives by the grid's number, curves the
+ * slopes', where those of lines are 0. */
+typedef struct OF(taps) {
+    int n;
+    whole at[MOST_TAPS][TOGETHER];
+    real weight[MOST_TAPS][TOGETHER], slope[MOST_TAPS][TOGETHER], curve[MOST_TAPS][TOGETHER];
+} OF(taps);
 typedef struct OF(corners) {
     int n;
     bool inside; /* all of them */
@@ -49,6 +54,7 @@ static void OF(find_cubic)(const nx__sampling *s, const real *place, const real 
             bool near = k == 1 || k == 2;
             t->weight[k][q] = near ? ((A + 2) * d - (A + 3)) * d * d + 1 : ((A * d - 5 * A) * d + 8 * A) * d - 4 * A;
             t->slope[k][q] = (near ? (3 * (A + 2) * d - 2 * (A + 3)) * d : (3 * A * d - 10 * A) * d + 8 * A) * sign;
+            t->curve[k][q] = (near ? 6 * (A + 2) * d - 2 * (A + 3) : 6 * A * d - 10 * A) * by[q] * by[q];
             t->at[k][q] = OF(tap)((whole)OF(bounded)(s->padding, s->align, low + (real)(k - 1), (real)size, &unused), size);
         }
     }
@@ -193,6 +199,71 @@ static void OF(spread)(const nx__sampling *s, int64_t image, int64_t place, int6
         }
     }
     if (s->to_grid) OF(join_slopes)(s, image, place, n, t, met);
+}
+
+/* The product of a corner's weights where dimensions `one` and `two` (-1: none) stand with their slopes, one that is both with
+ * its curve; s->mode decides whether there are curves. */
+static inline real OF(bent)(const nx__sampling *s, const OF(taps) *t, int k, int one, int two, int64_t q) {
+    const int tap[NX__SPACE] = {k / (t[1].n * t[2].n), k / t[2].n % t[1].n, k % t[2].n};
+    real product = 1;
+    for (int e = 0; e < NX__SPACE; e++) {
+        const real curve = s->mode == NX__GRID_CUBIC ? t[e].curve[tap[e]][q] : 0;
+        product *= e == one && e == two ? curve : e == one || e == two ? t[e].slope[tap[e]][q] : t[e].weight[tap[e]][q];
+    }
+    return product;
+}
+
+/* The gradient of the grid by what g meets of the gradient's image (`met`) and of the image (`seen`), which moves by g_grid. */
+static void OF(join_curves)(const nx__sampling *s, int64_t image, int64_t place, int64_t n, const OF(taps) *t, int n_corners,
+                            real met[MOST_CORNERS][TOGETHER], real seen[MOST_CORNERS][TOGETHER]) {
+    const int64_t first = (image * s->places + place) * s->dims;
+    const real *move = (const real *)s->g_grid + first;
+    real *to = (real *)s->to_grid + first;
+    for (int64_t q = 0; q < n; q++) {
+        for (int d = 0; d < s->dims; d++) {
+            real sum = 0;
+            for (int k = 0; k < n_corners; k++) {
+                sum += met[k][q] * OF(bent)(s, t, k, NX__SPACE - 1 - d, -1, q);
+                for (int e = 0; e < s->dims; e++)
+                    sum += seen[k][q] * move[q * s->dims + e] * OF(bent)(s, t, k, NX__SPACE - 1 - d, NX__SPACE - 1 - e, q);
+            }
+            to[q * s->dims + d] = sum;
+        }
+    }
+}
+
+/* From the gradients g_image and g_grid of what spread() gives to those of g, which is s->out, of image and grid. */
+static void OF(spread_twice)(const nx__sampling *s, int64_t image, int64_t place, int64_t n) {
+    OF(taps) t[NX__SPACE];
+    OF(corners) c;
+    real met[MOST_CORNERS][TOGETHER], seen[MOST_CORNERS][TOGETHER], moved[MOST_CORNERS][TOGETHER];
+    const real *move = (const real *)s->g_grid + (image * s->places + place) * s->dims;
+    OF(find_all)(s, image, place, n, t);
+    OF(join_taps)(s, t, n, &c);
+    memset(met, 0, sizeof met);
+    memset(seen, 0, sizeof seen);
+    for (int k = 0; k < c.n; k++) {
+        for (int64_t q = 0; q < n; q++) {
+            moved[k][q] = 0;
+            for (int d = 0; d < s->dims; d++) moved[k][q] += move[q * s->dims + d] * OF(bent)(s, t, k, NX__SPACE - 1 - d, -1, q);
+        }
+    }
+    for (int64_t channel = image * s->channels; channel < (image + 1) * s->channels; channel++) {
+        const real *from = (const real *)s->image + channel * s->volume, *of_image = (const real *)s->g_image + channel * s->volume;
+        const real *g = (const real *)s->g + channel * s->places + place;
+        real *to = (real *)s->to_image + channel * s->volume, sum[TOGETHER] = {0};
+        for (int k = 0; k < c.n; k++) {
+            OF(add_corner)(of_image, c.at[k], c.inside, c.weight[k], n, sum);
+            OF(add_corner)(from, c.at[k], c.inside, moved[k], n, sum);
+            OF(add_corner)(of_image, c.at[k], c.inside, g, n, met[k]);
+            OF(add_corner)(from, c.at[k], c.inside, g, n, seen[k]);
+            for (int64_t q = 0; q < n; q++) {
+                if (c.at[k][q] >= 0) to[c.at[k][q]] += g[q] * moved[k][q];
+            }
+        }
+        memcpy((real *)s->out + channel * s->places + place, sum, sizeof *sum * (size_t)n);
+    }
+    OF(join_curves)(s, image, place, n, t, c.n, met, seen);
 }
 
 #undef OF_

@@ -18,4 +18,5 @@ enum { ZEROS = NX__GRID_ZEROS, REFLECTED = NX__GRID_REFLECTED };
 #undef real
 #undef whole
 
-const nx__grid_rows NX_AT_LEVEL(nx__grid_rows) = {{sample_float, sample_double}, {spread_float, spread_double}};
+const nx__grid_rows NX_AT_LEVEL(nx__grid_rows) = {{sample_float, sample_double}, {spread_float, spread_double},
+                                                         {spread_twice_float, spread_twice_double}};

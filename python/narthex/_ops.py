@@ -81,6 +81,12 @@ class OpOverloadPacket:
         known, self._known = self._known, self.overloads()  # a plugin may have added some
         if known != self._known:
             return self(*args, **kwargs)
+        found = IN_PYTHON.get(self.__name__) if self._namespace == "aten" else None
+        for overload in found.overloads if found is not None else ():
+            try:
+                return getattr(self, overload)(*args, **kwargs)
+            except TypeError:
+                pass
         raise failure
 
     def __getattr__(self, name: str):

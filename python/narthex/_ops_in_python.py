@@ -17,7 +17,7 @@ class _InPython:
     """An operator of PyTorch that is a function in Python here: its overloads by name."""
 
     def __init__(self, name: str, **overloads) -> None:
-        self.__name__ = name
+        self.__name__, self.overloads = name, list(overloads)
         for overload, function in overloads.items():
             made = copy_of(function)
             made.__name__, made.__module__ = f"{name}.{overload}", "torch._ops.aten"
@@ -121,19 +121,29 @@ def _padded(mode: str):
     return lambda self, padding: _pad(self, padding, mode)
 
 
-def _resized(mode: str):
-    def upsample(input, output_size, align_corners, scale_factors):
-        from .nn import functional
+def _resampled(name: str, input, output_size, scale_factors, *options):
+    """The operator that takes each factor apart, of a list of sizes or of factors."""
+    if (output_size is None) == (scale_factors is None):
+        raise RuntimeError("Must specify exactly one of output_size and scale_factors")
+    n, word = input.dim() - 2, "output_size" if scale_factors is None else "scale_factors"
+    if len(output_size if scale_factors is None else scale_factors) != n:
+        raise RuntimeError(
+            f"Expected static_cast<int64_t>({word}->size()) == spatial_dimensions to be true, but got false.  (Could "
+            "this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
+    if output_size is None:
+        output_size = [int(size * factor) for size, factor in zip(input.shape[2:], scale_factors)]
+    from ._ops import ops
 
-        return functional.interpolate(input, output_size, scale_factors, mode, align_corners)
-
-    return upsample
+    return getattr(ops.aten, name).default(input, output_size, *options, *(scale_factors or [None] * n))
 
 
-def _nearest(input, output_size, scale_factors):
-    from .nn import functional
-
-    return functional.interpolate(input, output_size, scale_factors, "nearest")
+def _by_factors(name: str):
+    if "nearest" in name:
+        return lambda input, output_size, scale_factors: _resampled(name, input, output_size, scale_factors)
+    return lambda input, output_size, align_corners, scale_factors: _resampled(
+        name, input, output_size, scale_factors, align_corners
+    )
 
 
 def _recurrent(name: str):
@@ -182,6 +192,9 @@ def _assert_async(self, assert_msg="Expected Tensor with single nonzero value, b
         raise RuntimeError(assert_msg)
 
 
+_RESAMPLERS = [f"{name}{n}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for n in (1, 2, 3)]
+_RESAMPLERS += ["upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d"]
+_RESAMPLERS += ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"]
 _TABLE = {
     "sym_size": {"int": lambda self, dim: self.size(dim)},
     "sym_stride": {"int": lambda self, dim: self.stride(dim)},
@@ -231,11 +244,7 @@ _TABLE = {
     "pad": {"default": _pad},
     **{f"reflection_pad{n}d": {"default": _padded("reflect")} for n in (1, 2, 3)},
     **{f"replication_pad{n}d": {"default": _padded("replicate")} for n in (1, 2, 3)},
-    **{f"upsample_nearest{n}d": {"vec": _nearest} for n in (1, 2, 3)},
-    "upsample_linear1d": {"vec": _resized("linear")},
-    "upsample_bilinear2d": {"vec": _resized("bilinear")},
-    "upsample_bicubic2d": {"vec": _resized("bicubic")},
-    "upsample_trilinear3d": {"vec": _resized("trilinear")},
+    **{name: {"vec": _by_factors(name)} for name in _RESAMPLERS},
     **{name: {"input": _recurrent(name)} for name in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
     "einsum": {"default": _einsum},
     "meshgrid": {"default": lambda tensors: _meshgrid(tensors), "indexing": _meshgrid},

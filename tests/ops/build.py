@@ -125,7 +125,20 @@ def to_theirs(value: Any) -> torch.Tensor:
     return torch.from_dlpack(value.detach() if value.requires_grad else value)
 
 
+def grid_sampler_double_backward(grad_input: Any, grad_grid: Any, *rest: Any) -> Any:
+    """What PyTorch's backward of its backward gives."""
+    given, modes = [x.detach().requires_grad_() for x in rest[:3]], rest[3:]
+    back = getattr(torch.ops.aten, f"grid_sampler_{given[1].dim() - 2}d_backward")
+    return torch.autograd.grad(back(*given, *modes, [True, True]), given, (grad_input, grad_grid))
+
+
+# Operators that PyTorch has under no name.
+THEIRS = {"aten::_grid_sampler_double_backward": grid_sampler_double_backward}
+
+
 def call_theirs(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if name in THEIRS:
+        return THEIRS[name](*args, **kwargs)
     packet, overload = (name.removeprefix("aten::") + ".default").split(".")[:2]
     return getattr(getattr(torch.ops.aten, packet), overload)(*args, **kwargs)
 

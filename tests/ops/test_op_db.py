@@ -27,9 +27,7 @@ class Expected(NamedTuple):
     reason: str
 
 
-ALL = "value gradient second forward fake compiled"
 DATA = "how many there are, only elements say; capture ends the graph"
-GRIDS = "the backward of a grid has no derivative"
 INSIDE = "the samples lie inside larger tensors; duals and fakes of them do not, and an offset is as in as_strided"
 NO_SLOPE = "what PyTorch gives for the tensor written into is no derivative; an offset as in as_strided"
 PLACES = "an offset counts from where no graph knows what begins"
@@ -45,10 +43,6 @@ ROWS = {
     "as_strided_copy": ("compiled", "start of memory", PLACES),
     "as_strided.partial_views": ("forward fake compiled", "storage offset | start of memory", INSIDE),
     "as_strided_scatter": ("gradient second compiled", "not close | start of memory", NO_SLOPE),
-    "_upsample_bilinear2d_aa": (ALL, "aten::_upsample_bilinear2d_aa()", "the overload with lists of factors"),
-    "nn.functional.grid_sample": ("second", "is not implemented", GRIDS),
-    "grid_sampler_2d": ("second", "is not implemented", GRIDS),
-    "grid_sampler_3d": ("second", "is not implemented", GRIDS),
 }  # fmt: skip
 EXPECTED = {name: Expected(*row) for name, row in ROWS.items()}
 # Elements that are equal may come in any order: only dtypes without them are compared.
