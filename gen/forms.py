@@ -3,7 +3,7 @@ operator NAME_copy whose result is a copy. They are compositions of the operator
 
 from dataclasses import replace
 
-from gen.syntax import Entry, Expr, Place, Problem, Row
+from gen.syntax import INTO, Entry, Expr, Place, Problem, Row
 
 SAMPLES = {"Scalar": 2, "int": 1, "SymInt": 1, "float": 0.5, "bool": True}  # arguments of a case that is made here
 
@@ -55,7 +55,7 @@ def alias(form, row):
     self = Expr("name", at, [], sibling.params[0].name)
     results = [Place("param", at, [self.value])] if writes else [
         Place("as", at, [self if view else "as"], name=p.name, listed=p.listed) for p in entry.results]
-    rows = [r for r in entry.rows if r.word in ("types", "data_sized", "close")]
+    rows = [r for r in entry.rows if r.word in ("types", "data_sized", "close", "into")]
     rows.append(Row("as", at, call(form.base, form.params, at)))
     rows += [Row("mutate", at, [self.value])] * writes
     words = [word("internal", at)]
@@ -102,7 +102,8 @@ def copy(sibling, row):
     cases = [case for r in entry.all("cases") for case in r.value if case["case"] == "call"][:2]
     words = [word("function", at)] + [word("out", at)] * (not listed)
     props = [r for r in entry.rows if r.word == "props"]
-    rows = [Row("as", at, made), *props, Row("forms", at, words), Row("cases", at, cases)]
+    rows = [Row("as", at, made), *props, Row("into", at, INTO["same"])]
+    rows += [Row("forms", at, words), Row("cases", at, cases)]
     base, dot, overload = entry.name.partition(".")
     params = [replace(p) for p in entry.params]
     doc = f"{sibling.base}, of which the result is a copy."

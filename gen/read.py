@@ -1,12 +1,28 @@
 """Reads the .op files into syntax.File: grammar only, no meaning. Errors carry their place and do not stop the reading:
 an item that cannot be read is left out and the next one is tried."""
 
-from gen.syntax import At, Entry, Expr, File, Function, Group, Param, Place, Prim, Problem, Row, Token, Type, tokenize
+from gen.syntax import (
+    INTO,
+    At,
+    Entry,
+    Expr,
+    File,
+    Function,
+    Group,
+    Param,
+    Place,
+    Prim,
+    Problem,
+    Row,
+    Token,
+    Type,
+    tokenize,
+)
 
 # Rows stand in this order; equal numbers may mix. `raw` rows are text for people.
 ORDER = {word: k for k, words in enumerate([
     ["also"], ["types"], ["device"], ["let", "check"], ["point", "reduce", "view", "as"], ["data_sized"], ["factory"],
-    ["mutate"], ["random"], ["kernel"], ["ref"], ["inverse"], ["grad"], ["nograd"], ["autocast"], ["forms"],
+    ["mutate"], ["random"], ["kernel"], ["ref"], ["inverse"], ["grad"], ["nograd"], ["autocast"], ["into"], ["forms"],
     ["props"], ["close"], ["cases"],
 ]) for word in words}
 RAW = {"random", "device"}
@@ -483,6 +499,16 @@ class Parser:
         if word not in ("lower", "float32", "promote"):
             raise Problem(at, f"autocast is lower, float32 or promote, not '{word}'")
         return word
+
+    def row_into(self):
+        """What is said of an out= whose dtype is another one than the result's."""
+        at = self.token.at
+        if self.token.kind == "string":
+            return self.string()
+        word = self.name()
+        if word not in INTO:
+            raise Problem(at, f"into is a text or one of {', '.join(INTO)}, not '{word}'")
+        return INTO[word]
 
     def row_forms(self):
         forms = []

@@ -69,6 +69,13 @@ def tokenize(path, text):
     return tokens, comments
 
 
+# What an out form says of a dtype that it does not cast to, by the word that `into` has for it.
+INTO = {
+    "found": "Found dtype {out} but expected {result}",
+    "same": "Expected out tensor to have dtype {result:c}, but got {out:c} instead",
+}
+
+
 @dataclass(eq=False)
 class Expr:
     """op: number string name const list tuple call field index slice unary binary if let match each raise.

@@ -24,7 +24,7 @@ from gen.write_rules import (
     write_kernels,
     write_meta,
 )
-from gen.write_tables import param_row, write_def, write_derivative, write_register, write_wrappers
+from gen.write_tables import param_row, write_def, write_derivative, write_into, write_register, write_wrappers
 
 KERNELS_HEAD = """/* Kernels that the C files of ops/ define, as their entries call them. Generated from ops/. */
 #ifndef NX_GEN_KERNELS_H
@@ -154,6 +154,9 @@ def write_all(world, levels):
     for form in forms:
         rows = "\n".join(param_row(a, form.sibling.entry) for a in form.arguments)
         tables.add(f"static const nx_param params_{form.c_name}[] = {{\n{rows}\n}};")
+    for sibling in world.siblings:
+        if sibling.entry.one("into") and any(form.variant == "out" for form in sibling.forms):
+            write_into(sibling, tables)
     tables.add("\nstatic const nx_op_def definitions[] = {")
     for form in forms:
         tables.add(write_def(form, facts[form.sibling.name]))

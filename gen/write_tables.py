@@ -1,6 +1,8 @@
 """Writes the tables that the dispatcher reads (tables.c: one nx_op_def a form, nx__register_ops) and the typed
 wrappers for callers in C (ops.h, calls.c)."""
 
+import re
+
 from gen.model import (
     DTYPE_CODE,
     MEMORY_FORMATS,
@@ -66,9 +68,10 @@ def spelled(expr):
     return f"{expr.args[0].value}.{expr.value}" if expr.op == "field" else expr.value
 
 
-def refuses_overlap(entry, argument):
-    """`props no_overlap(src)`: src may not share memory with the tensor that is written."""
-    return any(a.value == argument.name for p in claims(entry, "no_overlap") for a in p["args"].args)
+def refuses_overlap(entry, argument, claim="no_overlap"):
+    """`props no_overlap(src)`: src may not share memory with the tensor that is written; or not in part."""
+    named = any(a.value == argument.name for p in claims(entry, claim) for a in p["args"].args)
+    return named and not argument.written
 
 
 def takes_complex(argument, entry):
@@ -95,7 +98,8 @@ def param_row(argument, entry):
                         ("complex_too", takes_complex(argument, entry)),
                         ("optional_elements", argument.param.type.optional_elements),
                         ("is_dim", is_dim(argument)),
-                        ("no_overlap", refuses_overlap(entry, argument) and not argument.written)):
+                        ("no_overlap", refuses_overlap(entry, argument)),
+                        ("no_part_overlap", refuses_overlap(entry, argument, "no_part_overlap"))):
         if value:
             fields.append(f".{name} = true")
     if argument.list_of and argument.base != "Tensor":
@@ -166,6 +170,22 @@ def write_derivative(sibling, saves, source):
                f"saves_in_{name}, saves_out_{name}, nx__backward_{name}, {bare_results(sibling.entry):#x}}};\n")
 
 
+def write_into(sibling, source):
+    """The refusal of an out= of another dtype than the result's, in the words of the entry's `into`."""
+    parts, args = [], []
+    for text, name, style in re.findall(r"([^{]*)(?:\{(\w+)(:c)?\})?", sibling.entry.one("into").value):
+        parts.append(text.replace("%", "%%") + "%s" * bool(name))
+        if name:
+            args.append(f"nx_dtype_{'cpp' if style else 'kind'}({name})")
+    form = c_string("%s: " + "".join(parts))
+    source.add(f"""static nx_status into_{sibling.c_name}(const char *op, nx_dtype result, nx_dtype out) {{
+    (void)result;
+    (void)out;
+    return nx_fail(NX_RUNTIME, {", ".join([form, "op"] + args)});
+}}
+""")
+
+
 def bare_results(entry):
     """The results that `nograd` names, by bit."""
     names = {name for row in entry.all("nograd") for clause in row.value for name in clause["names"]}
@@ -207,6 +227,8 @@ def write_def(form, facts):
         fields.append(f".n_linear = {len(linear)}")
     for claim in claims(entry, "joins") if form.variant == "functional" else []:
         fields.append(f'.joins = {{{", ".join(c_string("aten::" + spelled(a)) for a in claim["args"].args)}}}')
+    if form.variant == "out" and entry.one("into"):
+        fields.append(f".into = into_{name}")
     if dissolved:
         fields.append(".dissolves = true")
     if facts.get("derivative") and form.variant != "out":

@@ -174,7 +174,7 @@ void nxpy_args_end(nxpy_args *args) {
     }
 }
 
-static int read_element(const nx_param *param, PyObject *o, Py_ssize_t i, nx_value *out) {
+static int read_element(const nx_param *param, int at, PyObject *o, Py_ssize_t i, nx_value *out) {
     if (param->type == NX_TYPE_BOOLS) {
         *out = nx_value_bool(o == Py_True);
         return PyBool_Check(o);
@@ -184,8 +184,7 @@ static int read_element(const nx_param *param, PyObject *o, Py_ssize_t i, nx_val
     *out = takes ? nx_value_tensor(nxpy_tensor_get(o)) : NX_VALUE_NONE;
     if (out->tag == NX_TAG_TENSOR || (o == Py_None && param->optional_elements)) return 1;
     if (i == 0 || nxpy_overrides(o)) return 0;
-    PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument '%s', but got %s", i, param->name,
-                 Py_TYPE(o)->tp_name);
+    PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument %d, but got %s", i, at, Py_TYPE(o)->tp_name);
     return -1;
 }
 
@@ -196,7 +195,7 @@ static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_val
     nx_value *at = items ? list_room(args, n) : NULL;
     if (at == NULL) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
-        int read = read_element(param, items[i], i, &at[i]);
+        int read = read_element(param, args->at, items[i], i, &at[i]);
         if (read != 1) return read;
     }
     *out = nx_value_list(at, (int)n);
@@ -386,8 +385,46 @@ static int refuse_keyword(const nxpy_overload *overload, PyObject *unknown, uint
     return 0;
 }
 
-static int read_keywords(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords,
-                         nxpy_args *args, uint64_t *filled, char *why, size_t why_bytes) {
+/* Option j of a factory that has out=, whose tensor must be so already. 1: it is; 0: no such option; -1: it is not. */
+static int read_option(const nxpy_overload *overload, PyObject *const *values, PyObject *keywords, Py_ssize_t j, nxpy_args *args) {
+    const nx_op *made_by = overload->op->def->variant == NX_OUT ? overload->op->functional : NULL;
+    const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(keywords, j));
+    const nx_array *out = NULL;
+    nx_value given;
+    if (made_by == NULL || name == NULL || !makes_tensor(made_by->def)) return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keywords); i++) {
+        bool is_out = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(keywords, i), "out") == 0;
+        if (is_out && nxpy_tensor_check(values[i])) out = &nxpy_tensor_get(values[i])->a;
+    }
+    if (out == NULL) return 0;
+    if (strcmp(name, "requires_grad") == 0) {
+        int truth = PyObject_IsTrue(values[j]);
+        args->requires_grad = truth == 1;
+        return truth < 0 ? -1 : 1;
+    }
+    if (strcmp(name, "layout") == 0 || strcmp(name, "pin_memory") == 0) return 1;
+    if (strcmp(name, "dtype") != 0 && strcmp(name, "device") != 0) return 0;
+    if (values[j] == Py_None) return 1;
+    if (name[1] == 't') {
+        int read = read_dtype(values[j], &given);
+        if (read != 1 || given.i == out->dtype) return read;
+        PyErr_Format(PyExc_RuntimeError, "dtype %s does not match dtype of out parameter (%s)", nx_dtype_kind((nx_dtype)given.i),
+                     nx_dtype_kind((nx_dtype)out->dtype));
+        return -1;
+    }
+    int read = read_device(values[j], &given);
+    if (read != 1 || given.device.type == out->device.type) return read;
+    PyObject *device = nxpy_device_object(given.device), *type = device ? PyObject_GetAttrString(device, "type") : NULL;
+    if (type)
+        PyErr_Format(PyExc_RuntimeError, "device type %U does not match device type of out parameter (%s)", type,
+                     nx_device_type_name(out->device.type));
+    Py_XDECREF(type);
+    Py_XDECREF(device);
+    return -1;
+}
+
+static int read_keywords(const nxpy_overload *overload, bool is_method, PyObject *const *values, PyObject *keywords, nxpy_args *args,
+                         uint64_t *filled, char *why, size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
     PyObject *unknown = NULL;
     for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(keywords); j++) {
@@ -405,6 +442,9 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
                 args->requires_grad = truth;
                 continue;
             }
+            int option = read_option(overload, values, keywords, j, args);
+            if (option < 0) return -1;
+            if (option) continue;
             if (def->variant == NX_OUT && def->n_out > 1 && PyUnicode_CompareWithASCIIString(name, "out") == 0) {
                 if (read_outs(overload, values[j], args, filled)) continue;
                 if (why) snprintf(why, why_bytes, "argument 'out' must be tuple of Tensors, not %s", nxpy_type_text(values[j]));
@@ -420,6 +460,7 @@ static int read_keywords(const nxpy_overload *overload, PyObject *const *values,
                 snprintf(why, why_bytes, "got multiple values for argument '%s'", PyUnicode_AsUTF8(name));
             return 0;
         }
+        args->at = k - is_method;
         int read = read_argument(&def->params[k], values[j], args, &args->in[k]);
         if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = def->params[k].complex_too;
         if (read == 0) return refuse(overload, k, 0, values[j], why, why_bytes);
@@ -439,6 +480,17 @@ static bool refuse_many(const nx_op_def *def, bool is_method, PyObject *const *g
     return true;
 }
 
+/* Whether a number stands in a tensor's place, and no tensor beside it. */
+static bool numbers_alone(const nx_op_def *def, const nxpy_args *args) {
+    bool number = false;
+    for (int k = 0; k < def->n_in; k++) {
+        if (def->params[k].type != NX_TYPE_TENSOR || (def->params[k].written && def->params[k].keyword_only)) continue;
+        if (args->in[k].tag == NX_TAG_TENSOR) return false;
+        number = number || def->params[k].number_too;
+    }
+    return number;
+}
+
 int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *given, Py_ssize_t n_given,
                PyObject *keywords, nxpy_args *args, char *why, size_t why_bytes) {
     const nx_op_def *def = overload->op->def;
@@ -456,7 +508,10 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
         }
         bool spread = spreads(def, (int)k, is_method, given, n_given, args);
         if (spread) read = read_ints(given + k, n_given - k, args, &args->in[k]);
-        else read = read_argument(&def->params[k], given[k], args, &args->in[k]);
+        else {
+            args->at = (int)k - is_method;
+            read = read_argument(&def->params[k], given[k], args, &args->in[k]);
+        }
         if (read == 1 && NX_UNLIKELY(args->in[k].tag == NX_TAG_COMPLEX)) read = def->params[k].complex_too;
         if (read == 0) return refuse(overload, (int)k, (int)k + !is_method, given[k], why, why_bytes);
         if (read < 0) return -1;
@@ -464,8 +519,10 @@ int nxpy_parse(const nxpy_overload *overload, bool is_method, PyObject *const *g
         if (spread) break;
     }
     if (keywords) {
-        int read = read_keywords(overload, given + n_given, keywords, args, &filled, why, why_bytes);
+        int read = read_keywords(overload, is_method, given + n_given, keywords, args, &filled, why, why_bytes);
         if (read != 1) return read;
     }
-    return fill_initials(overload, filled, args, why, why_bytes);
+    if (!fill_initials(overload, filled, args, why, why_bytes)) return 0;
+    if (NX_LIKELY(!numbers_alone(def, args))) return 1;
+    return refuse(overload, 0, !is_method, n_given ? given[0] : Py_None, why, why_bytes);
 }

@@ -152,10 +152,32 @@ static bool is_form(const function_object *self, int i) {
     return is_new;
 }
 
+/* The functions of PyTorch whose one form takes numbers for tensors, also at the beginning. */
+static bool takes_numbers(const char *name) {
+    static const char *const names[] = {"add",      "bitwise_and", "bitwise_or", "bitwise_xor", "div",        "divide", "floor_divide",
+                                        "mul",      "multiply",    "sub",        "subtract",    "true_divide"};
+    size_t length = strlen(name);
+    bool found = false;
+    if (length && name[length - 1] == '_') length--; /* in place */
+    for (int i = 0; i < NX_COUNT(names); i++) found = found || (strlen(names[i]) == length && strncmp(name, names[i], length) == 0);
+    return found;
+}
+
+/* Whether one overload stands for PyTorch's two, of which one has a number behind the tensor. */
+static bool takes_number_second(const char *name, const nx_op_def *def) {
+    for (int k = 1; k < def->n_in && !takes_numbers(name); k++) {
+        if (def->params[k].number_too) return true;
+    }
+    return false;
+}
+
 static PyObject *raise_mismatch(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, const char *why) {
     const nxpy_function_def *def = self->def;
     int n_forms = 0;
-    for (int i = 0; i < def->n_overloads; i++) n_forms += is_form(self, i) && self->overloads[i].op->def->variant != NX_OUT;
+    for (int i = 0; i < def->n_overloads; i++) {
+        const nx_op_def *own = self->overloads[i].op->def;
+        if (is_form(self, i) && own->variant != NX_OUT) n_forms += 1 + takes_number_second(def->name, own);
+    }
     const char *between = strncmp(why, "argument '", 10) == 0 ? ": " : " ";
     if (n_forms == 1) return PyErr_Format(PyExc_TypeError, "%s()%s%s", def->name, between, why);
     nx_text text = {0};
@@ -176,11 +198,7 @@ static PyObject *raise_mismatch(function_object *self, PyObject *const *given, P
 /* ---- numbers and tensors in each other's place, when no overload fits ---------------------------------------------------- */
 /* The functions that PyTorch's parser lets a number begin: torch.div(7, 2). bitwise_: before a tensor alone. */
 static bool takes_first_number(const nxpy_function_def *def, PyObject *second) {
-    static const char *const names[] = {"add",      "bitwise_and", "bitwise_or", "bitwise_xor", "div",        "divide", "floor_divide",
-                                        "mul",      "multiply",    "sub",        "subtract",    "true_divide"};
-    bool found = false;
-    for (int i = 0; i < NX_COUNT(names) && !def->is_method; i++) found = found || strcmp(def->name, names[i]) == 0;
-    return found && (strncmp(def->name, "bitwise_", 8) != 0 || nxpy_tensor_check(second));
+    return !def->is_method && takes_numbers(def->name) && (strncmp(def->name, "bitwise_", 8) != 0 || nxpy_tensor_check(second));
 }
 
 static PyObject *try_overloads(function_object *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, nxpy_args *args) {

@@ -12,6 +12,7 @@ typedef struct nxpy_block { struct nxpy_block *next; PyObject *owned; nx_value v
 typedef struct nxpy_args {
     nx_value in[NXPY_MAX_PARAMS];
     int n_ints, n_list;
+    int at;                        /* the argument that is read, self not counted */
     bool requires_grad;            /* keyword of factories */
     bool tensors_count;            /* a tensor without dimensions is read where a number is asked for */
     int64_t ints[NXPY_MAX_INTS];

@@ -266,6 +266,12 @@ def gradient(input, *, spacing=1, dim=None, edge_order: int = 1):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     given = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    devices = [input.device, *(x.device for x in given if isinstance(x, _C.TensorBase))]
+    other = next((device for device in devices if device != devices[0]), None)
+    if other is not None:
+        raise RuntimeError(
+            f"torch.gradient expected each tensor to be on the same device, but got devices {devices[0]} and {other}!"
+        )
     if len(given) != len(dims) and dim is not None:
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "

@@ -26,6 +26,7 @@ typedef struct nx_param {
     bool optional_elements; /* Tensor?[] */
     bool is_dim;         /* an int or ints that are dimensions of a tensor, or of a result */
     bool no_overlap;     /* may not share memory with what is written, as PyTorch refuses it */
+    bool no_part_overlap; /* so where it is not all of it, element by element */
     int8_t int_list_of;  /* int[1]: a single int is allowed; 0 otherwise */
     nx_value initial;
 } nx_param;
@@ -108,6 +109,9 @@ typedef struct nx_reduce {
 /* The viewed tensor's new value of the changed result `k` of a view: in are the view's arguments. *out is a new reference. */
 typedef nx_status nx_inverse_fn(const nx_value *in, int k, nx_tensor *v, nx_tensor **out);
 
+/* Fails, since a tensor of dtype `out` was given for a result of dtype `result`. */
+typedef nx_status nx_into_fn(const char *op, nx_dtype result, nx_dtype out);
+
 typedef struct nx_op_def {
     const char *name;       /* "aten::add.Tensor" */
     const char *schema;     /* in ATen's form */
@@ -132,6 +136,7 @@ typedef struct nx_op_def {
     int n_linear;
     const char *joins[2];   /* a sum and a product that it is in one call: `props joins(add.Tensor, mm)` */
     nx_autocast_policy autocast;
+    nx_into_fn *into;       /* of an out form that casts to no other dtype; NULL: it does as its kind does */
     const char *functional, *inplace; /* names of the sibling forms, NULL: none */
     const char *source;     /* "ops/element/point.op:12" */
 } nx_op_def;

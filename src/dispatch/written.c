@@ -46,7 +46,7 @@ static bool is_elementwise(const nx_op *op) { return op->def->kind == NX_KIND_PO
 
 static bool is_refused(const nx_op *op, int i, bool listed, overlap how) {
     const nx_param *p = &op->def->params[i];
-    if (how == PARTLY) return is_elementwise(op) || p->no_overlap || p->written || listed;
+    if (how == PARTLY) return is_elementwise(op) || p->no_overlap || p->no_part_overlap || p->written || listed;
     return how == WHOLE && (p->no_overlap || (listed && !is_elementwise(op)));
 }
 
@@ -154,6 +154,7 @@ static nx_status resize(const nx_op *op, const nx_meta *meta, nx_tensor *tensor)
 }
 
 static nx_status check_dtype(const nx_op *op, nx_dtype from, nx_dtype to) {
+    if (op->def->into) return op->def->into(nx__op_of(op)->label, from, to);
     bool casts = op->def->kind == NX_KIND_POINT || op->def->kind == NX_KIND_REDUCE || op->def->kind == NX_KIND_COMPOSED;
     if (casts && !nx_can_cast(from, to)) {
         return nx_fail(NX_RUNTIME, "%s: result type %s can't be cast to the desired output type %s",

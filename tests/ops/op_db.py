@@ -165,6 +165,8 @@ def over(value: Any, known: dict[Any, Any] | None = None) -> Any:
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_conj() or value.is_neg():
             raise Other
+        if value.is_meta:
+            return nt.empty_strided(value.shape, value.stride(), dtype=over(value.dtype), device="meta")
         storage = (value.untyped_storage().data_ptr(), value.dtype)
         if known is not None and storage in known:
             return known[storage].as_strided(value.shape, value.stride(), value.storage_offset())

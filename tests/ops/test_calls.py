@@ -249,10 +249,40 @@ RARE = {
     "linspace of a tensor into": lambda m, x: m.linspace(1.0, m.tensor(2.0), 3, out=m.ones(3, dtype=m.float64)),
     "logspace into": lambda m, x: m.logspace(m.tensor(1.0), 2, 3, out=m.ones(0)),
     "logspace of a row": lambda m, x: m.logspace(m.tensor([1.0]), 2, 3),
+    "addmm of what does not fit": lambda m, x: m.addmm(m.ones(3), m.ones(2, 3), m.ones(3, 2)),
+    "addmm of another height": lambda m, x: m.addmm(m.ones(3, 1), m.ones(2, 3), m.ones(3, 2)),
+    "two bools": lambda m, x: m.ones(1, dtype=m.bool) - m.ones(1, dtype=m.bool),
+    "too many": lambda m, x: m.abs("a", 3),
+    "far too many": lambda m, x: m.addr(x, x, x, x),
+    "what is missing": lambda m, x: m.adaptive_avg_pool1d(x),
+    "numbers alone": lambda m, x: m.remainder(2, 3),
+    "a number before a tensor": lambda m, x: m.remainder(7, x),
+    "None in a list": lambda m, x: m.cat([x, None]),
+    "an index that is written": lambda m, x: gather_into(m, m.tensor([0, 1, 2])),
+    "a step that is cut off": lambda m, x: m.arange(0, 64, 0.5, out=m.ones(0, dtype=m.int64)),
+    "addbmm_ of a row": lambda m, x: x[0].clone().addbmm_(m.ones(2, 2, 5), m.ones(2, 5, 4), beta=2),
+    "addbmm_ of another size": lambda m, x: m.ones(3, 4).addbmm_(m.ones(2, 2, 5), m.ones(2, 5, 4)),
+    "factors of a picture": lambda m, x: by_factors(m)(picture(m), None, False, [1.5, 0.5]).ravel(),
+    "sizes of a picture": lambda m, x: by_factors(m)(picture(m), [3, 8], False, None).ravel(),
+    "sizes and factors": lambda m, x: by_factors(m)(m.ones(1, 1, 4, 6), [3, 8], False, [1.5, 0.5]),
+    "neither": lambda m, x: by_factors(m)(m.ones(1, 1, 4, 6), None, False, None),
+    "too few factors": lambda m, x: by_factors(m)(m.ones(1, 1, 4, 6), None, False, [2.0]),
     "a pad that cuts off too much": lambda m, x: m.nn.functional.pad(m.ones(1, 1, 5), (1, -7)),
     "a pad that cuts off what it adds": lambda m, x: m.nn.functional.pad(m.ones(1, 1, 5), (6, -6)),
     "a pad that cuts off all": lambda m, x: m.nn.functional.pad(m.ones(1, 1, 5), (3, -5)),
 }
+
+
+def gather_into(m: Any, index: Any) -> Any:
+    return m.gather(m.arange(4), 0, index[1:], out=index[:2])
+
+
+def picture(m: Any) -> Any:
+    return m.arange(24.0).view(1, 1, 4, 6)
+
+
+def by_factors(m: Any) -> Any:
+    return m.ops.aten._upsample_bilinear2d_aa.vec
 
 
 def split_by(m: Any) -> Any:
