@@ -324,6 +324,15 @@ static PyObject *set_grad_enabled(PyObject *module, PyObject *on) {
     nx_grad_set_enabled(truth);
     Py_RETURN_NONE;
 }
+/* Whether torch.inference_mode is on, which is asked and no more: gradients are switched for themselves. */
+static _Thread_local bool inference;
+static PyObject *is_inference_mode_enabled(PyObject *module, PyObject *unused) { return PyBool_FromLong(inference); }
+static PyObject *set_inference_mode(PyObject *module, PyObject *on) {
+    int truth = PyObject_IsTrue(on), before = inference;
+    if (truth < 0) return NULL;
+    inference = truth;
+    return PyBool_FromLong(before);
+}
 static PyMethodDef functions[] = {{"autograd_run", autograd_run, METH_VARARGS,
                                    "autograd_run(roots, grads, retain_graph, create_graph, inputs): "
                                    "backward; inputs None adds into leaves."},
@@ -331,6 +340,10 @@ static PyMethodDef functions[] = {{"autograd_run", autograd_run, METH_VARARGS,
                                    "Whether operators record how to differentiate them."},
                                   {"set_grad_enabled", set_grad_enabled, METH_O,
                                    "set_grad_enabled(on), for this thread."},
+                                  {"is_inference_mode_enabled", is_inference_mode_enabled, METH_NOARGS,
+                                   "Whether this thread is inside of torch.inference_mode."},
+                                  {"set_inference_mode", set_inference_mode, METH_O,
+                                   "set_inference_mode(on), for this thread; whether it was on."},
                                   {NULL}};
 
 static int visit_owned(const nx_grad_node *node, const nx_grad_hook *hook, const nxpy_visitor *visitor) {

@@ -605,6 +605,12 @@ PyObject *nxpy__special_set_grad_enabled(ARGS) {
     return Py_NewRef(Py_None);
 }
 
+/* No graph knows of it: a question whether it is on is asked outside. */
+PyObject *nxpy__special_set_inference_mode(ARGS) {
+    USE_ALL(1, 1);
+    return Py_NewRef(Py_False);
+}
+
 /* A state of the thread is switched for real while the trace runs (autocast, whose casts are calls of the graph; whether a break
  * is an error). The trace's end puts it back. */
 PyObject *nxpy__special_thread_state(ARGS) {

@@ -19,6 +19,7 @@ from ._C import (
     get_num_threads,
     initial_seed,
     is_grad_enabled,
+    is_inference_mode_enabled,
     nonzero,
     set_default_dtype,
     set_num_threads,
@@ -142,7 +143,8 @@ for _name in (
     _LAZY[_name] = "sparse._make"
 for _name in (
     "_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo", "dsmm", "hsmm", "hspmm",
-    "resize_as_sparse_", "smm", "spmm", "sspaddmm",
+    "ccol_indices_copy", "col_indices_copy", "crow_indices_copy", "indices_copy", "native_norm", "resize_as_sparse_",
+    "row_indices_copy", "saddmm", "smm", "spmm", "sspaddmm", "values_copy",
 ):  # fmt: skip
     _LAZY[_name] = "sparse._functions"
 for _name in ("ScriptFunction", "ScriptModule"):
@@ -167,14 +169,14 @@ for _name in (
     "SymBool", "SymFloat", "SymInt", "_assert", "_assert_async", "_assert_scalar", "_check", "_check_index",
     "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_check_type",
     "_check_value", "_check_with", "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not",
-    "sym_sqrt", "sym_sum",
+    "sym_constrain_range", "sym_constrain_range_for_size", "sym_sqrt", "sym_sum",
 ):  # fmt: skip
     _LAZY[_name] = "_symbolic"
 for _name in ("embedding_bag", "embedding_renorm_"):
     _LAZY[_name] = "_bags"
 for _name in (
-    "affine_grid_generator", "bilinear", "celu_", "chain_matmul", "conv_tbc", "ctc_loss", "fill",
-    "frobenius_norm", "get_device", "instance_norm", "is_inference", "native_batch_norm", "native_group_norm",
+    "affine_grid_generator", "batch_norm_update_stats", "bilinear", "celu_", "chain_matmul", "conv_tbc", "ctc_loss",
+    "fill", "frobenius_norm", "get_device", "instance_norm", "is_inference", "native_batch_norm", "native_group_norm",
     "_batch_norm_with_update", "_native_batch_norm_legit",
     "norm_except_dim", "nuclear_norm", "range", "resize_as_", "rrelu", "rrelu_", "threshold_", "unsafe_chunk",
     "unsafe_split", "unsafe_split_with_sizes", "vander",
@@ -186,12 +188,15 @@ for _name in (
     "is_autocast_cpu_enabled", "is_distributed", "is_warn_always_enabled", "set_anomaly_enabled",
     "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_gpu_dtype", "set_default_tensor_type",
     "set_flush_denormal", "set_warn_always",
+    *(form.format(name) for name in ("ipu", "xla") for form in (
+        "get_autocast_{}_dtype", "set_autocast_{}_dtype", "is_autocast_{}_enabled", "set_autocast_{}_enabled")),
 ):  # fmt: skip
     _LAZY[_name] = "_settings_rest"
 for _name in ("Argument", "FunctionSchema", "parse_schema"):
     _LAZY[_name] = "_function_schema"
 _LAZY["FileCheck"] = "testing"
 _LAZY["lobpcg"] = "_lobpcg"
+_LAZY["Tag"] = "_tags"
 for _name in ("dequantize", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"):
     _LAZY[_name] = "_quantised"
 _LAZY["ThroughputBenchmark"] = "utils.throughput_benchmark"
@@ -201,7 +206,7 @@ for _name in ("histc", "histogram", "histogramdd", "nanquantile", "quantile", "u
     _LAZY[_name] = "_distinct"
 for _name in (
     "atleast_1d", "atleast_2d", "atleast_3d", "cartesian_prod", "combinations", "dsplit", "hsplit", "index_reduce",
-    "is_nonzero", "is_same_size", "is_signed", "logspace", "scalar_tensor", "unravel_index", "vsplit",
+    "is_nonzero", "is_same_size", "is_signed", "scalar_tensor", "unravel_index", "vsplit",
 ):  # fmt: skip
     _LAZY[_name] = "_methods"
 for _name in ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool"):

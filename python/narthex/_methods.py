@@ -342,26 +342,6 @@ def unravel_index(indices, shape):
     return tuple(reversed(found))
 
 
-def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, device=None, requires_grad=False):
-    """`base` to the powers of `steps` numbers from `start` to `end`."""
-    if isinstance(steps, (str, float)):
-        given = ", ".join(type(x).__name__ for x in (start, end, steps))
-        raise TypeError(
-            f"logspace() received an invalid combination of arguments - got ({given}), but expected one of:\n"
-            " * (Number start, Number end, int steps, float base)"
-        )
-    ends = {name: end for name, end in (("start", start), ("end", end)) if isinstance(end, _C.TensorBase)}
-    if any(end.dim() > 0 for end in ends.values()):
-        given = " and ".join(f"{name} with {end.dim()} dimension(s)" for name, end in ends.items())
-        raise RuntimeError(f"logspace only supports 0-dimensional start and end tensors, but got {given}.")
-    made = _C.pow(base, _C.linspace(start, end, steps, dtype=_C.float64))
-    if out is not None:
-        out.resize_(made.shape) if out.shape != made.shape else None
-        return out.copy_(made)
-    made = made.to(dtype or _C.get_default_dtype()).to(device or "cpu")
-    return made.requires_grad_() if requires_grad else made
-
-
 def scalar_tensor(s, *, dtype=None, device=None, requires_grad=False):
     """A tensor of the one number, of the default dtype."""
     made = _C.full((), s, dtype=dtype or _C.get_default_dtype(), device=device)

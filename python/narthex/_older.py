@@ -130,6 +130,18 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     return result, x.mean(dims), (x.var(dims, unbiased=False) + eps).rsqrt()
 
 
+def batch_norm_update_stats(input, running_mean, running_var, momentum):
+    """(mean, variance) of each channel; `momentum` of them goes into the running statistics, of the variance as it is
+    estimated."""
+    dims = [d for d, _ in enumerate(input.shape) if d != 1]
+    mean, var = input.mean(dims), input.var(dims, unbiased=False)
+    n = input.numel() // input.shape[1]
+    for running, own in ((running_mean, mean), (running_var, var * (n / (n - 1)) if n > 1 else var)):
+        if running is not None:
+            running.mul_(1 - momentum).add_(own, alpha=momentum)
+    return mean, var
+
+
 _without_running = _C.op_function("aten::_native_batch_norm_legit.no_stats", "torch._native_batch_norm_legit")
 
 

@@ -1,5 +1,7 @@
 """Settings and questions of torch that few programs have."""
 
+import warnings
+
 from . import _C
 from .amp import autocast_mode
 from .amp.grad_scaler import GradScaler as GradScaler
@@ -76,16 +78,29 @@ def set_default_tensor_type(t, /) -> None:
 def _autocast(device: str, name: str):
     """PyTorch's questions about autocast of one type of device, older than those that take the type."""
 
+    def warn(own: str, now: str) -> None:
+        warnings.warn(
+            f"torch.{own} is deprecated. Please use torch.{now} instead.", DeprecationWarning, stacklevel=3
+        )
+
     def get_dtype():
+        warn(f"get_autocast_{name}_dtype()", f"get_autocast_dtype('{device}')")
         return autocast_mode.get_autocast_dtype(device)
 
     def set_dtype(dtype) -> None:
+        if not isinstance(dtype, _C.dtype):
+            raise TypeError(f"dtype must be a torch.dtype (got {type(dtype).__name__})")
+        warn(f"set_autocast_{name}_dtype(dtype)", f"set_autocast_dtype('{device}', dtype)")
         autocast_mode.set_autocast_dtype(device, dtype)
 
     def is_enabled() -> bool:
+        warn(f"is_autocast_{name}_enabled()", f"is_autocast_enabled('{device}')")
         return autocast_mode.is_autocast_enabled(device)
 
     def set_enabled(enabled: bool) -> None:
+        if not isinstance(enabled, bool):
+            raise TypeError(f"enabled must be a bool (got {type(enabled).__name__})")
+        warn(f"set_autocast_{name}_enabled(enabled)", f"set_autocast_enabled('{device}', enabled)")
         autocast_mode.set_autocast_enabled(device, enabled)
 
     made = {f"get_autocast_{name}_dtype": get_dtype, f"set_autocast_{name}_dtype": set_dtype,
@@ -97,4 +112,6 @@ def _autocast(device: str, name: str):
 
 
 _of_gpu = _autocast("cuda", "gpu")
-globals().update({**_autocast("cpu", "cpu"), **{name: _of_gpu[name] for name in _of_gpu if "dtype" in name}})
+globals().update({name: _of_gpu[name] for name in _of_gpu if "dtype" in name})
+for _device in ("cpu", "ipu", "xla"):
+    globals().update(_autocast(_device, _device))

@@ -8,8 +8,9 @@ from ._C import SymInt
 __all__ = [
     "SymBool", "SymFloat", "SymInt", "_assert", "_assert_async", "_assert_scalar", "_check", "_check_index",
     "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with", "_check_type",
-    "_check_value", "_check_with", "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not",
-    "sym_sqrt", "sym_sum",
+    "_check_value", "_check_with", "sym_constrain_range",
+    "sym_constrain_range_for_size", "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min",
+    "sym_not", "sym_sqrt", "sym_sum",
 ]  # fmt: skip
 
 
@@ -156,3 +157,31 @@ def _assert_scalar(self, assert_msg: str) -> None:
     """RuntimeError where the number is zero."""
     if not self:
         raise RuntimeError(assert_msg)
+
+
+# ---- ranges that a program promises
+def _check_range(size, low: int, high: int) -> None:
+    if high < low:
+        raise RuntimeError(f"Max must be greater than or equal to min. Got min={low} max={high}")
+    if not low <= size <= high:
+        raise RuntimeError(f"Invalid value range for {int(size)} between [{low}, {high}].")
+
+
+def _number(function: str, size) -> None:
+    if not isinstance(size, (int, float, SymInt)):
+        kind = "Tensor" if isinstance(size, _C.TensorBase) else type(size).__name__
+        raise TypeError(f"{function}(): argument 'size' (position 1) must be Number, not {kind}")
+
+
+def sym_constrain_range(size, *, min=None, max=None) -> None:
+    """Raises unless `size` lies in the range."""
+    _number("sym_constrain_range", size)
+    _check_range(size, -(1 << 63) if min is None else min, (1 << 63) - 1 if max is None else max)
+
+
+def sym_constrain_range_for_size(size, *, min=None, max=None) -> None:
+    """Raises unless `size` is no negative number and lies in the range."""
+    _number("sym_constrain_range_for_size", size)
+    if max is not None and max <= 2:
+        raise RuntimeError(f"Max value to constrain_range_for_size must be greater than 2. got: {max}")
+    _check_range(size, 0 if min is None else min, (1 << 63) - 1 if max is None else max)

@@ -273,6 +273,14 @@ class Tensor(_C.TensorBase):
         """The same, written here."""
         return self.copy_(_C.polygamma(n, self))
 
+    def addbmm_(self, *args, **kwargs):
+        """addbmm in place; the tensor gets the result's size, unless it has a history."""
+        if len(args) == 2 and all(isinstance(batch, _C.TensorBase) and batch.dim() == 3 for batch in args):
+            recorded = _C.is_grad_enabled() and any(x.requires_grad for x in (self, *args))
+            if not recorded and tuple(self.shape) != (args[0].shape[1], args[1].shape[2]):
+                return _C.addbmm(self.clone(), *args, **kwargs, out=self)
+        return super().addbmm_(*args, **kwargs)
+
     def cpu(self):
         """This tensor in the host's memory."""
         return self.to(_C.device("cpu"))

@@ -147,6 +147,67 @@ def test_settings() -> None:
     assert nt.has_lapack in (True, False) and nt.set_flush_denormal(True) is False
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["ipu", "xla"])
+def test_autocast_of_absent_devices(name: str) -> None:
+    found = []
+    for lib in LIBS:
+        ask = [getattr(lib, form.format(name)) for form in (
+            "get_autocast_{}_dtype", "is_autocast_{}_enabled", "set_autocast_{}_dtype", "set_autocast_{}_enabled")]
+        got = [str(ask[0]()), ask[1]()]
+        for wrong, value in ((ask[2], 3), (ask[3], 1)):
+            with pytest.raises(TypeError) as caught:
+                wrong(value)
+            got.append(str(caught.value))
+        ask[2](lib.float16), ask[3](True)
+        got += [str(ask[0]()), ask[1](), str(lib.get_autocast_dtype(name)), lib.is_autocast_enabled(name)]
+        ask[2](getattr(lib, got[0].removeprefix("torch."))), ask[3](False)
+        with pytest.warns(DeprecationWarning, match=f"is_autocast_enabled.'{name}'."):
+            ask[1]()
+        found.append(got)
+    assert found[0] == found[1]
+
+
+RANGES: dict[str, Any] = {
+    "fits": lambda m: m.sym_constrain_range(3, min=1, max=5),
+    "too small": lambda m: m.sym_constrain_range(3, min=4),
+    "too large": lambda m: m.sym_constrain_range(3, max=2),
+    "turned round": lambda m: m.sym_constrain_range(3, min=6, max=5),
+    "no number": lambda m: m.sym_constrain_range("a"),
+    "a size": lambda m: m.sym_constrain_range_for_size(3, max=9),
+    "no size": lambda m: m.sym_constrain_range_for_size(-3),
+    "a narrow range": lambda m: m.sym_constrain_range_for_size(3, min=1, max=1),
+    "native_norm": lambda m: m.native_norm(m.eye(3).to_sparse(), 2).item(),
+    "native_norm of rows": lambda m: m.native_norm(m.eye(3).to_sparse(), 2, [0], False, None),
+    "native_norm of a dense one": lambda m: m.native_norm(m.eye(3)),
+    "saddmm": lambda m: m.saddmm(m.eye(2).to_sparse(), m.eye(2).to_sparse(), m.ones(2, 2), beta=2).to_dense().tolist(),
+    "values_copy": lambda m: m.values_copy(m.eye(3).to_sparse_csr()).tolist(),
+    "values_copy into": lambda m: m.values_copy(m.eye(3).to_sparse_csc(), out=m.ones(0)).tolist(),
+    "crow_indices_copy": lambda m: m.crow_indices_copy(m.eye(3).to_sparse_csr()).tolist(),
+    "row_indices_copy": lambda m: m.row_indices_copy(m.eye(3).to_sparse_csc()).tolist(),
+    "row_indices_copy of rows": lambda m: m.row_indices_copy(m.eye(3).to_sparse_csr()),
+    "indices_copy": lambda m: m.indices_copy(m.eye(3).to_sparse()),
+    "indices_copy of a dense one": lambda m: m.indices_copy(m.eye(3)),
+    "batch_norm_update_stats": lambda m: [x.tolist() for x in m.batch_norm_update_stats(
+        m.arange(24.0).view(2, 3, 4), None, None, 0.1)],
+    "the running ones": lambda m: (lambda a, b: (m.batch_norm_update_stats(
+        m.arange(24.0).view(2, 3, 4), a, b, 0.25), a.tolist(), b.tolist())[1:])(m.zeros(3), m.ones(3)),
+    "Tag": lambda m: [(name, int(tag), repr(tag), str(tag)) for name, tag in m.Tag.__members__.items()],
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", RANGES)
+def test_rare_functions(name: str) -> None:
+    found: list = []
+    for lib in LIBS:
+        try:
+            found.append(RANGES[name](lib))
+        except (RuntimeError, TypeError) as error:
+            found.append((type(error), str(error).split(" This could be")[0]))
+    assert found[0] == pytest.approx(found[1], rel=1e-6) if isinstance(found[0], float) else found[0] == found[1]
+
+
 def test_names_of_functional() -> None:
     for lib in LIBS:
         functional = lib.nn.functional

@@ -47,8 +47,15 @@ def test_grad_modes():
         assert not (x * 2).requires_grad
     with nt.inference_mode(False):
         assert (x * 2).requires_grad
+        assert not nt.is_inference_mode_enabled()
     with nt.no_grad():
-        assert not nt.inference_mode(False)(lambda: x * 2)().requires_grad
+        assert nt.inference_mode(False)(lambda: x * 2)().requires_grad  # as PyTorch
+    with nt.inference_mode():
+        assert nt.is_inference_mode_enabled()
+        with nt.enable_grad():
+            assert nt.is_inference_mode_enabled() and nt.is_grad_enabled()
+    assert not nt.is_inference_mode_enabled() and nt.is_grad_enabled()
+    assert nt.inference_mode(nt.is_inference_mode_enabled)()
 
     @nt.no_grad()
     def called(value):

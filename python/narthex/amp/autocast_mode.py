@@ -17,26 +17,53 @@ def is_autocast_available(device_type: str) -> bool:
     return _check_type(device_type) in _C.device_types()
 
 
+# What was set for types of devices that are not there: kept for all threads, and nothing casts by it.
+_TYPES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
+    "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+_absent_enabled: dict = {}
+_absent_dtype = {"xla": _C.bfloat16, "hpu": _C.bfloat16, "maia": _C.bfloat16}
+
+
+def _check_absent(device_type: str) -> str:
+    if device_type not in _TYPES:
+        raise RuntimeError(
+            f"Expected one of {', '.join(_TYPES)} device type at start of device string: {device_type}"
+        )
+    return device_type
+
+
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether autocast is on for that type of device on this thread."""
-    return is_autocast_available(device_type) and _C.autocast_get(device_type)[0]
+    if is_autocast_available(device_type):
+        return _C.autocast_get(device_type)[0]
+    return _absent_enabled.get(_check_absent(device_type), False)
 
 
 def get_autocast_dtype(device_type: str):
     """The dtype that autocast casts to on that type of device."""
-    return _C.autocast_get(device_type)[1] if is_autocast_available(device_type) else _C.float16
+    if is_autocast_available(device_type):
+        return _C.autocast_get(device_type)[1]
+    return _absent_dtype.get(_check_absent(device_type), _C.float16)
 
 
-def set_autocast_enabled(device_type: str, enabled: bool) -> None:
-    """Switches autocast for that type of device on this thread."""
+def set_autocast_enabled(device_type, enabled=None) -> None:
+    """Switches autocast for that type of device, or without a type for "cuda", on this thread."""
+    if enabled is None:
+        device_type, enabled = "cuda", device_type
     if is_autocast_available(device_type):
         _C.autocast_set(device_type, enabled, _C.autocast_get(device_type)[1])
+    else:
+        _absent_enabled[_check_absent(device_type)] = enabled
 
 
 def set_autocast_dtype(device_type: str, dtype) -> None:
     """Sets the dtype that autocast casts to on that type of device."""
     if is_autocast_available(device_type):
         _C.autocast_set(device_type, _C.autocast_get(device_type)[0], dtype)
+    else:
+        _absent_dtype[_check_absent(device_type)] = dtype
 
 
 def is_autocast_cache_enabled() -> bool:

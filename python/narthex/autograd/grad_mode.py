@@ -91,11 +91,12 @@ class set_grad_enabled(_Switch):
 
 
 class inference_mode(_Switch):
-    """As no_grad. Unlike PyTorch, tensors made inside are ordinary tensors that may be used with autograd later."""
+    """As no_grad; with False as enable_grad. Unlike PyTorch, tensors made inside are ordinary tensors that may be used
+    with autograd later."""
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
-        self.mode = mode
+        self.mode, self.was = mode, False
 
     def clone(self):
         """One of the same mode."""
@@ -109,7 +110,20 @@ class inference_mode(_Switch):
         return made
 
     def _mode_after(self, before: bool) -> bool:
-        return before and not self.mode
+        return not self.mode
+
+    def __enter__(self):
+        self.was = _C.set_inference_mode(self.mode)
+        return super().__enter__()
+
+    def __exit__(self, *exception) -> None:
+        _C.set_inference_mode(self.was)
+        super().__exit__(*exception)
+
+    def __call__(self, orig_func):
+        from ..utils._contextlib import _DecoratorContextManager
+
+        return _DecoratorContextManager.__call__(self, orig_func)
 
 
 class _set_fwd_grad_enabled:

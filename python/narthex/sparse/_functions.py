@@ -1,7 +1,7 @@
 """Functions of torch, and methods of every tensor, that are about sparse tensors."""
 
 from .. import _C
-from ._compute import is_sparse, matmul
+from ._compute import COO, is_sparse, matmul
 from ._tensor import HANDLERS
 
 
@@ -28,7 +28,39 @@ hspmm, smm, sspaddmm, resize_as_sparse_, sparse_mask, sparse_resize_, sparse_res
     _of_sparse,
     ("hspmm", "smm", "sspaddmm", "resize_as_sparse_", "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_"),
 )
-hsmm = hspmm
+hsmm, saddmm = hspmm, sspaddmm
+
+
+def _absent(name: str, backend: str) -> NotImplementedError:
+    return NotImplementedError(f"Could not run 'aten::{name}' with arguments from the '{backend}' backend.")
+
+
+def _part_copied(name: str):
+    def function(input, *, out=None):
+        """A part of a compressed sparse matrix, in memory of its own."""
+        if is_sparse(input) and input.layout == COO:
+            raise _absent(f"{name}_copy", "SparseCPU")
+        found = getattr(input, name)().clone()
+        if out is None:
+            return found
+        if out.dtype != found.dtype:
+            raise RuntimeError(f"Expected out tensor to have dtype {found.dtype}, but got {out.dtype} instead")
+        return out.resize_(found.shape).copy_(found)
+
+    function.__name__ = function.__qualname__ = f"{name}_copy"
+    return function
+
+
+ccol_indices_copy, col_indices_copy, crow_indices_copy, indices_copy, row_indices_copy, values_copy = map(
+    _part_copied, ("ccol_indices", "col_indices", "crow_indices", "indices", "row_indices", "values")
+)
+
+
+def native_norm(input, p=2, dim=None, keepdim=False, dtype=None):
+    """The norm over all elements of a sparse tensor."""
+    if not is_sparse(input):
+        raise _absent("native_norm", "CPU")
+    return HANDLERS["norm"](input, p, dim, keepdim, dtype)
 
 
 def _convert_indices_from_coo_to_csr(self, size: int, *, out_int32: bool = False):
