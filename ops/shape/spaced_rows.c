@@ -7,8 +7,6 @@
  * linspace: from both ends, in the dtype; of halves each product and sum is rounded to one. */
 #include "shape/spaced_rows.h"
 
-#include "base/half.h"
-
 #include <math.h>
 
 #define SAME(x) (x)
