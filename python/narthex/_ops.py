@@ -78,15 +78,15 @@ class OpOverloadPacket:
                 return getattr(self, overload)(*args, **kwargs)
             except TypeError as error:
                 failure = error
-        known, self._known = self._known, self.overloads()  # a plugin may have added some
-        if known != self._known:
-            return self(*args, **kwargs)
         found = IN_PYTHON.get(self.__name__) if self._namespace == "aten" else None
         for overload in found.overloads if found is not None else ():
             try:
-                return getattr(self, overload)(*args, **kwargs)
+                return vars(found)[overload](*args, **kwargs)
             except TypeError:
                 pass
+        known, self._known = self._known, self.overloads()  # a plugin may have added some
+        if known != self._known:
+            return self(*args, **kwargs)
         raise failure
 
     def __getattr__(self, name: str):
