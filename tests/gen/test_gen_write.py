@@ -23,6 +23,8 @@ def test_schemas_equal_pytorch(world):
     torch = pytest.importorskip("torch")
     for form in world.all_forms():
         base, _, overload = form.name.partition(".")
+        if base == "_grid_sampler_double_backward":  # PyTorch has it, and no operator for it
+            continue
         theirs = getattr(getattr(torch.ops.aten, base), overload or "default")._schema
         assert f"aten::{schema(form)}" == str(theirs), f"{form.sibling.at.path}:{form.sibling.at.line}"
 
@@ -202,7 +204,10 @@ def test_add_loop(loops, short, layout):
         expected = (view_a.float() + 3.0 * view_b.float()).to(dtype)
     elif short == "b8":
         expected = view_a | view_b
-    else:  # torch.add(alpha=) rounds once, by a fused multiply-add
+    elif dtype.is_floating_point and loops[1] != "base":  # rounds once, by a fused multiply-add
+        exact = view_a.double(), view_b.double().expand(77)
+        expected = torch.add(*exact, alpha=alpha).to(dtype)
+    else:
         expected = view_a + alpha * view_b
     constants = [int(alpha)] if isinstance(alpha, bool) else [alpha]
     run_loop(loops, f"add_Tensor_{short}", [out.data_ptr(), a.data_ptr(), b.data_ptr()], step, 77, constants)
@@ -287,6 +292,6 @@ def test_levels_agree_bit_for_bit(root, world, tmp_path):
         exp = torch.zeros(4096)
         run_loop(loops, "exp_f32", [exp.data_ptr(), y.data_ptr()], [4, 4], 4096, [])
         outs[level] = (out, total, exp)
-    assert all(torch.equal(a, b) for a, b in zip(outs["base"][:2], outs["v3"])), "sums and additions are not fused"
+    assert torch.equal(outs["base"][1], outs["v3"][1]), "sums are not fused"
     if "v4" in outs:
         assert all(torch.equal(a, b) for a, b in zip(outs["v3"], outs["v4"])), "both levels are fused"
