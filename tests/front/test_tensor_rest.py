@@ -41,8 +41,8 @@ def test_in_place_must_have_the_size() -> None:
                  lambda lib: lib.zeros(4).addr_(lib.ones(3), lib.ones(4))):  # fmt: skip
         mine, theirs = both(call)
         assert type(mine) is type(theirs) is RuntimeError, (mine, theirs)
-    with pytest.raises(RuntimeError, match="Bad in-place call"):  # PyTorch gives the tensor another size
-        nt.zeros(5).addbmm_(nt.ones(2, 3, 4), nt.ones(2, 4, 5))
+    mine, theirs = both(lambda lib: lib.zeros(5).addbmm_(lib.ones(2, 3, 4), lib.ones(2, 4, 5)))  # has another size now
+    close(mine, theirs)
 
 
 def test_renorm() -> None:
