@@ -94,6 +94,7 @@ IMAGE = (
     "{x} * {x}.sigmoid()", "F.prelu({x}, {y})",
     "F.cross_entropy({x}, t.zeros({x}.shape[0], *{x}.shape[2:], dtype=t.int64, device=a.device))", "{x}.add_({y})",
 )  # fmt: skip
+Other = tuple[int, int] | None  # each dimension of the first size has the second instead; None: all are as they are
 KINDS = ((POINT, 40), (VIEW, 22), (REDUCE, 9), (PRODUCT, 9), (OTHER, 8), (WRITE, 12))
 
 
@@ -110,18 +111,19 @@ class Program:
         body = [*self.lines, f"return ({''.join(name + ', ' for name in self.results)})"]
         return f"def f(t, {', '.join(i[0] for i in self.inputs)}):\n" + "".join(f"    {line}\n" for line in body)
 
-    def arguments(self, device: str = "cpu", other: dict[int, int] | None = None) -> list[nt.Tensor]:
-        """Inputs from the seed; `other`: sizes that each dimension of these sizes has instead."""
+    def arguments(self, device: str = "cpu", other: Other = None) -> list[nt.Tensor]:
+        """Inputs from the seed."""
         nt.manual_seed(self.seed)
-        sizes = [tuple((other or {}).get(size, size) for size in i[1]) for i in self.inputs]
+        size, instead = other or (0, 0)
+        sizes = [tuple(instead if n == size else n for n in i[1]) for i in self.inputs]
         return [make_input(n, *i[2:]).to(device).detach().requires_grad_(i[3]) for n, i in zip(sizes, self.inputs)]
 
-    def other_sizes(self) -> list[dict[int, int]]:
+    def other_sizes(self) -> list[Other]:
         """Two for one size of the inputs, with which the program may not run; none where all are 0 or 1."""
         draw = random.Random(self.seed)
         sizes = sorted({size for i in self.inputs for size in i[1] if size > 1})
         size = draw.choice(sizes) if sizes else None
-        return [{size: more} for more in draw.sample((size + 1, size + 3, 2 * size, 9 * size), 2)] if size else []
+        return [(size, more) for more in draw.sample((size + 1, size + 3, 2 * size, 9 * size), 2)] if size else []
 
 
 def make_input(shape, dtype, requires_grad, transposed):

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from narthex import _C
 
-from .random_graphs import Program, program, shrink
+from .random_graphs import Other, Program, program, shrink
 
 MODES = ("max-autotune", "reduce-overhead")
 PROGRAMS, BLOCK = 1000, 125
@@ -42,9 +42,9 @@ class Way:
     def compiled(self, function):
         return nt.compile(function, mode=self.mode, dynamic=self.dynamic, fullgraph=True)
 
-    def sizes(self, made: Program) -> list[dict[int, int]]:
+    def sizes(self, made: Program) -> list[Other]:
         """Of the inputs, a call each."""
-        return [{}, *made.other_sizes(), {}] if self.dynamic else [{}, {}]
+        return [None, *made.other_sizes(), None] if self.dynamic else [None, None]
 
 
 def ways(seed: int, device: str = "cpu") -> list[Way]:
@@ -99,7 +99,7 @@ def close(a, b) -> bool:
     return a.dtype is b.dtype and a.shape == b.shape and np.allclose(x, y, digits, digits * scale, equal_nan=True)
 
 
-def outcome(made: Program, function, device: str, sizes: list[dict[int, int]]) -> list:
+def outcome(made: Program, function, device: str, sizes: list[Other]) -> list:
     """For each call: what was refused, or results, inputs afterwards, who shares memory, gradients."""
     seen = []
     for other in sizes:
@@ -123,25 +123,27 @@ def outcome(made: Program, function, device: str, sizes: list[dict[int, int]]) -
 def differs(made: Program, way: Way) -> str | None:
     """What is wrong with the program compiled, None: nothing."""
     sizes = way.sizes(made)
-    eager = outcome(made, function_of(made), way.device, sizes)
+    distinct = list(dict.fromkeys(sizes))
+    eager = dict(zip(distinct, outcome(made, function_of(made), way.device, distinct), strict=True))
     try:
         with threads_of(way.threads):
             results = outcome(made, way.compiled(function_of(made)), way.device, sizes)
     except Exception as error:  # noqa: BLE001  (whatever it is, eager mode ran)
         return f"{type(error).__name__}: {error}"
-    for other, expected, got in zip(sizes, eager, results, strict=True):
+    for other, got in zip(sizes, results, strict=True):
+        expected = eager[other]
         if isinstance(expected, str) or isinstance(got, str):
             texts = [text for text in (expected, got) if isinstance(text, str)]
             if len(texts) < 2 and not any(known in texts[0] for known in NOT_THERE):
                 eagerly, compiled = (part if isinstance(part, str) else "runs" for part in (expected, got))
-                return f"{other} eager: {eagerly}\ncompiled: {compiled}"
+                return f"sizes {other}: eager: {eagerly}\ncompiled: {compiled}"
             continue
         if expected[0] != got[0]:
-            return f"{other} other tensors share memory"
+            return f"sizes {other}: other tensors share memory"
         for part, agree, name in ((1, same, "results and inputs"), (2, close, "gradients")):
             for k, (a, b) in enumerate(zip(expected[part], got[part], strict=True)):
                 if not agree(a, b):
-                    return f"{other} tensor {k} of {name} differs:\n{a}\n{b}"
+                    return f"sizes {other}: tensor {k} of {name} differs:\n{a}\n{b}"
     return None
 
 

@@ -1,12 +1,7 @@
 /* Model files: what is saved computes the same after loading; truncated, damaged and hostile files give an
  * error and leave nothing behind. Hostile files have a right checksum: every byte of the model is changed,
  * and messages are made by hand that ask for the impossible. */
-#include "engine_test.h"
-
-#include "engine/model.h"
-
-static char folder[] = P_tmpdir "/narthex-model-XXXXXX";
-static char path[64];
+#include "model_test.h"
 
 /* ---- a model --------------------------------------------------------------------------------- */
 static nx_tensor *ramp(int64_t rows, int64_t columns) {
@@ -84,25 +79,6 @@ static bytes read_back(void) {
     b.n = fread(b.at, 1, 1 << 20, file);
     fclose(file);
     return b;
-}
-
-static void write_bytes(const void *data, size_t n) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, n, file), n);
-    fclose(file);
-}
-
-/* A file with the right version and checksum around whatever `model` is. */
-static void write_wrapped(const uint8_t *model, size_t n) {
-    ModelFile file;
-    nx__model__model_file__init(&file);
-    file.version = NX__MODEL_VERSION;
-    file.model = (ProtobufCBinaryData){n, (uint8_t *)model};
-    file.checksum = nx__model_checksum(model, n);
-    uint8_t *data = malloc(n + 64);
-    write_bytes(data, protobuf_c_message_pack(&file.base, data));
-    free(data);
 }
 
 static ModelDef *unwrap(const bytes *b) {
@@ -530,13 +506,7 @@ static void test_nothing_is_left_beside(void **state) {
     assert_int_equal(rmdir(folder), 0); /* only if it is empty */
 }
 
-static int start(void **state) {
-    if (!nx_op_count() && nx__register_ops() != NX_OK) return 1;
-    if (mkdtemp(folder) == NULL) return 1;
-    nx_flag.cache = "0";
-    snprintf(path, sizeof path, "%s/model.nxm", folder);
-    return 0;
-}
+static int start(void **state) { return make_folder(); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
