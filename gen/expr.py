@@ -230,7 +230,7 @@ class Body(SizeCalls):
             return self.listed(value, self.int_text(expr.args[1]))
         if value.kind != "ints":
             self.refuse(expr, f"an index into a {value.kind}")
-        return Value("int", f"{value.c}[{self.int_text(expr.args[1])}]")
+        return Value("int", f"nx__int_at({value.c}, {value.n}, {self.int_text(expr.args[1])})")
 
     def expr_slice(self, expr):
         value, (start, stop) = self.expr(expr.args[0]), expr.args[1:]
@@ -238,7 +238,7 @@ class Body(SizeCalls):
             self.refuse(expr, f"a part of a {value.kind}")
         first = self.int_text(start) if start is not None else "0"
         end = self.int_text(stop) if stop is not None else value.n
-        return Value("ints", f"({value.c} + {first})", f"({end} - {first})")
+        return Value("ints", f"({value.c} + {first})", f"nx__part_length({value.n}, {first}, {end})")
 
     def listed(self, values, at):
         """Element `at` of a list of tensors."""

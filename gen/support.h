@@ -28,6 +28,13 @@ void nx__ints_insert(const int64_t *at, int n, int64_t k, int64_t x, int64_t *ou
 void nx__ints_remove(const int64_t *at, int n, int64_t k, int64_t *out);
 int nx__ints_without_ones(const int64_t *at, const int64_t *size, int n, const int64_t *dims, int n_dims, int64_t *out);
 void nx__ints_inverse(const int64_t *at, int n, int64_t *out);
+/* Number k of n, 0 where there is none, and how many of n are numbers first .. end - 1: a model file's lists may be shorter than
+ * their operator's checks expect. */
+static inline int64_t nx__int_at(const int64_t *at, int64_t n, int64_t k) { return k >= 0 && k < n ? at[k] : 0; }
+static inline int64_t nx__part_length(int64_t n, int64_t first, int64_t end) {
+    if (end > n) end = n;
+    return first < end ? end - first : 0;
+}
 void nx__ints_join(const int64_t *at, int n, const int64_t *behind, int n_behind, int64_t *out);
 /* The size that two sizes broadcast to. */
 NX_MUST_USE nx_status nx__ints_broadcast(const char *op, const int64_t *a, int n_a, const int64_t *b, int n_b,

@@ -118,8 +118,23 @@ def calls_of_sizes() -> dict[str, Call]:
     }
 
 
+def calls_of_resampling() -> dict[str, Call]:
+    """A derivative's lists of sizes may have any length."""
+    found: dict[str, Call] = {}
+    for name, more in {"nearest": (), "bilinear": (False,), "bicubic": (True,)}.items():
+        for label, sizes in {
+            "a short output": ([8], [2, 3, 4, 4]), "a long output": ([8, 8, 8], [2, 3, 4, 4]),
+            "a short input": ([8, 8], [2]), "an input of three": ([8, 8], [2, 3, 4]), "no input": ([8, 8], []),
+            "a long input": ([8, 8], [2, 3, 4, 4, 4]), "another output": ([8, 7], [2, 3, 4, 4]),
+        }.items():  # fmt: skip
+            found[f"{name}, {label}"] = lambda t, name=name, sizes=sizes, more=more: getattr(
+                t.ops.aten, f"upsample_{name}2d_backward"
+            )(t.ones(2, 3, 8, 8), *sizes, *more)
+    return found
+
+
 def calls() -> dict[str, Call]:
-    found = calls_of_columns() | calls_of_sizes()
+    found = calls_of_columns() | calls_of_sizes() | calls_of_resampling()
     for n in (1, 2, 3):
         made = calls_of_pools(n) | calls_of_convolutions(n)
         found |= {f"{n}d: {name}": call for name, call in made.items()}
@@ -144,6 +159,7 @@ OTHER_WORDS = (
     "tril_indices of 2^80",  # PyTorch asks the machine for the memory
     "cat of 2^63",  # PyTorch's sum wraps
     "avg_pool3d, three kernels too many", "avg_pool3d, no kernel",  # it has words of its own for this pool
+    "another output",  # it names the first place that differs
 )  # fmt: skip
 
 
