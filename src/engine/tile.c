@@ -66,15 +66,38 @@ nx__tile *nx__tile_new(nx_program *p, const nx__tile *head, const nx__tile_array
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
-/* Offset in bytes of row `row` (all dimensions but the last). */
+/* An element of the index space, and its row (all dimensions but the last) and column. */
+typedef struct place {
+    int64_t at, row, column;
+} place;
+
+static int64_t row_length(const nx__tile *tile) { return tile->size[tile->ndim - 1]; }
+
+static place place_of(const nx__tile *tile, int64_t at) {
+    int64_t row = at / row_length(tile);
+    return (place){at, row, at - row * row_length(tile)};
+}
+
+/* n elements on; most tiles end with their row or in it, and a division takes as long as an instruction of a short one. */
+static void advance(const nx__tile *tile, place *p, int64_t n) {
+    int64_t last = row_length(tile);
+    p->at += n;
+    p->column += n;
+    if (p->column < last) return;
+    int64_t rows = p->column == last ? 1 : p->column / last;
+    p->row += rows;
+    p->column -= rows * last;
+}
+
+/* Offset in bytes of row `row`. */
 static int64_t row_offset(const nx__tile *tile, const nx__tile_array *array, int64_t row) {
     int64_t offset = 0;
-    for (int d = tile->ndim - 2; d >= 0; d--) {
+    for (int d = tile->ndim - 2; d > 0; d--) {
         int64_t rest = row / tile->size[d];
         offset += (row - rest * tile->size[d]) * array->step[d];
         row = rest;
     }
-    return offset;
+    return tile->ndim > 1 ? offset + row * array->step[0] : 0;
 }
 
 static void start_worker(worker *w, const machine *m, char *scratch, char *fold) {
@@ -89,14 +112,13 @@ static void start_worker(worker *w, const machine *m, char *scratch, char *fold)
     w->ptr[slot] = fold;
 }
 
-static void move_to(worker *w, int64_t at) {
+static void move_to(worker *w, const place *p) {
     const nx__tile *tile = w->m->tile;
     const nx__tile_array *arrays = nx__tile_arrays(tile);
-    int64_t last = tile->size[tile->ndim - 1], row = tile->ndim > 1 ? at / last : 0, column = at - row * last;
     for (int i = 0; i < tile->n_arrays; i++) {
-        if (arrays[i].pattern == NX__FLAT) w->ptr[i] = w->m->base[i] + at * item_of(arrays[i].dtype);
+        if (arrays[i].pattern == NX__FLAT) w->ptr[i] = w->m->base[i] + p->at * item_of(arrays[i].dtype);
         else if (arrays[i].pattern == NX__ROWS)
-            w->ptr[i] = w->m->base[i] + row_offset(tile, &arrays[i], row) + column * arrays[i].step[tile->ndim - 1];
+            w->ptr[i] = w->m->base[i] + row_offset(tile, &arrays[i], p->row) + p->column * arrays[i].step[tile->ndim - 1];
     }
 }
 
@@ -133,10 +155,10 @@ static bool is_row_vector(const nx__tile *tile, const nx__tile_array *array) {
     return true;
 }
 
-static void load(worker *w, const nx__tile_instr *instr, int64_t at, int64_t n) {
+static void load(worker *w, const nx__tile_instr *instr, const place *p, int64_t n) {
     const nx__tile *tile = w->m->tile;
     const nx__tile_array *array = &nx__tile_arrays(tile)[instr->in[0]];
-    int64_t last = tile->size[tile->ndim - 1], row = at / last, column = at - row * last;
+    int64_t last = row_length(tile), row = p->row, column = p->column;
     int64_t bytes = item_of(array->dtype), step = array->step[tile->ndim - 1];
     char *to = w->ptr[instr->out];
     if (is_row_vector(tile, array)) {
@@ -159,13 +181,13 @@ static void point(worker *w, const nx__tile_instr *instr, int64_t n) {
                 (const nx_const *)((const uint64_t *)w->m->tile + w->m->tile->constants) + instr->constants);
 }
 
-static void run_tile(worker *w, int64_t at, int64_t n) {
+static void run_tile(worker *w, const place *p, int64_t n) {
     const nx__tile *tile = w->m->tile;
     const nx__tile_instr *instr = nx__tile_instrs(tile), *end = instr + tile->n_instrs;
-    if (at) move_to(w, at); /* a worker begins at 0 */
+    if (p->at) move_to(w, p); /* a worker begins at 0 */
     for (; instr < end; instr++) {
         switch (instr->code) {
-        case NX__TILE_LOAD: load(w, instr, at, n); break;
+        case NX__TILE_LOAD: load(w, instr, p, n); break;
         case NX__TILE_CAST:
             nx_cast(instr->dtype, w->ptr[instr->out], instr->step[0], instr->from, w->ptr[instr->in[0]], instr->step[1], n);
             break;
@@ -175,47 +197,74 @@ static void run_tile(worker *w, int64_t at, int64_t n) {
     }
 }
 
+/* Elements [begin, end), a tile after the other. A fold's buffer takes them side by side. */
 static void run_range(worker *w, int64_t begin, int64_t end) {
     const nx__tile *tile = w->m->tile;
-    int64_t last = tile->size[tile->ndim - 1];
-    for (int64_t at = begin, n; at < end; at += n) {
-        n = nx_least(tile->elements, end - at);
-        if (tile->cut_rows && tile->ndim > 1) n = nx_least(n, last - at % last);
-        run_tile(w, at, n);
+    int buffer = tile->n_arrays + tile->n_registers + tile->n_numbers;
+    int64_t bytes = item_of(nx__tile_instrs(tile)[tile->n_instrs - 1].dtype);
+    if (begin == end) return; /* there may be no rows to divide by */
+    place p = place_of(tile, begin);
+    for (int64_t n; p.at < end; advance(tile, &p, n)) {
+        n = nx_least(tile->elements, end - p.at);
+        if (tile->cut_rows) n = nx_least(n, row_length(tile) - p.column);
+        if (w->fold) w->ptr[buffer] = w->fold + (p.at - begin) * bytes;
+        run_tile(w, &p, n);
     }
 }
 
 /* ---- folds ----------------------------------------------------------------------------------- */
-/* Chunk [begin, end) into a fresh state. The fold buffer takes the tiles of the chunk side by side. */
-static void fold_chunk(worker *w, const nx__tile_instr *instr, int64_t begin, int64_t end, void *state) {
+/* Where element `at` lies of what is folded, after run_range() from `begin`. */
+static const char *folded(const worker *w, const nx__tile_instr *instr, int64_t begin, int64_t at) {
     const nx__tile *tile = w->m->tile;
-    int64_t last = tile->size[tile->ndim - 1], bytes = item_of(instr->dtype);
-    int buffer = tile->n_arrays + tile->n_registers + tile->n_numbers;
-    for (int64_t at = begin, n; at < end; at += n) {
-        n = nx_least(tile->elements, end - at);
-        if (tile->cut_rows && tile->ndim > 1) n = nx_least(n, last - at % last);
-        w->ptr[buffer] = w->fold + (at - begin) * bytes;
-        run_tile(w, at, n);
-    }
-    int slot = instr->in[0];
-    char *from = slot == buffer ? w->fold : w->m->base[slot] + begin * bytes;
+    int slot = instr->in[0], buffer = tile->n_arrays + tile->n_registers + tile->n_numbers;
+    int64_t bytes = item_of(instr->dtype);
+    return slot == buffer ? w->fold + (at - begin) * bytes : w->m->base[slot] + at * bytes;
+}
+
+/* n elements from `at` into a fresh state. */
+static void fold_part(const worker *w, const nx__tile_instr *instr, int64_t begin, int64_t at, int64_t n, void *state) {
     instr->fold->init(state);
-    instr->fold->fold(state, from, bytes, end - begin);
+    instr->fold->fold(state, folded(w, instr, begin, at), item_of(instr->dtype), n);
+}
+
+/* Chunk [begin, end) into a fresh state. */
+static void fold_chunk(worker *w, const nx__tile_instr *instr, int64_t begin, int64_t end, void *state) {
+    run_range(w, begin, end);
+    fold_part(w, instr, begin, begin, end - begin, state);
+}
+
+static void write_result(const worker *w, const nx__tile_instr *instr, int64_t row, nx_reduce_state *total) {
+    instr->fold->done(total, w->m->tile->inner, w->m->base[instr->out] + row * item_of(instr->dtype));
 }
 
 static void fold_row(worker *w, const nx__tile_instr *instr, int64_t row) {
     const nx__tile *tile = w->m->tile;
     int64_t begin = row * tile->inner, end = begin + tile->inner;
-    nx_reduce_state part, levels[NX_REDUCE_LEVELS], *total = &part;
+    nx_reduce_state part, levels[NX_REDUCE_LEVELS];
     int64_t n_chunks = 0;
     for (int64_t at = begin; at < end; at += NX_REDUCE_CHUNK) {
         fold_chunk(w, instr, at, nx_least(at + NX_REDUCE_CHUNK, end), &part);
         nx_reduce_push(instr->fold, levels, 1, n_chunks++, &part);
     }
-    if (n_chunks) total = nx_reduce_finish(instr->fold, levels, 1, n_chunks);
-    else instr->fold->init(&part);
-    instr->fold->done(total, tile->inner,
-                      w->m->base[instr->out] + row * item_of(instr->dtype));
+    write_result(w, instr, row, nx_reduce_finish(instr->fold, levels, 1, n_chunks));
+}
+
+/* Rows begin .. end. Short ones are computed together, as many as a chunk has room for, and folded one by one. */
+static void fold_rows(worker *w, const nx__tile_instr *instr, int64_t begin, int64_t end) {
+    int64_t inner = w->m->tile->inner, together = inner ? NX_REDUCE_CHUNK / inner : NX_REDUCE_CHUNK;
+    if (together == 0) {
+        for (int64_t row = begin; row < end; row++) fold_row(w, instr, row);
+        return;
+    }
+    nx_reduce_state part;
+    for (int64_t first = begin, stop; first < end; first = stop) {
+        stop = nx_least(first + together, end);
+        run_range(w, first * inner, stop * inner);
+        for (int64_t row = first; row < stop; row++) {
+            fold_part(w, instr, first * inner, row * inner, inner, &part);
+            write_result(w, instr, row, &part);
+        }
+    }
 }
 
 /* ---- parts of a run -------------------------------------------------------------------------- */
@@ -228,7 +277,7 @@ static void run_part(const machine *m, part what, int64_t begin, int64_t end, ch
     if (what == POINTS) {
         run_range(&w, begin, end);
     } else if (what == ROWS) {
-        for (int64_t row = begin; row < end; row++) fold_row(&w, last, row);
+        fold_rows(&w, last, begin, end);
     } else {
         for (int64_t k = begin; k < end; k++) {
             int64_t from = k * NX_REDUCE_CHUNK;

@@ -76,3 +76,19 @@ def test_what_does_not_fit_is_split():
     steps, tiles = counts(plan)
     assert steps == tiles > 1
     assert all(bool((a == b).all()) for a, b in zip(got, f(*inputs)))
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 49, 127, 128, 196, 600, 1024, 1025])
+def test_rows_of_any_length(columns):
+    """Short rows are computed together and folded one by one; rows beside a number for each are walked row by row."""
+    x, y = nt.randn(3, 41, columns), nt.randn(3, 41, 1)
+    functions = [
+        lambda x, y: (x * y).exp().sum(-1),
+        lambda x, y: (x.exp() + y).mean((1, 2)),
+        lambda x, y: (x * y + y).exp(),
+    ]
+    for function in functions:
+        plan, got = compiled_plan(function, x, y)
+        want = function(x, y)
+        assert columns == 0 or counts(plan)[1], plan
+        assert bool(((got == want) | ((got != got) & (want != want))).all())
