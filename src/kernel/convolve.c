@@ -333,40 +333,56 @@ static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice 
     return NX_OK;
 }
 
-/* ---- groups of one channel: a channel after the other, while it is near ---------------------------------------------- */
-enum { CHANNEL = 1 << 16 }; /* numbers of a channel with its padding */
+/* ---- groups of one channel: a channel after the other, where it lies -------------------------------------------------- */
+typedef struct alone {
+    nx__channel channel;
+    int64_t channels, groups, rows; /* that are read, of all images; rows: that are made of each */
+    const float *from, *weights, *bias;
+    float *to;
+} alone;
 
-static bool suits_alone(const nx_windows *w, const nx__planes *p) {
+static bool suits_alone(const nx_windows *w) {
     const bool flat = w->kernel[0] == 1 && w->big[0] == 1 && w->small[0] == 1 && w->padding[0] == 0;
-    return flat && w->big_channels == 1 && sums_only(w->small_channels) && p->plane <= CHANNEL;
+    const bool narrow = w->kernel[2] <= NX__CHANNEL_WIDTH && w->padding[2] <= NX__CHANNEL_PADDING && w->stride[2] <= 2;
+    return flat && narrow && w->big_channels == 1 && sums_only(w->small_channels) && w->big[2] < INT32_MAX / 4;
 }
 
 static nx_status run_channels(void *arg, int64_t begin, int64_t end) {
-    const convolution *c = arg;
-    const lattice *l = &c->of;
-    const nx__planes *p = c->from;
-    const nx__channel channel = {.made = {c->size[1], c->size[2]}, .down = l->step[1], .k = l->k, .places = l->places};
-    const size_t bytes = sizeof(float) * (size_t)(p->plane + NX__TAPS_SLACK);
-    float *plane = nx_room_new(bytes);
-    if (plane == NULL) return nx_fail_memory(bytes);
-    memset(plane, 0, bytes);
+    const alone *a = arg;
+    const int64_t from = a->channel.from[0] * a->channel.from[1], made = a->channel.made[0] * a->channel.made[1];
+    const int64_t n_taps = a->channel.kernel[0] * a->channel.kernel[1];
+    const nx__taps *taps = nx__taps_get();
+    float *copy = NULL; /* of channels at the ends, around which there is nothing to be read */
     for (int64_t at = begin; at < end; at++) {
-        const int64_t image = at / c->groups, group = at % c->groups;
-        nx__taps_get()->put(p, plane, p->source + at * volume(p->size));
-        for (int64_t r = 0; r < l->rows; r++) {
-            const int64_t row = group * l->rows + r;
-            nx__taps_get()->channel(&channel, result_at(c, image, group) + r * volume(c->size), plane, l->weights + row * l->a_step,
-                                    c->bias ? c->bias[row] : 0);
+        const float *x = a->from + at * from;
+        if (at * from < NX__TAPS_SLACK || (a->channels - at - 1) * from < NX__TAPS_SLACK) {
+            const size_t bytes = sizeof(float) * (size_t)(from + 2 * NX__TAPS_SLACK);
+            if (copy == NULL && (copy = nx_room_new(bytes)) == NULL) return nx_fail_memory(bytes);
+            memset(copy, 0, bytes);
+            x = memcpy(copy + NX__TAPS_SLACK, x, sizeof(float) * (size_t)from);
+        }
+        for (int64_t r = 0; r < a->rows; r++) {
+            const int64_t row = at % a->groups * a->rows + r;
+            const int64_t result = at * a->rows + r, room = (end * a->rows - result) * made;
+            taps->channel(&a->channel, a->to + result * made, room, x, a->weights + row * n_taps, a->bias ? a->bias[row] : 0);
         }
     }
-    nx_room_free(plane);
+    nx_room_free(copy);
     return NX_OK;
 }
 
-static nx_status convolve_alone(const nx_windows *w, const nx__planes *p, convolution *c, const lattice *l) {
-    c->from = p;
-    c->of = *l;
-    return nx_parallel(w->images * w->groups, nx_grain(volume(w->small) * l->rows * (l->k + 4) / 4 + 1), run_channels, c);
+static nx_status convolve_alone(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small) {
+    alone a = {.channels = w->images * w->groups, .groups = w->groups, .rows = w->small_channels, .from = big, .weights = weight,
+               .bias = bias, .to = small};
+    for (int d = 0; d < 2; d++) {
+        a.channel.from[d] = w->big[d + 1];
+        a.channel.made[d] = w->small[d + 1];
+        a.channel.kernel[d] = w->kernel[d + 1];
+        a.channel.stride[d] = w->stride[d + 1];
+        a.channel.dilation[d] = w->dilation[d + 1];
+        a.channel.padding[d] = w->padding[d + 1];
+    }
+    return nx_parallel(a.channels, nx_grain(volume(w->small) * a.rows * (volume(w->kernel) + 4) / 4 + 1), run_channels, &a);
 }
 
 nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small) {
@@ -374,11 +390,12 @@ nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float 
     lattice l;
     convolution c = {.groups = w->groups, .from_channels = w->big_channels, .bias = bias, .to = small};
     if (nx__winograd_suits(w)) return nx__winograd(w, false, big, weight, bias, small);
+    if (suits_alone(w)) return convolve_alone(w, big, weight, bias, small);
     plan_gather(w, big, !sums_only(w->small_channels), &p);
     NX_TRY(plan_windows(w, &p, &l));
     l.weights = weight;
     memcpy(c.size, w->small, sizeof c.size);
-    nx_status status = suits_alone(w, &p) ? convolve_alone(w, &p, &c, &l) : convolve(w, &p, &c, &l, 1);
+    nx_status status = convolve(w, &p, &c, &l, 1);
     nx_free(l.places);
     return status;
 }

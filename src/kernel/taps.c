@@ -50,58 +50,123 @@ static void sums(float *to, const float *from, int64_t n, const int64_t *places,
 }
 
 /* ---- a channel that is read alone ------------------------------------------------------------------------------------- */
-static inline __attribute__((always_inline)) void put_rests(const nx__planes *p, float *to, const float *from, const int64_t step) {
-    const int64_t rows = nx_least(p->size[1], p->extent[1] + p->origin[1]);
-    for (int64_t rest = 0; rest < p->kept; rest++) {
-        const int64_t before = -p->origin[2] - rest, low = before > 0 ? (before + step - 1) / step : 0;
-        const int64_t first = low * step - before, n = nx_least((p->size[2] - first + step - 1) / step, p->part - low);
-        for (int64_t y = 0; y < rows; y++) {
-            float *at = to + (y - p->origin[1]) * p->row + rest * p->part + low;
-            const float *x = from + y * p->size[2] + first;
-            for (int64_t q = 0; q < n; q++) at[q] = x[q * step];
+typedef int32_t lanes __attribute__((vector_size(4 * NX_LANES)));
+enum { TOGETHER = 4 }; /* rows whose sums go on side by side */
+
+/* Which of the numbers that tap `across` reads for results x, x + 1, ... lie in the row. */
+static inline __attribute__((always_inline)) lanes find_inside(const nx__channel *c, int64_t x, int64_t across, const int32_t step) {
+    lanes column;
+    for (int j = 0; j < WIDE; j++) column[j] = j * step;
+    column += (int32_t)(x * step + across * c->dilation[1] - c->padding[1]);
+    return (column >= 0) & (column < (int32_t)c->from[1]);
+}
+
+/* Every number, or every second. */
+static inline __attribute__((always_inline)) wide load_inside(const float *from, const lanes inside, const int64_t step) {
+    wide x = *(const loose *)from;
+    if (step == 2) {
+        lanes even;
+        for (int j = 0; j < WIDE; j++) even[j] = 2 * j;
+        x = __builtin_shuffle(x, (wide)((const loose *)from)[1], even);
+    }
+    return (wide)((lanes)x & inside);
+}
+
+/* Rows of results, for square kernels of neighbours; `left` is what the first tap would read in row 0 of the channel, `top` the
+ * row that it reads; whole: all are rows of the channel. Each row that is read meets all rows of results that want it. */
+static inline __attribute__((always_inline)) void sum_square(const nx__channel *c, wide *s, const float *left, int64_t top,
+                                                             const lanes *inside, const float *weights, const bool whole,
+                                                             const int width, const int step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < (TOGETHER - 1) * step + width; i++) {
+        wide x[NX__CHANNEL_WIDTH];
+        if (!whole && (top + i < 0 || top + i >= c->from[0])) continue;
+        const float *row = left + (top + i) * c->from[1];
+        for (int across = 0; across < width; across++) x[across] = load_inside(row + across, inside[across], step);
+#pragma GCC unroll 4
+        for (int r = 0; r < TOGETHER; r++) {
+            const int down = i - r * step;
+            if (down < 0 || down >= width) continue;
+            for (int across = 0; across < width; across++) s[r] += weights[down * width + across] * x[across];
         }
     }
 }
 
-static void put(const nx__planes *p, float *to, const float *from) {
-    if (p->split == 1) put_rests(p, to, from, 1);
-    else if (p->split == 2) put_rests(p, to, from, 2);
-    else put_rests(p, to, from, p->split);
+/* A row of results, taps low .. high - 1 of the kernel's height. */
+static inline __attribute__((always_inline)) void sum_taps(const nx__channel *c, wide *s, const float *from, const lanes *inside,
+                                                           const float *weights, int64_t low, int64_t high, const int width,
+                                                           const int step) {
+    const int64_t n = width ? width : c->kernel[1], apart = width ? 1 : c->dilation[1], below = width ? 1 : c->dilation[0];
+    for (int64_t down = low; down < high; down++) {
+        const float *row = from + down * below * c->from[1], *w = weights + down * n;
+        for (int64_t across = 0; across < n; across++) *s += w[across] * load_inside(row + across * apart, inside[across], step);
+    }
 }
 
-enum { TOGETHER = 4 }; /* rows whose sums go on side by side */
+/* The first tap of a row of results that lies in the channel, and the one behind the last; `step` is the dilation. */
+static inline __attribute__((always_inline)) void find_taps(const nx__channel *c, int64_t top, const int64_t step, int64_t *low,
+                                                            int64_t *high) {
+    *low = top < 0 ? nx_least((-top + step - 1) / step, c->kernel[0]) : 0;
+    *high = top >= c->from[0] ? 0 : nx_least((c->from[0] - top + step - 1) / step, c->kernel[0]);
+}
 
-/* A vector of each of `rows` rows. */
-static inline __attribute__((always_inline)) void sum_rows(const nx__channel *c, float *to, const float *from, const float *weights,
-                                                           float start, const int rows) {
-    wide s[TOGETHER];
+/* A vector of row y's results, or of that row and the next ones. width: of a square kernel of neighbours with one stride, or 0:
+ * any. */
+static inline __attribute__((always_inline)) void sum_part(const nx__channel *c, wide *s, const float *from, const float *weights,
+                                                           int64_t y, int64_t x, const int rows, const int width, const int step) {
+    const int64_t top = y * c->stride[0] - c->padding[0];
+    const float *left = from + x * step - c->padding[1];
+    lanes inside[NX__CHANNEL_WIDTH];
+    for (int64_t across = 0; across < (width ? width : c->kernel[1]); across++) inside[across] = find_inside(c, x, across, step);
     for (int r = 0; r < rows; r++) s[r] = (wide){0};
-    for (int64_t i = 0; i < c->k; i++) {
-        const wide w = weights[i] - (wide){0};
-        const float *x = from + c->places[i];
-        for (int r = 0; r < rows; r++) s[r] += w * *(const loose *)(x + r * c->down);
+    if (width && rows == TOGETHER) {
+        const bool whole = top >= 0 && top + (TOGETHER - 1) * step + width <= c->from[0];
+        if (whole) sum_square(c, s, left, top, inside, weights, true, width, step);
+        else sum_square(c, s, left, top, inside, weights, false, width, step);
+        return;
     }
-    for (int r = 0; r < rows; r++) *(loose *)(to + r * c->made[1]) = s[r] + start;
+    for (int r = 0; r < rows; r++) {
+        int64_t low, high, at = top + r * c->stride[0];
+        find_taps(c, at, width ? 1 : c->dilation[0], &low, &high);
+        sum_taps(c, s + r, left + at * c->from[1], inside, weights, low, high, width, step);
+    }
 }
 
-static inline void sum_columns(const nx__channel *c, float *to, const float *from, const float *weights, float start, const int rows) {
+/* Rows y to y + rows - 1 of the results. A vector goes on into what is written later, where there is `room` from `to` on. */
+static inline __attribute__((always_inline)) void sum_rows(const nx__channel *c, float *to, int64_t room, const float *from,
+                                                           const float *weights, float start, int64_t y, const int rows, const int width,
+                                                           const int step) {
     const int64_t n = c->made[1];
-    for (int64_t x = 0; x + WIDE <= n; x += WIDE) sum_rows(c, to + x, from + x, weights, start, rows);
-    if (n % WIDE && n > WIDE) sum_rows(c, to + n - WIDE, from + n - WIDE, weights, start, rows);
-    if (n < WIDE) sum_rows(c, to, from, weights, start, rows); /* goes on into rows that are written later */
+    for (int64_t next = 0; next < n; next += WIDE) {
+        const int64_t x = next + WIDE <= n || n < WIDE ? next : n - WIDE, first = y * n + x;
+        wide s[TOGETHER];
+        sum_part(c, s, from, weights, y, x, rows, width, step);
+        for (int r = 0; r < rows; r++) {
+            s[r] += start;
+            if (first + r * n + WIDE <= room) *(loose *)(to + first + r * n) = s[r];
+            else memcpy(to + first + r * n, s + r, (size_t)nx_least(n, WIDE) * sizeof *to);
+        }
+    }
 }
 
-static void channel(const nx__channel *c, float *to, const float *padded, const float *weights, float start) {
-    const int64_t n = c->made[1], numbers = c->made[0] * n;
-    const int64_t whole = n >= WIDE ? c->made[0] : nx_least((numbers - WIDE + n) / n, c->made[0]); /* rows that may go on */
+static inline __attribute__((always_inline)) void sum_channel(const nx__channel *c, float *to, int64_t room, const float *from,
+                                                              const float *weights, float start, const int width, const int step) {
     int64_t y = 0;
-    for (; y + TOGETHER <= whole; y += TOGETHER) sum_columns(c, to + y * n, padded + y * c->down, weights, start, TOGETHER);
-    for (; y < whole; y++) sum_columns(c, to + y * n, padded + y * c->down, weights, start, 1);
-    for (; y < c->made[0]; y++) {
-        float part[WIDE];
-        sum_rows(c, part, padded + y * c->down, weights, start, 1);
-        memcpy(to + y * n, part, (size_t)n * sizeof *to);
-    }
+    for (; y + TOGETHER <= c->made[0]; y += TOGETHER) sum_rows(c, to, room, from, weights, start, y, TOGETHER, width, step);
+    if (y < c->made[0] && y) sum_rows(c, to, room, from, weights, start, c->made[0] - TOGETHER, TOGETHER, width, step);
+    else for (; y < c->made[0]; y++) sum_rows(c, to, room, from, weights, start, y, 1, width, step);
+}
+
+static void channel(const nx__channel *c, float *to, int64_t room, const float *from, const float *weights, float start) {
+    const int64_t width = c->kernel[1], step = c->stride[1];
+    const bool square = width == c->kernel[0] && step == c->stride[0] && c->dilation[0] == 1 && c->dilation[1] == 1;
+    if (square && width == 3 && step == 1) sum_channel(c, to, room, from, weights, start, 3, 1);
+    else if (square && width == 3) sum_channel(c, to, room, from, weights, start, 3, 2);
+    else if (square && width == 5 && step == 1) sum_channel(c, to, room, from, weights, start, 5, 1);
+    else if (square && width == 5) sum_channel(c, to, room, from, weights, start, 5, 2);
+    else if (square && width == 7 && step == 1) sum_channel(c, to, room, from, weights, start, 7, 1);
+    else if (step == 1) sum_channel(c, to, room, from, weights, start, 0, 1);
+    else sum_channel(c, to, room, from, weights, start, 0, 2);
 }
 
 static void dots(float *to, const float *g, const float *from, int64_t n, const int64_t *places, int64_t k) {
@@ -146,8 +211,6 @@ static inline __attribute__((always_inline)) void turn_result(const wide *m, con
     y[2 * y_step] = sum + 0.25f * m3 + 4 * m4;
     y[3 * y_step] = difference + 0.125f * m3 - 8 * m4 + m[5 * step];
 }
-
-typedef int32_t lanes __attribute__((vector_size(4 * NX_LANES)));
 
 /* Three vectors, number by number a0 b0 c0 a1 b1 c1 ..., become a, b and c, `step` vectors apart. */
 static inline __attribute__((always_inline)) void part_in_three(const wide *x, wide *to, const int step) {
@@ -275,5 +338,5 @@ static void winograd_results(float *lines, const float *sums, int64_t from_step,
     }
 }
 
-const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, put, channel, dots, winograd_weights, winograd_windows, winograd_results,
+const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, channel, dots, winograd_weights, winograd_windows, winograd_results,
                                        winograd_gradients, winograd_kernels};

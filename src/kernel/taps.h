@@ -8,13 +8,12 @@
 typedef struct nx__stretch { int64_t from, to, n; } nx__stretch;
 enum { NX__TAPS_SLACK = 64 }; /* numbers behind the last one of planes and panels that may be read, and of panels written */
 
-/* What is made of a channel that is read alone: row y of the result reads from y * down on in the channel's plane. */
+/* A channel that is read alone and what is made of it: height and width of each. Rows follow each other. Numbers of other
+ * channels, up to NX__TAPS_SLACK before and behind it, are read with it and count for nothing. */
 typedef struct nx__channel {
-    int64_t made[2];       /* high and wide */
-    int64_t down, k;
-    const int64_t *places; /* k: from what the first number of a row of the result reads first to what a tap reads */
+    int64_t from[2], made[2], kernel[2], stride[2], dilation[2], padding[2];
 } nx__channel;
-struct nx__planes;         /* convolve.h */
+enum { NX__CHANNEL_WIDTH = 32, NX__CHANNEL_PADDING = 32 }; /* the widest kernel and padding; strides along a row are 1 or 2 */
 
 typedef struct nx__taps {
     /* Packs k rows of a panel: row i are the stretches from from + places[i] on, in order of their columns. From `end` on
@@ -23,10 +22,9 @@ typedef struct nx__taps {
                  int n);
     /* to[j] = start + the sum of weights[i] * from[places[i] + j], for n of them. */
     void (*sums)(float *to, const float *from, int64_t n, const int64_t *places, const float *weights, int64_t k, float start);
-    /* A flat channel into its plane, whose padding is 0 already. */
-    void (*put)(const struct nx__planes *p, float *to, const float *from);
-    /* A channel's result: sums of k products in order of taps, then start. From the plane's end on a vector is read too. */
-    void (*channel)(const nx__channel *c, float *to, const float *padded, const float *weights, float start);
+    /* A channel's result: sums of products in order of taps, then start. `room` numbers from `to` on may be written, the
+     * result's and those of results that are made later. */
+    void (*channel)(const nx__channel *c, float *to, int64_t room, const float *from, const float *weights, float start);
     /* to[i] += the sum of g[j] * from[places[i] + j] over n of them. */
     void (*dots)(float *to, const float *g, const float *from, int64_t n, const int64_t *places, int64_t k);
     /* winograd.c. Of n kernels of 3 x 3, from_step apart, number p of the 36 that each becomes goes to to[p * to_step + i];

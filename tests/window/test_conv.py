@@ -54,6 +54,25 @@ def test_any_form(seed: int) -> None:
         close(mine.grad, other.grad)
 
 
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (5, 5), (7, 7), (1, 9), (4, 2), (33, 1), (1, 33)])
+def test_a_channel_alone(kernel: tuple[int, int]) -> None:
+    """Depthwise convolutions of few and many columns; channels that end where the tensor does; infinities and NaN of
+    channels beside them."""
+    r, high = random.Random(sum(kernel)), max(kernel)
+    for _ in range(60):
+        groups, rows, images = r.choice([1, 2, 7]), r.choice([1, 1, 2]), r.choice([1, 2])
+        stride, padding = [r.choice([1, 1, 2, 3]), r.choice([1, 1, 2, 3])], [r.randint(0, k // 2 + 1) for k in kernel]
+        dilation = [r.choice([1, 1, 2]) if k < 9 else 1 for k in kernel]
+        size = [max(r.choice([1, 4, 7, 14, 16, 33, 50, high]), d * (k - 1) + 1) for d, k in zip(dilation, kernel)]
+        shapes = (images, groups, *size), (groups * rows, 1, *kernel), (groups * rows,)
+        tensors = [torch.randn(shape) for shape in shapes]
+        if groups > 1:
+            tensors[0][:, r.randrange(groups)] = r.choice([float("nan"), float("inf"), 1.0])
+        wanted = torch.conv2d(*tensors, stride, padding, dilation, groups)
+        got = torch.from_dlpack(nt.conv2d(*(to_ours(t) for t in tensors), stride, padding, dilation, groups))
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 9, 8), (1, 16, 7, 7), (2, 6, 5, 5)])
 def test_channels_last(shape: tuple[int, ...]) -> None:
     x, w = torch.randn(shape), torch.randn(6, shape[1], 3, 3)
