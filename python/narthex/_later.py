@@ -46,15 +46,3 @@ def never(module: str, why: str, listed: tuple) -> dict:
         return no
 
     return {name: answer(name) for name in listed}
-
-
-def keep_whole(namespace: dict, needs: dict) -> None:
-    """Takes out of `namespace` (a module's globals) those names of `needs` whose operators ("sqrt div") are missing."""
-    from . import _C
-
-    known = {name.partition("::")[2].partition(".")[0] for name in _C.op_names()}
-    for name, operators in needs.items():
-        if not known.issuperset(operators.split()):
-            del namespace[name]
-            if name in namespace.get("__all__", ()):
-                namespace["__all__"].remove(name)

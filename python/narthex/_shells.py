@@ -36,7 +36,7 @@ def shells_of_module(space: dict, spelt: set | None = None) -> None:
     """The same of a module's public functions, those that its helpers define among them."""
     package = space["__name__"].rpartition(".")[0]
     for name, value in list(space.items()):
-        if name.startswith("_") or not isinstance(value, _Function) or name in ("absent", "keep_whole"):
+        if name.startswith("_") or not isinstance(value, _Function) or name == "absent":
             continue
         if value.__module__ == space["__name__"] or value.__module__.startswith(package + "._"):
             space[name] = _C.shell(value, name in (_SPELT_FUNCTIONS if spelt is None else spelt))

@@ -4,7 +4,6 @@ import warnings
 
 from .. import _C
 from .._absent import absent
-from .._later import keep_whole
 from .._shells import shells_of_functional
 from ._bags import embedding_bag, limit_norms  # noqa: F401
 from ._linear_loss import linear_cross_entropy  # noqa: F401
@@ -36,24 +35,11 @@ from ._noise import (  # noqa: F401
 )
 from ._window import *  # noqa: F403
 
-# The operators that a function calls; it is there once they are.
-NEEDS = {
-    "cross_entropy": "cross_entropy_loss", "dropout": "dropout dropout_", "embedding": "embedding",
-    "layer_norm": "layer_norm", "log_softmax": "log_softmax", "mse_loss": "mse_loss", "nll_loss": "nll_loss_nd",
-    "relu": "relu relu_", "sigmoid": "sigmoid", "silu": "silu silu_", "softmax": "softmax", "tanh": "tanh",
-}  # fmt: skip
 _in_nn_written = {
     name: _C.op_function(f"aten::{name}_", f"torch._C._nn.{name}_")
     for name in ("elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "relu6", "silu")
 }  # what writes into its first argument
 _in_nn = {name.rpartition(".")[2]: f for name, f in _C.functions.items() if name.startswith("torch._C._nn.")}
-
-
-def _later(function: str, **given) -> None:
-    """Raises for the first argument that is given and not there yet."""
-    for name, value in given.items():
-        if value:
-            raise NotImplementedError(f"{function}: {name}={value!r} is not there yet; leave it out")
 
 
 def relu(input, inplace: bool = False):
@@ -465,7 +451,6 @@ logsigmoid = _in_nn["log_sigmoid"]
 softshrink, hardshrink, pairwise_distance = _in_nn["softshrink"], _C.hardshrink, _C.pairwise_distance
 cosine_similarity, prelu = _C.cosine_similarity, _C.prelu
 pixel_shuffle, pixel_unshuffle = _C.pixel_shuffle, _C.pixel_unshuffle
-keep_whole(globals(), NEEDS)
 shells_of_functional(globals())
 
 

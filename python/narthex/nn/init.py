@@ -5,7 +5,6 @@ import warnings
 
 from .. import _C
 from .._absent import absent
-from .._later import keep_whole
 from ..autograd.grad_mode import no_grad
 
 _GAINS = {
@@ -224,9 +223,6 @@ uniform, normal, constant, eye, dirac = map(_old, ("uniform", "normal", "constan
 xavier_uniform, xavier_normal = map(_old, ("xavier_uniform", "xavier_normal"))
 kaiming_uniform, kaiming_normal = map(_old, ("kaiming_uniform", "kaiming_normal"))
 orthogonal, sparse = map(_old, ("orthogonal", "sparse"))
-_NEEDS = dict.fromkeys(("uniform_", "xavier_uniform_", "kaiming_uniform_"), "uniform_")
-_NEEDS["trunc_normal_"] = "uniform_ where lt gt bitwise_or bitwise_and sum log"
-keep_whole(globals(), _NEEDS)
 
 
 def __getattr__(name: str):

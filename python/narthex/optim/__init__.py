@@ -1,7 +1,6 @@
 """Optimizers and schedules of the learning rate. What is listed here is all there is so far."""
 
 from .._absent import absent
-from .._later import keep_whole
 from . import lr_scheduler
 from .adadelta import Adadelta
 from .adafactor import Adafactor
@@ -24,7 +23,6 @@ __all__ = [
     "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer",
     "RAdam", "RMSprop", "Rprop", "lr_scheduler",
 ]  # fmt: skip
-keep_whole(globals(), {"Adam": "sqrt div", "AdamW": "sqrt div", "RMSprop": "sqrt addcdiv lerp"})
 
 
 def __getattr__(name: str):

@@ -1,8 +1,6 @@
 """Module, the containers, the layers and the losses."""
 
 from ..._absent import absent
-from ..._later import keep_whole
-from ..functional import NEEDS
 from .activation import (
     CELU,
     ELU,
@@ -131,15 +129,6 @@ __all__ = [
     "Container", "RReLU", "EmbeddingBag", "NLLLoss2d", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
 ]  # fmt: skip
 __all__ += [*_conv, *_pooling, *_window]
-keep_whole(
-    globals(),
-    {
-        "CrossEntropyLoss": NEEDS["cross_entropy"], "Dropout": NEEDS["dropout"], "Embedding": "embedding select",
-        "GELU": "gelu", "LayerNorm": NEEDS["layer_norm"], "Linear": "uniform_", "LogSoftmax": NEEDS["log_softmax"],
-        "MSELoss": NEEDS["mse_loss"], "NLLLoss": NEEDS["nll_loss"], "ReLU": NEEDS["relu"], "SiLU": NEEDS["silu"],
-        "Sigmoid": "sigmoid", "Softmax": NEEDS["softmax"], "Tanh": "tanh",
-    },
-)  # fmt: skip
 
 # Modules that few programs use, loaded when one of their classes is named.
 _LAZY = dict.fromkeys(

@@ -1,17 +1,14 @@
 """torch.nn.utils: gradients of many parameters at once, parameters as one vector, and what changes modules."""
 
 from ..._absent import absent
-from ..._later import keep_whole
 from . import rnn
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 from .spectral_norm import remove_spectral_norm, spectral_norm  # a function stands where its module would
 from .weight_norm import remove_weight_norm, weight_norm
 
-__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
-_norms = "abs div maximum minimum pow sqrt"
-keep_whole(globals(), {name: "maximum minimum" if name == "clip_grad_value_" else _norms for name in list(__all__)})
-__all__ += [
+__all__ = [
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
     "parameters_to_vector", "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm",
     "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
