@@ -314,12 +314,12 @@ nx_status nx__size_image(const char *op, const nx_array *input, const int64_t *s
                          const int64_t *dilation, int n_dilation, const int64_t *padding, int n_padding, const int64_t *stride,
                          int n_stride, int64_t *out, int *n) {
     int64_t windows[2], places[2] = {nx__space_at(size, n_size, 0), nx__space_at(size, n_size, 1)};
+    if (n_size != 1 && n_size != 2)
+        return nx_fail(NX_RUNTIME, "%s: It is expected output_size equals to 2, but got size %d", op, n_size);
     if (input->ndim != 2 && input->ndim != 3)
         return nx_fail(NX_RUNTIME, "%s: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
                        "dimensions for input, but got: [%s]", op, LIST(input->sizes, input->ndim));
     space w = {kernel, n_kernel}, apart = {dilation, n_dilation};
-    if (n_size != 1 && n_size != 2)
-        return nx_fail(NX_RUNTIME, "%s: It is expected output_size equals to 2, but got size %d", op, n_size);
     NX_TRY(count_windows(op, places, w, apart, (space){padding, n_padding}, (space){stride, n_stride}, windows));
     int64_t taps = nx__space_at(kernel, n_kernel, 0) * nx__space_at(kernel, n_kernel, 1), rows = input->sizes[input->ndim - 2];
     if (rows % taps != 0)

@@ -10,8 +10,8 @@
 /* Three dimensions of space; those that a tensor does not have come first, with size and kernel 1. */
 enum { NX__SPACE = 3 };
 
-/* A list of numbers, of which a single one stands for all: number `k` of `dims`. */
-static inline int64_t nx__space_at(const int64_t *list, int n, int k) { return list[n == 1 ? 0 : k]; }
+/* A list of numbers, of which a single one stands for all: number `k` of `dims`; 0 where a list of another length has none. */
+static inline int64_t nx__space_at(const int64_t *list, int n, int k) { return n == 1 ? list[0] : k < n ? list[k] : 0; }
 
 /* How many windows lie in a row of n; below 1: none fits. */
 int64_t nx__pooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil_mode);
