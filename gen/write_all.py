@@ -44,18 +44,23 @@ RULES_HEAD = """/* Shape rules, formulas, compositions and adapters of all opera
 
 """
 
+# A size that a program or a model file gives may be any number.
+WRAPS = """/* Sums of sizes wrap, as PyTorch's do; what comes out of them is checked. */
+#pragma GCC optimize("wrapv")
+"""
+
 
 class Files:
     """What is being written. Loops stand in a file for each family, the `.op` file of their entries, and category of
     dtypes: a level may have those of floating dtypes alone, and the first alone has those of complex ones."""
 
     def __init__(self):
-        self.meta = Source("meta.c", "/* Shape rules. Generated from ops/. */\n" + RULES)
-        self.grad = Source("grad.c", "/* Gradient formulas. Generated from ops/. */\n" + RULES)
+        self.meta = Source("meta.c", "/* Shape rules. Generated from ops/. */\n" + WRAPS + RULES)
+        self.grad = Source("grad.c", "/* Gradient formulas. Generated from ops/. */\n" + WRAPS + RULES)
         self.kernels = Source(
             "kernels.c", '/* Choice among kernels. Generated from ops/. */\n#include "gen/kernels.h"\n' + RULES
         )
-        self.compose = Source("compose.c", "/* Operators made of operators. Generated from ops/. */\n" + RULES)
+        self.compose = Source("compose.c", "/* Operators made of operators. Generated from ops/. */\n" + WRAPS + RULES)
         self.loops = {}  # by (family, category of dtypes)
         self.written = {}  # names of loops by (dtype, text)
         self.tables = Source(
