@@ -206,8 +206,11 @@ nx_status nx__arange_size(const char *op, nx_value start, nx_value end, nx_value
                        a, b, by);
     }
     if (start.tag != NX_TAG_FLOAT && end.tag != NX_TAG_FLOAT && step.tag != NX_TAG_FLOAT) {
-        int64_t d = step.i;
-        *out = d > 0 ? (end.i - start.i + d - 1) / d : (start.i - end.i - d - 1) / -d;
+        const uint64_t from = (uint64_t)start.i, to = (uint64_t)end.i, d = (uint64_t)step.i;
+        const uint64_t way = step.i > 0 ? to - from : from - to, each = step.i > 0 ? d : -d;
+        const uint64_t count = way / each + (way % each != 0);
+        if (count > INT64_MAX) return nx_fail(NX_RUNTIME, "%s: invalid size, possible overflow?", op);
+        *out = (int64_t)count;
         return NX_OK;
     }
     double n = ceil((b - a) / by);
