@@ -79,7 +79,7 @@ class OpOverloadPacket:
             except TypeError as error:
                 failure = error
         found = IN_PYTHON.get(self.__name__) if self._namespace == "aten" else None
-        for overload in found.overloads if found is not None else ():
+        for overload in found.overloads() if found is not None else ():
             try:
                 return vars(found)[overload](*args, **kwargs)
             except TypeError:

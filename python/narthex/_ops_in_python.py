@@ -17,7 +17,7 @@ class _InPython:
     """An operator of PyTorch that is a function in Python here: its overloads by name."""
 
     def __init__(self, name: str, **overloads) -> None:
-        self.__name__, self.overloads = name, list(overloads)
+        self.__name__, self._overloads = name, list(overloads)
         for overload, function in overloads.items():
             made = copy_of(function)
             made.__name__, made.__module__ = f"{name}.{overload}", "torch._ops.aten"
@@ -26,6 +26,10 @@ class _InPython:
 
     def __call__(self, *args, **kwargs):
         return self._first(*args, **kwargs)
+
+    def overloads(self) -> list:
+        """The names of the overloads."""
+        return list(self._overloads)
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"

@@ -5,6 +5,7 @@ while torch.backends.mkldnn.enabled is False, goes step by step through the cell
 """
 
 from . import _C
+from ._shells import shells_of_module
 from .backends import mkldnn
 
 _RELU, _TANH, _LSTM, _GRU = range(4)
@@ -108,3 +109,4 @@ def _plain(mode: int, name: str):
 
 
 gru, rnn_tanh, rnn_relu = _plain(_GRU, "gru"), _plain(_TANH, "rnn_tanh"), _plain(_RELU, "rnn_relu")
+shells_of_module(globals())

@@ -36,8 +36,6 @@ def test_marks_of_scripts_hand_back_what_they_got():
     with pytest.raises(NotImplementedError, match="top level of a module"):
         nt.fx.wrap("f")
     assert nt.compiler.allow_in_graph(f) is f and nt._dynamo.assume_constant_result(f) is f
-    with pytest.raises(NotImplementedError):
-        nt.jit.trace(f, nt.ones(1))
 
 
 @pytest.mark.parametrize("t", BOTH)

@@ -1,8 +1,9 @@
-"""torch.jit: archives that PyTorch's scripts and traces were saved in are loaded and run. Scripts and traces of its own
+"""torch.jit: traces, and the archives that PyTorch's scripts and traces are saved in: written, loaded and run. Scripts
 are not there yet: what marks code for them hands the code back as it is, so that packages import and run eagerly;
 torch.compile is the way to a graph."""
 
 import contextlib
+import sys
 import warnings
 from typing import Final as Final
 
@@ -61,14 +62,81 @@ def _script_if_tracing(fn):
     return fn
 
 
-def trace(func, example_inputs=None, *args, **kwargs):
-    """Raises NotImplementedError."""
-    raise NotImplementedError("jit.trace is not there yet: use torch.compile")
+def trace(
+    func,
+    example_inputs=None,
+    optimize=None,
+    check_trace: bool = True,
+    check_inputs=None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    _module_class=None,
+    _compilation_unit=None,
+    example_kwarg_inputs: dict | None = None,
+    _store_inputs: bool = True,
+):
+    """A script module of what `func`, a module or a function, calls with example_inputs (a tensor or a tuple of
+    tensors, lists, tuples and dicts of them): the operators in their order, as the code of a TorchScript archive.
+
+    Sizes of tensors may differ later where `func` computes with them; branches and numbers that are read from tensors
+    stay as they were, with a TracerWarning. check_trace calls both once more and warns where results differ by more
+    than check_tolerance. strict=False: a dict may be returned. Parameters and buffers are those of `func`.
+    """
+    from builtins import isinstance as is_instance
+
+    if is_instance(func, ScriptModule):
+        return func
+    if example_inputs is not None and example_kwarg_inputs is not None:
+        raise RuntimeError("example_inputs and example_kwarg_inputs should not be both set")
+    if example_inputs is None and example_kwarg_inputs is None:
+        raise RuntimeError("example_inputs and example_kwarg_inputs should be set")
+    is_method = hasattr(func, "forward")
+    inputs = {"forward": example_inputs if example_kwarg_inputs is None else example_kwarg_inputs}
+    if is_method:
+        return _traced(
+            func, inputs, {"forward": func}, check_trace, check_tolerance, strict, example_kwarg_inputs is not None
+        )
+    return _traced(
+        None, inputs, {"forward": func}, check_trace, check_tolerance, strict, example_kwarg_inputs is not None
+    )
 
 
-def trace_module(mod, inputs, *args, **kwargs):
-    """Raises NotImplementedError."""
-    raise NotImplementedError("jit.trace_module is not there yet: use torch.compile")
+def trace_module(
+    mod,
+    inputs: dict,
+    optimize=None,
+    check_trace: bool = True,
+    check_inputs=None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    _module_class=None,
+    _compilation_unit=None,
+    example_inputs_is_kwarg: bool = False,
+    _store_inputs: bool = True,
+):
+    """trace of several methods: inputs gives the example inputs of each by its name."""
+    functions = {name: mod if name == "forward" else getattr(mod, name) for name in inputs}
+    return _traced(mod, inputs, functions, check_trace, check_tolerance, strict, example_inputs_is_kwarg)
+
+
+def _traced(owner, inputs: dict, functions: dict, checks: bool, tolerance: float, strict: bool, by_name: bool):
+    from . import _trace as tracing
+
+    methods = {}
+    for name, given in inputs.items():
+        args = () if by_name else given if type(given) is tuple else tuple(given) if type(given) is list else (given,)
+        methods[name] = functions[name], tracing._copied(args), tracing._copied(dict(given)) if by_name else {}
+    title = getattr(functions.get("forward"), "__name__", "Function")
+    made = tracing.record(owner, methods, strict, title if title.isidentifier() else "Function")
+    if checks:
+        for name, given in inputs.items():
+            args = (
+                () if by_name else given if type(given) is tuple else tuple(given) if type(given) is list else (given,)
+            )
+            tracing.check(made, name, functions[name], args, dict(given) if by_name else {}, tolerance)
+    return made
 
 
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
@@ -82,14 +150,59 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     return open_archive(f, map_location, _extra_files)
 
 
-def save(m, f, *args, **kwargs):
-    """Raises NotImplementedError."""
-    raise NotImplementedError("jit.save is not there yet: use torch.save(m.state_dict(), f) or torch.export")
+def save(m, f, _extra_files=None) -> None:
+    """Writes a traced or loaded module to a path or a binary file, for torch.jit.load here, in PyTorch and in C++.
+
+    _extra_files: {name: text or bytes}, written beside it.
+    """
+    from builtins import isinstance as is_instance
+
+    if not is_instance(m, ScriptModule):
+        raise NotImplementedError(
+            f"jit.save: a {type(m).__name__} has no code to save, since jit.script gives modules back as they are: "
+            "save torch.jit.trace(m, inputs)"
+        )
+    m.save(f, _extra_files)
 
 
-def freeze(mod, *args, **kwargs):
-    """Raises NotImplementedError."""
-    raise NotImplementedError("jit.freeze is not there yet: use torch.compile")
+def freeze(mod, preserved_attrs=None, optimize_numerics: bool = True):
+    """`mod`, which has to be a traced or loaded module in eval mode: its code is run as it is."""
+    from builtins import isinstance as is_instance
+
+    if not is_instance(mod, ScriptModule):
+        raise RuntimeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your "
+            "'nn.Module'."
+        )
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
+            "before freezing."
+        )
+    return mod
+
+
+def optimize_for_inference(mod, other_methods=None):
+    """`mod` as freeze gives it."""
+    return freeze(mod.eval(), other_methods)
+
+
+def run_frozen_optimizations(mod, optimize_numerics: bool = True, preserved_methods=None) -> None:
+    """Nothing: code is run as it is."""
+
+
+def fork(func, *args, **kwargs):
+    """A future that holds func(*args, **kwargs), which is called at once."""
+    from ..futures import Future
+
+    made = Future()
+    made.set_result(func(*args, **kwargs))
+    return made
+
+
+def wait(future):
+    """What a future holds."""
+    return future.wait()
 
 
 def annotate(the_type, the_value):
@@ -110,8 +223,9 @@ def is_scripting() -> bool:
 
 
 def is_tracing() -> bool:
-    """Always False."""
-    return False
+    """Whether this is inside of torch.jit.trace."""
+    tracing = sys.modules.get(f"{__name__}._trace")
+    return bool(tracing and tracing._tracing)
 
 
 @contextlib.contextmanager
@@ -135,15 +249,27 @@ class Error(RuntimeError):
     """What a script raises."""
 
 
+class TracerWarning(Warning):
+    """What is read from a tensor while it is traced stays as it is."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Nothing: the library's own reads do not warn."""
+
+
+class TracingCheckError(Exception):
+    """A trace cannot be called with the inputs that it was made with."""
+
+
 class ScriptModule:
-    """A scripted module: none is ever made; programs ask isinstance."""
+    """A module with code: what trace and load give. A subclass of one's own raises, since scripts are not there."""
 
     def __init__(self, *args, **kwargs) -> None:
-        raise NotImplementedError("jit.ScriptModule is not there yet: use nn.Module")
+        raise NotImplementedError("jit.ScriptModule is not there yet: use nn.Module, and torch.jit.trace for its code")
 
 
 class RecursiveScriptModule(ScriptModule):
-    """A scripted module made of a module: none is ever made."""
+    """A module with code."""
 
 
 class ScriptFunction:
@@ -154,9 +280,11 @@ class ScriptFunction:
 
 
 class TracedModule(ScriptModule):
-    """A traced module: none is ever made."""
+    """A module that was traced."""
 
 
-TopLevelTracedModule = TracedModule
+class TopLevelTracedModule(TracedModule):
+    """A module that was traced."""
+
 
 __getattr__ = getter("torch.jit")

@@ -1,4 +1,4 @@
-"""torch.jit.load: modules of TorchScript archives, whose code runs as the Python that it nearly is.
+"""torch.jit.load and save: modules of TorchScript archives, whose code runs as the Python that it nearly is.
 
 The code of an archive is a small part of Python's syntax. Nothing else is let through: a file is read by `ast`, every
 node is looked at (`ALLOWED`), attributes become calls of `_get`, `_set` and `_named`, which know the archive's
@@ -7,11 +7,14 @@ operators and the archive's functions, and nothing of this process.
 """
 
 import ast
+import contextlib
 import io
+import os
 import pickle
+import sys
 import zipfile
 
-from .. import _C, nn
+from .. import _C, jit, nn, serialization
 from .._read_files import Part, Zip, names_of_script
 from .._read_pickle import read
 from ..autograd.grad_mode import enable_grad, no_grad
@@ -93,7 +96,7 @@ class Object:
         self.code, self.fields = code, {}
 
 
-class ScriptModule(nn.Module):
+class ScriptModule(nn.Module, jit.RecursiveScriptModule):
     """A module of the archive: parameters, buffers and modules as the archive has them, methods from its code."""
 
     def __init__(self, code: "Class") -> None:
@@ -134,6 +137,25 @@ class ScriptModule(nn.Module):
     def code(self) -> str:
         """The code of forward."""
         return ast.unparse(self._code.methods["forward"])
+
+    def save(self, f, _extra_files=None) -> None:
+        """Writes an archive to a path or a binary file."""
+        save_archive(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files=None) -> bytes:
+        """The bytes of an archive."""
+        buffer = io.BytesIO()
+        save_archive(self, buffer, _extra_files)
+        return buffer.getvalue()
+
+
+class TracedModule(ScriptModule, jit.TopLevelTracedModule):
+    """What torch.jit.trace makes: the module's parameters, buffers and modules, and the code of what it called. A
+    module inside of it holds its part and has no code of its own."""
+
+    def __call__(self, *args, **kwargs):
+        """The forward of the code, with hooks."""
+        return super().__call__(*args, **kwargs)
 
 
 def _get(x, name: str):
@@ -273,18 +295,12 @@ class Class:
         return made
 
 
-class Archive:
-    """An open TorchScript archive."""
+class Code:
+    """The code of modules: functions and classes by their whole names. A subclass has its files (has, text,
+    files_of_code); constants are those that it calls CONSTANTS."""
 
-    def __init__(self, file, map_location) -> None:
-        self.zip = Zip(file, map_location)
-        if not self.zip.is_script:
-            raise RuntimeError("jit.load: the file is no TorchScript archive: torch.load reads checkpoints")
-        self.files, self.found, self.loaded = {}, {}, {}
-        self.root = self.zip.root
-        entries = self.zip.archive.namelist()
-        self.entries = {name[len(self.root) :] for name in entries}
-        self.constants = self.pickled("constants")
+    def __init__(self) -> None:
+        self.files, self.found = {}, {}
         self.names = {
             "_named": self.named,
             "_get": _get,
@@ -327,7 +343,68 @@ class Archive:
             "__builtins__": {},
         }
 
-    # ---- data ------------------------------------------------------------------------------------------------------
+    def named(self, space: str, *path: str):
+        """What `torch.add`, `ops.prim.min`, `CONSTANTS.c0` and `__torch__.a.b.Class` of the code mean."""
+        if space == "torch" and len(path) == 1:
+            return operator_of(path[0])
+        if space == "ops" and len(path) == 2:
+            return of_space(*path)
+        if space == "CONSTANTS" and path[0][1:].isdigit():
+            return self.constants[int(path[0][1:])]
+        if space == "__torch__" and path[-1] == "__new__":
+            return self.find(".".join((space, *path[:-1]))).make
+        if space == "__torch__":
+            return self.find(".".join((space, *path)))
+        raise RuntimeError(f"jit.load: the code names {'.'.join((space, *path))}, which means nothing")
+
+    def find(self, path: str):
+        """A class, a function or a space by its whole name."""
+        if path not in self.found:
+            space, _, name = path.rpartition(".")
+            file = f"code/{space.replace('.', '/')}.py"
+            parts = self.parsed(file) if self.has(file) else {}
+            if space.endswith("grad_mode") and name in CONTEXTS:
+                self.found[path] = Context(CONTEXTS[name])
+            elif name not in parts:
+                raise RuntimeError(f"jit.load: the archive has no code of {path}")
+            else:
+                node = parts[name]
+                is_class = isinstance(node, ast.ClassDef)
+                self.found[path] = Class(self, path, node, file) if is_class else self.function(node, file)
+        return self.found[path]
+
+    def parsed(self, file: str) -> dict:
+        if file not in self.files:
+            text = self.text(file)
+            self.files[file] = {node.name: node for node in ast.parse(text, file).body if hasattr(node, "name")}
+        return self.files[file]
+
+    def function(self, node: ast.FunctionDef, file: str):
+        """A function of the code as one of Python."""
+        node = ast.parse(ast.unparse(node)).body[0]
+        module = ast.fix_missing_locations(ast.Module([Translate(file).visit(node)], []))
+        made: dict = {}
+        exec(compile(module, f"<{file}>", "exec"), self.names, made)  # noqa: S102  (looked at node by node)
+        return made[node.name]
+
+
+class Archive(Code):
+    """An open TorchScript archive."""
+
+    def __init__(self, file, map_location) -> None:
+        super().__init__()
+        self.zip = Zip(file, map_location)
+        if not self.zip.is_script:
+            raise RuntimeError("jit.load: the file is no TorchScript archive: torch.load reads checkpoints")
+        self.loaded, self.root = {}, self.zip.root
+        entries = self.zip.archive.namelist()
+        self.entries = {name[len(self.root) :] for name in entries}
+        self.constants = self.pickled("constants")
+
+    def has(self, file: str) -> bool:
+        """Whether the archive has an entry."""
+        return file in self.entries
+
     def pickled(self, name: str):
         """constants.pkl or data.pkl; their storages lie in the folder of that name."""
         self.zip.folder = name
@@ -347,43 +424,6 @@ class Archive:
             return {name: self.load(one) for name, one in value.items()}
         return value
 
-    def named(self, space: str, *path: str):
-        """What `torch.add`, `ops.prim.min`, `CONSTANTS.c0` and `__torch__.a.b.Class` of the code mean."""
-        if space == "torch" and len(path) == 1:
-            return operator_of(path[0])
-        if space == "ops" and len(path) == 2:
-            return of_space(*path)
-        if space == "CONSTANTS" and path[0][1:].isdigit():
-            return self.constants[int(path[0][1:])]
-        if space == "__torch__" and path[-1] == "__new__":
-            return self.find(".".join((space, *path[:-1]))).make
-        if space == "__torch__":
-            return self.find(".".join((space, *path)))
-        raise RuntimeError(f"jit.load: the code names {'.'.join((space, *path))}, which means nothing")
-
-    # ---- code ------------------------------------------------------------------------------------------------------
-    def find(self, path: str):
-        """A class, a function or a space by its whole name."""
-        if path not in self.found:
-            space, _, name = path.rpartition(".")
-            file = f"code/{space.replace('.', '/')}.py"
-            parts = self.parsed(file) if file in self.entries else {}
-            if space.endswith("grad_mode") and name in CONTEXTS:
-                self.found[path] = Context(CONTEXTS[name])
-            elif name not in parts:
-                raise RuntimeError(f"jit.load: the archive has no code of {path}")
-            else:
-                node = parts[name]
-                is_class = isinstance(node, ast.ClassDef)
-                self.found[path] = Class(self, path, node, file) if is_class else self.function(node, file)
-        return self.found[path]
-
-    def parsed(self, file: str) -> dict:
-        if file not in self.files:
-            text = self.text(file)
-            self.files[file] = {node.name: node for node in ast.parse(text, file).body if hasattr(node, "name")}
-        return self.files[file]
-
     def text(self, file: str) -> str:
         """The text of a file of the code, which is compressed, unlike tensors."""
         with self.zip.archive.open(self.root + file) as entry:
@@ -392,13 +432,11 @@ class Archive:
             raise RuntimeError(f"jit.load: {file} has more than {MOST_CODE} bytes")
         return data.decode()
 
-    def function(self, node: ast.FunctionDef, file: str):
-        """A function of the code as one of Python."""
-        node = ast.parse(ast.unparse(node)).body[0]
-        module = ast.fix_missing_locations(ast.Module([Translate(file).visit(node)], []))
-        made: dict = {}
-        exec(compile(module, f"<{file}>", "exec"), self.names, made)  # noqa: S102  (looked at node by node)
-        return made[node.name]
+    def files_of_code(self) -> dict:
+        """The text of every file of code."""
+        return {
+            name: self.text(name) for name in sorted(self.entries) if name.startswith("code/") and name.endswith(".py")
+        }
 
 
 class Context:
@@ -424,3 +462,74 @@ def open_archive(f, map_location=None, extra=None) -> ScriptModule:
         return archive.load(archive.pickled("data"))
     except (zipfile.BadZipFile, pickle.UnpicklingError, SyntaxError, RecursionError) as error:
         raise RuntimeError(f"jit.load: the file is damaged or no TorchScript archive: {error}") from error
+
+
+# ---- saving --------------------------------------------------------------------------------------------------------
+class _Written:
+    """An object as data.pkl has it: the name of its class, its attributes."""
+
+    def __init__(self, name: str, fields: dict) -> None:
+        self.name, self.fields = name, fields
+
+
+class _Writer(serialization._Writer):
+    """Pickles objects of the code's classes, and parameters as tensors."""
+
+    def save(self, obj, save_persistent_id=True):
+        if type(obj) is not _Written:
+            super().save(obj, save_persistent_id)
+            return
+        if id(obj) in self.memo:
+            self.write(self.get(self.memo[id(obj)][0]))
+            return
+        self._save_named(serialization._Named(*obj.name.rsplit(".", 1)))
+        self.write(pickle.EMPTY_TUPLE + pickle.NEWOBJ)
+        self.save(obj.fields)
+        self.write(pickle.BUILD)
+        self.memoize(obj)  # only now: PyTorch's reader makes the object here
+
+
+def _written(value, known: dict):
+    """A value of the code as it is pickled; an object that is there twice stays one."""
+    if isinstance(value, _C.TensorBase):
+        known.setdefault(id(value), value.detach().requires_grad_(value.requires_grad))
+        return known[id(value)]
+    if isinstance(value, list):
+        return [_written(one, known) for one in value]
+    if isinstance(value, tuple):
+        return tuple(_written(one, known) for one in value)
+    if isinstance(value, dict):
+        return {name: _written(one, known) for name, one in value.items()}
+    if isinstance(value, ScriptModule) and id(value) not in known:
+        held = {**value._parameters, **value._buffers, "training": value.training, **value._modules, **value._fields}
+        made = known[id(value)] = _Written(value._code.name, {})
+        made.fields.update({name: _written(one, known) for name, one in held.items()})
+    elif isinstance(value, Object) and id(value) not in known:
+        made = known[id(value)] = _Written(value.code.name, {})
+        made.fields.update({name: _written(one, known) for name, one in value.fields.items()})
+    return known.get(id(value), value)
+
+
+def save_archive(module: ScriptModule, f, extra=None) -> None:
+    """Writes `module` and its code to a path or a binary file, as PyTorch's torch.jit.load reads it."""
+    path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
+    root = os.path.splitext(os.path.basename(path))[0] if path else "archive"
+    code = module._code.archive
+    with (
+        serialization._replacing(path) if path else contextlib.nullcontext(f) as file,
+        zipfile.ZipFile(file, "w") as archive,
+    ):
+        write = lambda name, data: serialization._write_entry(archive, f"{root}/{name}", data)  # noqa: E731
+        for name, value in (("data", _written(module, {})), ("constants", tuple(code.constants))):
+            text = io.BytesIO()
+            writer = _Writer(text, 2)
+            writer.dump(value)
+            write(f"{name}.pkl", text.getvalue())
+            for storage in writer.storages.values():
+                write(f"{name}/{storage.key}", serialization._storage_data(storage.vector))
+        for name, text in code.files_of_code().items():
+            write(name, text.encode())
+        for name, data in (extra or {}).items():
+            write(f"extra/{name}", data.encode() if isinstance(data, str) else data)
+        write("byteorder", sys.byteorder.encode())
+        write("version", b"3\n")
