@@ -297,7 +297,7 @@ static int visit_guards(const nxpy_guards *guards, visitproc visit, void *arg) {
 
 static int captured_traverse(PyObject *object, visitproc visit, void *arg) {
     nxpy_captured *c = (nxpy_captured *)object;
-    PyObject *const parts[] = {c->fn, c->function, c->self, c->backend, c->name, c->dict, c->graphs, c->recompiles, c->told};
+    PyObject *const parts[] = {c->fn, c->function, c->self, c->backend, c->name, c->dict, c->graphs, c->recompiles, c->told, c->calls};
     for (int k = 0; k < NX_COUNT(parts); k++) Py_VISIT(parts[k]);
     for (int r = 0; r < c->roots.n; r++) {
         const nxpy_root *root = c->roots.at[r];
@@ -329,6 +329,7 @@ static int captured_clear(PyObject *object) {
     Py_CLEAR(c->dict);
     Py_CLEAR(c->graphs);
     Py_CLEAR(c->told);
+    Py_CLEAR(c->calls);
     Py_CLEAR(c->recompiles);
     return 0;
 }
@@ -405,6 +406,8 @@ static PyMemberDef captured_members[] = {
      "Made for a frame callback: where set_eval_frame says False, nothing more is compiled."},
     {"guards_listener", T_OBJECT, offsetof(nxpy_captured, told), 0,
      "Called with a list of (kind, name, text, may be left out) when a piece is compiled; may give one of bools: those that count."},
+    {"calls", T_OBJECT, offsetof(nxpy_captured, calls), READONLY,
+     "Of the latest trace (what, number of the call that it was made in, or 0) of each enter_call, by number, from 1; or None."},
     {"no_elements", T_BOOL, offsetof(nxpy_captured, no_elements), 0, "Whether what elements decide is a graph break, always."},
     {"fullgraph", T_BOOL, offsetof(nxpy_captured, fullgraph), READONLY, "Whether a graph break is an error."},
     {NULL}};
@@ -523,6 +526,9 @@ static PyMethodDef functions[] = {
     {"function_follows", is_followed, METH_NOARGS, "Whether a function with a backward of its own stands whole in what is captured."},
     {"recompute_begin", only_traced, METH_VARARGS, "recompute_begin(): what is recorded from here on is computed again in the backward."},
     {"recompute_end", only_traced, METH_VARARGS, "recompute_end(before)"},
+    {"enter_call", only_traced, METH_VARARGS,
+     "enter_call(what): what is recorded from here on has the number of this call as its scope, which is given back."},
+    {"leave_call", only_traced, METH_VARARGS, "leave_call(number): to here."},
     {"parts_follow", is_followed, METH_NOARGS, "parts_follow(): whether branches and loops are traced into graphs of their own here."},
     {"part_open", only_traced, METH_VARARGS, "part_open(given): a branch, a condition or a body is recorded from here on; what it gets."},
     {"part_close", only_traced, METH_VARARGS, "part_close(results): to here."},

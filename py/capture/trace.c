@@ -44,6 +44,7 @@ static void restore_frame(nxpy_loop *loop, frame_copy *copy) {
 /* ---- begin and end ------------------------------------------------------------------------------------------------------ */
 static nx_status begin(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
+    Py_CLEAR(trace->owner->calls);
     NX_TRY(nx_graph_new(&trace->graph));
     trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown,
                                  .refuse = nxpy__stop_refused, .context = trace};

@@ -168,6 +168,7 @@ static int put(PyObject *dict, const char *key, PyObject *value) { /* takes valu
 
 static int put_source(PyObject *meta, const nx_node *node) {
     const char *function = node->source.function ? node->source.function : "<module>", *code = node->source.code ? node->source.code : "";
+    if (node->source.scope && put(meta, "scope", PyLong_FromLong(node->source.scope)) < 0) return -1;
     if (node->source.file == NULL) return 0;
     if (put(meta, "source", Py_BuildValue("(siss)", node->source.file, node->source.line, function, code)) < 0) return -1;
     PyObject *trace = PyUnicode_FromFormat("  File \"%s\", line %d, in %s\n    %s\n", node->source.file, node->source.line,
@@ -175,7 +176,7 @@ static int put_source(PyObject *meta, const nx_node *node) {
     return put(meta, "stack_trace", trace);
 }
 
-/* val, source, stack_trace: each where it is known. */
+/* val, source, stack_trace, scope (what enter_scope was told when it was recorded): each where it is known. */
 static PyObject *node_meta(PyObject *self, void *unused) {
     const nx_node *node = node_of(self);
     PyObject *meta = PyDict_New();
@@ -209,7 +210,7 @@ static PyGetSetDef node_getset[] = {
     {"result", node_result, NULL, "Which of the node's several results an argument means, or None.", NULL},
     {"value", node_value, NULL, "The fake result, or None.", NULL},
     {"meta", node_meta, NULL, "A new dict: val (the fake result), source (file, line, function, code), "
-     "stack_trace.", NULL},
+     "stack_trace, scope.", NULL},
     {"file", node_file, NULL, "File of the user's line, or None.", NULL},
     {"line", node_line, NULL, "Number of the user's line.", NULL},
     {"function", node_function, NULL, "Function that the user's line is in, or None.", NULL},
@@ -543,7 +544,18 @@ PyTypeObject nxpy_graph_type = {
     .tp_dictoffset = offsetof(nxpy_graph, attributes), .tp_weaklistoffset = offsetof(nxpy_graph, weak),
     .tp_doc = "A graph of operators. Calling it runs it operator by operator and returns a tuple."};
 
+static PyObject *enter_scope(PyObject *module, PyObject *number) {
+    nx_source *source = &nx_thread_get()->source;
+    int before = source->scope;
+    long scope = PyLong_AsLong(number);
+    if (scope == -1 && PyErr_Occurred()) return NULL;
+    if (scope < 0 || scope > INT32_MAX) return PyErr_Format(PyExc_ValueError, "enter_scope: %ld is no number of a scope", scope);
+    source->scope = (int)scope;
+    return PyLong_FromLong(before);
+}
+
 static PyMethodDef functions[] = {
+    {"enter_scope", enter_scope, METH_O, "enter_scope(number): what this thread records from here on has it; what it was before."},
     {"record", nxpy_record, METH_VARARGS,
      "record(function, tensors, names): the Graph of the operators that function(*stand-ins for the tensors) calls. It returns a "
      "sequence of tensors and None."},

@@ -105,6 +105,27 @@ PyObject *nxpy__special_recompute_end(ARGS) {
     return Py_XNewRef(before ? Py_None : NULL);
 }
 
+/* enter_call(what): its number. */
+PyObject *nxpy__special_enter_call(ARGS) {
+    nxpy_captured *owner = loop->trace->owner;
+    nx_source *source = &nx_thread_get()->source;
+    PyObject *what = nxpy__use(loop->trace, args[0]), *row = what ? Py_BuildValue("(Oi)", what, source->scope) : NULL;
+    if (row && !owner->calls) owner->calls = PyList_New(0);
+    bool whole = row && owner->calls && PyList_Append(owner->calls, row) == 0;
+    Py_XDECREF(row);
+    if (!whole) return ended(loop->trace, NULL);
+    return PyLong_FromLong(source->scope = (int)PyList_GET_SIZE(owner->calls));
+}
+
+/* leave_call(number) */
+PyObject *nxpy__special_leave_call(ARGS) {
+    PyObject *number = nxpy__use(loop->trace, args[0]), *calls = loop->trace->owner->calls;
+    long last = number ? PyLong_AsLong(number) : -1;
+    PyObject *row = calls && last > 0 && last <= PyList_GET_SIZE(calls) ? PyList_GET_ITEM(calls, last - 1) : NULL;
+    if (row) nx_thread_get()->source.scope = (int)PyLong_AsLong(PyTuple_GET_ITEM(row, 1));
+    return row ? Py_NewRef(Py_None) : ended(loop->trace, NULL);
+}
+
 /* function_open(ctx, results): the gradients of the results. */
 PyObject *nxpy__special_function_open(ARGS) {
     nxpy_trace *trace = loop->trace;

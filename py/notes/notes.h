@@ -171,6 +171,7 @@ typedef struct nxpy_captured {  /* narthex._C.CapturedFunction */
     bool of_frames;             /* made for a frame callback: where that is False, nothing more is compiled */
     int limit;                  /* compiled pieces for a place; 0: the setting's */
     PyObject *told;             /* called with the guards of each piece, may give a list of those that count; owned or NULL */
+    PyObject *calls;            /* list of what enter_call was told in the latest trace; owned or NULL */
 } nxpy_captured;
 extern PyTypeObject nxpy_captured_type;
 

@@ -126,9 +126,26 @@ def fake_inputs(gm) -> list:
     return [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
 
 
-class _Decomposing(Interpreter):
+class ScopedInterpreter(Interpreter):
+    """Runs a graph; what is recorded for a node has the scope {node: number} says."""
+
+    def __init__(self, module, scopes: dict) -> None:
+        super().__init__(module)
+        self.scopes = scopes
+
+    def run_node(self, n: Node):
+        before = _C.enter_scope(self.scopes.get(n, 0))
+        try:
+            return super().run_node(n)
+        finally:
+            _C.enter_scope(before)
+
+
+class _Decomposing(ScopedInterpreter):
+    """Keeps the scopes that the nodes have."""
+
     def __init__(self, gm, table: dict) -> None:
-        super().__init__(gm)
+        super().__init__(gm, {node: node.meta["scope"] for node in gm.graph.nodes if "scope" in node.meta})
         self.table = table
         self.extra_traceback = False
 

@@ -15,22 +15,16 @@ from . import passes as passes
 from .dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature
+from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
 __all__ = [
     "AdditionalInputs", "Constraint", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
-    "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "export",
-    "load", "register_dataclass", "save",
+    "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "UnflattenedModule",
+    "default_decompositions", "dims", "export", "load", "register_dataclass", "save", "unflatten",
 ]  # fmt: skip
 
 CustomDecompTable = dict
-globals().update(
-    names(
-        "torch.export",
-        "a graph knows no submodules; module() is called as the original is",
-        ("unflatten", "UnflattenedModule", "FlatArgsAdapter"),
-    ),
-    **names("torch.export", "export says what it refuses and where", ("draft_export",)),
-)
+globals().update(names("torch.export", "export says what it refuses and where", ("draft_export",)))
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
@@ -63,7 +57,8 @@ def export(
     The call is followed as torch.compile(fullgraph=True) does, strict or not. Raises UserError where dynamic_shapes
     does not fit the arguments or the program does not hold for all the sizes that it says;
     GuardOnDataDependentSymNode where elements decide what the program does. Neither the module nor the arguments
-    change.
+    change. preserve_module_call_signature: paths of submodules that `unflatten` gives back with the arguments and
+    results that they were called with.
     """
     from ..nn import Module
     from ._export import export_module
@@ -77,10 +72,8 @@ def export(
             UserErrorType.INVALID_INPUT,
             f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}",
         )
-    if preserve_module_call_signature:
-        raise NotImplementedError("torch.export.export: preserve_module_call_signature is not there")
     try:
-        return export_module(mod, args, dict(kwargs or {}), dynamic_shapes)
+        return export_module(mod, args, dict(kwargs or {}), dynamic_shapes, tuple(preserve_module_call_signature))
     except _C.Unsupported as error:
         changed = _data_dependent(error)
         if changed is error:

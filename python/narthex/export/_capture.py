@@ -2,6 +2,7 @@
 
 from .. import _C
 from ..utils import _pytree as pytree
+from ._calls import Calls
 
 
 class Captured:
@@ -9,10 +10,11 @@ class Captured:
     stand-ins. leaves, out_spec: what the call returned. aliases: the tensors that stood in for the arguments; at
     `numbers` they have an open number as their first size. assigned: buffers that were set anew, {path: tensor}."""
 
-    def __init__(self) -> None:
+    def __init__(self, mod, preserved: tuple) -> None:
         self.graph, self.values, self.results = None, (), ()
         self.leaves, self.out_spec, self.aliases, self.assigned = [], None, [], {}
         self.function, self.in_spec, self.numbers, self.kept = None, None, (), None
+        self.calls = Calls(mod, preserved)
 
     def call(self, leaves: list):
         """The captured function with these arguments."""
@@ -90,11 +92,12 @@ def _mark(leaf, dims: set) -> None:
             mark_dynamic(leaf, sorted(dims))
 
 
-def capture(mod, args: tuple, kwargs: dict, open_sizes: list) -> Captured:
-    """The call mod(*args, **kwargs) with these OpenSizes left open. The module is as it was afterwards."""
+def capture(mod, args: tuple, kwargs: dict, open_sizes: list, preserved: tuple = ()) -> Captured:
+    """The call mod(*args, **kwargs) with these OpenSizes left open. The module is as it was afterwards. preserved:
+    paths of modules of which it is kept how they were called."""
     from .. import _functorch, amp, autocast, fx  # noqa: F401  (loaded later otherwise, which capture does not follow)
 
-    found = Captured()
+    found = Captured(mod, preserved)
     leaves, found.in_spec = pytree.tree_flatten((args, kwargs))
     found.numbers = tuple(size.leaf for size in open_sizes if size.dim is None)
     found.aliases = [_holder(leaves[k]) if k in found.numbers else leaf for k, leaf in enumerate(_stand_ins(leaves))]
@@ -103,9 +106,10 @@ def capture(mod, args: tuple, kwargs: dict, open_sizes: list) -> Captured:
     function = _caller_of_leaves(mod, found.in_spec, found.numbers) if found.numbers else _caller(mod)
     found.function = _C.CapturedFunction(function, _Backend(found), True, None, "export")
     found.function.no_elements = True
-    found.kept = _Kept(mod)
+    found.kept = _Kept(mod, found.calls)
     with found.kept, _Exporting():
         found.leaves, found.out_spec = _flatten(found.call(found.aliases))
+        found.calls.made = list(found.function.calls or ())
         found.assigned = found.kept.assigned_buffers()
     return found
 
@@ -150,15 +154,16 @@ class _Exporting:
 
 
 class _Kept:
-    """What a module's submodules hold, put back when the block ends."""
+    """What a module's submodules hold, put back when the block ends; inside it their calls are noted."""
 
-    def __init__(self, mod) -> None:
-        self.mod, self.before = mod, None
+    def __init__(self, mod, calls: Calls) -> None:
+        self.mod, self.calls, self.before = mod, calls, None
 
     def __enter__(self) -> None:
         self.before = [
             (path, each, dict(each.__dict__), dict(each._buffers)) for path, each in self.mod.named_modules()
         ]
+        self.calls.install()
 
     def assigned_buffers(self) -> dict:
         found = {}

@@ -5,11 +5,11 @@ import operator
 from fractions import Fraction
 
 from .. import _C
-from .._functorch._graphs import Names, forward_of, retrace
+from .._functorch._graphs import Names, ScopedInterpreter, forward_of, retrace
 from ..fx import GraphModule, Node
 from ._sizes import Expr, Finder
 from ._trace import Builder, Input, argument_of, drop_dead, packet_of
-from .exported_program import ExportedProgram, Verifier
+from .exported_program import ExportedProgram, ModuleCallEntry, Verifier
 from .graph_signature import NEW_VALUE_OF, ExportGraphSignature, InputKind, OutputKind, OutputSpec
 
 _POINTS = 8
@@ -65,17 +65,16 @@ class _Recorded:
     are."""
 
     def __init__(self, program, inputs: list, point: dict, table: dict) -> None:
-        from ..fx import Interpreter
-
         values = _at(program, inputs, point)
         tensors = [k for k, value in enumerate(values) if isinstance(value, _C.TensorBase)]
         self.leaves: list = []
+        places = {node: place for place, node in enumerate(program.graph.nodes, 1)}
 
         def call(*given):
             full = list(values)
             for k, tensor in zip(tensors, given):
                 full[k] = tensor
-            self.leaves = list(Interpreter(program.graph_module).run(*full))
+            self.leaves = list(ScopedInterpreter(program.graph_module, places).run(*full))
             return [leaf for leaf in self.leaves if isinstance(leaf, _C.TensorBase)]
 
         names = tuple(inputs[k].name for k in tensors)
@@ -114,7 +113,8 @@ def _targets(made: _Recorded) -> list:
 class _Merger:
     """One graph of several that differ in numbers alone."""
 
-    def __init__(self, builder: Builder, points: list, found: list) -> None:
+    def __init__(self, builder: Builder, points: list, found: list, origins: list) -> None:
+        self.origins = origins  # nodes of the program, by scope
         self.builder, self.found, self.finder = builder, found, Finder(points)
         self.known: dict = {}
 
@@ -135,6 +135,9 @@ class _Merger:
         name = getattr(first.target, "_packet", None) or packet_of(f"::{first.target.__name__}")
         made = self.builder.graph.create_node("call_function", first.target, args, kwargs, name)
         made.meta = {key: value for key, value in first.meta.items() if key in ("source", "stack_trace", "val")}
+        origin = self.origins[first.meta["scope"] - 1] if "scope" in first.meta else None
+        if origin is not None and "nn_module_stack" in origin.meta:
+            made.meta["nn_module_stack"] = origin.meta["nn_module_stack"]
         sizes = self.finder.sizes([node.meta.get("val") for node in nodes])
         if sizes is not None:
             made.meta["sizes"] = sizes
@@ -207,13 +210,15 @@ def decompose(program: ExportedProgram, table: dict) -> ExportedProgram:
         if "symbol" in node.meta:
             sizes[leaf, None] = node.meta["symbol"]
     builder = Builder(inputs, sizes)
-    merger = _Merger(builder, points, found)
+    merger = _Merger(builder, points, found, list(program.graph.nodes))
     merger.run()
     specs = _finish(program, builder, merger, inputs)
     signature = ExportGraphSignature(builder.input_specs(), specs)
     made = GraphModule({}, builder.graph)
+    entries = [program.module_call_graph[0]]
+    entries += [ModuleCallEntry(each.fqn) for each in program.module_call_graph[1:] if "@" not in each.fqn]
     return ExportedProgram(
-        made, builder.graph, signature, program.state_dict, program.range_constraints, program.module_call_graph,
+        made, builder.graph, signature, program.state_dict, program.range_constraints, entries,
         program.example_inputs, program.constants, verifiers=[Verifier], hints=program._hints,
     )  # fmt: skip
 

@@ -378,6 +378,9 @@ class _Reader:
         trace = (plain.get("metadata") or {}).get("stack_trace")
         if isinstance(trace, str):
             made.meta["stack_trace"] = trace
+        stack = _stack_of((plain.get("metadata") or {}).get("nn_module_stack"))
+        if stack:
+            made.meta["nn_module_stack"] = stack
         self.outputs(made, outputs)
 
     def as_tensors(self, target, args: list) -> list:
@@ -489,6 +492,27 @@ def _input(plain) -> InputSpec:
     raise NotImplementedError(f"torch.export.load: an input of the kind {tag}")
 
 
+def _call_argument(plain):
+    kind, inner = _one(plain, "an argument or a result")
+    if kind == "as_tensor":
+        return TensorArgument(_get(inner, "name", str))
+    if kind == "as_sym_int" and isinstance(inner, dict) and "as_name" in inner:
+        return SymIntArgument(_get(inner, "as_name", str))
+    return ConstantArgument("", _constant(plain))
+
+
+def _stack_of(text) -> dict:
+    """A node's nn_module_stack, of rows `key,path,class`."""
+    found = {}
+    for row in text.split(";") if isinstance(text, str) and text else ():
+        key, _, rest = row.partition(",")
+        path, comma, kind = rest.partition(",")
+        if not comma:
+            raise _broken("the modules that a call is in are not said")
+        found[key] = (path, kind)
+    return found
+
+
 def _output(plain) -> OutputSpec:
     tag, value = _one(plain, "a result")
     if tag in MUTATIONS:
@@ -496,14 +520,7 @@ def _output(plain) -> OutputSpec:
         return OutputSpec(kind, TensorArgument(_get(_get(value, "arg", dict), "name", str)), _get(value, name, str))
     if tag != "user_output":
         raise NotImplementedError(f"torch.export.load: a result of the kind {tag}")
-    kind, inner = _one(_get(value, "arg", dict), "a result")
-    if kind == "as_tensor":
-        arg = TensorArgument(_get(inner, "name", str))
-    elif kind == "as_sym_int" and isinstance(inner, dict) and "as_name" in inner:
-        arg = SymIntArgument(_get(inner, "as_name", str))
-    else:
-        arg = ConstantArgument("", _constant(value["arg"]))
-    return OutputSpec(OutputKind.USER_OUTPUT, arg, None)
+    return OutputSpec(OutputKind.USER_OUTPUT, _call_argument(_get(value, "arg", dict)), None)
 
 
 _CONTAINERS = {"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict", "collections.deque"}
@@ -547,8 +564,9 @@ def _entries(plain) -> list:
             names = signature.get("forward_arg_names")
             if names is not None and not all(isinstance(name, str) and name.isidentifier() for name in names):
                 raise _broken("an argument has no name")
+            given = [list(map(_call_argument, _get(signature, which, list))) for which in ("inputs", "outputs")]
             signature = ModuleCallSignature(
-                [], [], _spec(signature.get("in_spec")), _spec(signature.get("out_spec")), names and list(names)
+                *given, _spec(signature.get("in_spec")), _spec(signature.get("out_spec")), names and list(names)
             )
         found.append(ModuleCallEntry(_get(each, "fqn", str), signature))
     if not found or found[0].fqn or found[0].signature is None:

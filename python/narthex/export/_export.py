@@ -27,21 +27,23 @@ def open_sizes_of(mod, args: tuple, kwargs: dict, shapes) -> list:
     return [size._replace(leaf=places[size.leaf]) for size in found]
 
 
-def export_module(mod, args: tuple, kwargs: dict, shapes) -> ExportedProgram:
-    """The ExportedProgram of mod(*args, **kwargs)."""
+def export_module(mod, args: tuple, kwargs: dict, shapes, preserved: tuple = ()) -> ExportedProgram:
+    """The ExportedProgram of mod(*args, **kwargs). preserved: paths of modules whose way of being called it keeps."""
     inspect.signature(mod.forward).bind(*args, **kwargs)
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     for leaf in leaves:
         if not (leaf is None or isinstance(leaf, (_C.TensorBase, bool, int, float, str))):
             raise _unsupported_input(leaf)
     open_sizes = open_sizes_of(mod, args, kwargs, shapes)
-    found = capture(mod, args, kwargs, open_sizes)
+    found = capture(mod, args, kwargs, open_sizes, preserved)
     solution = solve(found, open_sizes)
     names = _trace.argument_names(mod, args, kwargs)
     traced = _trace.trace(mod, found, solution, _trace.leaf_names(args, kwargs, names))
     signature = ModuleCallSignature([], [], in_spec, found.out_spec, names)
     entries = [ModuleCallEntry("", signature)]
-    entries += [ModuleCallEntry(path) for path, _ in mod.named_modules() if path]
+    for path, _ in mod.named_modules(remove_duplicate=False):
+        calls = [call for call in traced.signatures if call.partition("@")[0] == path]
+        entries += [ModuleCallEntry(call, traced.signatures.get(call)) for call in calls or [path] if path]
     return make_program(traced, entries, (args, kwargs))
 
 

@@ -143,6 +143,9 @@ class _Graph:
         metadata = {}
         if node.meta.get("stack_trace"):
             metadata["stack_trace"] = node.meta["stack_trace"].strip()
+        if node.meta.get("nn_module_stack"):
+            rows = node.meta["nn_module_stack"].items()
+            metadata["nn_module_stack"] = ";".join(f"{key},{path},{kind}" for key, (path, kind) in rows)
         return {
             "target": target, "inputs": inputs, "outputs": self.outputs(node), "metadata": metadata,
             "is_hop_single_tensor_return": None, "name": node.name,
@@ -272,13 +275,17 @@ def _input_spec(spec) -> dict:
     return {"user_input": {"arg": {"as_tensor": arg}}}
 
 
+def _call_argument(argument) -> dict:
+    if isinstance(argument, ConstantArgument):
+        return _constant(argument.value)
+    if isinstance(argument, SymIntArgument):
+        return {"as_sym_int": {"as_name": argument.name}}
+    return {"as_tensor": {"name": argument.name}}
+
+
 def _output_spec(spec) -> dict:
     if spec.kind is OutputKind.USER_OUTPUT:
-        if isinstance(spec.arg, ConstantArgument):
-            return {"user_output": {"arg": _constant(spec.arg.value)}}
-        if isinstance(spec.arg, SymIntArgument):
-            return {"user_output": {"arg": {"as_sym_int": {"as_name": spec.arg.name}}}}
-        return {"user_output": {"arg": {"as_tensor": {"name": spec.arg.name}}}}
+        return {"user_output": {"arg": _call_argument(spec.arg)}}
     arg = {"name": spec.arg.name}
     for tag, (kind, name) in MUTATIONS.items():
         if spec.kind is kind:
@@ -290,7 +297,8 @@ def _entry(entry) -> dict:
     signature = None
     if entry.signature is not None:
         signature = {
-            "inputs": [], "outputs": [],
+            "inputs": list(map(_call_argument, entry.signature.inputs)),
+            "outputs": list(map(_call_argument, entry.signature.outputs)),
             "in_spec": pytree.treespec_dumps(entry.signature.in_spec, 1),
             "out_spec": pytree.treespec_dumps(entry.signature.out_spec, 1),
             "forward_arg_names": entry.signature.forward_arg_names,

@@ -14,6 +14,7 @@ from ..utils import _pytree as pytree
 from ._capture import Captured
 from ._constraints import Solution
 from ._sizes import Expr, Finder
+from .exported_program import ModuleCallSignature
 from .graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -265,6 +266,7 @@ class _Copier:
         ]
         self.numbers = {node: column for node, column in zip(numbers, columns)}
         self.n_calls, self.parts = 0, {}
+        self.stacks = captured.calls.stacks()
 
     def run(self) -> None:
         for node in self.source.nodes:
@@ -290,6 +292,7 @@ class _Copier:
         args, kwargs = map_arg(node.args, self._argument), map_arg(node.kwargs, self._argument)
         made = self.builder.graph.create_node("call_function", overload(name), args, dict(kwargs), packet_of(name))
         made.meta = {key: value for key, value in node.meta.items() if key in ("source", "stack_trace")}
+        made.meta["nn_module_stack"] = dict(self.stacks[node.meta.get("scope", 0)])
         self.shapes.of(self.n_calls, made)
         self.n_calls += 1
         val = made.meta["val"]
@@ -332,6 +335,7 @@ class Traced:
     inputs: list
     ranges: dict
     hints: dict
+    signatures: dict  # {path: ModuleCallSignature} of submodules' calls that were kept
 
 
 def trace(mod, captured: Captured, solution: Solution, names: list) -> Traced:
@@ -360,7 +364,27 @@ def trace(mod, captured: Captured, solution: Solution, names: list) -> Traced:
     arguments = builder.output(outputs)
     specs = [OutputSpec(OutputKind.USER_OUTPUT, argument, None) for argument in arguments]
     gm = GraphModule({}, builder.graph)
-    return Traced(gm, ExportGraphSignature(builder.input_specs(), specs), inputs, solution.ranges, solution.hints)
+    signature = ExportGraphSignature(builder.input_specs(), specs)
+    return Traced(gm, signature, inputs, solution.ranges, solution.hints, _signatures(captured.calls, nodes))
+
+
+def _signatures(calls, nodes: dict) -> dict:
+    """{path: how it was called} of the calls that were kept; of a second call the path is a@1."""
+    paths = calls.paths()
+    return {paths[number]: _signature(paths[number], given, result, nodes) for number, *given, result in calls.kept}
+
+
+def _signature(path: str, given: list, result, nodes: dict) -> ModuleCallSignature:
+    def argument(leaf):
+        if isinstance(leaf, _C.TensorBase):
+            return argument_of(nodes[id(leaf)])
+        if leaf is None or type(leaf) in (bool, int, float, str):
+            return ConstantArgument("", leaf)
+        raise NotImplementedError(f"torch.export: {path} is called with a {type(leaf)}, which no signature keeps")
+
+    inputs, in_spec = pytree.tree_flatten(tuple(given))
+    outputs, out_spec = pytree.tree_flatten(result)
+    return ModuleCallSignature(list(map(argument, inputs)), list(map(argument, outputs)), in_spec, out_spec)
 
 
 def _get_attributes(captured: Captured) -> list:

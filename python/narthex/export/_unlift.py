@@ -25,7 +25,7 @@ class GuardsFn(Module):
                 raise AssertionError(f"Guard failed: {text}")
 
 
-def _checks_of(program) -> list:
+def checks_of(program) -> list:
     checks: list = []
     where: dict = {}  # {symbol: what an error calls it}
     for place, (node, spec) in enumerate(zip(program.user_placeholders, _user_specs(program))):
@@ -97,7 +97,7 @@ def _check_first(checks: list, place: int, text: str, expr: Expr, name: str, rea
     checks.append((f"{text} % {times} == {plus % times}", place, learn))
 
 
-def _lift_off(program) -> Graph:
+def lift_off(program) -> Graph:
     """The graph with attributes in place of the inputs that are state, and with writes in place of new values."""
     made, known, signature = Graph(), {}, program.graph_signature
     nodes = program.graph.find_nodes(op="placeholder")
@@ -133,10 +133,10 @@ def _write_back(made: Graph, signature, nodes: list, results, known: dict) -> No
 def unlift(program, check_guards: bool) -> GraphModule:
     """ExportedProgram.module()."""
     signature = program.module_call_graph[0].signature
-    graph = _lift_off(program)
+    graph = lift_off(program)
     apart = set(program.graph_signature.non_persistent_buffers) | set(program.graph_signature.lifted_tensor_constants)
     held = tensors = {**program.state_dict, **program.constants}
-    checks = _checks_of(program) if check_guards else []
+    checks = checks_of(program) if check_guards else []
     if checks:
         held = {**tensors, "_guards_fn": GuardsFn(checks)}
         first = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
@@ -184,4 +184,4 @@ class _Nesting:
         return [*known, *(key for key in kwargs if key not in known)]
 
 
-__all__ = ["GuardsFn", "unlift"]
+__all__ = ["GuardsFn", "checks_of", "lift_off", "unlift"]
