@@ -532,4 +532,4 @@ def save_archive(module: ScriptModule, f, extra=None) -> None:
         for name, data in (extra or {}).items():
             write(f"extra/{name}", data.encode() if isinstance(data, str) else data)
         write("byteorder", sys.byteorder.encode())
-        write("version", b"3\n")
+        write("version", b"10\n")  # of the operators' schemas: without it PyTorch takes gelu for an older one

@@ -11,6 +11,7 @@ import keyword
 import math
 import re
 import warnings
+from functools import cache
 from typing import NamedTuple
 
 from .. import _C, nn
@@ -199,7 +200,8 @@ class Recorder(TorchFunctionMode):
 
     # ---- calls -----------------------------------------------------------------------------------------------------
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs, name, owner = kwargs or {}, func.__name__.partition(".")[0], getattr(func, "__self__", None)
+        name = func.__name__.removeprefix("aten::").partition(".")[0]
+        kwargs, owner = kwargs or {}, getattr(func, "__self__", None)
         if name == "__get__":
             return self.property(getattr(owner, "fget", None) or owner, func, args, kwargs)
         inner = getattr(func, "__wrapped__", None)
@@ -262,20 +264,13 @@ class Recorder(TorchFunctionMode):
 
     def arguments(self, name: str, args: tuple, kwargs: dict) -> list:
         """The arguments as the first overload takes them that fits."""
-        from .. import ops
-
         if name in LAYERS:
             at = len(args) - (
                 3 if isinstance(args[2], tuple) or isinstance(args[1], _C.TensorBase) and len(args) == 8 else 4
             )
             return [self.value(value, "float" if k == at else "") for k, value in enumerate(args)]
         kwargs = {RENAMED.get(key, key): value for key, value in kwargs.items()}
-        try:
-            packet = getattr(ops.aten, name)
-        except AttributeError:
-            raise RuntimeError(f"jit.trace: {name} is called, which is no operator of ATen") from None
-        overloads = [getattr(packet, overload)._schema.arguments for overload in packet.overloads()]
-        for parameters in overloads:
+        for parameters in _overloads(name):
             bound = bind(parameters, args, kwargs)
             if bound is not None:
                 return [
@@ -336,6 +331,18 @@ class Recorder(TorchFunctionMode):
             at = f"annotate(List[Optional[Tensor]], [{', '.join(slots)}])"
             text = f"torch.index_put_({name}, {at}, {self.tensor(value)})"
         self.line([self.fresh()], text, True)
+
+
+@cache
+def _overloads(name: str) -> list:
+    """The parameters of an operator's overloads."""
+    from .. import ops
+
+    try:
+        packet = getattr(ops.aten, name)
+    except AttributeError:
+        raise RuntimeError(f"jit.trace: {name} is called, which is no operator of ATen") from None
+    return [getattr(packet, overload)._schema.arguments for overload in packet.overloads()]
 
 
 def _is_whole(x) -> bool:
