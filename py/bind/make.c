@@ -95,6 +95,7 @@ PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused) {
 /* ---- from Python data ------------------------------------------------------------------------------------------------------ */
 typedef struct shape {
     int ndim;
+    bool is_known; /* the first number was met: no more dimensions */
     int64_t size[NX_MAX_DIMS];
     bool has_complex, has_float, has_int;
 } shape;
@@ -110,8 +111,15 @@ static int find_shape(PyObject *data, int dim, shape *s) {
     else if (PyLong_Check(data) && !PyBool_Check(data)) s->has_int = true;
     else if (PyList_Check(data) || PyTuple_Check(data)) {
         Py_ssize_t n = PySequence_Fast_GET_SIZE(data);
+        if (dim == s->ndim && s->is_known) {
+            PyErr_Format(PyExc_TypeError, s->has_float || s->has_complex ? "must be real number, not %s"
+                                                                         : "'%s' object cannot be interpreted as an integer",
+                         Py_TYPE(data)->tp_name);
+            return -1;
+        }
         if (dim >= NX_MAX_DIMS) return PyErr_Format(PyExc_ValueError, "tensor(): too many dimensions"), -1;
         if (dim == s->ndim) s->size[s->ndim++] = n;
+        s->is_known |= n == 0;
         if (s->size[dim] != n) {
             PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)",
                          (long long)s->size[dim], dim, n);
@@ -127,7 +135,8 @@ static int find_shape(PyObject *data, int dim, shape *s) {
                      Py_TYPE(data)->tp_name);
         return -1;
     }
-    if (dim != s->ndim) return PyErr_Format(PyExc_TypeError, "tensor(): not a sequence at dim %d", dim), -1;
+    s->is_known = true;
+    if (dim != s->ndim) return PyErr_Format(PyExc_TypeError, "not a sequence"), -1;
     return 0;
 }
 

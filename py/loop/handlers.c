@@ -490,7 +490,7 @@ static bool is_ours(PyObject *name) {
 }
 
 /* Modules that are loaded already are looked up in sys.modules, guarded; loading one runs its code, which ends the graph. */
-static PyObject *loaded(nxpy_trace *trace, PyObject *name) {
+PyObject *nxpy__loaded(nxpy_trace *trace, PyObject *name) {
     PyObject *modules = PyImport_GetModuleDict(), *module = PyDict_GetItemWithError(modules, name);
     if (!module && is_ours(name)) return ask_for_module(trace, name), NULL;
     if (!module || !PyModule_CheckExact(module)) {
@@ -521,12 +521,12 @@ int op_import_name(nxpy_loop *loop, int arg) {
     PyObject *full = ordinary ? absolute_name(loop, name, PyLong_AsLong(nxpy__at(loop, 2))) : NULL;
     if (!full) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U", name);
     PyUnicode_InternInPlace(&full);
-    PyObject *module = loaded(trace, full);
+    PyObject *module = nxpy__loaded(trace, full);
     Py_ssize_t dot = from == Py_None ? PyUnicode_FindChar(full, '.', 0, PyUnicode_GET_LENGTH(full), 1) : -1;
     if (module && dot > 0) { /* import a.b binds a */
         PyObject *top = PyUnicode_Substring(full, 0, dot);
         if (top) PyUnicode_InternInPlace(&top);
-        module = top ? loaded(trace, top) : NULL;
+        module = top ? nxpy__loaded(trace, top) : NULL;
         Py_XDECREF(top);
     }
     Py_DECREF(full);

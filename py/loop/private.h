@@ -78,6 +78,7 @@ bool nxpy__by_rule(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssiz
 /* The same of a Python function of Python's library that is done otherwise (library.c); NULL: it is entered. */
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names);
 
+PyObject *nxpy__loaded(nxpy_trace *trace, PyObject *name); /* the module of that name, lent; NULL: stopped */
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key); /* of a captured tensor */
 int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y); /* x is y, of values in use; guarded. 1, 0, -1: stopped */
 int nxpy__is_printable(nxpy_trace *trace, PyObject *o); /* its text runs no code that is not followed; 0 or -1 */

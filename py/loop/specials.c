@@ -621,12 +621,14 @@ PyObject *nxpy__special_thread_state(ARGS) {
 }
 
 /* ---- tensors and sizes from numbers ------------------------------------------------------------------------------------- */
-/* Numbers and lists of them, guarded. 1, 0, -1: stopped. */
-static int is_data(nxpy_trace *trace, PyObject *o, int depth) {
-    if (nxpy_constant_check(o)) return 1;
-    if (depth > 16 || !(PyList_CheckExact(o) || PyTuple_CheckExact(o))) return 0;
+/* Numbers and lists of them, guarded; *open: the graph computes some of them. 1, 0, -1: stopped. */
+static int is_data(nxpy_trace *trace, PyObject *o, int depth, bool *open) {
+    bool computed = nxpy_symnumber_check(o) || nxpy_tensor_check(o);
+    *open |= computed;
+    if (computed || nxpy_constant_check(o)) return 1;
+    if (depth > 16 || !(PyList_CheckExact(o) || PyTuple_CheckExact(o) || Py_IS_TYPE(o, &nxpy_size_type))) return 0;
     int done = nxpy__note_elements(trace, o) < 0 ? -1 : 1;
-    for (Py_ssize_t k = 0; done == 1 && k < Py_SIZE(o); k++) done = is_data(trace, PySequence_Fast_GET_ITEM(o, k), depth + 1);
+    for (Py_ssize_t k = 0; done == 1 && k < Py_SIZE(o); k++) done = is_data(trace, PySequence_Fast_GET_ITEM(o, k), depth + 1, open);
     return done;
 }
 
@@ -643,39 +645,28 @@ static PyObject *copy_constant(nxpy_trace *trace, nx_tensor *constant) {
     return result;
 }
 
-/* Of a number that is left open: a call of the graph, with the dtype that tensor() would give it. */
-static PyObject *full_of(nxpy_loop *loop, PyObject **args, Py_ssize_t n_names, PyObject *kw_names) {
-    PyObject *module = PyImport_AddModule("narthex._C"), *full = module ? PyObject_GetAttrString(module, "full") : NULL;
-    PyObject *size = PyTuple_New(0), *keywords = PyDict_New(), *all = size ? PyTuple_Pack(2, size, args[0]) : NULL;
-    for (Py_ssize_t k = 0; keywords && k < n_names; k++) {
-        if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(kw_names, k), args[1 + k]) < 0) Py_CLEAR(keywords);
-    }
-    PyObject *result = full && keywords && all ? PyObject_Call(full, all, keywords) : NULL;
-    Py_XDECREF(full);
-    Py_XDECREF(size);
-    Py_XDECREF(all);
-    Py_XDECREF(keywords);
-    if (!result) nxpy__stop_error(loop->trace);
+/* What a graph computes is made a tensor by Python code of ours. */
+static PyObject *tensor_in_graph(nxpy_loop *loop, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    PyObject *name = nxpy__name("narthex._from_numpy"), *module = name ? nxpy__loaded(loop->trace, name) : NULL;
+    PyObject *maker = module ? PyObject_GetAttrString(module, "tensor_in_graph") : NULL;
+    bool known = maker && nxpy__fixed(loop->trace, maker) == 0;
+    PyObject *result = known ? nxpy__call(loop, maker, args, n, kw_names) : NULL;
+    Py_XDECREF(maker);
     return result;
 }
 
 PyObject *nxpy__special_tensor(ARGS) {
     nxpy_trace *trace = loop->trace;
     Py_ssize_t n_names = kw_names ? PyTuple_GET_SIZE(kw_names) : 0;
-    bool open = n - n_names == 1 && nxpy_symnumber_check(args[0]);
-    for (Py_ssize_t k = 0; open && k < n_names; k++) {
-        PyObject *name = PyTuple_GET_ITEM(kw_names, k);
-        open = PyUnicode_CompareWithASCIIString(name, "dtype") == 0 || PyUnicode_CompareWithASCIIString(name, "device") == 0;
-        open = open && nxpy_constant_check(args[1 + k]);
-    }
-    if (open) return full_of(loop, args, n_names, kw_names);
+    bool open = false;
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *use = nxpy__use(trace, args[k]), *name = k < n - n_names ? NULL : PyTuple_GET_ITEM(kw_names, k - (n - n_names));
-        int data = use ? is_data(trace, use, 0) : -1;
+        int data = use ? is_data(trace, use, 0, &open) : -1;
         if (data < 0) return NULL;
         bool history = name && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0 && args[k] != Py_False;
         if (!data || history) return stopped(loop, function);
     }
+    if (open) return tensor_in_graph(loop, args, n, kw_names);
     nxpy_aside aside = nxpy__aside_begin();
     nx_tracer *tracer = nx_thread_get()->tracer;
     nx_thread_get()->tracer = NULL;

@@ -57,22 +57,67 @@ def array_over(tensor):
     return numpy.asarray(_Memory(tensor, dtype))
 
 
-def _plain(data):
+def _dtypes(data):
+    """The dtypes of the numbers in nested sequences."""
+    if isinstance(data, (list, tuple, range)):
+        for item in data:
+            yield from _dtypes(item)
+    elif isinstance(data, _C.TensorBase):
+        yield data.dtype
+    elif type(data).__module__ == "numpy":
+        yield getattr(_C, data.dtype.name)
+    else:
+        real = _C.get_default_dtype()
+        for kind, dtype in ((bool, _C.bool), (int, _C.int64), (float, real), (complex, real.to_complex())):
+            if isinstance(data, kind):
+                yield dtype
+                break
+
+
+def _dtype_of(data):
+    """What the numbers in nested sequences promote to; the default dtype if there are none."""
+    found = None
+    for dtype in _dtypes(data):
+        found = dtype if found is None else found.promote(dtype)
+    return _C.get_default_dtype() if found is None else found
+
+
+def _one(tensor, dtype):
+    """A tensor that stands for a number of `dtype`."""
+    is_whole = not (dtype.is_floating_point or dtype.is_complex)
+    if is_whole and (tensor.numel() != 1 or tensor.is_floating_point() or tensor.is_complex()):
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    if tensor.numel() != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return tensor
+
+
+def _plain(data, dtype):
     """`data` with every tensor and array inside as Python numbers."""
     if isinstance(data, _C.TensorBase):
-        return data.tolist()
+        return _one(data, dtype).item()
     if isinstance(data, (list, tuple, range)):
-        return [_plain(item) for item in data]
+        return [_plain(item, dtype) for item in data]
     return data.tolist() if type(data).__module__ == "numpy" else data
 
 
-def _dtype_inside(data):
-    """The dtype of the first number in nested sequences if a tensor or numpy says it."""
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
+def _stacked(data, dtype, device):
+    if isinstance(data, (list, tuple)):
+        items = [_stacked(item, dtype, device) for item in data]
+        if any(item.shape != items[0].shape for item in items):
+            raise ValueError(f"expected sequences of one length (got {[tuple(item.shape) for item in items]})")
+        return _C.stack(items) if items else _C.empty(0, dtype=dtype, device=device)
     if isinstance(data, _C.TensorBase):
-        return data.dtype
-    return getattr(_C, data.dtype.name) if type(data).__module__ == "numpy" else None
+        return _one(data, dtype).detach().to(device, dtype).view(())
+    return _C.full((), data, dtype=dtype, device=device)
+
+
+def tensor_in_graph(data, *, dtype=None, device=None, pin_memory=False) -> Tensor:
+    """torch.tensor of nested lists in which a graph computes some of the numbers, or tensors of one element."""
+    if isinstance(data, _C.TensorBase):
+        return tensor_of(data, dtype, device)
+    dtype = _dtype_of(data) if dtype is None else dtype
+    return _stacked(data, dtype, _C.get_default_device() if device is None else device)
 
 
 def as_tensor(data, dtype=None, device=None) -> Tensor:
@@ -83,7 +128,7 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
         data = from_numpy(numpy.asarray(data))
     if isinstance(data, _C.TensorBase):
         return data.to(device=device, dtype=dtype)
-    return _C.tensor(_plain(data), dtype=_dtype_inside(data) if dtype is None else dtype, device=device)
+    return _C.tensor(data, dtype=dtype, device=device)
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad: bool | None = None) -> Tensor:
@@ -127,7 +172,10 @@ def tensor_of(data, dtype, device):
             stacklevel=2,
         )
         return data.detach().to(device=device, dtype=dtype, copy=True)
-    return as_tensor(data, dtype, device).to(copy=True)
+    if type(data).__module__ == "numpy" and hasattr(data, "__array__"):
+        return as_tensor(data, dtype, device).to(copy=True)
+    dtype = _dtype_of(data) if dtype is None else dtype
+    return _C.tensor(_plain(data, dtype), dtype=dtype, device=device)
 
 
 def frombuffer(buffer, *, dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:

@@ -54,10 +54,33 @@ def calls_stay_open(x):
     return x.flatten().numel(), x.view(x.size(0), -1), torch.zeros(x.size(1), 2), torch.zeros(x.shape[:2])
 
 
-@pytest.mark.parametrize("function", [reads_sizes, makes_positions, slices, computes_with_sizes, calls_stay_open])
+def tensors_of_sizes(x):
+    t, total = x.shape[1], x.sum()
+    flat = torch.tensor([t, 3]), torch.as_tensor([t / 2, 2.5]), x.new_tensor([t, t + 1]), torch.tensor(x.shape)
+    nested = torch.tensor([[t, 3], [x.shape[2], t * 2]], dtype=torch.float32, device="cpu")
+    return flat, nested, torch.tensor([total, x.mean()]), torch.tensor([[t], [total.long()]]) * x[0, 0, 0].detach()
+
+
+OPEN = [reads_sizes, makes_positions, slices, computes_with_sizes, calls_stay_open, tensors_of_sizes]
+
+
+@pytest.mark.parametrize("function", OPEN)
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_a_growing_length_compiles_once_more(function, mode):
     assert entries_over(function, [3, 4, 5, 9, 2, 5, 16], mode=mode) == [1, 2, 2, 2, 2, 2, 2]
+
+
+def test_tensors_of_sizes_are_one_graph():
+    assert entries_over(tensors_of_sizes, [3, 4, 5, 9], dynamic=True, fullgraph=True) == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("data", ["[x, x]", "[[x.shape[0], 1], [2]]", "[x.sum()], [x.shape[0], 1]"])
+def test_a_tensor_of_sizes_that_eager_refuses(data):
+    space = {"torch": torch}
+    function = eval(f"lambda x: torch.tensor([{data}])", space)
+    for call in (function, torch.compile(function, dynamic=True)):
+        with pytest.raises((TypeError, ValueError)):
+            call(torch.ones(2, 3))
 
 
 def test_arithmetic_of_floats_is_computed_for_each_size():

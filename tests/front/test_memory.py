@@ -79,6 +79,30 @@ def test_tensor_of_arrays():
             nt.tensor(wrong)
 
 
+NESTED = """
+[T(1), 2.5]; [2.5, T(1)]; [T(1.0), T(2.0, dtype=t.float64)]; [T(True), T(2)]; [T([1]), 2]; [T([[1.0]]), 2]
+[T([1, 2]), T([3, 4])]; [T([1.0]), [2.0]]; [[T([1.0])], [T([2.0])]]; [T(1j), 2]; [T([True, False])]; [T([]), T([])]
+[T(1, dtype=t.int8), T(1, dtype=t.uint8)]; [T(1.0, dtype=t.float16), 3]; [T(1.0, dtype=t.float16), 3.0]
+[np.float32(1), 2.5]; [1, np.float64(2)]; [np.int32(1), 2]; [True, np.int16(3)]; [np.ones(2, "f4"), [1, 2]]
+[np.array([1]), 2]; [1, [2]]; [1, [2, 3]]; [1.0, [2, 3]]; [[1], 2]; [[1], [[2]]]; [[1], []]; [[1, 2], [3]]; []; [[], []]
+"""
+
+
+@pytest.mark.parametrize("text", NESTED.strip().replace("\n", "; ").split("; "))
+def test_what_numbers_of_nested_lists_promote_to(text):
+    """Values, dtype and refusals are PyTorch's, also where tensors and numpy's numbers stand among them."""
+
+    def outcome(t, make):
+        try:
+            made = make(eval(text, {"t": t, "T": t.tensor, "np": np}))
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+        return str(made.dtype).rpartition(".")[2], made.tolist()
+
+    assert outcome(nt, nt.tensor) == outcome(torch, torch.tensor)
+    assert outcome(nt, nt.as_tensor) == outcome(torch, torch.as_tensor)
+
+
 def test_frombuffer():
     data, held = array.array("f", [1.0, 2.0, 3.0]), []
     for module in (nt, torch):

@@ -17,8 +17,6 @@ ENDS = {
     "LongformerModel": "the graph writes what existed before",
     "VitsModel": "RandomState.uniform",
     "ReformerModel": "manual_seed",
-    "DeformableDetrForObjectDetection": "(tensor)",  # of a list with a size that was seen to change
-    "Mask2FormerForUniversalSegmentation": "(tensor)",
     "RTDetrForObjectDetection": "a store into an object that existed before",
     "EncodecModel": "a value whose origin capture does not know",
     "MusicgenForCausalLM": "Random.random",
