@@ -323,6 +323,21 @@ static bool is_numpy(PyObject *function) {
     return strcmp(type, "numpy.ufunc") == 0 || strcmp(type, "numpy._ArrayFunctionDispatcher") == 0;
 }
 
+/* eval("1 + 1"): of text that names nothing and holds no code of its own. */
+static bool is_constant_eval(PyObject *function, PyObject **args, Py_ssize_t n) {
+    const char *name = PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml->ml_name : "";
+    PyObject *builtins = PyEval_GetBuiltins(), *eval = strcmp(name, "eval") == 0 ? PyDict_GetItemString(builtins, "eval") : NULL;
+    const char *text = eval == function && n == 1 && PyUnicode_CheckExact(args[0]) ? PyUnicode_AsUTF8(args[0]) : NULL;
+    PyObject *code = text ? Py_CompileString(text + strspn(text, " \t"), "<string>", Py_eval_input) : NULL;
+    bool plain = code && PyTuple_GET_SIZE(((PyCodeObject *)code)->co_names) == 0;
+    for (Py_ssize_t k = 0; plain && k < PyTuple_GET_SIZE(((PyCodeObject *)code)->co_consts); k++) {
+        plain = !PyCode_Check(PyTuple_GET_ITEM(((PyCodeObject *)code)->co_consts, k));
+    }
+    PyErr_Clear();
+    Py_XDECREF(code);
+    return plain;
+}
+
 /* functools.lru_cache, and numpy: for constants the very function is called, when the trace is over, and gives what it remembers. */
 static PyObject *call_cached(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
@@ -344,7 +359,8 @@ static PyObject *call_cached(nxpy_loop *loop, PyObject *function, PyObject **arg
     }
     question = given && types ? PyTuple_Pack(4, function, given, kw_names ? kw_names : Py_None, types) : NULL;
     known = question ? nxpy__ask(trace, question) : NULL;
-    if (known && is_numpy(function) && !nxpy_constant_check(known)) { /* an array, which the program may write */
+    bool made = is_numpy(function) || PyCFunction_Check(function);
+    if (known && made && !nxpy_constant_check(known)) { /* an array or a list, which the program may write */
         stop_call(trace, function);
         known = NULL;
     }
@@ -412,7 +428,7 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     if (special) return special(loop, function, args, n, kw_names);
     intptr_t does = (intptr_t)nx_map_get(&calls, function);
     if (does) return call_known(loop, function, (int)does, args, n, kw_names);
-    if (is_numpy(function)) return call_cached(loop, function, args, n, kw_names);
+    if (is_numpy(function) || is_constant_eval(function, args, n)) return call_cached(loop, function, args, n, kw_names);
     int python = PyType_Check(function) ? 0 : nxpy__python_special(trace, function, "__call__");
     if (python < 0) return NULL;
     if (python) return call_python(loop, function, args, n, kw_names);

@@ -247,6 +247,26 @@ def test_a_warning_that_is_an_error_is_caught():
         assert same(torch.compile(function)(ramp(2)), ramp(2) * 5)
 
 
+EVALS = [("1 + 1", True), (" (2, 'a')[0]", True), ("scale * 2", False), ("len([0 for _ in ()])", False)]
+
+
+@pytest.mark.parametrize(("text", "is_one"), [*EVALS, ("[1, 2]", False), ("1 / 0", False)])
+def test_eval_of_constants(text, is_one, check):
+    """What names nothing is a constant of the graph; other text runs as code, and errors are the program's."""
+
+    def function(x, scale):
+        try:
+            made = eval(text)
+        except ZeroDivisionError:
+            made = 7
+        return x * (made if isinstance(made, int) else len(made))
+
+    check(function, lambda: (ones(2), 3), fullgraph=is_one)
+    if not is_one:
+        with pytest.raises(_C.Unsupported, match=r"function eval|\(eval\)"):
+            torch.compile(function, fullgraph=True)(ones(2), 3)
+
+
 def test_a_tensor_of_a_size_that_varies():
     compiled = torch.compile(lambda x: x / torch.sqrt(torch.tensor(x.size(0), dtype=torch.float) * 2), fullgraph=True)
     for n in (2, 8, 18, 32):

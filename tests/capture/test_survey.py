@@ -12,7 +12,6 @@ NATURE, THERE = "by nature: ", "not there yet: "
 ENDS = {
     "print": NATURE + "writes text",
     "time.time": NATURE + "asks the clock",
-    "eval": NATURE + "runs code from text",
     "random.random": NATURE + "draws from Python's own generator",
     "random.choice": NATURE + "draws from Python's own generator",
     "np.random": NATURE + "draws from numpy's generator",
