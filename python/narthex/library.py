@@ -258,14 +258,22 @@ class Library:
         self._defined.append(parsed.name)
         return parsed.name.partition("::")[2]
 
-    def impl(self, op_name, fn: Callable, dispatch_key: str = "", *, with_keyset: bool = False, allow_override=False):
-        """Gives an operator its kernel for a dispatch key."""
+    def impl(self, op_name, fn: Callable, dispatch_key: str = "", *, with_keyset: bool = False, allow_override=True):
+        """Gives an operator its kernel for a dispatch key. Raises RuntimeError where it has one and allow_override is
+        False."""
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if with_keyset:
             raise NotImplementedError("Library.impl: with_keyset is not there yet; leave it out")
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
-        _put_kernel(_operator(self._name(op_name)), fn, key)
+        op = _operator(self._name(op_name))
+        has = op.composite if key == "CompositeImplicitAutograd" else op.kernels.get(_DEVICES.get(key, key))
+        if has is not None and not allow_override:
+            raise RuntimeError(
+                "This is not allowed since there's already a kernel registered from python overriding "
+                f"{op.schema.name.partition('::')[2]}'s behavior for {key} dispatch key and {self.ns} namespace."
+            )
+        _put_kernel(op, fn, key)
 
     def fallback(self, fn, dispatch_key: str = "", *, with_keyset: bool = False):
         """fn(op, *args, **kwargs) is called for every operator in Python without a kernel for the device of
@@ -294,7 +302,7 @@ class Library:
         self._fallbacks.clear()
 
 
-def define(qualname: str, schema=None, *, lib: Library | None = None, tags=()):
+def define(qualname: str, schema, *, lib: Library | None = None, tags=()):
     """Adds the operator `qualname` ("namespace::name") with a signature "(Tensor x) -> Tensor"."""
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
@@ -317,7 +325,7 @@ def _maybe_decorator(put: Callable, func):
     return decorate
 
 
-def impl(qualname, types="default", func=None, *, lib: Library | None = None):
+def impl(qualname, types, func=None, *, lib: Library | None = None):
     """Gives an operator its kernel for device types ("cpu", "default": all) or dispatch keys; a decorator without
     `func`."""
     return _maybe_decorator(lambda fn: _put_kernel(_operator(qualname), fn, types), func)
@@ -328,10 +336,14 @@ def register_kernel(op, device_types, func=None, /, *, lib: Library | None = Non
     return _maybe_decorator(lambda fn: _put_kernel(_operator(op), fn, device_types), func)
 
 
-def register_fake(op, func=None, /, *, lib: Library | None = None, _stacklevel: int = 1, allow_override: bool = False):
-    """Gives an operator its shape rule; a decorator without `func`."""
+def register_fake(op, func=None, /, *, lib: Library | None = None, _stacklevel: int = 1, allow_override: bool = True):
+    """Gives an operator its shape rule; a decorator without `func`. Raises RuntimeError where it has one and
+    allow_override is False."""
 
     def put(fn) -> None:
+        has = _waiting.get(op) if isinstance(op, str) and op not in _operators else _operator(op).fake
+        if has is not None and not allow_override:
+            raise RuntimeError(f"register_fake(...): the operator {op} already has a fake impl registered")
         if isinstance(op, str) and op not in _operators:
             _waiting[op] = fn  # a package whose C++ library is not there gives rules for its operators all the same
         else:
@@ -340,7 +352,9 @@ def register_fake(op, func=None, /, *, lib: Library | None = None, _stacklevel: 
     return _maybe_decorator(put, func)
 
 
-impl_abstract = register_fake
+def impl_abstract(qualname, func=None, *, lib: Library | None = None, _stacklevel: int = 1):
+    """The older name of register_fake."""
+    return register_fake(qualname, func, lib=lib, _stacklevel=_stacklevel)
 
 
 def register_autograd(op, backward: Callable, /, *, setup_context: Callable | None = None, lib=None) -> None:
@@ -403,8 +417,11 @@ def _type_text(hint, what: str) -> str:
     )
 
 
-def infer_schema(prototype_function: Callable, /, *, mutates_args, op_name: str | None = None) -> str:
-    """The signature of an annotated function, with the tensors of `mutates_args` ("unknown": all) as written ones."""
+def infer_schema(prototype_function: Callable, /, *, mutates_args, op_name: str | None = None, tags=()) -> str:
+    """The signature of an annotated function, with the tensors of `mutates_args` ("unknown": all) as written ones.
+    Tags, which change it for operators with out=, are not there."""
+    if tags:
+        raise NotImplementedError("infer_schema: tags are not there yet; leave them out")
     hints = typing.get_type_hints(prototype_function)
     parts, starred, count = [], False, 0
     for name, parameter in inspect.signature(prototype_function).parameters.items():
@@ -475,7 +492,7 @@ class CustomOpDef:
         return f"<CustomOpDef({self._qualname})>"
 
 
-def custom_op(name: str, fn: Callable | None = None, /, *, mutates_args=(), device_types=None, schema=None, tags=None):
+def custom_op(name: str, fn: Callable | None = None, /, *, mutates_args, device_types=None, schema=None, tags=None):
     """Makes the operator `name` ("namespace::name") of a function whose annotations give its signature, unless
     `schema` does; `device_types`: those it is the kernel of, None: all. A decorator without `fn`."""
 

@@ -163,3 +163,21 @@ def test_fallbacks(t):
     with pytest.raises(NotImplementedError, match="Could not run 'fallen::twice'"):
         t.ops.fallen.twice(t.ones(2))
     own._destroy()
+
+
+@pytest.mark.parametrize("t", BOTH)
+def test_what_may_not_be_overridden(t):
+    """A second kernel or shape rule takes the first one's place, unless allow_override says that it may not."""
+    own = t.library.Library("allowed", "DEF")
+    own.define("f(Tensor x) -> Tensor")
+    own.impl("f", lambda x: x + 1, "CPU")
+    with pytest.raises(RuntimeError, match="already a kernel registered from python overriding f's behavior for CPU"):
+        own.impl("f", lambda x: x + 2, "CPU", allow_override=False)
+    assert t.ops.allowed.f(t.ones(1)).tolist() == [2]
+    t.library.register_fake("allowed::f", lambda x: x, lib=own)
+    with pytest.raises(RuntimeError, match="the operator allowed::f already has a fake impl registered"):
+        t.library.register_fake("allowed::f", lambda x: x, lib=own, allow_override=False)
+    t.library.register_fake("allowed::f", lambda x: x, lib=own)
+    with pytest.raises(TypeError, match="mutates_args"):
+        t.library.custom_op("allowed::g")
+    own._destroy()

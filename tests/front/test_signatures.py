@@ -35,6 +35,8 @@ SPACES = tuple(
     torch.utils.data torch.utils.data.dataset torch.utils.data.distributed torch.utils.data.sampler
     torch.utils.data._utils.collate torch.utils.checkpoint torch.utils.hooks torch.utils.dlpack
     torch.utils.flop_counter torch.utils._pytree torch.utils.model_zoo
+    torch.library torch.fx.node torch.fx.proxy torch.fx.interpreter torch.fx.subgraph_rewriter
+    torch.fx.passes.shape_prop torch.export.passes torch.export.dynamic_shapes torch._higher_order_ops
     torch.func torch.hub torch.random torch.quasirandom torch.testing torch.futures torch.amp torch.serialization
     """.split()
 )
@@ -47,6 +49,7 @@ REASONS = {
     "Tensor.backward": IN_C, "Tensor.split": IN_C, "Tensor.unflatten": IN_C, "split": IN_C, "initial_seed": IN_C,
     "MaskedTensor.is_sparse_csr": IN_C, "FunctionMeta": IN_C, "Node": IN_C,
     "Tensor.eig": RAISES, "Tensor.lstsq": RAISES, "Tensor.solve": RAISES, "Tensor.symeig": RAISES,
+    "Library.register_symm_mem_args": PROCESSES,
     "Tensor.index": "is not there: docs/names.md",
     "MaskedTensor.unary": "its operators are no functions of aten",
     "MaskedTensor.is_sparse_coo": "holds no sparse data",
