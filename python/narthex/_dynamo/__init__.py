@@ -125,7 +125,7 @@ class override_cudagraphs:
         return fn
 
 
-def mark_static_address(t, guard: bool = True) -> None:
+def mark_static_address(t, guard: bool = False) -> None:
     """Nothing: compiled programs read a tensor's address at each call."""
 
 

@@ -4,16 +4,7 @@ from ... import _C
 from ..._own_init import own_init
 from ...autograd.grad_mode import no_grad
 from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
-from .batchnorm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    _BatchNorm,
-    _InstanceNorm,
-)
+from . import batchnorm
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Linear
 
@@ -211,9 +202,10 @@ LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
     _made(_LazyTransposed, c, "in_channels", c) for c in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
 )
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
-    _made(_LazyNormBase, c, "num_features", _BatchNorm) for c in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+    _made(_LazyNormBase, getattr(batchnorm, f"BatchNorm{n}d"), "num_features", batchnorm._BatchNorm) for n in (1, 2, 3)
 )
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
-    _made(_LazyNormBase, c, "num_features", _InstanceNorm) for c in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
+    _made(_LazyNormBase, getattr(batchnorm, f"InstanceNorm{n}d"), "num_features", batchnorm._InstanceNorm)
+    for n in (1, 2, 3)
 )
 own_init(LazyConv1d, LazyConv2d, LazyConv3d, LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d)
