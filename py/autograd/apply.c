@@ -260,7 +260,7 @@ static PyObject *take_saved(PyObject *entry, nx_grad_node *node, PyObject *resul
 static PyObject *function_saved(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     if (n != 3 || !PyList_CheckExact(given[0]) || !PyTuple_CheckExact(given[2])) Py_RETURN_NONE;
     PyObject *entries = PyList_AsTuple(given[0]), *tensors = entries ? PyTuple_New(PyTuple_GET_SIZE(entries)) : NULL;
-    nx_grad_node *node = Py_IS_TYPE(given[1], &nxpy_grad_node_type) ? nxpy_grad_node_get(given[1]) : NULL;
+    nx_grad_node *node = PyObject_TypeCheck(given[1], &nxpy_grad_node_type) ? nxpy_grad_node_get(given[1]) : NULL;
     bool usual = tensors != NULL;
     for (Py_ssize_t k = 0; usual && k < PyTuple_GET_SIZE(entries); k++) {
         PyObject *tensor = PyTuple_GET_ITEM(PyTuple_GET_ITEM(entries, k), 0);

@@ -9,17 +9,49 @@ typedef struct node_object {
     PyObject_HEAD nx_grad_node *node;
 } node_object;
 
+/* The class of nodes of that name, made once: programs ask type(x.grad_fn).__name__. Borrowed. */
+static PyObject *node_class(const char *name) {
+    static PyObject *classes;
+    if (classes == NULL && (classes = PyDict_New()) == NULL) return NULL;
+    PyObject *known = PyDict_GetItemString(classes, name);
+    if (known) return known;
+    PyObject *made = PyObject_CallFunction((PyObject *)&PyType_Type, "s(O){s()ss}", name, &nxpy_grad_node_type, "__slots__",
+                                           "__module__", "builtins");
+    int failed = made ? PyDict_SetItemString(classes, name, made) : -1;
+    Py_XDECREF(made);
+    return failed ? NULL : made;
+}
+/* The objects that stand for nodes, by the nodes' addresses: a node has one object as long as that lives. */
+static PyObject *node_objects;
+
 PyObject *nxpy_grad_node_object(nx_grad_node *node) {
-    node_object *o = PyObject_New(node_object, &nxpy_grad_node_type);
-    if (o == NULL) return NULL;
-    nx_grad_node_ref(node);
-    o->node = node;
-    return (PyObject *)o;
+    if (node_objects == NULL && (node_objects = PyDict_New()) == NULL) return NULL;
+    PyObject *place = PyLong_FromVoidPtr(node), *known = place ? PyDict_GetItemWithError(node_objects, place) : NULL;
+    if (known) {
+        Py_DECREF(place);
+        return Py_NewRef(PyLong_AsVoidPtr(known));
+    }
+    PyTypeObject *type = place && !PyErr_Occurred() ? (PyTypeObject *)node_class(nx_grad_node_name(node)) : NULL;
+    PyObject *o = type ? type->tp_alloc(type, 0) : NULL, *address = o ? PyLong_FromVoidPtr(o) : NULL;
+    if (o) {
+        nx_grad_node_ref(node);
+        ((node_object *)o)->node = node;
+    }
+    if (address == NULL || PyDict_SetItem(node_objects, place, address) < 0) Py_CLEAR(o);
+    Py_XDECREF(address);
+    Py_XDECREF(place);
+    return o;
 }
 nx_grad_node *nxpy_grad_node_get(PyObject *object) { return ((node_object *)object)->node; }
 static void node_dealloc(PyObject *self) {
-    nx_grad_node_unref(((node_object *)self)->node);
-    PyObject_Free(self);
+    nx_grad_node *node = ((node_object *)self)->node;
+    PyObject *type, *value, *trace, *place;
+    PyErr_Fetch(&type, &value, &trace);
+    if ((place = PyLong_FromVoidPtr(node)) && PyDict_DelItem(node_objects, place) < 0) PyErr_Clear();
+    Py_XDECREF(place);
+    PyErr_Restore(type, value, trace);
+    nx_grad_node_unref(node);
+    Py_TYPE(self)->tp_free(self);
 }
 static PyObject *node_repr(PyObject *self) {
     return PyUnicode_FromFormat("<%s object at %p>", nx_grad_node_name(((node_object *)self)->node),
@@ -51,7 +83,7 @@ static PyObject *node_variable(PyObject *self, void *unused) {
     return nxpy_tensor_wrap(node->context);
 }
 static PyObject *node_compare(PyObject *a, PyObject *b, int how) {
-    if (Py_TYPE(b) != &nxpy_grad_node_type || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+    if (!PyObject_TypeCheck(b, &nxpy_grad_node_type) || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong((((node_object *)a)->node == ((node_object *)b)->node) == (how == Py_EQ));
 }
 static Py_hash_t node_hash(PyObject *self) {
@@ -67,7 +99,7 @@ static PyGetSetDef node_getset[] = {{"next_functions", node_next, NULL,
                                     {NULL}};
 PyTypeObject nxpy_grad_node_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.autograd.Node",
                                     .tp_basicsize = sizeof(node_object),
-                                    .tp_flags = Py_TPFLAGS_DEFAULT,
+                                    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
                                     .tp_dealloc = node_dealloc,
                                     .tp_repr = node_repr,
                                     .tp_methods = node_methods,

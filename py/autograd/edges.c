@@ -29,7 +29,7 @@ static PyObject *stand_for(PyObject *module, PyObject *args) {
 
 static PyObject *will_run(PyObject *module, PyObject *node) {
     bool will;
-    if (!Py_IS_TYPE(node, &nxpy_grad_node_type))
+    if (!PyObject_TypeCheck(node, &nxpy_grad_node_type))
         return PyErr_Format(PyExc_TypeError, "will_run: expected a Node, not %s", Py_TYPE(node)->tp_name);
     NXPY_TRY(nx_grad_will_run(nxpy_grad_node_get(node), &will));
     return PyBool_FromLong(will);

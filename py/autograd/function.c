@@ -100,7 +100,7 @@ static PyObject *function_node(PyObject *module, PyObject *args) {
 
 /* The node of an argument of the functions below: one that function_node made. */
 static nx_grad_node *own_node(PyObject *object) {
-    nx_grad_node *node = Py_IS_TYPE(object, &nxpy_grad_node_type) ? nxpy_grad_node_get(object) : NULL;
+    nx_grad_node *node = PyObject_TypeCheck(object, &nxpy_grad_node_type) ? nxpy_grad_node_get(object) : NULL;
     if (node && node->class->apply == call_python) return node;
     PyErr_SetString(PyExc_TypeError, "expected a node that function_node made");
     return NULL;

@@ -50,6 +50,28 @@ def test_gradient_edges() -> None:
         close(mine, theirs)
 
 
+def test_nodes_have_classes_and_are_one_object() -> None:
+    """Programs walk the graph by the names of the classes, and keep nodes in sets."""
+    found = []
+    for lib in LIBS:
+        w = lib.ones(3, requires_grad=True)
+        y = (w * 2).sin() + w
+        walked, left = [], [y.grad_fn]
+        while left:
+            node = left.pop()
+            walked.append(type(node).__name__)
+            assert isinstance(node, graph(lib).Node)
+            left += [child for child, _ in node.next_functions if child is not None]
+        sine = y.grad_fn.next_functions[0][0]
+        assert sine is y.grad_fn.next_functions[0][0] and type(sine) is type(w.sin().grad_fn)
+        with pytest.raises(TypeError, match="cannot create 'SinBackward0' instances"):
+            type(sine)()
+        with pytest.raises(AttributeError, match="'SinBackward0' object has no attribute 'left'"):
+            sine.left = 1
+        found.append((walked, repr(type(sine))))
+    assert found[0] == found[1] and "AccumulateGrad" in found[0][0]
+
+
 def test_an_edge_knows_the_size() -> None:
     w = nt.ones(2, 3, requires_grad=True)
     edge = nt.autograd.graph.get_gradient_edge(w * 2)
