@@ -31,6 +31,10 @@ narthex_version = "0.1.0"
 __version__ = "2.13.0"  # the PyTorch whose programs run here: they compare it
 
 
+# Of these _foreach.py has more forms than the operators of `_C`.
+_FOREACH_FORMS = {f"_foreach_{base}_" for base in ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv")}
+
+
 def _take_from_extension() -> None:
     """Puts the dtypes, layouts, memory formats and operator functions of `_C` beside the names above.
 
@@ -42,7 +46,7 @@ def _take_from_extension() -> None:
             kinds.add(getattr(_C, name))
             globals()[name] = getattr(_C, name)
     for name, value in vars(_C).items():
-        if type(value) in kinds:
+        if type(value) in kinds and name not in _FOREACH_FORMS:
             globals()[name] = value
     globals().setdefault("layout", type(_C.strided))
     globals().update(NAMED)

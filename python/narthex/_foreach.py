@@ -1,9 +1,10 @@
 """torch._foreach_X: X of each tensor of a list, composed; in place (`_foreach_X_`) and as new tensors.
 
-Those that are operators of their own (in-place sums and products, norm) stand in `_C` and are found before these.
+Those that are operators of their own (in-place sums and products, norm) stand in `_C`; of _FOREACH_FORMS more forms are
+composed here, a number for each tensor.
 """
 
-from . import _C
+from . import _C, _FOREACH_FORMS
 from ._absent import absent
 
 _UNARY = (
@@ -23,16 +24,32 @@ def _spread(name: str, value, n: int) -> list:
     return list(value)
 
 
+def _is_each(value) -> bool:
+    """Whether it is a number for each tensor."""
+    return isinstance(value, (list, tuple)) and len(value) > 0 and not isinstance(value[0], _C.TensorBase)
+
+
 def _each(full: str, base: str, in_place: bool):
     from ._tensor import Tensor
 
+    whole = vars(_C)[full] if full in _FOREACH_FORMS else None
+
     def foreach(self, *others, **keywords):
+        if base in ("addcmul", "addcdiv"):
+            if len(others) == 3 or "scalars" in keywords:
+                value = others[2] if len(others) == 3 else keywords.pop("scalars")
+                others, keywords = others[:2], {"value": value, **keywords}
+            if isinstance(keywords.get("value"), _C.TensorBase):
+                keywords["value"] = keywords["value"].tolist()
+        elif "scalars" in keywords:
+            others = (*others, keywords.pop("scalars"))
+        weights = base == "lerp" and len(others) == 2 and isinstance(others[1], (list, tuple))
+        if whole and not weights and not any(map(_is_each, (*others, *keywords.values()))):
+            return whole(self, *others, **keywords)
         if len(self) == 0:
             raise RuntimeError("Tensor list must have at least one tensor.")
-        if base in ("addcmul", "addcdiv") and len(others) == 3:
-            others, keywords = others[:2], {"value": others[2], **keywords}
         name = base
-        if base in _OF_A_NUMBER and not isinstance(others[0], (list, tuple)):
+        if base in _OF_A_NUMBER and (in_place or not isinstance(others[0], (list, tuple))):
             name = _OF_A_NUMBER[base]
         elif base in _OF_A_NUMBER and not isinstance(others[0][0], _C.TensorBase):
             name = _OF_A_NUMBER[base]

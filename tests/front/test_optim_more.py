@@ -1,5 +1,7 @@
 """The optimizers that step one parameter after the other, and L-BFGS: PyTorch's numbers, states and messages."""
 
+from collections import OrderedDict
+
 import narthex as nt
 import pytest
 import torch
@@ -94,3 +96,24 @@ def test_errors(name, options):
             getattr(t.optim, name)([t.nn.Parameter(t.ones(2, 2))], **options)
         said.append(str(error.value))
     assert said[0] == said[1]
+
+
+def test_a_wrapper_that_leaves_out_init_patches_its_step() -> None:
+    for lib in (nt, torch):
+        calls: list = []
+
+        class Wrapper(lib.optim.Optimizer):
+            def __init__(self, inner) -> None:
+                self._optimizer_step_pre_hooks = OrderedDict()
+                self._optimizer_step_post_hooks = OrderedDict()
+                self.inner = inner
+                self._patch_step_function()
+
+            def step(self, closure=None):
+                calls.append("step")  # noqa: B023
+                return self.inner.step(closure)
+
+        wrapper = Wrapper(lib.optim.SGD([lib.nn.Parameter(lib.ones(2))], lr=0.1))
+        wrapper.register_step_pre_hook(lambda *_: calls.append("before"))  # noqa: B023
+        wrapper.step()
+        assert calls == ["before", "step"] and Wrapper.step.hooked

@@ -74,24 +74,30 @@ FOREACH = [
     ("add", 2), ("add", lists), ("sub", 2), ("mul", 2.0), ("mul", lists), ("div", 2.0), ("div", lists), ("sqrt",),
     ("neg",), ("abs",), ("exp",), ("maximum", lists), ("maximum", 2.0), ("minimum", 2.0), ("addcmul", lists, lists),
     ("addcdiv", lists, lists, 0.5), ("lerp", lists, 0.5), ("pow", 2), ("reciprocal",), ("sign",), ("clamp_min", 2.0),
-    ("sigmoid",), ("add", [1.0, 2.0]), ("add", [1.0]),
+    ("sigmoid",), ("add", [1.0, 2.0]), ("add", [1.0]), ("sub", [1.0, 2.0]), ("mul", (1.0, 2.0)), ("div", [1.0, 2.0]),
+    ("maximum", [1.0, 5.0]), ("minimum", lists), ("lerp", lists, [0.5, 0.25]), ("lerp", lists, lists),
+    ("addcmul", lists, lists, [2.0, 3.0]), ("addcdiv", lists, lists, [2.0, 3.0]), ("addcmul", lists, lists, [2.0]),
+    ("addcdiv", lists, lists, lambda m: m.tensor([2.0, 3.0])), ("mul", lambda m: m.tensor(2.0)),
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("suffix", ["", "_"])
 @pytest.mark.parametrize("case", FOREACH, ids=lambda case: case[0])
-def test_foreach(case):
+def test_foreach(case, suffix):
     name, *others = case
     outcomes = []
     for m in MODULES:
         mine = lists(m)
         try:
-            made = getattr(m, "_foreach_" + name)(mine, *(other(m) if callable(other) else other for other in others))
+            made = getattr(m, "_foreach_" + name + suffix)(
+                mine, *(other(m) if callable(other) else other for other in others)
+            )
         except RuntimeError as error:
             made = error
         outcomes.append((mine, made))
     (mine, made), (theirs, expected) = outcomes
     assert type(made) is type(expected) and [t.tolist() for t in mine] == [t.tolist() for t in theirs]
-    if isinstance(made, tuple):
+    if not isinstance(made, Exception):
         for ours, other in zip(made, expected, strict=True):
             assert ours.tolist() == pytest.approx(other.tolist(), rel=1e-6)
 

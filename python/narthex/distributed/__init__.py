@@ -34,6 +34,18 @@ def get_world_size(group=None) -> int:
     raise ValueError(_NO_GROUP)
 
 
+class group:  # noqa: N801
+    """Names of process groups: there is none, as before init_process_group."""
+
+    WORLD = None
+
+
+class GroupMember(group):
+    """The same by its older name, and what stands for a group that a process is no member of."""
+
+    NON_GROUP_MEMBER = -100
+
+
 _LATER = (
     "init_process_group", "destroy_process_group", "all_reduce", "all_gather", "broadcast", "barrier", "reduce",
     "ProcessGroup", "ReduceOp", "Store", "Work",

@@ -119,6 +119,11 @@ class Optimizer:
         if step is not None and not hasattr(step, "hooked"):
             cls.step = _with_hooks(step)
 
+    def _patch_step_function(self) -> None:
+        """Makes the class's `step` run hooks, unless it does: for wrappers that leave out Optimizer.__init__."""
+        if not hasattr(type(self).step, "hooked"):
+            type(self).step = _with_hooks(type(self).step)
+
     def _start_hooks(self) -> None:
         self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks = OrderedDict(), OrderedDict()
 
