@@ -133,7 +133,11 @@ def grid_sampler_double_backward(grad_input: Any, grad_grid: Any, *rest: Any) ->
 
 
 # Operators that PyTorch has under no name.
-THEIRS = {"aten::_grid_sampler_double_backward": grid_sampler_double_backward}
+THEIRS = {
+    "aten::_grid_sampler_double_backward": grid_sampler_double_backward,
+    "aten::_huber_terms": lambda x, target, delta: torch.ops.aten.huber_loss(x, target, 0, delta),
+    "aten::_mse_terms": lambda x, target: torch.ops.aten.mse_loss(x, target, 0),
+}
 
 
 def call_theirs(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
