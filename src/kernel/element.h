@@ -320,7 +320,15 @@ NX_ELEMENT double nx__turned(float a, uint32_t *quadrant) {
     *quadrant = (uint32_t)nx__long_bits_of(t);
     return (a - n * 0x1.921fb544p+0) - n * 0x1.0b4611a626331p-34;
 }
-NX_ELEMENT float nx__near_quadrantf(float a, uint32_t *quadrant) { return (float)nx__turned(a, quadrant); }
+/* And in floats, pi/2 in three parts: the product with the first leaves an exact difference. */
+NX_ELEMENT float nx__near_quadrantf(float a, uint32_t *quadrant) {
+    float t = nx__fmaf(a, 0x1.45f306p-1f, NX__ROUNDERF), n = t - NX__ROUNDERF;
+    float r = nx__fmaf(n, 0x1.ee59dap-50f, nx__fmaf(n, 0x1.777a5cp-25f, nx__fmaf(n, -0x1.921fb6p+0f, a)));
+    uint32_t turns;
+    double wide = nx__turned(a, &turns);
+    *quadrant = NX_FUSED ? nx__bits_of(t) : turns;
+    return NX_FUSED ? r : (float)wide;
+}
 NX_ELEMENT float nx__sine(float r, uint32_t quadrant) {
     float z = r * r, s = nx__fmaf(z, 0x1.6cd1f4p-19f, -0x1.a00f8p-13f), c = nx__fmaf(z, -0x1.241e9cp-22f, 0x1.a010dep-16f);
     s = nx__fmaf(s, z, 0x1.111108p-7f);
@@ -355,22 +363,25 @@ NX_ELEMENT float nx_element_cosf(float x) {
     y = a <= 1e6f ? near : y;
     return a < INFINITY ? y : NAN;
 }
-/* Sine over cosine, or less cosine over sine; what r was rounded by is added with the slope, 1 + tan^2. */
-NX_ELEMENT float nx__tangent(float r, float lost, uint32_t quadrant) {
-    float s = nx__sine(r, 0), c = nx__sine(r, 1), y = quadrant & 1 ? -c / s : s / c;
-    return nx__fmaf(lost, nx__fmaf(y, y, 1), y);
+/* r + r^3 p(r^2), or less its inverse. */
+NX_ELEMENT float nx__tangent(float r, uint32_t quadrant) {
+    float z = r * r, p = nx__fmaf(z, 0x1.1fd114p-8f, 0x1.0618fcp-14f);
+    p = nx__fmaf(p, z, 0x1.63a16ep-7f);
+    p = nx__fmaf(p, z, 0x1.5c9ce0p-6f);
+    p = nx__fmaf(p, z, 0x1.badc8cp-5f);
+    p = nx__fmaf(p, z, 0x1.110d94p-3f);
+    p = nx__fmaf(p, z, 0x1.555560p-2f);
+    float y = nx__fmaf(z * r, p, r);
+    return quadrant & 1 ? -1 / y : y;
 }
 NX_ELEMENT float nx_element_tan_nearf(float x) {
     uint32_t quadrant;
-    double r = nx__turned(fabsf(x), &quadrant);
-    float y = nx__tangent((float)r, (float)(r - (float)r), quadrant);
+    float r = nx__near_quadrantf(fabsf(x), &quadrant), y = nx__tangent(r, quadrant);
     return x == 0 ? x : nx__float_of(nx__bits_of(y) ^ (nx__bits_of(x) & 0x80000000));
 }
 NX_ELEMENT float nx_element_tanf(float x) {
     uint32_t quadrant;
-    float a = fabsf(x), near = nx_element_tan_nearf(x);
-    double r = nx__quadrant(a, &quadrant);
-    float y = nx__tangent((float)r, (float)(r - (float)r), quadrant);
+    float a = fabsf(x), near = nx_element_tan_nearf(x), r = nx__quadrantf(a, &quadrant), y = nx__tangent(r, quadrant);
     y = a <= 1e6f ? near : copysignf(1, x) * y;
     return a < INFINITY ? y : NAN;
 }

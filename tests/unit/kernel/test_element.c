@@ -72,7 +72,7 @@ static const function functions[] = {
     {"aten::floor", floorl, {0, 0}},       {"aten::ceil", ceill, {0, 0}},
     {"aten::trunc", truncl, {0, 0}},       {"aten::round", nearbyintl, {0, 0}},
     {"aten::erfinv", inverse_erf, {2.5, 3}}, {"aten::erfc", erfcl, {7, 5}},
-    {"aten::tan", tanl, {3, 1.5}},       {"aten::sinh", sinhl, {2.5, 2.5}},
+    {"aten::tan", tanl, {2.6, 1.5}},      {"aten::sinh", sinhl, {2.5, 2.5}},
     {"aten::cosh", coshl, {2, 2}},         {"aten::atanh", atanhl, {1, 2}},
 };
 
