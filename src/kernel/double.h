@@ -140,14 +140,7 @@ NX_ELEMENT double nx_element_erfc(double x) {
 NX_ELEMENT double nx_element_erfinv(double x) {
     uint64_t n;
     double a = fabs(x), left = 1 - a;
-    float rest = 0, w = (float)-nx_element_log(left * (1 + a)), t = sqrtf(w) - 0x1.c8b714p+2f;
-    float far = nx__fmaf(t, -0x1.8d7932p-24f, 0x1.e0056p-22f);
-    far = nx__fmaf(far, t, -0x1.daa924p-21f);
-    far = nx__fmaf(far, t, 0x1.06a2c4p-18f);
-    far = nx__fmaf(far, t, 0x1.f41e5cp-18f);
-    far = nx__fmaf(far, t, -0x1.0a0188p-11f);
-    far = nx__fmaf(far, t, 0x1.022a52p+0f);
-    far = nx__fmaf(far, t, 0x1.c0681cp+2f);
+    float rest = 0, w = (float)-nx_element_log(left * (1 + a)), far = nx__erfinv_tail(w);
     far = w < 16.7f ? nx__erfinv_far(w, &rest) : far;
     far = w < 5 ? nx__erfinv_near(w, &rest) : far;
     double y = a * far, square_rest, square = nx__square(y, &square_rest);

@@ -239,15 +239,19 @@ NX_ELEMENT float nx_element_erfinvf(float x) {
     y = a < 1 ? y : NAN;
     return copysignf(a == 1 ? INFINITY : y, x);
 }
+/* Beyond 16.7. */
+NX_ELEMENT float nx__erfinv_tail(float w) {
+    float t = sqrtf(w) - 0x1.c8b714p+2f, p = nx__fmaf(t, -0x1.8d7932p-24f, 0x1.e0056p-22f);
+    p = nx__fmaf(p, t, -0x1.daa924p-21f);
+    p = nx__fmaf(p, t, 0x1.06a2c4p-18f);
+    p = nx__fmaf(p, t, 0x1.f41e5cp-18f);
+    p = nx__fmaf(p, t, -0x1.0a0188p-11f);
+    p = nx__fmaf(p, t, 0x1.022a52p+0f);
+    return nx__fmaf(p, t, 0x1.c0681cp+2f);
+}
 /* The number below which a normal one lies with the chance p: less the root of 2 times erfinv(1 - 2p). */
 NX_ELEMENT float nx_element_ndtrif(float p) {
-    float rest = 0, w = -nx_element_logf(4 * p * (1 - p)), t = sqrtf(w) - 0x1.c8b714p+2f, q = nx__fmaf(t, -0x1.8d7932p-24f, 0x1.e0056p-22f);
-    q = nx__fmaf(q, t, -0x1.daa924p-21f);
-    q = nx__fmaf(q, t, 0x1.06a2c4p-18f);
-    q = nx__fmaf(q, t, 0x1.f41e5cp-18f);
-    q = nx__fmaf(q, t, -0x1.0a0188p-11f);
-    q = nx__fmaf(q, t, 0x1.022a52p+0f);
-    q = nx__fmaf(q, t, 0x1.c0681cp+2f);
+    float rest = 0, w = -nx_element_logf(4 * p * (1 - p)), q = nx__erfinv_tail(w);
     q = w < 16.7f ? nx__erfinv_far(w, &rest) : q;
     q = w < 5 ? nx__erfinv_near(w, &rest) : q;
     float y = (2 * p - 1) * (0x1.6a09e6p+0f * q);
