@@ -26,29 +26,29 @@ static inline PyObject *dict_lookup(nxpy_row *row, PyObject *dict) {
 }
 
 #define CHECK_ARGS nxpy_row *row, PyObject *const *roots, PyObject **values
+/* What a fetch found, where there may be nothing: something as little as nothing may be found in the other's place. */
+static inline bool fetched(const nxpy_row *row, PyObject **values, PyObject *value) {
+    return (values[row->slot] = value) != NULL || !row->present;
+}
 static inline bool check_ROOT(CHECK_ARGS) { return (values[row->slot] = roots[row->n]) != NULL; }
 static inline bool check_FIXED(CHECK_ARGS) { return (values[row->slot] = row->a) != NULL; }
 static inline bool check_DICT(CHECK_ARGS) {
-    values[row->slot] = dict_lookup(row, row->b);
-    return true;
+    return fetched(row, values, dict_lookup(row, row->b));
 }
 static inline bool check_VALUE(CHECK_ARGS) {
     PyObject *object = values[row->from], *dict;
     if (!object) return false;
     dict = nxpy_instance_dict(object);
-    values[row->slot] = dict ? dict_lookup(row, dict) : nxpy_instance_value(object, row->a);
-    return true;
+    return fetched(row, values, dict ? dict_lookup(row, dict) : nxpy_instance_value(object, row->a));
 }
 static inline bool check_TYPE_VALUE(CHECK_ARGS) {
     PyTypeObject *type = (PyTypeObject *)row->b;
     bool valid = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
-    if (NX_LIKELY(valid && row->version == type->tp_version_tag)) {
-        values[row->slot] = row->seen;
-        return true;
+    if (NX_UNLIKELY(!valid || row->version != type->tp_version_tag)) {
+        row->seen = nxpy_type_lookup(type, row->a);
+        row->version = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
     }
-    values[row->slot] = row->seen = nxpy_type_lookup(type, row->a);
-    row->version = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
-    return true;
+    return fetched(row, values, row->seen);
 }
 static inline bool check_NAMESPACE(CHECK_ARGS) {
     return values[row->from] && (values[row->slot] = nxpy_instance_dict(values[row->from])) != NULL;
@@ -62,20 +62,17 @@ static inline bool check_ITEM(CHECK_ARGS) {
 static inline bool check_KEY(CHECK_ARGS) {
     PyObject *of = values[row->from];
     if (!of || !PyDict_Check(of)) return false;
-    values[row->slot] = dict_lookup(row, of);
-    return true;
+    return fetched(row, values, dict_lookup(row, of));
 }
 static inline bool check_FIELD(CHECK_ARGS) {
     PyObject *object = values[row->from];
     if (!object) return false;
-    values[row->slot] = *(PyObject **)((char *)object + row->n);
-    return true;
+    return fetched(row, values, *(PyObject **)((char *)object + row->n));
 }
 static inline bool check_CELL(CHECK_ARGS) {
     PyObject *of = values[row->from];
     if (!of || !PyCell_Check(of)) return false;
-    values[row->slot] = PyCell_GET(of);
-    return true;
+    return fetched(row, values, PyCell_GET(of));
 }
 
 /* ---- checking ---------------------------------------------------------------------------------------------------- */

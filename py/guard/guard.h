@@ -47,6 +47,7 @@ typedef struct nxpy_apart { int n, n_first; nxpy_apart_part at[]; } nxpy_apart;
 
 typedef struct nxpy_row {
     uint8_t code;
+    bool present;         /* of a fetch: the trace found something */
     int from, slot;       /* parent slot, -1: none; slot that a fetch fills, -1: a check */
     PyObject *a, *b;      /* owned or NULL */
     int64_t n;

@@ -260,9 +260,10 @@ static int of_namespace(nxpy_trace *trace, PyObject *object, PyObject *name, PyO
     if (nxpy__is_born(trace, object)) { /* what lies in it was noted when it was put there */
         *out = PyObject_GenericGetAttr(object, name);
         if (!*out) return nxpy__stop_error(trace);
-        if (nxpy__born(trace, *out) == 0) return 0;
-        Py_CLEAR(*out);
-        return -1;
+        nxpy_note *note = nxpy__born(trace, *out) == 0 ? nxpy__note_find(trace, *out) : NULL;
+        if (note) note->is_own_dict = true;
+        else Py_CLEAR(*out);
+        return note ? 0 : -1;
     }
     if (nxpy__has_written_fields(trace, object)) return nxpy__stop(trace, NXPY_BREAK_STORE, "__dict__ of what was written");
     PyObject *dict = PyObject_GenericGetAttr(object, name);

@@ -185,6 +185,7 @@ typedef struct nxpy_note {
     bool touched, elements;     /* guards on the value exist; its elements are noted */
     bool is_input;
     bool by_parts;              /* a function, method or partial that was another one before: its parts are guarded, not it */
+    bool is_own_dict;           /* the __dict__ of an object that was born here, which is asked for it again */
     bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
     PyObject *real;             /* FAKE of an input: the tensor; lent */
     int born_at;                /* BORN: unit of the root's instruction that made it */

@@ -268,6 +268,21 @@ static add_fn *const by_kind[] = {
 #undef NXPY_KIND_ROW
 };
 
+/* The __dict__ of an object that was born here: the object is made, and asked for it. */
+static int add_own_dict(ADD_ARGS) {
+    for (int k = 0; k < trace->notes.n; k++) {
+        PyObject *owner = trace->notes.at[k].object;
+        if (trace->notes.at[k].kind != NXPY_NOTE_BORN || owner == value || nxpy_instance_dict(owner) != value) continue;
+        PyObject *name = nxpy__name("__dict__"), *found = name ? nxpy_type_lookup(Py_TYPE(owner), name) : NULL;
+        PyObject *ask = found ? PyObject_GetAttrString(found, "__get__") : NULL;
+        int done = name && ask ? add_value(trace, recipe, results, owner, depth + 1) : -1;
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, 1, ask);
+        Py_XDECREF(ask);
+        return done;
+    }
+    return 0;
+}
+
 /* No mark helps: it is not known where it was made, or too deep in others. */
 static int nothing_says(nxpy_trace *trace, PyObject *value) {
     if (!trace->unmakeable) trace->unmakeable = Py_TYPE(value)->tp_name;
@@ -292,7 +307,7 @@ static int add_value(ADD_ARGS) {
     }
     int born_at = note->born_at;
     nxpy_kind_code kind = nxpy__kind(value)->code;
-    int done = by_kind[kind](trace, recipe, results, value, depth);
+    int done = (note->is_own_dict ? add_own_dict : by_kind[kind])(trace, recipe, results, value, depth);
     if (done == 0 && trace->unmakeable_at < 0) {
         trace->unmakeable_at = born_at;
         trace->unmakeable = Py_TYPE(value)->tp_name;

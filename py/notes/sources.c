@@ -92,7 +92,7 @@ int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, Py
         int slot = trace->segment->guards.rows.at[row].slot;
         return value && opened_at(trace, slot) ? nxpy__check(trace, NXPY_ROW_EQUALS, slot, value, 0) : 0;
     }
-    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .b = b, .n = n});
+    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .present = value != NULL, .from = from, .a = a, .b = b, .n = n});
     return index < 0 ? -1 : note_fetched(trace, trace->segment->guards.rows.at[index].slot, value);
 }
 
@@ -152,7 +152,7 @@ int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject
     }
     if (may && PyLong_CheckExact(*value)) (void)PyLong_AsLongLongAndOverflow(*value, &overflow);
     if (!may || overflow) return nxpy__fetch(trace, code, from, a, b, n, *value);
-    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .from = from, .a = a, .b = b, .n = n});
+    int index = add_row(trace, (nxpy_row){.code = (uint8_t)code, .present = true, .from = from, .a = a, .b = b, .n = n});
     if (index < 0) return -1;
     int slot = trace->segment->guards.rows.at[index].slot;
     if (!number_varies(trace, slot, *value)) return note_fetched(trace, slot, *value);

@@ -581,3 +581,53 @@ def test_many_objects_of_which_one_is_written():
         compiled_parts, parts = [Cell(k) for k in range(4)], [Cell(k) for k in range(4)]
         got = capture(ones(1), [compiled_parts[k] for k in pick])
         assert got.tolist() == function(ones(1), [parts[k] for k in pick]).tolist(), pick
+
+
+# ---- what was found is there
+class Bag:
+    pass
+
+
+def of_keywords(x, **named):
+    return x + named.get("z", 0)
+
+
+def of_a_dict(x, **named):
+    named.get("z", 0)
+    return x * 2
+
+
+def of_an_attribute(x, **named):
+    bag = Bag()
+    vars(bag).update(named)
+    found = getattr(bag, "z", 0)
+    torch._dynamo.graph_break()
+    return x + found
+
+
+def of_its_own_dict(x, **named):
+    bag = Bag()
+    own = bag.__dict__
+    for key in named:
+        own[key] = named[key]
+    torch._dynamo.graph_break()
+    own["more"] = 1
+    return x + getattr(bag, "z", 0), bag.more, own is vars(bag)
+
+
+def after_a_break(x, **named):
+    found = named.get("z", 0)
+    torch._dynamo.graph_break()
+    return x + found
+
+
+@pytest.mark.parametrize("f", [of_keywords, of_a_dict, of_an_attribute, of_its_own_dict, after_a_break])
+def test_what_is_missing_later(f, stop_at):
+    """A trace that ends right after it read something is not taken where there is nothing to be read; the dict of an
+    object that was made in a trace stays that object's."""
+    x = ones(2)
+    for stop in range(20):
+        stop_at(stop)
+        capture = compiled(f, backend="eager")
+        for named in ({}, {"z": ones(2)}, {}, {"z": 3}, {"z": ones(2)}, {}):
+            assert same(capture(x, **named), f(x, **named)), stop
