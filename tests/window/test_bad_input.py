@@ -114,6 +114,11 @@ def calls_of_sizes() -> dict[str, Call]:
         "narrow beyond": lambda t: t.ones(3).narrow(0, 2, 9),
         "narrow from a fraction": lambda t: t.ones(3).narrow(0, t.tensor(1.0), 1),
         "masked_fill of integers by i": lambda t: t.ones(2, dtype=t.int64).masked_fill(t.tensor(True), t.tensor(1j)),
+        "binomial of whole counts": lambda t: t.binomial(t.ones(3, dtype=t.int64), t.ones(3)),
+        "binomial of two dtypes, other words": lambda t: t.binomial(t.ones(3), t.ones(3, dtype=t.float64)),
+        "a pool's gradient of another dtype, other words": lambda t: t.ops.aten.avg_pool2d_backward(
+            t.ones(1, 1, 2, 2), t.ones(1, 1, 4, 4, dtype=t.float64), [2, 2], [2, 2], [0, 0], False, True, None
+        ),
         "masked_fill of bytes by 1e9": lambda t: t.ones(2, dtype=t.uint8).masked_fill(t.tensor(True), 10**9),
     }
 
@@ -159,6 +164,7 @@ OTHER_WORDS = (
     "tril_indices of 2^80",  # PyTorch asks the machine for the memory
     "cat of 2^63",  # PyTorch's sum wraps
     "avg_pool3d, three kernels too many", "avg_pool3d, no kernel",  # it has words of its own for this pool
+    "other words",
     "another output",  # it names the first place that differs
 )  # fmt: skip
 
@@ -181,6 +187,16 @@ def test_far_numbers_that_mean_something() -> None:
         assert t.zeros(FARTHER, 0, FARTHER).numel() == 0
     assert nt.tril_indices(4, 5, -1).tolist() == torch.tril_indices(4, 5, -1).tolist()
     assert nt.triu_indices(4, 5, 2).tolist() == torch.triu_indices(4, 5, 2).tolist()
+
+
+def test_what_is_written_into_takes_no_dtype() -> None:
+    """The scatters of views have the dtype of what they change."""
+    for t in (nt, torch):
+        x, part = t.arange(9).view(3, 3), t.tensor([0.5, 1.5, 2.5], dtype=t.float64)
+        made = [t.select_scatter(x, part, 0, 1), t.slice_scatter(x, part[None], 0, 0, 1), t.diagonal_scatter(x, part)]
+        made.append(t.as_strided_scatter(x, part, [3], [1]))
+        assert [one.dtype for one in made] == [t.int64] * 4
+        assert made[0].tolist() == [[0, 1, 2], [0, 1, 2], [6, 7, 8]]
 
 
 # ---- indices out of range -------------------------------------------------------------------------------------------
