@@ -3,10 +3,12 @@
 import contextlib
 import linecache
 import random
+import sys
 import warnings
 
 import narthex as torch
 import pytest
+from narthex import _C
 
 from . import random_programs
 from .conftest import compiled, ones, ramp, run_graph
@@ -129,23 +131,42 @@ def outcome(names, function, grad=False, alias=""):
     x, y, o, d, o2, d2, l2 = arguments(names, alias)
     try:
         result = function(x, y, o, d, o2, d2, l2)
-    except (RuntimeError, ValueError, KeyError, UnboundLocalError, IndexError, TypeError) as error:
+    except (RuntimeError, ValueError, LookupError, NameError, TypeError, AttributeError) as error:
         result = type(error).__name__, str(error)
     left = [x, y, vars(o), d, vars(o2), d2, l2, names["out"], names["G_LIST"]]
     return plain([result, left, torch.is_grad_enabled()])
 
 
+def check_program(seed, stop_at):
+    """The program of a seed, whole and with traces that stop early."""
+    names, text = namespace(seed)
+    draw = random.Random(seed)
+    for stop in (0, draw.randint(1, 60)):
+        stop_at(stop)
+        capture = compiled(names["f"], backend=run_graph if draw.random() < 0.7 else "narthex")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # after eight compilations: eager
+            for alias in ("", "", *draw.sample(ALIASES, 2)):
+                grad = seed % 3 == 0
+                expected, got = outcome(names, names["f"], grad, alias), outcome(names, capture, grad, alias)
+                assert got == expected, f"seed {seed}, stop {stop}, {alias}\n{text}"
+
+
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BLOCK))
 def test_random_programs(first, stop_at):
     for seed in range(first, first + BLOCK):
-        names, text = namespace(seed)
-        draw = random.Random(seed)
-        for stop in (0, draw.randint(1, 60)):
-            stop_at(stop)
-            capture = compiled(names["f"], backend=run_graph if draw.random() < 0.7 else "narthex")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # after eight compilations: eager
-                for alias in ("", "", *draw.sample(ALIASES, 2)):
-                    grad = seed % 3 == 0
-                    expected, got = outcome(names, names["f"], grad, alias), outcome(names, capture, grad, alias)
-                    assert got == expected, f"seed {seed}, stop {stop}, {alias}\n{text}"
+        check_program(seed, stop_at)
+
+
+def main(seeds):
+    """python -m tests.capture.test_random 0-100000: the programs of these seeds."""
+    first, last = map(int, seeds.split("-"))
+    for seed in range(first, last):
+        check_program(seed, _C.set_capture_stop)
+        if sys.stderr.isatty() and seed % 100 == 0:
+            print(f"\r{seed - first} of {last - first}", end="", file=sys.stderr)
+    print(f"{last - first} random programs: compiled as eager")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

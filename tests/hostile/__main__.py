@@ -1,5 +1,5 @@
-"""`make check-hostile`: failing allocations, Ctrl-C, 10,000 random graphs, the sanitizers over the C tests, a million
-model files and the operator suite, and the library on another processor.
+"""`make check-hostile`: failing allocations, Ctrl-C, 10,000 random graphs, 100,000 random programs, the sanitizers over
+the C tests, a million model files and the operator suite, and the library on another processor.
 
 Three builds of its own, made on the first run: build/asan (address and undefined behaviour), build/tsan (threads) and
 build/aarch64 (64-bit ARM, run under qemu-user). Ends with one line.
@@ -83,6 +83,8 @@ def steps() -> Iterator[Step]:
 
     strict = {"NARTHEX_POISON": "1", "NARTHEX_VERIFY_GRAPHS": "1"}
     yield "random graphs, in poisoned memory", [*PYTHON, "tests.compile.test_random_graphs", "0-10000"], strict
+
+    yield "random programs", [*PYTHON, "tests.capture.test_random", "0-100000"], {}
 
     versions = [*PYTHON, "pytest", "-q", "-rs", "-n", "0", "tests/capture/test_versions.py"]
     yield "capture under other versions of CPython", versions, {"NARTHEX_VERSIONS": "1"}
