@@ -100,6 +100,8 @@ static int64_t row_offset(const nx__tile *tile, const nx__tile_array *array, int
     return tile->ndim > 1 ? offset + row * array->step[0] : 0;
 }
 
+static int fold_slot(const nx__tile *tile) { return tile->n_arrays + tile->n_registers + tile->n_numbers; }
+
 static void start_worker(worker *w, const machine *m, char *scratch, char *fold) {
     const nx__tile *tile = m->tile;
     w->m = m;
@@ -200,14 +202,13 @@ static void run_tile(worker *w, const place *p, int64_t n) {
 /* Elements [begin, end), a tile after the other. A fold's buffer takes them side by side. */
 static void run_range(worker *w, int64_t begin, int64_t end) {
     const nx__tile *tile = w->m->tile;
-    int buffer = tile->n_arrays + tile->n_registers + tile->n_numbers;
     int64_t bytes = item_of(nx__tile_instrs(tile)[tile->n_instrs - 1].dtype);
     if (begin == end) return; /* there may be no rows to divide by */
     place p = place_of(tile, begin);
     for (int64_t n; p.at < end; advance(tile, &p, n)) {
         n = nx_least(tile->elements, end - p.at);
         if (tile->cut_rows) n = nx_least(n, row_length(tile) - p.column);
-        if (w->fold) w->ptr[buffer] = w->fold + (p.at - begin) * bytes;
+        if (w->fold) w->ptr[fold_slot(tile)] = w->fold + (p.at - begin) * bytes;
         run_tile(w, &p, n);
     }
 }
@@ -216,9 +217,9 @@ static void run_range(worker *w, int64_t begin, int64_t end) {
 /* Where element `at` lies of what is folded, after run_range() from `begin`. */
 static const char *folded(const worker *w, const nx__tile_instr *instr, int64_t begin, int64_t at) {
     const nx__tile *tile = w->m->tile;
-    int slot = instr->in[0], buffer = tile->n_arrays + tile->n_registers + tile->n_numbers;
+    int slot = instr->in[0];
     int64_t bytes = item_of(instr->dtype);
-    return slot == buffer ? w->fold + (at - begin) * bytes : w->m->base[slot] + at * bytes;
+    return slot == fold_slot(tile) ? w->fold + (at - begin) * bytes : w->m->base[slot] + at * bytes;
 }
 
 /* n elements from `at` into a fresh state. */

@@ -47,7 +47,7 @@ class Parts(nn.Module):
             y, y[None, ..., ::2], y[y > 0], values, places, a, b, y.T @ y, nt.zeros(x.size(0), 2),
             y.new_ones(x.shape[1]), nt.einsum("ab->ba", y), nt.where(y > 0, y, nt.tensor(2.0)),
             nt.stack([y, y], -1).sum((0, -1)), y.long().double(), 2 / (y + 9), 1 - y, y // 2, 2 ** y.abs(),
-            F.gelu(y, approximate="tanh"), F.hardswish(y.clone(), inplace=True),
+            y.clamp(max=0.5), F.gelu(y, approximate="tanh"), F.hardswish(y.clone(), inplace=True),
             ~(y > 1) & (y < 5), F.pad(y, [1, 0], value=float("-inf")), y.chunk(2, 1)[0].contiguous(),
         )  # fmt: skip
 

@@ -91,15 +91,10 @@ def trace(
         raise RuntimeError("example_inputs and example_kwarg_inputs should not be both set")
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError("example_inputs and example_kwarg_inputs should be set")
-    is_method = hasattr(func, "forward")
-    inputs = {"forward": example_inputs if example_kwarg_inputs is None else example_kwarg_inputs}
-    if is_method:
-        return _traced(
-            func, inputs, {"forward": func}, check_trace, check_tolerance, strict, example_kwarg_inputs is not None
-        )
-    return _traced(
-        None, inputs, {"forward": func}, check_trace, check_tolerance, strict, example_kwarg_inputs is not None
-    )
+    by_name = example_kwarg_inputs is not None
+    inputs = {"forward": example_kwarg_inputs if by_name else example_inputs}
+    owner = func if hasattr(func, "forward") else None
+    return _traced(owner, inputs, {"forward": func}, check_trace, check_tolerance, strict, by_name)
 
 
 def trace_module(
@@ -126,16 +121,13 @@ def _traced(owner, inputs: dict, functions: dict, checks: bool, tolerance: float
 
     methods = {}
     for name, given in inputs.items():
-        args = () if by_name else given if type(given) is tuple else tuple(given) if type(given) is list else (given,)
-        methods[name] = functions[name], tracing._copied(args), tracing._copied(dict(given)) if by_name else {}
+        args = () if by_name else tuple(given) if type(given) in (list, tuple) else (given,)
+        methods[name] = functions[name], args, dict(given) if by_name else {}
     title = getattr(functions.get("forward"), "__name__", "Function")
     made = tracing.record(owner, methods, strict, title if title.isidentifier() else "Function")
     if checks:
-        for name, given in inputs.items():
-            args = (
-                () if by_name else given if type(given) is tuple else tuple(given) if type(given) is list else (given,)
-            )
-            tracing.check(made, name, functions[name], args, dict(given) if by_name else {}, tolerance)
+        for name, (function, args, kwargs) in methods.items():
+            tracing.check(made, name, function, args, kwargs, tolerance)
     return made
 
 

@@ -153,10 +153,6 @@ class TracedModule(ScriptModule, jit.TopLevelTracedModule):
     """What torch.jit.trace makes: the module's parameters, buffers and modules, and the code of what it called. A
     module inside of it holds its part and has no code of its own."""
 
-    def __call__(self, *args, **kwargs):
-        """The forward of the code, with hooks."""
-        return super().__call__(*args, **kwargs)
-
 
 def _get(x, name: str):
     if isinstance(x, ScriptModule):

@@ -8,7 +8,6 @@ tensors, and the branches taken by them, stay as they were.
 import inspect
 import json
 import keyword
-import math
 import re
 import warnings
 from functools import cache
@@ -50,7 +49,7 @@ class Int(int):
     def text(self) -> str:
         """Its name in the code; the line that makes it is written when it is first asked for."""
         if self.name is None:
-            self.name = self.recorder.line([self.recorder.fresh()], self.made())[0]
+            self.name = self.recorder.new(self.made())
         return self.name
 
     def __reduce__(self):
@@ -88,8 +87,6 @@ class Line(NamedTuple):
 
     def written(self) -> str:
         """As it stands in the code."""
-        if not self.made:
-            return self.text
         return f"{', '.join(self.made)}{', ' if len(self.made) > 1 else ''} = {self.text}"
 
 
@@ -106,6 +103,11 @@ def kind_of(value) -> str:
     raise TypeError(type(value).__name__)
 
 
+def optional(names: list) -> str:
+    """A list of tensors, some of which may be None, as the code writes it."""
+    return f"annotate(List[Optional[Tensor]], [{', '.join(names)}])"
+
+
 class Recorder(TorchFunctionMode):
     """Writes the calls of one function or method."""
 
@@ -114,13 +116,14 @@ class Recorder(TorchFunctionMode):
         self.code, self.names, self.kept, self.lines, self.count = code, dict(paths), [], [], 0
 
     # ---- lines -----------------------------------------------------------------------------------------------------
-    def fresh(self) -> str:
-        """A name that nothing has yet."""
-        self.count += 1
-        return f"_{self.count - 1}"
+    def new(self, text: str, changes: bool = False) -> str:
+        """Writes a line and gives the name of what it makes."""
+        return self.several(1, text, changes)[0]
 
-    def line(self, made: list, text: str, changes: bool = False) -> list:
-        """Writes a line and gives the names that it makes."""
+    def several(self, n: int, text: str, changes: bool = False) -> list:
+        """The same of n results."""
+        made = [f"_{self.count + k}" for k in range(n)]
+        self.count += n
         self.lines.append(Line(made, text, changes))
         return made
 
@@ -159,7 +162,7 @@ class Recorder(TorchFunctionMode):
         if isinstance(x, int):
             return f"{float(x)!r}" if kind.startswith("float") else self.number(x)
         if isinstance(x, float):
-            return repr(x) if math.isfinite(x) else {True: "inf", False: "-inf"}.get(x > 0) if x == x else "nan"
+            return repr(x)  # the code knows inf and nan too
         if isinstance(x, (_C.device, str)) and (kind.startswith("Device") or not isinstance(x, str)):
             return f'torch.device("{x}")'
         if isinstance(x, str):
@@ -171,10 +174,10 @@ class Recorder(TorchFunctionMode):
         if isinstance(x, _C.memory_format):
             return str(FORMAT_NUMBERS[x])
         if isinstance(x, (list, tuple)):
-            inner = f"[{', '.join(self.value(one) for one in x)}]"
+            inner = [self.value(one) for one in x]
             if "Tensor?" in kind:
-                return f"annotate(List[Optional[Tensor]], {inner})"
-            return inner if x else f"annotate(List[{'Tensor' if 'Tensor' in kind else 'int'}], [])"
+                return optional(inner)
+            return f"[{', '.join(inner)}]" if x else f"annotate(List[{'Tensor' if 'Tensor' in kind else 'int'}], [])"
         raise RuntimeError(f"jit.trace: a call has an argument of type {type(x).__name__}, which no code can hold")
 
     def result(self, value) -> str:
@@ -191,10 +194,10 @@ class Recorder(TorchFunctionMode):
         """The lines that take an input apart."""
         if isinstance(value, dict):
             for key, one in value.items():
-                self.take(self.line([self.fresh()], f"{name}[{json.dumps(key)}]")[0], one)
+                self.take(self.new(f"{name}[{json.dumps(key)}]"), one)
         elif isinstance(value, (list, tuple)):
             for k, one in enumerate(value):
-                self.take(self.line([self.fresh()], f"{name}[{k}]")[0], one)
+                self.take(self.new(f"{name}[{k}]"), one)
         else:
             self.know(value, name)
 
@@ -231,7 +234,7 @@ class Recorder(TorchFunctionMode):
         if name == "shape":
             return self.size("size", made, args[:1], {})
         if isinstance(made, _C.TensorBase) and name in PROPERTIES:
-            self.know(made, self.line([self.fresh()], f"torch.{PROPERTIES[name]}({self.tensor(args[0])})")[0])
+            self.know(made, self.new(f"torch.{PROPERTIES[name]}({self.tensor(args[0])})"))
         return made
 
     def size(self, name: str, made, args: tuple, kwargs: dict):
@@ -257,7 +260,7 @@ class Recorder(TorchFunctionMode):
         text = f"torch.{name}({', '.join(self.arguments(name, args, kwargs))})"
         given = {id(one) for one in (*args, *kwargs.values()) if isinstance(one, _C.TensorBase)}
         changes = name.endswith("_") or "out" in kwargs or any(id(one) in given for one in tensors)
-        names = self.line([self.fresh() for _ in made] if several else [self.fresh()], text, changes)
+        names = self.several(len(made) if several else 1, text, changes)
         for one, new in zip(made if several else [made], names):
             if isinstance(one, _C.TensorBase) and id(one) not in given:
                 self.know(one, new)
@@ -265,20 +268,23 @@ class Recorder(TorchFunctionMode):
     def arguments(self, name: str, args: tuple, kwargs: dict) -> list:
         """The arguments as the first overload takes them that fits."""
         if name in LAYERS:
-            at = len(args) - (
-                3 if isinstance(args[2], tuple) or isinstance(args[1], _C.TensorBase) and len(args) == 8 else 4
-            )
-            return [self.value(value, "float" if k == at else "") for k, value in enumerate(args)]
+            return [self.value(value) for value in args]
         kwargs = {RENAMED.get(key, key): value for key, value in kwargs.items()}
         for parameters in _overloads(name):
-            bound = bind(parameters, args, kwargs)
-            if bound is not None:
-                return [
-                    f"{parameter.name}={text}" if parameter.kwarg_only else text
-                    for parameter, value in bound
-                    for text in [self.value(value, str(parameter.type))]
-                ]
+            given = bind(parameters, args, kwargs)
+            if given is not None:
+                return self.written(parameters, given)
         raise RuntimeError(f"jit.trace: no overload of {name} takes the arguments of a call")
+
+    def written(self, parameters: list, given: dict) -> list:
+        """Arguments in the order of the parameters; behind one that is left out they stand by name."""
+        found, by_name = [], False
+        for parameter in parameters:
+            by_name |= parameter.kwarg_only or parameter.name not in given
+            if parameter.name in given:
+                text = self.value(given[parameter.name], parameter.type)
+                found.append(f"{parameter.name}={text}" if by_name else text)
+        return found
 
     # ---- parts -----------------------------------------------------------------------------------------------------
     def select(self, x, index) -> tuple:
@@ -294,16 +300,16 @@ class Recorder(TorchFunctionMode):
                 d += one.dim() if is_mask(one) else 1
                 continue
             if isinstance(one, int):
-                name = self.line([self.fresh()], f"torch.select({name}, {d}, {self.number(one)})")[0]
+                name = self.new(f"torch.select({name}, {d}, {self.number(one)})")
                 continue
             if one is Ellipsis:
                 d, slots = d + x.dim() - used, [*slots, *["None"] * (x.dim() - used)]
                 continue
             if one is None:
-                name = self.line([self.fresh()], f"torch.unsqueeze({name}, {d})")[0]
+                name = self.new(f"torch.unsqueeze({name}, {d})")
             elif one != slice(None):
                 at = ", ".join(self.value(k) for k in (one.start, one.stop, 1 if one.step is None else one.step))
-                name = self.line([self.fresh()], f"torch.slice({name}, {d}, {at})")[0]
+                name = self.new(f"torch.slice({name}, {d}, {at})")
             d, slots = d + 1, [*slots, "None"]
         return name, slots
 
@@ -311,10 +317,8 @@ class Recorder(TorchFunctionMode):
         """x[index]."""
         name, slots = self.select(x, index)
         if set(slots) <= {"None"}:
-            return name if name != self.tensor(x) else self.line([self.fresh()], f"torch.alias({name})")[0]
-        return self.line(
-            [self.fresh()], f"torch.index({name}, annotate(List[Optional[Tensor]], [{', '.join(slots)}]))"
-        )[0]
+            return name if name != self.tensor(x) else self.new(f"torch.alias({name})")
+        return self.new(f"torch.index({name}, {optional(slots)})")
 
     def write(self, x, index, value) -> None:
         """x[index] = value."""
@@ -328,9 +332,8 @@ class Recorder(TorchFunctionMode):
             )
         else:
             value = value if is_tensor else _C.tensor(value, dtype=x.dtype)
-            at = f"annotate(List[Optional[Tensor]], [{', '.join(slots)}])"
-            text = f"torch.index_put_({name}, {at}, {self.tensor(value)})"
-        self.line([self.fresh()], text, True)
+            text = f"torch.index_put_({name}, {optional(slots)}, {self.tensor(value)})"
+        self.new(text, True)
 
 
 @cache
@@ -369,43 +372,25 @@ def fits(kind: str, x) -> bool:
     return isinstance(x, known[kind]) if kind in known else False
 
 
-def bind(parameters: list, args: tuple, kwargs: dict) -> list | None:
-    """(parameter, argument) of those that are given, or None where they do not fit; numbers one by one are a list."""
+def bind(parameters: list, args: tuple, kwargs: dict) -> dict | None:
+    """The arguments by name, or None where they do not fit; numbers one by one are a list."""
     positional = [parameter for parameter in parameters if not parameter.kwarg_only]
-    kinds = [
-        str(parameter.real_type if hasattr(parameter, "real_type") else parameter.type) for parameter in parameters
-    ]
-    kind_of_name = {parameter.name: kind for parameter, kind in zip(parameters, kinds)}
-    args = list(args)
-    if len(args) > len(positional) or (args and positional and len(args) == len(positional) and _is_whole(args[-1])):
-        last = positional[-1] if positional else None
-        if last is not None and "[" in kind_of_name[last.name] and all(map(_is_whole, args[len(positional) - 1 :])):
-            args[len(positional) - 1 :] = [args[len(positional) - 1 :]]
-    if len(args) > len(positional):
+    n, args = len(positional), list(args)
+    spread = n and len(args) >= n and "[" in positional[-1].type and all(map(_is_whole, args[n - 1 :]))
+    if spread:
+        args[n - 1 :] = [args[n - 1 :]]
+    if len(args) > n:
         return None
     given = dict(zip((parameter.name for parameter in positional), args))
-    if not given.keys().isdisjoint(kwargs) or not kwargs.keys() <= kind_of_name.keys():
+    if not given.keys().isdisjoint(kwargs):
         return None
     given |= kwargs
-    found, skipped = [], False
-    for parameter in parameters:
-        if parameter.name not in given:
-            if not parameter.has_default_value():
-                return None
-            skipped = True
-            continue
-        if not fits(kind_of_name[parameter.name], given[parameter.name]):
-            return None
-        if skipped and not parameter.kwarg_only:  # what stands before it has to be written too
-            return bind_all(parameters, given)
-        found.append((parameter, given[parameter.name]))
-    return found
-
-
-def bind_all(parameters: list, given: dict) -> list:
-    """The same with the defaults of what is not given."""
-    full = [(parameter, given.get(parameter.name, parameter.default_value)) for parameter in parameters]
-    return [(parameter, value) for parameter, value in full if parameter.name in given or not parameter.kwarg_only]
+    names = {parameter.name for parameter in parameters}
+    whole = all(parameter.name in given or parameter.has_default_value() for parameter in parameters)
+    if not whole or not given.keys() <= names:
+        return None
+    held = [parameter for parameter in parameters if parameter.name in given]
+    return given if all(fits(parameter.type, given[parameter.name]) for parameter in held) else None
 
 
 # ---- the code of a trace --------------------------------------------------------------------------------------------
@@ -430,9 +415,8 @@ class Made(Code):
 
     def name_of(self, module: str, title: str, key) -> str:
         """The whole name of a class with this name and content: one that differs gets a space of its own."""
-        space = ".".join(
-            ["__torch__", *("torch" if k == 0 and p == "narthex" else p for k, p in enumerate(module.split(".")))]
-        )
+        first, dot, rest = module.partition(".")
+        space = f"__torch__.{'torch' if first == 'narthex' else first}{dot}{rest}"
         space = "__torch__" if module in ("__main__", "builtins") else space
         for mangled in (space, *(f"{space}.___torch_mangle_{k}" for k in range(len(self.classes) + 1))):
             name = f"{mangled}.{title}"
@@ -475,10 +459,10 @@ class Tree:
     """The script modules of a module and its children, which share parameters and buffers with them."""
 
     def __init__(self, code: Made) -> None:
-        self.code, self.made, self.paths = code, {}, {}
+        self.code, self.made, self.paths, self.head = code, {}, {}, ""
 
-    def add(self, module: nn.Module, path: str, methods: str | None = None) -> tuple:
-        """The script module of `module`, and its class; methods: the code of those that it has."""
+    def add(self, module: nn.Module, path: str, outermost: bool = False) -> tuple:
+        """The script module of `module`, and its class, which is written here unless methods come into it."""
         if id(module) in self.made:
             return self.made[id(module)]
         children = {
@@ -490,21 +474,22 @@ class Tree:
             self.paths.setdefault(id(one), _reach(path, name))
         head = _attributes([*parameters], [*buffers], [(name, kind) for name, (_, kind) in children.items()])
         cls = type(module)
-        key = (head, id(module) if methods is not None else None)
+        key = (head, outermost)
         known = set(self.code.classes)
         kind = self.code.name_of(cls.__module__, cls.__name__, key)
-        if kind not in known and methods is None:
+        if kind not in known and not outermost:
             self.code.write_class(kind, head)
-        made = self.made[id(module)] = (TracedModule(None), kind)
-        script = made[0]
-        script.__dict__["_kind"], script.__dict__["_head"], script.training = kind, head, module.training
+        script = TracedModule(None)
+        self.made[id(module)] = (script, kind)
+        script.training = module.training
         script._fields["_is_full_backward_hook"] = None
         for name, one in parameters.items():
             script.register_parameter(name, one)
         for name, one in buffers.items():
             script.register_buffer(name, one, name not in module._non_persistent_buffers_set)
         script._modules.update({name: child for name, (child, _) in children.items()})
-        return made
+        self.head = head  # of the outermost, in the end
+        return script, kind
 
     def finish(self) -> None:
         """Gives the script modules their classes, whose code stands now."""
@@ -586,15 +571,16 @@ def record(owner, methods: dict, strict: bool, title: str = "") -> TracedModule:
     code = Made()
     tree = Tree(code)
     module = owner if owner is not None else nn.Module()
-    script, kind = tree.add(module, "self", "")
+    script, kind = tree.add(module, "self", True)
     if owner is None:
         kind = code.name_of("__main__", title, None)
         tree.made[id(module)] = (script, kind)
-    body = script._head
+    body = tree.head
     for name, (function, args, kwargs) in methods.items():
         called = _by_place(function, len(args), tuple(kwargs))
         names = _names(function if owner is None else getattr(owner, name), len(args) + len(kwargs), kwargs)
-        body += _method(name, kind, Recorder(code, tree.paths), called, (*args, *kwargs.values()), names, strict)
+        given = _copied((*args, *kwargs.values()))
+        body += _method(name, kind, Recorder(code, tree.paths), called, given, names, strict)
     code.write_class(kind, body)
     tree.finish()
     return script
