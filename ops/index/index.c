@@ -188,10 +188,10 @@ static nx_status find_offsets(const spots *p, int64_t begin, int64_t n, int64_t 
     for (int64_t i = 0; i < n; i++) {                                                       \
         int64_t k = at[i];                                                                  \
         bad |= ((uint64_t)k + (uint64_t)size) | ((uint64_t)size - 1 - (uint64_t)k);         \
-        offset[i] = sum (int64_t)((uint64_t)(k + (size & k >> 63)) * (uint64_t)bytes);      \
+        offset[i] = (int64_t)(sum (uint64_t)(k + (size & k >> 63)) * (uint64_t)bytes);      \
     }
         if (nth == 0) ADD()
-        else ADD(offset[i] +)
+        else ADD((uint64_t)offset[i] +)
 #undef ADD
         if (NX_UNLIKELY(bad >> 63)) NX_TRY(check_offsets(p, nth, begin, n));
     }

@@ -278,12 +278,14 @@ static nx_status pick_runs(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+static bool follows(int64_t a, int64_t b) { return (uint64_t)b == (uint64_t)a + 1; } /* of any numbers */
+
 /* Whether short parts may lie in runs: the first indices say it for all. */
 static bool may_have_runs(const nx_array *index) {
     int64_t at[PIECE], n = nx_least(index->numel, PIECE), made = 1;
     int64_t step = index->ndim ? index->strides[0] * (int64_t)nx_dtype_bytes(index->dtype) : 0;
     nx_cast(NX_I64, (char *)at, sizeof *at, index->dtype, index->data, step, n);
-    for (int64_t i = 1; i < n; i++) made += at[i] != at[i - 1] + 1;
+    for (int64_t i = 1; i < n; i++) made += !follows(at[i - 1], at[i]);
     return made <= n / 2 + 1;
 }
 
@@ -295,13 +297,13 @@ static nx_status find_runs(const nx_array *index, int64_t limit, int64_t bytes, 
     if (bytes < 64 && !may_have_runs(index)) return NX_OK;
     NX_TRY(nx__packed_new(index, NX_I64, &at));
     for (int64_t i = 0; i < n; i++) {
-        made += i == 0 || at[i] != at[i - 1] + 1;
+        made += i == 0 || !follows(at[i - 1], at[i]);
         fits &= at[i] >= 0 && at[i] < limit;
     }
     if (fits && (bytes >= 64 || made <= n / 4)) *out = nx_room_new(sizeof **out * (size_t)made);
     *n_runs = made;
     for (int64_t i = 0, r = -1; *out && i < n; i++) {
-        if (i == 0 || at[i] != at[i - 1] + 1) (*out)[++r] = (run_of_parts){at[i], i, 0};
+        if (i == 0 || !follows(at[i - 1], at[i])) (*out)[++r] = (run_of_parts){at[i], i, 0};
         (*out)[r].n++;
     }
     nx_room_free(at);

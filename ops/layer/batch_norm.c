@@ -4,6 +4,7 @@
 #include "gen/kernels.h"
 #include "kernel/kernel.h"
 #include "shared/lay.h"
+#include "shared/packed.h"
 
 #include <math.h>
 
@@ -31,11 +32,11 @@ static block block_of(const norm *w, int64_t unit) {
     return (block){first, (int)nx_least(TOGETHER, w->channels - first), w->images * w->inner, w->channels, 1, 0, first};
 }
 
+/* Of `a`, which has a number for each channel in any shape. */
 static void read_channels(const nx_array *a, const block *b, double value, double *to) {
-    const int64_t step = a ? a->strides[0] * (int64_t)nx_dtype_bytes(a->dtype) : 0;
     for (int k = 0; k < b->channels; k++) {
         to[k] = value;
-        if (a) nx_cast(NX_F64, (char *)&to[k], 0, a->dtype, (const char *)a->data + (b->first + k) * step, 0, 1);
+        if (a) nx_cast(NX_F64, (char *)&to[k], 0, a->dtype, nx__nth_at(a, b->first + k), 0, 1);
     }
 }
 

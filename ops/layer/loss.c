@@ -34,11 +34,14 @@ static int64_t offset(const steps *s, const row *at) { return at->image * s->ima
 
 static int64_t class_step(const nx_array *a) { return a->strides[a->ndim == 4 ? 1 : a->ndim - 1]; }
 
-static double element(const nx_array *a, int64_t offset) {
+static double number_at(nx_dtype dtype, const char *at) {
     double x;
-    if (a->dtype == NX_F32) return ((const float *)a->data)[offset];
-    nx_cast(NX_F64, (char *)&x, 0, a->dtype, (const char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype), 0, 1);
+    if (dtype == NX_F32) return *(const float *)at;
+    nx_cast(NX_F64, (char *)&x, 0, dtype, at, 0, 1);
     return x;
+}
+static double element(const nx_array *a, int64_t offset) {
+    return number_at(a->dtype, (const char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype));
 }
 
 static void store(const nx_array *a, int64_t offset, double x) {
@@ -57,7 +60,7 @@ static nx_status class_of(const nx_run *run, const nll *l, int64_t place, int64_
                        (long long)at, (long long)l->n_classes);
     }
     *class = at;
-    *weight = l->weight ? element(l->weight, at * l->weight->strides[0]) : 1;
+    *weight = l->weight ? number_at(l->weight->dtype, nx__nth_at(l->weight, at)) : 1; /* of any shape */
     return NX_OK;
 }
 

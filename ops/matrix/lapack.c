@@ -140,7 +140,8 @@ nx_status nx__lapack_slogdet(nx_run *run, const nx_array *a, nx_array *sign, nx_
 
 nx_status nx__lapack_lu_unpack(nx_run *run, const nx_array *lu, const nx_array *pivots, bool unpack_data, bool unpack_pivots,
                                nx_array *p, nx_array *l, nx_array *u) {
-    nx__matrices all = {FUNCTIONS(lu_unpack), .n_in = 2, .n = 2, .operand = {{lu, 2}, {pivots, 1}}, .cost = lu->numel,
+    const nx__operand order = unpack_pivots ? (nx__operand){pivots, 1} : (nx__operand){lu, 2}; /* else they may be anything */
+    nx__matrices all = {FUNCTIONS(lu_unpack), .n_in = 2, .n = 2, .operand = {{lu, 2}, order}, .cost = lu->numel,
                         .room = sizeof(int) * (size_t)rows_of(lu), .op = "lu_unpack", .check = "",
                         .flag = {unpack_data, unpack_pivots}};
     if (unpack_pivots) all.operand[all.n++] = (nx__operand){p, 2};

@@ -221,6 +221,15 @@ static nx_status OF(ldl_factor)(const nx__matrices *all, nx__matrix *m, void *ro
 /* LD, pivots, B: X; flag 0: of a Hermitian matrix. */
 static nx_status OF(ldl_solve)(const nx__matrices *all, nx__matrix *m, void *room, int64_t nth) {
     nx__matrix *ld = &m[0], *x = &m[3];
+    const int *pivots = m[1].at;
+    for (int k = 0; k < ld->rows; k++) { /* two negative ones in a row are those of a block */
+        int at = pivots[k] < 0 ? -(pivots[k] + 1) : pivots[k] - 1;
+        bool fits = at >= 0 && at < ld->rows;
+        if (pivots[k] < 0 && (++k == ld->rows || pivots[k] >= 0 || pivots[k] < -ld->rows)) fits = false;
+        if (!fits)
+            return nx_fail(NX_RUNTIME, "Pivots given to ldl_solve must be places of rows. Did you properly pass the result of "
+                           "ldl_factor?");
+    }
     memcpy(x->at, m[2].at, BYTES(x));
     (all->flag[0] ? LAPACK(hetrs) : LAPACK(sytrs))(NX_LAPACK_COLUMNS, 'L', ld->rows, x->columns, ld->at, nx__leading(ld),
                                                    m[1].at, x->at, nx__leading(x));

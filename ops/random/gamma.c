@@ -42,7 +42,7 @@ static nx_status draw(nx_run *run, drawing *d, const nx_array *out, const nx_arr
 /* `alpha` and what follows from it alone are rounded as numbers of the sampled type are. */
 static double next_gamma(nx_generator *g, double alpha, bool is_double) {
     double scale = 1;
-    if (alpha == 0) return 0;
+    if (!(alpha > 0)) return alpha == 0 ? 0 : NAN;
     if (alpha < 1) {
         double power = is_double ? 1 / alpha : (double)(1 / (float)alpha);
         scale = pow(1 - nx__uniform_53(g), power);
@@ -66,7 +66,7 @@ static double least_of(nx_dtype dtype) {
 
 static double gamma_at(drawing *d, const double *x) {
     double y = next_gamma(d->g, x[0], d->dtype == NX_F64), least = least_of(d->dtype);
-    return y > least ? y : least;
+    return y < least ? least : y;
 }
 
 nx_status nx__gamma_elements(nx_run *run, const nx_array *self, nx_generator *generator, nx_array *out) {
@@ -111,7 +111,7 @@ static double integral(const integrand *p, double (*f)(const integrand *p, doubl
     const double step = 1.0 / 16, wide = 1.0 / 5;
     double sum = 0;
     if (p->longest > 0) {
-        for (double t = log(p->width) - 20, end = log(45 * p->longest); t < end; t += wide) {
+        for (double t = log(fmax(p->width, DBL_MIN)) - 20, end = log(45 * fmin(p->longest, DBL_MAX / 45)); t < end; t += wide) {
             double s = exp(t), y = f(p, s) * s;
             sum += isfinite(y) ? y : 0;
         }

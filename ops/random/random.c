@@ -550,13 +550,15 @@ static int64_t below_end(nx_dtype dtype, int64_t to) {
     nx_cast(NX_F64, (char *)&rounded, 0, dtype, stored, 0, 1);
     if (rounded < (double)to) return to;
     int digits = dtype == NX_F64 ? 53 : dtype == NX_F32 ? 24 : dtype == NX_F16 ? 11 : 8;
-    return (int64_t)rounded - (INT64_C(1) << (ilogb((double)last) - digits + 1));
+    uint64_t above = rounded >= 0x1p63 ? UINT64_C(1) << 63 : (uint64_t)(int64_t)rounded;
+    return (int64_t)(above - (UINT64_C(1) << (ilogb((double)last) - digits + 1)));
 }
 
 static nx_status check_ends(nx_dtype dtype, int64_t from, int64_t last) {
     static const struct { const char *name; int64_t low, high; } limits[NX_N_DTYPES] = {
         [NX_BOOL] = {"bool", 0, 1}, [NX_U8] = {"unsigned char", 0, UINT8_MAX}, [NX_I8] = {"signed char", INT8_MIN, INT8_MAX},
-        [NX_I16] = {"short", INT16_MIN, INT16_MAX}, [NX_I32] = {"int", INT32_MIN, INT32_MAX}};
+        [NX_I16] = {"short", INT16_MIN, INT16_MAX}, [NX_I32] = {"int", INT32_MIN, INT32_MAX},
+        [NX_F16] = {"c10::Half", -65504, 65504}};
     if (limits[dtype].name == NULL) return NX_OK;
     if (from < limits[dtype].low || from > limits[dtype].high)
         return nx_fail(NX_RUNTIME, "from is out of bounds for %s", limits[dtype].name);
@@ -600,9 +602,16 @@ nx_status nx__random_from(nx_run *run, nx_array *self, int64_t from, nx_value to
             return nx_fail(NX_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
                            (long long)from, (long long)to.i);
         NX_TRY(check_ends(p.dtype, from, to.i - 1));
-        p.range = (uint64_t)below_end(p.dtype, to.i) - (uint64_t)from;
+        int64_t end = below_end(p.dtype, to.i);
+        if (from >= end)
+            return nx_fail(NX_RUNTIME, "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from=%lld "
+                           ">= to=%lld", (long long)from, (long long)end);
+        p.range = (uint64_t)end - (uint64_t)from;
     } else {
         NX_TRY(check_ends(p.dtype, from, (int64_t)top));
+        if (from > (int64_t)top)
+            return nx_fail(NX_RUNTIME, "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, "
+                           "but got from=%lld > to_inc=%lld", (long long)from, (long long)top);
         p.range = top - (uint64_t)from + 1;
         if (from == INT64_MIN) return fill_in_order(run, self, generator, fill_words, &p);
     }

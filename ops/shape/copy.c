@@ -93,7 +93,8 @@ nx_status nx__eye(nx_run *run, nx_array *out) {
     nx_dtype dtype = (nx_dtype)out->dtype;
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype), one = 1;
     int64_t n = out->sizes[0] < out->sizes[1] ? out->sizes[0] : out->sizes[1];
-    if (out->numel) memset(out->data, 0, (size_t)(out->numel * bytes));
+    if (out->numel == 0) return NX_OK;
+    memset(out->data, 0, (size_t)(out->numel * bytes));
     nx_cast(dtype, out->data, (out->sizes[1] + 1) * bytes, NX_I64, (const char *)&one, 0, n);
     return NX_OK;
 }
@@ -138,6 +139,7 @@ nx_status nx__triangle(nx_run *run, nx_array *out, const nx_array *self, int64_t
     if (out->data != self->data) nx_copy_cast(out, self);
     if (out->numel == 0) return NX_OK;
     int64_t columns = out->sizes[out->ndim - 1], bytes = (int64_t)nx_dtype_bytes((nx_dtype)out->dtype);
+    diagonal = nx__within(diagonal, -out->sizes[out->ndim - 2] - 1, columns + 1);
     return nx_parallel(out->numel / columns, nx_grain(columns * bytes), clear_rows, &(triangle){out, diagonal, lower.i != 0});
 }
 
@@ -146,6 +148,8 @@ nx_status nx__triangle_places(nx_run *run, nx_array *out, int64_t rows, int64_t 
     nx_dtype dtype = (nx_dtype)out->dtype;
     if (dtype != NX_I64 && dtype != NX_I32)
         return nx_fail(NX_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", nx_op_name(run->op), nx_dtype_kind(dtype));
+    if (out->numel == 0) return NX_OK;
+    diagonal = nx__within(diagonal, -rows - 1, columns + 1);
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype), *count = nx_alloc((size_t)columns * sizeof *count);
     char *row = out->data, *column = row + out->sizes[1] * bytes;
     if (count == NULL) return nx_fail_memory((size_t)columns * sizeof *count);

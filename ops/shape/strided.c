@@ -93,15 +93,15 @@ nx_status nx__strided_into(nx_run *run, nx_array *out, const nx_array *self, con
     memcpy(to.sizes, size, sizeof *size * (size_t)n_size);
     memcpy(to.strides, stride, sizeof *stride * (size_t)n_size);
     size_t item = nx_dtype_bytes((nx_dtype)out->dtype);
-    if (nx_same_strides(out, self) && nx_is_dense(out)) {
+    int64_t n = 1, end = from + 1; /* places of self, and of the part, which may go beyond it */
+    for (int d = 0; d < self->ndim; d++) n += self->sizes[d] > 0 ? (self->sizes[d] - 1) * self->strides[d] : 0;
+    for (int d = 0; d < n_size; d++) end += (size[d] - 1) * stride[d];
+    if (nx_same_strides(out, self) && nx_is_dense(out) && end <= out->numel) {
         to.data = (char *)out->data + from * (int64_t)item;
         nx_array_refresh(&to);
         nx_copy_cast(&to, src);
         return NX_OK;
     }
-    int64_t n = 1, end = from + 1;
-    for (int d = 0; d < self->ndim; d++) n += self->sizes[d] > 0 ? (self->sizes[d] - 1) * self->strides[d] : 0;
-    for (int d = 0; d < n_size; d++) end += (size[d] - 1) * stride[d];
     char *line = nx_alloc((size_t)(n > end ? n : end) * item);
     if (line == NULL) return nx_fail_memory((size_t)(n > end ? n : end) * item);
     nx_array_copy(&whole, self, own);

@@ -2,6 +2,7 @@
  * same memory with other sizes and strides; nothing here allocates. */
 #include "gen/kernels.h"
 #include "iter/iter.h"
+#include "shape/copy.h"
 
 typedef struct part { nx_array array; int64_t dims[2 * NX_MAX_DIMS]; } part;
 
@@ -24,16 +25,14 @@ static void take_select(part *p, const nx_array *whole, int64_t dim, int64_t ind
     nx_array_refresh(a);
 }
 
-static int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
-
 static void take_slice(part *p, const nx_array *whole, int64_t dim, int64_t start, int64_t end, int64_t step) {
     int64_t n = whole->sizes[dim];
     start_part(p, whole);
-    start = clamp(start < 0 ? start + n : start, 0, n);
-    end = clamp(end < 0 ? end + n : end, start, n);
+    start = nx__within(start < 0 ? start + n : start, 0, n);
+    end = nx__within(end < 0 ? end + n : end, start, n);
     move_start(&p->array, start * whole->strides[dim]);
     p->array.sizes[dim] = (end - start) / step + ((end - start) % step > 0);
-    p->array.strides[dim] = whole->strides[dim] * step;
+    p->array.strides[dim] = p->array.sizes[dim] > 1 ? whole->strides[dim] * step : 0; /* a step may be any number */
     nx_array_refresh(&p->array);
 }
 

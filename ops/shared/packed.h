@@ -1,4 +1,4 @@
-/* packed: operands laid out row by row in one dtype, for kernels that follow indices. */
+/* packed: operands laid out row by row in one dtype, for kernels that follow indices, and elements counted so. */
 #ifndef NX_OPS_PACKED_H
 #define NX_OPS_PACKED_H
 
@@ -12,6 +12,13 @@ static inline void nx__packed_over(nx_array *packed, int64_t *dims, const nx_arr
     packed->dtype = (uint8_t)dtype;
     for (int d = packed->ndim - 1; d >= 0; step *= packed->sizes[d--]) packed->strides[d] = step;
     nx_array_refresh(packed);
+}
+
+/* Where element number `nth`, counted row by row, begins. */
+static inline char *nx__nth_at(const nx_array *a, int64_t nth) {
+    int64_t offset = 0;
+    for (int d = a->ndim - 1; d >= 0; nth /= a->sizes[d--]) offset += nth % a->sizes[d] * a->strides[d];
+    return (char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype);
 }
 
 /* `from` row by row in `dtype`, in a room at *out (of any pointer type): nx_room_free(). NULL there after a failure. */

@@ -68,7 +68,8 @@ static int64_t big_place(const nx_windows *w, int64_t s, int64_t tap) {
     return at;
 }
 
-#define DEFINE_COLUMNS(name, type)                                                                                       \
+/* Integers wrap: they are added as `wrapping`. */
+#define DEFINE_COLUMNS(name, type, wrapping)                                                                             \
     static void unfold_##name(const nx_windows *w, type *columns, const type *big) {                                     \
         int64_t taps = volume(w->kernel), places = volume(w->small), plane = volume(w->big);                             \
         for (int64_t k = 0; k < w->big_channels * taps; k++) {                                                           \
@@ -84,12 +85,13 @@ static int64_t big_place(const nx_windows *w, int64_t s, int64_t tap) {
         for (int64_t k = 0; k < w->big_channels * taps; k++) {                                                           \
             for (int64_t s = 0; s < places; s++) {                                                                       \
                 int64_t at = big_place(w, s, k % taps);                                                                  \
-                if (at >= 0) big[k / taps * plane + at] += columns[k * places + s];                                      \
+                if (at >= 0) big[k / taps * plane + at] = (type)((wrapping)big[k / taps * plane + at] +              \
+                                                                 (wrapping)columns[k * places + s]);             \
             }                                                                                                            \
         }                                                                                                                \
     }
-DEFINE_COLUMNS(f64, double)
-DEFINE_COLUMNS(i64, int64_t)
+DEFINE_COLUMNS(f64, double, double)
+DEFINE_COLUMNS(i64, int64_t, uint64_t)
 
 typedef enum way { GATHER, SPREAD, WEIGH } way;
 typedef struct unfolded {
@@ -131,7 +133,7 @@ static nx_status run_one(const unfolded *u, int64_t image, int64_t group, char *
     NX_TRY(multiply(u->c, &s, &turned, &a));
     for (int64_t i = 0; i < w->small_channels * k; i++) {
         if (u->c->computing == NX_F64) ((double *)weight)[i] += ((double *)sum)[i];
-        else ((int64_t *)weight)[i] += ((int64_t *)sum)[i];
+        else ((uint64_t *)weight)[i] += ((uint64_t *)sum)[i];
     }
     return NX_OK;
 }
@@ -168,7 +170,7 @@ static void add_bias(const conv *c, void *to, const void *bias, int64_t channels
     for (int64_t at = 0; bias && at < c->w.images * channels * plane; at++) {
         int64_t channel = at / plane % channels;
         if (c->computing == NX_F64) ((double *)to)[at] += ((const double *)bias)[channel];
-        else ((int64_t *)to)[at] += ((const int64_t *)bias)[channel];
+        else ((uint64_t *)to)[at] += ((const uint64_t *)bias)[channel];
     }
 }
 
@@ -215,7 +217,7 @@ static nx_status sum_channels(void *arg, int64_t begin, int64_t end) {
     enum { STRANDS = 16, TOGETHER = 4096 };
     for (int64_t channel = begin; channel < end; channel++) {
         double total = 0;
-        int64_t whole = 0;
+        uint64_t whole = 0;
         for (int64_t image = 0; image < s->c->w.images; image++) {
             int64_t first = (image * s->channels + channel) * s->plane;
             for (int64_t at = 0; at < s->plane; at += TOGETHER) {
@@ -231,13 +233,13 @@ static nx_status sum_channels(void *arg, int64_t begin, int64_t end) {
                 } else if (s->c->computing == NX_F64) {
                     for (; k < n; k++) total += ((const double *)s->g)[first + at + k];
                 } else {
-                    for (; k < n; k++) whole += ((const int64_t *)s->g)[first + at + k];
+                    for (; k < n; k++) whole += ((const uint64_t *)s->g)[first + at + k];
                 }
             }
         }
         if (s->c->computing == NX_F32) ((float *)s->out)[channel] = (float)total;
         else if (s->c->computing == NX_F64) ((double *)s->out)[channel] = total;
-        else ((int64_t *)s->out)[channel] = whole;
+        else ((uint64_t *)s->out)[channel] = whole;
     }
     return NX_OK;
 }

@@ -108,7 +108,7 @@ static nx_status add_windows(void *arg, int64_t begin, int64_t end) {
                     if (p->computing == NX_F64) ((double *)p->sums)[to] += ((const double *)p->at)[from];
                     else if (p->computing == NX_C128)
                         ((double _Complex *)p->sums)[to] += ((const double _Complex *)p->at)[from];
-                    else ((int64_t *)p->sums)[to] += ((const int64_t *)p->at)[from];
+                    else ((uint64_t *)p->sums)[to] += ((const uint64_t *)p->at)[from]; /* wraps */
                 }
             }
         }

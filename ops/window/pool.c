@@ -4,6 +4,8 @@
 #include "gen/kernels.h"
 #include "window/pool_rows.h"
 
+#include <math.h>
+
 typedef nx__pool_axis axis;
 
 typedef struct pool {
@@ -73,7 +75,7 @@ static void plan_plain(pool *p, int64_t dims, const int64_t *kernel, int n_kerne
             int64_t first = i * s - pad, end = first + (w - 1) * a->step + 1;
             int64_t whole = nx_least(first + w, a->in + pad) - first;
             a->high[i] = nx_least(end, a->in);
-            while (first < 0) first += a->step;
+            if (first < 0) first += (a->step - 1 - first) / a->step * a->step;
             a->low[i] = first;
             a->count[i] = counts_padding ? whole : a->high[i] - first;
         }
@@ -101,7 +103,9 @@ static void plan_fractional(const pool *p, int64_t plane, axis *axes) {
         float sample = (float)p->samples[plane * p->dims + (p->dims == 2 ? 1 - k : k)];
         float apart = a->out > 1 ? (float)(a->in - w) / (float)(a->out - 1) : 0;
         for (int64_t i = 0; i < a->out; i++) {
-            a->low[i] = i == a->out - 1 ? a->in - w : (int64_t)(((float)i + sample) * apart) - (int64_t)(sample * apart);
+            double low = (double)truncf(((float)i + sample) * apart) - (double)truncf(sample * apart);
+            bool inside = low >= 0 && low <= (double)(a->in - w); /* a sample may be any number */
+            a->low[i] = i == a->out - 1 ? a->in - w : inside ? (int64_t)low : 0;
             a->high[i] = a->low[i] + w;
         }
     }
@@ -121,7 +125,12 @@ static int64_t divisor_at(const pool *p, int64_t z, int64_t y, int64_t x) {
     return p->divisor ? p->divisor : p->axes[0].count[z] * p->axes[1].count[y] * p->axes[2].count[x];
 }
 
-#define DEFINE_POOLS(name, type, lowest)                                                                       \
+static float over_f32(float sum, int64_t n) { return sum / (float)n; }
+static double over_f64(double sum, int64_t n) { return sum / (double)n; }
+static int64_t over_i64(int64_t sum, int64_t n) { return n == -1 ? (int64_t)-(uint64_t)sum : sum / n; }
+
+/* Integers wrap: they are added as `wrapping`. */
+#define DEFINE_POOLS(name, type, wrapping, lowest)                                                             \
     static void max_##name(const pool *p, const axis *axes, const type *from, type *to, int64_t *made) {       \
         EACH_WINDOW(axes) {                                                                                    \
             type best = lowest;                                                                                \
@@ -135,31 +144,31 @@ static int64_t divisor_at(const pool *p, int64_t z, int64_t y, int64_t x) {
     }                                                                                                          \
     static void average_##name(const pool *p, const type *from, type *to) {                                    \
         EACH_WINDOW(p->axes) {                                                                                 \
-            type sum = 0;                                                                                      \
-            EACH_PLACE(p->axes) sum += from[i];                                                                \
+            wrapping sum = 0;                                                                                  \
+            EACH_PLACE(p->axes) sum += (wrapping)from[i];                                                      \
             int64_t n = divisor_at(p, z, y, x);                                                                \
-            to[o] = n ? sum / (type)n : 0;                                                                     \
+            to[o] = n ? over_##name((type)sum, n) : 0;                                                         \
         }                                                                                                      \
     }                                                                                                          \
     static void average_back_##name(const pool *p, const type *from, type *to) {                               \
         memset(to, 0, sizeof(type) * (size_t)p->in);                                                           \
         EACH_WINDOW(p->axes) {                                                                                 \
             int64_t n = divisor_at(p, z, y, x);                                                                \
-            type part = n ? from[o] / (type)n : 0;                                                             \
-            EACH_PLACE(p->axes) to[i] += part;                                                                 \
+            type part = n ? over_##name(from[o], n) : 0;                                                       \
+            EACH_PLACE(p->axes) to[i] = (type)((wrapping)to[i] + (wrapping)part);                              \
         }                                                                                                      \
     }                                                                                                          \
     static bool put_##name(const pool *p, const type *from, const int64_t *at, type *to, bool adds) {          \
         memset(to, 0, sizeof(type) * (size_t)p->in);                                                           \
         for (int64_t o = 0; o < p->out; o++) {                                                                 \
             if (at[o] < 0 || at[o] >= p->in) return false;                                                     \
-            to[at[o]] = adds ? to[at[o]] + from[o] : from[o];                                                  \
+            to[at[o]] = adds ? (type)((wrapping)to[at[o]] + (wrapping)from[o]) : from[o];                      \
         }                                                                                                      \
         return true;                                                                                           \
     }
-DEFINE_POOLS(f32, float, -INFINITY)
-DEFINE_POOLS(f64, double, -INFINITY)
-DEFINE_POOLS(i64, int64_t, INT64_MIN)
+DEFINE_POOLS(f32, float, float, -INFINITY)
+DEFINE_POOLS(f64, double, double, -INFINITY)
+DEFINE_POOLS(i64, int64_t, uint64_t, INT64_MIN)
 
 /* The function of the computing type, on plane `k`. */
 #define CALL(function, p, from_step, to_step, k, ...)                                                                        \

@@ -50,16 +50,17 @@ static double smooth_weight(kind kind, double x) {
     return x < 1 ? ((A + 2) * x - (A + 3)) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * A : 0;
 }
 
-static int64_t taps_of(kind kind, double scale) {
+/* At most; the smooth kinds name a place once. Never so few of theirs that one or two are taken as they are. */
+static int64_t taps_of(kind kind, double scale, int64_t in) {
     if (kind < LINEAR) return 1;
     if (kind < LINEAR_SMOOTH) return kind == LINEAR ? 2 : 4;
-    return (int64_t)ceil((kind == LINEAR_SMOOTH ? 1 : 2) * (scale > 1 ? scale : 1)) * 2 + 2;
+    double taps = ceil((kind == LINEAR_SMOOTH ? 1 : 2) * (scale > 1 ? scale : 1)) * 2 + 2;
+    return taps < (double)in ? (int64_t)taps : in < 3 ? 3 : in;
 }
 
 static void plan_smooth(kind kind, axis *a, double scale, int64_t i) {
     double reach = (kind == LINEAR_SMOOTH ? 1 : 2) * (scale >= 1 ? scale : 1), middle = scale * ((double)i + 0.5), total = 0;
-    int64_t low = (int64_t)(middle - reach + 0.5), high = nx_least((int64_t)(middle + reach + 0.5), a->in);
-    if (low < 0) low = 0;
+    int64_t low = (int64_t)fmax(middle - reach + 0.5, 0), high = (int64_t)fmin(middle + reach + 0.5, (double)a->in);
     for (int64_t k = low; k < high; k++) {
         double w = smooth_weight(kind, ((double)k - middle + 0.5) * (scale >= 1 ? 1 / scale : 1));
         put(a, i, k, w);
@@ -78,6 +79,7 @@ static void plan_place(kind kind, axis *a, double scale, bool align, bool is_dou
     } else {
         at = is_double ? (align ? scale * (double)i : scale * ((double)i + 0.5) - 0.5)
                        : (double)(align ? (float)scale * (float)i : (float)scale * ((float)i + 0.5f) - 0.5f);
+        at = fmin(at, (double)a->in + 1); /* a scale may be any number; so far behind the end all places are the last one */
         if (kind == LINEAR) {
             if (at < 0) at = 0;
             int64_t first = nx_least((int64_t)at, a->in - 1);
@@ -94,7 +96,7 @@ static void plan_place(kind kind, axis *a, double scale, bool align, bool is_dou
 
 nx_status nx__resample_plan(kind kind, axis *a, bool align, double given, bool is_double) {
     double scale = scale_of(kind, a, align, given, is_double);
-    a->most = taps_of(kind, scale);
+    a->most = taps_of(kind, scale, a->in);
     size_t n = (size_t)(a->out * a->most), bytes = n * (sizeof(int64_t) + sizeof(double)) + sizeof(int64_t) * (size_t)a->out;
     a->places = nx_alloc_zeroed(bytes);
     if (a->places == NULL) return nx_fail_memory(bytes);

@@ -192,8 +192,9 @@ static nx_status check_count(const char *op, const char *name, const char *omitt
 }
 
 int64_t nx__pooled(int64_t n, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil_mode) {
-    int64_t free = n + 2 * padding - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0);
-    int64_t made = (free >= 0 ? free / stride : -((-free + stride - 1) / stride)) + 1;
+    int64_t around = 2 * padding + (ceil_mode ? stride - 1 : 0);
+    int64_t free = nx_least(n, INT64_MAX - around) + around - dilation * (kernel - 1) - 1; /* n may be any number that was given */
+    int64_t made = free / stride - (free % stride < 0) + 1;
     return ceil_mode && (made - 1) * stride >= n + padding ? made - 1 : made;
 }
 
@@ -305,8 +306,11 @@ nx_status nx__size_columns(const char *op, const nx_array *input, const int64_t 
                        LIST(dilation, n_dilation), LIST(padding, n_padding), (long long)windows[0], (long long)windows[1]);
     *n = input->ndim - 1;
     out[0] = input->sizes[0];
-    out[*n - 2] = input->sizes[input->ndim - 3] * nx__space_at(kernel, n_kernel, 0) * nx__space_at(kernel, n_kernel, 1);
-    out[*n - 1] = windows[0] * windows[1];
+    int64_t taps = nx__space_at(kernel, n_kernel, 0) * nx__space_at(kernel, n_kernel, 1);
+    if (__builtin_mul_overflow(input->sizes[input->ndim - 3], taps, &out[*n - 2]) ||
+        __builtin_mul_overflow(windows[0], windows[1], &out[*n - 1]))
+        return nx_fail(NX_RUNTIME, "%s: Storage size calculation overflowed: kernel_size=(%s), padding=(%s)", op, LIST(kernel, n_kernel),
+                       LIST(padding, n_padding));
     return NX_OK;
 }
 

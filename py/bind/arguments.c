@@ -191,6 +191,11 @@ static int read_element(const nx_param *param, int at, PyObject *o, Py_ssize_t i
 static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_value *out) {
     if (!PyList_Check(o) && !PyTuple_Check(o)) return 0;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    if (param->type == NX_TYPE_BOOLS && param->int_list_of && n != param->int_list_of) {
+        PyErr_Format(PyExc_RuntimeError, "Tried to convert a List with %zd elements to a fixed-size array of size %d", n,
+                     param->int_list_of);
+        return -1;
+    }
     PyObject **items = keep_items(args, o);
     nx_value *at = items ? list_room(args, n) : NULL;
     if (at == NULL) return -1;

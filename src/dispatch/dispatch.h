@@ -27,7 +27,7 @@ typedef struct nx_param {
     bool is_dim;         /* an int or ints that are dimensions of a tensor, or of a result */
     bool no_overlap;     /* may not share memory with what is written, as PyTorch refuses it */
     bool no_part_overlap; /* so where it is not all of it, element by element */
-    int8_t int_list_of;  /* int[1]: a single int is allowed; 0 otherwise */
+    int8_t int_list_of;  /* int[1]: a single int is allowed; bool[3]: exactly so many; 0 otherwise */
     nx_value initial;
 } nx_param;
 

@@ -84,7 +84,7 @@ static bool fits(const nx_param *p, const nx_value *v, nx_tag tensor) {
     case NX_TYPE_LAYOUT: return v->tag == NX_TAG_LAYOUT;
     case NX_TYPE_MEMORY_FORMAT: return v->tag == NX_TAG_MEMORY_FORMAT && v->i >= 0 && v->i <= 2;
     case NX_TYPE_GENERATOR: return v->tag == NX_TAG_GENERATOR;
-    case NX_TYPE_BOOLS: return all_of(v, is_bool);
+    case NX_TYPE_BOOLS: return all_of(v, is_bool) && (p->int_list_of == 0 || v->n == p->int_list_of);
     case NX_TYPE_NUMBERS: return all_of(v, is_open);
     case NX_TYPE_GRAPH: return v->tag == NX_TAG_GRAPH;
     }

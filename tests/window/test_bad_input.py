@@ -4,6 +4,7 @@ Sizes that no number holds are refused before anything is computed; an index out
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -123,6 +124,63 @@ def calls_of_sizes() -> dict[str, Call]:
     }
 
 
+def calls_of_places() -> dict[str, Call]:
+    """What would be read or written behind a tensor."""
+    ones = [True] * 3
+    aten = lambda t: t.ops.aten  # noqa: E731
+
+    def step(t: Any, steps: int, **more: Any) -> Any:
+        lists = [[t.ones(2)] for _ in range(4)]
+        numbers = dict(lr=0.1, beta1=0.9, beta2=0.9, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)
+        return t._fused_adam_(*lists, [], [t.ones(steps)], **numbers, **more)
+
+    def nll(t: Any, target: int, weight: Any = None) -> Any:
+        return aten(t).nll_loss_forward(t.rand(4), t.zeros(target, dtype=t.int64), weight, 1, -100)
+
+    return {
+        "fractional_max_pool2d, one window size": lambda t: aten(t).fractional_max_pool2d(
+            image(t, 2), [2], [3, 2], t.rand(2, 3, 2)
+        ),
+        "fractional_max_pool2d, one output size": lambda t: aten(t).fractional_max_pool2d(
+            image(t, 2), [2, 2], [3], t.rand(2, 3, 2)
+        ),
+        "scatter of nothing, other words": lambda t: t.zeros(3).scatter(0, t.tensor(1), t.zeros(0)),
+        "scatter of a number, other words": lambda t: t.zeros(5).scatter(0, t.tensor([1, 2]), t.tensor(1.0)),
+        "scatter_reduce of nothing, other words": lambda t: t.zeros(3).scatter_reduce(
+            0, t.tensor(1), t.zeros(0), "sum"
+        ),
+        "nll_loss of a row without a target": lambda t: nll(t, 0),
+        "nll_loss of a row with four targets": lambda t: nll(t, 4),
+        "nll_loss with weights in a matrix": lambda t: aten(t).nll_loss_forward(
+            t.rand(3, 4), t.zeros(3, dtype=t.int64), t.ones(1, 4), 1, -100
+        ),
+        "the gradient of a weight that is not there, other words": lambda t: aten(t).native_layer_norm_backward(
+            t.rand(2, 3), t.rand(2, 3), [3], t.rand(2, 1), t.rand(2, 1), None, None, ones
+        ),
+        "a mask of one": lambda t: aten(t).convolution_backward(
+            t.rand(1, 1, 2), t.rand(1, 1, 2), t.rand(1, 1, 1), None, [1], [0], [1], False, [0], 1, [True]
+        ),
+        "padding by 2^63 twice": lambda t: t.nn.functional.pad(t.ones(5), (2**63 - 1, 2**63 - 1)),
+        "padding by -2^63 twice, other words": lambda t: t.nn.functional.pad(t.ones(5), (-(2**63), -(2**63))),
+        "padding by -2^63 and 2^63, other words": lambda t: t.nn.functional.pad(t.ones(5), (-(2**63), 2**63 - 1)),
+        "padding by more than there is": lambda t: t.nn.functional.pad(t.ones(5), (-6, 7)),
+        "random_ between neighbours of float16": lambda t: t.zeros(3, dtype=t.float16).random_(2050, 2052),
+        "random_ beyond float16": lambda t: t.zeros(3, dtype=t.float16).random_(0, 100_000),
+        "random_ from behind all": lambda t: t.zeros(3).random_(2**24 + 1, None),
+        "half a transform of nothing, other words": lambda t: aten(t)._fft_r2c(t.rand(3, 0), [1], 0, True),
+        "a step without its number": lambda t: step(t, 0),
+        "a step with two numbers": lambda t: step(t, 2),
+        "a short sorter": lambda t: t.searchsorted(t.arange(5.0), t.ones(2), sorter=t.arange(3)),
+        "a sorter of int32": lambda t: t.searchsorted(t.arange(5.0), t.ones(2), sorter=t.arange(5, dtype=t.int32)),
+        "columns of a far image, other words": lambda t: aten(t).col2im(
+            t.ones(1, 1, 9), [2**63 - 1, 3], [1, 1], [1, 1], [0, 0], [1, 1]
+        ),
+        "columns of a far kernel, other words": lambda t: aten(t).im2col(
+            t.ones(1, 3, 3, 3), [2**31 - 1] * 2, [1, 1], [2**31 - 1] * 2, [1, 1]
+        ),
+    }
+
+
 def calls_of_resampling() -> dict[str, Call]:
     """A derivative's lists of sizes may have any length."""
     found: dict[str, Call] = {}
@@ -139,7 +197,7 @@ def calls_of_resampling() -> dict[str, Call]:
 
 
 def calls() -> dict[str, Call]:
-    found = calls_of_columns() | calls_of_sizes() | calls_of_resampling()
+    found = calls_of_columns() | calls_of_sizes() | calls_of_places() | calls_of_resampling()
     for n in (1, 2, 3):
         made = calls_of_pools(n) | calls_of_convolutions(n)
         found |= {f"{n}d: {name}": call for name, call in made.items()}
@@ -187,6 +245,65 @@ def test_far_numbers_that_mean_something() -> None:
         assert t.zeros(FARTHER, 0, FARTHER).numel() == 0
     assert nt.tril_indices(4, 5, -1).tolist() == torch.tril_indices(4, 5, -1).tolist()
     assert nt.triu_indices(4, 5, 2).tolist() == torch.triu_indices(4, 5, 2).tolist()
+
+
+def same(mine: Any, theirs: Any) -> bool:
+    """Lists of tensors, or of numbers, or one."""
+    if isinstance(mine, nt.Tensor):
+        flat = pytest.approx(theirs.flatten().tolist(), rel=1e-5, abs=1e-6)
+        return bool(mine.shape == theirs.shape and mine.flatten().tolist() == flat)
+    return mine == theirs if isinstance(mine, int) else len(mine) == len(theirs) and all(map(same, mine, theirs))
+
+
+def counted(t: Any, *size: int) -> Any:
+    return t.arange(math.prod(size), dtype=t.float32).reshape(size)
+
+
+FAR_AND_RIGHT: dict[str, Call] = {
+    "batch_norm by a matrix": lambda t: t.nn.functional.batch_norm(
+        counted(t, 5, 3), None, None, counted(t, 3, 1), counted(t, 1, 3), True
+    ),
+    "batch_norm by a number": lambda t: t.nn.functional.batch_norm(
+        counted(t, 5, 1), None, None, t.tensor(2.0), t.tensor(3.0), True
+    ),
+    "nll_loss of images by a matrix": lambda t: t.nn.functional.nll_loss(
+        counted(t, 1, 4, 2, 1), t.tensor([[[3], [1]]]), weight=counted(t, 2, 2)
+    ),
+    "lu_unpack without its pivots": lambda t: t.lu_unpack(
+        counted(t, 2, 2).expand(4, 2, 2), t.tensor(7, dtype=t.int32), unpack_pivots=False
+    )[1:],
+    "as_strided_scatter behind its part": lambda t: t.as_strided_scatter(counted(t, 100)[:2], t.ones(50), [50], [1]),
+    "eye of no rows": lambda t: t.eye(0, 2**63 - 1).shape,
+    "a far diagonal": lambda t: [t.tril(t.ones(2, 3), 2**63 - 1), t.triu(t.ones(2, 3), -(2**63))],
+    "far steps of windows": lambda t: t.ops.aten.im2col(
+        counted(t, 1, 1, 3, 3), [1, 1], [1, 1], [0, 0], [FAR, 2**63 - 1]
+    ),
+    "lines of a small scale": lambda t: t.ops.aten.upsample_linear1d(t.ones(1, 1, 3).double(), [3], False, 1e-300),
+    "cubes of a small scale": lambda t: t.ops.aten.upsample_bicubic2d(
+        t.ones(1, 1, 3, 3).double(), [3, 3], False, 1e-300, 1e-300
+    ),
+    "means over -1": lambda t: t.ops.aten.avg_pool2d(t.full((1, 1, 2, 2), 5), 1, divisor_override=-1),
+}
+
+
+@pytest.mark.parametrize("name", FAR_AND_RIGHT)
+def test_far_numbers_have_pytorch_s_results(name: str) -> None:
+    assert same(FAR_AND_RIGHT[name](nt), FAR_AND_RIGHT[name](torch))
+
+
+def test_what_pytorch_does_not_end_or_check() -> None:
+    """Its samplers go on for ever, it reads where samples and pivots send it, and stops the process."""
+    nan = float("nan")
+    assert nt._standard_gamma(nt.tensor([nan, -1.0])).isnan().all()
+    assert nt._standard_gamma_grad(nt.tensor([1e-3, 1e-310]).double(), nt.tensor([5e-324, 1.0]).double()).shape == (2,)
+    assert nt.ops.aten.fractional_max_pool2d(image(nt, 2), [2, 2], [3, 2], nt.full((2, 3, 2), 2.0**25))[0].max() == 1
+    assert nt.ops.aten.fractional_max_pool2d(image(nt, 2), [2, 2], [3, 2], nt.full((2, 3, 2), nan))[1].max() < 72
+    assert nt.slice_scatter(nt.ones(2, 3), nt.zeros(1, 3), 0, 0, None, 2**63 - 1).tolist() == [[0.0] * 3, [1.0] * 3]
+    least = nt.full((1, 1, 1, 1), -(2**63))
+    assert nt.ops.aten.avg_pool2d(least, 1, divisor_override=-1).tolist() == least.tolist()
+    for pivots in ([1, 3], [0, 1], [1, -1], [-3, -1], [-(2**31), 1]):
+        with pytest.raises(RuntimeError, match="Pivots given to ldl_solve"):
+            nt.linalg.ldl_solve(nt.eye(2), nt.tensor(pivots, dtype=nt.int32), nt.ones(2, 1))
 
 
 def test_what_is_written_into_takes_no_dtype() -> None:

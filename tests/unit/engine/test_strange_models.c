@@ -82,16 +82,20 @@ static void any_node(uint32_t *node, uint32_t *result, int n) {
     *result = once_in(10) ? (uint32_t)below(3) : 0;
 }
 
-static void fill_items(call *c, int k, int n_nodes, bool tensors) {
+/* As many as the schema says, or any other number. */
+static size_t any_length(const nx_param *p) { return p->int_list_of && !once_in(3) ? (size_t)p->int_list_of : (size_t)below(MAX_ITEMS); }
+
+static void fill_items(call *c, int k, const nx_param *p, nx_type type, int n_nodes) {
     ValueDef *v = &c->args[k];
     v->kind = KIND(LIST);
-    v->n_items = (size_t)below(MAX_ITEMS);
+    v->n_items = any_length(p);
     v->items = c->item_places[k];
     for (size_t i = 0; i < v->n_items; i++) {
         ItemDef *item = v->items[i] = &c->items[k][i];
         nx__model__item_def__init(item);
-        item->kind = once_in(10) ? KIND(NONE) : tensors ? KIND(NODE) : once_in(2) ? KIND(FLOAT) : KIND(INT);
-        item->i = any_int();
+        item->kind = once_in(type == NX_TYPE_BOOLS ? 60 : 10) ? KIND(NONE) : type == NX_TYPE_TENSORS ? KIND(NODE) :
+                     type == NX_TYPE_BOOLS ? KIND(BOOL) : once_in(2) ? KIND(FLOAT) : KIND(INT);
+        item->i = type == NX_TYPE_BOOLS ? below(2) : any_int();
         item->f = any_float();
         any_node(&item->node, &item->result, n_nodes);
     }
@@ -129,12 +133,11 @@ static void fill_argument(call *c, int k, const nx_param *p, int n_nodes) {
     if (p->has_initial && !once_in(3) && fill_initial(v, &p->initial)) return;
     switch (type) {
     case NX_TYPE_TENSOR: v->kind = KIND(NODE), any_node(&v->node, &v->result, n_nodes); break;
-    case NX_TYPE_TENSORS: fill_items(c, k, n_nodes, true); break;
-    case NX_TYPE_NUMBERS: case NX_TYPE_BOOLS: fill_items(c, k, n_nodes, false); break;
+    case NX_TYPE_TENSORS: case NX_TYPE_NUMBERS: case NX_TYPE_BOOLS: fill_items(c, k, p, type, n_nodes); break;
     case NX_TYPE_INT: v->kind = KIND(INT); break;
     case NX_TYPE_INTS:
         v->kind = KIND(INTS);
-        v->n_ints = (size_t)below(MAX_ITEMS);
+        v->n_ints = any_length(p);
         for (size_t i = 0; i < v->n_ints; i++) v->ints[i] = any_int();
         break;
     case NX_TYPE_FLOAT: v->kind = KIND(FLOAT); break;
