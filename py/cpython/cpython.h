@@ -132,6 +132,12 @@ PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **
 PyObject *nxpy_instance_value(PyObject *object, PyObject *name);
 /* The __dict__ of an instance or module if it exists already; NULL: values lie in the instance. */
 PyObject *nxpy_instance_dict(PyObject *object);
+/* The dict that this thread has in a threading.local, lent; NULL with an exception. */
+static inline PyObject *nxpy_local_dict(PyObject *local) {
+    PyObject *dict = PyObject_GetAttrString(local, "__dict__");
+    Py_XDECREF(dict); /* the thread has it */
+    return dict;
+}
 /* Where nxpy_dict_at finds that __dict__, from the address of an instance of `type`; 0: nowhere that is known. */
 int nxpy_instance_dict_offset(PyTypeObject *type);
 Py_ssize_t nxpy_instance_size(PyTypeObject *type); /* bytes of an instance that has nothing but a __dict__ and weak references */

@@ -53,6 +53,12 @@ static inline bool check_TYPE_VALUE(CHECK_ARGS) {
 static inline bool check_NAMESPACE(CHECK_ARGS) {
     return values[row->from] && (values[row->slot] = nxpy_instance_dict(values[row->from])) != NULL;
 }
+static bool check_LOCAL(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    if (of && (values[row->slot] = nxpy_local_dict(of))) return true;
+    nxpy_forget_error();
+    return false;
+}
 static inline bool check_ITEM(CHECK_ARGS) {
     PyObject *of = values[row->from];
     if (!of || !(PyList_Check(of) || PyTuple_Check(of)) || row->n >= Py_SIZE(of)) return false;
@@ -151,6 +157,10 @@ static bool check_ELEMENT(CHECK_ARGS) {
 static bool check_GRADLESS(CHECK_ARGS) {
     PyObject *of = values[row->from];
     return of && nxpy_tensor_check(of) && !nx_tensor_get_grad(nxpy_tensor_get(of));
+}
+static bool check_VERSION(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    return of && nxpy_tensor_check(of) && nx_tensor_version(nxpy_tensor_get(of)) == (uint32_t)row->n;
 }
 static inline bool check_FUNCTION(CHECK_ARGS) {
     const PyFunctionObject *function = (PyFunctionObject *)row->a;

@@ -67,7 +67,8 @@ void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text) {
         nx_text_add(text, "%s.", ((PyTypeObject *)row->b)->tp_name);
         add_object(text, row->a, false);
         break;
-    case NXPY_ROW_NAMESPACE: nx_text_add(text, ".__dict__"); break;
+    case NXPY_ROW_NAMESPACE:
+    case NXPY_ROW_LOCAL: nx_text_add(text, ".__dict__"); break;
     case NXPY_ROW_ITEM: nx_text_add(text, "[%lld]", (long long)row->n); break;
     case NXPY_ROW_KEY:
         nx_text_add(text, "[");
@@ -92,6 +93,7 @@ static void explain_unreadable(EXPLAIN_ARGS) {
 #define explain_VALUE explain_unreadable
 #define explain_TYPE_VALUE explain_unreadable
 #define explain_NAMESPACE explain_unreadable
+#define explain_LOCAL explain_unreadable
 #define explain_ITEM explain_unreadable
 #define explain_KEY explain_unreadable
 #define explain_FIELD explain_unreadable
@@ -184,6 +186,10 @@ static void explain_GRADLESS(EXPLAIN_ARGS) {
     SUBJECT();
     nx_text_add(text, " has a gradient");
 }
+static void explain_VERSION(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " was written in place since: its version is not %lld", (long long)row->n);
+}
 static void explain_FUNCTION(EXPLAIN_ARGS) {
     add_object(text, ((PyFunctionObject *)row->a)->func_qualname, false);
     nx_text_add(text, " has another __code__, __defaults__ or __kwdefaults__");
@@ -263,6 +269,7 @@ static void print_nothing(PRINT_ARGS) {}
 #define print_VALUE print_nothing
 #define print_TYPE_VALUE print_nothing
 #define print_NAMESPACE print_nothing
+#define print_LOCAL print_nothing
 #define print_ITEM print_nothing
 #define print_KEY print_nothing
 #define print_FIELD print_nothing
@@ -350,6 +357,10 @@ static void print_ELEMENT(PRINT_ARGS) {
 static void print_GRADLESS(PRINT_ARGS) {
     SUBJECT();
     nx_text_add(text, ".grad is None");
+}
+static void print_VERSION(PRINT_ARGS) {
+    SUBJECT();
+    nx_text_add(text, "._version == %lld", (long long)row->n);
 }
 static void print_FUNCTION(PRINT_ARGS) {
     nx_text_add(text, "___check_function(");

@@ -50,6 +50,54 @@ static int no_attribute(nxpy_trace *trace, PyObject *object, PyObject *name) {
 
 static bool is_tuple_getter(PyObject *o) { return Py_TYPE(o) == nxpy__tuple_getter_type; }
 
+/* Whether the trace has made the class, or has written what it or a base of it holds under the name. */
+static bool is_of_trace(nxpy_trace *trace, PyTypeObject *type, PyObject *name) {
+    bool own = nxpy__is_born(trace, (PyObject *)type);
+    for (Py_ssize_t k = 0; trace->effects.n && !own && k < PyTuple_GET_SIZE(type->tp_mro); k++) {
+        PyObject *dict = nxpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, k));
+        own = dict && nxpy__was_written(trace, dict, name);
+    }
+    return own;
+}
+
+/* The order of the classes of one that existed before stays what it is. */
+static int note_order(nxpy_trace *trace, PyTypeObject *type) {
+    PyObject *name = nxpy__name("__mro__");
+    int slot = name && nxpy__fixed(trace, (PyObject *)type) == 0 ? nxpy__slot_of(trace, (PyObject *)type) : -1, row;
+    if (slot < 0) return name ? -1 : nxpy__stop_error(trace);
+    int64_t offset = offsetof(PyTypeObject, tp_mro);
+    if (nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, type->tp_mro) < 0) return -1;
+    row = nxpy_guards_find(&trace->segment->guards, NXPY_ROW_FIELD, slot, name, NULL, offset);
+    return nxpy__check(trace, NXPY_ROW_ID, trace->segment->guards.rows.at[row].slot, type->tp_mro, 0);
+}
+
+/* Class by class: what the trace put there needs no guard, what was there before it does. */
+static int value_by_classes(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject **out) {
+    PyObject *order = type->tp_mro;
+    int done = nxpy__is_born(trace, (PyObject *)type) ? 0 : note_order(trace, type);
+    *out = NULL;
+    for (Py_ssize_t k = 0; done == 0 && !*out && k < PyTuple_GET_SIZE(order); k++) {
+        PyTypeObject *at = (PyTypeObject *)PyTuple_GET_ITEM(order, k);
+        PyObject *dict = nxpy_type_dict(at);
+        bool guarded = nxpy__may_change(at) && !nxpy__is_born(trace, (PyObject *)at);
+        if (!guarded) *out = PyDict_GetItemWithError(dict, name);
+        else done = nxpy__fixed(trace, dict) < 0 ? -1 : nxpy__dict_value(trace, dict, name, out);
+        if (!guarded && *out) done = nxpy__fixed(trace, *out);
+    }
+    return done;
+}
+
+/* Guards what the class or its bases hold under the name, *out. It may become an open number. */
+static int note_type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject **out) {
+    if (is_of_trace(trace, type, name)) return value_by_classes(trace, type, name, out);
+    return nxpy__fetch_number(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, out);
+}
+
+int nxpy__note_type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name) {
+    PyObject *found = nxpy_type_lookup(type, name);
+    return note_type_value(trace, type, name, &found);
+}
+
 /* What type holds under name, guarded. Lent in *out, NULL when nothing. */
 static int type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject **out) {
     *out = nxpy_type_lookup(type, name);
@@ -57,7 +105,7 @@ static int type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyO
     if (!nxpy__may_change(type) && type != &nxpy_tensor_type) {
         return *out ? nxpy__fixed(trace, *out) : 0;
     }
-    if (nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, *out) < 0) return -1;
+    if (note_type_value(trace, type, name, out) < 0) return -1;
     PyTypeObject *kind = *out ? Py_TYPE(*out) : NULL;
     bool settled = !kind || kind == &PyMemberDescr_Type || kind == &PyGetSetDescr_Type || is_tuple_getter(*out);
     if (settled && *out) { /* the very descriptor; what it gives is guarded by whoever reads it */
@@ -205,10 +253,25 @@ int nxpy__special(nxpy_trace *trace, PyObject *object, const char *text, PyObjec
 }
 
 /* ---- by kind ----------------------------------------------------------------------------------------------------------- */
+/* How often its elements were written: before the trace, of an input or a view of one, guarded; and since it began. */
+static int of_version(nxpy_trace *trace, PyObject *object, PyObject **out) {
+    const nx_tensor *fake = nx_tensor_whole(nxpy_tensor_get(object));
+    uint32_t before = 0;
+    for (int k = 0; fake->storage && k < trace->inputs.n; k++) {
+        const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
+        if (nxpy_tensor_get(note->object)->storage != fake->storage) continue;
+        before = nx_tensor_version(nxpy_tensor_get(note->real));
+        if (nxpy__check(trace, NXPY_ROW_VERSION, note->slot, NULL, before) < 0) return -1;
+        break;
+    }
+    return give_new(trace, PyLong_FromUnsignedLong(before + nx_tensor_version(fake)), out);
+}
+
 /* What a tensor has from autograd, where a guard tells it. */
 static int of_history(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     const nxpy_note *note = nxpy__note_find(trace, object);
     const nx_tensor *real = note && note->is_input ? nxpy_tensor_get(note->real) : NULL;
+    if (PyUnicode_CompareWithASCIIString(name, "_version") == 0) return of_version(trace, object, out);
     bool grad = PyUnicode_CompareWithASCIIString(name, "grad") == 0, node = PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0;
     if (PyUnicode_CompareWithASCIIString(name, "data") == 0) return give_new(trace, PyObject_CallMethod(object, "detach", NULL), out);
     const nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(object));
@@ -307,6 +370,20 @@ static int of_module(nxpy_trace *trace, PyObject *object, PyObject *name, PyObje
     return getter ? stop_attribute(trace, object, name) : no_attribute(trace, object, name);
 }
 
+/* The __dict__ of a class: a new view of a dict that is read by key, or as a whole. */
+static int of_class_dict(nxpy_trace *trace, PyTypeObject *type, PyObject **out) {
+    PyObject *dict = nxpy_type_dict(type);
+    if (!nxpy__is_born(trace, (PyObject *)type) && nxpy__fixed(trace, dict) < 0) return -1;
+    nxpy_note *note = nxpy__note_find(trace, dict);
+    if (!note && !(note = nxpy__note_add(trace, dict, NXPY_NOTE_BORN, -1))) return -1;
+    note->is_namespace = true;
+    *out = PyDictProxy_New(dict);
+    note = *out && nxpy__born(trace, *out) == 0 ? nxpy__note_find(trace, *out) : NULL;
+    if (note) note->real = dict;
+    else Py_CLEAR(*out);
+    return note ? 0 : nxpy__stop_error(trace);
+}
+
 static bool is_one_of(PyObject *name, const char *const *names) {
     for (; *names; names++) {
         if (PyUnicode_CompareWithASCIIString(name, *names) == 0) return true;
@@ -326,6 +403,7 @@ static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject
     if (PyUnicode_CompareWithASCIIString(name, "__qualname__") == 0) {
         return of_field(trace, object, name, offsetof(PyHeapTypeObject, ht_qualname), out);
     }
+    if (heap && PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return of_class_dict(trace, type, out);
     if (PyUnicode_CompareWithASCIIString(name, "__mro__") == 0) return of_field(trace, object, name, offsetof(PyTypeObject, tp_mro), out);
     if (PyUnicode_CompareWithASCIIString(name, "__bases__") == 0) {
         return of_field(trace, object, name, offsetof(PyTypeObject, tp_bases), out);
@@ -345,6 +423,25 @@ static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject
     if (!found) return no_attribute(trace, object, name);
     int kind = bind(trace, found, NULL, type, false, out, &bound);
     return kind < 0 || bound ? kind : give(found, out);
+}
+
+/* What the thread has in a threading.local: a dict that is a namespace. Lent, NULL: stopped. */
+static PyObject *dict_of_local(nxpy_trace *trace, PyObject *local) {
+    PyObject *dict = nxpy_local_dict(local);
+    int slot = dict ? nxpy__slot_of(trace, local) : nxpy__stop_error(trace);
+    if (slot < 0 || nxpy__fetch(trace, NXPY_ROW_LOCAL, slot, NULL, NULL, 0, dict) < 0) return NULL;
+    nxpy_note *note = nxpy__note_find(trace, dict);
+    note->is_namespace = true;
+    return dict;
+}
+
+static int of_local(nxpy_trace *trace, PyObject *local, PyObject *name, PyObject **out) {
+    PyObject *dict = dict_of_local(trace, local), *value;
+    if (!dict) return -1;
+    if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) return give(dict, out);
+    if (nxpy_type_lookup(Py_TYPE(local), name)) return stop_attribute(trace, local, name);
+    if (nxpy__dict_value(trace, dict, name, &value) < 0) return -1;
+    return value ? give(value, out) : no_attribute(trace, local, name);
 }
 
 static bool has_ordinary_lookup(nxpy_trace *trace, PyTypeObject *type) {
@@ -518,7 +615,7 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
 static bool has_attributes(PyObject *object) {
     nxpy_kind_code kind = nxpy__kind(object)->code;
     if (kind == NXPY_KIND_DEQUE || kind == NXPY_KIND_DEFAULTS) return false;
-    return kind == NXPY_KIND_NAMESPACE || nxpy__may_change(Py_TYPE(object));
+    return kind == NXPY_KIND_NAMESPACE || kind == NXPY_KIND_ORDERED || nxpy__may_change(Py_TYPE(object));
 }
 
 int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
@@ -529,6 +626,7 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
     if (type == &PyFunction_Type) return of_function(trace, object, name, out);
     if (type == &PyMethod_Type) return of_method(trace, object, name, out);
     if (type == &PySuper_Type) return of_super(trace, object, name, out);
+    if (type == nxpy__local_type) return of_local(trace, object, name, out);
     if (!has_attributes(object)) return of_builtin(trace, object, name, method_too, out);
     return of_instance(trace, object, name, method_too, out);
 }
@@ -544,16 +642,46 @@ static int stop_store(nxpy_trace *trace, PyObject *object, PyObject *name) {
     return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s.%S", Py_TYPE(object)->tp_name, name);
 }
 
-/* Whether an attribute of it may be written: of an instance, a named tuple, an exception of the program's. */
-static bool is_written(PyObject *object) {
+/* Whether an attribute of it may be written: of an instance, a named tuple, an exception of the program's; of an OrderedDict that
+ * the trace has made. */
+static bool is_written(nxpy_trace *trace, PyObject *object) {
     nxpy_kind_code kind = nxpy__kind(object)->code;
+    if (kind == NXPY_KIND_ORDERED) return nxpy__is_born(trace, object);
     return has_attributes(object) && kind != NXPY_KIND_CLASS && kind != NXPY_KIND_TENSOR && kind != NXPY_KIND_PARTIAL;
+}
+
+/* Of a threading.local. */
+static int store_local(nxpy_trace *trace, PyObject *local, PyObject *name, PyObject *value) {
+    PyObject *dict = nxpy_type_lookup(Py_TYPE(local), name) ? NULL : dict_of_local(trace, local);
+    if (!dict) return trace->stop ? -1 : stop_store(trace, local, name);
+    if (!value && !PyDict_GetItemWithError(dict, name)) return no_attribute(trace, local, name);
+    return nxpy__write_item(trace, dict, name, value);
+}
+
+/* Of a class: what nothing but a lookup of the name reads. */
+static int store_class(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject *value) {
+    const char *text = PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8(name) : NULL;
+    bool plain = text && strncmp(text, "__", 2) != 0 && nxpy__may_change(type) && !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) &&
+                 Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && !PyType_IsSubtype(type, &nxpy_tensor_type);
+    PyObject *meta = NULL, *own;
+    if (!plain) return stop_store(trace, (PyObject *)type, name);
+    if (type_value(trace, Py_TYPE(type), name, &meta) < 0) return -1;
+    if (meta && Py_TYPE(meta)->tp_descr_set) return stop_store(trace, (PyObject *)type, name);
+    bool born = nxpy__is_born(trace, (PyObject *)type);
+    if (!value && !born) { /* there must be something to take away */
+        if (nxpy__fixed(trace, nxpy_type_dict(type)) < 0 || nxpy__dict_value(trace, nxpy_type_dict(type), name, &own) < 0) return -1;
+        if (!own) return no_attribute(trace, (PyObject *)type, name);
+    }
+    if (!born) return nxpy__write_class(trace, (PyObject *)type, name, value);
+    if (nxpy__region_changes(trace, (PyObject *)type) < 0) return -1;
+    return PyObject_SetAttr((PyObject *)type, name, value) < 0 ? nxpy__stop_error(trace) : 0;
 }
 
 int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value) {
     PyTypeObject *type = Py_TYPE(object);
+    if (type == nxpy__local_type && PyUnicode_CheckExact(name)) return store_local(trace, object, name, value);
     bool module = PyModule_CheckExact(object);
-    if ((!module && !is_written(object)) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
+    if ((!module && !is_written(trace, object)) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
     PyObject *found = NULL;
     if (!module && type_value(trace, type, name, &found) < 0) return -1;
     bool slot = found && Py_TYPE(found) == &PyMemberDescr_Type;
@@ -582,12 +710,13 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     nxpy_trace *trace = loop->trace;
     PyTypeObject *type = Py_TYPE(object);
     PyObject *found, *args[] = {object, name, value};
-    if (PyModule_CheckExact(object)) return nxpy__store_plain(trace, object, name, value);
+    if (PyModule_CheckExact(object) || type == nxpy__local_type) return nxpy__store_plain(trace, object, name, value);
+    if (PyType_Check(object)) return store_class(trace, (PyTypeObject *)object, name, value);
     if (nxpy__is_born(trace, object) && (PyFunction_Check(object) || (nxpy__is_exception(object) && value))) {
         if (nxpy__region_changes(trace, object) < 0) return -1;
         return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
     }
-    if (!is_written(object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
+    if (!is_written(trace, object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
     if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;
     if (found && PyFunction_Check(found)) return call_setter(loop, found, args, value ? 3 : 2);
     PyObject *plain_name = nxpy__name(value ? "__setattr__" : "__delattr__");

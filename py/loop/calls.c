@@ -109,7 +109,7 @@ int nxpy__python_special(nxpy_trace *trace, PyObject *object, const char *specia
     PyTypeObject *type = Py_TYPE(object);
     PyObject *name = nxpy__name(special), *found = name ? nxpy_type_lookup(type, name) : NULL;
     int result = found && PyFunction_Check(found) && nxpy__may_change(type);
-    if (result && nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) < 0) result = -1;
+    if (result && nxpy__note_type_value(trace, type, name) < 0) result = -1;
     if (result == 1 && !nxpy__use(trace, found)) result = -1;
     return result;
 }
@@ -122,7 +122,7 @@ static int walks_in_python(nxpy_trace *trace, PyObject *o) {
     for (int k = 0; k < NX_COUNT(names); k++) {
         PyObject *name = nxpy__name(names[k]), *found = name ? nxpy_type_lookup(type, name) : NULL;
         bool known = name && (!found || PyFunction_Check(found));
-        int done = known ? nxpy__fetch(trace, NXPY_ROW_TYPE_VALUE, -1, name, (PyObject *)type, 0, found) : 0;
+        int done = known ? nxpy__note_type_value(trace, type, name) : 0;
         if (done == 0 && found && known && !nxpy__use(trace, found)) done = -1;
         if (done < 0 || !known) return done;
     }

@@ -240,9 +240,10 @@ static PyObject *use_key(nxpy_loop *loop, int k) {
 
 int op_contains_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *in = USE(1), *x = !in ? NULL : nxpy__is_dict(in) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2), *value;
+    PyObject *in = USE(1), *x = !in ? NULL : nxpy__is_dict(nxpy__behind(trace, in)) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2), *value;
     if (!x) return -1;
     int found;
+    in = nxpy__behind(trace, in);
     if (nxpy__is_dict(in) && nxpy__is_key(x)) { /* only this key matters */
         if (nxpy__dict_value(trace, in, x, &value) < 0) return -1;
         return nxpy__finish(loop, 2, PyBool_FromLong((value != NULL) != arg));
@@ -308,6 +309,7 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = USE(2), *key = !of ? NULL : nxpy__is_fake(trace, of) ? USE(1) : use_key(loop, 1), *value;
     if (!key) return -1;
+    of = nxpy__behind(trace, of);
     bool plain_key = nxpy_constant_check(key) || PySlice_Check(key);
     if ((nxpy_constant_check(of) || PyRange_Check(of)) && plain_key) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     if (nxpy__is_fake(trace, of)) {

@@ -55,6 +55,11 @@ static inline bool nxpy__is_fixed_view(nxpy_trace *trace, PyObject *o) {
     const nxpy_note *note = Py_TYPE(o) == &PyDictProxy_Type ? nxpy__note_find(trace, o) : NULL;
     return note && note->kind == NXPY_NOTE_FIXED;
 }
+/* The dict behind the __dict__ of a class; anything else as it is. Lent. */
+static inline PyObject *nxpy__behind(nxpy_trace *trace, PyObject *o) {
+    const nxpy_note *note = Py_TYPE(o) == &PyDictProxy_Type ? nxpy__note_find(trace, o) : NULL;
+    return note && note->real ? note->real : o;
+}
 int nxpy__truth(nxpy_trace *trace, PyObject *value);
 
 /* ---- calls: new references; NULL: stopped, or an exception of the program's is set ------------------------------------ */
@@ -92,6 +97,7 @@ int nxpy__attribute(nxpy_trace *trace, PyObject *object, PyObject *name, bool me
 int nxpy__special(nxpy_trace *trace, PyObject *object, const char *name, PyObject **out);
 /* What type or its bases hold under name, guarded; lent, NULL when nothing. 0 or -1. */
 int nxpy__type_value(nxpy_trace *trace, PyTypeObject *type, const char *name, PyObject **out);
+int nxpy__note_type_value(nxpy_trace *trace, PyTypeObject *type, PyObject *name); /* guards that alone; 0 or -1 */
 /* What an instance or module itself holds under name, guarded if it existed before; lent, NULL when nothing. 0 or -1. */
 int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out);
 

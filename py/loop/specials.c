@@ -238,8 +238,36 @@ PyObject *nxpy__special_locals(ARGS) {
 }
 
 /* ---- classes ------------------------------------------------------------------------------------------------------------ */
+/* type(name, bases, dict), where nobody else has a part in it: no metaclass, no __init_subclass__, no __set_name__. */
+static PyObject *make_class(ARGS) {
+    USE_ALL(3, 3);
+    nxpy_trace *trace = loop->trace;
+    PyObject *key, *value, *found, *ordinary = nxpy_type_lookup(&PyBaseObject_Type, nxpy__name("__init_subclass__"));
+    bool known = PyUnicode_CheckExact(args[0]) && PyTuple_CheckExact(args[1]) && PyDict_CheckExact(args[2]);
+    if (known && (nxpy__note_elements(trace, args[1]) < 0 || nxpy__note_elements(trace, args[2]) < 0)) return NULL;
+    for (Py_ssize_t k = 0; known && k < PyTuple_GET_SIZE(args[1]); k++) {
+        PyObject *base = nxpy__use(trace, PyTuple_GET_ITEM(args[1], k));
+        if (!base) return NULL;
+        known = Py_TYPE(base) == &PyType_Type && !PyType_IsSubtype((PyTypeObject *)base, &nxpy_tensor_type) &&
+                (base == (PyObject *)&PyBaseObject_Type || nxpy__may_change((PyTypeObject *)base));
+        if (known && nxpy__type_value(trace, (PyTypeObject *)base, "__init_subclass__", &found) < 0) return NULL;
+        known = known && found == ordinary;
+    }
+    for (Py_ssize_t at = 0; known && PyDict_Next(args[2], &at, &key, &value);) {
+        const char *text = PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : "__slots__";
+        known = text && strcmp(text, "__slots__") && strcmp(text, "__classcell__") &&
+                !nxpy_type_lookup(Py_TYPE(value), nxpy__name("__set_name__"));
+    }
+    if (!known) return stopped(loop, function);
+    PyObject *made = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!made) nxpy__stop_error(trace);
+    else if (nxpy__born(trace, made) < 0) Py_CLEAR(made);
+    return made;
+}
+
 PyObject *nxpy__special_type(ARGS) {
-    USE_ALL(1, 1); /* three make a class */
+    if (n == 3) return make_class(loop, function, args, n, kw_names);
+    USE_ALL(1, 1);
     PyTypeObject *type = nxpy_class_of(args[0]);
     const nxpy_note *note = nxpy__note_find(loop->trace, args[0]);
     if (note && note->kind == NXPY_NOTE_SOURCE && !nxpy_constant_check(args[0]) &&
@@ -289,7 +317,8 @@ static int abc_cached(PyObject *abstract, PyObject *type) {
  * the trace begins again. New reference; NULL: stopped. */
 static PyObject *abc_answer(nxpy_loop *loop, PyObject *function, PyObject *abstract, PyObject *type) {
     nxpy_trace *trace = loop->trace;
-    bool plain = PyType_Check(type) && PyType_Check(abstract) && nxpy__is_key(type) && nxpy__is_key(abstract);
+    bool plain = PyType_Check(type) && PyType_Check(abstract) && nxpy__is_key(type) && nxpy__is_key(abstract) &&
+                 !nxpy__is_born(trace, type);
     if (!plain || !nxpy_abc_count) return stopped(loop, function);
     if (nxpy__check(trace, NXPY_ROW_ABC, -1, NULL, (int64_t)*nxpy_abc_count) < 0) return NULL;
     int answer = abc_cached(abstract, type);
@@ -413,9 +442,9 @@ PyObject *nxpy__special_object_init(ARGS) {
 PyObject *nxpy__special_dict_get(ARGS) {
     USE_ALL(2, 3);
     PyObject *value;
-    bool dict = PyDict_Check(args[0]);
-    if (!dict || !nxpy__is_key(args[1]) || nxpy__use_as_key(loop->trace, args[1]) < 0) return stopped(loop, function);
-    if (nxpy__dict_value(loop->trace, args[0], args[1], &value) < 0) return NULL;
+    PyObject *dict = nxpy__behind(loop->trace, args[0]);
+    if (!PyDict_Check(dict) || !nxpy__is_key(args[1]) || nxpy__use_as_key(loop->trace, args[1]) < 0) return stopped(loop, function);
+    if (nxpy__dict_value(loop->trace, dict, args[1], &value) < 0) return NULL;
     return Py_NewRef(value ? value : n > 2 ? args[2] : Py_None);
 }
 
@@ -550,9 +579,23 @@ PyObject *nxpy__special_inplace(ARGS) {
     return value;
 }
 
+/* What its hash says hangs on no address: constants, frozen dataclasses and tuples of such. */
+static bool is_hashed_by_value(PyObject *o) {
+    if (nxpy_constant_check(o)) return true;
+    PyObject *names = nxpy__is_instance(o) ? nxpy__frozen_names(o) : NULL;
+    bool tuple = PyTuple_CheckExact(o), plain = tuple || names;
+    Py_ssize_t n = tuple ? PyTuple_GET_SIZE(o) : names ? PyList_GET_SIZE(names) : 0;
+    for (Py_ssize_t k = 0; plain && k < n; k++) {
+        plain = is_hashed_by_value(tuple ? PyTuple_GET_ITEM(o, k) : nxpy_instance_value(o, PyList_GET_ITEM(names, k)));
+    }
+    Py_XDECREF(names);
+    return plain;
+}
+
 PyObject *nxpy__special_hash(ARGS) {
     USE_ALL(1, 1);
-    if (!nxpy_constant_check(args[0])) return stopped(loop, function);
+    if (!is_hashed_by_value(args[0])) return stopped(loop, function);
+    if (nxpy__use_as_key(loop->trace, args[0]) < 0) return NULL;
     PyObject *value = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!value) nxpy__stop_error(loop->trace);
     return value;

@@ -30,6 +30,15 @@ bool nxpy__was_written(nxpy_trace *trace, PyObject *object, PyObject *key) {
     return find(trace, place, key) || find(trace, object, key) || (key && find(trace, place, NULL));
 }
 
+bool nxpy__was_written_key(nxpy_trace *trace, PyObject *dict, PyObject *key) {
+    for (int k = 0; k < trace->effects.n; k++) {
+        const nxpy_effect *effect = &trace->effects.at[k];
+        bool field = effect->kind == NXPY_EFFECT_FIELD && effect->holder == dict; /* an attribute of a subclass of dict */
+        if (effect->place == dict && !field && (!effect->key || effect->key == key || nxpy_constant_equal(effect->key, key))) return true;
+    }
+    return false;
+}
+
 bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object) {
     for (int k = 0; k < trace->effects.n; k++) {
         if (trace->effects.at[k].place == object && trace->effects.at[k].key) return true;
@@ -76,6 +85,17 @@ static int write_key(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject 
     }
     int done = value ? PyDict_SetItem(dict, key, value) : PyDict_DelItem(dict, key);
     return done < 0 ? nxpy__stop_error(trace) : 0;
+}
+
+int nxpy__write_class(nxpy_trace *trace, PyObject *type, PyObject *name, PyObject *value) {
+    PyObject *dict = nxpy_type_dict((PyTypeObject *)type);
+    if (!find(trace, dict, name)) {
+        if (nxpy__fixed(trace, type) < 0 || nxpy__slot_of(trace, type) < 0) return -1;
+        PyObject *old = PyDict_GetItemWithError(dict, name);
+        nxpy_effect effect = {.kind = NXPY_EFFECT_CLASS, .holder = type, .place = dict, .key = name, .old = Py_XNewRef(old)};
+        if (record(trace, effect) < 0) return -1;
+    }
+    return PyObject_SetAttr(type, name, value) < 0 ? nxpy__stop_error(trace) : 0;
 }
 
 int nxpy__write_global(nxpy_trace *trace, PyObject *globals, PyObject *name, PyObject *value) {
@@ -155,6 +175,11 @@ static int put_field(PyObject *object, PyObject *name, PyObject *value) {
     return 0;
 }
 
+static int put_class(PyObject *type, PyObject *name, PyObject *value) {
+    if (!value && !PyDict_GetItemWithError(nxpy_type_dict((PyTypeObject *)type), name)) return 0;
+    return PyObject_SetAttr(type, name, value);
+}
+
 static int call(PyObject *function, PyObject *args) {
     PyObject *result = PyObject_Call(function, args, NULL);
     Py_XDECREF(result);
@@ -165,6 +190,7 @@ static int put(nxpy_effect_kind kind, PyObject *holder, PyObject *key, PyObject 
     switch (kind) {
     case NXPY_EFFECT_FIELD: return put_field(holder, key, value);
     case NXPY_EFFECT_KEY: return put_key(holder, key, value);
+    case NXPY_EFFECT_CLASS: return put_class(holder, key, value);
     case NXPY_EFFECT_CELL: return PyCell_Set(holder, value);
     case NXPY_EFFECT_APPEND: return PyList_SetSlice(holder, PyList_GET_SIZE(holder), PyList_GET_SIZE(holder), value);
     case NXPY_EFFECT_LIST: return PyList_SetSlice(holder, 0, PyList_GET_SIZE(holder), value);
@@ -210,6 +236,7 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         return done;
     case NXPY_EFFECT_KEY: return nxpy__recipe_add(trace, recipe, results, PyDict_GetItemWithError(holder, effect->key));
     case NXPY_EFFECT_CALL: return nxpy__recipe_add(trace, recipe, results, effect->place);
+    case NXPY_EFFECT_CLASS: return nxpy__recipe_add(trace, recipe, results, PyDict_GetItemWithError(effect->place, effect->key));
     case NXPY_EFFECT_CELL: return nxpy__recipe_add(trace, recipe, results, PyCell_GET(holder));
     case NXPY_EFFECT_APPEND: return nxpy__recipe_add_contents(trace, recipe, results, holder, effect->n);
     default: return nxpy__recipe_add_contents(trace, recipe, results, holder, 0);

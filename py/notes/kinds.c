@@ -6,7 +6,7 @@
  * Next: sources.c. */
 #include "notes/notes.h"
 
-PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type;
+PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type, *nxpy__local_type;
 static nx_map types; /* type -> its row; filled once, holds its types for ever */
 static nx_map names; /* address of a literal -> the interned string; the same */
 
@@ -65,7 +65,8 @@ static int add_named(nxpy_kind_code code, const char *name, const char *expressi
 static int find_types(void) {
     static const struct { const char *module, *name; PyTypeObject **to; } found[] = {
         {"functools", "cached_property", &nxpy__cached_property_type}, {"functools", "_lru_cache_wrapper", &nxpy__lru_cache_type},
-        {"enum", "EnumMeta", &nxpy__enum_type}, {"_collections", "_tuplegetter", &nxpy__tuple_getter_type}};
+        {"enum", "EnumMeta", &nxpy__enum_type}, {"_collections", "_tuplegetter", &nxpy__tuple_getter_type},
+        {"_thread", "_local", &nxpy__local_type}};
     for (int k = 0; k < NX_COUNT(found); k++) {
         PyObject *module = PyImport_ImportModule(found[k].module);
         if (module) *found[k].to = (PyTypeObject *)PyObject_GetAttrString(module, found[k].name); /* kept */
@@ -148,15 +149,57 @@ bool nxpy__is_enum(PyObject *object) {
     return compare == PyBaseObject_Type.tp_richcompare || compare == PyUnicode_Type.tp_richcompare || compare == PyLong_Type.tp_richcompare;
 }
 
+/* Made by dataclasses, not written by the program. */
+static bool is_generated(PyTypeObject *type, const char *text) {
+    PyObject *name = nxpy__name(text), *found = name ? nxpy_type_lookup(type, name) : NULL;
+    PyObject *file = found && PyFunction_Check(found) ? ((PyCodeObject *)PyFunction_GET_CODE(found))->co_filename : NULL;
+    return file && PyUnicode_CompareWithASCIIString(file, "<string>") == 0;
+}
+
+static bool has_attribute(PyObject *object, const char *text, PyObject *wanted) { /* in a slot of its layout */
+    PyObject *value = PyObject_GetAttrString(object, text);
+    Py_XDECREF(value); /* object has it */
+    if (!value) PyErr_Clear();
+    return value == wanted;
+}
+
+PyObject *nxpy__frozen_names(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *params = nxpy__name("__dataclass_params__"), *fields = nxpy__name("__dataclass_fields__"), *name, *field;
+    if (!nxpy__is_instance(object) || !params || !fields || !is_generated(type, "__eq__") || !is_generated(type, "__hash__")) return NULL;
+    params = nxpy_type_lookup(type, params);
+    fields = nxpy_type_lookup(type, fields);
+    if (!params || !fields || !PyDict_CheckExact(fields) || !has_attribute(params, "frozen", Py_True)) return NULL;
+    PyObject *names = PyList_New(0);
+    for (Py_ssize_t at = 0; names && PyDict_Next(fields, &at, &name, &field);) {
+        bool known = has_attribute(field, "hash", Py_None) && PyUnicode_CheckExact(name);
+        bool counts = has_attribute(field, "compare", Py_True);
+        if (!known || (counts && (!nxpy_instance_value(object, name) || PyList_Append(names, name) < 0))) Py_CLEAR(names);
+    }
+    nxpy_forget_error();
+    return names;
+}
+
+static bool is_frozen_key(PyObject *object) {
+    PyObject *names = nxpy__frozen_names(object);
+    bool key = names != NULL;
+    for (Py_ssize_t k = 0; key && k < PyList_GET_SIZE(names); k++) {
+        key = nxpy__is_key(nxpy_instance_value(object, PyList_GET_ITEM(names, k)));
+    }
+    Py_XDECREF(names);
+    return key;
+}
+
 /* A key of dicts and members of sets: a constant, or what is told by its address (classes, plain instances, members of
- * enumerations), or a tuple of such. */
+ * enumerations), a frozen dataclass of such, or a tuple of them. */
 bool nxpy__is_key(PyObject *object) {
     const PyTypeObject *type = Py_TYPE(object);
     if (nxpy_constant_check(object) || nxpy__is_enum(object)) return true;
     if (PyTuple_CheckExact(object)) return nxpy__are_keys(object);
     if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
-    return nxpy__is_instance(object) && type->tp_hash == PyBaseObject_Type.tp_hash &&
-           type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+    if (!nxpy__is_instance(object)) return false;
+    bool plain = type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+    return plain || is_frozen_key(object);
 }
 
 bool nxpy__are_keys(PyObject *tuple) {

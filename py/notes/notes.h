@@ -55,6 +55,7 @@ typedef struct nxpy_recipe {
 typedef enum nxpy_effect_kind {
     NXPY_EFFECT_FIELD,  /* attribute `key` of an instance or module */
     NXPY_EFFECT_KEY,    /* of a dict: globals, an instance's __dict__ */
+    NXPY_EFFECT_CLASS,  /* attribute `key` of a class; `place` is the class's own dict */
     NXPY_EFFECT_CELL,
     NXPY_EFFECT_APPEND, /* values behind the elements that a list had */
     NXPY_EFFECT_LIST, NXPY_EFFECT_DICT, NXPY_EFFECT_SET, /* all that it holds */
@@ -187,7 +188,7 @@ typedef struct nxpy_note {
     bool by_parts;              /* a function, method or partial that was another one before: its parts are guarded, not it */
     bool is_own_dict;           /* the __dict__ of an object that was born here, which is asked for it again */
     bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
-    PyObject *real;             /* FAKE of an input: the tensor; lent */
+    PyObject *real;             /* FAKE of an input: the tensor; the __dict__ of a class, as a view: the dict; lent */
     int born_at;                /* BORN: unit of the root's instruction that made it */
 } nxpy_note;
 
@@ -353,8 +354,11 @@ int nxpy__use_as_key(nxpy_trace *trace, PyObject *object); /* one that existed b
 bool nxpy__is_enum(PyObject *object);       /* a member of an enumeration that C code compares */
 bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
 bool nxpy__are_keys(PyObject *tuple);
+/* What a frozen dataclass is compared and hashed by, where dataclasses made both methods: the names of its fields, a new list. NULL
+ * without an exception: it is none. */
+PyObject *nxpy__frozen_names(PyObject *object);
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
-extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type;
+extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type, *nxpy__local_type;
 int nxpy__kinds_init(void);
 
 /* ---- recipe.c ----------------------------------------------------------------------------------- */
@@ -371,12 +375,14 @@ int nxpy__recipe_add_contents(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_resul
 /* ---- effects.c ---------------------------------------------------------------------------------- */
 /* Each does the change (value NULL: deletes) and remembers how to undo it. 0 or -1. */
 int nxpy__write_field(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value);
+int nxpy__write_class(nxpy_trace *trace, PyObject *type, PyObject *name, PyObject *value);
 int nxpy__write_global(nxpy_trace *trace, PyObject *globals, PyObject *name, PyObject *value);
 int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value);
 int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value); /* of a list or dict */
 int nxpy__later(nxpy_trace *trace, PyObject *function, PyObject *args); /* each run calls it, in the order of the writes */
 int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends); /* the caller changes it; born ones pass */
 bool nxpy__was_written(nxpy_trace *trace, PyObject *object, PyObject *key); /* key NULL: a cell or container itself */
+bool nxpy__was_written_key(nxpy_trace *trace, PyObject *dict, PyObject *key); /* what the dict itself holds under the key */
 bool nxpy__has_written_fields(nxpy_trace *trace, PyObject *object);
 Py_ssize_t nxpy__size_before(nxpy_trace *trace, PyObject *list); /* elements that are not the trace's */
 void nxpy__effects_undo(nxpy_trace *trace);

@@ -217,11 +217,16 @@ static int add_set(ADD_ARGS) {
     return add_step(recipe, NXPY_MAKE_SET, (int)PySet_GET_SIZE(value), NULL);
 }
 
-/* OrderedDict(pairs), in its own order. */
+/* OrderedDict(pairs), in its own order, and its attributes. */
 static int add_ordered(ADD_ARGS) {
     PyObject *items = PyObject_CallMethod(value, "items", NULL), *pairs = items ? PySequence_List(items) : NULL;
     int done = pairs ? add_sequence(trace, recipe, results, pairs, depth) : -1;
     if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, 1, (PyObject *)Py_TYPE(value));
+    PyObject *attributes = nxpy_instance_dict(value), *name, *part;
+    for (Py_ssize_t at = 0; attributes && done == 1 && PyDict_Next(attributes, &at, &name, &part);) {
+        done = add_value(trace, recipe, results, part, depth + 1);
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, name);
+    }
     Py_XDECREF(items);
     Py_XDECREF(pairs);
     return done;
@@ -306,8 +311,9 @@ static int add_value(ADD_ARGS) {
         if (results->kept.at[k] == number) return add_step(recipe, NXPY_MAKE_AGAIN, k, NULL);
     }
     int born_at = note->born_at;
+    bool of_trace = nxpy__is_born(trace, (PyObject *)Py_TYPE(value)); /* its class is another one at each call */
     nxpy_kind_code kind = nxpy__kind(value)->code;
-    int done = (note->is_own_dict ? add_own_dict : by_kind[kind])(trace, recipe, results, value, depth);
+    int done = (of_trace ? add_nothing : note->is_own_dict ? add_own_dict : by_kind[kind])(trace, recipe, results, value, depth);
     if (done == 0 && trace->unmakeable_at < 0) {
         trace->unmakeable_at = born_at;
         trace->unmakeable = Py_TYPE(value)->tp_name;

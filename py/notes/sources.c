@@ -446,8 +446,11 @@ int nxpy__element(nxpy_trace *trace, PyObject *fake, bool few, PyObject **out) {
     return -1;
 }
 
+static int note_frozen(nxpy_trace *trace, PyObject *object);
+
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
     nxpy_note *note = nxpy__note_find(trace, container);
+    if (note && Py_TYPE(container) == &PyDictProxy_Type && note->real) return nxpy__note_elements(trace, note->real);
     if (!note || note->elements || (note->kind != NXPY_NOTE_SOURCE && note->kind != NXPY_NOTE_FIXED)) return 0;
     int holds = nxpy__kind(container)->holds;
     bool sequence = holds == NXPY_HOLDS_ITEMS, set = holds == NXPY_HOLDS_MEMBERS;
@@ -471,6 +474,7 @@ int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
     for (Py_ssize_t k = 0; !bad && k < PyTuple_GET_SIZE(keys); k++) {
         key = PyTuple_GET_ITEM(keys, k);
         if (nxpy__fixed(trace, key) < 0) bad = -1;
+        if (!bad && note_frozen(trace, key) < 0) bad = -1; /* before its hash is asked for */
     }
     Py_DECREF(keys);
     for (Py_ssize_t at = 0; !bad && !set && PyDict_Next(container, &at, &key, &value);) {
@@ -479,24 +483,71 @@ int nxpy__note_elements(nxpy_trace *trace, PyObject *container) {
     return bad;
 }
 
+/* A frozen dataclass is the key that it is by its class's methods and by what it holds. 0; 1: it is none; -1. */
+static int note_frozen(nxpy_trace *trace, PyObject *object) {
+    PyObject *names = nxpy__is_instance(object) ? nxpy__frozen_names(object) : NULL;
+    bool born = nxpy__is_born(trace, object);
+    int slot = !names || born ? 0 : nxpy__fixed(trace, object) < 0 ? -1 : nxpy__slot_of(trace, object), done = names ? slot : 1;
+    if (done >= 0 && names) done = nxpy__note_operator(trace, Py_TYPE(object), "__eq__");
+    if (done == 0 && names) done = nxpy__note_operator(trace, Py_TYPE(object), "__hash__");
+    for (Py_ssize_t k = 0; done == 0 && names && k < PyList_GET_SIZE(names); k++) {
+        PyObject *name = PyList_GET_ITEM(names, k), *value = nxpy_instance_value(object, name);
+        if (!value) done = nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a key that has lost its field %U", name);
+        if (done == 0 && !born) done = nxpy__fetch(trace, NXPY_ROW_VALUE, slot, name, NULL, 0, value);
+        if (done == 0) done = nxpy__use(trace, value) ? nxpy__use_as_key(trace, value) : -1;
+    }
+    Py_XDECREF(names);
+    return done;
+}
+
+static int frozen_equal(PyObject *x, PyObject *y) {
+    PyObject *names = Py_TYPE(x) == Py_TYPE(y) ? nxpy__frozen_names(x) : NULL;
+    int equal = names != NULL;
+    for (Py_ssize_t k = 0; equal == 1 && k < PyList_GET_SIZE(names); k++) {
+        PyObject *name = PyList_GET_ITEM(names, k), *of_x = nxpy_instance_value(x, name), *of_y = nxpy_instance_value(y, name);
+        equal = of_x && of_y ? PyObject_RichCompareBool(of_x, of_y, Py_EQ) : 0;
+    }
+    Py_XDECREF(names);
+    return x == y ? 1 : equal;
+}
+
+/* What a dict that existed before holds under a frozen dataclass: its keys stay the very objects, and what they are, so that no
+ * call has to ask them. Lent. 0 or -1. */
+static int frozen_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out) {
+    PyObject *stored, *value;
+    *out = NULL;
+    if (nxpy__note_elements(trace, dict) < 0) return -1;
+    for (Py_ssize_t at = 0; !*out && PyDict_Next(dict, &at, &stored, &value);) {
+        int equal = Py_TYPE(stored) == Py_TYPE(key) ? frozen_equal(key, stored) : 0;
+        if (equal < 0) return nxpy__stop_error(trace);
+        if (equal) *out = value;
+    }
+    return 0;
+}
+
 int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out) {
     const nxpy_note *note = nxpy__note_find(trace, dict);
+    bool stored = note && (note->kind == NXPY_NOTE_SOURCE || note->kind == NXPY_NOTE_FIXED);
+    PyObject *names = stored && nxpy__is_instance(key) ? nxpy__frozen_names(key) : NULL;
+    Py_XDECREF(names);
+    if (names) return frozen_value(trace, dict, key, out);
     *out = PyDict_GetItemWithError(dict, key);
     if (!*out && PyErr_Occurred()) return nxpy__stop_error(trace);
-    if (!note || note->kind == NXPY_NOTE_BORN || note->elements || nxpy__was_written(trace, dict, key)) return 0;
+    if (!note || note->kind == NXPY_NOTE_BORN || note->elements || nxpy__was_written_key(trace, dict, key)) return 0;
     int slot = nxpy__slot_of(trace, dict);
     return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_KEY, slot, key, NULL, 0, out);
 }
 
 int nxpy__use_as_key(nxpy_trace *trace, PyObject *object) {
-    const nxpy_note *note = nxpy__note_find(trace, object);
     if (nxpy_constant_check(object)) return 0;
     if (PyTuple_CheckExact(object)) {
         int done = nxpy__note_elements(trace, object);
         for (Py_ssize_t k = 0; done == 0 && k < PyTuple_GET_SIZE(object); k++) done = nxpy__use_as_key(trace, PyTuple_GET_ITEM(object, k));
         return done;
     }
-    if (!note || note->kind != NXPY_NOTE_SOURCE) return 0;
+    int frozen = note_frozen(trace, object);
+    const nxpy_note *note = nxpy__note_find(trace, object);
+    if (frozen < 1 || !note || note->kind != NXPY_NOTE_SOURCE) return frozen < 0 ? -1 : 0;
     return nxpy__check(trace, NXPY_ROW_ID, note->slot, object, 0);
 }
 

@@ -637,6 +637,14 @@ def tensor_iterated(x):
     return a + b, [row * 2 for row in x]
 
 
+@case()
+def class_written(x):
+    Config.dropout = 0.5
+    x = x + Config.dropout
+    Config.dropout = 0.0
+    return x
+
+
 # ---- what ends a graph
 
 
@@ -743,14 +751,6 @@ def generator_across_a_break(x):
     first = next(walk)
     print("here")
     return first + sum(walk)
-
-
-@breaks("STORE", "Config.dropout = ")
-def class_written(x):
-    Config.dropout = 0.5
-    x = x + Config.dropout
-    Config.dropout = 0.0
-    return x
 
 
 @breaks("FUNCTION", 'logging.getLogger("capture")')
