@@ -240,10 +240,11 @@ static PyObject *use_key(nxpy_loop *loop, int k) {
 
 int op_contains_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *in = USE(1), *x = !in ? NULL : nxpy__is_dict(nxpy__behind(trace, in)) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2), *value;
+    PyObject *in = USE(1), *x, *value;
+    if (in) in = nxpy__behind(trace, in);
+    x = !in ? NULL : nxpy__is_dict(in) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2);
     if (!x) return -1;
     int found;
-    in = nxpy__behind(trace, in);
     if (nxpy__is_dict(in) && nxpy__is_key(x)) { /* only this key matters */
         if (nxpy__dict_value(trace, in, x, &value) < 0) return -1;
         return nxpy__finish(loop, 2, PyBool_FromLong((value != NULL) != arg));
