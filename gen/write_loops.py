@@ -38,6 +38,7 @@ class Element:
     def __init__(self, world, dtype, scope, arms=None):
         self.world, self.dtype, self.scope = world, dtype, scope
         self.arms = arms or {}  # {parameter: its value} where a text chooses the loop
+        self.numbers = ()  # those that are rounded before the loop
         self.n_names, self.near = 0, False
         self.type = COMPUTE[dtype]
         self.is_float, self.is_complex = dtype in CLASSES["float"], dtype in CLASSES["complex"]
@@ -204,7 +205,7 @@ class Element:
         if expr.value in ("conj", "real") and not self.is_complex:
             return args[0]
         if expr.value == "rounded":  # to the dtype itself, where that is narrower than what computes
-            return load(self.dtype, store(self.dtype, "", args[0])) if self.dtype in HALVES else args[0]
+            return args[0] if expr.args[0].value in self.numbers else round_to(self.dtype, args[0])
         if expr.value in BITS:
             return self.bits(expr, args)
         if expr.value in ("min", "max") and len(args) == 2:
@@ -236,6 +237,7 @@ class Element:
         return text
 
 
+PARTS = {"complex64": "float32", "complex128": "float64"}
 HALVES = {"float16": "f16", "bfloat16": "bf16"}
 
 
@@ -249,6 +251,10 @@ def store(dtype, c_type, text):
     if dtype in HALVES:
         return f"nx_store_{HALVES[dtype]}({text})"
     return f"({c_type})({text})"
+
+
+def round_to(dtype, text):
+    return load(dtype, store(dtype, "", text)) if dtype in HALVES else text
 
 
 def constant_text(dtype, k):
@@ -356,14 +362,30 @@ def write_point(world, sibling, written, add, header):
         bodies = {dtype: point_bodies(world, sibling, arm, dtype) for dtype in dtypes}
         for _, dtype, c_type, _ in DTYPES:
             if dtype in dtypes and (dtype != "float16" or bodies[dtype] != bodies.get("float32")):
-                write(arm, dtype, point_loop(dtype, c_type, len(tensors), len(scalars), *bodies[dtype]))
+                write(arm, dtype, point_loop(dtype, c_type, len(tensors), numbers_of(sibling, dtype), *bodies[dtype]))
         if "float16" in dtypes and (arm, "float16") not in names:
-            write(arm, "float16", loop_by_floats(names[arm, "float32"], len(tensors)))
+            write(arm, "float16", loop_by_floats(names[arm, "float32"], len(tensors), numbers_of(sibling, "float16")))
     return names
 
 
 LOOP_NAME = "$loop"  # of a loop in its own text, until it has one
 LOOP_PARAMETERS = "char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants"
+
+
+def rounded_numbers(sibling):
+    """The numbers that the element's expression rounds to the dtype: they are rounded once, before the loop."""
+    found = sibling.entry.one("point").value.walk()
+    names = {e.args[0].value for e in found if e.op == "call" and e.value == "rounded" and e.args[0].op == "name"}
+    return names & {a.name for a in operands(sibling)[1]}
+
+
+def numbers_of(sibling, dtype):
+    """What each number is in a loop of the dtype."""
+    rounded, texts = rounded_numbers(sibling), []
+    for k, number in enumerate(operands(sibling)[1]):
+        text = constant_text(dtype, k)
+        texts.append(round_to(dtype, text) if number.name in rounded else text)
+    return texts
 
 
 def point_bodies(world, sibling, arm, dtype):
@@ -372,6 +394,7 @@ def point_bodies(world, sibling, arm, dtype):
     argument, _ = arms_of(sibling)
     scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
     element = Element(world, dtype, scope, {argument.name: arm} if argument else None)
+    element.numbers = rounded_numbers(sibling)
     expr = element.arm(sibling.entry.one("point").value)
     bodies = [
         (element.text(condition) if condition else None, element.text(expr))
@@ -380,11 +403,14 @@ def point_bodies(world, sibling, arm, dtype):
     return bodies, near_body(world, element, expr)
 
 
-def loop_by_floats(name, n):
-    """The loop of float16 that computes what float32's of that name does."""
+def loop_by_floats(name, n, numbers):
+    """The loop of float16 that computes what float32's of that name does, of numbers rounded to float16 where it says so."""
+    rounded = "constants"
+    if any(text != constant_text("float16", k) for k, text in enumerate(numbers)):
+        rounded = f"(const nx_const[]){{{', '.join(f'{{.f = {text}}}' for text in numbers)}}}"
     return f"""nx_loop_fn NX_AT_LEVEL({name});
 void {LOOP_NAME}({LOOP_PARAMETERS}) {{
-    nx_loop_by_floats(NX_AT_LEVEL({name}), {n + 1}, ptrs, steps, n, constants);
+    nx_loop_by_floats(NX_AT_LEVEL({name}), {n + 1}, ptrs, steps, n, {rounded});
 }}
 """
 
@@ -408,12 +434,12 @@ def near_body(world, element, expr):
     return " & ".join(sorted(tests)), element.text(expr)
 
 
-def point_loop(dtype, c_type, n, n_constants, bodies, near):
+def point_loop(dtype, c_type, n, numbers, bodies, near):
     """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands."""
     constants = "".join(
-        f"    const {COMPUTE[dtype]} c{k} = {constant_text(dtype, k)};\n    (void)c{k};\n" for k in range(n_constants)
+        f"    const {COMPUTE[dtype]} c{k} = {text};\n    (void)c{k};\n" for k, text in enumerate(numbers)
     )
-    unused = "" if n_constants else "    (void)constants;\n"
+    unused = "" if numbers else "    (void)constants;\n"
     loops = ""
     for condition, body in bodies:
         block = body_loops(dtype, c_type, n, body, near)
@@ -527,16 +553,21 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
     compute = COMPUTE[inner]
     width = 512 // next(t.bits for t in TYPES.values() if t.c == compute)
     start = Element(world, inner, {}).text(initial)
+    # A sum of complex numbers is that of their parts, of which the compiler makes vectors.
+    plain = step.op == "binary" and step.value == "+" and step.args[1].value == "x" and compute == c_type
+    lane = PARTS.get(inner, inner) if plain else inner
+    number, parts = COMPUTE[lane], 1 if lane == inner else 2
+    read, lanes, twice = (number, 2 * width, "2 * ") if parts == 2 else (c_type, width, "")
 
-    def apply(a, x):
-        return Element(world, inner, {state: a, "x": x}).text(step)
+    def apply(a, x, dtype=lane):
+        return Element(world, dtype, {state: a, "x": x}).text(step)
     both = Expr(step.op, step.at, [step.args[0], Expr("name", step.at, [], "x")], step.value)
 
-    def join(a, x):
-        return Element(world, inner, {state: a, "x": x}).text(both)
+    def join(a, x, dtype=lane):
+        return Element(world, dtype, {state: a, "x": x}).text(both)
     final = Element(world, inner, {state: "s[0]", "n": f"({compute})count"}).text(done)
     each = store(dtype, c_type, final.replace("s[0]", "s[k]"))
-    x = "(uint8_t)({} != 0)" if dtype == "bool" else load(dtype, "{}")
+    x = "(uint8_t)({} != 0)" if dtype == "bool" else load(dtype if parts == 1 else lane, "{}")
     if inner == "int64":
         x = "(uint64_t)(int64_t){}"
     # Choices become vectors in a loop alone, sums also where it has been unrolled, and then faster.
@@ -547,64 +578,69 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
     rounds = step.op == "binary" and inner in CLASSES["float"] + CLASSES["complex"]
 
     def four(texts):
-        parts = [Element(world, inner, {"x": x.format(text)}).text(step.args[1]) for text in texts]
+        parts = [Element(world, lane, {"x": x.format(text)}).text(step.args[1]) for text in texts]
         return join("s[k]", join(join(*parts[:2]), join(*parts[2:])))
     by_fours = strided = columns_by_fours = ""
     if rounds or step.op == "call":
         by_fours = f"""
         for (; i + {4 * width} <= n; i += {4 * width}) {{
-{together}            for (int k = 0; k < {width}; k++) s[k] = {four(f"at[i + {k * width} + k]" for k in range(4))};
+{together}            for (int k = 0; k < {lanes}; k++) s[k] = {four(f"at[{twice}i + {k * lanes} + k]" for k in range(4))};
         }}"""
     if rounds:
-        strided = strided_by_fours(short, compute, width, four(
-            f"*(const {c_type} *)(at + {k * width} * step)" for k in range(4)))
-        columns_by_fours = columns_of_fours(compute, c_type, width, four(f"at{k}[k]" for k in range(4)))
+        strided = strided_by_fours(short, number, width, parts, four(
+            f"((const {read} *)(at + {k * width} * step))[{'k % 2' if parts == 2 else 0}]" for k in range(4)))
+        columns_by_fours = columns_of_fours(f"({compute} *)states", number, read, width, f"{twice}columns",
+                                            four(f"at{k}[k]" for k in range(4)))
+    tail = "\n".join(
+        f"        s[{twice}(i % {width}){part}] = {apply(f's[{twice}(i % {width}){part}]', x.format(f'at[{k}]'))};"
+        for k, part in enumerate(["", " + 1"][:parts])
+    )
     # Vectors, where memcpy may move less at a time than is read.
-    copied = f"{together}    for (int k = 0; k < {width}; k++)"
+    copied = f"{together}    for (int k = 0; k < {lanes}; k++)"
     halves = "\n".join(
         f"{together}    for (int k = 0; k < {half}; k++) s[k] = {join('s[k]', f's[k + {half}]')};"
-        for half in (width >> k for k in range(1, width.bit_length()))
+        for half in (lanes >> k for k in range(1, width.bit_length()))
     )
     return f"""static void {short}_init(void *state) {{
     {compute} *s = state;
     for (int k = 0; k < {width}; k++) s[k] = {start};
 }}
 {strided}static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
-    {compute} s[{width}];
-{copied} s[k] = (({compute} *)state)[k];
+    {number} s[{lanes}];
+{copied} s[k] = (({number} *)state)[k];
     int64_t i = 0;
     if (step == (int64_t)sizeof({c_type})) {{
-        const {c_type} *at = (const {c_type} *)x;{by_fours}
+        const {read} *at = (const {read} *)x;{by_fours}
         for (; i + {width} <= n; i += {width}) {{
-{together}            for (int k = 0; k < {width}; k++) s[k] = {apply("s[k]", x.format("at[i + k]"))};
+{together}            for (int k = 0; k < {lanes}; k++) s[k] = {apply("s[k]", x.format(f"at[{twice}i + k]"))};
         }}
     }}
 {f"    else i = {short}_strided(s, x, step, n);" if rounds else ""}
     for (; i < n; i++) {{ /* the same strands for every step: a strided sum has the bits of a dense one */
-        const {c_type} at = *(const {c_type} *)(x + i * step);
-        s[i % {width}] = {apply(f"s[i % {width}]", x.format("at"))};
+        const {read} *at = (const {read} *)(x + i * step);
+{tail}
     }}
-{copied} (({compute} *)state)[k] = s[k];
+{copied} (({number} *)state)[k] = s[k];
 }}
 static void {short}_merge(void *state, const void *other) {{
-    {compute} *s = state;
-    const {compute} *more = other;
-    for (int k = 0; k < {width}; k++) s[k] = {join("s[k]", "more[k]")};
+    {number} *s = state;
+    const {number} *more = other;
+    for (int k = 0; k < {lanes}; k++) s[k] = {join("s[k]", "more[k]")};
 }}
 static void {short}_done(const void *state, int64_t count, char *out) {{
-    {compute} s[{width}];
-{copied} s[k] = ((const {compute} *)state)[k];
+    {number} s[{lanes}];
+{copied} s[k] = ((const {number} *)state)[k];
     (void)count;
 {halves}
-    *({c_type} *)out = {store(dtype, c_type, final)};
+    *({c_type} *)out = {store(dtype, c_type, final.replace("s[0]", f"*({compute} *)s") if parts == 2 else final)};
 }}
 static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns) {{
     int64_t i = 0;
 {columns_by_fours}    for (; i < n; i++, x += step) {{
-        const {c_type} *at = (const {c_type} *)x;
-        {compute} *s = ({compute} *)states + i % {width} * NX_REDUCE_COLUMNS;
+        const {read} *at = (const {read} *)x;
+        {number} *s = ({number} *)(({compute} *)states + i % {width} * NX_REDUCE_COLUMNS);
 #pragma GCC ivdep
-        for (int k = 0; k < columns; k++) s[k] = {apply("s[k]", x.format("at[k]"))};
+        for (int k = 0; k < {twice}columns; k++) s[k] = {apply("s[k]", x.format("at[k]"))};
     }}
 }}
 static void {short}_done_columns(void *states, int64_t count, int columns, char *out, int64_t step) {{
@@ -612,7 +648,7 @@ static void {short}_done_columns(void *states, int64_t count, int columns, char 
     (void)count;
     for (int half = {width // 2} * NX_REDUCE_COLUMNS; half >= NX_REDUCE_COLUMNS; half /= 2) {{
 #pragma GCC ivdep
-        for (int k = 0; k < half; k++) s[k] = {join("s[k]", "s[k + half]")};
+        for (int k = 0; k < half; k++) s[k] = {join("s[k]", "s[k + half]", inner)};
     }}
     for (int k = 0; k < columns; k++) *({c_type} *)(out + k * step) = {each};
 }}
@@ -621,14 +657,14 @@ const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}
 """
 
 
-def strided_by_fours(short, compute, width, joined):
+def strided_by_fours(short, number, width, parts, joined):
     """The part of a fold by fours for elements that do not lie side by side; how many it took."""
     return f"""static __attribute__((noinline))
-int64_t {short}_strided({compute} *s, const char *x, int64_t step, int64_t n) {{
+int64_t {short}_strided({number} *s, const char *x, int64_t step, int64_t n) {{
     int64_t i = 0;
     for (; i + {4 * width} <= n; i += {4 * width}) {{
-        for (int k = 0; k < {width}; k++) {{
-            const char *at = x + (i + k) * step;
+        for (int k = 0; k < {parts * width}; k++) {{
+            const char *at = x + (i + k{" / 2" if parts == 2 else ""}) * step;
             s[k] = {joined};
         }}
     }}
@@ -637,16 +673,16 @@ int64_t {short}_strided({compute} *s, const char *x, int64_t step, int64_t n) {{
 """
 
 
-def columns_of_fours(compute, c_type, width, joined):
+def columns_of_fours(states, number, read, width, columns, joined):
     """The same of rows side by side."""
     rows = "".join(
-        f"            const {c_type} *at{k} = (const {c_type} *)(x + (j + {k * width}) * step);\n" for k in range(4)
+        f"            const {read} *at{k} = (const {read} *)(x + (j + {k * width}) * step);\n" for k in range(4)
     )
     return f"""    for (; i + {4 * width} <= n; i += {4 * width}, x += {4 * width} * step) {{
         for (int j = 0; j < {width}; j++) {{
-            {compute} *s = ({compute} *)states + j * NX_REDUCE_COLUMNS;
+            {number} *s = ({number} *)({states} + j * NX_REDUCE_COLUMNS);
 {rows}#pragma GCC ivdep
-            for (int k = 0; k < columns; k++) s[k] = {joined};
+            for (int k = 0; k < {columns}; k++) s[k] = {joined};
         }}
     }}
 """
