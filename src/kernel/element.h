@@ -115,8 +115,8 @@ NX_ELEMENT double nx_element_exp(double x) {
 }
 
 /* ---- log: x = 2^e (1 + f) with 1 + f in sqrt(1/2) .. sqrt(2) ---------------------------------------------- */
-/* log(1 + f) + e low */
-NX_ELEMENT float nx__log_partsf(float x, float low, float *e) {
+/* log(1 + f) + e low, without f */
+NX_ELEMENT float nx__log_restf(float x, float low, float *e, float *of) {
     bool small = x < 0x1p-126f;
     uint32_t bits = nx__bits_of(small ? x * 0x1p25f : x);
     int32_t exponent = (int32_t)(bits - 0x3f3504f3) >> 23;
@@ -130,13 +130,32 @@ NX_ELEMENT float nx__log_partsf(float x, float low, float *e) {
     p = nx__fmaf(p, f, -0x1.000228p-2f);
     p = nx__fmaf(p, f, 0x1.555554p-2f);
     p = nx__fmaf(p, square * f, *e * low);
-    return f + nx__fmaf(square, -0.5f, p);
+    *of = f;
+    return nx__fmaf(square, -0.5f, p);
 }
-NX_ELEMENT float nx_element_logf(float x) {
-    float e, rest = nx__log_partsf(x, 0x1.7f7d1cp-20f, &e), y = nx__fmaf(e, 0x1.62e4p-1f, rest);
+NX_ELEMENT float nx__log_partsf(float x, float low, float *e) {
+    float f, rest = nx__log_restf(x, low, e, &f);
+    return f + rest;
+}
+/* What a logarithm y of a positive finite x is for all x. */
+NX_ELEMENT float nx__log_everywheref(float x, float y) {
     y = x < 0 ? NAN : y;
     y = x == 0 ? -INFINITY : y;
     return x < INFINITY ? y : x; /* NaN stays */
+}
+NX_ELEMENT float nx_element_logf(float x) {
+    float e, rest = nx__log_partsf(x, 0x1.7f7d1cp-20f, &e);
+    return nx__log_everywheref(x, nx__fmaf(e, 0x1.62e4p-1f, rest));
+}
+/* The factors 1/log(2), 1/log(10) and log(2)/log(10) in two numbers each. */
+NX_ELEMENT float nx_element_log2f(float x) {
+    float e, f, rest = nx__log_restf(x, 0, &e, &f);
+    return nx__log_everywheref(x, nx__fmaf(f, 0x1.715476p+0f, nx__fmaf(rest, 0x1.715476p+0f, f * 0x1.4ae0cp-26f)) + e);
+}
+NX_ELEMENT float nx_element_log10f(float x) {
+    float e, f, rest = nx__log_restf(x, 0, &e, &f);
+    float low = nx__fmaf(rest, 0x1.bcb7b2p-2f, nx__fmaf(f, -0x1.5b235ep-27f, e * 0x1.3509f8p-18f));
+    return nx__log_everywheref(x, nx__fmaf(e, 0x1.344p-2f, nx__fmaf(f, 0x1.bcb7b2p-2f, low)));
 }
 NX_ELEMENT double nx_element_log(double x) {
     bool small = x < 0x1p-1022;
@@ -593,8 +612,6 @@ NX_ELEMENT double nx__log2f(float x) {
     return x < INFINITY ? y : x;
 }
 
-NX_ELEMENT float nx_element_log2f(float x) { return x < 0 ? NAN : (float)nx__log2f(x); }
-NX_ELEMENT float nx_element_log10f(float x) { return x < 0 ? NAN : (float)(nx__log2f(x) * 0x1.34413509f79ffp-2); }
 NX_ELEMENT double nx_element_log2(double x) { return log2(x); }
 NX_ELEMENT double nx_element_log10(double x) { return log10(x); }
 /* 2^x = 2^n e^(r ln 2), in two steps as exp. */
