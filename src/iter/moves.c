@@ -116,12 +116,27 @@ DEFINE_MOVE(64)
 DEFINE_MOVE(128)
 
 /* ---- two dimensions ------------------------------------------------------------------------------------ */
-typedef uint64_t line __attribute__((vector_size(64), aligned(1), may_alias));
+#if defined __AVX512F__
+enum { LINE = 64 };
+#elif defined __AVX__
+enum { LINE = 32 };
+#else
+enum { LINE = 16 };
+#endif
+typedef uint64_t line __attribute__((vector_size(LINE), aligned(1), may_alias));
 
+/* Lines, the last one over what the one before it has moved. */
 static void move_rows(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes) {
-    bool lines = bytes % (int64_t)sizeof(line) == 0;
+    bool lines = bytes >= LINE;
     for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) {
-        for (int64_t i = 0; lines && i < bytes; i += (int64_t)sizeof(line)) *(line *)(to + i) = *(const line *)(from + i);
+        int64_t i = 0;
+        for (; i + 2 * LINE <= bytes; i += 2 * LINE) {
+            line first = *(const line *)(from + i), second = *(const line *)(from + i + LINE);
+            *(line *)(to + i) = first;
+            *(line *)(to + i + LINE) = second;
+        }
+        if (i + LINE <= bytes) *(line *)(to + i) = *(const line *)(from + i);
+        if (lines && bytes % LINE) *(line *)(to + bytes - LINE) = *(const line *)(from + bytes - LINE);
         if (!lines) memcpy(to, from, (size_t)bytes);
     }
 }
