@@ -92,6 +92,34 @@ static inline float from_float8(uint8_t b, const format *from) {
     }
 EACH_PAIR(DEFINE_CAST)
 
+/* Whole numbers below 2^51 are converted many at once, as the last bits of a double; to float64 and float32 both. */
+#define DEFINE_COUNTED(name, to_type)                                                                      \
+    static void name(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {           \
+        enum { PIECE = 256 };                                                                               \
+        for (int64_t part; n > 0; n -= part, to += part * to_step, from += part * from_step) {              \
+            const int64_t *f = (const int64_t *)from;                                                       \
+            to_type *t = (to_type *)to;                                                                     \
+            const bool dense = to_step == sizeof(to_type) && from_step == sizeof(int64_t);                  \
+            uint64_t far = !dense;                                                                          \
+            part = n < PIECE ? n : PIECE;                                                                   \
+            if (dense) {                                                                                    \
+                for (int64_t i = 0; i < part; i++) far |= ((uint64_t)f[i] + (UINT64_C(1) << 51)) >> 52;     \
+            }                                                                                               \
+            if (far) {                                                                                      \
+                cast_I64_##to_type(to, to_step, from, from_step, part);                                     \
+                continue;                                                                                   \
+            }                                                                                               \
+            for (int64_t i = 0; i < part; i++) {                                                            \
+                const union { uint64_t bits; double number; } x = {(uint64_t)f[i] + 0x4338000000000000};    \
+                t[i] = (to_type)(x.number - 0x1.8p52);                                                      \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+#define cast_I64_float cast_I64_F32
+#define cast_I64_double cast_I64_F64
+DEFINE_COUNTED(count_F32, float)
+DEFINE_COUNTED(count_F64, double)
+
 #define DEFINE_MOVE(bits)                                                                                  \
     static void move_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {   \
         if (to_step == bits / 8 && from_step == -bits / 8) { /* the other way round */                      \
@@ -141,10 +169,10 @@ static void move_rows(char *to, int64_t to_step, const char *from, int64_t from_
     }
 }
 
-enum { TURNED = 16 }; /* rows and columns at a time, whose lines stay in the first-level cache */
 #define DEFINE_TURN(bits)                                                                                   \
     static void turn_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows,   \
                             int64_t columns) {                                                              \
+        enum { TURNED = bits > 32 ? 8 : 16 }; /* lines stay in the first-level cache, also those a page apart */ \
         for (int64_t r = 0; r < rows; r += TURNED) {                                                        \
             for (int64_t c = 0; c < columns; c += TURNED) {                                                 \
                 int64_t r_end = rows - r < TURNED ? rows : r + TURNED;                                      \
@@ -168,6 +196,7 @@ const nx__moves NX_AT_LEVEL(nx__moves) = {
 #define CAST_ROW(from_code, from_type, load, to_code, to_type, store) \
     [NX_##from_code][NX_##to_code] = cast_##from_code##_##to_code,
         EACH_PAIR(CAST_ROW)
+        [NX_I64][NX_F32] = count_F32, [NX_I64][NX_F64] = count_F64,
         [NX_F16][NX_F32] = NX_AT_LEVEL(nx__widen_f16), [NX_F32][NX_F16] = NX_AT_LEVEL(nx__narrow_f16),
     },
     .move = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64, [16] = move_128},
