@@ -16,9 +16,10 @@ typedef struct job {
     int64_t k;
 } job;
 
+enum { MANY = 4096, SAMPLE = 512, AROUND = 40 }; /* AROUND: between three and four standard deviations of a place in a sample */
 #define DEFINE(real, code)                                                                                       \
     /* The number that stands at place k, from 0, once the n of x, none NaN, are in order; x is left half in order. */ \
-    static real select_##real(real *x, int64_t n, int64_t k) {                                                   \
+    static real part_##real(real *x, int64_t n, int64_t k) {                                                   \
         for (int64_t low = 0, high = n - 1; low < high;) {                                                       \
             const real a = x[low], b = x[low + (high - low) / 2], c = x[high];                                   \
             const real middle = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);               \
@@ -36,6 +37,32 @@ typedef struct job {
             else break;                                                                                          \
         }                                                                                                        \
         return x[k];                                                                                             \
+    }                                                                                                            \
+    /* The same of many: those between two numbers of a sample, around where number k should be, are kept. */    \
+    static real select_##real(real *x, int64_t n, int64_t k) {                                                   \
+        while (n > MANY) {                                                                                       \
+            real sample[SAMPLE];                                                                                 \
+            for (int64_t i = 0; i < SAMPLE; i++) sample[i] = x[n / SAMPLE * i];                                  \
+            const int64_t at = (int64_t)((double)k / (double)n * SAMPLE);                                        \
+            const real a = part_##real(sample, SAMPLE, at < AROUND ? 0 : at - AROUND);                           \
+            const real b = part_##real(sample, SAMPLE, at + AROUND < SAMPLE ? at + AROUND : SAMPLE - 1);         \
+            const bool lowest = at < AROUND, highest = at + AROUND >= SAMPLE;                                    \
+            int64_t below = 0, among = 0, kept = 0;                                                              \
+            for (int64_t i = 0; i < n; i++) {                                                                    \
+                const bool is_below = !lowest & (x[i] < a);                                                      \
+                below += is_below;                                                                               \
+                among += !is_below & (highest | (x[i] <= b));                                                    \
+            }                                                                                                    \
+            if (k < below || k >= below + among || among > n / 2) break;                                         \
+            for (int64_t i = 0; i < n; i++) {                                                                    \
+                const real number = x[i];                                                                        \
+                x[kept] = number;                                                                                \
+                kept += (lowest | (number >= a)) & (highest | (number <= b));                                    \
+            }                                                                                                    \
+            k -= below;                                                                                          \
+            n = among;                                                                                           \
+        }                                                                                                        \
+        return part_##real(x, n, k);                                                                             \
     }                                                                                                            \
     /* Which element of x is at place k, from 1, in order: of equal ones the first come first, NaN come last. */ \
     static int64_t kth_##real(const real *x, int64_t n, int64_t n_nan, int64_t k, real *room) {                  \
