@@ -120,14 +120,13 @@ static nx_status backward_rows(void *arg, int64_t begin, int64_t end) {
     const nx_rows *rows = nx_rows_get(computing);
     int64_t n = w->n, room = nx_row_room(n);
     size_t bytes = (size_t)room * nx_dtype_bytes(computing);
-    char *buffer = nx_alloc(4 * bytes + 1);
-    if (buffer == NULL) return nx_fail_memory(4 * bytes);
+    char *buffer = nx_alloc(3 * bytes + 1);
+    if (buffer == NULL) return nx_fail_memory(3 * bytes);
     const void *weight = w->weight ? load(computing, buffer + 2 * bytes, w->weight, 0, n) : NULL;
     for (int64_t r = begin; r < end; r++) {
         const void *x = load(computing, buffer, w->x, r * n, n), *g = load(computing, buffer + bytes, w->g, r * n, n);
         void *out = place(computing, buffer, w->out, r * n, n);
-        rows->norm_backward(out, g, x, weight, number_at(w->mean, r), number_at(w->rstd, r), n, room,
-                            buffer + 3 * bytes);
+        rows->norm_backward(out, g, x, weight, number_at(w->mean, r), number_at(w->rstd, r), n);
         store(computing, out, w->out, r * n, n);
     }
     nx_free(buffer);

@@ -160,12 +160,11 @@ typedef struct nx_channel_fns {
 typedef struct nx_rows {
     nx_row_fns softmax, log_softmax;                   /* a: x; b is not read */
     nx_row_fns softmax_backward, log_softmax_backward; /* a: gradient, b: result */
-    /* Rows with room for a multiple of NX_ROW_WIDE: what lies behind the n-th, its filling, is read and written. */
-    /* x is filled with 0; weight, bias may be NULL. The derivative needs room for a row of its own. */
+    /* `norm`: a row with room for a multiple of NX_ROW_WIDE: behind the n-th x is filled with 0 and `out` written; weight
+     * and bias may be NULL. */
     void (*norm)(void *out, const void *x, const void *weight, const void *bias, double eps, int64_t n, int64_t room,
                  double *mean, double *rstd);
-    void (*norm_backward)(void *out, const void *g, const void *x, const void *weight, double mean, double rstd,
-                          int64_t n, int64_t room, void *scratch);
+    void (*norm_backward)(void *out, const void *g, const void *x, const void *weight, double mean, double rstd, int64_t n);
     /* Adds a row's part to the gradients of weight and bias. */
     void (*norm_columns)(void *to_weight, void *to_bias, const void *g, const void *x, double mean, double rstd,
                          int64_t n);

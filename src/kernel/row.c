@@ -231,21 +231,35 @@ enum { GROUP = 16 };
         }                                                                                                    \
     }                                                                                                        \
     /* With h the normalised row and u = g*weight: rstd*(u - mean(u) - h*mean(u*h)). */                      \
-    static void norm_backward_##real(void *result, const void *grad, const void *operand, const void *weight,\
-                                     double mean, double rstd, int64_t n, int64_t room, void *scratch) {     \
-        real *out = result, *u = scratch;                                                                    \
-        const real *g = grad, *x = operand, *w = weight, middle = (real)mean, scale = (real)rstd;            \
-        if (w) {                                                                                             \
-            ALONG(n) u[i] = g[i] * w[i];                                                                     \
-        } else {                                                                                             \
-            ALONG(n) u[i] = g[i];                                                                            \
+    static inline __attribute__((always_inline)) void norm_slope_##real(                                     \
+        real *out, const real *g, const real *x, const real *w, real middle, double rstd, int64_t n) {       \
+        double total = 0, product = 0;                                                                       \
+        for (int64_t at = 0, end; at < n; at = end) {                                                        \
+            end = n - at < CHUNK ? n : at + CHUNK;                                                           \
+            real s[WIDE] = {0}, p[WIDE] = {0};                                                               \
+            for (; at + WIDE <= end; at += WIDE) {                                                           \
+                EACH(k, WIDE) {                                                                              \
+                    const real u = w ? g[at + k] * w[at + k] : g[at + k];                                    \
+                    s[k] += u;                                                                               \
+                    p[k] += u * (x[at + k] - middle);                                                        \
+                }                                                                                            \
+            }                                                                                                \
+            for (int64_t k = 0; at + k < end; k++) {                                                         \
+                const real u = w ? g[at + k] * w[at + k] : g[at + k];                                        \
+                s[k] += u;                                                                                   \
+                p[k] += u * (x[at + k] - middle);                                                            \
+            }                                                                                                \
+            total += close_##real(s);                                                                        \
+            product += close_##real(p);                                                                      \
         }                                                                                                    \
-        ALONG(n) out[i] = x[i] - middle;                                                                     \
-        for (int64_t i = n; i < room; i++) u[i] = out[i] = 0;                                                \
-        const double product = sum_products_##real(u, out, room);                                            \
-        const real shift = (real)(sum_##real(u, room) / (double)n);                                          \
-        const real slope = (real)(product * rstd * rstd / (double)n);                                        \
-        ALONG(n) out[i] = scale * (u[i] - shift - out[i] * slope);                                           \
+        const real shift = (real)(total / (double)n), slope = (real)(product * rstd * rstd / (double)n);     \
+        const real scale = (real)rstd;                                                                       \
+        ALONG(n) out[i] = scale * ((w ? g[i] * w[i] : g[i]) - shift - (x[i] - middle) * slope);              \
+    }                                                                                                        \
+    static void norm_backward_##real(void *out, const void *g, const void *x, const void *weight, double mean,\
+                                     double rstd, int64_t n) {                                               \
+        if (weight) norm_slope_##real(out, g, x, weight, (real)mean, rstd, n);                               \
+        else norm_slope_##real(out, g, x, NULL, (real)mean, rstd, n);                                        \
     }                                                                                                        \
     static void norm_columns_##real(void *to_weight, void *to_bias, const void *grad, const void *operand,   \
                                     double mean, double rstd, int64_t n) {                                   \
