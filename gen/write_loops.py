@@ -404,7 +404,7 @@ def point_bodies(world, sibling, arm, dtype):
 
 
 def loop_by_floats(name, n, numbers):
-    """The loop of float16 that computes what float32's of that name does, of numbers rounded to float16 where it says so."""
+    """The loop of float16 that computes what float32's of that name does; numbers are rounded where they are there."""
     rounded = "constants"
     if any(text != constant_text("float16", k) for k, text in enumerate(numbers)):
         rounded = f"(const nx_const[]){{{', '.join(f'{{.f = {text}}}' for text in numbers)}}}"

@@ -49,9 +49,9 @@ enum { MANY = 4096, SAMPLE = 512, AROUND = 40 }; /* AROUND: between three and fo
             const bool lowest = at < AROUND, highest = at + AROUND >= SAMPLE;                                    \
             int64_t below = 0, among = 0, kept = 0;                                                              \
             for (int64_t i = 0; i < n; i++) {                                                                    \
-                const bool is_below = !lowest & (x[i] < a);                                                      \
-                below += is_below;                                                                               \
-                among += !is_below & (highest | (x[i] <= b));                                                    \
+                const bool is_above = lowest | (x[i] >= a);                                                      \
+                below += !is_above;                                                                              \
+                among += is_above & (highest | (x[i] <= b));                                                     \
             }                                                                                                    \
             if (k < below || k >= below + among || among > n / 2) break;                                         \
             for (int64_t i = 0; i < n; i++) {                                                                    \

@@ -264,6 +264,42 @@ nx_status nx__size_last(const char *op, const nx_array *input, const int64_t *si
     return NX_OK;
 }
 
+/* ---- padding with the tensor's own elements ------------------------------------------------------------------------- */
+/* How many there are of a dimension with padding; fails where a mirror would need more of it than there are. */
+static nx_status pad_size(const char *op, const nx_array *input, const int64_t *padding, int k, bool reflects, int64_t *out) {
+    int64_t n = input->sizes[input->ndim - 1 - k], before = padding[2 * k], behind = padding[2 * k + 1];
+    if (reflects && (before >= n || behind >= n))
+        return nx_fail(NX_RUNTIME, "%s: Argument #%d: Padding size should be less than the corresponding input dimension, but got: "
+                       "padding (%lld, %lld) at dimension %d of input [%s]", op, 4 + 2 * k, (long long)before, (long long)behind,
+                       input->ndim - 1 - k, LIST(input->sizes, input->ndim));
+    if (__builtin_add_overflow(n, before, out) || __builtin_add_overflow(*out, behind, out))
+        return nx_fail(NX_RUNTIME, "%s: padding (%lld, %lld) makes a size that no number holds", op, (long long)before, (long long)behind);
+    return NX_OK;
+}
+
+nx_status nx__size_edges(const char *op, const nx_array *input, const int64_t *padding, int n_padding, int64_t dims, int64_t reflects,
+                         int64_t *out, int *n) {
+    int d = (int)dims;
+    bool is_empty = false;
+    if (n_padding != 2 * d) return nx_fail(NX_RUNTIME, "%s: padding size is expected to be %d, but got: %d", op, 2 * d, n_padding);
+    for (int k = input->ndim == d + 2; k < input->ndim; k++) is_empty = is_empty || input->sizes[k] == 0;
+    if ((input->ndim != d + 1 && input->ndim != d + 2) || is_empty)
+        return nx_fail(NX_RUNTIME, "%s: Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero "
+                       "dimensions for input, but got: [%s]", op, d + 1, d + 2, LIST(input->sizes, input->ndim));
+    *n = input->ndim;
+    memcpy(out, input->sizes, sizeof *out * (size_t)*n);
+    for (int k = 0; k < d; k++) NX_TRY(pad_size(op, input, padding, k, reflects, &out[*n - 1 - k]));
+    if (d == 1 && out[*n - 1] < 1)
+        return nx_fail(NX_RUNTIME, "%s: input (W: %lld) is too small. Calculated output W: %lld", op, (long long)input->sizes[*n - 1],
+                       (long long)out[*n - 1]);
+    for (int k = *n - d; k < *n; k++) {
+        if (out[k] < 0)
+            return nx_fail(NX_RUNTIME, "%s: Trying to create tensor with negative dimension %lld: [%s]", op, (long long)out[k],
+                           LIST(out, *n));
+    }
+    return NX_OK;
+}
+
 /* ---- windows as columns ------------------------------------------------------------------------------------------------ */
 /* How many windows there are in each direction; what is no number of a window is refused. */
 static nx_status count_windows(const char *op, const int64_t *size, space kernel, space dilation, space padding, space stride,

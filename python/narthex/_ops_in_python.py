@@ -121,10 +121,6 @@ def _pad(self, pad, mode="constant", value=None):
     return functional.pad(self, pad, mode, value)
 
 
-def _padded(mode: str):
-    return lambda self, padding: _pad(self, padding, mode)
-
-
 def _resampled(name: str, input, output_size, scale_factors, *options):
     """The operator that takes each factor apart, of a list of sizes or of factors."""
     if (output_size is None) == (scale_factors is None):
@@ -246,8 +242,6 @@ _TABLE = {
     "instance_norm": {"default": _instance_norm},
     "native_group_norm": {"default": _group_norm},
     "pad": {"default": _pad},
-    **{f"reflection_pad{n}d": {"default": _padded("reflect")} for n in (1, 2, 3)},
-    **{f"replication_pad{n}d": {"default": _padded("replicate")} for n in (1, 2, 3)},
     **{name: {"vec": _by_factors(name)} for name in _RESAMPLERS},
     **{name: {"input": _recurrent(name)} for name in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
     "einsum": {"default": _einsum},

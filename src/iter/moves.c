@@ -144,13 +144,7 @@ DEFINE_MOVE(64)
 DEFINE_MOVE(128)
 
 /* ---- two dimensions ------------------------------------------------------------------------------------ */
-#if defined __AVX512F__
-enum { LINE = 64 };
-#elif defined __AVX__
-enum { LINE = 32 };
-#else
-enum { LINE = 16 };
-#endif
+enum { LINE = 4 * NX_LANES }; /* as wide as a register */
 typedef uint64_t line __attribute__((vector_size(LINE), aligned(1), may_alias));
 
 /* Lines, the last one over what the one before it has moved. */

@@ -346,60 +346,44 @@ def glu(input, dim: int = -1):
     return _in_nn["glu"](input, dim)
 
 
-def _check_left(sizes, pad, mode: str) -> None:
-    """That the numbers cut off less than there is, at least in one dimension."""
-    left = [size + pad[2 * k] + pad[2 * k + 1] for k, size in enumerate(reversed(sizes))][::-1]
-    if mode == "circular":
-        if min(left) < 0:
-            raise RuntimeError("Negative padding value is resulting in an empty dimension")
-    elif max(left) < 1 or min(left) < 0:
-        names = "DHW"[-len(sizes) :]
-        given, made = (" ".join(f"{name}: {n}" for name, n in zip(names, of)) for of in (sizes, left))
-        raise RuntimeError(f"input ({given.replace(' W', ', W')}) is too small. Calculated output {made}")
-
-
-def _taken_pad(input, pad, mode: str):
-    """`input` with elements of its own around it: along each padded dimension the parts that an index names."""
+def _wrapped_pad(input, pad):
+    """`input` with what stands at its other side around it: along each padded dimension the parts an index names."""
     n_dims = len(pad) // 2
-    if n_dims not in (1, 2, 3) or input.dim() not in (n_dims + 1, n_dims + 2):
-        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
-    _check_left(input.shape[input.dim() - n_dims :], pad, mode)
+    sizes = input.shape[input.dim() - n_dims :]
+    if min(size + pad[2 * k] + pad[2 * k + 1] for k, size in enumerate(reversed(sizes))) < 0:
+        raise RuntimeError("Negative padding value is resulting in an empty dimension")
     for k in range(n_dims):
         dim, before, behind = input.dim() - 1 - k, pad[2 * k], pad[2 * k + 1]
         n = input.shape[dim]
-        if mode == "reflect" and (before >= n or behind >= n):
-            raise RuntimeError(
-                "Padding size should be less than the corresponding input dimension, but got: "
-                f"padding ({before}, {behind}) at dimension {dim} of input {list(input.shape)}"
-            )
-        if mode == "circular" and (before > n or behind > n):
+        if before > n or behind > n:
             raise RuntimeError("Padding value causes wrapping around more than once.")
         if before == 0 and behind == 0:
             continue
         if n < 4096:
-            input = input.index_select(dim, _sources(mode, n, before, behind, -before, n + behind, input.device))
+            input = input.index_select(dim, _wrapped(n, before, behind, -before, n + behind, input.device))
             continue
         first, last = max(-before, 0), n - max(-behind, 0)  # what stays is long: the edges alone go by an index
         edges = [(-before, 0), (n, n + behind)]
         left, right = (
-            [input.index_select(dim, _sources(mode, n, before, behind, *edge, input.device))]
-            if edge[0] < edge[1]
-            else []
+            [input.index_select(dim, _wrapped(n, before, behind, *edge, input.device))] if edge[0] < edge[1] else []
             for edge in edges
         )
         input = _C.cat([*left, input.narrow(dim, first, last - first), *right], dim)
     return input
 
 
-def _sources(mode: str, n: int, before: int, behind: int, begin: int, end: int, device):
-    """Which of n elements stand at places begin to end, counted from the first of them, under that padding."""
-    at = _C.arange(begin, end, device=device)
-    if mode == "reflect":
-        return (n - 1) - ((n - 1) - at.abs()).abs()
-    if mode == "replicate":
-        return at.clamp(0, n - 1)
-    start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)  # circular: what is cut off does not come round
-    return (at - start) % kept + start
+def _wrapped(n: int, before: int, behind: int, begin: int, end: int, device):
+    """Which of n elements stand at places begin to end, counted from the first; what is cut off does not come round."""
+    start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
+    if kept <= 0:
+        raise RuntimeError(f"Padding ({before}, {behind}) leaves nothing of {n} elements that could come round.")
+    return (_C.arange(begin, end, device=device) - start) % kept + start
+
+
+_EDGES = {
+    mode: [_in_nn[f"{name}_pad{n}d"] for n in (1, 2, 3)]
+    for mode, name in (("reflect", "reflection"), ("replicate", "replication"))
+}
 
 
 def pad(input, pad, mode: str = "constant", value: float | None = None):
@@ -421,7 +405,10 @@ def pad(input, pad, mode: str = "constant", value: float | None = None):
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    return _taken_pad(input, pad, mode)
+    n_dims = len(pad) // 2
+    if n_dims not in (1, 2, 3) or input.dim() not in (n_dims + 1, n_dims + 2):
+        raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
+    return _wrapped_pad(input, pad) if mode == "circular" else _EDGES[mode][n_dims - 1](input, pad)
 
 
 def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None):
