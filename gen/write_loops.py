@@ -582,9 +582,10 @@ def fold(world, name, dtype, c_type, inner, state, initial, step, done):
         return join("s[k]", join(join(*parts[:2]), join(*parts[2:])))
     by_fours = strided = columns_by_fours = ""
     if rounds or step.op == "call":
+        joined = four(f"at[{twice}i + {k * lanes} + k]" for k in range(4))
         by_fours = f"""
         for (; i + {4 * width} <= n; i += {4 * width}) {{
-{together}            for (int k = 0; k < {lanes}; k++) s[k] = {four(f"at[{twice}i + {k * lanes} + k]" for k in range(4))};
+{together}            for (int k = 0; k < {lanes}; k++) s[k] = {joined};
         }}"""
     if rounds:
         strided = strided_by_fours(short, number, width, parts, four(
