@@ -37,7 +37,7 @@ typedef struct nx__patch {
 
 /* ---- tile programs: a fused region as data --------------------------------------------------- */
 enum {
-    NX__MAX_ARRAYS = 32,
+    NX__MAX_ARRAYS = 64,
     NX__MAX_REGISTERS = 24,
     NX__MAX_NUMBERS = 32,
     NX__MAX_TILE_DIMS = 6,

@@ -53,22 +53,29 @@ static outside outside_of(const fuser *f, const nx_node *node, int r) {
     return o;
 }
 
+/* Tiles of many elements should stay in the first-level cache. Those of few always do, and every program costs as much as some of
+ * their instructions: as many as the engine finds room for. */
+enum { FEW = 512, USUAL_NODES = 64, USUAL_INPUTS = 16 };
+static bool has_room(const nx_node *shape, int n_nodes, int n_inputs) {
+    if (shape->fakes[0]->a.numel <= FEW) return n_nodes <= NX_REGION_MAX_NODES;
+    return n_nodes <= USUAL_NODES && n_inputs <= USUAL_INPUTS;
+}
+
 static bool fits(const fuser *f, const nx_node *node, int r) {
     const region *g = &f->regions.at[r];
     const nx_value *x = &node->args[0];
-    if (g->closed || g->n_nodes >= NX_REGION_MAX_NODES) return false;
+    if (g->closed) return false;
     const nx_tensor *over = is_point(f, node) ? node->fakes[0] : x->node->fakes[x->n];
     if (!same_space(over, g->shape->fakes[0])) return false;
     outside o = outside_of(f, node, r);
-    return g->n_inputs + o.n <= NX_REGION_MAX_INPUTS && (o.stage < g->stage || !g->used);
+    return has_room(g->shape, g->n_nodes + 1, g->n_inputs + o.n) && (o.stage < g->stage || !g->used);
 }
 
 /* Whether two regions that a node takes operands from may be one. The lower one is raised: nobody outside may have used
  * it. When both have one stage, nothing lies between them. */
 static bool may_be_one(const region *a, const region *b) {
     const region *lower = a->stage < b->stage ? a : b;
-    return !a->closed && !b->closed && a->n_nodes + b->n_nodes < NX_REGION_MAX_NODES &&
-           a->n_inputs + b->n_inputs <= NX_REGION_MAX_INPUTS && (a->stage == b->stage || !lower->used) &&
+    return !a->closed && !b->closed && has_room(a->shape, a->n_nodes + b->n_nodes + 1, a->n_inputs + b->n_inputs) && (a->stage == b->stage || !lower->used) &&
            same_space(a->shape->fakes[0], b->shape->fakes[0]);
 }
 

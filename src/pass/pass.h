@@ -88,7 +88,7 @@ NX_MUST_USE nx_status nx_pass_reinplace(const nx_graph *graph, const int *result
 NX_MUST_USE nx_status nx_pass_plan(const nx_graph *graph, nx_status (*make)(void *program, bool shares), void *program);
 
 /* Fusion groups for the engine: each node gets group[node->order] >= 0 when it belongs to a fused region. */
-enum { NX_REGION_MAX_NODES = 64, NX_REGION_MAX_INPUTS = 16 };
+enum { NX_REGION_MAX_NODES = 512 };
 typedef struct nx_regions { int n; int *of_node; } nx_regions;
 /* Point chains ending in an optional full or trailing reduction. Nodes move so that a region's stand together, and are
  * numbered anew; members other than the reduction have one size, and what comes from outside broadcasts to it. */
