@@ -75,8 +75,8 @@ static bool fits(const fuser *f, const nx_node *node, int r) {
  * it. When both have one stage, nothing lies between them. */
 static bool may_be_one(const region *a, const region *b) {
     const region *lower = a->stage < b->stage ? a : b;
-    return !a->closed && !b->closed && has_room(a->shape, a->n_nodes + b->n_nodes + 1, a->n_inputs + b->n_inputs) && (a->stage == b->stage || !lower->used) &&
-           same_space(a->shape->fakes[0], b->shape->fakes[0]);
+    return !a->closed && !b->closed && has_room(a->shape, a->n_nodes + b->n_nodes + 1, a->n_inputs + b->n_inputs) &&
+           (a->stage == b->stage || !lower->used) && same_space(a->shape->fakes[0], b->shape->fakes[0]);
 }
 
 static void unite(fuser *f, int to, int from) {
