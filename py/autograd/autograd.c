@@ -91,6 +91,12 @@ static Py_hash_t node_hash(PyObject *self) {
 }
 static PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS,
                                       "What it differentiates: AddBackward0."},
+                                     {"register_hook", nxpy_register_hook, METH_O,
+                                      "register_hook(fn): `fn(grad_inputs, grad_outputs)` is called when the node has run; a tuple\n"
+                                      "that it returns goes on in the place of grad_inputs."},
+                                     {"register_prehook", nxpy_register_prehook, METH_O,
+                                      "register_prehook(fn): `fn(grad_outputs)` is called before the node runs; a tuple that it\n"
+                                      "returns goes into the node instead."},
                                      {NULL}};
 static PyGetSetDef node_getset[] = {{"next_functions", node_next, NULL,
                                      "((node, input), ...) that its gradients go to.", NULL},
@@ -160,6 +166,7 @@ static PyObject *get_grad_fn(PyObject *self, void *unused) {
     nx_grad_node *node;
     NXPY_TRY(nx_grad_node_of(WHOLE, &node));
     if (node == NULL) Py_RETURN_NONE;
+    nxpy_tensor_track(self); /* whoever asks for the node may put a hook there that knows the tensor */
     return nxpy_grad_node_object(node);
 }
 static PyObject *get_is_leaf(PyObject *self, void *unused) {
@@ -179,64 +186,6 @@ static PyObject *get_retains_grad(PyObject *self, void *unused) {
     const nx_autograd *autograd = WHOLE->autograd;
     return PyBool_FromLong(autograd && autograd->retains_grad);
 }
-/* ---- hooks: a dict of functions for each tensor and kind, called in the order of their registration -------------------- */
-static nx_status fail_size(PyObject *function) {
-    PyObject *name = PyObject_GetAttrString(function, "__name__");
-    if (name == NULL) PyErr_Clear();
-    PyErr_Format(PyExc_RuntimeError, "hook '%S' has changed the size of value", name ? name : function);
-    Py_XDECREF(name);
-    return nxpy_caught();
-}
-static nx_status replace_gradient(PyObject *function, PyObject *result, nx_tensor **g) {
-    if (!nxpy_tensor_check(result)) {
-        PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", Py_TYPE(result)->tp_name);
-        return nxpy_caught();
-    }
-    nx_tensor *made = nxpy_tensor_get(result);
-    bool same = made->a.ndim == (*g)->a.ndim;
-    for (int d = 0; same && d < made->a.ndim; d++) same = made->a.sizes[d] == (*g)->a.sizes[d];
-    if (!same) return fail_size(function);
-    nx_tensor_ref(made);
-    nx_tensor_unref(*g);
-    *g = made;
-    return NX_OK;
-}
-static nx_status call_functions(nx_grad_hook *hook, nx_tensor **value) {
-    PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *functions = PyDict_Values(hook->context);
-    nx_status status = functions ? NX_OK : nxpy_caught();
-    for (Py_ssize_t i = 0; status == NX_OK && i < PyList_GET_SIZE(functions); i++) {
-        PyObject *function = PyList_GET_ITEM(functions, i), *object = nxpy_tensor_wrap(*value);
-        PyObject *result = object ? PyObject_CallOneArg(function, object) : NULL;
-        if (result == NULL) status = nxpy_caught();
-        else if (result != Py_None && hook->kind == NX_HOOK_GRADIENT) status = replace_gradient(function, result, value);
-        Py_XDECREF(result);
-        Py_XDECREF(object);
-    }
-    Py_XDECREF(functions);
-    PyGILState_Release(state);
-    return status;
-}
-static void drop_functions(void *context) {
-    PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF((PyObject *)context);
-    PyGILState_Release(state);
-}
-static int visit_hook(const nx_grad_hook *hook, const nxpy_visitor *visitor) {
-    bool is_ours = hook->context && hook->call == call_functions;
-    return is_ours ? visitor->visit(hook->context, visitor->arg) : 0;
-}
-static PyObject *hooks_of(PyObject *self, PyObject *accumulated) {
-    nx_grad_hook *hook;
-    if (SELF->whole) return PyErr_Format(PyExc_RuntimeError, "vmap: a hook on a tensor that is mapped over would see all slices at once");
-    NXPY_TRY(nx_grad_hook_of(SELF, PyObject_IsTrue(accumulated) ? NX_HOOK_ACCUMULATED : NX_HOOK_GRADIENT, &hook));
-    if (hook->context == NULL && (hook->context = PyDict_New()) == NULL) return NULL;
-    hook->call = call_functions;
-    hook->free = drop_functions;
-    nxpy_tensor_track(self);
-    return Py_NewRef(hook->context);
-}
-
 static PyObject *is_view(PyObject *self, PyObject *unused) { return PyBool_FromLong(WHOLE->base != NULL); }
 static PyObject *detach_(PyObject *self, PyObject *unused) {
     PyObject *answer;
@@ -293,7 +242,6 @@ static PyMethodDef methods[] = {
      "the leaves that it came from to their .grad.\n`gradient` may be left out for a one-element tensor; "
      "`inputs` limits the leaves. "
      "The graph is freed\nafterwards unless `retain_graph` (or `create_graph`) is set."},
-    {"_hooks_of", hooks_of, METH_O, "_hooks_of(accumulated): the dict of its hooks."},
     {"_is_view", is_view, METH_NOARGS, "Whether it shows the memory of another tensor, as autograd knows it."},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a non-leaf in .grad."},
     {"detach_", detach_, METH_NOARGS, "Takes it out of the graph that made it."},
@@ -378,12 +326,7 @@ static PyMethodDef functions[] = {{"autograd_run", autograd_run, METH_VARARGS,
                                    "set_inference_mode(on), for this thread; whether it was on."},
                                   {NULL}};
 
-static int visit_owned(const nx_grad_node *node, const nx_grad_hook *hook, const nxpy_visitor *visitor) {
-    return hook ? visit_hook(hook, visitor) : nxpy_visit_function(node, visitor);
-}
-
 int nxpy_add_autograd(PyObject *module) {
-    nxpy_visit_owned = visit_owned;
     if (PyType_Ready(&nxpy_grad_node_type) < 0 ||
         PyModule_AddObjectRef(module, "Node", (PyObject *)&nxpy_grad_node_type) < 0)
         return -1;
@@ -395,8 +338,8 @@ int nxpy_add_autograd(PyObject *module) {
             return -1;
         Py_DECREF(descriptor);
     }
-    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0 || nxpy_add_profile(module) < 0 ||
-        nxpy_add_forward(module) < 0 || nxpy_add_batch(module) < 0)
+    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0 || nxpy_add_hooks() < 0 ||
+        nxpy_add_profile(module) < 0 || nxpy_add_forward(module) < 0 || nxpy_add_batch(module) < 0)
         return -1;
     return nxpy_add_function(module);
 }

@@ -307,21 +307,50 @@ static nx_status apply_node(nx__run *run, task *t, nx_tensor **grads) {
     return NX_OK;
 }
 
-static nx_status call_hooks(task *t) {
+/* Those of its results, one after the other. */
+static nx_status call_result_hooks(task *t) {
     for (nx_grad_hook *hook = nx__node_of(t->node)->hooks; hook; hook = hook->next) {
         nx_tensor **g = &gradients_of(t)[hook->output];
-        if (hook->kind == NX_HOOK_GRADIENT && hook->context && *g) NX_TRY(hook->call(hook, g));
+        if (hook->kind == NX_HOOK_GRADIENT && hook->context && *g) NX_TRY(hook->call(hook, g, 1, NULL, 0));
     }
     return NX_OK;
+}
+
+/* The node's own hook of that kind; NULL. */
+static nx_grad_hook *find_hook(const task *t, nx_hook_kind kind) {
+    nx_grad_hook *hook = nx__node_of(t->node)->hooks;
+    while (hook && (hook->kind != kind || hook->context == NULL)) hook = hook->next;
+    return hook;
 }
 
 /* The node is a leaf's: its context is the leaf, NULL when that has gone. */
 static nx_status tell_accumulated(const nx_grad_node *node) {
     for (nx_grad_hook *hook = nx__node_of((nx_grad_node *)node)->hooks; hook; hook = hook->next) {
         nx_tensor *leaf = node->context;
-        if (hook->kind == NX_HOOK_ACCUMULATED && hook->context && leaf) NX_TRY(hook->call(hook, &leaf));
+        if (hook->kind == NX_HOOK_ACCUMULATED && hook->context && leaf) NX_TRY(hook->call(hook, &leaf, 1, NULL, 0));
     }
     return NX_OK;
+}
+
+/* Runs a node that has hooks, which may look at what arrived when it has run: references keep that. */
+static nx_status apply_hooked(nx__run *run, task *t, nx_tensor **grads) {
+    nx_grad_node *node = t->node;
+    nx_grad_hook *before = find_hook(t, NX_HOOK_BEFORE), *after = find_hook(t, NX_HOOK_AFTER);
+    nx_tensor *few[8], **arrived = few;
+    nx_status status = NX_OK;
+    int n = after ? node->n_inputs : 0;
+    if (before) NX_TRY(before->call(before, gradients_of(t), node->n_inputs, NULL, 0));
+    if (n > NX_COUNT(few)) arrived = nx_alloc(sizeof *arrived * (size_t)n);
+    if (arrived == NULL) return nx_fail_memory(sizeof *arrived * (size_t)n);
+    for (int k = 0; k < n; k++) arrived[k] = gradients_of(t)[k] ? nx_tensor_ref(gradients_of(t)[k]) : NULL;
+    NX_TRY_FAIL(apply_node(run, t, grads));
+    drop_gradients(t);
+    NX_TRY_FAIL(tell_accumulated(node));
+    if (after) NX_TRY_FAIL(after->call(after, grads, node->n_edges, arrived, n));
+fail:
+    for (int k = 0; k < n; k++) nx_tensor_unref(arrived[k]);
+    if (arrived != few) nx_free(arrived);
+    return status;
 }
 
 static nx_status do_task(nx__run *run, int number) {
@@ -331,7 +360,7 @@ static nx_status do_task(nx__run *run, int number) {
     nx_status status = NX_OK;
     bool has_hooks = nx__node_of(node)->hooks != NULL;
     if (t->runs) capture(run, t); /* as PyTorch: a node that goes on is asked for before its hooks */
-    if (NX_UNLIKELY(has_hooks)) NX_TRY(call_hooks(t));
+    if (NX_UNLIKELY(has_hooks)) NX_TRY(call_result_hooks(t));
     if (!t->runs) capture(run, t);
     if (NX_UNLIKELY(nx__node_of(node)->retained != NULL)) NX_TRY(keep_retained(t));
     if (!t->runs) {
@@ -341,9 +370,8 @@ static nx_status do_task(nx__run *run, int number) {
     if (node->n_edges > NX_COUNT(few)) grads = nx_alloc(sizeof *grads * (size_t)node->n_edges);
     if (grads == NULL) return nx_fail_memory(sizeof *grads * (size_t)node->n_edges);
     for (int e = 0; e < node->n_edges; e++) grads[e] = NULL;
-    NX_TRY_FAIL(apply_node(run, t, grads));
+    NX_TRY_FAIL(NX_UNLIKELY(has_hooks) ? apply_hooked(run, t, grads) : apply_node(run, t, grads));
     drop_gradients(t);
-    if (NX_UNLIKELY(has_hooks)) NX_TRY_FAIL(tell_accumulated(node));
     NX_TRY_FAIL(deliver(run, node, grads));
 fail:
     for (int e = 0; e < node->n_edges; e++) {

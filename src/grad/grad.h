@@ -117,20 +117,24 @@ void nx_tangent_drop(nx_tensor *tensor);
 NX_MUST_USE nx_status nx_forward_refuse(nx_tensor *const *tensors, int n);
 nx_status nx_forward_call(nx_run *run, const nx_value *in, nx_value *out); /* at FORWARD */
 
-/* What is called for a tensor during backward: with its gradient before it goes on, which the hook may replace (it takes
- * a new reference and gives the old one up), or with a leaf that has just got its gradient. */
-typedef enum nx_hook_kind { NX_HOOK_GRADIENT, NX_HOOK_ACCUMULATED } nx_hook_kind;
+/* What is called during backward: for a tensor with its gradient before it goes on; with a leaf that has just got its gradient;
+ * for a node with all that arrived, before it runs; with all that it gives, and what it gave that for, when it has run. */
+typedef enum nx_hook_kind { NX_HOOK_GRADIENT, NX_HOOK_ACCUMULATED, NX_HOOK_BEFORE, NX_HOOK_AFTER } nx_hook_kind;
 typedef struct nx_grad_hook {
     struct nx_grad_hook *next;      /* of the node */
     nx_hook_kind kind;
-    int output;                     /* which result of the node */
+    int output;                     /* of a tensor's: which result of the node it is */
     void *context;                  /* NULL: a hook that does nothing yet */
-    nx_status (*call)(struct nx_grad_hook *hook, nx_tensor **value);
+    /* May replace what it is given (NULL: no gradient), but no leaf: it takes a new reference and gives the old one up.
+     * arrived: what the node has run for; NULL unless the kind is NX_HOOK_AFTER. */
+    nx_status (*call)(struct nx_grad_hook *hook, nx_tensor **values, int n, nx_tensor *const *arrived, int n_arrived);
     void (*free)(void *context);
 } nx_grad_hook;
 /* The hook of that kind at `tensor`, which needs a gradient; made without a context if there is none. Lent: it lives as
  * long as the node that made the tensor, or as the leaf. */
 NX_MUST_USE nx_status nx_grad_hook_of(nx_tensor *tensor, nx_hook_kind kind, nx_grad_hook **out);
+/* The same of a node itself (output 0), or of one of its results. It lives as long as the node. */
+NX_MUST_USE nx_status nx_grad_node_hook_of(nx_grad_node *node, nx_hook_kind kind, int output, nx_grad_hook **out);
 /* For a collector of cycles: shows the nodes that go when `tensor` goes (hook NULL), and the hooks at them, until visit
  * gives something else than 0, which is returned. */
 typedef int nx_grad_visit(const nx_grad_node *node, const nx_grad_hook *hook, void *context);

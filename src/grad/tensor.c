@@ -172,20 +172,24 @@ nx_status nx_tensor_backward(nx_tensor *tensor) {
 }
 
 /* ---- hooks -------------------------------------------------------------------------------------------- */
+nx_status nx_grad_node_hook_of(nx_grad_node *node, nx_hook_kind kind, int output, nx_grad_hook **out) {
+    nx_grad_hook **at = &nx__node_of(node)->hooks;
+    while (*at && ((*at)->kind != kind || (*at)->output != output)) at = &(*at)->next;
+    if (*at == NULL) {
+        if ((*at = nx_alloc_zeroed(sizeof **at)) == NULL) return nx_fail_memory(sizeof **at);
+        (*at)->kind = kind;
+        (*at)->output = output;
+    }
+    *out = *at;
+    return NX_OK;
+}
+
 nx_status nx_grad_hook_of(nx_tensor *tensor, nx_hook_kind kind, nx_grad_hook **out) {
     nx_edge edge;
     NX_TRY(nx_grad_edge(tensor, &edge));
     if (edge.node == NULL) return nx_fail(NX_RUNTIME, "cannot register a hook on a tensor that doesn't require gradient");
-    nx_grad_hook **at = &nx__node_of(edge.node)->hooks;
     nx_grad_node_unref(edge.node); /* the tensor holds it */
-    while (*at && ((*at)->kind != kind || (*at)->output != edge.input)) at = &(*at)->next;
-    if (*at == NULL) {
-        if ((*at = nx_alloc_zeroed(sizeof **at)) == NULL) return nx_fail_memory(sizeof **at);
-        (*at)->kind = kind;
-        (*at)->output = edge.input;
-    }
-    *out = *at;
-    return NX_OK;
+    return nx_grad_node_hook_of(edge.node, kind, edge.input, out);
 }
 
 /* ---- inputs of traces --------------------------------------------------------------------------------- */
