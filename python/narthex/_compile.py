@@ -10,6 +10,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 forced: list = [None]  # the Backend of set_stance(force_backend=)
 default: list = ["narthex"]  # of set_default_backend
+looks_at_arguments: list = [__debug__]  # whether distributions do by themselves: until a function is compiled
 
 
 def check_mode(mode) -> str:

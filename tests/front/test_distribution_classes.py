@@ -1,5 +1,8 @@
 """torch.distributions: samples of the same seed, densities, moments, divergences and their gradients as PyTorch's."""
 
+import subprocess
+import sys
+
 import narthex as nt
 import numpy as np
 import pytest
@@ -254,3 +257,30 @@ def test_numbers_of_the_samplers():
             found.append([x.tolist() for x in numbers])
         for theirs, mine in zip(*found, strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+CHECKS = """
+look = lambda: torch.distributions.Distribution._validate_args
+first = look() if early else None
+torch.compile(lambda x: x, disable=True)
+second = look() if early else None
+f = torch.compile(lambda m, x: torch.distributions.Normal(m, 1.0).log_prob(x), backend="eager", fullgraph=True)
+print(first, second, look(), f(torch.zeros(2), torch.ones(2)).tolist())
+torch.distributions.Distribution.set_default_validate_args(True)
+torch.compile(lambda x: x)
+print(look())
+"""
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_arguments_are_not_looked_at_once_a_function_is_compiled(early):
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", f"import {name} as torch; early = {early}{CHECKS}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in ("narthex", "torch")
+    ]
+    assert said[0].stdout == said[1].stdout != ""

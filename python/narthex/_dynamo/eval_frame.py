@@ -1,11 +1,12 @@
 """What torch.compile makes of functions and modules, and PyTorch's names around the frame hook."""
 
+import sys
 from contextlib import ExitStack, contextmanager, nullcontext
 from copy import copy
-from functools import wraps
+from functools import cache, wraps
 from weakref import WeakKeyDictionary, WeakSet, ref
 
-from .. import _C
+from .. import _C, _compile
 from .._apart import _Apart
 from ..nn import Module
 from . import config
@@ -88,6 +89,16 @@ class DisableContext(_TorchDynamoContext):
         return disable(fn)
 
 
+@cache
+def _leave_arguments_alone() -> None:
+    """From the first function that is compiled on distributions look at arguments only where they are told to, as in
+    PyTorch: each look would end a graph."""
+    _compile.looks_at_arguments[0] = False
+    loaded = sys.modules.get("narthex.distributions.distribution")
+    if loaded is not None:
+        loaded.Distribution.set_default_validate_args(False)
+
+
 class OptimizeContext(_TorchDynamoContext):
     """Called with a function, a module or another callable: compiles it. What `optimize` returns.
 
@@ -118,6 +129,7 @@ class OptimizeContext(_TorchDynamoContext):
         for option, given in (("export", export or None), ("package", package), ("shapes_spec", shapes_spec)):
             if given is not None:
                 raise NotImplementedError(f"optimize: {option} is not there yet")
+        _leave_arguments_alone()
         self.callback, self.first_ctx, self.fullgraph = callback, first_ctx, bool(fullgraph or error_on_graph_break)
         self.dynamic, self.name, self.hooks = dynamic, name, hooks or Hooks()
         self.compiler_config, self._backend_ctx_ctor = compiler_config, backend_ctx_ctor

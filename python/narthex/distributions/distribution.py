@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import _C
+from .. import _C, _compile
 from ..autograd.grad_mode import no_grad
 from . import constraints
 from .utils import lazy_property
@@ -19,7 +19,7 @@ class Distribution:
 
     has_rsample = False
     has_enumerate_support = False
-    _validate_args = __debug__
+    _validate_args = _compile.looks_at_arguments[0]
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
