@@ -394,3 +394,21 @@ def test_levels_by_pytorchs_names():
         finally:
             assert f._vmap_decrement_nesting() == 1
         assert y.tolist() == (x.T * 2).tolist() and f.maybe_get_bdim(x) == -1
+
+
+def test_a_map_of_gradients_of_a_layer_norm_is_differentiated_as_the_loop():
+    """Beside differences, not PyTorch, whose mapped form has another number here."""
+    nt.manual_seed(0)
+    x, w = nt.randn(3, 8, dtype=nt.float64), nt.randn(8, dtype=nt.float64, requires_grad=True)
+
+    def stepped(w, x):
+        step = nt.func.grad(lambda w: nt.nn.functional.layer_norm(w * x, (8,)).tanh().pow(2).sum())
+        return (w - 0.1 * step(w)).mul(x).sum()
+
+    mapped = lambda w: nt.vmap(stepped, in_dims=(None, 0))(w, x).sum()  # noqa: E731
+    (found,) = nt.autograd.grad(mapped(w), w)
+    (looped,) = nt.autograd.grad(sum(stepped(w, row) for row in x), w)
+    step = nt.eye(8, dtype=nt.float64) * 1e-6
+    with nt.no_grad():
+        slopes = nt.stack([(mapped(w + d) - mapped(w - d)) / 2e-6 for d in step])
+    assert nt.allclose(found, looped) and nt.allclose(found, slopes, atol=1e-6)
