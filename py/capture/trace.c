@@ -92,6 +92,7 @@ static void trace_free(nxpy_trace *trace) {
     Py_XDECREF(trace->events);
     Py_XDECREF(trace->sources);
     Py_XDECREF(trace->ask);
+    Py_XDECREF(trace->ask_arguments);
     if (trace->graph) nx_graph_free(trace->graph);
     if (trace->segment) nxpy__segment_free(trace->segment);
     Py_XDECREF(trace->stop_text);

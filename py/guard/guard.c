@@ -24,11 +24,20 @@ static size_t numpy_bytes(const PyTypeObject *type) {
 
 bool nxpy_is_numpy_number(PyObject *o) { return numpy_bytes(Py_TYPE(o)) != 0; }
 
+/* A dtype of numbers of numpy's, which never changes. */
+static bool is_numpy_dtype(PyObject *o) {
+    const char *name = Py_TYPE(o)->tp_name;
+    if (NX_LIKELY(strncmp(name, "numpy.dtypes.", 13) != 0)) return false;
+    return !strstr(name, "Void") && !strstr(name, "Str") && !strstr(name, "Bytes") && !strstr(name, "Object") && !strstr(name, "Date") &&
+           !strstr(name, "Time");
+}
+
 static bool is_plain_constant(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     return o == Py_None || type == &PyLong_Type || type == &PyUnicode_Type || type == &PyFloat_Type || type == &PyBool_Type ||
            type == &PyBytes_Type || type == &PyComplex_Type || o == Py_Ellipsis || o == Py_NotImplemented || nxpy_dtype_check(o) ||
-           type == &nxpy_device_type || type == &nxpy_word_type || numpy_bytes(type);
+           type == &nxpy_device_type || type == &nxpy_word_type || numpy_bytes(type) ||
+           is_numpy_dtype(o);
 }
 
 bool nxpy_constant_check(PyObject *o) {

@@ -587,13 +587,15 @@ static int of_super(nxpy_trace *trace, PyObject *object, PyObject *name, PyObjec
 /* Constants, born containers and such: their types are CPython's own. */
 static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
+    static const char *const of_arrays[] = {"shape", "dtype", "ndim", "size", "itemsize", "nbytes", NULL};
     static const char *const of_functions[] = {"__name__", "__qualname__", "__doc__", "__module__", NULL};
     bool function = nxpy_function_check(object) || PyCFunction_Check(object);
     PyObject *found = nxpy_type_lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
     bool lasts = nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object) || PyCode_Check(object) ||
-                 nxpy__is_a(object, NXPY_KIND_UNION) || (function && is_one_of(name, of_functions));
+                 nxpy__is_a(object, NXPY_KIND_UNION) || (function && is_one_of(name, of_functions)) ||
+                 (nxpy__is_a(object, NXPY_KIND_ARRAY) && is_one_of(name, of_arrays));
     if (data && lasts) { /* of what never changes */
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }

@@ -302,77 +302,6 @@ done:
     return result;
 }
 
-/* By torch._dynamo.assume_constant_result. */
-static bool is_marked_constant(PyObject *function) {
-    PyObject *dict = PyFunction_Check(function) ? ((PyFunctionObject *)function)->func_dict : NULL;
-    return dict && PyDict_GetItemString(dict, "_dynamo_marked_constant") != NULL;
-}
-
-/* Its results are remembered, or hang on its arguments alone: Python code that need not be followed. */
-static bool asks(PyObject *function) {
-    if (Py_TYPE(function) == nxpy__lru_cache_type) return true;
-    return PyFunction_Check(function) && (is_marked_constant(function) || (intptr_t)nx_map_get(&calls, function) == ASKS);
-}
-
-/* A function of numpy's, which gives the same for the same constants, or a method of a number of numpy's. */
-static bool is_numpy(PyObject *function) {
-    const char *type = Py_TYPE(function)->tp_name;
-    if (Py_TYPE(function) == &PyMethodDescr_Type) return strncmp(PyDescr_TYPE(function)->tp_name, "numpy.generic", 13) == 0;
-    bool number = PyType_Check(function) && !nxpy__may_change((PyTypeObject *)function); /* the class of one */
-    if (number) return strncmp(((PyTypeObject *)function)->tp_name, "numpy.", 6) == 0;
-    return strcmp(type, "numpy.ufunc") == 0 || strcmp(type, "numpy._ArrayFunctionDispatcher") == 0;
-}
-
-/* eval("1 + 1"): of text that names nothing and holds no code of its own. */
-static bool is_constant_eval(PyObject *function, PyObject **args, Py_ssize_t n) {
-    const char *name = PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml->ml_name : "";
-    PyObject *builtins = PyEval_GetBuiltins(), *eval = strcmp(name, "eval") == 0 ? PyDict_GetItemString(builtins, "eval") : NULL;
-    const char *text = eval == function && n == 1 && PyUnicode_CheckExact(args[0]) ? PyUnicode_AsUTF8(args[0]) : NULL;
-    PyObject *code = text ? Py_CompileString(text + strspn(text, " \t"), "<string>", Py_eval_input) : NULL;
-    bool plain = code && PyTuple_GET_SIZE(((PyCodeObject *)code)->co_names) == 0;
-    for (Py_ssize_t k = 0; plain && k < PyTuple_GET_SIZE(((PyCodeObject *)code)->co_consts); k++) {
-        plain = !PyCode_Check(PyTuple_GET_ITEM(((PyCodeObject *)code)->co_consts, k));
-    }
-    PyErr_Clear();
-    Py_XDECREF(code);
-    return plain;
-}
-
-/* functools.lru_cache, and numpy: for constants the very function is called, when the trace is over, and gives what it remembers. */
-static PyObject *call_cached(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
-    nxpy_trace *trace = loop->trace;
-    const nxpy_note *note = nxpy__note_find(trace, function);
-    if (note && note->kind == NXPY_NOTE_SOURCE && nxpy__check(trace, NXPY_ROW_ID, note->slot, function, 0) < 0) return NULL;
-    PyObject *given = PyTuple_New(n), *types = PyTuple_New(n), *question = NULL, *known = NULL;
-    for (Py_ssize_t k = 0; given && types && k < n; k++) {
-        PyObject *use = nxpy__use(trace, args[k]);
-        if (use && nxpy_symnumber_check(use)) {
-            Py_SETREF(args[k], nxpy_symnumber_fix(use));
-            use = args[k];
-        }
-        if (!use || !nxpy__is_key(use) || nxpy__use_as_key(trace, use) < 0) {
-            if (use && !trace->stop) stop_call(trace, function);
-            goto done;
-        }
-        PyTuple_SET_ITEM(given, k, Py_NewRef(use));
-        PyTuple_SET_ITEM(types, k, Py_NewRef(Py_TYPE(use)));
-    }
-    question = given && types ? PyTuple_Pack(4, function, given, kw_names ? kw_names : Py_None, types) : NULL;
-    known = question ? nxpy__ask(trace, question) : NULL;
-    bool made = is_numpy(function) || PyCFunction_Check(function);
-    if (known && made && !nxpy_constant_check(known)) { /* an array or a list, which the program may write */
-        stop_call(trace, function);
-        known = NULL;
-    }
-    if (known && nxpy__fixed(trace, known) < 0) known = NULL;
-done:
-    Py_XDECREF(given);
-    Py_XDECREF(types);
-    Py_XDECREF(question);
-    if (!known) nxpy__stop_error(trace);
-    return Py_XNewRef(known);
-}
-
 /* What a weak reference refers to. */
 static PyObject *call_weak(nxpy_loop *loop, PyObject *weak) {
     nxpy_trace *trace = loop->trace;
@@ -428,7 +357,7 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     if (special) return special(loop, function, args, n, kw_names);
     intptr_t does = (intptr_t)nx_map_get(&calls, function);
     if (does) return call_known(loop, function, (int)does, args, n, kw_names);
-    if (is_numpy(function) || is_constant_eval(function, args, n)) return call_cached(loop, function, args, n, kw_names);
+    if (nxpy__asks_c(function, args, n)) return nxpy__call_asked(loop, function, args, n, kw_names);
     int python = PyType_Check(function) ? 0 : nxpy__python_special(trace, function, "__call__");
     if (python < 0) return NULL;
     if (python) return call_python(loop, function, args, n, kw_names);
@@ -456,7 +385,9 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
         bool known = nxpy__fixed(trace, object) == 0;
         return known ? nxpy__call(loop, object, args, n, kw_names) : NULL;
     }
-    if (asks(function)) return call_cached(loop, function, args, n, kw_names);
+    if (nxpy__asks(function) || (PyFunction_Check(function) && (intptr_t)nx_map_get(&calls, function) == ASKS)) {
+        return nxpy__call_asked(loop, function, args, n, kw_names);
+    }
     nxpy_special_fn *library = PyFunction_Check(function) ? nxpy__library_special(function, n, kw_names) : NULL;
     if (NX_UNLIKELY(library != NULL)) return library(loop, function, args, n, kw_names);
     if (Py_TYPE(function) == nxpy_weakref_type() && n == 0) return call_weak(loop, function);

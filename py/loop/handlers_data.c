@@ -109,6 +109,10 @@ nxpy_binary_fn *const nxpy__binary_fns[] = {
 int op_binary_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *x = USE(2), *y = x ? USE(1) : NULL;
+    bool array = y && (nxpy__is_a(x, NXPY_KIND_ARRAY) || nxpy__is_a(y, NXPY_KIND_ARRAY)) && arg < NXPY_BINARY_INPLACE_ADD;
+    if (array && !nxpy_tensor_check(x) && !nxpy_tensor_check(y)) {
+        return nxpy__finish(loop, 2, nxpy__array_operator(loop, methods[arg][0], x, y));
+    }
     if (!y || check_operands(trace, x, y, methods[arg % NXPY_BINARY_INPLACE_ADD], 3) < 0) return -1;
     bool text = PyUnicode_CheckExact(x) && arg % NXPY_BINARY_INPLACE_ADD == NXPY_BINARY_REMAINDER; /* "%s" % y */
     if (text && nxpy__is_printable(trace, y) < 0) return -1;
@@ -313,6 +317,8 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     of = nxpy__behind(trace, of);
     bool plain_key = nxpy_constant_check(key) || PySlice_Check(key);
     if ((nxpy_constant_check(of) || PyRange_Check(of)) && plain_key) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    bool array = nxpy__is_a(of, NXPY_KIND_ARRAY) && nxpy_constant_check(key);
+    if (array) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     if (nxpy__is_fake(trace, of)) {
         static const char *const names[] = {"__getitem__"};
         PyObject *index = note_operators(trace, of, names, 1) < 0 ? NULL : nxpy__index(trace, key);

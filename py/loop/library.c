@@ -150,7 +150,7 @@ static PyObject *signature(nxpy_loop *loop, PyObject *function, PyObject **args,
     /* (function, arguments, names, whether the first parameter is bound) */
     PyObject *given = PyTuple_Pack(1, of), *bound = of == inner ? Py_False : Py_True;
     PyObject *question = given ? PyTuple_Pack(4, function, given, Py_None, bound) : NULL;
-    PyObject *known = question ? nxpy__ask(trace, question) : NULL, *parameters = NULL;
+    PyObject *known = question ? nxpy__ask(trace, question, given) : NULL, *parameters = NULL;
     if (known && nxpy__fixed(trace, known) == 0) parameters = PyObject_GetAttrString(known, "_parameters");
     if (parameters && nxpy__fixed(trace, parameters) < 0) Py_CLEAR(parameters);
     Py_XDECREF(given);
@@ -224,7 +224,7 @@ PyObject *nxpy__special_warn(nxpy_loop *loop, PyObject *function, PyObject **arg
 
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names) {
     static const struct { const char *module, *name; nxpy_special_fn *special; } known[] = {
-        {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature}};
+        {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature}, {"narthex._from_numpy", "from_numpy", nxpy__from_numpy}};
     const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
     if (n != 1 || kw_names) return NULL;
     for (int k = 0; k < NX_COUNT(known); k++) {

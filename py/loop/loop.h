@@ -33,7 +33,8 @@ int nxpy__abc_init(void);   /* specials.c */
 int nxpy__add_rules(PyObject *module); /* rules.c: into narthex._C */
 /* Python code that may not run while a trace runs is asked when it is over, and the trace begins again. A question: (class,
  * abstract base class), or (function whose results are kept, arguments, names or None, their types). */
-PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question); /* its answer, lent; NULL: stopped */
+/* Its answer, lent; NULL: stopped. Of a function: (it, what stands for its arguments, names), and the arguments. */
+PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question, PyObject *arguments);
 int nxpy__answer(nxpy_trace *trace);        /* with the trace over: 0, or -1 with an exception */
 
 #endif

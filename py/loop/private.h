@@ -83,6 +83,14 @@ bool nxpy__by_rule(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssiz
 /* The same of a Python function of Python's library that is done otherwise (library.c); NULL: it is entered. */
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names);
 
+/* Functions that are asked when the trace is over (asked.c): Python's; C's, of these arguments. */
+bool nxpy__asks(PyObject *function);
+bool nxpy__asks_c(PyObject *function, PyObject **args, Py_ssize_t n);
+nxpy_special_fn nxpy__call_asked, nxpy__from_numpy;
+/* operator.method(x, y), of which one is an array of the trace. */
+PyObject *nxpy__array_operator(nxpy_loop *loop, const char *method, PyObject *x, PyObject *y);
+bool nxpy__is_array_operator(PyObject *function);
+PyObject *nxpy__copy_constant(nxpy_trace *trace, nx_tensor *constant); /* specials.c: a copy of a constant of the graph */
 PyObject *nxpy__loaded(nxpy_trace *trace, PyObject *name); /* the module of that name, lent; NULL: stopped */
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key); /* of a captured tensor */
 int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y); /* x is y, of values in use; guarded. 1, 0, -1: stopped */

@@ -324,29 +324,30 @@ static PyObject *abc_answer(nxpy_loop *loop, PyObject *function, PyObject *abstr
     int answer = abc_cached(abstract, type);
     if (answer >= 0) return PyBool_FromLong(answer);
     PyErr_Clear();
-    PyObject *question = PyTuple_Pack(2, type, abstract), *known = question ? nxpy__ask(trace, question) : NULL;
+    PyObject *question = PyTuple_Pack(2, type, abstract), *known = question ? nxpy__ask(trace, question, NULL) : NULL;
     Py_XDECREF(question);
     if (!known && !trace->stop) nxpy__stop_error(trace);
     return Py_XNewRef(known);
 }
 
-PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question) {
+PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question, PyObject *arguments) {
     PyObject *known = PyDict_GetItemWithError(trace->answers, question); /* (answer,), or None: it raises */
     if (known && known != Py_None) return PyTuple_GET_ITEM(known, 0);
     if (PyErr_Occurred()) return nxpy__stop_error(trace), NULL;
     nxpy__stop(trace, NXPY_BREAK_FUNCTION, "%S", PyTuple_GET_ITEM(question, 0));
     if (known || trace->ask) return NULL;
     trace->ask = Py_NewRef(question);
+    trace->ask_arguments = Py_XNewRef(arguments);
     trace->clean = false;
     return NULL;
 }
 
 int nxpy__answer(nxpy_trace *trace) {
     PyObject *first = PyTuple_GET_ITEM(trace->ask, 0), *second = PyTuple_GET_ITEM(trace->ask, 1), *found = NULL;
-    if (PyTuple_GET_SIZE(trace->ask) == 4) {
-        PyObject *names = PyTuple_GET_ITEM(trace->ask, 2);
-        Py_ssize_t n = PyTuple_GET_SIZE(second) - (names == Py_None ? 0 : PyTuple_GET_SIZE(names));
-        found = PyObject_Vectorcall(first, ((PyTupleObject *)second)->ob_item, (size_t)n, names == Py_None ? NULL : names);
+    if (trace->ask_arguments) {
+        PyObject *names = PyTuple_GET_ITEM(trace->ask, 2), *given = trace->ask_arguments;
+        Py_ssize_t n = PyTuple_GET_SIZE(given) - (names == Py_None ? 0 : PyTuple_GET_SIZE(names));
+        found = PyObject_Vectorcall(first, ((PyTupleObject *)given)->ob_item, (size_t)n, names == Py_None ? NULL : names);
     } else {
         int is = PyObject_IsSubclass(first, second);
         found = is < 0 ? NULL : PyBool_FromLong(is);
@@ -668,15 +669,14 @@ PyObject *nxpy__special_thread_state(ARGS) {
 static int is_data(nxpy_trace *trace, PyObject *o, int depth, bool *open) {
     bool computed = nxpy_symnumber_check(o) || nxpy_tensor_check(o);
     *open |= computed;
-    if (computed || nxpy_constant_check(o)) return 1;
+    if (computed || nxpy_constant_check(o) || (nxpy__is_a(o, NXPY_KIND_ARRAY) && depth == 0)) return 1;
     if (depth > 16 || !(PyList_CheckExact(o) || PyTuple_CheckExact(o) || Py_IS_TYPE(o, &nxpy_size_type))) return 0;
     int done = nxpy__note_elements(trace, o) < 0 ? -1 : 1;
     for (Py_ssize_t k = 0; done == 1 && k < Py_SIZE(o); k++) done = is_data(trace, PySequence_Fast_GET_ITEM(o, k), depth + 1, open);
     return done;
 }
 
-/* A copy of a constant of the graph. */
-static PyObject *copy_constant(nxpy_trace *trace, nx_tensor *constant) {
+PyObject *nxpy__copy_constant(nxpy_trace *trace, nx_tensor *constant) {
     nx_tensor *fake = NULL;
     nx_node *node;
     nx_status status = nx_graph_constant(trace->graph, "_tensor_constant", constant, &node);
@@ -718,7 +718,7 @@ PyObject *nxpy__special_tensor(ARGS) {
     nx_thread_get()->tracer = tracer;
     nxpy__aside_end(aside);
     PyErr_Restore(error[0], error[1], error[2]);
-    PyObject *result = made ? copy_constant(trace, nxpy_tensor_get(made)) : NULL;
+    PyObject *result = made ? nxpy__copy_constant(trace, nxpy_tensor_get(made)) : NULL;
     Py_XDECREF(made);
     if (!result) nxpy__stop_error(trace);
     return result;

@@ -120,6 +120,7 @@ static nxpy_kind_code kind_by_rule(PyObject *o) {
     if (nxpy_constant_check(o)) return NXPY_KIND_CONSTANT;
     if (nxpy_symnumber_check(o)) return NXPY_KIND_NUMBER;
     if (PyType_Check(o)) return NXPY_KIND_CLASS;
+    if (strcmp(type->tp_name, "numpy.ndarray") == 0) return NXPY_KIND_ARRAY;
     if (PyModule_Check(o)) return NXPY_KIND_MODULE;
     if (PyTuple_Check(o) && !heap) return NXPY_KIND_STRUCT;
     if (PyTuple_Check(o) && has_methods_of(type, &PyTuple_Type, of_tuples)) return NXPY_KIND_NAMED;

@@ -241,6 +241,7 @@ typedef struct nxpy_trace {
     PyObject *events;           /* list of what a listener hears when the trace is over, owned or NULL */
     PyObject *sources;          /* file -> lines, read when the trace is over; owned or NULL */
     PyObject *ask;              /* what must be found when the trace is over (specials.c); owned or NULL */
+    PyObject *ask_arguments;    /* tuple: what a function is asked with; owned or NULL */
     PyObject *answers;          /* dict of such questions that were answered, of all tries; lent */
     bool holds_signals;
 } nxpy_trace;
@@ -324,6 +325,7 @@ bool nxpy__is_open(nxpy_trace *trace, PyObject *dict, PyObject *key); /* what th
 bool nxpy__is_born(nxpy_trace *trace, PyObject *object);
 bool nxpy__is_fake(nxpy_trace *trace, PyObject *object);
 int nxpy__note_function(nxpy_trace *trace, PyFunctionObject *function);  /* before it is inlined */
+int nxpy__forget(nxpy_trace *trace, PyObject *object); /* born, and not to be used any more: whoever uses it ends the graph; 0 or -1 */
 void nxpy__notes_free(nxpy_trace *trace);
 
 /* ---- kinds.c: kinds of objects ---------------------------------------------------------------------- */

@@ -232,6 +232,16 @@ static int add_ordered(ADD_ARGS) {
     return done;
 }
 
+/* A copy of what the trace has, unless it shows the memory of another one. */
+static int add_array(ADD_ARGS) {
+    PyObject *base = PyObject_GetAttrString(value, "base"), *copy = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "copy");
+    int done = !base || !copy ? -1 : base == Py_None ? add_step(recipe, NXPY_MAKE_CONST, 0, value) : 0;
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, 1, copy);
+    Py_XDECREF(base);
+    Py_XDECREF(copy);
+    return done;
+}
+
 /* defaultdict(factory, pairs). */
 static int add_defaults(ADD_ARGS) {
     PyObject *factory = PyObject_GetAttrString(value, "default_factory");

@@ -41,6 +41,12 @@ int nxpy__born(nxpy_trace *trace, PyObject *object) {
     return nxpy__note_add(trace, object, NXPY_NOTE_BORN, -1) ? 0 : -1;
 }
 
+int nxpy__forget(nxpy_trace *trace, PyObject *object) {
+    if (nx_map_set(&trace->index, object, NULL) == NX_OK) return 0;
+    nxpy_raise(NX_NO_MEMORY);
+    return nxpy__stop_error(trace);
+}
+
 void nxpy__notes_free(nxpy_trace *trace) {
     for (int k = 0; k < trace->notes.n; k++) {
         if (PyGen_CheckExact(trace->notes.at[k].object) && trace->notes.at[k].kind == NXPY_NOTE_BORN) {

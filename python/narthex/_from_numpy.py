@@ -125,7 +125,7 @@ def as_tensor(data, dtype=None, device=None) -> Tensor:
     if type(data).__module__ == "numpy" and hasattr(data, "__array__"):
         import numpy
 
-        data = from_numpy(numpy.asarray(data))
+        data = from_numpy(data if isinstance(data, numpy.ndarray) else numpy.asarray(data))
     if isinstance(data, _C.TensorBase):
         return data.to(device=device, dtype=dtype)
     return _C.tensor(data, dtype=dtype, device=device)

@@ -10,6 +10,7 @@ import weakref
 from random import Random
 
 import narthex as torch
+import numpy as np
 import pytest
 from narthex import _C, nn
 
@@ -793,3 +794,58 @@ def test_an_ordered_dict_has_attributes():
         table.more = more
         made = capture(ones(1))
         assert list(made) == ["b"] and made.more == more
+
+
+# ---- arrays of numpy
+def adds_to_a_tensor(x, n):
+    made = np.array([1.0, n])
+    shown = torch.from_numpy(made)
+    shown.add_(x)
+    return shown, torch.tensor(np.arange(n) * 2 + 1), torch.as_tensor(np.ones((2, n), dtype="float32"))
+
+
+def gives_arrays(x, n):
+    made = np.zeros(2), np.zeros(2)
+    return x * made[0][1], made, np.stack([made[0], [1, n]]), np.dtype("float32"), x * int(made[1].sum() + np.sqrt(n * n))
+
+
+def reads_what_a_tensor_shows(x, n):
+    made = np.array([1.0, n])
+    torch.from_numpy(made).add_(1)
+    return x * float(made.sum())
+
+
+def writes_one(x, n):
+    made = np.zeros(2)
+    made[0] = n
+    made += 1
+    seen = made.reshape(2, 1)
+    seen[1] = 7
+    return x * made[0], made, np.add(made, 1, made)
+
+
+def array_equal(a, b):
+    if isinstance(a, np.ndarray):
+        return type(a) is type(b) and a.dtype == b.dtype and np.array_equal(a, b)
+    return all(map(array_equal, a, b)) and len(a) == len(b) if isinstance(a, tuple) else same(a, b)
+
+
+@pytest.mark.parametrize("f", [adds_to_a_tensor, gives_arrays, reads_what_a_tensor_shows, writes_one])
+def test_arrays(f, stop_at):
+    """What numpy makes of constants is a constant of the graph, and a new array for who gets one."""
+    for stop in range(0, 24, 1 + (f is writes_one)):
+        stop_at(stop)
+        capture = compiled(f, backend="eager")
+        for n in (2, 2, 3, 2):
+            found = capture(torch.ones(2), n)
+            assert array_equal(found, f(torch.ones(2), n)), stop
+            for part in found if isinstance(found, tuple) else ():
+                if isinstance(part, tuple):
+                    part[0][:] = 5
+                    assert part[1][0] != 5
+
+
+@pytest.mark.parametrize("f", [adds_to_a_tensor, gives_arrays])
+def test_arrays_are_one_graph(f):
+    capture = make(f, fullgraph=True)
+    assert array_equal(capture(torch.ones(2), 2), f(torch.ones(2), 2))
