@@ -508,13 +508,21 @@ static PyObject *set_listener(PyObject *module, PyObject *callable) {
 /* Capture knows no such function, and so ends the graph before it. */
 static PyObject *graph_break(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names) { Py_RETURN_NONE; }
 
+static PyObject *skip_frame(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names) { Py_RETURN_NONE; }
+static PyObject *step_unsupported(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *names) { Py_RETURN_NONE; }
+
 static PyMethodDef functions[] = {
     {"set_capture_setting", set_setting, METH_VARARGS, "set_capture_setting(name, number): torch._dynamo.config's."},
     {"set_capture_whole", set_whole, METH_O,
      "set_capture_whole(on): whether a graph break is an error on this thread; what it was before."},
     {"set_capture_listener", set_listener, METH_O,
      "set_capture_listener(callable or None): called at each end of a trace with (code, reason, detail, file, line, function)."},
-    {"graph_break", (PyCFunction)(void (*)(void))graph_break, METH_FASTCALL | METH_KEYWORDS, "Ends the graph that is being captured."},
+    {"graph_break", (PyCFunction)(void (*)(void))graph_break, METH_FASTCALL | METH_KEYWORDS,
+     "graph_break(msg='')\n--\n\nEnds the graph that is being captured."},
+    {"skip_frame", (PyCFunction)(void (*)(void))skip_frame, METH_FASTCALL | METH_KEYWORDS,
+     "skip_frame(msg='')\n--\n\nThe function that calls it runs uncompiled from where its last graph ended."},
+    {"step_unsupported", (PyCFunction)(void (*)(void))step_unsupported, METH_FASTCALL | METH_KEYWORDS,
+     "step_unsupported(msg='')\n--\n\nThe same as skip_frame."},
     {"set_fx_tracing", set_for_fx, METH_O, "set_fx_tracing(on): whether torch.fx records proxies in this thread; what it was before."},
     {"set_capture_stance", set_stance, METH_O,
      "set_capture_stance(n): compiled functions 0: do the usual, 1: run uncompiled, 2: so where none fits, 3: fail there, 4: fail there "

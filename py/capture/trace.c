@@ -534,9 +534,9 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
         ran = -1;
     }
     int done = -1;
-    bool ends = ran == 1 || trace->clean, broken = ran != 1;
+    bool ends = (ran == 1 || trace->clean) && !trace->skips, broken = ran != 1;
     if (!interrupted && ends) done = finish(trace, &loop, &copy, ran == 1);
-    else if (!interrupted) done = trace->ask ? 0 : !ready || trace->point->fails ? 1 : add_mark(trace, loop.in.start);
+    else if (!interrupted) done = trace->ask ? 0 : !ready || trace->point->fails || trace->skips ? 1 : add_mark(trace, loop.in.start);
     if (trace->point->fails && done == 0) done = 1;
     bool made = ready && ends && done == 1 && !trace->point->fails;
     bool refused = is_whole(trace) && !trace->ask && !trace->point->fails;

@@ -34,10 +34,12 @@ static bool is_marked_constant(PyObject *function) {
 /* Makers of arrays that are functions of numpy's without a type of their own. */
 static bool makes_array(PyObject *function) {
     static const char *const of_c[] = {"array", "zeros", "empty", "arange", NULL}, *const of_python[] = {"ones", "full", "eye", NULL};
-    PyObject *module = PyCFunction_Check(function)  ? ((PyCFunctionObject *)function)->m_module
-                       : PyFunction_Check(function) ? PyDict_GetItemString(PyFunction_GET_GLOBALS(function), "__name__") : NULL;
+    PyObject *module = NULL;
+    if (PyCFunction_Check(function)) module = ((PyCFunctionObject *)function)->m_module;
+    if (PyFunction_Check(function)) module = PyDict_GetItemString(PyFunction_GET_GLOBALS(function), "__name__");
     const char *of = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
-    if (PyCFunction_Check(function)) return of && strcmp(of, "numpy") == 0 && is_one_of(((PyCFunctionObject *)function)->m_ml->ml_name, of_c);
+    const char *in_c = PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml->ml_name : NULL;
+    if (in_c) return of && strcmp(of, "numpy") == 0 && is_one_of(in_c, of_c);
     const char *name = of && PyFunction_Check(function) ? PyUnicode_AsUTF8(((PyFunctionObject *)function)->func_name) : NULL;
     return name && strncmp(of, "numpy.", 6) == 0 && is_one_of(name, of_python);
 }

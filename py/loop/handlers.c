@@ -476,10 +476,11 @@ int op_get_len(nxpy_loop *loop, int arg) {
 /* A module of ours is loaded when the trace is over, which then begins again. */
 static void ask_for_module(nxpy_trace *trace, PyObject *name) {
     PyObject *library = PyImport_ImportModule("importlib"), *load = library ? PyObject_GetAttrString(library, "import_module") : NULL;
-    PyObject *question = load ? Py_BuildValue("O(O)O(O)", load, name, Py_None, (PyObject *)&PyUnicode_Type) : NULL;
+    PyObject *given = load ? PyTuple_Pack(1, name) : NULL, *question = given ? PyTuple_Pack(3, load, given, Py_None) : NULL;
     if (!question) nxpy__stop_error(trace);
-    else if (nxpy__ask(trace, question, NULL)) nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U, which is no module", name);
+    else if (nxpy__ask(trace, question, given)) nxpy__stop(trace, NXPY_BREAK_FUNCTION, "import of %U, which is no module", name);
     Py_XDECREF(question);
+    Py_XDECREF(given);
     Py_XDECREF(load);
     Py_XDECREF(library);
 }

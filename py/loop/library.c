@@ -147,8 +147,7 @@ static PyObject *signature(nxpy_loop *loop, PyObject *function, PyObject **args,
         return NULL;
     }
     if (nxpy__fixed(trace, inner) < 0 || nxpy__note_function(trace, (PyFunctionObject *)inner) < 0) return NULL;
-    /* (function, arguments, names, whether the first parameter is bound) */
-    PyObject *given = PyTuple_Pack(1, of), *bound = of == inner ? Py_False : Py_True;
+    PyObject *given = PyTuple_Pack(1, of), *bound = of == inner ? Py_False : Py_True; /* whether the first parameter is bound */
     PyObject *question = given ? PyTuple_Pack(4, function, given, Py_None, bound) : NULL;
     PyObject *known = question ? nxpy__ask(trace, question, given) : NULL, *parameters = NULL;
     if (known && nxpy__fixed(trace, known) == 0) parameters = PyObject_GetAttrString(known, "_parameters");

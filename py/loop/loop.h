@@ -31,9 +31,8 @@ extern int64_t nxpy__stop_at;   /* for tests: every trace stops before its instr
 int nxpy__calls_init(PyObject *extension); /* calls.c: the table of calls.def, once */
 int nxpy__abc_init(void);   /* specials.c */
 int nxpy__add_rules(PyObject *module); /* rules.c: into narthex._C */
-/* Python code that may not run while a trace runs is asked when it is over, and the trace begins again. A question: (class,
- * abstract base class), or (function whose results are kept, arguments, names or None, their types). */
-/* Its answer, lent; NULL: stopped. Of a function: (it, what stands for its arguments, names), and the arguments. */
+/* Python code that may not run while a trace runs is asked when it is over, and the trace begins again. A question: (class, abstract
+ * base class), or (function, what stands for its arguments, names or None, more), and the arguments. Its answer, lent; NULL: stopped. */
 PyObject *nxpy__ask(nxpy_trace *trace, PyObject *question, PyObject *arguments);
 int nxpy__answer(nxpy_trace *trace);        /* with the trace over: 0, or -1 with an exception */
 

@@ -649,6 +649,13 @@ PyObject *nxpy__special_set_grad_enabled(ARGS) {
     return Py_NewRef(Py_None);
 }
 
+/* torch._dynamo.skip_frame: the frame that calls it runs uncompiled, which it does when it is a root. */
+PyObject *nxpy__special_skip_frame(ARGS) {
+    loop->trace->skips |= loop == loop->trace->root_loop;
+    nxpy__stop(loop->trace, NXPY_BREAK_SKIPPED, "%s", ((PyCFunctionObject *)function)->m_ml->ml_name);
+    return NULL;
+}
+
 /* No graph knows of it: a question whether it is on is asked outside. */
 PyObject *nxpy__special_set_inference_mode(ARGS) {
     USE_ALL(1, 1);

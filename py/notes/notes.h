@@ -223,7 +223,7 @@ typedef struct nxpy_trace {
     int root_at;                /* first unit of the root's instruction */
     nxpy_break stop;            /* sticky: nothing goes on when set */
     bool clean;                 /* the root's frame is as it was before the instruction */
-    bool stop_enters;
+    bool stop_enters, skips;    /* skips: the root runs uncompiled from its point */
     PyObject *stop_text;        /* more about it, owned or NULL */
     PyObject *error[3];         /* exception that stopped it */
     bool raises;                /* that is the caller's, whatever else would be done */

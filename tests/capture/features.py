@@ -760,7 +760,7 @@ def logs(x):
     return x * 2
 
 
-@breaks("FUNCTION", "numpy.array")
+@case()
 def calls_numpy(x):
     return x + float(numpy.array([4.0])[0])
 

@@ -189,7 +189,7 @@ def test_code_is_forgotten(counter):
 
 @pytest.mark.parametrize(
     "name",
-    ["aot_compile", "on_compile_start", "comptime", "skip_frame"],
+    ["aot_compile", "on_compile_start", "comptime"],
 )
 def test_what_is_not_there_says_so(name):
     with pytest.raises(NotImplementedError, match=f"torch._dynamo.{name} is not there yet"):
@@ -249,3 +249,73 @@ def test_options_are_names_of_inductors_settings():
         torch.compile(function, options={"nonsense": 1})
     with pytest.raises(RuntimeError, match="Unexpected type of attr max_autotune, got int should be bool"):
         torch.compile(function, options={"max_autotune": 3})
+
+
+def adds_and_skips(x):
+    y = x + 1
+    dynamo.skip_frame("because")
+    return y * 2
+
+
+def calls_what_skips(x):
+    return adds_and_skips(x * 3) * 4
+
+
+def skips_later(x):
+    y = x + 1
+    dynamo.graph_break("here")
+    y = y * 2
+    dynamo.step_unsupported()
+    return y - 1
+
+
+@pytest.mark.parametrize(
+    "f, operators", [(adds_and_skips, []), (calls_what_skips, [["mul"], ["mul"]]), (skips_later, [["add"]])]
+)
+def test_a_frame_is_skipped(f, operators):
+    """The graphs are those that PyTorch makes: none of the frame that asks for it, from where its last graph ended."""
+    graphs = []
+
+    def backend(gm, inputs):
+        graphs.append([node.target.__name__ for node in gm.graph.nodes if node.op == "call_function"])
+        return gm
+
+    capture = torch.compile(f, backend=backend)
+    for k in range(3):
+        assert capture(ones(1) * k) == f(ones(1) * k)
+    assert graphs == operators
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(f, backend="eager", fullgraph=True)(ones(1))
+
+
+def test_the_registry_of_backends():
+    def mine(gm, inputs):
+        return gm
+
+    assert dynamo.list_backends() == torch.compiler.list_backends() and "eager" not in dynamo.list_backends()
+    assert {"eager", "aot_eager", "narthex"} < set(dynamo.list_backends(exclude_tags=None))
+    assert dynamo.register_backend(mine, tags=("debug",)) is mine and dynamo.lookup_backend("mine") is mine
+    assert dynamo.register_backend(name="again")(mine) is mine and "again" in dynamo.list_backends()
+    assert "mine" not in dynamo.list_backends() and "mine" in dynamo.list_backends(exclude_tags=("other",))
+    assert dynamo.lookup_backend(mine) is mine
+    with pytest.raises(AssertionError, match="duplicate name: mine"):
+        dynamo.register_backend(mine)
+    with pytest.raises(AssertionError, match="compiler_fn must be callable"):
+        dynamo.register_backend(3)
+    with pytest.raises(dynamo.exc.InvalidBackend, match="Invalid backend: 'none'"):
+        dynamo.lookup_backend("none")
+
+
+def test_explain_and_export_once_took_the_arguments():
+    def f(x, k=1):
+        return x * k + 1
+
+    with pytest.warns(FutureWarning, match=r"use explain\(f\)"):
+        assert dynamo.explain(f, ones(2), k=2).graph_count == 1
+    with pytest.warns(FutureWarning, match=r"use export\(f\)"):
+        assert dynamo.export(f, ones(2), k=2).graph_module(ones(2), k=2).tolist() == [3.0, 3.0]
+    table = {torch.ops.aten.mul.Tensor: lambda a, b: torch.ops.aten.div.Tensor(a, 1 / b)}
+    code = dynamo.export(f, aten_graph=True, decomposition_table=table)(ones(2), 2).graph_module.code
+    assert "div" in code and "mul" not in code
+    with pytest.raises(AssertionError, match="illegal without setting aten_graph=True"):
+        dynamo.export(f, decomposition_table=table)(ones(2))

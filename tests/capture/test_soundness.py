@@ -806,7 +806,8 @@ def adds_to_a_tensor(x, n):
 
 def gives_arrays(x, n):
     made = np.zeros(2), np.zeros(2)
-    return x * made[0][1], made, np.stack([made[0], [1, n]]), np.dtype("float32"), x * int(made[1].sum() + np.sqrt(n * n))
+    whole = int(made[1].sum() + np.sqrt(n * n))
+    return x * made[0][1], made, np.stack([made[0], [1, n]]), np.dtype("float32"), x * whole
 
 
 def reads_what_a_tensor_shows(x, n):

@@ -36,6 +36,50 @@ def test_the_code_is_pytorchs(program: Callable, mode: str) -> None:
     ]
 
 
+def of_all_kinds(d: Any, l: Any) -> Any:  # noqa: E741 - as PyTorch names its input
+    return {"s": d["a"] + l[0][0], "t": (l[1], d["b"] * 2)}
+
+
+def of_any_number(*args: Any) -> Any:
+    return args[0][0] + args[1]
+
+
+def nested_arguments(m: Any) -> list:
+    return [
+        (of_all_kinds, ({"a": m.ones(2), "b": m.ones(2, 3)}, [(m.ones(2),), 3.0])),
+        (of_any_number, ([m.ones(2)], m.ones(2))),
+        (of_any_number, ([m.ones(2), None], m.ones(2))),
+        (lambda l: [v * 2 for v in l], ([m.ones(2), m.ones(1)],)),  # noqa: E741
+        (lambda d: d["w"] * 2, ({"w": m.ones(2), "k": None},)),
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(nested_arguments(torch))))
+def test_arguments_that_nest(number: int) -> None:
+    """An input for each leaf; forward, and an interpreter, take and return what the function does."""
+    (f, args), (g, their_args) = nested_arguments(nt)[number], nested_arguments(torch)[number]
+    table = {nt.ops.aten.add.Tensor: lambda a, b: nt.ops.aten.sub.Tensor(a, -b)}
+    gm = make_fx(f)(*args)
+    assert gm.code == their_make_fx(g)(*their_args).code
+    other = nt.utils._pytree.tree_map(lambda v: v + 1 if isinstance(v, nt.Tensor) else v, args)
+    for module in (gm, make_fx(f, table)(*args), nt.fx.Interpreter(gm).run):
+        run = module(*other)
+        flat, spec = nt.utils._pytree.tree_flatten(run)
+        expected, their_spec = nt.utils._pytree.tree_flatten(f(*other))
+        assert spec == their_spec and all(
+            nt.equal(a, b) if isinstance(a, nt.Tensor) else a == b for a, b in zip(flat, expected)
+        )
+
+
+def test_an_interpreter_of_a_list() -> None:
+    for m, make in ((nt, make_fx), (torch, their_make_fx)):
+        gm = make(lambda x, y: x - y)(m.ones(2), m.ones(2))
+        given = [m.ones(2) * 3, m.ones(2)]
+        assert m.fx.Interpreter(gm).boxed_run(given).tolist() == [2.0, 2.0] and given == []
+        with pytest.raises(RuntimeError, match=r"expected 2 arguments for placeholders but received 1 \(missing"):
+            m.fx.Interpreter(gm).boxed_run([m.ones(2)])
+
+
 def test_graphs_run_with_other_values() -> None:
     for program in (gradients, shapes):
         a, b = nt.randn(4, 4), nt.randn(4, 4, requires_grad=True)
@@ -59,8 +103,6 @@ def test_what_it_refuses() -> None:
     for keywords in ({"tracing_mode": "symbolic"}, {"pre_dispatch": True}):
         with pytest.raises(NotImplementedError, match="make_fx"):
             make_fx(lambda x: x, **keywords)
-    with pytest.raises(NotImplementedError, match="nested"):
-        make_fx(lambda x: x[0])([nt.ones(2)])
     with pytest.raises(RuntimeError):
         make_fx(lambda x: x * x.sum().item())(nt.ones(2))
     nt.testing.assert_close(nt.ones(2) + 1, nt.full((2,), 2.0))  # nothing is recorded any more

@@ -6,7 +6,7 @@ from .._later import names
 from ..autograd import function as _function
 from ..compiler import is_compiling, set_stance
 from . import backends, compiled_autograd, config, convert_frame, eval_frame, exc, external_utils, testing, utils
-from .backends import list_backends, lookup, register_backend
+from .backends import list_backends, lookup, lookup_backend, register_backend
 from .convert_frame import replay
 from .decorators import (
     allow_in_graph,
@@ -20,13 +20,14 @@ from .decorators import (
     maybe_mark_dynamic,
     override_optimization_hint,
     run,
+    skip_frame,
+    step_unsupported,
     substitute_in_graph,
 )
 from .eval_frame import OptimizedModule, optimize
 from .explanation import explain
 from .export import export
 
-lookup_backend = lookup
 patch_dynamo_config = config.patch
 
 __all__ = [
@@ -35,13 +36,12 @@ __all__ = [
     "forbid_in_graph", "graph_break", "is_compiling", "is_dynamo_disable_recursive", "list_backends", "lookup",
     "lookup_backend", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert",
     "override_optimization_hint", "patch_dynamo_config", "register_backend", "replay", "reset", "run", "set_stance",
-    "substitute_in_graph", "testing", "utils",
+    "skip_frame", "step_unsupported", "substitute_in_graph", "testing", "utils",
 ]  # fmt: skip
 
 _function._apply_apart = disable(_function._apply)
 globals().update(
-    names("torch._dynamo", "use torch.compiler.disable or set_stance", ("skip_frame", "step_unsupported")),
-    **names(
+    names(
         "torch._dynamo",
         "use torch.compile",
         (

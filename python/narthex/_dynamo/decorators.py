@@ -8,7 +8,8 @@ from .. import _C
 from ..compiler import set_stance
 from .types import skip_code
 
-graph_break = _C.graph_break  # itself, so that the graph ends at its call and nothing of it is captured
+# themselves, so that the graph ends at the call and nothing of it is captured
+graph_break, skip_frame, step_unsupported = _C.graph_break, _C.skip_frame, _C.step_unsupported
 
 
 def _mark(t, index, name: str) -> None:

@@ -24,6 +24,13 @@ class BackendCompilerFailed(TorchDynamoException):
     """PyTorch's where a backend fails; nothing raises it here: the backend's own error comes through."""
 
 
+class InvalidBackend(TorchDynamoException):
+    """There is no backend of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for available backends.")
+
+
 class UncapturedHigherOrderOpError(TorchDynamoException):
     """What `while_loop`, `scan` and `map` raise for functions that PyTorch does not take into a graph."""
 

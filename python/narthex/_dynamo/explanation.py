@@ -43,7 +43,7 @@ class ExplainOutput:
         return "\n".join([*lines, f"Compile Times: {self.compile_times}", ""])
 
 
-def explain(f):
+def explain(f, *extra_args, **extra_kwargs):
     """explain(f)(*args): f runs once with them, compiled anew, and the result tells its graphs and breaks."""
     from .eval_frame import OptimizeContext
     from .testing import EagerAndRecordGraphs
@@ -75,4 +75,4 @@ def explain(f):
             compile_times=f"{perf_counter() - began:.4f} s, the run included",
         )
 
-    return inner
+    return utils.called_with("explain", inner, extra_args, extra_kwargs)

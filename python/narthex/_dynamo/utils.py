@@ -265,3 +265,19 @@ def _on_end(code: str, reason: str, detail, file, line: int, function) -> None:
 
 _C.set_capture_listener(_on_end)
 __getattr__ = getter("torch._dynamo.utils")
+
+
+def called_with(title: str, inner, args: tuple, kwargs: dict):
+    """`inner`, or, as `explain` and `export` were called once, what it gives for the arguments, with a warning."""
+    import warnings
+
+    if not args and not kwargs:
+        return inner
+    warnings.warn(
+        f"{title}(f, *args, **kwargs) is deprecated, use {title}(f)(*args, **kwargs) instead.  If you don't migrate, "
+        f"we may break your {title} call in the future if your user defined kwargs conflict with future kwargs added "
+        f"to {title}(f).",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return inner(*args, **kwargs)

@@ -43,8 +43,8 @@ def reset() -> None:
     reset()
 
 
-def list_backends(exclude_tags=()) -> list:
-    """The names that torch.compile(backend=) takes."""
+def list_backends(exclude_tags=("debug", "experimental")) -> list:
+    """torch._dynamo.list_backends."""
     from .._dynamo import list_backends
 
     return list_backends(exclude_tags)
@@ -219,8 +219,8 @@ def substitute_in_graph(original_fn, *, can_constant_fold_through: bool = False,
     )
 
 
-def nested_compile_region(fn=None, *options, **more):
-    """`fn` as it is: a part that recurs is planned anew each time."""
+def nested_compile_region(fn=None, *, options=None, max_reuse_entries: int = 8, reuse_hash_fn=None):
+    """`fn` as it is: a part that recurs is planned anew each time, and nothing is kept to be used again."""
     return nested_compile_region if fn is None else fn
 
 

@@ -65,10 +65,13 @@ class _PyTreeCodeGen(CodeGen):
         head = super().gen_fn_def([free_vars[0], *names], maybe_return_annotation)
         if not flat:
             return head
-        positional, keywords = spec.children()
-        n = positional.num_children
-        given = f"[{', '.join(names[:n])}], {{{', '.join(f'{key!r}:{key}' for key in keywords.context)}}}"
-        return f"{head}\n    {', '.join(flat)}, = fx_pytree.tree_flatten_spec(({given}), self._in_spec)"
+        given = f"[{', '.join(names)}]"
+        if [child.type for child in spec.children()] == [tuple, dict]:  # of a call with keywords
+            positional, keywords = spec.children()
+            n = positional.num_children
+            named = ", ".join(f"{key!r}:{key}" for key in keywords.context)
+            given = f"([{', '.join(names[:n])}], {{{named}}})"
+        return f"{head}\n    {', '.join(flat)}, = fx_pytree.tree_flatten_spec({given}, self._in_spec)"
 
     def generate_output(self, text: str) -> str:
         return f"pytree.tree_unflatten({text}, self._out_spec)"

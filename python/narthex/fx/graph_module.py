@@ -140,6 +140,9 @@ class GraphModule(Module):
     def recompile(self) -> PythonCode:
         """Makes forward anew from the graph."""
         code = self.graph.python_code("self")
+        nesting = getattr(self.graph._codegen, "pytree_info", None)
+        if nesting is not None:
+            self.__dict__.update(_in_spec=nesting.in_spec, _out_spec=nesting.out_spec)
         if self._code is None:  # each has a forward of its own, and with it a class
             self.__class__ = type(self._class_name, (type(self),), {"__module__": type(self).__module__})
         self.__dict__["_code"] = code.src

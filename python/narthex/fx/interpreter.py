@@ -30,7 +30,7 @@ class Interpreter:
     def run(self, *args, initial_env: dict | None = None, enable_io_processing: bool = True):
         """The graph's result; initial_env: values of nodes that need not be computed."""
         self.env = dict(initial_env or {})
-        self.args_iter = iter(args)
+        self.args_iter = iter(self.graph.process_inputs(*args) if enable_io_processing else args)
         for node in self.graph.nodes:
             if node in self.env:
                 continue
@@ -45,14 +45,22 @@ class Interpreter:
             for dead in self.user_to_last_uses.get(node, ()):
                 del self.env[dead]
             if node.op == "output":
-                return self.env[node]
+                result = self.env[node]
+                return self.graph.process_outputs(result) if enable_io_processing else result
         return None
 
     def boxed_run(self, args_list: list):
         """run(*args_list), which is emptied, so that inputs may go as soon as they are not needed."""
-        args = list(args_list)
+        placeholders = self.graph.find_nodes(op="placeholder")
+        if len(args_list) != len(placeholders):
+            kind = "extra" if len(args_list) > len(placeholders) else "missing"
+            raise RuntimeError(
+                f"Interpreter.boxed_run expected {len(placeholders)} arguments for placeholders but received "
+                f"{len(args_list)} ({kind} arguments)"
+            )
+        given = dict(zip(placeholders, args_list))
         args_list.clear()
-        return self.run(*args)
+        return self.run(initial_env=given)
 
     def run_node(self, n: Node):
         """The value of one node."""

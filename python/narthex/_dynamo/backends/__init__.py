@@ -1,5 +1,7 @@
 """The backends of torch.compile by name, and the registry for more."""
 
+from functools import partial
+
 from ... import _C
 
 ENGINE_MODES = {
@@ -104,30 +106,45 @@ def npu(gm, example_inputs, **options):
 npu.fits_shapes = True
 
 
-_registry = {"narthex": narthex, "inductor": narthex, "eager": eager, "aot_eager": aot_eager, "npu": npu}
+_registry = {"narthex": narthex, "inductor": narthex, "npu": npu}
+_tags: dict = {}  # of a name that has some
 
 
-def register_backend(compiler_fn=None, name=None):
-    """Adds a backend under `name` (default: its own); also a decorator."""
+def register_backend(compiler_fn=None, name=None, tags=()):
+    """Adds a backend under `name` (default: its own), which list_backends leaves out by one of its tags; also a
+    decorator. AssertionError for what cannot be called, and for a name that there is."""
     if compiler_fn is None:
-        return lambda function: register_backend(function, name)
-    _registry[name or compiler_fn.__name__] = compiler_fn
+        return partial(register_backend, name=name, tags=tags)
+    if not callable(compiler_fn):
+        raise AssertionError(f"compiler_fn must be callable, got {type(compiler_fn)}")
+    name = name or compiler_fn.__name__
+    if name in _registry:
+        raise AssertionError(f"duplicate name: {name}")
+    _registry[name], _tags[name] = compiler_fn, frozenset(tags)
     return compiler_fn
 
 
-def list_backends(exclude_tags=()) -> list:
-    """The names that torch.compile(backend=) takes, sorted."""
-    return sorted(_registry)
+def list_backends(exclude_tags=("debug", "experimental")) -> list:
+    """The names that torch.compile(backend=) takes, sorted, but for those of backends with one of the tags."""
+    return sorted(name for name in _registry if not _tags.get(name, frozenset()) & set(exclude_tags or ()))
 
 
-def lookup(name: str):
-    """The backend called `name`."""
-    if name not in _registry:
-        raise RuntimeError(
-            f"Invalid backend: '{name}', see `torch._dynamo.list_backends()` for available backends: {list_backends()}"
-        )
-    return _registry[name]
+def lookup_backend(compiler_fn):
+    """The backend called `compiler_fn`, or itself where it is no name. InvalidBackend where there is none."""
+    if not isinstance(compiler_fn, str):
+        return compiler_fn
+    if compiler_fn not in _registry:
+        from ..exc import InvalidBackend
 
+        raise InvalidBackend(compiler_fn)
+    return _registry[compiler_fn]
+
+
+register_debug_backend = partial(register_backend, tags=("debug",))
+register_experimental_backend = partial(register_backend, tags=("experimental",))
+register_debug_backend(eager)
+register_debug_backend(aot_eager)
+lookup = lookup_backend
 
 from . import common as common  # noqa: E402
 from . import registry as registry  # noqa: E402  (it takes the names above)

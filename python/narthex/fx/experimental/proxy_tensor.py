@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ... import _C
 from ...nn import Parameter
 from ...utils import _pytree as pytree
+from .._pytree import _PyTreeCodeGen, _PyTreeInfo
 from ..graph import Graph
 from ..graph_module import GraphModule
 
@@ -47,7 +48,7 @@ def _names_of(f, n: int) -> list:
     return [*names, *(f"arg{k}" for k in range(len(names), n))]
 
 
-def _record(f, args: tuple, names: tuple, tracing_mode: str) -> tuple:
+def _record(f, args: list, names: list, tracing_mode: str) -> tuple:
     """The C graph of f(*args), and what f returned, with the number of the graph's result in place of each tensor."""
     places = [k for k, arg in enumerate(args) if isinstance(arg, _C.TensorBase)]
     shape: list = []
@@ -78,7 +79,7 @@ class _Result:
         self.number = number
 
 
-def _module(graph: _C.Graph, result, args: tuple, names: list, title: str) -> GraphModule:
+def _module(graph: _C.Graph, result, args: list, names: list, title: str) -> GraphModule:
     source = GraphModule(graph)
     made, known, constants = Graph(), {}, {}
     given = {node.target: node for node in source.graph.find_nodes(op="placeholder")}
@@ -119,7 +120,8 @@ def make_fx(
     these, with writes as they are. decomposition_table: {operator: function} of what is to be taken to pieces.
 
     Unlike PyTorch, f is not run on the elements ("real" is "fake"), so that what reads one raises; "symbolic" is not
-    there, sizes are numbers; arguments are tensors or constants, not nested.
+    there, sizes are numbers. Where arguments nest, the graph has an input for each leaf, and its forward takes and
+    returns what f does.
     """
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"tracing_mode should be one of real, fake, symbolic, got {tracing_mode!r}")
@@ -131,13 +133,18 @@ def make_fx(
     def wrapped(*args):
         from ..._functorch._graphs import retrace
 
-        if any(isinstance(arg, (list, tuple, dict)) for arg in args):
-            raise NotImplementedError("make_fx: nested arguments are not there yet; give the tensors one by one")
-        names = [f"{name}_1" for name in _names_of(f, len(args))]
-        graph, result = _record(f, args, tuple(names), tracing_mode)
+        leaves, spec = pytree.tree_flatten(args)
+        called, nests = _names_of(f, len(args)), any(not child.is_leaf() for child in spec.children())
+        names = [f"{name}_{k + 1}" for name, child in zip(called, spec.children()) for k in range(child.num_leaves)]
+        graph, result = _record(lambda *flat: f(*pytree.tree_unflatten(flat, spec)), leaves, names, tracing_mode)
         title = getattr(f, "__name__", type(f).__name__)
         title = title if title.isidentifier() else "GraphModule"
-        return retrace(_module(graph, result, args, names, title), dict(decomposition_table or {}))
+        flat, out_spec = pytree.tree_flatten(result) if nests else (result, None)
+        module = retrace(_module(graph, flat, leaves, names, title), dict(decomposition_table or {}))
+        if nests:
+            module.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(called, spec, out_spec)))
+            module.recompile()
+        return module
 
     return wrapped
 
