@@ -6,6 +6,7 @@
 #define NX_ENGINE_PROGRAM_H
 
 #include "engine/engine.h"
+#include "iter/iter.h"
 
 #include <assert.h>
 
@@ -67,6 +68,7 @@ typedef struct nx__tile_instr {
     int64_t step[1 + NX__MAX_TILE_INS];/* bytes from one element to the next, of the result and the operands: nx__tile_new */
     const nx_op *op;
     nx_loop_fn *loop;                  /* of POINT */
+    nx_pair_fn *pair;                  /* of a product that is computed with the next instruction: nx__tile_new */
     const nx_reduce_loop *fold;        /* of FOLD */
 } nx__tile_instr;
 

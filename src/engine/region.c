@@ -368,15 +368,16 @@ static bool emit_fold(builder *b) {
 }
 
 /* Whether a member computes long and reads arrays alone, one of them before any other such member. */
-static bool goes_first(builder *b, const nx_node *node, uint32_t *seen) {
-    uint32_t reads = 0;
+static bool goes_first(builder *b, const nx_node *node, uint64_t *seen) {
+    static_assert(NX__MAX_ARRAYS <= 64, "a bit for each");
+    uint64_t reads = 0;
     if (info_of(b, node)->form.kind != NX_FORM_POINT || node->op->def->point->cost < COSTLY) return false;
     for (int k = 0; k < node->op->def->point->n_in; k++) {
         const nx_value *arg = operand(b, node, k);
         if (arg->tag != NX_TAG_NODE) continue;
         int at = is_member(arg->node) ? -1 : array_of(b, arg);
         if (at < 0) return false;
-        if (b->arrays[at].pattern == NX__FLAT) reads |= UINT32_C(1) << at;
+        if (b->arrays[at].pattern == NX__FLAT) reads |= UINT64_C(1) << at;
     }
     if (!(reads & ~*seen)) return false;
     *seen |= reads;
@@ -386,7 +387,7 @@ static bool goes_first(builder *b, const nx_node *node, uint32_t *seen) {
 /* Arrays come from memory while something long is computed from them, where there is such a thing: it need not wait for
  * each element, as a sum of two arrays must. */
 static bool emit_all(builder *b) {
-    uint32_t seen = 0;
+    uint64_t seen = 0;
     for (int i = 0, n = 0; i < b->n_points && n < MAX_FIRST; i++) {
         if (!goes_first(b, b->members[i], &seen)) continue;
         if (!emit_member(b, b->members[i])) return false;

@@ -44,6 +44,48 @@ static void find_steps(const nx__tile *tile, nx__tile_instr *instrs) {
     }
 }
 
+/* ---- pairs: a product whose one reader is the sum or difference behind it --------------------- */
+static bool is_op(const nx__tile_instr *instr, nx_known_op which) {
+    return instr->code == NX__TILE_POINT && instr->op == nx_known(which);
+}
+
+/* Whether nothing reads what instruction `i` writes to `slot` but the one behind it. */
+static bool dies_behind(const nx__tile *tile, const nx__tile_instr *instrs, int i, int slot) {
+    if (slot < tile->n_arrays || slot >= tile->n_arrays + tile->n_registers) return false;
+    for (int at = i + 1; at < tile->n_instrs; at++) {
+        for (int k = 0; at > i + 1 && k < instrs[at].n_in; k++) {
+            if (instrs[at].in[k] == slot) return false;
+        }
+        if (instrs[at].out == slot) return true;
+    }
+    return true;
+}
+
+/* Elements side by side, or one. */
+static bool is_plain(const nx__tile_instr *instr, int k) {
+    return instr->step[1 + k] == 0 || instr->step[1 + k] == item_of(instr->dtype);
+}
+
+/* How the sum behind a product takes it, or NULL. */
+static nx_pair_fn *pair_of(const nx__tile_instr *product, const nx_const *constants) {
+    const nx__tile_instr *sum = product + 1;
+    bool adds = is_op(sum, NX_KNOWN_SUM);
+    if (!is_op(product, NX_KNOWN_PRODUCT) || !(adds || is_op(sum, NX_KNOWN_DIFFERENCE)) || sum->dtype != product->dtype) return NULL;
+    int at = sum->in[0] == product->out ? 0 : 1; /* where the sum has the product */
+    if (sum->in[at] != product->out || sum->in[1 - at] == product->out || constants[sum->constants].f != 1) return NULL;
+    if (!is_plain(product, 0) || !is_plain(product, 1) || !is_plain(sum, 1 - at)) return NULL;
+    if (product->step[1] == 0 && product->step[2] == 0) return NULL;
+    return nx_pair_get(adds ? NX_PAIR_ADD : at == 0 ? NX_PAIR_SUB : NX_PAIR_RSUB, (nx_dtype)product->dtype);
+}
+
+static void find_pairs(const nx__tile *tile, nx__tile_instr *instrs, const nx_const *constants) {
+    for (int i = 0; i + 1 < tile->n_instrs; i++) {
+        nx_pair_fn *pair = pair_of(&instrs[i], constants);
+        if (pair == NULL || !dies_behind(tile, instrs, i, instrs[i].out)) continue;
+        instrs[i++].pair = pair;
+    }
+}
+
 nx__tile *nx__tile_new(nx_program *p, const nx__tile *head, const nx__tile_array *arrays, const nx__tile_instr *instrs,
                        const nx_const *constants, int n_constants, const uint64_t *numbers) {
     size_t n_arrays = (size_t)head->n_arrays, n_instrs = (size_t)head->n_instrs, n_numbers = (size_t)head->n_numbers;
@@ -60,6 +102,7 @@ nx__tile *nx__tile_new(nx_program *p, const nx__tile *head, const nx__tile_array
     if (n_arrays) memcpy(tile + 1, arrays, sizeof *arrays * n_arrays);
     if (n_instrs) memcpy((uint64_t *)tile + at_instrs, instrs, sizeof *instrs * n_instrs);
     find_steps(tile, (nx__tile_instr *)((uint64_t *)tile + at_instrs));
+    find_pairs(tile, (nx__tile_instr *)((uint64_t *)tile + at_instrs), constants);
     if (n_constants) memcpy((uint64_t *)tile + at_constants, constants, sizeof *constants * (size_t)n_constants);
     if (n_numbers) memcpy((uint64_t *)tile + at_numbers, numbers, sizeof *numbers * n_numbers);
     return tile;
@@ -183,6 +226,14 @@ static void point(worker *w, const nx__tile_instr *instr, int64_t n) {
                 (const nx_const *)((const uint64_t *)w->m->tile + w->m->tile->constants) + instr->constants);
 }
 
+/* A product and the sum behind it. */
+static void run_pair(worker *w, const nx__tile_instr *product, int64_t n) {
+    const nx__tile_instr *sum = product + 1;
+    int dense = product->step[1] == 0, other = sum->in[0] == product->out; /* which factor lies dense; which summand is no product */
+    product->pair(w->ptr[sum->out], w->ptr[product->in[dense]], w->ptr[product->in[1 - dense]], product->step[2 - dense] == 0,
+                  w->ptr[sum->in[other]], sum->step[1 + other] == 0, n);
+}
+
 static void run_tile(worker *w, const place *p, int64_t n) {
     const nx__tile *tile = w->m->tile;
     const nx__tile_instr *instr = nx__tile_instrs(tile), *end = instr + tile->n_instrs;
@@ -193,7 +244,10 @@ static void run_tile(worker *w, const place *p, int64_t n) {
         case NX__TILE_CAST:
             nx_cast(instr->dtype, w->ptr[instr->out], instr->step[0], instr->from, w->ptr[instr->in[0]], instr->step[1], n);
             break;
-        case NX__TILE_POINT: point(w, instr, n); break;
+        case NX__TILE_POINT:
+            if (instr->pair) run_pair(w, instr++, n);
+            else point(w, instr, n);
+            break;
         default: break; /* FOLD: after a chunk */
         }
     }

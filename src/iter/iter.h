@@ -96,4 +96,10 @@ typedef struct nx_indexed {
 /* Refuses what is no index; looks at no element. */
 NX_MUST_USE nx_status nx_index_shape(const char *op, const nx_array *x, const nx_value *indices, nx_indexed *out);
 
+/* ---- a product and a sum ---------------------------------------------------------------------------------------- */
+typedef enum nx_pair { NX_PAIR_ADD, NX_PAIR_SUB, NX_PAIR_RSUB, NX_N_PAIRS } nx_pair; /* a*b + c, a*b - c, c - a*b */
+/* n elements; a lies dense, b and c likewise or are one number. Each operation is rounded. `out` may be an operand. */
+typedef void nx_pair_fn(char *out, const char *a, const char *b, bool b_held, const char *c, bool c_held, int64_t n);
+nx_pair_fn *nx_pair_get(nx_pair pair, nx_dtype dtype); /* of float32 and float64; NULL: there is none */
+
 #endif

@@ -345,3 +345,12 @@ nx_status nx_point_kernel(nx_run *run, const nx_value *in, nx_value *out) {
     plain call = {loop, ptrs, steps, constants, point->n_out + point->n_in};
     return nx_parallel(numel, nx_grain(cost_of(point, dtype)), run_part, &call);
 }
+
+/* ---- a product and a sum in one pass: pair.c ----------------------------------------------------------------- */
+typedef nx_pair_fn *const pairs[2][NX_N_PAIRS]; /* float, double */
+NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern pairs nx__pairs)
+
+nx_pair_fn *nx_pair_get(nx_pair pair, nx_dtype dtype) {
+    static pairs *const of_level[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__pairs)};
+    return dtype == NX_F32 || dtype == NX_F64 ? (*of_level[nx_level()])[dtype == NX_F64][pair] : NULL;
+}

@@ -13,6 +13,20 @@ FUNCTIONS = {
     "division": lambda x, y: (x.to(nt.int64) // 3, x.to(nt.int64) // (y.to(nt.int64).abs() + 1), x % 2),
     "layouts": lambda x, y: (x.t() + y.t(), x[:, ::2] * 2, x[0] + y),
     "constants": lambda x, y: (nt.add(x, y, alpha=3), nt.sub(x, y, alpha=0.5), nt.addcmul(x, y, y, value=2)),
+    "a product and a sum": lambda x, y: (
+        x * y + x,
+        x - x * y,
+        x * y - 0.1,
+        0.1 - 0.7 * x,
+        x.double() * y.double() - x.double(),
+        x + x[0] * y[0, 0],
+    ),
+    "a product for two sums": lambda x, y: (lambda xy: (xy + x, xy - y, xy + xy))(x * y),
+    "a product and other sums": lambda x, y: (
+        nt.add(x, x * y, alpha=2),
+        x.half() * y.half() + x.half(),
+        x.int() * 3 + 1,
+    ),
     "words": lambda x, y: (F.gelu(x), F.gelu(x, approximate="tanh"), x.clamp(min=-1, max=1)),
 }
 
